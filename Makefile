@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sets up, builds with CMake and runs. CMakeLists.txt defines how Ridge is compiled.
 #
-#   make lab LAB_ARGS="--preset tiny --steps 5"      arguments of `ridge lab`
-#   make test TEST_ARGS="-R graph -V"                arguments of ctest
-#   make build SETUP=no                              install no packages
+#   make lab LAB_ARGS="--preset tiny --steps 5"        arguments of `ridge lab`
+#   make test TEST_ARGS="-R graph -V"                  arguments of ctest
+#   make mutants MUTANTS_ARGS="--room ops --count 20"  arguments of tools/mutants.py
+#   make build SETUP=no                                install no packages
 
 BUILD ?= build
 SETUP ?= yes
 LAB_ARGS ?=
 TEST_ARGS ?=
+MUTANTS_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
 help:  ## list the targets (the default)
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  variables: LAB_ARGS (for ridge lab), TEST_ARGS (for ctest), SETUP=no (install nothing)"
+	@echo "  variables: LAB_ARGS (for ridge lab), TEST_ARGS (for ctest), MUTANTS_ARGS (for tools/mutants.py), SETUP=no (install nothing)"
 
 lab: $(BUILD)/build.ninja  ## set up, build, and compare the levels on this machine
 	cmake --build $(BUILD) --target ridge
@@ -35,6 +37,9 @@ test-asan: $(BUILD)-asan/build.ninja  ## build with AddressSanitizer and UBSan i
 fuzz: $(BUILD)-fuzz/build.ninja  ## build the libFuzzer targets with clang in build-fuzz and run each for 60 s
 	cmake --build $(BUILD)-fuzz --target fuzz
 
+mutants: build  ## change the source in one place at a time and count the changes that the tests find (hours)
+	tools/mutants.py --build $(BUILD) $(MUTANTS_ARGS)
+
 build: $(BUILD)/build.ninja  ## set up and build (incremental); the program is build/ridge
 	cmake --build $(BUILD)
 
@@ -53,7 +58,7 @@ models: setup  ## fetch the models for some tests and examples
 	@tools/fetch_models.sh
 
 format: setup-all  ## clang-format all sources
-	@find src tests \( -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) -print0 | \
+	@find src tests \( -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -o -name '*.js' \) -print0 | \
 	  xargs -0 -r clang-format -i
 
 tidy: setup-all build  ## clang-tidy all sources (minutes)
@@ -87,4 +92,4 @@ define run_tests
 	  status=$$?; python3 tools/skipped_tests.py $(1)/test-results; exit $$status
 endef
 
-.PHONY: help lab test test-slow test-asan fuzz build bundle hip-check setup setup-all models format tidy clean
+.PHONY: help lab test test-slow test-asan fuzz mutants build bundle hip-check setup setup-all models format tidy clean

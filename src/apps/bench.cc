@@ -5,16 +5,19 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "apps/bench_model.h"
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
+#include "apps/output_folder.h"
 #include "apps/subcommand.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "bench/op_trial.h"
 #include "ops/registry.h"
-#include "report/json_text.h"
+#include "report/bench_files.h"
 
 namespace ridge::apps {
 namespace {
@@ -23,6 +26,7 @@ struct BenchOptions {
   std::string op;
   LevelOptions level;  // only its dtype can be set
   MachineOptions machine;
+  OutputOptions output;
   bool json = false;
   bool tune = false;
 };
@@ -41,7 +45,7 @@ std::string table_text(const std::vector<bench::OpTrial>& trials, const Terminal
                {"share of limit"}});
   for (const bench::OpTrial& t : trials) {
     if (!t.refused.empty()) {
-      table.add({t.name, t.types, "not run", terminal_safe(t.refused)});
+      table.add({t.name, t.types, "not run", terminal_safe(t.refused, kLongestMessage)});
       continue;
     }
     double ns = t.time.median;
@@ -69,9 +73,9 @@ std::string faster_note(const cost::Ceilings& ceilings) {
          "call, and it interpolates between the sizes for which rates were measured.\n";
 }
 
-void print_json(const BenchOptions& o,
-                const std::vector<bench::OpTrial>& trials,
-                const cost::Ceilings& ceilings) {
+report::Json json_of(const BenchOptions& o,
+                     const std::vector<bench::OpTrial>& trials,
+                     const cost::Ceilings& ceilings) {
   report::Json json = {{"op", o.op},
                        {"dtype", o.level.dtype},
                        {"device", ceilings.machine.device},
@@ -93,10 +97,13 @@ void print_json(const BenchOptions& o,
          {"bound", name(t.bound)},
          {"level", t.level},
          {"share_of_limit", t.limit_share() ? report::Json(*t.limit_share()) : nullptr}});
-  fmt::print("{}", report::json_text(json));
+  return json;
 }
 
-void run(const BenchOptions& o, const TerminalOptions& terminal) {
+void run(const BenchOptions& o, const AppContext& context) {
+  const TerminalOptions& terminal = context.terminal;
+  std::optional<OutputFolder> folder;
+  if (o.output.folder) folder.emplace(*o.output.folder, o.output.overwrite);
   LevelOptions level = o.level;
   if (o.tune) level.switches = "+tune_gemm";
   const passes::Selection selection("baseline", switch_text(level));
@@ -120,7 +127,18 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
     progress.tick(1, each.name);
   }
   progress.hide();
-  if (o.json) return print_json(o, trials, ceilings);
+  if (folder) {
+    record::LabRecord about;
+    about.program = kProgram;
+    about.command = context.command;
+    about.finished_at = utc_now();
+    about.ceilings = ceilings;
+    folder->commit(report::bench_files(about, "op", json_of(o, trials, ceilings)));
+  }
+  if (o.json) {
+    fmt::print("{}", report::json_text(json_of(o, trials, ceilings)));
+    return;
+  }
   const std::string heading = fmt::format(
       "{}\n{}, {} thread{}, {}", op.formula.empty() ? op.name : op.name + ": " + op.formula,
       terminal_safe(ceilings.machine.device), ceilings.machine.threads,
@@ -151,6 +169,7 @@ void register_bench(Command program, const AppContext& context) {
       .show_default();
   op.add_flag("--tune", o->tune,
               "choose the library's GEMM algorithm by timing, as level compiled does");
+  add_output_options(op, o->output, "folder for bench.json and report.html");
   op.add_json_flag(o->json);
   add_machine_options(op, o->machine);
   add_bench_model(app, context);
@@ -160,7 +179,10 @@ void register_bench(Command program, const AppContext& context) {
       "  ridge bench op matmul --dtype bf16 --device cpu --threads 1 --json";
   op.footer(examples);
   app.footer(examples + "\n  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128");
-  op.callback([o, &context] { run(*o, context.terminal); });
+  op.callback([o, op, &context] {
+    op.refuse_unused({without_folder(o->output)});
+    run(*o, context);
+  });
 }
 
 }  // namespace ridge::apps

@@ -9,15 +9,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "apps/inference_options.h"
+#include "apps/output_folder.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/samples.h"
 #include "base/units.h"
 #include "measure/inference_run.h"
-#include "report/json_text.h"
+#include "report/bench_files.h"
 #include "report/operators_csv.h"
 
 namespace ridge::apps {
@@ -35,6 +37,7 @@ struct BenchModelOptions {
   bool random_weights = false;
   bool operations = false;
   std::string format = "table";
+  OutputOptions output;
 };
 
 // One row: repeated runs of `tokens` for each sequence of the batch.
@@ -52,8 +55,8 @@ std::vector<int64_t> sizes(const std::string& text, const char* option) {
 
 class ModelBench {
  public:
-  ModelBench(const BenchModelOptions& options, const TerminalOptions& terminal)
-      : o_(options), terminal_(terminal) {
+  ModelBench(const BenchModelOptions& options, const AppContext& context)
+      : o_(options), terminal_(context.terminal), command_(context.command) {
     prompts_ = sizes(o_.prompts, "prompt-tokens");
     generated_ = sizes(o_.generated, "tokens");
     if (prompts_.empty() && generated_.empty())
@@ -69,6 +72,8 @@ class ModelBench {
   }
 
   void run() {
+    std::optional<OutputFolder> folder;
+    if (o_.output.folder) folder.emplace(*o_.output.folder, o_.output.overwrite);
     double begin = now_ns();
     models::ModelFile file = o_.random_weights ? models::ModelFile::open_shape(o_.inference.model)
                                                : models::ModelFile::open(o_.inference.model);
@@ -95,6 +100,7 @@ class ModelBench {
           o_.depth > 0 ? fmt::format("tg{} @ d{}", each, o_.depth) : fmt::format("tg{}", each);
       trials_.push_back(trial(name, each, [&] { return decode(each); }));
     }
+    if (folder) write(*folder);
     print();
     if (o_.operations) print_operations();
   }
@@ -221,21 +227,34 @@ class ModelBench {
             {"owned_bytes", model_->session->owned_bytes()}};
   }
 
+  report::Json result() const {
+    report::Json about = heading();
+    for (const ModelTrial& t : trials_) {
+      Summary s = t.summary();
+      about["tests"].push_back({{"test", t.name},
+                                {"tokens", t.tokens},
+                                {"tokens_per_s", s.median},
+                                {"low", s.low},
+                                {"high", s.high},
+                                {"coverage", s.coverage},
+                                {"samples", t.rates}});
+    }
+    return about;
+  }
+
+  void write(OutputFolder& folder) const {
+    record::LabRecord about;
+    about.program = kProgram;
+    about.command = command_;
+    about.finished_at = utc_now();
+    folder.commit(report::bench_files(about, "model", result()));
+  }
+
   void print() const {
     report::Json about = heading();
     auto text = [&](const char* key) { return about[key].get<std::string>(); };
     if (o_.format == "json") {
-      for (const ModelTrial& t : trials_) {
-        Summary s = t.summary();
-        about["tests"].push_back({{"test", t.name},
-                                  {"tokens", t.tokens},
-                                  {"tokens_per_s", s.median},
-                                  {"low", s.low},
-                                  {"high", s.high},
-                                  {"coverage", s.coverage},
-                                  {"samples", t.rates}});
-      }
-      fmt::print("{}", report::json_text(about));
+      fmt::print("{}", report::json_text(result()));
       return;
     }
     if (o_.format == "csv") {
@@ -282,6 +301,7 @@ class ModelBench {
 
   const BenchModelOptions& o_;
   const TerminalOptions& terminal_;
+  const std::string& command_;
   std::vector<int64_t> prompts_, generated_;
   std::unique_ptr<OpenModel> model_;
   std::vector<ModelTrial> trials_;
@@ -311,6 +331,7 @@ void add_bench_model(Command bench, const AppContext& context) {
   app.add_flag("--operations", o->operations,
                "also print kernel times by op, of a prefill per prompt length and a decode step");
   app.add_option("-o,--output", o->format, "table, md, csv or json").show_default();
+  add_output_options(app, o->output, "folder for bench.json and report.html");
   app.add_option("-t", o->inference.machine.threads, "same as --threads");
   add_inference_options(app, o->inference);
   app.footer(
@@ -320,12 +341,13 @@ void add_bench_model(Command bench, const AppContext& context) {
       "  ridge bench model llama-2-7b/config.json --random-weights --device cuda -p 2048 -n 64");
   app.callback([o, app, &context] {
     app.refuse_unused(
-        {{o->inference.json, "with --json", {"--output", "--operations"}},
+        {without_folder(o->output),
+         {o->inference.json, "with --json", {"--output", "--operations"}},
          {o->format == "csv" || o->format == "json", "with -o " + o->format, {"--operations"}},
          {app.given("-t"), "with -t", {"--threads"}},
          {o->generated == "0", "without generated tokens (-n 0)", {"--depth"}}});
     if (o->inference.json) o->format = "json";
-    ModelBench(*o, context.terminal).run();
+    ModelBench(*o, context).run();
   });
 }
 

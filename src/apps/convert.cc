@@ -7,6 +7,7 @@
 
 #include "apps/subcommand.h"
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "base/printable.h"
 #include "base/units.h"
 #include "models/convert.h"
@@ -40,6 +41,7 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
   if (o.max_shard_mib < 1 || o.max_shard_mib > kMostShardMib)
     throw usage_error("[max-shard] expected 1 to {} MiB, got {}", kMostShardMib, o.max_shard_mib);
   options.max_shard_bytes = o.max_shard_mib << 20;
+  start_openmp_threads();
   std::error_code error;
   if (to_gguf && !o.force && std::filesystem::exists(out, error))
     throw usage_error("[out] {} exists; --force replaces it", out.string());
@@ -56,7 +58,8 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
   models::ConvertResult made = to_gguf ? models::convert_to_gguf(file, out, options)
                                        : models::convert_to_folder(file, out, options);
   bar.reset();
-  for (const std::string& note : made.notes) fmt::print(stderr, "note: {}\n", terminal_safe(note));
+  for (const std::string& note : made.notes)
+    fmt::print(stderr, "note: {}\n", terminal_safe(note, kLongestMessage));
   fmt::print("Wrote {} ({} tensors, {}).\n", terminal_safe(out.string()), made.tensors,
              format_bytes(made.bytes));
 }

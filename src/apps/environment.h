@@ -8,6 +8,10 @@
 
 namespace ridge::apps {
 
+// Limits how long OpenMP's threads spin, by starting the program again with GOMP_SPINCOUNT: OpenMP
+// reads it before main begins. Does nothing if that or OMP_WAIT_POLICY is set.
+void limit_spinning(char** argv);
+
 // From NO_COLOR, TERM and what stdout and stderr are connected to.
 TerminalOptions terminal_options_from_environment();
 

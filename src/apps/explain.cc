@@ -140,7 +140,7 @@ class Explanation {
         format_count(static_cast<double>(whole.model.step().flops)),
         format_count(static_cast<double>(whole.model.step().macs)),
         format_count(static_cast<double>(whole.executed.flops)),
-        format_bytes(whole.compulsory_bytes), terminal_safe(ceilings_.source)));
+        format_bytes(whole.compulsory_bytes), terminal_safe(ceilings_.source, kLongestMessage)));
     list_the_rest();
   }
 
@@ -169,12 +169,12 @@ class Explanation {
   Table rung_table(const std::vector<Rung>& rungs) const {
     Table table({{"pass", Align::kLeft},
                  {"calls"},
-                 {"FLOPs", Align::kRight, 2},
-                 {"bytes", Align::kRight, 4},
-                 {"memory", Align::kRight, 3},
+                 {"FLOPs", Align::kRight, 1},
+                 {"bytes", Align::kRight, 3},
+                 {"memory", Align::kRight, 2},
                  {"predicted"},
                  {"change"},
-                 {"what it does", Align::kLeft, 5}});
+                 {"what it does", Align::kLeft, 4}});
     double before = 0;
     for (const Rung& rung : rungs) {
       const record::RunRecord& r = rung.planned;
@@ -249,7 +249,7 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
   auto print_lines = [&](const std::string& text) {
     fmt::print("{}", wrap_lines(text, options.columns));
   };
-  print_lines(fmt::format("{} on {}, {}", terminal_safe(summary.command),
+  print_lines(fmt::format("{} on {}, {}", terminal_safe(summary.command, kLongestMessage),
                           terminal_safe(summary.device), terminal_safe(summary.finished_at)));
   fmt::print("\n");
   Table table({{"run", Align::kLeft},
@@ -278,10 +278,11 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
     if (!run.by_op.empty()) fmt::print("{}", run_text(run, options));
   for (const record::SummaryAdvice& advice : summary.advice)
     print_lines(fmt::format("\nadvice: {} ({}), predicted {:+.1f}%: {}",
-                            terminal_safe(advice.title), terminal_safe(advice.command),
-                            100 * advice.gain, terminal_safe(advice.reason)));
+                            terminal_safe(advice.title),
+                            terminal_safe(advice.command, kLongestMessage), 100 * advice.gain,
+                            terminal_safe(advice.reason, kLongestMessage)));
   for (const std::string& warning : summary.warnings)
-    print_lines("warning: " + terminal_safe(warning));
+    print_lines("warning: " + terminal_safe(warning, kLongestMessage));
 }
 
 }  // namespace

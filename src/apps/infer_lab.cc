@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "apps/inference_options.h"
+#include "apps/interrupt.h"
 #include "apps/machine_ceilings.h"
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
@@ -52,23 +53,33 @@ class InferLab {
     check();
   }
 
-  void run() {
+  // Returns false after a Ctrl-C.
+  bool run() {
     OutputFolder folder(o_.output, "infer-lab-out");
     study_.lab.ceilings = machine_ceilings(o_.inference.machine, false, terminal_);
+    interrupt_.emplace("\nridge: the lab ends after this step; Ctrl-C again ends it at once\n");
     begin_ns_ = now_ns();  // the study's time starts after the ceilings
     measure_phases();
+    if (study_.lab.runs.empty()) {
+      fmt::print(stderr, "Too little was measured for a summary.\n");
+      return false;
+    }
     measure_gains();
     measure_latencies();
     measure_attention();
+    if (is_stopped()) study_.lab.warnings.push_back("Ctrl-C ended this lab early");
     for (const record::RunRecord& run : study_.lab.runs) record::add_doubts(run, study_.lab);
     study_.lab.finished_at = utc_now();
     print();
     folder.commit(report::study_files(study_));
     fmt::print("{}", o_.inference.json ? report::inference_summary(study_)
                                        : written_text(folder, terminal_));
+    return !is_stopped();
   }
 
  private:
+  bool is_stopped() const { return interrupt_->is_set(); }
+
   // The share of the study's time at which each part must end.
   static constexpr double kPhasesEnd = 0.45, kGainsEnd = 0.55, kLatenciesEnd = 0.8,
                           kAttentionEnd = 1;
@@ -138,12 +149,20 @@ class InferLab {
     e.length = length;
     e.chunk = o_.inference.chunk;
     e.repeats = {4, 40, 1e7 * o_.seconds};  // a hundred measurements share the time
+    e.is_stopped = [this] { return is_stopped(); };
     return e;
+  }
+
+  // Whether no Ctrl-C came, before or within a part of the study; if one did, the part is left out.
+  bool continues(const std::string& what) {
+    if (is_stopped()) study_.left_out.push_back(what + ": Ctrl-C ended the lab");
+    return !is_stopped();
   }
 
   // Whether work on this many tokens, at the rate of the last prefill, would end before `share` of
   // the time has passed.
   bool allows(double share, double tokens, const std::string& what) {
+    if (!continues(what)) return false;
     double needed_ns = tokens * ns_per_token_,
            left_ns = share * o_.seconds * 1e9 - (now_ns() - begin_ns_);
     if (needed_ns <= left_ns) return true;
@@ -155,7 +174,8 @@ class InferLab {
 
   void announce(const std::string& what) const {
     if (!o_.inference.json || terminal_.progress)
-      fmt::print(stderr, "{:>6.1f} s  {}\n", (now_ns() - begin_ns_) / 1e9, terminal_safe(what));
+      fmt::print(stderr, "{:>6.1f} s  {}\n", (now_ns() - begin_ns_) / 1e9,
+                 terminal_safe(what, kLongestMessage));
   }
 
   // Every level at the first batch and length, the last level at all others.
@@ -167,11 +187,12 @@ class InferLab {
           if (!is_first && level != levels_.back()) continue;
           std::string what =
               fmt::format("prefill and decode, {}, batch {}, length {}", level, batch, length);
-          if (!is_first && !allows(kPhasesEnd, 6.0 * static_cast<double>(batch * length), what))
+          if (is_first ? !continues(what)
+                       : !allows(kPhasesEnd, 6.0 * static_cast<double>(batch * length), what))
             continue;
           announce(what);
-          add_phases(level, batch, length);
-          if (is_first && level == levels_.back())
+          // The operations of the last level are reported; of the last that ran, after a Ctrl-C.
+          if (add_phases(level, batch, length, what) && is_first)
             study_.lab.detailed = {study_.lab.runs.size() - 2, study_.lab.runs.size() - 1};
         }
       }
@@ -187,17 +208,23 @@ class InferLab {
     study_.lab.runs = std::move(sorted);
   }
 
-  void add_phases(const std::string& level, int64_t batch, int64_t length) {
+  // Returns false if a Ctrl-C came.
+  bool add_phases(const std::string& level,
+                  int64_t batch,
+                  int64_t length,
+                  const std::string& what) {
     // The backend depends on the level too: capture, for example.
     std::unique_ptr<backends::Backend> of_level;
     if (level != levels_.back()) of_level = make_backend(o_.inference.machine, selection(level));
-    measure::PhaseRecords phases =
+    std::optional<measure::PhaseRecords> phases =
         measure::measure_phases(file_, experiment(level, batch, length),
                                 of_level ? *of_level : *backend_, study_.lab.limits());
-    ns_per_token_ = phases.prefill.wall().median / static_cast<double>(batch * length);
-    decode_ns_ = phases.decode.wall().median / static_cast<double>(batch);
-    study_.lab.runs.push_back(std::move(phases.prefill));
-    study_.lab.runs.push_back(std::move(phases.decode));
+    if (!phases) return continues(what);
+    ns_per_token_ = phases->prefill.wall().median / static_cast<double>(batch * length);
+    decode_ns_ = phases->decode.wall().median / static_cast<double>(batch);
+    study_.lab.runs.push_back(std::move(phases->prefill));
+    study_.lab.runs.push_back(std::move(phases->decode));
+    return true;
   }
 
   void measure_gains() {
@@ -205,8 +232,11 @@ class InferLab {
       std::string what = fmt::format("with and without the KV cache, length {}", length);
       if (!allows(kGainsEnd, 6.0 * static_cast<double>(length), what)) continue;
       announce(what);
-      study_.gains.push_back(
-          measure::measure_cache_gain(file_, experiment(levels_.back(), 1, length), *backend_));
+      if (auto gain =
+              measure::measure_cache_gain(file_, experiment(levels_.back(), 1, length), *backend_))
+        study_.gains.push_back(std::move(*gain));
+      else
+        continues(what);
     }
   }
 
@@ -219,8 +249,11 @@ class InferLab {
           2.0 * static_cast<double>(batch * o_.tokens) * decode_ns_ / std::max(ns_per_token_, 1.0);
       if (!allows(kLatenciesEnd, prompts + generated, what)) continue;
       announce(what);
-      study_.latencies.push_back(measure::measure_latency(
-          file_, experiment(levels_.back(), batch, o_.prompt), o_.tokens, *backend_));
+      if (auto latency = measure::measure_latency(
+              file_, experiment(levels_.back(), batch, o_.prompt), o_.tokens, *backend_))
+        study_.latencies.push_back(std::move(*latency));
+      else
+        continues(what);
     }
   }
 
@@ -228,7 +261,9 @@ class InferLab {
     const int64_t memory = study_.lab.ceilings->machine.memory_bytes;
     for (int64_t head_size : {int64_t{64}, int64_t{128}}) {
       for (int64_t length : attention_lengths_) {
-        announce(fmt::format("attention, head size {}, length {}", head_size, length));
+        std::string what = fmt::format("attention, head size {}, length {}", head_size, length);
+        if (!continues(what)) continue;
+        announce(what);
         double left_ns = kAttentionEnd * o_.seconds * 1e9 - (now_ns() - begin_ns_);
         // The other half of the free memory is for other programs.
         bench::AttentionLimits limits{backend_->available_bytes() / 2, std::max(left_ns / 4, 1e6),
@@ -236,7 +271,7 @@ class InferLab {
         study_.attention.push_back(
             bench::try_attention({1, head_size, length}, limits, *backend_, study_.lab.limits()));
       }
-      if (memory > 0)
+      if (memory > 0 && !is_stopped())
         study_.reaches.push_back(bench::standard_reach({1, head_size, 1}, memory, *backend_));
     }
   }
@@ -250,7 +285,8 @@ class InferLab {
     fmt::print("{}", report::operations_text(
                          study_.lab, study_.lab.runs[study_.lab.detailed.back()], terminal_));
     for (const std::string& each : study_.left_out)
-      fmt::print("{}", wrap_lines("skipped: " + terminal_safe(each), terminal_.columns));
+      fmt::print("{}",
+                 wrap_lines("skipped: " + terminal_safe(each, kLongestMessage), terminal_.columns));
   }
 
   const InferLabOptions& o_;
@@ -259,6 +295,7 @@ class InferLab {
   models::ModelFile file_;
   record::InferenceRecord study_;
   std::unique_ptr<backends::Backend> backend_;  // of the last level
+  std::optional<InterruptRequest> interrupt_;   // from when the first part runs
   std::vector<std::string> levels_;
   std::vector<int64_t> batches_, lengths_, latency_batches_, attention_lengths_;
   int64_t latency_length_ = 0;
@@ -300,13 +337,16 @@ void register_infer_lab(Command program, const AppContext& context) {
                                        "Measure prefill, decode and the KV cache of a model file");
   add_infer_lab_options(app, *options);
   app.footer(
+      "Ctrl-C ends the lab after the current prefill or token; the parts that are complete are reported\n"
+      "and written, then the program ends by SIGINT (exit code 130 in a shell). A second Ctrl-C ends\n"
+      "it at once and writes nothing.\n"
       "Examples:\n"
       "  ridge infer-lab SmolLM2-135M-Instruct.Q4_1.gguf\n"
       "  ridge infer-lab model/ --level baseline,compiled --seq-len 64,256 --seconds 30\n"
       "  ridge infer-lab gemma-3-270m-q4_k_m.gguf --batch-size 1 --out gemma-study");
   app.callback([options, app, &context] {
     app.refuse_unused({without_folder(options->output)});
-    InferLab(*options, context).run();
+    if (!InferLab(*options, context).run()) end_by_interrupt();
   });
 }
 

@@ -139,7 +139,7 @@ ordered_json config_json(const models::ModelConfig& c) {
 
 ordered_json metadata_json(const models::ModelFile& file) {
   ordered_json json = ordered_json::object();
-  auto text = [](std::string_view key) { return terminal_safe(key); };
+  auto text = [](std::string_view key) { return terminal_safe(key, kWholeText); };
   if (!file.is_gguf()) {
     for (const auto& [key, value] : file.safetensors().metadata()) json[text(key)] = text(value);
     return json;
@@ -163,10 +163,10 @@ ordered_json metadata_json(const models::ModelFile& file) {
 
 void print_json(const Inspection& made) {
   const models::ModelFile& file = made.file;
-  ordered_json json{{"file", terminal_safe(file.path().string())},
+  ordered_json json{{"file", terminal_safe(file.path().string(), kWholeText)},
                     {"format", format_of(file)},
                     {"architecture", name_of(file.config().family)},
-                    {"name", terminal_safe(file.config().name)},
+                    {"name", terminal_safe(file.config().name, kWholeText)},
                     {"parameters", made.parameters},
                     {"weight_bytes", made.weight_bytes},
                     {"bits_per_weight", made.bits_per_weight()},
@@ -183,13 +183,13 @@ void print_json(const Inspection& made) {
   json["metadata"] = metadata_json(file);
   json["tensors"] = ordered_json::array();
   for (const files::FileTensor& tensor : file.tensors().all())
-    json["tensors"].push_back({{"name", terminal_safe(tensor.name)},
+    json["tensors"].push_back({{"name", terminal_safe(tensor.name, kWholeText)},
                                {"type", name(tensor.dtype)},
                                {"shape", tensor.shape.to_vector()},
                                {"bytes", tensor.bytes.size()}});
   json["unread_tensors"] = ordered_json::array();
   for (const std::string& tensor : made.unread)
-    json["unread_tensors"].push_back(terminal_safe(tensor));
+    json["unread_tensors"].push_back(terminal_safe(tensor, kWholeText));
   fmt::print("{}\n", json.dump(2));
 }
 
@@ -258,7 +258,8 @@ void print_text(const Inspection& made, const TerminalOptions& terminal) {
              format_bytes(made.weight_bytes), made.bits_per_weight());
   const ordered_json config = config_json(c);
   for (const auto& [key, value] : config.items())
-    fmt::print("  {:<18}{}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    fmt::print("  {:<18}{}\n", terminal_safe(key),
+               value.is_string() ? terminal_safe(value.get<std::string>()) : value.dump());
   Table types({{"type", Align::kLeft}, {"tensors"}, {"elements"}, {"bytes"}});
   for (const auto& [type, total] : made.types)
     types.add({type, fmt::to_string(total.tensors), format_integer(total.elements),

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -47,7 +48,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
 }
 
 [[noreturn]] void end_unreadable() {
-  const std::string message = terminal_safe(files::unreadable_file(unreadable));
+  const std::string message = terminal_safe(files::unreadable_file(unreadable), kLongestMessage);
   std::fprintf(stderr, "ridge: %s\n", message.c_str());
   ::_exit(static_cast<int>(ExitCode::kBadFile));
 }
@@ -82,7 +83,7 @@ void end_cleanly_on_signals() {
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGBUS, &action, nullptr);
-  std::thread([signals] {
+  auto wait = [signals] {
     int which = 0;
     do {
       if (sigwait(&signals, &which) != 0) return;
@@ -92,7 +93,12 @@ void end_cleanly_on_signals() {
       end_unreadable();
     }
     end_by(which);
-  }).detach();
+  };
+  try {
+    std::thread(wait).detach();
+  } catch (const std::system_error& error) {
+    throw memory_error("[signals] expected memory for a thread, got: {}", error.code().message());
+  }
 }
 
 InterruptRequest::InterruptRequest(const char* notice) {

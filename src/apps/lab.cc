@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "apps/interrupt.h"
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
 #include "apps/output_folder.h"
@@ -48,28 +49,50 @@ class Lab {
     check();
   }
 
-  void run() {
+  // Returns false after a Ctrl-C.
+  bool run() {
     OutputFolder folder(o_.output, "lab-out");
     record_.ceilings = machine_ceilings(
         o_.machine, passes::Selection(levels_.back(), switches_).has("tf32"), terminal_);
+    interrupt_.emplace("\nridge: the lab ends after this step; Ctrl-C again ends it at once\n");
     climb();
+    if (record_.runs.empty()) {
+      fmt::print(stderr, "Too few steps were measured for a summary.\n");
+      return false;
+    }
     choose_detailed();
+    const bool stopped = is_stopped();
+    if (stopped) record_.warnings.push_back(interruption());
     for (const record::RunRecord& run : record_.runs) record::add_doubts(run, record_);
     const size_t shown = record_.warnings.size();  // the heading shows these
     say(report::heading_text(record_, terminal_) + report::ladder_text(record_, terminal_));
     for (size_t index : record_.detailed)
       say(report::operations_text(record_, record_.runs[index], terminal_));
-    if (!o_.no_advice) advise();
+    if (!o_.no_advice && !stopped) advise();
     record_.finished_at = utc_now();
     folder.commit(report::output_files(record_));
     for (size_t i = o_.json ? 0 : shown; i < record_.warnings.size(); ++i)
       fmt::print(stderr, "{}",
-                 wrap_lines("warning: " + terminal_safe(record_.warnings[i]), terminal_.columns));
+                 wrap_lines("warning: " + terminal_safe(record_.warnings[i], kLongestMessage),
+                            terminal_.columns));
     fmt::print("{}",
                o_.json ? report::performance_summary(record_) : written_text(folder, terminal_));
+    return !is_stopped();
   }
 
  private:
+  bool is_stopped() const { return interrupt_->is_set(); }
+
+  // What is missing because of a Ctrl-C.
+  std::string interruption() const {
+    int64_t least = steps_;
+    for (const record::RunRecord& run : record_.runs)
+      least = std::min(least, static_cast<int64_t>(run.losses.size()));
+    return fmt::format(
+        "Ctrl-C ended this lab early: {} of {} runs were measured, each of at least {} of {} steps",
+        record_.runs.size(), levels_.size() * batches_.size() * lengths_.size(), least, steps_);
+  }
+
   // Finds every error in the options before anything runs.
   void check() {
     constexpr int64_t kSteps = 20, kGpuSteps = 48;
@@ -141,7 +164,8 @@ class Lab {
     int64_t runs = static_cast<int64_t>(levels_.size() * batches_.size() * lengths_.size());
     Progress progress("lab", runs * (o_.warmup + steps_), "steps", terminal_);
     for (int64_t length : lengths_)
-      for (int64_t batch : batches_) climb(batch, length, progress);
+      for (int64_t batch : batches_)
+        if (!is_stopped()) climb(batch, length, progress);
   }
 
   void climb(int64_t batch, int64_t length, Progress& progress) {
@@ -153,35 +177,45 @@ class Lab {
   }
 
   // Interleaves the experiments if they `fit` into memory together, so that a disturbance of the
-  // machine affects all of them. An instrument serves only one program at a time.
+  // machine affects all of them. An instrument serves only one program at a time. After a Ctrl-C, the
+  // records are those of the experiments of which enough steps were measured.
   std::vector<record::RunRecord> measure(std::vector<measure::TrainingExperiment> experiments,
                                          bool fit,
                                          Progress& progress) {
     std::vector<record::RunRecord> records;
     std::vector<Rung> rungs;
+    const train::StopCheck stopped = [this] { return is_stopped(); };
     auto finish = [&] {
-      for (const Rung& rung : rungs) records.push_back(rung.running->record());
+      for (const Rung& rung : rungs)
+        if (record::RunRecord made = rung.running->record();
+            measure::is_reportable(experiments[0], made))
+          records.push_back(std::move(made));
       rungs.clear();
     };
     for (measure::TrainingExperiment& e : experiments) {
+      if (is_stopped()) break;
       if (!rungs.empty()) e.foreign_bytes = rungs.front().running->record().memory.foreign_bytes;
       rungs.push_back(start(e, progress));
       const bool interleaves =
           fit && !(e.instrument && rungs.back().backend->instrument() != nullptr);
-      rungs.back().running->run_round(interleaves ? kRoundSteps : e.steps);
+      rungs.back().running->run_round(interleaves ? kRoundSteps : e.steps, stopped);
       if (!interleaves) finish();
     }
-    while (!rungs.empty() && !rungs.back().running->is_done())
-      for (Rung& rung : rungs) rung.running->run_round(kRoundSteps);
+    while (!is_stopped() && !rungs.empty() && !rungs.back().running->is_done())
+      for (Rung& rung : rungs) rung.running->run_round(kRoundSteps, stopped);
     finish();
     return records;
   }
 
-  // The profiled levels of the first batch size and length.
+  // The profiled levels of the first batch size and length, which run first; if a Ctrl-C has left
+  // none of them, the last of those that ran.
   void choose_detailed() {
-    for (size_t i = 0; i < levels_.size(); ++i)
-      if (std::find(profiled_.begin(), profiled_.end(), levels_[i]) != profiled_.end())
+    const size_t first_runs = std::min(levels_.size(), record_.runs.size());
+    for (size_t i = 0; i < first_runs; ++i)
+      if (std::find(profiled_.begin(), profiled_.end(), record_.runs[i].setting.level) !=
+          profiled_.end())
         record_.detailed.push_back(i);
+    if (record_.detailed.empty()) record_.detailed.push_back(first_runs - 1);
   }
 
   void advise() {
@@ -196,15 +230,17 @@ class Lab {
     std::vector<bench::Advice> advice =
         bench::advise(present, *backend, *record_.ceilings, kAdvice, count);
     progress.reset();
+    record_.seeks_advice = true;
     for (const bench::Advice& each : advice) record_.advice.push_back(each.record());
     say(report::advice_text(record_, terminal_));
     if (advice.empty()) return;
-    try_first(present, advice[0].changed, *backend);
-    say(report::trial_text(record_, terminal_));
+    if (try_first(present, advice[0].changed, *backend))
+      say(report::trial_text(record_, terminal_));
   }
 
-  // Runs the step before and after the change, interleaved, without instruments.
-  void try_first(measure::TrainingExperiment before,
+  // Runs the step before and after the change, interleaved, without instruments. Returns false after
+  // a Ctrl-C; there is no trial then.
+  bool try_first(measure::TrainingExperiment before,
                  measure::TrainingExperiment after,
                  const backends::Backend& backend) {
     before.instrument = after.instrument = false;
@@ -213,8 +249,13 @@ class Lab {
     Progress progress("first advice", 2 * (o_.warmup + before.steps), "steps", terminal_);
     std::vector<record::RunRecord> runs =
         measure({before, after}, together <= backend.available_bytes() / 2, progress);
-    record_.trial = record::TrialRecord{record_.advice[0], runs[0], runs[1]};
     progress.hide();
+    if (is_stopped()) {
+      record_.warnings.push_back("Ctrl-C ended this lab before the trial of its first advice");
+      return false;
+    }
+    record_.trial = record::TrialRecord{record_.advice[0], runs[0], runs[1]};
+    return true;
   }
 
   const LabOptions& o_;
@@ -225,6 +266,7 @@ class Lab {
   int64_t steps_ = 0;
   bool fit_together_ = false;  // all levels fit into half of the free memory
   std::string switches_;
+  std::optional<InterruptRequest> interrupt_;  // from when the first steps run
   record::LabRecord record_;
 };
 
@@ -261,6 +303,9 @@ void register_lab(Command program, const AppContext& context) {
       "lab", "Train at each level and show the gains, the bottlenecks and advice");
   add_lab_options(app, *options);
   app.footer(
+      "Ctrl-C ends the lab after the current step; what was measured is reported and written, then the\n"
+      "program ends by SIGINT (exit code 130 in a shell). A second Ctrl-C ends it at once and writes\n"
+      "nothing.\n"
       "Examples:\n"
       "  ridge lab                               the small model at every level\n"
       "  ridge lab --preset tiny --steps 8       a quick look\n"
@@ -268,7 +313,7 @@ void register_lab(Command program, const AppContext& context) {
       "  ridge lab --dtype bf16 --pass=-fuse_glu --out results");
   app.callback([options, app, &context] {
     app.refuse_unused({without_folder(options->output)});
-    Lab(*options, context).run();
+    if (!Lab(*options, context).run()) end_by_interrupt();
   });
 }
 

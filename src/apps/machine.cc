@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "cost/predict.h"
+#include "cost/stored_time.h"
 
 namespace ridge::apps {
 namespace {
@@ -86,6 +87,32 @@ void print_products(const Records& records, const TerminalOptions& terminal) {
   fmt::print("{}\n", table.text(terminal));
 }
 
+// The rate of GEMMs with a weight [1000, 1000] as stored; from memory with one token, else in the
+// caches.
+void print_stored(const cost::Ceilings& c, const TerminalOptions& terminal) {
+  if (c.stored.empty()) return;
+  constexpr int64_t kSize = 1000;
+  Table table({{"stored weight", Align::kLeft},
+               {"activations", Align::kLeft, 4},
+               {"1 token, from memory", Align::kRight, 3},
+               {"1 token"},
+               {"4", Align::kRight, 2},
+               {"8", Align::kRight, 1},
+               {"32"},
+               {"192", Align::kRight, 5}});
+  for (const cost::StoredRates& rates : c.stored) {
+    auto cell = [&](int64_t tokens, double memory_share) {
+      if (rates.most_tokens > 0 && tokens > rates.most_tokens) return rate(0, "");
+      const double ns =
+          cost::stored_product_ns(cost::stored_time(rates, tokens), memory_share, kSize, kSize);
+      return rate(2.0 * static_cast<double>(tokens * kSize * kSize) / ns, "FLOP/s");
+    };
+    table.add({std::string(name(rates.weight)), std::string(name(rates.activations)), cell(1, 1),
+               cell(1, 0), cell(4, 0), cell(8, 0), cell(32, 0), cell(192, 0)});
+  }
+  fmt::print("{}\n", table.text(terminal));
+}
+
 void print_rest(const Records& records, const TerminalOptions& terminal) {
   const cost::Ceilings& c = records.front().ceilings;
   Table table({{"other", Align::kLeft}, {"measured"}});
@@ -96,11 +123,11 @@ void print_rest(const Records& records, const TerminalOptions& terminal) {
   for (const Record& record : records)
     for (const cost::AttentionRates& a : record.ceilings.attention) {
       if (!record.shows(a.dtype)) continue;
-      const std::string title = record.title(a.dtype, name(a.dtype));
-      table.add({fmt::format("attention forward {}, head size 80", title),
+      const std::string rates = record.title(a.dtype, name(a.dtype));
+      table.add({fmt::format("attention forward {}, head size 80", rates),
                  rate(4 * 80 / (4 * 80 / a.forward_flops_per_ns + 1 / a.forward_scores_per_ns),
                       "FLOP/s")});
-      table.add({fmt::format("attention backward {}, head size 80", title),
+      table.add({fmt::format("attention backward {}, head size 80", rates),
                  rate(10 * 80 / (10 * 80 / a.backward_flops_per_ns + 1 / a.backward_scores_per_ns),
                       "FLOP/s")});
     }
@@ -138,19 +165,21 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
   }
   if (is_gpu && !o.tf32) records.push_back({measured(true), true, true});
   const cost::Ceilings& c = records.front().ceilings;
-  std::string heading = c.machine.str() + "\n";
+  std::string heading = terminal_safe(c.machine.str()) + "\n";
   if (c.machine.clock_ghz > 0)
-    heading += fmt::format("{:.2f} GHz ({})\n", c.machine.clock_ghz, c.machine.clock_source);
+    heading += fmt::format("{:.2f} GHz ({})\n", c.machine.clock_ghz,
+                           terminal_safe(c.machine.clock_source));
   fmt::print("{}\n", wrap_lines(heading, terminal.columns));
   print_memory(c, terminal);
   print_products(records, terminal);
+  print_stored(c, terminal);
   print_rest(records, terminal);
   std::string notes;
-  for (const std::string& note : c.notes) notes += note + "\n";
+  for (const std::string& note : c.notes) notes += terminal_safe(note, kLongestMessage) + "\n";
   std::filesystem::path path = ceilings_path(c.machine);
   bool is_cached = !path.empty() && std::filesystem::exists(path);
   notes += fmt::format("measured {} ago, {}", age(c.measured_at),
-                       is_cached ? fmt::format("cached in {}", path.string())
+                       is_cached ? fmt::format("cached in {}", terminal_safe(path.string()))
                                  : "not cached: there is no cache folder");
   fmt::print("{}", wrap_lines(notes, terminal.columns));
 }

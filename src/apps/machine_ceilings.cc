@@ -35,7 +35,7 @@ std::optional<cost::Ceilings> cached(const fs::path& path, const cost::Machine& 
     throw file_error("[{}] these are the ceilings of {}", path.string(), ceilings.machine.str());
   } catch (const Error& unusable) {
     fmt::print(stderr, "warning: {}; the ceilings are measured again\n",
-               terminal_safe(unusable.what()));
+               terminal_safe(unusable.what(), kLongestMessage));
   }
   return std::nullopt;
 }
@@ -69,7 +69,7 @@ cost::Ceilings cached_or_measured(const MachineOptions& options,
     files::write_file(path, cost::to_json(ceilings));
   } catch (const std::exception& error) {
     fmt::print(stderr, "warning: {}; the next run measures the ceilings again\n",
-               terminal_safe(error.what()));
+               terminal_safe(error.what(), kLongestMessage));
   }
   return ceilings;
 }

@@ -24,8 +24,6 @@
 
 namespace {
 
-constexpr size_t kLongestMessage = 2000;  // bytes; the longest of our own messages lists the passes
-
 // CLI11 would read a value that begins with a minus as an option, so --pass -fuse_glu becomes
 // --pass=-fuse_glu. After "--" there are no options.
 std::vector<std::string> arguments(int argc, char** argv) {
@@ -129,8 +127,9 @@ int run(int argc, char** argv) {
   for (apps::Register add :
        {apps::register_lab, apps::register_infer_lab, apps::register_train, apps::register_generate,
         apps::register_logits, apps::register_perplexity, apps::register_explain,
-        apps::register_bench, apps::register_diff, apps::register_machine, apps::register_plan,
-        apps::register_inspect, apps::register_convert, apps::register_tokenizer})
+        apps::register_bench, apps::register_diff, apps::register_report, apps::register_machine,
+        apps::register_plan, apps::register_inspect, apps::register_convert,
+        apps::register_tokenizer})
     add(apps::Command(&program), context);
   try {
     std::vector<std::string> given = arguments(argc, argv);
@@ -149,8 +148,7 @@ int run(int argc, char** argv) {
 
 // Messages contain foreign text: names from files, values of options.
 int report(std::string_view message, ridge::ExitCode code) {
-  std::string safe = ridge::terminal_safe(message.substr(0, kLongestMessage));
-  if (message.size() > kLongestMessage) safe += fmt::format("... ({} bytes)", message.size());
+  const std::string safe = ridge::terminal_safe(message, ridge::kLongestMessage);
   // fmt::print would throw if stderr is closed, and the exit code would be lost.
   std::fprintf(stderr, "ridge: %s\n", safe.c_str());
   return static_cast<int>(code);
@@ -159,8 +157,9 @@ int report(std::string_view message, ridge::ExitCode code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  ridge::apps::end_cleanly_on_signals();
+  ridge::apps::limit_spinning(argv);
   try {
+    ridge::apps::end_cleanly_on_signals();
     return run(argc, argv);
   } catch (const ridge::Error& error) {
     return report(error.what(), error.code());

@@ -2,6 +2,7 @@
 // Declares the shared options and turns them into choices. Not a subcommand.
 #include "apps/model_options.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -13,9 +14,11 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/isa.h"
 #include "backends/cuda/cuda_backend.h"
+#include "backends/tuning_file.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "models/config_json.h"
 #include "ops/registry.h"
@@ -48,13 +51,17 @@ std::vector<std::string> split(const std::string& text) {
   return items;
 }
 
-// The path in the cache folder; empty if there is no such folder.
+// The path in the cache folder; empty if there is no such folder. A file that cannot be used is
+// replaced after a warning.
 std::string tuning_file(const char* file) {
   std::filesystem::path folder = cache_folder();
   if (folder.empty()) return "";
   std::error_code error;  // without the folder nothing is cached, and the next run tunes again
   std::filesystem::create_directories(folder, error);
-  return folder / file;
+  const std::string path = folder / file;
+  if (const std::string fault = backends::tuning_fault(path); !fault.empty())
+    fmt::print(stderr, "warning: {}; GEMMs are measured again\n", terminal_safe(fault));
+  return path;
 }
 
 // The name of a configuration: that of its folder if the file is called config.json, as most are.
@@ -164,12 +171,14 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
     throw usage_error("[{0}] --{0} has no effect on a GPU; choose the CPU with --device cpu",
                       options.threads != 0 ? "threads" : "isa");
   if (options.nvtx && !on_gpu) throw usage_error("[nvtx] expected --device cuda, got cpu");
+  const bool tunes = selection.has("tune_gemm");
+  const std::string choices =
+      tunes ? tuning_file(on_gpu ? "gemm-tuning-cuda.json" : "gemm-tuning.json") : "";
   if (on_gpu)
     return backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
-                                              selection.has("branches"), selection.has("tune_gemm"),
-                                              tuning_file("gemm-tuning-cuda.json"), options.nvtx});
-  return backends::cpu::make_cpu_backend(
-      {options.threads, options.isa, selection.has("tune_gemm"), tuning_file("gemm-tuning.json")});
+                                              selection.has("branches"), tunes, choices,
+                                              options.nvtx});
+  return backends::cpu::make_cpu_backend({options.threads, options.isa, tunes, choices});
 }
 
 record::Setting make_setting(const std::string& model,

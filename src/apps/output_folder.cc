@@ -88,7 +88,8 @@ Mode without_folder(const OutputOptions& options) {
 std::string written_text(const OutputFolder& folder, const TerminalOptions& options) {
   return wrap_lines(
       fmt::format(
-          "\nWrote the tables, report.md and trace.json (open it in ui.perfetto.dev) to {}.",
+          "\nWrote report.html (open it in a browser), the tables, report.md and trace.json (open it "
+          "in ui.perfetto.dev) to {}.",
           terminal_safe(folder.path().string())),
       options.columns);
 }

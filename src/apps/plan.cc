@@ -190,9 +190,12 @@ void print_text(const PlanOptions& o,
   const record::RunRecord& r = plan.record;
   Work model = r.model.step();
   auto flops = [](int64_t count) { return format_count(static_cast<double>(count)); };
-  std::string heading = fmt::format("{}, {} parameters, on {}\nsource: {}\n", r.setting.str(),
-                                    format_integer(r.parameters), place.title, place.source);
-  for (const std::string& note : place.ceilings.notes) heading += note + "\n";
+  std::string heading =
+      fmt::format("{}, {} parameters, on {}\nsource: {}\n", terminal_safe(r.setting.str()),
+                  format_integer(r.parameters), terminal_safe(place.title),
+                  terminal_safe(place.source, kLongestMessage));
+  for (const std::string& note : place.ceilings.notes)
+    heading += terminal_safe(note, kLongestMessage) + "\n";
   if (!plan.fits)
     heading += fmt::format("DOES NOT FIT: the step owns {}, the hardware has {}\n",
                            format_bytes(r.memory.owned_bytes), format_bytes(place.memory_bytes));

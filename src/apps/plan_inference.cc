@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "apps/inference_options.h"
@@ -140,6 +142,43 @@ class InferencePlanner {
     return peaks;
   }
 
+  using TypeBytes = std::map<DType, int64_t>;
+
+  // The bytes of the model file's tensors by type; empty for a shape.
+  TypeBytes file_bytes() const {
+    TypeBytes bytes;
+    if (!file_.has_weights()) return bytes;
+    for (const files::FileTensor& tensor : file_.tensors().all())
+      bytes[tensor.dtype] += static_cast<int64_t>(tensor.bytes.size());
+    return bytes;
+  }
+
+  // "q4_1 and f32", largest first
+  static std::string types_text(const TypeBytes& bytes) {
+    std::vector<std::pair<int64_t, DType>> order;
+    for (const auto& [dtype, size] : bytes) order.push_back({-size, dtype});
+    std::sort(order.begin(), order.end());
+    std::string text;
+    for (size_t i = 0; i < order.size(); ++i)
+      text += (i == 0                 ? ""
+               : i + 1 < order.size() ? ", "
+                                      : " and ") +
+              std::string(name(order[i].second));
+    return text;
+  }
+
+  std::string weights_text() const {
+    std::string text = "weights held in " + types_text(plans_.front().held_bytes);
+    if (file_.has_weights()) text += "; in the file " + types_text(file_bytes());
+    return text + "\n";
+  }
+
+  static ordered_json types_json(const TypeBytes& bytes) {
+    ordered_json json = ordered_json::object();
+    for (const auto& [dtype, size] : bytes) json[std::string(name(dtype))] = size;
+    return json;
+  }
+
   ordered_json phase_json(const record::RunRecord& run) const {
     return {{"predicted_ns", run.predicted_ns},
             {"tokens_per_s", run.tokens_per_s()},
@@ -166,6 +205,8 @@ class InferencePlanner {
                       {"hardware_source", place_.source},
                       {"assumptions", place_.ceilings.notes},
                       {"memory_capacity_bytes", place_.memory_bytes},
+                      {"file_bytes", types_json(file_bytes())},
+                      {"held_bytes", types_json(plans_.front().held_bytes)},
                       {"mfu_convention", record::kMfuConvention},
                       {"mbu_convention", record::kMbuConvention},
                       {"mbu_peak", report::to_json(place_.ceilings.mbu_reference())},
@@ -234,13 +275,14 @@ class InferencePlanner {
         bytes = std::max(bytes, class_peaks(plan).bytes[static_cast<size_t>(each)]);
       return bytes;
     };
-    for (plan::MemoryClass each : shown)
-      columns.push_back({std::string(name(each)), Align::kRight,
-                         static_cast<int>(std::count_if(shown.begin(), shown.end(),
-                                                        [&](plan::MemoryClass other) {
-                                                          return largest(other) > largest(each);
-                                                        })) +
-                             1});
+    std::vector<plan::MemoryClass> order = shown;
+    std::stable_sort(order.begin(), order.end(), [&](plan::MemoryClass a, plan::MemoryClass b) {
+      return largest(a) > largest(b);
+    });
+    for (plan::MemoryClass each : shown) {
+      const auto rank = std::find(order.begin(), order.end(), each) - order.begin();
+      columns.push_back({std::string(name(each)), Align::kRight, static_cast<int>(rank) + 1});
+    }
     columns.push_back({"owned"});
     Table table(std::move(columns));
     for (const measure::PhasePlan& each : plans_) {
@@ -259,10 +301,13 @@ class InferencePlanner {
   void print_text() const {
     const record::RunRecord& decode = plans_.front().records.decode;
     std::string heading =
-        fmt::format("{} at level {}: {} parameters, {} of weights, on {}\nsource: {}\n", name_,
-                    selection_.level(), format_integer(file_.config().parameters()),
-                    format_bytes(decode.weight_bytes), place_.title, place_.source);
-    for (const std::string& note : place_.ceilings.notes) heading += note + "\n";
+        fmt::format("{} at level {}: {} parameters, {} of weights, on {}\nsource: {}\n",
+                    terminal_safe(name_), selection_.level(),
+                    format_integer(file_.config().parameters()), format_bytes(decode.weight_bytes),
+                    terminal_safe(place_.title), terminal_safe(place_.source, kLongestMessage));
+    heading += weights_text();
+    for (const std::string& note : place_.ceilings.notes)
+      heading += terminal_safe(note, kLongestMessage) + "\n";
     heading +=
         fmt::format("GEMMs in {} (prefill) and {} (decode), prefill chunks of {} tokens\n",
                     plans_.front().records.prefill.setting.dtype, decode.setting.dtype, o_.chunk);
@@ -308,7 +353,10 @@ void add_inference_plan_options(Command app, InferencePlanOptions& o) {
       "plan prefill and decode instead of training; --batch-size (default: 1,8,32) and "
       "--seq-len then take lists. A length is that of the prompt (prefill) and of the "
       "context (decode); default: 128,512,2048, or less if the model's context is shorter");
-  app.add_option("--model", o.model, "plan inference with this model file or folder");
+  app.add_option("--model", o.model,
+                 "plan inference with this model file or folder, its weights in the types in which "
+                 "ridge generate holds them: those of the file on a CPU, bf16 on a GPU (fp32 with "
+                 "--exact)");
   add_phase_options(app, o.chunk, o.exact);
 }
 

@@ -67,7 +67,8 @@ Place measured_place(cost::Ceilings ceilings,
   place.title = ceilings.machine.str();
   place.target = is_gpu ? "null" : "cpu";
   place.memory_bytes = ceilings.machine.memory_bytes;
-  place.source = fmt::format("{}, measured {}", path, ceilings.measured_at);
+  place.source =
+      fmt::format("{}, measured {}", terminal_safe(path), terminal_safe(ceilings.measured_at));
   place.ceilings = std::move(ceilings);
   return place;
 }

@@ -11,6 +11,7 @@
 #include "apps/text_io.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "base/printable.h"
 #include "base/units.h"
 #include "files/mapped_file.h"
@@ -74,6 +75,7 @@ void train(const TokenizerOptions& o, const AppContext& context) {
     merging.tick(tokens - std::exchange(made, tokens));
   };
   text::BpeTrainer trainer(options);
+  start_openmp_threads();
   OutputFolder folder(*o.output.folder, o.output.overwrite);
   int64_t bytes = 0;
   double begin = now_ns();
@@ -100,15 +102,16 @@ void train(const TokenizerOptions& o, const AppContext& context) {
   }
   folder.commit();
   if (o.json)
-    return fmt::print("{}\n", ordered_json{{"vocab_size", spec.tokens.size()},
-                                           {"merges", spec.merges.size()},
-                                           {"text_bytes", bytes},
-                                           {"timings",
-                                            {{"count_s", (counted - begin) / 1e9},
-                                             {"merge_s", (merged - counted) / 1e9}}},
-                                           {"folder", terminal_safe(folder.path().string())},
-                                           {"files", names}}
-                                  .dump());
+    return fmt::print("{}\n",
+                      ordered_json{{"vocab_size", spec.tokens.size()},
+                                   {"merges", spec.merges.size()},
+                                   {"text_bytes", bytes},
+                                   {"timings",
+                                    {{"count_s", (counted - begin) / 1e9},
+                                     {"merge_s", (merged - counted) / 1e9}}},
+                                   {"folder", terminal_safe(folder.path().string(), kWholeText)},
+                                   {"files", names}}
+                          .dump());
   fmt::print("Trained {} tokens ({} merges) on {} of text. Wrote to {}: {}.\n",
              format_integer(static_cast<int64_t>(spec.tokens.size())),
              format_integer(static_cast<int64_t>(spec.merges.size())), format_bytes(bytes),

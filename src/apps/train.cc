@@ -105,7 +105,7 @@ class Training {
       train(*backend, is_stopped, progress);
     progress.hide();
     record_.finished_at = utc_now();
-    if (is_reportable())
+    if (measure::is_reportable(experiment_, record_.runs[0]))
       report_run(folder);
     else
       fmt::print(stderr, "Too few steps were measured for a summary.\n");
@@ -114,12 +114,6 @@ class Training {
 
  private:
   bool instruments() const { return o_.profile || o_.output.folder; }
-
-  // A training that Ctrl-C ended early may lack steps of one kind.
-  bool is_reportable() const {
-    const record::RunRecord& run = record_.runs[0];
-    return !run.plain_wall_ns.empty() && (!instruments() || !run.step.wall_samples_ns.empty());
-  }
 
   void report_run(std::optional<OutputFolder>& folder) {
     if (!o_.json) summarize();
@@ -207,7 +201,7 @@ class Training {
   void write(OutputFolder& folder) {
     folder.commit(report::output_files(record_));
     for (const std::string& warning : record_.warnings)
-      fmt::print(stderr, "warning: {}\n", terminal_safe(warning));
+      fmt::print(stderr, "warning: {}\n", terminal_safe(warning, kLongestMessage));
     if (!o_.json) fmt::print("Wrote the report to {}.\n", terminal_safe(folder.path().string()));
   }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,10 @@ struct Kernel {
   int rounds = 1;
   int (*rounds_of)(const Call&) = nullptr;  // where they depend on the call; null: `rounds`
 
+  // The bytes by which the kernel decides whether threads share its work; null or empty: those of its
+  // operands.
+  std::function<std::optional<int64_t>(const Call&)> shared_bytes = {};
+
   // Copies of the kernel with one property that only one backend sets.
   Kernel in_rounds(int count) const {
     Kernel kernel = *this;
@@ -43,6 +48,11 @@ struct Kernel {
   Kernel in_launches(std::function<int(const Call&)> count) const {
     Kernel kernel = *this;
     kernel.launches = std::move(count);
+    return kernel;
+  }
+  Kernel sharing(std::function<std::optional<int64_t>(const Call&)> bytes) const {
+    Kernel kernel = *this;
+    kernel.shared_bytes = std::move(bytes);
     return kernel;
   }
   Kernel refusing(std::string (*reason)(const Call&)) const {

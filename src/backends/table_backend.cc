@@ -75,6 +75,12 @@ int TableBackend::launches(const Graph& graph, const Node& node) const {
   return kernel->launches(CallTypes(graph, node).call());
 }
 
+std::optional<int64_t> TableBackend::shared_bytes(const Graph& graph, const Node& node) const {
+  const Kernel* kernel = find(node);
+  if (kernel == nullptr || !kernel->shared_bytes) return {};
+  return kernel->shared_bytes(CallTypes(graph, node).call());
+}
+
 Launch TableBackend::bind(const BindCall& call) {
   const Kernel* kernel = find(call.node);
   RIDGE_CHECK(kernel != nullptr, "no {} kernel for '{}'", name(), call.node.op->name);

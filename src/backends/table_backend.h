@@ -3,6 +3,7 @@
 // the binding of nodes. The table itself is the derived class's.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "backends/kernel.h"
@@ -18,6 +19,7 @@ class TableBackend : public Backend {
   bool runs_in_place(const Graph& graph, const Node& node, int o, int i) const final;
   int64_t workspace_bytes(const Graph& graph, const Node& node) const final;
   int launches(const Graph& graph, const Node& node) const final;
+  std::optional<int64_t> shared_bytes(const Graph& graph, const Node& node) const final;
   Launch bind(const BindCall& call) override;
 
  protected:

@@ -9,20 +9,47 @@
 #include "files/atomic_file.h"
 #include "files/json.h"
 #include "files/json_field.h"
+#include "files/mapped_file.h"
 
 namespace ridge::backends {
 
-nlohmann::json read_tuning(const std::string& path, const std::string& identity) {
+namespace {
+
+constexpr size_t kMostBytes = 16 << 20;
+
+struct Tuning {
+  std::string identity;
+  nlohmann::json choices = nlohmann::json::object();
+};
+
+// Empty if there is no file.
+Tuning read(const std::string& path) {
   std::error_code error;
-  if (path.empty() || !std::filesystem::is_regular_file(path, error))
-    return nlohmann::json::object();
+  if (path.empty() || !std::filesystem::exists(std::filesystem::symlink_status(path, error)))
+    return {};
+  const nlohmann::json document = files::parse_json(files::read_small_file(path, kMostBytes), path);
+  const files::JsonField file(document, path);
+  return {file.at("identity").text(), file.at("choices").object()};
+}
+
+}  // namespace
+
+nlohmann::json read_tuning(const std::string& path, const std::string& identity) {
   try {
-    nlohmann::json document = files::read_json(path);
-    files::JsonField file(document, path);
-    if (file.at("identity").text() == identity) return file.at("choices").object();
+    Tuning tuning = read(path);
+    if (tuning.identity == identity) return std::move(tuning.choices);
   } catch (const Error&) {  // overwritten by the next choices
   }
   return nlohmann::json::object();
+}
+
+std::string tuning_fault(const std::string& path) {
+  try {
+    read(path);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 void write_tuning(const std::string& path,

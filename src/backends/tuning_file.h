@@ -12,6 +12,9 @@ namespace ridge::backends {
 // Returns the choices as an object from keys to choices. Empty if `path` is empty or names no file,
 // if the file was written for another identity, or if it does not parse.
 nlohmann::json read_tuning(const std::string& path, const std::string& identity);
+// Why the file at `path` is not one of choices, as one line; empty if it is or does not exist. Such a
+// file is replaced.
+std::string tuning_fault(const std::string& path);
 // Replaces the whole file; does nothing if `path` is empty.
 void write_tuning(const std::string& path,
                   const std::string& identity,

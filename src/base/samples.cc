@@ -35,11 +35,11 @@ Summary summarize(std::span<const double> samples) {
   // k - 1 samples are outside the interval at each end.
   int64_t k = 1;
   double outside = binomial_half(n, 0);  // P(Binomial < k)
-  while (k < (n + 1) / 2) {
+  // Ends at the middle at the latest, where half of the probability or more is outside at each end.
+  for (;; ++k) {
     double more = outside + binomial_half(n, k);
     if (1 - 2 * more < kConfidence) break;
     outside = more;
-    ++k;
   }
   summary.count = n;
   summary.median = middle(sorted);

@@ -73,9 +73,11 @@ char32_t code_point(std::string_view character) {
   return value;
 }
 
-std::string disarmed(std::string_view bytes, bool is_text) {
+std::string disarmed(std::string_view bytes, bool is_text, size_t limit) {
   std::string text;
+  const size_t size = bytes.size();
   while (!bytes.empty()) {
+    if (size - bytes.size() >= limit) return text + fmt::format("... ({} bytes)", size);
     const size_t length = character_length(bytes);
     const std::string_view character = bytes.substr(0, std::max<size_t>(length, 1));
     bytes.remove_prefix(character.size());
@@ -138,9 +140,11 @@ std::string paint(std::string_view text, Colour colour, const TerminalOptions& o
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<size_t>(colour)], text);
 }
 
-std::string terminal_safe(std::string_view bytes) { return disarmed(bytes, false); }
+std::string terminal_safe(std::string_view bytes, size_t limit) {
+  return disarmed(bytes, false, limit);
+}
 
-std::string terminal_safe_text(std::string_view bytes) { return disarmed(bytes, true); }
+std::string terminal_safe_text(std::string_view bytes) { return disarmed(bytes, true, kWholeText); }
 
 int display_width(std::string_view text) {
   int width = 0;
@@ -176,6 +180,16 @@ std::string wrap_lines(std::string_view text, int columns, std::string_view inde
   return lines;
 }
 
+Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
+  std::vector<int> order;
+  for (const Column& column : columns_)
+    if (column.spare != 0) order.push_back(column.spare);
+  std::sort(order.begin(), order.end());
+  for (size_t i = 0; i < order.size(); ++i)
+    RIDGE_CHECK(order[i] == static_cast<int>(i) + 1, "expected spare columns 1, 2, ..., got {}",
+                fmt::join(order, ", "));
+}
+
 void Table::add(std::vector<std::string> cells) {
   RIDGE_CHECK(cells.size() <= columns_.size(), "a row of {} cells in a table of {} columns",
               cells.size(), columns_.size());
@@ -199,8 +213,8 @@ std::pair<Table, std::vector<std::string>> Table::fitted(int columns) const {
   int total = line_width(width);
   std::vector<size_t> order(columns_.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return columns_[a].spare > columns_[b].spare; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return columns_[a].spare > columns_[b].spare; });
   std::vector<bool> stays(columns_.size(), true);
   for (size_t column : order) {
     if (total <= columns || columns_[column].spare == 0) break;
@@ -325,7 +339,7 @@ std::string Progress::line(std::chrono::nanoseconds elapsed, std::string_view no
   } else {
     text += fmt::format("{} {}  {}", format_integer(done_), unit_, rate);
   }
-  if (!note.empty()) text += "  " + terminal_safe(note);
+  if (!note.empty()) text += "  " + terminal_safe(note, kLongestMessage);
   return std::string(cut(text, options_.columns - 1));
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -32,8 +33,12 @@ std::string paint(std::string_view text, Colour colour, const TerminalOptions& o
 // Makes foreign text (file names, names in files, option values) one harmless line. Control
 // characters become \xNN; invisible marks and marks that change the direction of text (U+202E,
 // U+200B) become \uNNNN; bytes that are not UTF-8 become U+FFFD. Never throws. Messages quote with
-// printable() instead.
-std::string terminal_safe(std::string_view bytes);
+// printable() instead. After `limit` bytes the text is cut and followed by its full length:
+// abc... (70000 bytes).
+inline constexpr size_t kLongestName = 200;
+inline constexpr size_t kLongestMessage = 2000;  // the longest of our own messages lists the passes
+inline constexpr size_t kWholeText = std::string_view::npos;  // names in JSON, for programs
+std::string terminal_safe(std::string_view bytes, size_t limit = kLongestName);
 // The same for text that a model generates: line ends, tabs and the marks stay.
 std::string terminal_safe_text(std::string_view bytes);
 
@@ -54,9 +59,11 @@ class Table {
   struct Column {
     std::string header;
     Align align = Align::kRight;
-    int spare = 0;  // if lines are too long, the highest is left out first; 0 always stays
+    // If lines are too long, the highest is left out first; 0 always stays. The others of a table
+    // are 1, 2, ..., each once.
+    int spare = 0;
   };
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  explicit Table(std::vector<Column> columns);
 
   // Adds a row of at most one cell per column; missing cells are empty.
   void add(std::vector<std::string> cells);

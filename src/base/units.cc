@@ -63,10 +63,9 @@ std::string format_ns(double ns) {
   if (size < 999.5e3) return fmt::format("{} us", three_digits(ns / 1e3));
   if (size < 999.5e6) return fmt::format("{} ms", three_digits(ns / 1e6));
   if (size < 180e9) return fmt::format("{} s", three_digits(ns / 1e9));
-  double minutes = ns / 60e9;
-  if (minutes < 180) return fmt::format("{} min", three_digits(minutes));
-  if (minutes < 72 * 60) return fmt::format("{} h", three_digits(minutes / 60));
-  return fmt::format("{} days", three_digits(minutes / 1440));
+  if (size < 180 * 60e9) return fmt::format("{} min", three_digits(ns / 60e9));
+  if (size < 72 * 3600e9) return fmt::format("{} h", three_digits(ns / 3600e9));
+  return fmt::format("{} days", three_digits(ns / 86400e9));
 }
 
 std::string format_integer(int64_t value) {

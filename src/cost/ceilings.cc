@@ -97,7 +97,28 @@ void check_products(const Ceilings& ceilings) {
   if (!has_f32) refuse("gemms", "expects an entry for f32");
 }
 
+void check_stored(const Ceilings& ceilings) {
+  expect_count("stored_gemms", ceilings.stored.size(), 0);
+  for (const StoredRates& rates : ceilings.stored) {
+    if (rates.most_tokens < 0) refuse("stored_gemms.most_tokens", "expects a number >= 0");
+    expect_count("stored_gemms.times", rates.times.size(), 1);
+    int64_t previous = 0;
+    for (const StoredTime& time : rates.times) {
+      if (time.tokens <= previous || time.tokens > kMostExtent)
+        refuse("stored_gemms.times.tokens",
+               fmt::format("expects ascending numbers from 1 to 2^32, got {} after {}", time.tokens,
+                           previous));
+      previous = time.tokens;
+      expect_numbers("stored_gemms.times.", time);
+      if (time.cached_ns == 0 || time.memory_ns == 0)
+        refuse("stored_gemms.times", "expects cached_ns and memory_ns above 0");
+    }
+  }
+}
+
 void check_attention(const Ceilings& ceilings) {
+  expect_count("cache", ceilings.cache.size(), 0);
+  for (const CacheRates& rates : ceilings.cache) expect_numbers("cache.", rates);
   expect_count("attention", ceilings.attention.size(), 0);
   for (const AttentionRates& rates : ceilings.attention) expect_numbers("attention.", rates);
 }
@@ -148,6 +169,20 @@ const ProductRates& Ceilings::product(DType dtype, bool is_native) const {
   return plain != nullptr ? *plain : *f32;
 }
 
+const StoredRates* Ceilings::stored_rates(DType weight, DType activations) const {
+  auto found = std::find_if(stored.begin(), stored.end(), [&](const StoredRates& rates) {
+    return rates.weight == weight && rates.activations == activations;
+  });
+  return found == stored.end() ? nullptr : &*found;
+}
+
+const CacheRates* Ceilings::cache_rates(std::string_view op, DType dtype) const {
+  auto found = std::find_if(cache.begin(), cache.end(), [&](const CacheRates& rates) {
+    return rates.op == op && rates.dtype == dtype;
+  });
+  return found == cache.end() ? nullptr : &*found;
+}
+
 double Ceilings::peak_flops_per_ns(DType dtype) const {
   return std::max(product(dtype).peak_flops_per_ns, product(dtype, true).peak_flops_per_ns);
 }
@@ -182,6 +217,7 @@ Ceilings at_launch_rate(Ceilings ceilings, double rate) {
 void validate(const Ceilings& ceilings) {
   check_bandwidth(ceilings);
   check_products(ceilings);
+  check_stored(ceilings);
   check_attention(ceilings);
   expect_numbers("", ceilings);
   expect_number("others_share", ceilings.others_share, NumberKind::kShare);

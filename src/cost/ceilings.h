@@ -72,8 +72,8 @@ struct ProductSample {
   double ns = 0;
 };
 
-// GEMM rates of one element type. The rates of i16 are those of block-quantized weights, with
-// activations rounded to 16 bits.
+// GEMM rates of one element type. i16 has only a peak: the best GEMM of block-quantized weights with
+// activations rounded to 16 bits. StoredRates has their times.
 struct ProductRates {
   DType dtype = DType::kF32;
   bool is_native = false;  // native GEMMs may run, not only the library (matmul's attribute)
@@ -88,6 +88,40 @@ struct ProductRates {
   std::vector<ProductSample> samples;  // empty for a data sheet
 
   std::string name() const;  // "f32", "f32 native"
+};
+
+// The time of a GEMM of this many tokens with a weight [out, in] as stored.
+struct StoredTime {
+  int64_t tokens = 0;
+  // Per element of the weight: reading and unpacking it, and multiplying it with all tokens.
+  double cached_ns = 0;  // if the weight is in the caches
+  double memory_ns = 0;  // if it comes from memory
+  double ns_per_in = 0;  // per column: rounding the activations, before any weight is read
+};
+
+// GEMMs with a weight as stored (quantized blocks, panels of rows, 16 bits under fp32 activations),
+// by the number of tokens: what the backend runs for that number. Another kernel for the same types
+// is compared with these times.
+struct StoredRates {
+  DType weight = DType::kQ8_0;
+  DType activations = DType::kF32;  // what they are rounded to; f32 = they are not
+  // Above this number of tokens the backend runs one of the GEMMs of ProductRates; 0 = it never
+  // does.
+  int64_t most_tokens = 0;
+  std::vector<StoredTime> times;  // ascending tokens, at least one
+};
+
+// The time of an op on the cells of a KV cache, one token of each sequence at a time. Its kernel
+// loads each key or value once for several heads, so its rate is far from a GEMM's.
+struct CacheRates {
+  std::string op;  // "cached_attention", "cached_scores", "cached_mask", "cached_mix"
+  DType dtype = DType::kF32;
+  // If keys and values are in the processor's caches: 2 FLOPs per MAC; a score is a pair of a query
+  // head and a key.
+  double flops_per_ns = 0;
+  double scores_per_ns = 0;
+  // If they come from memory, one head at a time; 0 = the op reads none.
+  double memory_bytes_per_ns = 0;
 };
 
 // The two parts of flash attention on a generic shape: GEMMs and the work per score (scale, mask,
@@ -125,6 +159,8 @@ struct Ceilings {
   std::vector<BandwidthPoint> bandwidth;  // ascending footprint; at least one
   std::vector<MemoryLevel> levels;        // fastest first; the last is memory
   std::vector<ProductRates> products;     // at least f32
+  std::vector<StoredRates> stored;        // may be empty: then the peaks of `products` hold
+  std::vector<CacheRates> cache;          // may be empty
   std::vector<AttentionRates> attention;  // may be empty
   // Additions and multiplications one at a time, operands in L1.
   double arithmetic_flops_per_ns = 0;
@@ -145,14 +181,16 @@ struct Ceilings {
   double empty_step_ns = 0;
   // Opening and closing a parallel region; 0 if launches include it.
   double parallel_ns = 0;
-  // Smaller kernels run on one thread. Predictions ignore one exception: inside a team, cached
-  // attention splits smaller work too.
+  // Kernels with less work (plan::Target::shared_bytes) run on one thread.
   int64_t parallel_threshold_bytes = 0;
   std::vector<std::string> notes;  // assumptions, in words
 
   // The rates for a type. Falls back to the library's GEMMs if the type has no native rates, and to
   // f32 if the machine lacks the type.
   const ProductRates& product(DType dtype, bool is_native = false) const;
+  // Null if they were not measured.
+  const StoredRates* stored_rates(DType weight, DType activations) const;
+  const CacheRates* cache_rates(std::string_view op, DType dtype) const;
   double peak_flops_per_ns(DType dtype) const;  // the faster of library and native GEMMs
   // Bandwidth of the memory behind all caches, for copies and for reads alone.
   double memory_bytes_per_ns() const {

@@ -16,7 +16,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 15;
+constexpr int kFormat = 16;
 
 template <typename Record>
 void write_numbers(const Record& record, Json& to) {
@@ -52,6 +52,16 @@ Json product_json(const ProductRates& rates) {
   write_numbers(rates, json);
   json["samples"] = std::move(samples);
   return json;
+}
+
+Json stored_json(const StoredRates& rates) {
+  Json times = Json::array();
+  for (const StoredTime& t : rates.times)
+    write_numbers(t, times.emplace_back(Json{{"tokens", t.tokens}}));
+  return {{"weight", name(rates.weight)},
+          {"activations", name(rates.activations)},
+          {"most_tokens", rates.most_tokens},
+          {"times", std::move(times)}};
 }
 
 Json memory_json(const Ceilings& ceilings) {
@@ -111,6 +121,16 @@ ProductRates read_product(const JsonField& r) {
   return rates;
 }
 
+StoredRates read_stored(const JsonField& r) {
+  StoredRates rates;
+  rates.weight = read_dtype(r.at("weight"));
+  rates.activations = read_dtype(r.at("activations"));
+  rates.most_tokens = r.at("most_tokens").integer();
+  for (const JsonField& t : r.at("times").items())
+    read_numbers(t, rates.times.emplace_back(StoredTime{t.at("tokens").integer()}));
+  return rates;
+}
+
 void read_memory(const JsonField& r, Ceilings& ceilings) {
   for (const JsonField& p : r.at("points").items())
     read_numbers(
@@ -130,6 +150,9 @@ Ceilings read(const JsonField& r) {
   c.others_share = r.at("others_share").real();
   read_memory(r.at("memory"), c);
   for (const JsonField& p : r.at("gemms").items()) c.products.push_back(read_product(p));
+  for (const JsonField& g : r.at("stored_gemms").items()) c.stored.push_back(read_stored(g));
+  for (const JsonField& a : r.at("cache").items())
+    read_numbers(a, c.cache.emplace_back(CacheRates{a.at("op").text(), read_dtype(a.at("dtype"))}));
   for (const JsonField& a : r.at("attention").items())
     read_numbers(a, c.attention.emplace_back(AttentionRates{read_dtype(a.at("dtype"))}));
   read_numbers(r, c);
@@ -148,8 +171,13 @@ std::string to_json(const Ceilings& c) {
             {"others_share", c.others_share},
             {"memory", memory_json(c)},
             {"gemms", Json::array()},
+            {"stored_gemms", Json::array()},
+            {"cache", Json::array()},
             {"attention", Json::array()}};
   for (const ProductRates& rates : c.products) json["gemms"].push_back(product_json(rates));
+  for (const StoredRates& rates : c.stored) json["stored_gemms"].push_back(stored_json(rates));
+  for (const CacheRates& a : c.cache)
+    write_numbers(a, json["cache"].emplace_back(Json{{"op", a.op}, {"dtype", name(a.dtype)}}));
   for (const AttentionRates& a : c.attention)
     write_numbers(a, json["attention"].emplace_back(Json{{"dtype", name(a.dtype)}}));
   write_numbers(c, json);

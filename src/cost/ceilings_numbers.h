@@ -50,6 +50,18 @@ inline constexpr auto kNumbers<ProductRates> = std::to_array<NumberField<Product
      {"stream_call_ns", &ProductRates::stream_call_ns, NumberKind::kNs}});
 
 template <>
+inline constexpr auto kNumbers<StoredTime> = std::to_array<NumberField<StoredTime>>(
+    {{"cached_ns", &StoredTime::cached_ns, NumberKind::kNs},
+     {"memory_ns", &StoredTime::memory_ns, NumberKind::kNs},
+     {"ns_per_in", &StoredTime::ns_per_in, NumberKind::kNs}});
+
+template <>
+inline constexpr auto kNumbers<CacheRates> = std::to_array<NumberField<CacheRates>>(
+    {{"flops_per_ns", &CacheRates::flops_per_ns, NumberKind::kRate},
+     {"scores_per_ns", &CacheRates::scores_per_ns, NumberKind::kRate},
+     {"memory_bytes_per_ns", &CacheRates::memory_bytes_per_ns, NumberKind::kRateOrUnknown}});
+
+template <>
 inline constexpr auto kNumbers<AttentionRates> = std::to_array<NumberField<AttentionRates>>(
     {{"forward_flops_per_ns", &AttentionRates::forward_flops_per_ns, NumberKind::kRate},
      {"forward_scores_per_ns", &AttentionRates::forward_scores_per_ns, NumberKind::kRate},

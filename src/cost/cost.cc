@@ -47,8 +47,10 @@ NodeCost node_cost(const plan::PlannedGraph& planned, size_t i) {
   if (node.op->work != nullptr) cost.work = node.op->work(types.call());
   auto traffic = node.op->traffic == nullptr ? std::nullopt : node.op->traffic(types.call());
   if (traffic) {
-    cost.read_bytes = traffic->read_bytes;
-    cost.written_bytes = traffic->written_bytes;
+    for (int64_t bytes : traffic->read_bytes)
+      cost.read_bytes = checked_sum(cost.read_bytes, bytes, "bytes read");
+    for (int64_t bytes : traffic->written_bytes)
+      cost.written_bytes = checked_sum(cost.written_bytes, bytes, "bytes written");
   } else if (node.op->joins) {
     count_unplaced_parts(planned, node, cost);
   } else {
@@ -129,16 +131,17 @@ int64_t compulsory_bytes(const plan::PlannedGraph& planned, std::string_view sco
     if (node.op->kind == OpKind::kView) continue;  // its reader counts the bytes
     bool inside = in_scope(node, scope);
     auto traffic = traffic_of(graph, node);
-    for (ValueId output : node.outputs) {
-      ValueId root = at(places, output).root;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      ValueId root = at(places, node.outputs[i]).root;
       if (inside) made.insert(root);
       if (inside)
-        raise(written[root], touched_bytes(graph, root, traffic ? traffic->written_bytes : kWhole));
+        raise(written[root],
+              touched_bytes(graph, root, traffic ? traffic->written_bytes[i] : kWhole));
     }
-    for (ValueId input : node.inputs) {
-      ValueId root = at(places, input).root;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      ValueId root = at(places, node.inputs[i]).root;
       if (inside)
-        raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes : kWhole));
+        raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes[i] : kWhole));
       else
         kept.insert(root);
     }
@@ -158,10 +161,10 @@ int64_t parameter_bytes(const plan::PlannedGraph& planned) {
   for (const Node& node : graph.nodes) {
     if (node.op->kind == OpKind::kView) continue;
     auto traffic = traffic_of(graph, node);
-    for (ValueId input : node.inputs) {
-      ValueId root = at(planned.places, input).root;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      ValueId root = at(planned.places, node.inputs[i]).root;
       if (graph.value(root).storage == Storage::kParameter)
-        raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes : kWhole));
+        raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes[i] : kWhole));
     }
   }
   int64_t sum = 0;

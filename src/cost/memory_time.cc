@@ -120,7 +120,7 @@ struct PieceUse {
 
 }  // namespace
 
-std::vector<double> memory_times(const CostedGraph& costed, const Ceilings& ceilings) {
+std::vector<MemoryTime> memory_times(const CostedGraph& costed, const Ceilings& ceilings) {
   plan::Addresses addresses(costed);
   std::vector<std::vector<plan::Access>> schedule;
   for (size_t i = 0; i < costed.costs.size(); ++i)
@@ -132,19 +132,24 @@ std::vector<double> memory_times(const CostedGraph& costed, const Ceilings& ceil
   ReuseClock clock(static_cast<int64_t>(pieces), 2 * touches);
   std::vector<PieceUse> uses(pieces);
   Bandwidth bandwidth(ceilings);
-  std::vector<double> times(schedule.size());
+  std::vector<MemoryTime> times(schedule.size());
   for (int round = 0; round < 2; ++round)
     for (size_t i = 0; i < schedule.size(); ++i) {
-      double ns = 0;
+      double ns = 0, stored_ns = 0, slowest_ns = 0;
       walk(schedule[i], piece, [&](const plan::Access& access, int64_t at, int64_t moved) {
         PieceUse& use = uses[static_cast<size_t>(at)];
         int64_t distance = clock.touch(at, moved);
         if (access.is_write && use.reader == static_cast<NodeId>(i))
           distance = use.read_distance_bytes;
         if (!access.is_write) use = {static_cast<NodeId>(i), distance};
-        ns += static_cast<double>(moved) * bandwidth.ns_per_byte(distance, access.is_write);
+        const double bytes = static_cast<double>(moved);
+        const double here = bytes * bandwidth.ns_per_byte(distance, access.is_write);
+        ns += here;
+        if (access.is_write || !access.is_stored) return;
+        stored_ns += here;
+        slowest_ns += bytes * bandwidth.slowest_read();
       });
-      times[i] = ns;
+      times[i] = {ns, slowest_ns > 0 ? std::min(1.0, stored_ns / slowest_ns) : 0};
     }
   return times;
 }

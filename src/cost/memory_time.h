@@ -17,6 +17,8 @@ class Bandwidth {
  public:
   explicit Bandwidth(const Ceilings& ceilings);
   double ns_per_byte(int64_t distance_bytes, bool is_write) const;
+  // ns per byte from behind all caches.
+  double slowest_read() const { return points_.back().read_ns_per_byte; }
 
  private:
   struct Point {
@@ -27,9 +29,17 @@ class Bandwidth {
   std::vector<Point> points_;
 };
 
-// The time of each node's traffic, in ns. An address is an offset in the arena, or lies in the
+// The time of a node's traffic.
+struct MemoryTime {
+  double ns = 0;
+  // The time of its reads of stored values (weights, KV caches), as a share of what they would take
+  // from behind all caches, at most 1; 0 if it reads none.
+  double stored_share = 0;
+};
+
+// The time of each node's traffic. An address is an offset in the arena, or lies in the
 // range of a stored value. The schedule is traversed twice and only the second time counts, because
 // the graph runs repeatedly.
-std::vector<double> memory_times(const CostedGraph& costed, const Ceilings& ceilings);
+std::vector<MemoryTime> memory_times(const CostedGraph& costed, const Ceilings& ceilings);
 
 }  // namespace ridge::cost

@@ -11,6 +11,10 @@
 #include "cost/memory_time.h"
 #include "cost/product_call.h"
 #include "cost/product_time.h"
+#include "cost/stored_time.h"
+#include "graph/einsum.h"
+#include "ops/attention.h"
+#include "ops/registry.h"
 
 namespace ridge::cost {
 namespace {
@@ -60,24 +64,35 @@ double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 class Predictor {
  public:
   Predictor(const CostedGraph& costed, const Ceilings& ceilings)
-      : graph_(costed.graph), places_(costed.places), ceilings_(ceilings) {}
+      : costed_(costed), graph_(costed.graph), places_(costed.places), ceilings_(ceilings) {}
 
-  // `memory_ns` is the time of the node's traffic.
-  NodePrediction node(const Node& node, const NodeCost& cost, double memory_ns) {
+  NodePrediction node(size_t index, const MemoryTime& memory) {
+    const Node& node = graph_.nodes[index];
+    const NodeCost& cost = costed_.costs[index];
     NodePrediction p;
     if (cost.launches == 0) return p;
-    double threads = small(cost) ? std::max(1, ceilings_.machine.threads) : 1;
-    bool parallel = threads == 1 && ceilings_.parallel_threshold_bytes > 0;
+    const bool alone = runs_alone(index);
+    const double threads = alone ? std::max(1, ceilings_.machine.threads) : 1;
+    const bool parallel = !alone && ceilings_.parallel_threshold_bytes > 0;
     if (cost.bytes() > 0)
       p.flops_per_byte = static_cast<double>(cost.work.flops) / static_cast<double>(cost.bytes());
-    p.overhead_ns = cost.launches * ceilings_.launch_ns + cost.rounds * ceilings_.round_ns +
-                    (parallel ? ceilings_.parallel_ns : 0);
-    p.memory_ns = memory_ns * threads;
+    const double launches_ns =
+        cost.launches * ceilings_.launch_ns + cost.rounds * ceilings_.round_ns;
+    p.overhead_ns = launches_ns + (parallel ? ceilings_.parallel_ns : 0);
+    p.memory_ns = memory.ns * threads;
     TimeLaw law = time_law(*node.op);
-    if (law == TimeLaw::kProduct && cost.rounds == 0 && !has_stored_weight(node)) {
+    if (const std::optional<StoredProducts> stored = stored_products(node, memory.stored_share)) {
+      p.compute_ns = threads * stored->compute_ns;
+      p.overhead_ns = launches_ns + stored->rounding_ns;
+      p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
+    } else if (law == TimeLaw::kProduct && cost.rounds == 0 && !has_stored_weight(node)) {
       product(node, p);
     } else if (law == TimeLaw::kWalk) {
       program(node, cost.work, threads, p);
+    } else if (const CacheRates* rates = cache_rates(node)) {
+      p.compute_ns = threads * cache_ns(node, cost, *rates, memory.stored_share);
+      p.overhead_ns = launches_ns;
+      p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     } else {
       bool attends = law == TimeLaw::kAttention || law == TimeLaw::kAttentionBackward;
       p.compute_ns = attends
@@ -100,8 +115,62 @@ class Predictor {
 
  private:
   // Kernels below the threshold run on one thread, at one thread's share of the rates.
-  bool small(const NodeCost& cost) const {
-    return cost.bytes() < ceilings_.parallel_threshold_bytes;
+  bool runs_alone(size_t node) const {
+    return costed_.calls[node].shared_bytes.value_or(costed_.costs[node].bytes()) <
+           ceilings_.parallel_threshold_bytes;
+  }
+
+  // The GEMMs of a node with weights as stored, all together.
+  struct StoredProducts {
+    double compute_ns = 0;
+    double rounding_ns = 0;  // of the activations
+  };
+
+  // Empty if the node has other GEMMs or none, or if these were not measured.
+  std::optional<StoredProducts> stored_products(const Node& node, double memory_share) const {
+    const bool is_group = is_a(node, ops::matmul_group_op());
+    if (!is_group && !(is_a(node, ops::matmul_op()) && node.inputs.size() == 2 &&
+                       parse_einsum(node.attrs.text("einsum")).is_projection()))
+      return {};
+    const Type& x = graph_.type(node.inputs[0]);
+    if (x.dtype != DType::kF32) return {};
+    const DType rounded = rounded_to(node).value_or(DType::kF32);
+    StoredProducts sum;
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      const Type& weight = graph_.type(node.inputs[i]);
+      const StoredRates* rates =
+          ceilings_.stored_rates(weight.dtype, is_block(weight.dtype) ? rounded : DType::kF32);
+      if (rates == nullptr || (rates->most_tokens > 0 && x.shape[0] > rates->most_tokens))
+        return {};
+      StoredTime time = stored_time(*rates, x.shape[0]);
+      sum.rounding_ns = std::max(sum.rounding_ns, static_cast<double>(x.shape[1]) * time.ns_per_in);
+      time.ns_per_in = 0;  // once for all weights
+      sum.compute_ns += stored_product_ns(time, memory_share, weight.shape[0], x.shape[1]);
+    }
+    return sum;
+  }
+
+  // Null for a prompt, whose tokens attend in tiles, and if the op was not measured.
+  const CacheRates* cache_rates(const Node& node) const {
+    if (node.inputs.empty()) return nullptr;
+    if (is_a(node, ops::cached_attention_op()) &&
+        graph_.shape(node.inputs[0])[0] > graph_.shape(node.inputs[5])[0])
+      return nullptr;
+    return ceilings_.cache_rates(node.op->name, graph_.type(node.inputs[0]).dtype);
+  }
+
+  double cache_ns(const Node& node,
+                  const NodeCost& cost,
+                  const CacheRates& rates,
+                  double memory_share) const {
+    const bool both = is_a(node, ops::cached_attention_op());  // q k^T and p v
+    const int64_t macs = cost.work.macs;
+    const int64_t scores = macs > 0 ? macs / (graph_.shape(node.inputs[1])[3] * (both ? 2 : 1))
+                                    : graph_.shape(node.outputs[0]).elements();
+    const double cached_ns = over(static_cast<double>(2 * macs), rates.flops_per_ns) +
+                             over(static_cast<double>(scores), rates.scores_per_ns);
+    const double memory_ns = over(static_cast<double>(cost.bytes()), rates.memory_bytes_per_ns);
+    return cached_ns + memory_share * std::max(0.0, memory_ns - cached_ns);
   }
 
   // Whether the weight is quantized or 16-bit while activations are fp32. Another kernel than that
@@ -148,10 +217,12 @@ class Predictor {
     if (rates == nullptr)
       return over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(q.dtype)) +
              fused_ns({0, cost.work.flops - 2 * cost.work.macs, cost.work.transcendentals});
-    int64_t macs_per_score = (backward ? 5 : 2) * q.shape.back();
-    double scores = static_cast<double>(cost.work.macs) /
-                    static_cast<double>(std::max<int64_t>(macs_per_score, 1));
-    double flops = static_cast<double>(2 * cost.work.macs);
+    // The rates of the backward pass are those of each score once, also where kernels recompute it.
+    double size = static_cast<double>(q.shape.back());
+    double scores =
+        backward ? static_cast<double>(ops::flash_backward_scores(CallTypes(graph_, node).call()))
+                 : static_cast<double>(cost.work.macs) / std::max(2 * size, 1.0);
+    double flops = (backward ? 10 : 4) * size * scores;
     return backward ? over(flops, rates->backward_flops_per_ns) +
                           over(scores, rates->backward_scores_per_ns)
                     : over(flops, rates->forward_flops_per_ns) +
@@ -219,6 +290,7 @@ class Predictor {
     return ns;
   }
 
+  const CostedGraph& costed_;
   const Graph& graph_;
   const std::vector<plan::Place>& places_;
   const Ceilings& ceilings_;
@@ -315,10 +387,9 @@ std::string_view name(Bound bound) {
 
 std::vector<NodePrediction> predict_nodes(const CostedGraph& costed, const Ceilings& ceilings) {
   Predictor predictor(costed, ceilings);
-  const std::vector<double> memory = memory_times(costed, ceilings);
+  const std::vector<MemoryTime> memory = memory_times(costed, ceilings);
   std::vector<NodePrediction> predictions;
-  for (size_t i = 0; i < memory.size(); ++i)
-    predictions.push_back(predictor.node(costed.graph.nodes[i], costed.costs[i], memory[i]));
+  for (size_t i = 0; i < memory.size(); ++i) predictions.push_back(predictor.node(i, memory[i]));
   return predictions;
 }
 

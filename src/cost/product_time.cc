@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fits the law by coordinate descent on the normal equations; there are only a few terms and
-// samples.
+// The terms of the law, and the deviations of the samples from it.
 #include "cost/product_time.h"
 
-#include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "cost/relative_fit.h"
 
 namespace ridge::cost {
 namespace {
-
-// Rounds of coordinate descent; the five terms converge within some hundreds.
-constexpr int kRounds = 4000;
 
 // The law itself has the weight of a sample at a distance of three doublings.
 constexpr double kLawDistance = 3;
@@ -45,34 +43,11 @@ ProductTime::ProductTime(const ProductRates& rates, ProductForm form, bool in_ba
     if (sample.form == form && (sample.extents.batch > 1) == in_batches) samples.push_back(sample);
   if (samples.empty()) samples = rates.samples;
   if (samples.empty()) return;
-  fit(samples);
+  std::vector<TimedTerms<kTerms>> timed;
+  for (const ProductSample& sample : samples) timed.push_back({terms(sample.extents), sample.ns});
+  coefficients_ = fit_relative(std::move(timed));
   for (const ProductSample& sample : samples)
     deviations_.push_back({sample.extents, std::log(sample.ns / law(sample.extents))});
-}
-
-// Minimizes the sum over samples of (law / ns - 1)^2 with coefficients >= 0: sets each in turn to
-// its best value with the others fixed.
-void ProductTime::fit(const std::vector<ProductSample>& samples) {
-  std::vector<Terms> rows;
-  Terms norms{};
-  for (const ProductSample& sample : samples) {
-    Terms row = terms(sample.extents);
-    for (int t = 0; t < kTerms; ++t) {
-      row[static_cast<size_t>(t)] /= sample.ns;
-      norms[static_cast<size_t>(t)] += row[static_cast<size_t>(t)] * row[static_cast<size_t>(t)];
-    }
-    rows.push_back(row);
-  }
-  std::vector<double> left(samples.size(), 1.0);  // 1 - law / ns
-  for (int round = 0; round < kRounds; ++round)
-    for (size_t t = 0; t < kTerms; ++t) {
-      double slope = 0;
-      for (size_t i = 0; i < rows.size(); ++i) slope += rows[i][t] * left[i];
-      double next = std::max(0.0, coefficients_[t] + slope / norms[t]);
-      double change = next - coefficients_[t];
-      coefficients_[t] = next;
-      for (size_t i = 0; i < rows.size(); ++i) left[i] -= change * rows[i][t];
-    }
 }
 
 double ProductTime::law(const ProductExtents& extents) const {

@@ -24,7 +24,7 @@ class ProductTime {
   double ns(const ProductExtents& extents) const;
 
  private:
-  static constexpr int kTerms = 5;
+  static constexpr size_t kTerms = 5;
   using Terms = std::array<double, kTerms>;
   struct Deviation {
     ProductExtents extents;
@@ -32,7 +32,6 @@ class ProductTime {
   };
   static Terms terms(const ProductExtents& extents);
   double law(const ProductExtents& extents) const;
-  void fit(const std::vector<ProductSample>& samples);
 
   double peak_flops_per_ns_;
   Terms coefficients_{};

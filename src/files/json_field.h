@@ -30,7 +30,7 @@ class JsonField {
     if (!value_.is_object()) throw fault("an object");
     if (!has(key)) throw file_error("[{}] the key {} is missing", place_, printable(key));
     return {value_[key],
-            fmt::format("{}{}{}", place_, place_.ends_with(".json") ? ": " : ".", key)};
+            fmt::format("{}{}{}", place_, place_.ends_with(".json") ? ": " : ".", shown(key))};
   }
   JsonField at(size_t index) const { return {value_[index], fmt::format("{}[{}]", place_, index)}; }
   // The elements of a list, one field each.
@@ -102,6 +102,11 @@ class JsonField {
   }
 
  private:
+  // A key as messages show it: quoted only if it must be.
+  static std::string shown(const std::string& key) {
+    const std::string quoted = printable(key);
+    return quoted.size() == key.size() + 2 ? key : quoted;
+  }
   static std::string integer_between(int64_t least, int64_t most) {
     if (most < INT64_MAX) return fmt::format("an integer from {} to {}", least, most);
     return least > INT64_MIN ? fmt::format("an integer >= {}", least) : "an integer of 64 bits";

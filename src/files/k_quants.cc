@@ -61,7 +61,7 @@ float half_beyond(float value) {
 // The fit returned if the scale is out of the range of half precision: its scale is infinity.
 template <typename Fit>
 Fit unreachable_scale() {
-  Fit fit;
+  Fit fit{};
   fit.scale = kHalfInfinity;
   return fit;
 }
@@ -338,7 +338,7 @@ AffineFit fit_affine(const float* values, const AffineGrid& grid) {
     super = solved;
     chosen = again;
   }
-  AffineFit fit;
+  AffineFit fit{};
   fit.scale = float_to_f16(super.scale);
   fit.min = float_to_f16(super.min);
   std::copy(chosen.scales.begin(), chosen.scales.end(), fit.scales.begin());
@@ -360,7 +360,7 @@ SymmetricFit fit_symmetric(const float* values, const SymmetricGrid& grid) {
     super = solved;
     chosen = again;
   }
-  SymmetricFit fit;
+  SymmetricFit fit{};
   fit.scale = float_to_f16(super);
   std::copy(chosen.scales.begin(), chosen.scales.end(), fit.scales.begin());
   for (int i = 0; i < kSuperBlockElements; ++i) {

@@ -25,8 +25,8 @@ struct AffineGrid {
   int max_scale;  // of scales and mins
 };
 struct AffineFit {
-  uint16_t scale = 0;  // half bits
-  uint16_t min = 0;    // half bits
+  uint16_t scale;  // half bits
+  uint16_t min;    // half bits
   std::array<uint8_t, 16> scales{};
   std::array<uint8_t, 16> mins{};
   std::array<uint8_t, kSuperBlockElements> quants{};
@@ -39,7 +39,7 @@ struct SymmetricGrid {
   int max_scale;
 };
 struct SymmetricFit {
-  uint16_t scale = 0;  // half bits
+  uint16_t scale;  // half bits
   std::array<int8_t, 16> scales{};
   std::array<int8_t, kSuperBlockElements> quants{};
 };

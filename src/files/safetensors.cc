@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "files/json.h"
 #include "files/json_field.h"
 
@@ -176,10 +177,13 @@ std::filesystem::path file_in_folder(const std::filesystem::path& folder) {
                    folder.string());
 }
 
-// A shard must be a plain file name in the folder of the index, not a path that leads elsewhere.
+// A shard must be a plain file name in the folder of the index, not a path that leads elsewhere, and
+// without characters that would act on a terminal, because messages have it in the path.
 void check_shard_name(std::string_view source, const std::string& shard) {
-  if (shard.empty() || shard == "." || shard == ".." ||
-      shard.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos)
+  constexpr size_t kLongestName = 255;  // of a file, on every usual file system
+  if (shard.empty() || shard.size() > kLongestName || shard == "." || shard == ".." ||
+      shard.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos ||
+      terminal_safe(shard) != shard)
     throw file_error("[{}] weight_map: expected a file name beside the index, found {}", source,
                      printable(shard));
 }

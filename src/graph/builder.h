@@ -23,8 +23,9 @@ class Builder {
 
   Graph& graph() { return graph_; }
   const OpTable& ops() const { return ops_; }
-  const Type& type(ValueId value) const { return graph_.type(value); }
-  const Shape& shape(ValueId value) const { return graph_.shape(value); }
+  // Copies, because a reference into the graph dangles once a node is appended.
+  Type type(ValueId value) const { return graph_.type(value); }
+  Shape shape(ValueId value) const { return graph_.shape(value); }
 
   // Values without a producer. A name already taken with the same type and storage returns the same
   // value.

@@ -49,10 +49,10 @@ inline Work arithmetic(int64_t flops, int64_t transcendentals = 0) {
 inline Work operator+(Work a, const Work& b) { return a += b; }
 Work times(int64_t n, const Work& work);  // out-of-memory Error if it exceeds 63 bits
 
-// The bytes that a node reads and writes, if the default (each operand once) is wrong.
+// The bytes that a node reads of each input and writes of each output.
 struct Traffic {
-  int64_t read_bytes = 0;
-  int64_t written_bytes = 0;
+  std::vector<int64_t> read_bytes;
+  std::vector<int64_t> written_bytes;
 };
 
 // Closed forms of the work that a model requires, forward and backward, whatever kernels run later.
@@ -156,7 +156,7 @@ struct Op {
   // Output types; throws a usage Error that names the op for shapes that do not fit.
   std::vector<Type> (*infer)(const Call&) = nullptr;
   Work (*work)(const Call&) = nullptr;                       // null: none (views, copies, gathers)
-  std::optional<Traffic> (*traffic)(const Call&) = nullptr;  // null: each operand once
+  std::optional<Traffic> (*traffic)(const Call&) = nullptr;  // null: all of each operand, once
   ModelWork (*model_work)(const Call&) = nullptr;            // null: {work, 2 * work for products}
   // Returns the gradients of the inputs (kNoValue for none), built with the call's builder.
   std::vector<ValueId> (*gradient)(const GradientCall&) = nullptr;

@@ -89,6 +89,19 @@ class Planner {
     return {at(models::InferenceTask::kDecode, e_.batch, e_.length)};
   }
 
+  // The bytes of the parameters of all graphs so far, which share one store.
+  std::map<DType, int64_t> held_bytes() const {
+    std::map<std::string, Type> held;
+    for (const auto& [key, graph] : planned_)
+      for (const Value& value : graph.graph().values)
+        if (value.storage == Storage::kParameter && value.producer == kNoNode)
+          held[value.name] = value.type;
+    std::map<DType, int64_t> bytes;
+    for (const auto& [name, type] : held)
+      bytes[type.dtype] += storage_bytes(type.dtype, type.shape.elements());
+    return bytes;
+  }
+
   // Owned memory of all graphs so far: one store, and one arena per graph.
   int64_t owned_bytes() const {
     std::vector<cost::ProgramGraph> graphs;
@@ -190,10 +203,11 @@ PhasePlan plan_phases(const models::ModelFile& file,
                       const cost::Ceilings* ceilings) {
   Planner planner(file, e, target);
   PhasePlan plan{
-      {begin_phase(e, "prefill", file.config()), begin_phase(e, "decode", file.config())}, 0};
+      {begin_phase(e, "prefill", file.config()), begin_phase(e, "decode", file.config())}, 0, {}};
   count_phase(planner.prefill(), ceilings, plan.records.prefill);
   count_phase(planner.decode(), ceilings, plan.records.decode);
   plan.owned_bytes = planner.owned_bytes();
+  plan.held_bytes = planner.held_bytes();
   return plan;
 }
 

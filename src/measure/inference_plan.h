@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 
 #include "cost/ceilings.h"
@@ -28,6 +29,8 @@ std::vector<record::PredictedGraph> count_phase(std::span<const cost::ProgramGra
 struct PhasePlan {
   PhaseRecords records;     // as from measure_phases, without measured times
   int64_t owned_bytes = 0;  // both phases together: each graph has its own arena
+  // The bytes of the weights by the type in which a session holds them.
+  std::map<DType, int64_t> held_bytes;
 };
 // Throws the same Errors as a session for options out of range.
 PhasePlan plan_phases(const models::ModelFile& file,

@@ -40,13 +40,17 @@ class Repetition {
   Repetition(serve::Session& session, backends::Instrument* instrument, std::function<void()> once)
       : session_(session), instrument_(instrument), once_(std::move(once)) {}
 
-  void run(const Repeats& repeats) {
+  // Returns false if the experiment was stopped.
+  bool run(const InferenceExperiment& e) {
+    const Repeats& repeats = e.repeats;
+    if (e.is_stopped()) return false;
     instrumented();  // warm-up; it also records which graphs run
     const SamplingSchedule schedule =
         SamplingSchedule::inference(repeats.most, instrument_ != nullptr);
     const double begin = now_ns();
     for (int64_t i = 0;
          i < repeats.least || (i < repeats.most && now_ns() - begin < repeats.budget_ns); ++i) {
+      if (e.is_stopped()) return false;
       if (schedule.is_instrumented(i)) {
         auto [wall_ns, profiles] = instrumented();
         measurement_.add_instrumented(wall_ns, std::move(profiles));
@@ -54,6 +58,7 @@ class Repetition {
         measurement_.add_plain(plain_ns(), schedule.is_sampled(i));
       }
     }
+    return true;
   }
 
   // The graphs of a run in order. Consecutive runs of one graph are merged into its repeat count.
@@ -151,10 +156,10 @@ std::vector<int32_t> random_ids(int64_t count, int64_t vocabulary, uint32_t seed
   return ids;
 }
 
-PhaseRecords measure_phases(const models::ModelFile& file,
-                            const InferenceExperiment& e,
-                            backends::Backend& backend,
-                            const cost::Ceilings* ceilings) {
+std::optional<PhaseRecords> measure_phases(const models::ModelFile& file,
+                                           const InferenceExperiment& e,
+                                           backends::Backend& backend,
+                                           const cost::Ceilings* ceilings) {
   // Create the instrument first, so that its memory does not count as the run's.
   backend.instrument();
   ProcessMemory before = backend.taken_memory();
@@ -173,7 +178,7 @@ PhaseRecords measure_phases(const models::ModelFile& file,
     return record;
   };
   Repetition prefill(session, backend.instrument(), [&] { p.tokens = session.start(p.prompts); });
-  prefill.run(e.repeats);
+  if (!prefill.run(e)) return std::nullopt;
   records.prefill = finish("prefill", prefill);
   records.prefill.logits = session.logits(e.batch - 1);
   records.prefill.chosen = p.tokens;
@@ -181,15 +186,15 @@ PhaseRecords measure_phases(const models::ModelFile& file,
     for (int64_t slot : p.slots) session.rewind(slot, e.length - 1);
     session.step(p.slots, p.tokens);
   });
-  decode.run(e.repeats);
+  if (!decode.run(e)) return std::nullopt;
   records.decode = finish("decode", decode);
   return records;
 }
 
-record::LatencyRecord measure_latency(const models::ModelFile& file,
-                                      const InferenceExperiment& e,
-                                      int64_t tokens,
-                                      backends::Backend& backend) {
+std::optional<record::LatencyRecord> measure_latency(const models::ModelFile& file,
+                                                     const InferenceExperiment& e,
+                                                     int64_t tokens,
+                                                     backends::Backend& backend) {
   record::LatencyRecord record{e.batch, e.length, tokens, 0, 0, 0, {}, 0};
   double begin = now_ns();
   serve::Session session(file, session_options(e, e.length + tokens - 1), backend);
@@ -200,7 +205,7 @@ record::LatencyRecord measure_latency(const models::ModelFile& file,
     double start = now_ns();
     p.tokens = session.start(p.prompts);
     record.ttft_ns = now_ns() - start;
-    for (int64_t i = 1; i < tokens; ++i) {
+    for (int64_t i = 1; i < tokens && !e.is_stopped(); ++i) {
       double step = now_ns();
       session.step(p.slots, p.tokens);
       steps.push_back(now_ns() - step);
@@ -208,16 +213,18 @@ record::LatencyRecord measure_latency(const models::ModelFile& file,
     return now_ns() - start;
   };
   record.first_ns = generate();
+  if (e.is_stopped()) return std::nullopt;
   session.start(p.prompts);  // a device records its launches in a graph's second run
   steps.clear();
   record.wall_ns = generate();
+  if (e.is_stopped()) return std::nullopt;
   record.tpot = summarize(steps);
   return record;
 }
 
-record::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
-                                           const InferenceExperiment& e,
-                                           backends::Backend& backend) {
+std::optional<record::CacheGainRecord> measure_cache_gain(const models::ModelFile& file,
+                                                          const InferenceExperiment& e,
+                                                          backends::Backend& backend) {
   record::CacheGainRecord record;
   record.context = e.length;
   Prompts p(e, file.config().vocabulary);
@@ -231,7 +238,7 @@ record::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
       session.rewind(0, e.length - 1);
       session.step(p.slots, p.tokens);
     });
-    decode.run(e.repeats);
+    if (!decode.run(e)) return std::nullopt;
     record.with = summarize(decode.measurement().plain_ns());
     record.cache_bytes = models::cache_bytes(
         file.config(),
@@ -241,7 +248,7 @@ record::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
   options.cached = false;
   serve::Session session(file, options, backend);
   Repetition whole(session, backend.instrument(), [&] { session.start(p.prompts); });
-  whole.run(e.repeats);
+  if (!whole.run(e)) return std::nullopt;
   record.without = summarize(whole.measurement().plain_ns());
   std::vector<float> other = session.logits(0);
   for (size_t i = 0; i < logits.size(); ++i)

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "backends/backend.h"
@@ -27,6 +29,8 @@ struct InferenceExperiment {
   int64_t length = 128;  // tokens in each prompt; KV entries that a decoded token attends to
   int64_t chunk = 512;
   Repeats repeats;
+  // Called before each repeat and each token. True ends the measurement, which then has no record.
+  std::function<bool()> is_stopped = [] { return false; };
 };
 
 // The options of a session that can run the experiment.
@@ -39,22 +43,22 @@ struct PhaseRecords {
 // Runs one session: prefills of `batch` prompts of `length` tokens, then decode steps whose tokens
 // attend to `length` KV entries. The first run of each is a warm-up; then plain and instrumented
 // runs alternate. `ceilings` may be null; then nothing is predicted.
-PhaseRecords measure_phases(const models::ModelFile& file,
-                            const InferenceExperiment& experiment,
-                            backends::Backend& backend,
-                            const cost::Ceilings* ceilings);
+std::optional<PhaseRecords> measure_phases(const models::ModelFile& file,
+                                           const InferenceExperiment& experiment,
+                                           backends::Backend& backend,
+                                           const cost::Ceilings* ceilings);
 
 // Generates `tokens` tokens for each of `batch` prompts twice. The first generation builds the
 // graphs. The second one, after one more prefill, is measured.
-record::LatencyRecord measure_latency(const models::ModelFile& file,
-                                      const InferenceExperiment& experiment,
-                                      int64_t tokens,
-                                      backends::Backend& backend);
+std::optional<record::LatencyRecord> measure_latency(const models::ModelFile& file,
+                                                     const InferenceExperiment& experiment,
+                                                     int64_t tokens,
+                                                     backends::Backend& backend);
 
 // Times one token after `length` others, with and without the KV cache.
-record::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
-                                           const InferenceExperiment& experiment,
-                                           backends::Backend& backend);
+std::optional<record::CacheGainRecord> measure_cache_gain(const models::ModelFile& file,
+                                                          const InferenceExperiment& experiment,
+                                                          backends::Backend& backend);
 
 // `count` ids below `vocabulary`, the same for the same seed.
 std::vector<int32_t> random_ids(int64_t count, int64_t vocabulary, uint32_t seed);

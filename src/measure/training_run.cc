@@ -131,6 +131,10 @@ record::RunRecord TrainingRun::record() const {
   return record;
 }
 
+bool is_reportable(const TrainingExperiment& e, const record::RunRecord& record) {
+  return !record.plain_wall_ns.empty() && (!e.instrument || !record.step.wall_samples_ns.empty());
+}
+
 record::RunRecord measure_training(const TrainingExperiment& e,
                                    backends::Backend& backend,
                                    const cost::Ceilings* ceilings,

@@ -94,6 +94,10 @@ class TrainingRun {
   int64_t finished_;
 };
 
+// Whether a record has steps of each kind that the experiment measures: one that was stopped early
+// may lack some.
+bool is_reportable(const TrainingExperiment& experiment, const record::RunRecord& record);
+
 // Runs the whole experiment in one round.
 record::RunRecord measure_training(const TrainingExperiment& experiment,
                                    backends::Backend& backend,

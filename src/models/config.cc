@@ -2,6 +2,8 @@
 // Presets and validation of model configurations.
 #include "models/config.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ridge::models {
@@ -41,6 +43,16 @@ Preset make_preset(std::string name,
 }
 
 }  // namespace
+
+bool ModelConfig::has_window_layers() const {
+  return window > 0 &&
+         std::find(is_window_layer.begin(), is_window_layer.end(), true) != is_window_layer.end();
+}
+
+bool ModelConfig::has_full_layers() const {
+  return window == 0 || is_window_layer.empty() ||
+         std::find(is_window_layer.begin(), is_window_layer.end(), false) != is_window_layer.end();
+}
 
 int64_t ModelConfig::parameters() const {
   int64_t attention = hidden * head_size * (2 * heads + 2 * kv_heads);

@@ -49,6 +49,9 @@ struct ModelConfig {
   bool is_window(int64_t layer) const {
     return window > 0 && !is_window_layer.empty() && is_window_layer[static_cast<size_t>(layer)];
   }
+  // Whether any layer attends to a window, and whether any attends to all positions.
+  bool has_window_layers() const;
+  bool has_full_layers() const;
   int64_t parameters() const;  // in closed form
 };
 

@@ -120,11 +120,9 @@ ValueId Decoder::build_layers(ValueId ids, ValueId positions, ValueId rows) {
   {
     auto scope = b.scope("embedding");
     x = embed(table_, ids);
-    bool windows = false;
-    for (int64_t layer = 0; layer < config.layers; ++layer)
-      windows = windows || config.is_window(layer);
-    full_ = rotation(positions, config.rope_theta, config.rope_scaling);
-    if (windows) window_ = rotation(positions, config.window_rope_theta, {});
+    if (config.has_full_layers())
+      full_ = rotation(positions, config.rope_theta, config.rope_scaling);
+    if (config.has_window_layers()) window_ = rotation(positions, config.window_rope_theta, {});
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     auto scope = b.scope(fmt::format("layer.{}", layer));

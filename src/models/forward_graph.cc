@@ -32,11 +32,13 @@ class CachedSequences final : public AttentionForm {
  public:
   CachedSequences(const CacheShape& cache, int64_t context) : cache_(cache), context_(context) {}
 
-  void declare(Builder& b, ValueId positions, ValueId slots, bool has_windows) {
+  void declare(Builder& b, ValueId positions, ValueId slots, const ModelConfig& config) {
     positions_ = positions;
     slots_ = slots;
-    full_table_ = b.input(kBlockTable, {DType::kI32, {cache_.slots, cache_.full.blocks_per_slot}});
-    if (has_windows)
+    if (config.has_full_layers())
+      full_table_ =
+          b.input(kBlockTable, {DType::kI32, {cache_.slots, cache_.full.blocks_per_slot}});
+    if (config.has_window_layers())
       window_table_ =
           b.input(kWindowBlockTable, {DType::kI32, {cache_.slots, cache_.window.blocks_per_slot}});
   }
@@ -85,7 +87,7 @@ class InferenceBuilder {
     ValueId positions = token_input(kPositions);
     tokens_ = shape_.task == InferenceTask::kScore ? kNoValue : d_.b.state(kTokens, per_slot());
     ValueId ids = decodes ? tokens_ : token_input(kIds);
-    if (shape_.cached) cached_.declare(d_.b, positions, token_input(kSlots), has_windows());
+    if (shape_.cached) cached_.declare(d_.b, positions, token_input(kSlots), d_.config);
     bool some = shape_.task == InferenceTask::kPrefill;
     ValueId x = d_.build_layers(ids, positions, some ? d_.b.input(kRows, per_slot()) : kNoValue);
     auto scope = d_.b.scope("head");
@@ -101,12 +103,6 @@ class InferenceBuilder {
   ValueId token_input(std::string_view name) {
     return d_.b.input(bucket_input(name, shape_.tokens), {DType::kI32, {shape_.tokens}});
   }
-  bool has_windows() const {
-    for (int64_t layer = 0; layer < d_.config.layers; ++layer)
-      if (d_.config.is_window(layer)) return true;
-    return false;
-  }
-
   ForwardGraph build_score(ValueId x) {
     d_.out.logits = d_.build_head(x);
     d_.out.loss = d_.b.call_all("softmax_cross_entropy", {d_.out.logits, token_input(kLabels)})[0];

@@ -149,9 +149,7 @@ struct Pair {
 // One merge for each split of a token into two others, in the order in which scores would join
 // them.
 std::vector<Pair> pairs_by_score(const TokenizerSpec& spec) {
-  size_t bytes = 0;
-  for (const std::string& token : spec.tokens) bytes += token.size();
-  text::TokenIndex index(spec.tokens.size(), bytes);
+  text::TokenIndex index(spec.tokens.size());
   auto joins = [&](size_t id) {
     TokenType type = text::type_of(spec, static_cast<int32_t>(id));
     return !is_special(type) && type != TokenType::kByte && type != TokenType::kUserDefined;

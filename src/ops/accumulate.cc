@@ -49,7 +49,9 @@ struct ZeroOp {
   static std::vector<Type> infer(const Call& call) { return {call.inputs[0]}; }
 
   static std::optional<Traffic> traffic(const Call& call) {
-    return Traffic{0, bytes_of(call.inputs[0])};
+    Traffic traffic = whole_operands(call);
+    traffic.read_bytes[0] = 0;
+    return traffic;
   }
 
   static void reference(const Call&, Inputs64, Outputs64 outputs) {

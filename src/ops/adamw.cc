@@ -141,13 +141,9 @@ struct UpdatesTensors {
 
   // A copy is written but not read.
   static std::optional<Traffic> traffic(const Call& call) {
-    Traffic traffic{call.attrs.flag("clip") ? 12 : 8, 0};
-    for (const AdamwTensor& t : adamw_tensors(call.inputs.size(), call.attrs)) {
-      size_t at = static_cast<size_t>(t.input);
-      int64_t n = call.inputs[at].shape.elements();
-      traffic.read_bytes += 12 * n + storage_bytes(call.inputs[at + 1].dtype, n);
-      traffic.written_bytes += 12 * n + (t.copy ? storage_bytes(call.inputs[at + 4].dtype, n) : 0);
-    }
+    Traffic traffic = whole_operands(call);
+    for (const AdamwTensor& t : adamw_tensors(call.inputs.size(), call.attrs))
+      if (t.copy) traffic.read_bytes[static_cast<size_t>(t.input) + 4] = 0;
     return traffic;
   }
 

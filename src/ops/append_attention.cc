@@ -57,16 +57,15 @@ struct AppendAttentionOp {
   }
   static ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
-  // q is passed on without being stored; positions, slots and the table are read once.
+  // rope_append's, but the caches are read too. q is passed on without being stored, and o, which
+  // is written, is as large.
   static std::optional<Traffic> traffic(const Call& call) {
     Steps steps(call);
-    Traffic append = *rope_append_op().traffic(steps.append),
+    Traffic traffic = *rope_append_op().traffic(steps.append),
             attention = *cached_attention_op().traffic(steps.attention);
-    int64_t q_bytes = bytes_of(steps.append_outputs[2]);
-    int64_t indices =
-        bytes_of(call.inputs[5]) + bytes_of(call.inputs[6]) + bytes_of(call.inputs[7]);
-    return Traffic{append.read_bytes + attention.read_bytes - q_bytes - indices,
-                   append.written_bytes + attention.written_bytes - q_bytes};
+    for (size_t part : {size_t{0}, size_t{1}})
+      traffic.read_bytes[part] = attention.read_bytes[1 + part];
+    return traffic;
   }
 
   static void reference(const Call& call, Inputs64 in, Outputs64 out) {

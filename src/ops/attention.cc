@@ -44,16 +44,12 @@ Work attention_work(const AttentionShape& s, int64_t scores) {
   return products(2 * all * s.head_size) + arithmetic(6 * all, 2 * all);
 }
 
-// MACs of dv, dp, dq and dk; per score 5 FLOPs for the gradient of softmax and the scale.
-Work attention_backward_work(const AttentionShape& s, int64_t scores) {
-  int64_t all = s.batch * s.heads * scores;
-  return products(4 * all * s.head_size) + arithmetic(5 * all);
-}
-
+// Backward: MACs of dv, dp, dq and dk; per score 4 FLOPs for the gradient of softmax and 1 for the
+// scale.
 ModelWork attention_model_work(const AttentionShape& s) {
   int64_t keys = s.window > 0 ? std::min(s.sequence, s.window) : s.sequence;
-  int64_t scores = s.sequence * keys;
-  return {attention_work(s, scores), attention_backward_work(s, scores)};
+  int64_t scores = s.sequence * keys, all = s.batch * s.heads * scores;
+  return {attention_work(s, scores), products(4 * all * s.head_size) + arithmetic(5 * all)};
 }
 
 AttentionResults attention_reference(const AttentionShape& s, Inputs64 qkv) {

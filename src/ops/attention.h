@@ -28,9 +28,12 @@ AttentionShape attention_shape(std::string_view op, const Call& call, size_t fir
 // Model work: the full square (also if causal), or T x min(T, window) for a window layer.
 ModelWork attention_model_work(const AttentionShape& shape);
 
-// Closed forms for a number of scores computed per head and sequence.
+// Closed form for a number of scores computed per head and sequence.
 Work attention_work(const AttentionShape& shape, int64_t scores);
-Work attention_backward_work(const AttentionShape& shape, int64_t scores);
+
+// The scores that the backward kernels compute, over all heads and sequences, each once. `call` is
+// one of flash_attention_backward.
+int64_t flash_backward_scores(const Call& call);
 
 struct AttentionResults {
   std::vector<double> o;              // [N,H,E]

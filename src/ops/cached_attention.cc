@@ -85,16 +85,16 @@ struct CachedAttentionOp {
   }
   static ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
-  // q, o, and for each slot the keys and values that its tokens attend to.
+  // The most rows of the caches that tokens in any slots may attend to: in a slot, each token after
+  // the first attends to one more row.
   static std::optional<Traffic> traffic(const Call& call) {
     CachedAttention s = cached_attention_shape(call);
-    int64_t q_bytes = bytes_of(call.inputs[0]);
-    int64_t rows = std::min(s.cache.tokens, s.cache.slots) *
-                   std::min(s.columns(), s.keys() + s.cache.tokens - 1);
-    int64_t cached =
-        2 * storage_bytes(call.inputs[1].dtype, rows * s.cache.kv_heads * s.cache.head_size);
-    return Traffic{q_bytes + cached + 8 * s.cache.tokens + 4 * call.inputs[5].shape.elements(),
-                   q_bytes};
+    int64_t slots = std::min(s.cache.tokens, s.cache.slots);
+    int64_t rows = std::min(slots * s.columns(), slots * (s.keys() - 1) + s.cache.tokens);
+    Traffic traffic = whole_operands(call);
+    traffic.read_bytes[1] = traffic.read_bytes[2] =
+        storage_bytes(call.inputs[1].dtype, rows * s.cache.kv_heads * s.cache.head_size);
+    return traffic;
   }
 
   static std::vector<ValueId> expand(Builder& b, const Node& node) {

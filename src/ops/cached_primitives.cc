@@ -76,9 +76,9 @@ struct MultipliesCells {
     CellProduct p = cell_product(call);
     const CacheExtents& e = p.cache;
     int64_t rows = std::min(e.tokens, e.slots) * p.columns;
-    int64_t cached = storage_bytes(call.inputs[1].dtype, rows * e.kv_heads * e.head_size);
-    return Traffic{bytes_of(call.inputs[0]) + cached + 8 * e.tokens + bytes_of(call.inputs[4]),
-                   bytes_of(p.out)};
+    Traffic traffic = whole_operands(call);
+    traffic.read_bytes[1] = storage_bytes(call.inputs[1].dtype, rows * e.kv_heads * e.head_size);
+    return traffic;
   }
 
   static std::vector<Case> cases(bool mix) {

@@ -33,11 +33,11 @@ struct EmbeddingOp {
   // Counts the rows read, not the table. In panels, a row shares its cache lines with its
   // neighbours.
   static std::optional<Traffic> traffic(const Call& call) {
-    const Shape& out = call.outputs[0].shape;
     DType table = call.inputs[0].dtype;
-    int64_t touched = out.elements() * (is_panels(table) ? kPanelRowCount : 1);
-    return Traffic{storage_bytes(table, touched) + 4 * out[0],
-                   storage_bytes(call.outputs[0].dtype, out.elements())};
+    int64_t rows = is_panels(table) ? kPanelRowCount : 1;
+    Traffic traffic = whole_operands(call);
+    traffic.read_bytes[0] = storage_bytes(table, call.outputs[0].shape.elements() * rows);
+    return traffic;
   }
 
   static ModelWork model_work(const Call& call) {
@@ -91,11 +91,10 @@ struct EmbeddingBackwardOp {
 
   // Accumulation touches only the rows named; otherwise the whole table is written.
   static std::optional<Traffic> traffic(const Call& call) {
-    int64_t rows = bytes_of(call.inputs[1]);
-    int64_t touched = 4 * call.inputs[1].shape.elements();
-    if (call.inputs.size() == 3)
-      return Traffic{rows + 4 * call.inputs[0].shape[0] + touched, touched};
-    return Traffic{rows + 4 * call.inputs[0].shape[0], 4 * call.outputs[0].shape.elements()};
+    Traffic traffic = whole_operands(call);
+    int64_t touched = storage_bytes(DType::kF32, call.inputs[1].shape.elements());
+    if (call.inputs.size() == 3) traffic.read_bytes[2] = traffic.written_bytes[0] = touched;
+    return traffic;
   }
 
   static std::vector<Alias> aliases(const Call& call) {

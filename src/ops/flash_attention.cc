@@ -2,7 +2,8 @@
 // flash_attention, made by the pass of that name: attention in tiles that never writes the S x S
 // matrix. Outputs o [N,H,E] and lse f32[N,H]. Its gradient recomputes the probabilities from lse.
 // Tiles that are fully masked are skipped: `scores` and `scores_backward` are the numbers of scores
-// that a head computes for one sequence.
+// that a head computes for one sequence. Kernels may compute dQ in a pass of its own, which computes
+// `scores_recomputed` scores again (0: there is no such pass).
 #include <algorithm>
 #include <vector>
 
@@ -20,10 +21,20 @@ int64_t scores(const Call& call, const AttentionShape& s, std::string_view attr)
   return known > 0 ? known : s.sequence * s.sequence;
 }
 
+}  // namespace
+
+int64_t flash_backward_scores(const Call& call) {
+  AttentionShape s = attention_shape("flash_attention_backward", call, 1);
+  return s.batch * s.heads * scores(call, s, "scores_backward");
+}
+
+namespace {
+
 std::vector<AttrSpec> attrs() {
   std::vector<AttrSpec> specs = attention_attrs();
   specs.push_back({"scores", int64_t{0}, false});
   specs.push_back({"scores_backward", int64_t{0}, false});
+  specs.push_back({"scores_recomputed", int64_t{0}, false});
   return specs;
 }
 
@@ -36,7 +47,7 @@ struct FlashAttentionOp {
             .time_law = TimeLaw::kAttention,
             .formula =
                 "MACs = 2 B H S E for the S scores a head that its tiles compute; 6 FLOPs "
-                "a score besides",
+                "a score and 2 a row besides",
             .cases = attention_cases};
   }
 
@@ -45,9 +56,11 @@ struct FlashAttentionOp {
     return {call.inputs[0], f32({s.batch * s.sequence, s.heads})};
   }
 
+  // As attention; per row a log and an addition for lse.
   static Work work(const Call& call) {
     AttentionShape s = attention_shape("flash_attention", call);
-    return attention_work(s, scores(call, s, "scores"));
+    int64_t rows = s.batch * s.sequence * s.heads;
+    return attention_work(s, scores(call, s, "scores")) + arithmetic(2 * rows, rows);
   }
 
   static std::vector<ValueId> gradient(const GradientCall& call) {
@@ -69,12 +82,15 @@ struct FlashAttentionBackwardOp {
   static Op declaration() {
     // Its inputs o and lse must be consistent with q, k and v, so it has no cases of its own; the
     // gradient test of flash_attention covers it.
-    return {.name = "flash_attention_backward",
-            .kind = OpKind::kFused,
-            .operands = {6},
-            .attrs = attrs(),
-            .time_law = TimeLaw::kAttentionBackward,
-            .formula = "MACs = 5 B H S E; 8 FLOPs a score and 2 an element of do besides"};
+    return {
+        .name = "flash_attention_backward",
+        .kind = OpKind::kFused,
+        .operands = {6},
+        .attrs = attrs(),
+        .time_law = TimeLaw::kAttentionBackward,
+        .formula =
+            "MACs = 5 B H S E, or 4 B H S E + 3 B H R E for R scores recomputed for dq; 6 FLOPs a "
+            "score and 2 an element of do besides"};
   }
 
   // Inputs do, q, k, v, o, lse; outputs dq, dk, dv.
@@ -87,14 +103,16 @@ struct FlashAttentionBackwardOp {
     return {call.inputs[1], call.inputs[2], call.inputs[3]};
   }
 
-  // Four products as in the gradient of attention, one more to recompute the scores, and exp again;
-  // per row do * o.
+  // MACs of the scores again, dp, dv, dk and dq, the first two twice with a pass of its own for dq.
+  // Each time per score: scale, subtract lse, exp, subtract delta, multiply, scale. Per element of
+  // do its product with o and their sum, delta.
   static Work work(const Call& call) {
     AttentionShape s = attention_shape("flash_attention_backward", call, 1);
-    int64_t count = scores(call, s, "scores_backward");
-    int64_t all = s.batch * s.heads * count;
-    return attention_backward_work(s, count) + products(all * s.head_size) +
-           arithmetic(3 * all, all) + arithmetic(2 * call.inputs[0].shape.elements());
+    int64_t count = flash_backward_scores(call),
+            again = s.batch * s.heads * call.attrs.integer("scores_recomputed");
+    return products((again > 0 ? 4 * count + 3 * again : 5 * count) * s.head_size) +
+           arithmetic(6 * (count + again), count + again) +
+           arithmetic(2 * call.inputs[0].shape.elements());
   }
 
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {

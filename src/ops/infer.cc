@@ -74,6 +74,13 @@ DType result_dtype(std::string_view op, const Attrs& attrs, DType otherwise) {
   return *dtype;
 }
 
+Traffic whole_operands(const Call& call) {
+  Traffic traffic;
+  for (const Type& input : call.inputs) traffic.read_bytes.push_back(bytes_of(input));
+  for (const Type& output : call.outputs) traffic.written_bytes.push_back(bytes_of(output));
+  return traffic;
+}
+
 AxisExtents around(const Shape& shape, int axis) {
   AxisExtents extents;
   for (int i = 0; i < axis; ++i) extents.outer *= shape[i];

@@ -45,6 +45,9 @@ inline int64_t bytes_of(const Type& type) {
   return storage_bytes(type.dtype, type.shape.elements());
 }
 
+// All of each operand once; ops that touch only some rows of an operand start from it.
+Traffic whole_operands(const Call& call);
+
 // The rows of a tensor along its last axis.
 struct RowExtents {
   int64_t count;

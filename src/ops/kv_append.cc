@@ -77,8 +77,12 @@ struct KvAppendOp {
 
   // Counts the rows appended, not the caches.
   static std::optional<Traffic> traffic(const Call& call) {
-    int64_t rows = 2 * bytes_of(call.inputs[2]);
-    return Traffic{rows + 8 * call.inputs[4].shape[0] + 4 * call.inputs[6].shape.elements(), rows};
+    Traffic traffic = whole_operands(call);
+    for (size_t part : {size_t{0}, size_t{1}}) {
+      traffic.read_bytes[part] = 0;
+      traffic.written_bytes[part] = bytes_of(call.inputs[2 + part]);
+    }
+    return traffic;
   }
 
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {

@@ -30,8 +30,9 @@ struct NllLossOp {
 
   // A gather of one probability per row.
   static std::optional<Traffic> traffic(const Call& call) {
-    int64_t n = call.inputs[0].shape[0];
-    return Traffic{storage_bytes(call.inputs[0].dtype, n) + 4 * n, 8};
+    Traffic traffic = whole_operands(call);
+    traffic.read_bytes[0] = storage_bytes(call.inputs[0].dtype, call.inputs[0].shape[0]);
+    return traffic;
   }
 
   static std::vector<ValueId> gradient(const GradientCall& call) {
@@ -74,9 +75,11 @@ struct NllLossBackwardOp {
     return {call.inputs[0]};
   }
 
+  // Only the shape of the log probabilities matters.
   static std::optional<Traffic> traffic(const Call& call) {
-    int64_t n = call.inputs[0].shape[0];
-    return Traffic{4 * n + 4, bytes_of(call.outputs[0])};
+    Traffic traffic = whole_operands(call);
+    traffic.read_bytes[0] = 0;
+    return traffic;
   }
 
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {

@@ -54,8 +54,8 @@ struct ReshapeOp {
   }
 
   static std::vector<ValueId> gradient(const GradientCall& call) {
-    const Shape& shape = call.builder.shape(call.node.inputs[0]);
-    return {reshape(call.builder, call.output_gradients[0], shape)};
+    return {
+        reshape(call.builder, call.output_gradients[0], call.builder.shape(call.node.inputs[0]))};
   }
 
   static void reference(const Call&, Inputs64 inputs, Outputs64 outputs) {

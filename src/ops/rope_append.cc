@@ -105,9 +105,14 @@ struct RopeAppendOp {
 
   // Counts the rows appended, not the caches.
   static std::optional<Traffic> traffic(const Call& call) {
-    int64_t read = 0;
-    for (size_t i = 2; i < call.inputs.size(); ++i) read += bytes_of(call.inputs[i]);
-    return Traffic{read, bytes_of(call.inputs[2])};
+    const CacheExtents e = extents(call).cache;
+    Traffic traffic = whole_operands(call);
+    for (size_t part : {size_t{0}, size_t{1}}) {
+      traffic.read_bytes[part] = 0;
+      traffic.written_bytes[part] =
+          storage_bytes(call.inputs[part].dtype, e.tokens * e.kv_heads * e.head_size);
+    }
+    return traffic;
   }
 
   static void reference(const Call& call, Inputs64 in, Outputs64 out) {

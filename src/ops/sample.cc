@@ -9,8 +9,10 @@
 // if negative); the k largest are kept; of them the fewest whose probabilities sum to top-p; of
 // them those with at least min-p times the largest probability. One of these is drawn with weights
 // exp(logit / temperature), in the order of ids, by a number in [0, 1) that depends on seed and
-// position alone. Of equal logits, the one with the lower id counts as larger. NaN counts as
-// -infinity. The largest logit has weight 1 even if it is infinite.
+// position alone. Of equal logits, the one with the lower id counts as larger.
+//
+// Logits of which one is NaN or +infinity, or all are -infinity, are no distribution: the token is
+// then -1, whatever the settings. A logit of -infinity among finite ones has weight 0.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -36,9 +38,16 @@ void penalize(std::vector<double>& logits, const double* recent, int64_t count, 
     }
 }
 
-// Relative to the largest logit, which has weight 1 even if it is infinite.
+// Whether the logits are the logarithms of a distribution's weights.
+bool is_distribution(const std::vector<double>& logits) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return std::all_of(logits.begin(), logits.end(), [](double x) { return x < kInfinity; }) &&
+         std::any_of(logits.begin(), logits.end(), [](double x) { return x > -kInfinity; });
+}
+
+// Relative to the largest logit.
 double weight(double logit, double top, double temperature) {
-  return logit == top ? 1 : std::exp((logit - top) / temperature);
+  return std::exp((logit - top) / temperature);
 }
 
 // Ids that are kept, largest logit first.
@@ -118,14 +127,13 @@ struct SampleOp {
       if (position < 0) continue;
       std::vector<double> logits(in[0]->data.begin() + s * vocabulary,
                                  in[0]->data.begin() + (s + 1) * vocabulary);
-      for (double& logit : logits)
-        if (std::isnan(logit)) logit = -std::numeric_limits<double>::infinity();
       const double* settings = &in[4]->data[static_cast<size_t>(s * kSettings)];
       if (settings[4] > 0)
         penalize(logits, &in[2]->data[static_cast<size_t>(s * recent)], recent, settings[4]);
       double draw = uniform_at(static_cast<uint32_t>(static_cast<int32_t>(in[5]->data[slot])),
                                static_cast<uint32_t>(position));
-      double token = static_cast<double>(choose(logits, settings, draw));
+      double token =
+          is_distribution(logits) ? static_cast<double>(choose(logits, settings, draw)) : -1;
       out[0].data[slot] = token;
       out[1].data[static_cast<size_t>(s * recent + position % recent)] = token;
     }

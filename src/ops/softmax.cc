@@ -37,7 +37,7 @@ struct SoftmaxOp {
   static std::optional<Traffic> traffic(const Call& call) {
     if (call.attrs.text("convention") != "three_pass_softmax") return std::nullopt;
     int64_t bytes = bytes_of(call.inputs[0]);
-    return Traffic{3 * bytes, 2 * bytes};
+    return Traffic{{3 * bytes}, {2 * bytes}};
   }
 
   static std::vector<ValueId> gradient(const GradientCall& call) {

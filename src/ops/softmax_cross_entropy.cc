@@ -13,8 +13,8 @@
 namespace ridge::ops {
 namespace {
 
-// Per element: subtract lse, exp, scale.
-Work backward_work(const Shape& x) { return arithmetic(3 * x.elements(), x.elements()); }
+// Per element: subtract lse, exp, scale. Per row: subtract at the label.
+Work backward_work(const Shape& x) { return arithmetic(3 * x.elements() + x[0], x.elements()); }
 
 double row_lse(const double* x, int64_t v) {
   double top = *std::max_element(x, x + v), sum = 0;
@@ -28,7 +28,7 @@ struct SoftmaxCrossEntropyOp {
             .kind = OpKind::kComposite,
             .operands = {2},
             .attrs = {{"fused", false, false}},
-            .formula = "4 FLOPs an element and 3 a row"};
+            .formula = "4 FLOPs an element and 4 a row"};
   }
 
   static std::vector<Type> infer(const Call& call) {
@@ -36,10 +36,10 @@ struct SoftmaxCrossEntropyOp {
     return {f32({}), f32({call.inputs[0].shape[0], 1}), i32({})};
   }
 
-  // Per element: max, subtract, exp, sum. Per row: log, add, subtract.
+  // Per element: max, subtract, exp, sum. Per row: log, add, subtract the label's logit, sum.
   static Work work(const Call& call) {
     const Shape& x = call.inputs[0].shape;
-    return arithmetic(4 * x.elements() + 3 * x[0], x.elements() + x[0]);
+    return arithmetic(4 * x.elements() + 4 * x[0], x.elements() + x[0]);
   }
 
   static ModelWork model_work(const Call& call) {
@@ -91,7 +91,7 @@ struct SoftmaxCrossEntropyBackwardOp {
     return {.name = "softmax_cross_entropy_backward",
             .kind = OpKind::kFused,
             .operands = {5},
-            .formula = "3 FLOPs an element"};
+            .formula = "3 FLOPs an element and 1 a row"};
   }
 
   // Inputs logits, labels, lse, the count, the loss's gradient.

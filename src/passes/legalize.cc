@@ -86,6 +86,7 @@ Graph with_flash_scores(const Graph& graph, PassContext& context) {
     plan::FlashScores scores = context.target.flash_scores(types.call());
     node.attrs.set("scores", scores.forward);
     node.attrs.set("scores_backward", scores.backward);
+    node.attrs.set("scores_recomputed", scores.recomputed);
   }
   return result;
 }

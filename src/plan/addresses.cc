@@ -24,7 +24,8 @@ Access Addresses::access(ValueId value, bool is_write) const {
   const Place& place = at(planned_.places, value);
   const Type& type = planned_.graph.type(value);
   int64_t base = stored_[static_cast<size_t>(place.root)];
-  if (base < 0) {
+  const bool is_stored = base >= 0;
+  if (!is_stored) {
     int buffer = planned_.memory.buffer_of[static_cast<size_t>(place.root)];
     RIDGE_CHECK(buffer >= 0, "%{} has no buffer", place.root);
     base = planned_.memory.buffers[static_cast<size_t>(buffer)].offset;
@@ -38,14 +39,14 @@ Access Addresses::access(ValueId value, bool is_write) const {
     for (int axis = 0; axis < type.shape.rank(); ++axis)
       last += (type.shape[axis] - 1) * place.layout.strides[axis];
   }
-  if (elements == 0) return {base, base, 0, is_write};
+  if (elements == 0) return {base, base, 0, is_write, is_stored};
   const DTypeInfo& dtype = info(type.dtype);
   auto offset = [&](int64_t element) {
     return element / dtype.elements_per_block * dtype.bytes_per_block;
   };
   int64_t begin = base + offset(place.layout.offset);
   return {begin, begin + offset(last) + dtype.bytes_per_block, storage_bytes(type.dtype, elements),
-          is_write};
+          is_write, is_stored};
 }
 
 }  // namespace ridge::plan

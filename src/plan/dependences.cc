@@ -55,12 +55,11 @@ class Ancestors {
   std::vector<uint64_t> bits_;
 };
 
-}  // namespace
-
-std::vector<std::vector<NodeId>> dependences(const PlannedGraph& planned) {
+// Returns Schedule::after and fills `ancestors`.
+std::vector<std::vector<NodeId>> find_dependences(const PlannedGraph& planned,
+                                                  Ancestors& ancestors) {
   const Graph& graph = planned.graph;
   Addresses addresses(planned);
-  Ancestors ancestors(graph.nodes.size());
   std::vector<Accesses> touched(graph.nodes.size());
   std::vector<std::vector<NodeId>> after(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -77,9 +76,18 @@ std::vector<std::vector<NodeId>> dependences(const PlannedGraph& planned) {
   return after;
 }
 
+}  // namespace
+
+std::vector<std::vector<NodeId>> dependences(const PlannedGraph& planned) {
+  Ancestors ancestors(planned.graph.nodes.size());
+  return find_dependences(planned, ancestors);
+}
+
 Schedule schedule_branches(const PlannedGraph& planned) {
   const Graph& graph = planned.graph;
-  Schedule schedule{dependences(planned), std::vector<bool>(graph.nodes.size(), false),
+  Ancestors ancestors(graph.nodes.size());
+  Schedule schedule{find_dependences(planned, ancestors),
+                    std::vector<bool>(graph.nodes.size(), false),
                     std::vector<int>(graph.nodes.size(), 1)};
   std::vector<std::vector<NodeId>> users = graph.users();
   std::vector<NodeId> row;
@@ -91,12 +99,12 @@ Schedule schedule_branches(const PlannedGraph& planned) {
     });
     schedule.is_background[i] = !is_read && updates_store(graph, graph.nodes[i]);
     if (schedule.is_background[i]) continue;
-    const std::vector<NodeId>& after = schedule.after[i];
-    if (std::any_of(after.begin(), after.end(), [&](NodeId before) {
-          return std::find(row.begin(), row.end(), before) != row.end();
-        }))
+    // Also through a node in the background, which is in no row.
+    const NodeId node = static_cast<NodeId>(i);
+    if (std::any_of(row.begin(), row.end(),
+                    [&](NodeId before) { return ancestors.has(node, before); }))
       row.clear();
-    row.push_back(static_cast<NodeId>(i));
+    row.push_back(node);
     for (NodeId each : row)
       schedule.concurrent[static_cast<size_t>(each)] = static_cast<int>(row.size());
   }

@@ -17,6 +17,7 @@ namespace ridge::plan {
 struct KernelCalls {
   int launches = 0;  // 0 for a view, or for a concat whose parts all lie in its output
   int rounds = 0;    // dependent memory round trips (Target::rounds)
+  std::optional<int64_t> shared_bytes = {};  // Target::shared_bytes
 };
 
 // The schedule of a graph whose branches run concurrently.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,8 @@ namespace ridge::plan {
 struct FlashScores {
   int64_t forward = 0;
   int64_t backward = 0;
+  // Of the backward scores, those that a pass of its own for dQ computes again; 0 if there is none.
+  int64_t recomputed = 0;
 };
 
 // For targets that run independent nodes concurrently: the number of kernels that may start while
@@ -65,6 +68,10 @@ class Target {
   // Dependent memory round trips in those calls, which make up most of a short kernel's time. 0 if
   // they are not counted. For a matmul, 0 means one of the GEMMs that calibration samples.
   virtual int rounds(const Graph&, const Node&) const { return 0; }
+
+  // The bytes by which the node's kernel decides whether threads share its work; empty: those of its
+  // operands.
+  virtual std::optional<int64_t> shared_bytes(const Graph&, const Node&) const { return {}; }
 
   // Whether a run is recorded once and replayed, so that the host's launch time does not count.
   virtual bool replays() const { return false; }

@@ -77,7 +77,8 @@ struct InferenceRecord {
   std::vector<CacheGainRecord> gains;
   std::vector<AttentionRecord> attention;
   std::vector<AttentionReach> reaches;
-  std::vector<std::string> left_out;  // measurements skipped for lack of time, one sentence each
+  std::vector<std::string>
+      left_out;  // measurements skipped for lack of time or by Ctrl-C, a line each
 };
 
 }  // namespace ridge::record

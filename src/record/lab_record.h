@@ -43,6 +43,7 @@ struct LabRecord {
   std::optional<cost::Ceilings> ceilings;
   std::vector<RunRecord> runs;  // in run order: levels vary fastest, then batch sizes, then lengths
   std::vector<size_t> detailed;  // indices of the runs whose operations are reported
+  bool seeks_advice = false;     // if false, `advice` is empty because none was looked for
   std::vector<AdviceRecord> advice;
   std::optional<TrialRecord> trial;
   std::vector<std::string> warnings;

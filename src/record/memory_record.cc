@@ -31,15 +31,42 @@ plan::MemoryClass class_of(const Graph& graph,
   return found;
 }
 
-void add_store(const Graph& graph, std::set<std::string>& seen, int64_t* bytes) {
+void add_store(const Graph& graph, std::set<std::string>& seen, MemoryRecord& record) {
   std::vector<std::vector<NodeId>> users = graph.users();
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
     if (value.producer != kNoNode || value.storage == Storage::kTemporary) continue;
     if (!seen.insert(value.name).second) continue;
     int64_t size = storage_bytes(value.type.dtype, value.type.shape.elements());
-    bytes[static_cast<size_t>(class_of(graph, static_cast<ValueId>(i), users))] +=
-        round_up(std::max<int64_t>(size, 1), kAlignmentBytes);
+    LiveTensor stored;
+    stored.name = value.name;
+    stored.type = value.type.str();
+    stored.memory_class = class_of(graph, static_cast<ValueId>(i), users);
+    stored.bytes = round_up(std::max<int64_t>(size, 1), kAlignmentBytes);
+    record.store_bytes[static_cast<size_t>(stored.memory_class)] += stored.bytes;
+    record.at_peak.push_back(std::move(stored));
+  }
+}
+
+// Adds the temporaries that are live while a node runs.
+void add_live(const cost::CostedGraph& costed, NodeId at, std::vector<LiveTensor>& live) {
+  for (const plan::Buffer& buffer : costed.memory.buffers) {
+    if (at < buffer.first || at > buffer.last) continue;
+    LiveTensor tensor;
+    // Workspace belongs to the only node that it lives for.
+    NodeId producer = buffer.first;
+    if (buffer.root != kNoValue) {
+      const Value& value = costed.graph.value(buffer.root);
+      tensor.type = value.type.str();
+      if (value.producer != kNoNode) producer = value.producer;
+    }
+    const Node& node = costed.graph.node(producer);
+    tensor.op = node.op->name;
+    tensor.scope = node.scope;
+    tensor.phase = std::string(ridge::name(node.phase));
+    tensor.memory_class = buffer.memory_class;
+    tensor.bytes = buffer.bytes;
+    live.push_back(std::move(tensor));
   }
 }
 
@@ -77,13 +104,19 @@ MemoryRecord planned_memory(std::span<const cost::ProgramGraph> graphs) {
   MemoryRecord record;
   std::set<std::string> seen;
   for (const cost::ProgramGraph& each : graphs) {
-    add_store(each.graph(), seen, record.store_bytes);
+    add_store(each.graph(), seen, record);
     record.arena_bytes = std::max(record.arena_bytes, each.costed->memory.arena_bytes);
   }
   for (const cost::ProgramGraph& each : graphs) add_points(each, record);
   record.owned_bytes = std::accumulate(std::begin(record.store_bytes), std::end(record.store_bytes),
                                        record.arena_bytes);
-  if (const MemoryPoint* peak = record.peak()) record.live_peak_bytes = peak->live.total();
+  if (const MemoryPoint* peak = record.peak()) {
+    record.live_peak_bytes = peak->live.total();
+    for (const cost::ProgramGraph& each : graphs)
+      if (each.name == peak->graph) add_live(*each.costed, peak->node, record.at_peak);
+  }
+  std::stable_sort(record.at_peak.begin(), record.at_peak.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return record;
 }
 

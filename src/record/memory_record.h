@@ -23,10 +23,22 @@ struct MemoryPoint {
   plan::MemoryMoment live;
 };
 
+// One buffer or stored value, and the bytes that it takes.
+struct LiveTensor {
+  std::string name;  // of a stored value; empty for a temporary
+  std::string op;    // the node that produces a temporary; empty for a stored value
+  std::string scope;
+  std::string phase;
+  std::string type;  // empty for workspace
+  plan::MemoryClass memory_class = plan::MemoryClass::kActivations;
+  int64_t bytes = 0;
+};
+
 struct MemoryRecord {
   std::vector<MemoryPoint> timeline;  // all graphs in execution order, each once
   int64_t arena_bytes = 0;            // one arena for all graphs, sized for the largest plan
   int64_t live_peak_bytes = 0;        // largest total that is live at once, stored values included
+  std::vector<LiveTensor> at_peak;    // what is live then, largest first; adds up to the total
   // Parameters, states and inputs of all graphs, each counted once.
   int64_t store_bytes[plan::kMemoryClasses] = {};
   int64_t owned_bytes = 0;      // predicted: arena and store

@@ -25,6 +25,13 @@ std::string Setting::str() const {
   return dtype.empty() || dtype == "fp32" ? text : text + " " + dtype;
 }
 
+int64_t StepRecord::exclusive_ns(bool computes) const {
+  int64_t sum = 0;
+  for (const NodeRecord& node : nodes)
+    if ((node.work.flops > 0) == computes) sum += node.exclusive_ns;
+  return sum;
+}
+
 double RunRecord::samples_per_s() const {
   return per_second(static_cast<double>(setting.samples()), step_ns());
 }

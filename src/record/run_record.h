@@ -45,12 +45,19 @@ struct NodeRecord {
   std::string op;
   std::string scope;
   std::string phase;
-  std::string shape;  // of the node's first output
+  std::string shape;   // of the node's first output
+  std::string inputs;  // types of its operands: "f32[8,16], f32[16,32]"
+  // The earlier nodes with kernels whose results it reads, through views; ascending.
+  std::vector<NodeId> producers;
+  // Elements of the parameters that no earlier node of its graph reads.
+  int64_t parameters = 0;
   int64_t calls = 0;
   Work work;
   int64_t read_bytes = 0;
   int64_t written_bytes = 0;
   double predicted_ns = 0;
+  // What the prediction is made of: the larger of the first two counts, and the third.
+  double compute_ns = 0, memory_ns = 0, overhead_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
   int64_t time_ns = 0;             // see StepRecord
   int64_t exclusive_ns = 0;        // exclusive time
@@ -65,6 +72,13 @@ struct TimelineRun {
 struct GraphName {
   std::string name;
   std::vector<int> record_of;  // per node of the graph: index into StepRecord::nodes, or -1
+};
+
+// Bytes of a scope's inputs and outputs in one step, as if it were one kernel.
+struct ScopeBytes {
+  std::string graph;
+  std::string scope;  // with everything below it
+  int64_t compulsory_bytes = 0;
 };
 
 // The instrumented steps of a run. Times here and in the nodes are means over the middle half of
@@ -82,12 +96,15 @@ struct StepRecord {
   int64_t idle_before_first_ns = 0;  // the part of idle_ns before a graph's first kernel
   int64_t host_ns = 0;               // outside the graphs: batch, learning rate, loss
   int64_t busy_ns() const { return kernel_ns - overlapped_ns; }  // while at least one kernel ran
+  // Exclusive time of the kernels that compute, or of those that only move data.
+  int64_t exclusive_ns(bool computes) const;
   std::vector<double> wall_samples_ns;
   Summary forward;  // by the phase of the node
   Summary backward;
   Summary optimizer;
   int64_t dropped = 0;                // records that the instrument lost, over all steps
   std::vector<TimelineRun> timeline;  // the step with the median wall time
+  std::vector<ScopeBytes> scopes;     // of the scopes that have nodes
 };
 
 // One module summed over all layers, such as the attention with its projections, or the MLP.

@@ -5,17 +5,62 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 
 namespace ridge::record {
 namespace {
 
+// The operands of a graph's nodes. Nodes are asked about in schedule order.
+class Operands {
+ public:
+  explicit Operands(const cost::CostedGraph& costed)
+      : costed_(costed), is_read_(costed.graph.values.size()) {}
+
+  // Types, producers and new parameters of a node's operands.
+  void describe(const Node& node, NodeRecord& record) {
+    for (ValueId input : node.inputs) {
+      if (!record.inputs.empty()) record.inputs += ", ";
+      record.inputs += costed_.graph.type(input).str();
+      follow(input, record);
+    }
+    std::sort(record.producers.begin(), record.producers.end());
+    record.producers.erase(std::unique(record.producers.begin(), record.producers.end()),
+                           record.producers.end());
+  }
+
+ private:
+  // From a view to what it shows, up to a kernel or a stored value.
+  void follow(ValueId id, NodeRecord& record) {
+    std::vector<ValueId> open = {id};
+    while (!open.empty()) {
+      const Value& value = costed_.graph.value(open.back());
+      const auto at = static_cast<size_t>(open.back());
+      open.pop_back();
+      if (value.producer == kNoNode) {
+        if (value.storage == Storage::kParameter && !is_read_[at])
+          record.parameters += value.type.shape.elements();
+        is_read_[at] = true;
+      } else if (costed_.costs[static_cast<size_t>(value.producer)].launches > 0) {
+        record.producers.push_back(value.producer);
+      } else {
+        const Node& view = costed_.graph.node(value.producer);
+        open.insert(open.end(), view.inputs.begin(), view.inputs.end());
+      }
+    }
+  }
+
+  const cost::CostedGraph& costed_;
+  std::vector<bool> is_read_;  // per value: whether it is a parameter that a node has read
+};
+
 std::vector<NodeRecord> node_records(std::span<const PredictedGraph> graphs,
                                      std::vector<GraphName>& names) {
   std::vector<NodeRecord> records;
   for (const PredictedGraph& graph : graphs) {
     const cost::ProgramGraph& each = graph.run;
+    Operands operands(*each.costed);
     names.push_back({each.name, std::vector<int>(each.graph().nodes.size(), -1)});
     for (size_t i = 0; i < each.graph().nodes.size(); ++i) {
       const Node& node = each.graph().nodes[i];
@@ -29,18 +74,37 @@ std::vector<NodeRecord> node_records(std::span<const PredictedGraph> graphs,
       record.scope = node.scope;
       record.phase = std::string(ridge::name(node.phase));
       record.shape = node.outputs.empty() ? "" : each.graph().type(node.outputs[0]).str();
+      operands.describe(node, record);
       record.calls = each.repeat * cost.launches;
       record.work = times(each.repeat, cost.work);
       record.read_bytes = each.repeat * cost.read_bytes;
       record.written_bytes = each.repeat * cost.written_bytes;
       if (!graph.predictions.empty()) {
-        record.predicted_ns = static_cast<double>(each.repeat) * graph.predictions[i].ns;
-        record.bound = graph.predictions[i].bound;
+        const cost::NodePrediction& predicted = graph.predictions[i];
+        const auto repeat = static_cast<double>(each.repeat);
+        record.predicted_ns = repeat * predicted.ns;
+        record.compute_ns = repeat * predicted.compute_ns;
+        record.memory_ns = repeat * predicted.memory_ns;
+        record.overhead_ns = repeat * predicted.overhead_ns;
+        record.bound = predicted.bound;
       }
       records.push_back(std::move(record));
     }
   }
   return records;
+}
+
+std::vector<ScopeBytes> scope_bytes(std::span<const PredictedGraph> graphs) {
+  std::vector<ScopeBytes> all;
+  for (const PredictedGraph& graph : graphs) {
+    std::set<std::string> scopes;
+    for (const Node& node : graph.run.graph().nodes)
+      if (!node.scope.empty()) scopes.insert(node.scope);
+    for (const std::string& scope : scopes)
+      all.push_back({graph.run.name, scope,
+                     graph.run.repeat * cost::compulsory_bytes(*graph.run.costed, scope)});
+  }
+  return all;
 }
 
 // The graph of each run of a step.
@@ -172,6 +236,7 @@ StepRecord make_step_record(std::span<const PredictedGraph> graphs,
   StepRecord record;
   record.nodes = node_records(graphs, record.graphs);
   if (steps.empty()) return record;
+  record.scopes = scope_bytes(graphs);
   std::vector<int> order = run_order(graphs);
   add_samples(steps, order, record);
 

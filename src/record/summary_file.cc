@@ -20,6 +20,14 @@ int64_t count(const JsonField& field) {
   return field.integer(0, kMost);
 }
 
+// The elements of a list. Far more than any run has would take long to compare and to print.
+std::vector<JsonField> rows(const JsonField& list) {
+  constexpr size_t kMost = 4096;
+  if (list.list().size() > kMost)
+    throw list.fault(fmt::format("at most {} elements", kMost), fmt::to_string(list.list().size()));
+  return list.items();
+}
+
 Summary read_samples(const JsonField& part) {
   return {count(part.at("samples")), part.at("median_ns").real(), part.at("low_ns").real(),
           part.at("high_ns").real(), part.at("coverage").real()};
@@ -74,7 +82,7 @@ SummaryRun read_run(const JsonField& part) {
     run.losses_agree = loss.at("agrees").flag();
   }
   if (part.has("operations"))
-    for (const JsonField& row : part.at("operations").at("by_op").items())
+    for (const JsonField& row : rows(part.at("operations").at("by_op")))
       run.by_op.push_back(read_operation(row));
   return run;
 }
@@ -102,8 +110,9 @@ nlohmann::json from_version_1(const nlohmann::json& old) {
   return upgraded;
 }
 
-// Converts the document to the current version; throws for unknown versions.
-nlohmann::json upgraded(const nlohmann::json& document, const std::string& source) {
+}  // namespace
+
+nlohmann::json current_summary(const nlohmann::json& document, const std::string& source) {
   const JsonField root(document, source);
   const JsonField version = root.at("version");
   if (version.integer() == kSummaryVersion) return document;
@@ -111,25 +120,28 @@ nlohmann::json upgraded(const nlohmann::json& document, const std::string& sourc
   return from_version_1(document);
 }
 
-}  // namespace
-
-SummaryFile read_summary(const std::filesystem::path& path) {
-  std::filesystem::path file = path;
-  if (std::filesystem::is_directory(path)) file /= "performance_summary.json";
-  const nlohmann::json document = upgraded(files::read_json(file), file.string());
-  JsonField root(document, file.string());
+SummaryFile read_summary(const nlohmann::json& document, const std::string& source) {
+  JsonField root(document, source);
   SummaryFile summary;
   summary.program = root.at("program").text();
   summary.command = root.at("command").text();
   summary.finished_at = root.at("finished_at").text();
   if (root.has("machine")) summary.device = root.at("machine").at("device").text();
-  for (const JsonField& run : root.at("runs").items()) summary.runs.push_back(read_run(run));
-  for (const JsonField& part : root.at("advice").items())
+  for (const JsonField& run : rows(root.at("runs"))) summary.runs.push_back(read_run(run));
+  for (const JsonField& part : rows(root.at("advice")))
     summary.advice.push_back({part.at("title").text(), part.at("reason").text(),
                               part.at("command").text(), part.at("predicted_gain").real()});
-  for (const JsonField& warning : root.at("warnings").items())
+  for (const JsonField& warning : rows(root.at("warnings")))
     summary.warnings.push_back(warning.text());
   return summary;
+}
+
+SummaryFile read_summary(const std::filesystem::path& path) {
+  std::filesystem::path file = path;
+  if (std::filesystem::is_directory(path)) file /= "performance_summary.json";
+  constexpr files::JsonLimits kLimits{.max_bytes = int64_t{64} << 20};
+  return read_summary(current_summary(files::read_json(file, kLimits), file.string()),
+                      file.string());
 }
 
 }  // namespace ridge::record

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +54,11 @@ struct SummaryFile {
 // The version that is written. Version 1 used other names for the same values.
 inline constexpr int kSummaryVersion = 2;
 
+// A performance_summary.json of any version as a document of the current one. Throws for unknown
+// versions; `source` names the file in errors.
+nlohmann::json current_summary(const nlohmann::json& document, const std::string& source);
+// The fields of such a document. Throws bad-file Errors that name the field.
+SummaryFile read_summary(const nlohmann::json& document, const std::string& source);
 // Reads an output folder or a file, in this version or an older one. Throws bad-file Errors that
 // name the file and the field.
 SummaryFile read_summary(const std::filesystem::path& path);

@@ -67,11 +67,16 @@ Session::Session(const models::ModelFile& file,
   write_tables();
 }
 
-// The cache is contiguous: block s belongs to slot s.
+// The cache is contiguous: block s belongs to slot s. Layers with a window have a table of their own.
 void Session::write_tables() {
   std::vector<int32_t> table(static_cast<size_t>(options_.slots));
   for (size_t s = 0; s < table.size(); ++s) table[s] = static_cast<int32_t>(s);
-  for (const char* name : {models::kBlockTable, models::kWindowBlockTable}) {
+  bool has_kind[2] = {};  // full layers, layers with a window
+  for (int64_t layer = 0; layer < config().layers; ++layer)
+    has_kind[config().is_window(layer)] = true;
+  for (const bool window : {false, true}) {
+    if (!has_kind[window]) continue;
+    const char* name = window ? models::kWindowBlockTable : models::kBlockTable;
     store_.require(name, {DType::kI32, {options_.slots, 1}});
     store_.write(name, table.data(), bytes_of(table));
   }
@@ -122,6 +127,13 @@ void Session::write_slots() {
 
 void Session::read_tokens() { store_.read(models::kTokens, tokens_.data(), bytes_of(tokens_)); }
 
+// The op `sample` has no token, -1, for logits that are no distribution.
+int32_t Session::token_of(int64_t slot) const {
+  const int32_t token = tokens_[static_cast<size_t>(slot)];
+  if (token < 0) refuse_not_finite("logits", "nan or infinity");
+  return token;
+}
+
 std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
   for (size_t i = 0; i < prompts.size(); ++i) {
     for (size_t j = 0; j < i; ++j)
@@ -139,7 +151,7 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
     for (size_t prompt = 0; prompt < prompts.size();) run_chunk(prompts, prompt);
   }
   read_tokens();
-  for (const Prompt& prompt : prompts) chosen.push_back(tokens_[static_cast<size_t>(prompt.slot)]);
+  for (const Prompt& prompt : prompts) chosen.push_back(token_of(prompt.slot));
   return chosen;
 }
 
@@ -225,7 +237,7 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
     run(*last_);
   }
   read_tokens();
-  for (size_t i = 0; i < slots.size(); ++i) tokens[i] = tokens_[static_cast<size_t>(slots[i])];
+  for (size_t i = 0; i < slots.size(); ++i) tokens[i] = token_of(slots[i]);
 }
 
 int64_t Session::reusable(int64_t slot, int64_t length) const {
@@ -245,12 +257,16 @@ void Session::rewind(int64_t slot, int64_t length) {
 
 void Session::expect_finite(std::string_view what, std::span<const float> values) const {
   if (all_finite(values)) return;
+  const bool has_nan = std::ranges::any_of(values, [](float x) { return std::isnan(x); });
+  refuse_not_finite(what, has_nan ? "nan" : "infinity");
+}
+
+void Session::refuse_not_finite(std::string_view what, std::string_view found) const {
   const std::string tensor = file_.first_not_finite();
-  throw runtime_error(
-      "[model] expected finite {}, got {}; {}", what,
-      std::ranges::any_of(values, [](float x) { return std::isnan(x); }) ? "nan" : "infinity",
-      tensor.empty() ? "all weights are finite"
-                     : "the first tensor that is not finite is " + tensor);
+  if (!tensor.empty())
+    throw file_error("[model] expected finite {}, got {}; the first tensor that is not finite is {}",
+                     what, found, tensor);
+  throw runtime_error("[model] expected finite {}, got {}; all weights are finite", what, found);
 }
 
 std::vector<float> Session::logits(int64_t slot) const {

@@ -62,9 +62,11 @@ class Session {
 
   // Starts sequences in their slots and returns the first token of each; other slots are left
   // alone. Throws usage Errors for an empty prompt, a token id out of range, or a prompt longer
-  // than the capacity.
+  // than the capacity, and as `logits` does if a token cannot be sampled because logits are NaN or
+  // infinite.
   std::vector<int32_t> start(std::span<const Prompt> prompts);
   // Computes the next token of each of these slots from its last token. Each slot must have room.
+  // Throws as `logits` does if a token cannot be sampled.
   void step(std::span<const int64_t> slots, std::span<int32_t> tokens);
 
   // Positions that a sequence has left. At 0, its last token cannot be stored.
@@ -72,8 +74,8 @@ class Session {
     return options_.capacity - lengths_[static_cast<size_t>(slot)];
   }
   // The logits [V] from which the slot's last token was sampled. The slot must have been in the
-  // last run. Throws a run-time Error if one is not finite. The Error names the first tensor of the
-  // file that is not finite.
+  // last run. If one is not finite, throws a file Error that names the first tensor of the file that
+  // is not finite, or a run-time Error if all are finite.
   std::vector<float> logits(int64_t slot) const;
 
   // Positions that a slot can keep if a new sequence agrees with its last one in the first `length`
@@ -99,6 +101,7 @@ class Session {
 
  private:
   void expect_finite(std::string_view what, std::span<const float> values) const;
+  [[noreturn]] void refuse_not_finite(std::string_view what, std::string_view found) const;
   void check_ids(std::span<const int32_t> ids) const;
   void begin_slot(const Prompt& prompt);
   void write_tables();
@@ -106,6 +109,7 @@ class Session {
   void run(Bucket& bucket);
   void run_chunk(std::span<const Prompt> prompts, size_t& prompt);
   void run_whole(int64_t slot);
+  int32_t token_of(int64_t slot) const;
   void read_tokens();
 
   const models::ModelFile& file_;

@@ -10,10 +10,7 @@
 
 namespace ridge::text {
 
-TokenIndex::TokenIndex(size_t count, size_t bytes) : slots_(std::bit_ceil(count * 2 + 2)) {
-  RIDGE_CHECK(bytes <= UINT32_MAX, "{} bytes of tokens do not fit 32-bit offsets", bytes);
-  bytes_.reserve(bytes);
-}
+TokenIndex::TokenIndex(size_t count) : slots_(std::bit_ceil(count * 2 + 2)) {}
 
 size_t TokenIndex::place(std::string_view bytes) const {
   uint64_t hash = hash_bytes(bytes);
@@ -34,6 +31,7 @@ bool TokenIndex::insert(std::string_view bytes, int32_t id) {
   if (bytes.empty()) return true;
   Slot& slot = slots_[place(bytes)];
   if (slot.id >= 0) return false;
+  RIDGE_CHECK(bytes_.size() + bytes.size() <= UINT32_MAX, "offsets of tokens exceed 32 bits");
   slot = {static_cast<uint32_t>(hash_bytes(bytes) >> 32), static_cast<uint32_t>(bytes_.size()),
           static_cast<uint32_t>(bytes.size()), id};
   bytes_.append(bytes);

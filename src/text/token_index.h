@@ -12,8 +12,7 @@ namespace ridge::text {
 class TokenIndex {
  public:
   TokenIndex() = default;
-  // Reserves room for `count` strings of `bytes` bytes in total.
-  TokenIndex(size_t count, size_t bytes);
+  explicit TokenIndex(size_t count);  // of at most `count` strings
 
   // False if the string is already present. Empty strings are not stored (returns true).
   bool insert(std::string_view bytes, int32_t id);

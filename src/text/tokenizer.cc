@@ -81,7 +81,7 @@ void Tokenizer::build_byte_level() {
   }
   cuts_at_spaces_ = spec_.pre_tokenizer != PreTokenizer::kNone;
   if (!spec_.whole_piece_first) return;
-  pieces_ = TokenIndex(spec_.tokens.size(), decoded_.size());
+  pieces_ = TokenIndex(spec_.tokens.size());
   for (int32_t id = 0; id < vocab_size(); ++id)
     if (type_of(spec_, id) == TokenType::kNormal) pieces_.insert(token_bytes(id), id);
 }
@@ -109,11 +109,12 @@ void Tokenizer::build_sentencepiece() {
   // from a mark in the text.
   covers_all_bytes_ =
       space >= 0 && joins_[static_cast<size_t>(space)] && !is_searched(type_of(spec_, space));
-  for (int byte = 0; byte < 256; ++byte) {
-    int32_t id = index_.find(fmt::format("<0x{:02X}>", byte));
-    bool known = id >= 0 && type_of(spec_, id) == TokenType::kByte;
-    covers_all_bytes_ = covers_all_bytes_ && known;
-    byte_tokens_[static_cast<size_t>(byte)] = known ? id : spec_.unknown;
+  for (int32_t id = 0; id < vocab_size(); ++id)
+    if (type_of(spec_, id) == TokenType::kByte)
+      byte_tokens_[static_cast<size_t>(byte_of(spec_.tokens[static_cast<size_t>(id)]))] = id;
+  for (int32_t& id : byte_tokens_) {
+    covers_all_bytes_ = covers_all_bytes_ && id != kNoToken;
+    if (id == kNoToken) id = spec_.unknown;
   }
 }
 

@@ -2,6 +2,7 @@
 // Checks a tokenizer specification, one function per field.
 #include "text/tokenizer_spec.h"
 
+#include <bitset>
 #include <cmath>
 #include <string_view>
 
@@ -83,13 +84,15 @@ void check_ids(const TokenizerSpec& spec) {
 // SentencePiece falls back to byte tokens. Without all of them it needs an unknown token.
 void check_fallback(const TokenizerSpec& spec) {
   if (spec.kind != TokenizerKind::kSentencePieceBpe || spec.unknown != kNoToken) return;
-  size_t bytes = 0;
-  for (TokenType type : spec.types) bytes += type == TokenType::kByte;
-  if (bytes != 256)
+  std::bitset<256> bytes;
+  for (size_t id = 0; id < spec.types.size(); ++id)
+    if (spec.types[id] == TokenType::kByte)
+      bytes.set(static_cast<size_t>(byte_of(spec.tokens[id])));
+  if (!bytes.all())
     throw file_error(
-        "[tokenizer] expected an unknown token or 256 byte tokens to fall back to, got {} byte "
-        "tokens",
-        bytes);
+        "[tokenizer] expected an unknown token or tokens of all 256 bytes to fall back to, got "
+        "tokens of {} bytes",
+        bytes.count());
 }
 
 }  // namespace
@@ -113,9 +116,7 @@ TokenIndex checked_index(const TokenizerSpec& spec) {
   check_scores(spec);
   check_ids(spec);
   check_fallback(spec);
-  size_t bytes = 0;
-  for (const std::string& token : spec.tokens) bytes += token.size();
-  TokenIndex index(spec.tokens.size(), bytes);
+  TokenIndex index(spec.tokens.size());
   for (size_t id = 0; id < spec.tokens.size(); ++id)
     if (!index.insert(spec.tokens[id], static_cast<int32_t>(id)))
       throw file_error("[tokenizer] token {}: {} is already token {}", id,

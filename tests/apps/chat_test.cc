@@ -17,13 +17,13 @@ constexpr int kWaitMs = 60'000;
 class OnTerminal {
  public:
   explicit OnTerminal(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), RIDGE_PROGRAM);
+    arguments.insert(arguments.begin(), ridge_program());
     child_ = ::forkpty(&terminal_, nullptr, nullptr, nullptr);
     if (child_ != 0) return;
     std::vector<char*> argv;
     for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
     argv.push_back(nullptr);
-    ::execv(RIDGE_PROGRAM, argv.data());
+    ::execv(ridge_program(), argv.data());
     ::_exit(127);
   }
   ~OnTerminal() { ::close(terminal_); }
@@ -165,8 +165,7 @@ TEST_F(ChatTest, APromptWithoutChatEndsByCtrlD) {
 TEST_F(ChatTest, APipeIsOnePrompt) {
   files::write_plain(folder_ / "prompt.txt", "Hello\nagain\n");
   // ProgramTest's stdin is that of the test, so a shell gives the file.
-  EXPECT_EQ(std::system(("cd " + folder_.path().string() +
-                         " && " RIDGE_PROGRAM
+  EXPECT_EQ(std::system(("cd " + folder_.path().string() + " && " + ridge_program() +
                          " generate model --chat --chat-template chatml --max-tokens 2 --json "
                          "< prompt.txt > out.json")
                             .c_str()),

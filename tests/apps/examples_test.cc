@@ -83,11 +83,11 @@ class ExamplesTest : public ProgramTest {
                            "max_position_embeddings": 8192, "tie_word_embeddings": true})");
     expect_runs({"train", "--config", "config.json", "--steps", "1", "--warmup", "0",
                  "--batch-size", "1", "--seq-len", "8", "--save", "model"});
-    const fs::path tokenizer = files::test_data("models/tokenizers/gpt2");
+    const fs::path tokenizer = test_data("models/tokenizers/gpt2");
     fs::copy(tokenizer / "tokenizer.json", folder_ / "model" / "tokenizer.json");
     json settings = json::parse(files::contents(tokenizer / "tokenizer_config.json"));
-    settings["chat_template"] = json::parse(
-        files::contents(files::test_data("text/chat_templates.json")))["templates"]["smollm2"];
+    settings["chat_template"] =
+        json::parse(files::contents(test_data("text/chat_templates.json")))["templates"]["smollm2"];
     files::write_plain(folder_ / "model" / "tokenizer_config.json", settings.dump());
     expect_runs({"convert", "model", "model.gguf"});
     files::write_plain(folder_ / "my_machine.json", run({"machine", "--json"}).out);
@@ -99,7 +99,7 @@ class ExamplesTest : public ProgramTest {
     }
     for (const char* name : {"LICENSE", "a.txt", "b.txt", "corpus.txt", "prompt.txt", "text.txt"})
       files::write_plain(folder_ / name, "The quick brown fox jumps over the lazy dog.\n");
-    fs::copy(files::test_data("runs/version_1"), folder_ / "lab-out");
+    fs::copy(test_data("runs/version_1"), folder_ / "lab-out");
   }
 
   // Runs the lines one after the other in a new folder that has those files.
@@ -107,7 +107,7 @@ class ExamplesTest : public ProgramTest {
     files::ScratchFolder folder, programs;
     for (const auto& entry : fs::directory_iterator(folder_.path()))
       fs::create_symlink(entry.path(), folder / entry.path().filename());
-    fs::create_symlink(RIDGE_PROGRAM, programs / "ridge");
+    fs::create_symlink(ridge_program(), programs / "ridge");
     files::write_plain(programs / "jq", "#!/bin/sh\nexec cat\n");  // it need not be installed
     fs::permissions(programs / "jq", fs::perms::owner_all);
     for (const std::string& line : block.lines) {

@@ -18,12 +18,11 @@ using nlohmann::json;
 using InferenceAppTest = ProgramTest;
 
 std::string small_model(const char* name = "llama_fp32") {
-  return files::test_data(std::string("models/") + name).string();
+  return test_data(std::string("models/") + name).string();
 }
 
 json expected(const char* name) {
-  return json::parse(
-      files::contents(files::test_data(std::string("models/") + name) / "expected.json"));
+  return json::parse(files::contents(test_data(std::string("models/") + name) / "expected.json"));
 }
 
 std::string joined(const json& ids) {
@@ -88,17 +87,41 @@ TEST_F(InferenceAppTest, WeightsThatAreNotFiniteAreNamed) {
   const char* norm = "model.layers.0.input_layernorm.weight";
   plant(folder, norm, {0, 0, 0xc0, 0x7f});  // NaN
   for (const char* level : {"baseline", "compiled"}) {
-    expect_refused({"logits", folder, "--ids", "1,2", "--level", level}, 1, norm);
-    expect_refused({"perplexity", folder, "--ids", "1,2,3", "--level", level}, 1, norm);
+    expect_refused({"logits", folder, "--ids", "1,2", "--level", level}, 3, norm);
+    expect_refused({"perplexity", folder, "--ids", "1,2,3", "--level", level}, 3, norm);
   }
   plant(folder, norm, {0, 0, 0x80, 0x7f});  // infinity
-  expect_refused({"logits", folder, "--ids", "1,2"}, 1, norm);
-  expect_refused({"perplexity", folder, "--ids", "1,2,3"}, 1, norm);
+  expect_refused({"logits", folder, "--ids", "1,2"}, 3, norm);
+  expect_refused({"perplexity", folder, "--ids", "1,2,3"}, 3, norm);
   Output made = run({"convert", small_model(), file, "--type", "q8_0"});
   ASSERT_EQ(made.code, 0) << made.err;
   plant(file, "blk.1.ffn_down.weight", {0, 0x7e});  // the scale of a block is NaN
-  expect_refused({"logits", file, "--ids", "1,2"}, 1, "blk.1.ffn_down.weight");
-  expect_refused({"perplexity", file, "--ids", "1,2,3"}, 1, "blk.1.ffn_down.weight");
+  expect_refused({"logits", file, "--ids", "1,2"}, 3, "blk.1.ffn_down.weight");
+  expect_refused({"perplexity", file, "--ids", "1,2,3"}, 3, "blk.1.ffn_down.weight");
+}
+
+TEST_F(InferenceAppTest, GenerateNamesWeightsThatAreNotFinite) {
+  const std::string model = folder_ / "model";
+  ASSERT_EQ(run(tiny({"train", "--steps", "1", "--save", model})).code, 0);
+  files::write_plain(folder_ / "text.txt", "some text");
+  ASSERT_EQ(run({"tokenizer", "train", "text.txt", "--vocab-size", "257", "--special-token",
+                 "<|end|>", "--out", "bytes"})
+                .code,
+            0);
+  std::filesystem::copy(folder_ / "bytes" / "tokenizer.json", folder_ / "model" / "tokenizer.json");
+  plant(model, "model.norm.weight", {0, 0, 0xc0, 0x7f});  // NaN
+  for (std::vector<std::string> more : {std::vector<std::string>{},
+                                        {"--temperature", "0.8", "--top-p", "0.9"},
+                                        {"--repeat-penalty", "1.1"},
+                                        {"--no-kv-cache"},
+                                        {"--level", "baseline"},
+                                        {"--json"}}) {
+    more.insert(more.begin(), {"generate", model, "text"});
+    expect_refused(more, 3,
+                   "expected finite logits, got nan or infinity; the first tensor that is "
+                   "not finite is model.norm.weight");
+  }
+  expect_refused({"bench", "model", model, "-p", "4", "-n", "2"}, 3, "model.norm.weight");
 }
 
 TEST_F(InferenceAppTest, IdsThatAreNone) {
@@ -170,7 +193,8 @@ TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {
     EXPECT_NE(output.out.find(part), std::string::npos) << part;
   for (const char* file :
        {"performance_summary.json", "flops_profile.json", "computational_intensity.json",
-        "operators.csv", "memory.json", "trace.json", "infer_summary.json", "report.md"})
+        "operators.csv", "memory.json", "kernels.json", "trace.json", "infer_summary.json",
+        "report.md", "report.html"})
     EXPECT_TRUE(std::filesystem::exists(folder_ / "study" / file)) << file;
   json runs = json::parse(files::contents(folder_ / "study" / "performance_summary.json"))["runs"];
   EXPECT_EQ(runs.size(), 2u * (4 + 3))
@@ -220,6 +244,22 @@ TEST_F(InferenceAppTest, LogitsHaveTheTextOfTheirTokens) {
   EXPECT_EQ(texts.at(0), "<|end|>");
   EXPECT_EQ(texts.at(999), "");
   EXPECT_EQ(std::ranges::count_if(texts, [](const auto& t) { return t.second == "\n"; }), 1);
+}
+
+TEST_F(InferenceAppTest, WindowsMayBeInEveryLayerOrInNone) {
+  const std::string folder = folder_ / "model";
+  std::filesystem::copy(test_data("models/gemma3_bf16"), folder);
+  json config = json::parse(files::contents(folder + "/config.json"));
+  for (const char* type : {"sliding_attention", "full_attention"}) {
+    config["layer_types"] = std::vector<std::string>(config["num_hidden_layers"], type);
+    files::write_plain(folder + "/config.json", config.dump());
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"logits", folder, "--ids", "1,2,3"},
+          {"plan", "--inference", "--config", folder + "/config.json", "--hardware", "h100"}}) {
+      const Output output = run(command);
+      EXPECT_EQ(output.code, 0) << type << "\n" << output.err;
+    }
+  }
 }
 
 class GenerateAppTest : public ProgramTest {

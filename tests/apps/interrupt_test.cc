@@ -43,14 +43,8 @@ TEST(ShrunkenFile, IsNamedWhereItIsCopied) {
       [](const files::MappedFile& model, files::AtomicFile& out) { out.write(model.bytes()); });
 }
 
-class InterruptedTraining : public ProgramTest {
+class InterruptedProgram : public ProgramTest {
  protected:
-  // Far more steps than the test waits for.
-  pid_t train(std::vector<std::string> more, const RunLimits& limits = {}) const {
-    more.insert(more.begin(), {"train", "--steps", "1000000"});
-    return start(tiny(std::move(more)), limits);
-  }
-  void await_measured_steps() const { await("step    2"); }
   // For runs that print nothing that shows their progress: interrupts them later and later, until
   // one has got far enough to write `file`.
   Output interrupted(const std::vector<std::string>& line, const char* file) const {
@@ -64,6 +58,16 @@ class InterruptedTraining : public ProgramTest {
     }
     return output;
   }
+};
+
+class InterruptedTraining : public InterruptedProgram {
+ protected:
+  // Far more steps than the test waits for.
+  pid_t train(std::vector<std::string> more, const RunLimits& limits = {}) const {
+    more.insert(more.begin(), {"train", "--steps", "1000000"});
+    return start(tiny(std::move(more)), limits);
+  }
+  void await_measured_steps() const { await("step    2"); }
 };
 
 TEST_F(InterruptedTraining, WritesWhatItHas) {
@@ -126,6 +130,76 @@ TEST_F(InterruptedTraining, ContinuesUnderNohup) {
   await("step   10");
   ::kill(child, SIGINT);
   EXPECT_EQ(finish(child).code, 128 + SIGINT);
+}
+
+class InterruptedLab : public InterruptedProgram {
+ protected:
+  // Measures this machine's ceilings if they are not known, which a Ctrl-C would end at once.
+  void SetUp() override { ASSERT_EQ(run(tiny({"train", "--steps", "2", "--profile"})).code, 0); }
+
+  // Interrupts `infer-lab` when it announces a part.
+  Output interrupted_study(const std::string& part) const {
+    const pid_t child =
+        start({"infer-lab", test_data("models/llama_fp32").string(), "--threads", "1", "--seq-len",
+               "16", "--batch-size", "1", "--seconds", "60", "--out", "study"});
+    await(part);
+    ::kill(child, SIGINT);
+    return finish(child);
+  }
+
+  // The folder is whole, and what reads such folders reads it.
+  nlohmann::json expect_written(const char* name, const Output& output) const {
+    EXPECT_EQ(output.code, 128 + SIGINT);
+    EXPECT_NE(output.err.find("the lab ends after this step"), std::string::npos) << output.err;
+    EXPECT_NE(output.out.find("Ctrl-C ended this lab early"), std::string::npos) << output.out;
+    EXPECT_EQ(run({"explain", name}).code, 0);
+    EXPECT_EQ(run({"diff", name, name}).code, 0);
+    const std::string report = files::contents(folder_ / name / "report.md");
+    EXPECT_NE(report.find("Ctrl-C ended this lab early"), std::string::npos);
+    EXPECT_EQ(report.find("Advice"), std::string::npos) << "none was looked for";
+    return nlohmann::json::parse(
+        files::contents(folder_ / name / "performance_summary.json"))["runs"];
+  }
+};
+
+TEST_F(InterruptedLab, WritesTheRunsThatItHas) {
+  const Output output = interrupted(
+      {"lab", "--preset", "tiny", "--threads", "1", "--warmup", "0", "--level", "baseline,compiled",
+       "--batch-size", "1,2", "--steps", "1000000", "--out", "levels"},
+      "levels/performance_summary.json");
+  const nlohmann::json runs = expect_written("levels", output);
+  ASSERT_FALSE(runs.empty());
+  EXPECT_LE(runs.size(), 2u) << "of the first batch size";
+  for (const nlohmann::json& run : runs) EXPECT_GT(run.at("loss").at("mean"), 0);
+}
+
+TEST_F(InterruptedLab, WritesNothingBeforeItHasARun) {
+  const pid_t child = start({"lab", "--preset", "tiny", "--threads", "1", "--warmup", "1000000"});
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  ::kill(child, SIGINT);
+  const Output output = finish(child);
+  EXPECT_EQ(output.code, 128 + SIGINT);
+  EXPECT_EQ(output.out, "");
+  EXPECT_EQ(folder_.count(), 0u);
+}
+
+TEST_F(InterruptedLab, WritesThePartsOfInferenceThatItHas) {
+  const Output output = interrupted_study("prefill and decode, kernels");
+  const nlohmann::json runs = expect_written("study", output);
+  ASSERT_GE(runs.size(), 4u) << "prefill and decode of baseline and fused";
+  for (const nlohmann::json& run : runs) EXPECT_GT(run.at("modules").at(0).at("time_ns"), 0);
+  const nlohmann::json study =
+      nlohmann::json::parse(files::contents(folder_ / "study" / "infer_summary.json"));
+  EXPECT_TRUE(study["attention"].empty());
+  EXPECT_NE(study["left_out"].dump().find("attention, head size 64, length 256: Ctrl-C"),
+            std::string::npos);
+}
+
+TEST_F(InterruptedLab, WritesNothingBeforeInferenceHasAPart) {
+  const Output output = interrupted_study("prefill and decode, baseline");
+  EXPECT_EQ(output.code, 128 + SIGINT);
+  EXPECT_NE(output.err.find("Too little was measured"), std::string::npos) << output.err;
+  EXPECT_EQ(folder_.count(), 0u);
 }
 
 }  // namespace

@@ -13,9 +13,7 @@ using nlohmann::json;
 
 class ModelFilesTest : public ProgramTest {
  protected:
-  static std::string small(const std::string& name) {
-    return files::test_data("models/" + name).string();
-  }
+  static std::string small(const std::string& name) { return test_data("models/" + name).string(); }
 
   json inspect(const std::string& model, const std::string& contexts = "") const {
     std::vector<std::string> arguments{"inspect", model, "--json"};

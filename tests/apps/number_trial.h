@@ -1,69 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Extreme numbers in every numeric option, which the programs' help texts list, and in every number
-// of a JSON file. Each run must answer or refuse within seconds and in little memory.
+// of a file. Each run must answer or refuse within seconds and in little memory.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
 #include <vector>
 
-#include "apps/program_run.h"
+#include "apps/foreign_files.h"
+#include "files/file_numbers.h"
 
 namespace ridge::apps {
 
-class NumberTrial : public ProgramTest {
+class NumberTrial : public ForeignFiles {
  protected:
-  // As option values: the last ones are numbers only for some.
-  static std::vector<std::string> option_values() {
-    return {"-1",
-            "0",
-            "1",
-            "2147483647",
-            "2147483648",
-            "4294967296",
-            "9007199254740993",
-            "4611686018427387904",
-            "9223372036854775807",
-            "9223372036854775808",
-            "1e308",
-            "nan",
-            ""};
-  }
-  // As JSON text.
-  static std::vector<std::string> field_values() {
-    std::vector<std::string> values = option_values();
-    values.resize(values.size() - 2);
-    for (const char* each : {"1e999", "1e-300", "1.5", "null", "\"7\"", "[]", "{}", "true"})
-      values.emplace_back(each);
-    return values;
-  }
-
-  // Exit code 0, 2, 3 or 4; at most one message of one line; seconds; less than a GiB.
-  void expect_answer(const std::vector<std::string>& arguments) {
-#if defined(__SANITIZE_ADDRESS__)
-    constexpr int64_t kSlower = 8, kMostBytes = int64_t{4} << 30;
-#else
-    constexpr int64_t kSlower = 1, kMostBytes = int64_t{1} << 30;
-#endif
-    constexpr size_t kLongestMessage = 2000;
-    std::string line;
-    for (const std::string& each : arguments) line += each + " ";
-    Output output = run(arguments, {.cpu_seconds = 5 * kSlower});
-    EXPECT_TRUE(output.code == 0 || (output.code >= 2 && output.code <= 4))
-        << line << "ended with " << output.code << "\n"
-        << output.err;
-    EXPECT_LT(output.peak_bytes, kMostBytes) << line;
-    if (output.code == 0) return;
-    const size_t message = output.err.find("ridge: ");
-    ASSERT_NE(message, std::string::npos) << line << "\n" << output.err;
-    EXPECT_EQ(output.err.find("ridge: ", message + 1), std::string::npos) << output.err;
-    EXPECT_LT(output.err.size(), kLongestMessage) << line;
-  }
-
   // The subcommands, "bench op" for a nested one, as help texts list them.
   std::vector<std::string> commands(const std::string& parent = "") const {
     std::vector<std::string> found;
@@ -93,48 +46,39 @@ class NumberTrial : public ProgramTest {
     return names;
   }
 
-  // Runs each command with each of its numeric options at every n-th extreme, from another one on
-  // for each option. `base` has the other arguments
-  // of the command, so that it would succeed quickly.
+  // Runs each command with each of its numeric options at every n-th extreme. `base` has the other
+  // arguments of the command, with which it succeeds quickly.
   void try_options(const std::map<std::string, std::vector<std::string>>& base, size_t every) {
-    const std::vector<std::string> values = option_values();
-    size_t field = 0;
+    files::Sampling sampling(every);
     for (const std::string& command : commands()) {
+      const std::vector<std::string> options = numeric_options(command);
       auto found = base.find(command);
       if (found == base.end()) {
-        EXPECT_EQ(numeric_options(command), std::vector<std::string>())
+        EXPECT_EQ(options, std::vector<std::string>())
             << "add arguments for `ridge " << command << "` to the test";
         continue;
       }
-      for (const std::string& option : numeric_options(command)) {
-        for (size_t i = field++ % every; i < values.size(); i += every)
-          expect_answer(with(command, found->second, option, values[i]));
-      }
+      expect_success(with(command, found->second));
+      for (const std::string& option : options)
+        sampling.each(files::extreme_numbers(), [&](const std::string& value) {
+          expect_answer(with(command, found->second, option, value));
+        });
     }
-    EXPECT_GT(field, 60u) << "the help texts list fewer options than they did";
+    EXPECT_GT(sampling.numbers(), 60u) << "the help texts list fewer options than they did";
   }
 
-  // Runs each command with each number of `good` replaced by extremes. `file` is written for each
-  // run.
-  void try_fields(const nlohmann::json& good,
-                  const std::string& file,
-                  const std::vector<std::vector<std::string>>& commands,
-                  size_t every) {
-    const std::vector<std::string> values = field_values();
-    size_t field = 0;
-    for (const nlohmann::json::json_pointer& at : numbers_in(good)) {
-      for (size_t i = field++ % every; i < values.size(); i += every) {
-        nlohmann::json bad = good;
-        bad[at] = "@number@";
-        std::string text = bad.dump();
-        const std::string mark = "\"@number@\"";
-        text.replace(text.find(mark), mark.size(), values[i]);
-        files::write_plain(folder_ / file, text);
-        SCOPED_TRACE(at.to_string() + " = " + values[i]);
-        for (const std::vector<std::string>& command : commands) expect_answer(command);
-      }
+  // Runs the commands with each number of the files replaced by every n-th extreme.
+  void try_files(const std::vector<ForeignFile>& all, size_t every) {
+    files::Sampling sampling(every);
+    for (const ForeignFile& file : all) {
+      expect_fine(file);
+      files::change_numbers(file.path, file.good, sampling, [&](const files::ChangedFile& changed) {
+        SCOPED_TRACE(file.path + ": " + changed.what);
+        expect_answers(file, changed.bytes);
+      });
+      files::write_plain(folder_ / file.path, file.good);
     }
-    EXPECT_GT(field, 0u);
+    EXPECT_GT(sampling.numbers(), 0u);
   }
 
  private:
@@ -152,34 +96,20 @@ class NumberTrial : public ProgramTest {
   }
 
   static std::vector<std::string> with(const std::string& command,
+                                       const std::vector<std::string>& base) {
+    std::vector<std::string> arguments = words(command);
+    arguments.insert(arguments.end(), base.begin(), base.end());
+    return arguments;
+  }
+  static std::vector<std::string> with(const std::string& command,
                                        const std::vector<std::string>& base,
                                        const std::string& option,
                                        const std::string& value) {
-    std::vector<std::string> arguments = words(command);
-    arguments.insert(arguments.end(), base.begin(), base.end());
+    std::vector<std::string> arguments = with(command, base);
     auto found = std::find(arguments.begin(), arguments.end(), option);
     if (found != arguments.end()) arguments.erase(found, found + 2);
     arguments.push_back(option + "=" + value);
     return arguments;
-  }
-
-  // At most the first three elements of an array or a table, which are alike.
-  static std::vector<nlohmann::json::json_pointer> numbers_in(
-      const nlohmann::json& value,
-      const nlohmann::json::json_pointer& at = nlohmann::json::json_pointer()) {
-    if (value.is_number()) return {at};
-    if (!value.is_structured()) return {};
-    std::vector<nlohmann::json::json_pointer> found;
-    auto add = [&](const std::vector<nlohmann::json::json_pointer>& more) {
-      found.insert(found.end(), more.begin(), more.end());
-    };
-    constexpr size_t kAlike = 3, kRecord = 64;  // an object of more keys is a table, not a record
-    size_t left = value.is_array() || value.size() > kRecord ? kAlike : value.size();
-    for (const auto& [key, each] : value.items()) {
-      if (left-- == 0) break;
-      add(numbers_in(each, value.is_array() ? at / std::stoul(key) : at / key));
-    }
-    return found;
   }
 };
 

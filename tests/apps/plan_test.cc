@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using PlanAppTest = ProgramTest;
 
-std::string small_model() { return files::test_data("models/llama_fp32").string(); }
+std::string small_model() { return test_data("models/llama_fp32").string(); }
 
 TEST_F(PlanAppTest, PlansEachBatchAndLengthOfAModel) {
   Output output = run({"plan", "--model", small_model(), "--hardware", "h200", "--batch-size",
@@ -115,6 +115,26 @@ TEST_F(PlanAppTest, CountsClippingAndAccumulation) {
   json planned = training_plan(run(plan)), trained = training_plan(run(train));
   EXPECT_EQ(planned["memory"]["owned_bytes"], trained["runs"][0]["memory"]["allocated_bytes"]);
   EXPECT_EQ(planned["micro_batches"], 2);
+}
+
+// On a GPU `generate` unpacks a file's blocks to bf16, and a plan says so; nothing there multiplies
+// blocks.
+TEST_F(PlanAppTest, PlansAQuantizedFileAsItIsHeld) {
+  const std::string file = (folder_ / "q8.gguf").string();
+  const std::string model = test_data("models/gemma3_bf16").string();
+  ASSERT_EQ(run({"convert", model, file, "--type", "q8_0"}).code, 0);
+  const std::vector<std::string> plan = {
+      "plan", "--model", file, "--hardware", "h100", "--batch-size", "1", "--seq-len", "16"};
+  std::vector<std::string> as_json = plan, training = plan;
+  as_json.emplace_back("--json");
+  json got = training_plan(run(as_json));
+  EXPECT_GT(got["file_bytes"]["q8_0"], 0);
+  EXPECT_FALSE(got["held_bytes"].contains("q8_0"));
+  EXPECT_GT(got["held_bytes"]["bf16"], got["file_bytes"]["q8_0"]);
+  EXPECT_NE(run(plan).out.find("weights held in bf16 and f32; in the file q8_0"),
+            std::string::npos);
+  training.insert(training.end(), {"--micro-batches", "2"});
+  expect_refused(training, 2, "in a plan of inference");
 }
 
 TEST_F(PlanAppTest, RefusesWhatCannotBe) {

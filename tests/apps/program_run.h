@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -33,6 +36,7 @@ struct RunLimits {
   bool ignores_hangup = false;  // as under nohup
   int64_t address_bytes = -1;   // maximum address space, like a machine without memory
   int64_t cpu_seconds = -1;     // SIGXCPU ends the program after this time
+  std::string cache = {};       // folder of the program's caches; empty: the user's
 };
 
 // Waits for a child to end; 128 + signal if a signal ended it.
@@ -52,8 +56,10 @@ class ProgramTest : public ::testing::Test {
   // The two halves of run: the child's process id, and its output after it has ended.
   pid_t start(std::vector<std::string> arguments, const RunLimits& limits = {}) const {
     int out = open_beside("out.txt"), err = open_beside("err.txt");
-    arguments.insert(arguments.begin(), RIDGE_PROGRAM);
+    arguments.insert(arguments.begin(), ridge_program());
     pid_t child = ::fork();
+    // Tests send the child signals, and process -1 is every process.
+    if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
     if (child == 0) become(arguments, limits, out, err);
     ::close(out);
     ::close(err);
@@ -121,8 +127,9 @@ class ProgramTest : public ::testing::Test {
     std::vector<char*> argv;
     for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
     argv.push_back(nullptr);
+    if (!limits.cache.empty()) ::setenv("XDG_CACHE_HOME", limits.cache.c_str(), 1);
     limit(RLIMIT_AS, limits.address_bytes);
-    if (::chdir(folder_.path().c_str()) == 0) ::execv(RIDGE_PROGRAM, argv.data());
+    if (::chdir(folder_.path().c_str()) == 0) ::execv(ridge_program(), argv.data());
     ::_exit(127);
   }
 

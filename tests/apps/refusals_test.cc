@@ -58,7 +58,7 @@ TEST_F(RefusalTest, ArgumentsAfterTwoDashesAreNoOptions) {
 }
 
 TEST_F(RefusalTest, LengthsBeyondTheContext) {
-  const std::string config = files::test_data("models/llama_fp32/config.json").string();
+  const std::string config = test_data("models/llama_fp32/config.json").string();
   for (const char* program : {"train", "explain", "plan"})
     expect_refused({program, "--config", config, "--seq-len", "257"}, 2,
                    "[seq-len] expected at most 256 tokens, the context of \"llama_fp32\", got 257");
@@ -139,7 +139,7 @@ TEST_F(RefusalTest, ListsWhereOneNumberIsExpected) {
 
 // Both spellings reach the same option; the refusal names the present one.
 TEST_F(RefusalTest, FormerNamesOfOptions) {
-  const std::string model = files::test_data("models/llama_fp32").string();
+  const std::string model = test_data("models/llama_fp32").string();
   for (const char* name : {"--batch-size", "--batch-sizes", "--batch-sizes="})
     for (const std::vector<std::string>& command :
          std::vector<std::vector<std::string>>{{"lab"}, {"infer-lab", model}, {"train"}}) {
@@ -184,7 +184,7 @@ TEST_F(RefusalTest, OptionsWithoutEffect) {
   for (const Refusal& each : std::vector<Refusal>{
            {{"train", "--force"}, "[force] --force has no effect without --out"},
            {{"lab", "--force"}, "[force] --force has no effect without --out"},
-           {{"infer-lab", files::test_data("models/llama_fp32").string(), "--force"},
+           {{"infer-lab", test_data("models/llama_fp32").string(), "--force"},
             "[force] --force has no effect without --out"},
            {{"train", "--min-lr", "1e-5"}, "[min-lr] --min-lr has no effect without --lr-decay"},
            {{"explain", "lab-out", "--preset", "tiny"}, "--preset has no effect on a folder"},

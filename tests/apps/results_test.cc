@@ -33,15 +33,17 @@ const std::set<std::string> kFiles = {"performance_summary.json",
                                       "computational_intensity.json",
                                       "operators.csv",
                                       "memory.json",
+                                      "kernels.json",
                                       "trace.json",
-                                      "report.md"};
+                                      "report.md",
+                                      "report.html"};
 
 TEST_F(ResultTest, OneSampleHasNoInterval) {
   const Output plain = run(train({"--steps", "1"}));
   EXPECT_NE(plain.out.find("(one step)"), std::string::npos) << plain.out;
   EXPECT_EQ(plain.out.find("interval"), std::string::npos) << plain.out;
-  const Output model = run({"bench", "model", files::test_data("models/llama_fp32").string(), "-p",
-                            "0", "-n", "2", "-r", "1", "-t", "1", "-o", "md"});
+  const Output model = run({"bench", "model", test_data("models/llama_fp32").string(), "-p", "0",
+                            "-n", "2", "-r", "1", "-t", "1", "-o", "md"});
   EXPECT_TRUE(std::regex_search(model.out, std::regex("\\| tg2 \\| *[0-9.]+ \\| *- \\|")))
       << model.out;
 }

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 using TokenizerAppTest = ProgramTest;
 
-std::string corpus() { return files::test_data("text/corpus.en").string(); }
+std::string corpus() { return test_data("text/corpus.en").string(); }
 
 TEST_F(TokenizerAppTest, TrainingGivesThePublishedMerges) {
   Output output =
@@ -20,9 +20,8 @@ TEST_F(TokenizerAppTest, TrainingGivesThePublishedMerges) {
   json summary = json::parse(output.out);
   EXPECT_EQ(summary["vocab_size"], 500);
   EXPECT_EQ(summary["merges"], 243);
-  EXPECT_EQ(
-      files::contents(folder_ / "t" / "merges.txt"),
-      "#version: 0.2\n" + files::contents(files::test_data("text/train-bpe-reference-merges.txt")));
+  EXPECT_EQ(files::contents(folder_ / "t" / "merges.txt"),
+            "#version: 0.2\n" + files::contents(test_data("text/train-bpe-reference-merges.txt")));
   Output text = run({"tokenizer", "decode", "t", "--ids", "0", "--special"});
   EXPECT_EQ(text.out, "<|endoftext|>") << text.err;
   EXPECT_EQ(run({"tokenizer", "decode", "t/tokenizer.json", "--ids", "0"}).out, "");
@@ -31,7 +30,7 @@ TEST_F(TokenizerAppTest, TrainingGivesThePublishedMerges) {
 }
 
 TEST_F(TokenizerAppTest, BadInputIsRefused) {
-  std::string model = files::test_data("models/tokenizers/gpt2").string();
+  std::string model = test_data("models/tokenizers/gpt2").string();
   expect_refused({"tokenizer"}, 2, "subcommand");
   expect_refused({"tokenizer", "encode"}, 2, "MODEL");
   expect_refused({"tokenizer", "encode", "nowhere.gguf"}, 3, "nowhere.gguf");

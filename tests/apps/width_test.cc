@@ -18,14 +18,14 @@ class WidthTest : public ProgramTest {
     winsize size{
         .ws_row = 24, .ws_col = static_cast<uint16_t>(columns), .ws_xpixel = 0, .ws_ypixel = 0};
     int terminal = -1;
-    arguments.insert(arguments.begin(), RIDGE_PROGRAM);
+    arguments.insert(arguments.begin(), ridge_program());
     const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
     if (child == 0) {
       ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);  // progress bars are drawn over
       std::vector<char*> argv;
       for (std::string& each : arguments) argv.push_back(each.data());
       argv.push_back(nullptr);
-      if (::chdir(folder_.path().c_str()) == 0) ::execv(RIDGE_PROGRAM, argv.data());
+      if (::chdir(folder_.path().c_str()) == 0) ::execv(ridge_program(), argv.data());
       ::_exit(127);
     }
     std::string text;
@@ -50,8 +50,8 @@ class WidthTest : public ProgramTest {
 };
 
 TEST_F(WidthTest, CommandsFitTheTerminal) {
-  const std::string model = files::test_data("models/llama_fp32").string();
-  const std::string run = files::test_data("runs/version_1").string();
+  const std::string model = test_data("models/llama_fp32").string();
+  const std::string run = test_data("runs/version_1").string();
   std::filesystem::create_symlink(model, folder_ / "model");
   std::filesystem::create_symlink(run, folder_ / "run");
   for (int columns : {80, 100}) {

@@ -5,6 +5,7 @@
 
 #include "backends/cpu_kernel_fixture.h"
 #include "backends/npz_array.h"
+#include "test_paths.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -103,7 +104,7 @@ TEST_P(CpuAdamw, MatchesSnapshot) {
     adamw({6, weight.data(), gradient.data(), nullptr, m.data(), v.data(), nullptr, 0.01},
           at.call());
   }
-  const auto want = read_npz_array(RIDGE_TEST_DATA "/snapshots/test_adamw.npz");
+  const auto want = read_npz_array(test_data("snapshots/test_adamw.npz"));
   ASSERT_EQ(want.size(), weight.size());
   for (int i = 0; i < 6; ++i) EXPECT_NEAR(weight[i], want[i], 1e-5) << i;
 }

@@ -8,6 +8,7 @@
 #include "backends/cpu_kernel_fixture.h"
 #include "backends/npz_array.h"
 #include "base/error.h"
+#include "test_paths.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -170,7 +171,7 @@ TEST_P(CpuRope, MatchesSnapshot) {
                {y.data(), size, size},
                RopePairs::kInterleaved,
                false});
-  const auto want = read_npz_array(RIDGE_TEST_DATA "/snapshots/test_rope.npz");
+  const auto want = read_npz_array(test_data("snapshots/test_rope.npz"));
   ASSERT_EQ(want.size(), y.size());
   for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(y[i], want[i], 1e-6) << i;
 }

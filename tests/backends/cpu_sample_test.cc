@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling against an independent reference over random settings, the probabilities of the
-// candidates, and logits that are not finite.
+// Sampling, by the kernel and by the op's own reference, against an independent reference over random
+// settings, and the probabilities of the candidates. op_no_token_test.cc has logits that are not
+// finite.
 #include "backends/cpu/kernels/sample.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <random>
 #include <set>
 #include <vector>
 
 #include "base/random.h"
+#include "ops/registry.h"
 
 namespace ridge::backends::cpu {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Request {
   std::vector<float> logits;
@@ -47,8 +46,37 @@ int32_t sampled(const Request& request, int32_t seed, int32_t position) {
   return token;
 }
 
+// The same by the op's reference.
+int32_t referenced(const Request& request, int32_t seed, int32_t position) {
+  const auto vocabulary = static_cast<int64_t>(request.logits.size()),
+             recent = static_cast<int64_t>(request.recent.size());
+  const SampleSettings& s = request.settings;
+  const Tensor64 inputs[] = {
+      {{DType::kF32, {1, vocabulary}}, {request.logits.begin(), request.logits.end()}},
+      {{DType::kI32, {1}}, {-7}},
+      {{DType::kI32, {1, recent}}, {request.recent.begin(), request.recent.end()}},
+      {{DType::kI32, {1}}, {static_cast<double>(position)}},
+      {{DType::kF32, {1, 5}}, {s.temperature, s.top_k, s.top_p, s.min_p, s.repeat_penalty}},
+      {{DType::kI32, {1}}, {static_cast<double>(seed)}}};
+  std::vector<Type> types;
+  std::vector<const Tensor64*> pointers;
+  for (const Tensor64& input : inputs) {
+    types.push_back(input.type);
+    pointers.push_back(&input);
+  }
+  std::vector<Tensor64> outputs = {inputs[1], inputs[2]};
+  const std::vector<Type> made = {types[1], types[2]};
+  const Attrs none;
+  ops::sample_op().reference({types, made, none}, pointers, outputs);
+  EXPECT_EQ(outputs[1].data[static_cast<size_t>(position) % request.recent.size()],
+            outputs[0].data[0]);
+  return static_cast<int32_t>(outputs[0].data[0]);
+}
+
 // The candidate tokens with their probabilities. It follows the rules in the order that users know,
-// not the kernel: penalty, top-k, top-p, min-p, temperature.
+// not the kernel: penalty, top-k, top-p, min-p, temperature. `Real` is the type in which the other
+// side penalizes, because a threshold must not depend on the last bit.
+template <typename Real>
 std::map<int32_t, double> distribution(const Request& request) {
   const SampleSettings& s = request.settings;
   std::vector<std::pair<double, int32_t>> tokens;
@@ -58,10 +86,8 @@ std::map<int32_t, double> distribution(const Request& request) {
     for (int32_t id : std::set<int32_t>(request.recent.begin(), request.recent.end())) {
       if (id < 0 || id >= static_cast<int32_t>(tokens.size())) continue;
       double& logit = tokens[static_cast<size_t>(id)].first;
-      // In fp32 like the kernel, because a threshold must not depend on the last bit.
-      const float penalized = logit < 0 ? static_cast<float>(logit) * s.repeat_penalty
-                                        : static_cast<float>(logit) / s.repeat_penalty;
-      logit = penalized;
+      const Real plain = static_cast<Real>(logit), penalty = s.repeat_penalty;
+      logit = logit < 0 ? plain * penalty : plain / penalty;
     }
   std::sort(tokens.begin(), tokens.end(), [](auto& a, auto& b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
@@ -132,15 +158,17 @@ TEST(CpuSample, DrawsWhatTheReferenceDraws) {
   int64_t compared = 0;
   for (int round = 0; round < 4000; ++round) {
     const Request request = random_request(random);
-    const std::map<int32_t, double> expected = distribution(request);
+    const std::map<int32_t, double> expected = distribution<float>(request),
+                                    in_double = distribution<double>(request);
     for (int each = 0; each < 8; ++each) {
       const auto seed = static_cast<int32_t>(random()),
                  position = static_cast<int32_t>(random() >> 1);
-      const int32_t token =
-          drawn(expected, uniform_at(static_cast<uint32_t>(seed), static_cast<uint32_t>(position)));
-      if (token < 0) continue;
+      const double draw = uniform_at(static_cast<uint32_t>(seed), static_cast<uint32_t>(position));
+      const int32_t token = drawn(expected, draw), again = drawn(in_double, draw);
+      if (token < 0 || again < 0) continue;
       ++compared;
       ASSERT_EQ(sampled(request, seed, position), token) << "round " << round;
+      ASSERT_EQ(referenced(request, seed, position), again) << "round " << round;
     }
   }
   EXPECT_GT(compared, 31'000);
@@ -154,7 +182,7 @@ TEST(CpuSample, DrawsWithTheProbabilitiesOfTheReference) {
     Request request = random_request(random);
     request.logits.resize(std::min<size_t>(request.logits.size(), 40));
     request.settings.temperature = 0.7f + 0.2f * static_cast<float>(round);
-    const std::map<int32_t, double> expected = distribution(request);
+    const std::map<int32_t, double> expected = distribution<float>(request);
     constexpr int kDraws = 20'000;
     std::map<int32_t, int> counts;
     for (int position = 0; position < kDraws; ++position) ++counts[sampled(request, 11, position)];
@@ -162,35 +190,6 @@ TEST(CpuSample, DrawsWithTheProbabilitiesOfTheReference) {
     for (auto& [id, p] : expected)
       EXPECT_NEAR(counts[id], kDraws * p, 5 * std::sqrt(kDraws * p * (1 - p)) + 1) << id;
   }
-}
-
-// NaN counts as -infinity; the largest logit has weight 1 even if it is infinite.
-TEST(CpuSample, TakesLogitsThatAreNoNumbers) {
-  std::vector<SampleSettings> all;
-  for (float temperature : {0.0f, 0.8f})
-    for (float top_k : {0.0f, 3.0f})
-      for (float top_p : {0.0f, 0.5f})
-        for (float min_p : {0.0f, 0.2f, 2.0f})
-          for (float penalty : {0.0f, 1.3f})
-            all.push_back({temperature, top_k, top_p, min_p, penalty});
-  const std::vector<std::vector<float>> logits = {
-      {NAN, NAN, NAN, NAN},
-      {-kInfinity, -kInfinity, -kInfinity, -kInfinity},
-      {NAN, 1, NAN, -kInfinity},
-      {kInfinity, 1, kInfinity, NAN},
-      {kInfinity},
-      {3e38f, -3e38f, NAN, 3e38f},
-  };
-  for (const SampleSettings& settings : all)
-    for (const std::vector<float>& each : logits)
-      for (int32_t position = 0; position < 20; ++position) {
-        const int32_t token = sampled({each, {0, -1}, settings}, 5, position);
-        ASSERT_TRUE(token >= 0 && token < static_cast<int32_t>(each.size()));
-        const bool has_number =
-            std::any_of(each.begin(), each.end(), [](float x) { return x > -kInfinity; });
-        if (!has_number) continue;
-        ASSERT_GT(each[static_cast<size_t>(token)], -kInfinity) << position;
-      }
 }
 
 }  // namespace

@@ -47,12 +47,15 @@ TEST_P(CpuTeam, RunsEveryPartOnceInOrder) {
   expect_chain(10, 3);
 }
 
-// Waits longer than any thread spins.
+// Waits longer than any thread spins, for a task and for a part.
 TEST_P(CpuTeam, WakesWhoSleeps) {
   Team::gather([] {
     for (int i = 0; i < 3; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       expect_chain(2, 4);
+      for_each_part(2, [](int64_t index) {
+        if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      });
     }
   });
 }

@@ -9,6 +9,7 @@
 #include "backends/npz_array.h"
 #include "backends/op_check.h"
 #include "backends/op_samples.h"
+#include "test_paths.h"
 
 namespace ridge::backends {
 namespace {
@@ -19,11 +20,7 @@ constexpr double kScale = 0.125;  // 1 / sqrt(64)
 // the other direction.
 constexpr double kSnapshotError = 1e-6;
 
-// A bundle (make bundle) sets RIDGE_TEST_DATA to its copy of the data.
-std::string snapshot(const char* name) {
-  const char* folder = std::getenv("RIDGE_TEST_DATA");
-  return std::string(folder != nullptr ? folder : RIDGE_TEST_DATA) + "/snapshots/" + name;
-}
+std::filesystem::path snapshot(const std::string& name) { return test_data("snapshots/" + name); }
 
 // PyTorch's randn for a size that is a multiple of 16.
 std::vector<double> randn(uint32_t seed, int64_t elements) {

@@ -4,10 +4,13 @@
 #include "backends/tuning_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/error.h"
+#include "files/damage.h"
 #include "files/scratch.h"
 
 namespace ridge::backends {
@@ -37,6 +40,42 @@ TEST(TuningFile, WhatIsNoneCountsAsNone) {
     EXPECT_TRUE(read_tuning(path, "here").empty()) << text;
     EXPECT_TRUE(read_tuning(path, "here").is_object()) << text;
   }
+}
+
+// A damaged file is an object of choices or counts as none; the reason why is one line.
+TEST(TuningFile, DamagedFiles) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "tuning.json";
+  write_tuning(path, "here", {{"8x8 f32", "plain"}, {"16x16", json::array({1, 2})}});
+  auto read = [&](const std::string& text) {
+    files::write_plain(path, text);
+    const json choices = read_tuning(path, "here");
+    EXPECT_TRUE(choices.is_object());
+    const std::string fault = tuning_fault(path);
+    if (fault.empty()) return;
+    EXPECT_TRUE(choices.empty());
+    throw file_error("{}", fault);
+  };
+  constexpr int kRounds = 500;
+  const files::Outcomes outcomes = files::read_damaged(files::contents(path), read, kRounds);
+  EXPECT_GT(outcomes.refused, kRounds / 4);
+  EXPECT_GT(outcomes.read, kRounds / 20);
+}
+
+TEST(TuningFile, FaultsAreNamed) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "tuning.json";
+  EXPECT_EQ(tuning_fault(path), "");
+  write_tuning(path, "elsewhere", json::object());
+  EXPECT_EQ(tuning_fault(path), "");
+  files::write_plain(path, "{}");
+  EXPECT_NE(tuning_fault(path).find("identity"), std::string::npos) << tuning_fault(path);
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  EXPECT_NE(tuning_fault(path).find("folder"), std::string::npos) << tuning_fault(path);
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_NE(tuning_fault(path), "");
 }
 
 TEST(TuningFile, AFailureToWriteIsNone) {

@@ -12,12 +12,14 @@
 #include <string>
 #include <utility>
 
+#include "test_paths.h"
+
 namespace ridge {
 namespace {
 
 // The rows "| `silu` | 4 | 2 | ..." of the document, by name.
 std::map<std::string, std::pair<int, int>> documented() {
-  std::ifstream file(std::string(RIDGE_TEST_DATA) + "/../../docs/accounting.md");
+  std::ifstream file(source_file("docs/accounting.md"));
   std::map<std::string, std::pair<int, int>> rows;
   const std::regex row(R"(\| `(\w+)` \| (\d+) \| (\d+) \|.*)");
   std::smatch match;

@@ -123,6 +123,14 @@ TEST(TerminalSafe, LeavesTextAndDisarmsControls) {
   EXPECT_EQ(terminal_safe(std::string_view("\0", 1)), "\\x00");
 }
 
+TEST(TerminalSafe, CutsLongNames) {
+  const std::string name(kLongestName, 'x'), characters = std::string(kLongestName - 1, 'x') + "字";
+  EXPECT_EQ(terminal_safe(name), name);
+  EXPECT_EQ(terminal_safe(name + "yz"), name + "... (202 bytes)");
+  EXPECT_EQ(terminal_safe(characters + "y"), characters + "... (203 bytes)");  // whole characters
+  EXPECT_EQ(terminal_safe(name + "yz", kWholeText), name + "yz");
+}
+
 TEST(TerminalSafe, ShowsMarksThatHide) {
   EXPECT_EQ(terminal_safe("a\u202Eb\u2066c\u200Bd\uFEFFe\u200Ff\u2028"),
             "a\\u202eb\\u2066c\\u200bd\\ufeffe\\u200ff\\u2028");

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace ridge {
 namespace {
@@ -19,6 +22,68 @@ TEST(FormatBytes, ChangesUnitAtPowersOf1024) {
   EXPECT_EQ(format_bytes(1LL << 40), "1.00 TiB");
   EXPECT_EQ(format_bytes(INT64_MAX), "8.00 EiB");
   EXPECT_EQ(format_bytes(-2048), "-2.00 KiB");
+}
+
+// Digits and units change where three digits round to the next power.
+TEST(Format, ChangesAtItsThresholds) {
+  using Cases = std::vector<std::pair<double, const char*>>;
+  for (const auto& [value, text] : Cases{{0, "0.0"},
+                                         {0.0049, "0.00"},
+                                         {9.994, "9.99"},
+                                         {9.996, "10.0"},
+                                         {99.94, "99.9"},
+                                         {99.96, "100"},
+                                         {999.4, "999"},
+                                         {999.6, "1.00 k"},
+                                         {999.4e3, "999 k"},
+                                         {999.6e3, "1.00 M"},
+                                         {999.4e6, "999 M"},
+                                         {999.6e6, "1.00 G"},
+                                         {999.4e9, "999 G"},
+                                         {999.6e9, "1.00 T"},
+                                         {999.4e12, "999 T"},
+                                         {999.6e12, "1.00 P"},
+                                         {999.4e15, "999 P"},
+                                         {999.6e15, "1.00 E"},
+                                         {4e21, "4000 E"}}) {
+    EXPECT_EQ(format_count(value), text);
+    const std::string unit = std::string(text).find(' ') == std::string::npos ? " x" : "x";
+    EXPECT_EQ(format_rate(value, "x"), text + unit);
+    if (value > 0) {
+      EXPECT_EQ(format_count(-value), std::string("-") + text);
+    }
+  }
+  for (const auto& [ns, text] : Cases{{0, "0.0 ns"},
+                                      {999.4, "999 ns"},
+                                      {999.6, "1.00 us"},
+                                      {999.4e3, "999 us"},
+                                      {999.6e3, "1.00 ms"},
+                                      {999.4e6, "999 ms"},
+                                      {999.6e6, "1.00 s"},
+                                      {179.4e9, "179 s"},
+                                      {180e9, "3.00 min"},
+                                      {179.4 * 60e9, "179 min"},
+                                      {180 * 60e9, "3.00 h"},
+                                      {71.94 * 3600e9, "71.9 h"},
+                                      {72 * 3600e9, "3.00 days"},
+                                      {1000 * 86400e9, "1000 days"}}) {
+    EXPECT_EQ(format_ns(ns), text);
+    if (ns > 0) {
+      EXPECT_EQ(format_ns(-ns), std::string("-") + text);
+    }
+  }
+}
+
+TEST(FormatBytes, ChangesAtItsThresholds) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  for (size_t i = 1; i < std::size(units); ++i) {
+    const int64_t unit = int64_t{1} << (10 * i), below = unit / 1024;
+    EXPECT_EQ(format_bytes(1023 * below), std::string("1023 ") + units[i - 1]);
+    EXPECT_EQ(format_bytes(unit), std::string("1.00 ") + units[i]);
+    if (i == 1) continue;
+    EXPECT_EQ(format_bytes(unit - below * 3 / 4), std::string("1023 ") + units[i - 1]);
+    EXPECT_EQ(format_bytes(unit - below / 4), std::string("1.00 ") + units[i]);
+  }
 }
 
 TEST(FormatBytes, NeverShowsFourDigitsOfALargerUnit) {

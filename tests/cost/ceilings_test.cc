@@ -23,6 +23,8 @@ Ceilings measured() {
   c.products[0].samples.push_back({{2, 96, 48, 24}, ProductForm::kTN, 1234.5});
   c.products[0].stream_call_ns = 7500;
   c.attention.push_back({DType::kBF16, 1, 2, 3, 4});
+  c.stored.push_back({DType::kQ4_Kx16, DType::kI16, 4, {{1, 0.5, 0.6, 3}, {4, 0.75, 0.75, 0}}});
+  c.cache.push_back({"cached_mix", DType::kF32, 20, 0.5, 7});
   c.notes = {"a \"note\""};
   return c;
 }
@@ -35,6 +37,14 @@ TEST(Ceilings, AreReadAsWritten) {
   EXPECT_EQ(read.others_share, 0.25);
   EXPECT_EQ(read.products[0].samples[0].form, ProductForm::kTN);
   EXPECT_EQ(read.products[0].stream_call_ns, 7500);
+  const StoredRates* stored = read.stored_rates(DType::kQ4_Kx16, DType::kI16);
+  ASSERT_NE(stored, nullptr);
+  EXPECT_EQ(stored->most_tokens, 4);
+  EXPECT_EQ(stored->times[1].tokens, 4);
+  EXPECT_EQ(stored->times[0].ns_per_in, 3);
+  EXPECT_EQ(read.stored_rates(DType::kQ4_Kx16, DType::kF32), nullptr);
+  EXPECT_EQ(read.cache_rates("cached_mix", DType::kF32)->scores_per_ns, 0.5);
+  EXPECT_EQ(read.cache_rates("cached_mix", DType::kBF16), nullptr);
 }
 
 TEST(Ceilings, UtilizationIsAShareOfTheMeasuredRate) {
@@ -78,6 +88,11 @@ TEST(Ceilings, ImpossibleNumbersAreRefused) {
   refused("/gemms/0/dtype", "f31");
   refused("/gemms/0/samples/0/m", 0);
   refused("/gemms/0/samples/0/form", "xx");
+  refused("/stored_gemms/0/times", nlohmann::json::array());
+  refused("/stored_gemms/0/times/0/tokens", 4);  // not ascending
+  refused("/stored_gemms/0/times/0/cached_ns", 0);
+  refused("/stored_gemms/0/weight", "q9");
+  refused("/cache/0/flops_per_ns", 0);
   refused("/machine/cores", -1);
   refused("/format", 1);
 }

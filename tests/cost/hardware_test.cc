@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -39,6 +40,97 @@ TEST(HardwareFile, IsReadWithItsFallbacks) {
   EXPECT_EQ(hardware.vector_tera_flops, 10);
   EXPECT_EQ(hardware.memory_bytes, 80'000'000'000);
   EXPECT_EQ(hardware.source, "file mine.json");
+}
+
+// The table once more, in the units of the data sheets. `sparsity` is 2 if the sheet's rates of
+// tf32 and bf16 are those with sparsity.
+struct Sheet {
+  const char* name;
+  const char* sheet;
+  double vector_tera_flops, f32_tera_flops;
+  double sparsity, tf32_tera_flops, bf16_tera_flops;
+  double memory_giga_bytes;  // per second
+  int64_t memory_gigabytes, cache_megabytes;
+  double link_giga_bytes;
+};
+constexpr Sheet kSheets[] = {
+    {"a6000", "NVIDIA Ampere GA102 white paper, table of the RTX A6000", 38.7, 38.7,  //
+     1, 77.4, 154.8, 768, 48, 6, 112.5},
+    {"a10", "NVIDIA A10 data sheet", 31.2, 31.2, 2, 125, 250, 600, 24, 6, 64},
+    {"a100-40", "NVIDIA A100 data sheet, SXM 40 GB", 19.5, 19.5, 2, 312, 624, 1555, 40, 40, 600},
+    {"a100", "NVIDIA A100 data sheet, SXM 80 GB", 19.5, 19.5, 2, 312, 624, 2039, 80, 40, 600},
+    {"h100", "NVIDIA H100 data sheet, SXM", 67, 67, 2, 989, 1979, 3350, 80, 50, 900},
+    {"h200", "NVIDIA H200 data sheet, SXM", 67, 67, 2, 989, 1979, 4800, 141, 50, 900},
+    {"mi210", "AMD Instinct MI210 data sheet", 22.6, 45.3, 1, 0, 181, 1600, 64, 8, 300},
+    {"mi250", "AMD Instinct MI250 data sheet", 45.3, 90.5, 1, 0, 362.1, 3200, 128, 16, 600},
+    {"mi300x", "AMD Instinct MI300X data sheet", 163.4, 163.4, 1, 653.7, 1307.4, 5300, 192, 256,
+     896},
+};
+
+TEST(Hardware, IsThatOfTheDataSheets) {
+  EXPECT_EQ(hardware_table().size(), std::size(kSheets));
+  for (const Sheet& sheet : kSheets) {
+    const Hardware* found = find_hardware(sheet.name);
+    ASSERT_NE(found, nullptr) << sheet.name;
+    const Hardware& h = *found;
+    auto rate = [&](DType dtype) {
+      for (const PeakRate& peak : h.peaks)
+        if (peak.dtype == dtype) return peak.tera_flops;
+      return 0.0;
+    };
+    EXPECT_EQ(h.peaks.size(), 3u) << sheet.sheet;
+    EXPECT_EQ(h.peaks[0].dtype, DType::kF32) << sheet.sheet;
+    EXPECT_DOUBLE_EQ(rate(DType::kF32), sheet.f32_tera_flops) << sheet.sheet;
+    EXPECT_DOUBLE_EQ(rate(DType::kBF16), sheet.bf16_tera_flops / sheet.sparsity) << sheet.sheet;
+    EXPECT_DOUBLE_EQ(rate(DType::kF16), sheet.bf16_tera_flops / sheet.sparsity) << sheet.sheet;
+    EXPECT_DOUBLE_EQ(h.tf32_tera_flops, sheet.tf32_tera_flops / sheet.sparsity) << sheet.sheet;
+    EXPECT_DOUBLE_EQ(h.vector_tera_flops, sheet.vector_tera_flops) << sheet.sheet;
+    EXPECT_DOUBLE_EQ(h.memory_tera_bytes, sheet.memory_giga_bytes / 1000) << sheet.sheet;
+    EXPECT_EQ(h.memory_bytes, sheet.memory_gigabytes * 1'000'000'000) << sheet.sheet;
+    EXPECT_EQ(h.cache_bytes, sheet.cache_megabytes * 1'000'000) << sheet.sheet;
+    EXPECT_DOUBLE_EQ(h.interconnect_giga_bytes, sheet.link_giga_bytes) << sheet.sheet;
+  }
+}
+
+TEST(Hardware, IsFoundInAnyCase) {
+  EXPECT_EQ(find_hardware("MI300X"), find_hardware("mi300x"));
+  EXPECT_EQ(find_hardware("A100-40")->name, "a100-40");
+  EXPECT_EQ(find_hardware("h10"), nullptr);
+  EXPECT_EQ(find_hardware("h1000"), nullptr);
+  EXPECT_EQ(find_hardware(""), nullptr);
+  EXPECT_EQ(hardware_names(), "a6000, a10, a100-40, a100, h100, h200, mi210, mi250, mi300x");
+}
+
+// Rates of the sheet times the shares, per nanosecond.
+TEST(Hardware, CeilingsAreSharesOfTheSheet) {
+  const Ceilings c =
+      ceilings_of(*find_hardware("a100"), false,
+                  {.products = 0.5, .memory = 0.8, .vector = 0.4, .launch_ns = 3000});
+  EXPECT_DOUBLE_EQ(c.product(DType::kF32).peak_flops_per_ns, 9750);
+  EXPECT_DOUBLE_EQ(c.product(DType::kF32).theoretical_flops_per_ns, 19500);
+  EXPECT_DOUBLE_EQ(c.product(DType::kBF16).peak_flops_per_ns, 156'000);
+  EXPECT_DOUBLE_EQ(c.memory_bytes_per_ns(), 0.8 * 2039);
+  EXPECT_DOUBLE_EQ(c.memory_reads_per_ns(), 0.8 * 2039);
+  EXPECT_DOUBLE_EQ(c.levels.back().theoretical_bytes_per_ns, 2039);
+  EXPECT_EQ(c.levels.back().capacity_bytes, 80'000'000'000);
+  ASSERT_EQ(c.bandwidth.size(), 1u);
+  EXPECT_DOUBLE_EQ(c.bandwidth[0].copy_bytes_per_ns, 0.8 * 2039);
+  EXPECT_DOUBLE_EQ(c.bandwidth[0].read_bytes_per_ns, 0.8 * 2039);
+  EXPECT_DOUBLE_EQ(c.arithmetic_flops_per_ns, 0.4 * 19500);
+  EXPECT_DOUBLE_EQ(c.fused_flops_per_ns, 0.4 * 19500);
+  EXPECT_DOUBLE_EQ(c.transcendentals_per_ns, 0.4 * 19500 / 8);
+  EXPECT_DOUBLE_EQ(c.launch_ns, 3000);
+  ASSERT_EQ(c.attention.size(), 3u);
+  const AttentionRates& attention = c.attention[1];
+  EXPECT_EQ(attention.dtype, DType::kBF16);
+  for (double tiles : {attention.forward_flops_per_ns, attention.backward_flops_per_ns})
+    EXPECT_DOUBLE_EQ(tiles, 78'000);  // half the rate of GEMMs
+  for (double scores : {attention.forward_scores_per_ns, attention.backward_scores_per_ns})
+    EXPECT_DOUBLE_EQ(scores, 0.4 * 19500 / 16);
+  EXPECT_DOUBLE_EQ(ceilings_of(*find_hardware("a100"), true, {.products = 0.5})
+                       .product(DType::kF32)
+                       .peak_flops_per_ns,
+                   78'000);
 }
 
 TEST(Hardware, PlansTf32AtItsOwnRateOrRefusesIt) {

@@ -60,9 +60,9 @@ ClosedForm closed_form(const models::ModelConfig& c, int64_t batch, int64_t t) {
              + 5 * n * f               // silu 4, up 1
              + 2 * n * d)              // residual sums
       + 3 * n * c.head_size / 2        // the table: angle, sine, cosine
-      + 4 * n * c.vocabulary + 3 * n;  // log-sum-exp and loss
+      + 4 * n * c.vocabulary + 4 * n;  // log-sum-exp and loss
   int64_t backward = norms * (9 * n * d + n) + l * (rope + 5 * scores + 15 * n * f) +
-                     3 * n * c.vocabulary + n * d;  // rows added to the embedding
+                     3 * n * c.vocabulary + n + n * d;  // rows added to the embedding
   form.forward_flops = 2 * form.forward_macs + forward;
   form.backward_flops = 2 * form.backward_macs + backward;
   return form;

@@ -4,16 +4,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/null/null_backend.h"
 #include "cost/hardware.h"
+#include "cost/made_up_ceilings.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
 #include "plan/targets.h"
 
 namespace ridge::cost {
 namespace {
+
+CostedGraph count_plan(const Graph& graph, const plan::Target& target) {
+  return count(plan::plan(graph, target));
+}
 
 std::vector<NodePrediction> predict(const Graph& graph, const Ceilings& ceilings) {
   auto target = backends::null::make_null_target();
@@ -43,6 +49,259 @@ TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
   blocks.peak_flops_per_ns = 4 * f32;
   c.products.push_back(blocks);
   EXPECT_NEAR(exact / compute_ns("i16", c), 4, 1e-9);
+}
+
+// A machine on which arithmetic and memory take no time.
+Ceilings immediate() {
+  Ceilings c = made_up_ceilings({{1 << 20, 1e9, 1e9}}, 1e9);
+  c.arithmetic_flops_per_ns = c.fused_flops_per_ns = c.transcendentals_per_ns = 1e9;
+  return c;
+}
+
+// `count` kernels on vectors of `elements`, each on the result of the one before.
+Graph chain(int count, int64_t elements) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {elements}});
+  for (int i = 0; i < count; ++i) x = b.call(i % 2 == 0 ? "neg" : "silu", {x});
+  graph.outputs = {x};
+  return graph;
+}
+
+double chain_ns(int count, int64_t elements, const Ceilings& ceilings) {
+  plan::PlainTarget target;
+  return predict_run_ns(count_plan(chain(count, elements), target), ceilings);
+}
+
+// A step of tiny kernels takes the overhead of each and nothing else.
+TEST(Predict, TinyKernelsTakeTheirOverhead) {
+  Ceilings c = immediate();
+  c.launch_ns = 700;
+  EXPECT_NEAR(chain_ns(1, 1, c), 700, 0.01);
+  EXPECT_NEAR(chain_ns(250, 1, c), 250 * 700, 0.1);
+  c.launch_ns = 0;
+  EXPECT_NEAR(chain_ns(250, 1, c), 0, 0.1);
+  // Threads are gathered only for kernels above the threshold.
+  c.launch_ns = 700;
+  c.parallel_ns = 3000;
+  c.parallel_threshold_bytes = 4096;
+  EXPECT_NEAR(chain_ns(40, 8, c), 40 * 700, 0.1);
+  EXPECT_NEAR(chain_ns(40, 8192, c), 40 * (700 + 3000), 0.1);
+}
+
+// A CPU's kernels split a GEMM by another measure than the bytes of its operands.
+TEST(Predict, AKernelsOwnMeasureDecidesWhetherThreadsShareIt) {
+  class SharingTarget final : public plan::PlainTarget {
+   public:
+    std::optional<int64_t> shared_bytes(const Graph&, const Node&) const override { return 5000; }
+  };
+  Ceilings c = immediate();
+  c.machine.threads = 4;
+  c.arithmetic_flops_per_ns = 1;
+  auto neg_ns = [&](int64_t threshold) {
+    c.parallel_threshold_bytes = threshold;
+    return predict_run_ns(count_plan(chain(1, 1000), SharingTarget()), c);
+  };
+  EXPECT_NEAR(neg_ns(5000), 1000, 0.01);
+  EXPECT_NEAR(neg_ns(5001), 4000, 0.01);
+}
+
+// 3 and 30 ns per element of a weight in the caches at 1 and 5 tokens, 4 and 40 from memory, and 11
+// and 22 ns per column. Memory is as fast as any cache, so every weight counts as in memory.
+Ceilings with_stored_times() {
+  Ceilings c = immediate();
+  c.stored = {{DType::kQ8_0, DType::kI16, 0, {{1, 3, 4, 11}, {5, 30, 40, 22}}},
+              {DType::kBF16, DType::kF32, 0, {{1, 1, 2, 0}}},
+              {DType::kF32, DType::kF32, 4, {{1, 5, 5, 0}}}};
+  return c;
+}
+
+double stored_ns(int64_t tokens, const std::vector<Type>& weights, const Ceilings& ceilings) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  std::vector<ValueId> inputs = {b.input("x", {DType::kF32, {tokens, 64}})};
+  for (const Type& weight : weights)
+    inputs.push_back(b.parameter("w" + std::to_string(inputs.size()), weight));
+  graph.outputs = b.call_all("matmul_group", inputs, {{"activations", std::string("i16")}});
+  plan::PlainTarget target;
+  return predict_run_ns(count_plan(graph, target), ceilings);
+}
+
+TEST(Predict, LooksUpGemmsOfStoredWeightsByTheirTokens) {
+  Ceilings c = with_stored_times();
+  const Type weight{DType::kQ8_0, {20, 64}};
+  EXPECT_NEAR(stored_ns(1, {weight}, c), 1280 * 4 + 64 * 11, 0.1);
+  EXPECT_NEAR(stored_ns(5, {weight}, c), 1280 * 40 + 64 * 22, 0.1);
+  EXPECT_NEAR(stored_ns(3, {weight}, c), 1280 * 22 + 64 * 16.5, 0.1);
+  EXPECT_NEAR(stored_ns(15, {weight}, c), 3 * (1280 * 40 + 64 * 22), 0.1);
+  // Activations are rounded once for all weights of blocks; bf16 multiplies them as they are.
+  EXPECT_NEAR(stored_ns(1, {weight, weight}, c), 2 * 1280 * 4 + 64 * 11, 0.1);
+  EXPECT_NEAR(stored_ns(1, {weight, {DType::kBF16, {10, 64}}}, c), 1280 * 4 + 640 * 2 + 64 * 11,
+              0.1);
+  c.launch_ns = 1000;
+  EXPECT_NEAR(stored_ns(1, {weight}, c), 1000 + 1280 * 4 + 64 * 11, 0.1);
+}
+
+// The weight, 1360 bytes, is read again in each step, after x and y. A machine whose caches hold
+// 64 KiB at 4 times the rate of memory brings it in a quarter of the time.
+TEST(Predict, StoredWeightsTakeLongerFromMemoryThanFromCaches) {
+  Ceilings c = with_stored_times();
+  const Type weight{DType::kQ8_0, {20, 64}};
+  c.bandwidth = {{64 << 10, 4e9, 4e9}, {1 << 20, 1e9, 1e9}};
+  EXPECT_NEAR(stored_ns(1, {weight}, c), 1280 * 3.25 + 64 * 11, 0.1);
+  c.bandwidth = {{16, 4e9, 4e9}, {128, 1e9, 1e9}};
+  EXPECT_NEAR(stored_ns(1, {weight}, c), 1280 * 4 + 64 * 11, 0.1);
+  // Memory that is slower than the GEMM was when it was measured: 1 us per byte of weight, x and y.
+  c.bandwidth = {{1 << 20, 1e-3, 1e-3}};
+  EXPECT_NEAR(stored_ns(1, {weight}, c), (1360 + 256 + 80) * 1000.0 + 64 * 11, 1);
+}
+
+TEST(Predict, FewTokensTimesAPlainWeightRunOnTheKernelsOfStoredOnes) {
+  Ceilings c = with_stored_times();
+  c.products[0].peak_flops_per_ns = 1;
+  auto matmul_ns = [&](int64_t tokens, const std::string& einsum) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    graph.outputs = {b.call(
+        "matmul",
+        {b.input("x", {DType::kF32, {tokens, 64}}), b.parameter("w", {DType::kF32, {64, 64}})},
+        {{"einsum", einsum}})};
+    plan::PlainTarget target;
+    return predict_run_ns(count_plan(graph, target), c);
+  };
+  EXPECT_NEAR(matmul_ns(1, "nd,fd->nf"), 4096 * 5, 0.1);
+  EXPECT_NEAR(matmul_ns(8, "nd,fd->nf"), 8 * 2 * 4096, 0.1);  // the GEMM peak
+  EXPECT_NEAR(matmul_ns(1, "nf,fd->nd"), 2 * 4096, 0.1);
+}
+
+// Four heads of size 8 see 10 keys each: 40 scores and 2 x 320 MACs of each of 3 tokens.
+TEST(Predict, AttentionOfDecodedTokensTakesItsOwnRates) {
+  Ceilings c = immediate();
+  c.cache = {{"cached_attention", DType::kF32, 2, 0.1, 0}};
+  auto attention_ns = [&](int64_t tokens) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    const Type cache{DType::kF32, {3, 10, 2, 8}}, ids{DType::kI32, {tokens}};
+    graph.outputs = {b.call(
+        "cached_attention",
+        {b.input("q", {DType::kF32, {tokens, 4, 8}}), b.state("k", cache), b.state("v", cache),
+         b.input("positions", ids), b.input("slots", ids), b.input("table", {DType::kI32, {3, 1}})},
+        {{"scale", 1.0}, {"context", int64_t{10}}, {"fused", true}})};
+    plan::PlainTarget target;
+    return predict_run_ns(count_plan(graph, target), c);
+  };
+  EXPECT_NEAR(attention_ns(3), 3 * (2 * 640 / 2.0 + 40 / 0.1), 0.1);
+  // From memory the op is slower: 1 byte per ns. It moves keys and values, 320 floats of a sequence,
+  // q and o, 64 floats of a token, 2 indices per token and the table.
+  c.cache[0].memory_bytes_per_ns = 1;
+  EXPECT_NEAR(attention_ns(3), 3 * 4 * (320 + 64 + 2) + 3 * 4, 0.1);
+  // More tokens than sequences are a prompt, which has no such rates.
+  EXPECT_LT(attention_ns(6), 1);
+}
+
+// A kernel on less than the threshold runs on one thread: at one thread's share of the rates, and
+// without opening a parallel region.
+TEST(Predict, SmallKernelsRunOnOneThread) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  graph.outputs = {b.call("neg", {b.input("x", {DType::kF32, {256, 1024}})})};
+  constexpr int64_t kBytes = 2 << 20;
+  Ceilings c = made_up_ceilings({{int64_t{1} << 30, 25, 20}}, 100);
+  c.machine.threads = 4;
+  c.arithmetic_flops_per_ns = 2;
+  c.fused_flops_per_ns = 4;
+  c.launch_ns = 300;
+  c.parallel_ns = 5000;
+  const double read_ns = 1.0 / 25, write_ns = 2.0 / 20 - read_ns;  // of a byte
+  const double memory_ns = kBytes / 2 * (read_ns + write_ns);
+  for (const int64_t threshold : {int64_t{0}, kBytes, kBytes + 1}) {
+    c.parallel_threshold_bytes = threshold;
+    const NodePrediction p = predict(graph, c).back();
+    const double threads = threshold > kBytes ? 4 : 1;
+    EXPECT_NEAR(p.memory_ns, threads * memory_ns, 1e-6 * memory_ns) << threshold;
+    EXPECT_NEAR(p.compute_ns, threads * (256 << 10) / 2, 1) << threshold;
+    EXPECT_EQ(p.overhead_ns, threshold == kBytes ? 5300 : 300) << threshold;
+    EXPECT_NEAR(p.ns, std::max(p.memory_ns, p.compute_ns) + p.overhead_ns, 1) << threshold;
+    EXPECT_DOUBLE_EQ(p.flops_per_byte, 1.0 / 8) << threshold;
+  }
+}
+
+// Rows at a power-of-two distance are slower by the machine's factor; 384 floats are no such.
+TEST(Predict, CollidingRowsAreSlow) {
+  Ceilings c = made_up_ceilings({{int64_t{1} << 30, 25, 20}}, 100);
+  auto product_ns = [&](int64_t extent) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    ValueId x = b.input("x", {DType::kF32, {extent, extent}});
+    graph.outputs = {b.call("matmul", {x, x}, {{"einsum", std::string("mk,kn->mn")}})};
+    return predict(graph, c).back().compute_ns;
+  };
+  for (const double slowdown : {1.0, 3.0}) {
+    c.products[0].power_of_two_slowdown = slowdown;
+    EXPECT_NEAR(product_ns(384), 2.0 * 384 * 384 * 384 / 100, 1e-3);
+    EXPECT_NEAR(product_ns(1024), slowdown * 2.0 * 1024 * 1024 * 1024 / 100, 1e-3);
+  }
+}
+
+// The GEMMs of flash attention, 4 E FLOPs a score forward and 10 E backward, and what else a score
+// takes, at the rates of its type; a measured call replaces the overhead of launches.
+TEST(Predict, AttentionTakesTheTimeOfItsScores) {
+  constexpr int64_t kTokens = 64, kHeads = 3, kSize = 16;
+  constexpr double kScores = kHeads * kTokens * kTokens;
+  Ceilings c = made_up_ceilings({{int64_t{1} << 30, 1e6, 1e6}}, 100);
+  c.launch_ns = 70;
+  auto predicted = [&](DType dtype) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    ValueId x = b.input("x", {dtype, {kTokens, kHeads, kSize}});
+    const Attrs attrs{{"sequence", kTokens}, {"causal", false}, {"scale", 0.25}};
+    std::vector<ValueId> made = b.call_all("flash_attention", {x, x, x}, attrs);
+    graph.outputs = b.call_all("flash_attention_backward", {x, x, x, x, made[0], made[1]}, attrs);
+    return predict_nodes(count(plan::plan(graph, plan::PlainTarget())), c);
+  };
+  AttentionRates wide{DType::kF32, 20, 2, 10, 1}, narrow{DType::kBF16, 40, 4, 30, 3, 500, 900};
+  c.attention = {wide, narrow};
+  std::vector<NodePrediction> p = predicted(DType::kF32);
+  EXPECT_NEAR(p[0].compute_ns, kScores * (4.0 * kSize / 20 + 1.0 / 2), 1);
+  EXPECT_NEAR(p[1].compute_ns, kScores * (10.0 * kSize / 10 + 1.0), 1);
+  EXPECT_EQ(p[0].overhead_ns, 70);
+  p = predicted(DType::kBF16);
+  EXPECT_NEAR(p[0].compute_ns, kScores * (4.0 * kSize / 40 + 1.0 / 4), 1);
+  EXPECT_NEAR(p[1].compute_ns, kScores * (10.0 * kSize / 30 + 1.0 / 3), 1);
+  EXPECT_EQ(p[0].overhead_ns, 500);
+  EXPECT_EQ(p[1].overhead_ns, 900);
+  EXPECT_NEAR(p[1].ns, p[1].compute_ns + 900, 1);
+}
+
+// Three launches with five dependent round trips each time.
+class SlowStarts final : public plan::PlainTarget {
+  int launches(const Graph&, const Node&) const override { return 3; }
+  int rounds(const Graph&, const Node&) const override { return 5; }
+};
+
+TEST(Predict, OverheadIsThatOfLaunchesAndRounds) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {4, 6}});
+  ValueId y = b.call("reshape", {b.call("neg", {x})}, {{"shape", std::vector<int64_t>{24}}});
+  graph.outputs = {b.call("neg", {y})};
+  const CostedGraph costed = count(plan::plan(graph, SlowStarts()));
+  Ceilings c = made_up_ceilings({{int64_t{1} << 30, 25, 20}}, 100);
+  c.launch_ns = 1000;
+  c.round_ns = 10;
+  const std::vector<NodePrediction> nodes = predict_nodes(costed, c);
+  for (size_t i : {size_t{0}, size_t{2}}) {
+    EXPECT_EQ(costed.costs[i].launches, 3);
+    EXPECT_EQ(costed.costs[i].rounds, 5);
+    EXPECT_EQ(nodes[i].overhead_ns, 3050);
+    EXPECT_EQ(nodes[i].bound, Bound::kOverhead);
+  }
+  EXPECT_EQ(costed.costs[1].launches, 0);  // a view
+  EXPECT_EQ(costed.costs[1].rounds, 0);
+  EXPECT_EQ(nodes[1].ns, 0);
+  EXPECT_EQ(nodes[1].bound, Bound::kNone);
+  EXPECT_EQ(total(costed.costs).launches, 6);
+  EXPECT_EQ(total(costed.costs).rounds, 10);
 }
 
 // Two pointwise kernels and a GEMM, one after the other.

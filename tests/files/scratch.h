@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "test_paths.h"
 
 namespace ridge::files {
 
@@ -38,10 +39,6 @@ class ScratchFolder {
  private:
   std::filesystem::path path_;
 };
-
-inline std::filesystem::path test_data(const std::string& name) {
-  return std::filesystem::path(RIDGE_TEST_DATA) / name;
-}
 
 // The path of a model that tools/fetch_models.sh fetches; tests skip if it is absent.
 inline std::filesystem::path fetched_model(const std::string& name) {

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 #include "base/error.h"
 #include "graph/verifier.h"
 #include "ops/build.h"
@@ -125,6 +127,16 @@ TEST_F(BuilderTest, OutputsOfUpdatesAndViewsAreStoredLikeTheirInput) {
   EXPECT_EQ(graph.value(made).storage, Storage::kTemporary);
   EXPECT_TRUE(updates_store(graph, graph.nodes[1]));
   EXPECT_FALSE(updates_store(graph, graph.nodes[2]));
+}
+
+// A bias is broadcast to the shape of a product, and both are appended to the graph whose shape is
+// passed.
+TEST_F(BuilderTest, GivesShapesThatOutliveTheNodesThatFollow) {
+  static_assert(!std::is_reference_v<decltype(b.shape(0))>);
+  static_assert(!std::is_reference_v<decltype(b.type(0))>);
+  const ValueId product = f32("product", {3, 5}), bias = f32("bias", {5});
+  graph.values.shrink_to_fit();  // the next value moves all others
+  EXPECT_EQ(b.shape(ops::broadcast_rows(b, bias, b.shape(product))), (Shape{3, 5}));
 }
 
 TEST_F(BuilderTest, FillsAttributesWithTheirDefaults) {

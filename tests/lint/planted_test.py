@@ -29,6 +29,7 @@ table from the keys at the start of each file: date, machine, versions, commit, 
 | --- | --- | --- | --- |
 | 2026-01-02 | a step | two cores | [step](2026-01-02-step.md) |
 """
+EQUAL = "src/base/middle.cc: return n / 2 +\nbecomes: return n * 2 +\nbecause: n is 0.\n"
 CLEAN = {
     "CMakeLists.txt": "# " + LICENCE[3:] + "ridge_room(graph DEPENDS base)\n",
     "README.md": "`ridge lab` runs the ladder.\n",
@@ -40,6 +41,8 @@ CLEAN = {
     "src/graph/graph.cc": TAG + '#include <fmt/format.h>\n#include "base/shape.h"\n#include "graph/graph.h"\n',
     "src/backends/cpu/kernels/softmax/softmax_online.cc":
         TAG + '#include "base/shape.h"\n#include "backends/cpu/kernels/tiles.h"\n#include "backends/kernels/rows.h"\n' + LONG,
+    "tests/mutants_equal.txt": "# Comment.\n\n" + EQUAL,
+    "src/base/middle.cc": TAG + "int middle(int n) {\n  return n / 2 +\n         1;\n}\n",
     "src/ops/registry.h": TAG + "#define RIDGE_OPS(X) \\\n  X(rope)\n",
     "src/ops/rope.cc": TAG + "const Op& rope_op() {\n}\n",
     "src/passes/passes.h": TAG + "  ALL(merge_qkv, fused) \\\n  CUDA(native_gemm, kernels)\n",
@@ -53,7 +56,8 @@ CLEAN = {
     "tests/golden/merge_qkv.before.txt": "",
     "tests/golden/merge_qkv.after.txt": "",
     "src/apps/main.cc": TAG,
-    "src/apps/lab.cc": TAG,
+    "src/apps/lab.cc": TAG + 'fmt::print("{}: {}\\n", terminal_safe(setting.str()), title.size());\n'
+                       'throw usage_error("[{}]", path.string());\n',
     "src/apps/presets.cc": LICENCE + "// Names of presets. Not a subcommand.\n",
     "docs/results.md": "[a step](runs/2026-01-02-step.md)\n",
     "docs/runs/2026-01-02-step.md": RUN,
@@ -103,6 +107,14 @@ PLANTED = [
     ("runs", "docs/runs/2026-01-03-step.md", RUN, "docs/runs/2026-01-03-step.md:1: has the date 2026-01-02"),
     ("runs", "docs/runs/step.md", RUN, "docs/runs/step.md:1: is not named"),
     ("runs", "docs/runs/README.md", RUNS.replace("a step", "steps"), "docs/runs/README.md:1: is outdated"),
+    ("foreign", "src/apps/lab.cc", TAG + 'fmt::print("{}\\n", 1,\n           place.title);\n',
+     "src/apps/lab.cc:4: place.title may be"),
+    ("foreign", "src/apps/lab.cc", TAG + 'table.add({"a, b", run.setting.str()});\n', "lab.cc:3: run.setting.str() may be"),
+    ("foreign", "src/report/a.cc", TAG + 'text += fmt::format("{}", ok ? folder.path().string() : "");\n', "a.cc:3: folder"),
+    ("foreign", "src/report/a.cc", TAG + 'Table table({{"run " + setting.str(), Align::kLeft}});\n', "a.cc:3: setting.str()"),
+    ("mutants", "tests/mutants_equal.txt", EQUAL.replace("n is 0.", ""), "mutants_equal.txt:1: the third line is not"),
+    ("mutants", "tests/mutants_equal.txt", "\n" + EQUAL.replace("* 2", "% 2"), "mutants_equal.txt:2: no change of src/base/middle"),
+    ("mutants", "src/base/middle.cc", TAG, "mutants_equal.txt:3: no change of src/base/middle.cc"),
     ("runs", "docs/results.md", "\nSee runs/2026-01-04-step.md.\n", "docs/results.md:2: links to docs/runs/2026-01-04-step.md"),
 ]
 
@@ -121,7 +133,7 @@ def lint(script, tree):
 
 def main():
     failures = 0
-    for script in ("layers", "sizes", "names", "lists", "runs"):
+    for script in ("layers", "sizes", "names", "lists", "runs", "foreign", "mutants"):
         status, output = lint(script, CLEAN)
         if status != 0:
             failures += 1

@@ -3,14 +3,17 @@
 // accounting, and the limits of a data sheet.
 #include "measure/inference_plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "backends/null/null_backend.h"
 #include "base/error.h"
+#include "base/row_panels.h"
 #include "cost/hardware.h"
 #include "models/config_json.h"
+#include "models/convert.h"
 #include "serve/real_model.h"
 
 namespace ridge::measure {
@@ -44,7 +47,7 @@ TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
       e.chunk = chunk;
       e.repeats = {2, 2, 0};
       PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), &ceilings);
-      PhaseRecords run = measure_phases(file, e, serve::cpu_backend(), &ceilings);
+      PhaseRecords run = *measure_phases(file, e, serve::cpu_backend(), &ceilings);
       SCOPED_TRACE(name);
       expect_same(plan.records.prefill, run.prefill);
       expect_same(plan.records.decode, run.decode);
@@ -52,6 +55,40 @@ TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
       EXPECT_GE(plan.owned_bytes, plan.records.decode.memory.owned_bytes);
     }
   }
+}
+
+// The plan of a quantized file is the memory that a session of it owns: blocks stay as in the file or
+// in panels of rows.
+TEST(PhasePlan, OwnsWhatASessionOfAQuantizedFileOwns) {
+  files::ScratchFolder folder;
+  for (const char* name : {"llama_fp32", "gemma3_bf16"})
+    for (DType type : {DType::kQ4_0, DType::kQ8_0}) {
+      models::convert_to_gguf(models::ModelFile::open(serve::data_folder() + name),
+                              folder / "model.gguf", {.type = type});
+      const models::ModelFile file = models::ModelFile::open(folder / "model.gguf");
+      for (const char* level : {"baseline", "compiled"}) {
+        SCOPED_TRACE(fmt::format("{} in {} at {}", name, ridge::name(type), level));
+        InferenceExperiment e;
+        e.selection = passes::Selection(level, "-tune_gemm,+quantize_activations");
+        e.batch = 2;
+        e.length = 40;
+        e.repeats = {2, 2, 0};
+        const PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), nullptr);
+        const bool packs = std::string_view(level) == "compiled";
+        EXPECT_GT(plan.held_bytes.at(packs ? panel_dtype(type, {64, 64}) : type), 0);
+        serve::Session session(file, session_options(e, e.length), serve::cpu_backend());
+        const std::vector<int32_t> ids = random_ids(e.length, 160, 1);
+        const std::vector<int64_t> slots = {0, 1};
+        std::vector<int32_t> tokens =
+            session.start(std::vector<serve::Prompt>{{0, ids, {}}, {1, ids, {}}});
+        for (int64_t slot : slots) session.rewind(slot, e.length - 1);
+        session.step(slots, tokens);
+        EXPECT_EQ(plan.owned_bytes, session.owned_bytes());
+        int64_t held = 0;
+        for (const auto& [dtype, bytes] : plan.held_bytes) held += bytes;
+        EXPECT_LT(held, 1.05 * static_cast<double>(file.weight_bytes()));
+      }
+    }
 }
 
 // Touvron et al. 2023 (arXiv:2307.09288): 32 layers, 32 heads of 128, 6.74e9 parameters.

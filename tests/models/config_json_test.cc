@@ -8,13 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "test_paths.h"
 
 namespace ridge::models {
 namespace {
 
 using nlohmann::json;
-
-const char* kFolder = RIDGE_TEST_DATA "/models/";
 
 json plain() {
   return {{"model_type", "llama"},  {"vocab_size", 100},        {"hidden_size", 32},
@@ -34,7 +33,7 @@ std::string refusal(const json& config) {
 }
 
 TEST(ConfigJson, ReadsFilesThatTransformersWrote) {
-  ModelConfig llama = load_config(std::string(kFolder) + "llama_fp32");
+  ModelConfig llama = load_config(test_data("models/llama_fp32"));
   EXPECT_EQ(llama.family, Family::kLlama);
   EXPECT_EQ(llama.vocabulary, 160);
   EXPECT_EQ(llama.hidden, 64);
@@ -49,7 +48,7 @@ TEST(ConfigJson, ReadsFilesThatTransformersWrote) {
   EXPECT_FALSE(llama.rope_interleaved);
   EXPECT_EQ(llama.parameters(), 156864);
 
-  ModelConfig scaled = load_config(std::string(kFolder) + "llama3_bf16_sharded/config.json");
+  ModelConfig scaled = load_config(test_data("models/llama3_bf16_sharded/config.json"));
   EXPECT_EQ(scaled.rope_scaling.kind, "llama3");
   EXPECT_DOUBLE_EQ(scaled.rope_scaling.factor, 8);
   EXPECT_DOUBLE_EQ(scaled.rope_scaling.original_context, 64);
@@ -57,7 +56,7 @@ TEST(ConfigJson, ReadsFilesThatTransformersWrote) {
   EXPECT_TRUE(scaled.tied_head);
   EXPECT_EQ(scaled.parameters(), 314784);
 
-  ModelConfig gemma = load_config(std::string(kFolder) + "gemma3_bf16");
+  ModelConfig gemma = load_config(test_data("models/gemma3_bf16"));
   EXPECT_EQ(gemma.family, Family::kGemma3);
   EXPECT_DOUBLE_EQ(gemma.rope_theta, 1e6);
   EXPECT_EQ(gemma.parameters(), 290656);

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path small(const std::string& name) { return files::test_data("models/" + name); }
+fs::path small(const std::string& name) { return test_data("models/" + name); }
 
 // Equal except for the file format and the name.
 void expect_same_model(const ModelConfig& a, const ModelConfig& b) {
@@ -37,6 +37,8 @@ void expect_same_model(const ModelConfig& a, const ModelConfig& b) {
   EXPECT_EQ(a.head_size, b.head_size);
   EXPECT_EQ(a.context, b.context);
   EXPECT_EQ(a.tied_head, b.tied_head);
+  EXPECT_EQ(a.attention_bias, b.attention_bias);
+  EXPECT_EQ(a.mlp_bias, b.mlp_bias);
   EXPECT_EQ(a.window, b.window);
   for (int64_t layer = 0; layer < a.layers; ++layer)
     EXPECT_EQ(a.is_window(layer), b.is_window(layer)) << layer;
@@ -53,16 +55,15 @@ class SmallModels : public testing::TestWithParam<const char*> {
   files::ScratchFolder folder_;
 };
 
-TEST_P(SmallModels, ComeBackFromGgufBitForBit) {
-  ModelFile model = ModelFile::open(small(GetParam()));
-  ConvertResult made = convert_to_gguf(model, folder_ / "model.gguf", {});
-  ModelFile gguf = ModelFile::open(folder_ / "model.gguf");
+void expect_round_trip(const ModelFile& model, const files::ScratchFolder& folder) {
+  ConvertResult made = convert_to_gguf(model, folder / "model.gguf", {});
+  ModelFile gguf = ModelFile::open(folder / "model.gguf");
   expect_same_model(gguf.config(), model.config());
   EXPECT_EQ(made.bytes, gguf.tensors().bytes());
   EXPECT_EQ(gguf.config().rope_interleaved, gguf.config().family == Family::kLlama);
   EXPECT_EQ(gguf.config().norm_offset, 0);
-  convert_to_folder(gguf, folder_ / "back", {});
-  ModelFile back = ModelFile::open(folder_ / "back");
+  convert_to_folder(gguf, folder / "back", {});
+  ModelFile back = ModelFile::open(folder / "back");
   expect_same_model(back.config(), model.config());
   EXPECT_EQ(back.config().norm_offset, model.config().norm_offset);
   for (const files::FileTensor& tensor : model.tensors().all()) {
@@ -72,6 +73,10 @@ TEST_P(SmallModels, ComeBackFromGgufBitForBit) {
         << tensor.name;
   }
   EXPECT_EQ(back.tensors().all().size(), model.tensors().all().size());
+}
+
+TEST_P(SmallModels, ComeBackFromGgufBitForBit) {
+  expect_round_trip(ModelFile::open(small(GetParam())), folder_);
 }
 
 // Row 2i + j of a head in GGUF is row i + j E/2 in Hugging Face's format, for the weights of q and
@@ -204,8 +209,7 @@ TEST(RopeFactors, AreFoundAgain) {
 // The small model with a tokenizer of 160 normal tokens less two, and `more` special ones.
 fs::path with_tokenizer(const files::ScratchFolder& folder, int more) {
   fs::copy(small("llama_fp32"), folder / "in");
-  nlohmann::json tokenizer =
-      files::read_json(files::test_data("models/tokenizers/smollm/tokenizer.json"));
+  nlohmann::json tokenizer = files::read_json(test_data("models/tokenizers/smollm/tokenizer.json"));
   nlohmann::json vocab = nlohmann::json::object(), added = nlohmann::json::array();
   for (const auto& [token, id] : tokenizer["model"]["vocab"].items())
     if (id < 158) vocab[token] = id;
@@ -238,7 +242,7 @@ TEST(Convert, FitsTheVocabularyToTheTable) {
 TEST(Convert, RefusesTokensWithoutARow) {
   files::ScratchFolder folder;
   fs::copy(small("llama_fp32"), folder / "in");
-  fs::copy(files::test_data("models/tokenizers/smollm/tokenizer.json"), folder / "in");
+  fs::copy(test_data("models/tokenizers/smollm/tokenizer.json"), folder / "in");
   files::expect_error(
       [&] { convert_to_gguf(ModelFile::open(folder / "in"), folder / "model.gguf", {}); },
       ExitCode::kBadFile, "expected at most 160 tokens, one per row of the embedding table");
@@ -269,6 +273,33 @@ struct Changed {
   files::ScratchFolder folder;
   nlohmann::json config;
 };
+
+// Biases of the attention and of the MLP, each alone and both.
+TEST(Convert, BiasesComeBackFromGguf) {
+  for (const auto& [attention, mlp] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    Changed model("llama_fp32");
+    model.config["attention_bias"] = attention;
+    model.config["mlp_bias"] = mlp;
+    ModelConfig config = load_config(small("llama_fp32"));
+    config.attention_bias = attention;
+    config.mlp_bias = mlp;
+    std::vector<float> values(4096);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 64;
+    const files::SafetensorsFile from = files::SafetensorsFile::open(small("llama_fp32"));
+    std::vector<files::TensorSource> tensors;
+    for (const files::FileTensor& tensor : from.tensors().all())
+      tensors.push_back(files::source_of(tensor));
+    for (const Parameter& parameter : parameters_of(config))
+      if (parameter.name.ends_with(".bias"))
+        tensors.push_back({parameter.name, DType::kF32, parameter.shape, [&values, parameter] {
+                             return std::as_bytes(std::span(values).first(
+                                 static_cast<size_t>(parameter.shape.elements())));
+                           }});
+    EXPECT_GT(tensors.size(), from.tensors().all().size());
+    files::write_safetensors(model.folder / "in" / "model.safetensors", tensors);
+    expect_round_trip(model.open(), model.folder);
+  }
+}
 
 TEST(Convert, RefusesWhatGgufCannotSay) {
   Changed windows("gemma3_bf16");

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -18,6 +19,7 @@
 #include "models/config_json.h"
 #include "ops/reference_run.h"
 #include "ops/registry.h"
+#include "test_paths.h"
 
 namespace ridge::models {
 namespace {
@@ -43,7 +45,7 @@ Tensor64 tensor(const files::FileTensor& from) {
 
 struct TestModel {
   explicit TestModel(const std::string& name)
-      : folder(std::string(RIDGE_TEST_DATA) + "/models/" + name),
+      : folder(test_data("models/" + name).string()),
         config(load_config(folder)),
         expected(files::read_json(folder + "/expected.json")) {
     files::SafetensorsFile file = files::SafetensorsFile::open(folder);
@@ -173,6 +175,25 @@ TEST(TrainingGraph, NamesScopesByLayerAndPart) {
     for (const char* part : {"attention", "mlp"})
       want.insert(fmt::format("layer.{}/{}", layer, part));
   EXPECT_EQ(scopes, want);
+}
+
+// Only the kinds of layers that a model has get a table of rotations, so none is left unread.
+TEST(InferenceGraph, HasTheTablesOfItsLayers) {
+  ModelConfig config = load_config(test_data("models/gemma3_bf16"));
+  InferenceShape shape;
+  shape.cache = contiguous_cache(1, 16, config.window, 1);
+  auto tables = [&](std::vector<bool> windows) {
+    config.is_window_layer = std::move(windows);
+    config.layers = std::ssize(config.is_window_layer);
+    const ForwardGraph forward = build_inference_graph(
+        config, ops::table(), shape,
+        [](const std::string& name, const Shape&) { return StoredWeight{name}; });
+    return std::ranges::count_if(forward.graph.nodes,
+                                 [](const Node& node) { return node.op->name == "rope_table"; });
+  };
+  EXPECT_EQ(tables({true, true}), 1);
+  EXPECT_EQ(tables({false, false}), 1);
+  EXPECT_EQ(tables({true, false}), 2);
 }
 
 TEST(TrainingGraph, RefusesSizesThatAreNone) {

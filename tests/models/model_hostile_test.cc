@@ -6,6 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "files/damage.h"
+#include "files/file_numbers.h"
 #include "files/gguf_writer.h"
 #include "files/json.h"
 #include "files/scratch.h"
@@ -14,6 +16,7 @@
 #include "models/convert.h"
 #include "models/forward_graph.h"
 #include "models/weight_names.h"
+#include "models/whole_gguf.h"
 #include "ops/registry.h"
 
 namespace ridge::models {
@@ -21,6 +24,7 @@ namespace {
 
 using files::FileTensor;
 using files::GgufValue;
+using files::reads_or_refuses;
 
 // Everything that happens before weights are read: the configuration, then each tensor that the
 // graph needs.
@@ -35,31 +39,18 @@ void read_model(const files::GgufFile& file) {
       });
 }
 
-bool reads_or_refuses(const std::function<void()>& read, const std::string& mutation) {
-  try {
-    read();
-    return true;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadFile) << mutation << ": " << error.what();
-    for (char c : std::string(error.what()))
-      EXPECT_TRUE(c >= 0x20 && c < 0x7f) << mutation << ": " << error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << mutation << ": " << error.what();
-  }
-  return false;
-}
-
 // A small model as GGUF, and replacements in it.
 class SmallGguf {
  public:
   explicit SmallGguf(const char* name) {
-    convert_to_gguf(ModelFile::open(files::test_data(std::string("models/") + name)),
+    convert_to_gguf(ModelFile::open(test_data(std::string("models/") + name)),
                     folder_ / "good.gguf", {});
     good_ = files::GgufFile::open(folder_ / "good.gguf");
     for (const FileTensor& tensor : good_.tensors().all())
       tensors_.push_back(files::source_of(tensor));
   }
 
+  std::filesystem::path path() const { return folder_ / "good.gguf"; }
   const files::GgufFile& good() const { return good_; }
   std::vector<files::TensorSource> tensors() const { return tensors_; }
 
@@ -205,7 +196,7 @@ TEST_P(HostileModel, MutatedHeaders) {
 // config.json with each byte replaced.
 TEST_P(HostileModel, MutatedConfigurations) {
   std::string good =
-      files::contents(files::test_data(std::string("models/") + GetParam() + "/config.json"));
+      files::contents(test_data(std::string("models/") + GetParam() + "/config.json"));
   int refused = 0;
   for (size_t i = 0; i < good.size(); ++i) {
     for (char c : {'9', '-', '"', '\0', '\xff'}) {
@@ -217,6 +208,38 @@ TEST_P(HostileModel, MutatedConfigurations) {
     }
   }
   EXPECT_GT(refused, static_cast<int>(good.size()));
+}
+
+TEST_P(HostileModel, DamagedConfigurations) {
+  const std::string good =
+      files::contents(test_data(std::string("models/") + GetParam() + "/config.json"));
+  auto read = [](const std::string& text) {
+    const ModelConfig config =
+        parse_config(files::parse_json(text, "damaged.json"), "damaged.json");
+    EXPECT_GT(config.parameters(), 0);
+    EXPECT_LE(config.parameters(), kMostParameters);
+  };
+  constexpr int kRounds = 1000;
+  const files::Outcomes outcomes = files::read_damaged(good, read, kRounds);
+  EXPECT_GT(outcomes.refused, kRounds / 4);
+  EXPECT_GT(outcomes.read, kRounds / 20);  // most keys have a default or are not read
+}
+
+// Each number that the file holds, also those of no model: lengths, counts, types and offsets.
+TEST_P(HostileModel, EachNumberAtItsExtremes) {
+  SmallGguf model(GetParam());
+  files::ScratchFolder folder;
+  write_whole_gguf(model.path(), folder / "whole.gguf");
+  const std::string good = files::contents(folder / "whole.gguf");
+  files::Outcomes outcomes;
+  files::Sampling all(1);
+  files::change_gguf_numbers(good, all, [&](const files::ChangedFile& changed) {
+    auto read = [&] { read_model(files::GgufFile::parse(files::bytes_of(changed.bytes), "bad")); };
+    outcomes.add(reads_or_refuses(read, changed.what));
+  });
+  EXPECT_GT(all.numbers(), 60u);
+  EXPECT_GT(outcomes.refused, 200);
+  EXPECT_GT(outcomes.read, 50);  // another epsilon or context, and the values that stood there
 }
 
 INSTANTIATE_TEST_SUITE_P(All,

@@ -36,7 +36,7 @@ class RealTokenizer : public testing::TestWithParam<RealModel> {
 };
 
 void expect_published_ids(const text::Tokenizer& tokenizer, const std::string& name) {
-  const json expected = files::read_json(files::test_data("text/" + name));
+  const json expected = files::read_json(test_data("text/" + name));
   ASSERT_EQ(expected.size(), 50u);
   for (const json& each : expected) {
     const std::string text = each["text"];
@@ -102,9 +102,7 @@ TEST(RealTokenizers, SaySpecialTokensAndTemplates) {
 
 class HuggingFaceTokenizer : public testing::TestWithParam<const char*> {
  protected:
-  std::filesystem::path folder() const {
-    return files::test_data("models/tokenizers") / GetParam();
-  }
+  std::filesystem::path folder() const { return test_data("models/tokenizers") / GetParam(); }
 };
 
 TEST_P(HuggingFaceTokenizer, IdsAgreeWithItsOwnPackage) {
@@ -140,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(Folder,
 
 TEST(TokenizerFile, ReadsWhatStandsBesideTokenizerJson) {
   auto spec = [](const char* name) {
-    return read_tokenizer(files::test_data("models/tokenizers") / name).spec;
+    return read_tokenizer(test_data("models/tokenizers") / name).spec;
   };
   EXPECT_EQ(spec("gpt2").pre_tokenizer, PreTokenizer::kGpt2);
   EXPECT_EQ(spec("gpt2").end_of_generation, (Ids{1}));
@@ -151,8 +149,7 @@ TEST(TokenizerFile, ReadsWhatStandsBesideTokenizerJson) {
   EXPECT_EQ(spec("llama3").pre_tokenizer, PreTokenizer::kLlama3);
   EXPECT_TRUE(spec("llama3").whole_piece_first);
   EXPECT_TRUE(spec("llama3").add_bos);
-  EXPECT_EQ(read_tokenizer(files::test_data("models/tokenizers/llama3")).chat_template,
-            "{{ messages }}");
+  EXPECT_EQ(read_tokenizer(test_data("models/tokenizers/llama3")).chat_template, "{{ messages }}");
   EXPECT_TRUE(spec("llama2").add_space_prefix);
   EXPECT_EQ(spec("llama2").types[0], TokenType::kUnknown);
   EXPECT_EQ(spec("llama2").types[3], TokenType::kByte);
@@ -160,10 +157,36 @@ TEST(TokenizerFile, ReadsWhatStandsBesideTokenizerJson) {
   EXPECT_EQ(spec("gemma").types.back(), TokenType::kUserDefined);
 }
 
+// Files write a merge as "left right" or as a list of the two.
+TEST(TokenizerFile, BothFormsOfAMergeAreTheSame) {
+  for (const char* name : {"gpt2", "smollm", "llama3", "llama2", "gemma"}) {
+    json document = files::read_json(test_data("models/tokenizers") / name / "tokenizer.json");
+    auto read = [&] { return parse_tokenizer(document, "t.json"); };
+    const text::TokenizerSpec expected = read();
+    int changed = 0;
+    for (json& merge : document["model"]["merges"]) {
+      if (merge.is_array()) {
+        const std::string left = merge[0], right = merge[1];
+        if ((left + right).find(' ') != std::string::npos) continue;
+        merge = left + " " + right;
+      } else {
+        const std::string both = merge;
+        const size_t space = both.find(' ');
+        merge = json::array({both.substr(0, space), both.substr(space + 1)});
+      }
+      ++changed;
+    }
+    EXPECT_GT(changed, 100) << name;
+    const text::TokenizerSpec found = read();
+    EXPECT_EQ(found.merges, expected.merges) << name;
+    EXPECT_EQ(found.scores, expected.scores) << name;
+  }
+}
+
 TEST(TokenizerFile, WhatAFileLeavesOutHasItsFormatsMeaning) {
   files::ScratchFolder folder;
   files::GgufWriter pieces;
-  TokenizerFile file = read_tokenizer(files::test_data("models/tokenizers/gemma"));
+  TokenizerFile file = read_tokenizer(test_data("models/tokenizers/gemma"));
   pieces.set("tokenizer.ggml.model", files::GgufValue("llama"));
   set_lists(pieces, file.spec);
   pieces.write(folder / "pieces.gguf", {});
@@ -177,7 +200,7 @@ TEST(TokenizerFile, WhatAFileLeavesOutHasItsFormatsMeaning) {
   files::GgufWriter bytes;
   bytes.set("tokenizer.ggml.model", files::GgufValue("gpt2"));
   bytes.set("tokenizer.ggml.pre", files::GgufValue("gpt-2"));
-  set_lists(bytes, read_tokenizer(files::test_data("models/tokenizers/gpt2")).spec);
+  set_lists(bytes, read_tokenizer(test_data("models/tokenizers/gpt2")).spec);
   bytes.write(folder / "bytes.gguf", {});
   spec = read_tokenizer(folder / "bytes.gguf").spec;
   EXPECT_FALSE(spec.add_space_prefix || spec.add_bos || spec.add_eos);

@@ -72,7 +72,7 @@ TEST(OpTable, CasesMakeLegalGraphs) {
   }
 }
 
-TEST(OpTable, CountsAreWholeAndConsistent) {
+TEST(OpTable, AMacIsTwoFlops) {
   for (const Op* op : ops::table().all()) {
     if (op->cases == nullptr) continue;
     for (const Case& sample : op->cases()) {
@@ -81,16 +81,11 @@ TEST(OpTable, CountsAreWholeAndConsistent) {
       CallTypes types(graph, graph.nodes[0]);
       Work work = op->work == nullptr ? Work{} : op->work(types.call());
       EXPECT_GE(work.macs, 0) << op->name;
-      EXPECT_GE(work.flops, 2 * work.macs) << op->name << ": a MAC is 2 FLOPs";
+      EXPECT_GE(work.flops, 2 * work.macs) << op->name;
       EXPECT_GE(work.flops, 0) << op->name;
       ModelWork model = model_work(*op, types.call());
       EXPECT_GE(model.forward.flops, 2 * model.forward.macs) << op->name;
       EXPECT_GE(model.backward.flops, 2 * model.backward.macs) << op->name;
-      if (op->traffic == nullptr) continue;
-      if (auto traffic = op->traffic(types.call())) {
-        EXPECT_GE(traffic->read_bytes, 0) << op->name;
-        EXPECT_GE(traffic->written_bytes, 0) << op->name;
-      }
     }
   }
 }

@@ -26,6 +26,7 @@
 #include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "plan/planner.h"
+#include "test_paths.h"
 #include "train/optimizer.h"
 #include "train/step.h"
 
@@ -121,7 +122,7 @@ inline Graph run_pass(const Pass& pass, const Graph& graph) {
 // --- Golden texts. ---
 
 inline void expect_golden(const std::string& file, const std::string& text) {
-  std::string path = RIDGE_TEST_DATA "/../golden/" + file;
+  const std::filesystem::path path = source_file("tests/golden/" + file);
   if (std::getenv("RIDGE_UPDATE_GOLDEN") != nullptr) {
     std::ofstream(path) << text;
     return;

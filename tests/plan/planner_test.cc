@@ -257,6 +257,67 @@ TEST(Dependences, OrderWhatTouchesTheSameBytes) {
   EXPECT_GT(swapped, 300);
 }
 
+// Whether a node waits for another, directly or through others.
+bool waits_for(const std::vector<std::vector<NodeId>>& after, NodeId node, NodeId other) {
+  const std::vector<NodeId>& direct = after[static_cast<size_t>(node)];
+  return std::any_of(direct.begin(), direct.end(),
+                     [&](NodeId each) { return each == other || waits_for(after, each, other); });
+}
+
+// Rows of nodes, each as long as it can be without one that waits for another.
+TEST(Schedule, CountsTheNodesThatDoNotWaitForOneAnother) {
+  size_t longest = 0, rows = 0, background = 0;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    GreedyTarget target(1 + static_cast<int>(seed % 5));
+    const Graph graph =
+        random_graph(seed, {.nodes = 3 + static_cast<int>(seed % 30), .updates = true}, target);
+    const PlannedGraph planned = plan(graph, target);
+    ASSERT_TRUE(planned.branches);
+    const Schedule& schedule = *planned.branches;
+    EXPECT_EQ(schedule.after, dependences(planned));
+    std::vector<NodeId> nodes;  // with kernels, not in the background
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      bool is_read = false;
+      for (const Node& reader : graph.nodes)
+        for (ValueId input : reader.inputs)
+          is_read = is_read || std::find(node.outputs.begin(), node.outputs.end(), input) !=
+                                   node.outputs.end();
+      const bool launches = planned.calls[i].launches > 0;
+      EXPECT_EQ(schedule.is_background[i], launches && !is_read && updates_store(graph, node));
+      background += schedule.is_background[i] ? 1 : 0;
+      if (launches && !schedule.is_background[i])
+        nodes.push_back(static_cast<NodeId>(i));
+      else
+        EXPECT_EQ(schedule.concurrent[i], 1);
+    }
+    std::span<const NodeId> rest = nodes;
+    while (!rest.empty()) {
+      const auto length =
+          static_cast<size_t>(schedule.concurrent[static_cast<size_t>(rest.front())]);
+      ASSERT_LE(length, rest.size()) << "seed " << seed;
+      const std::span<const NodeId> row = rest.first(length);
+      rest = rest.subspan(length);
+      auto waits_for_the_row = [&](NodeId node) {
+        return std::any_of(row.begin(), row.end(),
+                           [&](NodeId each) { return waits_for(schedule.after, node, each); });
+      };
+      for (NodeId node : row) {
+        EXPECT_EQ(schedule.concurrent[static_cast<size_t>(node)], static_cast<int>(length));
+        EXPECT_FALSE(waits_for_the_row(node)) << "seed " << seed << ", node " << node;
+      }
+      if (!rest.empty()) {
+        EXPECT_TRUE(waits_for_the_row(rest.front())) << "seed " << seed;
+      }
+      longest = std::max(longest, length);
+      ++rows;
+    }
+  }
+  EXPECT_GT(longest, 3u);
+  EXPECT_GT(rows, 300u);
+  EXPECT_GT(background, 30u);
+}
+
 // A chain of nodes: no indirect dependence is listed.
 TEST(Dependences, NameNoOneTwice) {
   GreedyTarget target;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warnings about a run's times.
+// The warnings about a run's times, and comparisons between the runs of a lab.
 #include "record/lab_record.h"
 
 #include <gtest/gtest.h>
@@ -37,6 +37,99 @@ TEST(Doubts, StepsThatVary) {
   RunRecord run = steady(1e6, 1e6);
   for (size_t i = 0; i < run.plain_wall_ns.size(); ++i) run.plain_wall_ns[i] *= 1 + 0.2 * (i % 3);
   EXPECT_NE(warnings(run).find("vary by"), std::string::npos);
+}
+
+TEST(Doubts, MoreThanThePeakAndMoreThanTheWall) {
+  RunRecord run = steady(1e6, 1e6);
+  run.model.forward = {60'000'000, 120'000'000, 0};  // 120 FLOPs per ns
+  run.step.kernel_ns = 1'100'000;
+  LabRecord lab;
+  add_doubts(run, lab);
+  ASSERT_EQ(lab.warnings.size(), 1u);  // without ceilings no peak is known
+  EXPECT_NE(lab.warnings[0].find("longer than its wall time"), std::string::npos);
+  run.step.overlapped_ns = 100'000;
+  lab.warnings.clear();
+  lab.ceilings.emplace();
+  lab.ceilings->products.resize(1);
+  lab.ceilings->products[0].peak_flops_per_ns = 120;
+  add_doubts(run, lab);
+  EXPECT_TRUE(lab.warnings.empty()) << lab.warnings[0];
+  lab.ceilings->measured_at = "2026-01-02T03:04:05Z";
+  lab.ceilings->products[0].peak_flops_per_ns = 100;
+  add_doubts(run, lab);
+  ASSERT_EQ(lab.warnings.size(), 1u);
+  EXPECT_NE(lab.warnings[0].find("120% of the measured peak"), std::string::npos);
+}
+
+RunRecord run_of(const std::string& task, int64_t batch, int64_t length, double ns) {
+  RunRecord run;
+  run.setting.task = task;
+  run.setting.model = "small";
+  run.setting.batch_size = batch;
+  run.setting.sequence = length;
+  run.plain_wall_ns.assign(8, ns);
+  return run;
+}
+
+// A ladder is the runs of one piece of work; its first run is what the others are compared with.
+TEST(Ladders, HoldTheRunsOfTheSameWork) {
+  LabRecord lab;
+  EXPECT_TRUE(ladders(lab).empty());
+  lab.runs = {run_of("train", 8, 64, 100), run_of("train", 8, 32, 90), run_of("train", 8, 64, 50),
+              run_of("decode", 8, 64, 7),  run_of("train", 4, 64, 60), run_of("train", 8, 64, 25),
+              run_of("train", 8, 64, 20),  run_of("train", 8, 64, 10)};
+  lab.runs[6].setting.micro_batches = 2;
+  lab.runs[7].setting.model = "large";
+  lab.runs[5].setting.level = "compiled";
+  EXPECT_EQ(ladders(lab), (std::vector<std::vector<size_t>>{{0, 2, 5}, {1}, {3}, {4}, {6}, {7}}));
+  EXPECT_EQ(&reference_run(lab, lab.runs[5]), &lab.runs[0]);
+  EXPECT_EQ(&reference_run(lab, lab.runs[6]), &lab.runs[6]);
+  EXPECT_EQ(speed_up(lab, lab.runs[5]), 4);
+  EXPECT_EQ(speed_up(lab, lab.runs[1]), 1);
+  const RunRecord other = run_of("train", 1, 1, 0);
+  EXPECT_EQ(&reference_run(lab, other), &other);
+  EXPECT_EQ(speed_up(lab, other), 0);
+}
+
+TEST(Trial, ComparesTimesPerSample) {
+  TrialRecord trial;
+  EXPECT_EQ(trial.measured_gain(), 0);
+  trial.before = run_of("train", 4, 64, 400);
+  trial.after = run_of("train", 8, 64, 640);
+  EXPECT_DOUBLE_EQ(trial.measured_gain(), 0.25);
+  EXPECT_TRUE(trial.is_clear());
+  trial.after.plain_wall_ns[3] = 790;
+  EXPECT_TRUE(trial.is_clear());
+  trial.after.plain_wall_ns[3] = 810;
+  EXPECT_FALSE(trial.is_clear());
+}
+
+TEST(Conventions, NameThePeakOnlyIfThereIsOne) {
+  LabRecord lab;
+  EXPECT_EQ(mfu_convention(lab), kMfuConvention);
+  EXPECT_EQ(mbu_convention(lab), kMbuConvention);
+  lab.runs = {run_of("train", 8, 64, 100)};
+  lab.runs[0].setting.dtype = "fp32";
+  EXPECT_EQ(mfu_convention(lab), kMfuConvention);
+  EXPECT_EQ(mfu_reference(lab, lab.runs[0].setting).per_ns, 0);
+  EXPECT_EQ(mbu_reference(lab).per_ns, 0);
+  lab.ceilings.emplace();
+  lab.ceilings->measured_at = "2026-01-02T03:04:05Z";
+  lab.ceilings->products.resize(1);
+  lab.ceilings->products[0].peak_flops_per_ns = 100;
+  lab.ceilings->levels = {{"memory", 1 << 30, 25, 20, 0}};
+  EXPECT_EQ(mfu_convention(lab), std::string(kMfuConvention) + ", of 100 GFLOP/s fp32, measured");
+  EXPECT_EQ(mbu_convention(lab), std::string(kMbuConvention) + ", of 25.0 GB/s, measured");
+  lab.runs.clear();
+  EXPECT_EQ(mfu_convention(lab), kMfuConvention);
+}
+
+TEST(LaunchRate, IsThatOfAnyRun) {
+  LabRecord lab;
+  lab.runs.resize(2);
+  EXPECT_FALSE(lab.has_launch_rate());
+  lab.runs[1].launch_rate_samples = {0.5};
+  EXPECT_TRUE(lab.has_launch_rate());
 }
 
 }  // namespace

@@ -78,6 +78,21 @@ TEST_F(MemoryRecordTest, EveryPointHoldsTheWholeStore) {
   EXPECT_EQ(record_.class_peaks().bytes[static_cast<size_t>(plan::MemoryClass::kWorkspace)], 128);
 }
 
+TEST_F(MemoryRecordTest, TheTensorsAtThePeakAddUpToIt) {
+  int64_t sum = 0, stored = 0;
+  for (const LiveTensor& tensor : record_.at_peak) {
+    sum += tensor.bytes;
+    stored += tensor.name.empty() ? 0 : tensor.bytes;
+    EXPECT_NE(tensor.name.empty(), tensor.op.empty());
+  }
+  EXPECT_EQ(sum, record_.live_peak_bytes);
+  EXPECT_EQ(stored, std::accumulate(std::begin(record_.store_bytes), std::end(record_.store_bytes),
+                                    int64_t{0}));
+  EXPECT_TRUE(
+      std::is_sorted(record_.at_peak.begin(), record_.at_peak.end(),
+                     [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; }));
+}
+
 TEST(MemoryRecord, AStateOfTheForwardPassAloneIsACache) {
   Graph graph;
   Builder b(graph, ops::table());

@@ -36,6 +36,36 @@ void expect_adds_up(const OperationTable& table) {
   EXPECT_NEAR(share, table.total.share, 1e-12) << table.title;
 }
 
+// Siblings stand in the order of their times, the longest first, and of their names if those are
+// equal.
+void expect_longest_first(const OperationTable& table) {
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    const OperationRow& row = table.rows[i];
+    size_t next = i + 1;
+    while (next < table.rows.size() && table.rows[next].depth > row.depth) ++next;
+    if (next == table.rows.size() || table.rows[next].depth < row.depth) continue;
+    const OperationRow& sibling = table.rows[next];
+    EXPECT_TRUE(row.time_ns > sibling.time_ns ||
+                (row.time_ns == sibling.time_ns && row.key < sibling.key))
+        << table.title << ": " << row.key << " before " << sibling.key;
+  }
+}
+
+TEST(OperationTable, RowsAreInTheOrderOfTheirTimes) {
+  for (unsigned seed = 1; seed < 20; ++seed) {
+    MeasuredStep program(1);
+    StepRecord step = measured(program, seed);
+    for (const bool equal : {false, true}) {
+      for (NodeRecord& node : step.nodes)
+        if (equal) node.time_ns = 0;
+      for (const OperationTable& table :
+           {table_by_op(step, nullptr), table_by_scope(step, nullptr),
+            table_by_phase(step, nullptr), table_by_place(step, nullptr)})
+        expect_longest_first(table);
+    }
+  }
+}
+
 TEST(OperationTable, RowsAddUpToTheTotalInEveryTable) {
   for (unsigned seed = 1; seed < 20; ++seed) {
     MeasuredStep program(1 + seed % 3);

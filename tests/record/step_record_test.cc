@@ -51,6 +51,33 @@ TEST(StepRecord, ViewsHaveNoRecordAndRepeatsCount) {
   EXPECT_EQ(record.nodes.back().calls, 1);
 }
 
+TEST(StepRecord, NodesNameTheirOperandsAndProducers) {
+  MeasuredStep program(3);
+  const StepRecord record = record_of(program, 4, 1);
+  EXPECT_EQ(record.nodes[0].inputs, "f32[4,8], f32[8,8]");
+  EXPECT_TRUE(record.nodes[0].producers.empty());
+  // Only the first GEMM of a graph brings new parameters.
+  EXPECT_EQ(record.nodes[0].parameters, 64);
+  EXPECT_EQ(record.nodes[2].op, "matmul");
+  EXPECT_EQ(record.nodes[2].parameters, 0);
+  EXPECT_EQ(record.nodes[2].producers, std::vector<NodeId>{1});
+  // The sum of a layer reads the product directly and through two views.
+  EXPECT_EQ(record.nodes[3].op, "add");
+  EXPECT_EQ(record.nodes[3].producers, std::vector<NodeId>{2});
+  EXPECT_EQ(record.nodes[4].producers, std::vector<NodeId>{record.nodes[3].node});
+}
+
+TEST(StepRecord, ScopesHaveTheBytesOfOneKernel) {
+  MeasuredStep program(3);
+  const StepRecord record = record_of(program, 4, 1);
+  const auto found =
+      std::find_if(record.scopes.begin(), record.scopes.end(),
+                   [](const ScopeBytes& each) { return each.scope == "layer.1/attention"; });
+  ASSERT_NE(found, record.scopes.end());
+  // x and its image, 4 x 8 floats each, and the weight of 8 x 8, three times a step.
+  EXPECT_EQ(found->compulsory_bytes, 3 * 4 * (2 * 4 * 8 + 8 * 8));
+}
+
 // Constant readings: every estimate must be that constant.
 TEST(StepRecord, ConstantStepsComeOutUnchanged) {
   MeasuredStep program(2);

@@ -43,8 +43,9 @@ nlohmann::json transformers_says(const std::string& python,
                                  const std::filesystem::path& folder,
                                  const std::vector<int32_t>& ids,
                                  const char* text) {
-  std::string command = fmt::format("'{}' '{}/../serve/peer_logits.py' '{}' {}", python,
-                                    RIDGE_TEST_DATA, folder.string(), fmt::join(ids, ","));
+  std::string command =
+      fmt::format("'{}' '{}' '{}' {}", python, source_file("tests/serve/peer_logits.py").string(),
+                  folder.string(), fmt::join(ids, ","));
   if (text != nullptr) command += fmt::format(" '{}'", text);
   return nlohmann::json::parse(output_of(command + " 2>/dev/null"), nullptr, false);
 }
@@ -128,7 +129,7 @@ TEST_P(InLlamaCpp, HasOurPerplexity) {
   }
   models::convert_to_gguf(model, folder / "model.gguf", {.type = GetParam().type});
   models::ModelFile made = models::ModelFile::open(folder / "model.gguf");
-  std::string corpus = files::test_data("text/corpus.en").string();
+  std::string corpus = test_data("text/corpus.en").string();
   text::Tokenizer tokenizer = models::load_tokenizer(made.path());
   std::vector<int32_t> ids = tokenizer.encode(files::contents(corpus).substr(0, 4096),
                                               {.add_bos = tokenizer.spec().add_bos});

@@ -21,11 +21,7 @@
 
 namespace ridge::serve {
 
-// Tests of a bundle find their data through RIDGE_TEST_DATA.
-inline std::string data_folder() {
-  const char* folder = std::getenv("RIDGE_TEST_DATA");
-  return std::string(folder != nullptr ? folder : RIDGE_TEST_DATA) + "/models/";
-}
+inline std::string data_folder() { return test_data("models/").string(); }
 
 // ${RIDGE_MODELS:-$HOME/.cache/ridge/models}/NAME; empty if it does not exist.
 inline std::string published_model(const std::string& name) {

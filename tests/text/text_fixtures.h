@@ -13,13 +13,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "test_paths.h"
 #include "text/tokenizer_spec.h"
 #include "text/utf8.h"
 
 namespace ridge::text {
 
 inline std::string read_data(const std::string& name) {
-  std::ifstream file(std::string(RIDGE_TEST_DATA) + "/text/" + name, std::ios::binary);
+  std::ifstream file(test_data("text/" + name), std::ios::binary);
   if (!file) throw std::runtime_error("no test data " + name);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPT-2's ids against tiktoken. RIDGE_PEER_PYTHON is a Python with tiktoken; without it the test is
 // skipped.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "test_paths.h"
 #include "text/text_fixtures.h"
 #include "text/tokenizer.h"
 
@@ -37,9 +39,9 @@ TEST(Tiktoken, GivesOurIds) {
   std::filesystem::path input = std::filesystem::temp_directory_path() /
                                 ("ridge-tiktoken-" + std::to_string(::getpid()) + ".json");
   std::ofstream(input) << nlohmann::json(list).dump();
-  std::string data = std::string(RIDGE_TEST_DATA);
-  std::string command = "'" + std::string(python) + "' '" + data + "/../text/tiktoken_ids.py' '" +
-                        data + "/text' '" + input.string() + "'";
+  std::string command =
+      fmt::format("'{}' '{}' '{}' '{}'", python, source_file("tests/text/tiktoken_ids.py").string(),
+                  test_data("text").string(), input.string());
   std::FILE* pipe = ::popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string said;

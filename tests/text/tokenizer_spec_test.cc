@@ -81,7 +81,7 @@ TEST(TokenizerSpec, TokensAreChecked) {
   }
   spec = small_sentencepiece();
   spec.unknown = kNoToken;
-  expect_refused(spec, "256 byte tokens");
+  expect_refused(spec, "tokens of all 256 bytes");
 }
 
 TEST(TokenizerSpec, ScoresMustBeFinite) {

@@ -3,6 +3,7 @@
 // and on malicious text.
 #include "text/tokenizer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -235,6 +236,27 @@ TEST(Tokenizer, UnknownCharactersBecomeTheUnknownTokenWithoutBytes) {
   spec.scores = {0, 0};
   spec.unknown = 0;
   EXPECT_EQ(Tokenizer(spec).encode("aéa"), (Ids{1, 0, 0, 1}));
+}
+
+// Some files write "<0xab>".
+TEST(Tokenizer, ByteTokensMayHaveLowerCaseDigits) {
+  TokenizerSpec spec;
+  spec.kind = TokenizerKind::kSentencePieceBpe;
+  for (int byte = 0; byte < 256; ++byte) {
+    spec.tokens.push_back(byte % 2 == 0 ? fmt::format("<0x{:02x}>", byte)
+                                        : fmt::format("<0x{:02X}>", byte));
+    spec.types.push_back(TokenType::kByte);
+  }
+  spec.tokens.push_back("▁");
+  spec.types.push_back(TokenType::kNormal);
+  spec.scores.assign(257, 0);
+  Tokenizer tokenizer(spec);
+  EXPECT_TRUE(tokenizer.covers_all_bytes());
+  EXPECT_EQ(tokenizer.encode("\xaa\xab"), (Ids{0xaa, 0xab}));
+  // Two spellings of one byte leave another byte without a token.
+  spec.tokens[0xaa] = "<0xab>";
+  EXPECT_NE(error_of([&] { Tokenizer{spec}; }, ExitCode::kBadFile).find("255 bytes"),
+            std::string::npos);
 }
 
 TEST(Tokenizer, AMissingByteIsLeftOutAsLlamaCppDoes) {

@@ -13,6 +13,7 @@
 #include "ops/build.h"
 #include "passes/differentiate.h"
 #include "passes/passes.h"
+#include "test_paths.h"
 #include "train/small_run.h"
 
 namespace ridge::train {
@@ -81,7 +82,7 @@ Tensor64 f32(const Shape& shape, std::vector<double> data) {
 
 // 1000 steps of PyTorch's AdamW (tests/data/snapshots/README.md describes the recipe).
 TEST(Adamw, MatchesThePublishedRun) {
-  std::vector<float> want = read_npz_array(RIDGE_TEST_DATA "/snapshots/test_adamw.npz");
+  std::vector<float> want = read_npz_array(test_data("snapshots/test_adamw.npz"));
   OptimizerOptions options;
   options.learning_rate = 1e-3;
   options.weight_decay = 0.01;

@@ -5,6 +5,7 @@
 #include "backends/bind/bindings.h"
 #include "backends/bind/cache_operands.h"
 #include "backends/cpu/kernel_table.h"
+#include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/on_cpu.h"
 #include "backends/row_layout.h"
 #include "ops/cached_attention.h"
@@ -29,6 +30,16 @@ CachedAttention<T> attention_call(const BindCall& call) {
   return a;
 }
 
+// A token and KV head are on one thread. A team, which graphs of decoding have, shares less work than
+// other kernels do.
+std::optional<int64_t> shared_bytes(const Call& call) {
+  const ops::CachedAttention s = ops::cached_attention_shape(call);
+  if (s.cache.tokens * s.cache.kv_heads == 1) return 0;
+  return kParallelBytes / kSharedKeyBytes *
+         storage_bytes(call.inputs[1].dtype,
+                       2 * s.cache.tokens * s.keys() * s.cache.kv_heads * s.cache.head_size);
+}
+
 }  // namespace
 
 void expect_cells(const char* op, const CacheCells& cells) {
@@ -46,9 +57,10 @@ void expect_cells(const char* op, const CacheCells& cells) {
 
 Kernel cached_attention_kernel() {
   return bind::cached_attention(
-      bind_typed(on_cells(cached_attention<float>, cached_attention<uint16_t>),
-                 attention_call<float>, attention_call<uint16_t>),
-      cached_attention_workspace_bytes);
+             bind_typed(on_cells(cached_attention<float>, cached_attention<uint16_t>),
+                        attention_call<float>, attention_call<uint16_t>),
+             cached_attention_workspace_bytes)
+      .sharing(shared_bytes);
 }
 
 }  // namespace ridge::backends::cpu

@@ -15,6 +15,7 @@
 #include "backends/table_backend.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "base/process_memory.h"
 #include "ops/attention.h"
 
@@ -95,6 +96,7 @@ class CpuBackend final : public TableBackend {
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
   // These come first: the tuner's choices are valid for one number of threads and one ISA.
   if (options.threads > 0) omp_set_num_threads(options.threads);
+  start_openmp_threads();
   set_isa(options.isa);
   return std::make_unique<CpuBackend>(options);
 }

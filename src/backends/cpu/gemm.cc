@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <unordered_map>
@@ -31,6 +32,23 @@ dnnl::engine& engine() {
 dnnl::stream& stream() {
   static dnnl::stream instance(engine());
   return instance;
+}
+
+// The library writes to null pointers if it has no memory for the code of a kernel, so it is called
+// only if there is more than it takes.
+constexpr int64_t kRoomBytes = 16 << 20;
+
+// Returns act(). An allocation that fails in oneDNN becomes an out-of-memory Error.
+template <typename Act>
+std::invoke_result_t<Act> call_onednn(const Act& act) {
+  try {
+    Arena(kRoomBytes, "the GEMM library");
+    return act();
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory)
+      throw memory_error("[matmul] oneDNN has too little memory: {}", error.what());
+    throw;
+  }
 }
 
 dnnl::memory::data_type data_type(DType dtype) {
@@ -110,11 +128,14 @@ dnnl::matmul::primitive_desc describe_matmul(const GemmShape& g) {
 // Called whenever a graph is costed, and slow to compute.
 int64_t matmul_scratch_bytes(const GemmShape& g) {
   static std::map<std::pair<std::string, int>, int64_t> known;
-  auto [entry, is_new] = known.try_emplace({g.key(), omp_get_max_threads()});
-  if (is_new)
-    entry->second = round_up(static_cast<int64_t>(describe_matmul(g).scratchpad_desc().get_size()),
-                             kAlignmentBytes);
-  return entry->second;
+  const std::pair key(g.key(), omp_get_max_threads());
+  auto found = known.find(key);
+  if (found == known.end()) {
+    const size_t bytes =
+        call_onednn([&] { return describe_matmul(g).scratchpad_desc().get_size(); });
+    found = known.emplace(key, round_up(static_cast<int64_t>(bytes), kAlignmentBytes)).first;
+  }
+  return found->second;
 }
 
 GemmLaunch bind_matmul(const GemmShape& g,
@@ -122,15 +143,17 @@ GemmLaunch bind_matmul(const GemmShape& g,
                        std::byte* b,
                        std::byte* c,
                        std::byte* scratch) {
-  dnnl::matmul::primitive_desc product = describe_matmul(g);
-  std::unordered_map<int, dnnl::memory> arguments = {
-      {DNNL_ARG_SRC, dnnl::memory(product.src_desc(), engine(), a)},
-      {DNNL_ARG_WEIGHTS, dnnl::memory(product.weights_desc(), engine(), b)},
-      {DNNL_ARG_DST, dnnl::memory(product.dst_desc(), engine(), c)},
-      {DNNL_ARG_SCRATCHPAD, dnnl::memory(product.scratchpad_desc(), engine(), scratch)}};
-  return [primitive = dnnl::matmul(product), arguments = std::move(arguments)] {
-    primitive.execute(stream(), arguments);
-  };
+  return call_onednn([&]() -> GemmLaunch {
+    dnnl::matmul::primitive_desc product = describe_matmul(g);
+    std::unordered_map<int, dnnl::memory> arguments = {
+        {DNNL_ARG_SRC, dnnl::memory(product.src_desc(), engine(), a)},
+        {DNNL_ARG_WEIGHTS, dnnl::memory(product.weights_desc(), engine(), b)},
+        {DNNL_ARG_DST, dnnl::memory(product.dst_desc(), engine(), c)},
+        {DNNL_ARG_SCRATCHPAD, dnnl::memory(product.scratchpad_desc(), engine(), scratch)}};
+    return [primitive = dnnl::matmul(product), arguments = std::move(arguments)] {
+      primitive.execute(stream(), arguments);
+    };
+  });
 }
 
 // Leading dimension and transposition of a matrix with one contiguous axis.
@@ -144,14 +167,33 @@ BlasOperand blas_operand(int64_t rows, int64_t row_step, int64_t columns, int64_
   return {'T', columns == 1 ? rows : column_step};
 }
 
+void check_status(dnnl::status status) {
+  if (status != dnnl::status::success)
+    throw memory_error("[matmul] oneDNN could not multiply: status {}", static_cast<int>(status));
+}
+
+// The first call generates the kernels of all shapes. Here rather than in a run, where it may
+// happen in any thread.
+void generate_sgemm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    call_onednn([] {
+      const float x = 1;
+      float y = 0;
+      check_status(dnnl::sgemm('N', 'N', 1, 1, 1, 1.0f, &x, 1, &x, 1, 0.0f, &y, 1));
+    });
+  });
+}
+
 GemmLaunch bind_sgemm(const GemmShape& g, std::byte* a, std::byte* b, std::byte* c) {
+  generate_sgemm();
   BlasOperand x = blas_operand(g.m, g.a_m, g.k, g.a_k), y = blas_operand(g.k, g.b_k, g.n, g.b_n);
   int64_t leading = g.m == 1 ? g.n : g.c_m;
   return [=, a = reinterpret_cast<const float*>(a), b = reinterpret_cast<const float*>(b),
           c = reinterpret_cast<float*>(c), beta = g.accumulate ? 1.0f : 0.0f, m = g.m, n = g.n,
           k = g.k] {
-    dnnl::sgemm(x.transposed, y.transposed, m, n, k, 1.0f, a, x.leading, b, y.leading, beta, c,
-                leading);
+    check_status(dnnl::sgemm(x.transposed, y.transposed, m, n, k, 1.0f, a, x.leading, b, y.leading,
+                             beta, c, leading));
   };
 }
 

@@ -96,7 +96,11 @@ GemmForm measure(const GemmShape& g, bool native) {
 
 GemmTuner::GemmTuner(std::string path)
     : path_(std::move(path)),
-      identity_(fmt::format("{}, {}, {} threads", cpu_model(), isa_name(), omp_get_max_threads())) {
+      identity_(fmt::format("{}, {}, {} threads, {}",
+                            cpu_model(),
+                            isa_name(),
+                            omp_get_max_threads(),
+                            gemm_library())) {
   const nlohmann::json kept = read_tuning(path_, identity_);
   for (const auto& [key, form] : kept.items())
     if (form.is_string()) choices_[key] = form.get<std::string>();

@@ -2,6 +2,7 @@
 // Limits Highway and oneDNN to one instruction set.
 #include "backends/cpu/isa.h"
 
+#include <fmt/format.h>
 #include <hwy/targets.h>
 
 #include <fstream>
@@ -51,6 +52,11 @@ std::string cpu_model() {
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
   return "unknown processor";
+}
+
+std::string gemm_library() {
+  const dnnl_version_t* version = dnnl::version();
+  return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
 }
 
 bool has_bf16_products() {

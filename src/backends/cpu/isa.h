@@ -18,6 +18,9 @@ std::string isa_name();
 // The processor's model name, as /proc/cpuinfo reports it.
 std::string cpu_model();
 
+// The library of GEMMs with its version: "oneDNN 2.6.3".
+std::string gemm_library();
+
 // Whether this machine has instructions that multiply bf16 operands (AVX-512 BF16 or AMX).
 bool has_bf16_products();
 

@@ -60,6 +60,12 @@ PairLaunchers<Embedding> embeddings() {
           on_cpu(ids, embedding<uint16_t, float>, embedding<uint16_t, uint16_t>)};
 }
 
+// The bytes of the keys or values that cached_scores and cached_mix read for all heads.
+int64_t cell_product_bytes(const Call& call, int64_t columns) {
+  const Shape &x = call.inputs[0].shape, &cache = call.inputs[1].shape;
+  return storage_bytes(call.inputs[1].dtype, x[0] * x[1] * columns * cache[3]);
+}
+
 }  // namespace
 
 std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
@@ -110,10 +116,15 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
       bind::kv_append(on_cells(kv_append<float>, kv_append<uint16_t>)),
       cached_attention_kernel(),
       bind::cached_scores(on_cells(cached_scores<float>, cached_scores<uint16_t>),
-                          cached_scores_workspace_bytes),
+                          cached_scores_workspace_bytes)
+          .sharing([](const Call& call) {
+            return cell_product_bytes(call, call.attrs.integer("columns"));
+          }),
       bind::cached_mask(on_cpu(cached_mask<float>, cached_mask<uint16_t>)),
       bind::cached_mix(on_cells(cached_mix<float>, cached_mix<uint16_t>),
-                       cached_scores_workspace_bytes),
+                       cached_scores_workspace_bytes)
+          .sharing(
+              [](const Call& call) { return cell_product_bytes(call, call.inputs[0].shape[2]); }),
       bind::sample(on_cpu(sample), sample_workspace),
       bind::accumulate(add_in_place),
       bind::sum_squares(on_cpu(sum_all_squares), squares_workspace),

@@ -93,6 +93,12 @@ bool takes_output(const Call& call, int output, const Layout& layout) {
   return call.inputs.size() == 2 && fits(call, 2, layout);
 }
 
+// Empty for GEMMs that time samples of their own.
+std::optional<int64_t> shared_bytes(const Call& call) {
+  if (!has_stored_weight(call)) return {};
+  return stored_shared_bytes(call);
+}
+
 std::string unsupported(const Call& call) {
   return has_stored_weight(call) ? unsupported_stored(call) : "";
 }
@@ -111,7 +117,8 @@ Kernel matmul_kernel(GemmTuner* tuner) {
           .takes_output = takes_output,
           .workspace_bytes = workspace_bytes,
           .unsupported = unsupported,
-          .takes_stored = true};
+          .takes_stored = true,
+          .shared_bytes = shared_bytes};
 }
 
 }  // namespace ridge::backends::cpu

@@ -148,6 +148,23 @@ std::string unsupported_stored(const Call& call) {
   return unsupported_weight(call.inputs[1].dtype);
 }
 
+int64_t stored_shared_bytes(const Call& call) {
+  const int64_t tokens = call.inputs[0].shape[0];
+  int64_t bytes = 0;
+  for (const Type& weight : call.inputs.subspan(1))
+    bytes += tokens <= kGemvTokens ? storage_bytes(weight.dtype, weight.shape.elements())
+                                   : tokens * weight.shape.elements();
+  return bytes;
+}
+
+// With AMX tiles, prompts are rounded to bf16, which keeps 8 bits of each number. For decoded
+// tokens, 8 bits per block are in line with that, and half as many multiplications save 10% of a
+// token's time.
+std::string_view rounded_activations(int64_t tokens) {
+  if (has_bf16_tiles()) return tokens > kGemvTokens ? "bf16" : "i8";
+  return "i16";
+}
+
 Launch bind_stored(const BindCall& call) {
   return bind_exact({product(call.inputs[1], call.outputs[0])}, rows<const float>(call.inputs[0]),
                     call.inputs[0].type.shape[0]);
@@ -160,7 +177,8 @@ Kernel matmul_group_kernel() {
           .takes_output = output_lies_in_rows,
           .workspace_bytes = workspace_bytes,
           .unsupported = unsupported,
-          .takes_stored = true};
+          .takes_stored = true,
+          .shared_bytes = stored_shared_bytes};
 }
 
 }  // namespace ridge::backends::cpu

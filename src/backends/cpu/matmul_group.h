@@ -3,7 +3,9 @@
 // with one of them, and matmul_group. Products of two plain operands are in matmul.cc.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "backends/backend.h"
 
@@ -14,6 +16,11 @@ bool has_stored_weight(const Call& call);
 // Empty, or the part of the matmul's form that is not supported. Supported: x[N,in] and W[out,in]
 // give y[N,out].
 std::string unsupported_stored(const Call& matmul);
+// The bytes by which the kernels decide whether threads share the work of a matmul or matmul_group.
+int64_t stored_shared_bytes(const Call& call);
+// The type to which GEMMs of this many tokens with weights in blocks round their activations, unless
+// they are exact.
+std::string_view rounded_activations(int64_t tokens);
 // The activations are fp32.
 Launch bind_stored(const BindCall& matmul);
 

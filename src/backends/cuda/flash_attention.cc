@@ -137,7 +137,11 @@ plan::FlashScores flash_scores(const Call& attention, bool tf32) {
   DType dtype = attention.inputs[0].dtype;
   int64_t heads = std::max<int64_t>(e.batch * e.heads, 1);
   AttentionPairs backward = flash_attention_backward_pairs(e, dtype, gradient_form(e));
-  return {flash_attention_forward_pairs(e, dtype) / heads, backward.key_pass / heads};
+  // All others compute the scores again for dQ.
+  bool spills = flash_attention_backward_kernels(e, dtype) == AttentionKernels::kHopper &&
+                gradient_form(e) == AttentionGradient::kSpill;
+  return {flash_attention_forward_pairs(e, dtype) / heads, backward.key_pass / heads,
+          spills ? 0 : backward.query_pass / heads};
 }
 
 Kernel flash_attention_kernel(BindContext& context) {

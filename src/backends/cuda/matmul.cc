@@ -59,8 +59,9 @@ Launch bind_strided(const GemmShape& g,
 // whole GPU.
 int share_of(const GemmShape& shape, int concurrent, const BindContext& context) {
   const DeviceFacts& facts = context.device.facts();
-  return concurrent >= 2 &&
-                 is_short_product(shape.m * shape.n * shape.k, shape.input, facts, context.tf32)
+  int64_t macs = shape.m * shape.n * shape.k;
+  for (int64_t extent : shape.batch) macs *= extent;
+  return concurrent >= 2 && is_short_product(macs, shape.input, facts, context.tf32)
              ? facts.multiprocessors / concurrent
              : 0;
 }

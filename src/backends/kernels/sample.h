@@ -19,12 +19,15 @@ struct SampleSettings {
   float repeat_penalty;
 };
 
+// The token of logits that are no distribution: one is NaN or +infinity, or all are -infinity.
+inline constexpr int32_t kNoToken = -1;
+
 struct Sample {
   int64_t slots = 0;                         // S
   int64_t vocabulary = 0;                    // V
   int64_t recent_tokens = 0;                 // R
   StridedRows<const float> logits;           // [S, V]
-  int32_t* tokens = nullptr;                 // [S]
+  int32_t* tokens = nullptr;                 // [S]; kNoToken if there is none to choose
   int32_t* recent = nullptr;                 // [S, R]
   const int32_t* next_positions = nullptr;   // [S]; -1: the slot is skipped
   const SampleSettings* settings = nullptr;  // [S]

@@ -24,7 +24,14 @@ class NullTarget final : public passes::PassTarget {
 
   std::string_view name() const override { return "null"; }
   std::span<const passes::Pass* const> passes() const override { return cuda::passes(); }
+  // Ridge's GPU kernels compute on plain types alone, so a session unpacks a file's blocks.
   std::string unsupported(const Graph& graph, const Node& node) const override {
+    for (ValueId input : node.inputs)
+      if (node.op->kind != OpKind::kView && is_block(graph.type(input).dtype))
+        return fmt::format(
+            "GPUs compute on plain types, not on blocks of {}; expected +store_bf16 or "
+            "+store_f32",
+            ridge::name(graph.type(input).dtype));
     if (node.op->name != "row_product") return "";
     int64_t rows = graph.shape(node.inputs[0])[0];
     return rows <= options_.row_product_rows

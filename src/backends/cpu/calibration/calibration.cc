@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <set>
 
 #include "backends/cpu/calibration/probe_parts.h"
@@ -155,9 +154,9 @@ class CpuCalibration final : public Calibration {
       : levels_(caches(omp_get_max_threads())),
         f32_(DType::kF32, pool_bytes(levels_, omp_get_max_threads())),
         bf16_(DType::kBF16, least_pool_bytes(omp_get_max_threads())),
-        // A part may read what earlier parts found: the cost of a call, the memory bandwidth.
-        parts_{vector_probes(probes_, f32_), memory_probes(probes_, f32_, levels_),
-               gemm_probes(probes_, f32_, bf16_), attention_probes(probes_, f32_, bf16_)} {}
+        parts_{vector_probes(probes_, f32_),           memory_probes(probes_, f32_, levels_),
+               gemm_probes(probes_, f32_, bf16_),      stored_probes(probes_, f32_),
+               attention_probes(probes_, f32_, bf16_), cache_probes(probes_, f32_, bf16_)} {}
 
   ProbeList& probes() override { return probes_; }
 
@@ -185,15 +184,12 @@ class CpuCalibration final : public Calibration {
 }  // namespace
 
 cost::Machine this_machine() {
-  const dnnl_version_t* version = dnnl::version();
   cost::Machine machine;
   machine.device = cpu_model();
   machine.isa = isa_name();
   machine.cores = physical_cores();
   machine.threads = omp_get_max_threads();
-  machine.libraries = {
-      fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch),
-      fmt::format("Highway {}.{}", HWY_MAJOR, HWY_MINOR)};
+  machine.libraries = {gemm_library(), fmt::format("Highway {}.{}", HWY_MAJOR, HWY_MINOR)};
   machine.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return machine;
 }

@@ -10,10 +10,7 @@
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/flash_attention/flash_attention.h"
-#include "backends/cpu/kernels/quantized/matmul.h"
-#include "base/block_formats.h"
 #include "base/error.h"
-#include "base/random.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cpu {
@@ -221,30 +218,13 @@ AttentionTiming time_attention(ProbeList& probes,
   return {e, &forward, &backward};
 }
 
-// Fits ns = flops / rate + scores / rate over the head sizes by least squares of relative errors. A
-// negative part becomes 0.
-std::array<double, 2> two_rates(const std::vector<std::array<double, 3>>& flops_scores_ns) {
-  double ff = 0, fs = 0, ss = 0, f = 0, s = 0;
-  for (const auto& [flops, scores, ns] : flops_scores_ns) {
-    double x = flops / ns, y = scores / ns;
-    ff += x * x, fs += x * y, ss += y * y, f += x, s += y;
-  }
-  constexpr double kLeast = 1e-8;  // smallest time per unit: a rate that never limits
-  double determinant = ff * ss - fs * fs;
-  double per_flop = determinant > 0 ? (f * ss - s * fs) / determinant : 0;
-  double per_score = determinant > 0 ? (s * ff - f * fs) / determinant : 0;
-  if (per_flop <= 0) per_flop = kLeast, per_score = s / ss;
-  if (per_score <= 0) per_score = kLeast, per_flop = f / ff;
-  return {1 / per_flop, 1 / per_score};
-}
-
 template <typename T>
 Finish attention_probes_of(ProbeList& probes, const OperandPool& pool, DType dtype) {
   std::vector<AttentionTiming> timings;
   for (int64_t head_size : {24, 48, 96, 160})
     timings.push_back(time_attention<T>(probes, pool, head_size, omp_get_max_threads()));
   return [timings, dtype](cost::Ceilings& ceilings) {
-    std::vector<std::array<double, 3>> forward, backward;
+    std::vector<cost::TimedTerms<2>> forward, backward;
     for (const AttentionTiming& t : timings) {
       const AttentionExtents& e = t.extents;
       double size = static_cast<double>(e.head_size),
@@ -252,8 +232,8 @@ Finish attention_probes_of(ProbeList& probes, const OperandPool& pool, DType dty
       double scores = heads * static_cast<double>(flash_attention_visited_scores(e));
       double scores_backward =
           heads * static_cast<double>(flash_attention_backward_visited_scores(e));
-      forward.push_back({4 * size * scores, scores, t.forward->usual_ns()});
-      backward.push_back({10 * size * scores_backward, scores_backward, t.backward->usual_ns()});
+      forward.push_back({{4 * size * scores, scores}, t.forward->usual_ns()});
+      backward.push_back({{10 * size * scores_backward, scores_backward}, t.backward->usual_ns()});
     }
     auto [forward_flops, forward_scores] = two_rates(forward);
     auto [backward_flops, backward_scores] = two_rates(backward);
@@ -262,56 +242,24 @@ Finish attention_probes_of(ProbeList& probes, const OperandPool& pool, DType dty
   };
 }
 
-// Weights in blocks: the rate of a prompt of a few hundred tokens, in a time as short as that of
-// the other products. Other sizes need no samples, since those kernels are bound by the peak or by
-// memory.
-Finish block_probes(ProbeList& probes) {
-  constexpr int64_t kTokens = 192, kOut = 384, kIn = 768;
-  constexpr uint16_t kOneThousandth = 0x1419;  // in fp16
-  struct Operands {
-    std::vector<BlockQ4_0> weight = std::vector<BlockQ4_0>(kOut * kIn / 32);
-    std::vector<float> x = std::vector<float>(kTokens * kIn),
-                       y = std::vector<float>(kTokens * kOut);
-    Arena codes{QuantizedActivations{kTokens, kIn, nullptr, Codes::kWord}.bytes(),
-                "rounded activations"};
-  };
-  auto o = std::make_shared<Operands>();
-  Random random(1);
-  random.fill_normal(o->x, 1);
-  for (BlockQ4_0& block : o->weight) {
-    block.scale = kOneThousandth;
-    for (uint8_t& pair : block.quants) pair = static_cast<uint8_t>(random.below(256));
-  }
-  const Probe& timing = probes.add("GEMM of weights in blocks", [o] {
-    const QuantizedActivations codes{kTokens, kIn, o->codes.data(), Codes::kWord};
-    const QuantizedProduct product{
-        {DType::kQ4_0, kOut, kIn, reinterpret_cast<const std::byte*>(o->weight.data())},
-        {o->y.data(), kOut}};
-    quantize_activations(StridedRows<const float>{o->x.data(), kIn}, codes);
-    quantized_gemm({&product, 1}, codes);
-  });
-  return [&timing](cost::Ceilings& ceilings) {
-    cost::ProductRates rates;
-    rates.dtype = DType::kI16;
-    rates.peak_flops_per_ns =
-        ProductExtents{1, kTokens, kOut, kIn}.flops() / timing.undisturbed_ns();
-    ceilings.products.push_back(std::move(rates));
-  };
-}
-
 }  // namespace
 
 Finish gemm_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16) {
   Finish wide = dtype_probes(probes, f32, DType::kF32),
-         narrow = dtype_probes(probes, bf16, DType::kBF16), blocks = block_probes(probes);
+         narrow = dtype_probes(probes, bf16, DType::kBF16);
   Finish tiles =
       has_bf16_tiles() ? dtype_probes(probes, bf16, DType::kBF16, true) : [](cost::Ceilings&) {};
-  return [wide, narrow, tiles, blocks](cost::Ceilings& ceilings) {
+  return [wide, narrow, tiles](cost::Ceilings& ceilings) {
     wide(ceilings);
     narrow(ceilings);
     tiles(ceilings);
-    blocks(ceilings);
   };
+}
+
+std::array<double, 2> two_rates(const std::vector<cost::TimedTerms<2>>& timed) {
+  constexpr double kLeast = 1e-8;  // smallest time per unit: a rate that never limits
+  const std::array<double, 2> ns = cost::fit_relative(timed);
+  return {1 / std::max(ns[0], kLeast), 1 / std::max(ns[1], kLeast)};
 }
 
 Finish attention_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16) {

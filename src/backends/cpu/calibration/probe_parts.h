@@ -3,6 +3,7 @@
 // rates from their times. Private to this folder.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "backends/probe.h"
 #include "base/arena.h"
 #include "base/dtype.h"
+#include "cost/relative_fit.h"
 
 namespace ridge::backends::cpu {
 
@@ -28,8 +30,13 @@ class OperandPool {
   Arena results_;
 };
 
+// The rates of ns = terms[0] / rate + terms[1] / rate, fitted to relative errors.
+std::array<double, 2> two_rates(const std::vector<cost::TimedTerms<2>>& timed);
+
 using Finish = std::function<void(cost::Ceilings&)>;
 Finish gemm_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
+Finish stored_probes(ProbeList& probes, const OperandPool& f32);
+Finish cache_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
 Finish attention_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
 Finish memory_probes(ProbeList& probes,
                      const OperandPool& f32,

@@ -177,6 +177,10 @@ template <typename In, typename Out>
 void sum_columns(const SumColumns<In, Out>& call) {
   constexpr int64_t kBlock = 4096;  // columns: 16 KiB of totals
   const int64_t parts = column_parts(call.rows, call.columns);
+  // Vectors lie along a row.
+  if (parts == 1 && call.columns == 1 && call.x.stride == 1)
+    return reduce_rows(
+        ReduceRows<In, Out>{1, call.rows, Reduction::kSum, {call.x.data, call.rows}, call.y});
   for_each_part(parts, [&](int64_t index) {
     const Range rows = part_of(call.rows, parts, index);
     for (int64_t begin = 0; begin < call.columns; begin += kBlock) {

@@ -24,10 +24,8 @@ bool before(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-// NaN is smaller than every number, so a number is chosen if there is one.
-float comparable(float logit) {
-  return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
-}
+// NaN or +infinity.
+bool is_spoiled(float logit) { return !(logit < std::numeric_limits<float>::infinity()); }
 
 float penalized(float logit, float penalty) {
   return logit > 0 ? logit / penalty : logit * penalty;
@@ -45,12 +43,11 @@ class Chooser {
   int32_t choose(float draw) {
     if (!(settings_.temperature > 0))
       return settings_.repeat_penalty > 0 ? greedy_penalized() : greedy();
-    fill();
+    if (!fill()) return kNoToken;
     cut_top_k();
     sum_ = 0;
-    top_ = std::max_element(candidates_, candidates_ + count_,
-                            [](const Candidate& a, const Candidate& b) { return before(b, a); })
-               ->logit;
+    top_ = std::min_element(candidates_, candidates_ + count_, before)->logit;
+    if (std::isinf(top_)) return kNoToken;
     cut_top_p();
     cut_min_p();
     return draw_one(draw);
@@ -59,17 +56,28 @@ class Chooser {
  private:
   static constexpr int64_t kBlock = 1024;
 
-  // The first of the largest logits. Only a block with a larger maximum than all blocks before it
-  // is searched.
+  static constexpr Candidate kSpoiled{std::numeric_limits<float>::infinity(), kNoToken};
+
+  float reduced(Range block, Reduction reduction) const {
+    float value = 0;
+    reduce_rows<float, float>(
+        {1, block.end - block.begin, reduction, {logits_ + block.begin, 0}, &value});
+    return value;
+  }
+
+  // The first of the largest logits; kSpoiled if one of all is NaN or +infinity. Only a block with a
+  // larger maximum than all blocks before it is searched. The maximum ignores NaN, the sum does not;
+  // the sum finds a block that the maximum has put into L1.
   Candidate largest(Range range) const {
-    Candidate top{-std::numeric_limits<float>::infinity(), 0};
+    Candidate top{-std::numeric_limits<float>::infinity(), kNoToken};
     for (int64_t begin = range.begin; begin < range.end; begin += kBlock) {
-      const int64_t end = std::min(begin + kBlock, range.end);
-      float most = 0;
-      reduce_rows<float, float>({1, end - begin, Reduction::kMax, {logits_ + begin, 0}, &most});
-      if (!(most > top.logit)) continue;
-      const float* found = std::find(logits_ + begin, logits_ + end, most);
-      top = {most, static_cast<int32_t>(found - logits_)};
+      const Range block{begin, std::min(begin + kBlock, range.end)};
+      const float most = reduced(block, Reduction::kMax);
+      const float *first = logits_ + block.begin, *last = logits_ + block.end;
+      if (!std::isfinite(reduced(block, Reduction::kSum)) && std::any_of(first, last, is_spoiled))
+        return kSpoiled;
+      if (most > top.logit)
+        top = {most, static_cast<int32_t>(std::find(first, last, most) - logits_)};
     }
     return top;
   }
@@ -87,21 +95,27 @@ class Chooser {
   }
 
   int32_t greedy_penalized() {
-    fill();
-    return std::min_element(candidates_, candidates_ + count_, before)->id;
+    if (!fill()) return kNoToken;
+    const Candidate top = *std::min_element(candidates_, candidates_ + count_, before);
+    return std::isinf(top.logit) ? kNoToken : top.id;
   }
 
-  void fill() {
+  // Returns false if a logit is NaN or +infinity.
+  bool fill() {
     count_ = call_.vocabulary;
-    for (int64_t i = 0; i < count_; ++i)
-      candidates_[i] = {comparable(logits_[i]), static_cast<int32_t>(i)};
-    if (!(settings_.repeat_penalty > 0)) return;
+    bool spoiled = false;
+    for (int64_t i = 0; i < count_; ++i) {
+      candidates_[i] = {logits_[i], static_cast<int32_t>(i)};
+      spoiled |= is_spoiled(logits_[i]);
+    }
+    if (spoiled || !(settings_.repeat_penalty > 0)) return !spoiled;
     for (int64_t r = 0; r < call_.recent_tokens; ++r) {
       const int32_t id = recent_[r];
       if (id < 0 || id >= call_.vocabulary) continue;
       // Once per token, however often it occurred.
-      candidates_[id].logit = penalized(comparable(logits_[id]), settings_.repeat_penalty);
+      candidates_[id].logit = penalized(logits_[id], settings_.repeat_penalty);
     }
+    return true;
   }
 
   void cut_top_k() {
@@ -111,9 +125,8 @@ class Chooser {
     count_ = k;
   }
 
-  // Relative to the largest logit, which has weight 1 even if it is infinite.
+  // Relative to the largest logit.
   double weight(const Candidate& each, double temperature = 1) const {
-    if (each.logit == top_) return 1;
     return std::exp((static_cast<double>(each.logit) - top_) / temperature);
   }
 

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/quantized/matmul.h"
+#include "backends/cpu/matmul_group.h"
 #include "backends/cpu/passes/passes.h"
 #include "graph/rewriter.h"
 #include "ops/registry.h"
@@ -15,14 +14,6 @@
 
 namespace ridge::backends::cpu {
 namespace {
-
-// With AMX tiles, prompts are rounded to bf16, which keeps 8 bits of each number. For decoded
-// tokens, 8 bits per block are in line with that, and half as many multiplications save 10% of a
-// token's time.
-std::string rounded_to(int64_t tokens) {
-  if (has_bf16_tiles()) return tokens > kGemvTokens ? "bf16" : "i8";
-  return "i16";
-}
 
 bool has_blocks(const Graph& graph, const Node& node) {
   for (size_t i = 1; i < node.inputs.size(); ++i)
@@ -41,7 +32,9 @@ Graph run_quantize_activations(const Graph& graph, passes::PassContext& context)
                        : !passes::is_stored_product(graph, node))
       return false;
     const passes::NewNode group{
-        "matmul_group", node.inputs, {{"activations", rounded_to(graph.shape(node.inputs[0])[0])}}};
+        "matmul_group",
+        node.inputs,
+        {{"activations", std::string(cpu::rounded_activations(graph.shape(node.inputs[0])[0]))}}};
     if (!has_blocks(graph, node) || !passes::runs_on_target(context, graph, group)) return false;
     auto derive = rewriter.builder().derive(node);
     rewriter.replace_all(node.outputs, append(rewriter, group));

@@ -18,10 +18,15 @@ constexpr int kWarps = kThreads / kLanes;
 constexpr int64_t kBlockLogits = 2048;  // logits that one block searches
 constexpr int kDigits = 256;            // values of a digit of a key: 8 bits
 
-// An integer key in the order of the logits: NaN below everything, and -0 as 0.
+// The keys of -infinity and +infinity.
+constexpr uint32_t kLowestKey = 0x007fffffu;
+constexpr uint32_t kInfinityKey = 0xff800000u;
+
+// An integer key in the order of the logits: NaN above everything, so that the largest key shows it,
+// and -0 as 0.
 __device__ __forceinline__ uint32_t key_of(float logit) {
-  const float number = logit == logit ? logit + 0.0f : -__builtin_huge_valf();
-  const uint32_t bits = __float_as_uint(number == 0.0f ? 0.0f : number);
+  if (logit != logit) return 0xffffffffu;
+  const uint32_t bits = __float_as_uint(logit == 0.0f ? 0.0f : logit);
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 __device__ __forceinline__ float logit_of(uint32_t key) {
@@ -46,8 +51,7 @@ struct Logits {
   __device__ __forceinline__ uint32_t key(int64_t id) const {
     const float logit = data[id];
     if (!(penalty > 0.0f) || (marks[id / 32] >> (id % 32) & 1u) == 0) return key_of(logit);
-    const float number = logit == logit ? logit : -__builtin_huge_valf();
-    return key_of(number > 0.0f ? number / penalty : number * penalty);
+    return key_of(logit > 0.0f ? logit / penalty : logit * penalty);
   }
 };
 
@@ -142,10 +146,9 @@ __device__ Prefix cut_top_k(const Sample& p, const Logits& logits, int64_t k, Sc
   return kept;
 }
 
-// The weight relative to the largest logit, which weighs 1 even if it is infinite.
+// The weight relative to the largest logit.
 __device__ __forceinline__ double weight_of(uint32_t key, double top, double temperature = 1) {
-  const double logit = logit_of(key);
-  return logit == top ? 1.0 : exp((logit - top) / temperature);
+  return exp((static_cast<double>(logit_of(key)) - top) / temperature);
 }
 
 // The weight in units of 2^-40.
@@ -283,6 +286,7 @@ __device__ int64_t choose(const Sample& p,
   const SampleSettings& settings = p.settings[slot];
   const auto top_key = static_cast<uint32_t>(best >> 32);
   const auto top_id = static_cast<int64_t>(0xffffffffu - static_cast<uint32_t>(best));
+  if (top_key >= kInfinityKey || top_key <= kLowestKey) return kNoToken;
   if (!(settings.temperature > 0.0f) || settings.min_p > 1.0f) return top_id;
   const Range range = range_of(p.vocabulary);
   Prefix kept{0, p.vocabulary};

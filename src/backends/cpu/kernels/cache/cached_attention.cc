@@ -376,15 +376,12 @@ int64_t bytes_read(const CachedAttention<T>& call) {
   return bytes_of<T>(2 * keys * call.keys.kv_heads * call.keys.head_size);
 }
 
-// Keys and values come from memory at 7 GB/s for one thread by itself (two cores of an AMD EPYC). A
-// team shares them from 16 KiB on, which take 2 us.
 template <typename T>
 int64_t threads_for(const CachedAttention<T>& call, const AttentionWorkspace& w) {
-  constexpr int64_t kSharedBytes = 16 << 10;
   if (w.tasks == 1) return 1;
   const int64_t bytes = bytes_read(call);
-  return Team::here() != nullptr && bytes >= kSharedBytes ? omp_get_max_threads()
-                                                          : parts_for(bytes);
+  return Team::here() != nullptr && bytes >= kSharedKeyBytes ? omp_get_max_threads()
+                                                             : parts_for(bytes);
 }
 
 // Neighboring tasks go to different threads, since later tokens attend to more keys.

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures GEMMs with weights as stored, by the type of the weight and the number of tokens, with
+// the kernels that the backend binds.
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "backends/cpu/calibration/bound_node.h"
+#include "backends/cpu/calibration/probe_parts.h"
+#include "backends/cpu/kernel_table.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
+#include "backends/cpu/matmul_group.h"
+#include "base/random.h"
+#include "base/row_panels.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+constexpr std::array kPlain = {DType::kF32, DType::kF16, DType::kBF16};
+constexpr std::array kBlocks = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                                DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
+                                DType::kQ5_K, DType::kQ6_K};
+
+// Close together where kernels change: at kGemvTokens, and at the 12 tokens that exact GEMMs
+// multiply at a time.
+constexpr std::array<int64_t, 11> kTokens = {1, 2, 4, 5, 8, 12, 16, 24, 32, 64, 192};
+
+// A size that no preset has. The smallest weight, of 2.6 bits, is above kParallelBytes, so that threads
+// share all of them, and all but the plain ones fit into the L2 of their threads.
+constexpr int64_t kIn = 768;
+int64_t out_of(int threads) { return std::max<int64_t>(1152, 576 * threads); }
+
+// A run of a probe takes about this long; short ones repeat the GEMM, so that gathering the threads
+// does not count.
+constexpr double kRunNs = 100e3;
+
+struct StoredForm {
+  DType weight;
+  DType activations;
+  auto operator<=>(const StoredForm&) const = default;
+};
+
+struct StoredTiming {
+  int64_t tokens, out;
+  int64_t repeats;
+  const Probe* cached = nullptr;
+  const Probe* memory = nullptr;
+
+  double cached_ns() const { return cached->usual_ns() / static_cast<double>(repeats); }
+  double memory_ns() const { return memory->usual_ns() / static_cast<double>(repeats); }
+  double best_ns() const { return cached->undisturbed_ns() / static_cast<double>(repeats); }
+  double weights() const { return static_cast<double>(out * kIn); }
+};
+
+class StoredProbes {
+ public:
+  StoredProbes(ProbeList& probes, const OperandPool& pool)
+      : probes_(probes),
+        pool_(pool),
+        out_(out_of(omp_get_max_threads())),
+        weights_(pool.bytes(), "weights of probes") {
+    fill_weights();
+    for (DType weight : kPlain) add(weight);
+    for (DType weight : kBlocks) {
+      add(weight);
+      const DType panels = panel_dtype(weight, {out_, kIn});
+      if (panels != weight) add(panels);
+    }
+    for (int64_t tokens : kTokens) {
+      const std::string rounded(rounded_activations(tokens));
+      const auto node = bind(rounded_weight(), rounded, tokens, kFewRows);
+      if (node->is_supported())
+        roundings_[{tokens, *parse_dtype(rounded)}] =
+            &probes_.add("rounding of activations", [node] { node->run(kRoundings); });
+    }
+  }
+
+  void finish(cost::Ceilings& ceilings) const {
+    for (const auto& [form, timings] : timings_) ceilings.stored.push_back(rates(form, timings));
+    cost::ProductRates words;
+    words.dtype = DType::kI16;
+    for (const auto& [form, timings] : timings_)
+      for (const StoredTiming& t : timings)
+        if (form.activations == DType::kI16)
+          words.peak_flops_per_ns =
+              std::max(words.peak_flops_per_ns,
+                       2 * t.weights() * static_cast<double>(t.tokens) / t.best_ns());
+    if (words.peak_flops_per_ns > 0) ceilings.products.push_back(std::move(words));
+  }
+
+ private:
+  // Rounding the activations takes most of the time of so few rows, which one thread multiplies.
+  static constexpr int64_t kFewRows = kPanelRowCount, kRoundings = 8;
+  DType rounded_weight() const {
+    return takes_panels() ? panel_dtype(DType::kQ8_0, {out_, kIn}) : DType::kQ8_0;
+  }
+
+  // From the times of few rows and of many: few = rounding + kFewRows threads x,
+  // many = rounding + out x.
+  double rounding_ns(int64_t tokens, DType activations) const {
+    auto found = roundings_.find({tokens, activations});
+    if (found == roundings_.end()) return 0;
+    const double few_ns = found->second->usual_ns() / kRoundings,
+                 few = static_cast<double>(kFewRows * omp_get_max_threads()),
+                 many = static_cast<double>(out_);
+    for (const StoredTiming& t : timings_.at({rounded_weight(), activations}))
+      if (t.tokens == tokens)
+        return std::max(0.0, (few_ns * many - t.cached_ns() * few) / (many - few));
+    return few_ns;
+  }
+
+  // Random bytes from 0x14 to 0x17: wherever a format has its scales, they are about 0.001 in fp16,
+  // and no number of a plain type is 0, subnormal or infinite.
+  void fill_weights() {
+    std::vector<std::byte> drawn(1'000'003);  // repeated, as in an OperandPool
+    Random random(1);
+    for (std::byte& each : drawn) each = static_cast<std::byte>(0x14 + random.below(4));
+    const int64_t run = static_cast<int64_t>(drawn.size());
+#pragma omp parallel for
+    for (int64_t begin = 0; begin < weights_.bytes(); begin += run)
+      std::copy_n(drawn.data(), std::min(run, weights_.bytes() - begin), weights_.data() + begin);
+  }
+
+  // fp32 weights run here only for a few tokens; beyond them they are GEMMs of two plain operands.
+  static bool is_library(DType weight, int64_t tokens) {
+    return weight == DType::kF32 && tokens > kGemvTokens;
+  }
+
+  void add(DType weight) {
+    for (int64_t tokens : kTokens) {
+      if (!is_library(weight, tokens) && !is_panels(weight)) add(weight, "f32", tokens);
+      if (is_block(weight)) add(weight, std::string(rounded_activations(tokens)), tokens);
+    }
+  }
+
+  void add(DType weight, const std::string& activations, int64_t tokens) {
+    const StoredTiming timing = time(weight, activations, tokens, out_);
+    if (timing.cached != nullptr) timings_[{weight, *parse_dtype(activations)}].push_back(timing);
+  }
+
+  // Without probes if no kernel takes these types.
+  StoredTiming time(DType weight, const std::string& activations, int64_t tokens, int64_t out) {
+    const auto cached = bind(weight, activations, tokens, out),
+               memory = bind(weight, activations, tokens, out);
+    if (!cached->is_supported()) return {};
+    memory->rotate(1, slices(storage_bytes(weight, out * kIn)));
+    constexpr double kFlopsPerNs = 50;  // a rough rate: the repeats need not be exact
+    const double ns = static_cast<double>(cached->work().flops) / kFlopsPerNs;
+    const int64_t repeats = std::clamp<int64_t>(static_cast<int64_t>(kRunNs / ns), 1, 16);
+    auto probe = [&](const std::shared_ptr<BoundNode>& node) {
+      return &probes_.add("GEMM of a weight as stored", [node, repeats] { node->run(repeats); });
+    };
+    return {tokens, out, repeats, probe(cached), probe(memory)};
+  }
+
+  std::shared_ptr<BoundNode> bind(DType weight,
+                                  const std::string& activations,
+                                  int64_t tokens,
+                                  int64_t out) {
+    return std::make_shared<BoundNode>(
+        kernels_, "matmul_group",
+        std::vector<NodeInput>{{{DType::kF32, {tokens, kIn}}, pool_.input(0)},
+                               {{weight, {out, kIn}}, weights_.data()}},
+        Attrs{{"activations", activations}},
+        std::span(pool_.result(0), static_cast<size_t>(pool_.bytes())));
+  }
+
+  // Weights of this size that fill more memory than all caches have.
+  std::vector<std::byte*> slices(int64_t bytes) const {
+    std::vector<std::byte*> all;
+    const int64_t step = round_up(bytes, kAlignmentBytes);
+    for (int64_t at = 0; at + step <= weights_.bytes(); at += step)
+      all.push_back(weights_.data() + at);
+    return all;
+  }
+
+  cost::StoredRates rates(const StoredForm& form, const std::vector<StoredTiming>& timings) const {
+    cost::StoredRates rates;
+    rates.weight = form.weight;
+    rates.activations = form.activations;
+    rates.most_tokens = form.weight == DType::kF32 ? kGemvTokens : 0;
+    for (const StoredTiming& t : timings) {
+      const double rounding = std::min(rounding_ns(t.tokens, form.activations), t.cached_ns() / 2);
+      rates.times.push_back({t.tokens, (t.cached_ns() - rounding) / t.weights(),
+                             (t.memory_ns() - rounding) / t.weights(), rounding / kIn});
+    }
+    return rates;
+  }
+
+  ProbeList& probes_;
+  const OperandPool& pool_;
+  int64_t out_;
+  Arena weights_;  // as large as the pool: larger than all caches
+  KernelTable kernels_{cpu_kernels(nullptr)};
+  std::map<StoredForm, std::vector<StoredTiming>> timings_;
+  std::map<std::pair<int64_t, DType>, const Probe*> roundings_;  // by tokens and activations
+};
+
+}  // namespace
+
+Finish stored_probes(ProbeList& probes, const OperandPool& pool) {
+  auto all = std::make_shared<StoredProbes>(probes, pool);
+  return [all](cost::Ceilings& ceilings) { all->finish(ceilings); };
+}
+
+}  // namespace ridge::backends::cpu

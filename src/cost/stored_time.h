@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time of GEMMs with weights as stored: a look-up by the number of tokens. Independent of
+// graphs, so that a backend can compare its kernels by it. GEMMs of two plain operands are in
+// product_time.h.
+#pragma once
+
+#include <cstdint>
+
+#include "cost/ceilings.h"
+
+namespace ridge::cost {
+
+// The times for this number of tokens: linear between two measured numbers, and in proportion to the
+// tokens above the largest.
+StoredTime stored_time(const StoredRates& rates, int64_t tokens);
+
+// ns of one GEMM with a weight [out, in]. `memory_share` is 0 if the weight is in the caches, 1 if it
+// comes from memory, and between if it comes from a cache that is nearly as slow.
+double stored_product_ns(const StoredTime& time, double memory_share, int64_t out, int64_t in);
+
+}  // namespace ridge::cost

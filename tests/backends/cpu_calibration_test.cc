@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU's calibration covers what its kernels and passes do. Nothing is timed: every probe gets
+// the same made-up time.
+#include "backends/cpu/calibration/calibration.h"
+
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
+#include "backends/cpu/matmul_group.h"
+#include "base/row_panels.h"
+#include "cost/stored_time.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+cost::Ceilings made_up() {
+  std::unique_ptr<Calibration> calibration = make_calibration();
+  for (Probe& probe : calibration->probes()) probe.samples_ns = {1e6};
+  cost::Ceilings ceilings = calibration->ceilings();
+  cost::validate(ceilings);
+  return ceilings;
+}
+
+void expect_rates(const cost::Ceilings& c, DType weight, DType activations, int64_t tokens) {
+  const cost::StoredRates* rates = c.stored_rates(weight, activations);
+  ASSERT_NE(rates, nullptr) << name(weight) << " with " << name(activations);
+  EXPECT_GT(cost::stored_product_ns(cost::stored_time(*rates, tokens), 1, 100, 100), 0);
+}
+
+TEST(CpuCalibration, HasTimesOfEveryTypeOfStoredWeight) {
+  const cost::Ceilings c = made_up();
+  for (DType weight : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ4_0, DType::kQ4_1,
+                       DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ2_K, DType::kQ3_K,
+                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K})
+    for (int64_t tokens : {1, 4, 5, 32, 500}) {
+      ASSERT_TRUE(supports_quantized(weight)) << name(weight);
+      expect_rates(c, weight, DType::kF32, tokens);
+      if (!is_block(weight)) continue;
+      const DType rounded = *parse_dtype(rounded_activations(tokens));
+      expect_rates(c, weight, rounded, tokens);
+      if (takes_panels()) expect_rates(c, panel_dtype(weight, {1024, 1024}), rounded, tokens);
+    }
+  EXPECT_EQ(c.stored_rates(DType::kF32, DType::kF32)->most_tokens, kGemvTokens);
+}
+
+TEST(CpuCalibration, HasRatesOfAttentionToACache) {
+  const cost::Ceilings c = made_up();
+  for (const char* op : {"cached_attention", "cached_scores", "cached_mask", "cached_mix"})
+    for (DType dtype : {DType::kF32, DType::kBF16}) EXPECT_NE(c.cache_rates(op, dtype), nullptr);
+}
+
+// One thread multiplies a weight of 96 KiB with a few tokens, and all threads with more of them, or
+// several such weights.
+TEST(CpuKernels, StateTheBytesByWhichThreadsShareStoredWeights) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend({});
+  auto shared_bytes = [&](int64_t tokens, int count) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    std::vector<ValueId> inputs = {b.input("x", {DType::kF32, {tokens, 256}})};
+    for (int i = 0; i < count; ++i)
+      inputs.push_back(b.parameter(std::to_string(i), {DType::kBF16, {192, 256}}));
+    graph.outputs = b.call_all("matmul_group", inputs);
+    return backend->shared_bytes(graph, graph.nodes[0]).value();
+  };
+  EXPECT_LT(shared_bytes(4, 1), kParallelBytes);
+  EXPECT_GE(shared_bytes(5, 1), kParallelBytes);
+  EXPECT_GE(shared_bytes(1, 2), kParallelBytes);
+}
+
+}  // namespace
+}  // namespace ridge::backends::cpu
