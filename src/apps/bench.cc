@@ -102,8 +102,7 @@ report::Json json_of(const BenchOptions& o,
 
 void run(const BenchOptions& o, const AppContext& context) {
   const TerminalOptions& terminal = context.terminal;
-  std::optional<OutputFolder> folder;
-  if (o.output.folder) folder.emplace(*o.output.folder, o.output.overwrite);
+  std::optional<OutputFolder> folder = requested_folder(o.output);
   LevelOptions level = o.level;
   if (o.tune) level.switches = "+tune_gemm";
   const passes::Selection selection("baseline", switch_text(level));

@@ -72,8 +72,7 @@ class ModelBench {
   }
 
   void run() {
-    std::optional<OutputFolder> folder;
-    if (o_.output.folder) folder.emplace(*o_.output.folder, o_.output.overwrite);
+    std::optional<OutputFolder> folder = requested_folder(o_.output);
     double begin = now_ns();
     models::ModelFile file = o_.random_weights ? models::ModelFile::open_shape(o_.inference.model)
                                                : models::ModelFile::open(o_.inference.model);

@@ -81,6 +81,11 @@ void OutputFolder::commit(std::vector<report::OutputFile> files) {
   commit();
 }
 
+std::optional<OutputFolder> requested_folder(const OutputOptions& options) {
+  if (!options.folder) return {};
+  return OutputFolder(*options.folder, options.overwrite);
+}
+
 Mode without_folder(const OutputOptions& options) {
   return {!options.folder, "without --out, which names the folder to overwrite", {"--force"}};
 }

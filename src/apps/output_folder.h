@@ -56,6 +56,9 @@ class OutputFolder {
   std::vector<std::pair<std::string, std::string>> files_;
 };
 
+// The folder that --out names; empty without --out.
+std::optional<OutputFolder> requested_folder(const OutputOptions& options);
+
 // The last line of a lab's output.
 std::string written_text(const OutputFolder& folder, const TerminalOptions& options);
 

@@ -75,8 +75,7 @@ class Training {
 
   // Returns false after a Ctrl-C.
   bool run() {
-    std::optional<OutputFolder> folder;
-    if (o_.output.folder) folder.emplace(*o_.output.folder, o_.output.overwrite);
+    std::optional<OutputFolder> folder = requested_folder(o_.output);
     // Fails before hours of training if the folder cannot be written.
     if (o_.save) files::AtomicFolder probe(*o_.save);
     const MachineOptions& machine = o_.training.machine;

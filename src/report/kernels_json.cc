@@ -3,11 +3,12 @@
 #include "report/kernels_json.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <vector>
 
 #include "ops/registry.h"
-#include "report/json_text.h"
 
 namespace ridge::report {
 namespace {
@@ -96,39 +97,48 @@ Json formulas(const record::LabRecord& lab) {
 
 }  // namespace
 
-const std::vector<std::string>& kernel_columns() {
-  static const std::vector<std::string> columns = {"graph",
-                                                   "node",
-                                                   "op",
-                                                   "scope",
-                                                   "phase",
-                                                   "shape",
-                                                   "inputs",
-                                                   "producers",
-                                                   "parameters",
-                                                   "calls",
-                                                   "flops",
-                                                   "macs",
-                                                   "transcendentals",
-                                                   "read_bytes",
-                                                   "written_bytes",
-                                                   "time_ns",
-                                                   "exclusive_ns",
-                                                   "min_ns",
-                                                   "median_ns",
-                                                   "max_ns",
-                                                   "predicted_ns",
-                                                   "compute_ns",
-                                                   "memory_ns",
-                                                   "overhead_ns",
-                                                   "bound"};
-  return columns;
+std::span<const KernelColumn> kernel_columns() {
+  using enum KernelColumn::Kind;
+  static constexpr auto kColumns = std::to_array<KernelColumn>({
+      {"graph", kText},
+      {"node", kNumber},
+      {"op", kText},
+      {"scope", kText},
+      {"phase", kText},
+      {"shape", kText},
+      {"inputs", kText},
+      {"producers", kNodes},
+      {"parameters", kNumber},
+      {"calls", kSum},
+      {"flops", kSum},
+      {"macs", kSum},
+      {"transcendentals", kNumber},
+      {"read_bytes", kSum},
+      {"written_bytes", kSum},
+      {"time_ns", kSum},
+      {"exclusive_ns", kSum},
+      {"min_ns", kNumber},
+      {"median_ns", kNumber},
+      {"max_ns", kNumber},
+      {"predicted_ns", kSum},
+      {"compute_ns", kNumber},
+      {"memory_ns", kNumber},
+      {"overhead_ns", kNumber},
+      {"bound", kText},
+  });
+  return kColumns;
+}
+
+Json kernel_column_names() {
+  Json names = Json::array();
+  for (const KernelColumn& column : kernel_columns()) names.push_back(column.name);
+  return names;
 }
 
 std::string kernels_json(const record::LabRecord& lab) {
   Json json = heading(lab);
   json["version"] = 1;
-  json["columns"] = kernel_columns();
+  json["columns"] = kernel_column_names();
   json["formulas"] = formulas(lab);
   std::vector<std::string> runs;
   for (size_t index : lab.detailed) runs.push_back(run_text(lab.runs[index]));

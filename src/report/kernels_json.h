@@ -3,16 +3,29 @@
 // median wall time. It holds the finest figures of a run; all tables are sums of them.
 #pragma once
 
+#include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "record/lab_record.h"
+#include "report/json_text.h"
 
 namespace ridge::report {
 
-// The columns of a row of "rows", in order. report/page_data.cc builds the same rows from older
-// folders.
-const std::vector<std::string>& kernel_columns();
+struct KernelColumn {
+  enum class Kind {
+    kText,
+    kNodes,   // a list of nodes
+    kNumber,  // null if unknown
+    kSum,     // over the calls of a node
+  };
+  std::string_view name;
+  Kind kind;
+};
+
+// The columns of a row of "rows", in order. run_folder.cc builds the same rows from older folders.
+std::span<const KernelColumn> kernel_columns();
+Json kernel_column_names();
 
 // The runs reported in detail. Each has "rows", "spans" of [row, begin_ns, end_ns], where the graphs
 // of the step are laid end to end, and "scopes" of [graph, scope, compulsory bytes]. One row or span to a line.

@@ -141,9 +141,7 @@ class Gatherer {
   void add_kernels(const json& source) {
     const JsonField root(source, kKernels);
     if (root.at("version").integer() != 1) throw root.at("version").fault("version 1");
-    json columns = json::array();
-    for (const std::string& column : kernel_columns()) columns.push_back(column);
-    if (root.at("columns").value() != columns)
+    if (root.at("columns").value() != json(kernel_column_names()))
       throw root.at("columns").fault("the columns of version 1");
     if (root.has("formulas")) document_["formulas"] = root.at("formulas").object();
     for (const JsonField& part : root.at("runs").items()) {
@@ -167,20 +165,18 @@ class Gatherer {
 
   // A row of kernels.json, with texts and numbers where the page expects them.
   static json kernel_row(const JsonField& row) {
-    const std::vector<std::string>& columns = kernel_columns();
+    const std::span<const KernelColumn> columns = kernel_columns();
     if (row.list().size() != columns.size())
       throw row.fault(fmt::format("{} values", columns.size()));
     json checked = json::array();
     for (size_t i = 0; i < columns.size(); ++i) {
       const JsonField value = row.at(i);
-      const bool is_text = columns[i] == "graph" || columns[i] == "op" || columns[i] == "scope" ||
-                           columns[i] == "phase" || columns[i] == "shape" ||
-                           columns[i] == "inputs" || columns[i] == "bound";
-      if (columns[i] == "producers")
+      const KernelColumn::Kind kind = columns[i].kind;
+      if (kind == KernelColumn::Kind::kNodes)
         for (const JsonField& node : value.items()) node.integer();
-      else if (!is_text && !value.value().is_null())
+      else if (kind != KernelColumn::Kind::kText && !value.value().is_null())
         value.real();
-      checked.push_back(is_text ? json(text_of(value)) : value.value());
+      checked.push_back(kind == KernelColumn::Kind::kText ? json(text_of(value)) : value.value());
     }
     return checked;
   }
@@ -209,7 +205,7 @@ class Gatherer {
     if (run == nullptr) return;
     json slices = json::array();
     for (const Span& span : spans) slices.push_back({span.row, span.begin_ns, span.end_ns});
-    (*run)["kernels"] = {{"columns", kernel_columns()},
+    (*run)["kernels"] = {{"columns", kernel_column_names()},
                          {"rows", std::move(rows)},
                          {"spans", std::move(slices)},
                          {"is_one_step", is_one_step}};
@@ -245,17 +241,14 @@ class Gatherer {
 
   static json traced_row(const JsonField& event, const JsonField& args) {
     json row = json::array();
-    for (const std::string& column : kernel_columns()) {
-      if (column == "op")
+    for (const auto& [name, kind] : kernel_columns()) {
+      if (name == "op")
         row.push_back(text_of(event.at("name")));
-      else if (column == "graph" || column == "scope" || column == "phase" || column == "shape" ||
-               column == "bound")
-        row.push_back(text_of(args.at(column)));
-      else if (column == "node")
+      else if (name == "node")
         row.push_back(args.at("node").integer());
-      else if (column == "calls" || column == "flops" || column == "macs" ||
-               column == "read_bytes" || column == "written_bytes" || column == "time_ns" ||
-               column == "exclusive_ns" || column == "predicted_ns")
+      else if (kind == KernelColumn::Kind::kText && name != "inputs")
+        row.push_back(text_of(args.at(std::string(name))));
+      else if (kind == KernelColumn::Kind::kSum)
         row.push_back(0);
       else
         row.push_back(nullptr);
@@ -264,8 +257,9 @@ class Gatherer {
   }
 
   static size_t column(std::string_view name) {
-    const std::vector<std::string>& names = kernel_columns();
-    return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    const std::span<const KernelColumn> columns = kernel_columns();
+    return static_cast<size_t>(std::ranges::find(columns, name, &KernelColumn::name) -
+                               columns.begin());
   }
 
   static void add_slice(const JsonField& event, TracedRun& run) {

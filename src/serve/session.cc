@@ -71,15 +71,12 @@ Session::Session(const models::ModelFile& file,
 void Session::write_tables() {
   std::vector<int32_t> table(static_cast<size_t>(options_.slots));
   for (size_t s = 0; s < table.size(); ++s) table[s] = static_cast<int32_t>(s);
-  bool has_kind[2] = {};  // full layers, layers with a window
-  for (int64_t layer = 0; layer < config().layers; ++layer)
-    has_kind[config().is_window(layer)] = true;
-  for (const bool window : {false, true}) {
-    if (!has_kind[window]) continue;
-    const char* name = window ? models::kWindowBlockTable : models::kBlockTable;
+  const auto write = [&](const char* name) {
     store_.require(name, {DType::kI32, {options_.slots, 1}});
     store_.write(name, table.data(), bytes_of(table));
-  }
+  };
+  if (config().has_full_layers()) write(models::kBlockTable);
+  if (config().has_window_layers()) write(models::kWindowBlockTable);
 }
 
 void Session::check_ids(std::span<const int32_t> ids) const {
@@ -264,8 +261,9 @@ void Session::expect_finite(std::string_view what, std::span<const float> values
 void Session::refuse_not_finite(std::string_view what, std::string_view found) const {
   const std::string tensor = file_.first_not_finite();
   if (!tensor.empty())
-    throw file_error("[model] expected finite {}, got {}; the first tensor that is not finite is {}",
-                     what, found, tensor);
+    throw file_error(
+        "[model] expected finite {}, got {}; the first tensor that is not finite is {}", what,
+        found, tensor);
   throw runtime_error("[model] expected finite {}, got {}; all weights are finite", what, found);
 }
 

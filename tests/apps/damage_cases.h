@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's files and caches with seeded damage: a few cases of each in the unit tests, many in
-// the slow ones.
+// The program's files and caches with seeded damage, and the tests of them, for the programs of unit
+// tests and of slow tests. Each includes this once and says how many cases it tries.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,6 +10,12 @@
 #include "files/json.h"
 
 namespace ridge::apps {
+
+struct DamageRounds {
+  uint32_t files;  // of each file
+  uint32_t tuning;
+};
+extern const DamageRounds kRounds;
 
 class DamageCases : public ForeignFiles {
  protected:
@@ -103,5 +109,13 @@ class DamageCases : public ForeignFiles {
     }
   }
 };
+
+TEST_F(DamageCases, Configurations) { try_files(configurations(), kRounds.files); }
+TEST_F(DamageCases, Hardware) { try_files(hardware(), kRounds.files); }
+TEST_F(DamageCases, RunFolders) { try_files(run_folders(), kRounds.files); }
+TEST_F(DamageCases, Indices) { try_files(indices(), kRounds.files); }
+TEST_F(DamageCases, Tokenizers) { try_files(tokenizers(), kRounds.files); }
+TEST_F(DamageCases, Models) { try_files(models(), kRounds.files); }
+TEST_F(DamageCases, Tuning) { try_tuning(kRounds.tuning); }
 
 }  // namespace ridge::apps

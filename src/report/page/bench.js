@@ -68,35 +68,24 @@ function drawModelTests(body, result) {
           result.model + ' (' + result.format + ', ' + amount(result.parameters) +
               ' parameters) on ' + result.device + ', level ' + result.level + ', batch ' +
               result.batch + '.');
-  const tests = result.tests || [], row = 34, left = 120;
+  const tests = result.tests || [], row = 34;
   if (!tests.length) return;
-  const frame = chart(body, {
+  const {x, bars} = barChart(body, tests, {
     name: 'tokens_per_s',
     title: 'Tokens per second',
-    height: tests.length * row + 36,
-    margin: {top: 8, right: 110, bottom: 24, left},
+    row,
+    most: d3.max(tests, (test) => d3.max(test.samples)),
+    format: amount,
+    margin: {top: 6, right: 110, bottom: 24, left: 120},
     caption:
         'Bar: the median. Dots: the runs. pp: prefill of a prompt, tg: generated tokens, as llama-bench names them.'
   });
-  const x =
-      d3.scaleLinear([0, d3.max(tests, (test) => d3.max(test.samples))], [0, frame.width]).nice(5);
-  axis(frame, 'bottom', x, {ticks: Math.max(2, frame.width / 110), format: amount, grid: true});
-  const bars = frame.plot.selectAll('.test')
-                   .data(tests)
-                   .enter()
-                   .append('g')
-                   .attr('tabindex', 0)
-                   .attr('transform', (d, i) => 'translate(0,' + (i * row + 4) + ')');
   bars.append('rect')
       .attr('width', (d) => x(d.tokens_per_s))
       .attr('height', row - 12)
       .attr('fill', (d) => (d.test.startsWith('pp') ? kColours[0] : kColours[1]));
-  bars.append('text').attr('x', -10).attr('y', 15).attr('text-anchor', 'end').text((d) => d.test);
-  bars.append('text')
-      .attr('class', 'halo')
-      .attr('x', (d) => x(d3.max(d.samples)) + 8)
-      .attr('y', 15)
-      .text((d) => amount(d.tokens_per_s) + ' tok/s');
+  labelBars(bars, 15, (d) => d.test, (d) => x(d3.max(d.samples)) + 8,
+            (d) => amount(d.tokens_per_s) + ' tok/s');
   bars.each(function(d) {
     d3.select(this)
         .selectAll('circle')

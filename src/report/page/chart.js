@@ -192,6 +192,45 @@ function axis(frame, side, scale, {ticks = 6, format, title, grid = false, value
   return group;
 }
 
+// A chart with a bar for each item, one below the other. `most` is the end of the scale. Returns the
+// frame, the scale and a group for each item whose origin is the start of its bar; `row` is the
+// distance of two bars.
+function barChart(parent, items, {row, most, format, nice = 5, unit, ...figure}) {
+  const frame =
+      chart(parent,
+            {...figure, height: items.length * row + figure.margin.top + figure.margin.bottom + 6});
+  const x = d3.scaleLinear([0, most], [0, frame.width]).nice(nice).clamp(true);
+  axis(frame, 'bottom', x,
+       {ticks: Math.max(2, frame.width / 110), format, title: unit, grid: true});
+  const bars = frame.plot.selectAll(null)
+                   .data(items)
+                   .enter()
+                   .append('g')
+                   .attr('tabindex', 0)
+                   .attr('transform', (d, i) => 'translate(0,' + (i * row + 4) + ')');
+  return {frame, x, bars};
+}
+
+// The name of each bar before it, and a text behind `end`, in pixels.
+function labelBars(bars, y, name, end, text) {
+  bars.append('text').attr('x', -10).attr('y', y).attr('text-anchor', 'end').text(name);
+  bars.append('text').attr('class', 'halo').attr('x', end).attr('y', y).text(text);
+}
+
+// The median of each run's step with its interval, and a mark at the predicted time.
+function stepBars(bars, x, height, fill) {
+  const line = (some, from, to, top, bottom) =>
+      some.append('line').attr('x1', from).attr('x2', to).attr('y1', top).attr('y2', bottom);
+  bars.append('rect').attr('width', (d) => x(stepNs(d))).attr('height', height).attr('fill', fill);
+  line(bars, (d) => x(d.step.low_ns), (d) => x(d.step.high_ns), height / 2, height / 2)
+      .attr('stroke', 'var(--ink)')
+      .attr('stroke-width', 1.5);
+  const predicted = (d) => x(d.predicted_step_ns);
+  line(bars.filter((d) => d.predicted_step_ns > 0), predicted, predicted, -3, height + 3)
+      .attr('stroke', 'var(--c6)')
+      .attr('stroke-width', 3);
+}
+
 // Powers of ten in a domain, thinned to at most `most`.
 function decades([low, high], most = 8) {
   const all = d3.range(Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9) + 1);
@@ -231,6 +270,16 @@ function choice(bar, label, options, chosen, change) {
   });
   select.addEventListener('change', () => change(select.value));
   return select;
+}
+
+// A choice among the phases of a run's kernels, kept in `state`.
+function phaseChoice(bar, run, state, redraw) {
+  const phases = Array.from(new Set(run.rows.map((kernel) => kernel.phase)));
+  choice(bar, 'phase', [['', 'all'], ...phases.map((each) => [each, each])], state.phase,
+         (value) => {
+           state.phase = value;
+           redraw();
+         });
 }
 
 function checkbox(bar, label, checked, change) {

@@ -118,29 +118,20 @@ function drawDifference(area, rows, a, b) {
     at += step.change;
     step.to = at;
   }
-  const row = 24, bars = [{name: 'A', whole: start}, ...steps, {name: 'B', whole: end}];
-  const frame = chart(area, {
+  const row = 24, items = [{name: 'A', whole: start}, ...steps, {name: 'B', whole: end}];
+  const {frame, x, bars} = barChart(area, items, {
     name: 'comparison',
     title: 'What explains the difference',
-    height: bars.length * row + 36,
+    row,
+    most: d3.max(items, (bar) => Math.max(bar.whole || 0, bar.from || 0, bar.to || 0)),
+    format: time,
     margin: {top: 6, right: 150, bottom: 24, left: 170},
     caption:
         'Mean instrumented steps, from A to B. Pale bars: the intervals of the operation overlap, so the difference is noise.'
   });
-  const x = d3.scaleLinear(
-                  [0, d3.max(bars, (bar) => Math.max(bar.whole || 0, bar.from || 0, bar.to || 0))],
-                  [0, frame.width])
-                .nice(5);
-  axis(frame, 'bottom', x, {ticks: Math.max(2, frame.width / 110), format: time, grid: true});
-  const groups = frame.plot.selectAll('.bar')
-                     .data(bars)
-                     .enter()
-                     .append('g')
-                     .attr('tabindex', 0)
-                     .attr('transform', (d, i) => 'translate(0,' + (i * row + 3) + ')');
   const low = (d) => (d.whole !== undefined ? 0 : Math.min(d.from, d.to)),
         high = (d) => (d.whole !== undefined ? d.whole : Math.max(d.from, d.to));
-  groups.append('rect')
+  bars.append('rect')
       .attr('x', (d) => x(low(d)))
       .attr('width', (d) => Math.max(1.5, x(high(d)) - x(low(d))))
       .attr('height', row - 8)
@@ -149,20 +140,12 @@ function drawDifference(area, rows, a, b) {
                         d.change <= 0     ? kColours[2] :
                                             kColours[1]))
       .attr('fill-opacity', (d) => (d.verdict === 'noise' ? 0.35 : 1));
-  groups.append('text')
-      .attr('x', -10)
-      .attr('y', 12)
-      .attr('text-anchor', 'end')
-      .text((d) => shortened(d.name, 25));
-  groups.append('text')
-      .attr('class', 'halo')
-      .attr('x', (d) => x(high(d)) + 6)
-      .attr('y', 12)
-      .text((d) => (d.whole !== undefined ? time(d.whole) :
+  labelBars(bars, 12, (d) => shortened(d.name, 25), (d) => x(high(d)) + 6,
+            (d) => (d.whole !== undefined ? time(d.whole) :
                                             (d.change <= 0 ? '−' : '+') + time(Math.abs(d.change)) +
                             (d.verdict === 'noise' ? ' (noise)' : '')));
   explain(
-      groups,
+      bars,
       (d) => [d.name,
               d.row ?
                   [

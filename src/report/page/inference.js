@@ -21,60 +21,25 @@ function drawInference(body, {run}) {
 // A bar for each level, batch size and length, in the order in which they ran.
 function drawPhase(body, group, title, name) {
   if (!group.length) return;
-  const row = 26, left = 190;
-  const frame = chart(body, {
+  const row = 26;
+  const {x, bars} = barChart(body, group, {
     name: name.toLowerCase(),
     title,
-    height: group.length * row + 52,
-    margin: {top: 6, right: 170, bottom: 42, left},
+    row,
+    most: d3.max(group, (run) => Math.max(stepNs(run), run.predicted_step_ns || 0)),
+    format: time,
+    unit: name,
+    margin: {top: 6, right: 170, bottom: 42, left: 190},
     caption:
         'Median with its 95% interval; grey mark: predicted. Right: tokens per second and the share of the peak (' +
         (name === 'TTFT' ? 'MFU' : 'MBU') + ').'
   });
-  const x =
-      d3.scaleLinear([0, d3.max(group, (run) => Math.max(stepNs(run), run.predicted_step_ns || 0))],
-                     [0, frame.width])
-          .nice(5)
-          .clamp(true);
-  axis(frame, 'bottom', x,
-       {ticks: Math.max(2, frame.width / 110), format: time, title: name, grid: true});
   const levels = colourScale(Array.from(new Set(group.map((run) => run.setting.level))));
-  const bars = frame.plot.selectAll('.phase')
-                   .data(group)
-                   .enter()
-                   .append('g')
-                   .attr('class', 'phase')
-                   .attr('tabindex', 0)
-                   .attr('transform', (d, i) => 'translate(0,' + (i * row + 4) + ')');
-  bars.append('rect')
-      .attr('width', (d) => x(stepNs(d)))
-      .attr('height', row - 9)
-      .attr('fill', (d) => levels(d.setting.level));
-  bars.append('line')
-      .attr('x1', (d) => x(d.step.low_ns))
-      .attr('x2', (d) => x(d.step.high_ns))
-      .attr('y1', (row - 9) / 2)
-      .attr('y2', (row - 9) / 2)
-      .attr('stroke', 'var(--ink)')
-      .attr('stroke-width', 1.5);
-  bars.filter((d) => d.predicted_step_ns > 0)
-      .append('line')
-      .attr('x1', (d) => x(d.predicted_step_ns))
-      .attr('x2', (d) => x(d.predicted_step_ns))
-      .attr('y1', -3)
-      .attr('y2', row - 6)
-      .attr('stroke', 'var(--c6)')
-      .attr('stroke-width', 3);
-  bars.append('text')
-      .attr('x', -10)
-      .attr('y', 13)
-      .attr('text-anchor', 'end')
-      .text((d) => d.setting.level + ', batch ' + d.setting.batch_size + ', ' + d.setting.seq_len);
-  bars.append('text')
-      .attr('class', 'halo')
-      .attr('x', (d) => x(Math.max(stepNs(d), d.step.high_ns || 0)) + 8)
-      .attr('y', 13)
-      .text((d) => time(stepNs(d)) + '   ' + amount(d.tokens_per_s) + ' tok/s   ' +
+  stepBars(bars, x, row - 9, (d) => levels(d.setting.level));
+  labelBars(bars, 13,
+            (d) => d.setting.level + ', batch ' + d.setting.batch_size + ', ' + d.setting.seq_len,
+            (d) => x(Math.max(stepNs(d), d.step.high_ns || 0)) + 8,
+            (d) => time(stepNs(d)) + '   ' + amount(d.tokens_per_s) + ' tok/s   ' +
                 percent(name === 'TTFT' ? d.mfu : d.mbu));
   explain(bars,
           (d) => [d.text, [

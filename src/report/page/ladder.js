@@ -32,57 +32,26 @@ function drawLadder(body) {
 function drawRungs(body, group) {
   const row = 30, first = group[0].setting;
   const left = Math.min(210, 0.32 * body.clientWidth);
-  const frame = chart(body, {
+  const most = d3.max(group,
+                      (run) => Math.max(stepNs(run), run.predicted_step_ns || 0,
+                                        Math.min(run.step.high_ns || 0, 1.5 * stepNs(run))));
+  const {x, bars} = barChart(body, group, {
     name: 'ladder',
-    height: group.length * row + 36,
-    margin: {top: 8, right: 120, bottom: 24, left},
+    row,
+    most,
+    format: time,
+    margin: {top: 6, right: 120, bottom: 24, left},
     title: first.model + (first.task && first.task !== 'train' ? ', ' + first.task : '') +
         ', batch ' + first.batch_size + ', length ' + first.seq_len,
     caption:
         'Median step time with its 95% interval. Grey mark: the predicted time. Right: speed-up over the first.',
   });
-  const most = d3.max(group,
-                      (run) => Math.max(stepNs(run), run.predicted_step_ns || 0,
-                                        Math.min(run.step.high_ns || 0, 1.5 * stepNs(run))));
-  const x = d3.scaleLinear([0, most], [0, frame.width]).nice(5).clamp(true);
-  axis(frame, 'bottom', x, {ticks: Math.max(2, frame.width / 110), format: time, grid: true});
-  const rungs = frame.plot.selectAll('.rung')
-                    .data(group)
-                    .enter()
-                    .append('g')
-                    .attr('class', 'rung')
-                    .attr('tabindex', 0)
-                    .attr('transform', (d, i) => 'translate(0,' + (i * row + 4) + ')');
-  rungs.append('rect')
-      .attr('width', (d) => x(stepNs(d)))
-      .attr('height', row - 10)
-      .attr('fill', kColours[0]);
-  rungs.append('line')
-      .attr('x1', (d) => x(d.step.low_ns))
-      .attr('x2', (d) => x(d.step.high_ns))
-      .attr('y1', (row - 10) / 2)
-      .attr('y2', (row - 10) / 2)
-      .attr('stroke', 'var(--ink)')
-      .attr('stroke-width', 1.5);
-  rungs.filter((d) => d.predicted_step_ns > 0)
-      .append('line')
-      .attr('x1', (d) => x(d.predicted_step_ns))
-      .attr('x2', (d) => x(d.predicted_step_ns))
-      .attr('y1', -3)
-      .attr('y2', row - 7)
-      .attr('stroke', 'var(--c6)')
-      .attr('stroke-width', 3);
-  rungs.append('text')
-      .attr('x', -10)
-      .attr('y', 14)
-      .attr('text-anchor', 'end')
-      .text((d) => shortened(d.setting.level + (d.setting.pass ? ' ' + d.setting.pass : ''), 28));
-  rungs.append('text')
-      .attr('class', 'halo')
-      .attr('x', (d) => x(Math.max(stepNs(d), d.step.high_ns || 0)) + 8)
-      .attr('y', 14)
-      .text((d) => time(stepNs(d)) + '  ' + (d.speed_up ? d.speed_up.toFixed(2) + 'x' : ''));
-  explain(rungs,
+  stepBars(bars, x, row - 10, kColours[0]);
+  labelBars(bars, 14,
+            (d) => shortened(d.setting.level + (d.setting.pass ? ' ' + d.setting.pass : ''), 28),
+            (d) => x(Math.max(stepNs(d), d.step.high_ns || 0)) + 8,
+            (d) => time(stepNs(d)) + '  ' + (d.speed_up ? d.speed_up.toFixed(2) + 'x' : ''));
+  explain(bars,
           (d) => [d.text, [
             ['step, median', time(stepNs(d))], ['95% interval', interval(d.step)],
             ['predicted', time(d.predicted_step_ns)],

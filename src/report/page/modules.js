@@ -41,16 +41,7 @@ function drawModules(body, {run}) {
     state.folds = value;
     plot();
   });
-  choice(
-      bar, 'phase',
-      [
-        ['', 'all'],
-        ...Array.from(new Set(run.rows.map((kernel) => kernel.phase))).map((each) => [each, each])
-      ],
-      state.phase, (value) => {
-        state.phase = value;
-        plot();
-      });
+  phaseChoice(bar, run, state, plot);
   function plot() {
     area.textContent = '';
     const root =

@@ -70,16 +70,7 @@ function drawOperations(body, {run}) {
            state.grouping = Number(value);
            list();
          });
-  choice(
-      bar, 'phase',
-      [
-        ['', 'all'],
-        ...Array.from(new Set(run.rows.map((kernel) => kernel.phase))).map((each) => [each, each])
-      ],
-      state.phase, (value) => {
-        state.phase = value;
-        list();
-      });
+  phaseChoice(bar, run, state, list);
   let shown;
   searchField(bar, 'search', (text) => shown.filter(text));
 

@@ -177,53 +177,37 @@ function drawLosses(body, run) {
   const rows = bottlenecks(run).slice(0, 10);
   if (!rows.some((row) => row.target > 0)) return;
   const row = 26, left = 150;
-  const frame = chart(body, {
+  const {frame, x, bars} = barChart(body, rows, {
     name: 'bottlenecks',
     title: 'What holds the step up, by the gain at the limit',
-    height: rows.length * row + 36,
+    row,
+    most: d3.max(rows, (each) => Math.max(each.time, each.target)),
+    nice: 4,
+    format: time,
     margin: {top: 6, right: 150, bottom: 24, left},
     caption:
         'Bars: the time of the operation in a step. Filled: what it would take at the limit that the machine’s ceilings predict. ' +
         'Outline: the loss, which is the gain to be had. A thin mark beyond the bar: faster than predicted.',
   });
-  const x = d3.scaleLinear([0, d3.max(rows, (each) => Math.max(each.time, each.target))], [
-                0, frame.width
-              ]).nice(4);
-  axis(frame, 'bottom', x, {ticks: Math.max(2, frame.width / 110), format: time, grid: true});
-  const lines = frame.plot.selectAll('.loss')
-                    .data(rows)
-                    .enter()
-                    .append('g')
-                    .attr('class', 'loss')
-                    .attr('tabindex', 0)
-                    .attr('transform', (d, i) => 'translate(0,' + (i * row + 4) + ')');
-  lines.append('rect')
+  bars.append('rect')
       .attr('width', (d) => x(Math.min(d.time, d.target || d.time)))
       .attr('height', row - 9)
       .attr('fill', (d) => kBoundColours[d.bound] || kColours[6]);
-  lines.append('rect')
+  bars.append('rect')
       .attr('width', (d) => x(d.time))
       .attr('height', row - 9)
       .attr('fill', (d) => kBoundColours[d.bound] || kColours[6])
       .attr('fill-opacity', 0.16)
       .attr('stroke', (d) => kBoundColours[d.bound] || kColours[6]);
-  lines.filter((d) => d.target > d.time)
+  bars.filter((d) => d.target > d.time)
       .append('line')
       .attr('x1', (d) => x(d.target))
       .attr('x2', (d) => x(d.target))
       .attr('y2', row - 9)
       .attr('stroke', 'var(--ink)');
-  lines.append('text')
-      .attr('x', -8)
-      .attr('y', 13)
-      .attr('text-anchor', 'end')
-      .text((d) => fitted(d.key, left - 10));
-  lines.append('text')
-      .attr('class', 'halo')
-      .attr('x', (d) => x(Math.max(d.time, d.target)) + 6)
-      .attr('y', 13)
-      .text((d) => (d.gain >= 0.0005 ? '−' + percent(d.gain) + ' of the step' : 'at its limit'));
-  explain(lines,
+  labelBars(bars, 13, (d) => fitted(d.key, left - 12), (d) => x(Math.max(d.time, d.target)) + 6,
+            (d) => (d.gain >= 0.0005 ? '−' + percent(d.gain) + ' of the step' : 'at its limit'));
+  explain(bars,
           (d) => [d.key, [
             ['share of the step', percent(d.share)], ['limit', d.bound], ['time', time(d.time)],
             ['target', time(d.target)], ['gain at the limit', percent(d.gain)],

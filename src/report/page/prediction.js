@@ -112,28 +112,14 @@ function drawPasses(body, run) {
       'Predicted cost of the graph after each pass, in the order in which they ran. A pass of another stage starts from the graph of its stage, so the bars may jump there.',
       'note');
   const row = 26, left = Math.min(230, 0.34 * body.clientWidth);
-  const frame = chart(body, {
+  const {frame, x, bars} = barChart(body, passes, {
     name: 'passes',
-    height: passes.length * row + 36,
     label: 'Passes',
+    row,
+    most: d3.max(passes, (pass) => Math.max(pass.before.predicted_ns, pass.after.predicted_ns)),
+    format: time,
     margin: {top: 6, right: 130, bottom: 24, left}
   });
-  const x =
-      d3.scaleLinear(
-            [
-              0,
-              d3.max(passes, (pass) => Math.max(pass.before.predicted_ns, pass.after.predicted_ns))
-            ],
-            [0, frame.width])
-          .nice(5);
-  axis(frame, 'bottom', x, {ticks: Math.max(2, frame.width / 110), format: time, grid: true});
-  const bars = frame.plot.selectAll('.pass')
-                   .data(passes)
-                   .enter()
-                   .append('g')
-                   .attr('class', 'pass')
-                   .attr('tabindex', 0)
-                   .attr('transform', (d, i) => 'translate(0,' + (i * row + 4) + ')');
   const from = (d) => Math.min(d.before.predicted_ns, d.after.predicted_ns),
         to = (d) => Math.max(d.before.predicted_ns, d.after.predicted_ns);
   const isGain = (d) => d.after.predicted_ns <= d.before.predicted_ns;
@@ -146,21 +132,12 @@ function drawPasses(body, run) {
       .attr('width', (d) => Math.max(1.5, x(to(d)) - x(from(d))))
       .attr('height', row - 9)
       .attr('fill', (d) => (isGain(d) ? kColours[2] : kColours[1]));
-  bars.append('text')
-      .attr('x', -10)
-      .attr('y', 13)
-      .attr('text-anchor', 'end')
-      .text((d) => fitted(d.name, left - 12));
-  bars.append('text')
-      .attr('class', 'halo')
-      .attr('x', (d) => x(to(d)) + 6)
-      .attr('y', 13)
-      .text((d) => {
-        const change = d.after.predicted_ns - d.before.predicted_ns;
-        return Math.abs(change) < 5e-4 * d.before.predicted_ns ?
-            'no change' :
-            (change < 0 ? '−' : '+') + time(Math.abs(change));
-      });
+  labelBars(bars, 13, (d) => fitted(d.name, left - 12), (d) => x(to(d)) + 6, (d) => {
+    const change = d.after.predicted_ns - d.before.predicted_ns;
+    return Math.abs(change) < 5e-4 * d.before.predicted_ns ?
+        'no change' :
+        (change < 0 ? '−' : '+') + time(Math.abs(change));
+  });
   explain(
       bars,
       (d) => [d.name + ', ' + d.stage, [

@@ -138,23 +138,23 @@ class StoredProbes {
   }
 
   void add(DType weight, const std::string& activations, int64_t tokens) {
-    const StoredTiming timing = time(weight, activations, tokens, out_);
+    const StoredTiming timing = time(weight, activations, tokens);
     if (timing.cached != nullptr) timings_[{weight, *parse_dtype(activations)}].push_back(timing);
   }
 
   // Without probes if no kernel takes these types.
-  StoredTiming time(DType weight, const std::string& activations, int64_t tokens, int64_t out) {
-    const auto cached = bind(weight, activations, tokens, out),
-               memory = bind(weight, activations, tokens, out);
+  StoredTiming time(DType weight, const std::string& activations, int64_t tokens) {
+    const auto cached = bind(weight, activations, tokens, out_),
+               memory = bind(weight, activations, tokens, out_);
     if (!cached->is_supported()) return {};
-    memory->rotate(1, slices(storage_bytes(weight, out * kIn)));
+    memory->rotate(1, slices(storage_bytes(weight, out_ * kIn)));
     constexpr double kFlopsPerNs = 50;  // a rough rate: the repeats need not be exact
     const double ns = static_cast<double>(cached->work().flops) / kFlopsPerNs;
     const int64_t repeats = std::clamp<int64_t>(static_cast<int64_t>(kRunNs / ns), 1, 16);
     auto probe = [&](const std::shared_ptr<BoundNode>& node) {
       return &probes_.add("GEMM of a weight as stored", [node, repeats] { node->run(repeats); });
     };
-    return {tokens, out, repeats, probe(cached), probe(memory)};
+    return {tokens, out_, repeats, probe(cached), probe(memory)};
   }
 
   std::shared_ptr<BoundNode> bind(DType weight,
