@@ -43,28 +43,28 @@ void expect_samples(const Summary& found, const nlohmann::json& raw) {
 TEST(SummaryFile, EachFieldIsThatOfTheFile) {
   const nlohmann::json raw = files::read_json(version_1() / "performance_summary.json");
   const SummaryFile file = read_summary(version_1());
-  EXPECT_EQ(file.program, raw.at("program"));
-  EXPECT_EQ(file.command, raw.at("command"));
-  EXPECT_EQ(file.finished_at, raw.at("finished_at"));
-  EXPECT_EQ(file.device, raw.at("machine").at("device"));
-  EXPECT_EQ(file.warnings, raw.at("warnings"));
+  EXPECT_EQ(file.program, raw.at("program").get<std::string>());
+  EXPECT_EQ(file.command, raw.at("command").get<std::string>());
+  EXPECT_EQ(file.finished_at, raw.at("finished_at").get<std::string>());
+  EXPECT_EQ(file.device, raw.at("machine").at("device").get<std::string>());
+  EXPECT_EQ(file.warnings, raw.at("warnings").get<std::vector<std::string>>());
   ASSERT_EQ(file.advice.size(), raw.at("advice").size());
   for (size_t i = 0; i < file.advice.size(); ++i) {
     const nlohmann::json& advice = raw.at("advice").at(i);
-    EXPECT_EQ(file.advice[i].title, advice.at("title"));
-    EXPECT_EQ(file.advice[i].reason, advice.at("reason"));
-    EXPECT_EQ(file.advice[i].command, advice.at("command"));
+    EXPECT_EQ(file.advice[i].title, advice.at("title").get<std::string>());
+    EXPECT_EQ(file.advice[i].reason, advice.at("reason").get<std::string>());
+    EXPECT_EQ(file.advice[i].command, advice.at("command").get<std::string>());
     EXPECT_EQ(file.advice[i].gain, advice.at("predicted_gain"));
   }
   ASSERT_EQ(file.runs.size(), raw.at("runs").size());
   for (size_t i = 0; i < file.runs.size(); ++i) {
     const nlohmann::json &json = raw.at("runs").at(i), &setting = json.at("setting");
     const SummaryRun& run = file.runs[i];
-    EXPECT_EQ(run.setting.task, setting.at("task"));
-    EXPECT_EQ(run.setting.model, setting.at("model"));
-    EXPECT_EQ(run.setting.level, setting.at("level"));
-    EXPECT_EQ(run.setting.switches, setting.at("pass"));
-    EXPECT_EQ(run.setting.dtype, setting.at("dtype"));
+    EXPECT_EQ(run.setting.task, setting.at("task").get<std::string>());
+    EXPECT_EQ(run.setting.model, setting.at("model").get<std::string>());
+    EXPECT_EQ(run.setting.level, setting.at("level").get<std::string>());
+    EXPECT_EQ(run.setting.switches, setting.at("pass").get<std::string>());
+    EXPECT_EQ(run.setting.dtype, setting.at("dtype").get<std::string>());
     EXPECT_EQ(run.setting.batch_size, setting.at("batch_size"));
     EXPECT_EQ(run.setting.sequence, setting.at("seq_len"));
     EXPECT_EQ(run.setting.micro_batches, setting.at("micro_batches"));
@@ -84,7 +84,7 @@ TEST(SummaryFile, EachFieldIsThatOfTheFile) {
     for (size_t k = 0; k < run.by_op.size(); ++k) {
       const SummaryOperation& row = run.by_op[k];
       const nlohmann::json& operation = json.at("operations").at("by_op").at(k);
-      EXPECT_EQ(row.key, operation.at("key"));
+      EXPECT_EQ(row.key, operation.at("key").get<std::string>());
       EXPECT_EQ(row.calls, operation.at("calls"));
       EXPECT_EQ(row.time_ns, operation.at("time_ns"));
       EXPECT_EQ(row.exclusive_ns, operation.at("own_ns"));
