@@ -92,7 +92,7 @@ TEST(SummaryFile, EachFieldIsThatOfTheFile) {
       EXPECT_EQ(row.share, operation.at("share"));
       EXPECT_EQ(row.flops_per_s, operation.at("flops_per_s"));
       EXPECT_EQ(row.bytes_per_s, operation.at("bytes_per_s"));
-      EXPECT_EQ(row.bound, operation.at("bound"));
+      EXPECT_EQ(row.bound, operation.at("bound").get<std::string>());
       EXPECT_EQ(row.predicted_ns, operation.at("predicted_ns"));
     }
   }
