@@ -47,14 +47,21 @@ using FastProduct = void (*)(std::span<const QuantizedProduct>, const QuantizedA
 void gemv(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
   quantized_gemv(products, x);
 }
+void gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
+  quantized_gemm(products, x);
+}
 struct Fast {
   FastProduct product;
   Codes form;  // of the activations
   const char* name;
 };
-constexpr Fast kFast[] = {{gemv, Codes::kByte, "gemv in 8 bits"},
-                          {gemv, Codes::kTwoBytes, "gemv in 16 bits"},
-                          {quantized_gemm, Codes::kWord, "gemm in 16 bits"}};
+// The forms for weights of which some, or none, are in panels.
+std::vector<Fast> fast_forms(bool any_panels) {
+  std::vector<Fast> all = {{gemm, Codes::kWord, "gemm in 16 bits"},
+                           {gemv, few_token_codes(any_panels), "gemv in 16 bits"}};
+  if (all.back().form == Codes::kTwoBytes) all.push_back({gemv, Codes::kByte, "gemv in 8 bits"});
+  return all;
+}
 
 void expect_sums(const QuantizedActivations& x, int64_t n) {
   for (int64_t k = 0; k < x.in; ++k)
@@ -63,6 +70,9 @@ void expect_sums(const QuantizedActivations& x, int64_t n) {
     int sum = 0;
     for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += Activations::code(x, n, k);
     EXPECT_EQ(x.half_sums(n)[g], x.scales(n)[g / 2] * static_cast<float>(sum));
+    if (x.in_words()) {
+      EXPECT_EQ(x.code_sums(n)[g], sum);
+    }
   }
   for (int64_t b = 0; b < x.in / 32; ++b) {
     EXPECT_NEAR(x.sums(n)[b], x.half_sums(n)[2 * b] + x.half_sums(n)[2 * b + 1], 1e-4f);
@@ -100,7 +110,7 @@ void expect_fast_products(const Weights& w, int64_t tokens, Bits bits) {
   // and -127.
   for (size_t i = 0; i < x.size() && bits != Bits::kRandom; ++i)
     x[i] = i % 32 == 0 ? -127.0f : -126.499f;
-  for (const Fast& fast : kFast) {
+  for (const Fast& fast : fast_forms(is_panels(dtype))) {
     if (fast.form == Codes::kByte && bits != Bits::kRandom) std::fill(x.begin(), x.end(), -127.0f);
     const Activations a(x, tokens, in, fast.form);
     std::vector<float> rounded(x.size());
@@ -159,7 +169,7 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
   if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
   const int64_t tokens = 7, in = 1280, out = 528;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
-  for (const Fast& fast : kFast) {
+  for (const Fast& fast : fast_forms(true)) {
     const Activations a(x, tokens, in, fast.form);
     const Weights other(DType::kQ5_1, 19, in, 37);
     for (DType dtype : kPanelTypes) {
@@ -184,13 +194,30 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
   }
 }
 
+// If a few tokens are multiplied by words, they have the bits that they have among many.
+TEST_P(CpuQuantized, FewTokensOfPanelsHaveTheBitsOfMany) {
+  if (!takes_panels() || few_token_codes(true) != Codes::kWord)
+    GTEST_SKIP() << "multiplies a few tokens by bytes";
+  const int64_t tokens = 13, in = 1280, out = 48;
+  const Activations a(random_values<float>(tokens * in, 47), tokens, in, Codes::kWord);
+  for (DType dtype : kPanelTypes) {
+    const PanelWeights w(dtype, out, in, 53);
+    std::vector<float> many(static_cast<size_t>(tokens * out)), few(many);
+    const QuantizedProduct to_many{w.matrix, {many.data(), out}, false},
+        to_few{w.matrix, {few.data(), out}, false};
+    quantized_gemm({&to_many, 1}, a.x);
+    quantized_gemv({&to_few, 1}, a.x);
+    EXPECT_TRUE(same_bits(many, few)) << name(dtype);
+  }
+}
+
 // A weight whose pieces are dealt to threads dynamically, and which is prefetched, has the same
 // bits as its two halves, whose work is split evenly.
 TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
   const int64_t tokens = 2, in = 2048, out = 8208;
   const std::vector<float> x = random_values<float>(tokens * in, 41);
-  const Activations a(x, tokens, in, Codes::kTwoBytes);
   const auto expect_same = [&](const Weights& w) {
+    const Activations a(x, tokens, in, few_token_codes(is_panels(w.matrix.dtype)));
     std::vector<float> dealt(static_cast<size_t>(tokens * out)), even(dealt);
     const QuantizedProduct whole{w.matrix, {dealt.data(), out}, false};
     quantized_gemv({&whole, 1}, a.x, w.matrix);
@@ -221,7 +248,7 @@ TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
 TEST_P(CpuQuantized, FastErrorIsTheActivationsRounding) {
   const int64_t tokens = 5, out = 20, in = 768;
   const std::vector<float> x = random_values<float>(tokens * in, 11);
-  for (const Fast& fast : kFast) {
+  for (const Fast& fast : fast_forms(false)) {
     const Activations a(x, tokens, in, fast.form);
     for (DType dtype : kBlockTypes) {
       const Weights w(dtype, out, in, 13);
@@ -280,7 +307,7 @@ TEST_P(CpuQuantized, ExactProductsOfEveryFormat) {
 TEST_P(CpuQuantized, BitsDependOnNothingElseInTheCall) {
   const int64_t tokens = 37, in = 1280;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
-  for (const Fast& fast : kFast) {
+  for (const Fast& fast : fast_forms(false)) {
     const Activations a(x, tokens, in, fast.form);
     for (DType dtype : kBlockTypes) {
       const Weights w(dtype, 530, in, 31), other(DType::kQ4_1, 19, in, 37);
@@ -333,7 +360,7 @@ void expect_contained(std::span<const DType> dtypes, int64_t out, int64_t bad_to
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> x = random_values<float>(tokens * in, 41);
     x[static_cast<size_t>(bad_token * in + 300)] = bad;
-    for (const Fast& fast : kFast) {
+    for (const Fast& fast : fast_forms(std::is_same_v<W, PanelWeights>)) {
       const Activations a(x, tokens, in, fast.form);
       for (DType dtype : dtypes) {
         const W w(dtype, out, in, 43);
@@ -358,7 +385,7 @@ TEST_P(CpuQuantized, NotANumberStaysInItsToken) { expect_contained<Weights>(kBlo
 TEST_P(CpuQuantized, TakesEmptyExtents) {
   const Weights w(DType::kQ4_0, 3, 64, 1);
   const QuantizedProduct call{w.matrix, {nullptr, 3}, false};
-  for (const Fast& fast : kFast) {
+  for (const Fast& fast : fast_forms(false)) {
     const Activations a({}, 0, 64, fast.form);
     fast.product({&call, 1}, a.x);
     fast.product({}, a.x);

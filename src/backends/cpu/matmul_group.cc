@@ -3,6 +3,7 @@
 // forms are chosen.
 #include "backends/cpu/matmul_group.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "backends/cpu/isa.h"
@@ -23,11 +24,20 @@ std::string unsupported_weight(DType weight) {
              : fmt::format("no kernel multiplies weights of type {}", ridge::name(weight));
 }
 
+bool any_panels(const Call& call) {
+  const auto weights = call.inputs.subspan(1);
+  return std::any_of(weights.begin(), weights.end(),
+                     [](const Type& weight) { return is_panels(weight.dtype); });
+}
+
 std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "bf16" && !has_bf16_tiles())
     return "only AMX tiles multiply blocks in bf16";
   if (call.attrs.text("activations") == "i8" && call.inputs[0].shape[0] > kGemvTokens)
     return fmt::format("8-bit activations support up to {} tokens", kGemvTokens);
+  if (call.attrs.text("activations") == "i8" && any_panels(call) &&
+      few_token_codes(true) == Codes::kWord)
+    return "panels of rows are multiplied by 8-bit activations with AVX-512 VNNI only";
   for (const Type& weight : call.inputs.subspan(1)) {
     if (is_panels(weight.dtype) && (!takes_panels() || call.attrs.text("activations") == "f32"))
       return "panels of rows are multiplied in codes, from AVX2 on, or in bf16 tiles (AMX)";
@@ -78,9 +88,9 @@ Launch bind_codes(std::vector<QuantizedProduct> products,
       quantize_activations(x, codes);
       quantized_gemv(products, codes, next);
     };
-  return [products = std::move(products), x, codes] {
+  return [products = std::move(products), x, codes, next] {
     quantize_activations(x, codes);
-    quantized_gemm(products, codes);
+    quantized_gemm(products, codes, next);
   };
 }
 
@@ -88,7 +98,7 @@ Launch bind_codes(std::vector<QuantizedProduct> products,
 QuantizedActivations codes_of(const Call& call) {
   const Shape& x = call.inputs[0].shape;
   const Codes form = call.attrs.text("activations") == "i8" ? Codes::kByte
-                     : x[0] <= kGemvTokens                  ? Codes::kTwoBytes
+                     : x[0] <= kGemvTokens                  ? few_token_codes(any_panels(call))
                                                             : Codes::kWord;
   return {x[0], x[1], nullptr, form};
 }

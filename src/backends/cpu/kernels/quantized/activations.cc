@@ -89,10 +89,13 @@ HWY_INLINE void store_part(const BlockCodes& block,
   x.half_sums(n)[2 * at] = unit * static_cast<float>(first);
   x.half_sums(n)[2 * at + 1] = unit * static_cast<float>(second);
   x.sums(n)[at] = unit * static_cast<float>(first + second);
-  if (x.in_words())
+  if (x.in_words()) {
+    x.code_sums(n)[2 * at] = first;
+    x.code_sums(n)[2 * at + 1] = second;
     store_words(block, x.words(n) + at * kActivationBlock);
-  else
+  } else {
     store_bytes(block, x.codes(n) + at * kActivationBlock);
+  }
 }
 
 // Returns the first part of the codes and leaves the second part in `block`.

@@ -179,7 +179,7 @@ void quantized_gemm_exact(std::span<const QuantizedProduct> products,
                           StridedRows<const float> x,
                           int64_t tokens) {
   check(products);
-  for_each_panel_task(products, kPanelRows, tokens,
+  for_each_panel_task(products, kPanelRows, tokens, tokens,
                       [&](const QuantizedProduct& product, int64_t row, Range range) {
                         HWY_DYNAMIC_DISPATCH(gemm_exact_task)(product, row, x, range);
                       });

@@ -13,18 +13,20 @@
 
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "base/error.h"
+#include "base/row_panels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-PanelTimesVectors gemm_panel_of_target() {
+PanelLoops panel_loops_of_target() {
 #if HWY_TARGET == HWY_SCALAR
-  return gemm_panel_portable;
+  return {nullptr, gemm_panel_portable};
 #elif HWY_TARGET == HWY_AVX2
-  return gemm_panel_avx2;
+  return {unpack_panels_avx2, gemm_panel_avx2};
 #else
   static const bool vnni = has_vnni();
-  return vnni ? gemm_panel_avx512 : gemm_panel_avx2;
+  return vnni ? PanelLoops{unpack_panels_avx512, gemm_panel_avx512}
+              : PanelLoops{unpack_panels_avx2, gemm_panel_avx2};
 #endif
 }
 
@@ -34,7 +36,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 
-HWY_EXPORT(gemm_panel_of_target);
+HWY_EXPORT(panel_loops_of_target);
 
 // Scales the exact integer sum of each group. It is the reference for the fast forms, and the form
 // that machines without AVX2 run.
@@ -63,11 +65,30 @@ void gemm_panel_portable(const PanelProduct& call) {
 
 namespace {
 
-void multiply_panel(PanelTimesVectors kernel,
+// The words of so many tokens, and kPanelDepth columns, take half of an L2 of 512 KiB.
+constexpr int64_t kTokenBlock = 160;
+// Up to this many tokens, reading panels into registers again for every four tokens is faster than
+// unpacking them into a panel of words.
+constexpr int64_t kDirectTokens = 8;
+
+// Prefetches the bytes after a part of panels, which the thread unpacks next, into L2.
+void fetch_next_part(const WeightPart& part) {
+  const auto bytes_of = [&](int64_t rows, int64_t columns) {
+    return storage_bytes(part.weight.dtype, rows * columns);
+  };
+  const int64_t bytes = bytes_of(kPanelRows, part.depth);
+  const int64_t begin =
+      bytes_of(part.row, part.weight.in) + bytes_of(kPanelRows, part.column) + bytes;
+  const int64_t end = std::min(begin + bytes, bytes_of(part.weight.out, part.weight.in));
+  for (int64_t at = begin; at < end; at += 64) __builtin_prefetch(part.weight.data + at, 0, 2);
+}
+
+void multiply_panel(const PanelLoops& loops,
                     const QuantizedProduct& product,
                     int64_t row,
                     const QuantizedActivations& x,
                     Range tokens) {
+  const bool in_panels = is_panels(product.weight.dtype);
   WordPanel panel;
   PanelProduct call;
   call.panel = &panel;
@@ -79,25 +100,37 @@ void multiply_panel(PanelTimesVectors kernel,
   for (int64_t column = 0; column < x.in; column += kPanelDepth) {
     call.column = column;
     call.depth = std::min(kPanelDepth, x.in - column);
-    unpack_words({product.weight, row, column, call.depth}, panel);
+    const WeightPart part{product.weight, row, column, call.depth};
+    (in_panels ? loops.unpack : unpack_words)(part, panel);
+    if (in_panels) fetch_next_part(part);
     call.accumulate = product.accumulate || column > 0;
-    kernel(call);
+    loops.multiply(call);
   }
+}
+
+bool is_direct(std::span<const QuantizedProduct> products, int64_t tokens) {
+  return tokens <= kDirectTokens && few_token_codes(true) == Codes::kWord &&
+         std::all_of(products.begin(), products.end(), [](const QuantizedProduct& product) {
+           return is_panels(product.weight.dtype);
+         });
 }
 
 }  // namespace
 
-void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
+void quantized_gemm(std::span<const QuantizedProduct> products,
+                    const QuantizedActivations& x,
+                    const QuantizedMatrix& next) {
   RIDGE_CHECK(x.in_words(), "expected activations in words");
+  if (is_direct(products, x.tokens)) return quantized_gemv(products, x, next);
   for (const QuantizedProduct& product : products) {
     RIDGE_CHECK(product.weight.in == x.in && supports_fast(product.weight.dtype),
                 "expected blocks of {} columns, got {} of {}", x.in, product.weight.in,
                 name(product.weight.dtype));
   }
-  const PanelTimesVectors kernel = HWY_DYNAMIC_DISPATCH(gemm_panel_of_target)();
-  for_each_panel_task(products, kPanelRows, x.tokens,
+  const PanelLoops loops = HWY_DYNAMIC_DISPATCH(panel_loops_of_target)();
+  for_each_panel_task(products, kPanelRows, x.tokens, kTokenBlock,
                       [&](const QuantizedProduct& product, int64_t row, Range tokens) {
-                        multiply_panel(kernel, product, row, x, tokens);
+                        multiply_panel(loops, product, row, x, tokens);
                       });
 }
 

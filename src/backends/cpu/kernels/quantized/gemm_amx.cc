@@ -107,7 +107,7 @@ void quantized_gemm_tiles(std::span<const QuantizedProduct> products, const Acti
                 name(product.weight.dtype));
   }
   AmxTiles::ask();
-  for_each_panel_task(products, kTilePanelRows, x.tokens,
+  for_each_panel_task(products, kTilePanelRows, x.tokens, x.tokens,
                       [&](const QuantizedProduct& product, int64_t row, Range tokens) {
                         const AmxTiles::Shapes shapes;
                         multiply_rows<AmxTiles>(product, row, x, tokens);

@@ -2,6 +2,7 @@
 // The 16-bit panel product for AVX2: pairs of words are multiplied and added in 32 bits.
 // gemm_avx512.cc has the form for VNNI.
 #include <cstdint>
+#include <iterator>
 
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 
@@ -33,7 +34,7 @@ inline void group_dots(const int16_t* panel,
   for (int pair = 0; pair < kGroup / 2; ++pair) {
     const __m256i first = load(panel + pair * kPairWords),
                   second = load(panel + pair * kPairWords + kPairWords / 2);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int t = 0; t < kTokens; ++t) {
       const __m256i two = _mm256_set1_epi32(x.two_words(t, k + 2 * pair));
       const __m256i a = _mm256_madd_epi16(first, two), b = _mm256_madd_epi16(second, two);
@@ -43,54 +44,53 @@ inline void group_dots(const int16_t* panel,
   }
 }
 
+// The sums of scaled groups are in memory, as the integer sums take most registers.
 template <int kGroup, bool kHasMin, int kTokens>
-void multiply(const PanelProduct& call, const TokenRows& x, int64_t token) {
+void multiply(const PanelProduct& call, int64_t token) {
+  const TokenRows x(call, kGroup, token);
   const WordPanel& panel = *call.panel;
-  __m256 total[2][kTokens];
-  for (auto& half : total) {
-    for (__m256& t : half) t = _mm256_setzero_ps();
-  }
+  alignas(32) float totals[kTokens][kPanelRows] = {};
   for (int64_t g = 0; g < call.depth / kGroup; ++g) {
     __m256i dots[2][kTokens];
     group_dots<kGroup, kTokens>(panel.words + g * kGroup * kPanelRows, x, g * kGroup, dots);
     const float* scales = panel.scales + g * kPanelRows;
     const float* offsets = panel.offsets + g * kPanelRows;
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int t = 0; t < kTokens; ++t) {
       const __m256 scale = _mm256_set1_ps(x.scale(t, g * kGroup / kActivationBlock));
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
+        float* sum = totals[t] + 8 * half;
         const __m256 both = _mm256_mul_ps(_mm256_load_ps(scales + 8 * half), scale);
-        total[half][t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[half][t]), both, total[half][t]);
-        if constexpr (kHasMin) {
-          total[half][t] = _mm256_fmadd_ps(_mm256_load_ps(offsets + 8 * half),
-                                           _mm256_set1_ps(x.sum(t, g)), total[half][t]);
-        }
+        __m256 total =
+            _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[half][t]), both, _mm256_load_ps(sum));
+        if constexpr (kHasMin)
+          total = _mm256_fmadd_ps(_mm256_load_ps(offsets + 8 * half), _mm256_set1_ps(x.sum(t, g)),
+                                  total);
+        _mm256_store_ps(sum, total);
       }
     }
   }
   for (int t = 0; t < kTokens; ++t) {
-    alignas(32) float row[kPanelRows];
-    _mm256_store_ps(row, total[0][t]);
-    _mm256_store_ps(row + 8, total[1][t]);
     float* y = call.y[token + t];
-    for (int64_t r = 0; r < call.rows; ++r) y[r] = call.accumulate ? y[r] + row[r] : row[r];
+    for (int64_t r = 0; r < call.rows; ++r)
+      y[r] = call.accumulate ? y[r] + totals[t][r] : totals[t][r];
   }
 }
 
 template <int kGroup, bool kHasMin>
 void multiply_tokens(const PanelProduct& call) {
-  // 6 + 6 accumulators, two vectors of words, an activation and a product fill the 16 registers.
-  constexpr int kTokens = 3;
-  int64_t n = call.tokens.begin;
-  for (; n + kTokens <= call.tokens.end; n += kTokens)
-    multiply<kGroup, kHasMin, kTokens>(call, {call, kGroup, n}, n);
-  for (; n < call.tokens.end; ++n) multiply<kGroup, kHasMin, 1>(call, {call, kGroup, n}, n);
+  // 10 or 12 accumulators, two vectors of words and an activation fill the 16 registers.
+  constexpr void (*kTiles[])(const PanelProduct&, int64_t) = {
+      multiply<kGroup, kHasMin, 1>, multiply<kGroup, kHasMin, 2>, multiply<kGroup, kHasMin, 3>,
+      multiply<kGroup, kHasMin, 4>, multiply<kGroup, kHasMin, 5>, multiply<kGroup, kHasMin, 6>};
+  for_each_tile(call.tokens, std::size(kTiles),
+                [&](int64_t first, int64_t count) { kTiles[count - 1](call, first); });
 }
 
 }  // namespace
 
-// Mapping: 16 rows x 3 tokens in registers. Per 32 columns of 8 rows and one token: 16
+// Mapping: 16 rows x 6 tokens in registers. Per 32 columns of 8 rows and one token: 16
 // multiplications, 15 additions and 3 instructions to scale (4 with a min). Bound: four vector
 // instructions per cycle, which is 30 multiply-adds per cycle on a core with that many ports.
 void gemm_panel_avx2(const PanelProduct& call) {

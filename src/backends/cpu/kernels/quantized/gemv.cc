@@ -40,6 +40,10 @@ RowsTimesVectors gemv_panels_of_target() {
 
 bool target_takes_panels() { return HWY_TARGET != HWY_SCALAR; }
 
+Codes panel_codes_of_target() {
+  return gemv_panels_of_target() == gemv_panels_avx2 ? Codes::kWord : Codes::kTwoBytes;
+}
+
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -49,6 +53,11 @@ namespace ridge::backends::cpu {
 HWY_EXPORT(gemv_of_target);
 HWY_EXPORT(gemv_panels_of_target);
 HWY_EXPORT(target_takes_panels);
+HWY_EXPORT(panel_codes_of_target);
+
+Codes few_token_codes(bool any_panels) {
+  return any_panels ? HWY_DYNAMIC_DISPATCH(panel_codes_of_target)() : Codes::kTwoBytes;
+}
 
 bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
 
@@ -119,6 +128,23 @@ const std::byte* share_begin(const QuantizedMatrix& weight, int64_t parts, int64
   return weight.data + storage_bytes(weight.dtype, rows.begin * weight.in);
 }
 
+bool all_panels(std::span<const QuantizedProduct> products) {
+  return std::all_of(products.begin(), products.end(), [](const QuantizedProduct& product) {
+    return is_panels(product.weight.dtype);
+  });
+}
+
+// Rows of blocks beside panels are rare. Only the GEMM of many tokens multiplies them by words.
+void split_by_layout(std::span<const QuantizedProduct> products,
+                     const QuantizedActivations& x,
+                     const QuantizedMatrix& next) {
+  for (const QuantizedProduct& product : products)
+    if (is_panels(product.weight.dtype))
+      quantized_gemv({&product, 1}, x, next);
+    else
+      quantized_gemm({&product, 1}, x);
+}
+
 }  // namespace
 
 // Each thread takes its share of the rows of every product, so that GEMMs of several dtypes stay
@@ -133,8 +159,11 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
                 "expected blocks of {} columns, got {} of {}", x.in, weight.in, name(weight.dtype));
     RIDGE_CHECK(!is_panels(weight.dtype) || takes_panels(), "no panels of {} here",
                 name(weight.dtype));
+    RIDGE_CHECK(!is_panels(weight.dtype) || x.in_words() == (few_token_codes(true) == Codes::kWord),
+                "panels of {} need activations in another form", name(weight.dtype));
     bytes += weight_bytes(weight);
   }
+  if (x.in_words() && !all_panels(products)) return split_by_layout(products, x, next);
   const int64_t parts = parts_for(bytes);
   const RowsTimesVectors of_rows = HWY_DYNAMIC_DISPATCH(gemv_of_target)(),
                          of_panels = HWY_DYNAMIC_DISPATCH(gemv_panels_of_target)();

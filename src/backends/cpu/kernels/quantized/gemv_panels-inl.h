@@ -28,11 +28,12 @@ inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
   for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
-// Up to four of x's vectors of codes, from `first` on, and the outputs of their tokens.
+// Up to four of x's vectors of 8-bit codes, from `first` on, and the outputs of their tokens.
 struct Vectors {
+  static constexpr int64_t kMost = 4;
   Vectors() = default;
   Vectors(const QuantizedActivations& x, int64_t first, StridedRows<float> to)
-      : count(std::min<int64_t>(x.vectors() - first, 4)) {
+      : count(std::min<int64_t>(x.vectors() - first, kMost)) {
     for (int64_t v = 0; v < count; ++v) {
       const int64_t n = x.token_of(first + v);
       const QuantizedActivations part = x.part(x.part_of(first + v));
@@ -50,11 +51,11 @@ struct Vectors {
   }
 
   int64_t count = 0;
-  const int8_t* codes[4] = {};
-  const float* scales[4] = {};
-  const float* sums[4] = {};       // scale times the sum of a block's codes
-  const float* half_sums[4] = {};  // the same of half a block
-  float* y[4] = {};
+  const int8_t* codes[kMost] = {};
+  const float* scales[kMost] = {};
+  const float* sums[kMost] = {};       // scale times the sum of a block's codes
+  const float* half_sums[kMost] = {};  // the same of half a block
+  float* y[kMost] = {};
 };
 
 // 16 rows of W from `row` on, all columns.
@@ -67,23 +68,14 @@ struct Strip {
   ReadPath path;
 };
 
-// Form::multiply<kTokens, kParts>(strip, vectors) multiplies kTokens tokens of kParts parts each.
-template <typename Form>
-auto strip_product(int64_t tokens, int parts) {
-  if (parts == 2)
-    return tokens == 1 ? Form::template multiply<1, 2> : Form::template multiply<2, 2>;
-  return tokens == 1   ? Form::template multiply<1, 1>
-         : tokens == 2 ? Form::template multiply<2, 1>
-         : tokens == 3 ? Form::template multiply<3, 1>
-                       : Form::template multiply<4, 1>;
-}
-
-// Reads strip after strip, in the order of memory; a strip is in L1 when further vectors are
-// multiplied with it.
+// Reads strip after strip, in the order of memory; a strip is in L1 when further tokens are
+// multiplied with it. Form::Inputs holds up to Form::kMost tokens, or vectors of codes of x, and
+// Form::product_of(inputs, x) is the function that multiplies a strip with them.
 template <typename Form>
 void multiply_strips(const RowsProduct& call) {
   using Panel = typename Form::Panel;
-  constexpr int64_t kAtOnce = 2;  // groups of vectors: kGemvTokens tokens in two parts
+  using Inputs = typename Form::Inputs;
+  constexpr int64_t kAtOnce = 2;  // kGemvTokens tokens in two parts
   const QuantizedActivations& x = call.x;
   const Range rows = call.stream.rows;
   RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
@@ -92,17 +84,17 @@ void multiply_strips(const RowsProduct& call) {
   const Panel* panels = reinterpret_cast<const Panel*>(call.weight.data);
   const auto strip_of = [&](int64_t row) { return panels + row / kPanelRows * strip.across; };
   strip.path = {reinterpret_cast<const std::byte*>(strip_of(rows.end)), call.stream.then};
-  for (int64_t first = 0; first < x.vectors(); first += 4 * kAtOnce) {
-    std::array<Vectors, kAtOnce> vectors;
-    std::array<decltype(strip_product<Form>(1, 1)), kAtOnce> products;
+  for (int64_t first = 0; first < x.vectors(); first += Form::kMost * kAtOnce) {
+    std::array<Inputs, kAtOnce> inputs;
+    std::array<decltype(Form::product_of(inputs[0], x)), kAtOnce> products;
     size_t groups = 0;
-    for (int64_t v = first; groups < kAtOnce && v < x.vectors(); v += 4, ++groups) {
-      vectors[groups] = Vectors(x, v, call.y);
-      products[groups] = strip_product<Form>(vectors[groups].count / x.parts(), x.parts());
+    for (int64_t v = first; groups < kAtOnce && v < x.vectors(); v += Form::kMost, ++groups) {
+      inputs[groups] = Inputs(x, v, call.y);
+      products[groups] = Form::product_of(inputs[groups], x);
     }
     for (strip.row = rows.begin; strip.row < rows.end; strip.row += kPanelRows) {
       strip.panels = strip_of(strip.row);
-      for (size_t g = 0; g < groups; ++g) products[g](strip, vectors[g]);
+      for (size_t g = 0; g < groups; ++g) products[g](strip, inputs[g]);
     }
   }
 }

@@ -45,6 +45,8 @@ inline void set_dots(const Panel& panel, int s, const int8_t* const* x, __m512i*
 template <typename P>
 struct PanelForm {
   using Panel = P;
+  using Inputs = Vectors;
+  static constexpr int64_t kMost = Vectors::kMost;
   using PanelScales = Scales<Panel>;
   static constexpr int64_t kFetchedAhead = kFetchBytes;
   static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
@@ -110,6 +112,15 @@ struct PanelForm {
       if (strip.accumulate) sum = _mm512_add_ps(_mm512_loadu_ps(y), sum);
       _mm512_storeu_ps(y, sum);
     }
+  }
+
+  static auto product_of(const Vectors& vectors, const QuantizedActivations& x) {
+    const int64_t tokens = vectors.count / x.parts();
+    if (x.parts() == 2) return tokens == 1 ? multiply<1, 2> : multiply<2, 2>;
+    return tokens == 1   ? multiply<1, 1>
+           : tokens == 2 ? multiply<2, 1>
+           : tokens == 3 ? multiply<3, 1>
+                         : multiply<4, 1>;
   }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner loops that quantized_gemv and quantized_gemm choose from by instruction set. Private to
-// those two; each ISA's file defines its own. All but gemv_panels_* accept any row format for which
+// those two; each ISA's file defines its own. All but *_panels_* accept any row format for which
 // supports_fast() holds.
 #pragma once
 
@@ -14,36 +14,39 @@
 namespace ridge::backends::cpu {
 
 // Calls body(product, first row, tokens) for each task, in parallel. A task is one panel of rows
-// and a range of tokens; all tasks have about the same cost. Tokens are cut, at multiples of
-// kTokenCut, only if the panels alone would leave threads idle, since each cut unpacks the panel
-// once more.
+// and a range of at most `most_tokens` tokens; all tasks have about the same cost. A thread's tasks
+// have the same tokens as long as there are panels, so that their activations stay in its L2. Tokens
+// are cut at multiples of kTokenCut, also if the panels alone would leave threads idle; each cut
+// unpacks the panel once more.
 inline constexpr int64_t kTokenCut = 32;
 template <typename Body>
 void for_each_panel_task(std::span<const QuantizedProduct> products,
                          int64_t panel_rows,
                          int64_t tokens,
+                         int64_t most_tokens,
                          const Body& body) {
   constexpr int64_t kTasksPerThread = 8;
+  // A thread that another program delays leaves its later ranges to others.
+  constexpr int64_t kRangesPerThread = 4;
   const auto panels_of = [&](const QuantizedMatrix& weight) {
     return (weight.out + panel_rows - 1) / panel_rows;
   };
   int64_t panels = 0;
   for (const QuantizedProduct& product : products) panels += panels_of(product.weight);
   if (panels == 0 || tokens == 0) return;
-  const int64_t parts = parts_for(panels * panel_rows * products[0].weight.in * tokens);
-  const int64_t even = (kTasksPerThread * parts + panels - 1) / panels;
+  const int64_t threads = parts_for(panels * panel_rows * products[0].weight.in * tokens);
+  const int64_t even = (kTasksPerThread * threads + panels - 1) / panels;
+  const int64_t fitting = (tokens + most_tokens - 1) / most_tokens;
   const int64_t most = (tokens + kTokenCut - 1) / kTokenCut;
-  const int64_t cuts = std::clamp<int64_t>(even, 1, most);
-  for_each_range(panels * cuts, parts, [&](Range range) {
-    int64_t first = 0;  // first task of the current product
-    for (const QuantizedProduct& product : products) {
-      const int64_t tasks = panels_of(product.weight) * cuts;
-      const int64_t from = std::max(range.begin - first, int64_t{0});
-      const int64_t to = std::min(range.end - first, tasks);
-      for (int64_t task = from; task < to; ++task) {
-        body(product, task / cuts * panel_rows, part_of(tokens, cuts, task % cuts, kTokenCut));
-      }
-      first += tasks;
+  const int64_t cuts = std::clamp<int64_t>(std::max(even, fitting), 1, most);
+  const int64_t tasks = panels * cuts;
+  const int64_t ranges = threads == 1 ? 1 : std::min(threads * kRangesPerThread, tasks);
+  for_each_range(tasks, ranges, [&](Range range) {
+    for (int64_t task = range.begin; task < range.end; ++task) {
+      int64_t panel = task % panels;
+      auto product = products.begin();
+      for (; panel >= panels_of(product->weight); ++product) panel -= panels_of(product->weight);
+      body(*product, panel * panel_rows, part_of(tokens, cuts, task / panels, kTokenCut));
     }
   });
 }
@@ -89,7 +92,21 @@ struct PanelProduct {
   StridedRows<float> y;  // at the panel's first row
   bool accumulate = false;
 };
-using PanelTimesVectors = void (*)(const PanelProduct& call);
+// How an instruction set unpacks 16 rows that are stored as panels, and multiplies them.
+struct PanelLoops {
+  void (*unpack)(const WeightPart& part, WordPanel& panel);
+  void (*multiply)(const PanelProduct& call);
+};
+
+// Calls multiply(first, count) for tiles of at most `most` of the tokens, of near-equal sizes.
+template <typename Multiply>
+void for_each_tile(Range tokens, int64_t most, const Multiply& multiply) {
+  const int64_t count = tokens.end - tokens.begin, tiles = (count + most - 1) / most;
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    const Range part = part_of(count, tiles, tile);
+    multiply(tokens.begin + part.begin, part.end - part.begin);
+  }
+}
 
 // The addresses of the tokens' words, scales and sums for a panel's first column; all tokens have
 // the same stride.
@@ -121,19 +138,29 @@ struct TokenRows {
 };
 inline constexpr int64_t kPairWords = 2 * kPanelRows;  // words of the panel per two columns
 
+// Of a weight that is stored as panels.
+template <typename Panel>
+const Panel* first_panel(const WeightPart& part) {
+  return reinterpret_cast<const Panel*>(part.weight.data) +
+         (part.row / kPanelRows * part.weight.in + part.column) / Panel::kColumns;
+}
+
 // Plain loops for machines without AVX2. They compute the exact integer sums that the fast forms
 // must match.
 void gemv_portable(const RowsProduct& call);
 void gemm_panel_portable(const PanelProduct& call);
 
 void gemv_avx2(const RowsProduct& call);
+void unpack_panels_avx2(const WeightPart& part, WordPanel& panel);
 void gemm_panel_avx2(const PanelProduct& call);
 
 // For AVX-512 with VNNI.
 bool has_vnni();
+void unpack_panels_avx512(const WeightPart& part, WordPanel& panel);
 void gemm_panel_avx512(const PanelProduct& call);
 
-// Weights in panels of rows (base/row_panels.h); rows are whole panels.
+// Weights in panels of rows (base/row_panels.h); rows are whole panels. x is in words with AVX2, and
+// in bytes with AVX-512.
 void gemv_panels_avx2(const RowsProduct& call);
 void gemv_panels_avx512(const RowsProduct& call);
 

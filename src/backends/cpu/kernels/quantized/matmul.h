@@ -4,8 +4,8 @@
 //
 // Which form to choose:
 //   fast mode   quantize_activations once for all GEMMs that read the same x, then
-//               quantized_gemv (x in bytes) for N <= kGemvTokens, else quantized_gemm (x in words);
-//               both accept any N. Error: that of x rounded to 8 or 16 bits; the integer sums are
+//               quantized_gemv (x as few_token_codes() says, or in bytes) for N <= kGemvTokens, else
+//               quantized_gemm (x in words); both accept any N. Error: that of x rounded to 8 or 16 bits; the integer sums are
 //               exact. With bf16 tiles (AMX), use tiles.h for N > kGemvTokens.
 //   exact mode  quantized_gemv_exact for N <= kGemvTokens, else quantized_gemm_exact: activations
 //               and sums in fp32.
@@ -57,6 +57,9 @@ bool supports_quantized(DType dtype);
 bool supports_fast(DType dtype);
 // Whether the active instruction set has GEMMs for panels of rows, which are faster than rows.
 bool takes_panels();
+// The form of 16-bit activations that quantized_gemv takes for weights of which some, or none, are in
+// panels.
+Codes few_token_codes(bool any_panels);
 
 // Bound: memory, the bytes of W at the read bandwidth, for up to about two vectors of codes
 // (activations.h). `next` is the weight that is multiplied after these; its first bytes are
@@ -65,8 +68,10 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next = {});
 
-// Bound: 16-bit multiply-adds; W is unpacked once, into a panel of 16 rows in L1.
-void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x);
+// Bound: 16-bit multiply-adds; W is unpacked once for 160 tokens, into a panel of 16 rows in L1.
+void quantized_gemm(std::span<const QuantizedProduct> products,
+                    const QuantizedActivations& x,
+                    const QuantizedMatrix& next = {});
 
 void quantized_gemv_exact(std::span<const QuantizedProduct> products,
                           StridedRows<const float> x,

@@ -17,7 +17,6 @@
 #include "backends/cpu/kernels/quantized/codes-inl.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "base/bf16.h"
-#include "base/row_panels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
@@ -88,102 +87,6 @@ void unpack_word_panel(const WeightPart& part, WordPanel& panel) {
     }
   }
   widen_columns(bytes, depth, format.zero, panel.words);
-}
-
-HWY_INLINE void floats_of_halves(const uint16_t* halves, float* to) {
-  for (int64_t r = 0; r < kPanelRows; ++r) to[r] = half_to_float(halves[r]);
-}
-
-// The codes that scale s of a panel applies to, [kScaleColumns / 4, 16 rows, 4 columns].
-template <typename Panel>
-HWY_INLINE void panel_codes(const Panel& panel, int s, uint8_t* to) {
-  const HWY_CAPPED(uint8_t, 64) d;
-  constexpr size_t kGroupBytes = 4 * kPanelRows;
-  const auto fifth_bits = [&](size_t i, int group) HWY_ATTR {
-    if constexpr (requires { panel.high_bits; }) {
-      const auto bits = hn::LoadU(d, &panel.high_bits[s][0][0] + i);
-      const auto bit = hn::And(bits, hn::Set(d, static_cast<uint8_t>(1 << group)));
-      return hn::IfThenElseZero(hn::Ne(bit, hn::Zero(d)), hn::Set(d, uint8_t{16}));
-    } else {
-      return hn::Zero(d);
-    }
-  };
-  constexpr int kGroups = static_cast<int>(std::extent_v<decltype(Panel::quants), 1>);
-  for (int group = 0; group < kGroups; ++group, to += kGroupBytes) {
-    for (size_t i = 0; i < kGroupBytes; i += hn::Lanes(d)) {
-      const auto codes = hn::LoadU(d, &panel.quants[s][group][0][0] + i);
-      if constexpr (kGroups == 8) {
-        hn::Store(codes, d, to + i);
-      } else {
-        const auto low = hn::And(codes, hn::Set(d, uint8_t{15}));
-        hn::Store(hn::Or(low, fifth_bits(i, group)), d, to + i);
-        hn::Store(hn::Or(hn::ShiftRight<4>(codes), fifth_bits(i, 4 + group)), d,
-                  to + 4 * kGroupBytes + i);
-      }
-    }
-  }
-}
-
-HWY_INLINE void panel_codes(const PanelQ4_K& panel, int s, uint8_t* to) {
-  const uint8_t* both = &panel.quants[s / 2][0][0][0];
-  const int shift = s % 2 * 4;
-  for (int64_t i = 0; i < PanelQ4_K::kScaleColumns * kPanelRows; ++i) to[i] = both[i] >> shift & 15;
-}
-
-HWY_INLINE void panel_codes(const PanelQ6_K& panel, int s, uint8_t* to) {
-  constexpr int64_t kGroupBytes = 4 * kPanelRows;
-  const uint8_t* high = &panel.high_bits[s][0][0];
-  for (int group = 0; group < 4; ++group, to += kGroupBytes) {
-    const uint8_t* low = &panel.low_bits[s][group / 2][0][0];
-    for (int64_t i = 0; i < kGroupBytes; ++i)
-      to[i] =
-          static_cast<uint8_t>((low[i] >> group % 2 * 4 & 15) | (high[i] >> 2 * group & 3) << 4);
-  }
-}
-
-// The scale of each row and, if the format has mins, the offset.
-template <typename Panel>
-HWY_INLINE void panel_scales(const Panel& panel, int s, float* scales, float* offsets) {
-  floats_of_halves(panel.scales[s], scales);
-  if constexpr (requires { panel.mins; }) floats_of_halves(panel.mins[s], offsets);
-}
-
-HWY_INLINE void panel_scales(const PanelQ4_K& panel, int s, float* scales, float* offsets) {
-  floats_of_halves(panel.scales, scales);
-  floats_of_halves(panel.mins, offsets);
-  for (int64_t r = 0; r < kPanelRows; ++r) {
-    const ScaleMin sub = k_scale_min(&panel.sub_scales[0][r], s, kPanelRows);
-    scales[r] *= static_cast<float>(sub.scale);
-    offsets[r] *= -static_cast<float>(sub.min);
-  }
-}
-
-HWY_INLINE void panel_scales(const PanelQ6_K& panel, int s, float* scales, float*) {
-  floats_of_halves(panel.scales, scales);
-  for (int64_t r = 0; r < kPanelRows; ++r) scales[r] *= static_cast<float>(panel.sub_scales[s][r]);
-}
-
-template <typename Panel>
-HWY_INLINE void panels_to_words(const Panel* panel, int64_t depth, WordPanel& to) {
-  constexpr int64_t kCodes = Panel::kScaleColumns * kPanelRows;
-  alignas(64) uint8_t codes[kCodes];
-  int64_t at = 0;  // index of the scale
-  for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel)
-    for (int s = 0; s < kScaleCount<Panel>; ++s, ++at) {
-      panel_codes(*panel, s, codes);
-      widen_columns(codes, Panel::kScaleColumns, Panel::kOffset, to.words + at * kCodes);
-      panel_scales(*panel, s, to.scales + at * kPanelRows, to.offsets + at * kPanelRows);
-    }
-}
-
-static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kSuperBlockElements == 0);
-
-void unpack_panels(const WeightPart& part, WordPanel& panel) {
-  with_panel(part.weight.dtype, [&](auto type) HWY_ATTR {
-    using Panel = typename decltype(type)::type;
-    const int64_t at = (part.row / kPanelRowCount * part.weight.in + part.column) / Panel::kColumns;
-    panels_to_words(reinterpret_cast<const Panel*>(part.weight.data) + at, part.depth, panel);
-  });
 }
 
 template <typename Block>
@@ -272,12 +175,8 @@ bool supports_quantized(DType dtype) {
 }
 
 HWY_EXPORT(unpack_word_panel);
-HWY_EXPORT(unpack_panels);
 void unpack_words(const WeightPart& part, WordPanel& panel) {
-  if (is_panels(part.weight.dtype))
-    HWY_DYNAMIC_DISPATCH(unpack_panels)(part, panel);
-  else
-    HWY_DYNAMIC_DISPATCH(unpack_word_panel)(part, panel);
+  HWY_DYNAMIC_DISPATCH(unpack_word_panel)(part, panel);
 }
 
 HWY_EXPORT(unpack_row_codes);

@@ -50,7 +50,7 @@ struct UnpackedCodes {
   float* offsets;
 };
 
-// Unpacks kPanelRows rows; those past the last are zeros. depth <= kPanelDepth.
+// Unpacks kPanelRows rows of blocks; those past the last are zeros. depth <= kPanelDepth.
 void unpack_words(const WeightPart& part, WordPanel& panel);
 
 // Unpacks one row.
