@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -80,7 +81,7 @@ class ModelBench {
     int64_t most = 1;
     for (int64_t each : prompts_) most = std::max(most, each);
     for (int64_t each : generated_) {
-      if (__builtin_add_overflow(each, o_.depth, &each)) each = file.config().context + 1;
+      if (__builtin_add_overflow(each, o_.depth, &each)) each = std::numeric_limits<int64_t>::max();
       most = std::max(most, each);
     }
     if (most > file.config().context)

@@ -95,7 +95,7 @@ void print_json(const serve::Turn& turn, double load_ns) {
                               {"text", made.text},
                               {"finish_reason", made.finish_reason},
                               {"timings", timings(made, turn.prompt.size(), load_ns)}};
-  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  write_json(json);
 }
 
 void print_summary(const serve::Turn& turn) {

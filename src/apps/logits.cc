@@ -91,7 +91,7 @@ void run(const LogitsOptions& o) {
     json["top"].push_back({order[i], logits[order[i]]});
     if (!names.empty()) json["top"].back().push_back(names[i]);
   }
-  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  write_json(json);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ cost::Ceilings cached_or_measured(const MachineOptions& options,
   if (path.empty()) return ceilings;
   try {
     fs::create_directories(path.parent_path());
-    files::write_file(path, cost::to_json(ceilings));
+    files::write_file(path, cost::to_json(ceilings), files::Links::kReplace);
   } catch (const std::exception& error) {
     fmt::print(stderr, "warning: {}; the next run measures the ceilings again\n",
                terminal_safe(error.what(), kLongestMessage));

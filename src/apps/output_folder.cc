@@ -54,7 +54,7 @@ OutputFolder::OutputFolder(fs::path path, bool overwrite)
                   : path_.has_parent_path() ? path_.parent_path()
                                             : fs::path(".");
   // Creating a file is the only permission test that works for every user and file system.
-  files::AtomicFile probe(home / "ridge-probe");
+  files::AtomicFile probe(home / "ridge-probe", files::Links::kReplace);
 }
 
 // All files are on disk before the first is renamed.
@@ -62,7 +62,7 @@ void OutputFolder::replace_files() const {
   std::vector<files::AtomicFile> pending;
   pending.reserve(files_.size());
   for (const auto& [name, text] : files_) {
-    pending.emplace_back(path_ / name);
+    pending.emplace_back(path_ / name, files::Links::kReplace);
     pending.back().write(text);
     pending.back().finish();
   }

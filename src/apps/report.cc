@@ -36,7 +36,8 @@ void run(const ReportOptions& o, const TerminalOptions& terminal) {
                                                 : fs::path("report.html");
   std::vector<report::RunFolder> folders;
   for (const std::string& each : o.folders) folders.push_back(report::read_run_folder(each));
-  files::write_file(file, report::report_page(folders));
+  files::write_file(file, report::report_page(folders),
+                    o.output ? files::Links::kFollow : files::Links::kReplace);
   fmt::print("{}",
              wrap_lines(fmt::format("Wrote {}.", terminal_safe(file.string())), terminal.columns));
   if (o.open) open_in_browser(fs::absolute(file));

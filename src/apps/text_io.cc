@@ -21,6 +21,11 @@ namespace ridge::apps {
 namespace {
 
 constexpr size_t kMostTextBytes = size_t{256} << 20;
+bool writes_to_terminal() {
+  static const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
+  return is_terminal;
+}
+
 constexpr size_t kQuoted = 20;  // characters of a bad id shown in a message
 
 std::vector<int32_t> ids_of_json(const std::string& text, const char* source) {
@@ -88,10 +93,17 @@ std::vector<int32_t> parse_ids(const std::string& text, const char* source) {
 }
 
 void write_text(std::string_view text) {
-  static const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
-  const std::string safe = is_terminal ? terminal_safe_text(text) : std::string();
-  if (is_terminal) text = safe;
+  const bool is_escaped = writes_to_terminal();
+  const std::string safe = is_escaped ? terminal_safe_text(text) : std::string();
+  if (is_escaped) text = safe;
   std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void write_json(const nlohmann::ordered_json& json) {
+  const std::string line =
+      json.dump(-1, ' ', writes_to_terminal(), nlohmann::ordered_json::error_handler_t::replace) +
+      "\n";
+  std::fwrite(line.data(), 1, line.size(), stdout);
 }
 
 }  // namespace ridge::apps

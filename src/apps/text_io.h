@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,5 +22,8 @@ std::vector<int32_t> parse_ids(const std::string& text, const char* source);
 // Writes text from a file or a model to stdout. On a terminal, control characters except tabs and
 // line ends are escaped; a file or a pipe gets the text unchanged.
 void write_text(std::string_view text);
+
+// The same as a line of JSON, which escapes in its own way: a terminal gets ASCII alone.
+void write_json(const nlohmann::ordered_json& json);
 
 }  // namespace ridge::apps

@@ -54,7 +54,7 @@ void decode(const TokenizerOptions& o, const Command& app) {
                          : parse_ids(read_stdin(text::Tokenizer::kMaxTextBytes), "stdin");
   const std::string text = tokenizer.decode(ids, {.special = o.special});
   if (!o.json) return write_text(text);
-  fmt::print("{}\n", ordered_json{{"text", text::to_valid_utf8(text)}}.dump());
+  write_json({{"text", text::to_valid_utf8(text)}});
 }
 
 text::PreTokenizer pre_tokenizer(const std::string& name) {

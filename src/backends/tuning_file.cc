@@ -57,7 +57,8 @@ void write_tuning(const std::string& path,
                   const nlohmann::json& choices) {
   if (path.empty()) return;
   try {
-    files::write_file(path, nlohmann::json{{"identity", identity}, {"choices", choices}}.dump(1));
+    files::write_file(path, nlohmann::json{{"identity", identity}, {"choices", choices}}.dump(1),
+                      files::Links::kReplace);
   } catch (const Error&) {  // measured again in the next run
   }
 }

@@ -77,7 +77,8 @@ std::string disarmed(std::string_view bytes, bool is_text, size_t limit) {
   std::string text;
   const size_t size = bytes.size();
   while (!bytes.empty()) {
-    if (size - bytes.size() >= limit) return text + fmt::format("... ({} bytes)", size);
+    // Of the escaped text: an escape takes up to four times the bytes that it stands for.
+    if (text.size() >= limit) return text + fmt::format("... ({} bytes)", size);
     const size_t length = character_length(bytes);
     const std::string_view character = bytes.substr(0, std::max<size_t>(length, 1));
     bytes.remove_prefix(character.size());

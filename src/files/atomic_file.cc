@@ -42,15 +42,15 @@ void read_each_page(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {
+AtomicFile::AtomicFile(const std::filesystem::path& path, Links links) : path_(path) {
   std::error_code error;
-  if (std::filesystem::is_symlink(path_, error)) {
+  if (links == Links::kFollow && std::filesystem::is_symlink(path_, error)) {
     path_ = std::filesystem::weakly_canonical(path_, error);
     if (error)
       throw runtime_error("[{}] cannot follow the link: {}", path.string(), error.message());
   }
   struct stat status {};
-  const bool exists = ::stat(path_.c_str(), &status) == 0;
+  const bool exists = ::lstat(path_.c_str(), &status) == 0 && !S_ISLNK(status.st_mode);
   if (exists && S_ISDIR(status.st_mode))
     throw runtime_error("[{}] cannot write: expected a file, found a folder", path.string());
   if (exists && !S_ISREG(status.st_mode))
@@ -124,8 +124,8 @@ void AtomicFile::commit() {
   sync_folder(path_.has_parent_path() ? path_.parent_path() : std::filesystem::path("."));
 }
 
-void write_file(const std::filesystem::path& path, std::string_view contents) {
-  AtomicFile file(path);
+void write_file(const std::filesystem::path& path, std::string_view contents, Links links) {
+  AtomicFile file(path, links);
   file.write(contents);
   file.commit();
 }

@@ -16,12 +16,16 @@
 
 namespace ridge::files {
 
+// What becomes of a symbolic link at the path. A user who names a file means what it links to. Where
+// Ridge chooses the name (caches, files of a run folder), a link is somebody else's, and what it
+// links to must stay.
+enum class Links { kFollow, kReplace };
+
 class AtomicFile {
  public:
   // Throws if the folder is missing or not writable, or if `path` is something other than a regular
-  // file (a rename would replace the device or pipe). A symbolic link is followed: its target is
-  // replaced.
-  explicit AtomicFile(const std::filesystem::path& path);
+  // file or link (a rename would replace the device or pipe).
+  explicit AtomicFile(const std::filesystem::path& path, Links links = Links::kFollow);
   ~AtomicFile();
   AtomicFile(AtomicFile&& other) noexcept = default;
   AtomicFile& operator=(AtomicFile&&) = delete;
@@ -51,6 +55,8 @@ class AtomicFile {
   bool finished_ = false;
 };
 
-void write_file(const std::filesystem::path& path, std::string_view contents);
+void write_file(const std::filesystem::path& path,
+                std::string_view contents,
+                Links links = Links::kFollow);
 
 }  // namespace ridge::files

@@ -112,7 +112,10 @@ MappedFile::MappedFile(const std::filesystem::path& path) : source_(path.string(
   size_ = static_cast<size_t>(status.st_size);
   void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED)
-    throw file_error("[{}] cannot map {} bytes: {}", source_, size_, reason(errno));
+    throw errno == ENOMEM
+        ? memory_error("[{}] expected addresses for {} bytes, got: {}", source_, size_,
+                       reason(ENOMEM))
+        : file_error("[{}] cannot map {} bytes: {}", source_, size_, reason(errno));
   data_ =
       std::unique_ptr<const std::byte, Unmap>(static_cast<const std::byte*>(data), Unmap{size_});
   enlist(data_.get(), size_, source_);

@@ -2,11 +2,14 @@
 // Converts row by row, on all threads. A row that only moves keeps its bytes.
 #include "models/weight_writer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <exception>
 
 #include "base/block_formats.h"
 #include "base/error.h"
+#include "base/finite.h"
 #include "base/printable.h"
 #include "files/quantize.h"
 #include "models/row_order.h"
@@ -32,6 +35,15 @@ void each_row(int64_t rows, int64_t width, Act act) {
     }
   }
   if (error) std::rethrow_exception(error);
+}
+
+// A file is never made of weights that no program can use, whatever their type.
+void expect_finite(std::span<const float> values, int64_t row) {
+  if (all_finite(values)) return;
+  const auto bad = std::find_if_not(values.begin(), values.end(),
+                                    [](float value) { return std::isfinite(value); });
+  throw file_error("[convert] expected finite weights, found {} in element {} of row {}", *bad,
+                   bad - values.begin(), row);
 }
 
 }  // namespace
@@ -64,25 +76,27 @@ std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
   double added = is_norm(parameter.name) ? source.norm_offset - form_.norm_offset : 0;
   RowOrder order(source.head_size, source.rope_interleaved,
                  is_rotated(parameter.name) ? form_.rope_interleaved : source.rope_interleaved);
-  if (from.dtype == type && added == 0 && !order.moves()) return from.bytes;
+  const bool keeps_bytes = from.dtype == type && added == 0, stays = keeps_bytes && !order.moves();
   // A bias of q or k has rows of one element; other vectors are one row.
   bool is_matrix = parameter.shape.rank() == 2;
   int64_t elements = parameter.shape.elements();
   int64_t rows = is_matrix || order.moves() ? parameter.shape[0] : 1, width = elements / rows;
   size_t from_bytes = static_cast<size_t>(storage_bytes(from.dtype, width));
   size_t to_bytes = static_cast<size_t>(storage_bytes(type, width));
-  buffer_.resize(static_cast<size_t>(rows) * to_bytes);
+  if (!stays) buffer_.resize(static_cast<size_t>(rows) * to_bytes);
   each_row(rows, width, [&](int64_t row) {
     std::span<const std::byte> in =
         from.bytes.subspan(static_cast<size_t>(row) * from_bytes, from_bytes);
+    std::vector<float> values(static_cast<size_t>(width));
+    dequantize(from.dtype, in, values);
+    expect_finite(values, row);
+    if (stays) return;
     std::span<std::byte> out =
         std::span(buffer_).subspan(static_cast<size_t>(order.at(row)) * to_bytes, to_bytes);
-    if (from.dtype == type && added == 0) {
+    if (keeps_bytes) {
       std::memcpy(out.data(), in.data(), to_bytes);
       return;
     }
-    std::vector<float> values(static_cast<size_t>(width));
-    dequantize(from.dtype, in, values);
     if (added != 0)
       for (float& value : values) value += static_cast<float>(added);
     try {
@@ -91,7 +105,7 @@ std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
       throw Error(fmt::format("{} of row {}", error.what(), row), error.code());
     }
   });
-  return buffer_;
+  return stays ? from.bytes : std::span<const std::byte>(buffer_);
 }
 
 }  // namespace ridge::models

@@ -23,7 +23,7 @@ class WeightWriter {
       : file_(file), form_(form), progress_(std::move(progress)) {}
 
   // The tensor to write under `name`. Reading it throws a bad-file Error that names the tensor and
-  // the element that `type` cannot hold.
+  // the element that is not finite or that `type` cannot hold.
   files::TensorSource source(const Parameter& parameter, std::string name, DType type);
 
  private:

@@ -61,5 +61,42 @@ TEST_F(MemoryLimitTest, EveryRunEndsWithAnAnswerOrAMessage) {
   EXPECT_GT(refused, 3);
 }
 
+// The GEMM library makes its kernels in the first GEMM, on any thread, where nothing can catch that
+// memory is short. The last megabytes before a run succeeds are where that happens.
+TEST_F(MemoryLimitTest, NoStepBelowTheLeastMemoryOfARunIsASignal) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer needs terabytes of addresses";
+#endif
+  ::setenv("OMP_NUM_THREADS", "2", 1);
+  constexpr int64_t kStep = int64_t{256} << 10, kSteps = 40;
+  std::string ids = "1";
+  for (int i = 1; i < 150; ++i) ids += ",1";  // many rows take other kernels than a few
+  const std::vector<std::string> command{"perplexity", test_data("models/llama_fp32").string(),
+                                         "--ids", ids};
+  auto in = [&](int64_t bytes) { return run(command, {.address_bytes = bytes}); };
+  int64_t fails = int64_t{40} << 20, works = int64_t{640} << 20;
+  ASSERT_EQ(in(works).code, 0);
+  while (works - fails > kStep) {
+    const int64_t middle = (works + fails) / 2;
+    (in(middle).code == 0 ? works : fails) = middle;
+  }
+  for (int64_t step = 0; step < kSteps; ++step) {
+    const int64_t bytes = works - step * kStep;
+    expect_end(in(bytes), fmt::format("{} in {} bytes", command[0], bytes));
+  }
+  ::unsetenv("OMP_NUM_THREADS");
+}
+
+TEST_F(MemoryLimitTest, AFileLargerThanTheAddressesIsNoBadFile) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer needs terabytes of addresses";
+#endif
+  files::write_plain(folder_ / "large.gguf", "GGUF");
+  std::filesystem::resize_file(folder_ / "large.gguf", uintmax_t{600} << 20);
+  const Output output = run({"inspect", "large.gguf"}, {.address_bytes = int64_t{300} << 20});
+  EXPECT_EQ(output.code, 4) << output.err;
+  EXPECT_NE(output.err.find("large.gguf"), std::string::npos) << output.err;
+}
+
 }  // namespace
 }  // namespace ridge::apps

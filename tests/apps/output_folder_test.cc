@@ -62,6 +62,19 @@ TEST(OutputFolderTest, ForceReplacesItsFilesAndNoOthers) {
   EXPECT_EQ(files::contents(scratch / "old" / "mine"), "mine");
 }
 
+TEST(OutputFolderTest, ForceLeavesWhatLinksLinkTo) {
+  files::ScratchFolder scratch;
+  fs::create_directory(scratch / "old");
+  files::write_plain(scratch / "theirs", "theirs");
+  for (const char* name : {"a", "ridge-probe"})
+    fs::create_symlink(scratch / "theirs", scratch / "old" / name);
+  OutputFolder folder(scratch / "old", true);
+  folder.add("a", "1");
+  folder.commit();
+  EXPECT_EQ(files::contents(scratch / "old" / "a"), "1");
+  EXPECT_EQ(files::contents(scratch / "theirs"), "theirs");
+}
+
 // Another program creates the folder between the check and the end of a long run.
 TEST(OutputFolderTest, WhatCameBetweenIsNotMixedIn) {
   files::ScratchFolder scratch;

@@ -159,6 +159,8 @@ TEST_F(RefusalTest, FormerNamesOfOptions) {
   expect_refused({"infer-lab", model, "--attention-lens", "x"}, 2, "[attention-seq-len] expected");
   expect_refused({"infer-lab", model, "--prompt", "0"}, 2, "--prompt-tokens");
   expect_refused({"bench", "model", model, "--batch", "0"}, 2, "[batch-size] expected 1 to");
+  expect_refused({"bench", "model", model, "-p", "0", "-d", "9223372036854775807"}, 2,
+                 "got 9223372036854775807");
   // No command has both names, and a command without the option refuses the former name.
   expect_refused({"generate", model, "--prompt", "x"}, 2, "unknown option \"--prompt\"");
   for (const char* program : {"lab", "infer-lab", "train", "plan"}) {

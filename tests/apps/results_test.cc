@@ -65,6 +65,20 @@ TEST_F(ResultTest, AnOpHasNoShareOver100Percent) {
 
 TEST_F(ResultTest, PrintsItsVersion) { EXPECT_TRUE(run({"--version"}).out.starts_with("ridge ")); }
 
+// A run folder may have come from anybody; who names a file means what it links to.
+TEST_F(ResultTest, APageLeavesWhatALinkInARunFolderLinksTo) {
+  std::filesystem::copy(test_data("runs/version_1"), folder_ / "run");
+  files::write_plain(folder_ / "theirs", "theirs");
+  std::filesystem::create_symlink(folder_ / "theirs", folder_ / "run/report.html");
+  ASSERT_EQ(run({"report", "run"}).code, 0);
+  EXPECT_EQ(files::contents(folder_ / "theirs"), "theirs");
+  EXPECT_TRUE(std::filesystem::is_regular_file(
+      std::filesystem::symlink_status(folder_ / "run/report.html")));
+  std::filesystem::create_symlink(folder_ / "theirs", folder_ / "mine");
+  ASSERT_EQ(run({"report", "run", "-o", "mine"}).code, 0);
+  EXPECT_NE(files::contents(folder_ / "theirs"), "theirs");
+}
+
 TEST_F(ResultTest, TrainingPrintsALineAStepAndTheMean) {
   Output output = run(train({"--steps", "3", "--level", "baseline"}));
   ASSERT_EQ(output.code, 0) << output.err;

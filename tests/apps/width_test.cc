@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands print on a terminal fits its width.
+// What the commands print on a terminal fits its width, and text of models does not act on it.
 #include <fcntl.h>
 #include <pty.h>
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "apps/program_run.h"
@@ -48,6 +49,24 @@ class WidthTest : public ProgramTest {
       EXPECT_LE(display_width(line), columns) << arguments[0] << " " << columns << ": " << line;
   }
 };
+
+TEST_F(WidthTest, TextOfAModelDoesNotActOnTheTerminal) {
+  const std::string hostile =
+      "\x1b[2J\xC2\x9B"
+      "31m\x7f\xE2\x80\xAE";
+  files::write_plain(folder_ / "text", "one two three two one");
+  ASSERT_EQ(run({"tokenizer", "train", "text", "--vocab-size", "260", "--special-token", hostile,
+                 "--out", "model"})
+                .code,
+            0);
+  std::vector<std::string> decode{"tokenizer", "decode", "model", "--ids", "0", "--special"};
+  EXPECT_EQ(run(decode).out, hostile) << "raw in a pipe";
+  EXPECT_EQ(on_terminal(decode, 80), "\\x1b[2J\\x9b31m\\x7f\xE2\x80\xAE");
+  decode.emplace_back("--json");
+  const std::string line = on_terminal(decode, 80);
+  EXPECT_EQ(nlohmann::json::parse(line)["text"], hostile);
+  for (char c : line) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << line;
+}
 
 TEST_F(WidthTest, CommandsFitTheTerminal) {
   const std::string model = test_data("models/llama_fp32").string();

@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/matmul_group.h"
+#include "base/random.h"
 #include "base/row_panels.h"
 #include "cost/stored_time.h"
 #include "graph/builder.h"
@@ -23,6 +26,25 @@ cost::Ceilings made_up() {
   cost::Ceilings ceilings = calibration->ceilings();
   cost::validate(ceilings);
   return ceilings;
+}
+
+// A machine that is stopped or busy gives any probe any time. The ceilings are then poor, but
+// possible: nothing is refused that was measured.
+TEST(CpuCalibration, HasPossibleCeilingsHoweverProbesAreDisturbed) {
+  std::unique_ptr<Calibration> calibration = make_calibration();
+  Random random(7);
+  auto uniform = [&] { return static_cast<double>(random.below(1 << 20)) / (1 << 20); };
+  for (int round = 0; round < 20; ++round) {
+    for (Probe& probe : calibration->probes()) {
+      probe.samples_ns.clear();
+      // From 100 ns to 10 s, most of them near a millisecond.
+      for (int i = 0; i < 5; ++i)
+        probe.samples_ns.push_back(1e6 *
+                                   std::pow(10, (uniform() < 0.5 ? 1 : 4) * (2 * uniform() - 1)));
+    }
+    const cost::Ceilings ceilings = calibration->ceilings();
+    EXPECT_NO_THROW(cost::validate(ceilings)) << "round " << round;
+  }
 }
 
 void expect_rates(const cost::Ceilings& c, DType weight, DType activations, int64_t tokens) {

@@ -31,6 +31,15 @@ TEST(TuningFile, ComesBackForItsIdentityAlone) {
   EXPECT_EQ(folder.count(), 1u);
 }
 
+TEST(TuningFile, LeavesWhatALinkInItsPlaceLinksTo) {
+  files::ScratchFolder folder;
+  files::write_plain(folder / "theirs", "theirs");
+  std::filesystem::create_symlink(folder / "theirs", folder / "tuning.json");
+  write_tuning(folder / "tuning.json", "here", {{"8x8", "plain"}});
+  EXPECT_EQ(files::contents(folder / "theirs"), "theirs");
+  EXPECT_EQ(read_tuning(folder / "tuning.json", "here"), json({{"8x8", "plain"}}));
+}
+
 TEST(TuningFile, WhatIsNoneCountsAsNone) {
   files::ScratchFolder folder;
   const std::string path = folder / "tuning.json";

@@ -128,6 +128,10 @@ TEST(TerminalSafe, CutsLongNames) {
   EXPECT_EQ(terminal_safe(name), name);
   EXPECT_EQ(terminal_safe(name + "yz"), name + "... (202 bytes)");
   EXPECT_EQ(terminal_safe(characters + "y"), characters + "... (203 bytes)");  // whole characters
+  std::string escapes;
+  for (size_t i = 0; i < kLongestName / 4; ++i) escapes += "\\x1b";
+  EXPECT_EQ(terminal_safe(std::string(kLongestName / 4, '\x1b')), escapes);
+  EXPECT_EQ(terminal_safe(std::string(9000, '\x1b')), escapes + "... (9000 bytes)");
   EXPECT_EQ(terminal_safe(name + "yz", kWholeText), name + "yz");
 }
 

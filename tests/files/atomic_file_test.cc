@@ -71,6 +71,28 @@ TEST(AtomicFile, KeepsPermissionsAndFollowsLinks) {
   EXPECT_EQ(status.st_mode & 07777, 0640u);
 }
 
+// A link in a cache or a run folder may have come from anybody.
+TEST(AtomicFile, ReplacesLinksWhereItsNameIsOurs) {
+  namespace fs = std::filesystem;
+  const ScratchFolder folder;
+  write_plain(folder / "theirs", "theirs");
+  fs::create_symlink(folder / "theirs", folder / "link");
+  fs::create_symlink(folder / "nothing", folder / "dangling");
+  fs::create_symlink(folder / "circle", folder / "circle");
+  fs::create_symlink("/dev/null", folder / "device");
+  fs::create_directory_symlink(folder.path(), folder / "folder");
+  for (const char* name : {"link", "dangling", "circle", "device", "folder"}) {
+    write_file(folder / name, name, Links::kReplace);
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder / name))) << name;
+    EXPECT_EQ(contents(folder / name), name);
+  }
+  EXPECT_EQ(contents(folder / "theirs"), "theirs");
+  EXPECT_FALSE(fs::exists(folder / "nothing"));
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  expect_error([&] { AtomicFile(folder / "pipe", Links::kReplace); }, ExitCode::kRuntime,
+               "regular");
+}
+
 TEST(AtomicFile, RefusesWhatIsNoFile) {
   const ScratchFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);

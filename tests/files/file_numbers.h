@@ -125,6 +125,12 @@ struct GgufNumber {
   bool is_typed = false;
 };
 
+// Every type of one value.
+inline constexpr GgufType kScalars[] = {GgufType::kU8,  GgufType::kI8,   GgufType::kU16,
+                                        GgufType::kI16, GgufType::kU32,  GgufType::kI32,
+                                        GgufType::kU64, GgufType::kI64,  GgufType::kF32,
+                                        GgufType::kF64, GgufType::kBool, GgufType::kString};
+
 // Walks over a valid GGUF file.
 class GgufWalk {
  public:
@@ -140,29 +146,36 @@ class GgufWalk {
 
   const std::vector<GgufNumber>& numbers() const { return numbers_; }
 
-  // The file with the value in the number's place. A typed value may take another type, which moves
-  // the data. None if the number's type cannot hold the value.
-  std::optional<std::string> with(const GgufNumber& number, const std::string& value) const {
+  // The file with the value in the number's place, once for each type that can hold it there. A
+  // typed value may take any type, which moves the data; the others keep theirs.
+  std::vector<ChangedFile> with(const GgufNumber& number, const std::string& value) const {
+    std::vector<ChangedFile> made;
+    auto add = [&](std::string_view type, std::string bytes) {
+      made.push_back({fmt::format("{} = {} as {}", number.place, value, type), std::move(bytes)});
+    };
     std::string file(file_);
     const size_t bytes = fixed_bytes(number.type);
-    if (std::optional<std::string> same = encoded(number.type, value))
-      return file.replace(number.at, bytes, *same);
-    if (!number.is_typed && value == "-1")  // as a reader of signed numbers would see it
-      return file.replace(number.at, bytes, std::string(bytes, '\xff'));
-    if (!number.is_typed) return std::nullopt;
-    for (GgufType type : {GgufType::kI64, GgufType::kU64, GgufType::kF64, GgufType::kString}) {
+    if (!number.is_typed) {
+      std::optional<std::string> same = encoded(number.type, value);
+      if (!same && value == "-1")  // as a reader of signed numbers would see it
+        same = std::string(bytes, '\xff');
+      if (same) add(name(number.type), file.replace(number.at, bytes, *same));
+      return made;
+    }
+    for (const GgufType type : kScalars) {
       const std::optional<std::string> other = encoded(type, value);
       if (!other) continue;
       const auto type_number = static_cast<uint32_t>(type);
       std::string typed(reinterpret_cast<const char*>(&type_number), sizeof(type_number));
       typed += *other;
       const size_t size = sizeof(type_number) + bytes;
-      file.replace(number.at - sizeof(type_number), size, typed);
+      std::string changed(file_);
+      changed.replace(number.at - sizeof(type_number), size, typed);
       const size_t header = header_bytes_ - size + typed.size();
-      return file.replace(header, padded(header_bytes_) - header_bytes_,
-                          std::string(padded(header) - header, '\0'));
+      add(name(type), changed.replace(header, padded(header_bytes_) - header_bytes_,
+                                      std::string(padded(header) - header, '\0')));
     }
-    return std::nullopt;
+    return made;
   }
 
  private:
@@ -208,8 +221,8 @@ class GgufWalk {
         return real<float>(value);
       case GgufType::kF64:
         return real<double>(value);
-      case GgufType::kBool:
-        return std::nullopt;
+      case GgufType::kBool:  // of which only 0 and 1 are values
+        return integer<uint8_t>(value == "-1" ? "255" : value);
       default:
         return value.empty() ? std::optional(std::string(8, '\0')) : std::nullopt;
     }
@@ -280,8 +293,7 @@ inline void change_gguf_numbers(const std::string& good,
   const GgufWalk walk(good);
   for (const GgufNumber& number : walk.numbers())
     sampling.each(extreme_numbers(), [&](const std::string& value) {
-      if (std::optional<std::string> bytes = walk.with(number, value))
-        take({number.place + " = " + value, *std::move(bytes)});
+      for (const ChangedFile& changed : walk.with(number, value)) take(changed);
     });
 }
 

@@ -314,22 +314,45 @@ TEST(Convert, RefusesWhatGgufCannotSay) {
   EXPECT_EQ(scale.folder.count(), 1u);
 }
 
-TEST(Convert, LeavesNothingOfAModelWithANumberThatIsNone) {
-  Changed model("llama_fp32");
+// Writes llama_fp32 into the model's folder with `bad` as element 65 of one tensor.
+void write_with(float bad, const std::string& name, const Changed& model) {
   const files::SafetensorsFile from = files::SafetensorsFile::open(small("llama_fp32"));
   std::vector<files::TensorSource> tensors;
-  std::vector<float> bad(172 * 64);
-  bad[65] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> values;
   for (const files::FileTensor& tensor : from.tensors().all()) {
     tensors.push_back(files::source_of(tensor));
-    if (tensor.name == "model.layers.2.mlp.gate_proj.weight")
-      tensors.back().read = [&bad] { return std::as_bytes(std::span<const float>(bad)); };
+    if (tensor.name != name) continue;
+    values.resize(static_cast<size_t>(tensor.shape.elements()));
+    values[std::min<size_t>(65, values.size() - 1)] = bad;
+    tensors.back().read = [&values] { return std::as_bytes(std::span<const float>(values)); };
   }
   files::write_safetensors(model.folder / "in" / "model.safetensors", tensors);
-  for (DType type : {DType::kQ4_0, DType::kQ8_0, DType::kQ4_K})
-    files::expect_error(
-        [&] { convert_to_gguf(model.open(), model.folder / "o.gguf", {.type = type}); },
-        ExitCode::kBadFile, "found nan of row 1 in tensor \"model.layers.2.mlp.gate_proj.weight\"");
+}
+
+// Also if the type stays, and if rows of q and k only move.
+TEST(Convert, LeavesNothingOfAModelWithANumberThatIsNone) {
+  Changed model("llama_fp32");
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const auto& [name, row] :
+       std::vector<std::pair<std::string, int>>{{"model.layers.2.mlp.gate_proj.weight", 1},
+                                                {"model.layers.0.self_attn.q_proj.weight", 1},
+                                                {"model.norm.weight", 0}})
+    for (float bad : {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity}) {
+      write_with(bad, name, model);
+      const std::string message = fmt::format("of row {} in tensor \"{}\"", row, name);
+      for (std::optional<DType> type :
+           {std::optional<DType>(), std::optional(DType::kF32), std::optional(DType::kF16),
+            std::optional(DType::kBF16), std::optional(DType::kQ4_0), std::optional(DType::kQ8_0),
+            std::optional(DType::kQ4_K)}) {
+        files::expect_error(
+            [&] { convert_to_gguf(model.open(), model.folder / "o.gguf", {.type = type}); },
+            ExitCode::kBadFile, message);
+        if (type && is_block(*type)) continue;
+        files::expect_error(
+            [&] { convert_to_folder(model.open(), model.folder / "o", {.type = type}); },
+            ExitCode::kBadFile, message);
+      }
+    }
   EXPECT_EQ(model.folder.count(), 1u);
 }
 
