@@ -20,6 +20,8 @@ struct ConvertArguments {
   std::string in, out, type;
   int64_t max_shard_mib = 5 << 10;
   bool force = false;
+  bool random_weights = false;
+  uint64_t seed = 0;
 };
 
 constexpr int64_t kMostShardMib = int64_t{1} << 30;
@@ -41,6 +43,7 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
   if (o.max_shard_mib < 1 || o.max_shard_mib > kMostShardMib)
     throw usage_error("[max-shard] expected 1 to {} MiB, got {}", kMostShardMib, o.max_shard_mib);
   options.max_shard_bytes = o.max_shard_mib << 20;
+  options.seed = o.seed;
   start_openmp_threads();
   std::error_code error;
   if (to_gguf && !o.force && std::filesystem::exists(out, error))
@@ -48,7 +51,8 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
   if (std::filesystem::equivalent(o.in, out, error))
     throw usage_error("[out] expected another path than that of the model to convert, got {}",
                       printable(o.out));
-  models::ModelFile file = models::ModelFile::open(o.in);
+  models::ModelFile file =
+      o.random_weights ? models::ModelFile::open_shape(o.in) : models::ModelFile::open(o.in);
   std::unique_ptr<Progress> bar;
   int64_t shown = 0;
   options.progress = [&](int64_t done, int64_t total) {
@@ -80,21 +84,28 @@ void register_convert(Command program, const AppContext& context) {
       fmt::format(
           "type of the matrices: {} (default: as stored; for a folder one of the last three)",
           models::convertible_types(true)));
+  app.add_flag("--random-weights", o->random_weights,
+               "draw the weights; IN is a config.json or a folder that contains one");
+  app.add_option("--seed", o->seed, "seed of random weights; the same seed gives the same file")
+      .show_default();
   app.add_option("--max-shard", o->max_shard_mib, "maximum size of a .safetensors file, in MiB")
       .show_default();
   app.add_flag("--force", o->force, "replace an existing .gguf file");
   app.footer(
       "A failed conversion leaves nothing behind. GGUF files hold vectors in fp32 and the output\n"
       "matrix in at least q6_k or q8_0. If a matrix's rows are not whole blocks, it gets the\n"
-      "next type with shorter blocks.\n"
+      "next type with shorter blocks. Random weights are for measuring times: norms are 1, other\n"
+      "weights normal with standard deviation 0.02.\n"
       "Examples:\n"
       "  ridge convert model/ model-q4_k.gguf --type q4_k\n"
       "  ridge convert gemma-3-270m-q4_k_m.gguf gemma/ --type bf16\n"
-      "  ridge convert SmolLM2-135M-Instruct.Q4_1.gguf smol-q4_0.gguf --type q4_0");
+      "  ridge convert SmolLM2-135M-Instruct.Q4_1.gguf smol-q4_0.gguf --type q4_0\n"
+      "  ridge convert --random-weights config.json random.gguf --type q4_k");
   app.callback([o, app, &context] {
     const bool to_gguf = writes_gguf(*o);
     app.refuse_unused({{to_gguf, "with a .gguf file as output", {"--max-shard"}},
-                       {!to_gguf, "with a folder as output", {"--force"}}});
+                       {!to_gguf, "with a folder as output", {"--force"}},
+                       {!o->random_weights, "without --random-weights", {"--seed"}}});
     run(*o, context.terminal);
   });
 }

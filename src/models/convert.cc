@@ -62,7 +62,7 @@ class Conversion {
         options_(options),
         form_(form),
         parameters_(parameters_of(file.config())),
-        weights_(file, form_, [this](int64_t bytes) {
+        weights_(file, form_, options.seed, [this](int64_t bytes) {
           done_ += bytes;
           if (options_.progress) options_.progress(done_, result_.bytes);
         }) {}
@@ -86,6 +86,7 @@ class Conversion {
 
   // Adds a note for each tensor of the file that is not written.
   void note_unread() {
+    if (!file_.has_weights()) return;
     for (const files::FileTensor& tensor : file_.tensors().all())
       if (!read_.contains(tensor.name) && tensor.name != kFactors)
         note(fmt::format("the tensor {} is no part of the model and is left out",
@@ -108,13 +109,21 @@ class Conversion {
   int64_t done_ = 0;
 };
 
+// config.json has no name, so its folder's name is used, or that of a configuration in a file of
+// another name.
+std::string name_of(const ModelFile& file) {
+  fs::path path = fs::absolute(file.path() / "").lexically_normal().parent_path();
+  if (fs::is_directory(path)) return path.filename().string();
+  const bool is_named = !file.has_weights() && path.filename() != "config.json";
+  return is_named ? path.stem().string() : path.parent_path().filename().string();
+}
+
 ModelConfig gguf_form(const ModelFile& file) {
   ModelConfig form = file.config();
   form.rope_interleaved = form.family == Family::kLlama;
   form.norm_offset = 0;
-  // config.json has no name, so the folder's name is used.
   if (!file.is_gguf() && (form.name == "llama" || form.name == "gemma3_text"))
-    form.name = fs::absolute(file.path()).lexically_normal().filename().string();
+    form.name = name_of(file);
   return form;
 }
 

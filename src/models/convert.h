@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts a model to another format: Hugging Face's folder to GGUF and back, or the same format in
-// other element types. The output appears complete or not at all.
+// other element types. A shape without weights becomes a model with random ones. The output appears
+// complete or not at all.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ struct ConvertOptions {
   // Of matrices; see stored_types.h for the default and for the exceptions.
   std::optional<DType> type;
   int64_t max_shard_bytes = int64_t{5} << 30;                           // per file of a folder
+  uint64_t seed = 0;                                                    // of the weights of a shape
   std::function<void(int64_t done, int64_t total)> progress = nullptr;  // bytes; may be empty
 };
 

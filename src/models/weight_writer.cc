@@ -12,6 +12,7 @@
 #include "base/finite.h"
 #include "base/printable.h"
 #include "files/quantize.h"
+#include "models/random_weights.h"
 #include "models/row_order.h"
 
 namespace ridge::models {
@@ -46,9 +47,35 @@ void expect_finite(std::span<const float> values, int64_t row) {
                    bad - values.begin(), row);
 }
 
+void quantize_row(DType type,
+                  std::span<const float> values,
+                  int64_t row,
+                  std::span<std::byte> out) {
+  try {
+    files::quantize(type, values, out);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{} of row {}", error.what(), row), error.code());
+  }
+}
+
+// How a tensor is cut into rows. A bias of q or k has rows of one element if they move; other
+// vectors are one row.
+struct Rows {
+  Rows(const Parameter& parameter, const RowOrder& order)
+      : count(parameter.shape.rank() == 2 || order.moves() ? parameter.shape[0] : 1),
+        width(parameter.shape.elements() / count) {}
+  int64_t count, width;
+};
+
 }  // namespace
 
 files::TensorSource WeightWriter::source(const Parameter& parameter, std::string name, DType type) {
+  if (!file_.has_weights())
+    return {std::move(name), type, parameter.shape, [this, parameter, type] {
+              std::span<const std::byte> bytes = draw(parameter, type);
+              if (progress_) progress_(static_cast<int64_t>(bytes.size()));
+              return bytes;
+            }};
   StoredWeight stored = file_.lookup()(parameter.name, parameter.shape);
   if (!is_float(stored.dtype) && !is_block(stored.dtype) && stored.dtype != DType::kF8E4M3 &&
       stored.dtype != DType::kF8E5M2)
@@ -77,10 +104,7 @@ std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
   RowOrder order(source.head_size, source.rope_interleaved,
                  is_rotated(parameter.name) ? form_.rope_interleaved : source.rope_interleaved);
   const bool keeps_bytes = from.dtype == type && added == 0, stays = keeps_bytes && !order.moves();
-  // A bias of q or k has rows of one element; other vectors are one row.
-  bool is_matrix = parameter.shape.rank() == 2;
-  int64_t elements = parameter.shape.elements();
-  int64_t rows = is_matrix || order.moves() ? parameter.shape[0] : 1, width = elements / rows;
+  const auto [rows, width] = Rows(parameter, order);
   size_t from_bytes = static_cast<size_t>(storage_bytes(from.dtype, width));
   size_t to_bytes = static_cast<size_t>(storage_bytes(type, width));
   if (!stays) buffer_.resize(static_cast<size_t>(rows) * to_bytes);
@@ -99,13 +123,26 @@ std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
     }
     if (added != 0)
       for (float& value : values) value += static_cast<float>(added);
-    try {
-      files::quantize(type, values, out);
-    } catch (const Error& error) {
-      throw Error(fmt::format("{} of row {}", error.what(), row), error.code());
-    }
+    quantize_row(type, values, row, out);
   });
   return stays ? from.bytes : std::span<const std::byte>(buffer_);
+}
+
+std::span<const std::byte> WeightWriter::draw(const Parameter& parameter, DType type) {
+  const RandomWeights weights(parameter, form_.norm_offset, seed_);
+  const RowOrder order(form_.head_size, false,
+                       is_rotated(parameter.name) && form_.rope_interleaved);
+  const auto [rows, width] = Rows(parameter, order);
+  const size_t row_bytes = static_cast<size_t>(storage_bytes(type, width));
+  buffer_.resize(static_cast<size_t>(rows) * row_bytes);
+  each_row(rows, width, [&](int64_t row) {
+    std::vector<float> values(static_cast<size_t>(width));
+    weights.draw(row, values);
+    quantize_row(
+        type, values, row,
+        std::span(buffer_).subspan(static_cast<size_t>(order.at(row)) * row_bytes, row_bytes));
+  });
+  return buffer_;
 }
 
 }  // namespace ridge::models

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts a model's weights on the way from a file to a writer: row order, norm offset and element
-// type. One tensor is in memory at a time.
+// type. A model that is only a shape gets random weights. One tensor is in memory at a time.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,12 +16,13 @@ namespace ridge::models {
 
 class WeightWriter {
  public:
-  // Both must outlive the results of source(). `progress` is called with the bytes written; may be
-  // empty.
+  // File and form must outlive the results of source(). `seed` is that of random weights.
+  // `progress` is called with the bytes written; may be empty.
   WeightWriter(const ModelFile& file,
                const ModelConfig& form,
+               uint64_t seed,
                std::function<void(int64_t bytes)> progress)
-      : file_(file), form_(form), progress_(std::move(progress)) {}
+      : file_(file), form_(form), seed_(seed), progress_(std::move(progress)) {}
 
   // The tensor to write under `name`. Reading it throws a bad-file Error that names the tensor and
   // the element that is not finite or that `type` cannot hold.
@@ -30,9 +32,11 @@ class WeightWriter {
   std::span<const std::byte> convert(const Parameter& parameter,
                                      const files::FileTensor& from,
                                      DType type);
+  std::span<const std::byte> draw(const Parameter& parameter, DType type);
 
   const ModelFile& file_;
   const ModelConfig& form_;
+  uint64_t seed_;
   std::function<void(int64_t)> progress_;
   std::vector<std::byte> buffer_;
 };

@@ -15,6 +15,14 @@ class ModelFilesTest : public ProgramTest {
  protected:
   static std::string small(const std::string& name) { return test_data("models/" + name).string(); }
 
+  // Waits until the folder has `count` files.
+  void await_files(size_t count) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (folder_.count() < count && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(folder_.count(), count);
+  }
+
   json inspect(const std::string& model, const std::string& contexts = "") const {
     std::vector<std::string> arguments{"inspect", model, "--json"};
     if (!contexts.empty()) arguments.insert(arguments.end(), {"--context", contexts});
@@ -106,6 +114,74 @@ TEST_F(ModelFilesTest, ConvertRefusesAndLeavesNothing) {
     EXPECT_EQ(full.code, 1) << full.err;
     EXPECT_NE(full.err.find("cannot write"), std::string::npos) << full.err;
     EXPECT_EQ(folder_.count(), 0u);
+  }
+}
+
+// A shape with rows of whole super-blocks.
+json random_shape() {
+  return {{"model_type", "llama"},        {"vocab_size", 320},        {"hidden_size", 256},
+          {"num_hidden_layers", 2},       {"num_attention_heads", 4}, {"intermediate_size", 512},
+          {"max_position_embeddings", 64}};
+}
+
+TEST_F(ModelFilesTest, RandomWeightsMakeAModelThatRuns) {
+  files::write_plain(folder_ / "shape.json", random_shape().dump());
+  Output made = run({"convert", "--random-weights", "shape.json", "model.gguf", "--type", "q4_k"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.err.find("the file has no vocabulary"), std::string::npos) << made.err;
+  const json model = inspect("model.gguf");
+  EXPECT_EQ(model["metadata"]["general.name"], "shape");
+  EXPECT_EQ(model["metadata"]["general.file_type"], 14);
+  EXPECT_EQ(model["types"]["q4_k"]["elements"], 320 * 256 + 2 * (4 * 256 * 256 + 3 * 256 * 512));
+  EXPECT_EQ(model["types"]["q6_k"]["elements"], 320 * 256);
+  const Output logits = run({"logits", "model.gguf", "--ids", "1,2,3", "--threads", "1", "--json"});
+  ASSERT_EQ(logits.code, 0) << logits.err;
+  EXPECT_EQ(run({"bench", "model", "model.gguf", "-p", "4", "-n", "2", "-r", "1", "--device", "cpu",
+                 "--threads", "1"})
+                .code,
+            0);
+  expect_refused({"generate", "model.gguf", "text"}, 3, "tokenizer");
+  expect_refused({"convert", "--random-weights", "shape.json", "model.gguf"}, 2, "--force");
+  ASSERT_EQ(run({"convert", "--random-weights", "shape.json", "other.gguf", "--type", "q4_k",
+                 "--seed", "1"})
+                .code,
+            0);
+  EXPECT_NE(files::contents(folder_ / "other.gguf"), files::contents(folder_ / "model.gguf"));
+}
+
+TEST_F(ModelFilesTest, RandomWeightsRefuseWhatIsNoShape) {
+  const auto refuse = [&](const char* key, const json& value, const std::string& part) {
+    json shape = random_shape();
+    shape[key] = value;
+    files::write_plain(folder_ / "shape.json", shape.dump());
+    expect_refused({"convert", "--random-weights", "shape.json", "out.gguf"}, 3, part);
+    expect_refused({"convert", "--random-weights", "shape.json", "out"}, 3, part);
+  };
+  refuse("hidden_size", int64_t{1} << 62, "hidden_size");
+  refuse("hidden_size", -256, "hidden_size");
+  refuse("hidden_size", "256", "hidden_size");
+  refuse("num_hidden_layers", 0, "num_hidden_layers");
+  refuse("num_hidden_layers", 1 << 20, "num_hidden_layers");
+  refuse("vocab_size", 1e300, "vocab_size");
+  refuse("num_attention_heads", 7, "num_attention_heads");
+  refuse("model_type", "mamba", "expected 'llama' or 'gemma3_text', found \"mamba\"");
+  files::write_plain(folder_ / "shape.json", "{");
+  expect_refused({"convert", "--random-weights", "shape.json", "out.gguf"}, 3, "shape.json");
+  expect_refused({"convert", "--random-weights", "nowhere", "out.gguf"}, 3, "nowhere");
+  expect_refused({"convert", small("llama_fp32"), "out.gguf", "--seed", "1"}, 2,
+                 "without --random-weights");
+}
+
+TEST_F(ModelFilesTest, InterruptedRandomWeightsLeaveNothing) {
+  json shape = random_shape();
+  shape["num_hidden_layers"] = 3000;  // far more than the test waits for
+  files::write_plain(folder_ / "shape.json", shape.dump());
+  for (const char* out : {"out.gguf", "out"}) {
+    const pid_t child = start({"convert", "--random-weights", "shape.json", out});
+    await_files(2);  // the unfinished output has a name of its own
+    ::kill(child, SIGINT);
+    EXPECT_EQ(finish(child).code, 128 + SIGINT);
+    EXPECT_EQ(folder_.count(), 1u);
   }
 }
 

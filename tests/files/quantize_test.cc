@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "base/bf16.h"
 #include "base/block_formats.h"
@@ -145,6 +146,36 @@ TEST(Quantize, SuperBlocksKeepTheErrorSmall) {
        {Bound{DType::kQ2_K, 0.262}, Bound{DType::kQ3_K, 0.145}, Bound{DType::kQ4_K, 0.0707},
         Bound{DType::kQ5_K, 0.0348}, Bound{DType::kQ6_K, 0.0172}})
     EXPECT_LT(round_trip_error(bound.dtype, values), bound.error) << name(bound.dtype);
+}
+
+// Uniform numbers and functions of them that round alike on every machine.
+std::vector<float> plain_values(uint32_t kind) {
+  std::vector<float> values(64 * 256);
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    const float s =
+        uniform_at(kind, i) + uniform_at(kind + 10, i) + uniform_at(kind + 20, i) - 1.5f;
+    const float kinds[] = {
+        s * 0.02f,        s, std::fabs(s) * 1e-5f, s * s * s * 1e3f, i / 32 % 2 ? s : 0.25f,
+        std::round(s * 4)};
+    values[i] = kinds[kind];
+  }
+  return values;
+}
+
+// The bytes of a search that took one sub-block at a time, without AVX2.
+TEST(Quantize, SuperBlocksKeepTheirBytes) {
+  const std::map<DType, uint64_t> expected = {{DType::kQ2_K, 0xb7c356ae767b3952},
+                                              {DType::kQ3_K, 0x003e6cfdc5bc9ce8},
+                                              {DType::kQ4_K, 0x812c1d1a08f7449b},
+                                              {DType::kQ5_K, 0x6a56ef8b65b9ba91},
+                                              {DType::kQ6_K, 0x128e6fa71899aadc}};
+  for (const DType dtype : kSuper) {
+    uint64_t hash = 14695981039346656037u;  // FNV-1a
+    for (uint32_t kind = 0; kind < 6; ++kind)
+      for (const std::byte byte : encoded(dtype, plain_values(kind)))
+        hash = (hash ^ static_cast<uint64_t>(byte)) * 1099511628211u;
+    EXPECT_EQ(hash, expected.at(dtype)) << name(dtype);
+  }
 }
 
 // Weights with a mean, with outliers, or of one sign: cases that break a careless search.
