@@ -19,6 +19,8 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
+uint64_t page_bytes() { return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)); }
+
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -126,17 +128,27 @@ void MappedFile::Unmap::operator()(const std::byte* data) const {
   ::munmap(const_cast<std::byte*>(data), size);
 }
 
-// A page that `part` shares with its neighbours must not be dropped.
-void MappedFile::release(std::span<const std::byte> part) const {
+// The offset of a part in the file.
+uint64_t MappedFile::begin_of(std::span<const std::byte> part) const {
   RIDGE_CHECK(part.data() >= data_.get() && part.data() + part.size() <= data_.get() + size_,
               "the span is not part of {}", source_);
-  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  uint64_t begin = static_cast<uint64_t>(part.data() - data_.get()), end = begin + part.size();
-  begin = (begin + page - 1) / page * page;
-  if (end != size_) end = end / page * page;
-  if (begin >= end) return;
-  // A hint: failure is fine.
-  ::madvise(const_cast<std::byte*>(data_.get()) + begin, end - begin, MADV_DONTNEED);
+  return static_cast<uint64_t>(part.data() - data_.get());
+}
+
+// A hint for whole pages: failure is fine.
+void MappedFile::advise(uint64_t begin, uint64_t end, int advice) const {
+  if (begin < end) ::madvise(const_cast<std::byte*>(data_.get()) + begin, end - begin, advice);
+}
+
+void MappedFile::expect(std::span<const std::byte> part) const {
+  const uint64_t begin = begin_of(part);
+  advise(begin / page_bytes() * page_bytes(), begin + part.size(), MADV_WILLNEED);
+}
+
+// A page that `part` shares with its neighbours must not be dropped.
+void MappedFile::release(std::span<const std::byte> part) const {
+  const uint64_t page = page_bytes(), begin = begin_of(part), end = begin + part.size();
+  advise((begin + page - 1) / page * page, end == size_ ? end : end / page * page, MADV_DONTNEED);
 }
 
 std::string read_small_file(const std::filesystem::path& path, size_t most_bytes) {

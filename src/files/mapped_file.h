@@ -33,6 +33,8 @@ class MappedFile {
   }
   const std::string& source() const { return source_; }  // the path, as messages name it
 
+  // Starts to read `part` from the disk, as a hint, and does not wait for it.
+  void expect(std::span<const std::byte> part) const;
   // Drops the whole pages of `part` from memory, as a hint; they can be read again.
   void release(std::span<const std::byte> part) const;
 
@@ -41,6 +43,9 @@ class MappedFile {
     size_t size;
     void operator()(const std::byte* data) const;
   };
+
+  uint64_t begin_of(std::span<const std::byte> part) const;
+  void advise(uint64_t begin, uint64_t end, int advice) const;
 
   std::string source_;
   std::unique_ptr<const std::byte, Unmap> data_;

@@ -117,11 +117,20 @@ std::vector<std::span<const std::byte>> ModelFile::file_parts() const {
   return parts;
 }
 
-void ModelFile::release(std::span<const std::byte> part) const {
+const files::MappedFile& ModelFile::mapping_of(std::span<const std::byte> part) const {
   for (const auto& mapping : mappings()) {
     std::span<const std::byte> all = mapping->bytes();
-    if (part.data() >= all.data() && part.data() < all.data() + all.size()) mapping->release(part);
+    if (part.data() >= all.data() && part.data() < all.data() + all.size()) return *mapping;
   }
+  RIDGE_CHECK(false, "the span is no part of {}", path_.string());
+}
+
+void ModelFile::expect(std::span<const std::byte> part) const {
+  if (!part.empty()) mapping_of(part).expect(part);
+}
+
+void ModelFile::release(std::span<const std::byte> part) const {
+  if (!part.empty()) mapping_of(part).release(part);
 }
 
 WeightLookup ModelFile::lookup() const {

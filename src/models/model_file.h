@@ -49,14 +49,16 @@ class ModelFile {
   // finite. Reads the whole file.
   std::string first_not_finite() const;
   int64_t weight_bytes() const;  // of all tensors; without weights, the size in bf16
-  // The size of all files, their mapped bytes, and a hint that a part is not read again, as in
-  // files::MappedFile.
+  // The size of all files, their mapped bytes, and the hints of files::MappedFile that a part is
+  // read soon or not again.
   int64_t file_bytes() const;
   std::vector<std::span<const std::byte>> file_parts() const;
+  void expect(std::span<const std::byte> part) const;
   void release(std::span<const std::byte> part) const;
 
  private:
   std::span<const std::shared_ptr<const files::MappedFile>> mappings() const;
+  const files::MappedFile& mapping_of(std::span<const std::byte> part) const;
 
   std::filesystem::path path_;
   ModelConfig config_;

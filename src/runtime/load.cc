@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "base/arena.h"
 #include "base/bf16.h"
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/row_panels.h"
+#include "runtime/read_ahead.h"
 
 namespace ridge::runtime {
 namespace {
@@ -100,6 +102,35 @@ bool is_written_in_runs(const LoadGraph& load, ValueId value, const StoredSource
                                                : is_panels(load.graph.type(value).dtype);
 }
 
+// Appends the tensors of the file that a value is made from.
+void append_sources(const LoadGraph& load,
+                    ValueId value,
+                    const StoredSource& source,
+                    ReadAhead::Parts& parts) {
+  const Node* node = load.graph.producer(value);
+  if (node == nullptr) return parts.push_back(source.bytes(load.graph.value(value).name));
+  for (ValueId input : node->inputs) append_sources(load, input, source, parts);
+}
+
+struct StoredValue {
+  std::string name;
+  ValueId value;
+  ReadAhead::Parts sources;
+};
+
+// All stored values. A disk is read fastest from front to back.
+std::vector<StoredValue> in_file_order(const LoadGraph& load, const StoredSource& source) {
+  std::vector<StoredValue> values;
+  for (const auto& [name, value] : load.stored) {
+    values.push_back({name, value, {}});
+    append_sources(load, value, source, values.back().sources);
+  }
+  std::stable_sort(values.begin(), values.end(), [](const StoredValue& a, const StoredValue& b) {
+    return std::less<>()(a.sources.front().data(), b.sources.front().data());
+  });
+  return values;
+}
+
 // The bytes that such values need of a store's reserve.
 int64_t reserve_bytes(const LoadGraph& load, const StoredSource& source) {
   int64_t bytes = 0;
@@ -116,6 +147,7 @@ int64_t reserve_bytes(const LoadGraph& load, const StoredSource& source) {
 // consecutive runs, because two threads that first touch one large page would both clear it.
 void write_in_runs(std::span<const std::byte> from,
                    const StoredSource& source,
+                   ReadAhead& ahead,
                    const Type& type,
                    std::byte* to) {
   constexpr int64_t kRunBytes = int64_t{2} << 20;
@@ -136,6 +168,7 @@ void write_in_runs(std::span<const std::byte> from,
     else
       std::copy(part.begin(), part.end(), to + begin);
     source.release(part);
+    ahead.advance(std::ssize(part));
   }
 }
 
@@ -180,22 +213,30 @@ void load_parameters(const LoadGraph& load, const TensorSource& source, Store& s
 
 void load_stored(const LoadGraph& load, const StoredSource& source, Store& store) {
   store.reserve(reserve_bytes(load, source));
-  for (const auto& [name, value] : load.stored) {
+  const std::vector<StoredValue> values = in_file_order(load, source);
+  ReadAhead::Parts parts;
+  for (const StoredValue& each : values)
+    parts.insert(parts.end(), each.sources.begin(), each.sources.end());
+  ReadAhead ahead(std::move(parts), source.expect);
+  for (const auto& [name, value, sources] : values) {
     const Type& type = load.graph.type(value);
     const Node* node = load.graph.producer(value);
     if (is_written_in_runs(load, value, source)) {
       RIDGE_CHECK(!store.has(name), "'{}' is stored already", name);
-      const ValueId from = node == nullptr ? value : node->inputs[0];
-      RIDGE_CHECK(load.graph.producer(from) == nullptr, "'{}' is packed last", name);
-      write_in_runs(source.bytes(load.graph.value(from).name), source, type,
-                    store.require(name, type));
-    } else if (node == nullptr) {
-      store.adopt(name, type, source.bytes(load.graph.value(value).name));
+      RIDGE_CHECK(node == nullptr || load.graph.producer(node->inputs[0]) == nullptr,
+                  "'{}' is packed last", name);
+      write_in_runs(sources.front(), source, ahead, type, store.require(name, type));
+      continue;
+    }
+    if (node == nullptr) {
+      store.adopt(name, type, sources.front());
     } else {
       std::vector<std::byte> bytes = stored_bytes(load, value, source);
       store.require(name, type);
       store.write(name, bytes.data(), static_cast<int64_t>(bytes.size()));
+      for (std::span<const std::byte> part : sources) source.release(part);
     }
+    for (std::span<const std::byte> part : sources) ahead.advance(std::ssize(part));
   }
 }
 

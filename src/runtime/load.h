@@ -27,15 +27,18 @@ struct StoredSource {
   // Returns the bytes of a tensor by its file name, as stored in the file. They must outlive the
   // store unless `copies` is set.
   std::function<std::span<const std::byte>(const std::string& name)> bytes;
+  // Called with parts of tensors that are read soon, in order.
+  std::function<void(std::span<const std::byte> part)> expect = [](std::span<const std::byte>) {};
   // Called with parts of a tensor that are not read again, from several threads at once.
   std::function<void(std::span<const std::byte> part)> release = [](std::span<const std::byte>) {};
   // Whether values that are stored as in the file are copied too. Only for backends with
   // host-writable memory.
   bool copies = false;
 };
-// Fills every stored parameter in its type in the load graph. Values that are stored as in the file
-// are used in place or copied. Joined rows are copied, and other types are converted through fp32.
-// Blocks are packed into panels, and copies are made, a few MiB at a time.
+// Fills every stored parameter in its type in the load graph, in the order of the file. Values that
+// are stored as in the file are used in place or copied. Joined rows are copied, and other types are
+// converted through fp32. Blocks are packed into panels, and copies are made, a few MiB at a time.
+// All that is not used in place is released.
 void load_stored(const LoadGraph& load, const StoredSource& source, Store& store);
 
 // Fills every stored parameter with meaningless numbers: ones in vectors, otherwise normally

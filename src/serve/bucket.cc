@@ -104,17 +104,20 @@ std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
 
 // If kernels read host memory, weights are copied if there is room for them in addition to the KV
 // cache: GEMMs read large pages faster than the pages of a mapped file (on two cores 33 GB/s
-// against 25).
+// against 25). The pages of the file are released as they are copied, so the copies take their
+// place. A quarter more must be free, because the system can take back a file's pages when memory
+// runs short, but not copies.
 void BucketCache::load(const LoadGraph& load) {
   if (!file_.has_weights()) return runtime::load_made_up(load, store_);
   const bool is_read_in_place = backend_.borrow({}) != nullptr;
   const int64_t cache_bytes =
       cached_ ? models::cache_bytes(file_.config(), cache_, selection_.activations()) : 0;
-  const bool copies =
-      is_read_in_place && backend_.available_bytes() - cache_bytes > 2 * file_.file_bytes();
+  const int64_t needed_bytes = file_.file_bytes() + file_.file_bytes() / 4;
+  const bool copies = is_read_in_place && backend_.available_bytes() - cache_bytes > needed_bytes;
   runtime::load_stored(
       load,
       {.bytes = [this](const std::string& name) { return file_.bytes(name); },
+       .expect = [this](std::span<const std::byte> bytes) { file_.expect(bytes); },
        .release = [this](std::span<const std::byte> bytes) { file_.release(bytes); },
        .copies = copies},
       store_);

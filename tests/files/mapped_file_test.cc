@@ -17,6 +17,7 @@ TEST(MappedFile, ShowsTheBytes) {
   const auto part = file.part(7, 5, "word");
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(part.data()), part.size()), "bytes");
   EXPECT_EQ(file.part(12, 0, "end").size(), 0u);
+  file.expect(file.bytes().subspan(3));
   file.release(file.bytes());
   EXPECT_EQ(file.text(), "hello, bytes");
   const MappedFile moved = std::move(file);

@@ -188,6 +188,30 @@ TEST_F(LoadTest, CopiesWhatItIsAskedTo) {
   }
 }
 
+// Tensors are read in the order of the file, whatever their names, and announced in that order; all
+// but those used in place are released.
+TEST_F(LoadTest, ReadsInTheOrderOfTheFile) {
+  const std::vector<float> ones(20, 1);
+  const auto bytes = std::as_bytes(std::span(ones));
+  const std::map<std::string, std::span<const std::byte>> tensors = {
+      {"a", bytes.subspan(48, 32)}, {"b", bytes.subspan(16, 32)}, {"c", bytes.subspan(0, 16)}};
+  load.stored["joined"] = ops::concat(b, {input("a", {2, 4}), input("b", {2, 4})}, 0);
+  load.stored["cast"] = ops::cast(b, input("c", {4}), DType::kBF16);
+  std::string expected, released;
+  const auto names_of = [&](std::span<const std::byte> part) {
+    for (const auto& [name, span] : tensors)
+      if (span.data() == part.data() && span.size() == part.size()) return name;
+    return std::string("?");
+  };
+  load_stored(load,
+              {.bytes = [&](const std::string& name) { return tensors.at(name); },
+               .expect = [&](std::span<const std::byte> part) { expected += names_of(part); },
+               .release = [&](std::span<const std::byte> part) { released += names_of(part); }},
+              store);
+  EXPECT_EQ(expected, "cab");
+  EXPECT_EQ(released, "cab");
+}
+
 // Made-up weights: matrices that are not constant, and norms of one.
 TEST_F(LoadTest, MakesUpWeights) {
   load.stored["norm"] = input("norm", {2});
