@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -186,6 +187,7 @@ class InferencePlanner {
             {"mfu", mfu(run)},
             {"mfu_peak", report::to_json(peak(run))},
             {"mbu", mbu(run)},
+            {"mbu_reason", run.mbu_reason(place_.ceilings)},
             {"model_flops", run.model.step().flops},
             {"model_macs", run.model.step().macs},
             {"executed_flops", run.executed.flops},
@@ -255,9 +257,11 @@ class InferencePlanner {
     std::string notes = fmt::format("MFU of prefill {}.\nMBU of decode {}.\n",
                                     peak(first).str("FLOP/s", first.setting.dtype),
                                     place_.ceilings.mbu_reference().str("B/s", ""));
-    if (std::any_of(plans_.begin(), plans_.end(),
-                    [&](const measure::PhasePlan& each) { return mbu(each.records.decode) > 1; }))
-      notes += "MBU over 100%: caches hold part of the weights and are faster than memory.\n";
+    std::set<std::string> reasons;
+    for (const measure::PhasePlan& each : plans_)
+      reasons.insert(each.records.decode.mbu_reason(place_.ceilings));
+    reasons.erase("");
+    if (!reasons.empty()) notes += fmt::format("MBU over 100%: {}.\n", fmt::join(reasons, "; "));
     fmt::print("{}\n{}\n", table.text(terminal_), wrap_lines(notes, terminal_.columns));
   }
 

@@ -5,6 +5,8 @@
 #include <functional>
 #include <map>
 
+#include "base/error.h"
+#include "base/printable.h"
 #include "graph/rewriter.h"
 #include "ops/build.h"
 #include "ops/registry.h"
@@ -24,7 +26,10 @@ class Autocast {
     std::vector<ValueId> inputs = rewriter.map(node.inputs);
     if (is_a(node, ops::embedding_op())) node.attrs.set("dtype", std::string(name(DType::kBF16)));
     if (is_a(node, ops::matmul_op()))
-      for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = narrow(b, node.inputs[i], inputs[i]);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        expect_castable(node.inputs[i]);
+        inputs[i] = narrow(b, node.inputs[i], inputs[i]);
+      }
     if (is_a(node, ops::matmul_op()) && is_sampled(node.outputs[0]))
       node.attrs.set("dtype", std::string(name(DType::kF32)));
     if (node.op->kind == OpKind::kPointwise && inputs.size() == 2 &&
@@ -36,6 +41,15 @@ class Autocast {
   }
 
  private:
+  // No kernel multiplies bf16 activations with f16 weights, as files may store them.
+  void expect_castable(ValueId operand) const {
+    if (graph_.type(operand).dtype == DType::kF16)
+      throw usage_error(
+          "[autocast_bf16] GEMMs in bf16 take weights in f32, bf16 or blocks, but {} is stored in "
+          "f16; expected +store_bf16 or +store_f32",
+          printable(graph_.value(operand).name));
+  }
+
   // One cast per weight, however many GEMMs read it.
   ValueId narrow(Builder& b, ValueId old_value, ValueId value) {
     if (b.type(value).dtype != DType::kF32) return value;

@@ -50,6 +50,10 @@ cost::ReferenceRate mbu_reference(const LabRecord& lab) {
   return lab.ceilings ? lab.ceilings->mbu_reference() : cost::ReferenceRate();
 }
 
+std::string mbu_reason(const LabRecord& lab, const RunRecord& run) {
+  return lab.ceilings ? run.mbu_reason(*lab.ceilings) : "";
+}
+
 std::string mfu_convention(const LabRecord& lab) {
   if (lab.runs.empty() || !lab.ceilings) return kMfuConvention;
   const Setting& setting = lab.runs.front().setting;

@@ -58,6 +58,8 @@ DType product_dtype(const Setting& setting);
 // What MFU and MBU of a run are shares of; a rate of 0 if no ceilings are known.
 cost::ReferenceRate mfu_reference(const LabRecord& lab, const Setting& setting);
 cost::ReferenceRate mbu_reference(const LabRecord& lab);
+// RunRecord::mbu_reason; empty if no ceilings are known.
+std::string mbu_reason(const LabRecord& lab, const RunRecord& run);
 // The conventions with their reference rates, for the first run: "PaLM (...), of 1.02 TFLOP/s ...".
 std::string mfu_convention(const LabRecord& lab);
 std::string mbu_convention(const LabRecord& lab);

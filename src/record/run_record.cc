@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/units.h"
+
 namespace ridge::record {
 namespace {
 
@@ -52,6 +54,27 @@ double RunRecord::mbu(const cost::ReferenceRate& bytes) const {
   double ns = step_ns();
   if (!(ns > 0) || !(bytes.per_ns > 0)) return 0;
   return static_cast<double>(weight_bytes + cache_bytes) / ns / bytes.per_ns;
+}
+
+std::string RunRecord::mbu_reason(const cost::Ceilings& ceilings) const {
+  return over_memory_reason(mbu(ceilings.mbu_reference()), weight_bytes + cache_bytes, ceilings);
+}
+
+std::string over_memory_reason(double share, int64_t bytes, const cost::Ceilings& ceilings) {
+  if (!(share > 1)) return "";
+  const std::vector<cost::MemoryLevel>& levels = ceilings.levels;
+  const int64_t cache = levels.size() > 1 ? levels[levels.size() - 2].capacity_bytes : 0;
+  if (cache > 0 && bytes <= cache)
+    return fmt::format("the weights lie in the last-level cache ({})", format_bytes(cache));
+  // If what the cache holds took no time at all.
+  const double most =
+      cache > 0 ? static_cast<double>(bytes) / static_cast<double>(bytes - cache) : 1;
+  if (share <= most)
+    return fmt::format("the last-level cache ({}) holds part of the weights", format_bytes(cache));
+  return ceilings.is_measured()
+             ? "the measured bandwidth of memory is too low; measure it again with ridge machine "
+               "--remeasure"
+             : "the bandwidth of memory is assumed too low";
 }
 
 double ModuleRecord::intensity() const {

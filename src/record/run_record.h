@@ -166,6 +166,9 @@ struct RunRecord {
   double mfu(const cost::ReferenceRate& flops) const;
   // Model bandwidth utilization, see kMbuConvention; 0 likewise.
   double mbu(const cost::ReferenceRate& bytes) const;
+  // Why the share mbu() of mbu_reference() is over 100%; empty if it is not. Whoever shows the share
+  // shows the reason beside it.
+  std::string mbu_reason(const cost::Ceilings& ceilings) const;
   // The measured overhead of instrumentation as a share of a step: each instrumented step over the
   // plain step next to it in time, less 1. Mostly the machine's noise.
   Summary profiling_cost() const;
@@ -185,6 +188,10 @@ inline constexpr const char* kLaunchRateConvention =
 inline constexpr const char* kMbuConvention =
     "stored bytes of the weights and of the attended KV entries, each once per step, over the "
     "read bandwidth of memory";
+
+// Why `bytes` were read faster than memory delivers them, so that a share of its rate is over 100%;
+// empty for other shares. The last-level cache explains as much as it can hold.
+std::string over_memory_reason(double share, int64_t bytes, const cost::Ceilings& ceilings);
 
 // Max abs difference between the logits of two runs; infinite if their numbers of logits differ.
 double logits_difference(const RunRecord& a, const RunRecord& b);

@@ -4,12 +4,15 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "base/units.h"
 #include "report/inference_tables.h"
 #include "report/json_text.h"
 #include "report/markdown_report.h"
 #include "report/markdown_text.h"
 #include "report/report_page.h"
+#include "report/tables.h"
 
 namespace ridge::report {
 namespace {
@@ -46,6 +49,14 @@ Json latency_json(const record::LatencyRecord& each) {
           {"tokens_per_s", each.tokens_per_s()}};
 }
 
+// " MBU over 100%: the weights lie ...", or empty.
+std::string mbu_reasons(const record::LabRecord& lab) {
+  std::set<std::string> reasons;
+  for (const record::RunRecord& run : lab.runs) reasons.insert(mbu_reason(lab, run));
+  reasons.erase("");
+  return reasons.empty() ? "" : fmt::format(" MBU over 100%: {}.", fmt::join(reasons, "; "));
+}
+
 std::string notes(const record::InferenceRecord& study) {
   std::string text;
   for (const std::string& each : study.left_out) text += "\n- skipped: " + plain(each);
@@ -61,16 +72,17 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
   };
   add("Prefill and decode",
       fmt::format("TTFT is the time of a prefill. TPOT is the time of a decode step that attends "
-                  "to `length` KV entries. MFU: {}. MBU: {}. "
+                  "to `length` KV entries. MFU: {}. MBU: {}.{} "
                   "Predictions are those of `ridge plan`.",
-                  mfu_convention(study.lab), mbu_convention(study.lab)),
+                  mfu_convention(study.lab), mbu_convention(study.lab), mbu_reasons(study.lab)),
       phase_table(study));
   add("Resources", "Weights and KV cache are the bytes that a run must read.",
       resource_table(study));
   add("Attention module and MLP under the roofline",
       "All layers together, projections included. FLOP/B counts compulsory bytes: inputs, outputs, "
       "weights and attended KV entries, each once. The roof is the bandwidth of memory or the "
-      "GEMM peak of the type that most GEMMs use.",
+      "GEMM peak of the type that most GEMMs use." +
+          (is_over_roof(study) ? fmt::format(" A share {}.", kOverRoof) : std::string()),
       module_table(study));
   add("The KV cache", "The time of one more token at batch 1, with and without the cache.",
       cache_gain_table(study));

@@ -22,17 +22,14 @@ std::string gap(double difference) {
   return difference == 0 ? "0" : fmt::format("{:.0e}", difference);
 }
 
-// The name of the module's roof, and the module's share of it.
-std::pair<std::string, std::string> roof_cells(const record::LabRecord& lab,
-                                               const record::RunRecord& run,
-                                               const record::ModuleRecord& module) {
-  if (!lab.ceilings || !(module.intensity() > 0)) return {"-", "-"};
+// The name of the module's roof, and the module's share of it; 0 if it is not known.
+std::pair<std::string, double> share_of_roof(const record::LabRecord& lab,
+                                             const record::RunRecord& run,
+                                             const record::ModuleRecord& module) {
+  if (!lab.ceilings || !(module.intensity() > 0)) return {"-", 0};
   const cost::Roof roof =
       cost::roof(*lab.ceilings, product_dtype(run.setting), module.work, module.compulsory_bytes);
-  const bool is_measured = roof.flops_per_ns > 0 && module.time_ns > 0;
-  return {roof.name, is_measured
-                         ? fmt::format("{:.0f}%", 100 * module.flops_per_ns() / roof.flops_per_ns)
-                         : "-"};
+  return {roof.name, roof.flops_per_ns > 0 ? module.flops_per_ns() / roof.flops_per_ns : 0};
 }
 
 // One row per run, with a rule between groups of runs that are compared with each other.
@@ -108,6 +105,13 @@ Table resource_table(const record::InferenceRecord& study) {
                    });
 }
 
+bool is_over_roof(const record::InferenceRecord& study) {
+  for (const record::RunRecord& run : study.lab.runs)
+    for (const record::ModuleRecord& module : run.modules)
+      if (share_of_roof(study.lab, run, module).second > 1) return true;
+  return false;
+}
+
 Table module_table(const record::InferenceRecord& study) {
   Table table({{"phase", Align::kLeft},
                {"level", Align::kLeft},
@@ -128,13 +132,14 @@ Table module_table(const record::InferenceRecord& study) {
     if (last != nullptr && &first != last) table.add_rule();
     last = &first;
     for (const record::ModuleRecord& m : run.modules) {
-      const auto [roof, share] = roof_cells(study.lab, run, m);
+      const auto [roof, share] = share_of_roof(study.lab, run, m);
       table.add({run.setting.task, run.setting.level, std::to_string(run.setting.batch_size),
                  std::to_string(run.setting.sequence), m.name,
                  format_count(static_cast<double>(m.work.macs)), format_bytes(m.planned_bytes),
                  format_bytes(m.compulsory_bytes), fmt::format("{:.3g}", m.intensity()), roof,
                  format_ns(static_cast<double>(m.time_ns)),
-                 prediction_cell(m.predicted_ns, static_cast<double>(m.time_ns)), share});
+                 prediction_cell(m.predicted_ns, static_cast<double>(m.time_ns)),
+                 share > 0 ? fmt::format("{:.0f}%", 100 * share) : "-"});
     }
   }
   return table;

@@ -14,6 +14,8 @@ Table phase_table(const record::InferenceRecord& study);
 Table resource_table(const record::InferenceRecord& study);
 // Attention modules and MLPs of the runs: arithmetic, bytes, and their position under the roofline.
 Table module_table(const record::InferenceRecord& study);
+// Whether the module table has a share of a roof over 100%.
+bool is_over_roof(const record::InferenceRecord& study);
 Table cache_gain_table(const record::InferenceRecord& study);
 Table latency_table(const record::InferenceRecord& study);
 Table attention_table(const record::InferenceRecord& study);

@@ -84,6 +84,7 @@ Json module_json(const record::ModuleRecord& m) {
 void add_inference(const record::LabRecord& lab, const record::RunRecord& run, Json& json) {
   const cost::ReferenceRate reads = mbu_reference(lab);
   json["mbu"] = run.mbu(reads);
+  json["mbu_reason"] = mbu_reason(lab, run);  // empty up to 100%
   json["mbu_convention"] = record::kMbuConvention;
   json["mbu_peak"] = to_json(reads);
   json["weight_bytes"] = run.weight_bytes;

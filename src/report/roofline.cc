@@ -10,6 +10,7 @@
 #include "base/canvas.h"
 #include "base/units.h"
 #include "record/operation_table.h"
+#include "report/tables.h"
 
 namespace ridge::report {
 namespace {
@@ -150,11 +151,7 @@ std::string roofline(const record::LabRecord& lab,
   }
   label_roofs(canvas, x_axis, roofs);
   std::string text = canvas.str(options) + roofs_text(roofs, options) + "\n" + legend.text(options);
-  if (is_above)
-    text += wrap_lines(
-        "warning: over 100% means that operands came from a cache instead of memory, or that the roof "
-        "was measured too low (ridge machine --remeasure)",
-        options.columns);
+  if (is_above) text += wrap_lines(fmt::format("warning: {}", kOverRoof), options.columns);
   return text;
 }
 

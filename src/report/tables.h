@@ -13,6 +13,11 @@
 
 namespace ridge::report {
 
+// Stands beside every table whose shares of a roof are over 100%.
+inline constexpr const char* kOverRoof =
+    "over 100% means that operands came from a cache instead of memory, or that the roof was "
+    "measured too low (ridge machine --remeasure)";
+
 // Cells for a median, for its interval (with its coverage if there are too few samples for 95%),
 // and for a predicted time with its error.
 std::string time_cell(const Summary& summary);

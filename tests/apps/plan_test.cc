@@ -43,6 +43,28 @@ TEST_F(PlanAppTest, PlansAPresetAndSaysWhatFits) {
     EXPECT_NE(output.out.find(said), std::string::npos) << said;
 }
 
+// A GPU multiplies fp32 or bf16 with its own kind. A plan of weights that stay as another type would
+// be one of a run that cannot be.
+TEST_F(PlanAppTest, RefusesWeightsThatAGpuCannotMultiplyAsStored) {
+  for (const char* type : {"q8_0", "q4_0", "f16", "bf16"}) {
+    ASSERT_EQ(run({"convert", small_model(), "model.gguf", "--type", type, "--force"}).code, 0);
+    auto plan = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> all{"plan",         "--model", "model.gguf", "--hardware", "h100",
+                                   "--batch-size", "1",       "--seq-len",  "16"};
+      all.insert(all.end(), more.begin(), more.end());
+      return all;
+    };
+    SCOPED_TRACE(type);
+    EXPECT_EQ(run(plan({})).code, 0);
+    EXPECT_EQ(run(plan({"--exact"})).code, 0);
+    for (const char* level : {"baseline", "compiled"}) {
+      if (type != std::string("bf16"))
+        expect_refused(plan({"--pass=-store_bf16", "--level", level}), 2, "expected +store_bf16");
+      expect_refused(plan({"--exact", "--pass=-store_f32", "--level", level}), 2, "+store_f32");
+    }
+  }
+}
+
 json training_plan(const Output& output) {
   EXPECT_EQ(output.code, 0) << output.err;
   return json::parse(output.out);

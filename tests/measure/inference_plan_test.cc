@@ -171,7 +171,7 @@ TEST(PhasePlan, CountsTheChunksOfLongPrompts) {
   models::ModelFile file = models::ModelFile::of_shape(config);
   auto target = backends::null::make_null_target();
   InferenceExperiment e;
-  e.selection = passes::Selection("compiled", "-tune_gemm,-branches");
+  e.selection = passes::Selection("compiled", "-tune_gemm,-branches,+store_bf16,+autocast_bf16");
   e.batch = 64;
   e.length = config.context;
   e.chunk = 2;

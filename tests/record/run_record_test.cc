@@ -73,6 +73,38 @@ TEST(RunRecord, UtilizationIsAShareOfTheReference) {
   EXPECT_EQ(run.mbu({.per_ns = 1}), 0);
 }
 
+// A run that reads `bytes` in a time that is `share` of what memory needs at 10 bytes/ns.
+RunRecord reads(int64_t bytes, double share) {
+  RunRecord run;
+  run.weight_bytes = bytes / 2;
+  run.cache_bytes = bytes - bytes / 2;
+  run.plain_wall_ns = {static_cast<double>(bytes) / 10 / share};
+  return run;
+}
+
+TEST(RunRecord, AShareOfMemoryOverOneHasAReason) {
+  constexpr int64_t kCache = int64_t{32} << 20;
+  cost::Ceilings c;
+  c.measured_at = "now";
+  c.levels = {{"L2", 1 << 20, 50, 40, 0}, {"L3", kCache, 40, 30, 0}, {"memory", 0, 10, 8, 0}};
+  EXPECT_EQ(reads(kCache, 0.5).mbu_reason(c), "");
+  EXPECT_EQ(reads(kCache, 1).mbu_reason(c), "");
+  EXPECT_EQ(reads(0, 1).mbu_reason(c), "");
+  for (int64_t bytes : {int64_t{1000}, kCache})
+    EXPECT_EQ(reads(bytes, 1.538).mbu_reason(c),
+              "the weights lie in the last-level cache (32.0 MiB)");
+  // Of twice the cache's size, at least half comes from memory.
+  EXPECT_EQ(reads(2 * kCache, 1.9).mbu_reason(c),
+            "the last-level cache (32.0 MiB) holds part of the weights");
+  const std::string remeasure = "ridge machine --remeasure";
+  EXPECT_TRUE(reads(2 * kCache, 2.1).mbu_reason(c).ends_with(remeasure));
+  EXPECT_TRUE(reads(100 * kCache, 1.2).mbu_reason(c).ends_with(remeasure));
+  c.levels.erase(c.levels.begin(), c.levels.end() - 1);  // no cache is known
+  EXPECT_TRUE(reads(1000, 1.2).mbu_reason(c).ends_with(remeasure));
+  c.measured_at.clear();
+  EXPECT_EQ(reads(1000, 1.2).mbu_reason(c), "the bandwidth of memory is assumed too low");
+}
+
 TEST(RunRecord, ProfilingCostIsThatOfEachStepOverItsNeighbour) {
   RunRecord run;
   EXPECT_EQ(run.profiling_cost().count, 0);

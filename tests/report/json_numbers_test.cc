@@ -134,6 +134,7 @@ TEST(PerformanceSummary, HoldsWhatOnlyInferenceHas) {
   for (record::RunRecord& run : lab.runs) run.setting.task = "decode";
   const json run = json::parse(performance_summary(lab))["runs"][1];
   EXPECT_NEAR(run["mbu"].get<double>(), 6021 / 1003.5 / 25, 1e-12);
+  EXPECT_EQ(run["mbu_reason"], "");
   EXPECT_EQ(run["mbu_peak"],
             json({{"per_s", 25e9}, {"source", "measured"}, {"data_sheet_per_s", nullptr}}));
   EXPECT_EQ(run["weight_bytes"], 4014);

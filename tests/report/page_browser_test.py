@@ -215,6 +215,15 @@ class PageTest(unittest.TestCase):
             self.assertIn(time_text(run["step"]["median_ns"]), text)
         for each in self.load("study", "infer_summary.json")["latency"]:
             self.assertIn(time_text(each["ttft_ns"]), text)
+        # A share over 100% is not shown without its reason.
+        for run in summary["runs"]:
+            run["mbu"], run["mbu_reason"] = 1.538, "the weights lie in the <last-level> cache"
+        (self.folder / "study" / "performance_summary.json").write_text(json.dumps(summary), encoding="utf-8")
+        self.ridge("report", "study", "-o", "over.html")
+        page = Page(self.folder / "over.html")
+        self.expect_sound(page)
+        self.assertIn("153.8% of the memory bandwidth (the weights lie in the <last-level> cache)", page.verdict)
+        self.assertIn("MBU over 100%: the weights lie in the <last-level> cache.", page.panel("inference")["text"])
 
     def test_two_folders(self):
         for name, level in [("a", "baseline"), ("b", "compiled")]:

@@ -142,6 +142,29 @@ TEST(Rules, SeparateWhatIsNotCompared) {
   EXPECT_EQ(rules(attention_table(both)), (std::vector<int>{2, 4}));
 }
 
+// Whatever has a share over 100% has its reason below, and nothing else has one.
+TEST(Sections, ExplainSharesOverOne) {
+  record::InferenceRecord fast = study(), slow = study();
+  for (record::RunRecord& run : fast.lab.runs) {
+    run.weight_bytes = 1000;
+    run.plain_wall_ns = {20};  // twice the 25 bytes/ns of memory, and within L2
+    run.modules[0].time_ns = 1;
+  }
+  for (const auto& [each, is_over] : {std::pair(&fast, true), std::pair(&slow, false)}) {
+    std::string notes, tables;
+    for (const StudySection& section : study_sections(*each)) {
+      notes += section.note;
+      tables += section.table.markdown();
+    }
+    EXPECT_EQ(tables.find(" 200.0% ") != std::string::npos, is_over) << tables;
+    EXPECT_EQ(notes.find("MBU over 100%: the weights lie in the last-level cache (1.00 MiB).") !=
+                  std::string::npos,
+              is_over)
+        << notes;
+    EXPECT_EQ(notes.find(std::string(" A share ") + kOverRoof) != std::string::npos, is_over);
+  }
+}
+
 TEST(Width, SectionsFit) {
   const record::LabRecord lab = wide_lab();
   for (int columns : {80, 100, 160}) {

@@ -26,12 +26,19 @@ class NullTarget final : public passes::PassTarget {
   std::span<const passes::Pass* const> passes() const override { return cuda::passes(); }
   // Ridge's GPU kernels compute on plain types alone, so a session unpacks a file's blocks.
   std::string unsupported(const Graph& graph, const Node& node) const override {
-    for (ValueId input : node.inputs)
-      if (node.op->kind != OpKind::kView && is_block(graph.type(input).dtype))
+    for (ValueId input : node.inputs) {
+      const DType dtype = graph.type(input).dtype;
+      if (node.op->kind != OpKind::kView && (is_block(dtype) || dtype == DType::kF16))
         return fmt::format(
-            "GPUs compute on plain types, not on blocks of {}; expected +store_bf16 or "
-            "+store_f32",
-            ridge::name(graph.type(input).dtype));
+            "GPUs compute on f32 and bf16, not on {} as stored; expected +store_bf16 or +store_f32",
+            ridge::name(dtype));
+    }
+    if (node.op->name == "matmul" &&
+        graph.type(node.inputs[0]).dtype != graph.type(node.inputs[1]).dtype)
+      return fmt::format(
+          "GPUs multiply operands of one element type, not {} and {}; expected "
+          "+store_f32, or +store_bf16 and +autocast_bf16",
+          graph.type(node.inputs[0]).str(), graph.type(node.inputs[1]).str());
     if (node.op->name != "row_product") return "";
     int64_t rows = graph.shape(node.inputs[0])[0];
     return rows <= options_.row_product_rows

@@ -41,6 +41,8 @@ function drawPhase(body, group, title, name) {
             (d) => x(Math.max(stepNs(d), d.step.high_ns || 0)) + 8,
             (d) => time(stepNs(d)) + '   ' + amount(d.tokens_per_s) + ' tok/s   ' +
                 percent(name === 'TTFT' ? d.mfu : d.mbu));
+  const over = Array.from(new Set(group.filter((run) => run.mbu > 1).map(mbuReason)));
+  if (over.length) element(body, 'p', 'MBU over 100%: ' + over.join('; ') + '.', 'note');
   explain(bars,
           (d) => [d.text, [
             [name, time(stepNs(d))], ['95% interval', interval(d.step)],

@@ -70,13 +70,21 @@ function bottlenecks(run) {
       .sort((a, b) => b.gain - a.gain);
 }
 
+// Why a run read faster than memory delivers; older folders have none.
+function mbuReason(run) {
+  return run.mbu_reason || 'caches are faster than memory, or it was measured too low';
+}
+
 function verdict(run) {
   const rows = operationRows(run).slice().sort((a, b) => b.share - a.share);
   const utilisation = [];
   if (run.mfu > 0)
     utilisation.push(percent(run.mfu) + ' of the ' +
                      (run.mfu_peak ? run.mfu_peak.source + ' ' : '') + 'GEMM peak');
-  if (run.mbu > 0) utilisation.push(percent(run.mbu) + ' of the memory bandwidth');
+  if (run.mbu > 0)
+    utilisation.push(
+        percent(run.mbu) + ' of the memory bandwidth' +
+        (run.mbu > 1 ? ' (' + mbuReason(run) + ')' : ''));
   let text = run.text + ' takes ' + time(stepNs(run)) +
       (run.setting.task === 'decode'      ? ' per decode step, ' :
            run.setting.task === 'prefill' ? ' per prefill, ' :
@@ -115,7 +123,9 @@ function drawOverview(body, {run}) {
   fact('MFU', percent(run.mfu),
        run.mfu_peak ? 'of ' + flops(run.mfu_peak.per_s) + ', ' + run.mfu_peak.source : '');
   if (run.mbu > 0)
-    fact('MBU', percent(run.mbu), run.mbu_peak ? 'of ' + bandwidth(run.mbu_peak.per_s) : '');
+    fact('MBU', percent(run.mbu),
+         (run.mbu_peak ? 'of ' + bandwidth(run.mbu_peak.per_s) : '') +
+             (run.mbu > 1 ? ': ' + mbuReason(run) : ''));
   fact('model', flops(run.model_flops_per_s), integer(run.parameters) + ' parameters');
   fact('owned memory', bytes(run.memory.owned_bytes),
        bytes(run.memory.measured_peak_bytes) + ' resident at most');
