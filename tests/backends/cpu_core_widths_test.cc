@@ -83,6 +83,7 @@ TEST(CoreWidths, AreDoubledUntilTheyExplainWhatWasMeasured) {
   EXPECT_EQ(corrected_width(2, 2.1), 2);   // the clock varies
   EXPECT_EQ(corrected_width(1, 1.86), 2);  // a full-width core in a table of halves
   EXPECT_EQ(corrected_width(0.5, 1.9), 2);
+  EXPECT_EQ(corrected_width(2, 100), 2);  // the clock was stopped meanwhile
   EXPECT_EQ(corrected_width(0, 1.9), 0);  // unknown
 }
 

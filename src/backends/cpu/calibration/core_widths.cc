@@ -135,8 +135,8 @@ const CoreWidths* core_widths(const Processor& processor) {
 }
 
 double corrected_width(double per_cycle, double measured_per_cycle) {
-  if (!(per_cycle > 0)) return 0;
-  while (measured_per_cycle > kClockSlack * per_cycle) per_cycle *= 2;
+  for (double factor : {1, 2, 4})
+    if (measured_per_cycle <= kClockSlack * factor * per_cycle) return factor * per_cycle;
   return per_cycle;
 }
 

@@ -36,9 +36,10 @@ const CoreWidths* core_widths(const Processor& processor);
 // another moment.
 inline constexpr double kClockSlack = 1.1;
 
-// The width, doubled until it explains the measured instructions per cycle. Units come in pairs and
-// vectors double in width, so a table that is too low is too low by a factor of two. An unknown
-// width stays 0.
+// The width, doubled until it explains the measured instructions per cycle: units come in pairs and
+// vectors double in width, so a table that is too low is too low by a factor of two. If it takes
+// more than two doublings, the clock was not measured right, and the width stays as it is. An
+// unknown width stays 0.
 double corrected_width(double per_cycle, double measured_per_cycle);
 
 }  // namespace ridge::backends::cpu
