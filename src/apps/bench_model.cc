@@ -13,15 +13,20 @@
 #include <optional>
 
 #include "apps/inference_options.h"
+#include "apps/machine_ceilings.h"
 #include "apps/output_folder.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/samples.h"
 #include "base/units.h"
+#include "cost/rate_limits.h"
 #include "measure/inference_run.h"
+#include "models/cache_shape.h"
+#include "record/rate_shares.h"
 #include "report/bench_files.h"
 #include "report/operators_csv.h"
+#include "report/rate_shares.h"
 
 namespace ridge::apps {
 namespace {
@@ -45,7 +50,9 @@ struct BenchModelOptions {
 struct ModelTrial {
   std::string name;  // "pp512", "tg128"
   int64_t tokens = 0;
+  bool is_decode = false;
   std::vector<double> rates;  // tokens per second
+  record::RateShares shares;  // at the median rate
 
   Summary summary() const { return summarize(rates); }
 };
@@ -87,6 +94,8 @@ class ModelBench {
     if (most > file.config().context)
       throw usage_error("[bench] expected at most {} positions, the model's context, got {}",
                         file.config().context, most);
+    make_backend(o_.inference.machine, passes::Selection("baseline", ""));  // sets threads and ISA
+    ceilings_ = machine_ceilings(o_.inference.machine, false, terminal_);
     begin = now_ns();
     model_ = open_model(std::move(file), o_.inference, {.positions = most, .slots = o_.batch});
     open_ns_ = now_ns() - begin;
@@ -94,11 +103,12 @@ class ModelBench {
     prefill(1);
     first_token_ns_ = now_ns() - begin;
     for (int64_t each : prompts_)
-      trials_.push_back(trial(fmt::format("pp{}", each), each, [&] { return prefill(each); }));
+      trials_.push_back(
+          trial(fmt::format("pp{}", each), each, false, [&] { return prefill(each); }));
     for (int64_t each : generated_) {
       std::string name =
           o_.depth > 0 ? fmt::format("tg{} @ d{}", each, o_.depth) : fmt::format("tg{}", each);
-      trials_.push_back(trial(name, each, [&] { return decode(each); }));
+      trials_.push_back(trial(name, each, true, [&] { return decode(each); }));
     }
     if (folder) write(*folder);
     print();
@@ -107,13 +117,45 @@ class ModelBench {
 
  private:
   // Two warm-up runs come first: a GPU captures its graph in the second.
-  ModelTrial trial(std::string name, int64_t tokens, const std::function<double()>& once) {
-    ModelTrial trial{std::move(name), tokens, {}};
+  ModelTrial trial(std::string name,
+                   int64_t tokens,
+                   bool is_decode,
+                   const std::function<double()>& once) {
+    ModelTrial trial{std::move(name), tokens, is_decode, {}, {}};
     once();
     once();
     for (int64_t i = 0; i < o_.repeats; ++i)
       trial.rates.push_back(static_cast<double>(tokens * o_.batch) * 1e9 / once());
+    record::RatedWork work = counted(once);
+    if (is_decode) work.cache_bytes = decoded_cache_bytes(tokens);
+    work.ns = static_cast<double>(tokens * o_.batch) * 1e9 / trial.summary().median;
+    trial.shares = record::rate_shares(work, ceilings_);
     return trial;
+  }
+
+  // What the timed part of `once` multiplies and reads, from the graphs that it runs.
+  record::RatedWork counted(const std::function<double()>& once) {
+    model_->session->observe(&runs_);
+    once();
+    model_->session->observe(nullptr);
+    std::map<const serve::Bucket*, int64_t> counts;
+    for (const serve::SessionRun& run : runs_) ++counts[run.bucket];
+    record::RatedWork work;
+    for (const auto& [bucket, count] : counts) {
+      const cost::TypedAmounts each = cost::typed_amounts(*bucket->program().graph(0).costed);
+      work.amounts += cost::times(count, each);
+      work.weight_bytes = std::max(work.weight_bytes, each.all_weight_bytes());
+    }
+    return work;
+  }
+
+  // The attended KV entries of the timed steps of decode().
+  int64_t decoded_cache_bytes(int64_t tokens) const {
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < tokens; ++i)
+      bytes += o_.batch * models::seen_bytes(model_->file.config(), o_.depth + i + 1,
+                                             model_->session->options().selection.activations());
+    return bytes;
   }
 
   std::vector<int32_t> start(int64_t tokens) {
@@ -124,6 +166,7 @@ class ModelBench {
                                         static_cast<uint32_t>(slot) + 1));
     for (int64_t slot = 0; slot < o_.batch; ++slot)
       prompts.push_back({slot, ids[static_cast<size_t>(slot)], {}});
+    runs_.clear();
     begin_ns_ = now_ns();
     return model_->session->start(prompts);
   }
@@ -138,7 +181,7 @@ class ModelBench {
     std::vector<int32_t> last = start(std::max<int64_t>(o_.depth, 1));
     std::vector<int64_t> slots;
     for (int64_t slot = 0; slot < o_.batch; ++slot) slots.push_back(slot);
-    if (o_.depth > 0) begin_ns_ = now_ns();
+    if (o_.depth > 0) runs_.clear(), begin_ns_ = now_ns();
     for (int64_t i = o_.depth > 0 ? 0 : 1; i < tokens; ++i) model_->session->step(slots, last);
     return now_ns() - begin_ns_;
   }
@@ -229,6 +272,8 @@ class ModelBench {
 
   report::Json result() const {
     report::Json about = heading();
+    about["multiply_share_convention"] = record::kMultiplyShareConvention;
+    about["read_share_convention"] = record::kReadShareConvention;
     for (const ModelTrial& t : trials_) {
       Summary s = t.summary();
       about["tests"].push_back({{"test", t.name},
@@ -237,7 +282,8 @@ class ModelBench {
                                 {"low", s.low},
                                 {"high", s.high},
                                 {"coverage", s.coverage},
-                                {"samples", t.rates}});
+                                {"samples", t.rates},
+                                {"rate_shares", report::to_json(t.shares, t.is_decode)}});
     }
     return about;
   }
@@ -257,20 +303,7 @@ class ModelBench {
       fmt::print("{}", report::json_text(result()));
       return;
     }
-    if (o_.format == "csv") {
-      fmt::print(
-          "model,size_bytes,parameters,device,isa,threads,batch,test,tokens_per_s,low,high,"
-          "coverage,samples\n");
-      for (const ModelTrial& t : trials_) {
-        Summary s = t.summary();
-        fmt::print("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{}\n",
-                   report::csv_field(text("model")), about["size_bytes"].get<int64_t>(),
-                   about["parameters"].get<int64_t>(), text("device"), text("isa"),
-                   about["threads"].get<int>(), o_.batch, t.name, s.median, s.low, s.high,
-                   s.coverage, s.count);
-      }
-      return;
-    }
+    if (o_.format == "csv") return print_csv(about);
     Table table({{"model", Align::kLeft},
                  {"size", Align::kRight, 3},
                  {"params", Align::kRight, 4},
@@ -297,13 +330,55 @@ class ModelBench {
         text("level"), o_.inference.exact ? " with --exact" : "", o_.batch, format_ns(read_ns_),
         format_ns(open_ns_), format_ns(first_token_ns_),
         format_bytes(about["owned_bytes"].get<int64_t>())));
+    print_shares();
+  }
+
+  void print_csv(const report::Json& about) const {
+    fmt::print(
+        "model,size_bytes,parameters,device,isa,threads,batch,test,tokens_per_s,low,high,coverage,"
+        "samples,ops_per_s,of_theoretical,of_multiply_only,bytes_per_s,mbu,of_unpack_or_read\n");
+    for (const ModelTrial& t : trials_) {
+      const Summary s = t.summary();
+      const report::Json shares = report::to_json(t.shares, t.is_decode);
+      fmt::print("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{}",
+                 report::csv_field(about["model"].get<std::string>()),
+                 about["size_bytes"].get<int64_t>(), about["parameters"].get<int64_t>(),
+                 about["device"].get<std::string>(), about["isa"].get<std::string>(),
+                 about["threads"].get<int>(), o_.batch, t.name, s.median, s.low, s.high, s.coverage,
+                 s.count);
+      for (const char* key : {"ops_per_s", "of_theoretical", "of_multiply_only", "bytes_per_s",
+                              "mbu", "of_unpack_or_read"}) {
+        const auto found = shares.find(key);
+        const bool is_known = found != shares.end() && found->is_number();
+        fmt::print(",{}", is_known ? fmt::format("{:.6g}", found->get<double>()) : "");
+      }
+      fmt::print("\n");
+    }
+  }
+
+  void print_shares() const {
+    std::vector<Table::Column> columns = report::shares_columns();
+    columns.insert(columns.begin(), {"test", Align::kLeft});
+    Table table(std::move(columns));
+    std::vector<report::PhaseShares> all;
+    for (const ModelTrial& t : trials_) {
+      all.push_back({t.is_decode, t.shares});
+      std::vector<std::string> cells = report::shares_cells(t.shares, t.is_decode);
+      cells.insert(cells.begin(), t.name);
+      table.add(std::move(cells));
+    }
+    fmt::print("\n{}\n", table_text(table));
+    print_lines(report::shares_note(all, ceilings_));
   }
 
   const BenchModelOptions& o_;
   const TerminalOptions& terminal_;
   const std::string& command_;
   std::vector<int64_t> prompts_, generated_;
+  cost::Ceilings ceilings_;
   std::unique_ptr<OpenModel> model_;
+  std::vector<serve::SessionRun>
+      runs_;  // since the timed part began, while the session is observed
   std::vector<ModelTrial> trials_;
   double read_ns_ = 0, open_ns_ = 0, first_token_ns_ = 0, begin_ns_ = 0;
 };

@@ -2,6 +2,7 @@
 // ridge machine: measures this machine's best rates and compares them with the theoretical ones.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -61,6 +62,59 @@ void print_memory(const cost::Ceilings& c, const TerminalOptions& terminal) {
   for (const cost::MemoryLevel& level : c.levels)
     table.add({level.name, format_bytes(level.capacity_bytes), rate(level.read_bytes_per_ns, "B/s"),
                rate(level.copy_bytes_per_ns, "B/s"), rate(level.theoretical_bytes_per_ns, "B/s")});
+  fmt::print("{}\n", table.text(terminal));
+}
+
+// What each instruction multiplies, beside the best GEMM of its type.
+void print_multiplies(const cost::Ceilings& c, const TerminalOptions& terminal) {
+  if (c.multiplies.empty()) return;
+  Table table({{"products", Align::kLeft},
+               {"instruction", Align::kLeft, 3},
+               {"per core and cycle", Align::kRight, 4},
+               {"theoretical", Align::kRight, 1},
+               {"multiply-only"},
+               {"share"},
+               {"with additions", Align::kRight, 5},
+               {"best GEMM", Align::kRight, 2},
+               {"share of multiply-only"}});
+  bool is_over = false;
+  for (const cost::MultiplyRates& m : c.multiplies) {
+    const cost::ProductRates& gemm = std::max(
+        c.product(m.dtype), c.product(m.dtype, true),
+        [](const auto& a, const auto& b) { return a.peak_flops_per_ns < b.peak_flops_per_ns; });
+    // GEMMs run on the fastest instruction of their type.
+    const double best =
+        gemm.dtype == m.dtype && c.multiply_rates(m.dtype) == &m ? gemm.peak_flops_per_ns : 0;
+    is_over |= m.theoretical_ops_per_ns > 0 && m.multiply_ops_per_ns > m.theoretical_ops_per_ns;
+    table.add({std::string(name(m.dtype)), terminal_safe(m.instruction),
+               m.theoretical_ops_per_cycle > 0 ? fmt::format("{:g} op", m.theoretical_ops_per_cycle)
+                                               : "-",
+               rate(m.theoretical_ops_per_ns, "op/s"), rate(m.multiply_ops_per_ns, "op/s"),
+               share(m.multiply_ops_per_ns, m.theoretical_ops_per_ns),
+               rate(m.accumulate_ops_per_ns, "op/s"), rate(best, "op/s"),
+               best > 0 ? share(best, m.multiply_ops_per_ns) : "-"});
+  }
+  fmt::print("{}\n", table.text(terminal));
+  std::string text =
+      "Multiply-only: loops on registers; 1 MAC is 2 op. The best GEMM of i16 unpacks quantized "
+      "weights.";
+  if (is_over) text += " A share over 100%: the clock was higher than when it was measured.";
+  fmt::print("{}\n", wrap_lines(text, terminal.columns));
+}
+
+// How fast stored weights are unpacked, beside the bandwidth at which they come from memory.
+void print_unpacks(const cost::Ceilings& c, const TerminalOptions& terminal) {
+  if (c.unpacks.empty()) return;
+  Table table({{"stored weight", Align::kLeft},
+               {"unpack-only"},
+               {"memory reads", Align::kRight, 1},
+               {"limit of decode"}});
+  for (const cost::UnpackRate& u : c.unpacks) {
+    const double reads = c.memory_reads_per_ns();
+    table.add({std::string(name(u.weight)), rate(u.bytes_per_ns, "B/s"), rate(reads, "B/s"),
+               fmt::format("{} ({})", rate(std::min(reads, u.bytes_per_ns), "B/s"),
+                           reads < u.bytes_per_ns ? "memory" : "unpacking")});
+  }
   fmt::print("{}\n", table.text(terminal));
 }
 
@@ -171,6 +225,8 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
                            terminal_safe(c.machine.clock_source));
   fmt::print("{}\n", wrap_lines(heading, terminal.columns));
   print_memory(c, terminal);
+  print_multiplies(c, terminal);
+  print_unpacks(c, terminal);
   print_products(records, terminal);
   print_stored(c, terminal);
   print_rest(records, terminal);

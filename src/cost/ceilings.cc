@@ -97,6 +97,13 @@ void check_products(const Ceilings& ceilings) {
   if (!has_f32) refuse("gemms", "expects an entry for f32");
 }
 
+void check_multiplies(const Ceilings& ceilings) {
+  expect_count("multiplies", ceilings.multiplies.size(), 0);
+  for (const MultiplyRates& rates : ceilings.multiplies) expect_numbers("multiplies.", rates);
+  expect_count("unpacking", ceilings.unpacks.size(), 0);
+  for (const UnpackRate& rate : ceilings.unpacks) expect_numbers("unpacking.", rate);
+}
+
 void check_stored(const Ceilings& ceilings) {
   expect_count("stored_gemms", ceilings.stored.size(), 0);
   for (const StoredRates& rates : ceilings.stored) {
@@ -169,6 +176,22 @@ const ProductRates& Ceilings::product(DType dtype, bool is_native) const {
   return plain != nullptr ? *plain : *f32;
 }
 
+const MultiplyRates* Ceilings::multiply_rates(DType dtype) const {
+  const MultiplyRates* fastest = nullptr;
+  for (const MultiplyRates& rates : multiplies)
+    if (rates.dtype == dtype &&
+        (fastest == nullptr || rates.multiply_ops_per_ns > fastest->multiply_ops_per_ns))
+      fastest = &rates;
+  const bool is_widened = dtype == DType::kBF16 || dtype == DType::kF16;
+  return fastest == nullptr && is_widened ? multiply_rates(DType::kF32) : fastest;
+}
+
+double Ceilings::unpack_bytes_per_ns(DType weight) const {
+  for (const UnpackRate& rate : unpacks)
+    if (rate.weight == weight) return rate.bytes_per_ns;
+  return 0;
+}
+
 const StoredRates* Ceilings::stored_rates(DType weight, DType activations) const {
   auto found = std::find_if(stored.begin(), stored.end(), [&](const StoredRates& rates) {
     return rates.weight == weight && rates.activations == activations;
@@ -198,7 +221,9 @@ std::string ReferenceRate::str(const char* unit, std::string_view type) const {
 ReferenceRate Ceilings::mfu_reference(DType dtype) const {
   const double sheet = std::max(product(dtype).theoretical_flops_per_ns,
                                 product(dtype, true).theoretical_flops_per_ns);
-  if (is_measured() || sheet <= 0) return {peak_flops_per_ns(dtype), "measured", sheet};
+  const MultiplyRates* alone = dtype == DType::kI16 ? multiply_rates(dtype) : nullptr;
+  const double measured = alone != nullptr ? alone->multiply_ops_per_ns : peak_flops_per_ns(dtype);
+  if (is_measured() || sheet <= 0) return {measured, "measured", sheet};
   return {sheet, "data sheet", sheet};
 }
 
@@ -217,6 +242,7 @@ Ceilings at_launch_rate(Ceilings ceilings, double rate) {
 void validate(const Ceilings& ceilings) {
   check_bandwidth(ceilings);
   check_products(ceilings);
+  check_multiplies(ceilings);
   check_stored(ceilings);
   check_attention(ceilings);
   expect_numbers("", ceilings);

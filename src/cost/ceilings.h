@@ -73,7 +73,8 @@ struct ProductSample {
 };
 
 // GEMM rates of one element type. i16 has only a peak: the best GEMM of block-quantized weights with
-// activations rounded to 16 bits. StoredRates has their times.
+// activations rounded to 16 bits, unpacking included. StoredRates has their times. It is the rate of
+// Ridge's own kernel, so it predicts but is no ceiling: MultiplyRates is.
 struct ProductRates {
   DType dtype = DType::kF32;
   bool is_native = false;  // native GEMMs may run, not only the library (matmul's attribute)
@@ -88,6 +89,27 @@ struct ProductRates {
   std::vector<ProductSample> samples;  // empty for a data sheet
 
   std::string name() const;  // "f32", "f32 native"
+};
+
+// The rates at which all cores in use multiply numbers of one type with one instruction, in loops
+// that read nothing but registers. One MAC is 2 operations (ops), also where an instruction only
+// multiplies or adds products in pairs.
+struct MultiplyRates {
+  DType dtype = DType::kF32;             // of the factors: f32, bf16, i16 or i8
+  std::string instruction;               // "vpmaddwd ymm"
+  double theoretical_ops_per_cycle = 0;  // of one core; 0 = unknown
+  double theoretical_ops_per_ns = 0;     // of all cores in use, at Machine::clock_ghz; 0 = unknown
+  double multiply_ops_per_ns = 0;        // measured, multiplications alone
+  // Measured, with the additions that sum the products; the same if the instruction has them.
+  double accumulate_ops_per_ns = 0;
+  std::string source;  // of the theoretical rate
+};
+
+// How fast kernels unpack codes and scales of a weight as stored, with all threads, from L1, and
+// without multiplying them.
+struct UnpackRate {
+  DType weight = DType::kQ8_0;
+  double bytes_per_ns = 0;  // stored bytes
 };
 
 // The time of a GEMM of this many tokens with a weight [out, in] as stored.
@@ -159,6 +181,8 @@ struct Ceilings {
   std::vector<BandwidthPoint> bandwidth;  // ascending footprint; at least one
   std::vector<MemoryLevel> levels;        // fastest first; the last is memory
   std::vector<ProductRates> products;     // at least f32
+  std::vector<MultiplyRates> multiplies;  // may be empty; one per type and instruction
+  std::vector<UnpackRate> unpacks;        // may be empty
   std::vector<StoredRates> stored;        // may be empty: then the peaks of `products` hold
   std::vector<CacheRates> cache;          // may be empty
   std::vector<AttentionRates> attention;  // may be empty
@@ -188,6 +212,10 @@ struct Ceilings {
   // The rates for a type. Falls back to the library's GEMMs if the type has no native rates, and to
   // f32 if the machine lacks the type.
   const ProductRates& product(DType dtype, bool is_native = false) const;
+  // The fastest instruction that multiplies such numbers, or f32's if none does: 16-bit floats are
+  // then widened. Null if no rate was measured.
+  const MultiplyRates* multiply_rates(DType dtype) const;
+  double unpack_bytes_per_ns(DType weight) const;  // 0 if it was not measured
   // Null if they were not measured.
   const StoredRates* stored_rates(DType weight, DType activations) const;
   const CacheRates* cache_rates(std::string_view op, DType dtype) const;
@@ -200,8 +228,9 @@ struct Ceilings {
     return levels.empty() ? bandwidth.back().read_bytes_per_ns : levels.back().read_bytes_per_ns;
   }
   bool is_measured() const { return !measured_at.empty(); }
-  ReferenceRate mfu_reference(DType dtype) const;  // GEMMs of the type
-  ReferenceRate mbu_reference() const;             // reads of memory
+  // GEMMs of the type; of i16, whose GEMMs are only Ridge's own, multiplications alone.
+  ReferenceRate mfu_reference(DType dtype) const;
+  ReferenceRate mbu_reference() const;  // reads of memory
   // Whether other programs used so much of the cores that the measurement is not valid.
   bool disturbed() const { return others_share > 0.1; }
 };

@@ -16,7 +16,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 16;
+constexpr int kFormat = 17;
 
 template <typename Record>
 void write_numbers(const Record& record, Json& to) {
@@ -51,6 +51,13 @@ Json product_json(const ProductRates& rates) {
   Json json{{"dtype", name(rates.dtype)}, {"is_native", rates.is_native}};
   write_numbers(rates, json);
   json["samples"] = std::move(samples);
+  return json;
+}
+
+Json multiply_json(const MultiplyRates& rates) {
+  Json json{{"dtype", name(rates.dtype)}, {"instruction", rates.instruction}};
+  write_numbers(rates, json);
+  json["source"] = rates.source;
   return json;
 }
 
@@ -121,6 +128,15 @@ ProductRates read_product(const JsonField& r) {
   return rates;
 }
 
+MultiplyRates read_multiply(const JsonField& r) {
+  MultiplyRates rates;
+  rates.dtype = read_dtype(r.at("dtype"));
+  rates.instruction = r.at("instruction").text();
+  read_numbers(r, rates);
+  rates.source = r.at("source").text();
+  return rates;
+}
+
 StoredRates read_stored(const JsonField& r) {
   StoredRates rates;
   rates.weight = read_dtype(r.at("weight"));
@@ -150,6 +166,9 @@ Ceilings read(const JsonField& r) {
   c.others_share = r.at("others_share").real();
   read_memory(r.at("memory"), c);
   for (const JsonField& p : r.at("gemms").items()) c.products.push_back(read_product(p));
+  for (const JsonField& m : r.at("multiplies").items()) c.multiplies.push_back(read_multiply(m));
+  for (const JsonField& u : r.at("unpacking").items())
+    read_numbers(u, c.unpacks.emplace_back(UnpackRate{read_dtype(u.at("weight"))}));
   for (const JsonField& g : r.at("stored_gemms").items()) c.stored.push_back(read_stored(g));
   for (const JsonField& a : r.at("cache").items())
     read_numbers(a, c.cache.emplace_back(CacheRates{a.at("op").text(), read_dtype(a.at("dtype"))}));
@@ -171,10 +190,16 @@ std::string to_json(const Ceilings& c) {
             {"others_share", c.others_share},
             {"memory", memory_json(c)},
             {"gemms", Json::array()},
+            {"multiplies", Json::array()},
+            {"unpacking", Json::array()},
             {"stored_gemms", Json::array()},
             {"cache", Json::array()},
             {"attention", Json::array()}};
   for (const ProductRates& rates : c.products) json["gemms"].push_back(product_json(rates));
+  for (const MultiplyRates& rates : c.multiplies)
+    json["multiplies"].push_back(multiply_json(rates));
+  for (const UnpackRate& u : c.unpacks)
+    write_numbers(u, json["unpacking"].emplace_back(Json{{"weight", name(u.weight)}}));
   for (const StoredRates& rates : c.stored) json["stored_gemms"].push_back(stored_json(rates));
   for (const CacheRates& a : c.cache)
     write_numbers(a, json["cache"].emplace_back(Json{{"op", a.op}, {"dtype", name(a.dtype)}}));

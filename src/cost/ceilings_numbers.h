@@ -50,6 +50,18 @@ inline constexpr auto kNumbers<ProductRates> = std::to_array<NumberField<Product
      {"stream_call_ns", &ProductRates::stream_call_ns, NumberKind::kNs}});
 
 template <>
+inline constexpr auto kNumbers<MultiplyRates> = std::to_array<NumberField<MultiplyRates>>(
+    {{"theoretical_ops_per_cycle", &MultiplyRates::theoretical_ops_per_cycle,
+      NumberKind::kRateOrUnknown},
+     {"theoretical_ops_per_ns", &MultiplyRates::theoretical_ops_per_ns, NumberKind::kRateOrUnknown},
+     {"multiply_ops_per_ns", &MultiplyRates::multiply_ops_per_ns, NumberKind::kRate},
+     {"accumulate_ops_per_ns", &MultiplyRates::accumulate_ops_per_ns, NumberKind::kRate}});
+
+template <>
+inline constexpr auto kNumbers<UnpackRate> = std::to_array<NumberField<UnpackRate>>(
+    {{"bytes_per_ns", &UnpackRate::bytes_per_ns, NumberKind::kRate}});
+
+template <>
 inline constexpr auto kNumbers<StoredTime> = std::to_array<NumberField<StoredTime>>(
     {{"cached_ns", &StoredTime::cached_ns, NumberKind::kNs},
      {"memory_ns", &StoredTime::memory_ns, NumberKind::kNs},

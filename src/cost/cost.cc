@@ -155,7 +155,7 @@ int64_t compulsory_bytes(const plan::PlannedGraph& planned, std::string_view sco
   return sum;
 }
 
-int64_t parameter_bytes(const plan::PlannedGraph& planned) {
+std::map<DType, int64_t> parameter_bytes_by_type(const plan::PlannedGraph& planned) {
   const Graph& graph = planned.graph;
   std::map<ValueId, int64_t> read;
   for (const Node& node : graph.nodes) {
@@ -167,8 +167,14 @@ int64_t parameter_bytes(const plan::PlannedGraph& planned) {
         raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes[i] : kWhole));
     }
   }
+  std::map<DType, int64_t> sums;
+  for (const auto& [root, bytes] : read) sums[graph.type(root).dtype] += bytes;
+  return sums;
+}
+
+int64_t parameter_bytes(const plan::PlannedGraph& planned) {
   int64_t sum = 0;
-  for (const auto& [root, bytes] : read) sum += bytes;
+  for (const auto& [dtype, bytes] : parameter_bytes_by_type(planned)) sum += bytes;
   return sum;
 }
 

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/shape.h"
 #include "graph/graph.h"
 #include "plan/planned_graph.h"
@@ -42,7 +44,8 @@ ModelTotals model_totals(const Graph& graph);
 // A stored value that is read or updated by rows counts at most the bytes that its node touches. An
 // empty scope means the whole graph.
 int64_t compulsory_bytes(const plan::PlannedGraph& planned, std::string_view scope);
-// Bytes of the parameters that the graph must read, each once, as stored.
+// Bytes of the parameters that the graph must read, each once, as stored; in all and by their type.
 int64_t parameter_bytes(const plan::PlannedGraph& planned);
+std::map<DType, int64_t> parameter_bytes_by_type(const plan::PlannedGraph& planned);
 
 }  // namespace ridge::cost

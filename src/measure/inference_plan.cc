@@ -192,8 +192,11 @@ std::vector<record::PredictedGraph> count_phase(std::span<const cost::ProgramGra
                                                 const cost::Ceilings* ceilings,
                                                 record::RunRecord& record) {
   record.setting.dtype = multiplied_in(graphs, record.setting.dtype);
-  for (const cost::ProgramGraph& each : graphs)
-    record.weight_bytes = std::max(record.weight_bytes, cost::parameter_bytes(*each.costed));
+  for (const cost::ProgramGraph& each : graphs) {
+    const cost::TypedAmounts amounts = cost::typed_amounts(*each.costed);
+    record.weight_bytes = std::max(record.weight_bytes, amounts.all_weight_bytes());
+    record.amounts += cost::times(each.repeat, amounts);
+  }
   return record::count_graphs(graphs, ceilings, record);
 }
 

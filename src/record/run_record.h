@@ -12,6 +12,7 @@
 #include "cost/cost.h"
 #include "cost/pass_record.h"
 #include "cost/predict.h"
+#include "cost/rate_limits.h"
 #include "record/memory_record.h"
 #include "record/profile.h"
 
@@ -147,6 +148,7 @@ struct RunRecord {
   std::vector<ModuleRecord> modules;
   int64_t weight_bytes = 0;     // stored bytes of the weights that a step reads
   int64_t cache_bytes = 0;      // attended KV entries of the step's tokens
+  cost::TypedAmounts amounts;   // of all graphs of a step
   std::vector<float> logits;    // of the last token of the last sequence
   std::vector<int32_t> chosen;  // first generated token of each sequence
 

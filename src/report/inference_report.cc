@@ -11,6 +11,7 @@
 #include "report/json_text.h"
 #include "report/markdown_report.h"
 #include "report/markdown_text.h"
+#include "report/rate_shares.h"
 #include "report/report_page.h"
 #include "report/tables.h"
 
@@ -57,6 +58,13 @@ std::string mbu_reasons(const record::LabRecord& lab) {
   return reasons.empty() ? "" : fmt::format(" MBU over 100%: {}.", fmt::join(reasons, "; "));
 }
 
+std::vector<PhaseShares> all_shares(const record::InferenceRecord& study) {
+  std::vector<PhaseShares> all;
+  for (const record::RunRecord& run : study.lab.runs)
+    all.push_back({run.setting.task == "decode", rate_shares(run, *study.lab.ceilings)});
+  return all;
+}
+
 std::string notes(const record::InferenceRecord& study) {
   std::string text;
   for (const std::string& each : study.left_out) text += "\n- skipped: " + plain(each);
@@ -76,6 +84,12 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
                   "Predictions are those of `ridge plan`.",
                   mfu_convention(study.lab), mbu_convention(study.lab), mbu_reasons(study.lab)),
       phase_table(study));
+  if (study.lab.ceilings)
+    add("Shares of the machine's rates",
+        fmt::format("Prefill: {}. Decode: {}. {}", record::kMultiplyShareConvention,
+                    record::kReadShareConvention,
+                    shares_note(all_shares(study), *study.lab.ceilings)),
+        rate_shares_table(study));
   add("Resources", "Weights and KV cache are the bytes that a run must read.",
       resource_table(study));
   add("Attention module and MLP under the roofline",
@@ -106,6 +120,8 @@ std::string inference_summary(const record::InferenceRecord& study) {
       {"format", study.file}, {"tensor_bytes", study.file_bytes}, {"open_ns", study.open_ns}};
   json["mfu_convention"] = record::kMfuConvention;
   json["mbu_convention"] = record::kMbuConvention;
+  json["multiply_share_convention"] = record::kMultiplyShareConvention;
+  json["read_share_convention"] = record::kReadShareConvention;
   json["runs"] = "performance_summary.json";
   Json& gains = json["kv_cache"] = Json::array();
   for (const record::CacheGainRecord& gain : study.gains)

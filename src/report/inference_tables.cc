@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "report/rate_shares.h"
 #include "report/tables.h"
 
 namespace ridge::report {
@@ -82,6 +83,13 @@ Table phase_table(const record::InferenceRecord& study) {
                          percent(run.mfu(mfu_reference(lab, run.setting))),
                          percent(run.mbu(reads))};
                    });
+}
+
+Table rate_shares_table(const record::InferenceRecord& study) {
+  return run_table(
+      study.lab, shares_columns(), [&](const record::RunRecord&, const record::RunRecord& run) {
+        return shares_cells(rate_shares(run, *study.lab.ceilings), run.setting.task == "decode");
+      });
 }
 
 Table resource_table(const record::InferenceRecord& study) {

@@ -9,6 +9,8 @@ namespace ridge::report {
 
 // Prefills and decodes by level, batch size and length.
 Table phase_table(const record::InferenceRecord& study);
+// The shares of the rates of the machine, whose ceilings are known.
+Table rate_shares_table(const record::InferenceRecord& study);
 // Launches, bytes and memory of each run, and the max abs difference of its logits from the
 // reference run's.
 Table resource_table(const record::InferenceRecord& study);

@@ -7,6 +7,7 @@
 #include "record/operation_table.h"
 #include "record/summary_file.h"
 #include "report/json_text.h"
+#include "report/rate_shares.h"
 
 namespace ridge::report {
 namespace {
@@ -87,6 +88,8 @@ void add_inference(const record::LabRecord& lab, const record::RunRecord& run, J
   json["mbu_reason"] = mbu_reason(lab, run);  // empty up to 100%
   json["mbu_convention"] = record::kMbuConvention;
   json["mbu_peak"] = to_json(reads);
+  if (lab.ceilings)
+    json["rate_shares"] = to_json(rate_shares(run, *lab.ceilings), run.setting.task == "decode");
   json["weight_bytes"] = run.weight_bytes;
   json["cache_bytes"] = run.cache_bytes;
   json["logits_difference"] = logits_difference(reference_run(lab, run), run);

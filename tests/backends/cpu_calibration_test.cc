@@ -69,6 +69,30 @@ TEST(CpuCalibration, HasTimesOfEveryTypeOfStoredWeight) {
   EXPECT_EQ(c.stored_rates(DType::kF32, DType::kF32)->most_tokens, kGemvTokens);
 }
 
+// Multiplications alone are a ceiling of every type that GEMMs multiply, and each type of panels has
+// a rate of unpacking.
+TEST(CpuCalibration, HasRatesOfMultiplyingAndUnpackingAlone) {
+  const cost::Ceilings c = made_up();
+  if (c.machine.isa == "sse4.1") GTEST_SKIP() << "no AVX2";
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI16, DType::kI8}) {
+    const cost::MultiplyRates* rates = c.multiply_rates(dtype);
+    ASSERT_NE(rates, nullptr) << name(dtype);
+    EXPECT_FALSE(rates->source.empty());
+    // A million instructions (30,000 of tiles) of each thread in the made-up millisecond.
+    const double instructions = rates->instruction.starts_with("tdp") ? 0.03 : 1;
+    EXPECT_GE(rates->multiply_ops_per_ns, instructions * 16 * c.machine.threads);
+    EXPECT_LE(rates->accumulate_ops_per_ns, rates->multiply_ops_per_ns);
+    EXPECT_EQ(c.product(dtype == DType::kI8 ? DType::kI16 : dtype).theoretical_flops_per_ns,
+              c.multiply_rates(dtype == DType::kI8 ? DType::kI16 : dtype)->theoretical_ops_per_ns);
+  }
+  EXPECT_EQ(c.mfu_reference(DType::kI16).per_ns,
+            c.multiply_rates(DType::kI16)->multiply_ops_per_ns);
+  if (takes_panels())
+    for (DType dtype :
+         {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K})
+      EXPECT_GT(c.unpack_bytes_per_ns(panel_dtype(dtype, {1024, 1024})), 0) << name(dtype);
+}
+
 TEST(CpuCalibration, HasRatesOfAttentionToACache) {
   const cost::Ceilings c = made_up();
   for (const char* op : {"cached_attention", "cached_scores", "cached_mask", "cached_mix"})

@@ -23,6 +23,11 @@ Ceilings measured() {
   c.products[0].samples.push_back({{2, 96, 48, 24}, ProductForm::kTN, 1234.5});
   c.products[0].stream_call_ns = 7500;
   c.attention.push_back({DType::kBF16, 1, 2, 3, 4});
+  c.multiplies = {{DType::kI16, "vpmaddwd ymm", 64, 400, 390, 300, "Zen 3 (a document)"},
+                  {DType::kBF16, "vdpbf16ps zmm", 0, 0, 900, 900, "unknown"},
+                  {DType::kBF16, "tdpbf16ps", 1024, 6000, 5000, 5000, "a document"},
+                  {DType::kF32, "vfmadd zmm", 64, 200, 190, 190, "a document"}};
+  c.unpacks = {{DType::kQ4_0x16, 150}};
   c.stored.push_back({DType::kQ4_Kx16, DType::kI16, 4, {{1, 0.5, 0.6, 3}, {4, 0.75, 0.75, 0}}});
   c.cache.push_back({"cached_mix", DType::kF32, 20, 0.5, 7});
   c.notes = {"a \"note\""};
@@ -45,6 +50,28 @@ TEST(Ceilings, AreReadAsWritten) {
   EXPECT_EQ(read.stored_rates(DType::kQ4_Kx16, DType::kF32), nullptr);
   EXPECT_EQ(read.cache_rates("cached_mix", DType::kF32)->scores_per_ns, 0.5);
   EXPECT_EQ(read.cache_rates("cached_mix", DType::kBF16), nullptr);
+}
+
+TEST(Ceilings, MultiplyRatesAreThoseOfTheFastestInstruction) {
+  const Ceilings c = ceilings_from_json(to_json(measured()), "here");
+  EXPECT_EQ(c.multiply_rates(DType::kBF16)->instruction, "tdpbf16ps");
+  EXPECT_EQ(c.multiply_rates(DType::kF16)->instruction, "vfmadd zmm");  // widened
+  EXPECT_EQ(c.multiply_rates(DType::kI8), nullptr);
+  EXPECT_EQ(c.multiply_rates(DType::kI16)->theoretical_ops_per_cycle, 64);
+  EXPECT_EQ(c.multiply_rates(DType::kI16)->accumulate_ops_per_ns, 300);
+  EXPECT_EQ(c.multiply_rates(DType::kI16)->source, "Zen 3 (a document)");
+  EXPECT_EQ(c.unpack_bytes_per_ns(DType::kQ4_0x16), 150);
+  EXPECT_EQ(c.unpack_bytes_per_ns(DType::kQ8_0x16), 0);
+}
+
+// GEMMs of i16 are only Ridge's own, so their best rate is no ceiling.
+TEST(Ceilings, UtilizationOfI16IsAShareOfMultiplicationsAlone) {
+  Ceilings c = measured();
+  c.products.push_back({DType::kI16, false, 260, 400, 1, 0, {}});
+  EXPECT_EQ(c.mfu_reference(DType::kI16).per_ns, 390);
+  EXPECT_EQ(c.peak_flops_per_ns(DType::kI16), 260);
+  c.multiplies.clear();
+  EXPECT_EQ(c.mfu_reference(DType::kI16).per_ns, 260);
 }
 
 TEST(Ceilings, UtilizationIsAShareOfTheMeasuredRate) {
@@ -88,6 +115,14 @@ TEST(Ceilings, ImpossibleNumbersAreRefused) {
   refused("/gemms/0/dtype", "f31");
   refused("/gemms/0/samples/0/m", 0);
   refused("/gemms/0/samples/0/form", "xx");
+  refused("/multiplies/0/multiply_ops_per_ns", 0);
+  refused("/multiplies/0/theoretical_ops_per_ns", -1);
+  refused("/multiplies/0/theoretical_ops_per_cycle", 1e12);
+  refused("/multiplies/0/dtype", "i17");
+  refused("/multiplies/0/instruction", 1);
+  refused("/unpacking/0/bytes_per_ns", 0);
+  refused("/unpacking/0/weight", "q9");
+  refused("/format", 16);
   refused("/stored_gemms/0/times", nlohmann::json::array());
   refused("/stored_gemms/0/times/0/tokens", 4);  // not ascending
   refused("/stored_gemms/0/times/0/cached_ns", 0);

@@ -31,6 +31,9 @@ void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
   EXPECT_EQ(plan.memory.owned_bytes, run.memory.owned_bytes);
   EXPECT_EQ(plan.weight_bytes, run.weight_bytes);
   EXPECT_EQ(plan.cache_bytes, run.cache_bytes);
+  EXPECT_EQ(plan.amounts.macs, run.amounts.macs);
+  EXPECT_EQ(plan.amounts.weight_bytes, run.amounts.weight_bytes);
+  EXPECT_EQ(plan.amounts.all_macs(), plan.executed.macs);
   EXPECT_EQ(plan.setting.str(), run.setting.str());
 }
 

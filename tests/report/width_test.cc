@@ -39,6 +39,7 @@ record::InferenceRecord study() {
     run.setting.task = "prefill";
     run.modules = {{"attention", {1234567, 2469134, 0}, 123456, 12345, 4, 345678, 234567}};
     run.logits = {1, 2};
+    run.amounts = {{{DType::kF32, 1'234'567}}, {{DType::kQ4_0x16, 123'456}}};
   }
   study.gains = {{128, time, time, 123456, 1e-6}};
   study.latencies = {{32, 64, 32, 1.2e6, 3.4e6, 5.6e6, time, 7.8e8}};
@@ -80,7 +81,7 @@ std::vector<std::string> headers(const Table& table) {
 
 TEST(Width, TablesFitAndNameTheColumnsLeftOut) {
   const std::vector<Table> tables = all_tables();
-  EXPECT_EQ(tables.size(), 14u);
+  EXPECT_EQ(tables.size(), 15u);
   for (int columns : {80, 100, 200}) {
     size_t narrowed = 0;
     for (const Table& table : tables) {
@@ -134,6 +135,7 @@ TEST(Rules, SeparateWhatIsNotCompared) {
   EXPECT_EQ(rules(sweep_table(both.lab)), std::vector<int>{4});
   EXPECT_EQ(rules(phase_table(both)), std::vector<int>{4});
   EXPECT_EQ(rules(resource_table(both)), std::vector<int>{4});
+  EXPECT_EQ(rules(rate_shares_table(both)), std::vector<int>{4});
   both.lab.runs[1].modules.push_back(both.lab.runs[1].modules[0]);
   EXPECT_EQ(rules(module_table(both)), std::vector<int>{5});
   const record::AttentionRecord one = both.attention[0];

@@ -14,7 +14,6 @@
 
 #include "backends/cpu/calibration/probe_parts.h"
 #include "backends/cpu/isa.h"
-#include "base/clock.h"
 #include "base/error.h"
 
 namespace ridge::backends::cpu {
@@ -87,48 +86,6 @@ std::vector<cost::MemoryLevel> caches(int threads) {
   return levels;
 }
 
-// Cycles per nanosecond while all threads work: in a chain of dependent additions, each takes one
-// cycle.
-double clock_ghz() {
-#if defined(__x86_64__)
-  constexpr int64_t kAdditions = 4'000'000;
-  std::vector<double> rates;
-  for (int repeat = 0; repeat < 9; ++repeat) {
-    double fastest = 0;
-#pragma omp parallel reduction(max : fastest)
-    {
-      uint64_t sum = 1;
-      double begin = now_ns();
-      for (int64_t i = 0; i < kAdditions; i += 8)
-        asm volatile(
-            "add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n"
-            "add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n"
-            : "+r"(sum));
-      fastest = static_cast<double>(kAdditions) / (now_ns() - begin);
-    }
-    rates.push_back(fastest);
-  }
-  std::sort(rates.begin(), rates.end());
-  return rates[rates.size() / 2];
-#else
-  return 0;
-#endif
-}
-
-// FLOPs per core and cycle, by the instruction set and the manufacturer's documents; 0 where those
-// do not specify it.
-double flops_per_cycle(DType dtype, const std::string& isa) {
-  __builtin_cpu_init();
-  bool is_amd = __builtin_cpu_is("amd");
-  if (isa == "amx" && dtype == DType::kBF16)
-    return 1024;  // a 16 x 16 x 32 tile product in 16 cycles
-  // Intel's server CPUs have two 512-bit units; Zen 4 joins two 256-bit units.
-  bool wide = isa == "amx" || isa.starts_with("avx512");
-  double f32 = wide && !is_amd ? 64 : isa == "sse4.1" ? 0 : 32;
-  if (dtype == DType::kF32) return f32;
-  return dtype == DType::kBF16 && isa == "avx512_bf16" && is_amd ? 2 * f32 : 0;
-}
-
 int64_t least_pool_bytes(int threads) { return kLeastPool + threads * kPoolPerThread; }
 
 int64_t pool_bytes(const std::vector<cost::MemoryLevel>& levels, int threads) {
@@ -141,11 +98,11 @@ int64_t pool_bytes(const std::vector<cost::MemoryLevel>& levels, int threads) {
   return std::max(wanted, least_pool_bytes(threads)) / kAlignmentBytes * kAlignmentBytes;
 }
 
+// GEMMs cannot multiply faster than the fastest instruction for their type.
 void add_theory(cost::Ceilings& ceilings) {
   for (cost::ProductRates& rates : ceilings.products)
-    rates.theoretical_flops_per_ns = std::min(ceilings.machine.cores, ceilings.machine.threads) *
-                                     ceilings.machine.clock_ghz *
-                                     flops_per_cycle(rates.dtype, ceilings.machine.isa);
+    if (const cost::MultiplyRates* multiplies = ceilings.multiply_rates(rates.dtype))
+      rates.theoretical_flops_per_ns = multiplies->theoretical_ops_per_ns;
 }
 
 class CpuCalibration final : public Calibration {
@@ -154,23 +111,27 @@ class CpuCalibration final : public Calibration {
       : levels_(caches(omp_get_max_threads())),
         f32_(DType::kF32, pool_bytes(levels_, omp_get_max_threads())),
         bf16_(DType::kBF16, least_pool_bytes(omp_get_max_threads())),
-        parts_{vector_probes(probes_, f32_),           memory_probes(probes_, f32_, levels_),
-               gemm_probes(probes_, f32_, bf16_),      stored_probes(probes_, f32_),
-               attention_probes(probes_, f32_, bf16_), cache_probes(probes_, f32_, bf16_)} {}
+        parts_{multiply_probes(probes_),
+               vector_probes(probes_, f32_),
+               memory_probes(probes_, f32_, levels_),
+               gemm_probes(probes_, f32_, bf16_),
+               stored_probes(probes_, f32_),
+               attention_probes(probes_, f32_, bf16_),
+               cache_probes(probes_, f32_, bf16_)} {}
 
   ProbeList& probes() override { return probes_; }
 
   cost::Ceilings ceilings() override {
     cost::Ceilings ceilings;
     ceilings.machine = this_machine();
-    ceilings.machine.clock_ghz = clock_ghz();
-    ceilings.machine.clock_source = "timed chain of dependent additions, all threads busy";
     for (const Finish& finish : parts_) finish(ceilings);
     add_theory(ceilings);
-    ceilings.notes = {"ceilings are lower octiles over rounds, because disturbances only add time",
-                      "predictions use median rates",
-                      "theoretical GEMM rates: cores x FLOPs per cycle (manufacturer's documents) "
-                      "x measured clock"};
+    for (
+        const char* note :
+        {"ceilings are lower octiles over rounds, because disturbances only add time",
+         "predictions use median rates",
+         "theoretical rates: cores x operations per cycle (table of core widths) x measured clock"})
+      ceilings.notes.push_back(note);
     return ceilings;
   }
 

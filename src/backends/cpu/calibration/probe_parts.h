@@ -34,6 +34,8 @@ class OperandPool {
 std::array<double, 2> two_rates(const std::vector<cost::TimedTerms<2>>& timed);
 
 using Finish = std::function<void(cost::Ceilings&)>;
+// Also the machine's clock.
+Finish multiply_probes(ProbeList& probes);
 Finish gemm_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
 Finish stored_probes(ProbeList& probes, const OperandPool& f32);
 Finish cache_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures the rates of multiplying instructions and of unpacking panels, each alone, and the clock
+// that theoretical rates need. core_widths.h has the theory.
+#include <omp.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/calibration/core_widths.h"
+#include "backends/cpu/calibration/probe_parts.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/peak/multiply.h"
+#include "backends/cpu/kernels/peak/unpack_panels.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
+#include "backends/random_block.h"
+#include "base/error.h"
+#include "base/row_panels.h"
+#include "base/units.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+// A run takes about 0.2 ms, so that starting the threads is negligible.
+constexpr int64_t kInstructions = 1'000'000, kTileInstructions = 30'000;
+constexpr int64_t kAdditions = 700'000;
+
+bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
+
+// The fastest instructions of each type in the instruction set in use.
+std::vector<Multiplier> multipliers(const std::string& isa) {
+  using enum Multiplier;
+  if (isa == "avx2") return {kFma256, kMaddWords256, kMaddBytes256};
+  if (!isa.starts_with("avx512") && isa != "amx") return {};
+  std::vector<Multiplier> all = {kFma512, has_vnni() ? kDotWords512 : kMaddWords512,
+                                 has_vnni() ? kDotBytes512 : kMaddBytes512};
+  if (has_bf16_products()) all.push_back(kDotBf16_512);
+  if (has_bf16_tiles()) all.push_back(kTileBf16);
+  if (has_bf16_tiles() && __builtin_cpu_supports("amx-int8")) all.push_back(kTileBytes);
+  return all;
+}
+
+bool is_tile(Multiplier multiplier) {
+  return multiplier == Multiplier::kTileBf16 || multiplier == Multiplier::kTileBytes;
+}
+
+using Loop = int64_t (*)(Multiplier, const std::byte*, int64_t);
+struct Loops {
+  Loop multiply, multiply_and_add;
+};
+Loops loops(Multiplier multiplier) {
+  if (is_tile(multiplier)) return {multiply_amx, nullptr};
+  const bool is_256 = multiplier == Multiplier::kFma256 ||
+                      multiplier == Multiplier::kMaddWords256 ||
+                      multiplier == Multiplier::kMaddBytes256;
+  return is_256 ? Loops{multiply_avx2, multiply_and_add_avx2}
+                : Loops{multiply_avx512, multiply_and_add_avx512};
+}
+
+// Factors of each type: random, because some processors take less power, and more speed, for zeros.
+class Factors {
+ public:
+  Factors() : bytes_(3 * kFactorBytes, "factors") {
+    fill(0, random_block(DType::kF32, kFactorBytes / 4, 1));
+    fill(1, random_block(DType::kBF16, kFactorBytes / 2, 1));
+    fill(2, random_block(DType::kF32, kFactorBytes / 4, 2));
+  }
+  const std::byte* of(DType dtype) const {
+    return bytes_.data() + kFactorBytes * (dtype == DType::kF32    ? 0
+                                           : dtype == DType::kBF16 ? 1
+                                                                   : 2);
+  }
+
+ private:
+  void fill(int64_t index, const std::vector<std::byte>& from) {
+    std::copy_n(from.data(), kFactorBytes, bytes_.data() + index * kFactorBytes);
+  }
+  Arena bytes_;
+};
+
+struct LoopTiming {
+  const Probe* probe = nullptr;
+  double instructions = 0;  // of all threads
+  double per_ns() const { return instructions / probe->undisturbed_ns(); }
+};
+
+struct MultiplyTiming {
+  Multiplier multiplier;
+  LoopTiming multiply, accumulate;
+};
+
+// Additions that wait for each other: one per cycle.
+void add_in_a_chain() {
+#if defined(__x86_64__)
+  uint64_t sum = 1;
+  for (int64_t i = 0; i < kAdditions; i += 8)
+    asm volatile(
+        "add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n"
+        "add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n"
+        : "+r"(sum));
+#endif
+}
+
+class MultiplyProbes {
+ public:
+  explicit MultiplyProbes(ProbeList& probes) {
+    clock_ = &probes.add("clock", [] {
+#pragma omp parallel
+      add_in_a_chain();
+    });
+    for (Multiplier multiplier : multipliers(isa_name())) {
+      const Loops of = loops(multiplier);
+      MultiplyTiming timing{multiplier, time(probes, multiplier, of.multiply), {}};
+      timing.accumulate = info(multiplier).accumulates
+                              ? timing.multiply
+                              : time(probes, multiplier, of.multiply_and_add);
+      timings_.push_back(timing);
+    }
+  }
+
+  void finish(cost::Ceilings& ceilings) const {
+#if defined(__x86_64__)
+    ceilings.machine.clock_ghz = static_cast<double>(kAdditions) / clock_->undisturbed_ns();
+    ceilings.machine.clock_source = "timed chain of dependent additions, all threads busy";
+#endif
+    const CoreWidths* widths = core_widths(this_processor());
+    for (const MultiplyTiming& each : timings_) {
+      const double ops = static_cast<double>(info(each.multiplier).ops);
+      cost::MultiplyRates rates;
+      rates.dtype = info(each.multiplier).dtype;
+      rates.instruction = info(each.multiplier).instruction;
+      rates.multiply_ops_per_ns = ops * each.multiply.per_ns();
+      rates.accumulate_ops_per_ns = ops * each.accumulate.per_ns();
+      add_theory(widths, each, ceilings, rates);
+      ceilings.multiplies.push_back(std::move(rates));
+    }
+  }
+
+ private:
+  LoopTiming time(ProbeList& probes, Multiplier multiplier, Loop loop) {
+    const std::byte* factors = factors_->of(info(multiplier).dtype);
+    const int64_t count = is_tile(multiplier) ? kTileInstructions : kInstructions;
+    const Probe& probe = probes.add("multiplications", [=, keep = factors_] {
+#pragma omp parallel
+      loop(multiplier, factors, count);
+    });
+    return {&probe, static_cast<double>(count) * omp_get_max_threads()};
+  }
+
+  // The width of the table, corrected by what was measured, times cores and clock.
+  static void add_theory(const CoreWidths* widths,
+                         const MultiplyTiming& timing,
+                         cost::Ceilings& ceilings,
+                         cost::MultiplyRates& rates) {
+    if (widths == nullptr) {
+      rates.source = "unknown: the table of core widths does not have this processor";
+      return;
+    }
+    rates.source = fmt::format("{} ({})", widths->name, widths->source);
+    const double cycles_per_ns =
+        std::min(ceilings.machine.cores, ceilings.machine.threads) * ceilings.machine.clock_ghz;
+    const double listed = widths->of(timing.multiplier);
+    if (!(cycles_per_ns > 0 && listed > 0)) return;
+    const double measured = timing.multiply.per_ns() / cycles_per_ns;
+    const double width = corrected_width(listed, measured);
+    const double ops = static_cast<double>(info(timing.multiplier).ops);
+    rates.theoretical_ops_per_cycle = ops * width;
+    rates.theoretical_ops_per_ns = ops * width * cycles_per_ns;
+    if (width != listed) {
+      const std::string note = fmt::format(
+          "{}: {:.3g} per core and cycle were measured, but the table of core widths has {:g} for {}; "
+          "the theoretical rate assumes {:g}",
+          rates.instruction, measured, listed, widths->name, width);
+      rates.source = note;
+      ceilings.notes.push_back(note);
+    }
+  }
+
+  std::shared_ptr<Factors> factors_ = std::make_shared<Factors>();
+  const Probe* clock_;
+  std::vector<MultiplyTiming> timings_;
+};
+
+// Panels of every type that the instruction set's kernels take. Each thread unpacks its own, which
+// fill half of an L1.
+class UnpackProbes {
+ public:
+  explicit UnpackProbes(ProbeList& probes)
+      : panels_(omp_get_max_threads() * kThreadBytes, "panels of probes") {
+    if (!takes_panels()) return;
+    // Bytes from 0x14 to 0x17 are small scales, whatever the type.
+    std::fill_n(panels_.data(), panels_.bytes(), std::byte{0x15});
+    const bool is_512 = isa_name() != "avx2" && has_vnni();
+    for (DType dtype :
+         {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K})
+      add(probes, panel_dtype(dtype, {kPanelRowCount, 256}),
+          is_512 ? unpack_panels_avx512 : unpack_panels_avx2);
+  }
+
+  void finish(cost::Ceilings& ceilings) const {
+    for (const Timing& each : timings_)
+      ceilings.unpacks.push_back({each.panels, each.bytes / each.probe->undisturbed_ns()});
+  }
+
+ private:
+  static constexpr int64_t kThreadBytes = 16 << 10, kWalks = 400;
+  struct Timing {
+    DType panels;
+    const Probe* probe;
+    double bytes;  // unpacked by all threads in a run
+  };
+
+  void add(ProbeList& probes,
+           DType panels,
+           void (*unpack)(DType panels, const std::byte* data, int64_t bytes)) {
+    const int64_t panel = with_panel(panels, [](auto type) {
+      return static_cast<int64_t>(sizeof(typename decltype(type)::type));
+    });
+    const int64_t bytes = kThreadBytes / panel * panel;
+    const std::byte* data = panels_.data();
+    const Probe& probe = probes.add("unpacking", [=] {
+#pragma omp parallel
+      for (int64_t walk = 0; walk < kWalks; ++walk)
+        unpack(panels, data + omp_get_thread_num() * kThreadBytes, bytes);
+    });
+    timings_.push_back(
+        {panels, &probe, static_cast<double>(bytes * kWalks) * omp_get_max_threads()});
+  }
+
+  Arena panels_;
+  std::vector<Timing> timings_;
+};
+
+}  // namespace
+
+Finish multiply_probes(ProbeList& probes) {
+  auto multiplies = std::make_shared<MultiplyProbes>(probes);
+  auto unpacks = std::make_shared<UnpackProbes>(probes);
+  return [multiplies, unpacks](cost::Ceilings& ceilings) {
+    multiplies->finish(ceilings);
+    unpacks->finish(ceilings);
+  };
+}
+
+}  // namespace ridge::backends::cpu

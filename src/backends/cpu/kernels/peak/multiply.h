@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops that do nothing but multiply numbers in registers, one per instruction: what any GEMM of
+// their type stays below. No model runs them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace ridge::backends::cpu {
+
+enum class Multiplier : uint8_t {
+  kFma256,  // f32
+  kFma512,
+  kMaddWords256,  // i16: adjacent products are added in pairs
+  kMaddWords512,
+  kDotWords512,   // i16, VNNI: adds pairs to 32-bit sums
+  kMaddBytes256,  // i8: adds pairs, in 16 bits
+  kMaddBytes512,
+  kDotBytes512,  // i8, VNNI: adds fours to 32-bit sums
+  kDotBf16_512,  // bf16: adds pairs to fp32 sums
+  kTileBf16,     // bf16, AMX
+  kTileBytes,    // i8, AMX
+};
+inline constexpr int kMultipliers = 11;
+
+struct MultiplierInfo {
+  const char* instruction;  // "vpmaddwd ymm"
+  DType dtype;              // of the factors
+  int64_t ops;              // of one instruction; one MAC is 2 ops, though some leave out additions
+  bool accumulates;         // whether it also adds its products to sums
+};
+const MultiplierInfo& info(Multiplier multiplier);
+
+// Bytes that the loops load as factors: small numbers of the type, aligned to 64 bytes.
+inline constexpr int64_t kFactorBytes = 8 << 10;
+
+// Each runs about `instructions` instructions and returns their exact number. The first kind only
+// multiplies; the second also adds the products to sums, for instructions that do not do so.
+int64_t multiply_avx2(Multiplier multiplier, const std::byte* factors, int64_t instructions);
+int64_t multiply_and_add_avx2(Multiplier multiplier,
+                              const std::byte* factors,
+                              int64_t instructions);
+int64_t multiply_avx512(Multiplier multiplier, const std::byte* factors, int64_t instructions);
+int64_t multiply_and_add_avx512(Multiplier multiplier,
+                                const std::byte* factors,
+                                int64_t instructions);
+int64_t multiply_amx(Multiplier multiplier, const std::byte* factors, int64_t instructions);
+
+}  // namespace ridge::backends::cpu

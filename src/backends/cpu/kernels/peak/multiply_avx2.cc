@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Multiplications of 256-bit vectors.
+#include "backends/cpu/kernels/peak/multiply.h"
+#include "backends/cpu/kernels/peak/multiply_loop-inl.h"
+#include "base/error.h"
+
+#define RIDGE_CLEAR(r) "vpxor %%xmm" r ", %%xmm" r ", %%xmm" r "\n"
+#define RIDGE_FMA(r) "vfmadd231ps %%ymm14, %%ymm15, %%ymm" r "\n"
+#define RIDGE_WORDS(r) "vpmaddwd %%ymm14, %%ymm15, %%ymm" r "\n"
+#define RIDGE_BYTES(r) "vpmaddubsw %%ymm14, %%ymm15, %%ymm" r "\n"
+#define RIDGE_WORDS_ADDED(r) \
+  "vpmaddwd %%ymm14, %%ymm15, %%ymm12\nvpaddd %%ymm12, %%ymm" r ", %%ymm" r "\n"
+#define RIDGE_BYTES_ADDED(r) \
+  "vpmaddubsw %%ymm14, %%ymm15, %%ymm12\nvpaddw %%ymm12, %%ymm" r ", %%ymm" r "\n"
+#define RIDGE_LOOP(body) \
+  RIDGE_MULTIPLY_LOOP("ymm", "32", "vmovdqa", RIDGE_CLEAR, body, factors, rounds)
+
+namespace ridge::backends::cpu {
+
+int64_t multiply_avx2(Multiplier multiplier, const std::byte* factors, int64_t instructions) {
+  int64_t rounds = dozens(instructions);
+  switch (multiplier) {
+    case Multiplier::kFma256:
+      RIDGE_LOOP(RIDGE_FMA);
+      break;
+    case Multiplier::kMaddWords256:
+      RIDGE_LOOP(RIDGE_WORDS);
+      break;
+    default:
+      RIDGE_CHECK(multiplier == Multiplier::kMaddBytes256, "{} is not of AVX2",
+                  info(multiplier).instruction);
+      RIDGE_LOOP(RIDGE_BYTES);
+  }
+  return kDozen * dozens(instructions);
+}
+
+int64_t multiply_and_add_avx2(Multiplier multiplier,
+                              const std::byte* factors,
+                              int64_t instructions) {
+  int64_t rounds = dozens(instructions);
+  if (multiplier == Multiplier::kMaddWords256) {
+    RIDGE_LOOP(RIDGE_WORDS_ADDED);
+  } else {
+    RIDGE_CHECK(multiplier == Multiplier::kMaddBytes256, "{} adds by itself",
+                info(multiplier).instruction);
+    RIDGE_LOOP(RIDGE_BYTES_ADDED);
+  }
+  return kDozen * dozens(instructions);
+}
+
+}  // namespace ridge::backends::cpu

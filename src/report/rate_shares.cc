@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// A prefill is compared with multiplications, a decode step with reading.
+#include "report/rate_shares.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "base/units.h"
+
+namespace ridge::report {
+namespace {
+
+std::string percent(double share) { return share > 0 ? fmt::format("{:.1f}%", 100 * share) : "-"; }
+
+std::string rate(double per_ns, const char* unit) {
+  return per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
+}
+
+Json known(double value) { return value > 0 ? Json(value) : Json(); }
+
+// The sentence about one kind of reasons, if there are any.
+std::string over(const char* what, const std::set<std::string>& reasons) {
+  return reasons.empty() ? "" : fmt::format(" {} over 100%: {}.", what, fmt::join(reasons, "; "));
+}
+
+}  // namespace
+
+std::vector<Table::Column> shares_columns() {
+  return {{"multiplies", Align::kRight, 2},
+          {"of theoretical"},
+          {"of multiply-only"},
+          {"reads", Align::kRight, 3},
+          {"MBU"},
+          {"of unpack or read"},
+          {"unpack-only", Align::kRight, 1}};
+}
+
+std::vector<std::string> shares_cells(const record::RateShares& s, bool is_decode) {
+  if (is_decode)
+    return {"",
+            "",
+            "",
+            rate(s.bytes_per_ns, "B/s"),
+            percent(s.of_reads),
+            percent(s.of_read_and_unpack),
+            rate(s.unpack_bytes_per_ns, "B/s")};
+  return {rate(s.ops_per_ns, "op/s"), percent(s.of_theoretical), percent(s.of_multiply)};
+}
+
+std::string shares_note(const std::vector<PhaseShares>& all, const cost::Ceilings& ceilings) {
+  std::string text;
+  for (const cost::MultiplyRates& each : ceilings.multiplies) {
+    if (ceilings.multiply_rates(each.dtype) != &each) continue;
+    text += fmt::format("{}{} {}, {}", text.empty() ? "Multiply-only: " : "; ", name(each.dtype),
+                        rate(each.multiply_ops_per_ns, "op/s"), terminal_safe(each.instruction));
+    if (each.theoretical_ops_per_ns > 0)
+      text += fmt::format(" (theoretical: {})", rate(each.theoretical_ops_per_ns, "op/s"));
+  }
+  text +=
+      fmt::format("{}MBU: {}.", text.empty() ? "" : ". ", ceilings.mbu_reference().str("B/s", ""));
+  std::set<std::string> multiplies, reads;
+  for (const PhaseShares& each : all) {
+    if (each.is_decode)
+      reads.insert(each.shares.read_reason);
+    else
+      multiplies.insert(each.shares.multiply_reason);
+  }
+  multiplies.erase("");
+  reads.erase("");
+  return text + over("Shares of multiplications", multiplies) + over("Shares of reading", reads);
+}
+
+Json to_json(const record::RateShares& s, bool is_decode) {
+  if (!is_decode)
+    return {{"ops_per_s", known(s.ops_per_ns * 1e9)},
+            {"of_theoretical", known(s.of_theoretical)},
+            {"of_multiply_only", known(s.of_multiply)},
+            {"over_reason", s.multiply_reason}};
+  return {{"bytes_per_s", known(s.bytes_per_ns * 1e9)},
+          {"mbu", known(s.of_reads)},
+          {"of_unpack_or_read", known(s.of_read_and_unpack)},
+          {"unpack_bytes_per_s", known(s.unpack_bytes_per_ns * 1e9)},
+          {"over_reason", s.read_reason}};
+}
+
+}  // namespace ridge::report

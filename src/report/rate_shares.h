@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts and JSON of the shares that a prefill or decode reaches of its machine's rates
+// (record/rate_shares.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/terminal.h"
+#include "record/rate_shares.h"
+#include "report/json_text.h"
+
+namespace ridge::report {
+
+// The columns of a table of shares, after those that name a run, and the cells of a run: shares of
+// reading for a decode, else shares of multiplications.
+std::vector<Table::Column> shares_columns();
+std::vector<std::string> shares_cells(const record::RateShares& shares, bool is_decode);
+
+struct PhaseShares {
+  bool is_decode = false;
+  record::RateShares shares;
+};
+// The rates that the shares are of, by type, and the reasons of shares over 100%; sentences.
+std::string shares_note(const std::vector<PhaseShares>& all, const cost::Ceilings& ceilings);
+
+// Rates per second; unknown ones are null.
+Json to_json(const record::RateShares& shares, bool is_decode);
+
+}  // namespace ridge::report
