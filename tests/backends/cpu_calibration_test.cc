@@ -87,10 +87,11 @@ TEST(CpuCalibration, HasRatesOfMultiplyingAndUnpackingAlone) {
   }
   EXPECT_EQ(c.mfu_reference(DType::kI16).per_ns,
             c.multiply_rates(DType::kI16)->multiply_ops_per_ns);
-  if (takes_panels())
+  if (takes_panels()) {
     for (DType dtype :
          {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K})
       EXPECT_GT(c.unpack_bytes_per_ns(panel_dtype(dtype, {1024, 1024})), 0) << name(dtype);
+  }
 }
 
 TEST(CpuCalibration, HasRatesOfAttentionToACache) {
