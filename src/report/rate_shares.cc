@@ -29,11 +29,11 @@ std::string over(const char* what, const std::set<std::string>& reasons) {
 
 std::vector<Table::Column> shares_columns() {
   return {{"multiplies", Align::kRight, 2},
-          {"of theoretical"},
-          {"of multiply-only"},
+          {"of theory"},
+          {"of multiply"},
           {"reads", Align::kRight, 3},
           {"MBU"},
-          {"of unpack or read"},
+          {"of limit"},
           {"unpack-only", Align::kRight, 1}};
 }
 
