@@ -34,12 +34,13 @@ void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
   EXPECT_EQ(plan.setting.str(), run.setting.str());
 }
 
-// Prompts that chunks cut in the middle, with windows shorter than the prompts.
+// Prompts that chunks cut in the middle, or before the last token of the second one (79), with
+// windows shorter than the prompts.
 TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("a10"));
   for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
     models::ModelFile file = models::ModelFile::open(serve::data_folder() + name);
-    for (int64_t chunk : {24, 512}) {
+    for (int64_t chunk : {24, 79, 512}) {
       InferenceExperiment e;
       e.selection = passes::Selection("compiled", "-tune_gemm");
       e.batch = 3;
