@@ -174,6 +174,26 @@ TEST(Predict, FewTokensTimesAPlainWeightRunOnTheKernelsOfStoredOnes) {
   EXPECT_NEAR(matmul_ns(1, "nf,fd->nd"), 2 * 4096, 0.1);
 }
 
+// The sampled GEMMs have weights of the activations' type. Others take their FLOPs at the peak rate,
+// and the launch.
+TEST(Predict, AStoredWeightWithoutAMeasureTakesThePeakRate) {
+  Ceilings c = immediate();
+  c.launch_ns = 1000;
+  c.products[0].peak_flops_per_ns = 2;
+  c.products[0].samples = {{{1, 3, 64, 64}, ProductForm::kNT, 1e7}};
+  auto product_ns = [&](DType weight) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    graph.outputs = {b.call(
+        "matmul", {b.input("x", {DType::kF32, {3, 64}}), b.parameter("w", {weight, {64, 64}})},
+        {{"einsum", std::string("nd,fd->nf")}})};
+    plan::PlainTarget target;
+    return predict_run_ns(count_plan(graph, target), c);
+  };
+  EXPECT_NEAR(product_ns(DType::kF32), 1e7, 1);
+  EXPECT_NEAR(product_ns(DType::kBF16), 1000 + 2 * 3 * 64 * 64 / 2.0, 0.1);
+}
+
 // Four heads of size 8 see 10 keys each: 40 scores and 2 x 320 MACs of each of 3 tokens.
 TEST(Predict, AttentionOfDecodedTokensTakesItsOwnRates) {
   Ceilings c = immediate();

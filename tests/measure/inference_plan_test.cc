@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "backends/null/null_backend.h"
 #include "base/error.h"
@@ -40,10 +41,10 @@ TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("a10"));
   for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
     models::ModelFile file = models::ModelFile::open(serve::data_folder() + name);
-    for (int64_t chunk : {24, 79, 512}) {
+    for (auto [batch, chunk] : {std::pair<int64_t, int64_t>{3, 24}, {2, 79}, {3, 512}}) {
       InferenceExperiment e;
       e.selection = passes::Selection("compiled", "-tune_gemm");
-      e.batch = 3;
+      e.batch = batch;
       e.length = 40;
       e.chunk = chunk;
       e.repeats = {2, 2, 0};
