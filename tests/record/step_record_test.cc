@@ -45,6 +45,7 @@ TEST(StepRecord, ViewsHaveNoRecordAndRepeatsCount) {
   // The first node is a GEMM of [4,8] and [8,8], run three times per step.
   EXPECT_EQ(record.nodes[0].op, "matmul");
   EXPECT_EQ(record.nodes[0].scope, "layer.0/attention");
+  EXPECT_EQ(record.nodes[0].shape, "f32[4,8]");
   EXPECT_EQ(record.nodes[0].calls, 3);
   EXPECT_EQ(record.nodes[0].work.macs, 3 * 4 * 8 * 8);
   EXPECT_EQ(record.nodes[0].read_bytes, 3 * 4 * (4 * 8 + 8 * 8));
@@ -101,6 +102,9 @@ TEST(StepRecord, ConstantStepsComeOutUnchanged) {
   EXPECT_EQ(record.wall_ns, 100000);
   EXPECT_EQ(record.optimizer.low, record.optimizer.high);
   EXPECT_EQ(record.optimizer.median, 300);
+  EXPECT_EQ(record.backward.median, 2 * 200);  // a product and its sum, each twice
+  EXPECT_EQ(record.forward.median,
+            static_cast<double>(record.kernel_ns) - record.backward.median - 300);
   EXPECT_EQ(
       record.idle_ns,
       static_cast<int64_t>(10 * (2 * one.runs[0].spans.size() + one.runs[2].spans.size()) + 60));
