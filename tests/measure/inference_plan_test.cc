@@ -13,8 +13,10 @@
 #include "base/error.h"
 #include "base/row_panels.h"
 #include "cost/hardware.h"
+#include "graph/builder.h"
 #include "models/config_json.h"
 #include "models/convert.h"
+#include "ops/registry.h"
 #include "serve/real_model.h"
 
 namespace ridge::measure {
@@ -91,6 +93,30 @@ TEST(PhasePlan, OwnsWhatASessionOfAQuantizedFileOwns) {
         EXPECT_LT(held, 1.05 * static_cast<double>(file.weight_bytes()));
       }
     }
+}
+
+// A phase multiplies in the type of most of its MACs, wherever those stand.
+TEST(CountPhase, NamesTheTypeOfMostMacs) {
+  const auto target = backends::null::make_null_target();
+  for (bool is_last : {false, true}) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    const ValueId x = b.input("x", {DType::kF32, {4, 32}}),
+                  rounded = b.parameter("rounded", {DType::kQ8_0, {64, 32}}),
+                  plain = b.parameter("plain", {DType::kF32, {8, 32}});
+    const auto multiply = [&](ValueId weight, const char* activations) {
+      return b.call_all("matmul_group", {x, weight},
+                        {{"activations", std::string(activations)}})[0];
+    };
+    if (!is_last) graph.outputs.push_back(multiply(rounded, "i16"));
+    graph.outputs.push_back(multiply(plain, "f32"));
+    if (is_last) graph.outputs.push_back(multiply(rounded, "i16"));
+    record::RunRecord record;
+    record.setting.dtype = "fp32";
+    count_phase(std::vector{cost::program_graph("decode", graph, 2, *target)}, nullptr, record);
+    EXPECT_EQ(record.setting.dtype, "i16") << is_last;
+    EXPECT_EQ(record.executed.macs, 2 * 4 * 32 * (64 + 8));
+  }
 }
 
 // Touvron et al. 2023 (arXiv:2307.09288): 32 layers, 32 heads of 128, 6.74e9 parameters.
