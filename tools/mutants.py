@@ -57,6 +57,7 @@ MOST_OBJECTS = 3  # a change of a header that more objects include costs too muc
 # Of a test program: several times what the largest needs.
 MEMORY_BYTES, FILE_BYTES = 8 << 30, 1 << 30
 BASELINE_S = 600
+PATIENCE = 5  # a changed program may take so many times as long
 
 
 @dataclasses.dataclass
@@ -193,8 +194,8 @@ class Program:
 class Trial:
     """Builds and runs test programs in a scratch folder of its own, with or without a change."""
 
-    def __init__(self, build, programs, folder):
-        self.build, self.programs, self.folder = build, programs, folder
+    def __init__(self, build, programs, folder, patience=PATIENCE):
+        self.build, self.programs, self.folder, self.patience = build, programs, folder, patience
 
     def run_tests(self, path, selection, seconds, *options):
         """Runs a test program in an empty folder; (status, output, the tests that failed)."""
@@ -252,7 +253,7 @@ class Trial:
     def finding(self, name, path):
         """How a program finds the change, or "" if it passes."""
         program = self.programs[name]
-        seconds, excluded = 10 + 5 * program.seconds, list(program.failing)
+        seconds, excluded = 10 + self.patience * program.seconds, list(program.failing)
         while True:
             status, _, failed = self.run_tests(path, exclusion(excluded), seconds, "--gtest_fail_fast")
             short = name.removeprefix("tests/")
@@ -397,7 +398,7 @@ def measure_programs(build, scratch, pool):
     return {name: measured[name] for name in build.programs if measured[name]}
 
 
-def run(mutants, programs, build, scratch, pool, end, done):
+def run(mutants, programs, build, scratch, pool, end, done, patience):
     """Judges mutants, beginning none after the time `end`; `done` is called after each."""
     def judge(number, mutant):
         if time.monotonic() > end:
@@ -405,7 +406,7 @@ def run(mutants, programs, build, scratch, pool, end, done):
         folder, started = scratch / str(number), time.monotonic()
         folder.mkdir()
         try:
-            mutant.outcome, mutant.by = Trial(build, programs, folder).judge(mutant)
+            mutant.outcome, mutant.by = Trial(build, programs, folder, patience).judge(mutant)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         mutant.seconds = round(time.monotonic() - started, 1)
@@ -427,6 +428,9 @@ def parse_arguments():
                         help="leave these rooms' test programs out, for a first look; --again judges the survivors by all")
     parser.add_argument("--list", action="store_true", help="print the changes and do nothing")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="changes at a time (default: the CPUs)")
+    parser.add_argument("--patience", type=float, default=PATIENCE, metavar="FACTOR",
+                        help=f"a test program that takes so many times as long as without a change has found it (default: "
+                             f"{PATIENCE}); more if other work may hold it up")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no change later than this after the start")
     parser.add_argument("--json", type=pathlib.Path, help="write the results so far to this file after each change")
     parser.add_argument("--again", type=pathlib.Path, metavar="JSON",
@@ -480,7 +484,7 @@ def main():
         programs = programs or measure_programs(build, scratch, pool)
         programs = {name: program for name, program in programs.items() if name not in left_out}
         save()
-        run([each for each in mutants if not each.outcome], programs, build, scratch, pool, end, done)
+        run([each for each in mutants if not each.outcome], programs, build, scratch, pool, end, done, options.patience)
     finally:
         pool.shutdown(cancel_futures=True)
         shutil.rmtree(scratch, ignore_errors=True)

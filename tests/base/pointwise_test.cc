@@ -39,6 +39,36 @@ TEST(Pointwise, CountsAreTheDocuments) {
   }
 }
 
+// An operand or a parameter that the table names changes the value, and no other does.
+TEST(Pointwise, ValuesDependOnWhatTheTableNames) {
+  for (const PointwiseInfo& function : pointwise_table()) {
+    const double value = evaluate(function.function, 0.7, 1.3, 1.9);
+    EXPECT_NE(evaluate(function.function, 0.8, 1.3, 1.9), value) << function.name;
+    EXPECT_EQ(evaluate(function.function, 0.7, 1.4, 1.9) != value, function.arity == 2)
+        << function.name;
+    EXPECT_EQ(evaluate(function.function, 0.7, 1.3, 2.0) != value, function.has_parameter)
+        << function.name;
+  }
+}
+
+TEST(Pointwise, ValuesAreThoseOfArithmetic) {
+  const auto value = [](Pointwise function, double a) { return evaluate(function, a, 4, 5); };
+  EXPECT_EQ(value(Pointwise::kAdd, 3), 7);
+  EXPECT_EQ(value(Pointwise::kSub, 3), -1);
+  EXPECT_EQ(value(Pointwise::kMul, 3), 12);
+  EXPECT_EQ(value(Pointwise::kDiv, 3), 0.75);
+  EXPECT_EQ(value(Pointwise::kNeg, 3), -3);
+  EXPECT_EQ(value(Pointwise::kScale, 3), 15);
+  EXPECT_EQ(value(Pointwise::kAddScalar, 3), 8);
+  EXPECT_EQ(value(Pointwise::kSquare, 3), 9);
+  EXPECT_EQ(value(Pointwise::kSqrt, 16), 4);
+  EXPECT_EQ(value(Pointwise::kRsqrt, 16), 0.25);
+  EXPECT_EQ(value(Pointwise::kReciprocal, 16), 0.0625);
+  EXPECT_DOUBLE_EQ(value(Pointwise::kLog, value(Pointwise::kExp, 2)), 2);
+  EXPECT_DOUBLE_EQ(value(Pointwise::kTanh, 2), 2 * value(Pointwise::kSigmoid, 4) - 1);
+  EXPECT_DOUBLE_EQ(value(Pointwise::kSigmoid, 2) + value(Pointwise::kSigmoid, -2), 1);
+}
+
 void expect_slope(Pointwise function, Pointwise backward) {
   constexpr double kStep = 1e-5;
   for (double x = -6; x <= 6; x += 0.37) {

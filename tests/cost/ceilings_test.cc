@@ -84,6 +84,15 @@ TEST(Ceilings, UtilizationIsAShareOfTheMeasuredRate) {
   EXPECT_EQ(c.mbu_reference().source, "measured");
 }
 
+TEST(Machine, SaysItsPartsAndLibraries) {
+  Machine machine{"a CPU", "avx2", 4, 2, {"oneDNN 2.6", "OpenMP"}, 0, "", 1 << 30};
+  EXPECT_EQ(machine.str(), "a CPU, avx2, 2 threads on 4 cores, oneDNN 2.6, OpenMP");
+  machine = {"a GPU", "", 1, 0, {}, 0, "", 1 << 30};
+  EXPECT_EQ(machine.str(), "a GPU");
+  machine.threads = 1;
+  EXPECT_EQ(machine.str(), "a GPU, 1 thread on 1 core");
+}
+
 TEST(Ceilings, MissingFieldsAreNamed) {
   const auto json = nlohmann::json::parse(to_json(measured()));
   for (const auto& [key, value] : json.items()) {
@@ -128,6 +137,7 @@ TEST(Ceilings, ImpossibleNumbersAreRefused) {
   refused("/stored_gemms/0/times/0/cached_ns", 0);
   refused("/stored_gemms/0/weight", "q9");
   refused("/cache/0/flops_per_ns", 0);
+  refused("/attention/0/forward_flops_per_ns", 0);
   refused("/machine/cores", -1);
   refused("/format", 1);
 }

@@ -40,6 +40,12 @@ TEST(HardwareFile, IsReadWithItsFallbacks) {
   EXPECT_EQ(hardware.vector_tera_flops, 10);
   EXPECT_EQ(hardware.memory_bytes, 80'000'000'000);
   EXPECT_EQ(hardware.source, "file mine.json");
+  EXPECT_EQ(hardware.cache_bytes, 0);
+  json description = plain();
+  description["cache_bytes"] = 0;  // as if it were not there
+  EXPECT_EQ(hardware_from_json(description.dump(), "mine.json").cache_bytes, 0);
+  description["cache_bytes"] = -1;
+  EXPECT_NE(refusal(description).find("cache_bytes"), std::string::npos);
 }
 
 // The table once more, in the units of the data sheets. `sparsity` is 2 if the sheet's rates of

@@ -10,6 +10,7 @@
 #include "backends/null/null_backend.h"
 #include "cost/hardware.h"
 #include "cost/made_up_ceilings.h"
+#include "cost/stored_time.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
 #include "plan/targets.h"
@@ -142,6 +143,13 @@ TEST(Predict, LooksUpGemmsOfStoredWeightsByTheirTokens) {
   EXPECT_NEAR(stored_ns(1, {weight}, c), 1000 + 1280 * 4 + 64 * 11, 0.1);
 }
 
+TEST(StoredProduct, TakesItsWeightsAndItsColumns) {
+  const StoredTime time{1, 0.5, 0.75, 3};
+  EXPECT_DOUBLE_EQ(stored_product_ns(time, 0, 10, 20), 20 * (10 * 0.5 + 3));
+  EXPECT_DOUBLE_EQ(stored_product_ns(time, 0.5, 10, 20), 20 * (10 * 0.625 + 3));
+  EXPECT_DOUBLE_EQ(stored_product_ns({1, 0.75, 0.5, 0}, 1, 10, 20), 20 * 10 * 0.75);
+}
+
 // The weight, 1360 bytes, is read again in each step, after x and y. A machine whose caches hold
 // 64 KiB at 4 times the rate of memory brings it in a quarter of the time.
 TEST(Predict, StoredWeightsTakeLongerFromMemoryThanFromCaches) {
@@ -174,6 +182,26 @@ TEST(Predict, FewTokensTimesAPlainWeightRunOnTheKernelsOfStoredOnes) {
   EXPECT_NEAR(matmul_ns(1, "nf,fd->nd"), 2 * 4096, 0.1);
 }
 
+// The sampled GEMMs have weights of the activations' type. Others take their FLOPs at the peak rate,
+// and the launch.
+TEST(Predict, AStoredWeightWithoutAMeasureTakesThePeakRate) {
+  Ceilings c = immediate();
+  c.launch_ns = 1000;
+  c.products[0].peak_flops_per_ns = 2;
+  c.products[0].samples = {{{1, 3, 64, 64}, ProductForm::kNT, 1e7}};
+  auto product_ns = [&](DType weight) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    graph.outputs = {b.call(
+        "matmul", {b.input("x", {DType::kF32, {3, 64}}), b.parameter("w", {weight, {64, 64}})},
+        {{"einsum", std::string("nd,fd->nf")}})};
+    plan::PlainTarget target;
+    return predict_run_ns(count_plan(graph, target), c);
+  };
+  EXPECT_NEAR(product_ns(DType::kF32), 1e7, 1);
+  EXPECT_NEAR(product_ns(DType::kBF16), 1000 + 2 * 3 * 64 * 64 / 2.0, 0.1);
+}
+
 // Four heads of size 8 see 10 keys each: 40 scores and 2 x 320 MACs of each of 3 tokens.
 TEST(Predict, AttentionOfDecodedTokensTakesItsOwnRates) {
   Ceilings c = immediate();
@@ -195,6 +223,12 @@ TEST(Predict, AttentionOfDecodedTokensTakesItsOwnRates) {
   // q and o, 64 floats of a token, 2 indices per token and the table.
   c.cache[0].memory_bytes_per_ns = 1;
   EXPECT_NEAR(attention_ns(3), 3 * 4 * (320 + 64 + 2) + 3 * 4, 0.1);
+  // The measure includes the threads' gathering.
+  c.parallel_ns = 3000;
+  c.parallel_threshold_bytes = 1;
+  c.launch_ns = 100;
+  EXPECT_NEAR(attention_ns(3), 100 + 3 * 4 * (320 + 64 + 2) + 3 * 4, 0.1);
+  c.parallel_ns = c.launch_ns = 0;
   // More tokens than sequences are a prompt, which has no such rates.
   EXPECT_LT(attention_ns(6), 1);
 }

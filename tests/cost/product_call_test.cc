@@ -60,6 +60,19 @@ TEST(ProductCall, NamesTheStorageOrderAndTheExtents) {
   }
 }
 
+// A weight may be stored in another type than the activations, which are multiplied in theirs.
+TEST(ProductCall, HasTheTypeOfTheActivations) {
+  Graph graph;
+  Builder builder(graph, ops::table());
+  const ValueId x = builder.input("x", {DType::kF32, {kM, kK}}),
+                w = builder.parameter("w", {DType::kBF16, {kN, kK}});
+  builder.call("matmul", {x, w}, {{"einsum", std::string("mk,nk->mn")}});
+  const CallTypes types(graph, graph.nodes.back());
+  const ProductCall call = product_call(types.call(), {0, {kK, 1}}, {0, {kK, 1}}, {0, {kN, 1}});
+  EXPECT_EQ(call.dtype, DType::kF32);
+  EXPECT_EQ(call.form, ProductForm::kNT);
+}
+
 TEST(ProductCall, SeesRowsThatCollideInAnyOfTheMatrices) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const int64_t bytes = dtype == DType::kF32 ? 4 : 2;

@@ -7,13 +7,16 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "backends/null/null_backend.h"
 #include "base/error.h"
 #include "base/row_panels.h"
 #include "cost/hardware.h"
+#include "graph/builder.h"
 #include "models/config_json.h"
 #include "models/convert.h"
+#include "ops/registry.h"
 #include "serve/real_model.h"
 
 namespace ridge::measure {
@@ -37,15 +40,16 @@ void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
   EXPECT_EQ(plan.setting.str(), run.setting.str());
 }
 
-// Prompts that chunks cut in the middle, with windows shorter than the prompts.
+// Prompts that chunks cut in the middle, or before the last token of the second one (79), with
+// windows shorter than the prompts.
 TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("a10"));
   for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
     models::ModelFile file = models::ModelFile::open(serve::data_folder() + name);
-    for (int64_t chunk : {24, 512}) {
+    for (auto [batch, chunk] : {std::pair<int64_t, int64_t>{3, 24}, {2, 79}, {3, 512}}) {
       InferenceExperiment e;
       e.selection = passes::Selection("compiled", "-tune_gemm");
-      e.batch = 3;
+      e.batch = batch;
       e.length = 40;
       e.chunk = chunk;
       e.repeats = {2, 2, 0};
@@ -92,6 +96,30 @@ TEST(PhasePlan, OwnsWhatASessionOfAQuantizedFileOwns) {
         EXPECT_LT(held, 1.05 * static_cast<double>(file.weight_bytes()));
       }
     }
+}
+
+// A phase multiplies in the type of most of its MACs, wherever those stand.
+TEST(CountPhase, NamesTheTypeOfMostMacs) {
+  const auto target = backends::null::make_null_target();
+  for (bool is_last : {false, true}) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    const ValueId x = b.input("x", {DType::kF32, {4, 32}}),
+                  rounded = b.parameter("rounded", {DType::kQ8_0, {64, 32}}),
+                  plain = b.parameter("plain", {DType::kF32, {8, 32}});
+    const auto multiply = [&](ValueId weight, const char* activations) {
+      return b.call_all("matmul_group", {x, weight},
+                        {{"activations", std::string(activations)}})[0];
+    };
+    if (!is_last) graph.outputs.push_back(multiply(rounded, "i16"));
+    graph.outputs.push_back(multiply(plain, "f32"));
+    if (is_last) graph.outputs.push_back(multiply(rounded, "i16"));
+    record::RunRecord record;
+    record.setting.dtype = "fp32";
+    count_phase(std::vector{cost::program_graph("decode", graph, 2, *target)}, nullptr, record);
+    EXPECT_EQ(record.setting.dtype, "i16") << is_last;
+    EXPECT_EQ(record.executed.macs, 2 * 4 * 32 * (64 + 8));
+  }
 }
 
 // Touvron et al. 2023 (arXiv:2307.09288): 32 layers, 32 heads of 128, 6.74e9 parameters.

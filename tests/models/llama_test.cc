@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "files/json.h"
 #include "files/safetensors.h"
+#include "files/scratch.h"
 #include "graph/verifier.h"
 #include "models/config_json.h"
 #include "ops/reference_run.h"
@@ -194,6 +195,24 @@ TEST(InferenceGraph, HasTheTablesOfItsLayers) {
   EXPECT_EQ(tables({true, true}), 1);
   EXPECT_EQ(tables({false, false}), 1);
   EXPECT_EQ(tables({true, false}), 2);
+}
+
+// Ids, positions and slots have 32 bits.
+TEST(ForwardGraph, RefusesMoreTokensThanPositionsCanName) {
+  const ModelConfig& config = preset("tiny").config;
+  const int64_t one_more = int64_t{1} << 31;
+  files::expect_error([&] { build_training_graph(config, ops::table(), one_more / 4, 4); },
+                      ExitCode::kOutOfMemory, "[tokens]");
+  InferenceShape shape;
+  shape.cache = contiguous_cache(1, 16, config.window, 1);
+  shape.tokens = one_more;
+  files::expect_error(
+      [&] {
+        build_inference_graph(
+            config, ops::table(), shape,
+            [](const std::string& name, const Shape&) { return StoredWeight{name}; });
+      },
+      ExitCode::kOutOfMemory, "[tokens]");
 }
 
 TEST(TrainingGraph, RefusesSizesThatAreNone) {

@@ -157,6 +157,20 @@ TEST(TokenizerFile, ReadsWhatStandsBesideTokenizerJson) {
   EXPECT_EQ(spec("gemma").types.back(), TokenType::kUserDefined);
 }
 
+TEST(TokenizerFile, ErrorsNameTheFile) {
+  files::ScratchFolder folder;
+  const std::filesystem::path path = folder / "tokenizer.json";
+  json document = files::read_json(test_data("models/tokenizers/gpt2/tokenizer.json"));
+  files::write_plain(path, document.dump());
+  EXPECT_EQ(read_tokenizer(folder.path()).source, path.string());
+  document.erase("model");
+  files::write_plain(path, document.dump());
+  files::expect_error([&] { read_tokenizer(folder.path()); }, ExitCode::kBadFile, path.string());
+  TokenizerFile empty;
+  empty.source = "some.gguf";
+  files::expect_error([&] { make_tokenizer(empty); }, ExitCode::kBadFile, " in some.gguf");
+}
+
 // Files write a merge as "left right" or as a list of the two.
 TEST(TokenizerFile, BothFormsOfAMergeAreTheSame) {
   for (const char* name : {"gpt2", "smollm", "llama3", "llama2", "gemma"}) {

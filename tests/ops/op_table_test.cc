@@ -103,6 +103,28 @@ TEST(OpTable, OutputsOfUpdatesHaveTheTypeOfTheirInput) {
   }
 }
 
+// What is added to a product has the product's type.
+TEST(OpTable, RowProductsRefuseAResidualOfAnotherType) {
+  const Op& op = ops::table().at("row_product");
+  int residuals = 0;
+  for (const Case& sample : op.cases()) {
+    const Attrs attrs = complete_attrs(op, sample.attrs);
+    if (!attrs.flag("residual")) continue;
+    ++residuals;
+    std::vector<Type> types;
+    for (const CaseInput& input : sample.inputs) types.push_back(input.type);
+    EXPECT_NO_THROW(op.infer({types, {}, attrs}));
+    const Type right = types.back();
+    for (const Type& wrong : {Type{right.dtype, right.shape.with(1, right.shape[1] + 1)},
+                              Type{right.dtype, right.shape.with(0, right.shape[0] + 1)},
+                              Type{DType::kF32, right.shape}}) {
+      types.back() = wrong;
+      EXPECT_THROW(op.infer({types, {}, attrs}), Error) << wrong.str();
+    }
+  }
+  EXPECT_GT(residuals, 0);
+}
+
 // In double, without rounding, a composite and its expansion are the same function.
 TEST(OpTable, CompositesAreTheirExpansion) {
   constexpr double kRounding = 1e-12;  // relative to the largest result

@@ -127,7 +127,7 @@ Graph random_graph(uint32_t seed, const RandomGraphOptions& options, const Targe
 
 TEST(Planner, KeepsRandomGraphsIntact) {
   GreedyTarget target;
-  int64_t shared = 0, packed = 0;
+  int64_t shared = 0, packed = 0, needed = 0, taken = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
     Graph graph = random_graph(
         seed, {.nodes = 3 + static_cast<int>(seed % 60), .bf16 = true, .updates = true}, target);
@@ -136,6 +136,7 @@ TEST(Planner, KeepsRandomGraphsIntact) {
     int64_t sum = 0;
     for (const Buffer& buffer : plan.buffers) sum += buffer.bytes;
     EXPECT_LE(plan.live_peak_bytes, plan.arena_bytes) << "seed " << seed;
+    needed += plan.live_peak_bytes, taken += plan.arena_bytes;
     packed += sum - plan.arena_bytes;
     size_t roots = 0;
     for (size_t i = 0; i < graph.values.size(); ++i)
@@ -145,6 +146,9 @@ TEST(Planner, KeepsRandomGraphsIntact) {
   }
   EXPECT_GT(shared, 0) << "nothing ever shared a buffer";
   EXPECT_GT(packed, 0) << "nothing was ever put where something else had been";
+  // No plan needs less than what is live at once. These take 0.3% more; with the smallest buffers
+  // placed first, 7%.
+  EXPECT_LE(taken, needed + needed / 50);
 }
 
 // The nodes with kernels in a random order that respects their dependences.

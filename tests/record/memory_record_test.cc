@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 #include <numeric>
 
 #include "base/arena.h"
@@ -91,6 +92,26 @@ TEST_F(MemoryRecordTest, TheTensorsAtThePeakAddUpToIt) {
   EXPECT_TRUE(
       std::is_sorted(record_.at_peak.begin(), record_.at_peak.end(),
                      [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; }));
+}
+
+// Every tensor of the store and, at the peak, the matrices of 4 x 8 floats between the kernels.
+TEST_F(MemoryRecordTest, TheTensorsAtThePeakAreThoseOfTheGraph) {
+  std::map<std::string, std::string> stored;
+  for (const LiveTensor& tensor : record_.at_peak) {
+    if (!tensor.name.empty()) {
+      EXPECT_TRUE(stored.emplace(tensor.name, tensor.type).second) << tensor.name;
+      EXPECT_EQ(tensor.bytes, tensor.name == "x" ? 128 : 256) << tensor.name;
+      continue;
+    }
+    EXPECT_EQ(tensor.type, tensor.memory_class == plan::MemoryClass::kWorkspace ? ""
+                           : tensor.bytes == 256                                ? "f32[8,8]"
+                                                                                : "f32[4,8]");
+    EXPECT_EQ(tensor.phase, tensor.scope == "head" ? "backward" : "forward") << tensor.op;
+  }
+  EXPECT_EQ(stored, (std::map<std::string, std::string>{{"x", "f32[4,8]"},
+                                                        {"weight", "f32[8,8]"},
+                                                        {"weight.gradient", "f32[8,8]"},
+                                                        {"weight.adamw_m", "f32[8,8]"}}));
 }
 
 TEST(MemoryRecord, AStateOfTheForwardPassAloneIsACache) {

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <random>
 
 #include "record/measured_step.h"
 
@@ -43,6 +45,7 @@ TEST(StepRecord, ViewsHaveNoRecordAndRepeatsCount) {
   // The first node is a GEMM of [4,8] and [8,8], run three times per step.
   EXPECT_EQ(record.nodes[0].op, "matmul");
   EXPECT_EQ(record.nodes[0].scope, "layer.0/attention");
+  EXPECT_EQ(record.nodes[0].shape, "f32[4,8]");
   EXPECT_EQ(record.nodes[0].calls, 3);
   EXPECT_EQ(record.nodes[0].work.macs, 3 * 4 * 8 * 8);
   EXPECT_EQ(record.nodes[0].read_bytes, 3 * 4 * (4 * 8 + 8 * 8));
@@ -99,6 +102,9 @@ TEST(StepRecord, ConstantStepsComeOutUnchanged) {
   EXPECT_EQ(record.wall_ns, 100000);
   EXPECT_EQ(record.optimizer.low, record.optimizer.high);
   EXPECT_EQ(record.optimizer.median, 300);
+  EXPECT_EQ(record.backward.median, 2 * 200);  // a product and its sum, each twice
+  EXPECT_EQ(record.forward.median,
+            static_cast<double>(record.kernel_ns) - record.backward.median - 300);
   EXPECT_EQ(
       record.idle_ns,
       static_cast<int64_t>(10 * (2 * one.runs[0].spans.size() + one.runs[2].spans.size()) + 60));
@@ -135,6 +141,38 @@ TEST(StepRecord, MomentsAreDividedAmongTheKernelsThatShareThem) {
   EXPECT_EQ(exclusive_ns.at(spans[2].node), 33 + 50 + 400);
   EXPECT_EQ(record.busy_ns(), 800);
   EXPECT_EQ(record.idle_before_first_ns, 100);
+}
+
+// Kernels that begin, end and overlap at random, in an order of the profiler's own, against a count
+// of the kernels that run in each nanosecond.
+TEST(StepRecord, OverlapsAreThoseOfEachNanosecond) {
+  constexpr int kEnd = 600;
+  MeasuredStep program(1);
+  for (unsigned seed = 1; seed < 30; ++seed) {
+    std::mt19937 engine(seed);
+    std::uniform_int_distribution<int> at(0, kEnd);
+    InstrumentedStep one = program.draw(engine);
+    std::vector<Span>& spans = one.runs[0].spans;
+    std::vector<std::vector<size_t>> running(kEnd);
+    for (size_t i = 0; i < spans.size(); ++i) {
+      const auto [begin, end] = std::minmax({at(engine), at(engine)});
+      spans[i] = {spans[i].node, static_cast<double>(begin), static_cast<double>(end)};
+      for (int ns = begin; ns < end; ++ns) running[static_cast<size_t>(ns)].push_back(i);
+    }
+    one.runs[0].wall_ns = kEnd;
+    one.runs[1].spans.clear();
+    int64_t busy = 0;
+    std::map<NodeId, double> exclusive_ns;
+    for (const std::vector<size_t>& moment : running) {
+      busy += !moment.empty();
+      for (size_t i : moment)
+        exclusive_ns[spans[i].node] += 1.0 / static_cast<double>(moment.size());
+    }
+    const StepRecord record = make_step_record(program.graphs, std::vector(3, one));
+    EXPECT_EQ(record.busy_ns(), busy) << seed;
+    for (const auto& [node, ns] : exclusive_times(record, "accumulate"))
+      EXPECT_NEAR(static_cast<double>(ns) + 0.5, exclusive_ns[node], 0.5 + 1e-9) << seed;
+  }
 }
 
 // A kernel without duration, among many that the sort may reorder: the others keep their times.

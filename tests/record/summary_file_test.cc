@@ -110,6 +110,17 @@ TEST(SummaryFile, RefusesAVersionToCome) {
   }
 }
 
+// A list of a summary has at most 4096 elements.
+TEST(SummaryFile, RefusesListsOfMoreThanAnyRunHas) {
+  nlohmann::json summary = files::read_json(version_1() / "performance_summary.json");
+  const auto read = [&](size_t warnings) {
+    summary["warnings"] = std::vector<std::string>(warnings, "hot");
+    return read_summary(current_summary(summary, "long.json"), "long.json").warnings.size();
+  };
+  EXPECT_EQ(read(4096), 4096u);
+  EXPECT_THROW(read(4097), Error);
+}
+
 // A damaged summary is refused as a bad file, or its numbers are finite.
 TEST(SummaryFile, DamagedSummaries) {
   // Without the parts that are not read back.

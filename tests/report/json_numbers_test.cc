@@ -52,6 +52,8 @@ record::LabRecord distinct_lab() {
   run.memory.allocated_bytes = 50001;
   run.memory.live_peak_bytes = 60001;
   record::StepRecord& step = run.step;
+  for (size_t i = 0; i < step.nodes.size(); ++i) step.nodes[i].exclusive_ns = 100 << i;
+  step.nodes[0].work = step.nodes[3].work = {};  // these only move data
   step.wall_samples_ns = {1250, 1250, 1250, 1250};
   step.forward = samples(100);
   step.backward = samples(200);
@@ -103,8 +105,8 @@ TEST(PerformanceSummary, HoldsEachNumberOfARun) {
                                       {"idle_ns", 3000},
                                       {"busy_ns", 4000},
                                       {"idle_before_first_ns", 400},
-                                      {"computing_ns", 0},  // the step has no spans
-                                      {"moving_data_ns", 0},
+                                      {"computing_ns", 200 + 400 + 1600},
+                                      {"moving_data_ns", 100 + 800},
                                       {"host_ns", 1000},
                                       {"attributed_share", 0.5},
                                       {"instrumented_steps", 4},

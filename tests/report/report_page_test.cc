@@ -5,9 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
+#include "files/json.h"
 #include "report/lab_fixture.h"
 #include "test_paths.h"
 
@@ -125,6 +128,37 @@ TEST(ReportPage, ReadsFoldersOfTheFirstVersion) {
   EXPECT_EQ(run["memory_profile"]["timeline"][0].size(), 12u);
 }
 
+// Each kernel of such a folder is the sum of the trace's slices of its node.
+TEST(ReportPage, KernelsOfTheFirstVersionAreSumsOfTheTrace) {
+  struct Sum {
+    int64_t calls = 0;
+    double us = 0, predicted_us = 0;
+  };
+  std::map<std::pair<std::string, int64_t>, Sum> sums;
+  const json trace = files::read_json(test_data("runs/version_1/trace.json"));
+  for (const json& event : trace.at("traceEvents"))
+    if (event.at("ph") == "X" && event.contains("args") && event["args"].contains("node")) {
+      const json& args = event["args"];
+      Sum& sum = sums[{args.at("graph"), args.at("node")}];
+      ++sum.calls;
+      sum.us += event.at("dur").get<double>();
+      sum.predicted_us += args.at("predicted_us").get<double>();
+    }
+  const json folder = folder_document(read_run_folder(test_data("runs/version_1")));
+  const json& kernels = folder["runs"][1]["kernels"];
+  ASSERT_EQ(kernels["rows"].size(), sums.size());
+  for (const json& row : kernels["rows"]) {
+    const auto found = sums.find({row[column(kernels, "graph")], row[column(kernels, "node")]});
+    ASSERT_NE(found, sums.end());
+    const Sum& sum = found->second;
+    EXPECT_EQ(row[column(kernels, "calls")], sum.calls);
+    const double ns = row[column(kernels, "time_ns")].get<double>();
+    EXPECT_NEAR(ns, 1000 * sum.us, 0.5 * static_cast<double>(sum.calls) + 1e-3);  // whole ns
+    EXPECT_EQ(row[column(kernels, "exclusive_ns")], row[column(kernels, "time_ns")]);
+    EXPECT_NEAR(row[column(kernels, "predicted_ns")].get<double>(), 1000 * sum.predicted_us, 1e-3);
+  }
+}
+
 TEST(ReportPage, DamagedFilesAreBadFiles) {
   const auto fails = [](auto&& damage) {
     RunFolder folder = run_folder(lab_files());
@@ -146,6 +180,10 @@ TEST(ReportPage, DamagedFilesAreBadFiles) {
   EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["runs"][0]["spans"][0][1] = "x"; }));
   EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["runs"][0]["rows"][0][3] = 5; }));
   EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["runs"][0]["rows"][0][15] = "x"; }));
+  EXPECT_TRUE(fails([](Files& f) {
+    json& kernels = file(f, "kernels.json");
+    kernels["runs"][0]["rows"][0][column(kernels, "producers")] = {"x"};
+  }));
   EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["runs"][0]["scopes"] = 1; }));
   EXPECT_TRUE(
       fails([](Files& f) { file(f, "memory.json")["runs"][0]["timeline"][0]["bytes"] = 1; }));

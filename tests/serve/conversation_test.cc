@@ -68,6 +68,8 @@ TEST_P(ConversationTest, TheModelReadsAllTurns) {
       const Turn turn = talk.answer(message, options_, [&](std::string_view s) { shown += s; });
       ASSERT_EQ(turn.prompt, encode(text)) << "chunks of " << chunk;
       EXPECT_EQ(shown, turn.answer.text);
+      const bool is_cut = std::ssize(turn.answer.ids) == options_.max_tokens;
+      EXPECT_EQ(turn.answer.finish_reason, is_cut ? "length" : "stop");
       // All that the turns share is reused, unless a window's ring has lost it.
       const int64_t same = std::ranges::mismatch(turn.prompt, in_cache).in1 - turn.prompt.begin();
       const bool is_lost =

@@ -66,6 +66,15 @@ TEST_F(NotFinite, EndsAStartWithTheTensorsName) {
   }
 }
 
+TEST_F(NotFinite, EndsAScoreWithWhatItFound) {
+  plant("model.norm.weight", 3, kNan);
+  const models::ModelFile file = models::ModelFile::open(path_);
+  Session session(file, at_level("compiled", 64), cpu_backend());
+  files::expect_error([&] { session.score(ids_); }, ExitCode::kBadFile,
+                      "[model] expected finite log-likelihoods, got nan; the first tensor that is "
+                      "not finite is model.norm.weight");
+}
+
 // One logit of all is NaN: the other tokens' probabilities are not known either.
 TEST_F(NotFinite, EndsAStartWithOneBadLogit) {
   plant("lm_head.weight", int64_t{64} * 17, kNan);

@@ -4,6 +4,9 @@
 // the level.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "base/error.h"
 #include "serve/real_model.h"
 
@@ -132,6 +135,35 @@ TEST_P(SmallModel, DrawsByTheSeed) {
   };
   EXPECT_EQ(drawn(1), drawn(1));
   EXPECT_NE(drawn(1), drawn(2));
+}
+
+// A penalty below 1 makes a model repeat: the next token is the largest of the penalized logits, of
+// which those of the prompt's last 64 tokens are.
+TEST_P(SmallModel, PenalizesTheLastTokensOfThePrompt) {
+  constexpr float kPenalty = 0.25f;
+  std::vector<int32_t> text;
+  while (text.size() < 90) {
+    text.insert(text.end(), ids_.begin(), ids_.end());
+    text.insert(text.end(), other_.begin(), other_.end());
+  }
+  text.resize(90);
+  const std::set<int32_t> recent(text.end() - 64, text.end());
+  SessionOptions two = options();
+  two.slots = 2;
+  for (int64_t slot : {0, 1}) {
+    Session plain = session(two), penalized = session(two);
+    Prompt prompt{slot, text, {}};
+    const int32_t token = plain.start({&prompt, 1})[0];
+    std::vector<float> logits = plain.logits(slot);
+    for (int32_t id : recent) {
+      float& logit = logits[static_cast<size_t>(id)];
+      logit = logit > 0 ? logit / kPenalty : logit * kPenalty;
+    }
+    const auto want = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    prompt.sampling.repeat_penalty = kPenalty;
+    EXPECT_EQ(penalized.start({&prompt, 1})[0], want) << "slot " << slot;
+    EXPECT_NE(token, want) << "choose another text";
+  }
 }
 
 TEST_P(SmallModel, RefusesWhatItCannotRun) {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference of matmul_group against sums of operands that are rounded by construction: a value
+// is a code times its unit, and a rest of less than half a unit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/random.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
+
+namespace ridge::ops {
+namespace {
+
+constexpr int64_t kTokens = 3, kIn = 64, kBlock = 32;
+
+struct Rounded {
+  std::vector<double> exact, rounded;
+
+  void add(double to, double rest) {
+    exact.push_back(to + rest);
+    rounded.push_back(to);
+  }
+};
+
+// Blocks of codes up to `steps`, the first of each block the largest, with a unit for each block.
+Rounded codes(Random& random, uint32_t steps) {
+  Rounded x;
+  for (int64_t i = 0; i < kTokens * kIn; ++i) {
+    const double unit = std::ldexp(1, -10 - static_cast<int>(i / kBlock));
+    const bool is_largest = i % kBlock == 0;
+    const double code =
+        is_largest ? steps : static_cast<double>(random.below(2 * steps - 1)) - (steps - 1);
+    x.add((i % 2 == 0 ? 1 : -1) * unit * code,
+          is_largest ? 0 : 0.9 * unit * (random.uniform() - 0.5));
+  }
+  return x;
+}
+
+// Numbers of 8 significant bits.
+Rounded bf16_numbers(Random& random, int64_t count) {
+  Rounded x;
+  for (int64_t i = 0; i < count; ++i) {
+    const double unit = std::ldexp(1, static_cast<int>(random.below(6)) - 9);
+    x.add((i % 3 == 0 ? -1 : 1) * unit * (129 + random.below(126)),
+          0.9 * unit * (random.uniform() - 0.5));
+  }
+  return x;
+}
+
+// [tokens, out] of x [tokens, in] and weight [out, in].
+std::vector<double> product(const std::vector<double>& x, const std::vector<double>& weight) {
+  std::vector<double> y;
+  for (size_t n = 0; n < x.size(); n += kIn)
+    for (size_t f = 0; f < weight.size(); f += kIn) {
+      y.push_back(0);
+      for (size_t k = 0; k < kIn; ++k) y.back() += x[n + k] * weight[f + k];
+    }
+  return y;
+}
+
+TEST(MatmulGroup, ActivationsAreRoundedForWeightsInBlocksAlone) {
+  Random random(11);
+  const Op& op = table().at("matmul_group");
+  for (const char* activations : {"f32", "i8", "i16", "bf16"}) {
+    SCOPED_TRACE(activations);
+    const bool is_f32 = std::string_view(activations) == "f32",
+               is_i8 = std::string_view(activations) == "i8",
+               is_bf16 = std::string_view(activations) == "bf16";
+    const Rounded x = is_bf16 ? bf16_numbers(random, kTokens * kIn)
+                      : is_i8 ? codes(random, 127)
+                              : codes(random, 127 * 254);
+    const std::vector<Type> types = {{DType::kF32, {kTokens, kIn}},
+                                     {DType::kF32, {5, kIn}},
+                                     {DType::kQ4_0, {4, kIn}},
+                                     {DType::kBF16, {2, kIn}},
+                                     {DType::kQ8_0, {7, kIn}}};
+    std::vector<Tensor64> inputs = {{types[0], x.exact}};
+    std::vector<std::vector<double>> want;
+    for (size_t w = 1; w < types.size(); ++w) {
+      const Rounded weight = bf16_numbers(random, types[w].shape.elements());
+      inputs.push_back({types[w], weight.exact});
+      const bool rounds = is_block(types[w].dtype) && !is_f32;
+      want.push_back(
+          product(rounds ? x.rounded : x.exact, rounds && is_bf16 ? weight.rounded : weight.exact));
+    }
+    const Attrs attrs = complete_attrs(op, {{"activations", std::string(activations)}});
+    const std::vector<Type> result_types = op.infer({types, {}, attrs});
+    std::vector<Tensor64> outputs;
+    for (const Type& type : result_types)
+      outputs.push_back({type, std::vector<double>(static_cast<size_t>(type.shape.elements()))});
+    std::vector<const Tensor64*> in;
+    for (const Tensor64& each : inputs) in.push_back(&each);
+    op.reference({types, result_types, attrs}, in, outputs);
+    ASSERT_EQ(outputs.size(), want.size());
+    for (size_t w = 0; w < want.size(); ++w) {
+      ASSERT_EQ(outputs[w].data.size(), want[w].size());
+      for (size_t i = 0; i < want[w].size(); ++i)
+        EXPECT_NEAR(outputs[w].data[i], want[w][i], 1e-9) << "weight " << w << ", element " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridge::ops
