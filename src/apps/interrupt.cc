@@ -55,7 +55,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
 
 // Ends the program by a signal that this thread blocks.
 [[noreturn]] void end_by(int signal) {
-  files::remove_unfinished();
+  const auto nothing_is_made = files::remove_unfinished();
   std::signal(signal, SIG_DFL);
   sigset_t only;
   sigemptyset(&only);
@@ -89,7 +89,7 @@ void end_cleanly_on_signals() {
       if (sigwait(&signals, &which) != 0) return;
     } while (which == SIGINT && takes_request());
     if (which == kUnreadable && unreadable != nullptr) {
-      files::remove_unfinished();
+      const auto nothing_is_made = files::remove_unfinished();
       end_unreadable();
     }
     end_by(which);

@@ -68,17 +68,21 @@ void clean_once(const fs::path& parent) {
   remove_abandoned(folder);
 }
 
-// The first name for which `make` succeeds and the lock is acquired. `make` returns a descriptor,
-// or -1.
+// The first name for which `make` succeeds and the lock is acquired, entered into the list before
+// remove_unfinished can look at it. `make` returns a descriptor, or -1.
 template <typename Make>
 std::pair<fs::path, int> make_locked(const fs::path& parent, const Make& make) {
   clean_once(parent);
   for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
     const fs::path path = new_name(parent);
+    std::scoped_lock lock(list().mutex);
     const int fd = make(path.c_str());
     if (fd < 0 && errno != EEXIST) return {{}, -1};
     if (fd < 0) continue;
-    if (is_ours(fd)) return {path, fd};
+    if (is_ours(fd)) {
+      list().paths.insert(path);
+      return {path, fd};
+    }
     ::close(fd);
   }
   return {{}, -1};
@@ -100,11 +104,7 @@ Unfinished Unfinished::folder(const fs::path& parent) {
   return Unfinished(std::move(path), fd);
 }
 
-Unfinished::Unfinished(fs::path path, int fd) : path_(std::move(path)), fd_(fd) {
-  if (path_.empty()) return;
-  std::scoped_lock lock(list().mutex);
-  list().paths.insert(path_);
-}
+Unfinished::Unfinished(fs::path path, int fd) : path_(std::move(path)), fd_(fd) {}
 
 Unfinished::~Unfinished() {
   if (path_.empty()) return;
@@ -131,14 +131,15 @@ void remove_abandoned(const fs::path& parent) {
     if (each->path().filename().string().starts_with(kPrefix)) remove_if_abandoned(each->path());
 }
 
-void remove_unfinished() {
-  std::scoped_lock lock(list().mutex);
+std::unique_lock<std::mutex> remove_unfinished() {
+  std::unique_lock lock(list().mutex);
   std::error_code ignored;
   // Another thread may make a file in a folder while it is removed, hence the attempts; its next
   // file waits for the lock.
   for (const fs::path& path : list().paths)
     for (int attempt = 0; attempt < kAttempts && fs::exists(path, ignored); ++attempt)
       fs::remove_all(path, ignored);
+  return lock;
 }
 
 }  // namespace ridge::files

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <mutex>
 
 namespace ridge::files {
 
@@ -37,7 +38,7 @@ class Unfinished {
 void remove_abandoned(const std::filesystem::path& parent);
 
 // Removes all temporaries of this program, for a program about to end. Any thread may call it; it
-// does not wait for the writers.
-void remove_unfinished();
+// does not wait for the writers. While the caller keeps the lock, no temporary is made.
+std::unique_lock<std::mutex> remove_unfinished();
 
 }  // namespace ridge::files

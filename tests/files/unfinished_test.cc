@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
 #include "files/atomic_file.h"
 #include "files/atomic_folder.h"
 #include "files/scratch.h"
@@ -40,6 +44,28 @@ TEST(Unfinished, IsForgottenWhenItIsGone) {
   write_file(scratch / "file", "another");
   remove_unfinished();
   EXPECT_EQ(contents(scratch / "file"), "another");
+}
+
+// Whenever the program ends, no other thread's temporary stays, however fast that thread makes them.
+TEST(Unfinished, NoneIsMadeWhileTheProgramEnds) {
+  ScratchFolder scratch;
+  for (int round = 0; round < 100; ++round) {
+    std::atomic<bool> is_done = false;
+    std::thread maker([&] {
+      std::vector<Unfinished> made;
+      while (!is_done) made.push_back(Unfinished::file(scratch / "."));
+    });
+    while (scratch.count() < 3) std::this_thread::yield();
+    {
+      const auto nothing_is_made = remove_unfinished();
+      EXPECT_EQ(scratch.count(), 0u);
+    }
+    is_done = true;
+    maker.join();
+    remove_unfinished();
+    for (const auto& each : std::filesystem::directory_iterator(scratch / "."))
+      std::filesystem::remove(each.path());
+  }
 }
 
 // A killed program leaves files that no process has locked.
