@@ -94,11 +94,10 @@ class ModelBench {
     if (most > file.config().context)
       throw usage_error("[bench] expected at most {} positions, the model's context, got {}",
                         file.config().context, most);
-    make_backend(o_.inference.machine, passes::Selection("baseline", ""));  // sets threads and ISA
-    ceilings_ = machine_ceilings(o_.inference.machine, false, terminal_);
     begin = now_ns();
     model_ = open_model(std::move(file), o_.inference, {.positions = most, .slots = o_.batch});
     open_ns_ = now_ns() - begin;
+    ceilings_ = machine_ceilings(o_.inference.machine, false, terminal_);
     begin = now_ns();
     prefill(1);
     first_token_ns_ = now_ns() - begin;

@@ -28,12 +28,8 @@ std::string over(const char* what, const std::set<std::string>& reasons) {
 }  // namespace
 
 std::vector<Table::Column> shares_columns() {
-  return {{"multiplies", Align::kRight, 2},
-          {"of theory"},
-          {"of multiply"},
-          {"reads", Align::kRight, 3},
-          {"MBU"},
-          {"of limit"},
+  return {{"multiplies", Align::kRight, 2}, {"of theory"}, {"of multiply"},
+          {"reads", Align::kRight, 3},      {"MBU"},       {"of limit"},
           {"unpack-only", Align::kRight, 1}};
 }
 
@@ -59,7 +55,8 @@ std::string shares_note(const std::vector<PhaseShares>& all, const cost::Ceiling
       text += fmt::format(" (theoretical: {})", rate(each.theoretical_ops_per_ns, "op/s"));
   }
   text +=
-      fmt::format("{}MBU: {}.", text.empty() ? "" : ". ", ceilings.mbu_reference().str("B/s", ""));
+      fmt::format("{}MBU: {}. Limit of a decode: the slower of reading and unpacking each weight.",
+                  text.empty() ? "" : ". ", ceilings.mbu_reference().str("B/s", ""));
   std::set<std::string> multiplies, reads;
   for (const PhaseShares& each : all) {
     if (each.is_decode)

@@ -26,8 +26,6 @@ namespace {
 constexpr int64_t kInstructions = 1'000'000, kTileInstructions = 30'000;
 constexpr int64_t kAdditions = 700'000;
 
-bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
-
 // The fastest instructions of each type in the instruction set in use.
 std::vector<Multiplier> multipliers(const std::string& isa) {
   using enum Multiplier;

@@ -109,10 +109,7 @@ void multiply_panel(const PanelLoops& loops,
 }
 
 bool is_direct(std::span<const QuantizedProduct> products, int64_t tokens) {
-  return tokens <= kDirectTokens && few_token_codes(true) == Codes::kWord &&
-         std::all_of(products.begin(), products.end(), [](const QuantizedProduct& product) {
-           return is_panels(product.weight.dtype);
-         });
+  return tokens <= kDirectTokens && few_token_codes(true) == Codes::kWord && all_panels(products);
 }
 
 }  // namespace

@@ -59,6 +59,12 @@ Codes few_token_codes(bool any_panels) {
   return any_panels ? HWY_DYNAMIC_DISPATCH(panel_codes_of_target)() : Codes::kTwoBytes;
 }
 
+bool all_panels(std::span<const QuantizedProduct> products) {
+  return std::all_of(products.begin(), products.end(), [](const QuantizedProduct& product) {
+    return is_panels(product.weight.dtype);
+  });
+}
+
 bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
 
 void gemv_portable(const RowsProduct& call) {
@@ -126,12 +132,6 @@ const std::byte* share_begin(const QuantizedMatrix& weight, int64_t parts, int64
   const Shares shares(weight, parts);
   const Range rows = part_of(shares.even, parts, index, shares.granule);
   return weight.data + storage_bytes(weight.dtype, rows.begin * weight.in);
-}
-
-bool all_panels(std::span<const QuantizedProduct> products) {
-  return std::all_of(products.begin(), products.end(), [](const QuantizedProduct& product) {
-    return is_panels(product.weight.dtype);
-  });
 }
 
 // Rows of blocks beside panels are rare. Only the GEMM of many tokens multiplies them by words.

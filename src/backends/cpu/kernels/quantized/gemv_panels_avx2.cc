@@ -4,7 +4,6 @@
 // widened in registers and multiplied by words of x, as gemm_avx2.cc multiplies a panel that is
 // unpacked for many tokens, with the same bits. gemv_avx2.cc reads weights in the file's layout.
 #include <cstdint>
-#include <type_traits>
 
 #include "backends/cpu/kernels/quantized/gemv_panels-inl.h"
 #include "backends/cpu/kernels/quantized/panel_codes_avx2-inl.h"

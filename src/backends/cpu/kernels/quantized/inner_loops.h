@@ -150,12 +150,14 @@ const Panel* first_panel(const WeightPart& part) {
 void gemv_portable(const RowsProduct& call);
 void gemm_panel_portable(const PanelProduct& call);
 
+// Whether every weight is in panels.
+bool all_panels(std::span<const QuantizedProduct> products);
+
 void gemv_avx2(const RowsProduct& call);
 void unpack_panels_avx2(const WeightPart& part, WordPanel& panel);
 void gemm_panel_avx2(const PanelProduct& call);
 
 // For AVX-512 with VNNI.
-bool has_vnni();
 void unpack_panels_avx512(const WeightPart& part, WordPanel& panel);
 void gemm_panel_avx512(const PanelProduct& call);
 

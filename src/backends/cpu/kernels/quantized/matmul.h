@@ -57,6 +57,8 @@ bool supports_quantized(DType dtype);
 bool supports_fast(DType dtype);
 // Whether the active instruction set has GEMMs for panels of rows, which are faster than rows.
 bool takes_panels();
+// Whether the processor has the products of bytes and words of AVX-512 VNNI.
+bool has_vnni();
 // The form of 16-bit activations that quantized_gemv takes for weights of which some, or none, are in
 // panels.
 Codes few_token_codes(bool any_panels);
