@@ -25,7 +25,7 @@ PanelLoops panel_loops_of_target() {
   return {unpack_panels_avx2, gemm_panel_avx2};
 #else
   static const bool vnni = has_vnni();
-  return vnni ? PanelLoops{unpack_panels_avx512, gemm_panel_avx512}
+  return vnni ? PanelLoops{unpack_panels_avx512, gemm_panels_avx512, 2}
               : PanelLoops{unpack_panels_avx2, gemm_panel_avx2};
 #endif
 }
@@ -52,10 +52,10 @@ void gemm_panel_portable(const PanelProduct& call) {
       for (int64_t g = 0; g < call.depth / group; ++g) {
         int32_t dot = 0;
         for (int64_t k = g * group; k < (g + 1) * group; ++k)
-          dot += call.panel->words[k / 2 * 2 * kPanelRows + 2 * r + k % 2] * x[k];
-        const float scale = call.panel->scales[g * kPanelRows + r];
+          dot += call.panels->words[k / 2 * 2 * kPanelRows + 2 * r + k % 2] * x[k];
+        const float scale = call.panels->scales[g * kPanelRows + r];
         total += scale * scales[g * group / kActivationBlock] * static_cast<float>(dot);
-        if (call.format.has_min) total += call.panel->offsets[g * kPanelRows + r] * sums[g];
+        if (call.format.has_min) total += call.panels->offsets[g * kPanelRows + r] * sums[g];
       }
       float& y = call.y[n][r];
       y = call.accumulate ? y + total : total;
@@ -83,26 +83,28 @@ void fetch_next_part(const WeightPart& part) {
   for (int64_t at = begin; at < end; at += 64) __builtin_prefetch(part.weight.data + at, 0, 2);
 }
 
-void multiply_panel(const PanelLoops& loops,
-                    const QuantizedProduct& product,
-                    int64_t row,
-                    const QuantizedActivations& x,
-                    Range tokens) {
+void multiply_panels(const PanelLoops& loops,
+                     const QuantizedProduct& product,
+                     int64_t row,
+                     const QuantizedActivations& x,
+                     Range tokens) {
   const bool in_panels = is_panels(product.weight.dtype);
-  WordPanel panel;
+  WordPanel panels[kMostPanels];
   PanelProduct call;
-  call.panel = &panel;
+  call.panels = panels;
   call.x = &x;
   call.format = code_format(product.weight.dtype);
-  call.rows = std::min(kPanelRows, product.weight.out - row);
+  call.rows = std::min(loops.panels * kPanelRows, product.weight.out - row);
   call.tokens = tokens;
   call.y = {product.y.data + row, product.y.stride};
   for (int64_t column = 0; column < x.in; column += kPanelDepth) {
     call.column = column;
     call.depth = std::min(kPanelDepth, x.in - column);
-    const WeightPart part{product.weight, row, column, call.depth};
-    (in_panels ? loops.unpack : unpack_words)(part, panel);
-    if (in_panels) fetch_next_part(part);
+    for (int64_t first = 0; first < call.rows; first += kPanelRows) {
+      const WeightPart part{product.weight, row + first, column, call.depth};
+      (in_panels ? loops.unpack : unpack_words)(part, panels[first / kPanelRows]);
+      if (in_panels) fetch_next_part(part);
+    }
     call.accumulate = product.accumulate || column > 0;
     loops.multiply(call);
   }
@@ -125,9 +127,9 @@ void quantized_gemm(std::span<const QuantizedProduct> products,
                 name(product.weight.dtype));
   }
   const PanelLoops loops = HWY_DYNAMIC_DISPATCH(panel_loops_of_target)();
-  for_each_panel_task(products, kPanelRows, x.tokens, kTokenBlock,
+  for_each_panel_task(products, loops.panels * kPanelRows, x.tokens, kTokenBlock,
                       [&](const QuantizedProduct& product, int64_t row, Range tokens) {
-                        multiply_panel(loops, product, row, x, tokens);
+                        multiply_panels(loops, product, row, x, tokens);
                       });
 }
 

@@ -48,7 +48,7 @@ inline void group_dots(const int16_t* panel,
 template <int kGroup, bool kHasMin, int kTokens>
 void multiply(const PanelProduct& call, int64_t token) {
   const TokenRows x(call, kGroup, token);
-  const WordPanel& panel = *call.panel;
+  const WordPanel& panel = *call.panels;
   alignas(32) float totals[kTokens][kPanelRows] = {};
   for (int64_t g = 0; g < call.depth / kGroup; ++g) {
     __m256i dots[2][kTokens];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The 16-bit panel product for AVX-512 with VNNI: one instruction multiplies pairs of words and
 // accumulates in 32 bits. Without VNNI, the AVX2 form is as fast.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -16,75 +17,102 @@
 namespace ridge::backends::cpu {
 namespace {
 
-template <int kGroup, bool kHasMin, int kTokens>
+template <int kGroup, bool kHasMin, int kPanels, int kTokens>
 void multiply(const PanelProduct& call, int64_t token) {
   // A multiplication takes five cycles and two begin in each, so that ten sums must be independent.
-  constexpr int kChains = kTokens < 4 ? 4 : kTokens < 8 ? 2 : 1;
+  constexpr int kSums = kPanels * kTokens, kChains = kSums < 4 ? 4 : kSums < 8 ? 2 : 1;
   const TokenRows x(call, kGroup, token);
-  const WordPanel& panel = *call.panel;
-  __m512 totals[kTokens];
-  for (__m512& total : totals) total = _mm512_setzero_ps();
+  __m512 totals[kTokens][kPanels];
+  for (auto& of_token : totals)
+    for (__m512& total : of_token) total = _mm512_setzero_ps();
   for (int64_t g = 0; g < call.depth / kGroup; ++g) {
-    __m512i dots[kTokens][kChains];
-    for (auto& chains : dots)
-      for (__m512i& dot : chains) dot = _mm512_setzero_si512();
-    const int16_t* words = panel.words + g * kGroup * kPanelRows;
+    __m512i dots[kTokens][kPanels][kChains];
+    for (auto& of_token : dots)
+      for (auto& chains : of_token)
+        for (__m512i& dot : chains) dot = _mm512_setzero_si512();
 #pragma GCC unroll 16
     for (int pair = 0; pair < kGroup / 2; ++pair) {
-      const __m512i w = _mm512_load_si512(words + pair * kPairWords);
-#pragma GCC unroll 12
+      __m512i w[kPanels];
+#pragma GCC unroll 2
+      for (int p = 0; p < kPanels; ++p)
+        w[p] =
+            _mm512_load_si512(call.panels[p].words + g * kGroup * kPanelRows + pair * kPairWords);
+#pragma GCC unroll 7
       for (int t = 0; t < kTokens; ++t) {
-        __m512i& dot = dots[t][pair % kChains];
-        dot = _mm512_dpwssd_epi32(dot, w, _mm512_set1_epi32(x.two_words(t, g * kGroup + 2 * pair)));
+        const __m512i both = _mm512_set1_epi32(x.two_words(t, g * kGroup + 2 * pair));
+#pragma GCC unroll 2
+        for (int p = 0; p < kPanels; ++p) {
+          __m512i& dot = dots[t][p][pair % kChains];
+          dot = _mm512_dpwssd_epi32(dot, w[p], both);
+        }
       }
     }
-    const __m512 scales = _mm512_load_ps(panel.scales + g * kPanelRows);
-    const __m512 offsets = _mm512_load_ps(panel.offsets + g * kPanelRows);
-#pragma GCC unroll 12
+    __m512 scales[kPanels], offsets[kPanels];
+    for (int p = 0; p < kPanels; ++p) {
+      scales[p] = _mm512_load_ps(call.panels[p].scales + g * kPanelRows);
+      if constexpr (kHasMin) offsets[p] = _mm512_load_ps(call.panels[p].offsets + g * kPanelRows);
+    }
+#pragma GCC unroll 7
     for (int t = 0; t < kTokens; ++t) {
-      __m512i dot = dots[t][0];
-      for (int chain = 1; chain < kChains; ++chain) dot = _mm512_add_epi32(dot, dots[t][chain]);
-      const __m512 both =
-          _mm512_mul_ps(scales, _mm512_set1_ps(x.scale(t, g * kGroup / kActivationBlock)));
-      totals[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), both, totals[t]);
-      if constexpr (kHasMin)
-        totals[t] = _mm512_fmadd_ps(offsets, _mm512_set1_ps(x.sum(t, g)), totals[t]);
+      const __m512 x_scale = _mm512_set1_ps(x.scale(t, g * kGroup / kActivationBlock));
+#pragma GCC unroll 2
+      for (int p = 0; p < kPanels; ++p) {
+        __m512i dot = dots[t][p][0];
+        for (int chain = 1; chain < kChains; ++chain)
+          dot = _mm512_add_epi32(dot, dots[t][p][chain]);
+        __m512& total = totals[t][p];
+        total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scales[p], x_scale), total);
+        if constexpr (kHasMin)
+          total = _mm512_fmadd_ps(offsets[p], _mm512_set1_ps(x.sum(t, g)), total);
+      }
     }
   }
-  const __mmask16 rows = static_cast<__mmask16>((1u << call.rows) - 1);
+#pragma GCC unroll 7
   for (int t = 0; t < kTokens; ++t) {
-    float* y = call.y[token + t];
-    const __m512 before = call.accumulate ? _mm512_maskz_loadu_ps(rows, y) : _mm512_setzero_ps();
-    _mm512_mask_storeu_ps(y, rows, _mm512_add_ps(before, totals[t]));
+#pragma GCC unroll 2
+    for (int p = 0; p < kPanels; ++p) {
+      const int64_t left = std::min(call.rows - p * kPanelRows, kPanelRows);
+      const __mmask16 rows = static_cast<__mmask16>((1u << left) - 1);
+      float* y = call.y[token + t] + p * kPanelRows;
+      const __m512 before = call.accumulate ? _mm512_maskz_loadu_ps(rows, y) : _mm512_setzero_ps();
+      _mm512_mask_storeu_ps(y, rows, _mm512_add_ps(before, totals[t][p]));
+    }
   }
 }
 
 using Tile = void (*)(const PanelProduct& call, int64_t token);
-template <int kGroup, bool kHasMin, int... kLess>
+template <int kGroup, bool kHasMin, int kPanels, int... kLess>
 constexpr std::array<Tile, sizeof...(kLess)> tiles(std::integer_sequence<int, kLess...>) {
-  return {multiply<kGroup, kHasMin, kLess + 1>...};
+  return {multiply<kGroup, kHasMin, kPanels, kLess + 1>...};
 }
 
-template <int kGroup, bool kHasMin>
+template <int kGroup, bool kHasMin, int kPanels>
 void multiply_tokens(const PanelProduct& call) {
-  // 12 + 12 of the 32 registers hold sums.
-  static constexpr auto kTiles = tiles<kGroup, kHasMin>(std::make_integer_sequence<int, 12>());
+  // 14 + 14 of the 32 registers hold sums.
+  static constexpr auto kTiles =
+      tiles<kGroup, kHasMin, kPanels>(std::make_integer_sequence<int, 7>());
   for_each_tile(call.tokens, kTiles.size(), [&](int64_t first, int64_t count) {
     kTiles[static_cast<size_t>(count - 1)](call, first);
   });
+}
+
+template <int kGroup, bool kHasMin>
+void multiply_panels(const PanelProduct& call) {
+  call.rows > kPanelRows ? multiply_tokens<kGroup, kHasMin, 2>(call)
+                         : multiply_tokens<kGroup, kHasMin, 1>(call);
 }
 
 }  // namespace
 
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
 
-// Mapping: 16 rows x 12 tokens in registers. Per 32 columns and token: 16 multiplications and 3
-// instructions to scale, 4 with a min. Bound: one multiplication (32 multiply-adds) per cycle and
-// port.
-void gemm_panel_avx512(const PanelProduct& call) {
+// Mapping: 32 rows x 7 tokens in registers. Per 32 columns, 16 rows and token: 16 multiplications and
+// 3 instructions to scale, 4 with a min. Bound: one multiplication (32 multiply-adds) per cycle and
+// port; two panels halve the loads of activations, which would take as many cycles.
+void gemm_panels_avx512(const PanelProduct& call) {
   if (call.format.group == 16)
-    return call.format.has_min ? multiply_tokens<16, true>(call) : multiply_tokens<16, false>(call);
-  call.format.has_min ? multiply_tokens<32, true>(call) : multiply_tokens<32, false>(call);
+    return call.format.has_min ? multiply_panels<16, true>(call) : multiply_panels<16, false>(call);
+  call.format.has_min ? multiply_panels<32, true>(call) : multiply_panels<32, false>(call);
 }
 
 }  // namespace ridge::backends::cpu

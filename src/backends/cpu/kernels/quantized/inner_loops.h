@@ -79,24 +79,27 @@ struct RowsProduct {
 };
 using RowsTimesVectors = void (*)(const RowsProduct& call);
 
-// One panel times a range of tokens: y[n, 0..rows) = or += the sum over the columns of the panel,
-// which begin at `column`.
+// One or more panels times a range of tokens: y[n, 0..rows) = or += the sum over the columns of the
+// panels, which begin at `column`.
 struct PanelProduct {
-  const WordPanel* panel = nullptr;
+  const WordPanel* panels = nullptr;
   CodeFormat format;
   int64_t column = 0;
   int64_t depth = 0;
-  int64_t rows = 0;  // 1..kPanelRows
+  int64_t rows = 0;  // of all panels
   const QuantizedActivations* x = nullptr;
   Range tokens;
   StridedRows<float> y;  // at the panel's first row
   bool accumulate = false;
 };
-// How an instruction set unpacks 16 rows that are stored as panels, and multiplies them.
+// How an instruction set unpacks 16 rows that are stored as panels, and multiplies `panels` of them
+// at a time, 1 or 2.
 struct PanelLoops {
   void (*unpack)(const WeightPart& part, WordPanel& panel);
   void (*multiply)(const PanelProduct& call);
+  int64_t panels = 1;
 };
+inline constexpr int64_t kMostPanels = 2;
 
 // Calls multiply(first, count) for tiles of at most `most` of the tokens, of near-equal sizes.
 template <typename Multiply>
@@ -159,7 +162,7 @@ void gemm_panel_avx2(const PanelProduct& call);
 
 // For AVX-512 with VNNI.
 void unpack_panels_avx512(const WeightPart& part, WordPanel& panel);
-void gemm_panel_avx512(const PanelProduct& call);
+void gemm_panels_avx512(const PanelProduct& call);
 
 // Weights in panels of rows (base/row_panels.h); rows are whole panels. x is in words with AVX2, and
 // in bytes with AVX-512.
