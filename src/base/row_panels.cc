@@ -3,6 +3,7 @@
 // own code.
 #include "base/row_panels.h"
 
+#include <array>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -19,12 +20,30 @@ constexpr int64_t kBlockColumns =
 template <typename Panel>
 constexpr int64_t kBlocks = Panel::kColumns / kBlockColumns<Panel>;
 
-uint32_t load_word(const std::byte* from) {
-  uint32_t word;
-  std::memcpy(&word, from, 4);
-  return word;
+// A word, four bytes, of each of four rows. Panels are packed in such columns of words.
+typedef uint32_t Words __attribute__((vector_size(16)));
+constexpr int kWordRows = 4;
+
+// The same block of each row of a strip.
+using RowBlocks = std::array<const std::byte*, kPanelRowCount>;
+
+// Words k to k + 3 behind `offset` of rows r to r + 3.
+std::array<Words, 4> load_words(const RowBlocks& rows, size_t r, size_t offset, size_t k) {
+  Words row[kWordRows];
+  for (size_t i = 0; i < kWordRows; ++i) std::memcpy(&row[i], rows[r + i] + offset + 4 * k, 16);
+  const Words low01 = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5),
+              high01 = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7),
+              low23 = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5),
+              high23 = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+  return {__builtin_shufflevector(low01, low23, 0, 1, 4, 5),
+          __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+          __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
+          __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
 }
-void store_word(uint32_t word, uint8_t* to) { std::memcpy(to, &word, 4); }
+
+void store_words(const Words& words, uint8_t (*rows)[4]) { std::memcpy(rows, &words, 16); }
+
+Words splat(uint32_t word) { return Words{word, word, word, word}; }
 
 // Gathers bits k, k + 4, .. k + 28 of a word into one byte.
 uint32_t every_fourth_bit(uint32_t word, int k) {
@@ -34,62 +53,114 @@ uint32_t every_fourth_bit(uint32_t word, int k) {
   return (bits | bits >> 12) & 0xff;
 }
 
-// Packs one block of row r as block b of the panel. Blocks in a file may be at odd addresses.
+// to[i] gets byte i of the 16 bytes behind `offset` of each row.
+using ByteColumns = std::array<std::array<uint8_t, kPanelRowCount>, 16>;
+ByteColumns load_columns(const RowBlocks& rows, size_t offset) {
+  typedef uint8_t Bytes __attribute__((vector_size(16)));
+  std::array<Bytes, 16> from, to;
+  for (size_t r = 0; r < 16; ++r) std::memcpy(&from[r], rows[r] + offset, 16);
+  // Each round interleaves the rows of both halves; four of them transpose.
+  for (int round = 0; round < 4; ++round) {
+    for (size_t i = 0; i < 8; ++i) {
+      to[2 * i] = __builtin_shufflevector(from[i], from[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20,
+                                          5, 21, 6, 22, 7, 23);
+      to[2 * i + 1] = __builtin_shufflevector(from[i], from[i + 8], 8, 24, 9, 25, 10, 26, 11, 27,
+                                              12, 28, 13, 29, 14, 30, 15, 31);
+    }
+    from = to;
+  }
+  ByteColumns columns;
+  std::memcpy(&columns, &to, sizeof(columns));
+  return columns;
+}
+
+// Packs block b of a panel from the rows' blocks. Blocks in a file may be at odd addresses.
 template <typename Panel>
-void pack_block(const std::byte* from, int64_t b, int64_t r, Panel& panel) {
+void pack_blocks(const RowBlocks& rows, size_t b, Panel& panel) {
   using Block = typename Panel::Block;
   constexpr size_t kGroups = sizeof(Block::quants) / 4;
-  constexpr uint32_t kFlipped = std::is_same_v<Block, BlockQ8_0> ? 0x80808080 : 0;
-  std::memcpy(&panel.scales[b][r], from, 2);
-  if constexpr (requires { panel.mins; })
-    std::memcpy(&panel.mins[b][r], from + offsetof(Block, min), 2);
-  if constexpr (requires { panel.high_bits; }) {
-    const uint32_t word = load_word(from + offsetof(Block, high_bits));
-    for (int k = 0; k < 4; ++k)
-      panel.high_bits[b][r][k] = static_cast<uint8_t>(every_fourth_bit(word, k));
-  }
-  for (size_t g = 0; g < kGroups; ++g)
-    store_word(load_word(from + offsetof(Block, quants) + 4 * g) ^ kFlipped, panel.quants[b][g][r]);
-}
-
-void pack_block(const std::byte* from, int64_t, int64_t r, PanelQ4_K& panel) {
-  std::memcpy(&panel.scales[r], from + offsetof(BlockQ4_K, scale), 2);
-  std::memcpy(&panel.mins[r], from + offsetof(BlockQ4_K, min), 2);
-  for (size_t i = 0; i < 12; ++i)
-    panel.sub_scales[i][r] = static_cast<uint8_t>(from[offsetof(BlockQ4_K, scales) + i]);
-  for (size_t g = 0; g < 32; ++g)
-    store_word(load_word(from + offsetof(BlockQ4_K, quants) + 4 * g),
-               panel.quants[g / 8][g % 8][r]);
-}
-
-// Packs four codes at a time from the low and high bits of BlockQ6_K.
-void pack_block(const std::byte* from, int64_t, int64_t r, PanelQ6_K& panel) {
-  std::memcpy(&panel.scales[r], from + offsetof(BlockQ6_K, scale), 2);
-  for (size_t s = 0; s < 16; ++s)
-    panel.sub_scales[s][r] = static_cast<int8_t>(from[offsetof(BlockQ6_K, scales) + s]);
-  for (size_t s = 0; s < 16; ++s) {
-    const size_t half = s / 8, group = s % 8 / 2;
-    const std::byte *low_bits = from + 64 * half + 32 * (group % 2) + 16 * (s % 2),
-                    *high_bits = from + offsetof(BlockQ6_K, high_bits) + 32 * half + 16 * (s % 2);
-    uint32_t low[4], high = 0;
-    for (size_t g = 0; g < 4; ++g) {
-      low[g] = load_word(low_bits + 4 * g) >> group / 2 * 4 & 0x0f0f0f0f;
-      high |= (load_word(high_bits + 4 * g) >> 2 * group & 0x03030303) << 2 * g;
+  const Words flipped = splat(std::is_same_v<Block, BlockQ8_0> ? 0x80808080 : 0);
+  for (size_t r = 0; r < kPanelRowCount; ++r) {
+    std::memcpy(&panel.scales[b][r], rows[r], 2);
+    if constexpr (requires { panel.mins; })
+      std::memcpy(&panel.mins[b][r], rows[r] + offsetof(Block, min), 2);
+    if constexpr (requires { panel.high_bits; }) {
+      uint32_t word;
+      std::memcpy(&word, rows[r] + offsetof(Block, high_bits), 4);
+      for (int k = 0; k < 4; ++k)
+        panel.high_bits[b][r][k] = static_cast<uint8_t>(every_fourth_bit(word, k));
     }
-    store_word(low[0] | low[1] << 4, panel.low_bits[s][0][r]);
-    store_word(low[2] | low[3] << 4, panel.low_bits[s][1][r]);
-    store_word(high, panel.high_bits[s][r]);
   }
+  for (size_t r = 0; r < kPanelRowCount; r += kWordRows)
+    for (size_t g = 0; g < kGroups; g += 4) {
+      const auto words = load_words(rows, r, offsetof(Block, quants), g);
+      for (size_t k = 0; k < 4; ++k) store_words(words[k] ^ flipped, &panel.quants[b][g + k][r]);
+    }
 }
 
-// Goes row by row, in memory order; the panels of the strip stay in L1 meanwhile.
+void pack_blocks(const RowBlocks& rows, size_t, PanelQ4_K& panel) {
+  static_assert(offsetof(BlockQ4_K, scale) == 0 && offsetof(BlockQ4_K, min) == 2 &&
+                offsetof(BlockQ4_K, scales) == 4);
+  const ByteColumns columns = load_columns(rows, 0);
+  for (size_t r = 0; r < kPanelRowCount; ++r) {
+    panel.scales[r] = static_cast<uint16_t>(columns[0][r] | columns[1][r] << 8);
+    panel.mins[r] = static_cast<uint16_t>(columns[2][r] | columns[3][r] << 8);
+  }
+  std::memcpy(panel.sub_scales, &columns[4], sizeof(panel.sub_scales));
+  for (size_t r = 0; r < kPanelRowCount; r += kWordRows)
+    for (size_t g = 0; g < 32; g += 4) {
+      const auto words = load_words(rows, r, offsetof(BlockQ4_K, quants), g);
+      for (size_t k = 0; k < 4; ++k) store_words(words[k], &panel.quants[g / 8][g % 8 + k][r]);
+    }
+}
+
+// Packs sub-block s of rows r to r + 3, which is in group kGroup of four in its half of the block:
+// it has nibble kGroup / 2 of its words of low bits, and two bits of those of high bits.
+template <int kGroup>
+void pack_codes(const std::array<Words, 4>& low,
+                const std::array<Words, 4>& high,
+                size_t r,
+                size_t s,
+                PanelQ6_K& panel) {
+  const auto nibbles = [&](size_t g) { return low[g] >> (kGroup / 2 * 4) & splat(0x0f0f0f0f); };
+  const auto pairs = [&](size_t g) { return high[g] >> (2 * kGroup) & splat(0x03030303); };
+  store_words(nibbles(0) | nibbles(1) << 4, &panel.low_bits[s][0][r]);
+  store_words(nibbles(2) | nibbles(3) << 4, &panel.low_bits[s][1][r]);
+  store_words(pairs(0) | pairs(1) << 2 | pairs(2) << 4 | pairs(3) << 6, &panel.high_bits[s][r]);
+}
+
+void pack_blocks(const RowBlocks& rows, size_t, PanelQ6_K& panel) {
+  for (size_t r = 0; r < kPanelRowCount; ++r)
+    std::memcpy(&panel.scales[r], rows[r] + offsetof(BlockQ6_K, scale), 2);
+  const ByteColumns columns = load_columns(rows, offsetof(BlockQ6_K, scales));
+  std::memcpy(panel.sub_scales, &columns, sizeof(panel.sub_scales));
+  for (size_t r = 0; r < kPanelRowCount; r += kWordRows)
+    for (size_t half = 0; half < 2; ++half)
+      for (size_t part = 0; part < 2; ++part) {
+        const auto high = load_words(rows, r, offsetof(BlockQ6_K, high_bits) + 32 * half, 4 * part);
+        const auto low0 = load_words(rows, r, 64 * half, 4 * part),
+                   low1 = load_words(rows, r, 64 * half + 32, 4 * part);
+        const size_t s = 8 * half + part;
+        pack_codes<0>(low0, high, r, s, panel);
+        pack_codes<1>(low1, high, r, s + 2, panel);
+        pack_codes<2>(low0, high, r, s + 4, panel);
+        pack_codes<3>(low1, high, r, s + 6, panel);
+      }
+}
+
+// Goes panel by panel: a panel stays in L1 while its blocks are read from all rows.
 template <typename Panel>
 void pack_strip(const std::byte* rows, int64_t panels, Panel* to) {
   using Block = typename Panel::Block;
+  const int64_t row_bytes = panels * kBlocks<Panel> * static_cast<int64_t>(sizeof(Block));
+  RowBlocks blocks;
   for (int64_t r = 0; r < kPanelRowCount; ++r)
-    for (int64_t p = 0; p < panels; ++p)
-      for (int64_t b = 0; b < kBlocks<Panel>; ++b, rows += sizeof(Block))
-        pack_block(rows, b, r, to[p]);
+    blocks[static_cast<size_t>(r)] = rows + r * row_bytes;
+  for (int64_t p = 0; p < panels; ++p)
+    for (size_t b = 0; b < kBlocks<Panel>; ++b) {
+      pack_blocks(blocks, b, to[p]);
+      for (const std::byte*& block : blocks) block += sizeof(Block);
+    }
 }
 
 // Dequantizes block b of a row in a panel.
