@@ -200,7 +200,6 @@ RIDGE_INLINE Affine fit_sub_blocks(const SubBlocks<kElements>& blocks) {
   }
   const Ints is_constant = range < splat(kTinyRange);
   best.scale = is_constant ? splat(0.0f) : best.scale;
-  best.min = is_constant ? -low : best.min;
   return best;
 }
 

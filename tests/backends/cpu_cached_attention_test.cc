@@ -52,12 +52,20 @@ struct Prompt {
     call.values = {values.data(), l.kv_heads, l.head_size};
     std::vector<T> o(static_cast<size_t>(count * width), from_double<T>(-7.0));
     call.o = {o.data(), width, l.head_size};
-    std::vector<float> workspace(
+    const auto floats =
         static_cast<size_t>(cached_attention_workspace_bytes(count, l.heads, l.kv_heads,
                                                              l.head_size, call.most_keys()) /
-                            4));
+                            4);
+    // Behind the workspace lies what the kernel may not touch.
+    constexpr float kUntouched = -1234.5f;
+    std::vector<float> workspace(floats + 65536, kUntouched);
     call.workspace = workspace.data();
     cached_attention(call);
+    for (size_t i = floats; i < workspace.size(); ++i)
+      if (workspace[i] != kUntouched) {
+        ADD_FAILURE() << "wrote beyond a workspace of " << floats << " floats";
+        break;
+      }
     return o;
   }
 

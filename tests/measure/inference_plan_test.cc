@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <tuple>
 
 #include "backends/null/null_backend.h"
 #include "base/error.h"
@@ -41,16 +41,21 @@ void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
 }
 
 // Prompts that chunks cut in the middle, or before the last token of the second one (79), with
-// windows shorter than the prompts.
+// windows shorter than the prompts; prompts of many chunks whose contexts grow from bucket to bucket
+// (8), and two long ones in a chunk.
 TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("a10"));
   for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
     models::ModelFile file = models::ModelFile::open(serve::data_folder() + name);
-    for (auto [batch, chunk] : {std::pair<int64_t, int64_t>{3, 24}, {2, 79}, {3, 512}}) {
+    for (auto [batch, chunk, length] : {std::tuple<int64_t, int64_t, int64_t>{3, 24, 40},
+                                        {2, 79, 40},
+                                        {3, 512, 40},
+                                        {1, 8, 200},
+                                        {2, 400, 200}}) {
       InferenceExperiment e;
       e.selection = passes::Selection("compiled", "-tune_gemm");
       e.batch = batch;
-      e.length = 40;
+      e.length = length;
       e.chunk = chunk;
       e.repeats = {2, 2, 0};
       PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), &ceilings);
@@ -58,6 +63,7 @@ TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
       SCOPED_TRACE(name);
       expect_same(plan.records.prefill, run.prefill);
       expect_same(plan.records.decode, run.decode);
+      EXPECT_EQ(session_bytes(file, e, serve::cpu_backend()), plan.owned_bytes);
       EXPECT_GE(plan.owned_bytes, plan.records.prefill.memory.owned_bytes);
       EXPECT_GE(plan.owned_bytes, plan.records.decode.memory.owned_bytes);
     }

@@ -93,6 +93,16 @@ TEST_F(PlacesTest, AnUpdateKeepsItsBuffer) {
   EXPECT_EQ(place(next).root, state);
 }
 
+TEST_F(PlacesTest, APartThatIsAnUpdateKeepsItsBuffer) {
+  ValueId state = b.state("s", {DType::kF32, {2, 4}});
+  ValueId next = b.call("accumulate", {state, input({2, 4})});
+  ValueId made = ops::unary(b, "exp", input({2, 3}));
+  ValueId joined = ops::concat(b, {next, made}, 1);
+  graph.outputs = {joined};
+  EXPECT_EQ(place(next).root, state);
+  EXPECT_EQ(place(made).root, joined);
+}
+
 TEST_F(PlacesTest, RepeatedElementsCountOnce) {
   ValueId row = input({8}), x = input({100, 8});
   ops::mul(b, x, ops::broadcast_rows(b, row, {100, 8}));

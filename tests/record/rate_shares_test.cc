@@ -36,6 +36,7 @@ TEST(RateShares, AreLeastTimesOverTheTime) {
   EXPECT_DOUBLE_EQ(s.unpack_bytes_per_ns, 5);
   EXPECT_EQ(s.multiply_reason, "");
   EXPECT_EQ(s.read_reason, "");
+  EXPECT_DOUBLE_EQ(rate_shares(work(60, 0, 1), machine()).of_multiply, 120 / 160.0);
 }
 
 TEST(RateShares, HaveAReasonAbove100Percent) {

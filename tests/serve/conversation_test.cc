@@ -90,6 +90,16 @@ TEST_P(ConversationTest, TheModelReadsAllTurns) {
   }
 }
 
+TEST(EncodeChat, WritesTheDateWhereTheFormatHasOne) {
+  const text::Tokenizer tokenizer = bytes_tokenizer(258);
+  const auto encoded = [&](const char* date) {
+    return tokenizer.decode(encode_chat(std::vector<text::ChatMessage>{{"user", "Hi"}},
+                                        {text::ChatTemplate::named("llama3.1"), date}, tokenizer));
+  };
+  EXPECT_NE(encoded("24 Nov 2026").find("Today Date: 24 Nov 2026"), std::string::npos);
+  EXPECT_NE(encoded("").find("Today Date: " + text::ChatOptions().date), std::string::npos);
+}
+
 TEST_P(ConversationTest, ClearForgetsTheTurns) {
   Session made = session(64);
   Conversation talk = chat(made);

@@ -46,6 +46,18 @@ TEST(WorkshopWeights, EachIsDrawnOnceInItsShape) {
   EXPECT_EQ(static_cast<int64_t>(all), config.parameters());
 }
 
+TEST(WorkshopWeights, BiasesAreZero) {
+  models::ModelConfig config = small_config();
+  config.attention_bias = config.mlp_bias = true;
+  size_t biases = 0;
+  draw_weights(config, 1, [&](const std::string& name, const std::vector<float>& data) {
+    if (!name.ends_with(".bias")) return;
+    biases += data.size();
+    for (float value : data) ASSERT_EQ(value, 0) << name;
+  });
+  EXPECT_GT(biases, 0u);
+}
+
 TEST(WorkshopBatches, AreThoseOfThePublishedRun) {
   WorkshopData data(1000, 128, kWorkshopSeed);
   const int32_t row[] = {103, 436, 861, 271, 107, 72};
