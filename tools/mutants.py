@@ -346,7 +346,8 @@ def relocated(mutants, root):
     """Survivors of an earlier run, to be judged again as changes of the source of now; those that are none any more are gone."""
     for mutant in mutants:
         if mutant.outcome == "survived":
-            same = [change for change in mutations.changes((root / mutant.file).read_text("utf-8"))
+            path = root / mutant.file
+            same = [change for change in mutations.changes(path.read_text("utf-8") if path.is_file() else "")
                     if (change.before, change.after) == (mutant.change.before, mutant.change.after)]
             mutant.outcome = "" if same else "gone"
             mutant.change = min(same, key=lambda change: abs(change.line - mutant.change.line), default=mutant.change)
