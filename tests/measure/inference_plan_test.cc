@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -50,12 +51,12 @@ TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
     for (auto [batch, chunk, length] : {std::tuple<int64_t, int64_t, int64_t>{3, 24, 40},
                                         {2, 79, 40},
                                         {3, 512, 40},
-                                        {1, 8, 200},
-                                        {2, 400, 200}}) {
+                                        {1, 8, 500},
+                                        {2, 512, 300}}) {
       InferenceExperiment e;
       e.selection = passes::Selection("compiled", "-tune_gemm");
       e.batch = batch;
-      e.length = length;
+      e.length = std::min(length, file.config().context - 12);
       e.chunk = chunk;
       e.repeats = {2, 2, 0};
       PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), &ceilings);
