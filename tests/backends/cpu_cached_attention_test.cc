@@ -118,7 +118,8 @@ RIDGE_CPU_KERNEL_SUITE(CpuCachedAttention);
 TEST_P(CpuCachedAttention, PromptsAreTheirTokens) {
   for (const Layout& layout :
        {Layout{3, 1, 64, 0, 160, 1}, Layout{4, 2, 24, 0, 16, 10}, Layout{4, 1, 256, 33, 140, 1},
-        Layout{9, 3, 8, 70, 8, 20}, Layout{5, 1, 72, 20, 136, 1}, Layout{2, 2, 12, 0, 160, 1}}) {
+        Layout{9, 3, 8, 70, 8, 20}, Layout{5, 1, 72, 20, 136, 1}, Layout{2, 2, 12, 0, 160, 1},
+        Layout{2, 2, 256, 0, 160, 1}}) {
     expect_like_one_by_one<float>(layout);
     expect_like_one_by_one<uint16_t>(layout);
   }

@@ -10,8 +10,10 @@
 #define RIDGE_BYTES(r) "vpmaddubsw %%ymm14, %%ymm15, %%ymm" r "\n"
 #define RIDGE_WORDS_ADDED(r) \
   "vpmaddwd %%ymm14, %%ymm15, %%ymm12\nvpaddd %%ymm12, %%ymm" r ", %%ymm" r "\n"
-#define RIDGE_BYTES_ADDED(r) \
-  "vpmaddubsw %%ymm14, %%ymm15, %%ymm12\nvpaddw %%ymm12, %%ymm" r ", %%ymm" r "\n"
+// Sums of 16 bits would overflow, so a second multiplication widens them.
+#define RIDGE_BYTES_ADDED(r)               \
+  "vpmaddubsw %%ymm14, %%ymm15, %%ymm12\n" \
+  "vpmaddwd %%ymm14, %%ymm12, %%ymm12\nvpaddd %%ymm12, %%ymm" r ", %%ymm" r "\n"
 #define RIDGE_LOOP(body) \
   RIDGE_MULTIPLY_LOOP("ymm", "32", "vmovdqa", RIDGE_CLEAR, body, factors, rounds)
 
