@@ -104,14 +104,14 @@ std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
   RowOrder order(source.head_size, source.rope_interleaved,
                  is_rotated(parameter.name) ? form_.rope_interleaved : source.rope_interleaved);
   const bool keeps_bytes = from.dtype == type && added == 0, stays = keeps_bytes && !order.moves();
-  const auto [rows, width] = Rows(parameter, order);
-  size_t from_bytes = static_cast<size_t>(storage_bytes(from.dtype, width));
-  size_t to_bytes = static_cast<size_t>(storage_bytes(type, width));
-  if (!stays) buffer_.resize(static_cast<size_t>(rows) * to_bytes);
-  each_row(rows, width, [&](int64_t row) {
+  const Rows rows(parameter, order);
+  size_t from_bytes = static_cast<size_t>(storage_bytes(from.dtype, rows.width));
+  size_t to_bytes = static_cast<size_t>(storage_bytes(type, rows.width));
+  if (!stays) buffer_.resize(static_cast<size_t>(rows.count) * to_bytes);
+  each_row(rows.count, rows.width, [&](int64_t row) {
     std::span<const std::byte> in =
         from.bytes.subspan(static_cast<size_t>(row) * from_bytes, from_bytes);
-    std::vector<float> values(static_cast<size_t>(width));
+    std::vector<float> values(static_cast<size_t>(rows.width));
     dequantize(from.dtype, in, values);
     expect_finite(values, row);
     if (stays) return;
@@ -132,11 +132,11 @@ std::span<const std::byte> WeightWriter::draw(const Parameter& parameter, DType 
   const RandomWeights weights(parameter, form_.norm_offset, seed_);
   const RowOrder order(form_.head_size, false,
                        is_rotated(parameter.name) && form_.rope_interleaved);
-  const auto [rows, width] = Rows(parameter, order);
-  const size_t row_bytes = static_cast<size_t>(storage_bytes(type, width));
-  buffer_.resize(static_cast<size_t>(rows) * row_bytes);
-  each_row(rows, width, [&](int64_t row) {
-    std::vector<float> values(static_cast<size_t>(width));
+  const Rows rows(parameter, order);
+  const size_t row_bytes = static_cast<size_t>(storage_bytes(type, rows.width));
+  buffer_.resize(static_cast<size_t>(rows.count) * row_bytes);
+  each_row(rows.count, rows.width, [&](int64_t row) {
+    std::vector<float> values(static_cast<size_t>(rows.width));
     weights.draw(row, values);
     quantize_row(
         type, values, row,

@@ -92,8 +92,6 @@ class Placer {
     const Node& producer = graph_.node(graph_.value(value).producer);
     if (producer.op->kind == OpKind::kView || seated_[static_cast<size_t>(value)] != nullptr)
       return;
-    for (const Alias& alias : aliases(graph_, producer))
-      if (producer.outputs[static_cast<size_t>(alias.output)] == value) return;
     for (size_t o = 0; o < producer.outputs.size(); ++o)
       if (producer.outputs[o] == value &&
           !target_->takes_output(graph_, producer, static_cast<int>(o), layout))
