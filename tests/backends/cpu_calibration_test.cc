@@ -82,9 +82,12 @@ TEST(CpuCalibration, HasRatesOfMultiplyingAndUnpackingAlone) {
     const double instructions = rates->instruction.starts_with("tdp") ? 0.03 : 1;
     EXPECT_GE(rates->multiply_ops_per_ns, instructions * 16 * c.machine.threads);
     EXPECT_LE(rates->accumulate_ops_per_ns, rates->multiply_ops_per_ns);
-    EXPECT_EQ(c.product(dtype == DType::kI8 ? DType::kI16 : dtype).theoretical_flops_per_ns,
-              c.multiply_rates(dtype == DType::kI8 ? DType::kI16 : dtype)->theoretical_ops_per_ns);
   }
+  for (const cost::ProductRates& product : c.products)
+    if (const cost::MultiplyRates* rates = c.multiply_rates(product.dtype)) {
+      EXPECT_EQ(product.theoretical_flops_per_ns, rates->theoretical_ops_per_ns)
+          << name(product.dtype);
+    }
   cost::Ceilings measured = c;
   measured.measured_at = "2026-11-24T00:00:00Z";
   EXPECT_EQ(measured.mfu_reference(DType::kI16).per_ns,

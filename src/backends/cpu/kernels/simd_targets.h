@@ -6,3 +6,6 @@
 #pragma once
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+// The fallback is scalar code with every compiler. Since GCC 12.3 Highway would take emulated
+// vectors of 128 bits instead, which kernels are not written for.
+#define HWY_BROKEN_EMU128 1
