@@ -12,6 +12,7 @@
 #include "apps/model_options.h"
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
+#include "apps/training_log.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/process_memory.h"
@@ -36,6 +37,7 @@ struct TrainOptions {
   bool json = false;
   OutputOptions output;
   std::optional<std::string> save;
+  std::optional<std::string> log_folder;
 };
 
 // A step with a larger rate or decay only overflows.
@@ -90,10 +92,10 @@ class Training {
     // The saved model can read what it was trained on, also if that is longer than the preset's.
     int64_t& context = experiment_.config.context;
     context = std::max(context, experiment_.step.sequence);
-    if (instruments()) {
+    if (instruments() || o_.log_folder)
       record_.ceilings = machine_ceilings(machine, choice_.selection.has("tf32"), terminal_);
-      record_.detailed = {0};
-    }
+    if (instruments()) record_.detailed = {0};
+    if (o_.log_folder) log_.emplace(*o_.log_folder);
     Progress progress("train", o_.warmup + o_.steps, "steps", terminal_);
     const InterruptRequest interrupt(
         "\nridge: the training ends after this step; Ctrl-C again ends it at once\n");
@@ -134,6 +136,7 @@ class Training {
                              train::kWorkshopSeed);
     record::RunRecord run =
         measure::planned_training(experiment_, trainer.graphs(), backend, nullptr);
+    begin_log(run);
     const train::StepListener report = [&](int64_t step, const train::StepResult& result) {
       show({step, false, result}, progress);
       if (step < 0) return;
@@ -151,12 +154,18 @@ class Training {
   void measure(backends::Backend& backend, const train::StopCheck& is_stopped, Progress& progress) {
     measure::TrainingRun run(experiment_, backend, record_.limits(),
                              [&](const measure::StepEvent& event) { show(event, progress); });
+    begin_log(measure::planned_training(experiment_, run.trainer().graphs(), backend, nullptr));
     run.run_round(o_.steps, is_stopped);
     record_.runs.push_back(run.record());
     save(run.trainer());
   }
 
-  void show(const measure::StepEvent& event, Progress& progress) const {
+  void begin_log(const record::RunRecord& plan) {
+    if (log_) log_->begin(record_, plan, experiment_.step.optimizer, o_.warmup + 1);
+  }
+
+  void show(const measure::StepEvent& event, Progress& progress) {
+    if (log_ && event.index >= 0) log_->add(event);
     const std::string loss = fmt::format("loss {:.4f}", event.result.loss);
     if (o_.json || event.index < 0) {
       progress.tick(1, loss);
@@ -209,6 +218,7 @@ class Training {
   TrainingChoice choice_;
   measure::TrainingExperiment experiment_;
   record::LabRecord record_;
+  std::optional<TrainingLog> log_;
 };
 
 void add_optimizer_options(Command app, train::OptimizerOptions& o) {
@@ -239,6 +249,9 @@ void add_options(Command app, TrainOptions& o) {
       app, o.output,
       "write the files of ridge lab to this folder (instruments steps, as --profile does)");
   app.add_option("--save", o.save, "write the trained model to this new folder, for transformers");
+  app.add_option("--log-dir", o.log_folder,
+                 "write loss, rates, MFU and memory of each step to this folder as it ends: events "
+                 "for TensorBoard, and metrics.jsonl");
   app.add_json_flag(o.json);
   add_optimizer_options(app, o.optimizer);
   add_nvtx_option(app, o.training.machine);
@@ -260,6 +273,7 @@ void register_train(Command program, const AppContext& context) {
       "  ridge train --preset tiny --level baseline --steps 50\n"
       "  ridge train --dtype bf16 --micro-batches 4 --clip 1 --lr-warmup 100 --lr-decay 1000\n"
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
+      "  ridge train --steps 500 --log-dir runs/first      then: tensorboard --logdir runs\n"
       "  ridge train --preset tiny --steps 200 --save my_model && ridge logits my_model --ids 1,2,3");
   app.callback([options, app, &context] {
     app.refuse_unused({without_folder(options->output),

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "apps/program_run.h"
 
@@ -116,6 +117,35 @@ TEST_F(ResultTest, MeasuringChangesNoLoss) {
   std::vector<double> baseline = losses({"--level", "baseline"});
   ASSERT_EQ(baseline.size(), plain.size());
   for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(baseline[i], plain[i], 5e-5);
+}
+
+TEST_F(ResultTest, ALogHasALineAndAnEventAStep) {
+  Output output = run(train({"--steps", "3", "--json", "--log-dir", "logs/first"}));
+  ASSERT_EQ(output.code, 0) << output.err;
+  const json run_of = json::parse(output.out)["runs"][0];
+  const double flops =
+      run_of["model_flops_per_s"].get<double>() * run_of["step"]["median_ns"].get<double>() / 1e9;
+  std::istringstream lines(files::contents(folder_ / "logs/first/metrics.jsonl"));
+  int64_t steps = 0;
+  for (std::string text; std::getline(lines, text); ++steps) {
+    const json line = json::parse(text);
+    EXPECT_EQ(line["step"], steps);
+    EXPECT_EQ(line["loss"], run_of["loss"]["all"][static_cast<size_t>(steps)]);
+    const double step_s = line["step_ns"].get<double>() / 1e9;
+    EXPECT_NEAR(line["tokens_per_s"].get<double>() * step_s, 16, 1e-6);
+    EXPECT_NEAR(line["model_flops_per_s"].get<double>() * step_s, flops, 1e-6 * flops);
+    EXPECT_GT(line["mfu"].get<double>(), 0);
+  }
+  EXPECT_EQ(steps, 3);
+  std::set<std::string> names = names_in(folder_ / "logs/first");
+  ASSERT_EQ(names.size(), 2u);
+  const std::string& name = *names.begin();
+  EXPECT_TRUE(name.starts_with("events.out.tfevents.")) << name;
+  const std::string events = files::contents(folder_ / "logs/first" / name);
+  size_t losses = 0;
+  for (size_t at = 0; (at = events.find("train/loss", at)) != std::string::npos; ++at) ++losses;
+  EXPECT_EQ(losses, 3u);
+  expect_refused(train({"--steps", "1", "--log-dir", "logs/first"}), 2, "without a log");
 }
 
 TEST_F(ResultTest, AnOutputFolderIsWholeAndReadBack) {

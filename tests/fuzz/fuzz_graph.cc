@@ -84,7 +84,8 @@ Work planned(const models::ModelConfig& config,
              bool trains,
              InferenceTask task,
              const char* level) {
-  const passes::Selection selection(level, "");
+  // GPUs multiply weights in bf16 by activations in bf16.
+  const passes::Selection selection(level, trains ? "" : "+store_bf16,+autocast_bf16");
   if (trains) return planned_training(config, selection);
   const int64_t capacity = std::min<int64_t>(config.context, 64),
                 chunk = std::min(kChunk, capacity);
