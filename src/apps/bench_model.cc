@@ -262,6 +262,7 @@ class ModelBench {
             {"level", setting.level},
             {"dtype", setting.dtype},
             {"activations", o_.inference.exact ? "exact" : "fast"},
+            {"cache_dtype", cache_dtype_name(*model_->session->options().cache_dtype)},
             {"batch", o_.batch},
             {"read_ms", read_ns_ / 1e6},
             {"open_ms", open_ns_ / 1e6},
@@ -324,10 +325,10 @@ class ModelBench {
     }
     fmt::print("{}\n", table_text(table));
     print_lines(fmt::format(
-        "level {}{}, batch {}; read the file in {}, opened a session in {}; first token of a "
+        "level {}{}, KV cache in {}, batch {}; read the file in {}, opened a session in {}; first token of a "
         "one-token prompt in {}; owned memory {}",
-        text("level"), o_.inference.exact ? " with --exact" : "", o_.batch, format_ns(read_ns_),
-        format_ns(open_ns_), format_ns(first_token_ns_),
+        text("level"), o_.inference.exact ? " with --exact" : "", text("cache_dtype"), o_.batch,
+        format_ns(read_ns_), format_ns(open_ns_), format_ns(first_token_ns_),
         format_bytes(about["owned_bytes"].get<int64_t>())));
     print_shares();
   }
