@@ -39,9 +39,9 @@ inline CacheShape contiguous_cache(int64_t slots,
   return {slots, {slots, capacity, 1}, {slots, reach, 1}, dtype};
 }
 
-// Bytes of the keys and values in all layers, with their scales. cache_bytes counts the whole cache, in which window
-// layers hold only their ring. seen_bytes counts the attended KV entries of the last token of
-// `context`. Both throw an out-of-memory Error if the result does not fit in 63 bits.
+// Bytes of the keys and values in all layers, with their scales. cache_bytes counts the whole cache,
+// in which window layers hold only their ring. seen_bytes counts the attended KV entries of the last
+// token of `context`. Both throw an out-of-memory Error if the result does not fit in 63 bits.
 int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache);
 int64_t seen_bytes(const ModelConfig& config, int64_t context, DType dtype);
 

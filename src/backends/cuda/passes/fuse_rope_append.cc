@@ -84,7 +84,8 @@ void replace_append(Rewriter& rewriter, const Match& match) {
 
 Graph run_fuse_rope_append(const Graph& graph, passes::PassContext& context) {
   auto holds = [&](const Match& match) {
-    return are_alike(match) && keeps_type(match) && passes::runs_on_target(context, graph, rope_append_of(match));
+    return are_alike(match) && keeps_type(match) &&
+           passes::runs_on_target(context, graph, rope_append_of(match));
   };
   const std::array rules = {
       RewriteRule{attention_on_rotated(), holds, replace_append, "append"},

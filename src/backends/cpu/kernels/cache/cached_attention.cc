@@ -81,47 +81,10 @@ struct AttentionTask {
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Replaces scores x by e^(scale (x - top)), where top is the largest score. Returns their sum.
-HWY_INLINE float weigh_row(float* x, int64_t count, float scale, float* top) {
-  const F32 d;
-  const V32 none = hn::Set(d, -std::numeric_limits<float>::infinity());
-  V32 most = none;
-  for_lanes(count, [&](auto part, int64_t i)
-                       HWY_ATTR { most = hn::Max(most, load_or(part, x + i, none)); });
-  const V32 offset = hn::MaxOfLanes(d, most);
-  const V32 factor = hn::Set(d, scale * kLog2E);
-  *top = hn::GetLane(offset);
-  return sum_lanes(count, [&](auto part, int64_t i, V32& total) HWY_ATTR {
-    const V32 e = exp2_of_negative(hn::Mul(hn::Sub(load_or(part, x + i, none), offset), factor));
-    store(part, e, x + i);
-    total = hn::Add(total, e);
-  });
-}
-
-template <typename T>
-HWY_INLINE void zero_row(int64_t count, T* to) {
-  for_lanes(count, [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(F32()), to + i); });
-}
-
-// Multiplies a row of scores or weights by the scales of its cells, times `factor`.
-template <typename T, typename C>
-HWY_INLINE void scale_row(const CachedAttention<T, C>& call,
-                          const Cache<const C>& cache,
-                          int64_t token,
-                          int64_t kv_head,
-                          PartKeys seen,
-                          float factor,
-                          float* row) {
-  const V32 all = hn::Set(F32(), factor);
-  for_each_run(call.cells, call.cells.slots[token], seen.first, seen.count,
-               [&](const CellRun& run) HWY_ATTR {
-                 const float* scales = cache.scale(run.row, kv_head);
-                 float* x = row + run.index;
-                 for_lanes(run.count, [&](auto part, int64_t i) HWY_ATTR {
-                   const V32 scale = hn::Mul(load(part, scales + i), all);
-                   store(part, hn::Mul(load(part, x + i), scale), x + i);
-                 });
-               });
+// v in the lanes of a part, `rest` in the others.
+HWY_INLINE V32 in_part(Whole, V32 v, V32) { return v; }
+HWY_INLINE V32 in_part(Partial part, V32 v, V32 rest) {
+  return hn::IfThenElse(hn::FirstN(F32(), static_cast<size_t>(part.count)), v, rest);
 }
 
 // Calls visit(count as a constant, first) for the query heads of a KV head, up to four at a time.
@@ -144,6 +107,13 @@ HWY_INLINE void for_heads(int64_t group, const Visit& visit) {
     }
   }
 }
+
+// What a head's row of weights adds up to.
+struct WeightTotals {
+  V32 sum;
+  Magnitude magnitude;  // of the weights of codes
+  HWY_INLINE WeightTotals() : sum(hn::Zero(F32())) {}
+};
 
 // One part of the keys for all heads of a token.
 template <typename T, typename C>
@@ -187,19 +157,60 @@ class Part {
     });
   }
 
-  // From scores of one head to weights, and from there to codes.
+  // Replaces each vector of a head's row of scores by change(part, vector, vector of the scales of
+  // these cells, totals). Totals are in registers within a run.
+  template <typename Totals, typename Change>
+  HWY_INLINE void for_scores(const Cache<const C>& cache,
+                             int64_t h,
+                             Totals& totals,
+                             const Change& change) {
+    for_runs([&](const CellRun& run) HWY_ATTR {
+      float* x = at_.scores + h * kScoreStride + run.index;
+      Totals local = totals;
+      if constexpr (sizeof(C) == 1) {
+        const float* scales = cache.scale(run.row, h / group_);
+        for_lanes(run.count, [&](auto part, int64_t i) HWY_ATTR {
+          store(part, change(part, load(part, x + i), load(part, scales + i), local), x + i);
+        });
+      } else {
+        for_lanes(run.count, [&](auto part, int64_t i) HWY_ATTR {
+          store(part, change(part, load(part, x + i), hn::Set(F32(), 1.0f), local), x + i);
+        });
+      }
+      totals = local;
+    });
+  }
+
+  // From scores x of one head to weights e^(scale (x - top)), where top is the largest score; if the
+  // values are codes, to weights of codes, and for integer products to codes of those.
   HWY_INLINE void weigh(int64_t h) {
-    float *scores = at_.scores + h * kScoreStride, *made = made_ + h * part_floats(size_);
-    zero_row(padded_, made);
-    if constexpr (sizeof(C) == 1)
-      scale_row(call_, call_.keys, token_, h / group_, seen_,
-                integers_ ? at_.query_values[h] : 1.0f, scores);
-    sum_of(made, size_) = weigh_row(scores, seen_.count, call_.scale, &top_of(made, size_));
-    if constexpr (sizeof(C) == 1)
-      scale_row(call_, call_.values, token_, h / group_, seen_, 1.0f, scores);
+    const F32 d;
+    float* made = made_ + h * part_floats(size_);
+    std::fill_n(made, padded_, 0.0f);
+    const V32 none = hn::Set(d, -std::numeric_limits<float>::infinity());
+    const V32 value = hn::Set(d, integers_ ? at_.query_values[h] : 1.0f);
+    V32 most = none;
+    for_scores(call_.keys, h, most, [=](auto part, V32 x, V32 scale, V32& most_yet) HWY_ATTR {
+      if constexpr (sizeof(C) == 1) x = hn::Mul(x, hn::Mul(scale, value));
+      most_yet = hn::Max(most_yet, in_part(part, x, none));
+      return x;
+    });
+    const V32 top = hn::MaxOfLanes(d, most), factor = hn::Set(d, call_.scale * kLog2E);
+    WeightTotals totals;
+    for_scores(call_.values, h, totals,
+               [=](auto part, V32 x, V32 scale, WeightTotals& yet) HWY_ATTR {
+                 V32 p = exp2_of_negative(hn::Mul(hn::Sub(in_part(part, x, none), top), factor));
+                 yet.sum = hn::Add(yet.sum, p);
+                 if constexpr (sizeof(C) == 1) p = hn::Mul(p, scale);
+                 if constexpr (kMultipliesCodes<C>) yet.magnitude.add(p);
+                 return p;
+               });
+    top_of(made, size_) = hn::GetLane(top);
+    sum_of(made, size_) = hn::GetLane(hn::SumOfLanes(d, totals.sum));
     if (integers_)
       at_.weight_values[h] =
-          round_to_words(scores, seen_.count, kMostWeightCode, at_.weight_codes + h * kScoreStride);
+          round_to_words(at_.scores + h * kScoreStride, seen_.count, totals.magnitude,
+                         kMostWeightCode, at_.weight_codes + h * kScoreStride);
   }
 
   HWY_INLINE void mix(const CellRows<C>& values, int64_t index) {
@@ -248,9 +259,11 @@ HWY_INLINE void prepare_queries(const CachedAttention<T, C>& call,
     for_lanes(size,
               [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, from + i), q + i); });
     std::fill(q + size, q + padded, 0.0f);
-    if (multiplies_codes<C>(size))
-      at.query_values[h] =
-          round_to_words(q, size, most_query_code(size), at.query_codes + h * padded);
+    if (!multiplies_codes<C>(size)) continue;
+    Magnitude magnitude;
+    for_lanes(size, [&](auto part, int64_t i) HWY_ATTR { magnitude.add(load(part, q + i)); });
+    at.query_values[h] =
+        round_to_words(q, size, magnitude, most_query_code(size), at.query_codes + h * padded);
   }
 }
 
@@ -306,7 +319,7 @@ HWY_INLINE void run_task(const CachedAttention<T, C>& call, const AttentionTask&
   const int64_t parts = call.parts(task.token), size = call.keys.head_size;
   if (task.kind == AttentionTask::kParts) return attend_parts(call, task, task.parts, false);
   if (parts == 0) {
-    for (int64_t h = 0; h < call.heads; ++h) zero_row(size, call.o.head(task.token, h));
+    for (int64_t h = 0; h < call.heads; ++h) std::fill_n(call.o.head(task.token, h), size, T{0});
     return;
   }
   if (task.kind == AttentionTask::kWhole) {

@@ -4,6 +4,7 @@
 // cache, are as in backends/kernels/kv_cache.h; sums are fp32.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "backends/cpu/kernels/cache/kv_cache.h"
@@ -19,8 +20,11 @@ struct PartKeys {
 };
 // The most keys of a part. Sums of weighted codes of i8 are exact over so many.
 inline constexpr int64_t kPartKeys = 256;
+// All parts but the last are whole steps, so that rows of scores are whole vectors.
+inline constexpr int64_t kPartStep = 16;
 // From so many keys on, a token has at least two parts, of which threads may take some each.
 inline constexpr int64_t kSharedKeys = 32;
+static_assert(kPartKeys % kPartStep == 0 && kSharedKeys >= 2 * kPartStep);
 
 // Cells that the inner loops take at a time. They write as many scores, also past the end of a row.
 inline constexpr int kFourCells = 4;
@@ -29,8 +33,8 @@ inline constexpr int kFourCells = 4;
 // for one thread by itself (two cores of an AMD EPYC).
 inline constexpr int64_t kSharedKeyBytes = 16 << 10;
 
-// The parts of so many keys: equally long, and an even number, so that two threads have the same
-// work.
+// The parts of so many keys: equally long but for a step, and an even number, so that two threads
+// have the same work.
 inline int64_t parts_of_keys(int64_t keys) {
   if (keys < kSharedKeys) return keys > 0 ? 1 : 0;
   return (keys + 2 * kPartKeys - 1) / (2 * kPartKeys) * 2;
@@ -68,8 +72,10 @@ struct CachedAttention {
   }
   int64_t parts(int64_t n) const { return parts_of_keys(seen(n)); }
   PartKeys part(int64_t n, int64_t index) const {
-    const Range range = part_of(seen(n), parts(n), index);
-    return {cells.positions[n] + 1 - seen(n) + range.begin, range.end - range.begin};
+    const int64_t all = seen(n);
+    const Range steps = part_of((all + kPartStep - 1) / kPartStep, parts(n), index);
+    const int64_t begin = steps.begin * kPartStep, end = std::min(steps.end * kPartStep, all);
+    return {cells.positions[n] + 1 - all + begin, end - begin};
   }
 };
 

@@ -42,11 +42,6 @@ HWY_INLINE void convert_row(const From* from, int64_t count, To* to) {
             [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, from + i), to + i); });
 }
 
-template <typename T>
-HWY_INLINE void zero_row(int64_t count, T* to) {
-  for_lanes(count, [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(F32()), to + i); });
-}
-
 // Multiplies the columns of a row by the scales of their cells.
 template <typename Step, typename C>
 HWY_INLINE void scale_columns(const Step& call,
@@ -68,7 +63,7 @@ HWY_INLINE void scale_columns(const Step& call,
 template <typename T, typename C>
 HWY_INLINE void score_columns(const CachedScores<T, C>& call, const ScoresRow& row) {
   T* y = call.scores + (row.token * call.heads + row.head) * call.columns;
-  if (call.cells.positions[row.token] < 0) return zero_row(call.columns, y);
+  if (call.cells.positions[row.token] < 0) return void(std::fill_n(y, call.columns, T{0}));
   const int64_t size = call.keys.head_size, kv_head = row.head / (call.heads / call.keys.kv_heads);
   float* q = row.scratch + call.columns + kFourCells;
   convert_row(call.q.head(row.token, row.head), size, q);
@@ -87,13 +82,13 @@ template <typename T, typename C>
 HWY_INLINE void mix_columns(const CachedMix<T, C>& call, const ScoresRow& row) {
   T* o = call.o.head(row.token, row.head);
   const int64_t size = call.values.head_size;
-  if (call.cells.positions[row.token] < 0) return zero_row(size, o);
+  if (call.cells.positions[row.token] < 0) return void(std::fill_n(o, size, T{0}));
   const int64_t kv_head = row.head / (call.heads / call.values.kv_heads);
   const T* p = call.p + (row.token * call.heads + row.head) * call.columns;
   convert_row(p, call.columns, row.scratch);
   scale_columns(call, call.values, row.token, kv_head, row.scratch);
   float* sums = row.scratch + call.columns + kFourCells;
-  zero_row(round_up(size, 8), sums);
+  std::fill_n(sums, round_up(size, 8), 0.0f);
   for_each_run(call.cells, call.cells.slots[row.token], 0, call.columns,
                [&](const CellRun& run) HWY_ATTR {
                  const GroupRows<const float> weights{row.scratch + run.index, 0, 1};

@@ -236,15 +236,12 @@ HWY_INLINE void mix_pair(const float* p,
 // sums of head g += the sum over the cells j of p of head g and cell j times cell j, in this order.
 // Rows of sums are whole octets.
 template <int kHeads, typename C>
-HWY_NOINLINE void mix_cells(const CellRows<C>& cells,
-                            const GroupRows<const float>& p,
-                            const GroupRows<float>& sums) {
-  for_each_four(cells,
-                [&](const FourCells<C>& values, int64_t h, int64_t j, int64_t count) HWY_ATTR {
-                  for (int64_t pair = 0; pair < count; pair += 2)
-                    mix_pair<kHeads>(p.of(h) + j + pair, p.row, count - pair, values.at[pair],
-                                     values.at[pair + 1], cells.size, sums.of(h), sums.row);
-                });
+HWY_NOINLINE void mix_cells(CellRows<C> cells, GroupRows<const float> p, GroupRows<float> sums) {
+  for_each_four(cells, [=](FourCells<C> values, int64_t h, int64_t j, auto count) HWY_ATTR {
+    for (int64_t pair = 0; pair < count; pair += 2)
+      mix_pair<kHeads>(p.of(h) + j + pair, p.row, count - pair, values.at[pair],
+                       values.at[pair + 1], cells.size, sums.of(h), sums.row);
+  });
 }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE

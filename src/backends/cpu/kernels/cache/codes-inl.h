@@ -11,6 +11,7 @@
 
 #include "backends/cpu/kernels/cache/cached_attention.h"
 #include "backends/cpu/kernels/cache/cells-inl.h"
+#include "backends/cpu/kernels/cache/magnitude-inl.h"
 
 #if defined(RIDGE_CPU_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RIDGE_CPU_CODES_INL_H_
@@ -42,31 +43,25 @@ static_assert(int64_t{kMostWeightCode} * 128 * kPartKeys <= INT32_MAX);
 
 // Rounds x to codes of at most `most` and returns the value of code 1: NaN if an x is not finite,
 // 0 with codes of 0 if all are negligible. codes has room for whole octets.
-HWY_INLINE float round_to_words(const float* x, int64_t count, int32_t most, int16_t* codes) {
+HWY_INLINE float round_to_words(const float* x,
+                                int64_t count,
+                                const Magnitude& magnitude,
+                                int32_t most,
+                                int16_t* codes) {
   const Octet d;
   const hn::Rebind<int16_t, Octet> d16;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const VOctet zero = hn::Zero(d);
-  const auto octet = [&](int64_t i) HWY_ATTR {
-    return i + lanes <= count ? load_cells(x + i) : load_cells(x + i, count - i);
-  };
-  VOctet top = zero, zeros = zero;  // NaN in a lane if one of its x is not finite
-  for (int64_t i = 0; i < count; i += lanes) {
-    const VOctet v = octet(i);
-    top = hn::Max(top, hn::Abs(v));
-    zeros = hn::MulAdd(v, zero, zeros);
+  const float largest = magnitude.largest(), range = static_cast<float>(most);
+  if (!magnitude.is_finite() || largest < 0x1p-100f) {
+    std::fill_n(codes, count, int16_t{0});
+    return magnitude.is_finite() ? 0.0f : std::numeric_limits<float>::quiet_NaN();
   }
-  const float largest = hn::GetLane(hn::MaxOfLanes(d, top));
-  const bool is_finite = hn::GetLane(hn::SumOfLanes(d, zeros)) == 0;
-  const bool is_zero = largest < 0x1p-100f;
-  const VOctet factor =
-      hn::Set(d, is_zero || !is_finite ? 0.0f : static_cast<float>(most) / largest);
+  const VOctet factor = hn::Set(d, range / largest);
   for (int64_t i = 0; i < count; i += lanes) {
-    const VOctet scaled = is_finite ? hn::Mul(octet(i), factor) : zero;
-    hn::StoreU(hn::DemoteTo(d16, hn::NearestInt(scaled)), d16, codes + i);
+    const VOctet v = i + lanes <= count ? load_cells(x + i) : load_cells(x + i, count - i);
+    hn::StoreU(hn::DemoteTo(d16, hn::NearestInt(hn::Mul(v, factor))), d16, codes + i);
   }
-  if (!is_finite) return std::numeric_limits<float>::quiet_NaN();
-  return is_zero ? 0.0f : largest / static_cast<float>(most);
+  return largest / range;
 }
 
 #if HWY_TARGET != HWY_SCALAR

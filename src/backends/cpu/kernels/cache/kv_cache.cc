@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "backends/cpu/kernels/cache/cache_dispatch.h"
+#include "backends/cpu/kernels/cache/magnitude-inl.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
@@ -43,20 +44,14 @@ HWY_INLINE void store_codes(Partial part, V32 x, int8_t* to) {
 
 // Rounds a head to codes as ops/kv_cache.h defines it, and returns their scale.
 HWY_INLINE float round_to_codes(const float* x, int64_t size, int8_t* codes) {
-  const F32 d;
-  V32 top = hn::Zero(d), zeros = hn::Zero(d);  // NaN in a lane if one of its x is not finite
-  for_lanes(size, [&](auto part, int64_t i) HWY_ATTR {
-    const V32 v = load(part, x + i);
-    top = hn::Max(top, hn::Abs(v));
-    zeros = hn::MulAdd(v, hn::Zero(d), zeros);
-  });
-  const bool is_finite = hn::GetLane(hn::SumOfLanes(d, zeros)) == 0;
-  const float scale = hn::GetLane(hn::MaxOfLanes(d, top)) / 127.0f;
-  if (!is_finite || scale < std::numeric_limits<float>::min()) {
+  Magnitude magnitude;
+  for_lanes(size, [&](auto part, int64_t i) HWY_ATTR { magnitude.add(load(part, x + i)); });
+  const float scale = magnitude.largest() / 127.0f;
+  if (!magnitude.is_finite() || scale < std::numeric_limits<float>::min()) {
     std::memset(codes, 0, static_cast<size_t>(size));
-    return is_finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    return magnitude.is_finite() ? 0.0f : std::numeric_limits<float>::quiet_NaN();
   }
-  const V32 inverse = hn::Set(d, 1.0f / scale);
+  const V32 inverse = hn::Set(F32(), 1.0f / scale);
   for_lanes(size, [&](auto part, int64_t i) HWY_ATTR {
     store_codes(part, hn::Mul(load(part, x + i), inverse), codes + i);
   });
