@@ -131,13 +131,8 @@ class InferLab {
     session.capacity = length;
     session.chunk = o_.inference.chunk;
     session.selection = selection(levels_.back());
-    session.cache_dtype = cache_dtype(session.selection);
+    session.cache_dtype = chosen_cache_dtype(o_.inference, session.selection);
     expect_cache_fits(file_.config(), session, *backend_);
-  }
-
-  std::optional<DType> cache_dtype(const passes::Selection& selection) const {
-    return chosen_cache_dtype(o_.inference.cache_dtype,
-                              chosen_device(o_.inference.machine) == "cuda", selection);
   }
 
   passes::Selection selection(const std::string& level) const {
@@ -154,7 +149,7 @@ class InferLab {
     e.batch = batch;
     e.length = length;
     e.chunk = o_.inference.chunk;
-    e.cache_dtype = cache_dtype(e.selection);
+    e.cache_dtype = chosen_cache_dtype(o_.inference, e.selection);
     e.repeats = {4, 40, 1e7 * o_.seconds};  // a hundred measurements share the time
     e.is_stopped = [this] { return is_stopped(); };
     return e;

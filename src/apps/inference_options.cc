@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "ops/kv_cache.h"
 
 namespace ridge::apps {
 
@@ -69,16 +70,34 @@ std::string_view cache_dtype_name(DType dtype) {
   return dtype == DType::kF32 ? "fp32" : name(dtype);
 }
 
+std::optional<DType> chosen_cache_dtype(const InferenceOptions& o,
+                                        const passes::Selection& selection,
+                                        const char* option) {
+  return chosen_cache_dtype(o.cache_dtype, chosen_device(o.machine) == "cuda", o.exact, selection,
+                            option);
+}
+
 std::optional<DType> chosen_cache_dtype(const std::string& text,
                                         bool on_gpu,
+                                        bool exact,
                                         const passes::Selection& selection,
                                         const char* option) {
   const std::optional<DType> dtype = parse_cache_dtype(text, option);
-  if (on_gpu && dtype && *dtype != selection.activations())
+  const DType activations = selection.activations();
+  if (!dtype || *dtype == activations) return dtype;
+  if (on_gpu)
     throw usage_error(
-        "[{}] expected {}, the type of activations, on a GPU, got {}; only CPUs keep keys and values "
-        "in another type",
-        option, cache_dtype_name(selection.activations()), text);
+        "[{}] expected {}, the type of activations, on a GPU, got {}; only CPUs keep keys and "
+        "values in another type",
+        option, cache_dtype_name(activations), text);
+  if (!ops::can_hold(*dtype, activations))
+    throw usage_error("[{}] expected {}, the type of activations, got {}", option,
+                      cache_dtype_name(activations), text);
+  if (exact && *dtype == DType::kI8)
+    throw usage_error(
+        "[{}] expected fp32 or bf16 with --exact, got i8; attention over it rounds queries to 16 "
+        "bits",
+        option);
   return dtype;
 }
 
@@ -112,8 +131,7 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file,
   options.slots = needs.slots;
   options.chunk = o.chunk;
   options.cached = needs.cached;
-  options.cache_dtype =
-      chosen_cache_dtype(o.cache_dtype, chosen_device(o.machine) == "cuda", options.selection);
+  options.cache_dtype = chosen_cache_dtype(o, options.selection);
   auto model = std::make_unique<OpenModel>(
       OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
   expect_cache_fits(model->file.config(), options, *model->backend);

@@ -49,9 +49,14 @@ passes::Selection inference_selection(bool on_gpu,
 std::optional<DType> parse_cache_dtype(const std::string& text, const char* option = "cache-dtype");
 // As --cache-dtype spells it.
 std::string_view cache_dtype_name(DType dtype);
-// The same for a run. Throws a usage Error on a GPU for another type than that of activations.
+// The same for a run. Throws a usage Error for a type that the run cannot have: on a GPU and with
+// bf16 activations any but theirs, and i8 with --exact.
+std::optional<DType> chosen_cache_dtype(const InferenceOptions& options,
+                                        const passes::Selection& selection,
+                                        const char* option = "cache-dtype");
 std::optional<DType> chosen_cache_dtype(const std::string& text,
                                         bool on_gpu,
+                                        bool exact,
                                         const passes::Selection& selection,
                                         const char* option = "cache-dtype");
 

@@ -98,9 +98,8 @@ void run(const PerplexityOptions& o) {
   if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
   InferenceOptions other = o.inference;
   if (!o.compared.empty()) {
-    chosen_cache_dtype(o.compared, chosen_device(other.machine) == "cuda",
-                       inference_selection(other, other.level.level), "compare-cache");
     other.cache_dtype = o.compared;
+    chosen_cache_dtype(other, inference_selection(other, other.level.level), "compare-cache");
   }
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   std::vector<int32_t> ids = encode(o, file);

@@ -52,6 +52,7 @@ class InferencePlanner {
                                        request.level.switches)),
         cache_dtype_(chosen_cache_dtype(o.cache_dtype,
                                         is_gpu_plan(request.hardware, request.machine),
+                                        o.exact,
                                         selection_)),
         place_(choose_place(request.hardware, request.machine, selection_, terminal)) {
     batches_ = request.batch_sizes.empty() ? std::vector<int64_t>{1, 8, 32}

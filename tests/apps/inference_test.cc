@@ -97,13 +97,20 @@ TEST_F(InferenceAppTest, PerplexityComparesCaches) {
 TEST_F(InferenceAppTest, CachesThatAreNone) {
   const std::string model = small_model();
   expect_refused({"logits", model, "--ids", "1", "--cache-dtype", "int8"}, 2,
-                 "[cache-dtype] expected fp32, bf16 or i8, got int8");
+                 "[cache-dtype] expected fp32, bf16 or i8, got \"int8\"");
   expect_refused({"perplexity", model, "--ids", "1,2", "--compare-cache", "q8_0"}, 2,
-                 "[compare-cache] expected fp32, bf16 or i8, got q8_0");
+                 "[compare-cache] expected fp32, bf16 or i8, got \"q8_0\"");
   expect_refused({"perplexity", model, "--ids", "1,2", "--compare-cache", "fp32"}, 2,
                  "[compare-cache] expected another type than that of the KV cache, got fp32");
   expect_refused({"logits", model, "--ids", "1", "--cache-dtype", "i8", "--pass", "+autocast_bf16"},
                  2, "[cache-dtype] expected bf16, the type of activations, got i8");
+  expect_refused(
+      {"logits", model, "--ids", "1", "--cache-dtype", "fp32", "--pass", "+autocast_bf16"}, 2,
+      "[cache-dtype] expected bf16, the type of activations, got fp32");
+  expect_refused({"infer-lab", model, "--exact", "--cache-dtype", "i8"}, 2,
+                 "[cache-dtype] expected fp32 or bf16 with --exact, got i8");
+  expect_refused({"perplexity", model, "--ids", "1,2", "--exact", "--compare-cache", "i8"}, 2,
+                 "[compare-cache] expected fp32 or bf16 with --exact, got i8");
   expect_refused({"generate", model, "text", "--no-kv-cache", "--cache-dtype", "i8"}, 2,
                  "--cache-dtype has no effect with --no-kv-cache");
 }

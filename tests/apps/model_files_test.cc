@@ -67,7 +67,7 @@ TEST_F(ModelFilesTest, InspectCountsTheCacheInEachType) {
   Output text = run({"inspect", small("gemma3_bf16"), "--cache-dtype", "i8"});
   EXPECT_NE(text.out.find("Keys and values are in i8 with a scale"), std::string::npos);
   expect_refused({"inspect", small("gemma3_bf16"), "--cache-dtype", "f16"}, 2,
-                 "[cache-dtype] expected fp32, bf16 or i8, got f16");
+                 "[cache-dtype] expected fp32, bf16 or i8, got \"f16\"");
 }
 
 TEST_F(ModelFilesTest, InspectCountsGemma3_270m) {
