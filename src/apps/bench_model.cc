@@ -153,7 +153,7 @@ class ModelBench {
     int64_t bytes = 0;
     for (int64_t i = 0; i < tokens; ++i)
       bytes += o_.batch * models::seen_bytes(model_->file.config(), o_.depth + i + 1,
-                                             model_->session->options().selection.activations());
+                                             *model_->session->options().cache_dtype);
     return bytes;
   }
 
@@ -166,8 +166,22 @@ class ModelBench {
     for (int64_t slot = 0; slot < o_.batch; ++slot)
       prompts.push_back({slot, ids[static_cast<size_t>(slot)], {}});
     runs_.clear();
+    first_.clear();
     begin_ns_ = now_ns();
     return model_->session->start(prompts);
+  }
+
+  // The first tokens after the KV entries of --depth. Entries that an earlier call left are kept.
+  std::vector<int32_t> start_at_depth() {
+    const int64_t depth = std::max<int64_t>(o_.depth, 1);
+    bool are_held = !first_.empty() && o_.depth > 0;
+    for (int64_t slot = 0; slot < o_.batch; ++slot)
+      are_held = are_held && model_->session->reusable(slot, depth) == depth;
+    if (!are_held)
+      first_ = start(depth);
+    else
+      for (int64_t slot = 0; slot < o_.batch; ++slot) model_->session->rewind(slot, depth);
+    return first_;
   }
 
   double prefill(int64_t tokens) {
@@ -177,7 +191,7 @@ class ModelBench {
 
   // Decodes each token by itself, including the first.
   double decode(int64_t tokens) {
-    std::vector<int32_t> last = start(std::max<int64_t>(o_.depth, 1));
+    std::vector<int32_t> last = start_at_depth();
     std::vector<int64_t> slots;
     for (int64_t slot = 0; slot < o_.batch; ++slot) slots.push_back(slot);
     if (o_.depth > 0) runs_.clear(), begin_ns_ = now_ns();
@@ -200,7 +214,7 @@ class ModelBench {
       print_run(fmt::format("the last run of a {}-token prompt", each), runs.back());
     }
     if (generated_.empty()) return;
-    std::vector<int32_t> last = start(std::max<int64_t>(o_.depth, 1));
+    std::vector<int32_t> last = start_at_depth();
     std::vector<int64_t> slots;
     for (int64_t slot = 0; slot < o_.batch; ++slot) slots.push_back(slot);
     observed([&] { model_->session->step(slots, last); });
@@ -262,6 +276,7 @@ class ModelBench {
             {"level", setting.level},
             {"dtype", setting.dtype},
             {"activations", o_.inference.exact ? "exact" : "fast"},
+            {"cache_dtype", cache_dtype_name(*model_->session->options().cache_dtype)},
             {"batch", o_.batch},
             {"read_ms", read_ns_ / 1e6},
             {"open_ms", open_ns_ / 1e6},
@@ -324,10 +339,10 @@ class ModelBench {
     }
     fmt::print("{}\n", table_text(table));
     print_lines(fmt::format(
-        "level {}{}, batch {}; read the file in {}, opened a session in {}; first token of a "
-        "one-token prompt in {}; owned memory {}",
-        text("level"), o_.inference.exact ? " with --exact" : "", o_.batch, format_ns(read_ns_),
-        format_ns(open_ns_), format_ns(first_token_ns_),
+        "level {}{}, KV cache in {}, batch {}; read the file in {}, opened a session in {}; first "
+        "token of a one-token prompt in {}; owned memory {}",
+        text("level"), o_.inference.exact ? " with --exact" : "", text("cache_dtype"), o_.batch,
+        format_ns(read_ns_), format_ns(open_ns_), format_ns(first_token_ns_),
         format_bytes(about["owned_bytes"].get<int64_t>())));
     print_shares();
   }
@@ -377,7 +392,8 @@ class ModelBench {
   cost::Ceilings ceilings_;
   std::unique_ptr<OpenModel> model_;
   std::vector<serve::SessionRun>
-      runs_;  // since the timed part began, while the session is observed
+      runs_;                    // since the timed part began, while the session is observed
+  std::vector<int32_t> first_;  // what the prompts of start_at_depth() gave, while these are held
   std::vector<ModelTrial> trials_;
   double read_ns_ = 0, open_ns_ = 0, first_token_ns_ = 0, begin_ns_ = 0;
 };

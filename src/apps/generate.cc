@@ -247,6 +247,7 @@ void register_generate(Command program, const AppContext&) {
       "  ridge generate model/ --json < prompt.txt");
   app.callback([o, app] {
     app.refuse_unused({{!o->chat, "without --chat", {"--system", "--chat-template"}},
+                       {o->no_cache, "with --no-kv-cache", {"--cache-dtype"}},
                        {o->generate.sampling.temperature == 0,
                         "at temperature 0, which takes the most likely token (see --temperature)",
                         {"--top-k", "--top-p", "--min-p", "--seed"}}});

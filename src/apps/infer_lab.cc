@@ -131,6 +131,7 @@ class InferLab {
     session.capacity = length;
     session.chunk = o_.inference.chunk;
     session.selection = selection(levels_.back());
+    session.cache_dtype = chosen_cache_dtype(o_.inference, session.selection);
     expect_cache_fits(file_.config(), session, *backend_);
   }
 
@@ -148,6 +149,7 @@ class InferLab {
     e.batch = batch;
     e.length = length;
     e.chunk = o_.inference.chunk;
+    e.cache_dtype = chosen_cache_dtype(o_.inference, e.selection);
     e.repeats = {4, 40, 1e7 * o_.seconds};  // a hundred measurements share the time
     e.is_stopped = [this] { return is_stopped(); };
     return e;

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/units.h"
+#include "ops/kv_cache.h"
 
 namespace ridge::apps {
 
@@ -18,14 +20,17 @@ void add_chunk_option(Command app, int64_t& chunk) {
   app.add_option("--chunk", chunk, "prefill chunk size, in tokens").show_default();
 }
 
-void add_phase_options(Command app, int64_t& chunk, bool& exact) {
+void add_phase_options(Command app, int64_t& chunk, bool& exact, std::string& cache_dtype) {
   add_chunk_option(app, chunk);
   app.add_flag("--exact", exact, "compute in fp32 (on a GPU, weights and KV cache too)");
+  app.add_option("--cache-dtype", cache_dtype,
+                 "type of the keys and values in the KV cache: fp32, bf16, or i8 with a scale per "
+                 "head and position (default: that of activations, the only one on a GPU)");
 }
 
 void add_model_run_options(Command app, InferenceOptions& o) {
   add_model_argument(app, o.model);
-  add_phase_options(app, o.chunk, o.exact);
+  add_phase_options(app, o.chunk, o.exact, o.cache_dtype);
   app.add_json_flag(o.json);
   add_pass_option(app, o.level);
   add_machine_options(app, o.machine);
@@ -54,13 +59,56 @@ passes::Selection inference_selection(bool on_gpu,
   return passes::Selection(level, switches + more);
 }
 
+std::optional<DType> parse_cache_dtype(const std::string& text, const char* option) {
+  if (text.empty()) return {};
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8})
+    if (text == cache_dtype_name(dtype)) return dtype;
+  throw usage_error("[{}] expected fp32, bf16 or i8, got {}", option, printable(text));
+}
+
+std::string_view cache_dtype_name(DType dtype) {
+  return dtype == DType::kF32 ? "fp32" : name(dtype);
+}
+
+std::optional<DType> chosen_cache_dtype(const InferenceOptions& o,
+                                        const passes::Selection& selection,
+                                        const char* option) {
+  return chosen_cache_dtype(o.cache_dtype, chosen_device(o.machine) == "cuda", o.exact, selection,
+                            option);
+}
+
+std::optional<DType> chosen_cache_dtype(const std::string& text,
+                                        bool on_gpu,
+                                        bool exact,
+                                        const passes::Selection& selection,
+                                        const char* option) {
+  const std::optional<DType> dtype = parse_cache_dtype(text, option);
+  const DType activations = selection.activations();
+  if (!dtype || *dtype == activations) return dtype;
+  if (on_gpu)
+    throw usage_error(
+        "[{}] expected {}, the type of activations, on a GPU, got {}; only CPUs keep keys and "
+        "values in another type",
+        option, cache_dtype_name(activations), text);
+  if (!ops::can_hold(*dtype, activations))
+    throw usage_error("[{}] expected {}, the type of activations, got {}", option,
+                      cache_dtype_name(activations), text);
+  if (exact && *dtype == DType::kI8)
+    throw usage_error(
+        "[{}] expected fp32 or bf16 with --exact, got i8; attention over it rounds queries to 16 "
+        "bits",
+        option);
+  return dtype;
+}
+
 void expect_cache_fits(const models::ModelConfig& config,
                        const serve::SessionOptions& session,
                        const backends::Backend& backend) {
   const int64_t slots = session.slots, capacity = session.capacity;
   models::CacheShape cache = models::contiguous_cache(
-      slots, capacity, config.window, std::clamp<int64_t>(session.chunk, 1, slots * capacity));
-  int64_t needed = models::cache_bytes(config, cache, session.selection.activations());
+      slots, capacity, config.window, std::clamp<int64_t>(session.chunk, 1, slots * capacity),
+      session.cache_dtype.value_or(session.selection.activations()));
+  int64_t needed = models::cache_bytes(config, cache);
   int64_t available = backend.available_bytes();
   if (available > 0 && needed > available)
     throw memory_error(
@@ -83,6 +131,7 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file,
   options.slots = needs.slots;
   options.chunk = o.chunk;
   options.cached = needs.cached;
+  options.cache_dtype = chosen_cache_dtype(o, options.selection);
   auto model = std::make_unique<OpenModel>(
       OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
   expect_cache_fits(model->file.config(), options, *model->backend);

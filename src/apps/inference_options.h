@@ -4,7 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/model_options.h"
@@ -19,15 +21,16 @@ struct InferenceOptions {
   int64_t context = 0;  // 0: as much as the run needs
   int64_t chunk = 512;
   bool exact = false;
+  std::string cache_dtype;  // empty: the type of activations
   bool json = false;
 };
 // MODEL
 void add_model_argument(Command app, std::string& model);
 // --chunk
 void add_chunk_option(Command app, int64_t& chunk);
-// --chunk, --exact
-void add_phase_options(Command app, int64_t& chunk, bool& exact);
-// MODEL, --chunk, --exact, --pass, --json and the machine's options
+// --chunk, --exact, --cache-dtype
+void add_phase_options(Command app, int64_t& chunk, bool& exact, std::string& cache_dtype);
+// MODEL, --chunk, --exact, --cache-dtype, --pass, --json and the machine's options
 void add_model_run_options(Command app, InferenceOptions& options);
 // The same options, --context and --level
 void add_inference_options(Command app, InferenceOptions& options);
@@ -40,6 +43,22 @@ passes::Selection inference_selection(bool on_gpu,
                                       bool exact,
                                       const std::string& level,
                                       const std::string& switches);
+
+// The type of the KV cache that an option names; none for an empty text. Throws a usage Error for an
+// unknown name.
+std::optional<DType> parse_cache_dtype(const std::string& text, const char* option = "cache-dtype");
+// As --cache-dtype spells it.
+std::string_view cache_dtype_name(DType dtype);
+// The same for a run. Throws a usage Error for a type that the run cannot have: on a GPU and with
+// bf16 activations any but theirs, and i8 with --exact.
+std::optional<DType> chosen_cache_dtype(const InferenceOptions& options,
+                                        const passes::Selection& selection,
+                                        const char* option = "cache-dtype");
+std::optional<DType> chosen_cache_dtype(const std::string& text,
+                                        bool on_gpu,
+                                        bool exact,
+                                        const passes::Selection& selection,
+                                        const char* option = "cache-dtype");
 
 // Call before loading. Throws an out-of-memory Error if the KV cache of such a session does not fit
 // into the free memory of the backend's device.

@@ -27,6 +27,7 @@ struct InspectOptions {
   std::string model;
   std::string contexts;
   int64_t chunk = 512;
+  std::string cache_dtype;
   bool json = false;
 };
 
@@ -46,6 +47,7 @@ struct Inspection {
   std::map<std::string, TypeTotal> types;
   std::vector<std::string> unread;  // tensors that the model does not read
   std::vector<MemoryNeed> memory;
+  DType cache_dtype = DType::kF32;
 
   double bits_per_weight() const {
     return 8.0 * static_cast<double>(weight_bytes) / static_cast<double>(parameters);
@@ -72,6 +74,7 @@ std::vector<int64_t> contexts(const InspectOptions& o, int64_t most) {
 Inspection inspect(const InspectOptions& o) {
   if (o.chunk < 1) throw usage_error("[chunk] expected at least 1 token, got {}", o.chunk);
   Inspection made;
+  made.cache_dtype = parse_cache_dtype(o.cache_dtype).value_or(DType::kF32);
   made.file = models::ModelFile::open(o.model);
   const models::ModelConfig& config = made.file.config();
   std::map<std::string, bool> is_read;
@@ -91,9 +94,9 @@ Inspection inspect(const InspectOptions& o) {
     if (!is_read.contains(tensor.name)) made.unread.push_back(tensor.name);
   }
   for (int64_t context : contexts(o, config.context)) {
-    models::CacheShape cache =
-        models::contiguous_cache(1, context, config.window, std::min(o.chunk, context));
-    made.memory.push_back({context, models::cache_bytes(config, cache, DType::kF32)});
+    models::CacheShape cache = models::contiguous_cache(
+        1, context, config.window, std::min(o.chunk, context), made.cache_dtype);
+    made.memory.push_back({context, models::cache_bytes(config, cache)});
   }
   return made;
 }
@@ -174,6 +177,7 @@ void print_json(const Inspection& made) {
   for (const auto& [type, total] : made.types)
     json["types"][type] = {
         {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
+  json["cache_dtype"] = cache_dtype_name(made.cache_dtype);
   json["memory"] = ordered_json::array();
   for (const MemoryNeed& need : made.memory)
     json["memory"].push_back({{"context", need.context},
@@ -274,9 +278,13 @@ void print_text(const Inspection& made, const TerminalOptions& terminal) {
                 format_bytes(need.cache_bytes),
                 format_bytes(made.weight_bytes + need.cache_bytes)});
   fmt::print(
-      "\nMemory for one sequence. Keys and values are in fp32; a sliding-window layer holds window "
-      "+\n"
-      "chunk - 1 positions.\n{}",
+      "\n{}{}",
+      wrap_lines(
+          fmt::format("Memory for one sequence. Keys and values are in {}{}; a "
+                      "sliding-window layer holds window + chunk - 1 positions.\n",
+                      cache_dtype_name(made.cache_dtype),
+                      made.cache_dtype == DType::kI8 ? " with a scale per head and position" : ""),
+          terminal.columns),
       memory.text(terminal));
 }
 
@@ -291,6 +299,8 @@ void register_inspect(Command program, const AppContext& context) {
                  "context lengths: 1024,4096 (default: powers of two up to the model's)")
       .numbers();
   add_chunk_option(app, o->chunk);
+  app.add_option("--cache-dtype", o->cache_dtype,
+                 "type of the keys and values in the KV cache: fp32 (default), bf16 or i8");
   app.add_json_flag(o->json);
   app.footer(
       "Checks that the file has every tensor that the model reads, in the right shape.\n"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
@@ -23,6 +24,17 @@ struct PerplexityOptions {
   std::string file;
   std::string ids;
   bool has_ids = false;
+  std::string compared;  // the type of the KV cache of a second run; empty: none
+};
+
+// The likelihood of a text under one session.
+struct Score {
+  std::string cache_dtype;
+  serve::Likelihood sum;
+  size_t pieces = 0;
+  double seconds = 0;
+
+  double mean() const { return sum.nll / static_cast<double>(sum.tokens); }
 };
 
 std::vector<int32_t> encode(const PerplexityOptions& o, const models::ModelFile& file) {
@@ -31,46 +43,80 @@ std::vector<int32_t> encode(const PerplexityOptions& o, const models::ModelFile&
   return tokenizer.encode(read_text(o.file), {.add_bos = tokenizer.spec().add_bos});
 }
 
-void run(const PerplexityOptions& o) {
-  if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
-  models::ModelFile file = models::ModelFile::open(o.inference.model);
-  std::vector<int32_t> ids = encode(o, file);
-  if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
-  auto model =
-      open_model(std::move(file), o.inference, {.positions = static_cast<int64_t>(ids.size())});
-  double begin = now_ns();
-  // A text that is longer than the context is cut into pieces; tokens do not attend to earlier
-  // pieces.
-  size_t piece = static_cast<size_t>(model->session->options().capacity);
-  serve::Likelihood sum;
-  size_t pieces = 0;
-  for (size_t at = 0; at + 1 < ids.size(); at += piece, ++pieces) {
+// A text that is longer than the context is cut into pieces; tokens do not attend to earlier pieces.
+Score score(serve::Session& session, const std::vector<int32_t>& ids) {
+  Score score;
+  score.cache_dtype = cache_dtype_name(*session.options().cache_dtype);
+  const double begin = now_ns();
+  const size_t piece = static_cast<size_t>(session.options().capacity);
+  for (size_t at = 0; at + 1 < ids.size(); at += piece, ++score.pieces) {
     size_t end = std::min(at + piece, ids.size());
     if (end - at < 2) break;
-    serve::Likelihood part = model->session->score({ids.data() + at, end - at});
-    sum.nll += part.nll;
-    sum.tokens += part.tokens;
+    serve::Likelihood part = session.score({ids.data() + at, end - at});
+    score.sum.nll += part.nll;
+    score.sum.tokens += part.tokens;
   }
-  double seconds = (now_ns() - begin) / 1e9;
-  double mean = sum.nll / static_cast<double>(sum.tokens);
-  if (o.inference.json) {
-    nlohmann::ordered_json json{{"tokens", ids.size()},
-                                {"counted", sum.tokens},
-                                {"pieces", pieces},
-                                {"nll_mean", mean},
-                                {"perplexity", std::exp(mean)},
-                                {"seconds", seconds},
-                                {"tokens_per_s", static_cast<double>(ids.size()) / seconds}};
-    fmt::print("{}\n", json.dump());
-    return;
-  }
+  score.seconds = (now_ns() - begin) / 1e9;
+  return score;
+}
+
+void print_json(const Score& score, const std::optional<Score>& compared, size_t tokens) {
+  nlohmann::ordered_json json{{"tokens", tokens},
+                              {"counted", score.sum.tokens},
+                              {"pieces", score.pieces},
+                              {"nll_mean", score.mean()},
+                              {"perplexity", std::exp(score.mean())},
+                              {"cache_dtype", score.cache_dtype},
+                              {"seconds", score.seconds},
+                              {"tokens_per_s", static_cast<double>(tokens) / score.seconds}};
+  if (compared)
+    json["compared"] = {{"cache_dtype", compared->cache_dtype},
+                        {"nll_mean", compared->mean()},
+                        {"perplexity", std::exp(compared->mean())},
+                        {"nll_mean_difference", score.mean() - compared->mean()}};
+  fmt::print("{}\n", json.dump());
+}
+
+void print_text(const Score& score, const std::optional<Score>& compared, size_t tokens) {
   fmt::print(
       "perplexity {:.4f}, mean negative log-likelihood {:.5f} over {} of {} tokens{}; {} "
       "tokens/s\n",
-      std::exp(mean), mean, format_integer(sum.tokens),
-      format_integer(static_cast<int64_t>(ids.size())),
-      pieces > 1 ? fmt::format(" in {} pieces", pieces) : "",
-      format_count(static_cast<double>(ids.size()) / seconds));
+      std::exp(score.mean()), score.mean(), format_integer(score.sum.tokens),
+      format_integer(static_cast<int64_t>(tokens)),
+      score.pieces > 1 ? fmt::format(" in {} pieces", score.pieces) : "",
+      format_count(static_cast<double>(tokens) / score.seconds));
+  if (!compared) return;
+  fmt::print(
+      "with the KV cache in {} instead of {}: perplexity {:.4f}, mean negative log-likelihood "
+      "{:.5f}\n"
+      "difference of {} from {}: {:+.6f} in the mean negative log-likelihood\n",
+      compared->cache_dtype, score.cache_dtype, std::exp(compared->mean()), compared->mean(),
+      score.cache_dtype, compared->cache_dtype, score.mean() - compared->mean());
+}
+
+void run(const PerplexityOptions& o) {
+  if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
+  InferenceOptions other = o.inference;
+  if (!o.compared.empty()) {
+    other.cache_dtype = o.compared;
+    chosen_cache_dtype(other, inference_selection(other, other.level.level), "compare-cache");
+  }
+  models::ModelFile file = models::ModelFile::open(o.inference.model);
+  std::vector<int32_t> ids = encode(o, file);
+  if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
+  const SessionNeeds needs{.positions = static_cast<int64_t>(ids.size())};
+  auto model = open_model(std::move(file), o.inference, needs);
+  if (o.compared == cache_dtype_name(*model->session->options().cache_dtype))
+    throw usage_error("[compare-cache] expected another type than that of the KV cache, got {}",
+                      o.compared);
+  const Score first = score(*model->session, ids);
+  std::optional<Score> compared;
+  if (!o.compared.empty()) {
+    model->session.reset();  // releases its memory
+    model = open_model(std::move(model->file), other, needs);
+    compared = score(*model->session, ids);
+  }
+  (o.inference.json ? print_json : print_text)(first, compared, ids.size());
 }
 
 }  // namespace
@@ -82,12 +128,17 @@ void register_perplexity(Command program, const AppContext&) {
   add_inference_options(app, o->inference);
   app.add_option("FILE", o->file, "a text file, or - for stdin");
   Option ids = app.add_option("--ids", o->ids, "token ids instead of a text: 1,2,3").numbers();
+  app.add_option(
+      "--compare-cache", o->compared,
+      "score the text again with the KV cache in this type (fp32, bf16 or i8), and print "
+      "how far the result with --cache-dtype is from it");
   app.footer(
       "Uses natural logarithms. Cuts a text that is longer than the context into independent "
       "pieces,\n"
       "and scores all tokens but the first of each piece.\n"
       "Examples:\n"
       "  ridge perplexity gemma-3-270m-q4_k_m.gguf LICENSE\n"
+      "  ridge perplexity model.gguf LICENSE --cache-dtype i8 --compare-cache fp32\n"
       "  ridge perplexity model/ --ids 1,2,3 --json --exact");
   app.callback([o, ids] {
     o->has_ids = ids.given();

@@ -237,7 +237,9 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
       {{is_asked(o.inference),
         "in a plan of inference",
         {"--micro-batches", "--clip", "--tokens", "--mfu", "--devices", "--dtype", "--tf32"}},
-       {!is_asked(o.inference), "without --inference or --model", {"--chunk", "--exact"}},
+       {!is_asked(o.inference),
+        "without --inference or --model",
+        {"--chunk", "--exact", "--cache-dtype"}},
        {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa"}}});
   if (is_asked(o.inference)) {
     if (!o.inference.model.empty() && (app.given("--preset") || app.given("--config")))

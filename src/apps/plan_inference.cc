@@ -50,6 +50,10 @@ class InferencePlanner {
                                        o.exact,
                                        request.level.level,
                                        request.level.switches)),
+        cache_dtype_(chosen_cache_dtype(o.cache_dtype,
+                                        is_gpu_plan(request.hardware, request.machine),
+                                        o.exact,
+                                        selection_)),
         place_(choose_place(request.hardware, request.machine, selection_, terminal)) {
     batches_ = request.batch_sizes.empty() ? std::vector<int64_t>{1, 8, 32}
                                            : parse_sizes(request.batch_sizes, "batch-size");
@@ -94,8 +98,11 @@ class InferencePlanner {
     e.batch = batch;
     e.length = length;
     e.chunk = o_.chunk;
+    e.cache_dtype = cache_dtype_;
     return e;
   }
+
+  DType cache_dtype() const { return cache_dtype_.value_or(selection_.activations()); }
 
   measure::PhasePlan plan(int64_t batch, int64_t length) const {
     return measure::plan_phases(file_, experiment(batch, length), *place_.planned,
@@ -203,6 +210,7 @@ class InferencePlanner {
                       {"parameters", file_.config().parameters()},
                       {"level", selection_.level()},
                       {"chunk", o_.chunk},
+                      {"cache_dtype", cache_dtype_name(cache_dtype())},
                       {"hardware", place_.title},
                       {"hardware_source", place_.source},
                       {"assumptions", place_.ceilings.notes},
@@ -312,9 +320,10 @@ class InferencePlanner {
     heading += weights_text();
     for (const std::string& note : place_.ceilings.notes)
       heading += terminal_safe(note, kLongestMessage) + "\n";
-    heading +=
-        fmt::format("GEMMs in {} (prefill) and {} (decode), prefill chunks of {} tokens\n",
-                    plans_.front().records.prefill.setting.dtype, decode.setting.dtype, o_.chunk);
+    heading += fmt::format(
+        "GEMMs in {} (prefill) and {} (decode), KV cache in {}, prefill chunks of {} tokens\n",
+        plans_.front().records.prefill.setting.dtype, decode.setting.dtype,
+        cache_dtype_name(cache_dtype()), o_.chunk);
     fmt::print("{}\n", wrap_lines(heading, terminal_.columns));
     print_times();
     print_memory();
@@ -341,6 +350,7 @@ class InferencePlanner {
   std::string name_;
   models::ModelFile file_;
   passes::Selection selection_;
+  std::optional<DType> cache_dtype_;
   Place place_;
   std::vector<int64_t> batches_, lengths_;
   std::vector<measure::PhasePlan> plans_;
@@ -361,7 +371,7 @@ void add_inference_plan_options(Command app, InferencePlanOptions& o) {
                  "plan inference with this model file or folder, its weights in the types in which "
                  "ridge generate holds them: those of the file on a CPU, bf16 on a GPU (fp32 with "
                  "--exact)");
-  add_phase_options(app, o.chunk, o.exact);
+  add_phase_options(app, o.chunk, o.exact, o.cache_dtype);
 }
 
 void plan_inference(const PlanRequest& request,

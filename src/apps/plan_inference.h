@@ -17,6 +17,7 @@ struct InferencePlanOptions {
   std::string model;
   int64_t chunk = 512;
   bool exact = false;
+  std::string cache_dtype;  // empty: the type of activations
 };
 void add_inference_plan_options(Command app, InferencePlanOptions& options);
 // A model file always gets an inference plan.

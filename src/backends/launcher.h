@@ -44,6 +44,15 @@ struct PairLaunchers {
   }
 };
 
+// Launchers of a kernel on a KV cache, by the types of tokens and cache. Those of caches narrower
+// than the tokens are empty in a backend that has none.
+template <template <typename, typename> typename Given>
+struct CacheLaunchers {
+  Launchers<Given<float, float>, Given<uint16_t, uint16_t>> same;
+  Launcher<Given<float, uint16_t>> bf16 = {};
+  Launcher<Given<float, int8_t>> i8 = {};
+};
+
 inline const char* op_of(const BindCall& call) { return call.node.op->name.c_str(); }
 
 // A kernel that only moves bits treats i32 as any other 4 bytes.

@@ -26,6 +26,7 @@ std::string TableBackend::unsupported(const Graph& graph, const Node& node) cons
     for (ValueId value : *values) {
       DType dtype = graph.type(value).dtype;
       if (values == &node.inputs && kernel->takes_stored && is_stored(dtype)) continue;
+      if (kernel->takes_codes && dtype == DType::kI8) continue;
       if (!is_computed_on(dtype))
         return fmt::format("the {} backend computes on f32 and bf16, and on i32 for ids, not on {}",
                            name(), ridge::name(dtype));

@@ -136,8 +136,8 @@ struct StoredRates {
 // The time of an op on the cells of a KV cache, one token of each sequence at a time. Its kernel
 // loads each key or value once for several heads, so its rate is far from a GEMM's.
 struct CacheRates {
-  std::string op;  // "cached_attention", "cached_scores", "cached_mask", "cached_mix"
-  DType dtype = DType::kF32;
+  std::string op;             // "cached_attention", "cached_scores", "cached_mask", "cached_mix"
+  DType dtype = DType::kF32;  // of the cache; of cached_mask, of the scores
   // If keys and values are in the processor's caches: 2 FLOPs per MAC; a score is a pair of a query
   // head and a key.
   double flops_per_ns = 0;

@@ -156,7 +156,9 @@ class Predictor {
     if (is_a(node, ops::cached_attention_op()) &&
         graph_.shape(node.inputs[0])[0] > graph_.shape(node.inputs[5])[0])
       return nullptr;
-    return ceilings_.cache_rates(node.op->name, graph_.type(node.inputs[0]).dtype);
+    const size_t cache = is_a(node, ops::cached_mask_op()) ? 0 : 1;
+    if (node.inputs.size() <= cache) return nullptr;
+    return ceilings_.cache_rates(node.op->name, graph_.type(node.inputs[cache]).dtype);
   }
 
   double cache_ns(const Node& node,

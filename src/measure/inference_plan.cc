@@ -69,7 +69,7 @@ class Planner {
     serve::SessionOptions options = serve::checked(session_options(e, e.length), file.config());
     chunk_ = options.chunk;
     cache_ = models::contiguous_cache(options.slots, options.capacity, file.config().window,
-                                      options.chunk);
+                                      options.chunk, *options.cache_dtype);
   }
 
   // Returns each distinct graph once, with its number of runs.
@@ -184,7 +184,9 @@ record::RunRecord begin_phase(const InferenceExperiment& e,
   record.setting.batch_size = e.batch;
   record.setting.sequence = e.length;
   record.parameters = config.parameters();
-  record.cache_bytes = e.batch * models::seen_bytes(config, e.length, e.selection.activations());
+  const DType activations = e.selection.activations(), cache = e.cache_dtype.value_or(activations);
+  record.cache_bytes = e.batch * models::seen_bytes(config, e.length, cache);
+  if (cache != activations) record.setting.cache_dtype = name(cache);
   return record;
 }
 

@@ -145,6 +145,7 @@ serve::SessionOptions session_options(const InferenceExperiment& e, int64_t capa
   options.capacity = capacity;
   options.chunk = e.chunk;
   options.selection = e.selection;
+  options.cache_dtype = e.cache_dtype;
   return options;
 }
 
@@ -242,8 +243,8 @@ std::optional<record::CacheGainRecord> measure_cache_gain(const models::ModelFil
     record.with = summarize(decode.measurement().plain_ns());
     record.cache_bytes = models::cache_bytes(
         file.config(),
-        models::contiguous_cache(1, e.length, file.config().window, session.options().chunk),
-        e.selection.activations());
+        models::contiguous_cache(1, e.length, file.config().window, session.options().chunk,
+                                 *session.options().cache_dtype));
   }
   options.cached = false;
   serve::Session session(file, options, backend);

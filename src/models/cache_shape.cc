@@ -15,7 +15,9 @@ constexpr const char* kWhat = "the KV cache";
 // Bytes of the keys and values of `positions` positions in one layer.
 int64_t layer_bytes(const ModelConfig& config, int64_t positions, DType dtype) {
   // Bounded by validate(): this does not overflow.
-  int64_t position = 2 * config.kv_heads * config.head_size * info(dtype).bytes_per_block;
+  int64_t head = config.head_size * info(dtype).bytes_per_block;
+  if (dtype == DType::kI8) head += info(DType::kF32).bytes_per_block;  // its scale
+  int64_t position = 2 * config.kv_heads * head;
   return checked_product(positions, position, kWhat);
 }
 
@@ -26,12 +28,12 @@ void add(int64_t& sum, int64_t bytes) {
 
 }  // namespace
 
-int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache, DType dtype) {
+int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache) {
   int64_t sum = 0;
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const CacheBlocks& blocks = config.is_window(layer) ? cache.window : cache.full;
-    add(sum,
-        layer_bytes(config, checked_product(blocks.blocks, blocks.block_tokens, kWhat), dtype));
+    add(sum, layer_bytes(config, checked_product(blocks.blocks, blocks.block_tokens, kWhat),
+                         cache.dtype));
   }
   return sum;
 }

@@ -7,6 +7,7 @@
 #include "models/decoder.h"
 #include "models/inference_names.h"
 #include "ops/build.h"
+#include "ops/kv_cache.h"
 
 namespace ridge::models {
 namespace {
@@ -46,12 +47,19 @@ class CachedSequences final : public AttentionForm {
   ValueId attend(Builder& b, ValueId q, ValueId k, ValueId v, const Options& o) override {
     const CacheBlocks& blocks = o.window > 0 ? cache_.window : cache_.full;
     ValueId table = o.window > 0 ? window_table_ : full_table_;
-    Type type{b.type(k).dtype, {blocks.blocks, blocks.block_tokens, b.shape(k)[1], b.shape(k)[2]}};
-    std::vector<ValueId> cache =
-        b.call_all("kv_append", {b.state(cache_state(o.layer, "keys"), type),
-                                 b.state(cache_state(o.layer, "values"), type), k, v, positions_,
-                                 slots_, table});
-    return b.call("cached_attention", {q, cache[0], cache[1], positions_, slots_, table},
+    Type type{cache_.dtype, {blocks.blocks, blocks.block_tokens, b.shape(k)[1], b.shape(k)[2]}};
+    auto state = [&](const char* part, const Type& of) {
+      return b.state(cache_state(o.layer, part), of);
+    };
+    std::vector<ValueId> appended{
+        state("keys", type), state("values", type), k, v, positions_, slots_, table};
+    if (ops::has_scales(type))
+      for (const char* part : {"key_scales", "value_scales"})
+        appended.push_back(state(part, ops::scales_of(type)));
+    std::vector<ValueId> cache = b.call_all("kv_append", appended);
+    std::vector<ValueId> read{q, cache[0], cache[1], positions_, slots_, table};
+    read.insert(read.end(), cache.begin() + 2, cache.end());
+    return b.call("cached_attention", read,
                   {{"window", o.window}, {"scale", o.scale}, {"context", context_}});
   }
 

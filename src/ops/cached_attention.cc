@@ -12,17 +12,19 @@
 #include "ops/op_from.h"
 
 namespace ridge::ops {
+namespace {
+constexpr size_t kKeyScales = 6, kValueScales = 7;  // inputs of i8 caches
+}
 
 CachedAttention cached_attention_shape(const Call& call) {
   constexpr const char* kOp = "cached_attention";
   const Type& q = call.inputs[0];
-  expect_float(kOp, q, "q");
   expect_rank(kOp, q, 3, "q");
   expect_same(kOp, call.inputs[1], call.inputs[2], "the caches of keys and values");
   CachedAttention s{cache_extents(kOp, call, call.inputs[1], 3), q.shape[1],
                     call.attrs.integer("window"), call.attrs.integer("context"),
                     call.attrs.real("scale")};
-  expect_dtype(kOp, call.inputs[1], q.dtype, "the caches");
+  expect_cache(kOp, call, q.dtype, call.inputs[1], kKeyScales, 2);
   expect_shape(kOp, q, {s.cache.tokens, s.heads, s.cache.head_size}, "q");
   expect_head_groups(kOp, s.heads, s.cache.kv_heads);
   if (s.window < 0) throw usage_error("[{}] expected a window >= 0, got {}", kOp, s.window);
@@ -38,24 +40,25 @@ void attend_token(const CachedAttention& s, Inputs64 inputs, int64_t n, std::vec
   int64_t position = static_cast<int64_t>(inputs[3]->data[static_cast<size_t>(n)]);
   int64_t slot = static_cast<int64_t>(inputs[4]->data[static_cast<size_t>(n)]);
   int64_t e_count = s.cache.head_size, group = s.heads / s.cache.kv_heads;
+  const CachedValues keys = cached_values(s.cache, inputs, 1, kKeyScales),
+                     values = cached_values(s.cache, inputs, 2, kValueScales);
   for (int64_t h = 0; h < s.heads; ++h) {
     size_t row = static_cast<size_t>((n * s.heads + h) * e_count);
     std::vector<double> p;
-    std::vector<size_t> at;
+    std::vector<int64_t> seen;  // rows of the cache
     for (int64_t cell = 0; cell < s.columns(); ++cell) {
       if (!s.sees(position, cell)) continue;
-      at.push_back(static_cast<size_t>(
-          (cache_row(s.cache, *inputs[5], slot, cell) * s.cache.kv_heads + h / group) * e_count));
+      seen.push_back(cache_row(s.cache, *inputs[5], slot, cell));
       double score = 0;
-      for (size_t e = 0; e < static_cast<size_t>(e_count); ++e)
-        score += inputs[0]->data[row + e] * inputs[1]->data[at.back() + e];
+      for (int64_t e = 0; e < e_count; ++e)
+        score += inputs[0]->data[row + static_cast<size_t>(e)] * keys.at(seen.back(), h / group, e);
       p.push_back(s.scale * score);
     }
     double top = p.empty() ? 0 : *std::max_element(p.begin(), p.end()), sum = 0;
     for (double& each : p) sum += each = std::exp(each - top);
     for (size_t j = 0; j < p.size(); ++j)
-      for (size_t e = 0; e < static_cast<size_t>(e_count); ++e)
-        o[row + e] += p[j] / sum * inputs[2]->data[at[j] + e];
+      for (int64_t e = 0; e < e_count; ++e)
+        o[row + static_cast<size_t>(e)] += p[j] / sum * values.at(seen[j], h / group, e);
   }
 }
 
@@ -63,7 +66,7 @@ struct CachedAttentionOp {
   static Op declaration() {
     return {.name = "cached_attention",
             .kind = OpKind::kComposite,
-            .operands = {6},
+            .operands = {kKeyScales, kValueScales + 1},
             .attrs = {{"window", int64_t{0}, false},
                       {"scale", 0.0},
                       {"context", int64_t{0}},
@@ -94,6 +97,8 @@ struct CachedAttentionOp {
     Traffic traffic = whole_operands(call);
     traffic.read_bytes[1] = traffic.read_bytes[2] =
         storage_bytes(call.inputs[1].dtype, rows * s.cache.kv_heads * s.cache.head_size);
+    for (size_t i = kKeyScales; i < call.inputs.size(); ++i)
+      traffic.read_bytes[i] = storage_bytes(call.inputs[i].dtype, rows * s.cache.kv_heads);
     return traffic;
   }
 
@@ -101,11 +106,17 @@ struct CachedAttentionOp {
     CallTypes types(b.graph(), node);
     CachedAttention s = cached_attention_shape(types.call());
     const std::vector<ValueId>& in = node.inputs;
+    // The cells that x is multiplied with: the keys or the values, and their scales.
+    auto with_cells = [&](ValueId x, size_t cache, size_t scales) {
+      std::vector<ValueId> operands{x, in[cache], in[3], in[4], in[5]};
+      if (scales < in.size()) operands.push_back(in[scales]);
+      return operands;
+    };
     ValueId scores =
-        b.call("cached_scores", {in[0], in[1], in[3], in[4], in[5]}, {{"columns", s.columns()}});
+        b.call("cached_scores", with_cells(in[0], 1, kKeyScales), {{"columns", s.columns()}});
     ValueId hidden = b.call("cached_mask", {scale(b, scores, s.scale), in[3]},
                             {{"window", s.window}, {"ring", s.cache.ring()}});
-    return {b.call("cached_mix", {b.call("softmax", {hidden}), in[2], in[3], in[4], in[5]})};
+    return {b.call("cached_mix", with_cells(b.call("softmax", {hidden}), 2, kValueScales))};
   }
 
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
@@ -131,7 +142,7 @@ struct CachedAttentionOp {
                         sample_block_table(r.slots, r.per_slot)},
                        {{"window", r.window}, {"context", r.context}, {"scale", 0.35}}});
     }
-    return cases;
+    return with_narrow_caches(std::move(cases), {1, 2});
   }
 };
 

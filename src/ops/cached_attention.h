@@ -25,7 +25,7 @@ struct CachedAttention {
 };
 
 // Inputs: q [N,H,E]; keys and values [blocks,block_tokens,K,E]; positions and slots i32[N]; block
-// table i32[S,blocks_per_slot].
+// table i32[S,blocks_per_slot]; the scales of keys and of values if these are i8 (kv_cache.h).
 CachedAttention cached_attention_shape(const Call& call);
 
 // The two ops that append_attention replaces.

@@ -21,8 +21,11 @@ struct CellProduct {
   Type out = {};
 };
 
+constexpr size_t kScales = 5;  // the input of an i8 cache
+
 // Inputs: q [N,H,E] for cached_scores or probabilities [N,H,C] for cached_mix; keys or values,
-// positions, slots, table. cached_scores has C as an attribute.
+// positions, slots, table; the scales of keys or values if these are i8 (kv_cache.h). cached_scores
+// has C as an attribute.
 CellProduct cell_product(const Call& call) {
   const bool mixes = !call.attrs.has("columns");
   const char* op = mixes ? "cached_mix" : "cached_scores";
@@ -33,8 +36,8 @@ CellProduct cell_product(const Call& call) {
   p.heads = x.shape[1];
   p.columns = mixes ? x.shape[2] : call.attrs.integer("columns");
   const int64_t tokens = p.cache.tokens, head_size = p.cache.head_size;
-  expect_type(op, x, {call.inputs[1].dtype, {tokens, p.heads, mixes ? p.columns : head_size}},
-              what);
+  expect_shape(op, x, {tokens, p.heads, mixes ? p.columns : head_size}, what);
+  expect_cache(op, call, x.dtype, call.inputs[1], kScales, 1);
   expect_head_groups(op, p.heads, p.cache.kv_heads);
   if (p.columns < 1 || p.columns > p.cache.ring())
     throw usage_error("[{}] expected 1 to {} columns, got {}", op, p.cache.ring(), p.columns);
@@ -43,8 +46,7 @@ CellProduct cell_product(const Call& call) {
   return p;
 }
 
-// Calls visit(row of q or o, row of the head in the cache, column) for each token that is not
-// padding.
+// Calls visit(row of q or o, row of the cache, KV head, column) for each token that is not padding.
 template <typename Visit>
 void visit_cells(const CellProduct& p, Inputs64 in, const Visit& visit) {
   const int64_t kv_heads = p.cache.kv_heads;
@@ -53,15 +55,15 @@ void visit_cells(const CellProduct& p, Inputs64 in, const Visit& visit) {
     int64_t slot = static_cast<int64_t>(in[3]->data[static_cast<size_t>(n)]);
     for (int64_t h = 0; h < p.heads; ++h)
       for (int64_t c = 0; c < p.columns; ++c)
-        visit(n * p.heads + h,
-              cache_row(p.cache, *in[4], slot, c) * kv_heads + h / (p.heads / kv_heads), c);
+        visit(n * p.heads + h, cache_row(p.cache, *in[4], slot, c), h / (p.heads / kv_heads), c);
   }
 }
 
 // Shared by cached_scores and cached_mix.
 struct MultipliesCells {
   static Op declaration(std::string name) {
-    return {.name = std::move(name), .operands = {5}, .formula = "MACs = N H C E"};
+    return {
+        .name = std::move(name), .operands = {kScales, kScales + 1}, .formula = "MACs = N H C E"};
   }
 
   static std::vector<Type> infer(const Call& call) { return {cell_product(call).out}; }
@@ -78,6 +80,8 @@ struct MultipliesCells {
     int64_t rows = std::min(e.tokens, e.slots) * p.columns;
     Traffic traffic = whole_operands(call);
     traffic.read_bytes[1] = storage_bytes(call.inputs[1].dtype, rows * e.kv_heads * e.head_size);
+    if (has_scales(call.inputs[1]))
+      traffic.read_bytes[kScales] = storage_bytes(DType::kF32, rows * e.kv_heads);
     return traffic;
   }
 
@@ -97,7 +101,7 @@ struct MultipliesCells {
            {}});
       if (!mix) cases.back().attrs.set("columns", r.columns);
     }
-    return cases;
+    return with_narrow_caches(std::move(cases), {1});
   }
 };
 
@@ -110,12 +114,12 @@ struct CachedScoresOp : MultipliesCells {
 
   static void reference(const Call& call, Inputs64 in, Outputs64 out) {
     CellProduct p = cell_product(call);
+    const CachedValues cells = cached_values(p.cache, in, 1, kScales);
     std::fill(out[0].data.begin(), out[0].data.end(), 0.0);
-    visit_cells(p, in, [&](int64_t row, int64_t cached, int64_t c) {
+    visit_cells(p, in, [&](int64_t row, int64_t cached, int64_t head, int64_t c) {
       for (int64_t i = 0, e = p.cache.head_size; i < e; ++i)
         out[0].data[static_cast<size_t>(row * p.columns + c)] +=
-            in[0]->data[static_cast<size_t>(row * e + i)] *
-            in[1]->data[static_cast<size_t>(cached * e + i)];
+            in[0]->data[static_cast<size_t>(row * e + i)] * cells.at(cached, head, i);
     });
   }
 
@@ -127,12 +131,12 @@ struct CachedMixOp : MultipliesCells {
 
   static void reference(const Call& call, Inputs64 in, Outputs64 out) {
     CellProduct p = cell_product(call);
+    const CachedValues cells = cached_values(p.cache, in, 1, kScales);
     std::fill(out[0].data.begin(), out[0].data.end(), 0.0);
-    visit_cells(p, in, [&](int64_t row, int64_t cached, int64_t c) {
+    visit_cells(p, in, [&](int64_t row, int64_t cached, int64_t head, int64_t c) {
       for (int64_t i = 0, e = p.cache.head_size; i < e; ++i)
         out[0].data[static_cast<size_t>(row * e + i)] +=
-            in[0]->data[static_cast<size_t>(row * p.columns + c)] *
-            in[1]->data[static_cast<size_t>(cached * e + i)];
+            in[0]->data[static_cast<size_t>(row * p.columns + c)] * cells.at(cached, head, i);
     });
   }
 

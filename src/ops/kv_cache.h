@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
+#include <vector>
 
 #include "graph/op.h"
 
@@ -14,6 +16,13 @@ namespace ridge::ops {
 // [S, blocks_per_slot]; position p of slot s is in cell p mod ring. positions[N] and slots[N]
 // identify the token in each row of the flat axis. Position -1 is padding: it is never written,
 // never counted, and zero in outputs.
+//
+// A cache holds keys or values in the type of k and v, or, if that is fp32, in bf16 or i8. bf16 is
+// rounded to nearest even. An i8 cache holds codes, and its scales f32[blocks, K, block_tokens] are
+// an operand of their own: the value of a code is code times scale. The scale of a head of a token
+// is the largest magnitude of its E values / 127, and its codes are the values times 1 / scale,
+// rounded to nearest even, all in fp32. If the scale would be denormal, it and the codes are 0. If a
+// value is not finite, the scale is NaN and the codes are 0: a token that attends to it is NaN.
 struct CacheExtents {
   int64_t tokens, slots, blocks_per_slot, blocks, block_tokens, kv_heads, head_size;
   int64_t ring() const { return blocks_per_slot * block_tokens; }
@@ -21,6 +30,41 @@ struct CacheExtents {
 
 // positions, slots and the table are the consecutive inputs from `index`. Throws usage Errors.
 CacheExtents cache_extents(std::string_view op, const Call& call, const Type& cache, size_t index);
+
+// Whether a cache of a type may hold tokens of another type.
+inline bool can_hold(DType cache, DType tokens) {
+  return cache == tokens ||
+         (tokens == DType::kF32 && (cache == DType::kBF16 || cache == DType::kI8));
+}
+inline bool has_scales(const Type& cache) { return cache.dtype == DType::kI8; }
+Type scales_of(const Type& cache);
+
+// Checks that the cache may hold tokens of type `tokens`, and that the call has `plain` inputs,
+// followed by the scales of `caches` caches if the cache is i8. Throws usage Errors.
+void expect_cache(std::string_view op,
+                  const Call& call,
+                  DType tokens,
+                  const Type& cache,
+                  size_t plain,
+                  size_t caches);
+
+// The index of the scale of one head in one of the rows [blocks * block_tokens].
+inline int64_t scale_index(const CacheExtents& e, int64_t row, int64_t head) {
+  return (row / e.block_tokens * e.kv_heads + head) * e.block_tokens + row % e.block_tokens;
+}
+
+// The keys or values of a cache as a reference reads them.
+struct CachedValues {
+  const CacheExtents& extents;
+  const Tensor64& cache;
+  const Tensor64* scales;  // null: the cache holds the values themselves
+  double at(int64_t row, int64_t head, int64_t element) const;
+};
+// Of the cache that is input `cache`; its scales, if it has some, are input `scales`.
+CachedValues cached_values(const CacheExtents& extents,
+                           Inputs64 inputs,
+                           size_t cache,
+                           size_t scales);
 
 // The row of [blocks * block_tokens] that contains the cell.
 int64_t cache_row(const CacheExtents& extents, const Tensor64& table, int64_t slot, int64_t cell);
@@ -35,5 +79,7 @@ inline int64_t position_in_cell(int64_t position, int64_t cell, int64_t ring) {
 CaseInput sample_positions(int64_t tokens, int64_t bound);
 CaseInput sample_slots(int64_t tokens, int64_t slots);
 CaseInput sample_block_table(int64_t slots, int64_t blocks_per_slot);
+// The cases, and each with its caches, which are the inputs `caches`, in bf16 and in i8.
+std::vector<Case> with_narrow_caches(std::vector<Case> cases, std::initializer_list<size_t> caches);
 
 }  // namespace ridge::ops

@@ -60,6 +60,7 @@ Extents extents(const Call& call) {
   if (call.inputs.size() != wanted)
     throw usage_error("[{}] expected {} operands, got {}", kOp, wanted, call.inputs.size());
   expect_same(kOp, call.inputs[0], call.inputs[1], "the caches of keys and values");
+  expect_float(kOp, call.inputs[0], "the cache");
   Extents e{cache_extents(kOp, call, call.inputs[0], 5), call.attrs.integer("heads")};
   const CacheExtents& c = e.cache;
   if (e.heads < 1 || e.heads > int64_t{1} << 20)

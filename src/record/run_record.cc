@@ -24,7 +24,8 @@ std::string Setting::str() const {
   std::string text = fmt::format("{} {}{}{} {}x{}", model, task == "train" ? "" : task + " ", level,
                                  switches.empty() ? "" : " " + switches, batch_size, sequence);
   if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
-  return dtype.empty() || dtype == "fp32" ? text : text + " " + dtype;
+  if (!dtype.empty() && dtype != "fp32") text += " " + dtype;
+  return cache_dtype.empty() ? text : text + " cache in " + cache_dtype;
 }
 
 int64_t StepRecord::exclusive_ns(bool computes) const {

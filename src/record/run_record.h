@@ -32,6 +32,7 @@ struct Setting {
   int64_t sequence = 0;
   int64_t micro_batches = 1;
   std::string task = "train";  // or "prefill", "decode"
+  std::string cache_dtype;     // of the KV cache, "bf16" or "i8"; empty: that of activations
 
   int64_t samples() const { return batch_size * micro_batches; }  // sequences per step
   int64_t tokens() const { return task == "decode" ? samples() : samples() * sequence; }

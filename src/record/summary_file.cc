@@ -58,6 +58,7 @@ Setting read_setting(const JsonField& part) {
   setting.sequence = count(part.at("seq_len"));
   setting.micro_batches = count(part.at("micro_batches"));
   if (part.has("task")) setting.task = part.at("task").text();
+  if (part.has("cache_dtype")) setting.cache_dtype = part.at("cache_dtype").text();
   return setting;
 }
 

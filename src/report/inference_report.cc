@@ -58,6 +58,14 @@ std::string mbu_reasons(const record::LabRecord& lab) {
   return reasons.empty() ? "" : fmt::format(" MBU over 100%: {}.", fmt::join(reasons, "; "));
 }
 
+// " The KV cache is in i8.", or empty if it has the type of activations.
+std::string cache_note(const record::LabRecord& lab) {
+  for (const record::RunRecord& run : lab.runs)
+    if (!run.setting.cache_dtype.empty())
+      return fmt::format(" The KV cache is in {}.", run.setting.cache_dtype);
+  return "";
+}
+
 std::vector<PhaseShares> all_shares(const record::InferenceRecord& study) {
   std::vector<PhaseShares> all;
   for (const record::RunRecord& run : study.lab.runs)
@@ -90,7 +98,8 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
                     record::kReadShareConvention,
                     shares_note(all_shares(study), *study.lab.ceilings)),
         rate_shares_table(study));
-  add("Resources", "Weights and KV cache are the bytes that a run must read.",
+  add("Resources",
+      "Weights and KV cache are the bytes that a run must read." + cache_note(study.lab),
       resource_table(study));
   add("Attention module and MLP under the roofline",
       "All layers together, projections included. FLOP/B counts compulsory bytes: inputs, outputs, "

@@ -9,17 +9,19 @@ std::string json_text(const Json& json) {
 }
 
 Json to_json(const record::Setting& s) {
-  return {{"task", s.task},
-          {"model", s.model},
-          {"level", s.level},
-          {"pass", s.switches},
-          {"dtype", s.dtype},
-          {"device", s.device},
-          {"isa", s.isa},
-          {"threads", s.threads},
-          {"batch_size", s.batch_size},
-          {"seq_len", s.sequence},
-          {"micro_batches", s.micro_batches}};
+  Json json{{"task", s.task},
+            {"model", s.model},
+            {"level", s.level},
+            {"pass", s.switches},
+            {"dtype", s.dtype},
+            {"device", s.device},
+            {"isa", s.isa},
+            {"threads", s.threads},
+            {"batch_size", s.batch_size},
+            {"seq_len", s.sequence},
+            {"micro_batches", s.micro_batches}};
+  if (!s.cache_dtype.empty()) json["cache_dtype"] = s.cache_dtype;
+  return json;
 }
 
 Json to_json(const Summary& s) {

@@ -110,8 +110,7 @@ std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
 void BucketCache::load(const LoadGraph& load) {
   if (!file_.has_weights()) return runtime::load_made_up(load, store_);
   const bool is_read_in_place = backend_.borrow({}) != nullptr;
-  const int64_t cache_bytes =
-      cached_ ? models::cache_bytes(file_.config(), cache_, selection_.activations()) : 0;
+  const int64_t cache_bytes = cached_ ? models::cache_bytes(file_.config(), cache_) : 0;
   const int64_t needed_bytes = file_.file_bytes() + file_.file_bytes() / 4;
   const bool copies = is_read_in_place && backend_.available_bytes() - cache_bytes > needed_bytes;
   runtime::load_stored(

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/finite.h"
 #include "models/inference_names.h"
+#include "ops/kv_cache.h"
 
 namespace ridge::serve {
 namespace {
@@ -29,6 +30,14 @@ SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
     throw usage_error("[context] expected 1 to {} positions, the model's context, got {}",
                       config.context, o.capacity);
   if (o.chunk < 1) throw usage_error("[chunk] expected at least 1 token, got {}", o.chunk);
+  const DType activations = o.selection.activations();
+  if (!o.cache_dtype) o.cache_dtype = activations;
+  if (!ops::can_hold(*o.cache_dtype, activations))
+    throw usage_error("[cache-dtype] expected {}, got {}",
+                      activations == DType::kF32
+                          ? "f32, bf16 or i8"
+                          : fmt::format("{}, the type of activations", name(activations)),
+                      name(*o.cache_dtype));
   if (!o.cached && o.slots != 1)
     throw usage_error("[no-kv-cache] expected one sequence, got {}", o.slots);
   o.chunk = o.cached ? std::min(o.chunk, o.slots * o.capacity) : o.capacity;
@@ -43,7 +52,8 @@ Session::Session(const models::ModelFile& file,
       cache_(models::contiguous_cache(options_.slots,
                                       options_.capacity,
                                       file.config().window,
-                                      options_.chunk)),
+                                      options_.chunk,
+                                      *options_.cache_dtype)),
       store_(backend),
       buckets_(file, cache_, options_.cached, options_.selection, backend, store_) {
   size_t slots = static_cast<size_t>(options_.slots), chunk = static_cast<size_t>(options_.chunk);

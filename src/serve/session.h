@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,9 +29,11 @@ struct SessionOptions {
   // If false, there is one slot, and every token is computed from the whole sequence again.
   bool cached = true;
   passes::Selection selection{"compiled", "-tune_gemm"};
+  // The type of keys and values: that of activations, or, if these are fp32, f32, bf16 or i8.
+  std::optional<DType> cache_dtype;  // none: that of activations
 };
 
-// Replaces 0 by the defaults. Throws usage Errors for options out of range.
+// Replaces 0 and none by the defaults. Throws usage Errors for options out of range.
 SessionOptions checked(SessionOptions options, const models::ModelConfig& config);
 
 struct Prompt {

@@ -67,6 +67,61 @@ TEST_F(InferenceAppTest, PerplexityIsTheMeanOfItsTokens) {
   EXPECT_NEAR(got["nll_mean"].get<double>(), std::log(160.0), 2);
 }
 
+TEST_F(InferenceAppTest, PerplexityComparesCaches) {
+  const std::string ids = joined(expected("gemma3_bf16")["ids"][0]);
+  auto score = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"perplexity", small_model("gemma3_bf16"), "--ids", ids, "--json"});
+    Output output = run(more);
+    EXPECT_EQ(output.code, 0) << output.err;
+    return json::parse(output.out);
+  };
+  const json wide = score({}), narrow = score({"--cache-dtype", "i8"});
+  EXPECT_EQ(wide["cache_dtype"], "fp32");
+  EXPECT_EQ(narrow["cache_dtype"], "i8");
+  EXPECT_FALSE(narrow.contains("compared"));
+  const json both = score({"--cache-dtype", "i8", "--compare-cache", "fp32"});
+  EXPECT_EQ(both["nll_mean"], narrow["nll_mean"]);
+  EXPECT_EQ(both["compared"]["nll_mean"], wide["nll_mean"]);
+  EXPECT_EQ(both["compared"]["cache_dtype"], "fp32");
+  const double difference = both["compared"]["nll_mean_difference"].get<double>();
+  EXPECT_NEAR(difference, narrow["nll_mean"].get<double>() - wide["nll_mean"].get<double>(), 1e-12);
+  EXPECT_NE(difference, 0);
+  EXPECT_LT(std::abs(difference), 5e-3);
+  Output text = run({"perplexity", small_model(), "--ids", "5,6,7,8", "--cache-dtype", "bf16",
+                     "--compare-cache", "i8"});
+  EXPECT_NE(text.out.find("with the KV cache in i8 instead of bf16: perplexity"),
+            std::string::npos);
+  EXPECT_NE(text.out.find("difference of bf16 from i8: "), std::string::npos);
+}
+
+TEST_F(InferenceAppTest, CachesThatAreNone) {
+  const std::string model = small_model();
+  expect_refused({"logits", model, "--ids", "1", "--cache-dtype", "int8"}, 2,
+                 "[cache-dtype] expected fp32, bf16 or i8, got \"int8\"");
+  expect_refused({"perplexity", model, "--ids", "1,2", "--compare-cache", "q8_0"}, 2,
+                 "[compare-cache] expected fp32, bf16 or i8, got \"q8_0\"");
+  expect_refused({"perplexity", model, "--ids", "1,2", "--compare-cache", "fp32"}, 2,
+                 "[compare-cache] expected another type than that of the KV cache, got fp32");
+  expect_refused({"logits", model, "--ids", "1", "--cache-dtype", "i8", "--pass", "+autocast_bf16"},
+                 2, "[cache-dtype] expected bf16, the type of activations, got i8");
+  expect_refused(
+      {"logits", model, "--ids", "1", "--cache-dtype", "fp32", "--pass", "+autocast_bf16"}, 2,
+      "[cache-dtype] expected bf16, the type of activations, got fp32");
+  expect_refused({"infer-lab", model, "--exact", "--cache-dtype", "i8"}, 2,
+                 "[cache-dtype] expected fp32 or bf16 with --exact, got i8");
+  expect_refused({"perplexity", model, "--ids", "1,2", "--exact", "--compare-cache", "i8"}, 2,
+                 "[compare-cache] expected fp32 or bf16 with --exact, got i8");
+  expect_refused({"generate", model, "text", "--no-kv-cache", "--cache-dtype", "i8"}, 2,
+                 "--cache-dtype has no effect with --no-kv-cache");
+}
+
+TEST_F(InferenceAppTest, BenchNamesItsCache) {
+  Output output = run({"bench", "model", small_model(), "-p", "0", "-n", "2", "-r", "1",
+                       "--cache-dtype", "i8", "--json"});
+  ASSERT_EQ(output.code, 0) << output.err;
+  EXPECT_EQ(json::parse(output.out)["cache_dtype"], "i8");
+}
+
 // Overwrites the first bytes of a tensor in a file.
 void plant(const std::string& model, const char* tensor, std::initializer_list<uint8_t> bytes) {
   std::filesystem::path path;

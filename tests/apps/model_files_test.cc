@@ -54,6 +54,22 @@ TEST_F(ModelFilesTest, InspectCountsASmallModel) {
   EXPECT_EQ(chunked["memory"][0]["kv_cache_bytes"], (2 * 512 + 4 * (16 + 8 - 1)) * each);
 }
 
+TEST_F(ModelFilesTest, InspectCountsTheCacheInEachType) {
+  // Keys and values of 1 head of 24; i8 has a scale for each.
+  for (const auto& [dtype, each] :
+       {std::pair{"fp32", 2 * 24 * 4}, {"bf16", 2 * 24 * 2}, {"i8", 2 * (24 + 4)}}) {
+    json made = json::parse(run({"inspect", small("gemma3_bf16"), "--json", "--chunk", "8",
+                                 "--context", "512", "--cache-dtype", dtype})
+                                .out);
+    EXPECT_EQ(made["cache_dtype"], dtype);
+    EXPECT_EQ(made["memory"][0]["kv_cache_bytes"], (2 * 512 + 4 * (16 + 8 - 1)) * each);
+  }
+  Output text = run({"inspect", small("gemma3_bf16"), "--cache-dtype", "i8"});
+  EXPECT_NE(text.out.find("Keys and values are in i8 with a scale"), std::string::npos);
+  expect_refused({"inspect", small("gemma3_bf16"), "--cache-dtype", "f16"}, 2,
+                 "[cache-dtype] expected fp32, bf16 or i8, got \"f16\"");
+}
+
 TEST_F(ModelFilesTest, InspectCountsGemma3_270m) {
   std::filesystem::path path = files::fetched_model("gemma-3-270m-q4_k_m.gguf");
   if (!std::filesystem::exists(path))

@@ -34,6 +34,21 @@ TEST_F(PlanAppTest, PlansEachBatchAndLengthOfAModel) {
   EXPECT_EQ(got["longest_contexts"].size(), 2u);
 }
 
+TEST_F(PlanAppTest, AGpuHasOneTypeOfCache) {
+  const std::vector<std::string> plan{"plan",       "--model", small_model(),
+                                      "--hardware", "h200",    "--cache-dtype"};
+  auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> args = plan;
+    args.insert(args.end(), more);
+    return args;
+  };
+  expect_refused(with({"i8"}), 2, "[cache-dtype] expected bf16, the type of activations, on a GPU");
+  expect_refused(with({"bf16", "--exact"}), 2, "[cache-dtype] expected fp32");
+  Output output = run(with({"bf16", "--json"}));
+  ASSERT_EQ(output.code, 0) << output.err;
+  EXPECT_EQ(json::parse(output.out)["cache_dtype"], "bf16");
+}
+
 TEST_F(PlanAppTest, PlansAPresetAndSaysWhatFits) {
   Output output =
       run({"plan", "--inference", "--preset", "tiny", "--hardware", "a10", "--batch-size", "2"});

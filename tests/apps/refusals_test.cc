@@ -211,6 +211,8 @@ TEST_F(RefusalTest, OptionsWithoutEffect) {
             "--threads has no effect with -t"},
            {{"plan", "--chunk", "8"}, "--chunk has no effect without --inference or --model"},
            {{"plan", "--exact"}, "--exact has no effect without --inference or --model"},
+           {{"plan", "--cache-dtype", "i8"},
+            "--cache-dtype has no effect without --inference or --model"},
            {{"plan", "--inference", "--tokens", "9"},
             "--tokens has no effect in a plan of inference"},
            {{"plan", "--model", "m", "--dtype", "bf16"},

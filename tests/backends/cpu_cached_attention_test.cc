@@ -3,6 +3,9 @@
 // op's cases compare single tokens with the double-precision reference.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <limits>
 #include <numeric>
 
 #include "backends/cpu/kernels/cache/cached_attention.h"
@@ -16,16 +19,21 @@ struct Layout {
 };
 
 // Fills the slots' rings with random keys and values, because the keys that a token attends to
-// depend only on its position.
-template <typename T>
+// depend only on its position. T is the type of tokens, C that of the cache.
+template <typename T, typename C = T>
 struct Prompt {
   Prompt(const Layout& l, const std::vector<int32_t>& at, const std::vector<int32_t>& in)
       : layout(l), positions(at), slots(in) {
     const int64_t tokens = static_cast<int64_t>(at.size()), row = l.kv_heads * l.head_size;
     const int64_t cells = kSlots * l.blocks_per_slot * l.block_tokens;
     q = random_values<T>(tokens * l.heads * l.head_size, 3);
-    keys = random_values<T>(cells * row, 5);
-    values = random_values<T>(cells * row, 7);
+    const double range = sizeof(C) == 1 ? 127.5 : 2;  // codes up to 127
+    keys = random_values<C>(cells * row, 5, range);
+    values = random_values<C>(cells * row, 7, range);
+    if (sizeof(C) == 1) {
+      key_scales = random_values<float>(cells * l.kv_heads, 9, 2.0 / 127);
+      value_scales = random_values<float>(cells * l.kv_heads, 11, 2.0 / 127);
+    }
     table.resize(static_cast<size_t>(kSlots * l.blocks_per_slot));
     std::iota(table.rbegin(), table.rend(), 0);
   }
@@ -33,7 +41,7 @@ struct Prompt {
   // Attention of tokens first .. first + count - 1 in one call.
   std::vector<T> attend(int64_t first, int64_t count) const {
     const Layout& l = layout;
-    CachedAttention<T> call;
+    CachedAttention<T, C> call;
     call.cells = {count,
                   &positions[static_cast<size_t>(first)],
                   &slots[static_cast<size_t>(first)],
@@ -45,11 +53,11 @@ struct Prompt {
     call.heads = l.heads;
     call.window = l.window;
     call.columns = call.cells.ring();
-    call.scale = 0.3f;
+    call.scale = kScale;
     const int64_t width = l.heads * l.head_size;
     call.q = {q.data() + first * width, width, l.head_size};
-    call.keys = {keys.data(), l.kv_heads, l.head_size};
-    call.values = {values.data(), l.kv_heads, l.head_size};
+    call.keys = {keys.data(), l.kv_heads, l.head_size, key_scales.data(), l.block_tokens};
+    call.values = {values.data(), l.kv_heads, l.head_size, value_scales.data(), l.block_tokens};
     std::vector<T> o(static_cast<size_t>(count * width), from_double<T>(-7.0));
     call.o = {o.data(), width, l.head_size};
     const auto floats =
@@ -69,10 +77,58 @@ struct Prompt {
     return o;
   }
 
+  // An element of a cache of keys or values: of a head, at a position.
+  double cached(const std::vector<C>& cells,
+                const std::vector<float>& scales,
+                int32_t slot,
+                int64_t position,
+                int64_t head,
+                int64_t e) const {
+    const Layout& l = layout;
+    const int64_t cell = position % (l.blocks_per_slot * l.block_tokens);
+    const int64_t block =
+        table[static_cast<size_t>(slot * l.blocks_per_slot + cell / l.block_tokens)];
+    const int64_t token = cell % l.block_tokens, row = block * l.block_tokens + token;
+    const double x =
+        to_double(cells[static_cast<size_t>((row * l.kv_heads + head) * l.head_size + e)]);
+    if (scales.empty()) return x;
+    return x * scales[static_cast<size_t>((block * l.kv_heads + head) * l.block_tokens + token)];
+  }
+
+  // One head of token n, in double.
+  std::vector<double> reference(int64_t n, int64_t head) const {
+    const Layout& l = layout;
+    const int64_t ring = l.blocks_per_slot * l.block_tokens,
+                  last = positions[static_cast<size_t>(n)];
+    const int64_t reach = l.window > 0 ? std::min(l.window, ring) : ring;
+    const int64_t kv_head = head / (l.heads / l.kv_heads);
+    const int32_t slot = slots[static_cast<size_t>(n)];
+    std::vector<double> scores, o(static_cast<size_t>(l.head_size));
+    const int64_t first = std::max<int64_t>(last + 1 - reach, 0);
+    for (int64_t p = first; p <= last; ++p) {
+      double score = 0;
+      for (int64_t e = 0; e < l.head_size; ++e)
+        score += to_double(q[static_cast<size_t>((n * l.heads + head) * l.head_size + e)]) *
+                 cached(keys, key_scales, slot, p, kv_head, e);
+      scores.push_back(score * kScale);
+    }
+    const double top = *std::max_element(scores.begin(), scores.end());
+    double sum = 0;
+    for (double& score : scores) sum += score = std::exp(score - top);
+    for (int64_t p = first; p <= last; ++p)
+      for (int64_t e = 0; e < l.head_size; ++e)
+        o[static_cast<size_t>(e)] += scores[static_cast<size_t>(p - first)] / sum *
+                                     cached(values, value_scales, slot, p, kv_head, e);
+    return o;
+  }
+
   static constexpr int64_t kSlots = 3;
+  static constexpr float kScale = 0.3f;
   Layout layout;
   std::vector<int32_t> positions, slots, table;
-  std::vector<T> q, keys, values;
+  std::vector<T> q;
+  std::vector<C> keys, values;
+  std::vector<float> key_scales, value_scales;
 };
 
 void add_run(std::vector<int32_t>& positions,
@@ -89,8 +145,16 @@ void add_run(std::vector<int32_t>& positions,
 // A score sums up to 256 products of about 1. Another order of summation and the scale of 0.3 move
 // it by a few times 0.3 * 256 * 2^-24, and the weight of the key with it.
 constexpr double kScoreError = 4 * 0.3 * 256 * 0x1p-24;
+// Rounding q to 16 bits moves each of 256 products of a score by up to 4 * 2^-16, in either
+// direction: the sum by sqrt(256) times that, and the weight of the key with it.
+constexpr double kWordError = 4 * 0.3 * 16 * 4 * 0x1p-16;
 
-template <typename T>
+template <typename T, typename C>
+constexpr double kError = sizeof(C) == 1   ? kWordError
+                          : sizeof(T) == 4 ? kScoreError
+                                           : 0x1p-8;
+
+template <typename T, typename C = T>
 void expect_like_one_by_one(const Layout& layout) {
   std::vector<int32_t> positions, slots;
   add_run(positions, slots, 1, 0, 100);   // a prompt from its beginning
@@ -99,16 +163,15 @@ void expect_like_one_by_one(const Layout& layout) {
   add_run(positions, slots, 0, 7, 9);     // a short run
   add_run(positions, slots, 0, -1, 1);    // padding
   add_run(positions, slots, 0, 130, 16);  // wraps around if the ring is short
-  const Prompt<T> prompt(layout, positions, slots);
+  const Prompt<T, C> prompt(layout, positions, slots);
   const int64_t tokens = static_cast<int64_t>(positions.size());
   const std::vector<T> all = prompt.attend(0, tokens);
   const size_t width = static_cast<size_t>(layout.heads * layout.head_size);
   for (int64_t n = 0; n < tokens; ++n) {
     const std::vector<T> alone = prompt.attend(n, 1);
     for (size_t i = 0; i < width; ++i)
-      ASSERT_NO_FATAL_FAILURE(expect_close(all[static_cast<size_t>(n) * width + i],
-                                           to_double(alone[i]),
-                                           std::is_same_v<T, float> ? kScoreError : 0x1p-8))
+      ASSERT_NO_FATAL_FAILURE(
+          expect_close(all[static_cast<size_t>(n) * width + i], to_double(alone[i]), kError<T, C>))
           << "token " << n << " of head size " << layout.head_size << " at " << i;
   }
 }
@@ -122,7 +185,94 @@ TEST_P(CpuCachedAttention, PromptsAreTheirTokens) {
         Layout{2, 2, 256, 0, 160, 1}}) {
     expect_like_one_by_one<float>(layout);
     expect_like_one_by_one<uint16_t>(layout);
+    expect_like_one_by_one<float, uint16_t>(layout);
+    expect_like_one_by_one<float, int8_t>(layout);
   }
+}
+
+// Single tokens whose keys take one part or many, in blocks and rings of any length.
+template <typename T, typename C>
+void expect_reference(const Layout& layout) {
+  std::vector<int32_t> positions, slots;
+  for (int32_t position : {0, 30, 31, 32, 511, 512, 1500}) {
+    positions.push_back(position);
+    slots.push_back(position % 3);
+  }
+  const Prompt<T, C> prompt(layout, positions, slots);
+  const std::vector<T> all = prompt.attend(0, static_cast<int64_t>(positions.size()));
+  const size_t size = static_cast<size_t>(layout.head_size);
+  for (int64_t n = 0; n < static_cast<int64_t>(positions.size()); ++n) {
+    const std::vector<T> alone = prompt.attend(n, 1);
+    const size_t row = static_cast<size_t>(n * layout.heads) * size;
+    ASSERT_EQ(std::memcmp(alone.data(), &all[row], alone.size() * sizeof(T)), 0)
+        << "token " << n << " depends on the others of its call";
+    for (int64_t h = 0; h < layout.heads; ++h) {
+      const std::vector<double> want = prompt.reference(n, h);
+      for (size_t e = 0; e < size; ++e)
+        ASSERT_NO_FATAL_FAILURE(
+            expect_close(alone[static_cast<size_t>(h) * size + e], want[e], kError<T, C>))
+            << "token " << n << ", head " << h << ", element " << e;
+    }
+  }
+}
+
+TEST_P(CpuCachedAttention, TokensMatchTheReference) {
+  for (const Layout& layout :
+       {Layout{3, 1, 64, 0, 1501, 1}, Layout{9, 3, 64, 0, 7, 220}, Layout{4, 1, 256, 700, 713, 1},
+        Layout{5, 5, 48, 0, 600, 1}, Layout{10, 2, 16, 0, 1600, 1}, Layout{2, 1, 9, 33, 50, 1}}) {
+    SCOPED_TRACE(fmt::format("{} heads of {}", layout.heads, layout.head_size));
+    expect_reference<float, float>(layout);
+    expect_reference<uint16_t, uint16_t>(layout);
+    expect_reference<float, uint16_t>(layout);
+    expect_reference<float, int8_t>(layout);
+  }
+}
+
+// The number of elements of each head's output that are NaN.
+template <typename C>
+std::vector<int64_t> count_nan(const Prompt<float, C>& prompt, int64_t token) {
+  const std::vector<float> o = prompt.attend(token, 1);
+  const Layout& l = prompt.layout;
+  std::vector<int64_t> counts;
+  for (int64_t h = 0; h < l.heads; ++h) {
+    const float* head = &o[static_cast<size_t>(h * l.head_size)];
+    counts.push_back(
+        std::count_if(head, head + l.head_size, [](float x) { return std::isnan(x); }));
+  }
+  return counts;
+}
+
+// A key or value reaches the heads of its KV head, and only tokens whose window has its cell. A key
+// that is NaN, and a scale, reach all elements of an output, a value its own.
+TEST_P(CpuCachedAttention, WhatIsNoNumberReachesItsHeadsAlone) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const Layout layout{4, 2, 32, 100, 200, 1};
+  const std::vector<int32_t> positions{150, 299}, slots{1, 1};
+  const size_t row = 200 + 140;  // slot 1, position 140
+  const std::vector<int64_t> all{0, 0, 32, 32}, one{0, 0, 1, 1}, none(4, 0);
+  Prompt<float, float> wide(layout, positions, slots);
+  std::iota(wide.table.begin(), wide.table.end(), 0);
+  for (std::vector<float>* cells : {&wide.keys, &wide.values}) {
+    float& x = (*cells)[(row * 2 + 1) * 32 + 3];
+    const float before = x;
+    x = kNan;
+    EXPECT_EQ(count_nan(wide, 0), cells == &wide.keys ? all : one);
+    EXPECT_EQ(count_nan(wide, 1), none) << "the window does not have the cell";
+    x = before;
+  }
+  Prompt<float, int8_t> codes(layout, positions, slots);
+  std::iota(codes.table.begin(), codes.table.end(), 0);
+  for (std::vector<float>* scales : {&codes.key_scales, &codes.value_scales}) {
+    float& scale = (*scales)[200 * 2 + 200 + 140];
+    const float before = scale;
+    scale = kNan;
+    EXPECT_EQ(count_nan(codes, 0), all);
+    EXPECT_EQ(count_nan(codes, 1), none);
+    scale = before;
+  }
+  codes.q[40] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(count_nan(codes, 0)[0], 0);
+  EXPECT_GT(count_nan(codes, 0)[1], 0);
 }
 
 TEST_P(CpuCachedAttention, BitsDependOnNeitherTheChunkNorTheThreads) {

@@ -103,6 +103,8 @@ TEST(CpuCalibration, HasRatesOfAttentionToACache) {
   const cost::Ceilings c = made_up();
   for (const char* op : {"cached_attention", "cached_scores", "cached_mask", "cached_mix"})
     for (DType dtype : {DType::kF32, DType::kBF16}) EXPECT_NE(c.cache_rates(op, dtype), nullptr);
+  for (const char* op : {"cached_attention", "cached_scores", "cached_mix"})
+    EXPECT_NE(c.cache_rates(op, DType::kI8), nullptr) << op;
 }
 
 // One thread multiplies a weight of 96 KiB with a few tokens, and all threads with more of them, or

@@ -65,6 +65,7 @@ inline std::string kernel_case_name(const testing::TestParamInfo<std::tuple<Isa,
 inline double to_double(double value) { return value; }
 inline double to_double(float value) { return value; }
 inline double to_double(uint16_t bits) { return bf16_to_float(bits); }
+inline double to_double(int8_t code) { return code; }
 
 template <typename T>
 T from_double(double value) {

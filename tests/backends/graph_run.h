@@ -126,6 +126,8 @@ inline double load_element(const std::byte* at, DType dtype) {
       return as(double{});
     case DType::kI32:
       return as(int32_t{});
+    case DType::kI8:
+      return as(int8_t{});
     case DType::kBF16:
       return bf16_to_float(as(uint16_t{}));
     case DType::kF16:
@@ -144,6 +146,8 @@ inline void store_element(std::byte* at, DType dtype, double value) {
       return put(value);
     case DType::kI32:
       return put(static_cast<int32_t>(value));
+    case DType::kI8:
+      return put(static_cast<int8_t>(value));
     case DType::kBF16:
       return put(float_to_bf16(static_cast<float>(value)));
     case DType::kF16:

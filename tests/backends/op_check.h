@@ -28,6 +28,8 @@ struct Precision {
 // Sums of a hundred terms in vector order, polynomials for exp and tanh, and quotients stay well
 // below 16 units; a wrong term does not.
 inline constexpr Precision kFloatArithmetic{0x1p-24, 16};
+// Queries and the weights of values are rounded to 16 bits, relative to the largest of a head.
+inline constexpr Precision kWordSteps{0x1p-16, 4};
 // Some intermediate values are stored in bf16.
 inline constexpr Precision kBf16Steps{0x1p-8, 4};
 
@@ -277,6 +279,8 @@ inline Precision precision_of(const Op& op, const Case& sample, const Variant& v
   // Its operands are bf16 in any variant. The normed values are rounded before the product; so are
   // the heads of q and the weights of the keys.
   if (op.name == "row_product" || op.name == "append_attention") return kBf16Steps;
+  if (op.name == "cached_attention" && variant.fused && sample.inputs[1].type.dtype == DType::kI8)
+    return kWordSteps;
   if (variant.dtype == DType::kF32) return kFloatArithmetic;
   // Probabilities and their gradients are stored in bf16 before the second product.
   if (op.name.starts_with("flash_attention")) return kBf16Steps;

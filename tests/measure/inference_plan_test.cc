@@ -13,6 +13,7 @@
 #include "backends/null/null_backend.h"
 #include "base/error.h"
 #include "base/row_panels.h"
+#include "base/shape.h"
 #include "cost/hardware.h"
 #include "graph/builder.h"
 #include "models/config_json.h"
@@ -23,10 +24,7 @@
 namespace ridge::measure {
 namespace {
 
-void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
-  // The same terms, added in another order.
-  EXPECT_NEAR(plan.predicted_ns, run.predicted_ns, 1e-12 * run.predicted_ns);
-  EXPECT_GT(plan.predicted_ns, 0);
+void expect_same_counts(const record::RunRecord& plan, const record::RunRecord& run) {
   EXPECT_EQ(plan.launches, run.launches);
   EXPECT_EQ(plan.executed, run.executed);
   EXPECT_EQ(plan.model.step(), run.model.step());
@@ -39,6 +37,13 @@ void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
   EXPECT_EQ(plan.amounts.weight_bytes, run.amounts.weight_bytes);
   EXPECT_EQ(plan.amounts.all_macs(), plan.executed.macs);
   EXPECT_EQ(plan.setting.str(), run.setting.str());
+}
+
+void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
+  // The same terms, added in another order.
+  EXPECT_NEAR(plan.predicted_ns, run.predicted_ns, 1e-12 * run.predicted_ns);
+  EXPECT_GT(plan.predicted_ns, 0);
+  expect_same_counts(plan, run);
 }
 
 // Prompts that chunks cut in the middle, or before the last token of the second one (79), with
@@ -126,6 +131,60 @@ TEST(CountPhase, NamesTheTypeOfMostMacs) {
     count_phase(std::vector{cost::program_graph("decode", graph, 2, *target)}, nullptr, record);
     EXPECT_EQ(record.setting.dtype, "i16") << is_last;
     EXPECT_EQ(record.executed.macs, 2 * 4 * 32 * (64 + 8));
+  }
+}
+
+// For each type of cache: the plan is the memory that a session owns, and the caches in its store are
+// those of the formula.
+TEST(PhasePlan, OwnsTheCacheOfASession) {
+  for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
+    const models::ModelFile file = models::ModelFile::open(serve::data_folder() + name);
+    const models::ModelConfig& config = file.config();
+    std::map<DType, int64_t> stores;
+    for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
+      SCOPED_TRACE(fmt::format("{} with a cache in {}", name, ridge::name(dtype)));
+      InferenceExperiment e;
+      e.selection = passes::Selection("compiled", "-tune_gemm");
+      e.cache_dtype = dtype;
+      e.batch = 2;
+      e.length = 40;
+      e.chunk = 8;
+      e.repeats = {2, 2, 0};
+      const PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), nullptr);
+      const PhaseRecords run = *measure_phases(file, e, serve::cpu_backend(), nullptr);
+      expect_same_counts(plan.records.prefill, run.prefill);
+      expect_same_counts(plan.records.decode, run.decode);
+      // 40 positions in layers without a window of 16; the last token attends to the window.
+      const int64_t row = dtype == DType::kI8 ? config.head_size + 4
+                                              : config.head_size * info(dtype).bytes_per_block;
+      int64_t seen = 0;
+      for (int64_t layer = 0; layer < config.layers; ++layer)
+        seen += config.is_window(layer) ? config.window : e.length;
+      EXPECT_EQ(run.decode.cache_bytes, e.batch * seen * 2 * config.kv_heads * row);
+      serve::Session session(file, session_options(e, e.length), serve::cpu_backend());
+      const std::vector<int32_t> ids = random_ids(e.length, 160, 1);
+      const std::vector<int64_t> slots = {0, 1};
+      std::vector<int32_t> tokens =
+          session.start(std::vector<serve::Prompt>{{0, ids, {}}, {1, ids, {}}});
+      for (int64_t slot : slots) session.rewind(slot, e.length - 1);
+      session.step(slots, tokens);
+      EXPECT_EQ(plan.owned_bytes, session.owned_bytes());
+      // The store rounds each state up to whole cache lines.
+      const int64_t scale = dtype == DType::kI8 ? 4 : 0;
+      int64_t bytes = 0, rounded = 0;
+      for (int64_t layer = 0; layer < config.layers; ++layer) {
+        const int64_t positions = config.is_window(layer) ? config.window + e.chunk - 1 : e.length;
+        const int64_t heads = e.batch * positions * config.kv_heads;
+        bytes += 2 * heads * row;
+        rounded += 2 * (round_up(heads * (row - scale), 64) + round_up(heads * scale, 64));
+      }
+      EXPECT_EQ(models::cache_bytes(config, models::contiguous_cache(
+                                                e.batch, e.length, config.window, e.chunk, dtype)),
+                bytes);
+      stores[dtype] = session.store_bytes() - rounded;
+    }
+    EXPECT_EQ(stores[DType::kBF16], stores[DType::kF32]);
+    EXPECT_EQ(stores[DType::kI8], stores[DType::kF32]);
   }
 }
 

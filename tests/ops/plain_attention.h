@@ -2,6 +2,7 @@
 // Plain loops of attention, of the KV cache and of rotations.
 #pragma once
 
+#include "ops/case_data.h"
 #include "ops/plain_rows.h"
 #include "ops/rope_frequencies.h"
 
@@ -55,7 +56,8 @@ struct Heads {
   bool causal;
 };
 
-inline Number head_dot(CountedArray& a, int64_t at, CountedArray& b, int64_t bt, int64_t size) {
+template <typename Array>
+Number head_dot(CountedArray& a, int64_t at, Array& b, int64_t bt, int64_t size) {
   Number sum;
   for (int64_t e = 0; e < size; ++e) sum = mac(sum, a[at + e], b[bt + e]);
   return sum;
@@ -63,14 +65,15 @@ inline Number head_dot(CountedArray& a, int64_t at, CountedArray& b, int64_t bt,
 
 // The scores of one query with keys at the offsets `keys`, those that it does not see hidden, to
 // the mixed values. Returns the scores' largest and the sum of their exponentials.
-inline std::pair<Number, Number> attend(CountedArray& q,
-                                        int64_t query,
-                                        CountedArray& k,
-                                        CountedArray& v,
-                                        const std::vector<int64_t>& keys,
-                                        const std::vector<bool>& seen,
-                                        double scale,
-                                        std::vector<Number>& o) {
+template <typename Array>
+std::pair<Number, Number> attend(CountedArray& q,
+                                 int64_t query,
+                                 Array& k,
+                                 Array& v,
+                                 const std::vector<int64_t>& keys,
+                                 const std::vector<bool>& seen,
+                                 double scale,
+                                 std::vector<Number>& o) {
   int64_t size = std::ssize(o);
   std::vector<Number> p;
   for (size_t j = 0; j < keys.size(); ++j) {
@@ -278,15 +281,67 @@ class Cells {
   std::vector<int64_t> rows_;
 };
 
-// Inputs: caches of keys and values, k, v, positions, slots, table.
+// The keys or values of a cache, with the scales of codes. Conversions do not count as FLOPs.
+class CachedArray {
+ public:
+  CachedArray(CountedArray& cache, Arrays& all, size_t scales)
+      : cache_(cache), scales_(scales < all.size() ? &all[scales] : nullptr) {}
+  Number operator[](int64_t at) {
+    if (scales_ == nullptr) return cache_[at];
+    return cache_.plain(at) * scales_->plain(scale_at(cache_.shape(), at));
+  }
+  // Where the scale of an element of a cache of this shape is.
+  static int64_t scale_at(const Shape& shape, int64_t at) {
+    int64_t head = at / shape[3] % shape[2], token = at / shape[3] / shape[2];
+    return (token / shape[1] * shape[2] + head) * shape[1] + token % shape[1];
+  }
+
+ private:
+  CountedArray& cache_;
+  CountedArray* scales_;
+};
+
+// Rounds a head to codes of a cache, by another way than the op: each code is the nearest to the
+// value, and the scale spans the largest.
+inline void append_codes(const std::vector<double>& head,
+                         CountedArray& cache,
+                         int64_t to,
+                         CountedArray& scales) {
+  float most = 0;
+  for (double x : head) most = std::max(most, static_cast<float>(std::abs(x)));
+  const float scale = most / 127, inverse = 1 / scale;
+  scales[CachedArray::scale_at(cache.shape(), to)] = Number(scale);
+  for (double x : head) {
+    const double exact = static_cast<double>(static_cast<float>(x) * inverse);
+    int64_t code = -127;
+    while (code < 127 && std::abs(exact - static_cast<double>(code + 1)) <
+                             std::abs(exact - static_cast<double>(code)))
+      ++code;
+    cache[to++] = Number(static_cast<double>(code));
+  }
+}
+
+// Inputs: caches of keys and values, k, v, positions, slots, table, and scales of i8 caches.
 inline void plain_kv_append(const Op&, const Call&, Arrays& in, Arrays& out) {
   Cells cells(in[0], in[4], in[5], in[6]);
+  const bool narrows = in[0].type().dtype != in[2].type().dtype;
   for (size_t part : {size_t{0}, size_t{1}})
     for (int64_t n = 0; n < in[4].shape()[0]; ++n)
-      for (int64_t h = 0; h < cells.kv_heads; ++h)
+      for (int64_t h = 0; h < cells.kv_heads; ++h) {
+        std::vector<double> head;
         for (int64_t e = 0; e < cells.size; ++e)
-          out[part][cells.at(n, cells.position(n) % cells.ring, h) + e] =
-              in[2 + part][(n * cells.kv_heads + h) * cells.size + e];
+          head.push_back(in[2 + part].plain((n * cells.kv_heads + h) * cells.size + e));
+        const int64_t to = cells.at(n, cells.position(n) % cells.ring, h);
+        if (out.size() > 2) {
+          append_codes(head, out[part], to, out[2 + part]);
+          continue;
+        }
+        for (int64_t e = 0; e < cells.size; ++e) {
+          double& x = head[static_cast<size_t>(e)];
+          if (narrows) x = rounded(x, out[part].type().dtype);
+          out[part][to + e] = Number(x);
+        }
+      }
 }
 
 // Rotates and norms the heads of a token's merged projection, and appends k and v to the caches
@@ -330,8 +385,8 @@ inline void plain_rope_append(const Op&, const Call& call, Arrays& in, Arrays& o
 inline std::vector<Number> attend_cached(const Call& call,
                                          CountedArray& q,
                                          int64_t query,
-                                         CountedArray& keys,
-                                         CountedArray& values,
+                                         CachedArray keys,
+                                         CachedArray values,
                                          Cells& cells,
                                          int64_t n,
                                          int64_t kv_head) {
@@ -347,15 +402,15 @@ inline std::vector<Number> attend_cached(const Call& call,
   return o;
 }
 
-// Inputs q, keys, values, positions, slots, table.
+// Inputs q, keys, values, positions, slots, table, and scales of i8 caches.
 inline void plain_cached_attention(const Op&, const Call& call, Arrays& in, Arrays& out) {
   Cells cells(in[1], in[3], in[4], in[5]);
   int64_t heads = in[0].shape()[1];
   for (int64_t n = 0; n < in[3].shape()[0]; ++n)
     for (int64_t h = 0; h < heads; ++h)
       write_row(out[0], n * heads + h,
-                attend_cached(call, in[0], (n * heads + h) * cells.size, in[1], in[2], cells, n,
-                              h * cells.kv_heads / heads));
+                attend_cached(call, in[0], (n * heads + h) * cells.size, {in[1], in, 6},
+                              {in[2], in, 7}, cells, n, h * cells.kv_heads / heads));
 }
 
 inline void plain_append_attention(const Op&, const Call& call, Arrays& in, Arrays& out) {
@@ -368,14 +423,17 @@ inline void plain_append_attention(const Op&, const Call& call, Arrays& in, Arra
       for (Number x : queries[static_cast<size_t>(h)]) query.push_back(x.value());
       CountedArray q({DType::kF32, {cells.size}}, query);
       write_row(out[2], n * heads + h,
-                attend_cached(call, q, 0, out[0], out[1], cells, n, h * cells.kv_heads / heads));
+                attend_cached(call, q, 0, {out[0], out, out.size()}, {out[1], out, out.size()},
+                              cells, n, h * cells.kv_heads / heads));
     }
   }
 }
 
-// Inputs q or probabilities, keys or values, positions, slots, table. A padding token has no cells.
+// Inputs q or probabilities, keys or values, positions, slots, table, and scales of an i8 cache. A
+// padding token has no cells.
 inline void plain_cached_product(const Op& op, const Call&, Arrays& in, Arrays& out) {
   Cells cells(in[1], in[2], in[3], in[4]);
+  CachedArray cached(in[1], in, 5);
   bool mixes = op.name == "cached_mix";
   int64_t heads = in[0].shape()[1], columns = width_of(mixes ? in[0] : out[0]);
   for (int64_t row = 0; row < in[2].shape()[0] * heads; ++row) {
@@ -384,10 +442,10 @@ inline void plain_cached_product(const Op& op, const Call&, Arrays& in, Arrays& 
     for (int64_t c = 0; c < columns && cells.position(n) >= 0; ++c) {
       int64_t at = cells.at(n, c, kv_head);
       if (!mixes)
-        out[0][row * columns + c] = head_dot(in[0], row * cells.size, in[1], at, cells.size);
+        out[0][row * columns + c] = head_dot(in[0], row * cells.size, cached, at, cells.size);
       for (int64_t e = 0; mixes && e < cells.size; ++e)
         o[static_cast<size_t>(e)] =
-            mac(o[static_cast<size_t>(e)], in[0][row * columns + c], in[1][at + e]);
+            mac(o[static_cast<size_t>(e)], in[0][row * columns + c], cached[at + e]);
     }
     if (mixes) write_row(out[0], row, o);
   }

@@ -43,8 +43,7 @@ TEST(CacheSize, WindowLayersKeepTheirWindow) {
       sum += expected * config.kv_heads * config.head_size * 8;
     }
     EXPECT_EQ(
-        models::cache_bytes(config, models::contiguous_cache(1, capacity, config.window, kChunk),
-                            DType::kF32),
+        models::cache_bytes(config, models::contiguous_cache(1, capacity, config.window, kChunk)),
         sum);
   }
   EXPECT_EQ(kinds.size(), 2u) << "the model has window and full layers";

@@ -78,7 +78,7 @@ Kernel sample(Launcher<Sample> launcher,
 
 // KV cache.
 
-Kernel kv_append(TypedLaunchers<KvAppend> launchers);
+Kernel kv_append(CacheLaunchers<KvAppend> launchers);
 // Backends differ in their kernels' arguments, but not in the layouts of the operands.
 Kernel cached_attention(Bind bind,
                         int64_t (*workspace_bytes)(int64_t tokens,
@@ -88,9 +88,9 @@ Kernel cached_attention(Bind bind,
                                                    int64_t keys));
 // Workspace of cached_scores and cached_mix; null: none.
 using CachedWorkspace = int64_t (*)(int64_t head_size, int64_t columns);
-Kernel cached_scores(TypedLaunchers<CachedScores> launchers, CachedWorkspace workspace_bytes);
+Kernel cached_scores(CacheLaunchers<CachedScores> launchers, CachedWorkspace workspace_bytes);
 Kernel cached_mask(TypedLaunchers<CachedMask> launchers);
-Kernel cached_mix(TypedLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes);
+Kernel cached_mix(CacheLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes);
 
 // Sums.
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the operands of kernels that work on a KV cache. Contains no binding.
+// Builds the operands of kernels that work on a KV cache, and binds the kernel of the cache's type.
+// Contains no op's binding.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
+#include <string>
+#include <type_traits>
 
-#include "backends/backend.h"
 #include "backends/kernels/kv_cache.h"
+#include "backends/launcher.h"
 
 namespace ridge::backends {
 
@@ -36,9 +41,61 @@ inline int64_t most_position(const Attrs& attention) {
   return std::min(attention.integer("context") - 1, kAnyPosition);
 }
 
-template <typename T>
-Cache<T> cache_of(const Operand& operand) {
-  return {operand.as<T>(), operand.type.shape[2], operand.type.shape[3]};
+template <typename C>
+Cache<C> cache_of(const Operand& operand) {
+  return {operand.as<C>(), operand.type.shape[2], operand.type.shape[3]};
+}
+// Input `cache`, and, if it is i8, its scales, input `scales`.
+template <typename C>
+Cache<C> cache_of(const BindCall& call, size_t cache, size_t scales) {
+  Cache<C> made = cache_of<C>(call.inputs[cache]);
+  if constexpr (sizeof(C) == 1) {
+    made.scales = call.inputs[scales].as<typename Cache<C>::Scale>();
+    made.block_tokens = call.inputs[cache].type.shape[1];
+  }
+  return made;
+}
+
+// Calls fill<T, C>() with the types of a call's tokens and of its cache.
+template <typename Fill>
+auto by_cache_dtype(DType tokens, DType cache, const Fill& fill) {
+  if (tokens == DType::kBF16) return fill.template operator()<uint16_t, uint16_t>();
+  if (cache == DType::kBF16) return fill.template operator()<float, uint16_t>();
+  if (cache == DType::kI8) return fill.template operator()<float, int8_t>();
+  return fill.template operator()<float, float>();
+}
+
+// The inputs of a call that have the types of the tokens and of the cache.
+struct CacheInputs {
+  size_t tokens;
+  size_t cache;
+};
+
+// Sets bind, unsupported and takes_codes. fill<T, C>(call) builds the kernel's arguments.
+template <template <typename, typename> typename Given, typename Fill>
+Kernel with_cache(Kernel kernel, CacheInputs in, CacheLaunchers<Given> launchers, Fill fill) {
+  const bool narrows = launchers.bf16 != nullptr && launchers.i8 != nullptr;
+  kernel.takes_codes = true;
+  kernel.unsupported = [=](const Call& call) -> std::string {
+    const DType tokens = call.inputs[in.tokens].dtype, cache = call.inputs[in.cache].dtype;
+    if (narrows || tokens == cache) return "";
+    return fmt::format("expected a KV cache in {}, the type of its tokens, got {}",
+                       ridge::name(tokens), ridge::name(cache));
+  };
+  kernel.bind = [=](const BindCall& call) -> Launch {
+    const char* op = op_of(call);
+    return by_cache_dtype(call.inputs[in.tokens].type.dtype, call.inputs[in.cache].type.dtype,
+                          [&]<typename T, typename C>() -> Launch {
+                            const Given<T, C> given = fill.template operator()<T, C>(call);
+                            if constexpr (std::is_same_v<T, C>)
+                              return launchers.same(given, op);
+                            else if constexpr (sizeof(C) == 1)
+                              return launchers.i8(given, op);
+                            else
+                              return launchers.bf16(given, op);
+                          });
+  };
+  return kernel;
 }
 
 }  // namespace ridge::backends

@@ -20,11 +20,13 @@ Kernel cached_attention(Bind bind,
           .bind = std::move(bind),
           .takes_input = first_lies_in_heads,
           .takes_output = output_lies_in_heads,
-          .workspace_bytes = [workspace_bytes](const Call& call) {
-            ops::CachedAttention s = ops::cached_attention_shape(call);
-            return workspace_bytes(s.cache.tokens, s.heads, s.cache.kv_heads, s.cache.head_size,
-                                   s.keys());
-          }};
+          .workspace_bytes =
+              [workspace_bytes](const Call& call) {
+                ops::CachedAttention s = ops::cached_attention_shape(call);
+                return workspace_bytes(s.cache.tokens, s.heads, s.cache.kv_heads, s.cache.head_size,
+                                       s.keys());
+              },
+          .takes_codes = true};
 }
 
 }  // namespace ridge::backends::bind

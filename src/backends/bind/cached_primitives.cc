@@ -10,27 +10,27 @@
 namespace ridge::backends::bind {
 namespace {
 
-template <typename T>
-CachedScores<T> scores_call(const BindCall& call) {
-  CachedScores<T> s;
+template <typename T, typename C>
+CachedScores<T, C> scores_call(const BindCall& call) {
+  CachedScores<T, C> s;
   s.cells = cells_of(call, call.inputs[1].type.shape, 2);
   s.heads = call.inputs[0].type.shape[1];
   s.columns = call.attrs().integer("columns");
   s.q = token_heads<const T>(call.inputs[0]);
-  s.keys = cache_of<const T>(call.inputs[1]);
+  s.keys = cache_of<const C>(call, 1, 5);
   s.scores = call.outputs[0].as<T>();
   s.workspace = reinterpret_cast<float*>(call.workspace);
   return s;
 }
 
-template <typename T>
-CachedMix<T> mix_call(const BindCall& call) {
-  CachedMix<T> m;
+template <typename T, typename C>
+CachedMix<T, C> mix_call(const BindCall& call) {
+  CachedMix<T, C> m;
   m.cells = cells_of(call, call.inputs[1].type.shape, 2);
   m.heads = call.inputs[0].type.shape[1];
   m.columns = call.inputs[0].type.shape[2];
   m.p = call.inputs[0].as<const T>();
-  m.values = cache_of<const T>(call.inputs[1]);
+  m.values = cache_of<const C>(call, 1, 5);
   m.o = token_heads<T>(call.outputs[0]);
   m.workspace = reinterpret_cast<float*>(call.workspace);
   return m;
@@ -57,12 +57,15 @@ std::function<int64_t(const Call&)> workspace(CachedWorkspace bytes,
 
 }  // namespace
 
-Kernel cached_scores(TypedLaunchers<CachedScores> launchers, CachedWorkspace workspace_bytes) {
+Kernel cached_scores(CacheLaunchers<CachedScores> launchers, CachedWorkspace workspace_bytes) {
   auto columns = [](const Call& call) { return call.attrs.integer("columns"); };
-  return {.op = "cached_scores",
-          .bind = bind_typed(std::move(launchers), scores_call<float>, scores_call<uint16_t>),
-          .takes_input = first_lies_in_heads,
-          .workspace_bytes = workspace(workspace_bytes, columns)};
+  return with_cache({.op = "cached_scores",
+                     .bind = {},
+                     .takes_input = first_lies_in_heads,
+                     .workspace_bytes = workspace(workspace_bytes, columns)},
+                    {0, 1}, std::move(launchers), []<typename T, typename C>(const BindCall& call) {
+                      return scores_call<T, C>(call);
+                    });
 }
 
 Kernel cached_mask(TypedLaunchers<CachedMask> launchers) {
@@ -70,12 +73,15 @@ Kernel cached_mask(TypedLaunchers<CachedMask> launchers) {
           .bind = bind_typed(std::move(launchers), mask_call<float>, mask_call<uint16_t>)};
 }
 
-Kernel cached_mix(TypedLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes) {
+Kernel cached_mix(CacheLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes) {
   auto columns = [](const Call& call) { return call.inputs[0].shape[2]; };
-  return {.op = "cached_mix",
-          .bind = bind_typed(std::move(launchers), mix_call<float>, mix_call<uint16_t>),
-          .takes_output = output_lies_in_heads,
-          .workspace_bytes = workspace(workspace_bytes, columns)};
+  return with_cache({.op = "cached_mix",
+                     .bind = {},
+                     .takes_output = output_lies_in_heads,
+                     .workspace_bytes = workspace(workspace_bytes, columns)},
+                    {0, 1}, std::move(launchers), []<typename T, typename C>(const BindCall& call) {
+                      return mix_call<T, C>(call);
+                    });
 }
 
 }  // namespace ridge::backends::bind

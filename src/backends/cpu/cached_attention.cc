@@ -13,28 +13,28 @@
 namespace ridge::backends::cpu {
 namespace {
 
-template <typename T>
-CachedAttention<T> attention_call(const BindCall& call) {
+template <typename T, typename C>
+CachedAttention<T, C> attention_call(const BindCall& call) {
   ops::CachedAttention s = ops::cached_attention_shape(call.call());
-  CachedAttention<T> a;
+  CachedAttention<T, C> a;
   a.cells = cells_of(call, call.inputs[1].type.shape, 3, most_position(call.attrs()));
   a.heads = s.heads;
   a.window = s.window;
   a.columns = s.columns();
   a.scale = static_cast<float>(s.scale);
   a.q = token_heads<const T>(call.inputs[0]);
-  a.keys = cache_of<const T>(call.inputs[1]);
-  a.values = cache_of<const T>(call.inputs[2]);
+  a.keys = cache_of<const C>(call, 1, 6);
+  a.values = cache_of<const C>(call, 2, 7);
   a.o = token_heads<T>(call.outputs[0]);
   a.workspace = reinterpret_cast<float*>(call.workspace);
   return a;
 }
 
-// A token and KV head are on one thread. A team, which graphs of decoding have, shares less work than
+// A token's few keys are on one thread. A team, which graphs of decoding have, shares less work than
 // other kernels do.
 std::optional<int64_t> shared_bytes(const Call& call) {
   const ops::CachedAttention s = ops::cached_attention_shape(call);
-  if (s.cache.tokens * s.cache.kv_heads == 1) return 0;
+  if (s.cache.tokens * parts_of_keys(s.keys()) == 1) return 0;
   return kParallelBytes / kSharedKeyBytes *
          storage_bytes(call.inputs[1].dtype,
                        2 * s.cache.tokens * s.keys() * s.cache.kv_heads * s.cache.head_size);
@@ -56,10 +56,12 @@ void expect_cells(const char* op, const CacheCells& cells) {
 }
 
 Kernel cached_attention_kernel() {
-  return bind::cached_attention(
-             bind_typed(on_cells(cached_attention<float>, cached_attention<uint16_t>),
-                        attention_call<float>, attention_call<uint16_t>),
-             cached_attention_workspace_bytes)
+  return with_cache(bind::cached_attention({}, cached_attention_workspace_bytes), {0, 1},
+                    on_cells<CachedAttention>(cached_attention, cached_attention, cached_attention,
+                                              cached_attention),
+                    []<typename T, typename C>(const BindCall& call) {
+                      return attention_call<T, C>(call);
+                    })
       .sharing(shared_bytes);
 }
 

@@ -113,15 +113,16 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
       bind::glu_backward(on_cpu(glu_backward<float>, glu_backward<uint16_t>)),
       flash_attention_kernel(),
       flash_attention_backward_kernel(),
-      bind::kv_append(on_cells(kv_append<float>, kv_append<uint16_t>)),
+      bind::kv_append(on_cells<KvAppend>(kv_append, kv_append, kv_append, kv_append)),
       cached_attention_kernel(),
-      bind::cached_scores(on_cells(cached_scores<float>, cached_scores<uint16_t>),
-                          cached_scores_workspace_bytes)
+      bind::cached_scores(
+          on_cells<CachedScores>(cached_scores, cached_scores, cached_scores, cached_scores),
+          cached_scores_workspace_bytes)
           .sharing([](const Call& call) {
             return cell_product_bytes(call, call.attrs.integer("columns"));
           }),
       bind::cached_mask(on_cpu(cached_mask<float>, cached_mask<uint16_t>)),
-      bind::cached_mix(on_cells(cached_mix<float>, cached_mix<uint16_t>),
+      bind::cached_mix(on_cells<CachedMix>(cached_mix, cached_mix, cached_mix, cached_mix),
                        cached_scores_workspace_bytes)
           .sharing(
               [](const Call& call) { return cell_product_bytes(call, call.inputs[0].shape[2]); }),

@@ -56,9 +56,12 @@ Launcher<Given> on_cells(void (*kernel)(const Given&)) {
   };
 }
 
-template <typename F32, typename BF16>
-Launchers<F32, BF16> on_cells(void (*f32)(const F32&), void (*bf16)(const BF16&)) {
-  return {on_cells(f32), on_cells(bf16)};
+template <template <typename, typename> typename Given>
+CacheLaunchers<Given> on_cells(void (*f32)(const Given<float, float>&),
+                               void (*bf16)(const Given<uint16_t, uint16_t>&),
+                               void (*f32_in_bf16)(const Given<float, uint16_t>&),
+                               void (*f32_in_i8)(const Given<float, int8_t>&)) {
+  return {{on_cells(f32), on_cells(bf16)}, on_cells(f32_in_bf16), on_cells(f32_in_i8)};
 }
 
 }  // namespace ridge::backends::cpu

@@ -56,6 +56,8 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
 }
 
 std::string unsupported(const Call& call) {
+  const std::string_view q = name(call.inputs[0].dtype), cache = name(call.inputs[1].dtype);
+  if (q != cache) return fmt::format("expected a KV cache in {}, the type of q, got {}", q, cache);
   int64_t head_size = call.inputs[0].shape[2];
   if (head_size % 8 == 0 && head_size <= kCachedAttentionMostHeadSize) return "";
   return fmt::format("expected a head size that is a multiple of 8 up to {}, got {}",

@@ -160,16 +160,17 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::glu_backward(on_stream(launch_glu_backward<float>, launch_glu_backward<uint16_t>)),
       flash_attention_kernel(context),
       flash_attention_backward_kernel(context),
-      bind::kv_append(on_stream.on_cells(launch_kv_append<float>, launch_kv_append<uint16_t>))
+      bind::kv_append({on_stream.on_cells(launch_kv_append<float>, launch_kv_append<uint16_t>)})
           .in_rounds(3),
       rope_append_kernel(context),
       append_attention_kernel(context),
       cached_attention_kernel(context),
       bind::cached_scores(
-          on_stream.on_cells(launch_cached_scores<float>, launch_cached_scores<uint16_t>), nullptr)
+          {on_stream.on_cells(launch_cached_scores<float>, launch_cached_scores<uint16_t>)},
+          nullptr)
           .in_rounds(3),
       bind::cached_mask(on_stream(launch_cached_mask<float>, launch_cached_mask<uint16_t>)),
-      bind::cached_mix(on_stream.on_cells(launch_cached_mix<float>, launch_cached_mix<uint16_t>),
+      bind::cached_mix({on_stream.on_cells(launch_cached_mix<float>, launch_cached_mix<uint16_t>)},
                        nullptr)
           .in_rounds(3),
       bind::sample(sample_launcher(context), sample_workspace_bytes)

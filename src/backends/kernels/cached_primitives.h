@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the kernels cached_scores, cached_mask and cached_mix: cached_attention in separate
-// steps, with the matrix of scores in memory. T is float or uint16_t (bf16); sums are fp32.
+// steps, with the matrix of scores in memory. T is float or uint16_t (bf16), C as in kv_cache.h; sums
+// are fp32.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 namespace ridge::backends {
 
 // scores[n, h, c] = q[n, h] . key in cell c of n's slot, for all C columns; 0 for padding.
-template <typename T>
+template <typename T, typename C = T>
 struct CachedScores {
   CacheCells cells;
   int64_t heads = 0;      // H, a multiple of K
   int64_t columns = 0;    // C: cells that may be in use
   TokenHeads<const T> q;  // [N, H, E]
-  Cache<const T> keys;
+  Cache<const C> keys;
   T* scores = nullptr;         // [N, H, C]
   float* workspace = nullptr;  // the backend's cached_scores_workspace_bytes, if not 0
 };
@@ -33,13 +34,13 @@ struct CachedMask {
 };
 
 // o[n, h] = sum over c of p[n, h, c] times the value in cell c; 0 for padding.
-template <typename T>
+template <typename T, typename C = T>
 struct CachedMix {
   CacheCells cells;
   int64_t heads = 0;
   int64_t columns = 0;
   const T* p = nullptr;  // [N, H, C]
-  Cache<const T> values;
+  Cache<const C> values;
   TokenHeads<T> o;             // [N, H, E]
   float* workspace = nullptr;  // as in CachedScores
 };

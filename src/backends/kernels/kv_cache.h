@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of kernels on a KV cache: where the tokens of a run lie in it, and kv_append's keys and
 // values. A cache is [blocks, block_tokens, K, E]. Position p of slot s lies in cell p mod ring of
-// the blocks in row s of the block table. T is float or uint16_t (bf16).
+// the blocks in row s of the block table. T, the type of tokens, is float or uint16_t (bf16); C, that
+// of the cache, is T or, under float, uint16_t or int8_t (codes with scales, ops/kv_cache.h).
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/kernels/token_heads.h"
 
@@ -36,21 +38,31 @@ struct CacheCells {
   }
 };
 
-template <typename T>
+template <typename C>
 struct Cache {
-  T* data = nullptr;      // [blocks, block_tokens, K, E]
+  using Scale = std::conditional_t<std::is_const_v<C>, const float, float>;
+
+  C* data = nullptr;      // [blocks, block_tokens, K, E]
   int64_t kv_heads = 0;   // K
   int64_t head_size = 0;  // E
+  // Of int8_t only.
+  Scale* scales = nullptr;   // [blocks, K, block_tokens]
+  int64_t block_tokens = 0;  // of the scales
+
   // The E elements of one head in a row.
-  T* head(int64_t row, int64_t head) const { return data + (row * kv_heads + head) * head_size; }
+  C* head(int64_t row, int64_t head) const { return data + (row * kv_heads + head) * head_size; }
+  // The scale of one head in a row; those of the rows after it in the block follow.
+  Scale* scale(int64_t row, int64_t head) const {
+    return scales + (row / block_tokens * kv_heads + head) * block_tokens + row % block_tokens;
+  }
 };
 
 // Writes each token's keys and values to its cell; of tokens that share a cell, the last one wins.
-template <typename T>
+template <typename T, typename C = T>
 struct KvAppend {
   CacheCells cells;
   TokenHeads<const T> k, v;  // [N, K, E]
-  Cache<T> keys, values;
+  Cache<C> keys, values;
 };
 
 }  // namespace ridge::backends

@@ -14,6 +14,7 @@
 #include "backends/cpu/calibration/probe_parts.h"
 #include "backends/cpu/kernel_table.h"
 #include "base/error.h"
+#include "ops/kv_cache.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -46,10 +47,12 @@ struct CacheTiming {
 
 class CacheProbes {
  public:
-  CacheProbes(ProbeList& probes, const OperandPool& pool, DType dtype)
+  // Tokens of type `tokens`, a cache of type `cache`.
+  CacheProbes(ProbeList& probes, const OperandPool& pool, DType tokens, DType cache)
       : probes_(probes),
         pool_(pool),
-        dtype_(dtype),
+        tokens_(tokens),
+        cache_(cache),
         few_(2 * omp_get_max_threads()),
         many_(pool.bytes() / (2 * cache_bytes(1, kStreamSize)) - 1) {
     for (int64_t size : kHeadSizes) add(few_, size, kRepeats, timings_);
@@ -63,7 +66,7 @@ class CacheProbes {
       const auto [flops_per_ns, scores_per_ns] = two_rates(timed);
       const CacheTiming& stream = streams_.at(op).front();
       ceilings.cache.push_back(
-          {op, dtype_, flops_per_ns, scores_per_ns, stream.cache_bytes / stream.usual_ns()});
+          {op, cache_, flops_per_ns, scores_per_ns, stream.cache_bytes / stream.usual_ns()});
     }
   }
 
@@ -73,21 +76,23 @@ class CacheProbes {
 
   // Of keys or values, in whole cache lines.
   int64_t cache_bytes(int64_t tokens, int64_t size) const {
-    return round_up(storage_bytes(dtype_, tokens * kKeys * kKvHeads * size), kAlignmentBytes);
+    return round_up(storage_bytes(cache_, tokens * kKeys * kKvHeads * size), kAlignmentBytes);
   }
 
   void add(Cells& cells, int64_t size, int64_t repeats, Timings& timings) {
     const int64_t tokens = static_cast<int64_t>(cells.slots.size());
-    const Type q{dtype_, {tokens, kHeads, size}}, cache{dtype_, {tokens, kKeys, kKvHeads, size}},
-        scores{dtype_, {tokens, kHeads, kKeys}}, ids{DType::kI32, {tokens}},
+    const Type q{tokens_, {tokens, kHeads, size}}, cache{cache_, {tokens, kKeys, kKvHeads, size}},
+        scores{tokens_, {tokens, kHeads, kKeys}}, ids{DType::kI32, {tokens}},
         table{DType::kI32, {tokens, 1}};
     const int64_t bytes = cache_bytes(tokens, size);
     const NodeInput keys{cache, pool_.input(0)}, values{cache, pool_.input(bytes)},
         positions{ids, Cells::data(cells.positions)}, slots{ids, Cells::data(cells.slots)},
         blocks{table, Cells::data(cells.slots)};
     std::byte* x = pool_.input(0);
-    auto time = [&](const std::string& op, const std::vector<NodeInput>& inputs, int caches,
+    const NodeInput scales{ops::scales_of(cache), x};
+    auto time = [&](const std::string& op, std::vector<NodeInput> inputs, int caches,
                     const Attrs& attrs) {
+      for (int i = 0; ops::has_scales(cache) && i < caches; ++i) inputs.push_back(scales);
       const auto node = std::make_shared<BoundNode>(
           kernels_, op, inputs, attrs,
           std::span(pool_.result(0), static_cast<size_t>(pool_.bytes())));
@@ -101,13 +106,13 @@ class CacheProbes {
     time("cached_attention", {{q, x}, keys, values, positions, slots, blocks}, 2,
          {{"scale", 0.125}, {"context", kKeys}, {"fused", true}});
     time("cached_scores", {{q, x}, keys, positions, slots, blocks}, 1, {{"columns", kKeys}});
-    time("cached_mask", {{scores, x}, positions}, 0, {{"ring", kKeys}});
+    if (tokens_ == cache_) time("cached_mask", {{scores, x}, positions}, 0, {{"ring", kKeys}});
     time("cached_mix", {{scores, x}, values, positions, slots, blocks}, 1, {});
   }
 
   ProbeList& probes_;
   const OperandPool& pool_;
-  DType dtype_;
+  DType tokens_, cache_;
   Cells few_, many_;
   KernelTable kernels_{cpu_kernels(nullptr)};
   Timings timings_, streams_;
@@ -116,11 +121,12 @@ class CacheProbes {
 }  // namespace
 
 Finish cache_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16) {
-  auto wide = std::make_shared<CacheProbes>(probes, f32, DType::kF32);
-  auto narrow = std::make_shared<CacheProbes>(probes, bf16, DType::kBF16);
-  return [wide, narrow](cost::Ceilings& ceilings) {
-    wide->finish(ceilings);
-    narrow->finish(ceilings);
+  std::vector<std::shared_ptr<CacheProbes>> all;
+  all.push_back(std::make_shared<CacheProbes>(probes, f32, DType::kF32, DType::kF32));
+  all.push_back(std::make_shared<CacheProbes>(probes, bf16, DType::kBF16, DType::kBF16));
+  all.push_back(std::make_shared<CacheProbes>(probes, f32, DType::kF32, DType::kI8));
+  return [all](cost::Ceilings& ceilings) {
+    for (const auto& each : all) each->finish(ceilings);
   };
 }
 

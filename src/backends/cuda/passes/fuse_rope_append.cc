@@ -51,6 +51,12 @@ bool are_alike(const Match& match) {
   return q.real("eps") == k.real("eps") && q.real("offset") == k.real("offset");
 }
 
+// rope_append writes keys and values in the type of the projection.
+bool keeps_type(const Match& match) {
+  return match.graph().type(match.node("append").inputs[0]).dtype ==
+         match.graph().type(match.value("merged")).dtype;
+}
+
 passes::NewNode rope_append_of(const Match& match) {
   const std::vector<ValueId>& append = match.node("append").inputs;
   passes::NewNode made{"rope_append",
@@ -78,7 +84,8 @@ void replace_append(Rewriter& rewriter, const Match& match) {
 
 Graph run_fuse_rope_append(const Graph& graph, passes::PassContext& context) {
   auto holds = [&](const Match& match) {
-    return are_alike(match) && passes::runs_on_target(context, graph, rope_append_of(match));
+    return are_alike(match) && keeps_type(match) &&
+           passes::runs_on_target(context, graph, rope_append_of(match));
   };
   const std::array rules = {
       RewriteRule{attention_on_rotated(), holds, replace_append, "append"},

@@ -18,9 +18,9 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/cache/cached_attention_chunk.cc"
 #include "hwy/foreach_target.h"
 // These must follow foreach_target.h:
+#include "backends/cpu/kernels/cache/cache_dispatch.h"
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
-#include "backends/cpu/kernels/typed_dispatch.h"
 #include "hwy/highway.h"
 
 #ifndef RIDGE_CACHED_ATTENTION_CHUNK_ONCE_
@@ -59,8 +59,8 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 // One head's queries against a tile of `keys` keys and values from position `key` on. If all
 // queries attend to the whole tile, it is computed at once; else in strips of 16 queries, each with
 // the blocks that any of its rows attends to.
-template <typename T>
-HWY_NOINLINE void attend_keys(const CachedAttention<T>& call,
+template <typename T, typename C>
+HWY_NOINLINE void attend_keys(const CachedAttention<T, C>& call,
                               TileRange tokens,
                               int64_t key,
                               int64_t keys,
@@ -85,8 +85,8 @@ HWY_NOINLINE void attend_keys(const CachedAttention<T>& call,
 
 // Packs keys and values of positions key .. key + keys - 1 into scratch, with zeros up to whole
 // blocks.
-template <typename T>
-HWY_INLINE void pack_keys(const CachedAttention<T>& call,
+template <typename T, typename C>
+HWY_INLINE void pack_keys(const CachedAttention<T, C>& call,
                           int64_t kv_head,
                           int64_t key,
                           int64_t keys,
@@ -96,15 +96,21 @@ HWY_INLINE void pack_keys(const CachedAttention<T>& call,
   for_each_run(call.cells, call.cells.slots[0], key, keys, [&](const CellRun& run) {
     const bool last = run.index + run.count == keys;
     const int64_t padded = last ? round_up(keys, kScoreBlock) - run.index : run.count;
-    pack_transposed<T>({call.keys.head(run.row, kv_head), stride, run.count, padded, size},
-                       transposed + run.index);
-    pack_panels<T>({call.values.head(run.row, kv_head), stride, run.count, padded, size}, 1.0f,
-                   values, run.index);
+    const auto rows = [&](const Cache<const C>& cache) {
+      return HeadRows<C>{cache.head(run.row, kv_head),
+                         stride,
+                         run.count,
+                         padded,
+                         size,
+                         sizeof(C) == 1 ? cache.scale(run.row, kv_head) : nullptr};
+    };
+    pack_transposed(rows(call.keys), transposed + run.index);
+    pack_panels(rows(call.values), 1.0f, values, run.index);
   });
 }
 
-template <typename T>
-HWY_NOINLINE void attend_unit(const CachedAttention<T>& call, const ChunkUnit& unit) {
+template <typename T, typename C>
+HWY_NOINLINE void attend_unit(const CachedAttention<T, C>& call, const ChunkUnit& unit) {
   const AttentionScratch& at = unit.at;
   float* scratch = unit.scratch;
   const int64_t size = call.keys.head_size, tokens = unit.tokens.size();
@@ -133,7 +139,7 @@ HWY_NOINLINE void attend_unit(const CachedAttention<T>& call, const ChunkUnit& u
       finish_row(state(h), row, size, call.o.head(unit.tokens.first + row, unit.heads.first + h));
   }
 }
-RIDGE_TYPED_TARGETS(attend_unit, CachedAttention, const ChunkUnit&)
+RIDGE_CACHE_TARGETS(attend_unit, CachedAttention, const ChunkUnit&)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -150,11 +156,11 @@ int64_t chunk_workspace_floats(int64_t heads, int64_t kv_heads, int64_t head_siz
   return omp_get_max_threads() * AttentionScratch(head_size, shape.rows()).floats;
 }
 
-RIDGE_TYPED_DISPATCH(run_unit, attend_unit, CachedAttention, const ChunkUnit&)
+RIDGE_CACHE_DISPATCH(run_unit, attend_unit, CachedAttention, const ChunkUnit&)
 // Threads take units in alternating order from round to round, since later tokens attend to more
 // keys.
-template <typename T>
-void attend_chunk(const CachedAttention<T>& call) {
+template <typename T, typename C>
+void attend_chunk(const CachedAttention<T, C>& call) {
   const int64_t threads = omp_get_max_threads(), tokens = call.cells.tokens;
   const ChunkShape shape(call.heads, call.keys.kv_heads, tokens, threads);
   const AttentionScratch at(call.keys.head_size, shape.rows());
@@ -176,7 +182,7 @@ void attend_chunk(const CachedAttention<T>& call) {
     }
   });
 }
-RIDGE_TYPED_INSTANCES(void, attend_chunk, CachedAttention)
+RIDGE_CACHE_INSTANCES(void, attend_chunk, CachedAttention)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

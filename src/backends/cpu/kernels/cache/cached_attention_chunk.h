@@ -18,7 +18,7 @@ bool takes_chunks(int64_t tokens, int64_t head_size);
 int64_t chunk_workspace_floats(int64_t heads, int64_t kv_heads, int64_t head_size);
 
 // All tokens form one chunk: one slot, consecutive positions.
-template <typename T>
-void attend_chunk(const CachedAttention<T>& call);
+template <typename T, typename C>
+void attend_chunk(const CachedAttention<T, C>& call);
 
 }  // namespace ridge::backends::cpu

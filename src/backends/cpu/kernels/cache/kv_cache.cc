@@ -1,13 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies whole heads into the cache. Heads are split over threads, so that tokens that share a cell
-// are written in order.
+// Writes whole heads into the cache, rounded to its type. Heads are split over threads, so that
+// tokens that share a cell are written in order.
 #include "backends/cpu/kernels/cache/kv_cache.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/cache/kv_cache.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include <cmath>
 #include <cstring>
+#include <limits>
 
+#include "backends/cpu/kernels/cache/cache_dispatch.h"
+#include "backends/cpu/kernels/cache/magnitude-inl.h"
 #include "backends/cpu/kernels/partition.h"
-#include "backends/cpu/kernels/typed_dispatch.h"
+#include "backends/cpu/kernels/vector_io-inl.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+HWY_INLINE hn::Vec<hn::Rebind<int32_t, F32>> round_to_integers(V32 x) {
+#if HWY_TARGET == HWY_SCALAR
+  // Highway's rounds 0.49999997 to 1.
+  return hn::Set(hn::Rebind<int32_t, F32>(), static_cast<int32_t>(std::nearbyint(hn::GetLane(x))));
+#else
+  return hn::NearestInt(x);
+#endif
+}
+
+HWY_INLINE void store_codes(Whole, V32 x, int8_t* to) {
+  const hn::Rebind<int8_t, F32> d8;
+  hn::StoreU(hn::DemoteTo(d8, round_to_integers(x)), d8, to);
+}
+HWY_INLINE void store_codes(Partial part, V32 x, int8_t* to) {
+  int8_t buffer[HWY_MAX_BYTES / sizeof(float)];
+  store_codes(Whole(), x, buffer);
+  std::memcpy(to, buffer, static_cast<size_t>(part.count));
+}
+
+// Rounds a head to codes as ops/kv_cache.h defines it, and returns their scale.
+HWY_INLINE float round_to_codes(const float* x, int64_t size, int8_t* codes) {
+  Magnitude magnitude;
+  for_lanes(size, [&](auto part, int64_t i) HWY_ATTR { magnitude.add(load(part, x + i)); });
+  const float scale = magnitude.largest() / 127.0f;
+  if (!magnitude.is_finite() || scale < std::numeric_limits<float>::min()) {
+    std::memset(codes, 0, static_cast<size_t>(size));
+    return magnitude.is_finite() ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+  }
+  const V32 inverse = hn::Set(F32(), 1.0f / scale);
+  for_lanes(size, [&](auto part, int64_t i) HWY_ATTR {
+    store_codes(part, hn::Mul(load(part, x + i), inverse), codes + i);
+  });
+  return scale;
+}
+
+template <typename T, typename C>
+HWY_INLINE void append_head(const T* x, const Cache<C>& cache, int64_t row, int64_t head) {
+  C* to = cache.head(row, head);
+  if constexpr (sizeof(C) == 1)
+    *cache.scale(row, head) = round_to_codes(x, cache.head_size, to);
+  else if constexpr (std::is_same_v<T, C>)
+    std::memcpy(to, x, static_cast<size_t>(bytes_of<T>(cache.head_size)));
+  else
+    for_lanes(cache.head_size,
+              [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, x + i), to + i); });
+}
+
+// The cell of each token = its keys and values, for some of the KV heads.
+template <typename T, typename C>
+HWY_INLINE void append_heads(const KvAppend<T, C>& call, Range heads) {
+  const CacheCells& cells = call.cells;
+  for (int64_t n = 0; n < cells.tokens; ++n) {
+    if (cells.positions[n] < 0) continue;
+    const int64_t row = cells.row(cells.slots[n], cells.positions[n] % cells.ring());
+    for (int64_t h = heads.begin; h < heads.end; ++h) {
+      append_head(call.k.head(n, h), call.keys, row, h);
+      append_head(call.v.head(n, h), call.values, row, h);
+    }
+  }
+}
+RIDGE_CACHE_TARGETS(append_heads, KvAppend, Range)
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace ridge::backends::cpu {
 
 CacheFault check_cells(const CacheCells& cells) {
@@ -24,30 +105,15 @@ CacheFault check_cells(const CacheCells& cells) {
   return {};
 }
 
-namespace {
+RIDGE_CACHE_DISPATCH(run_heads, append_heads, KvAppend, Range)
 
-// cache[cell of token n] = x[n].
-template <typename T>
-void append(const CacheCells& cells, const TokenHeads<const T>& x, const Cache<T>& cache) {
-  const int64_t bytes = bytes_of<T>(cache.head_size);
-  const int64_t parts = parts_for(2 * cells.tokens * cache.kv_heads * bytes);
-  for_each_range(cache.kv_heads, parts, [&](Range heads) {
-    for (int64_t n = 0; n < cells.tokens; ++n) {
-      if (cells.positions[n] < 0) continue;
-      const int64_t row = cells.row(cells.slots[n], cells.positions[n] % cells.ring());
-      for (int64_t h = heads.begin; h < heads.end; ++h)
-        std::memcpy(cache.head(row, h), x.head(n, h), static_cast<size_t>(bytes));
-    }
-  });
+template <typename T, typename C>
+void kv_append(const KvAppend<T, C>& call) {
+  const int64_t elements = 2 * call.cells.tokens * call.keys.kv_heads * call.keys.head_size;
+  for_each_range(call.keys.kv_heads, parts_for(bytes_of<T>(elements) + bytes_of<C>(elements)),
+                 [&](Range heads) { run_heads(call, heads); });
 }
-
-}  // namespace
-
-template <typename T>
-void kv_append(const KvAppend<T>& call) {
-  append(call.cells, call.k, call.keys);
-  append(call.cells, call.v, call.values);
-}
-RIDGE_TYPED_INSTANCES(void, kv_append, KvAppend)
+RIDGE_CACHE_INSTANCES(void, kv_append, KvAppend)
 
 }  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

@@ -43,8 +43,9 @@ struct CacheFault {
 // every entry of the block table.
 CacheFault check_cells(const CacheCells& cells);
 
-// Writes tokens in their order; check_cells must have passed. Bound: memory, 4 N K E sizeof(T).
-template <typename T>
-void kv_append(const KvAppend<T>& call);
+// Writes tokens in their order, rounded as ops/kv_cache.h says; check_cells must have passed. Bound:
+// memory, 2 N K E (sizeof(T) + sizeof(C)).
+template <typename T, typename C>
+void kv_append(const KvAppend<T, C>& call);
 
 }  // namespace ridge::backends::cpu

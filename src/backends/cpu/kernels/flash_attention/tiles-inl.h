@@ -55,6 +55,13 @@ HWY_INLINE hn::Vec<D> load(D d, const uint16_t* from) {
 }
 
 template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const int8_t* from) {
+  const hn::Rebind<int8_t, D> d8;
+  const hn::Rebind<int32_t, D> d32;
+  return hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d8, from)));
+}
+
+template <class D>
 HWY_INLINE void store(hn::Vec<D> value, D d, float* to) {
   hn::StoreU(value, d, to);
 }
@@ -113,6 +120,12 @@ struct HeadRows {
   int64_t rows;
   int64_t padded_rows;
   int64_t head_size;
+  const float* scales = nullptr;  // of the rows, for codes of i8
+  // What to multiply a row with.
+  float scale(int64_t row) const {
+    if constexpr (sizeof(T) == 1) return scales[row];
+    return 1.0f;
+  }
 };
 
 // Packs `from`, times `factor`, into panels from row `first_row` on, padded to padded_head_size
@@ -125,13 +138,13 @@ HWY_NOINLINE void pack_panels(const HeadRows<T>& from,
   const Octet d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t columns = padded_head_size(from.head_size);
-  const auto scale = hn::Set(d, factor);
   for (int64_t start = 0, panel = 0; start < columns; start += kPanelColumns, ++panel) {
     const int64_t width = panel_width(columns, panel);
     const int64_t valid = std::min(width, from.head_size - start);
     float* to = panels + panel_offset(panel) + first_row * width;
     for (int64_t row = 0; row < from.rows; ++row, to += width) {
       const T* source = from.data + row * from.stride + start;
+      const auto scale = hn::Set(d, factor * from.scale(row));
       int64_t e = 0;
       for (; e < valid; e += lanes) hn::StoreU(hn::Mul(scale, load(d, source + e)), d, to + e);
       for (; e < width; ++e) to[e] = 0.0f;
@@ -151,10 +164,12 @@ HWY_NOINLINE void pack_transposed(const HeadRows<T>& from, float* to) {
   for (; row + 4 <= from.rows; row += 4) {
     const T* source = from.data + row * stride;
     for (int64_t e = 0; e < head_size; e += 4) {
-      const auto r0 = load(d, source + e);
-      const auto r1 = load(d, source + stride + e);
-      const auto r2 = load(d, source + 2 * stride + e);
-      const auto r3 = load(d, source + 3 * stride + e);
+      const auto row_at = [&](int64_t i) HWY_ATTR {
+        const auto v = load(d, source + i * stride + e);
+        if constexpr (sizeof(T) == 1) return hn::Mul(v, hn::Set(d, from.scale(row + i)));
+        return v;
+      };
+      const auto r0 = row_at(0), r1 = row_at(1), r2 = row_at(2), r3 = row_at(3);
       const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
       const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
       const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
@@ -174,7 +189,8 @@ HWY_NOINLINE void pack_transposed(const HeadRows<T>& from, float* to) {
   for (; row < from.padded_rows; ++row) {
     for (int64_t e = 0; e < head_size; ++e) {
       to[e * kPanelColumns + row] =
-          row < from.rows ? hn::GetLane(load(one, from.data + row * stride + e)) : 0.0f;
+          row < from.rows ? hn::GetLane(load(one, from.data + row * stride + e)) * from.scale(row)
+                          : 0.0f;
     }
   }
 }
