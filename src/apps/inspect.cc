@@ -68,12 +68,19 @@ std::vector<int64_t> contexts(const InspectOptions& o, int64_t most) {
   return list;
 }
 
+int64_t window_layers(const models::ModelConfig& c) {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < c.layers; ++layer) count += c.is_window(layer) ? 1 : 0;
+  return count;
+}
+
 // Throws a bad-file Error for the first tensor that is missing or has another shape.
-Inspection inspect(const InspectOptions& o) {
+Inspection inspect(const InspectOptions& o, const Command& app) {
   if (o.chunk < 1) throw usage_error("[chunk] expected at least 1 token, got {}", o.chunk);
   Inspection made;
   made.file = models::ModelFile::open(o.model);
   const models::ModelConfig& config = made.file.config();
+  app.refuse_unused({{window_layers(config) == 0, "without sliding-window layers", {"--chunk"}}});
   std::map<std::string, bool> is_read;
   models::WeightLookup lookup = made.file.lookup();
   for (const models::Parameter& parameter : models::parameters_of(config)) {
@@ -107,12 +114,6 @@ std::string format_of(const models::ModelFile& file) {
 
 std::string_view name_of(models::Family family) {
   return family == models::Family::kGemma3 ? "gemma3" : "llama";
-}
-
-int64_t window_layers(const models::ModelConfig& c) {
-  int64_t count = 0;
-  for (int64_t layer = 0; layer < c.layers; ++layer) count += c.is_window(layer) ? 1 : 0;
-  return count;
 }
 
 ordered_json config_json(const models::ModelConfig& c) {
@@ -298,8 +299,8 @@ void register_inspect(Command program, const AppContext& context) {
       "  ridge inspect gemma-3-270m-q4_k_m.gguf\n"
       "  ridge inspect model/ --context 2048,8192\n"
       "  ridge inspect model.gguf --json | jq '.types, .memory'");
-  app.callback([o, &context] {
-    Inspection made = inspect(*o);
+  app.callback([o, app, &context] {
+    Inspection made = inspect(*o, app);
     if (o->json)
       print_json(made);
     else

@@ -115,6 +115,7 @@ class Lab {
     for (const std::string& level : levels_) {
       passes::Selection selection(level, switches_);
       auto backend = make_backend(o_.machine, selection);
+      expect_effect(switches_, passes::Serves::kTraining, *backend);
       int64_t most = 0;
       for (int64_t length : lengths_)
         for (int64_t batch : batches_)

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -75,6 +76,27 @@ std::string command_line(int argc, char** argv) {
   return line;
 }
 
+// CLI11's "--steps: 1 required INT missing" in the words of our own messages.
+std::string argument_message(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const size_t colon = text.find(": ");
+  if (colon == std::string::npos) return text;
+  const size_t begin = std::min(text.find_first_not_of('-'), colon);
+  std::string name = text.substr(begin, colon - begin);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string fault = text.substr(colon + 2);
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    constexpr std::string_view kReceived = "received ";
+    const size_t received = fault.rfind(kReceived);
+    fault = received == std::string::npos
+                ? "expected a value, got none"
+                : "expected one value, got " + fault.substr(received + kReceived.size());
+  } else if (dynamic_cast<const CLI::ValidationError*>(&error) == nullptr) {
+    return text;
+  }
+  return fmt::format("[{}] {}", name, fault);
+}
+
 // Describes the error in the arguments and suggests what the user may have meant.
 std::string usage_message(const CLI::App& program, const CLI::ParseError& error) {
   using namespace ridge;
@@ -85,10 +107,12 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
     path += " " + at->get_name();
   }
   std::vector<std::string> left = program.remaining(true), known;
-  if (left.empty()) return fmt::format("{}; see `{} --help`", error.what(), path);
-  // CLI11 leaves an unknown option with its value; name the option.
-  auto option = std::find_if(left.begin(), left.end(), [](auto& w) { return w.starts_with("-"); });
-  if (option != left.end()) {
+  const auto dashes = std::find(left.begin(), left.end(), "--");
+  const auto options_end = left.erase(dashes, dashes == left.end() ? dashes : dashes + 1);
+  if (left.empty()) return fmt::format("{}; see `{} --help`", argument_message(error), path);
+  // CLI11 leaves an unknown option with its value; name the option. After "--" there is none.
+  auto option = std::find_if(left.begin(), options_end, [](auto& w) { return w.starts_with("-"); });
+  if (option != options_end) {
     std::string word = option->substr(0, option->find('='));
     for (const CLI::Option* each : at->get_options())
       for (const std::string& name : each->get_lnames()) known.push_back("--" + name);

@@ -12,6 +12,7 @@
 #include "apps/text_io.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "models/tokenizer_file.h"
 
@@ -31,26 +32,33 @@ std::vector<int32_t> encode(const PerplexityOptions& o, const models::ModelFile&
   return tokenizer.encode(read_text(o.file), {.add_bos = tokenizer.spec().add_bos});
 }
 
-void run(const PerplexityOptions& o) {
+void run(const PerplexityOptions& o, const TerminalOptions& terminal) {
   if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   std::vector<int32_t> ids = encode(o, file);
   if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
+  constexpr int64_t kLeast = 2;  // a token, and the one that it predicts
+  if (file.config().context < kLeast)
+    throw usage_error("[model] expected a context of at least {} positions, got {}", kLeast,
+                      file.config().context);
   auto model =
-      open_model(std::move(file), o.inference, {.positions = static_cast<int64_t>(ids.size())});
+      open_model(std::move(file), o.inference, {.positions = std::ssize(ids), .least = kLeast});
   double begin = now_ns();
   // A text that is longer than the context is cut into pieces; tokens do not attend to earlier
   // pieces.
   size_t piece = static_cast<size_t>(model->session->options().capacity);
   serve::Likelihood sum;
   size_t pieces = 0;
+  Progress progress("perplexity", std::ssize(ids), "tokens", terminal);
   for (size_t at = 0; at + 1 < ids.size(); at += piece, ++pieces) {
     size_t end = std::min(at + piece, ids.size());
     if (end - at < 2) break;
     serve::Likelihood part = model->session->score({ids.data() + at, end - at});
     sum.nll += part.nll;
     sum.tokens += part.tokens;
+    progress.tick(static_cast<int64_t>(end - at));
   }
+  progress.hide();
   double seconds = (now_ns() - begin) / 1e9;
   double mean = sum.nll / static_cast<double>(sum.tokens);
   if (o.inference.json) {
@@ -75,7 +83,7 @@ void run(const PerplexityOptions& o) {
 
 }  // namespace
 
-void register_perplexity(Command program, const AppContext&) {
+void register_perplexity(Command program, const AppContext& context) {
   auto o = std::make_shared<PerplexityOptions>();
   Command app =
       program.add_subcommand("perplexity", "Compute the perplexity of a text under a model");
@@ -89,9 +97,9 @@ void register_perplexity(Command program, const AppContext&) {
       "Examples:\n"
       "  ridge perplexity gemma-3-270m-q4_k_m.gguf LICENSE\n"
       "  ridge perplexity model/ --ids 1,2,3 --json --exact");
-  app.callback([o, ids] {
+  app.callback([o, ids, &context] {
     o->has_ids = ids.given();
-    run(*o);
+    run(*o, context.terminal);
   });
 }
 

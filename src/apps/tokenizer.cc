@@ -163,7 +163,9 @@ void add_train(Command app, TokenizerOptions& o, const AppContext& context) {
   action
       .add_option("--special-token", o.special_tokens,
                   "special tokens, with ids from 0; the first separates documents ('': none)")
-      .show_default();
+      .show_default()
+      .one_value()
+      .may_be_empty();
   action.add_option("--pre-tokenizer", o.pre_tokenizer, "none, gpt2, llama3 or smollm")
       .show_default();
   add_output_options(action, o.output, "folder for the tokenizer's files").required();

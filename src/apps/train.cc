@@ -14,6 +14,7 @@
 #include "apps/subcommand.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/process_memory.h"
 #include "base/units.h"
 #include "files/atomic_folder.h"
@@ -64,6 +65,18 @@ void expect_schedule(const train::OptimizerOptions& o) {
                       o.warmup_steps, o.decay_steps);
 }
 
+// Whether the path is the folder or in it: each of the two outputs must be a folder of its own.
+bool is_within(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  auto full = [](const std::filesystem::path& each) {
+    std::error_code error;
+    const std::filesystem::path whole = std::filesystem::absolute(each).lexically_normal();
+    const std::filesystem::path real = std::filesystem::weakly_canonical(whole, error);
+    return (error ? whole : real) / "";
+  };
+  const std::string inner = full(path).string(), outer = full(folder).string();
+  return inner.starts_with(outer);
+}
+
 class Training {
  public:
   Training(const TrainOptions& options, const Command& app, const AppContext& context)
@@ -80,6 +93,7 @@ class Training {
     if (o_.save) files::AtomicFolder probe(*o_.save);
     const MachineOptions& machine = o_.training.machine;
     auto backend = make_backend(machine, choice_.selection);
+    expect_effect(choice_.switches, passes::Serves::kTraining, *backend);
     experiment_ = make_experiment(choice_, machine);
     experiment_.step.optimizer = o_.optimizer;
     experiment_.warmup_steps = o_.warmup;
@@ -125,6 +139,9 @@ class Training {
     expect_rate("weight-decay", o_.optimizer.weight_decay);
     expect_clip(o_.optimizer.clip_norm);
     expect_steps(o_.steps, instruments() ? 2 : 1, o_.warmup);
+    if (o_.save && o_.output.folder && is_within(*o_.save, *o_.output.folder))
+      throw usage_error("[save] expected a folder outside that of --out, {}, got {}",
+                        printable(*o_.output.folder), printable(*o_.save));
   }
 
   // Trains without measuring: read a batch, step, report.

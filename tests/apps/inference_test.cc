@@ -135,6 +135,10 @@ TEST_F(InferenceAppTest, IdsThatAreNone) {
   expect_refused({"logits", small_model(), "--ids", "1,2,3,4", "--context", "3"}, 2,
                  "[prompt] expected at most 3 tokens");
   expect_refused({"logits", small_model(), "--ids", "1", "--context", "99999999"}, 2, "[context]");
+  expect_refused({"logits", small_model(), "--ids", "1", "--context", "0"}, 2, "[context]");
+  // One position holds no token that another one predicts.
+  expect_refused({"perplexity", small_model(), "--ids", "1,2,3", "--context", "1"}, 2,
+                 "[context] expected 2 to");
   expect_refused({"logits", small_model(), "--ids", "1", "--chunk", "0"}, 2, "[chunk]");
   expect_refused({"logits", small_model(), "--ids", "1", "--level", "fastest"}, 2, "[level]");
   expect_refused({"logits", "nowhere", "--ids", "1"}, 3, "nowhere");
