@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "bench/attention_trial.h"
 #include "measure/inference_run.h"
+#include "record/contradictions.h"
 #include "report/console_report.h"
 #include "report/inference_report.h"
 
@@ -69,6 +70,7 @@ class InferLab {
     measure_attention();
     if (is_stopped()) study_.lab.warnings.push_back("Ctrl-C ended this lab early");
     for (const record::RunRecord& run : study_.lab.runs) record::add_doubts(run, study_.lab);
+    record::add_contradictions(study_);
     study_.lab.finished_at = utc_now();
     print();
     folder.commit(report::study_files(study_));
@@ -233,7 +235,7 @@ class InferLab {
   void measure_gains() {
     for (int64_t length : lengths_) {
       std::string what = fmt::format("with and without the KV cache, length {}", length);
-      if (!allows(kGainsEnd, 6.0 * static_cast<double>(length), what)) continue;
+      if (!allows(kGainsEnd, 8.0 * static_cast<double>(length), what)) continue;
       announce(what);
       if (auto gain =
               measure::measure_cache_gain(file_, experiment(levels_.back(), 1, length), *backend_))

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "bench/advice.h"
+#include "record/contradictions.h"
 #include "report/console_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
@@ -256,6 +257,7 @@ class Lab {
       return false;
     }
     record_.trial = record::TrialRecord{record_.advice[0], runs[0], runs[1]};
+    record::add_trial_doubts(record_);
     return true;
   }
 

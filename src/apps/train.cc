@@ -129,8 +129,14 @@ class Training {
   bool instruments() const { return o_.profile || o_.output.folder; }
 
   void report_run(std::optional<OutputFolder>& folder) {
+    if (instruments()) record::add_doubts(record_.runs[0], record_);
     if (!o_.json) summarize();
-    if (folder) write(*folder);
+    if (folder) folder->commit(report::output_files(record_));
+    for (const std::string& each : record_.warnings)
+      fmt::print(stderr, "{}",
+                 wrap_lines("warning: " + terminal_safe(each, kLongestMessage), terminal_.columns));
+    if (folder && !o_.json)
+      fmt::print("Wrote the report to {}.\n", terminal_safe(folder->path().string()));
     if (o_.json) fmt::print("{}", report::performance_summary(record_));
   }
 
@@ -199,26 +205,20 @@ class Training {
                                    : fmt::format("median of {}; {:.0f}% interval {} - {}",
                                                  wall.count, 100 * std::min(wall.coverage, 0.95),
                                                  format_ns(wall.low), format_ns(wall.high));
-    fmt::print("{}: {} parameters, step {} ({}), {} samples/s, {} tokens/s\n",
-               terminal_safe(run.setting.str()), format_integer(run.parameters),
-               format_ns(wall.median), spread, format_count(run.samples_per_s()),
-               format_count(run.tokens_per_s()));
-    fmt::print(
-        "model {} (2 FLOPs per MAC); {} kernel calls per step; owned memory {}, peak resident {}\n",
+    const std::string totals = fmt::format(
+        "{}: {} parameters, step {} ({}), {} samples/s, {} tokens/s\n"
+        "model {} (2 FLOPs per MAC); {} kernel calls per step; owned memory {}, peak resident {}",
+        terminal_safe(run.setting.str()), format_integer(run.parameters), format_ns(wall.median),
+        spread, format_count(run.samples_per_s()), format_count(run.tokens_per_s()),
         format_rate(run.palm_flops_per_s(), "FLOP/s"), format_integer(run.launches),
         format_bytes(run.memory.owned_bytes), format_bytes(run.memory.after.peak_bytes));
+    // In a file the lines stay whole, for programs that read them.
+    fmt::print("{}", terminal_.fit ? wrap_lines(totals, terminal_.columns) : totals + "\n");
     if (o_.profile) fmt::print("{}", report::operations_text(record_, run, terminal_));
   }
 
   void save(train::Trainer& trainer) const {
     if (o_.save) train::save_model(trainer, *o_.save);
-  }
-
-  void write(OutputFolder& folder) {
-    folder.commit(report::output_files(record_));
-    for (const std::string& warning : record_.warnings)
-      fmt::print(stderr, "warning: {}\n", terminal_safe(warning, kLongestMessage));
-    if (!o_.json) fmt::print("Wrote the report to {}.\n", terminal_safe(folder.path().string()));
   }
 
   const TrainOptions& o_;
