@@ -275,9 +275,10 @@ void print_text(const Inspection& made, const TerminalOptions& terminal) {
                 format_bytes(need.cache_bytes),
                 format_bytes(made.weight_bytes + need.cache_bytes)});
   fmt::print(
-      "\nMemory for one sequence. Keys and values are in fp32; a sliding-window layer holds window "
-      "+\n"
-      "chunk - 1 positions.\n{}",
+      "\n{}{}",
+      wrap_lines("Memory for one sequence. Keys and values are in fp32; a sliding-window layer "
+                 "holds window + chunk - 1 positions.",
+                 terminal.columns),
       memory.text(terminal));
 }
 

@@ -97,6 +97,32 @@ std::string argument_message(const CLI::ParseError& error) {
   return fmt::format("[{}] {}", name, fault);
 }
 
+// The help for a terminal that is narrower than its lines. The rest of a broken line starts where
+// the text of an option does; the examples' commands stay whole, to be copied.
+std::string fitted_help(const std::string& help, int columns) {
+  constexpr size_t kNames = 30;  // columns for the names of an option or a subcommand
+  std::string text;
+  for (size_t at = 0; at < help.size();) {
+    const size_t end = std::min(help.find('\n', at), help.size());
+    const std::string line = help.substr(at, end - at);
+    at = end + 1;
+    if (line.starts_with("  ridge ")) {
+      text += line + "\n";
+      continue;
+    }
+    const bool has_names = line.size() > kNames && line.starts_with("  ") && line[2] != ' ' &&
+                           line[kNames - 1] == ' ' && line[kNames] != ' ';
+    if (!has_names || ridge::display_width(line) <= columns) {
+      text += ridge::wrap_lines(line, columns);
+      continue;
+    }
+    const std::string rest =
+        ridge::wrap_lines(line.substr(kNames), columns, std::string(kNames, ' '));
+    text += line.substr(0, kNames) + rest.substr(kNames);
+  }
+  return text;
+}
+
 // Describes the error in the arguments and suggests what the user may have meant.
 std::string usage_message(const CLI::App& program, const CLI::ParseError& error) {
   using namespace ridge;
@@ -160,6 +186,10 @@ int run(int argc, char** argv) {
     use_present_names(program, given);
     program.parse(given);
   } catch (const CLI::ParseError& error) {
+    if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr && context.terminal.fit) {
+      fmt::print("{}", fitted_help(program.help(), context.terminal.columns));
+      return 0;
+    }
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     throw usage_error("{}", usage_message(program, error));
   }
@@ -172,9 +202,11 @@ int run(int argc, char** argv) {
 
 // Messages contain foreign text: names from files, values of options.
 int report(std::string_view message, ridge::ExitCode code) {
-  const std::string safe = ridge::terminal_safe(message, ridge::kLongestMessage);
+  std::string text = "ridge: " + ridge::terminal_safe(message, ridge::kLongestMessage) + "\n";
+  const ridge::TerminalOptions terminal = ridge::apps::terminal_options_from_environment();
+  if (terminal.progress) text = ridge::wrap_lines(text, terminal.columns);  // stderr is a terminal
   // fmt::print would throw if stderr is closed, and the exit code would be lost.
-  std::fprintf(stderr, "ridge: %s\n", safe.c_str());
+  std::fputs(text.c_str(), stderr);
   return static_cast<int>(code);
 }
 

@@ -72,13 +72,14 @@ void run(const PerplexityOptions& o, const TerminalOptions& terminal) {
     fmt::print("{}\n", json.dump());
     return;
   }
-  fmt::print(
+  const std::string result = fmt::format(
       "perplexity {:.4f}, mean negative log-likelihood {:.5f} over {} of {} tokens{}; {} "
-      "tokens/s\n",
+      "tokens/s",
       std::exp(mean), mean, format_integer(sum.tokens),
       format_integer(static_cast<int64_t>(ids.size())),
       pieces > 1 ? fmt::format(" in {} pieces", pieces) : "",
       format_count(static_cast<double>(ids.size()) / seconds));
+  fmt::print("{}", terminal.fit ? wrap_lines(result, terminal.columns) : result + "\n");
 }
 
 }  // namespace

@@ -112,14 +112,17 @@ void train(const TokenizerOptions& o, const AppContext& context) {
                                    {"folder", terminal_safe(folder.path().string(), kWholeText)},
                                    {"files", names}}
                           .dump());
-  fmt::print("Trained {} tokens ({} merges) on {} of text. Wrote to {}: {}.\n",
-             format_integer(static_cast<int64_t>(spec.tokens.size())),
-             format_integer(static_cast<int64_t>(spec.merges.size())), format_bytes(bytes),
-             terminal_safe(folder.path().string()), fmt::join(names, ", "));
+  std::string result =
+      fmt::format("Trained {} tokens ({} merges) on {} of text. Wrote to {}: {}.\n",
+                  format_integer(static_cast<int64_t>(spec.tokens.size())),
+                  format_integer(static_cast<int64_t>(spec.merges.size())), format_bytes(bytes),
+                  terminal_safe(folder.path().string()), fmt::join(names, ", "));
   if (static_cast<int64_t>(spec.tokens.size()) < o.vocab_size)
-    fmt::print(
+    result += fmt::format(
         "These are fewer than the {} asked for, because the text has no more pairs to merge.\n",
         format_integer(o.vocab_size));
+  const TerminalOptions& terminal = context.terminal;
+  fmt::print("{}", terminal.fit ? wrap_lines(result, terminal.columns) : result);
 }
 
 Command add_model_action(Command app, const char* name, const char* summary, TokenizerOptions& o) {

@@ -313,6 +313,16 @@ TEST_F(GenerateAppTest, ChatsAndDraws) {
   EXPECT_NE(drawn("7"), drawn("8"));
 }
 
+// The reason stands beside a text that is shorter than asked for.
+TEST_F(GenerateAppTest, SaysThatTheContextCutTheText) {
+  const Output cut = run({"generate", model_, "Hello", "--context", "8", "--max-tokens", "50"});
+  EXPECT_EQ(cut.code, 0) << cut.err;
+  EXPECT_NE(cut.err.find("The context of 8 tokens is full"), std::string::npos) << cut.err;
+  const Output one = run({"generate", model_, "Hello", "--max-tokens", "1"});
+  EXPECT_EQ(one.err.find("is full"), std::string::npos) << one.err;
+  EXPECT_EQ(one.err.find("tokens/s"), std::string::npos) << "no rate of one token: " << one.err;
+}
+
 TEST_F(GenerateAppTest, RefusesWhatCannotBe) {
   expect_refused({"generate", model_, ""}, 2, "[prompt]");
   expect_refused({"generate", model_, "Hello", "--max-tokens", "-1"}, 2, "[max-tokens]");
