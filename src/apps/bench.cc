@@ -110,6 +110,9 @@ void run(const BenchOptions& o, const AppContext& context) {
   const Op& op = ops::table().at(o.op);
   if (op.kind == OpKind::kView)
     throw usage_error("[bench] '{}' is a view, which runs no kernel", o.op);
+  if (o.tune && &op != &ops::matmul_op())
+    throw usage_error("[tune] --tune has no effect on {}; it chooses algorithms of matmul",
+                      op.name);
   auto backend = make_backend(o.machine, selection);
   cost::Ceilings ceilings = machine_ceilings(o.machine, selection.has("tf32"), terminal);
   std::vector<Case> cases;
@@ -167,7 +170,7 @@ void register_bench(Command program, const AppContext& context) {
                 "fp32, tf32 (a GPU rounds the fp32 inputs of GEMMs to TF32) or bf16")
       .show_default();
   op.add_flag("--tune", o->tune,
-              "choose the library's GEMM algorithm by timing, as level compiled does");
+              "for matmul: choose the library's GEMM algorithm by timing, as level compiled does");
   add_output_options(op, o->output, "folder for bench.json and report.html");
   op.add_json_flag(o->json);
   add_machine_options(op, o->machine);

@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -24,11 +26,48 @@ std::string help_lines(const std::string& help) {
   return lines;
 }
 
-// Some options are lists in one subcommand and single numbers in another.
-std::string refuse_list(const std::string& text) {
-  return text.find(',') == std::string::npos
-             ? ""
-             : fmt::format("expected one number, got the list {}", printable(text));
+// Checks the text of a number and rewrites it in plain decimal: CLI11 would read 010 as octal, wrap
+// -1 to a large unsigned number and cut a number that is too large. Some options are lists in one
+// subcommand and single numbers in another.
+template <class T>
+std::string read_number(std::string& text) {
+  if (text.find(',') != std::string::npos)
+    return fmt::format("expected one number, got the list {}", printable(text));
+  T number{};
+  const std::string_view digits = std::string_view(text).substr(text.starts_with('+') ? 1 : 0);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_whole = end == digits.data() + digits.size();
+  if constexpr (std::is_integral_v<T>) {
+    if (is_whole && error == std::errc::result_out_of_range)
+      return digits.starts_with('-') ? fmt::format("expected at least {}, got {}",
+                                                   std::numeric_limits<T>::min(), printable(text))
+                                     : fmt::format("expected at most {}, got {}",
+                                                   std::numeric_limits<T>::max(), printable(text));
+    if (!is_whole || error != std::errc())
+      return fmt::format("expected a whole number{}, got {}",
+                         std::is_unsigned_v<T> ? " from 0 on" : "", printable(text));
+    text = fmt::to_string(number);
+  } else {
+    if (!is_whole || error != std::errc())
+      return fmt::format("expected a number, got {}", printable(text));
+    text = digits;
+  }
+  return "";
+}
+
+template <class T>
+struct NumberOf {
+  using Type = T;
+};
+template <class T>
+struct NumberOf<std::optional<T>> {
+  using Type = T;
+};
+
+constexpr const char* kNotEmpty = "not empty";
+
+std::string refuse_empty(std::string& text) {
+  return text.empty() ? "expected a text, got an empty one" : "";
 }
 
 }  // namespace
@@ -58,6 +97,11 @@ Option Option::one_value() {
   return *this;
 }
 
+Option Option::may_be_empty() {
+  option_->get_validator(kNotEmpty)->active(false);
+  return *this;
+}
+
 bool Option::given() const { return option_->count() > 0; }
 
 Command Command::add_subcommand(const std::string& name, const std::string& summary) {
@@ -69,7 +113,11 @@ void Command::require_subcommand() { app_->require_subcommand(1); }
 template <class T>
 Option Command::add_option(const std::string& names, T& target, const std::string& help) {
   CLI::Option* option = app_->add_option(names, target, help_lines(help));
-  if constexpr (std::is_arithmetic_v<T>) option->check(refuse_list);
+  using Number = typename NumberOf<T>::Type;
+  if constexpr (std::is_arithmetic_v<Number>)
+    option->transform(CLI::Validator(read_number<Number>, "", ""));
+  else
+    option->check(CLI::Validator(refuse_empty, "", kNotEmpty));
   if (!heading_.empty()) option->group(heading_);
   return Option(option);
 }

@@ -25,6 +25,7 @@ class Option {
   Option excludes(Option other);  // the two cannot be given together
   Option numbers();               // the help shows that the text is a list of numbers
   Option one_value();             // a list takes one value each time its name is given
+  Option may_be_empty();          // "" is a text; for other options it is a usage error
   bool given() const;             // after parsing
 
  private:

@@ -49,7 +49,9 @@ class Explanation {
       : o_(options),
         terminal_(terminal),
         choice_(options.training, app),
-        backend_(make_backend(options.training.machine, choice_.selection)) {}
+        backend_(make_backend(options.training.machine, choice_.selection)) {
+    expect_effect(choice_.switches, passes::Serves::kTraining, *backend_);
+  }
 
   void run() {
     if (!o_.graph && o_.node.empty() && o_.op.empty()) return overview();

@@ -103,8 +103,9 @@ void print_summary(const serve::Turn& turn) {
   std::string line = fmt::format("{} prompt tokens", turn.prompt.size());
   if (turn.held > 0) line += fmt::format(" ({} of them in the KV cache)", turn.held);
   line += fmt::format(", {} generated", made.ids.size());
-  if (!made.ids.empty())
-    line += fmt::format(", TTFT {}, decode {} tokens/s", format_ns(made.prompt_ns),
+  if (!made.ids.empty()) line += fmt::format(", TTFT {}", format_ns(made.prompt_ns));
+  if (made.ids.size() > 1)  // the first token is the prompt's
+    line += fmt::format(", decode {} tokens/s",
                         format_count(per_second(std::ssize(made.ids) - 1, made.decode_ns)));
   fmt::print(stderr, "{} ({})\n", line, made.finish_reason);
 }
@@ -198,6 +199,12 @@ void run(const Options& o) {
   if (o.inference.json) return print_json(turn, load_ns);
   fmt::print("\n");
   print_summary(turn);
+  const int64_t capacity = model->session->options().capacity;
+  if (turn.answer.finish_reason == "length" && std::ssize(turn.answer.ids) < o.generate.max_tokens)
+    fmt::print(
+        stderr, "The context of {} tokens is full, so the text is cut before --max-tokens{}.\n",
+        capacity,
+        capacity < model->session->config().context ? "; --context allocates a longer one" : "");
 }
 
 void add_options(Command app, Options& o) {

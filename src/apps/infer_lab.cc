@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "bench/attention_trial.h"
 #include "measure/inference_run.h"
+#include "record/contradictions.h"
 #include "report/console_report.h"
 #include "report/inference_report.h"
 
@@ -69,6 +70,7 @@ class InferLab {
     measure_attention();
     if (is_stopped()) study_.lab.warnings.push_back("Ctrl-C ended this lab early");
     for (const record::RunRecord& run : study_.lab.runs) record::add_doubts(run, study_.lab);
+    record::add_contradictions(study_);
     study_.lab.finished_at = utc_now();
     print();
     folder.commit(report::study_files(study_));
@@ -95,19 +97,22 @@ class InferLab {
       throw usage_error("[seconds] expected 1 to 1000000, got {:g}", o_.seconds);
     if (o_.prompt < 1 || o_.tokens < 2)
       throw usage_error(
-          "[tokens] expected --prompt-tokens of at least 1 and --tokens of at least 2");
+          "[tokens] expected --prompt-tokens of at least 1 and --tokens of at least 2, got {} and {}",
+          o_.prompt, o_.tokens);
     for (int64_t length : lengths_) expect_context("seq-len", length);
     if (__builtin_add_overflow(o_.prompt, o_.tokens - 1, &latency_length_))
       latency_length_ = kMostLength + 1;
-    expect_context("tokens", latency_length_);
+    expect_context("prompt-tokens and tokens", latency_length_);
     for (int64_t length : attention_lengths_)
       if (length > kMostLength)
         throw usage_error("[attention-seq-len] expected at most {}, got {}", kMostLength, length);
     for (const std::string& level : levels_) selection(level);
     backend_ = make_backend(o_.inference.machine, selection(levels_.back()));
+    expect_effect(o_.inference.level.switches, passes::Serves::kInference, *backend_);
     for (int64_t batch : batches_)
-      expect_cache(batch, *std::max_element(lengths_.begin(), lengths_.end()));
-    for (int64_t batch : latency_batches_) expect_cache(batch, latency_length_);
+      expect_cache("batch-size", batch, *std::max_element(lengths_.begin(), lengths_.end()));
+    for (int64_t batch : latency_batches_)
+      expect_cache("latency-batch-size", batch, latency_length_);
   }
 
   std::vector<int64_t> usual_lengths() const {
@@ -122,9 +127,9 @@ class InferLab {
                         file_.config().context, length);
   }
 
-  void expect_cache(int64_t batch, int64_t length) const {
+  void expect_cache(const char* option, int64_t batch, int64_t length) const {
     if (batch > serve::kMostSlots)
-      throw usage_error("[batch-size] expected at most {} sequences, got {}", serve::kMostSlots,
+      throw usage_error("[{}] expected at most {} sequences, got {}", option, serve::kMostSlots,
                         batch);
     serve::SessionOptions session;
     session.slots = batch;
@@ -232,7 +237,7 @@ class InferLab {
   void measure_gains() {
     for (int64_t length : lengths_) {
       std::string what = fmt::format("with and without the KV cache, length {}", length);
-      if (!allows(kGainsEnd, 6.0 * static_cast<double>(length), what)) continue;
+      if (!allows(kGainsEnd, 8.0 * static_cast<double>(length), what)) continue;
       announce(what);
       if (auto gain =
               measure::measure_cache_gain(file_, experiment(levels_.back(), 1, length), *backend_))

@@ -51,6 +51,9 @@ passes::Selection inference_selection(bool on_gpu,
                                       bool exact,
                                       const std::string& level,
                                       const std::string& more) {
+  for (const passes::Switch& each : passes::parse_switches(more))
+    if (exact && each.is_on && each.name == "quantize_activations")
+      throw usage_error("[exact] quantize_activations rounds what --exact computes in fp32");
   std::string switches = "-tune_gemm,";
   if (!on_gpu)
     switches += exact ? "" : "+quantize_activations,";
@@ -123,17 +126,17 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file,
   serve::SessionOptions options;
   options.selection = inference_selection(o, o.level.level);
   const models::ModelConfig& config = file.config();
-  if (o.context < 0 || o.context > config.context)
-    throw usage_error("[context] expected 1 to {} positions, the model's context, got {}",
-                      config.context, o.context);
-  options.capacity =
-      o.context > 0 ? o.context : std::clamp<int64_t>(needs.positions, 1, config.context);
+  if (o.context && (*o.context < needs.least || *o.context > config.context))
+    throw usage_error("[context] expected {} to {} positions, the model's context, got {}",
+                      needs.least, config.context, *o.context);
+  options.capacity = o.context.value_or(std::clamp<int64_t>(needs.positions, 1, config.context));
   options.slots = needs.slots;
   options.chunk = o.chunk;
   options.cached = needs.cached;
   options.cache_dtype = chosen_cache_dtype(o, options.selection);
   auto model = std::make_unique<OpenModel>(
       OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
+  expect_effect(o.level.switches, passes::Serves::kInference, *model->backend);
   expect_cache_fits(model->file.config(), options, *model->backend);
   model->session = std::make_unique<serve::Session>(model->file, options, *model->backend);
   return model;

@@ -18,7 +18,7 @@ struct InferenceOptions {
   std::string model;
   LevelOptions level;
   MachineOptions machine;
-  int64_t context = 0;  // 0: as much as the run needs
+  std::optional<int64_t> context;  // default: as much as the run needs
   int64_t chunk = 512;
   bool exact = false;
   std::string cache_dtype;  // empty: the type of activations
@@ -75,6 +75,7 @@ struct OpenModel {
 // The requirements of a run on its session. --context replaces `positions`.
 struct SessionNeeds {
   int64_t positions = 1;  // per sequence; the model's context is the limit
+  int64_t least = 1;      // of --context
   int64_t slots = 1;      // concurrent sequences
   bool cached = true;
 };

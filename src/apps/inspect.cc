@@ -70,13 +70,20 @@ std::vector<int64_t> contexts(const InspectOptions& o, int64_t most) {
   return list;
 }
 
+int64_t window_layers(const models::ModelConfig& c) {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < c.layers; ++layer) count += c.is_window(layer) ? 1 : 0;
+  return count;
+}
+
 // Throws a bad-file Error for the first tensor that is missing or has another shape.
-Inspection inspect(const InspectOptions& o) {
+Inspection inspect(const InspectOptions& o, const Command& app) {
   if (o.chunk < 1) throw usage_error("[chunk] expected at least 1 token, got {}", o.chunk);
   Inspection made;
   made.cache_dtype = parse_cache_dtype(o.cache_dtype).value_or(DType::kF32);
   made.file = models::ModelFile::open(o.model);
   const models::ModelConfig& config = made.file.config();
+  app.refuse_unused({{window_layers(config) == 0, "without sliding-window layers", {"--chunk"}}});
   std::map<std::string, bool> is_read;
   models::WeightLookup lookup = made.file.lookup();
   for (const models::Parameter& parameter : models::parameters_of(config)) {
@@ -110,12 +117,6 @@ std::string format_of(const models::ModelFile& file) {
 
 std::string_view name_of(models::Family family) {
   return family == models::Family::kGemma3 ? "gemma3" : "llama";
-}
-
-int64_t window_layers(const models::ModelConfig& c) {
-  int64_t count = 0;
-  for (int64_t layer = 0; layer < c.layers; ++layer) count += c.is_window(layer) ? 1 : 0;
-  return count;
 }
 
 ordered_json config_json(const models::ModelConfig& c) {
@@ -281,7 +282,7 @@ void print_text(const Inspection& made, const TerminalOptions& terminal) {
       "\n{}{}",
       wrap_lines(
           fmt::format("Memory for one sequence. Keys and values are in {}{}; a "
-                      "sliding-window layer holds window + chunk - 1 positions.\n",
+                      "sliding-window layer holds window + chunk - 1 positions.",
                       cache_dtype_name(made.cache_dtype),
                       made.cache_dtype == DType::kI8 ? " with a scale per head and position" : ""),
           terminal.columns),
@@ -308,8 +309,8 @@ void register_inspect(Command program, const AppContext& context) {
       "  ridge inspect gemma-3-270m-q4_k_m.gguf\n"
       "  ridge inspect model/ --context 2048,8192\n"
       "  ridge inspect model.gguf --json | jq '.types, .memory'");
-  app.callback([o, &context] {
-    Inspection made = inspect(*o);
+  app.callback([o, app, &context] {
+    Inspection made = inspect(*o, app);
     if (o->json)
       print_json(made);
     else

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "bench/advice.h"
+#include "record/contradictions.h"
 #include "report/console_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
@@ -115,6 +116,7 @@ class Lab {
     for (const std::string& level : levels_) {
       passes::Selection selection(level, switches_);
       auto backend = make_backend(o_.machine, selection);
+      expect_effect(switches_, passes::Serves::kTraining, *backend);
       int64_t most = 0;
       for (int64_t length : lengths_)
         for (int64_t batch : batches_)
@@ -255,6 +257,7 @@ class Lab {
       return false;
     }
     record_.trial = record::TrialRecord{record_.advice[0], runs[0], runs[1]};
+    record::add_trial_doubts(record_);
     return true;
   }
 

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -75,6 +76,53 @@ std::string command_line(int argc, char** argv) {
   return line;
 }
 
+// CLI11's "--steps: 1 required INT missing" in the words of our own messages.
+std::string argument_message(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const size_t colon = text.find(": ");
+  if (colon == std::string::npos) return text;
+  const size_t begin = std::min(text.find_first_not_of('-'), colon);
+  std::string name = text.substr(begin, colon - begin);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string fault = text.substr(colon + 2);
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    constexpr std::string_view kReceived = "received ";
+    const size_t received = fault.rfind(kReceived);
+    fault = received == std::string::npos
+                ? "expected a value, got none"
+                : "expected one value, got " + fault.substr(received + kReceived.size());
+  } else if (dynamic_cast<const CLI::ValidationError*>(&error) == nullptr) {
+    return text;
+  }
+  return fmt::format("[{}] {}", name, fault);
+}
+
+// The help for a terminal that is narrower than its lines. The rest of a broken line starts where
+// the text of an option does; the examples' commands stay whole, to be copied.
+std::string fitted_help(const std::string& help, int columns) {
+  constexpr size_t kNames = 30;  // columns for the names of an option or a subcommand
+  std::string text;
+  for (size_t at = 0; at < help.size();) {
+    const size_t end = std::min(help.find('\n', at), help.size());
+    const std::string line = help.substr(at, end - at);
+    at = end + 1;
+    if (line.starts_with("  ridge ")) {
+      text += line + "\n";
+      continue;
+    }
+    const bool has_names = line.size() > kNames && line.starts_with("  ") && line[2] != ' ' &&
+                           line[kNames - 1] == ' ' && line[kNames] != ' ';
+    if (!has_names || ridge::display_width(line) <= columns) {
+      text += ridge::wrap_lines(line, columns);
+      continue;
+    }
+    const std::string rest =
+        ridge::wrap_lines(line.substr(kNames), columns, std::string(kNames, ' '));
+    text += line.substr(0, kNames) + rest.substr(kNames);
+  }
+  return text;
+}
+
 // Describes the error in the arguments and suggests what the user may have meant.
 std::string usage_message(const CLI::App& program, const CLI::ParseError& error) {
   using namespace ridge;
@@ -85,10 +133,12 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
     path += " " + at->get_name();
   }
   std::vector<std::string> left = program.remaining(true), known;
-  if (left.empty()) return fmt::format("{}; see `{} --help`", error.what(), path);
-  // CLI11 leaves an unknown option with its value; name the option.
-  auto option = std::find_if(left.begin(), left.end(), [](auto& w) { return w.starts_with("-"); });
-  if (option != left.end()) {
+  const auto dashes = std::find(left.begin(), left.end(), "--");
+  const auto options_end = left.erase(dashes, dashes == left.end() ? dashes : dashes + 1);
+  if (left.empty()) return fmt::format("{}; see `{} --help`", argument_message(error), path);
+  // CLI11 leaves an unknown option with its value; name the option. After "--" there is none.
+  auto option = std::find_if(left.begin(), options_end, [](auto& w) { return w.starts_with("-"); });
+  if (option != options_end) {
     std::string word = option->substr(0, option->find('='));
     for (const CLI::Option* each : at->get_options())
       for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
@@ -136,6 +186,10 @@ int run(int argc, char** argv) {
     use_present_names(program, given);
     program.parse(given);
   } catch (const CLI::ParseError& error) {
+    if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr && context.terminal.fit) {
+      fmt::print("{}", fitted_help(program.help(), context.terminal.columns));
+      return 0;
+    }
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     throw usage_error("{}", usage_message(program, error));
   }
@@ -148,9 +202,11 @@ int run(int argc, char** argv) {
 
 // Messages contain foreign text: names from files, values of options.
 int report(std::string_view message, ridge::ExitCode code) {
-  const std::string safe = ridge::terminal_safe(message, ridge::kLongestMessage);
+  std::string text = "ridge: " + ridge::terminal_safe(message, ridge::kLongestMessage) + "\n";
+  const ridge::TerminalOptions terminal = ridge::apps::terminal_options_from_environment();
+  if (terminal.progress) text = ridge::wrap_lines(text, terminal.columns);  // stderr is a terminal
   // fmt::print would throw if stderr is closed, and the exit code would be lost.
-  std::fprintf(stderr, "ridge: %s\n", safe.c_str());
+  std::fputs(text.c_str(), stderr);
   return static_cast<int>(code);
 }
 

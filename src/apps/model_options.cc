@@ -181,6 +181,12 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
   return backends::cpu::make_cpu_backend({options.threads, options.isa, tunes, choices});
 }
 
+void expect_effect(const std::string& switches,
+                   passes::Serves serves,
+                   const passes::PassTarget& target) {
+  passes::expect_effect(switches, serves, target.passes(), target.name() != "cpu");
+}
+
 record::Setting make_setting(const std::string& model,
                              const MachineOptions& machine,
                              const passes::Selection& selection,

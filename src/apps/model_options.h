@@ -63,6 +63,11 @@ void add_nvtx_option(Command app, MachineOptions& options);
 std::string chosen_device(const MachineOptions& options);
 std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
                                                 const passes::Selection& selection);
+// Throws a usage Error for a switch of --pass or --dtype that has no effect in such graphs on the
+// target.
+void expect_effect(const std::string& switches,
+                   passes::Serves serves,
+                   const passes::PassTarget& target);
 
 // The settings of a run, for its record. Call after make_backend, which sets threads and ISA.
 record::Setting make_setting(const std::string& model,

@@ -13,6 +13,7 @@
 #include "apps/text_io.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "models/tokenizer_file.h"
 
@@ -44,23 +45,31 @@ std::vector<int32_t> encode(const PerplexityOptions& o, const models::ModelFile&
 }
 
 // A text that is longer than the context is cut into pieces; tokens do not attend to earlier pieces.
-Score score(serve::Session& session, const std::vector<int32_t>& ids) {
+Score score(serve::Session& session,
+            const std::vector<int32_t>& ids,
+            const TerminalOptions& terminal) {
   Score score;
   score.cache_dtype = cache_dtype_name(*session.options().cache_dtype);
   const double begin = now_ns();
   const size_t piece = static_cast<size_t>(session.options().capacity);
+  Progress progress("perplexity", std::ssize(ids), "tokens", terminal);
   for (size_t at = 0; at + 1 < ids.size(); at += piece, ++score.pieces) {
     size_t end = std::min(at + piece, ids.size());
     if (end - at < 2) break;
     serve::Likelihood part = session.score({ids.data() + at, end - at});
     score.sum.nll += part.nll;
     score.sum.tokens += part.tokens;
+    progress.tick(static_cast<int64_t>(end - at));
   }
+  progress.hide();
   score.seconds = (now_ns() - begin) / 1e9;
   return score;
 }
 
-void print_json(const Score& score, const std::optional<Score>& compared, size_t tokens) {
+void print_json(const Score& score,
+                const std::optional<Score>& compared,
+                size_t tokens,
+                const TerminalOptions&) {
   nlohmann::ordered_json json{{"tokens", tokens},
                               {"counted", score.sum.tokens},
                               {"pieces", score.pieces},
@@ -77,24 +86,28 @@ void print_json(const Score& score, const std::optional<Score>& compared, size_t
   fmt::print("{}\n", json.dump());
 }
 
-void print_text(const Score& score, const std::optional<Score>& compared, size_t tokens) {
-  fmt::print(
+void print_text(const Score& score,
+                const std::optional<Score>& compared,
+                size_t tokens,
+                const TerminalOptions& terminal) {
+  std::string result = fmt::format(
       "perplexity {:.4f}, mean negative log-likelihood {:.5f} over {} of {} tokens{}; {} "
-      "tokens/s\n",
+      "tokens/s",
       std::exp(score.mean()), score.mean(), format_integer(score.sum.tokens),
       format_integer(static_cast<int64_t>(tokens)),
       score.pieces > 1 ? fmt::format(" in {} pieces", score.pieces) : "",
       format_count(static_cast<double>(tokens) / score.seconds));
-  if (!compared) return;
-  fmt::print(
-      "with the KV cache in {} instead of {}: perplexity {:.4f}, mean negative log-likelihood "
-      "{:.5f}\n"
-      "difference of {} from {}: {:+.6f} in the mean negative log-likelihood\n",
-      compared->cache_dtype, score.cache_dtype, std::exp(compared->mean()), compared->mean(),
-      score.cache_dtype, compared->cache_dtype, score.mean() - compared->mean());
+  if (compared)
+    result += fmt::format(
+        "\nwith the KV cache in {} instead of {}: perplexity {:.4f}, mean negative log-likelihood "
+        "{:.5f}\n"
+        "difference of {} from {}: {:+.6f} in the mean negative log-likelihood",
+        compared->cache_dtype, score.cache_dtype, std::exp(compared->mean()), compared->mean(),
+        score.cache_dtype, compared->cache_dtype, score.mean() - compared->mean());
+  fmt::print("{}", terminal.fit ? wrap_lines(result, terminal.columns) : result + "\n");
 }
 
-void run(const PerplexityOptions& o) {
+void run(const PerplexityOptions& o, const TerminalOptions& terminal) {
   if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
   InferenceOptions other = o.inference;
   if (!o.compared.empty()) {
@@ -104,24 +117,28 @@ void run(const PerplexityOptions& o) {
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   std::vector<int32_t> ids = encode(o, file);
   if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
-  const SessionNeeds needs{.positions = static_cast<int64_t>(ids.size())};
+  constexpr int64_t kLeast = 2;  // a token, and the one that it predicts
+  if (file.config().context < kLeast)
+    throw usage_error("[model] expected a context of at least {} positions, got {}", kLeast,
+                      file.config().context);
+  const SessionNeeds needs{.positions = std::ssize(ids), .least = kLeast};
   auto model = open_model(std::move(file), o.inference, needs);
   if (o.compared == cache_dtype_name(*model->session->options().cache_dtype))
     throw usage_error("[compare-cache] expected another type than that of the KV cache, got {}",
                       o.compared);
-  const Score first = score(*model->session, ids);
+  const Score first = score(*model->session, ids, terminal);
   std::optional<Score> compared;
   if (!o.compared.empty()) {
     model->session.reset();  // releases its memory
     model = open_model(std::move(model->file), other, needs);
-    compared = score(*model->session, ids);
+    compared = score(*model->session, ids, terminal);
   }
-  (o.inference.json ? print_json : print_text)(first, compared, ids.size());
+  (o.inference.json ? print_json : print_text)(first, compared, ids.size(), terminal);
 }
 
 }  // namespace
 
-void register_perplexity(Command program, const AppContext&) {
+void register_perplexity(Command program, const AppContext& context) {
   auto o = std::make_shared<PerplexityOptions>();
   Command app =
       program.add_subcommand("perplexity", "Compute the perplexity of a text under a model");
@@ -140,9 +157,9 @@ void register_perplexity(Command program, const AppContext&) {
       "  ridge perplexity gemma-3-270m-q4_k_m.gguf LICENSE\n"
       "  ridge perplexity model.gguf LICENSE --cache-dtype i8 --compare-cache fp32\n"
       "  ridge perplexity model/ --ids 1,2,3 --json --exact");
-  app.callback([o, ids] {
+  app.callback([o, ids, &context] {
     o->has_ids = ids.given();
-    run(*o);
+    run(*o, context.terminal);
   });
 }
 

@@ -252,6 +252,7 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
   expect_sane(o);
   const TrainingChoice choice(o.training, app);
   Place place = choose_place(o.hardware, o.training.machine, choice.selection, terminal);
+  expect_effect(choice.switches, passes::Serves::kTraining, *place.planned);
   measure::TrainingExperiment experiment = make_experiment(choice, o.training.machine);
   experiment.setting.device = place.target;
   experiment.step.optimizer.clip_norm = o.clip_norm;

@@ -55,9 +55,18 @@ class InferencePlanner {
                                         o.exact,
                                         selection_)),
         place_(choose_place(request.hardware, request.machine, selection_, terminal)) {
+    expect_effect(request.level.switches, passes::Serves::kInference, *place_.planned);
     batches_ = request.batch_sizes.empty() ? std::vector<int64_t>{1, 8, 32}
                                            : parse_sizes(request.batch_sizes, "batch-size");
     lengths_ = request.lengths.empty() ? usual_lengths() : parse_sizes(request.lengths, "seq-len");
+    for (int64_t batch : batches_)
+      if (batch > serve::kMostSlots)
+        throw usage_error("[batch-size] expected at most {} sequences, got {}", serve::kMostSlots,
+                          batch);
+    for (int64_t length : lengths_)
+      if (length > file_.config().context)
+        throw usage_error("[seq-len] expected at most {} positions, the model's context, got {}",
+                          file_.config().context, length);
   }
 
   void run() {

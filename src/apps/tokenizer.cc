@@ -112,14 +112,17 @@ void train(const TokenizerOptions& o, const AppContext& context) {
                                    {"folder", terminal_safe(folder.path().string(), kWholeText)},
                                    {"files", names}}
                           .dump());
-  fmt::print("Trained {} tokens ({} merges) on {} of text. Wrote to {}: {}.\n",
-             format_integer(static_cast<int64_t>(spec.tokens.size())),
-             format_integer(static_cast<int64_t>(spec.merges.size())), format_bytes(bytes),
-             terminal_safe(folder.path().string()), fmt::join(names, ", "));
+  std::string result =
+      fmt::format("Trained {} tokens ({} merges) on {} of text. Wrote to {}: {}.\n",
+                  format_integer(static_cast<int64_t>(spec.tokens.size())),
+                  format_integer(static_cast<int64_t>(spec.merges.size())), format_bytes(bytes),
+                  terminal_safe(folder.path().string()), fmt::join(names, ", "));
   if (static_cast<int64_t>(spec.tokens.size()) < o.vocab_size)
-    fmt::print(
+    result += fmt::format(
         "These are fewer than the {} asked for, because the text has no more pairs to merge.\n",
         format_integer(o.vocab_size));
+  const TerminalOptions& terminal = context.terminal;
+  fmt::print("{}", terminal.fit ? wrap_lines(result, terminal.columns) : result);
 }
 
 Command add_model_action(Command app, const char* name, const char* summary, TokenizerOptions& o) {
@@ -163,7 +166,9 @@ void add_train(Command app, TokenizerOptions& o, const AppContext& context) {
   action
       .add_option("--special-token", o.special_tokens,
                   "special tokens, with ids from 0; the first separates documents ('': none)")
-      .show_default();
+      .show_default()
+      .one_value()
+      .may_be_empty();
   action.add_option("--pre-tokenizer", o.pre_tokenizer, "none, gpt2, llama3 or smollm")
       .show_default();
   add_output_options(action, o.output, "folder for the tokenizer's files").required();

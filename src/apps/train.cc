@@ -15,6 +15,7 @@
 #include "apps/training_log.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/process_memory.h"
 #include "base/units.h"
 #include "files/atomic_folder.h"
@@ -66,6 +67,18 @@ void expect_schedule(const train::OptimizerOptions& o) {
                       o.warmup_steps, o.decay_steps);
 }
 
+// Whether the path is the folder or in it: each of the two outputs must be a folder of its own.
+bool is_within(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  auto full = [](const std::filesystem::path& each) {
+    std::error_code error;
+    const std::filesystem::path whole = std::filesystem::absolute(each).lexically_normal();
+    const std::filesystem::path real = std::filesystem::weakly_canonical(whole, error);
+    return (error ? whole : real) / "";
+  };
+  const std::string inner = full(path).string(), outer = full(folder).string();
+  return inner.starts_with(outer);
+}
+
 class Training {
  public:
   Training(const TrainOptions& options, const Command& app, const AppContext& context)
@@ -82,6 +95,7 @@ class Training {
     if (o_.save) files::AtomicFolder probe(*o_.save);
     const MachineOptions& machine = o_.training.machine;
     auto backend = make_backend(machine, choice_.selection);
+    expect_effect(choice_.switches, passes::Serves::kTraining, *backend);
     experiment_ = make_experiment(choice_, machine);
     experiment_.step.optimizer = o_.optimizer;
     experiment_.warmup_steps = o_.warmup;
@@ -117,8 +131,14 @@ class Training {
   bool instruments() const { return o_.profile || o_.output.folder; }
 
   void report_run(std::optional<OutputFolder>& folder) {
+    if (instruments()) record::add_doubts(record_.runs[0], record_);
     if (!o_.json) summarize();
-    if (folder) write(*folder);
+    if (folder) folder->commit(report::output_files(record_));
+    for (const std::string& each : record_.warnings)
+      fmt::print(stderr, "{}",
+                 wrap_lines("warning: " + terminal_safe(each, kLongestMessage), terminal_.columns));
+    if (folder && !o_.json)
+      fmt::print("Wrote the report to {}.\n", terminal_safe(folder->path().string()));
     if (o_.json) fmt::print("{}", report::performance_summary(record_));
   }
 
@@ -127,6 +147,9 @@ class Training {
     expect_rate("weight-decay", o_.optimizer.weight_decay);
     expect_clip(o_.optimizer.clip_norm);
     expect_steps(o_.steps, instruments() ? 2 : 1, o_.warmup);
+    if (o_.save && o_.output.folder && is_within(*o_.save, *o_.output.folder))
+      throw usage_error("[save] expected a folder outside that of --out, {}, got {}",
+                        printable(*o_.output.folder), printable(*o_.save));
   }
 
   // Trains without measuring: read a batch, step, report.
@@ -191,26 +214,20 @@ class Training {
                                    : fmt::format("median of {}; {:.0f}% interval {} - {}",
                                                  wall.count, 100 * std::min(wall.coverage, 0.95),
                                                  format_ns(wall.low), format_ns(wall.high));
-    fmt::print("{}: {} parameters, step {} ({}), {} samples/s, {} tokens/s\n",
-               terminal_safe(run.setting.str()), format_integer(run.parameters),
-               format_ns(wall.median), spread, format_count(run.samples_per_s()),
-               format_count(run.tokens_per_s()));
-    fmt::print(
-        "model {} (2 FLOPs per MAC); {} kernel calls per step; owned memory {}, peak resident {}\n",
+    const std::string totals = fmt::format(
+        "{}: {} parameters, step {} ({}), {} samples/s, {} tokens/s\n"
+        "model {} (2 FLOPs per MAC); {} kernel calls per step; owned memory {}, peak resident {}",
+        terminal_safe(run.setting.str()), format_integer(run.parameters), format_ns(wall.median),
+        spread, format_count(run.samples_per_s()), format_count(run.tokens_per_s()),
         format_rate(run.palm_flops_per_s(), "FLOP/s"), format_integer(run.launches),
         format_bytes(run.memory.owned_bytes), format_bytes(run.memory.after.peak_bytes));
+    // In a file the lines stay whole, for programs that read them.
+    fmt::print("{}", terminal_.fit ? wrap_lines(totals, terminal_.columns) : totals + "\n");
     if (o_.profile) fmt::print("{}", report::operations_text(record_, run, terminal_));
   }
 
   void save(train::Trainer& trainer) const {
     if (o_.save) train::save_model(trainer, *o_.save);
-  }
-
-  void write(OutputFolder& folder) {
-    folder.commit(report::output_files(record_));
-    for (const std::string& warning : record_.warnings)
-      fmt::print(stderr, "warning: {}\n", terminal_safe(warning, kLongestMessage));
-    if (!o_.json) fmt::print("Wrote the report to {}.\n", terminal_safe(folder.path().string()));
   }
 
   const TrainOptions& o_;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -69,35 +71,55 @@ void fill(runtime::Store& store) {
   }
 }
 
-// If one run takes longer than the budget, it is the only one.
-void run(Graph graph, double budget_ns, backends::Backend& backend, record::AttentionForm& form) {
-  constexpr int kMost = 20;
-  ::malloc_trim(0);
-  bool is_measured = reset_peak_memory();
-  int64_t before = backend.taken_memory().resident_bytes;
-  {
-    runtime::Store store(backend);
-    runtime::Program program(backend, store);
-    program.add("attention", std::move(graph));
-    program.bind();
-    fill(store);
-    auto once = [&program] {
-      double start = now_ns();
-      program.run(0);
-      program.wait();
-      return now_ns() - start;
-    };
-    double begin = now_ns();
-    std::vector<double> samples{once()};
-    if (samples[0] < budget_ns) samples.clear();  // it was the warm-up
-    while (samples.empty() || (samples.size() < kMost && now_ns() - begin < budget_ns))
-      samples.push_back(once());
-    form.time = summarize(samples);
+constexpr size_t kMost = 20;     // samples of a form
+constexpr size_t kLeast = 6;     // with fewer, an interval covers less than 95%
+constexpr double kPatience = 3;  // times the budget that a form may take to get so many
+
+// A bound program. Its first run is a warm-up, and the only one if it takes much longer than the
+// budget.
+class Running {
+ public:
+  Running(Graph graph, backends::Backend& backend, record::AttentionForm& form)
+      : store_(backend), program_(backend, store_), form_(form) {
+    ::malloc_trim(0);
+    const bool is_measured = reset_peak_memory();
+    const int64_t before = backend.taken_memory().resident_bytes;
+    program_.add("attention", std::move(graph));
+    program_.bind();
+    fill(store_);
+    warmup_ns_ = once();
     if (is_measured)
-      form.measured_bytes = std::max<int64_t>(0, backend.taken_memory().peak_bytes - before);
+      form_.measured_bytes = std::max<int64_t>(0, backend.taken_memory().peak_bytes - before);
   }
-  ::malloc_trim(0);
-}
+
+  // Whether another sample is wanted.
+  bool goes_on(double budget_ns) const {
+    if (warmup_ns_ >= kPatience * budget_ns || samples_.size() >= kMost) return false;
+    return spent_ns_ < (samples_.size() < kLeast ? kPatience : 1) * budget_ns;
+  }
+  void sample() {
+    samples_.push_back(once());
+    spent_ns_ += samples_.back();
+  }
+  void finish() {
+    if (samples_.empty()) samples_.push_back(warmup_ns_);
+    form_.time = summarize(samples_);
+  }
+
+ private:
+  double once() {
+    const double start = now_ns();
+    program_.run(0);
+    program_.wait();
+    return now_ns() - start;
+  }
+
+  runtime::Store store_;
+  runtime::Program program_;
+  record::AttentionForm& form_;
+  double warmup_ns_ = 0, spent_ns_ = 0;
+  std::vector<double> samples_;
+};
 
 std::string why_not(const record::AttentionForm& form, const AttentionLimits& limits) {
   if (form.owned_bytes > limits.memory_bytes)
@@ -115,13 +137,27 @@ record::AttentionRecord try_attention(const AttentionTrial& trial,
                                       backends::Backend& backend,
                                       const cost::Ceilings* ceilings) {
   record::AttentionRecord record{trial.heads, trial.head_size, trial.sequence, {}, {}};
+  std::vector<std::unique_ptr<Running>> forms;
   for (bool flash : {false, true}) {
     record::AttentionForm& form = flash ? record.flash : record.standard;
     Graph graph = build(trial, flash, backend);
     form = plan_form(graph, backend, ceilings);
     form.skipped = why_not(form, limits);
-    if (form.skipped.empty()) run(std::move(graph), limits.budget_ns, backend, form);
+    if (form.skipped.empty())
+      forms.push_back(std::make_unique<Running>(std::move(graph), backend, form));
   }
+  // By turns, so that a disturbance of the machine affects both.
+  for (bool is_any = true; is_any;) {
+    is_any = false;
+    for (const auto& each : forms)
+      if (each->goes_on(limits.budget_ns)) {
+        each->sample();
+        is_any = true;
+      }
+  }
+  for (const auto& each : forms) each->finish();
+  forms.clear();
+  ::malloc_trim(0);
   return record;
 }
 

@@ -34,6 +34,9 @@ struct Prompts {
   std::vector<int32_t> tokens;
 };
 
+constexpr int64_t kLeastPlain = 6;  // with fewer, an interval covers less than 95%
+constexpr double kPatience = 3;     // times the budget that a measurement may take to get so many
+
 // Repeats one operation of a session, plain and instrumented.
 class Repetition {
  public:
@@ -48,8 +51,13 @@ class Repetition {
     const SamplingSchedule schedule =
         SamplingSchedule::inference(repeats.most, instrument_ != nullptr);
     const double begin = now_ns();
-    for (int64_t i = 0;
-         i < repeats.least || (i < repeats.most && now_ns() - begin < repeats.budget_ns); ++i) {
+    auto goes_on = [&](int64_t done) {
+      if (done < repeats.least) return true;
+      const bool is_interval = std::ssize(measurement_.plain_ns()) >= kLeastPlain;
+      return done < repeats.most &&
+             now_ns() - begin < (is_interval ? 1 : kPatience) * repeats.budget_ns;
+    };
+    for (int64_t i = 0; goes_on(i); ++i) {
       if (e.is_stopped()) return false;
       if (schedule.is_instrumented(i)) {
         auto [wall_ns, profiles] = instrumented();
@@ -223,35 +231,86 @@ std::optional<record::LatencyRecord> measure_latency(const models::ModelFile& fi
   return record;
 }
 
+namespace {
+
+// A session that computes one token again and again, and the times.
+struct Timed {
+  Timed(const models::ModelFile& file,
+        const serve::SessionOptions& options,
+        backends::Backend& backend)
+      : session(file, options, backend) {}
+  void run_once() {
+    if (before) before();
+    const double begin = now_ns();
+    once();
+    samples.push_back(now_ns() - begin);
+  }
+
+  serve::Session session;
+  std::function<void()> before;  // not timed; may be empty
+  std::function<void()> once;
+  std::vector<double> samples;
+};
+
+// Runs all by turns, so that a disturbance of the machine affects each of them. The first two runs
+// are a warm-up: a device records its launches in a graph's second run. Returns false if the
+// experiment was stopped.
+bool run_by_turns(const std::vector<Timed*>& all, const InferenceExperiment& e) {
+  constexpr int64_t kWarmup = 2;
+  double begin = 0;
+  for (int64_t i = -kWarmup;
+       i < kLeastPlain || (i < e.repeats.most && now_ns() - begin < e.repeats.budget_ns); ++i) {
+    if (i == 0) {
+      begin = now_ns();
+      for (Timed* each : all) each->samples.clear();
+    }
+    for (Timed* each : all) {
+      if (e.is_stopped()) return false;
+      each->run_once();
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 std::optional<record::CacheGainRecord> measure_cache_gain(const models::ModelFile& file,
                                                           const InferenceExperiment& e,
                                                           backends::Backend& backend) {
   record::CacheGainRecord record;
   record.context = e.length;
+  if (backend.instrument() != nullptr) backend.instrument()->rest();
   Prompts p(e, file.config().vocabulary);
   serve::SessionOptions options = session_options(e, e.length);
-  std::vector<float> logits;
-  {
-    serve::Session session(file, options, backend);
-    session.start(p.prompts);
-    logits = session.logits(0);
-    Repetition decode(session, backend.instrument(), [&] {
-      session.rewind(0, e.length - 1);
-      session.step(p.slots, p.tokens);
-    });
-    if (!decode.run(e)) return std::nullopt;
-    record.with = summarize(decode.measurement().plain_ns());
-    record.cache_bytes = models::cache_bytes(
-        file.config(),
-        models::contiguous_cache(1, e.length, file.config().window, session.options().chunk,
-                                 *session.options().cache_dtype));
+  // Each session may copy the weights; the factor leaves half of the memory to other programs.
+  const bool fit = 4 * file.weight_bytes() < backend.available_bytes();
+  std::optional<Timed> with, without;
+  with.emplace(file, options, backend);
+  with->session.start(p.prompts);
+  const std::vector<float> logits = with->session.logits(0);
+  with->once = [&] {
+    with->session.rewind(0, e.length - 1);
+    with->session.step(p.slots, p.tokens);
+  };
+  with->before = with->once;  // a token follows a token, whose weights the caches hold
+  if (!fit && !run_by_turns({&*with}, e)) return std::nullopt;
+  record.cache_bytes = models::cache_bytes(
+      file.config(),
+      models::contiguous_cache(1, e.length, file.config().window, with->session.options().chunk,
+                               *with->session.options().cache_dtype));
+  if (!fit) {
+    record.with = summarize(with->samples);
+    with.reset();
   }
   options.cached = false;
-  serve::Session session(file, options, backend);
-  Repetition whole(session, backend.instrument(), [&] { session.start(p.prompts); });
-  if (!whole.run(e)) return std::nullopt;
-  record.without = summarize(whole.measurement().plain_ns());
-  std::vector<float> other = session.logits(0);
+  without.emplace(file, options, backend);
+  without->once = [&] { without->session.start(p.prompts); };
+  std::vector<Timed*> turns{&*without};
+  if (with) turns.insert(turns.begin(), &*with);
+  if (!run_by_turns(turns, e)) return std::nullopt;
+  if (with) record.with = summarize(with->samples);
+  record.without = summarize(without->samples);
+  const std::vector<float> other = without->session.logits(0);
   for (size_t i = 0; i < logits.size(); ++i)
     record.logits_difference =
         std::max(record.logits_difference,

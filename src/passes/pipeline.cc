@@ -48,10 +48,10 @@ std::vector<const Pass*> pipeline(std::span<const Pass* const> own) {
 namespace {
 
 constexpr std::array kOptions = {
-    Option{"tune_gemm", "compiled", "choose each GEMM's algorithm by timing"},
-    Option{"capture", "compiled", "GPU: replay the whole step as one CUDA graph"},
-    Option{"branches", "compiled", "GPU: run independent kernels in parallel"},
-    Option{"tf32", "none", "GPU: round the fp32 inputs of GEMMs to TF32 (--dtype tf32)"},
+    Option{"tune_gemm", "compiled", false, "choose each GEMM's algorithm by timing"},
+    Option{"capture", "compiled", true, "GPU: replay the whole step as one CUDA graph"},
+    Option{"branches", "compiled", true, "GPU: run independent kernels in parallel"},
+    Option{"tf32", "none", true, "GPU: round the fp32 inputs of GEMMs to TF32 (--dtype tf32)"},
 };
 
 Level level(std::string_view name, std::string_view summary) {
@@ -120,6 +120,56 @@ cost::GraphCost graph_cost(const Graph& graph, const PassContext& context) {
 
 }  // namespace
 
+std::vector<Switch> parse_switches(std::string_view text) {
+  std::vector<Switch> switches;
+  for (size_t at = 0; at < text.size();) {
+    size_t comma = std::min(text.find(',', at), text.size());
+    std::string_view item = text.substr(at, comma - at);
+    at = comma + 1;
+    if (item.empty()) continue;
+    const bool is_on = !item.starts_with('-');
+    const std::string_view name = item.starts_with('+') || !is_on ? item.substr(1) : item;
+    if (!is_known(name))
+      throw usage_error("[pass] unknown pass {}{}; expected one of {}", printable(name),
+                        did_you_mean(name, known_names()), fmt::join(known_names(), ", "));
+    if (!is_on && is_required(name))
+      throw usage_error("[pass] '{}' cannot be turned off: every run needs it", name);
+    switches.push_back({name, is_on});
+  }
+  return switches;
+}
+
+void expect_effect(std::string_view text,
+                   Serves serves,
+                   std::span<const Pass* const> own,
+                   bool on_gpu) {
+  if (text.starts_with(',') || text.ends_with(',') || text.find(",,") != std::string_view::npos)
+    throw usage_error("[pass] expected names separated by commas, got {}", printable(text));
+  const std::vector<Switch> switches = parse_switches(text);
+  const std::vector<const Pass*> available = pipeline(own);
+  const char* device = on_gpu ? "a GPU" : "a CPU";
+  for (const Switch& each : switches) {
+    for (const Switch& other : switches)
+      if (other.name == each.name && other.is_on != each.is_on)
+        throw usage_error("[pass] {} is switched both on and off", each.name);
+    const auto option = std::find_if(options().begin(), options().end(),
+                                     [&](const Option& o) { return o.name == each.name; });
+    if (option != options().end()) {
+      if (option->gpu_only && !on_gpu)
+        throw usage_error("[pass] {} has no effect on {}", each.name, device);
+      continue;
+    }
+    const auto pass = std::find_if(available.begin(), available.end(),
+                                   [&](const Pass* p) { return p->name == each.name; });
+    if (pass == available.end())
+      throw usage_error("[pass] {} has no effect on {}, which does not have this pass", each.name,
+                        device);
+    if ((*pass)->serves != serves && (*pass)->serves != Serves::kBoth)
+      throw usage_error("[pass] expected passes for {}; {} is for {}", name(serves), each.name,
+                        name((*pass)->serves));
+  }
+}
+
 Selection::Selection(std::string_view level, std::string_view switches) : level_(level) {
   bool found = false;
   for (const Level& each : levels()) {
@@ -133,23 +183,11 @@ Selection::Selection(std::string_view level, std::string_view switches) : level_
       names += (names.empty() ? "" : ", ") + std::string(each.name);
     throw usage_error("[level] expected one of {}, got '{}'", names, level);
   }
-  for (size_t at = 0; at < switches.size();) {
-    size_t comma = std::min(switches.find(',', at), switches.size());
-    std::string_view item = switches.substr(at, comma - at);
-    at = comma + 1;
-    if (item.empty()) continue;
-    bool off = item.starts_with('-');
-    std::string_view name = item.starts_with('+') || off ? item.substr(1) : item;
-    if (!is_known(name))
-      throw usage_error("[pass] unknown pass {}{}; expected one of {}", printable(name),
-                        did_you_mean(name, known_names()), fmt::join(known_names(), ", "));
-    if (off && is_required(name))
-      throw usage_error("[pass] '{}' cannot be turned off: every run needs it", name);
-    if (off)
-      on_.erase(std::string(name));
+  for (const Switch& each : parse_switches(switches))
+    if (each.is_on)
+      on_.insert(std::string(each.name));
     else
-      on_.insert(std::string(name));
-  }
+      on_.erase(std::string(each.name));
 }
 
 std::string Selection::str() const {

@@ -36,6 +36,22 @@ struct Level {
 };
 std::span<const Level> levels();
 
+// A name of a switch text such as "+recompute,-fuse_glu"; a name without a sign is on.
+struct Switch {
+  std::string_view name;
+  bool is_on = true;
+};
+// Throws usage Errors that list the known names.
+std::vector<Switch> parse_switches(std::string_view text);
+
+// Throws a usage Error for a switch that changes nothing: of a pass that the target does not have or
+// that is for the other kind of graph, of a GPU's option elsewhere, or of a name that is also
+// switched the other way. `own` are the target's passes.
+void expect_effect(std::string_view switches,
+                   Serves serves,
+                   std::span<const Pass* const> own,
+                   bool on_gpu);
+
 // The names of the passes and options that are on.
 class Selection {
  public:
@@ -58,6 +74,7 @@ class Selection {
 struct Option {
   std::string_view name;
   std::string_view level;  // the level that adds it, or "none"
+  bool gpu_only;
   std::string_view summary;
 };
 std::span<const Option> options();

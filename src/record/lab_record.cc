@@ -6,6 +6,9 @@
 
 #include <algorithm>
 
+#include "base/units.h"
+#include "record/contradictions.h"
+
 namespace ridge::record {
 namespace {
 
@@ -67,13 +70,13 @@ std::string mbu_convention(const LabRecord& lab) {
 }
 
 void add_doubts(const RunRecord& run, LabRecord& lab) {
-  constexpr double kNoisySpread = 0.10, kOtherSpeed = 1.5;
+  constexpr double kNoisySpread = 0.10;
   const std::string name = run.setting.str();
   std::vector<std::string>& found = lab.warnings;
-  if (run.wall().spread() > kNoisySpread)
-    found.push_back(
-        fmt::format("the step times of {} vary by +-{:.0f}%; is another program using the machine?",
-                    name, 100 * run.wall().spread()));
+  if (const Summary wall = run.wall(); wall.spread() > kNoisySpread)
+    found.push_back(fmt::format(
+        "the step times of {} vary from {} to {}; is another program using the machine?", name,
+        format_ns(wall.low), format_ns(wall.high)));
   const double mfu = run.mfu(mfu_reference(lab, run.setting));
   if (mfu > 1)
     found.push_back(fmt::format(
@@ -82,12 +85,12 @@ void add_doubts(const RunRecord& run, LabRecord& lab) {
         name, 100 * mfu));
   if (run.step.busy_ns() > run.step.wall_ns)
     found.push_back(fmt::format("the kernels of {} took longer than its wall time", name));
-  const double ratio = run.wall().median > 0 ? run.step.wall_ns / run.wall().median : 0;
-  if (run.step.wall_ns > 0 && (ratio > kOtherSpeed || ratio < 1 / kOtherSpeed))
+  const double median_ns = run.wall().median;
+  if (contradict(run.step.wall_ns, median_ns))
     found.push_back(fmt::format(
         "the instrumented steps of {} took {:.1f} times as long as the plain ones, so its "
         "operation tables do not describe the plain steps; is another program using the machine?",
-        name, ratio));
+        name, run.step.wall_ns / median_ns));
 }
 
 std::vector<std::vector<size_t>> ladders(const LabRecord& lab) {

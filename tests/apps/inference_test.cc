@@ -190,6 +190,10 @@ TEST_F(InferenceAppTest, IdsThatAreNone) {
   expect_refused({"logits", small_model(), "--ids", "1,2,3,4", "--context", "3"}, 2,
                  "[prompt] expected at most 3 tokens");
   expect_refused({"logits", small_model(), "--ids", "1", "--context", "99999999"}, 2, "[context]");
+  expect_refused({"logits", small_model(), "--ids", "1", "--context", "0"}, 2, "[context]");
+  // One position holds no token that another one predicts.
+  expect_refused({"perplexity", small_model(), "--ids", "1,2,3", "--context", "1"}, 2,
+                 "[context] expected 2 to");
   expect_refused({"logits", small_model(), "--ids", "1", "--chunk", "0"}, 2, "[chunk]");
   expect_refused({"logits", small_model(), "--ids", "1", "--level", "fastest"}, 2, "[level]");
   expect_refused({"logits", "nowhere", "--ids", "1"}, 3, "nowhere");
@@ -362,6 +366,16 @@ TEST_F(GenerateAppTest, ChatsAndDraws) {
   };
   EXPECT_EQ(drawn("7"), drawn("7"));
   EXPECT_NE(drawn("7"), drawn("8"));
+}
+
+// The reason stands beside a text that is shorter than asked for.
+TEST_F(GenerateAppTest, SaysThatTheContextCutTheText) {
+  const Output cut = run({"generate", model_, "Hello", "--context", "8", "--max-tokens", "50"});
+  EXPECT_EQ(cut.code, 0) << cut.err;
+  EXPECT_NE(cut.err.find("The context of 8 tokens is full"), std::string::npos) << cut.err;
+  const Output one = run({"generate", model_, "Hello", "--max-tokens", "1"});
+  EXPECT_EQ(one.err.find("is full"), std::string::npos) << one.err;
+  EXPECT_EQ(one.err.find("tokens/s"), std::string::npos) << "no rate of one token: " << one.err;
 }
 
 TEST_F(GenerateAppTest, RefusesWhatCannotBe) {

@@ -181,7 +181,9 @@ TEST_F(PlanAppTest, RefusesWhatCannotBe) {
   expect_refused({"plan", "--inference", "--hardware", "h200", "--batch-size", "0"}, 2,
                  "[batch-size]");
   expect_refused({"plan", "--inference", "--hardware", "h200", "--seq-len", "100000000"}, 2,
-                 "[context]");
+                 "[seq-len]");
+  expect_refused({"plan", "--inference", "--hardware", "h200", "--batch-size", "5000"}, 2,
+                 "[batch-size]");
   expect_refused({"plan", "--inference", "--hardware", "h200", "--chunk", "0"}, 2, "[chunk]");
 }
 

@@ -17,7 +17,7 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"train", "--pass", "+nonsense"}, 2,
                  "[pass] unknown pass \"nonsense\"; expected one of");
   expect_refused({"train", "--pass", "-expand"}, 2, "cannot be turned off");
-  expect_refused({"train", "--pass", "+store_bf16"}, 2, "autocast_bf16 computes in bf16");
+  expect_refused({"train", "--pass", "+store_bf16"}, 2, "store_bf16 is for inference");
   expect_refused({"train", "--dtype", "fp8"}, 2, "[dtype] expected fp32, tf32 or bf16");
   expect_refused({"train", "--dtype", "bf16", "--tf32"}, 2, "--dtype excludes --tf32");
   expect_refused({"machine", "--device", "cpu", "--tf32"}, 2, "[tf32] expected a GPU");
@@ -55,6 +55,8 @@ TEST_F(RefusalTest, ArgumentsAfterTwoDashesAreNoOptions) {
                  3, "--nofile");
   // --pass takes a value that begins with -, but here it is a name.
   expect_refused({"convert", "--", "--pass", "-x"}, 3, "--pass: expected");
+  expect_refused({"generate", "m", "--", "--two", "words"}, 2, "unexpected argument \"words\"");
+  expect_refused({"generate", "--max-tokens", "x", "--", "m", "--y"}, 2, "[max-tokens]");
 }
 
 TEST_F(RefusalTest, LengthsBeyondTheContext) {
@@ -74,7 +76,19 @@ TEST_F(RefusalTest, LengthsBeyondTheContext) {
 
 TEST_F(RefusalTest, NumbersThatAreNone) {
   expect_refused({"train", "--steps", "many"}, 2, "steps");
-  expect_refused({"train", "--steps", "1.5"}, 2, "steps");
+  expect_refused({"train", "--steps", "1.5"}, 2, "[steps] expected a whole number, got \"1.5\"");
+  expect_refused({"train", "--steps", "0x10"}, 2, "[steps] expected a whole number");
+  expect_refused({"train", "--lr", "fast"}, 2, "[lr] expected a number, got \"fast\"");
+  // Neither wraps to a large number nor is cut to the largest.
+  expect_refused({"convert", "--random-weights", "c.json", "m.gguf", "--seed", "-1"}, 2,
+                 "[seed] expected a whole number from 0 on, got \"-1\"");
+  expect_refused({"train", "--steps", "99999999999999999999"}, 2, "got \"99999999999999999999\"");
+  expect_refused({"generate", "m", "x", "--seed", "-99999999999999999999"}, 2,
+                 "[seed] expected at least -9223372036854775808");
+  // Decimal, also with a zero before it.
+  EXPECT_NE(run(tiny({"train", "--steps", "010", "--batch-size", "1", "--seq-len", "8"}))
+                .out.find("step    9"),
+            std::string::npos);
   expect_refused({"train", "--lr", "nan"}, 2, "[lr] expected a number from 0 to 1000, got nan");
   expect_refused({"train", "--lr", "inf"}, 2, "[lr]");
   expect_refused({"train", "--clip", "-1"}, 2, "[clip]");
@@ -132,9 +146,27 @@ TEST_F(RefusalTest, ListsWhereOneNumberIsExpected) {
     expect_refused({program, "--seq-len", "64,128"}, 2, "[seq-len] expected one number");
   }
   expect_refused({"bench", "model", "m.gguf", "--batch-size", "1,8"}, 2,
-                 "--batch-size: expected one number, got the list \"1,8\"");
-  expect_refused({"train", "--steps", "1,2"}, 2, "--steps: expected one number, got the list");
+                 "[batch-size] expected one number, got the list \"1,8\"");
+  expect_refused({"train", "--steps", "1,2"}, 2, "[steps] expected one number, got the list");
   expect_refused({"train", "--level", "baseline,fused"}, 2, "[level] expected one of baseline");
+}
+
+TEST_F(RefusalTest, EmptyTextsAndMissingValues) {
+  for (const std::vector<std::string>& each : std::vector<std::vector<std::string>>{
+           {"explain", "--op", ""},
+           {"explain", "--node", ""},
+           {"explain", ""},
+           {"plan", "--model", ""},
+           {"train", "--config", ""},
+           {"train", "--device", ""},
+           {"train", "--save", ""},
+           {"lab", "--batch-size", ""},
+           {"generate", "m", "x", "--chat", "--chat-template", ""},
+           {"generate", "m", ""}})
+    expect_refused(each, 2, "expected a text, got an empty one");
+  expect_refused({"train", "--steps"}, 2, "[steps] expected a value, got none");
+  expect_refused({"train", "--out"}, 2, "[out] expected a value, got none");
+  expect_refused({"train", "--steps", "1", "--steps", "2"}, 2, "[steps] expected one value, got 2");
 }
 
 // Both spellings reach the same option; the refusal names the present one.
@@ -220,8 +252,55 @@ TEST_F(RefusalTest, OptionsWithoutEffect) {
            {{"plan", "--hardware", "h100", "--threads", "2"},
             "--threads has no effect with --hardware"},
            {{"train", "--device", "cuda", "--threads", "2"}, "--threads has no effect on a GPU"},
-           {{"machine", "--device", "cuda", "--isa", "avx2"}, "--isa has no effect on a GPU"}})
+           {{"machine", "--device", "cuda", "--isa", "avx2"}, "--isa has no effect on a GPU"},
+           {{"bench", "op", "softmax", "--tune"}, "--tune has no effect on softmax"},
+           {{"inspect", test_data("models/llama_fp32").string(), "--chunk", "8"},
+            "--chunk has no effect without sliding-window layers"}})
     expect_refused(each.arguments, 2, each.message);
+}
+
+// A switch of a pass or an option that such graphs do not have on this device.
+TEST_F(RefusalTest, SwitchesWithoutEffect) {
+  const std::string model = test_data("models/llama_fp32").string();
+  for (const char* program : {"train", "lab", "explain", "plan"}) {
+    const std::vector<std::string> on_cpu = {program, "--preset", "tiny", "--device", "cpu"};
+    auto expect = [&](const char* switches, const char* message) {
+      std::vector<std::string> arguments = on_cpu;
+      arguments.push_back(std::string("--pass=") + switches);
+      expect_refused(arguments, 2, message);
+    };
+    expect("+capture", "[pass] capture has no effect on a CPU");
+    expect("-branches", "[pass] branches has no effect on a CPU");
+    expect("+transpose_operands", "[pass] transpose_operands has no effect on a CPU");
+    expect("+pack_weights", "[pass] expected passes for training; pack_weights is for inference");
+    expect("+fuse_glu,-fuse_glu", "[pass] fuse_glu is switched both on and off");
+    expect("+fuse_glu,", "[pass] expected names separated by commas");
+  }
+  expect_refused(
+      {"train", "--preset", "tiny", "--device", "cpu", "--dtype", "bf16", "--pass=-autocast_bf16"},
+      2, "[pass] autocast_bf16 is switched both on and off");
+  for (const std::vector<std::string>& each : std::vector<std::vector<std::string>>{
+           {"logits", model, "--ids", "1"}, {"infer-lab", model}, {"plan", "--model", model}}) {
+    std::vector<std::string> training = each, exact = each;
+    training.insert(training.end(), {"--device", "cpu", "--pass", "+recompute"});
+    expect_refused(training, 2, "[pass] expected passes for inference; recompute is for training");
+    exact.insert(exact.end(), {"--device", "cpu", "--exact", "--pass", "+quantize_activations"});
+    expect_refused(exact, 2, "[exact]");
+  }
+  expect_refused(
+      {"plan", "--preset", "tiny", "--hardware", "h100", "--inference", "--pass=-pack_weights"}, 2,
+      "[pass] pack_weights has no effect on a GPU");
+  EXPECT_EQ(
+      run({"plan", "--preset", "tiny", "--hardware", "h100", "--pass=-capture,+transpose_operands"})
+          .code,
+      0);
+}
+
+// Found after the training, a folder that is not empty would cost the run's results.
+TEST_F(RefusalTest, OneFolderForTwoOutputs) {
+  for (const char* save : {"both", "./both/", "both/model"})
+    expect_refused({"train", "--preset", "tiny", "--steps", "2", "--out", "both", "--save", save},
+                   2, "[save] expected a folder outside that of --out");
 }
 
 TEST_F(RefusalTest, ExplainAnswersOneQuestion) {

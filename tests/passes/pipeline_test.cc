@@ -120,6 +120,27 @@ TEST(Levels, NameOnlyPassesAndOptionsThatThereAre) {
       EXPECT_EQ(refusal("baseline", fmt::format("+{}", added)), "");
 }
 
+TEST(Switches, AreReadInOrder) {
+  const std::vector<Switch> switches = parse_switches("+recompute,-fuse_glu,merge_qkv");
+  ASSERT_EQ(switches.size(), 3u);
+  EXPECT_TRUE(switches[0].is_on);
+  EXPECT_EQ(switches[1].name, "fuse_glu");
+  EXPECT_FALSE(switches[1].is_on);
+  EXPECT_TRUE(switches[2].is_on);
+}
+
+TEST(Switches, HaveAnEffectWhereThePassIsUsed) {
+  const std::span<const Pass* const> none;
+  EXPECT_NO_THROW(expect_effect("", Serves::kTraining, none, false));
+  EXPECT_NO_THROW(expect_effect("-fuse_glu,+recompute", Serves::kTraining, none, false));
+  EXPECT_NO_THROW(expect_effect("+capture,-branches,+tune_gemm", Serves::kTraining, none, true));
+  EXPECT_NO_THROW(expect_effect("+store_f32", Serves::kInference, none, true));
+  for (const char* each : {"+capture", "-branches", "+tf32", "+transpose_operands", "+store_f32",
+                           "+fuse_glu,-fuse_glu", ","})
+    EXPECT_THROW(expect_effect(each, Serves::kTraining, none, false), Error) << each;
+  EXPECT_THROW(expect_effect("+recompute", Serves::kInference, none, true), Error);
+}
+
 TEST(Selection, SwitchesPassesOnAndOff) {
   EXPECT_TRUE(Selection("baseline", "+recompute").has("recompute"));
   EXPECT_TRUE(Selection("baseline", "recompute").has("recompute"));

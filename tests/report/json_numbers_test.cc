@@ -278,7 +278,8 @@ TEST(MemoryJson, HoldsEachNumber) {
 
 TEST(OperatorsCsv, HoldsEachNumber) {
   record::LabRecord lab = lab_record();
-  lab.runs[1].setting = {"small", "compiled", "+x", "fp32", "cpu", "avx2", 2, 8, 128, 3};
+  lab.runs[1].setting = {"small", "compiled", "+x", "fp32", "cpu",   "avx2",
+                         2,       8,          128,  3,      "train", ""};
   const std::string text = operators_csv(lab);
   EXPECT_NE(
       text.find("\r\nsmall,compiled,+x,fp32,8,128,3,forward,layer.*/attention,matmul,2,2,1900,"

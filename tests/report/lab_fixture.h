@@ -69,7 +69,8 @@ inline void lay_out(record::StepRecord& step, int repeats) {
 
 inline record::RunRecord run_record(const std::string& level, double step_ns) {
   record::RunRecord run;
-  run.setting = {kHostile, level, "+recompute,-" + kHostile, "fp32", "cpu", "avx2", 2, 8, 128, 1};
+  run.setting = {kHostile, level, "+recompute,-" + kHostile, "fp32", "cpu", "avx2", 2, 8, 128, 1,
+                 "train",  ""};
   run.parameters = 1000;
   run.losses = {7.0185, 6.9978, 6.95};
   run.plain_wall_ns.assign(8, step_ns);
