@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names the scalars and writes them after each step.
+// Names the scalars and writes them after each step. Not a subcommand.
 #include "apps/training_log.h"
 
 #include <fmt/format.h>
