@@ -11,13 +11,12 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "files/system_reason.h"
 
 namespace ridge::files {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;  // makes the cost of a system call negligible
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 // Makes a rename survive a power failure. Some file systems refuse to sync a folder; the data is
 // already safe by then.
@@ -60,7 +59,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& path, Links links) : path_(p
   temporary_ = Unfinished::file(folder);
   if (temporary_.path().empty())
     throw runtime_error("[{}] cannot write into {}: {}", path.string(), folder.string(),
-                        reason(errno));
+                        system_reason(errno));
   // A replaced file keeps its permissions. If that is not permitted, the default ones stay.
   if (exists && ::fchmod(temporary_.descriptor(), status.st_mode & 07777) != 0) errno = 0;
 }
@@ -98,7 +97,7 @@ void AtomicFile::write_through(std::span<const std::byte> bytes) {
     if (count < 0 && errno == EFAULT) read_each_page(bytes);
     if (count <= 0)
       throw runtime_error("[{}] cannot write after {} bytes: {}", path_.string(), written_bytes_,
-                          count == 0 ? "nothing was taken" : reason(errno));
+                          count == 0 ? "nothing was taken" : system_reason(errno));
     written_bytes_ += count;
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
@@ -111,7 +110,7 @@ void AtomicFile::finish() {
   // With delayed allocation, a full disk is reported only here.
   if (::fsync(temporary_.descriptor()) != 0)
     throw runtime_error("[{}] cannot flush {} bytes to disk: {}", path_.string(), written_bytes_,
-                        reason(errno));
+                        system_reason(errno));
   finished_ = true;
 }
 
@@ -119,7 +118,7 @@ void AtomicFile::commit() {
   RIDGE_CHECK(!temporary_.path().empty(), "second commit of {}", path_.string());
   if (!finished_) finish();
   if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
-    throw runtime_error("[{}] cannot rename into place: {}", path_.string(), reason(errno));
+    throw runtime_error("[{}] cannot rename into place: {}", path_.string(), system_reason(errno));
   temporary_ = {};
   sync_folder(path_.has_parent_path() ? path_.parent_path() : std::filesystem::path("."));
 }

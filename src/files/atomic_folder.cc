@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "files/system_reason.h"
 
 namespace ridge::files {
 namespace fs = std::filesystem;
@@ -27,7 +28,7 @@ AtomicFolder::AtomicFolder(fs::path path) : path_(std::move(path)) {
   temporary_ = Unfinished::folder(parent);
   if (inside().empty())
     throw runtime_error("[{}] cannot make a folder in {}: {}", path_.string(), parent.string(),
-                        std::generic_category().message(errno));
+                        system_reason(errno));
 }
 
 AtomicFolder::~AtomicFolder() {

@@ -6,25 +6,19 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "files/system_reason.h"
 
 namespace ridge::files {
-namespace {
-
-std::string reason(int error) { return std::generic_category().message(error); }
-
-}  // namespace
-
 LogFile::LogFile(const std::filesystem::path& path)
     : path_(path),
       descriptor_(::open(path.c_str(),
                          O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
                          0666)) {
   if (descriptor_ < 0)
-    throw runtime_error("[{}] cannot begin a log: {}", path.string(), reason(errno));
+    throw runtime_error("[{}] cannot begin a log: {}", path.string(), system_reason(errno));
 }
 
 LogFile::~LogFile() {
@@ -40,7 +34,7 @@ void LogFile::append(std::string_view text) {
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0)
       throw runtime_error("[{}] cannot append: {}", path_.string(),
-                          count == 0 ? "nothing was taken" : reason(errno));
+                          count == 0 ? "nothing was taken" : system_reason(errno));
     text.remove_prefix(static_cast<size_t>(count));
   }
 }

@@ -10,14 +10,12 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
-#include <system_error>
 
 #include "base/error.h"
+#include "files/system_reason.h"
 
 namespace ridge::files {
 namespace {
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 uint64_t page_bytes() { return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)); }
 
@@ -104,10 +102,10 @@ std::span<const std::byte> checked_part(std::span<const std::byte> bytes,
 MappedFile::MappedFile(const std::filesystem::path& path) : source_(path.string()) {
   // Non-blocking, so that opening a named pipe does not wait; it is rejected below.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) throw file_error("[{}] cannot open: {}", source_, reason(errno));
+  if (file.get() < 0) throw file_error("[{}] cannot open: {}", source_, system_reason(errno));
   struct stat status {};
   if (::fstat(file.get(), &status) != 0)
-    throw file_error("[{}] cannot stat: {}", source_, reason(errno));
+    throw file_error("[{}] cannot stat: {}", source_, system_reason(errno));
   if (S_ISDIR(status.st_mode)) throw file_error("[{}] expected a file, found a folder", source_);
   if (!S_ISREG(status.st_mode)) throw file_error("[{}] expected a regular file", source_);
   if (status.st_size == 0) throw file_error("[{}] the file is empty", source_);
@@ -116,8 +114,8 @@ MappedFile::MappedFile(const std::filesystem::path& path) : source_(path.string(
   if (data == MAP_FAILED)
     throw errno == ENOMEM
         ? memory_error("[{}] expected addresses for {} bytes, got: {}", source_, size_,
-                       reason(ENOMEM))
-        : file_error("[{}] cannot map {} bytes: {}", source_, size_, reason(errno));
+                       system_reason(ENOMEM))
+        : file_error("[{}] cannot map {} bytes: {}", source_, size_, system_reason(errno));
   data_ =
       std::unique_ptr<const std::byte, Unmap>(static_cast<const std::byte*>(data), Unmap{size_});
   enlist(data_.get(), size_, source_);
