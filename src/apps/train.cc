@@ -159,7 +159,7 @@ class Training {
                              train::kWorkshopSeed);
     record::RunRecord run =
         measure::planned_training(experiment_, trainer.graphs(), backend, nullptr);
-    begin_log(run);
+    if (log_) begin_log(run);
     const train::StepListener report = [&](int64_t step, const train::StepResult& result) {
       show({step, false, result}, progress);
       if (step < 0) return;
@@ -177,14 +177,15 @@ class Training {
   void measure(backends::Backend& backend, const train::StopCheck& is_stopped, Progress& progress) {
     measure::TrainingRun run(experiment_, backend, record_.limits(),
                              [&](const measure::StepEvent& event) { show(event, progress); });
-    begin_log(measure::planned_training(experiment_, run.trainer().graphs(), backend, nullptr));
+    if (log_)
+      begin_log(measure::planned_training(experiment_, run.trainer().graphs(), backend, nullptr));
     run.run_round(o_.steps, is_stopped);
     record_.runs.push_back(run.record());
     save(run.trainer());
   }
 
   void begin_log(const record::RunRecord& plan) {
-    if (log_) log_->begin(record_, plan, experiment_.step.optimizer, o_.warmup + 1);
+    log_->begin(record_, plan, experiment_.step.optimizer, o_.warmup + 1);
   }
 
   void show(const measure::StepEvent& event, Progress& progress) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 
 #include "cost/ceilings.h"
 #include "files/log_file.h"
