@@ -76,6 +76,16 @@ TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
   }
 }
 
+// Fills both slots with prompts and decodes each prompt's last position again.
+void decode_at_the_end(serve::Session& session, int64_t length) {
+  const std::vector<int32_t> ids = random_ids(length, 160, 1);
+  const std::vector<int64_t> slots = {0, 1};
+  std::vector<int32_t> tokens =
+      session.start(std::vector<serve::Prompt>{{0, ids, {}}, {1, ids, {}}});
+  for (int64_t slot : slots) session.rewind(slot, length - 1);
+  session.step(slots, tokens);
+}
+
 // The plan of a quantized file is the memory that a session of it owns: blocks stay as in the file or
 // in panels of rows.
 TEST(PhasePlan, OwnsWhatASessionOfAQuantizedFileOwns) {
@@ -96,12 +106,7 @@ TEST(PhasePlan, OwnsWhatASessionOfAQuantizedFileOwns) {
         const bool packs = std::string_view(level) == "compiled";
         EXPECT_GT(plan.held_bytes.at(packs ? panel_dtype(type, {64, 64}) : type), 0);
         serve::Session session(file, session_options(e, e.length), serve::cpu_backend());
-        const std::vector<int32_t> ids = random_ids(e.length, 160, 1);
-        const std::vector<int64_t> slots = {0, 1};
-        std::vector<int32_t> tokens =
-            session.start(std::vector<serve::Prompt>{{0, ids, {}}, {1, ids, {}}});
-        for (int64_t slot : slots) session.rewind(slot, e.length - 1);
-        session.step(slots, tokens);
+        decode_at_the_end(session, e.length);
         EXPECT_EQ(plan.owned_bytes, session.owned_bytes());
         int64_t held = 0;
         for (const auto& [dtype, bytes] : plan.held_bytes) held += bytes;
@@ -162,12 +167,7 @@ TEST(PhasePlan, OwnsTheCacheOfASession) {
         seen += config.is_window(layer) ? config.window : e.length;
       EXPECT_EQ(run.decode.cache_bytes, e.batch * seen * 2 * config.kv_heads * row);
       serve::Session session(file, session_options(e, e.length), serve::cpu_backend());
-      const std::vector<int32_t> ids = random_ids(e.length, 160, 1);
-      const std::vector<int64_t> slots = {0, 1};
-      std::vector<int32_t> tokens =
-          session.start(std::vector<serve::Prompt>{{0, ids, {}}, {1, ids, {}}});
-      for (int64_t slot : slots) session.rewind(slot, e.length - 1);
-      session.step(slots, tokens);
+      decode_at_the_end(session, e.length);
       EXPECT_EQ(plan.owned_bytes, session.owned_bytes());
       // The store rounds each state up to whole cache lines.
       const int64_t scale = dtype == DType::kI8 ? 4 : 0;
