@@ -162,11 +162,7 @@ void expect_fits(const std::vector<int32_t>& prompt, const ServedModel& model) {
 
 // So many bytes are more tokens than the context has, whatever they are.
 void expect_may_fit(size_t bytes, const ServedModel& model) {
-  const text::Tokenizer& tokenizer = model.engine.tokenizer();
-  size_t longest = 1;
-  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id)
-    longest = std::max(longest, tokenizer.token_bytes(id).size());
-  const size_t least = bytes / longest;
+  const size_t least = bytes / model.longest_token_bytes;
   if (least > static_cast<size_t>(context(model)))
     refuse_length(context(model), fmt::format("at least {}", least));
 }

@@ -12,10 +12,17 @@
 namespace ridge::http {
 
 struct ServedModel {
-  std::string name;
+  // Without a chat format, chats are refused. The engine must outlive it.
+  ServedModel(std::string of_name,
+              serve::Engine& of_engine,
+              std::optional<serve::ChatFormat> of_chat);
+
+  const std::string name;
   serve::Engine& engine;
-  std::optional<serve::ChatFormat> chat = {};  // none: the model file has no chat template
-  int64_t created_s = 0;                       // Unix time
+  const std::optional<serve::ChatFormat> chat;
+  const int64_t created_s;  // Unix time
+  // Of all tokens: a text of n bytes has at least n / longest_token_bytes tokens.
+  const size_t longest_token_bytes;
 };
 
 }  // namespace ridge::http

@@ -30,7 +30,7 @@ class ServedModelTest : public testing::Test {
         tokenizer_(serve::bytes_tokenizer(file_.config().vocabulary)),
         session_(file_, options(slots), serve::cpu_backend()),
         engine_(session_, tokenizer_, {.queue = queue}),
-        model_{"small", engine_, serve::ChatFormat{text::ChatTemplate::named("chatml"), ""}, 5},
+        model_{"small", engine_, serve::ChatFormat{text::ChatTemplate::named("chatml"), ""}},
         api_("ridge test", std::move(keys)) {}
 
   static serve::SessionOptions options(int64_t slots) {
