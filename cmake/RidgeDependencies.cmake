@@ -4,6 +4,7 @@ find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
+find_package(Boost 1.74 REQUIRED)  # headers alone
 find_package(CLI11 REQUIRED)
 find_package(dnnl REQUIRED)
 find_package(GTest REQUIRED)

@@ -13,11 +13,12 @@ set(RIDGE_EXTERNAL_backends DNNL::dnnl ${RIDGE_HWY} nlohmann_json::nlohmann_json
 if(RIDGE_HAS_CUDA)
   list(APPEND RIDGE_EXTERNAL_backends ridge_cuda_kernels)
 endif()
+set(RIDGE_EXTERNAL_http Boost::headers Threads::Threads nlohmann_json::nlohmann_json)
 set(RIDGE_EXTERNAL_apps CLI11::CLI11 nlohmann_json::nlohmann_json)
 
 # For code that takes longer to compile than to run: tests, and the rooms that build graphs, think about them and print.
 set(RIDGE_QUICK_BUILD -O1)
-foreach(room graph ops models plan cost record passes report train serve measure bench apps)
+foreach(room graph ops models plan cost record passes report train serve measure bench http apps)
   set(RIDGE_OPTIONS_${room} ${RIDGE_QUICK_BUILD})
 endforeach()
 

@@ -2,16 +2,15 @@
 // ridge generate: continues or answers a prompt and prints the text as it is generated.
 #include <fmt/format.h>
 
-#include <fmt/chrono.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "apps/chat_format.h"
 #include "apps/inference_options.h"
 #include "apps/interrupt.h"
 #include "apps/subcommand.h"
@@ -40,19 +39,6 @@ struct Options {
   std::string chat_template;
   bool no_cache = false;
 };
-
-serve::ChatFormat chat_format(const Options& o, const std::string& jinja) {
-  if (jinja.empty() && o.chat_template.empty())
-    throw usage_error(
-        "[chat] the model file has no chat template; choose one with --chat-template: {}",
-        fmt::join(text::ChatTemplate::names(), ", "));
-  serve::ChatFormat format{o.chat_template.empty() ? text::ChatTemplate::recognise(jinja)
-                                                   : text::ChatTemplate::named(o.chat_template),
-                           ""};
-  if (format.chat.uses_date())
-    format.date = fmt::format("{:%d %b %Y}", fmt::localtime(std::time(nullptr)));
-  return format;
-}
 
 // The prompt: the argument, or all of stdin.
 std::string prompt_text(const Options& o) {
@@ -166,11 +152,8 @@ void run(const Options& o) {
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   models::TokenizerFile source = models::read_tokenizer(file.path());
   std::optional<serve::ChatFormat> format;
-  if (o.chat) format = chat_format(o, source.chat_template);
-  text::Tokenizer tokenizer = models::make_tokenizer(std::move(source));
-  if (tokenizer.vocab_size() > file.config().vocabulary)
-    throw file_error("[model] {}: the tokenizer has {} tokens, but the model has {}",
-                     o.inference.model, tokenizer.vocab_size(), file.config().vocabulary);
+  if (o.chat) format = chat_format(o.chat_template, source.chat_template);
+  const text::Tokenizer tokenizer = tokenizer_of(file, std::move(source));
   double load_ns = now_ns() - begin;
   auto open = [&](int64_t positions) {
     return open_model(std::move(file), o.inference,

@@ -27,9 +27,11 @@ std::atomic<const void*> unreadable = nullptr;  // the address whose read failed
 enum class Request { kNone, kOpen, kSet };
 std::atomic<Request> request = Request::kNone;
 std::atomic<const char*> request_notice = "";
+std::atomic<bool> request_is_term = false;  // SIGTERM counts as well
 
-// Whether a Ctrl-C is taken as a request.
-bool takes_request() {
+// Whether a signal is taken as a request.
+bool takes_request(int signal) {
+  if (signal != SIGINT && !(signal == SIGTERM && request_is_term)) return false;
   Request open = Request::kOpen;
   if (!request.compare_exchange_strong(open, Request::kSet)) return false;
   std::fputs(request_notice, stderr);
@@ -87,7 +89,7 @@ void end_cleanly_on_signals() {
     int which = 0;
     do {
       if (sigwait(&signals, &which) != 0) return;
-    } while (which == SIGINT && takes_request());
+    } while (takes_request(which));
     if (which == kUnreadable && unreadable != nullptr) {
       const auto nothing_is_made = files::remove_unfinished();
       end_unreadable();
@@ -101,8 +103,9 @@ void end_cleanly_on_signals() {
   }
 }
 
-InterruptRequest::InterruptRequest(const char* notice) {
+InterruptRequest::InterruptRequest(const char* notice, Signals signals) {
   request_notice = notice;
+  request_is_term = signals == Signals::kCtrlCAndTerm;
   request = Request::kOpen;
 }
 

@@ -16,8 +16,9 @@ void end_cleanly_on_signals();
 // one exists at a time.
 class InterruptRequest {
  public:
+  enum class Signals { kCtrlC, kCtrlCAndTerm };  // which count: SIGINT, or SIGTERM as well
   // `notice` is printed to stderr at the first Ctrl-C; it must be a literal.
-  explicit InterruptRequest(const char* notice = "");
+  explicit InterruptRequest(const char* notice = "", Signals signals = Signals::kCtrlC);
   ~InterruptRequest();
   InterruptRequest(const InterruptRequest&) = delete;
   InterruptRequest& operator=(const InterruptRequest&) = delete;

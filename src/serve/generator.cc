@@ -6,19 +6,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "serve/stop_text.h"
-#include "text/stream_decoder.h"
+#include "serve/answer_text.h"
 
 namespace ridge::serve {
-namespace {
-
-bool ends(const text::TokenizerSpec& spec, int32_t token) {
-  return token == spec.eos ||
-         std::find(spec.end_of_generation.begin(), spec.end_of_generation.end(), token) !=
-             spec.end_of_generation.end();
-}
-
-}  // namespace
 
 Generation generate(Session& session,
                     const text::Tokenizer& tokenizer,
@@ -28,8 +18,7 @@ Generation generate(Session& session,
                     const std::function<void(std::string_view)>& show) {
   if (options.max_tokens < 0)
     throw usage_error("[max-tokens] expected at least 0, got {}", options.max_tokens);
-  StopText stop(options.stop);
-  text::StreamDecoder decoder(tokenizer, {.special = false, .continuation = true});
+  AnswerText answer(tokenizer, options.stop);
   Generation made;
   made.finish_reason = "length";
   if (options.max_tokens == 0) return made;
@@ -45,12 +34,8 @@ Generation generate(Session& session,
   begin = now_ns();
   for (const int64_t slot = 0;;) {
     made.ids.push_back(token);
-    if (ends(tokenizer.spec(), token)) {
-      made.finish_reason = "stop";
-      break;
-    }
-    add(stop.push(decoder.push(token)));
-    if (stop.is_stopped()) {
+    add(answer.push(token));
+    if (answer.has_ended()) {
       made.finish_reason = "stop";
       break;
     }
@@ -63,8 +48,7 @@ Generation generate(Session& session,
     session.step({&slot, 1}, {&token, 1});
   }
   made.decode_ns = now_ns() - begin;
-  add(stop.push(decoder.finish()));
-  add(stop.finish());
+  add(answer.finish());
   return made;
 }
 

@@ -96,7 +96,7 @@ void Session::check_ids(std::span<const int32_t> ids) const {
                         config().vocabulary - 1, ids[i], i);
 }
 
-void Session::begin_slot(const Prompt& prompt) {
+void Session::begin(const Prompt& prompt) {
   if (prompt.slot < 0 || prompt.slot >= options_.slots)
     throw usage_error("[slot] expected 0 to {}, got {}", options_.slots - 1, prompt.slot);
   if (prompt.ids.empty()) throw usage_error("[prompt] expected at least one token, got none");
@@ -146,7 +146,7 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
     for (size_t j = 0; j < i; ++j)
       if (prompts[j].slot == prompts[i].slot)
         throw usage_error("[slot] {} has two prompts", prompts[i].slot);
-    begin_slot(prompts[i]);
+    begin(prompts[i]);
   }
   std::vector<int32_t> chosen;
   if (!options_.cached) {
@@ -155,7 +155,21 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
       run_whole(prompt.slot);
     }
   } else {
-    for (size_t prompt = 0; prompt < prompts.size();) run_chunk(prompts, prompt);
+    std::vector<Part> parts;
+    for (size_t prompt = 0; prompt < prompts.size();) {
+      parts.clear();
+      for (int64_t left = options_.chunk; prompt < prompts.size() && left > 0;) {
+        const auto& [slot, ids, sampling, held] = prompts[prompt];
+        const size_t done = static_cast<size_t>(length(slot)),
+                     taken = std::min(ids.size() - done, static_cast<size_t>(left));
+        const bool is_last = done + taken == ids.size();
+        parts.push_back({slot, ids.subspan(done, taken), is_last});
+        left -= static_cast<int64_t>(taken);
+        if (!is_last) break;
+        ++prompt;
+      }
+      run_parts(parts);
+    }
   }
   read_tokens();
   for (const Prompt& prompt : prompts) chosen.push_back(token_of(prompt.slot));
@@ -168,30 +182,38 @@ void Session::run(Bucket& bucket) {
   observed_->push_back({&bucket, std::move(profile)});
 }
 
-// Runs the next chunk of the prompts, from the first position of `prompt` that is not computed yet,
-// and advances `prompt` past those that are done.
-void Session::run_chunk(std::span<const Prompt> prompts, size_t& prompt) {
+void Session::run(std::span<const Part> parts, std::span<int32_t> tokens) {
+  RIDGE_CHECK(options_.cached && parts.size() == tokens.size(),
+              "{} parts and room for {} tokens; a run of parts needs a cache", parts.size(),
+              tokens.size());
+  run_parts(parts);
+  read_tokens();
+  for (size_t i = 0; i < parts.size(); ++i)
+    tokens[i] = parts[i].samples ? tokens_[static_cast<size_t>(parts[i].slot)] : -1;
+}
+
+void Session::run_parts(std::span<const Part> parts) {
   ids_.clear(), positions_.clear(), token_slots_.clear();
   std::fill(rows_.begin(), rows_.end(), -1);
   std::fill(next_positions_.begin(), next_positions_.end(), -1);
-  size_t most = static_cast<size_t>(options_.chunk);
   int64_t reach = 0;
-  while (prompt < prompts.size() && ids_.size() < most) {
-    const Prompt& from = prompts[prompt];
-    size_t slot = static_cast<size_t>(from.slot), begin = static_cast<size_t>(lengths_[slot]),
-           end = std::min(from.ids.size(), begin + most - ids_.size());
-    for (size_t done = begin; done < end; ++done) {
-      ids_.push_back(from.ids[done]);
-      positions_.push_back(static_cast<int32_t>(done));
-      token_slots_.push_back(static_cast<int32_t>(from.slot));
+  for (const auto& [at, ids, samples] : parts) {
+    const size_t slot = static_cast<size_t>(at);
+    const int64_t begin = lengths_[slot], count = std::ssize(ids);
+    RIDGE_CHECK(count > 0 && count <= options_.chunk && count <= room(at),
+                "{} ids for slot {}, which has room for {}", count, at, room(at));
+    for (int64_t i = 0; i < count; ++i) {
+      ids_.push_back(ids[static_cast<size_t>(i)]);
+      positions_.push_back(static_cast<int32_t>(begin + i));
+      token_slots_.push_back(static_cast<int32_t>(at));
     }
-    lengths_[slot] = static_cast<int64_t>(end);
+    lengths_[slot] = begin + count;
     reach = std::max(reach, lengths_[slot]);
-    if (end < from.ids.size()) break;
+    if (!samples) continue;
     rows_[slot] = static_cast<int32_t>(ids_.size()) - 1;
-    next_positions_[slot] = static_cast<int32_t>(end);
-    ++prompt;
+    next_positions_[slot] = static_cast<int32_t>(lengths_[slot]);
   }
+  RIDGE_CHECK(std::ssize(ids_) <= most_ids(), "{} ids in a run of {}", ids_.size(), most_ids());
   last_ = &buckets_.at(models::InferenceTask::kPrefill, static_cast<int64_t>(ids_.size()), reach);
   last_->write(models::kIds, ids_);
   last_->write(models::kPositions, positions_);

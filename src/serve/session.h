@@ -3,6 +3,7 @@
 // step. Works on token ids, not text, and prints nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,6 +46,13 @@ struct Prompt {
   int64_t held = 0;
 };
 
+// What one run computes of a sequence: the ids that follow its positions.
+struct Part {
+  int64_t slot = 0;
+  std::span<const int32_t> ids;
+  bool samples = true;  // whether the token after them is sampled
+};
+
 // The sum of -ln p over the scored tokens.
 struct Likelihood {
   double nll = 0;
@@ -68,14 +76,25 @@ class Session {
   // than the capacity, and as `logits` does if a token cannot be sampled because logits are NaN or
   // infinite.
   std::vector<int32_t> start(std::span<const Prompt> prompts);
+
+  // The same in steps that the caller chooses. `begin` gives a slot to a prompt and computes
+  // nothing; it throws as `start` does.
+  void begin(const Prompt& prompt);
+  // Computes parts of several sequences, prompts and last tokens alike, in one run. Each part has
+  // its own slot, 1 to `chunk` ids, and room for them; all have at most most_ids(). tokens[i] is
+  // the token after part i, or -1 if it is not sampled or its logits are NaN or infinite. A run
+  // that throws leaves its slots undefined until `begin` with nothing held. Needs a cache.
+  void run(std::span<const Part> parts, std::span<int32_t> tokens);
+  int64_t most_ids() const { return std::max(options_.chunk, options_.slots); }
+
   // Computes the next token of each of these slots from its last token. Each slot must have room.
   // Throws as `logits` does if a token cannot be sampled.
   void step(std::span<const int64_t> slots, std::span<int32_t> tokens);
 
+  // Positions of a sequence that are computed.
+  int64_t length(int64_t slot) const { return lengths_[static_cast<size_t>(slot)]; }
   // Positions that a sequence has left. At 0, its last token cannot be stored.
-  int64_t room(int64_t slot) const {
-    return options_.capacity - lengths_[static_cast<size_t>(slot)];
-  }
+  int64_t room(int64_t slot) const { return options_.capacity - length(slot); }
   // The logits [V] from which the slot's last token was sampled. The slot must have been in the
   // last run. If one is not finite, throws a file Error that names the first tensor of the file that
   // is not finite, or a run-time Error if all are finite.
@@ -106,11 +125,10 @@ class Session {
   void expect_finite(std::string_view what, std::span<const float> values) const;
   [[noreturn]] void refuse_not_finite(std::string_view what, std::string_view found) const;
   void check_ids(std::span<const int32_t> ids) const;
-  void begin_slot(const Prompt& prompt);
   void write_tables();
   void write_slots();
   void run(Bucket& bucket);
-  void run_chunk(std::span<const Prompt> prompts, size_t& prompt);
+  void run_parts(std::span<const Part> parts);
   void run_whole(int64_t slot);
   int32_t token_of(int64_t slot) const;
   void read_tokens();

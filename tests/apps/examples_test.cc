@@ -30,6 +30,7 @@ constexpr Change kSmaller[] = {
     {"infer-lab", "--seq-len", "16"},  {"bench model", "-p", "4"},
     {"bench model", "-n", "2"},        {"bench model", "-r", "1"},
     {"generate", "--max-tokens", "4"}, {"bench model", "--device", "cpu"},
+    {"serve", "--port", "0"},          {"serve", "--slots", "2"},
 };
 
 std::string smaller(std::string line) {
@@ -41,6 +42,8 @@ std::string smaller(std::string line) {
     line = std::regex_search(line, given) ? std::regex_replace(line, given, option)
                                           : std::regex_replace(line, command, "$&" + option);
   }
+  // A server runs until it is told to finish.
+  line = std::regex_replace(line, std::regex("^ridge serve\\b"), "timeout --preserve-status 5 $&");
   // A measurement under the load of tests would replace the ceilings that the user's runs read.
   return std::regex_replace(line, std::regex(" --remeasure"), "");
 }

@@ -5,26 +5,13 @@
 
 #include <algorithm>
 
+#include "serve/bytes_tokenizer.h"
 #include "serve/real_model.h"
-#include "text/byte_alphabet.h"
 
 namespace ridge::serve {
 namespace {
 
 constexpr int64_t kCapacity = 192;
-
-// One token for each byte, as far as the model's vocabulary goes, after the two of ChatML.
-text::Tokenizer bytes_tokenizer(int64_t vocabulary) {
-  text::TokenizerSpec spec;
-  spec.tokens = {"<|im_start|>", "<|im_end|>"};
-  spec.types.assign(static_cast<size_t>(vocabulary), text::TokenType::kNormal);
-  spec.types[0] = spec.types[1] = text::TokenType::kControl;
-  for (int byte = 0; byte < 256 && std::ssize(spec.tokens) < vocabulary; ++byte)
-    spec.tokens.push_back(text::to_byte_alphabet(std::string(1, static_cast<char>(byte))));
-  spec.tokens.resize(static_cast<size_t>(vocabulary));
-  spec.eos = 1;
-  return text::Tokenizer(spec);
-}
 
 std::string user(const std::string& text) {
   return "<|im_start|>user\n" + text + "<|im_end|>\n<|im_start|>assistant\n";

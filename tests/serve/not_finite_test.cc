@@ -6,6 +6,8 @@
 #include <fstream>
 #include <limits>
 
+#include "serve/answer_reader.h"
+#include "serve/bytes_tokenizer.h"
 #include "serve/real_model.h"
 
 namespace ridge::serve {
@@ -116,6 +118,24 @@ TEST_F(NotFinite, LeavesOtherSequencesAlone) {
   int32_t token = -1;
   session.step({&slot, 1}, {&token, 1});
   EXPECT_EQ(token, ids_of(files::read_json(path_ + "/expected.json")["greedy_from_first_row"])[1]);
+}
+
+TEST_F(NotFinite, AnEngineFailsOnlyThatRequest) {
+  const int32_t bad = next_ == 7 ? 8 : 7;
+  plant_in_row(bad, kNan);
+  const models::ModelFile file = models::ModelFile::open(path_);
+  const text::Tokenizer tokenizer = bytes_tokenizer(file.config().vocabulary);
+  SessionOptions options = at_level("compiled", 64);
+  options.slots = 2;
+  Session session(file, options, cpu_backend());
+  Engine engine(session, tokenizer, {});
+  AnswerReader spoiled(engine, {.prompt = {1, bad, 3}, .max_tokens = 4, .top_logprobs = 1});
+  AnswerReader fine(engine, {.prompt = ids_, .max_tokens = 2});
+  EXPECT_EQ(spoiled.finished().finish, Finish::kFailed);
+  EXPECT_NE(spoiled.finished().error.find("finite logits"), std::string::npos);
+  EXPECT_EQ(fine.finished().tokens, 2);
+  AnswerReader after(engine, {.prompt = ids_, .max_tokens = 2});
+  EXPECT_EQ(after.finished().text, fine.finished().text);
 }
 
 }  // namespace

@@ -95,6 +95,51 @@ TEST_P(SmallModel, IsTheSameInABatch) {
   }
 }
 
+// Prompts advance in uneven parts beside sequences that decode.
+TEST_P(SmallModel, IsTheSameInPartsBesideOthers) {
+  constexpr size_t kMade = 13;
+  SessionOptions two = options();
+  two.slots = 2;
+  two.chunk = 16;
+  Session made = session(two);
+  std::vector<std::vector<int32_t>> known{ids_, other_};  // the prompt, then what was sampled
+  made.begin({0, known[0], {}});
+  bool is_admitted = false;
+  for (int step = 0; std::ranges::any_of(known,
+                                         [&](auto& ids) {
+                                           const auto& prompt =
+                                               &ids == known.data() ? ids_ : other_;
+                                           return ids.size() < prompt.size() + kMade;
+                                         });
+       ++step) {
+    ASSERT_LT(step, 200);
+    if (step == 5) {
+      made.begin({1, known[1], {}});
+      is_admitted = true;
+    }
+    std::vector<Part> parts;
+    for (int64_t slot : {0, 1}) {
+      const std::vector<int32_t>& ids = known[static_cast<size_t>(slot)];
+      if (slot == 1 && !is_admitted) continue;
+      const size_t done = static_cast<size_t>(made.length(slot)), left = ids.size() - done,
+                   taken = std::min(left, static_cast<size_t>(slot == 0 ? 2 : 3));
+      parts.push_back({slot, std::span(ids).subspan(done, taken), taken == left});
+    }
+    std::vector<int32_t> tokens(parts.size());
+    made.run(parts, tokens);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      EXPECT_EQ(tokens[i] >= 0, parts[i].samples);
+      if (parts[i].samples) known[static_cast<size_t>(parts[i].slot)].push_back(tokens[i]);
+    }
+  }
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const std::vector<int32_t>& prompt = i == 0 ? ids_ : other_;
+    Session alone = session(options());
+    const auto begin = known[i].begin() + std::ssize(prompt);
+    EXPECT_EQ(std::vector<int32_t>(begin, begin + kMade), greedy(alone, prompt, kMade));
+  }
+}
+
 TEST_P(SmallModel, PromptsAsLongAsTheCapacityShareAChunk) {
   SessionOptions three = options();
   three.slots = 3;

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge serve: answers requests of OpenAI's API with a model file.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "apps/chat_format.h"
+#include "apps/inference_options.h"
+#include "apps/interrupt.h"
+#include "apps/subcommand.h"
+#include "base/error.h"
+#include "base/terminal.h"
+#include "base/units.h"
+#include "http/api.h"
+#include "http/server.h"
+
+namespace ridge::apps {
+namespace {
+
+struct Options {
+  InferenceOptions inference;
+  http::ServerOptions server;
+  serve::EngineOptions engine;
+  int64_t slots = 8;
+  std::string name;  // empty: of the file
+  std::string key_file;
+  std::string chat_template;
+};
+
+constexpr int64_t kPositions = 2048;  // of a slot; eight full contexts may take gigabytes
+
+// A model ready to answer. What a member needs stands above it.
+struct LoadedModel {
+  explicit LoadedModel(const Options& o);
+
+  std::optional<text::Tokenizer> tokenizer;
+  std::unique_ptr<OpenModel> model;
+  std::unique_ptr<serve::Engine> engine;
+  std::optional<http::ServedModel> served;
+  std::string no_chat;  // why chats are off; empty if they are not
+};
+
+// "models/llama.gguf" is llama, "models/llama/" too.
+std::string name_of(const Options& o, const std::filesystem::path& path) {
+  if (!o.name.empty()) return o.name;
+  const std::filesystem::path last = path.has_filename() ? path : path.parent_path();
+  return (last.extension() == ".gguf" ? last.stem() : last.filename()).string();
+}
+
+LoadedModel::LoadedModel(const Options& o) {
+  models::ModelFile file = models::ModelFile::open(o.inference.model);
+  const std::string name = name_of(o, file.path());
+  models::TokenizerFile source = models::read_tokenizer(file.path());
+  std::optional<serve::ChatFormat> chat;
+  try {
+    chat = chat_format(o.chat_template, source.chat_template);
+  } catch (const Error& error) {
+    if (!o.chat_template.empty()) throw;
+    no_chat = error.what();  // texts can be completed all the same
+  }
+  tokenizer = tokenizer_of(file, std::move(source));
+  model = open_model(std::move(file), o.inference, {.positions = kPositions, .slots = o.slots});
+  engine = std::make_unique<serve::Engine>(*model->session, *tokenizer, o.engine);
+  served.emplace(name, *engine, std::move(chat));
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string url(const http::ServerOptions& o, int64_t port) {
+  const bool is_v6 = o.host.find(':') != std::string::npos;
+  return fmt::format("http://{}:{}", is_v6 ? "[" + o.host + "]" : o.host, port);
+}
+
+void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKeys& keys) {
+  const serve::SessionOptions& s = loaded.model->session->options();
+  const models::ModelConfig& config = loaded.model->file.config();
+  const models::CacheShape cache =
+      models::contiguous_cache(s.slots, s.capacity, config.window, s.chunk,
+                               s.cache_dtype.value_or(s.selection.activations()));
+  const auto line = [](const char* what, const std::string& text) {
+    fmt::print("  {:<8} {}\n", what, terminal_safe(text, kLongestMessage));
+  };
+  line("model", loaded.served->name);
+  line("chat", loaded.no_chat.empty() ? "/v1/chat/completions" : "off: " + loaded.no_chat);
+  line("cache", fmt::format("{} slots of {} positions, {}", s.slots, format_integer(s.capacity),
+                            format_bytes(models::cache_bytes(config, cache))));
+  line("steps", fmt::format("up to {} tokens of prompts, {} while others decode", s.chunk,
+                            std::min(o.engine.step_tokens, s.chunk)));
+  line("queue", fmt::format("{} requests, more are refused (429)", o.engine.queue));
+  line("limits", fmt::format("header {}, body {}, prompt {} tokens, {} connections",
+                             format_bytes(o.server.header_bytes), format_bytes(o.server.body_bytes),
+                             format_integer(s.capacity), o.server.connections));
+  line("time", fmt::format("{} s idle, {} s to send a body, {} s to take a reply", o.server.idle_s,
+                           o.server.read_s, o.server.write_s));
+  line("keys", keys.empty() ? "none asked for (--api-key-file)" : "asked for");
+  if (keys.empty() && !is_loopback(o.server.host))
+    line("warning", "everybody who reaches this address can use the model");
+  std::fflush(stdout);
+}
+
+void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+void run(const Options& o) {
+  http::validate(o.server);
+  serve::validate(o.engine);
+  const http::ApiKeys keys = o.key_file.empty() ? http::ApiKeys() : http::ApiKeys::read(o.key_file);
+  const InterruptRequest interrupt("\nFinishing what is open; a second signal ends it now.\n",
+                                   InterruptRequest::Signals::kCtrlCAndTerm);
+  http::Api api(kProgram, keys);
+  std::optional<LoadedModel> loaded;  // outlives the server, whose answers refer to it
+  http::Server server(api, o.server);
+  fmt::print("Listening on {}, loading the model\n", terminal_safe(url(o.server, server.port())));
+  std::fflush(stdout);
+  loaded.emplace(o);
+  api.open(*loaded->served);
+  print_banner(o, *loaded, keys);
+  fmt::print("Ready\n");
+  std::fflush(stdout);
+  while (!interrupt.is_set()) pause();
+  api.drain();
+  loaded->engine->drain();
+  server.drain();
+  while (!loaded->engine->is_idle() || server.connections() > 0) pause();
+  fmt::print("Stopped after {} requests\n", format_integer(loaded->engine->counts().queue.count));
+}
+
+void add_options(Command app, Options& o) {
+  add_model_argument(app, o.inference.model);
+  app.add_option("--host", o.server.host, "listen on this address").show_default();
+  app.add_option("--port", o.server.port, "listen on this port (0: a free one)").show_default();
+  app.add_option("--model-name", o.name, "the model's name in the API (default: of the file)");
+  app.add_option("--api-key-file", o.key_file,
+                 "answer only requests that show a key of this file, one key a line");
+  app.add_option("--chat-template", o.chat_template,
+                 "the name of a chat template to use instead of the file's");
+  Command batching = app.under("Batching");
+  batching.add_option("--slots", o.slots, "requests that run at once").show_default();
+  batching.add_option("--context", o.inference.context,
+                      "positions of a slot: prompt and answer (default: 2048, or the model's)");
+  batching.add_option("--queue", o.engine.queue, "requests that wait for a slot").show_default();
+  batching
+      .add_option("--step-tokens", o.engine.step_tokens,
+                  "tokens of a step while a request decodes: fewer delay others less by a long "
+                  "prompt, more compute the prompt sooner")
+      .show_default();
+  Command limits = app.under("Limits");
+  limits.add_option("--max-connections", o.server.connections, "open connections").show_default();
+  limits.add_option("--max-header-bytes", o.server.header_bytes, "of a request").show_default();
+  limits.add_option("--max-body-bytes", o.server.body_bytes, "of a request").show_default();
+  limits.add_option("--http-threads", o.server.threads, "threads that speak HTTP").show_default();
+  Command computing = app.under("Computing");
+  add_phase_options(computing, o.inference.chunk, o.inference.exact, o.inference.cache_dtype);
+  add_level_option(computing, o.inference.level);
+  add_pass_option(computing, o.inference.level);
+  add_machine_options(computing, o.inference.machine);
+}
+
+}  // namespace
+
+void register_serve(Command program, const AppContext&) {
+  auto o = std::make_shared<Options>();
+  Command app = program.add_subcommand("serve", "Serve a model file by OpenAI's HTTP API");
+  add_options(app, *o);
+  app.footer(
+      "Examples:\n"
+      "  ridge serve SmolLM2-135M-Instruct.Q4_1.gguf\n"
+      "  ridge serve model.gguf --slots 16 --context 4096 --port 8000\n"
+      "  ridge serve model.gguf --model-name gpt-4o-mini      for clients with a fixed name\n"
+      "\n"
+      "Requests, once the server prints Ready:\n"
+      "  curl localhost:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\",\n"
+      "       \"content\": \"Name three rivers.\"}], \"max_tokens\": 64, \"stream\": true}'\n"
+      "  curl localhost:8080/v1/completions -d '{\"prompt\": \"Once\", \"temperature\": 0}'\n"
+      "  curl localhost:8080/metrics\n"
+      "  OPENAI_BASE_URL=http://localhost:8080/v1 OPENAI_API_KEY=any  for the openai package\n"
+      "\n"
+      "Ctrl-C or SIGTERM refuses new requests and finishes the open ones; a second one ends at "
+      "once.");
+  app.callback([o] { run(*o); });
+}
+
+}  // namespace ridge::apps

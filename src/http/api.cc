@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds a request's route, checks who may use it, and turns what is thrown into error replies.
+#include "http/api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "base/clock.h"
+#include "base/printable.h"
+#include "http/api_error.h"
+#include "http/body.h"
+#include "http/completion.h"
+#include "http/generation.h"
+#include "http/json_text.h"
+#include "http/metrics.h"
+#include "text/utf8.h"
+
+namespace ridge::http {
+
+using Json = nlohmann::ordered_json;
+
+struct Api::Route {
+  const char* path;
+  const char* method;
+  Reply (Api::*reply)(const Message&, std::function<void()>&) const;
+  bool is_open = false;  // without a key
+};
+
+const Api::Route Api::kRoutes[] = {
+    {"/health", "GET", &Api::health, true},       {"/version", "GET", &Api::version},
+    {"/metrics", "GET", &Api::metrics},           {"/v1/models", "GET", &Api::models},
+    {"/v1/chat/completions", "POST", &Api::chat}, {"/v1/completions", "POST", &Api::completion},
+    {"/tokenize", "POST", &Api::tokenize},        {"/detokenize", "POST", &Api::detokenize}};
+
+std::optional<Reply> Api::refuse(const Message& head) const {
+  const Route* route =
+      std::ranges::find_if(kRoutes, [&](const Route& r) { return head.path == r.path; });
+  const bool is_known = route != std::end(kRoutes);
+  if (!keys_.empty() && !(is_known && route->is_open) && !keys_.accept(head.authorization))
+    return error_reply({401, "expected the header \"Authorization: Bearer KEY\" with a valid key",
+                        "", "invalid_api_key"});
+  if (!is_known)
+    return error_reply(
+        {404, fmt::format("no such path: {}", printable(head.path)), "", "not_found"});
+  const bool is_head = head.method == "HEAD" && std::string_view(route->method) == "GET";
+  if (head.method != route->method && !is_head) {
+    Reply reply = error_reply({405,
+                               fmt::format("{} expects the method {}, got {}", route->path,
+                                           route->method, printable(head.method)),
+                               "", "method_not_allowed"});
+    reply.headers.emplace_back("Allow", route->method);
+    return reply;
+  }
+  return std::nullopt;
+}
+
+Reply Api::fault(int status, const std::string& message) const {
+  return error_reply({status, message});
+}
+
+Reply Api::reply(const Message& message, std::function<void()> wake) {
+  std::optional<Reply> refused = refuse(message);
+  if (refused.has_value()) return std::move(*refused);
+  const Route* route =
+      std::ranges::find_if(kRoutes, [&](const Route& r) { return message.path == r.path; });
+  try {
+    return (this->*route->reply)(message, wake);
+  } catch (const ApiError& error) {
+    return error_reply(error);
+  } catch (const std::bad_alloc&) {
+    return error_reply({503, "out of memory for this request"});
+  } catch (const std::exception& error) {
+    return error_reply({500, error.what()});
+  }
+}
+
+const ServedModel& Api::model() const {
+  const ServedModel* model = model_;
+  if (model == nullptr) throw ApiError(503, "the model is loading", "", "loading");
+  return *model;
+}
+
+Reply Api::health(const Message&, std::function<void()>&) const {
+  model();
+  if (drains_) throw ApiError(503, "the server is stopping", "", "draining");
+  return {200, json_text({{"status", "ok"}})};
+}
+
+Reply Api::version(const Message&, std::function<void()>&) const {
+  return {200, json_text({{"version", version_}})};
+}
+
+Reply Api::metrics(const Message&, std::function<void()>&) const {
+  return {200, metrics_text(model().engine.counts(), model().name, now_ns() / 1e9), kMetricsType};
+}
+
+Reply Api::models(const Message&, std::function<void()>&) const {
+  const ServedModel& m = model();
+  const Json one{{"id", m.name},
+                 {"object", "model"},
+                 {"created", m.created_s},
+                 {"owned_by", "ridge"},
+                 {"max_model_len", m.engine.session_options().capacity}};
+  return {200, json_text({{"object", "list"}, {"data", Json::array({one})}})};
+}
+
+namespace {
+
+Reply begin(Generation generation, const ServedModel& model, std::function<void()>& wake) {
+  Reply reply;
+  reply.streams = generation.streams;
+  reply.answer = std::make_unique<Completion>(std::move(generation), model, std::move(wake));
+  if (!reply.streams) return reply;
+  reply.content_type = "text/event-stream";
+  reply.headers.emplace_back("Cache-Control", "no-cache");
+  reply.headers.emplace_back("X-Accel-Buffering", "no");  // nginx passes events on as they come
+  return reply;
+}
+
+}  // namespace
+
+Reply Api::chat(const Message& message, std::function<void()>& wake) const {
+  const ServedModel& m = model();
+  return begin(read_chat(Body(message.body), m), m, wake);
+}
+
+Reply Api::completion(const Message& message, std::function<void()>& wake) const {
+  const ServedModel& m = model();
+  return begin(read_completion(Body(message.body), m), m, wake);
+}
+
+Reply Api::tokenize(const Message& message, std::function<void()>&) const {
+  const ServedModel& m = model();
+  const Body body(message.body);
+  std::optional<std::string> text = body.text("prompt");
+  if (!text.has_value()) text = body.text("content");
+  if (!text.has_value()) throw ApiError(400, "[prompt] expected a text, got none", "prompt");
+  const bool begins = body.flag("add_special_tokens").value_or(true);
+  const std::vector<int32_t> ids = encode_prompt(*text, begins, m);
+  return {200, json_text({{"count", ids.size()},
+                          {"max_model_len", m.engine.session_options().capacity},
+                          {"tokens", ids}})};
+}
+
+Reply Api::detokenize(const Message& message, std::function<void()>&) const {
+  const ServedModel& m = model();
+  const Body body(message.body);
+  const nlohmann::json* tokens = body.find("tokens");
+  if (tokens == nullptr) throw ApiError(400, "[tokens] expected token ids, got none", "tokens");
+  const std::vector<int32_t> ids = read_ids(*tokens, "tokens", m);
+  const std::string text = text::to_valid_utf8(m.engine.tokenizer().decode(ids, {.special = true}));
+  return {200, json_text({{"prompt", text}})};
+}
+
+}  // namespace ridge::http

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The routes of a server: OpenAI's API, health, metrics. Knows no sockets.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "http/api_keys.h"
+#include "http/exchange.h"
+#include "http/served_model.h"
+
+namespace ridge::http {
+
+class Api : public Site {
+ public:
+  // Until `open`, the model counts as loading.
+  Api(std::string version, ApiKeys keys) : version_(std::move(version)), keys_(std::move(keys)) {}
+
+  // From now on requests are answered by this model, which must outlive all replies.
+  void open(const ServedModel& model) { model_ = &model; }
+  // From now on health says that no new requests are welcome. The engine refuses them.
+  void drain() { drains_ = true; }
+
+  std::optional<Reply> refuse(const Message& head) const override;
+  Reply reply(const Message& message, std::function<void()> wake) override;
+  Reply fault(int status, const std::string& message) const override;
+
+ private:
+  struct Route;
+  static const Route kRoutes[];
+
+  const ServedModel& model() const;  // throws an ApiError 503 while it is loading
+  Reply health(const Message& message, std::function<void()>& wake) const;
+  Reply version(const Message& message, std::function<void()>& wake) const;
+  Reply metrics(const Message& message, std::function<void()>& wake) const;
+  Reply models(const Message& message, std::function<void()>& wake) const;
+  Reply chat(const Message& message, std::function<void()>& wake) const;
+  Reply completion(const Message& message, std::function<void()>& wake) const;
+  Reply tokenize(const Message& message, std::function<void()>& wake) const;
+  Reply detokenize(const Message& message, std::function<void()>& wake) const;
+
+  const std::string version_;
+  const ApiKeys keys_;
+  std::atomic<const ServedModel*> model_ = nullptr;
+  std::atomic<bool> drains_ = false;
+};
+
+}  // namespace ridge::http

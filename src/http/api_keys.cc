@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads key files and compares keys in constant time.
+#include "http/api_keys.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/error.h"
+#include "files/mapped_file.h"
+
+namespace ridge::http {
+namespace {
+
+// Looks at every character of `given`, whatever the key.
+bool equal(std::string_view key, std::string_view given) {
+  uint32_t difference = static_cast<uint32_t>(key.size() ^ given.size());
+  for (size_t i = 0; i < given.size(); ++i)
+    difference |= static_cast<uint32_t>(static_cast<unsigned char>(given[i]) ^
+                                        static_cast<unsigned char>(key[i % key.size()]));
+  return difference == 0;
+}
+
+}  // namespace
+
+ApiKeys ApiKeys::read(const std::filesystem::path& path) {
+  constexpr size_t kLeast = 8;
+  const files::MappedFile file(path);
+  ApiKeys all;
+  std::string_view left = file.text();
+  for (int64_t number = 1; !left.empty(); ++number) {
+    const size_t end = std::min(left.find('\n'), left.size());
+    std::string_view line = left.substr(0, end);
+    left.remove_prefix(std::min(end + 1, left.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with('#')) continue;
+    const bool is_plain = std::ranges::all_of(line, [](char c) { return c > ' ' && c <= '~'; });
+    if (line.size() < kLeast || !is_plain)  // without the key itself
+      throw file_error(
+          "[{}] expected keys of at least {} characters of printable ASCII without spaces, found "
+          "another one in line {}",
+          file.source(), kLeast, number);
+    all.keys_.emplace_back(line);
+  }
+  if (all.empty()) throw file_error("[{}] expected a key on a line, found none", file.source());
+  return all;
+}
+
+bool ApiKeys::accept(std::string_view authorization) const {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (!authorization.starts_with(kScheme)) return false;
+  authorization.remove_prefix(kScheme.size());
+  bool is_one = false;
+  for (const std::string& key : keys_) is_one |= equal(key, authorization);
+  return is_one;
+}
+
+}  // namespace ridge::http

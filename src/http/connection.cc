@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// One client's connection: reads a request, writes the reply, and so on until either side closes.
+// While an answer is made, the connection keeps reading, which is how it learns that the client has
+// left. All of it runs on the connection's strand.
+#include "http/connection.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ridge::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace bhttp = boost::beast::http;
+using boost::system::error_code;
+
+std::chrono::nanoseconds seconds(double count) {
+  return std::chrono::nanoseconds(static_cast<int64_t>(count * 1e9));
+}
+
+std::string text_of(boost::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> all)
+      : all_(std::move(all)),
+        stream_(std::move(socket)),
+        // A request's header, or what a client sends ahead while it is answered.
+        buffer_(static_cast<size_t>(std::max(all_->options.header_bytes, kLeastBuffer))) {
+    const std::lock_guard lock(all_->mutex);
+    all_->open.insert(this);
+  }
+  ~Connection() {
+    const std::lock_guard lock(all_->mutex);
+    all_->open.erase(this);
+  }
+
+  void start() {
+    asio::post(stream_.get_executor(), [self = shared_from_this()] { self->read_header(); });
+  }
+  void refuse() {
+    asio::post(stream_.get_executor(), [self = shared_from_this()] {
+      self->keeps_ = false;
+      self->write(self->all_->site.fault(503, "the server has too many connections"));
+    });
+  }
+  // For any thread: closes the connection, or only if it waits for a request.
+  void end(bool only_idle) {
+    asio::post(stream_.get_executor(), [self = shared_from_this(), only_idle] {
+      if (self->is_idle_ || !only_idle) self->close();
+    });
+  }
+
+ private:
+  static constexpr int64_t kLeastBuffer = 4096;
+  static constexpr double kLingerSeconds = 2;
+
+  template <typename Handler>
+  auto bound(Handler handler) {
+    return [self = shared_from_this(), handler](error_code error, size_t bytes) {
+      (self.get()->*handler)(error, bytes);
+    };
+  }
+
+  void read_header() {
+    if (all_->drains) return close();
+    is_idle_ = true;
+    parser_.emplace();
+    parser_->header_limit(static_cast<uint32_t>(all_->options.header_bytes));
+    parser_->body_limit(static_cast<uint64_t>(all_->options.body_bytes));
+    stream_.expires_after(seconds(all_->options.idle_s));
+    bhttp::async_read_header(stream_, buffer_, *parser_, bound(&Connection::on_header));
+  }
+
+  void on_header(error_code error, size_t) {
+    is_idle_ = false;
+    if (error) return on_fault(error);
+    const auto& head = parser_->get();
+    keeps_ = head.keep_alive() && !all_->drains;
+    const std::string target = text_of(head.target());
+    message_ = {text_of(head.method_string()), target.substr(0, target.find('?')),
+                text_of(head[bhttp::field::authorization]), ""};
+    std::optional<Reply> refused = all_->site.refuse(message_);
+    if (refused.has_value()) {
+      keeps_ = keeps_ && parser_->is_done();  // else the body is not read
+      return write(std::move(*refused));
+    }
+    if (parser_->is_done()) return on_body({}, 0);
+    if (!beast::iequals(head[bhttp::field::expect], "100-continue")) return read_body();
+    stream_.expires_after(seconds(all_->options.write_s));
+    go_on_.emplace(bhttp::status::continue_, head.version());
+    bhttp::async_write(stream_, *go_on_, [self = shared_from_this()](error_code failed, size_t) {
+      if (!failed) self->read_body();
+    });
+  }
+
+  void read_body() {
+    stream_.expires_after(seconds(all_->options.read_s));
+    bhttp::async_read(stream_, buffer_, *parser_, bound(&Connection::on_body));
+  }
+
+  // The request could not be read.
+  void on_fault(error_code error) {
+    keeps_ = false;
+    const bool is_of_http = error.category() == bhttp::make_error_code(bhttp::error{}).category();
+    if (!is_of_http || error == bhttp::error::end_of_stream ||
+        error == bhttp::error::partial_message)
+      return close();
+    if (error == bhttp::error::body_limit)
+      return write(all_->site.fault(
+          413, fmt::format("expected a body of at most {} bytes", all_->options.body_bytes)));
+    if (error == bhttp::error::header_limit || error == bhttp::error::buffer_overflow)
+      return write(all_->site.fault(
+          431, fmt::format("expected a header of at most {} bytes", all_->options.header_bytes)));
+    write(all_->site.fault(400, "not valid HTTP: " + error.message()));
+  }
+
+  void on_body(error_code error, size_t) {
+    if (error) return on_fault(error);
+    message_.body = std::move(parser_->get().body());
+    Reply reply = all_->site.reply(message_, [weak = weak_from_this()] {
+      if (const auto self = weak.lock())
+        asio::post(self->stream_.get_executor(), [self] { self->pump(); });
+    });
+    message_.body = {};
+    if (reply.answer == nullptr) return write(std::move(reply));
+    answer_ = std::move(reply.answer);
+    streams_ = reply.streams;
+    watch();
+    if (streams_) return write_head(std::move(reply));
+    pump();
+  }
+
+  // Reads whatever comes while an answer is made: the next request, or the end.
+  void watch() {
+    if (is_watching_ || buffer_.size() == buffer_.max_size()) return;
+    is_watching_ = true;
+    stream_.expires_never();
+    const size_t room = std::min<size_t>(buffer_.max_size() - buffer_.size(), kLeastBuffer);
+    stream_.async_read_some(buffer_.prepare(room), bound(&Connection::on_watched));
+  }
+
+  void on_watched(error_code error, size_t bytes) {
+    is_watching_ = false;
+    buffer_.commit(bytes);
+    if (next_ != nullptr) {
+      const auto next = std::exchange(next_, nullptr);
+      if (error && error != asio::error::operation_aborted) return close();
+      return (this->*next)();
+    }
+    if (!error) return answer_ != nullptr ? watch() : void();
+    answer_.reset();  // the client has left
+    if (!is_writing_) close();
+  }
+
+  // Sends what is ready, if nothing is being sent.
+  void pump() {
+    if (answer_ == nullptr || is_writing_) return;
+    Answer::Piece piece = answer_->take();
+    if (!streams_) {
+      if (!piece.is_last) return;
+      answer_.reset();
+      return write({piece.status, std::move(piece.bytes)});
+    }
+    if (piece.is_last) answer_.reset();
+    if (piece.bytes.empty() && !piece.is_last) return;
+    chunk_ = std::move(piece.bytes);
+    is_writing_ = true;
+    stream_.expires_after(seconds(all_->options.write_s));
+    if (piece.is_last) return write_last_chunk();
+    asio::async_write(stream_, bhttp::make_chunk(asio::buffer(chunk_)),
+                      bound(&Connection::on_chunk));
+  }
+
+  void on_chunk(error_code error, size_t) {
+    is_writing_ = false;
+    if (error) answer_.reset();
+    if (answer_ == nullptr) return close();
+    pump();
+  }
+
+  void write_last_chunk() {
+    const auto end = [self = shared_from_this()](error_code error, size_t) {
+      self->is_writing_ = false;
+      self->finish(error);
+    };
+    if (chunk_.empty()) return asio::async_write(stream_, bhttp::make_chunk_last(), end);
+    asio::async_write(stream_, bhttp::make_chunk(asio::buffer(chunk_)),
+                      [self = shared_from_this(), end](error_code error, size_t bytes) {
+                        if (error) return end(error, bytes);
+                        asio::async_write(self->stream_, bhttp::make_chunk_last(), end);
+                      });
+  }
+
+  template <typename Response>
+  void fill_head(Response& response, const Reply& reply) {
+    response.result(static_cast<unsigned>(reply.status));
+    response.version(11);
+    response.set(bhttp::field::server, "ridge");
+    response.set(bhttp::field::content_type, reply.content_type);
+    for (const auto& [name, value] : reply.headers) response.set(name, value);
+    keeps_ = keeps_ && !all_->drains;
+    response.keep_alive(keeps_);
+  }
+
+  void write_head(Reply reply) {
+    head_.emplace();
+    fill_head(*head_, reply);
+    head_->chunked(true);
+    head_serializer_.emplace(*head_);
+    is_writing_ = true;
+    stream_.expires_after(seconds(all_->options.write_s));
+    bhttp::async_write_header(stream_, *head_serializer_, bound(&Connection::on_chunk));
+  }
+
+  void write(Reply reply) {
+    response_.emplace();
+    fill_head(*response_, reply);
+    response_->content_length(reply.body.size());
+    if (message_.method != "HEAD") response_->body() = std::move(reply.body);
+    is_writing_ = true;
+    stream_.expires_after(seconds(all_->options.write_s));
+    bhttp::async_write(stream_, *response_, [self = shared_from_this()](error_code error, size_t) {
+      self->is_writing_ = false;
+      self->finish(error);
+    });
+  }
+
+  // The reply is sent.
+  void finish(error_code error) {
+    if (error) return close();
+    const auto next = keeps_ ? &Connection::read_header : &Connection::linger;
+    if (!is_watching_) return (this->*next)();
+    next_ = next;  // once nothing is being read
+    stream_.cancel();
+  }
+
+  // Closes in a way that lets the client read the reply although not all of its request was read.
+  void linger() {
+    error_code ignored;
+    stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    stream_.expires_after(seconds(kLingerSeconds));
+    discard();
+  }
+
+  void discard() {
+    buffer_.clear();
+    stream_.async_read_some(buffer_.prepare(kLeastBuffer),
+                            [self = shared_from_this()](error_code error, size_t) {
+                              if (error) return self->close();
+                              self->discard();
+                            });
+  }
+
+  void close() {
+    answer_.reset();
+    error_code ignored;
+    stream_.socket().close(ignored);
+  }
+
+  const std::shared_ptr<Connections> all_;
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_;
+  std::optional<bhttp::request_parser<bhttp::string_body>> parser_;
+  std::optional<bhttp::response<bhttp::empty_body>> go_on_, head_;
+  std::optional<bhttp::response_serializer<bhttp::empty_body>> head_serializer_;
+  std::optional<bhttp::response<bhttp::string_body>> response_;
+  Message message_;
+  std::unique_ptr<Answer> answer_;
+  std::string chunk_;  // being sent
+  bool streams_ = false;
+  bool keeps_ = true;  // the connection stays open after this reply
+  bool is_idle_ = false, is_watching_ = false, is_writing_ = false;
+  void (Connection::*next_)() = nullptr;  // what follows when the watching read has ended
+};
+
+void open_connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> all, bool refuses) {
+  error_code ignored;
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens leave as they come
+  const auto connection = std::make_shared<Connection>(std::move(socket), std::move(all));
+  if (refuses)
+    connection->refuse();
+  else
+    connection->start();
+}
+
+void end_connections(Connections& all, bool only_idle) {
+  std::vector<std::shared_ptr<Connection>> open;
+  {
+    const std::lock_guard lock(all.mutex);
+    for (Connection* each : all.open)
+      if (auto connection = each->weak_from_this().lock()) open.push_back(std::move(connection));
+  }
+  for (const auto& connection : open) connection->end(only_idle);
+}
+
+}  // namespace ridge::http

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the connections of a server share. Only for the files that include Boost.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "http/exchange.h"
+#include "http/server.h"
+
+namespace ridge::http {
+
+class Connection;
+
+struct Connections {
+  Connections(Site& of, const ServerOptions& with) : site(of), options(with) {}
+
+  Site& site;
+  const ServerOptions options;
+  std::atomic<bool> drains = false;
+  std::mutex mutex;
+  std::set<Connection*> open;
+};
+
+// Takes over a socket whose executor is a strand. With `refuses` it only answers that the server
+// has too many connections.
+void open_connection(boost::asio::ip::tcp::socket socket,
+                     std::shared_ptr<Connections> all,
+                     bool refuses);
+// Closes connections soon: all, or those that wait for a request.
+void end_connections(Connections& all, bool only_idle);
+
+}  // namespace ridge::http

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON as it is sent.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace ridge::http {
+
+// On one line. Bytes that are not UTF-8 become U+FFFD instead of an exception.
+inline std::string json_text(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace ridge::http

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Serves many requests on one session by continuous batching: each step advances all sequences that
+// have a slot, and a request gets a slot as soon as one is free. A thread of its own owns the
+// session; others speak to it through a mailbox and hear from it through outboxes. Knows no HTTP.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "serve/engine_counts.h"
+#include "serve/request.h"
+#include "serve/session.h"
+#include "text/tokenizer.h"
+
+namespace ridge::serve {
+
+struct EngineOptions {
+  int64_t step_tokens = 128;  // tokens of a step in which a sequence decodes (StepLimits)
+  int64_t queue = 64;         // requests that wait for a slot
+};
+// Throws usage Errors for options out of range.
+void validate(const EngineOptions& options);
+
+enum class Refusal : uint8_t { kNone, kFull, kDraining };
+struct Ticket {
+  uint64_t id = 0;
+  Refusal refusal = Refusal::kNone;  // if not kNone, nothing comes to the outbox
+};
+
+class Engine {
+ public:
+  // Session and tokenizer must outlive it, and nobody else uses the session meanwhile. Loads the
+  // weights and runs one token before it returns; throws what that throws.
+  Engine(Session& session, const text::Tokenizer& tokenizer, const EngineOptions& options);
+  // Ends what still runs as cancelled.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // The calls below are for any thread and wait for no step.
+
+  // Throws a usage Error for a request that cannot run, whatever the load.
+  Ticket submit(Request request, std::shared_ptr<Outbox> outbox);
+  // Ends a request before the next step. May come late or twice.
+  void cancel(uint64_t id);
+  // From now on requests are refused; those that were accepted go on.
+  void drain();
+  // Whether no request is running or waiting.
+  bool is_idle() const;
+  EngineCounts counts() const;
+
+  const EngineOptions& options() const { return options_; }
+  const SessionOptions& session_options() const { return session_.options(); }
+  int64_t vocabulary() const { return session_.config().vocabulary; }
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+
+ private:
+  struct Sequence;
+  struct Slot {
+    std::vector<int32_t> ids;  // whose keys and values a free slot still has
+    int64_t last_used = 0;
+    bool is_free = true;
+  };
+
+  void expect_runnable(const Request& request) const;
+  void warm_up();
+  void serve();
+  bool take_mail();
+  void drop(uint64_t id);
+  void admit();
+  void give_slot(Sequence& sequence);
+  void step();
+  void accept(Sequence& sequence, int32_t token);
+  TokenScores scores(const Sequence& sequence, int32_t token) const;
+  void end(Sequence& sequence, Finish finish, Delta delta);
+  void count_load();
+
+  Session& session_;
+  const text::Tokenizer& tokenizer_;
+  const EngineOptions options_;
+
+  mutable std::mutex mutex_;  // guards the mailbox
+  std::condition_variable mail_;
+  std::vector<std::unique_ptr<Sequence>> submitted_;
+  std::vector<uint64_t> cancelled_;
+  uint64_t last_id_ = 0;
+  int64_t queued_ = 0;  // submitted and not admitted
+  int64_t open_ = 0;    // submitted and not ended
+  bool drains_ = false, stops_ = false;
+
+  mutable std::mutex counts_mutex_;
+  EngineCounts counts_;
+
+  // The engine thread's own.
+  std::deque<std::unique_ptr<Sequence>> waiting_;
+  std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
+  std::vector<Slot> slots_;
+  int64_t uses_ = 0;  // of slots, so far
+  std::thread thread_;
+};
+
+}  // namespace ridge::serve

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics as a scraper reads them: each family described once, buckets cumulative, labels escaped.
+#include "http/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace ridge::http {
+namespace {
+
+TEST(Metrics, AreWellFormed) {
+  serve::EngineCounts counts;
+  counts.positions = 100;
+  counts.held_positions = 25;
+  for (double seconds : {0.0005, 0.02, 0.03, 5000.0}) counts.ttft.observe(seconds);
+  counts.finished[static_cast<size_t>(serve::Finish::kStop)] = 7;
+  const std::string text = metrics_text(counts, "a\"b\\c", 3);
+  std::set<std::string> described;
+  std::istringstream lines(text);
+  const std::regex sample(
+      R"(([a-z0-9_]+)\{model_name="a\\"b\\\\c"(,[a-z_]+="[^"]+")?\} [-+0-9.e]+)");
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (line.starts_with("# TYPE ")) {
+      const std::string name = line.substr(7, line.find(' ', 7) - 7);
+      EXPECT_TRUE(described.insert(name).second) << line;
+    } else if (!line.starts_with("# HELP ")) {
+      EXPECT_TRUE(std::regex_match(line, match, sample)) << line;
+      const std::string name =
+          std::regex_replace(match[1].str(), std::regex("_(bucket|sum|count)$"), "");
+      EXPECT_TRUE(described.contains(name)) << line;
+    }
+  }
+  const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
+  EXPECT_TRUE(has("ridge_kv_cache_usage_perc{model_name=\"a\\\"b\\\\c\"} 0.25\n"));
+  EXPECT_TRUE(has("finished_reason=\"stop\"} 7\n"));
+  EXPECT_TRUE(
+      has("ridge_time_to_first_token_seconds_bucket{model_name=\"a\\\"b\\\\c\",le=\"0.001\"} 1\n"));
+  EXPECT_TRUE(has("le=\"0.02\"} 2\n"));  // a bound belongs to its bucket
+  EXPECT_TRUE(has("le=\"2560\"} 3\n"));
+  EXPECT_TRUE(
+      has("ridge_time_to_first_token_seconds_bucket{model_name=\"a\\\"b\\\\c\",le=\"+Inf\"} 4\n"));
+}
+
+}  // namespace
+}  // namespace ridge::http

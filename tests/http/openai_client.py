@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Speaks to a server with the openai package, as its users do: openai_client.py URL KEY. Prints one JSON object that
+openai_slow_test.cc compares with the model's own answers; an assertion fails where an answer has not the package's shape."""
+import asyncio
+import json
+import sys
+
+import openai
+
+url, key = sys.argv[1:]
+client = openai.OpenAI(base_url=url, api_key=key, max_retries=0)
+hi = [{"role": "user", "content": "Hi"}]
+result = {"models": [model.id for model in client.models.list()]}
+
+chat = client.chat.completions.create(model="small", messages=hi, max_tokens=12, temperature=0, logprobs=True, top_logprobs=2)
+result["chat"], result["finish"] = chat.choices[0].message.content, chat.choices[0].finish_reason
+assert chat.usage.total_tokens == chat.usage.prompt_tokens + chat.usage.completion_tokens
+assert len(chat.choices[0].logprobs.content) == chat.usage.completion_tokens
+assert all(len(token.top_logprobs) == 2 for token in chat.choices[0].logprobs.content)
+
+chunks = list(client.chat.completions.create(model="small", messages=hi, max_tokens=12, temperature=0, stream=True,
+                                             stream_options={"include_usage": True}))
+assert chunks[0].choices[0].delta.role == "assistant"
+assert chunks[-1].usage.completion_tokens == chat.usage.completion_tokens
+assert chunks[-1].usage.prompt_tokens_details.cached_tokens == chat.usage.prompt_tokens - 1
+result["stream"] = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+result["text"] = client.completions.create(model="small", prompt="Once", max_tokens=10, temperature=0).choices[0].text
+
+with client.completions.create(model="small", prompt="Once", max_tokens=150, stream=True, extra_body={"ignore_eos": True}) as stream:
+    next(iter(stream))  # and leaves
+
+
+async def at_once(count):
+    many = openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=5)
+    made = await asyncio.gather(*(many.completions.create(model="small", prompt="Once", max_tokens=10, temperature=0)
+                                  for _ in range(count)))
+    return [each.choices[0].text for each in made]
+
+
+result["at_once"] = asyncio.run(at_once(12))
+
+
+def refused(error, **fields):
+    try:
+        client.chat.completions.create(**{"model": "small", "messages": hi, "max_tokens": 1, **fields})
+    except error as caught:
+        return caught.body["param"]
+    raise AssertionError(f"{fields}: expected {error}")
+
+
+result["refused"] = [refused(openai.NotFoundError, model="other"), refused(openai.BadRequestError, temperature=-1),
+                     refused(openai.UnprocessableEntityError, n=2)]
+client.api_key = "sk-something-else"
+try:
+    client.models.list()
+    raise AssertionError("a wrong key was accepted")
+except openai.AuthenticationError:
+    pass
+print(json.dumps(result))

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// A real server on a free port: connections, limits, streaming, and clients that leave.
+#include "http/server.h"
+
+#include "http/http_client.h"
+#include "http/served_model_test.h"
+
+namespace ridge::http {
+namespace {
+
+constexpr const char* kShort = R"({"prompt": "Once", "max_tokens": 3, "temperature": 0})";
+constexpr const char* kWhole = R"({"prompt": "Once", "max_tokens": 192, "ignore_eos": true})";
+constexpr const char* kStream =
+    R"({"prompt": "Once", "max_tokens": 100, "temperature": 0, "stream": true, "ignore_eos": true})";
+
+class ServerTest : public ServedModelTest {
+ protected:
+  explicit ServerTest(ApiKeys keys = {}, ServerOptions options = {})
+      : ServedModelTest(std::move(keys), 1, 2) {
+    options.port = 0;
+    api_.open(model_);
+    server_ = std::make_unique<Server>(api_, options);
+  }
+  int64_t port() const { return server_->port(); }
+
+  // A request that holds the engine's thread until the gate opens.
+  std::unique_ptr<serve::AnswerReader> hold(const std::shared_ptr<serve::Gate>& gate) {
+    auto reader = std::make_unique<serve::AnswerReader>(
+        engine_, serve::Request{.prompt = {5, 6}, .max_tokens = kCapacity, .ignores_end = true},
+        gate);
+    reader->await(1);
+    return reader;
+  }
+  int64_t cancelled() const {
+    return engine_.counts().finished[static_cast<size_t>(serve::Finish::kCancelled)];
+  }
+
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(ServerTest, AnswersManyRequestsOnAConnection) {
+  HttpClient client(port());
+  const std::string text = alone(tokenizer_.encode("Once"), 3).text;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(client.get("/health").status, 200);
+    const Response made = client.post("/v1/completions", kShort);
+    EXPECT_EQ(made.status, 200);
+    EXPECT_EQ(made.headers.at("content-type"), "application/json");
+    EXPECT_EQ(json::parse(made.body).at("choices").at(0).at("text"), text);
+    EXPECT_EQ(client.get("/nothing?x=1").status, 404);
+    EXPECT_EQ(client.get("/v1/completions").headers.at("allow"), "POST");
+    client.send("HEAD /health HTTP/1.1\r\nHost: test\r\n\r\n");
+    EXPECT_EQ(client.read(false).status, 200);
+  }
+  client.get("/health?", "Connection: close\r\n");
+  EXPECT_TRUE(client.is_closed());
+}
+
+TEST_F(ServerTest, StreamsInChunksAndGoesOn) {
+  HttpClient client(port());
+  const std::string text = alone(tokenizer_.encode("Once"), 3).text;
+  for (int i = 0; i < 2; ++i) {
+    const Response made = client.post("/v1/completions", kStream);
+    EXPECT_EQ(made.status, 200);
+    EXPECT_EQ(made.headers.at("content-type"), "text/event-stream");
+    EXPECT_EQ(made.headers.at("transfer-encoding"), "chunked");
+    EXPECT_EQ(events(made.body).back(), "[DONE]");
+  }
+  EXPECT_EQ(client.get("/health").status, 200);
+}
+
+// A client may send its next request while the last one is answered.
+TEST_F(ServerTest, AnswersInTheOrderOfRequests) {
+  HttpClient client(port());
+  client.send("POST", "/v1/completions", kStream);
+  client.send("POST", "/v1/completions", kShort);
+  client.send("GET", "/version", "");
+  EXPECT_EQ(events(client.read().body).back(), "[DONE]");
+  EXPECT_EQ(json::parse(client.read().body).at("object"), "text_completion");
+  EXPECT_EQ(json::parse(client.read().body).at("version"), "ridge test");
+}
+
+TEST_F(ServerTest, TokensComeOneByOne) {
+  const auto gate = std::make_shared<serve::Gate>();
+  const auto held = hold(gate);
+  HttpClient client(port());
+  client.send("POST", "/v1/chat/completions",
+              R"({"messages": [{"role": "user", "content": "Hi"}], "stream": true})");
+  // The role comes although the engine stands still, and so does health.
+  EXPECT_NE(client.read_until("\"role\":\"assistant\""), "");
+  EXPECT_EQ(HttpClient(port()).get("/health").status, 200);
+  EXPECT_EQ(HttpClient(port()).get("/metrics").status, 200);
+  engine_.cancel(held->ticket().id);
+  gate->open();
+  EXPECT_NE(client.read_until("[DONE]"), "");
+}
+
+TEST_F(ServerTest, ClientsThatLeaveAreDroppedInQueueAndDecode) {
+  const auto gate = std::make_shared<serve::Gate>();
+  const auto held = hold(gate);
+  {
+    HttpClient waits(port()), streams(port());
+    waits.send("POST", "/v1/completions", kWhole);
+    streams.send("POST", "/v1/completions", kStream);
+    await([&] { return engine_.counts().waiting == 2; });
+  }
+  await([&] { return server_->connections() == 0; });
+  engine_.cancel(held->ticket().id);
+  gate->open();
+  await([&] { return engine_.is_idle(); });
+  EXPECT_EQ(cancelled(), 3);
+  {
+    HttpClient reads(port());
+    reads.send("POST", "/v1/completions", kStream);
+    EXPECT_NE(reads.read_until("data: "), "");
+  }
+  await([&] { return engine_.is_idle() && server_->connections() == 0; });
+  EXPECT_EQ(HttpClient(port()).post("/v1/completions", kShort).status, 200);
+}
+
+TEST_F(ServerTest, AFullQueueIsSaidWithTimeToRetry) {
+  const auto gate = std::make_shared<serve::Gate>();
+  const auto held = hold(gate);
+  HttpClient first(port()), second(port()), third(port());
+  first.send("POST", "/v1/completions", kShort);
+  second.send("POST", "/v1/completions", kShort);
+  await([&] { return engine_.counts().waiting == 2; });
+  const Response refused = third.post("/v1/completions", kShort);
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.headers.at("retry-after"), "1");
+  EXPECT_EQ(json::parse(refused.body).at("error").at("code"), "queue_full");
+  engine_.cancel(held->ticket().id);
+  gate->open();
+  EXPECT_EQ(first.read().status, 200);
+  EXPECT_EQ(second.read().status, 200);
+  EXPECT_EQ(third.post("/v1/completions", kShort).status, 200);
+}
+
+TEST_F(ServerTest, BytesThatAreNoRequestAreErrors) {
+  const auto answer = [&](const std::string& bytes) {
+    HttpClient client(port());
+    client.send(bytes);
+    const Response response = client.read();
+    EXPECT_TRUE(client.is_closed());
+    if (response.status != 0) {
+      EXPECT_TRUE(json::parse(response.body).at("error").at("message").is_string());
+    }
+    return response.status;
+  };
+  EXPECT_EQ(answer("no request\r\n\r\n"), 400);
+  EXPECT_EQ(answer("GET /health HTTP/9.9\r\n\r\n"), 400);
+  EXPECT_EQ(answer("GET / HTTP/1.1\r\nbad header\r\n\r\n"), 400);
+  EXPECT_EQ(answer("GET / HTTP/1.1\r\nX: " + std::string(1 << 20, 'x') + "\r\n\r\n"), 431);
+  EXPECT_EQ(answer("POST /v1/completions HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"), 413);
+  EXPECT_EQ(answer("POST /v1/completions HTTP/1.1\r\nContent-Length: x\r\n\r\n"), 400);
+  EXPECT_EQ(answer("POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n"),
+            400);
+  std::string flood = "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 10; ++i) flood += "80000\r\n" + std::string(0x80000, ' ') + "\r\n";
+  EXPECT_EQ(answer(flood), 413);
+  EXPECT_EQ(HttpClient(port()).get("/health").status, 200);
+}
+
+TEST_F(ServerTest, TellsAClientToSendItsBody) {
+  HttpClient client(port());
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 15\r\n\r\n");
+  EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  client.send("{\"prompt\": \"a\"}");
+  EXPECT_EQ(client.read().status, 200);
+}
+
+TEST_F(ServerTest, DrainsWhatItHasAccepted) {
+  const auto gate = std::make_shared<serve::Gate>();
+  const auto held = hold(gate);
+  HttpClient idle(port()), streams(port());
+  EXPECT_EQ(idle.get("/health").status, 200);
+  streams.send("POST", "/v1/completions", kStream);
+  await([&] { return engine_.counts().waiting == 1; });
+  engine_.drain();
+  api_.drain();
+  server_->drain();
+  EXPECT_TRUE(idle.is_closed());
+  await([&] { return !HttpClient(port()).is_open(); });
+  engine_.cancel(held->ticket().id);
+  gate->open();
+  EXPECT_EQ(events(streams.read().body).back(), "[DONE]");
+  EXPECT_TRUE(streams.is_closed());
+  await([&] { return server_->connections() == 0; });
+}
+
+TEST_F(ServerTest, StopsBesideOpenAnswers) {
+  const auto gate = std::make_shared<serve::Gate>();
+  const auto held = hold(gate);
+  HttpClient waits(port()), idle(port());
+  waits.send("POST", "/v1/completions", kStream);
+  await([&] { return engine_.counts().waiting == 1; });
+  server_.reset();
+  gate->open();
+  await([&] { return engine_.is_idle(); });
+  EXPECT_EQ(waits.read_until("[DONE]"), "");
+}
+
+class SmallServerTest : public ServerTest {
+ protected:
+  SmallServerTest()
+      : ServerTest(ApiKeys({kKey}), {.connections = 2, .idle_s = 0.2, .read_s = 0.2}) {}
+};
+
+TEST_F(SmallServerTest, RefusesBodiesWithoutAKeyUnread) {
+  HttpClient client(port());
+  client.send("POST /v1/completions HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n");
+  EXPECT_EQ(client.read().status, 401);
+  EXPECT_TRUE(client.is_closed());
+}
+
+TEST_F(SmallServerTest, ClosesWhatSendsNothing) {
+  HttpClient idle(port()), half(port());
+  half.send(
+      "POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer sk-12345678\r\nContent-Length: 9\r\n\r\n{");
+  EXPECT_TRUE(idle.is_closed());
+  EXPECT_TRUE(half.is_closed());
+  EXPECT_EQ(HttpClient(port()).get("/health").status, 200);
+}
+
+TEST_F(SmallServerTest, HasRoomForSoManyConnections) {
+  HttpClient first(port()), second(port());
+  await([&] { return server_->connections() == 2; });
+  HttpClient third(port());
+  EXPECT_EQ(third.read().status, 503);
+}
+
+TEST(ServerOptionsTest, AreChecked) {
+  for (const ServerOptions& wrong :
+       {ServerOptions{.host = "nowhere.example"}, ServerOptions{.port = -1},
+        ServerOptions{.port = 65536}, ServerOptions{.threads = 0}, ServerOptions{.connections = 0}})
+    EXPECT_THROW(validate(wrong), Error);
+}
+
+}  // namespace
+}  // namespace ridge::http

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine on small models: each request gets the text that it gets alone, whatever shares its
+// steps, and requests end, are refused and are dropped without a trace.
+#include "serve/engine.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "serve/answer_reader.h"
+#include "serve/bytes_tokenizer.h"
+#include "serve/generator.h"
+#include "serve/log_probability.h"
+#include "serve/real_model.h"
+
+namespace ridge::serve {
+namespace {
+
+constexpr int64_t kCapacity = 192;
+
+class EngineTest : public testing::TestWithParam<const char*> {
+ protected:
+  EngineTest()
+      : file_(models::ModelFile::open(data_folder() + GetParam())),
+        tokenizer_(bytes_tokenizer(file_.config().vocabulary)) {
+    const nlohmann::json expected = files::read_json(data_folder() + GetParam() + "/expected.json");
+    ids_ = ids_of(expected["ids"][0]);
+    other_ = ids_of(expected["ids"][1]);
+    long_ = ids_;
+    while (std::ssize(long_) < 150) long_.insert(long_.end(), other_.begin(), other_.end());
+    long_.resize(150);
+  }
+
+  void open(int64_t slots, int64_t chunk = 64, EngineOptions options = {}) {
+    engine_.reset();
+    SessionOptions of = at_level("compiled", kCapacity);
+    of.slots = slots;
+    of.chunk = chunk;
+    session_ = std::make_unique<Session>(file_, of, cpu_backend());
+    engine_ = std::make_unique<Engine>(*session_, tokenizer_, options);
+  }
+  Generation alone(const Request& request) {
+    Session session(file_, at_level("compiled", kCapacity), cpu_backend());
+    return generate(session, tokenizer_, request.prompt, 0,
+                    {request.sampling, request.max_tokens, request.stop, {}}, {});
+  }
+  std::unique_ptr<AnswerReader> ask(Request request, std::shared_ptr<Gate> gate = nullptr) {
+    return std::make_unique<AnswerReader>(*engine_, std::move(request), std::move(gate));
+  }
+  // Fills the context.
+  Request whole(const std::vector<int32_t>& prompt) const {
+    return {.prompt = prompt, .max_tokens = kCapacity, .ignores_end = true};
+  }
+  void await_idle() const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!engine_->is_idle() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(engine_->is_idle());
+  }
+
+  models::ModelFile file_;
+  text::Tokenizer tokenizer_;
+  std::vector<int32_t> ids_, other_, long_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Engine> engine_;
+};
+
+void expect_same(const Delta& made, const Generation& want) {
+  EXPECT_EQ(made.text, want.text);
+  EXPECT_EQ(made.tokens, std::ssize(want.ids));
+  EXPECT_EQ(finish_name(made.finish), want.finish_reason);
+}
+
+TEST_P(EngineTest, EachRequestGetsWhatItGetsAlone) {
+  open(3, 16, {.step_tokens = 8});
+  std::vector<Request> requests;
+  for (int64_t i = 0; i < 9; ++i) {
+    const std::vector<int32_t>& prompt = i % 3 == 0 ? long_ : i % 3 == 1 ? ids_ : other_;
+    Request request{.prompt = prompt, .max_tokens = 5 + 4 * i};
+    if (i % 2 == 1) request.sampling = {.temperature = 0.9, .top_p = 0.95, .seed = i};
+    if (i == 4) request.sampling.repeat_penalty = 1.3;
+    requests.push_back(request);
+  }
+  std::vector<std::unique_ptr<AnswerReader>> readers;
+  for (const Request& request : requests) readers.push_back(ask(request));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    SCOPED_TRACE(i);
+    expect_same(readers[i]->finished(), alone(requests[i]));
+  }
+  await_idle();
+  const EngineCounts counts = engine_->counts();
+  EXPECT_EQ(counts.running, 0);
+  EXPECT_EQ(counts.waiting, 0);
+  EXPECT_EQ(counts.held_positions, 0);
+  EXPECT_EQ(counts.ttft.count, 9);
+  EXPECT_EQ(counts.queue.count, 9);
+  int64_t tokens = 0;
+  for (auto& each : readers) tokens += each->finished().tokens;
+  EXPECT_EQ(counts.generated_tokens, tokens);
+  EXPECT_EQ(counts.inter_token.count, tokens - 9);
+}
+
+TEST_P(EngineTest, TheNextTurnComputesOnlyWhatIsNew) {
+  open(2, 128);
+  const Request first{.prompt = ids_, .max_tokens = 6, .ignores_end = true};
+  const Generation before = alone(first);
+  expect_same(ask(first)->finished(), before);
+  std::vector<int32_t> next = ids_;
+  next.insert(next.end(), before.ids.begin(), before.ids.end());
+  next.insert(next.end(), other_.begin(), other_.begin() + 4);
+  const Request second{.prompt = next, .max_tokens = 6};
+  const auto reader = ask(second);
+  expect_same(reader->finished(), alone(second));
+  // All but the last token that was sampled, which was never computed.
+  EXPECT_EQ(reader->finished().cached_tokens, std::ssize(ids_) + 5);
+  EXPECT_EQ(engine_->counts().cached_tokens, std::ssize(ids_) + 5);
+  // The same prompt again needs its last token's logits.
+  EXPECT_EQ(ask(second)->finished().cached_tokens, std::ssize(next) - 1);
+}
+
+TEST_P(EngineTest, CancelsInTheQueueInPrefillAndInDecode) {
+  open(2, 2, {.step_tokens = 2});
+  const auto gate = std::make_shared<Gate>();
+  const auto decoding = ask(whole(ids_), gate);
+  decoding->await(1);
+  const auto prefilling = ask(whole(long_)), queued = ask(whole(other_)),
+             late = ask({.prompt = other_, .max_tokens = 3});
+  gate->allow(1);
+  decoding->await(2);  // and one token of the prompt beside it
+  EXPECT_EQ(engine_->counts().waiting, 2);
+  for (const auto* each : {&decoding, &prefilling, &queued}) engine_->cancel((*each)->ticket().id);
+  gate->open();
+  EXPECT_EQ(decoding->finished().finish, Finish::kCancelled);
+  EXPECT_EQ(decoding->finished().tokens, 2);
+  EXPECT_EQ(prefilling->finished().finish, Finish::kCancelled);
+  EXPECT_EQ(prefilling->finished().tokens, 0);
+  EXPECT_EQ(queued->finished().finish, Finish::kCancelled);
+  expect_same(late->finished(), alone({.prompt = other_, .max_tokens = 3}));
+  engine_->cancel(decoding->ticket().id);  // twice
+  engine_->cancel(late->ticket().id);      // after its end
+  engine_->cancel(1u << 30);               // never there
+  await_idle();
+  const auto after = ask({.prompt = long_, .max_tokens = 3});
+  expect_same(after->finished(), alone({.prompt = long_, .max_tokens = 3}));
+  EXPECT_EQ(engine_->counts().finished[static_cast<size_t>(Finish::kCancelled)], 3);
+}
+
+TEST_P(EngineTest, RefusesWhatTheQueueCannotHold) {
+  open(1, 64, {.queue = 2});
+  const auto gate = std::make_shared<Gate>();
+  const auto running = ask(whole(ids_), gate);
+  running->await(1);
+  const auto second = ask(whole(ids_)), third = ask({.prompt = ids_, .max_tokens = 2});
+  EXPECT_EQ(ask(whole(ids_))->ticket().refusal, Refusal::kFull);
+  EXPECT_EQ(engine_->counts().waiting, 2);
+  EXPECT_EQ(engine_->counts().refused, 1);
+  engine_->cancel(running->ticket().id);
+  engine_->cancel(second->ticket().id);
+  gate->open();
+  EXPECT_EQ(running->finished().finish, Finish::kCancelled);
+  expect_same(third->finished(), alone({.prompt = ids_, .max_tokens = 2}));
+}
+
+TEST_P(EngineTest, DrainsWhatItHasAccepted) {
+  open(1);
+  const Request request{.prompt = ids_, .max_tokens = 12};
+  const auto running = ask(request), waiting = ask(request);
+  engine_->drain();
+  EXPECT_EQ(ask(request)->ticket().refusal, Refusal::kDraining);
+  expect_same(running->finished(), alone(request));
+  expect_same(waiting->finished(), alone(request));
+  await_idle();
+}
+
+TEST_P(EngineTest, StoppingEndsAllAnswers) {
+  open(1);
+  const auto gate = std::make_shared<Gate>();
+  const auto running = ask(whole(ids_), gate), waiting = ask(whole(ids_));
+  running->await(1);
+  // Lets the engine go on once its end has begun, which is when it refuses requests.
+  std::thread opens([&, engine = engine_.get()] {
+    const auto nobody = std::make_shared<Outbox>(std::function<void()>());
+    while (engine->submit({.prompt = ids_, .max_tokens = 1}, nobody).refusal != Refusal::kDraining)
+      std::this_thread::yield();
+    gate->open();
+  });
+  engine_.reset();
+  opens.join();
+  EXPECT_EQ(running->finished().finish, Finish::kCancelled);
+  EXPECT_EQ(waiting->finished().finish, Finish::kCancelled);
+}
+
+TEST_P(EngineTest, EndsAtStopTextsAndAtTheContextsEnd) {
+  open(2);
+  const Request full = whole(long_);
+  const Delta& cut = ask(full)->finished();
+  EXPECT_EQ(cut.finish, Finish::kLength);
+  EXPECT_EQ(cut.tokens, kCapacity - std::ssize(long_) + 1);
+  Request stopped{.prompt = ids_, .max_tokens = 40, .ignores_end = true};
+  const std::string text = ask(stopped)->finished().text;
+  ASSERT_GT(text.size(), 12u);
+  stopped.stop = {text.substr(8, 4)};
+  const auto reader = ask(stopped);
+  EXPECT_EQ(reader->finished().finish, Finish::kStop);
+  EXPECT_EQ(reader->finished().text, text.substr(0, text.find(stopped.stop[0])));
+}
+
+TEST_P(EngineTest, ReportsLogProbabilities) {
+  open(2);
+  const auto with = ask({.prompt = ids_, .max_tokens = 4, .ignores_end = true, .top_logprobs = 3});
+  const auto beside = ask({.prompt = other_, .max_tokens = 9});
+  const Delta& made = with->finished();
+  ASSERT_EQ(made.scores.size(), 4u);
+  Session session(file_, at_level("compiled", kCapacity), cpu_backend());
+  const std::vector<float> logits = last_logits(session, ids_);
+  const double sum = log_sum_exp(logits);
+  for (const ScoredToken& each : made.scores[0].top)
+    EXPECT_NEAR(each.logprob, static_cast<double>(logits[static_cast<size_t>(each.id)]) - sum,
+                1e-4);
+  for (const TokenScores& each : made.scores) {
+    ASSERT_EQ(each.top.size(), 3u);
+    EXPECT_EQ(each.top[0].id, each.chosen.id);  // greedy
+    EXPECT_GE(each.top[0].logprob, each.top[1].logprob);
+    EXPECT_GE(each.top[1].logprob, each.top[2].logprob);
+  }
+  EXPECT_TRUE(beside->finished().scores.empty());
+}
+
+TEST(ScoreToken, OrdersEqualLogitsById) {
+  const std::vector<float> logits{1, 2, 2, 0};
+  const TokenScores scores = score_token(logits, 3, 9);
+  const double sum = std::exp(1.0) + 2 * std::exp(2.0) + 1;
+  EXPECT_NEAR(scores.chosen.logprob, -std::log(sum), 1e-12);
+  std::vector<int32_t> order;
+  for (const ScoredToken& each : scores.top) order.push_back(each.id);
+  EXPECT_EQ(order, (std::vector<int32_t>{1, 2, 0, 3}));
+  EXPECT_TRUE(score_token(logits, 0, 0).top.empty());
+}
+
+TEST_P(EngineTest, RefusesWhatCannotRun) {
+  open(1);
+  const auto refused = [&](const Request& request) { EXPECT_THROW(ask(request), Error); };
+  refused({.prompt = {}, .max_tokens = 1});
+  refused({.prompt = {-1}, .max_tokens = 1});
+  refused({.prompt = {static_cast<int32_t>(file_.config().vocabulary)}, .max_tokens = 1});
+  refused({.prompt = std::vector<int32_t>(kCapacity + 1, 3), .max_tokens = 1});
+  refused({.prompt = {1}, .max_tokens = 0});
+  refused({.prompt = {1}, .sampling = {.temperature = -1}, .max_tokens = 1});
+  refused({.prompt = {1}, .max_tokens = 1, .stop = {""}});
+  EXPECT_TRUE(engine_->is_idle());
+  EXPECT_THROW(open(1, 64, {.queue = 0}), Error);
+  EXPECT_THROW(open(1, 64, {.step_tokens = 0}), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineTest, testing::Values("llama_fp32", "gemma3_bf16"));
+
+}  // namespace
+}  // namespace ridge::serve

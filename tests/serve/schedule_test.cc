@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine's choices, without a model: what a step computes, and which slot a prompt gets.
+#include "serve/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace ridge::serve {
+namespace {
+
+using Ids = std::vector<int64_t>;
+constexpr Running kDecodes{1, true};
+
+Running prompt(int64_t pending) { return {pending, false}; }
+Ids step(std::vector<Running> running, StepLimits limits = {512, 128}) {
+  return choose_step(running, limits);
+}
+
+TEST(ChooseStep, NothingRuns) { EXPECT_EQ(step({}), Ids{}); }
+
+TEST(ChooseStep, AllThatDecodeAdvance) {
+  EXPECT_EQ(step({kDecodes, kDecodes, kDecodes}), (Ids{1, 1, 1}));
+}
+
+TEST(ChooseStep, APromptAloneTakesWholeChunks) {
+  EXPECT_EQ(step({prompt(2000)}), Ids{512});
+  EXPECT_EQ(step({prompt(70)}), Ids{70});
+}
+
+TEST(ChooseStep, APromptBesideOthersLeavesThemTheirPace) {
+  EXPECT_EQ(step({kDecodes, prompt(2000), kDecodes}), (Ids{1, 126, 1}));
+}
+
+TEST(ChooseStep, PromptsShareAStepFirstComeFirstServed) {
+  EXPECT_EQ(step({prompt(100), prompt(300), prompt(200), prompt(5)}), (Ids{100, 300, 112, 0}));
+  EXPECT_EQ(step({prompt(100), kDecodes, prompt(300)}), (Ids{100, 1, 27}));
+}
+
+TEST(ChooseStep, APromptNeverStopsBesideManyThatDecode) {
+  std::vector<Running> many(200, kDecodes);
+  many.push_back(prompt(40));
+  const Ids ids = step(many);
+  EXPECT_EQ(ids.back(), 1);
+  EXPECT_EQ(std::accumulate(ids.begin(), ids.end(), int64_t{0}), 201);
+}
+
+TEST(ChooseStep, StepsAreNeverLongerThanAChunk) {
+  EXPECT_EQ(step({kDecodes, prompt(90)}, {16, 128}), (Ids{1, 15}));
+}
+
+// Whatever arrives, a prompt of n ids is done after finitely many steps, and each decoding sequence
+// has one token in each of them.
+TEST(ChooseStep, AllPromptsEnd) {
+  const StepLimits limits{64, 24};
+  std::vector<Running> running;
+  int64_t steps = 0;
+  for (int64_t i = 0; i < 40; ++i) running.push_back(prompt(1 + i * 37 % 150));
+  for (; std::ranges::any_of(running, [](const Running& r) { return !r.decodes; }); ++steps) {
+    ASSERT_LT(steps, 3000);
+    const Ids ids = choose_step(running, limits);
+    int64_t total = 0, decoding = 0;
+    for (size_t i = 0; i < running.size(); ++i) {
+      Running& each = running[i];
+      EXPECT_LE(ids[i], each.pending);
+      EXPECT_GE(ids[i], each.decodes ? 1 : 0);
+      total += ids[i];
+      decoding += each.decodes ? 1 : 0;
+      each.pending -= ids[i];
+      if (each.pending > 0) continue;
+      each = kDecodes;
+    }
+    EXPECT_LE(total, std::max(decoding > 0 ? limits.step_tokens : limits.chunk, decoding + 1));
+  }
+}
+
+TEST(ChooseSlot, ThatWhichSavesMost) {
+  EXPECT_EQ(choose_slot(std::vector<FreeSlot>{{0, 100, 60, 9}, {1, 120, 110, 8}, {2, 0, 0, 0}}),
+            1u);
+}
+
+TEST(ChooseSlot, AShortCommonStartDoesNotCostALongConversationItsPlace) {
+  EXPECT_EQ(choose_slot(std::vector<FreeSlot>{{0, 500, 20, 9}, {1, 0, 0, 0}}), 1u);
+  EXPECT_EQ(choose_slot(std::vector<FreeSlot>{{0, 500, 20, 9}, {1, 400, 0, 3}}), 1u);
+}
+
+TEST(ChooseSlot, ThatWhichWasLeftAloneLongest) {
+  EXPECT_EQ(choose_slot(std::vector<FreeSlot>{{0, 50, 0, 4}, {1, 50, 0, 2}, {2, 50, 0, 3}}), 1u);
+  EXPECT_EQ(choose_slot(std::vector<FreeSlot>{{7, 50, 10, 4}}), 0u);
+}
+
+}  // namespace
+}  // namespace ridge::serve
