@@ -248,6 +248,11 @@ SafetensorsFile SafetensorsFile::open_file(const std::filesystem::path& path) {
 SafetensorsFile SafetensorsFile::open_index(const std::filesystem::path& path) {
   const std::string source = path.string();
   const Json index = read_json(path);
+  if (index.is_object() && !index.contains("weight_map"))
+    throw file_error(
+        "[{}] expected the index of a model's safetensors files, found no \"weight_map\"; a model is "
+        "named by its folder, its index or a file of weights",
+        source);
   const JsonField shard_of = JsonField(index, source).at("weight_map");
 
   SafetensorsFile joined;

@@ -95,8 +95,8 @@ class Server::Impl {
       acceptor_.listen();
       port_ = acceptor_.local_endpoint().port();
     } catch (const boost::system::system_error& error) {
-      throw runtime_error("[port] cannot listen on {} port {}: {}", endpoint.address().to_string(),
-                          endpoint.port(), error.code().message());
+      throw usage_error("[port] cannot listen on {} port {}: {}", endpoint.address().to_string(),
+                        endpoint.port(), error.code().message());
     }
   }
 

@@ -323,7 +323,7 @@ constexpr const char* kFiles[] = {kSummary, kFlops, kMemory, kKernels, kTrace, k
 
 RunFolder read_run_folder(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path))
-    throw usage_error("[report] expected an output folder, got {}", path.string());
+    throw file_error("[report] expected an output folder, found none at {}", path.string());
   const std::filesystem::path named = path.has_filename() ? path : path.parent_path();
   RunFolder folder{named.filename().string(), {}};
   for (const char* name : kFiles) {

@@ -36,7 +36,7 @@ class ForeignFiles : public ProgramTest {
 #endif
     constexpr size_t kLongestMessage = 2000;
     const std::string line = joined(arguments);
-    Output output = run(arguments, {.cpu_seconds = 5 * kSlower, .cache = cache});
+    const Output output = answer(arguments, {.cpu_seconds = 5 * kSlower, .cache = cache});
     EXPECT_TRUE(output.code == 0 || (output.code >= 2 && output.code <= 4))
         << line << "ended with " << output.code << "\n"
         << output.err;
@@ -64,8 +64,15 @@ class ForeignFiles : public ProgramTest {
     for (const std::vector<std::string>& command : file.commands) expect_success(command);
   }
   void expect_success(const std::vector<std::string>& command) {
-    const Output output = run(command);
+    const Output output = answer(command);
     EXPECT_EQ(output.code, 0) << joined(command) << "\n" << output.err;
+  }
+
+  // As run, but a server is stopped as soon as it is ready.
+  Output answer(const std::vector<std::string>& arguments, const RunLimits& limits = {}) const {
+    const pid_t child = start(arguments, limits);
+    if (arguments[0] == "serve" && await_or_end("Ready\n", child)) ::kill(child, SIGTERM);
+    return finish(child);
   }
 
   std::vector<ForeignFile> configurations() const {

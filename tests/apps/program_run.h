@@ -78,11 +78,19 @@ class ProgramTest : public ::testing::Test {
   void await(const std::string& part) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (std::chrono::steady_clock::now() < end) {
-      for (const char* stream : {"out.txt", "err.txt"})
-        if (files::contents(streams_ / stream).find(part) != std::string::npos) return;
+      if (has_written(part)) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     ADD_FAILURE() << "the program did not write " << part;
+  }
+  // Waits until the child has written `part`, or has ended without: false.
+  bool await_or_end(const std::string& part, pid_t child) const {
+    for (siginfo_t ended{}; !has_written(part);) {
+      ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT);
+      if (ended.si_pid == child) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
   }
 
   // Expects an error: the exit code, a message with `part` on stderr, and no new file in the
@@ -101,6 +109,12 @@ class ProgramTest : public ::testing::Test {
   files::ScratchFolder folder_;
 
  private:
+  bool has_written(const std::string& part) const {
+    for (const char* stream : {"out.txt", "err.txt"})
+      if (files::contents(streams_ / stream).find(part) != std::string::npos) return true;
+    return false;
+  }
+
   int open_beside(const char* name) const {
     return ::open((streams_ / name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   }

@@ -108,7 +108,7 @@ TEST_F(ServeTest, RefusesWhatItCannotServe) {
   const int64_t port = free_port();
   const pid_t child = serve(port, {});
   await("Listening");
-  expect_refused({"serve", "model", "--port", std::to_string(port)}, 1, "cannot listen");
+  expect_refused({"serve", "model", "--port", std::to_string(port)}, 2, "cannot listen");
   ::kill(child, SIGTERM);
   finish(child);
   expect_refused({"serve", "model", "--port", "65536"}, 2, "[port] expected 0 to 65535, got 65536");

@@ -212,7 +212,7 @@ TEST(Safetensors, RefusesBadIndexes) {
   };
   expect_error([&] { SafetensorsFile::open(folder.path()); }, ExitCode::kBadFile, "in the folder");
   refused("[]", "expected an object");
-  refused("{}", "weight_map");
+  refused("{}", "expected the index of a model's safetensors files, found no \"weight_map\"");
   refused(R"({"weight_map":{"t":1}})", "weight_map.t] expected a string");
   refused(R"({"weight_map":{"t":"missing.safetensors"}})", "No such file");
   for (const char* name :

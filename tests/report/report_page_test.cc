@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "files/json.h"
+#include "files/scratch.h"
 #include "report/lab_fixture.h"
 #include "test_paths.h"
 
@@ -189,8 +190,9 @@ TEST(ReportPage, DamagedFilesAreBadFiles) {
       fails([](Files& f) { file(f, "memory.json")["runs"][0]["timeline"][0]["bytes"] = 1; }));
   EXPECT_TRUE(fails([](Files& f) { file(f, "flops_profile.json")["runs"] = 7; }));
   EXPECT_FALSE(fails([](Files& f) { f.erase("kernels.json"); }));
-  EXPECT_THROW(read_run_folder(test_data("models")), Error);
-  EXPECT_THROW(read_run_folder("no/such/folder"), Error);
+  for (const std::filesystem::path& path : {test_data("models"), std::filesystem::path("no/such")})
+    files::expect_error([&] { read_run_folder(path); }, ExitCode::kBadFile,
+                        "expected an output folder");
 }
 
 }  // namespace
