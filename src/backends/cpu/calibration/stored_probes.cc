@@ -35,8 +35,8 @@ constexpr int64_t kIn = 768;
 int64_t out_of(int threads) { return std::max<int64_t>(1152, 576 * threads); }
 
 // A run of a probe takes about this long; short ones repeat the GEMM, so that gathering the threads
-// does not count.
-constexpr double kRunNs = 100e3;
+// does not count. A step of a model gathers them once for a hundred and more GEMMs.
+constexpr double kRunNs = 600e3;
 
 struct StoredForm {
   DType weight;
