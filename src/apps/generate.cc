@@ -87,7 +87,7 @@ void print_json(const serve::Turn& turn, double load_ns) {
 void print_summary(const serve::Turn& turn) {
   const serve::Generation& made = turn.answer;
   std::string line = fmt::format("{} prompt tokens", turn.prompt.size());
-  if (turn.held > 0) line += fmt::format(" ({} of them in the KV cache)", turn.held);
+  if (turn.answer.held > 0) line += fmt::format(" ({} of them in the KV cache)", turn.answer.held);
   line += fmt::format(", {} generated", made.ids.size());
   if (!made.ids.empty()) line += fmt::format(", TTFT {}", format_ns(made.prompt_ns));
   if (made.ids.size() > 1)  // the first token is the prompt's
@@ -157,7 +157,7 @@ void run(const Options& o) {
   double load_ns = now_ns() - begin;
   auto open = [&](int64_t positions) {
     return open_model(std::move(file), o.inference,
-                      {.positions = positions, .cached = !o.no_cache});
+                      {.positions = positions, .cached = !o.no_cache, .keeps_prefixes = o.chat});
   };
   if (o.chat && !o.has_prompt && !o.inference.json && ::isatty(STDIN_FILENO) != 0) {
     auto model = open(kChatPositions);
@@ -177,8 +177,7 @@ void run(const Options& o) {
   auto model = open(std::ssize(turn.prompt) + o.generate.max_tokens);
   load_ns += now_ns() - begin;
   auto shown = o.inference.json ? std::function<void(std::string_view)>() : show;
-  turn.answer =
-      serve::generate(*model->session, tokenizer, turn.prompt, turn.held, o.generate, shown);
+  turn.answer = serve::generate(*model->session, tokenizer, turn.prompt, o.generate, shown);
   if (o.inference.json) return print_json(turn, load_ns);
   fmt::print("\n");
   print_summary(turn);

@@ -108,16 +108,30 @@ void expect_cache_fits(const models::ModelConfig& config,
                        const serve::SessionOptions& session,
                        const backends::Backend& backend) {
   const int64_t slots = session.slots, capacity = session.capacity;
-  models::CacheShape cache = models::contiguous_cache(
-      slots, capacity, config.window, std::clamp<int64_t>(session.chunk, 1, slots * capacity),
-      session.cache_dtype.value_or(session.selection.activations()));
-  int64_t needed = models::cache_bytes(config, cache);
+  const int64_t needed = models::cache_bytes(config, serve::cache_of(session, config));
   int64_t available = backend.available_bytes();
   if (available > 0 && needed > available)
     throw memory_error(
         "[memory] the KV cache of {} sequence(s) of {} positions needs {}, but this {} has {} left",
         slots, capacity, format_bytes(needed), backend.name() == "cpu" ? "machine" : "GPU",
         format_bytes(available));
+}
+
+// The positions for which a cache of so many bytes has room.
+int64_t positions_in(int64_t bytes,
+                     serve::SessionOptions session,
+                     const models::ModelConfig& config) {
+  const auto bytes_of = [&](int64_t positions) {
+    session.positions = positions;
+    return models::cache_bytes(config, serve::cache_of(session, config));
+  };
+  const int64_t least = models::blocks_of(session.capacity) * models::kBlockTokens;
+  const int64_t block = bytes_of(least + models::kBlockTokens) - bytes_of(least);
+  if (bytes < bytes_of(least))
+    throw usage_error("[kv-memory] expected at least {}, one request of {} positions, got {}",
+                      format_bytes(bytes_of(least)), session.capacity, format_bytes(bytes));
+  if (block == 0) return least;  // window layers alone: each slot has its ring
+  return least + (bytes - bytes_of(least)) / block * models::kBlockTokens;
 }
 
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,
@@ -133,7 +147,9 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file,
   options.slots = needs.slots;
   options.chunk = o.chunk;
   options.cached = needs.cached;
+  options.keeps_prefixes = needs.keeps_prefixes && needs.cached;
   options.cache_dtype = chosen_cache_dtype(o, options.selection);
+  if (needs.cache_bytes > 0) options.positions = positions_in(needs.cache_bytes, options, config);
   auto model = std::make_unique<OpenModel>(
       OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
   expect_effect(o.level.switches, passes::Serves::kInference, *model->backend);

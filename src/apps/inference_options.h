@@ -78,6 +78,8 @@ struct SessionNeeds {
   int64_t least = 1;      // of --context
   int64_t slots = 1;      // concurrent sequences
   bool cached = true;
+  bool keeps_prefixes = false;
+  int64_t cache_bytes = 0;  // of the KV cache; 0: enough for all slots
 };
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,
                                       const InferenceOptions& options,

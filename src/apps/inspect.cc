@@ -101,8 +101,10 @@ Inspection inspect(const InspectOptions& o, const Command& app) {
     if (!is_read.contains(tensor.name)) made.unread.push_back(tensor.name);
   }
   for (int64_t context : contexts(o, config.context)) {
-    models::CacheShape cache = models::contiguous_cache(
-        1, context, config.window, std::min(o.chunk, context), made.cache_dtype);
+    const models::CacheShape cache = models::cache_shape({.capacity = context,
+                                                          .window = config.window,
+                                                          .chunk = std::min(o.chunk, context),
+                                                          .dtype = made.cache_dtype});
     made.memory.push_back({context, models::cache_bytes(config, cache)});
   }
   return made;

@@ -26,12 +26,13 @@ struct Options {
   http::ServerOptions server;
   serve::EngineOptions engine;
   int64_t slots = 8;
+  std::string kv_memory;
   std::string name;  // empty: of the file
   std::string key_file;
   std::string chat_template;
 };
 
-constexpr int64_t kPositions = 2048;  // of a slot; eight full contexts may take gigabytes
+constexpr int64_t kPositions = 2048;  // of a request; eight full contexts may take gigabytes
 
 // A model ready to answer. What a member needs stands above it.
 struct LoadedModel {
@@ -63,7 +64,12 @@ LoadedModel::LoadedModel(const Options& o) {
     no_chat = error.what();  // texts can be completed all the same
   }
   tokenizer = tokenizer_of(file, std::move(source));
-  model = open_model(std::move(file), o.inference, {.positions = kPositions, .slots = o.slots});
+  const int64_t cache_bytes = o.kv_memory.empty() ? 0 : parse_bytes(o.kv_memory, "kv-memory");
+  model = open_model(std::move(file), o.inference,
+                     {.positions = kPositions,
+                      .slots = o.slots,
+                      .keeps_prefixes = true,
+                      .cache_bytes = cache_bytes});
   engine = std::make_unique<serve::Engine>(*model->session, *tokenizer, o.engine);
   served.emplace(name, *engine, std::move(chat));
 }
@@ -80,15 +86,17 @@ std::string url(const http::ServerOptions& o, int64_t port) {
 void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKeys& keys) {
   const serve::SessionOptions& s = loaded.model->session->options();
   const models::ModelConfig& config = loaded.model->file.config();
-  const models::CacheShape cache =
-      models::contiguous_cache(s.slots, s.capacity, config.window, s.chunk,
-                               s.cache_dtype.value_or(s.selection.activations()));
+  const models::CacheShape cache = serve::cache_of(s, config);
   const auto line = [](const char* what, const std::string& text) {
     fmt::print("  {:<8} {}\n", what, terminal_safe(text, kLongestMessage));
   };
   line("model", loaded.served->name);
   line("chat", loaded.no_chat.empty() ? "/v1/chat/completions" : "off: " + loaded.no_chat);
-  line("cache", fmt::format("{} slots of {} positions, {}", s.slots, format_integer(s.capacity),
+  line("slots", fmt::format("{} requests of up to {} positions at once", s.slots,
+                            format_integer(s.capacity)));
+  line("cache", fmt::format("{} blocks of {} positions, {} in all, {}",
+                            format_integer(cache.full.blocks), cache.full.block_tokens,
+                            format_integer(cache.full.blocks * cache.full.block_tokens),
                             format_bytes(models::cache_bytes(config, cache))));
   line("steps", fmt::format("up to {} tokens of prompts, {} while others decode", s.chunk,
                             std::min(o.engine.step_tokens, s.chunk)));
@@ -142,7 +150,11 @@ void add_options(Command app, Options& o) {
   Command batching = app.under("Batching");
   batching.add_option("--slots", o.slots, "requests that run at once").show_default();
   batching.add_option("--context", o.inference.context,
-                      "positions of a slot: prompt and answer (default: 2048, or the model's)");
+                      "positions of a request: prompt and answer (default: 2048, or the model's)");
+  batching.add_option(
+      "--kv-memory", o.kv_memory,
+      "memory of the KV cache, which all requests share: 4GiB, 500MB or a number of "
+      "bytes (default: enough for all slots at their context)");
   batching.add_option("--queue", o.engine.queue, "requests that wait for a slot").show_default();
   batching
       .add_option("--step-tokens", o.engine.step_tokens,

@@ -5,8 +5,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <utility>
+
+#include "base/error.h"
+#include "base/printable.h"
 
 namespace ridge {
 inline namespace base {
@@ -44,6 +48,29 @@ std::string format_bytes(int64_t bytes) {
   }
   return i == 0 ? fmt::format("{} B", bytes)
                 : fmt::format("{} {}", three_digits(value), kBinary[i]);
+}
+
+int64_t parse_bytes(const std::string& text, std::string_view option) {
+  constexpr std::string_view kPrefixes = "KMGT";
+  const auto refuse = [&] {
+    return usage_error("[{}] expected a number of bytes such as 4GiB, 500MB or 1000000, got {}",
+                       option, printable(text));
+  };
+  double value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string_view unit = std::string_view(text).substr(static_cast<size_t>(end - text.data()));
+  if (fault != std::errc() || !(value >= 0)) throw refuse();
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  const size_t power = unit.empty() ? std::string_view::npos : kPrefixes.find(unit[0]);
+  if (power != std::string_view::npos) {
+    unit.remove_prefix(1);
+    const bool is_binary = unit.starts_with('i');
+    if (is_binary) unit.remove_prefix(1);
+    value *= std::pow(is_binary ? 1024.0 : 1000.0, static_cast<double>(power + 1));
+  }
+  if (unit != "" && unit != "B") throw refuse();
+  if (!(value <= 9e18)) throw refuse();
+  return static_cast<int64_t>(value);
 }
 
 std::string format_count(double count) {

@@ -74,8 +74,9 @@ std::string metrics_text(const EngineCounts& counts, const std::string& model, d
           static_cast<double>(counts.waiting));
   w.gauge("ridge_slots", "Requests that can run at once.", static_cast<double>(counts.slots));
   w.gauge("ridge_kv_cache_usage_perc",
-          "Share of the KV cache's positions that running requests hold, 1 = all.",
-          static_cast<double>(counts.held_positions) / static_cast<double>(counts.positions));
+          "Share of the KV cache's blocks that running requests use, 1 = all.",
+          static_cast<double>(counts.blocks_in_use) / static_cast<double>(counts.blocks));
+  w.gauge("ridge_kv_cache_blocks", "Blocks of the KV cache.", static_cast<double>(counts.blocks));
   w.counter("ridge_prompt_tokens_total", "Tokens of admitted prompts.", counts.prompt_tokens);
   w.counter("ridge_prefix_cache_queries_total", "Tokens of prompts looked up in the KV cache.",
             counts.prompt_tokens);
@@ -83,6 +84,8 @@ std::string metrics_text(const EngineCounts& counts, const std::string& model, d
             counts.cached_tokens);
   w.counter("ridge_generation_tokens_total", "Generated tokens.", counts.generated_tokens);
   w.counter("ridge_engine_steps_total", "Steps of the engine.", counts.steps);
+  w.counter("ridge_num_preemptions_total", "Sequences that lost their blocks to others.",
+            counts.preemptions);
   w.counter("ridge_requests_refused_total", "Requests that the queue had no room for.",
             counts.refused);
   w.head("ridge_request_success_total", "counter", "Ended requests by reason.");

@@ -68,8 +68,7 @@ class Planner {
       : file_(file), e_(e), target_(target) {
     serve::SessionOptions options = serve::checked(session_options(e, e.length), file.config());
     chunk_ = options.chunk;
-    cache_ = models::contiguous_cache(options.slots, options.capacity, file.config().window,
-                                      options.chunk, *options.cache_dtype);
+    cache_ = serve::cache_of(options, file.config());
   }
 
   // Returns each distinct graph once, with its number of runs.

@@ -294,10 +294,8 @@ std::optional<record::CacheGainRecord> measure_cache_gain(const models::ModelFil
   };
   with->before = with->once;  // a token follows a token, whose weights the caches hold
   if (!fit && !run_by_turns({&*with}, e)) return std::nullopt;
-  record.cache_bytes = models::cache_bytes(
-      file.config(),
-      models::contiguous_cache(1, e.length, file.config().window, with->session.options().chunk,
-                               *with->session.options().cache_dtype));
+  record.cache_bytes =
+      models::cache_bytes(file.config(), serve::cache_of(with->session.options(), file.config()));
   if (!fit) {
     record.with = summarize(with->samples);
     with.reset();

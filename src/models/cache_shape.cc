@@ -28,6 +28,19 @@ void add(int64_t& sum, int64_t bytes) {
 
 }  // namespace
 
+CacheShape cache_shape(const CacheNeeds& n) {
+  // The positions that the tokens of a run attend to may begin and end inside a block.
+  const int64_t seen = n.window + n.chunk - 1 + kBlockTokens - 1;
+  const int64_t reach = n.window > 0 ? std::min(seen, n.capacity) : n.capacity;
+  const int64_t full = blocks_of(n.capacity), window = blocks_of(reach);
+  const int64_t copies = n.keeps_prefixes ? 2 : 1;
+  return {n.slots,
+          {n.positions > 0 ? blocks_of(n.positions) : checked_product(n.slots, full, kWhat),
+           kBlockTokens, full},
+          {checked_product(copies * n.slots, window, kWhat), kBlockTokens, window},
+          n.dtype};
+}
+
 int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache) {
   int64_t sum = 0;
   for (int64_t layer = 0; layer < config.layers; ++layer) {

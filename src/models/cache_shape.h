@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extents of a KV cache, in blocks of positions. A slot has enough blocks for a ring of the
-// positions that its layers can attend to. A contiguous cache has one block per slot. No memory is
-// allocated here.
+// The extents of a KV cache, in blocks of positions. Any sequence may have any block: a block table
+// says which block holds which positions of a slot. No memory is allocated here.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ namespace ridge::models {
 // The blocks of one kind of layer. A slot's ring has blocks_per_slot * block_tokens positions:
 // position p is in cell p mod ring.
 struct CacheBlocks {
-  int64_t blocks = 1;  // of all slots
+  int64_t blocks = 1;  // in memory, for all slots together
   int64_t block_tokens = 1;
   int64_t blocks_per_slot = 1;
   int64_t ring() const { return blocks_per_slot * block_tokens; }
@@ -29,15 +28,24 @@ struct CacheShape {
   bool operator==(const CacheShape& other) const = default;
 };
 
-// One block per slot, `capacity` positions, and chunks of at most `chunk` tokens.
-inline CacheShape contiguous_cache(int64_t slots,
-                                   int64_t capacity,
-                                   int64_t window,
-                                   int64_t chunk,
-                                   DType dtype = DType::kF32) {
-  int64_t reach = window > 0 && window + chunk - 1 < capacity ? window + chunk - 1 : capacity;
-  return {slots, {slots, capacity, 1}, {slots, reach, 1}, dtype};
+// Tokens of a block. Fewer would cost more entries of the table, more would leave more of a
+// sequence's last block empty and would make shared prefixes coarser.
+inline constexpr int64_t kBlockTokens = 16;
+inline int64_t blocks_of(int64_t positions) {
+  return positions / kBlockTokens + (positions % kBlockTokens != 0 ? 1 : 0);
 }
+
+struct CacheNeeds {
+  int64_t slots = 1;
+  int64_t capacity = 1;  // positions of a slot at most
+  int64_t window = 0;    // of window layers; 0: there are none
+  int64_t chunk = 1;     // tokens of a slot in one run at most
+  DType dtype = DType::kF32;
+  int64_t positions = 0;  // in memory, for all slots together; 0: the capacity of each
+  // Whether window layers have as much memory again for the prefixes of sequences that have ended.
+  bool keeps_prefixes = false;
+};
+CacheShape cache_shape(const CacheNeeds& needs);
 
 // Bytes of the keys and values in all layers, with their scales. cache_bytes counts the whole cache,
 // in which window layers hold only their ring. seen_bytes counts the attended KV entries of the last

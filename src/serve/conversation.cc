@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Renders the messages for each turn and finds how much of them the KV cache holds.
+// Renders the messages for each turn.
 #include "serve/conversation.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace ridge::serve {
@@ -48,19 +47,9 @@ Turn Conversation::answer(std::string_view message,
     return turn;
   }
   // The messages are rendered and encoded as a whole, because templates may change earlier parts
-  // (Mistral's moves the system message) and an answer may have other ids than its text. Only what
-  // differs from the sequence in the cache is computed; usually that is the new message.
-  auto [differ, in_cache] = std::ranges::mismatch(turn.prompt, held_);
-  int64_t same = differ - turn.prompt.begin();
-  same = std::min(same, std::ssize(turn.prompt) - 1);  // the last one's logits give the answer
-  turn.held = session_.reusable(0, std::max<int64_t>(same, 0));
-  held_.clear();  // in case the run fails
-  turn.answer = generate(session_, tokenizer_, turn.prompt, turn.held, options, show);
-  if (!turn.answer.ids.empty()) {
-    held_ = turn.prompt;
-    // The last token was sampled, but the model has not computed its keys and values.
-    held_.insert(held_.end(), turn.answer.ids.begin(), turn.answer.ids.end() - 1);
-  }
+  // (Mistral's moves the system message) and an answer may have other ids than its text. The cache
+  // finds what is as it was; usually only the new message is computed.
+  turn.answer = generate(session_, tokenizer_, turn.prompt, options, show);
   messages_ = std::move(messages);
   messages_.push_back({"assistant", turn.answer.text});
   return turn;

@@ -33,7 +33,6 @@ std::vector<int32_t> encode_chat(std::span<const text::ChatMessage> messages,
 // One turn: the model's whole input and its answer.
 struct Turn {
   std::vector<int32_t> prompt;
-  int64_t held = 0;  // ids at the start of the prompt that the KV cache already held
   Generation answer;
 };
 
@@ -58,7 +57,6 @@ class Conversation {
   const text::Tokenizer& tokenizer_;
   ChatFormat format_;
   std::vector<text::ChatMessage> opening_, messages_;
-  std::vector<int32_t> held_;  // the ids whose keys and values slot 0 holds
 };
 
 }  // namespace ridge::serve

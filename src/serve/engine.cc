@@ -29,6 +29,7 @@ struct Engine::Sequence {
   AnswerText text;
   std::shared_ptr<Outbox> outbox;
   int64_t slot = -1;
+  bool was_admitted = false;
   int64_t cached = 0;  // tokens of the prompt that were not computed again
   double submitted_ns = 0, first_ns = 0, last_ns = 0;
 };
@@ -44,9 +45,9 @@ void validate(const EngineOptions& options) {
 Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineOptions& options)
     : session_(session), tokenizer_(tokenizer), options_(options) {
   validate(options_);
-  slots_.resize(static_cast<size_t>(session.options().slots));
   counts_.slots = session.options().slots;
-  counts_.positions = counts_.slots * session.options().capacity;
+  for (int64_t slot = counts_.slots; slot-- > 0;) free_slots_.push_back(slot);
+  counts_.blocks = session.blocks().blocks();
   std::promise<void> is_warm;
   std::future<void> warmed = is_warm.get_future();
   thread_ = std::thread([this, &is_warm] {
@@ -80,6 +81,7 @@ void Engine::warm_up() {
   const int32_t id = 0;
   const Prompt prompt{0, {&id, 1}, {}};
   session_.start({&prompt, 1});
+  session_.release(0);
 }
 
 void Engine::expect_runnable(const Request& request) const {
@@ -190,53 +192,76 @@ void Engine::drop(uint64_t id) {
   remove(running_);
 }
 
+// First come, first served: a prompt that has no blocks yet lets none pass by.
 void Engine::admit() {
-  while (!waiting_.empty() && std::ranges::any_of(slots_, &Slot::is_free)) {
-    std::unique_ptr<Sequence> sequence = std::move(waiting_.front());
-    waiting_.pop_front();
+  while (!waiting_.empty() && !free_slots_.empty()) {
+    Sequence& next = *waiting_.front();
+    const int64_t slot = free_slots_.back();
     try {
-      give_slot(*sequence);
-      running_.push_back(std::move(sequence));
+      session_.begin({slot, next.ids, next.request.sampling});
     } catch (const std::exception& error) {
-      end(*sequence, Finish::kFailed, {.error = error.what()});
+      end(next, Finish::kFailed, {.error = error.what()});
+      waiting_.pop_front();
+      continue;
     }
+    // With one block to spare for each that runs, so that it isn't pushed out again at once.
+    const int64_t wanted = session_.missing_blocks(slot, std::ssize(next.ids)) + missing_blocks() +
+                           std::ssize(running_);
+    if (!running_.empty() && wanted > session_.blocks().available()) return session_.release(slot);
+    free_slots_.pop_back();
+    give_slot(next, slot);
+    running_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
   }
 }
 
-void Engine::give_slot(Sequence& sequence) {
-  const std::vector<int32_t>& prompt = sequence.request.prompt;
-  std::vector<FreeSlot> free;
-  for (size_t s = 0; s < slots_.size(); ++s) {
-    const Slot& slot = slots_[s];
-    if (!slot.is_free) continue;
-    int64_t same = std::ranges::mismatch(prompt, slot.ids).in1 - prompt.begin();
-    same = std::min(same, std::ssize(prompt) - 1);  // the last one's logits give the answer
-    const int64_t at = static_cast<int64_t>(s);
-    free.push_back({at, std::ssize(slot.ids), session_.reusable(at, same), slot.last_used});
-  }
-  const FreeSlot& chosen = free[choose_slot(free)];
-  Slot& slot = slots_[static_cast<size_t>(chosen.slot)];
-  slot.ids.clear();  // in case a run fails
-  session_.begin({chosen.slot, prompt, sequence.request.sampling, chosen.held});
-  slot.is_free = false;
-  slot.last_used = ++uses_;
-  sequence.slot = chosen.slot;
-  sequence.cached = chosen.held;
+void Engine::give_slot(Sequence& sequence, int64_t slot) {
+  sequence.slot = slot;
+  if (sequence.was_admitted) return;
+  sequence.was_admitted = true;
+  sequence.cached = session_.held(slot);
   {
     const std::lock_guard lock(mutex_);
     --queued_;
   }
   const std::lock_guard lock(counts_mutex_);
   counts_.queue.observe((now_ns() - sequence.submitted_ns) / 1e9);
-  counts_.prompt_tokens += std::ssize(prompt);
-  counts_.cached_tokens += chosen.held;
+  counts_.prompt_tokens += std::ssize(sequence.request.prompt);
+  counts_.cached_tokens += sequence.cached;
+}
+
+// Ids that are known and not computed.
+int64_t Engine::pending(const Sequence& sequence) const {
+  return std::ssize(sequence.ids) - session_.length(sequence.slot);
+}
+
+// Of the sequences that run, up to their last known ids.
+int64_t Engine::missing_blocks() const {
+  int64_t blocks = 0;
+  for (const auto& each : running_)
+    blocks += session_.missing_blocks(each->slot, std::ssize(each->ids));
+  return blocks;
+}
+
+// Preempts those that came last until all others have blocks for what is known of them.
+void Engine::make_room() {
+  while (running_.size() > 1 && missing_blocks() > session_.blocks().available()) {
+    Sequence& last = *running_.back();
+    session_.release(last.slot);
+    free_slots_.push_back(std::exchange(last.slot, -1));
+    waiting_.push_front(std::move(running_.back()));
+    running_.pop_back();
+    const std::lock_guard lock(counts_mutex_);
+    ++counts_.preemptions;
+  }
 }
 
 void Engine::step() {
+  make_room();
   if (running_.empty()) return;
   std::vector<Running> state;
   for (const auto& each : running_)
-    state.push_back({std::ssize(each->ids) - session_.length(each->slot), each->generated() > 0});
+    state.push_back({pending(*each), each->generated() > 0 && pending(*each) == 1});
   const std::vector<int64_t> counts =
       choose_step(state, {session_.options().chunk, options_.step_tokens});
   std::vector<Part> parts;
@@ -262,12 +287,10 @@ void Engine::step() {
     counts_.last_step_s = now_ns() / 1e9;
   }
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (!error.empty()) {
-      chosen[i]->ids.clear();  // its keys and values are undefined
+    if (!error.empty())
       end(*chosen[i], Finish::kFailed, {.error = error});
-    } else if (parts[i].samples) {
+    else if (parts[i].samples)
       accept(*chosen[i], tokens[i]);
-    }
   }
   std::erase_if(running_, [](const auto& each) { return each->slot < 0; });
 }
@@ -309,7 +332,7 @@ TokenScores Engine::scores(const Sequence& sequence, int32_t token) const {
   return score_token(session_.logits(sequence.slot), token, sequence.request.top_logprobs);
 }
 
-// Frees the slot, which keeps what it computed for a prompt that begins alike.
+// The cache keeps what was computed, for prompts that begin alike.
 void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
   const double now = now_ns();
   const int64_t generated = sequence.generated();
@@ -324,32 +347,23 @@ void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
       counts_.tpot.observe((sequence.last_ns - sequence.first_ns) / 1e9 /
                            static_cast<double>(generated - 1));
   }
-  const bool had_slot = sequence.slot >= 0;
-  if (had_slot) {
-    Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
-    const size_t computed = static_cast<size_t>(session_.length(sequence.slot));
-    slot.ids = std::move(sequence.ids);
-    slot.ids.resize(std::min(slot.ids.size(), computed));
-    slot.is_free = true;
-    sequence.slot = -1;
+  if (sequence.slot >= 0) {
+    session_.release(sequence.slot);
+    free_slots_.push_back(std::exchange(sequence.slot, -1));
   }
   count_load();
   sequence.outbox->put(std::move(delta));
   const std::lock_guard lock(mutex_);
-  if (!had_slot) --queued_;
+  if (!sequence.was_admitted) --queued_;
   --open_;
 }
 
 void Engine::count_load() {
-  int64_t running = 0, held = 0;
-  for (const auto& each : running_) {
-    if (each->slot < 0) continue;
-    ++running;
-    held += session_.length(each->slot);
-  }
+  const int64_t running =
+      std::ranges::count_if(running_, [](auto& each) { return each->slot >= 0; });
   const std::lock_guard lock(counts_mutex_);
   counts_.running = running;
-  counts_.held_positions = held;
+  counts_.blocks_in_use = session_.blocks().in_use();
 }
 
 }  // namespace ridge::serve

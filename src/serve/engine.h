@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves many requests on one session by continuous batching: each step advances all sequences that
-// have a slot, and a request gets a slot as soon as one is free. A thread of its own owns the
+// have a slot, and a request gets a slot as soon as one and the blocks of its prompt are free. If
+// the cache is full, the sequence that came last waits again and is computed again. A thread of its own owns the
 // session; others speak to it through a mailbox and hear from it through outboxes. Knows no HTTP.
 #pragma once
 
@@ -63,11 +64,6 @@ class Engine {
 
  private:
   struct Sequence;
-  struct Slot {
-    std::vector<int32_t> ids;  // whose keys and values a free slot still has
-    int64_t last_used = 0;
-    bool is_free = true;
-  };
 
   void expect_runnable(const Request& request) const;
   void warm_up();
@@ -75,7 +71,10 @@ class Engine {
   bool take_mail();
   void drop(uint64_t id);
   void admit();
-  void give_slot(Sequence& sequence);
+  void give_slot(Sequence& sequence, int64_t slot);
+  int64_t missing_blocks() const;
+  void make_room();
+  int64_t pending(const Sequence& sequence) const;
   void step();
   void accept(Sequence& sequence, int32_t token);
   TokenScores scores(const Sequence& sequence, int32_t token) const;
@@ -101,8 +100,7 @@ class Engine {
   // The engine thread's own.
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
-  std::vector<Slot> slots_;
-  int64_t uses_ = 0;  // of slots, so far
+  std::vector<int64_t> free_slots_;
   std::thread thread_;
 };
 

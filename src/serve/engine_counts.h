@@ -27,11 +27,12 @@ struct EngineCounts {
 
   int64_t running = 0, waiting = 0;  // requests now
   int64_t slots = 0;
-  int64_t held_positions = 0, positions = 0;  // of the KV cache: of running sequences, and all
-  int64_t prompt_tokens = 0;                  // of admitted requests
-  int64_t cached_tokens = 0;                  // of these, those that were not computed again
+  int64_t blocks_in_use = 0, blocks = 0;  // of the KV cache: by running sequences, and all
+  int64_t prompt_tokens = 0;              // of admitted requests
+  int64_t cached_tokens = 0;              // of these, those that were not computed again
   int64_t generated_tokens = 0;
   int64_t steps = 0;
+  int64_t preemptions = 0;
   int64_t refused = 0;                // because the queue was full
   std::array<int64_t, 5> finished{};  // by Finish
   double last_step_s = 0;             // when the last step ended, in seconds of now_ns()

@@ -13,7 +13,6 @@ namespace ridge::serve {
 Generation generate(Session& session,
                     const text::Tokenizer& tokenizer,
                     std::span<const int32_t> prompt,
-                    int64_t held,
                     const GenerateOptions& options,
                     const std::function<void(std::string_view)>& show) {
   if (options.max_tokens < 0)
@@ -27,10 +26,11 @@ Generation generate(Session& session,
     if (!text.empty() && show) show(text);
   };
   double begin = now_ns();
-  Prompt first{0, prompt, options.sampling, held};
+  Prompt first{0, prompt, options.sampling};
   made.ids.reserve(static_cast<size_t>(std::min(options.max_tokens, session.options().capacity)));
   int32_t token = session.start({&first, 1})[0];
   made.prompt_ns = now_ns() - begin;
+  made.held = session.held(0);
   begin = now_ns();
   for (const int64_t slot = 0;;) {
     made.ids.push_back(token);

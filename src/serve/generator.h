@@ -20,6 +20,7 @@ struct GenerateOptions {
 };
 
 struct Generation {
+  int64_t held = 0;          // ids of the prompt that the KV cache held already
   std::vector<int32_t> ids;  // generated, including the token that ended it
   std::string text;
   // "stop": an end token or a stop text; "length": max_tokens reached, or the context is full;
@@ -29,12 +30,10 @@ struct Generation {
   double decode_ns = 0;  // from the first token to the last
 };
 
-// Continues the prompt in slot 0, which holds its first `held` ids (see Prompt). Calls `show` with
-// valid UTF-8 as soon as the text is final. Throws the Errors of Session::start.
+// Continues the prompt in slot 0. Calls `show` with valid UTF-8 as soon as the text is final. Throws the Errors of Session::start.
 Generation generate(Session& session,
                     const text::Tokenizer& tokenizer,
                     std::span<const int32_t> prompt,
-                    int64_t held,
                     const GenerateOptions& options,
                     const std::function<void(std::string_view)>& show);
 

@@ -3,18 +3,8 @@
 #include "serve/schedule.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace ridge::serve {
-
-size_t choose_slot(std::span<const FreeSlot> free) {
-  // Larger is better.
-  const auto rank = [](const FreeSlot& each) {
-    const bool keeps_most = each.held > 0 && 2 * each.held >= each.length;
-    return std::tuple(keeps_most ? each.held : 0, -each.last_used);
-  };
-  return static_cast<size_t>(std::ranges::max_element(free, {}, rank) - free.begin());
-}
 
 std::vector<int64_t> choose_step(std::span<const Running> running, const StepLimits& limits) {
   std::vector<int64_t> ids(running.size(), 0);

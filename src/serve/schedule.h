@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choices of the engine as pure functions: which slot a request gets, and what each step
-// computes. They know no model, no clock and no thread.
+// What each step of the engine computes, as a pure function. It knows no model, no clock and no
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,10 @@
 
 namespace ridge::serve {
 
-// A slot that no sequence uses, seen from the next prompt.
-struct FreeSlot {
-  int64_t slot = 0;
-  int64_t length = 0;     // positions that it still has of its last sequence
-  int64_t held = 0;       // how many of them the prompt can use
-  int64_t last_used = 0;  // grows with time; 0: never
-};
-
-// The index in `free` of the slot that the prompt gets: the one that saves most, if the prompt keeps
-// at least half of it, so that a short common start does not cost a long conversation its place;
-// else the one that was left alone longest. `free` is not empty.
-size_t choose_slot(std::span<const FreeSlot> free);
-
 // A sequence that has a slot.
 struct Running {
   int64_t pending = 1;   // ids that are known and not computed: of its prompt, or its last token
-  bool decodes = false;  // its prompt is computed
+  bool decodes = false;  // all but its last token is computed
 };
 
 struct StepLimits {

@@ -22,6 +22,16 @@ int64_t bytes_of(const std::vector<T>& values) {
 
 }  // namespace
 
+models::CacheShape cache_of(const SessionOptions& o, const models::ModelConfig& config) {
+  return models::cache_shape({.slots = o.slots,
+                              .capacity = o.capacity,
+                              .window = config.window,
+                              .chunk = std::clamp<int64_t>(o.chunk, 1, o.slots * o.capacity),
+                              .dtype = o.cache_dtype.value_or(o.selection.activations()),
+                              .positions = o.positions,
+                              .keeps_prefixes = o.keeps_prefixes});
+}
+
 SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
   if (o.slots < 1 || o.slots > kMostSlots)
     throw usage_error("[batch] expected 1 to {} sequences, got {}", kMostSlots, o.slots);
@@ -41,6 +51,9 @@ SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
   if (!o.cached && o.slots != 1)
     throw usage_error("[no-kv-cache] expected one sequence, got {}", o.slots);
   o.chunk = o.cached ? std::min(o.chunk, o.slots * o.capacity) : o.capacity;
+  if (o.positions != 0 && o.positions < o.capacity)
+    throw usage_error("[cache] expected room for at least {} positions, one context, got {}",
+                      o.capacity, o.positions);
   return o;
 }
 
@@ -49,15 +62,13 @@ Session::Session(const models::ModelFile& file,
                  backends::Backend& backend)
     : file_(file),
       options_(checked(options, file.config())),
-      cache_(models::contiguous_cache(options_.slots,
-                                      options_.capacity,
-                                      file.config().window,
-                                      options_.chunk,
-                                      *options_.cache_dtype)),
+      cache_(cache_of(options_, file.config())),
+      blocks_(cache_, file.config(), options_.keeps_prefixes),
       store_(backend),
       buckets_(file, cache_, options_.cached, options_.selection, backend, store_) {
   size_t slots = static_cast<size_t>(options_.slots), chunk = static_cast<size_t>(options_.chunk);
   lengths_.assign(slots, 0);
+  held_.assign(slots, 0);
   tokens_.assign(slots, 0);
   rows_.assign(slots, -1);
   next_positions_.assign(slots, -1);
@@ -74,19 +85,26 @@ Session::Session(const models::ModelFile& file,
   store_.require(models::kSeeds, per_slot);
   store_.require(models::kSampling,
                  {DType::kF32, {options_.slots, static_cast<int64_t>(kSettings)}});
-  write_tables();
+  const auto require = [&](const char* name, const models::CacheBlocks& blocks) {
+    store_.require(name, {DType::kI32, {options_.slots, blocks.blocks_per_slot}});
+  };
+  if (config().has_full_layers()) require(models::kBlockTable, cache_.full);
+  if (config().has_window_layers()) require(models::kWindowBlockTable, cache_.window);
 }
 
-// The cache is contiguous: block s belongs to slot s. Layers with a window have a table of their own.
+// Gives the slot blocks up to its new length, before the run that fills them.
+void Session::extend(int64_t slot, int64_t length) {
+  if (options_.cached) blocks_.extend(slot, length);
+  lengths_[static_cast<size_t>(slot)] = length;
+}
+
 void Session::write_tables() {
-  std::vector<int32_t> table(static_cast<size_t>(options_.slots));
-  for (size_t s = 0; s < table.size(); ++s) table[s] = static_cast<int32_t>(s);
-  const auto write = [&](const char* name) {
-    store_.require(name, {DType::kI32, {options_.slots, 1}});
-    store_.write(name, table.data(), bytes_of(table));
+  if (!options_.cached || !blocks_.take_changes()) return;
+  const auto write = [&](const char* name, std::span<const int32_t> table) {
+    store_.write_input(name, table.data(), static_cast<int64_t>(table.size_bytes()));
   };
-  if (config().has_full_layers()) write(models::kBlockTable);
-  if (config().has_window_layers()) write(models::kWindowBlockTable);
+  if (config().has_full_layers()) write(models::kBlockTable, blocks_.full_table());
+  if (config().has_window_layers()) write(models::kWindowBlockTable, blocks_.window_table());
 }
 
 void Session::check_ids(std::span<const int32_t> ids) const {
@@ -107,11 +125,7 @@ void Session::begin(const Prompt& prompt) {
   validate(prompt.sampling);
   const SamplingOptions& o = prompt.sampling;
   size_t slot = static_cast<size_t>(prompt.slot);
-  RIDGE_CHECK(prompt.held < static_cast<int64_t>(prompt.ids.size()) &&
-                  reusable(prompt.slot, prompt.held) == prompt.held,
-              "slot {} of {} positions does not hold {} for a prompt of {}", prompt.slot,
-              lengths_[slot], prompt.held, prompt.ids.size());
-  lengths_[slot] = prompt.held;
+  lengths_[slot] = held_[slot] = blocks_.begin(prompt.slot, prompt.ids, prompt.tenant);
   seeds_[slot] = static_cast<int32_t>(static_cast<uint32_t>(o.seed));
   float values[kSettings] = {static_cast<float>(o.temperature), static_cast<float>(o.top_k),
                              static_cast<float>(o.top_p), static_cast<float>(o.min_p),
@@ -124,8 +138,14 @@ void Session::begin(const Prompt& prompt) {
                     sizeof recent);
 }
 
+void Session::release(int64_t slot) {
+  blocks_.release(slot);
+  lengths_[static_cast<size_t>(slot)] = 0;
+}
+
 // Writes the per-slot inputs of the next run.
 void Session::write_slots() {
+  write_tables();
   store_.write_input(models::kRows, rows_.data(), bytes_of(rows_));
   store_.write_input(models::kNextPositions, next_positions_.data(), bytes_of(next_positions_));
   store_.write_input(models::kSeeds, seeds_.data(), bytes_of(seeds_));
@@ -159,7 +179,7 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
     for (size_t prompt = 0; prompt < prompts.size();) {
       parts.clear();
       for (int64_t left = options_.chunk; prompt < prompts.size() && left > 0;) {
-        const auto& [slot, ids, sampling, held] = prompts[prompt];
+        const auto& [slot, ids, sampling, tenant] = prompts[prompt];
         const size_t done = static_cast<size_t>(length(slot)),
                      taken = std::min(ids.size() - done, static_cast<size_t>(left));
         const bool is_last = done + taken == ids.size();
@@ -207,7 +227,7 @@ void Session::run_parts(std::span<const Part> parts) {
       positions_.push_back(static_cast<int32_t>(begin + i));
       token_slots_.push_back(static_cast<int32_t>(at));
     }
-    lengths_[slot] = begin + count;
+    extend(at, begin + count);
     reach = std::max(reach, lengths_[slot]);
     if (!samples) continue;
     rows_[slot] = static_cast<int32_t>(ids_.size()) - 1;
@@ -220,6 +240,7 @@ void Session::run_parts(std::span<const Part> parts) {
   last_->write(models::kSlots, token_slots_);
   write_slots();
   run(*last_);
+  for (const Part& part : parts) blocks_.append(part.slot, part.ids);
 }
 
 // Without a cache: computes the whole sequence again.
@@ -255,7 +276,8 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
     for (size_t s = 0; s < token_slots_.size(); ++s) token_slots_[s] = static_cast<int32_t>(s);
     for (int64_t slot : slots) {
       size_t s = static_cast<size_t>(slot);
-      positions_[s] = static_cast<int32_t>(lengths_[s]++);
+      positions_[s] = static_cast<int32_t>(lengths_[s]);
+      extend(slot, lengths_[s] + 1);
       next_positions_[s] = static_cast<int32_t>(lengths_[s]);
       reach = std::max(reach, lengths_[s]);
     }
@@ -264,6 +286,7 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
     last_->write(models::kSlots, token_slots_);
     write_slots();
     run(*last_);
+    for (int64_t slot : slots) blocks_.append(slot, {&tokens_[static_cast<size_t>(slot)], 1});
   }
   read_tokens();
   for (size_t i = 0; i < slots.size(); ++i) tokens[i] = token_of(slots[i]);
@@ -271,9 +294,9 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
 
 int64_t Session::reusable(int64_t slot, int64_t length) const {
   const int64_t held = lengths_[static_cast<size_t>(slot)];
-  const bool keeps_all = cache_.window.ring() == options_.capacity;
-  const bool is_kept = options_.cached && length >= 0 && length <= held &&
-                       (keeps_all || held - length <= options_.chunk);
+  const bool keeps_all = cache_.window.ring() >= options_.capacity;
+  const bool is_kept = options_.cached && !options_.keeps_prefixes && length >= 0 &&
+                       length <= held && (keeps_all || held - length <= options_.chunk);
   return is_kept ? length : 0;
 }
 
@@ -322,6 +345,7 @@ Likelihood Session::score(std::span<const int32_t> ids) {
       static_cast<size_t>(std::clamp<int64_t>(kLogits / config().vocabulary, 1, options_.chunk));
   Likelihood sum;
   std::vector<int32_t> labels;
+  release(0);
   for (size_t begin = 0; begin + 1 < ids.size(); begin += chunk) {
     size_t end = std::min(begin + chunk, ids.size() - 1);
     ids_.assign(ids.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -337,6 +361,8 @@ Likelihood Session::score(std::span<const int32_t> ids) {
     last_->write(models::kPositions, positions_);
     last_->write(models::kSlots, token_slots_);
     last_->write(models::kLabels, labels);
+    extend(0, static_cast<int64_t>(end));
+    write_tables();
     run(*last_);
     const std::vector<float> mean = last_->output();
     expect_finite("log-likelihoods", mean);
@@ -344,7 +370,7 @@ Likelihood Session::score(std::span<const int32_t> ids) {
     sum.tokens += static_cast<int64_t>(ids_.size());
   }
   std::fill(next_positions_.begin(), next_positions_.end(), -1);
-  lengths_[0] = 0;
+  release(0);
   return sum;
 }
 

@@ -16,6 +16,7 @@
 #include "passes/pipeline.h"
 #include "serve/bucket.h"
 #include "serve/sampling.h"
+#include "serve/sequence_blocks.h"
 
 namespace ridge::serve {
 
@@ -30,20 +31,23 @@ struct SessionOptions {
   // If false, there is one slot, and every token is computed from the whole sequence again.
   bool cached = true;
   passes::Selection selection{"compiled", "-tune_gemm"};
+  int64_t positions = 0;  // that the cache holds for all sequences; 0: the capacity of each
+  // Whether a sequence shares what the cache still holds of others that began alike.
+  bool keeps_prefixes = false;
   // The type of keys and values: that of activations, or, if these are fp32, f32, bf16 or i8.
   std::optional<DType> cache_dtype;  // none: that of activations
 };
 
 // Replaces 0 and none by the defaults. Throws usage Errors for options out of range.
 SessionOptions checked(SessionOptions options, const models::ModelConfig& config);
+// The cache of a session with these options, of which the capacity is set.
+models::CacheShape cache_of(const SessionOptions& options, const models::ModelConfig& config);
 
 struct Prompt {
   int64_t slot = 0;
   std::span<const int32_t> ids;
   SamplingOptions sampling;
-  // How many ids at the start are not computed again, because the slot still holds their keys and
-  // values: at most Session::reusable, and fewer than all.
-  int64_t held = 0;
+  uint32_t tenant = 0;  // prefixes are shared within a tenant only
 };
 
 // What one run computes of a sequence: the ids that follow its positions.
@@ -78,8 +82,19 @@ class Session {
   std::vector<int32_t> start(std::span<const Prompt> prompts);
 
   // The same in steps that the caller chooses. `begin` gives a slot to a prompt and computes
-  // nothing; it throws as `start` does.
+  // nothing; it throws as `start` does. The slot's length is then that of what is held.
   void begin(const Prompt& prompt);
+  // How many ids at the start of a slot's prompt `begin` found in the cache, with keeps_prefixes.
+  // They are not computed again.
+  int64_t held(int64_t slot) const { return held_[static_cast<size_t>(slot)]; }
+  // The slot's sequence has ended.
+  void release(int64_t slot);
+  // Blocks of the cache that the slot lacks for so many positions, and those that no slot uses. A
+  // run must not need more than there are.
+  int64_t missing_blocks(int64_t slot, int64_t length) const {
+    return blocks_.missing(slot, length);
+  }
+  const SequenceBlocks& blocks() const { return blocks_; }
   // Computes parts of several sequences, prompts and last tokens alike, in one run. Each part has
   // its own slot, 1 to `chunk` ids, and room for them; all have at most most_ids(). tokens[i] is
   // the token after part i, or -1 if it is not sampled or its logits are NaN or infinite. A run
@@ -100,10 +115,9 @@ class Session {
   // is not finite, or a run-time Error if all are finite.
   std::vector<float> logits(int64_t slot) const;
 
-  // Positions that a slot can keep if a new sequence agrees with its last one in the first `length`
-  // positions: all of them, or none. Without a cache there is nothing to keep. The ring buffer of a
-  // sliding window still has the keys that position `length` attends to if at most `chunk`
-  // positions are discarded.
+  // Positions that a slot can go back to: `length`, or 0. Without a cache there is nothing to go back
+  // to. The ring of a sliding window still has the keys that position `length` attends to if at most
+  // `chunk` positions are discarded. Not with keeps_prefixes, whose blocks do not change.
   int64_t reusable(int64_t slot, int64_t length) const;
   // Discards a slot's positions from `length` on, all of which must be reusable; the next step
   // computes position `length`.
@@ -125,6 +139,7 @@ class Session {
   void expect_finite(std::string_view what, std::span<const float> values) const;
   [[noreturn]] void refuse_not_finite(std::string_view what, std::string_view found) const;
   void check_ids(std::span<const int32_t> ids) const;
+  void extend(int64_t slot, int64_t length);
   void write_tables();
   void write_slots();
   void run(Bucket& bucket);
@@ -136,6 +151,8 @@ class Session {
   const models::ModelFile& file_;
   SessionOptions options_;
   models::CacheShape cache_;
+  SequenceBlocks blocks_;
+  std::vector<int64_t> held_;  // by slot
   runtime::Store store_;
   BucketCache buckets_;
   Bucket* last_ = nullptr;

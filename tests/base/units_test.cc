@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
+
 #include <iterator>
 #include <string>
 #include <utility>
@@ -123,6 +125,21 @@ TEST(FormatInteger, GroupsByThree) {
   EXPECT_EQ(format_integer(31977984), "31,977,984");
   EXPECT_EQ(format_integer(-100000), "-100,000");
   EXPECT_EQ(format_integer(INT64_MAX), "9,223,372,036,854,775,807");
+}
+
+TEST(ParseBytes, ReadsNumbersWithUnits) {
+  for (const auto& [text, bytes] :
+       std::vector<std::pair<std::string, int64_t>>{{"0", 0},
+                                                    {"500000", 500'000},
+                                                    {"12B", 12},
+                                                    {"4GiB", int64_t{4} << 30},
+                                                    {"1.5 GB", 1'500'000'000},
+                                                    {"2K", 2000},
+                                                    {"3MiB", 3 << 20},
+                                                    {"2TB", 2'000'000'000'000}})
+    EXPECT_EQ(parse_bytes(text, "kv-memory"), bytes) << text;
+  for (const char* text : {"", "GiB", "-1", "nan", "inf", "1e400", "4 GiBs", "4Gib", "1PB", "9e30"})
+    EXPECT_THROW(parse_bytes(text, "kv-memory"), Error) << text;
 }
 
 }  // namespace

@@ -89,7 +89,8 @@ Work planned(const models::ModelConfig& config,
   if (trains) return planned_training(config, selection);
   const int64_t capacity = std::min<int64_t>(config.context, 64),
                 chunk = std::min(kChunk, capacity);
-  const models::CacheShape cache = models::contiguous_cache(kSlots, capacity, config.window, chunk);
+  const models::CacheShape cache = models::cache_shape(
+      {.slots = kSlots, .capacity = capacity, .window = config.window, .chunk = chunk});
   const int64_t tokens = task == InferenceTask::kDecode ? kSlots : chunk;
   return planned_inference(config, {task, tokens, capacity, true, cache}, selection);
 }

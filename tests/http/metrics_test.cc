@@ -13,8 +13,8 @@ namespace {
 
 TEST(Metrics, AreWellFormed) {
   serve::EngineCounts counts;
-  counts.positions = 100;
-  counts.held_positions = 25;
+  counts.blocks = 100;
+  counts.blocks_in_use = 25;
   for (double seconds : {0.0005, 0.02, 0.03, 5000.0}) counts.ttft.observe(seconds);
   counts.finished[static_cast<size_t>(serve::Finish::kStop)] = 7;
   const std::string text = metrics_text(counts, "a\"b\\c", 3);

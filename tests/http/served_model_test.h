@@ -44,7 +44,7 @@ class ServedModelTest : public testing::Test {
     serve::Session session(file_, options(1), serve::cpu_backend());
     serve::GenerateOptions limited;
     limited.max_tokens = max_tokens;
-    return serve::generate(session, tokenizer_, prompt, 0, limited, {});
+    return serve::generate(session, tokenizer_, prompt, limited, {});
   }
   std::vector<int32_t> chat_ids(const std::string& message) const {
     return tokenizer_.encode("<|im_start|>user\n" + message + "<|im_end|>\n<|im_start|>assistant\n",

@@ -182,7 +182,7 @@ TEST(TrainingGraph, NamesScopesByLayerAndPart) {
 TEST(InferenceGraph, HasTheTablesOfItsLayers) {
   ModelConfig config = load_config(test_data("models/gemma3_bf16"));
   InferenceShape shape;
-  shape.cache = contiguous_cache(1, 16, config.window, 1);
+  shape.cache = cache_shape({.capacity = 16, .window = config.window});
   auto tables = [&](std::vector<bool> windows) {
     config.is_window_layer = std::move(windows);
     config.layers = std::ssize(config.is_window_layer);
@@ -204,7 +204,7 @@ TEST(ForwardGraph, RefusesMoreTokensThanPositionsCanName) {
   files::expect_error([&] { build_training_graph(config, ops::table(), one_more / 4, 4); },
                       ExitCode::kOutOfMemory, "[tokens]");
   InferenceShape shape;
-  shape.cache = contiguous_cache(1, 16, config.window, 1);
+  shape.cache = cache_shape({.capacity = 16, .window = config.window});
   shape.tokens = one_more;
   files::expect_error(
       [&] {

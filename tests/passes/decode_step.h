@@ -61,8 +61,10 @@ class DecodeStep {
       config.is_window_layer = {true, false};
       config.window = 4;
     }
-    models::InferenceShape shape{models::InferenceTask::kDecode, kSlots, 16, true,
-                                 models::contiguous_cache(kSlots, 16, config.window, 4)};
+    models::InferenceShape shape{
+        models::InferenceTask::kDecode, kSlots, 16, true,
+        models::cache_shape(
+            {.slots = kSlots, .capacity = 16, .window = config.window, .chunk = 4})};
     models::ForwardGraph forward = models::build_inference_graph(
         config, ops::table(), shape, [](const std::string& parameter, const Shape& extents) {
           return models::StoredWeight{parameter, extents.rank() == 2 ? DType::kBF16 : DType::kF32};

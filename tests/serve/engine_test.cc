@@ -30,17 +30,19 @@ class EngineTest : public testing::TestWithParam<const char*> {
     long_.resize(150);
   }
 
-  void open(int64_t slots, int64_t chunk = 64, EngineOptions options = {}) {
+  void open(int64_t slots, int64_t chunk = 64, EngineOptions options = {}, int64_t positions = 0) {
     engine_.reset();
     SessionOptions of = at_level("compiled", kCapacity);
     of.slots = slots;
     of.chunk = chunk;
+    of.positions = positions;
+    of.keeps_prefixes = true;
     session_ = std::make_unique<Session>(file_, of, cpu_backend());
     engine_ = std::make_unique<Engine>(*session_, tokenizer_, options);
   }
   Generation alone(const Request& request) {
     Session session(file_, at_level("compiled", kCapacity), cpu_backend());
-    return generate(session, tokenizer_, request.prompt, 0,
+    return generate(session, tokenizer_, request.prompt,
                     {request.sampling, request.max_tokens, request.stop, {}}, {});
   }
   std::unique_ptr<AnswerReader> ask(Request request, std::shared_ptr<Gate> gate = nullptr) {
@@ -90,7 +92,7 @@ TEST_P(EngineTest, EachRequestGetsWhatItGetsAlone) {
   const EngineCounts counts = engine_->counts();
   EXPECT_EQ(counts.running, 0);
   EXPECT_EQ(counts.waiting, 0);
-  EXPECT_EQ(counts.held_positions, 0);
+  EXPECT_EQ(counts.blocks_in_use, 0);
   EXPECT_EQ(counts.ttft.count, 9);
   EXPECT_EQ(counts.queue.count, 9);
   int64_t tokens = 0;
@@ -110,11 +112,38 @@ TEST_P(EngineTest, TheNextTurnComputesOnlyWhatIsNew) {
   const Request second{.prompt = next, .max_tokens = 6};
   const auto reader = ask(second);
   expect_same(reader->finished(), alone(second));
-  // All but the last token that was sampled, which was never computed.
-  EXPECT_EQ(reader->finished().cached_tokens, std::ssize(ids_) + 5);
-  EXPECT_EQ(engine_->counts().cached_tokens, std::ssize(ids_) + 5);
+  // The whole blocks, without the last token that was sampled, which was never computed.
+  const auto whole_blocks = [](int64_t tokens) {
+    return tokens / models::kBlockTokens * models::kBlockTokens;
+  };
+  EXPECT_EQ(reader->finished().cached_tokens, whole_blocks(std::ssize(ids_) + 5));
+  EXPECT_EQ(engine_->counts().cached_tokens, whole_blocks(std::ssize(ids_) + 5));
   // The same prompt again needs its last token's logits.
-  EXPECT_EQ(ask(second)->finished().cached_tokens, std::ssize(next) - 1);
+  EXPECT_EQ(ask(second)->finished().cached_tokens, whole_blocks(std::ssize(next) - 1));
+}
+
+// Three sequences need 36 blocks to fill their contexts, and there are 14.
+TEST_P(EngineTest, WhatHasNoBlocksWaitsAndIsComputedAgain) {
+  open(3, 16, {.step_tokens = 8}, 14 * models::kBlockTokens);
+  std::vector<std::unique_ptr<AnswerReader>> readers;
+  std::vector<Request> requests;
+  for (int64_t i = 0; i < 5; ++i) {
+    Request request = whole(i % 2 == 0 ? ids_ : other_);
+    request.max_tokens = 130 + 5 * i;
+    if (i == 1) request.sampling = {.temperature = 0.8, .repeat_penalty = 1.2, .seed = 5};
+    requests.push_back(request);
+  }
+  for (const Request& request : requests) readers.push_back(ask(request));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    SCOPED_TRACE(i);
+    expect_same(readers[i]->finished(), alone(requests[i]));
+  }
+  await_idle();
+  EXPECT_EQ(engine_->counts().blocks_in_use, 0);
+  EXPECT_EQ(engine_->counts().queue.count, 5);
+  if (session_->config().has_full_layers()) {
+    EXPECT_GT(engine_->counts().preemptions, 0);
+  }
 }
 
 TEST_P(EngineTest, CancelsInTheQueueInPrefillAndInDecode) {

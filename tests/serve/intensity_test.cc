@@ -28,8 +28,9 @@ Modules count(const models::ModelConfig& config,
               int64_t tokens,
               int64_t context) {
   auto target = backends::null::make_null_target();
-  models::InferenceShape shape{task, batch * tokens, context, true,
-                               models::contiguous_cache(batch, context, 0, batch * tokens)};
+  models::InferenceShape shape{
+      task, batch * tokens, context, true,
+      models::cache_shape({.slots = batch, .capacity = context, .chunk = batch * tokens})};
   auto stored = [](const std::string& name, const Shape&) {
     return models::StoredWeight{name, DType::kF32};
   };

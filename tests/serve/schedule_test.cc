@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's choices, without a model: what a step computes, and which slot a prompt gets.
+// The engine's choices, without a model: what a step computes.
 #include "serve/schedule.h"
 
 #include <gtest/gtest.h>
@@ -72,21 +72,6 @@ TEST(ChooseStep, AllPromptsEnd) {
     }
     EXPECT_LE(total, std::max(decoding > 0 ? limits.step_tokens : limits.chunk, decoding + 1));
   }
-}
-
-TEST(ChooseSlot, ThatWhichSavesMost) {
-  EXPECT_EQ(choose_slot(std::vector<FreeSlot>{{0, 100, 60, 9}, {1, 120, 110, 8}, {2, 0, 0, 0}}),
-            1u);
-}
-
-TEST(ChooseSlot, AShortCommonStartDoesNotCostALongConversationItsPlace) {
-  EXPECT_EQ(choose_slot(std::vector<FreeSlot>{{0, 500, 20, 9}, {1, 0, 0, 0}}), 1u);
-  EXPECT_EQ(choose_slot(std::vector<FreeSlot>{{0, 500, 20, 9}, {1, 400, 0, 3}}), 1u);
-}
-
-TEST(ChooseSlot, ThatWhichWasLeftAloneLongest) {
-  EXPECT_EQ(choose_slot(std::vector<FreeSlot>{{0, 50, 0, 4}, {1, 50, 0, 2}, {2, 50, 0, 3}}), 1u);
-  EXPECT_EQ(choose_slot(std::vector<FreeSlot>{{7, 50, 10, 4}}), 0u);
 }
 
 }  // namespace
