@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/explain_folder.h"
 #include "apps/explain_node.h"
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
@@ -19,9 +20,7 @@
 #include "base/units.h"
 #include "graph/text_form.h"
 #include "ops/registry.h"
-#include "record/summary_file.h"
 #include "report/json_text.h"
-#include "report/tables.h"
 
 namespace ridge::apps {
 namespace {
@@ -225,68 +224,6 @@ class Explanation {
   cost::Ceilings ceilings_;
 };
 
-std::string run_text(const record::SummaryRun& run, const TerminalOptions& options) {
-  Table table({{"op", Align::kLeft},
-               {"calls", Align::kRight, 3},
-               {"time"},
-               {"share"},
-               {"rate", Align::kRight, 1},
-               {"bandwidth", Align::kRight, 2},
-               {"bound", Align::kLeft},
-               {"possible gain"}});
-  for (const record::SummaryOperation& op : run.by_op) {
-    // The step would gain this if the op ran as fast as predicted.
-    double gain = op.predicted_ns > 0 ? std::max(0.0, op.time_ns - op.predicted_ns) : 0;
-    table.add({terminal_safe(op.key), format_integer(op.calls), format_ns(op.time_ns),
-               fmt::format("{:.1f}%", 100 * op.share),
-               op.flops_per_s > 0 ? format_rate(op.flops_per_s, "FLOP/s") : "-",
-               format_rate(op.bytes_per_s, "B/s"), terminal_safe(op.bound), format_ns(gain)});
-  }
-  return "\n" + wrap_lines(terminal_safe(run.setting.str()), options.columns) + "\n" +
-         table.text(options);
-}
-
-void explain_folder(const std::string& folder, const TerminalOptions& options) {
-  record::SummaryFile summary = record::read_summary(folder);
-  auto print_lines = [&](const std::string& text) {
-    fmt::print("{}", wrap_lines(text, options.columns));
-  };
-  print_lines(fmt::format("{} on {}, {}", terminal_safe(summary.command, kLongestMessage),
-                          terminal_safe(summary.device), terminal_safe(summary.finished_at)));
-  fmt::print("\n");
-  Table table({{"run", Align::kLeft},
-               {"step"},
-               {"95% interval", Align::kRight, 3},
-               {"predicted", Align::kRight, 2},
-               {"speed-up"},
-               {"calls", Align::kRight, 6},
-               {"tokens/s", Align::kRight, 4},
-               {"MFU"},
-               {"memory", Align::kRight, 5},
-               {"mean loss", Align::kRight, 7},
-               {"losses agree", Align::kLeft, 1}});
-  for (const record::SummaryRun& run : summary.runs)
-    table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
-               report::interval_cell(run.step), format_ns(run.predicted_ns),
-               fmt::format("{:.2f}x", run.speed_up), format_integer(run.kernel_calls),
-               format_count(run.tokens_per_s), fmt::format("{:.1f}%", 100 * run.mfu),
-               format_bytes(run.measured_peak_bytes),
-               run.mean_loss ? fmt::format("{:.4f}", *run.mean_loss) : "-",
-               !run.mean_loss     ? "-"
-               : run.losses_agree ? "yes"
-                                  : "NO"});
-  fmt::print("{}", table.text(options));
-  for (const record::SummaryRun& run : summary.runs)
-    if (!run.by_op.empty()) fmt::print("{}", run_text(run, options));
-  for (const record::SummaryAdvice& advice : summary.advice)
-    print_lines(fmt::format("\nadvice: {} ({}), predicted {:+.1f}%: {}",
-                            terminal_safe(advice.title),
-                            terminal_safe(advice.command, kLongestMessage), 100 * advice.gain,
-                            terminal_safe(advice.reason, kLongestMessage)));
-  for (const std::string& warning : summary.warnings)
-    print_lines("warning: " + terminal_safe(warning, kLongestMessage));
-}
-
 }  // namespace
 
 void register_explain(Command program, const AppContext& context) {
@@ -304,12 +241,14 @@ void register_explain(Command program, const AppContext& context) {
       "--node", o->node, "show the cost of the node that produces a value (%12), or its readers");
   Option passes = app.add_flag("--passes", o->passes,
                                "list all passes in order, with backend, purpose and level of each");
-  Option json = app.add_flag("--json", o->json, "print the passes, or their costs, as JSON");
-  // The questions exclude each other. Only the passes and their costs have a JSON form.
-  Option questions[] = {folder, graph, op, node, json};
-  for (Option other : {folder, graph, op, node}) passes.excludes(other);
+  Option json = app.add_flag("--json", o->json,
+                             "print the passes, their costs, or the results in DIR, as JSON");
+  // The questions exclude each other. Graphs, ops and nodes have no JSON form.
+  Option questions[] = {folder, graph, op, node};
+  for (Option other : questions) passes.excludes(other);
   for (size_t i = 0; i < std::size(questions); ++i)
     for (size_t j = 0; j < i; ++j) questions[i].excludes(questions[j]);
+  for (Option other : {graph, op, node}) json.excludes(other);
   app.footer(
       "Examples:\n"
       "  ridge explain                           cost of a step after each pass\n"
@@ -317,10 +256,13 @@ void register_explain(Command program, const AppContext& context) {
       "  ridge explain --preset tiny --level fused --graph\n"
       "  ridge explain --op flash_attention      its formula and its nodes in the step\n"
       "  ridge explain --node %12                the node that computes %12, or its readers\n"
-      "  ridge explain lab-out                   results of a finished run");
+      "  ridge explain lab-out                   results of a finished run\n"
+      "  ridge explain lab-out --json            the same for programs");
   app.callback([o, app, &context] {
     app.refuse_unused(
-        {{.is_chosen = !o->folder.empty(), .name = "on a folder of results", .used = {"DIR"}},
+        {{.is_chosen = !o->folder.empty(),
+          .name = "on a folder of results",
+          .used = {"DIR", "--json"}},
          {.is_chosen = o->passes, .name = "with --passes", .used = {"--passes", "--json"}},
          {!o->graph, "without --graph", {"--plain"}}});
     if (o->passes)
@@ -328,7 +270,7 @@ void register_explain(Command program, const AppContext& context) {
     else if (o->folder.empty())
       Explanation(*o, app, context.terminal).run();
     else
-      explain_folder(o->folder, context.terminal);
+      explain_folder(o->folder, o->json, context.terminal);
   });
 }
 

@@ -37,6 +37,7 @@ struct InferLabOptions {
   int64_t tokens = 32;
   double seconds = 120;
   OutputOptions output;
+  report::OutputFormat format;
 };
 
 class InferLab {
@@ -73,7 +74,7 @@ class InferLab {
     record::add_contradictions(study_);
     study_.lab.finished_at = utc_now();
     print();
-    folder.commit(report::study_files(study_));
+    folder.commit(report::study_files(study_, o_.format));
     fmt::print("{}", o_.inference.json ? report::inference_summary(study_)
                                        : written_text(folder, terminal_));
     return !is_stopped();
@@ -334,6 +335,7 @@ void add_infer_lab_options(Command app, InferLabOptions& o) {
   add_output_options(
       app, o.output,
       "folder for the files (default: infer-lab-out; if it exists, infer-lab-out-2 ...)");
+  add_gzip_option(app, o.format);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "apps/subcommand.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "bench/advice.h"
 #include "record/contradictions.h"
 #include "report/console_report.h"
@@ -32,11 +33,13 @@ struct LabOptions {
   MachineOptions machine;
   std::string levels = "all";
   std::string profile_levels;  // empty: the last
-  std::string batch_sizes;     // empty: the model's
+  std::string profile_points = "first";
+  std::string batch_sizes;  // empty: the model's
   std::string lengths;
   std::optional<int64_t> steps;
   int64_t warmup = 5;
   OutputOptions output;
+  FormatOptions format;
   bool json = false;
   bool no_advice = false;
 };
@@ -67,11 +70,13 @@ class Lab {
     for (const record::RunRecord& run : record_.runs) record::add_doubts(run, record_);
     const size_t shown = record_.warnings.size();  // the heading shows these
     say(report::heading_text(record_, terminal_) + report::ladder_text(record_, terminal_));
+    // The terminal shows the first point alone; the files have all that are profiled.
     for (size_t index : record_.detailed)
-      say(report::operations_text(record_, record_.runs[index], terminal_));
+      if (index < levels_.size())
+        say(report::operations_text(record_, record_.runs[index], terminal_));
     if (!o_.no_advice && !stopped) advise();
     record_.finished_at = utc_now();
-    folder.commit(report::output_files(record_));
+    folder.commit(report::output_files(record_, format_));
     for (size_t i = o_.json ? 0 : shown; i < record_.warnings.size(); ++i)
       fmt::print(stderr, "{}",
                  wrap_lines("warning: " + terminal_safe(record_.warnings[i], kLongestMessage),
@@ -96,6 +101,10 @@ class Lab {
 
   // Finds every error in the options before anything runs.
   void check() {
+    format_ = o_.format.chosen();
+    if (o_.profile_points != "first" && o_.profile_points != "all")
+      throw usage_error("[profile-points] expected first or all, got {}",
+                        printable(o_.profile_points));
     constexpr int64_t kSteps = 20, kGpuSteps = 48;
     steps_ = o_.steps.value_or(chosen_device(o_.machine) == "cuda" ? kGpuSteps : kSteps);
     expect_steps(steps_, 2, o_.warmup);
@@ -209,11 +218,12 @@ class Lab {
     return records;
   }
 
-  // The profiled levels of the first batch size and length, which run first; if a Ctrl-C has left
-  // none of them, the last of those that ran.
+  // The profiled levels of the first batch size and length, which run first, or of all; if a Ctrl-C
+  // has left none of them, the last of those that ran.
   void choose_detailed() {
     const size_t first_runs = std::min(levels_.size(), record_.runs.size());
-    for (size_t i = 0; i < first_runs; ++i)
+    const size_t runs = o_.profile_points == "all" ? record_.runs.size() : first_runs;
+    for (size_t i = 0; i < runs; ++i)
       if (std::find(profiled_.begin(), profiled_.end(), record_.runs[i].setting.level) !=
           profiled_.end())
         record_.detailed.push_back(i);
@@ -221,7 +231,9 @@ class Lab {
   }
 
   void advise() {
-    size_t index = record_.detailed.back();
+    // The last level that is reported in detail at the first point.
+    const size_t index = *std::find_if(record_.detailed.rbegin(), record_.detailed.rend(),
+                                       [&](size_t each) { return each < levels_.size(); });
     measure::TrainingExperiment present = experiment(levels_[index], batches_[0], lengths_[0]);
     auto backend = make_backend(o_.machine, present.selection);
     std::optional<Progress> progress;  // created when the number of changes is known
@@ -270,6 +282,7 @@ class Lab {
   bool fit_together_ = false;  // all levels fit into half of the free memory
   std::string switches_;
   std::optional<InterruptRequest> interrupt_;  // from when the first steps run
+  report::OutputFormat format_;
   record::LabRecord record_;
 };
 
@@ -279,6 +292,9 @@ void add_lab_options(Command app, LabOptions& o) {
       .show_default();
   app.add_option("--profile-level", o.profile_levels,
                  "levels whose operation tables are shown (default: the last)");
+  app.add_option("--profile-points", o.profile_points,
+                 "batch sizes and lengths whose operations are in the files: first or all")
+      .show_default();
   add_switch_options(app, o.level);
   app.add_option("--batch-size", o.batch_sizes,
                  "sequences in a step: 4,8,16 (default: the preset's)")
@@ -292,6 +308,7 @@ void add_lab_options(Command app, LabOptions& o) {
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   add_output_options(app, o.output,
                      "folder for the files (default: lab-out; if it exists, lab-out-2 ...)");
+  add_format_options(app, o.format);
   app.add_flag("--no-advice", o.no_advice, "stop after the tables");
   app.add_json_flag(o.json);
   add_machine_options(app, o.machine);

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/terminal.h"
 #include "files/atomic_file.h"
 #include "files/atomic_folder.h"
@@ -28,6 +29,25 @@ fs::path unused(const std::string& stem) {
 Option add_output_options(Command app, OutputOptions& options, const std::string& help) {
   app.add_flag("--force", options.overwrite, "overwrite files in an existing --out folder");
   return app.add_option("--out", options.folder, help);
+}
+
+void add_gzip_option(Command app, report::OutputFormat& format) {
+  app.add_flag("--gzip", format.gzip, "compress the traces: trace.json.gz");
+}
+
+void add_format_options(Command app, FormatOptions& options) {
+  add_gzip_option(app, options.files);
+  app.add_option("--format", options.name,
+                 "ridge, or workshop: the JSON files of the Tiny LLaMA workshop's scripts instead")
+      .show_default();
+}
+
+report::OutputFormat FormatOptions::chosen() const {
+  if (name != "ridge" && name != "workshop")
+    throw usage_error("[format] expected ridge or workshop, got {}", printable(name));
+  report::OutputFormat format = files;
+  format.workshop = name == "workshop";
+  return format;
 }
 
 OutputFolder::OutputFolder(const OutputOptions& options, const std::string& stem)
@@ -93,8 +113,8 @@ Mode without_folder(const OutputOptions& options) {
 std::string written_text(const OutputFolder& folder, const TerminalOptions& options) {
   return wrap_lines(
       fmt::format(
-          "\nWrote report.html (open it in a browser), the tables, report.md and trace.json (open it "
-          "in ui.perfetto.dev) to {}.",
+          "\nWrote report.html (open it in a browser), the tables, report.md and the traces (open "
+          "them in ui.perfetto.dev) to {}.",
           terminal_safe(folder.path().string())),
       options.columns);
 }

@@ -23,6 +23,18 @@ struct OutputOptions {
 // `help` describes --out. Returns --out.
 Option add_output_options(Command app, OutputOptions& options, const std::string& help);
 
+// --gzip
+void add_gzip_option(Command app, report::OutputFormat& format);
+
+// --gzip, --format
+struct FormatOptions {
+  report::OutputFormat files;
+  std::string name = "ridge";
+  // Throws a usage Error for an unknown name.
+  report::OutputFormat chosen() const;
+};
+void add_format_options(Command app, FormatOptions& options);
+
 // --force does nothing without --out.
 Mode without_folder(const OutputOptions& options);
 

@@ -37,6 +37,7 @@ struct TrainOptions {
   bool profile = false;
   bool json = false;
   OutputOptions output;
+  FormatOptions format;
   std::optional<std::string> save;
   std::optional<std::string> log_folder;
 };
@@ -133,7 +134,7 @@ class Training {
   void report_run(std::optional<OutputFolder>& folder) {
     if (instruments()) record::add_doubts(record_.runs[0], record_);
     if (!o_.json) summarize();
-    if (folder) folder->commit(report::output_files(record_));
+    if (folder) folder->commit(report::output_files(record_, format_));
     for (const std::string& each : record_.warnings)
       fmt::print(stderr, "{}",
                  wrap_lines("warning: " + terminal_safe(each, kLongestMessage), terminal_.columns));
@@ -142,7 +143,8 @@ class Training {
     if (o_.json) fmt::print("{}", report::performance_summary(record_));
   }
 
-  void check() const {
+  void check() {
+    format_ = o_.format.chosen();
     expect_schedule(o_.optimizer);
     expect_rate("weight-decay", o_.optimizer.weight_decay);
     expect_clip(o_.optimizer.clip_norm);
@@ -165,6 +167,7 @@ class Training {
       if (step < 0) return;
       run.losses.push_back(result.loss);
       run.plain_wall_ns.push_back(result.elapsed_ns);
+      run.all_wall_ns.push_back(result.elapsed_ns);
     };
     train::run_loop(trainer, data, -o_.warmup, o_.steps, report, is_stopped);
     run.memory.allocated_bytes = trainer.owned_bytes();
@@ -234,6 +237,7 @@ class Training {
   const TrainOptions& o_;
   const TerminalOptions& terminal_;
   TrainingChoice choice_;
+  report::OutputFormat format_;
   measure::TrainingExperiment experiment_;
   record::LabRecord record_;
   std::optional<TrainingLog> log_;
@@ -266,6 +270,7 @@ void add_options(Command app, TrainOptions& o) {
   add_output_options(
       app, o.output,
       "write the files of ridge lab to this folder (instruments steps, as --profile does)");
+  add_format_options(app, o.format);
   app.add_option("--save", o.save, "write the trained model to this new folder, for transformers");
   app.add_option("--log-dir", o.log_folder,
                  "write loss, rates, MFU and memory of each step to this folder as it ends: events "
@@ -295,6 +300,7 @@ void register_train(Command program, const AppContext& context) {
       "  ridge train --preset tiny --steps 200 --save my_model && ridge logits my_model --ids 1,2,3");
   app.callback([options, app, &context] {
     app.refuse_unused({without_folder(options->output),
+                       {!options->output.folder, "without --out", {"--gzip", "--format"}},
                        {options->optimizer.decay_steps == 0, "without --lr-decay", {"--min-lr"}}});
     if (!Training(*options, app, context).run()) end_by_interrupt();
   });

@@ -102,9 +102,10 @@ class Instrument {
   // Whether it can tell concurrent kernels apart; if not, the launches must be recorded one after
   // the other.
   virtual bool sees_branches() const { return true; }
-  // Returns the kernels since `start` in the order they began, on a clock that is 0 when `start` or
-  // `release` returns. Increases `dropped` by the number of lost records. The device must be idle.
-  virtual std::vector<record::Span> stop(int64_t& dropped) = 0;
+  // Sets the run's spans to the kernels since `start` in the order they began, on a clock that is 0
+  // when `start` or `release` returns, and its kernels to what is known of them. Increases the
+  // number of lost records. The device must be idle.
+  virtual void stop(record::ProfiledRun& run) = 0;
   // Stops everything that slows launches down, until the next `start`.
   virtual void rest() {}
   // A caveat that a reader of the times should know; empty if there is none.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "measure/architecture.h"
 #include "serve/bucket.h"
 #include "serve/session.h"
 
@@ -182,6 +183,7 @@ record::RunRecord begin_phase(const InferenceExperiment& e,
   record.setting.task = task;
   record.setting.batch_size = e.batch;
   record.setting.sequence = e.length;
+  record.architecture = architecture(config);
   record.parameters = config.parameters();
   const DType activations = e.selection.activations(), cache = e.cache_dtype.value_or(activations);
   record.cache_bytes = e.batch * models::seen_bytes(config, e.length, cache);

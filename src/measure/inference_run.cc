@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/process_memory.h"
 #include "base/random.h"
+#include "measure/hardware_counters.h"
 #include "measure/inference_plan.h"
 #include "measure/measurement.h"
 #include "measure/sampling_schedule.h"
@@ -47,7 +48,7 @@ class Repetition {
   bool run(const InferenceExperiment& e) {
     const Repeats& repeats = e.repeats;
     if (e.is_stopped()) return false;
-    instrumented();  // warm-up; it also records which graphs run
+    instrumented(-1);  // warm-up; it also records which graphs run
     const SamplingSchedule schedule =
         SamplingSchedule::inference(repeats.most, instrument_ != nullptr);
     const double begin = now_ns();
@@ -60,8 +61,7 @@ class Repetition {
     for (int64_t i = 0; goes_on(i); ++i) {
       if (e.is_stopped()) return false;
       if (schedule.is_instrumented(i)) {
-        auto [wall_ns, profiles] = instrumented();
-        measurement_.add_instrumented(wall_ns, std::move(profiles));
+        measurement_.add_instrumented(instrumented(i));
       } else {
         measurement_.add_plain(plain_ns(), schedule.is_sampled(i));
       }
@@ -90,6 +90,7 @@ class Repetition {
   }
 
   const Measurement& measurement() const { return measurement_; }
+  const record::HardwareCounts& counts() const { return counts_; }
 
  private:
   double plain_ns() {
@@ -99,21 +100,22 @@ class Repetition {
     return now_ns() - begin;
   }
 
-  std::pair<double, std::vector<record::ProfiledRun>> instrumented() {
+  record::InstrumentedStep instrumented(int64_t index) {
     std::vector<serve::SessionRun> runs;
     session_.observe(&runs);
-    const double begin = now_ns();
+    if (instrument_ == nullptr) hardware_.start();
+    record::InstrumentedStep step{{}, 0, now_ns(), index};
     once_();
-    double wall_ns = now_ns() - begin;
+    step.wall_ns = now_ns() - step.begin_ns;
+    if (instrument_ == nullptr && index >= 0) hardware_.stop(counts_);
     session_.observe(nullptr);
-    std::vector<record::ProfiledRun> profiles;
     buckets_.clear();
     for (serve::SessionRun& each : runs) {
-      wall_ns -= each.profile.instrument_ns;
-      profiles.push_back(std::move(each.profile));
+      step.wall_ns -= each.profile.instrument_ns;
+      step.runs.push_back(std::move(each.profile));
       buckets_.push_back(each.bucket);
     }
-    return {wall_ns, std::move(profiles)};
+    return step;
   }
 
   serve::Session& session_;
@@ -121,6 +123,8 @@ class Repetition {
   std::function<void()> once_;
   std::vector<const serve::Bucket*> buckets_;  // of the last instrumented run
   Measurement measurement_;
+  HardwareCounters hardware_;
+  record::HardwareCounts counts_;
 };
 
 // Bytes of the file's weights that are resident. The store counts them as its own if they are read
@@ -139,6 +143,7 @@ record::RunRecord make_record(const InferenceExperiment& e,
   record::RunRecord record = begin_phase(e, task, session.config());
   const std::vector<record::PredictedGraph> graphs = count_phase(runs.graphs(), ceilings, record);
   record.memory.allocated_bytes = session.store_bytes() + runs.arena_bytes();
+  record.counts = runs.counts();
   runs.measurement().fill(graphs, record);
   for (const char* module : {"attention", "mlp"})
     record.modules.push_back(record::module_record(module, graphs, record.step));

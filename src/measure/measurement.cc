@@ -22,8 +22,8 @@ void Measurement::add_plain(double wall_ns, bool is_paired) {
   if (is_paired) paired_ns_.push_back(wall_ns);
 }
 
-void Measurement::add_instrumented(double wall_ns, std::vector<record::ProfiledRun> runs) {
-  instrumented_.push_back({std::move(runs), wall_ns});
+void Measurement::add_instrumented(record::InstrumentedStep step) {
+  instrumented_.push_back(std::move(step));
 }
 
 void Measurement::fill(std::span<const record::PredictedGraph> graphs,

@@ -15,8 +15,7 @@ class Measurement {
   // A step without an instrument. `is_paired`: it is compared with instrumented steps to find the
   // instrument's overhead.
   void add_plain(double wall_ns, bool is_paired);
-  // `wall_ns` excludes the time that the instrument takes.
-  void add_instrumented(double wall_ns, std::vector<record::ProfiledRun> runs);
+  void add_instrumented(record::InstrumentedStep step);
 
   size_t plain_steps() const { return plain_ns_.size(); }
   const std::vector<double>& plain_ns() const { return plain_ns_; }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/process_memory.h"
+#include "measure/architecture.h"
 #include "record/run_counts.h"
 
 namespace ridge::measure {
@@ -21,6 +22,8 @@ record::RunRecord begin_record(const TrainingExperiment& e,
   record.setting.batch_size = e.step.batch_size;
   record.setting.sequence = e.step.sequence;
   record.setting.micro_batches = e.step.micro_batches;
+  record.architecture = architecture(e.config);
+  record.learning_rate = e.step.optimizer.learning_rate;
   record.parameters = e.config.parameters();
   record.passes = passes;
   return record;
@@ -84,10 +87,12 @@ void TrainingRun::finish(train::StepResult result) {
   if (listener_) listener_({index, instrumented, result});
   if (index < 0) return;
   losses_.push_back(result.loss);
+  counts_.all_wall_ns.push_back(result.elapsed_ns);
   if (instrument_ != nullptr && instrumented && !schedule_.is_instrumented(finished_))
     instrument_->rest();
   if (instrumented)
-    measurement_.add_instrumented(result.elapsed_ns, std::move(result.profiles));
+    measurement_.add_instrumented(
+        {std::move(result.profiles), result.elapsed_ns, result.begin_ns, index});
   else
     measurement_.add_plain(result.elapsed_ns, schedule_.is_sampled(index));
 }
@@ -108,7 +113,11 @@ void TrainingRun::run_round(int64_t steps, const train::StopCheck& is_stopped) {
     if (none_under_way && stops) break;
     if (none_under_way && schedule_.is_instrumented(begun_)) {
       ++begun_;
-      finish(trainer_.step(train::read_step(data_, experiment_.step), true));
+      const std::vector<train::Batch> batches = train::read_step(data_, experiment_.step);
+      if (instrument_ == nullptr) hardware_.start();
+      train::StepResult result = trainer_.step(batches, true);
+      if (instrument_ == nullptr) hardware_.stop(counts_.counts);
+      finish(std::move(result));
       continue;
     }
     if (none_under_way && begun_ >= 0 && is_alone(begun_)) launch_rate_.sample();

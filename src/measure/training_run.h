@@ -9,6 +9,7 @@
 
 #include "backends/backend.h"
 #include "cost/ceilings.h"
+#include "measure/hardware_counters.h"
 #include "measure/launch_rate.h"
 #include "measure/measurement.h"
 #include "measure/sampling_schedule.h"
@@ -89,6 +90,7 @@ class TrainingRun {
   record::RunRecord counts_;  // counts and planned memory of a step, from before the first run
   std::vector<record::PredictedGraph> graphs_;
   Measurement measurement_;
+  HardwareCounters hardware_;
   std::vector<double> losses_;
   int64_t begun_;
   int64_t finished_;

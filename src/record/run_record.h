@@ -70,6 +70,7 @@ struct NodeRecord {
 struct TimelineRun {
   int graph = 0;
   ProfiledRun run;
+  double begin_ns = 0;  // from the begin of the step, without the time that the instrument took
 };
 struct GraphName {
   std::string name;
@@ -106,6 +107,8 @@ struct StepRecord {
   Summary optimizer;
   int64_t dropped = 0;                // records that the instrument lost, over all steps
   std::vector<TimelineRun> timeline;  // the step with the median wall time
+  int64_t timeline_step = 0;          // its number
+  double timeline_wall_ns = 0;        // its wall time
   std::vector<ScopeBytes> scopes;     // of the scopes that have nodes
 };
 
@@ -124,10 +127,27 @@ struct ModuleRecord {
   double flops_per_ns() const;
 };
 
+// The model's architecture.
+struct Architecture {
+  int64_t vocabulary = 0, model = 0, layers = 0, heads = 0, kv_heads = 0, feed_forward = 0;
+  int64_t context = 0;
+  double rope_theta = 0, norm_epsilon = 0;
+};
+
+// What the processor counted in steps, in all threads together; a value for each counted step.
+struct HardwareCounts {
+  std::vector<double> cycles, instructions;
+  std::vector<double> cache_misses;  // of the last level of cache; each reads a line of memory
+  std::string reason;                // why an event is not counted; empty if all are
+};
+
 struct RunRecord {
   Setting setting;
+  Architecture architecture;
+  double learning_rate = 0;  // of the first step; only for training
   int64_t parameters = 0;
   std::vector<double> losses;          // one per measured step
+  std::vector<double> all_wall_ns;     // of the same steps
   std::vector<double> plain_wall_ns;   // steps that are not instrumented
   std::vector<double> paired_wall_ns;  // the plain step next to each instrumented one
   StepRecord step;
@@ -142,6 +162,7 @@ struct RunRecord {
   // The host's launch rate next to the steps, relative to the rate at calibration. Empty if no
   // ceilings are known or if the steps do not wait for kernels launched one by one.
   std::vector<double> launch_rate_samples;
+  HardwareCounts counts;
   double clock_ns = 0;  // time of all clock readings in one instrumented step; 0 if there are none
   MemoryRecord memory;
   std::vector<cost::PassRecord> passes;

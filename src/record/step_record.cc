@@ -222,6 +222,20 @@ void add_exclusive_parts(std::span<const InstrumentedStep> steps,
         static_cast<int64_t>(std::floor(sums[i] / static_cast<double>(middle.size())));
 }
 
+// The runs of a step as a timeline: the instrument's time before, between and after them is left out.
+std::vector<TimelineRun> timeline_of(const InstrumentedStep& step, const std::vector<int>& order) {
+  std::vector<TimelineRun> timeline;
+  double instrument_ns = 0, free_ns = 0;
+  for (size_t r = 0; r < order.size(); ++r) {
+    const ProfiledRun& run = step.runs[r];
+    const double begin = std::max(free_ns, run.called_ns - step.begin_ns - instrument_ns);
+    instrument_ns += run.instrument_ns;
+    free_ns = begin + run.wall_ns;
+    timeline.push_back({order[r], run, begin});
+  }
+  return timeline;
+}
+
 int64_t dropped_records(std::span<const InstrumentedStep> steps) {
   int64_t sum = 0;
   for (const InstrumentedStep& step : steps)
@@ -270,7 +284,9 @@ StepRecord make_step_record(std::span<const PredictedGraph> graphs,
   record.backward = phase_summary(record, "backward", steps.size());
   record.optimizer = phase_summary(record, "optimizer", steps.size());
   const InstrumentedStep& typical = steps[middle[middle.size() / 2]];
-  for (size_t r = 0; r < order.size(); ++r) record.timeline.push_back({order[r], typical.runs[r]});
+  record.timeline = timeline_of(typical, order);
+  record.timeline_step = typical.index;
+  record.timeline_wall_ns = typical.wall_ns;
   return record;
 }
 

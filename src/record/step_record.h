@@ -21,7 +21,9 @@ struct PredictedGraph {
 // One step: its runs in program order, each graph `repeat` times, and the wall time around them.
 struct InstrumentedStep {
   std::vector<ProfiledRun> runs;
-  double wall_ns = 0;
+  double wall_ns = 0;   // without the time that the instrument took
+  double begin_ns = 0;  // on the host's clock
+  int64_t index = 0;    // the step's number
 };
 
 StepRecord make_step_record(std::span<const PredictedGraph> graphs,

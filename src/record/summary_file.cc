@@ -57,6 +57,10 @@ Setting read_setting(const JsonField& part) {
   setting.batch_size = count(part.at("batch_size"));
   setting.sequence = count(part.at("seq_len"));
   setting.micro_batches = count(part.at("micro_batches"));
+  if (part.has("device")) setting.device = part.at("device").text();
+  if (part.has("isa")) setting.isa = part.at("isa").text();
+  if (part.has("threads"))
+    setting.threads = static_cast<int>(part.at("threads").integer(0, 1 << 20));
   if (part.has("task")) setting.task = part.at("task").text();
   if (part.has("cache_dtype")) setting.cache_dtype = part.at("cache_dtype").text();
   return setting;

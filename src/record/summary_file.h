@@ -3,6 +3,7 @@
 // one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -25,6 +26,10 @@ struct SummaryOperation {
   double bytes_per_s = 0;
   std::string bound;
   double predicted_ns = 0;
+  // The step would gain this if the op ran as fast as predicted; 0 without a prediction.
+  double possible_gain_ns() const {
+    return predicted_ns > 0 ? std::max(0.0, time_ns - predicted_ns) : 0;
+  }
 };
 
 struct SummaryRun {

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "record/operation_table.h"
+#include "report/hardware_counts.h"
 #include "report/roofline.h"
 #include "report/tables.h"
 
@@ -103,6 +104,7 @@ std::string operations_text(const record::LabRecord& lab,
       profiling_cost(run), profiling_cost_of_run(run));
   if (std::string note = kernel_count_note(run.step); !note.empty()) notes += note + "\n";
   if (run.step.dropped > 0) notes += fmt::format("{} records were dropped.\n", run.step.dropped);
+  if (std::string note = hardware_note(run); !note.empty()) notes += note + "\n";
   text += "\n" + wrap_lines(notes, options.columns);
   for (const std::string& each : warnings) text += warning(each, options);
   text += title(fmt::format("{}: roofline", name), options) + roofline(lab, run, options);

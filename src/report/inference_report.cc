@@ -157,8 +157,8 @@ std::string inference_summary(const record::InferenceRecord& study) {
   return json_text(json);
 }
 
-std::vector<OutputFile> study_files(record::InferenceRecord& study) {
-  std::vector<OutputFile> files = record_files(study.lab);
+std::vector<OutputFile> study_files(record::InferenceRecord& study, const OutputFormat& format) {
+  std::vector<OutputFile> files = record_files(study.lab, format);
   files.push_back({"infer_summary.json", inference_summary(study)});
   std::string report = heading_section(study.lab, "Ridge inference report") + notes(study);
   for (const StudySection& section : study_sections(study))

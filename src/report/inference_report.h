@@ -26,6 +26,7 @@ std::string section_text(const StudySection& section, const TerminalOptions& opt
 std::string inference_summary(const record::InferenceRecord& study);
 // Returns record_files of the runs, infer_summary.json, report.md and
 // report.html.
-std::vector<OutputFile> study_files(record::InferenceRecord& study);
+std::vector<OutputFile> study_files(record::InferenceRecord& study,
+                                    const OutputFormat& format = {});
 
 }  // namespace ridge::report

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/registry.h"
+#include "report/trace_layout.h"
 
 namespace ridge::report {
 namespace {
@@ -50,15 +51,61 @@ Json row(const record::NodeRecord& node) {
 // Whole nanoseconds from the start of the step.
 std::vector<std::string> spans(const record::StepRecord& step) {
   std::vector<std::string> lines;
-  int64_t start_ns = 0;
   for (const record::TimelineRun& each : step.timeline) {
+    const auto start_ns = static_cast<int64_t>(std::ceil(each.begin_ns));
     const std::vector<int>& record_of = step.graphs[static_cast<size_t>(each.graph)].record_of;
     for (const record::Span& span : each.run.spans)
       lines.push_back(line({record_of[static_cast<size_t>(span.node)],
                             start_ns + static_cast<int64_t>(std::floor(span.begin_ns)),
                             start_ns + static_cast<int64_t>(std::floor(span.end_ns))}));
-    start_ns += static_cast<int64_t>(std::ceil(each.run.wall_ns));
   }
+  return lines;
+}
+
+// What the host did in the same step. On a CPU its launches are the kernels.
+std::vector<std::string> host(const record::RunRecord& run) {
+  const bool on_gpu = run.setting.device == "cuda";
+  std::vector<std::string> lines;
+  for (const HostSlice& slice : lay_out(run).host)
+    if (slice.kind == HostSlice::Kind::kAnnotation ||
+        (slice.kind == HostSlice::Kind::kCall && on_gpu))
+      lines.push_back(line({slice.name, slice.at.begin_ns, slice.at.end_ns}));
+  return lines;
+}
+
+// The device's kernels of each row and how often the step ran them.
+std::vector<std::string> device_kernels(const record::StepRecord& step) {
+  struct Use {
+    int row = 0;
+    record::DeviceKernel kernel;
+    int64_t calls = 0;
+  };
+  std::vector<Use> uses;
+  for (const record::TimelineRun& each : step.timeline) {
+    const std::vector<int>& record_of = step.graphs[static_cast<size_t>(each.graph)].record_of;
+    for (const record::Span& span : each.run.spans) {
+      if (span.kernel < 0) continue;
+      const int row = record_of[static_cast<size_t>(span.node)];
+      const record::DeviceKernel& kernel = each.run.kernels[static_cast<size_t>(span.kernel)];
+      auto use = std::find_if(uses.begin(), uses.end(), [&](const Use& other) {
+        return other.row == row && other.kernel == kernel;
+      });
+      if (use == uses.end()) use = uses.insert(uses.end(), {row, kernel, 0});
+      ++use->calls;
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [row, kernel, calls] : uses)
+    lines.push_back(line({{"row", row},
+                          {"name", kernel.name},
+                          {"calls", calls},
+                          {"grid", kernel.grid},
+                          {"block", kernel.block},
+                          {"registers", kernel.registers},
+                          {"static_shared_bytes", kernel.static_shared_bytes},
+                          {"dynamic_shared_bytes", kernel.dynamic_shared_bytes},
+                          {"estimated_occupancy", kernel.occupancy},
+                          {"copied_bytes", kernel.copied_bytes}}));
   return lines;
 }
 
@@ -79,8 +126,9 @@ std::string run_text(const record::RunRecord& run) {
   std::vector<std::string> rows;
   for (const record::NodeRecord& node : run.step.nodes) rows.push_back(line(row(node)));
   return "{\"setting\": " + line(to_json(run.setting)) + ",\n\"rows\": " + list(rows) +
-         ",\n\"spans\": " + list(spans(run.step)) + ",\n\"scopes\": " + list(scopes(run.step)) +
-         "}";
+         ",\n\"spans\": " + list(spans(run.step)) + ",\n\"host\": " + list(host(run)) +
+         ",\n\"device_kernels\": " + list(device_kernels(run.step)) +
+         ",\n\"scopes\": " + list(scopes(run.step)) + "}";
 }
 
 // What each op computes, for the ops that have a formula.

@@ -27,8 +27,10 @@ struct KernelColumn {
 std::span<const KernelColumn> kernel_columns();
 Json kernel_column_names();
 
-// The runs reported in detail. Each has "rows", "spans" of [row, begin_ns, end_ns], where the graphs
-// of the step are laid end to end, and "scopes" of [graph, scope, compulsory bytes]. One row or span to a line.
+// The runs reported in detail. Each has "rows", "spans" of [row, begin_ns, end_ns] from the begin of
+// the step, "host" of [name, begin_ns, end_ns] (writing inputs, launches, waiting, reading results),
+// "device_kernels" (on a GPU: names, launch geometry and use of resources of each row's kernels) and
+// "scopes" of [graph, scope, compulsory bytes]. One row, span, slice or kernel to a line.
 std::string kernels_json(const record::LabRecord& lab);
 
 }  // namespace ridge::report

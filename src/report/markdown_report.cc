@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "record/operation_table.h"
+#include "report/hardware_counts.h"
 #include "report/markdown_text.h"
 #include "report/roofline.h"
 #include "report/tables.h"
@@ -91,6 +92,7 @@ std::string operations_section(const record::LabRecord& lab, const record::RunRe
       profiling_cost(run), profiling_cost_of_run(run));
   if (std::string note = kernel_count_note(run.step); !note.empty())
     text += "\n" + plain(note) + "\n";
+  if (std::string note = hardware_note(run); !note.empty()) text += "\n" + plain(note) + "\n";
   const cost::Ceilings* limits = lab.limits();
   std::set<std::string> warnings;
   for (const record::OperationTable& table :

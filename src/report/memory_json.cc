@@ -2,14 +2,12 @@
 // Builds memory.json.
 #include "report/memory_json.h"
 
-#include <algorithm>
-
 #include "report/json_text.h"
 
 namespace ridge::report {
 namespace {
 
-// The buffers at the peak and the timeline are only for the runs reported in detail.
+// The buffers at the peak and the timeline.
 void add_detail(const record::MemoryRecord& m, Json& json) {
   Json& tensors = json["tensors_at_peak"] = Json::array();
   for (const record::LiveTensor& tensor : m.at_peak)
@@ -68,10 +66,9 @@ std::string memory_json(const record::LabRecord& lab) {
       {"live",
        "what the schedule needs while the node runs; the arena is larger by the gaps of packing"}};
   Json& runs = json["runs"] = Json::array();
-  for (size_t i = 0; i < lab.runs.size(); ++i) {
-    runs.push_back(run_json(lab.runs[i]));
-    if (std::find(lab.detailed.begin(), lab.detailed.end(), i) != lab.detailed.end())
-      add_detail(lab.runs[i].memory, runs.back());
+  for (const record::RunRecord& run : lab.runs) {
+    runs.push_back(run_json(run));
+    add_detail(run.memory, runs.back());
   }
   return json_text(json);
 }

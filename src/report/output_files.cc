@@ -2,33 +2,68 @@
 // Calls the writer of each file.
 #include "report/output_files.h"
 
-#include "report/chrome_trace.h"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "files/gzip_writer.h"
 #include "report/computational_intensity.h"
 #include "report/flops_profile.h"
 #include "report/kernels_json.h"
+#include "report/kineto_trace.h"
 #include "report/markdown_report.h"
 #include "report/memory_json.h"
 #include "report/operators_csv.h"
 #include "report/performance_summary.h"
 #include "report/report_page.h"
+#include "report/workshop_files.h"
 
 namespace ridge::report {
+namespace {
 
-std::vector<OutputFile> record_files(record::LabRecord& lab) {
-  // Write the trace first, because the other files include its warning.
-  Trace trace = chrome_trace(lab);
-  if (!trace.warning.empty()) lab.warnings.push_back(trace.warning);
-  return {{"performance_summary.json", performance_summary(lab)},
-          {"flops_profile.json", flops_profile(lab)},
-          {"computational_intensity.json", computational_intensity(lab)},
-          {"operators.csv", operators_csv(lab)},
-          {"memory.json", memory_json(lab)},
-          {"kernels.json", kernels_json(lab)},
-          {"trace.json", std::move(trace.text)}};
+// trace.json, trace-2.json ...: one for each run reported in detail, as tools expect one program
+// and one device in a trace. All together stay under the cap.
+std::vector<OutputFile> trace_files(record::LabRecord& lab, const OutputFormat& format) {
+  std::vector<OutputFile> files;
+  const auto count = static_cast<int64_t>(lab.detailed.size());
+  for (size_t index : lab.detailed) {
+    const std::string stem = files.empty() ? "trace" : fmt::format("trace-{}", files.size() + 1);
+    const std::string name = stem + (format.gzip ? ".json.gz" : ".json");
+    Trace trace = kineto_trace(lab, lab.runs[index], name, kTraceCapBytes / count);
+    if (!trace.warning.empty()) lab.warnings.push_back(trace.warning);
+    files.push_back({name, format.gzip ? files::gzip(trace.text) : std::move(trace.text)});
+  }
+  return files;
 }
 
-std::vector<OutputFile> output_files(record::LabRecord& lab) {
-  std::vector<OutputFile> files = record_files(lab);
+std::vector<OutputFile> as_workshop(const record::LabRecord& lab, std::vector<OutputFile> files) {
+  std::vector<OutputFile> kept = workshop_files(lab);
+  kept.push_back(page_file(files));
+  kept.push_back({"comprehensive_profiling_report.md", markdown_report(lab)});
+  for (OutputFile& file : files)
+    if (file.name.starts_with("trace")) kept.push_back(std::move(file));
+  return kept;
+}
+
+}  // namespace
+
+std::vector<OutputFile> record_files(record::LabRecord& lab, const OutputFormat& format) {
+  // Write the traces first, because the other files include their warnings.
+  std::vector<OutputFile> traces = trace_files(lab, format);
+  std::vector<OutputFile> files = {{"performance_summary.json", performance_summary(lab)},
+                                   {"flops_profile.json", flops_profile(lab)},
+                                   {"computational_intensity.json", computational_intensity(lab)},
+                                   {"operators.csv", operators_csv(lab)},
+                                   {"memory.json", memory_json(lab)},
+                                   {"kernels.json", kernels_json(lab)}};
+  std::move(traces.begin(), traces.end(), std::back_inserter(files));
+  return files;
+}
+
+std::vector<OutputFile> output_files(record::LabRecord& lab, const OutputFormat& format) {
+  std::vector<OutputFile> files = record_files(lab, format);
+  if (format.workshop) return as_workshop(lab, std::move(files));
   files.push_back({"report.md", markdown_report(lab)});
   files.push_back(page_file(files));
   return files;

@@ -14,10 +14,16 @@ struct OutputFile {
   std::string text;
 };
 
+struct OutputFormat {
+  bool gzip = false;      // traces as trace.json.gz
+  bool workshop = false;  // the workshop's JSON files (workshop_files.h) instead of Ridge's
+};
+
 // The machine-readable files of a lab's runs, for training and inference. Adds a warning to the
 // record if a file had to be cut.
-std::vector<OutputFile> record_files(record::LabRecord& lab);
-// All files of a training lab. Adds a warning to the record if a file had to be cut.
-std::vector<OutputFile> output_files(record::LabRecord& lab);
+std::vector<OutputFile> record_files(record::LabRecord& lab, const OutputFormat& format = {});
+// All files of a training lab; in the workshop's format its six, the traces, the page and the
+// Markdown report under its name there. Adds a warning to the record if a file had to be cut.
+std::vector<OutputFile> output_files(record::LabRecord& lab, const OutputFormat& format = {});
 
 }  // namespace ridge::report

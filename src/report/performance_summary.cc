@@ -6,6 +6,7 @@
 
 #include "record/operation_table.h"
 #include "record/summary_file.h"
+#include "report/hardware_counts.h"
 #include "report/json_text.h"
 #include "report/rate_shares.h"
 
@@ -125,6 +126,7 @@ Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
                  {"measured_high", cost.high},
                  {"of_run", run.profiling_cost_of_run()}}},
                {"attribution", attribution(run.step)},
+               {"hardware_counts", to_json(run.counts)},
                {"step_samples_ns", run.plain_wall_ns}};
   if (run.setting.task != "train") add_inference(lab, run, json);
   if (!run.losses.empty()) json["loss"] = loss_json(reference_run(lab, run), run);

@@ -110,32 +110,37 @@ class Gatherer {
     }
   }
 
-  // Points as rows: graph, node, op, scope, phase, then the bytes of each class.
+  // The runs reported in detail come first: if the page cannot hold all points, others lack them.
   void add_memory(const json& source) {
     size_t left = limits_.memory_points, omitted = 0;
-    for (const JsonField& part : JsonField(source, kMemory).at("runs").items()) {
-      json* run = run_of(part.value());
-      if (run == nullptr) continue;
-      json& copy = (*run)["memory_profile"] = part.value();
-      copy.erase("setting");
-      if (!part.has("timeline")) continue;
-      json& rows = copy["timeline"] = json::array();
-      for (const JsonField& point : part.at("timeline").items()) {
-        if (left == 0) {
-          ++omitted;
-          continue;
-        }
-        --left;
-        json row = {text_of(point.at("graph")), point.at("node").integer(), text_of(point.at("op")),
-                    text_of(point.at("scope")), text_of(point.at("phase"))};
-        for (int i = 0; i < plan::kMemoryClasses; ++i)
-          row.push_back(point.at("bytes")
-                            .at(std::string(name(static_cast<plan::MemoryClass>(i))))
-                            .integer(0));
-        rows.push_back(std::move(row));
-      }
-    }
+    const std::vector<JsonField> parts = JsonField(source, kMemory).at("runs").items();
+    for (const bool is_detailed : {true, false})
+      for (const JsonField& part : parts)
+        if (json* run = run_of(part.value());
+            run != nullptr && run->contains("operations") == is_detailed)
+          add_memory(part, *run, left, omitted);
     if (omitted > 0) leave_out(fmt::format("{} points of the memory timelines", omitted));
+  }
+
+  // Points as rows: graph, node, op, scope, phase, then the bytes of each class.
+  static void add_memory(const JsonField& part, json& run, size_t& left, size_t& omitted) {
+    json& copy = run["memory_profile"] = part.value();
+    copy.erase("setting");
+    if (!part.has("timeline")) return;
+    json& rows = copy["timeline"] = json::array();
+    for (const JsonField& point : part.at("timeline").items()) {
+      if (left == 0) {
+        ++omitted;
+        continue;
+      }
+      --left;
+      json row = {text_of(point.at("graph")), point.at("node").integer(), text_of(point.at("op")),
+                  text_of(point.at("scope")), text_of(point.at("phase"))};
+      for (int i = 0; i < plan::kMemoryClasses; ++i)
+        row.push_back(
+            point.at("bytes").at(std::string(name(static_cast<plan::MemoryClass>(i)))).integer(0));
+      rows.push_back(std::move(row));
+    }
   }
 
   void add_kernels(const json& source) {

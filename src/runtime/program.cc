@@ -146,17 +146,33 @@ void Program::launch_together(const Bound& bound, const Body& body) {
     backend_.together(std::cref(body));
 }
 
-void Program::launch(const Bound& bound,
-                     backends::Recording* recording,
-                     backends::Instrument* instrument) {
+void Program::launch(const Bound& bound, backends::Recording* recording) {
   if (recording != nullptr) {
     recording->replay();
     return;
   }
   launch_together(bound, [&] {
+    for (const backends::NodeLaunch& each : bound.launches) each.launch();
+  });
+}
+
+void Program::launch_observed(const Bound& bound,
+                              backends::Recording* recording,
+                              backends::Instrument& instrument,
+                              double start_ns,
+                              std::vector<record::Enqueue>& enqueues) {
+  if (recording != nullptr) {
+    const double begin = now_ns() - start_ns;
+    recording->replay();
+    enqueues.push_back({kNoNode, begin, now_ns() - start_ns});
+    return;
+  }
+  launch_together(bound, [&] {
     for (const backends::NodeLaunch& each : bound.launches) {
-      if (instrument != nullptr) instrument->mark(each.node);
+      instrument.mark(each.node);
+      const double begin = now_ns() - start_ns;
       each.launch();
+      enqueues.push_back({each.node, begin, now_ns() - start_ns});
     }
   });
 }
@@ -164,7 +180,7 @@ void Program::launch(const Bound& bound,
 void Program::run(int graph) {
   Bound& bound = bound_[static_cast<size_t>(graph)];
   offer_recording(bound);
-  launch(bound, bound.recording.get(), nullptr);
+  launch(bound, bound.recording.get());
 }
 
 record::ProfiledRun Program::run_profiled(int graph) {
@@ -172,31 +188,34 @@ record::ProfiledRun Program::run_profiled(int graph) {
   backends::Instrument* instrument = backend_.instrument();
   if (instrument == nullptr) return run_clocked(bound);
   record::ProfiledRun run;
-  double begin = now_ns();
+  run.called_ns = now_ns();
   offer_recording(bound);
   const bool replays = bound.recording != nullptr;
   if (!bound.observed || (bound.observed->recording != nullptr) != replays)
     bound.observed = instrument->observe(bound.launches, replays);
   backends::Recording* traced = bound.observed->recording.get();
+  run.enqueues.reserve(traced == nullptr ? bound.launches.size() : 1);
   bool is_held = instrument->start(*bound.observed);
   if (is_held) replay_held(*traced, *instrument);
   double start = now_ns();
-  if (is_held)
+  if (is_held) {
     instrument->release();
-  else
-    launch(bound, traced, instrument);
+    run.enqueues.push_back({kNoNode, 0, now_ns() - start});
+  } else {
+    launch_observed(bound, traced, *instrument, start, run.enqueues);
+  }
   backend_.synchronize();
   run.wall_ns = now_ns() - start;
-  run.spans = instrument->stop(run.dropped);
+  instrument->stop(run);
   leave_out_waits(bound.launches, run.spans);
-  run.instrument_ns = now_ns() - begin - run.wall_ns;
+  run.instrument_ns = now_ns() - run.called_ns - run.wall_ns;
   return run;
 }
 
 record::ProfiledRun Program::run_clocked(const Bound& bound) {
   record::ProfiledRun run;
   run.spans.resize(bound.launches.size());
-  double start = now_ns();
+  const double start = run.called_ns = now_ns();
   launch_together(bound, [&] {
     for (size_t i = 0; i < bound.launches.size(); ++i) {
       double begin = now_ns();

@@ -59,9 +59,15 @@ class Program {
   // possible.
   template <typename Body>
   void launch_together(const Bound& bound, const Body& body);
-  // Enqueues a run: replays the recording or, if it is null, makes each launch. `instrument` (or
-  // null) is called with the node of each launch.
-  void launch(const Bound& bound, backends::Recording* recording, backends::Instrument* instrument);
+  // Enqueues a run: replays the recording or, if it is null, makes each launch.
+  void launch(const Bound& bound, backends::Recording* recording);
+  // The same for a run that `start_ns` began: the instrument is called with the node of each launch,
+  // and the host's time for each is added to `enqueues`.
+  void launch_observed(const Bound& bound,
+                       backends::Recording* recording,
+                       backends::Instrument& instrument,
+                       double start_ns,
+                       std::vector<record::Enqueue>& enqueues);
   record::ProfiledRun run_clocked(const Bound& bound);
 
   backends::Backend& backend_;

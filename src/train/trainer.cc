@@ -118,7 +118,8 @@ StepResult Trainer::finish_step() {
   double end_ns = begun.done == nullptr ? begun.end_ns : now_ns();
   ++finished_;
   expect_finite(begun.loss);
-  StepResult result{begun.loss, end_ns - std::max(begun.begin_ns, last_end_ns_), {}};
+  const double begin_ns = std::max(begun.begin_ns, last_end_ns_);
+  StepResult result{begun.loss, begin_ns, end_ns - begin_ns, {}};
   last_end_ns_ = end_ns;
   result.profiles = std::move(begun.profiles);
   for (const record::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;

@@ -19,6 +19,7 @@ namespace ridge::train {
 
 struct StepResult {
   double loss = 0;        // mean over the micro-batches
+  double begin_ns = 0;    // on the host's clock
   double elapsed_ns = 0;  // wall time: inputs written, graphs run, loss read back
   std::vector<record::ProfiledRun> profiles;  // per graph run, if profiled
 };

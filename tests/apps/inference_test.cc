@@ -10,6 +10,7 @@
 
 #include "apps/program_run.h"
 #include "models/model_file.h"
+#include "report/trace_rules.h"
 
 namespace ridge::apps {
 namespace {
@@ -270,8 +271,12 @@ TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {
   EXPECT_EQ(study["latency"].size(), 2u);
   EXPECT_EQ(study["attention"].size(), 4u);
   EXPECT_LE(study["kv_cache"][0]["logits_difference"].get<double>(), 1e-4);
-  json trace = json::parse(files::contents(folder_ / "study" / "trace.json"));
-  EXPECT_GT(trace["traceEvents"].size(), 20u);
+  // A prefill and a decode step.
+  for (const char* name : {"trace.json", "trace-2.json"}) {
+    const json trace = json::parse(files::contents(folder_ / "study" / name));
+    EXPECT_GT(trace["traceEvents"].size(), 20u);
+    EXPECT_EQ(report::TraceRules(trace).broken(), std::vector<std::string>{}) << name;
+  }
   // The readers of ridge lab's folders read it too.
   EXPECT_EQ(run({"diff", "study", "study"}).code, 0);
   EXPECT_EQ(run({"explain", "study"}).code, 0);

@@ -304,7 +304,8 @@ TEST_F(RefusalTest, OneFolderForTwoOutputs) {
 }
 
 TEST_F(RefusalTest, ExplainAnswersOneQuestion) {
-  expect_refused({"explain", "lab-out", "--json"}, 2, "excludes");
+  expect_refused({"explain", "lab-out", "--json"}, 3, "lab-out");  // no such folder
+  expect_refused({"explain", "lab-out", "--graph"}, 2, "excludes");
   expect_refused({"explain", "--op", "matmul", "--json"}, 2, "excludes");
   expect_refused({"explain", "--node", "%12", "--json"}, 2, "excludes");
   expect_refused({"explain", "--graph", "--json"}, 2, "excludes");

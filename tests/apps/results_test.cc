@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Successful runs: their output and files. Also their files after a failed write.
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "apps/program_run.h"
+#include "report/trace_rules.h"
 
 namespace ridge::apps {
 namespace {
@@ -163,6 +166,18 @@ TEST_F(ResultTest, AnOutputFolderIsWholeAndReadBack) {
   Output explained = run({"explain", "a"});
   EXPECT_EQ(explained.code, 0) << explained.err;
   EXPECT_NE(explained.out.find("matmul"), std::string::npos) << explained.out;
+  const json results = json::parse(run({"explain", "a", "--json"}).out);
+  const json summary = json::parse(files::contents(folder_ / "a" / "performance_summary.json"));
+  ASSERT_EQ(results["runs"].size(), 1u);
+  for (const char* key : {"program", "command", "finished_at", "warnings"})
+    EXPECT_EQ(results[key], summary[key]) << key;
+  for (const char* key : {"step", "predicted_step_ns", "kernel_calls", "tokens_per_s", "mfu"})
+    EXPECT_EQ(results["runs"][0][key], summary["runs"][0][key]) << key;
+  const json& ops = summary["runs"][0]["operations"]["by_op"];
+  ASSERT_EQ(results["runs"][0]["by_op"].size(), ops.size());
+  for (size_t i = 0; i < ops.size(); ++i)
+    for (const char* key : {"key", "calls", "time_ns", "exclusive_ns", "share", "bound"})
+      EXPECT_EQ(results["runs"][0]["by_op"][i][key], ops[i][key]) << key;
   Output difference = run({"diff", "a", "b"});
   EXPECT_EQ(difference.code, 0) << difference.err;
   EXPECT_NE(difference.out.find("matmul"), std::string::npos);
@@ -173,6 +188,77 @@ TEST_F(ResultTest, AnOutputFolderIsWholeAndReadBack) {
   json itself = json::parse(run({"diff", "a", "a", "--json"}).out);
   ASSERT_FALSE(itself[0]["by_op"].empty());
   for (const json& op : itself[0]["by_op"]) EXPECT_EQ(op["verdict"], "noise");
+}
+
+// The whole chain: a measured step in a trace that keeps the viewers' rules.
+TEST_F(ResultTest, TracesOfRealStepsKeepTheRules) {
+  ASSERT_EQ(run(train({"--steps", "4", "--micro-batches", "2", "--out", "a"})).code, 0);
+  const json trace = json::parse(files::contents(folder_ / "a" / "trace.json"));
+  EXPECT_EQ(report::TraceRules(trace).broken(), std::vector<std::string>{});
+  std::map<std::string, int> names;
+  for (const json& event : trace["traceEvents"])
+    if (event.value("cat", "") == "user_annotation") ++names[event["name"]];
+  EXPECT_EQ(names["data"], 1);
+  EXPECT_EQ(names["read-back and data"], 2) << "two micro-batches and the update";
+  // The step's slice is one of the measured steps.
+  const json& step = trace["traceEvents"];
+  const auto found = std::find_if(step.begin(), step.end(), [](const json& event) {
+    return event["name"].get<std::string>().starts_with("ProfilerStep#");
+  });
+  ASSERT_NE(found, step.end());
+  EXPECT_LT(std::stoi((*found)["name"].get<std::string>().substr(13)), 4);
+}
+
+TEST_F(ResultTest, TracesMayBePacked) {
+  ASSERT_EQ(run(train({"--steps", "2", "--out", "a", "--gzip"})).code, 0);
+  std::set<std::string> names = kFiles;
+  names.erase("trace.json");
+  names.insert("trace.json.gz");
+  EXPECT_EQ(names_in(folder_ / "a"), names);
+  EXPECT_EQ(files::contents(folder_ / "a" / "trace.json.gz").substr(0, 2), "\x1f\x8b");
+  EXPECT_EQ(run({"report", "a"}).code, 0);
+  expect_refused(train({"--steps", "2", "--gzip"}), 2, "--gzip");
+}
+
+TEST_F(ResultTest, TheWorkshopsFormatReplacesTheJsonFiles) {
+  ASSERT_EQ(run(train({"--steps", "3", "--out", "a", "--format", "workshop"})).code, 0);
+  EXPECT_EQ(names_in(folder_ / "a"),
+            (std::set<std::string>{
+                "performance_summary.json", "flops_profile.json", "computational_intensity.json",
+                "roofline_data.json", "operator_analysis.json", "memory_analysis.json",
+                "comprehensive_profiling_report.md", "report.html", "trace.json"}));
+  const json summary = json::parse(files::contents(folder_ / "a" / "performance_summary.json"));
+  EXPECT_EQ(summary["config"]["hidden_dim"], 256);
+  EXPECT_EQ(summary["config"]["n_layers"], 4);
+  EXPECT_EQ(summary["training_params"]["num_steps"], 3);
+  EXPECT_GT(summary["performance_summary"]["avg_forward_time"].get<double>(), 0);
+  EXPECT_LT(summary["performance_summary"]["avg_forward_time"].get<double>(),
+            summary["performance_summary"]["avg_batch_time"].get<double>());
+  const json flops = json::parse(files::contents(folder_ / "a" / "flops_profile.json"));
+  EXPECT_EQ(flops["step_by_step_results"].size(), 3u);
+  expect_refused(train({"--steps", "2", "--out", "b", "--format", "other"}), 2, "[format]");
+  expect_refused(train({"--steps", "2", "--format", "workshop"}), 2, "--format");
+}
+
+TEST_F(ResultTest, EveryPointOfASweepMayBeProfiled) {
+  const Output lab =
+      run(tiny({"lab", "--level", "baseline,compiled", "--batch-size", "1,2", "--seq-len", "16",
+                "--steps", "2", "--no-advice", "--profile-points", "all", "--out", "a"}));
+  ASSERT_EQ(lab.code, 0) << lab.err;
+  const json runs =
+      json::parse(files::contents(folder_ / "a" / "performance_summary.json"))["runs"];
+  ASSERT_EQ(runs.size(), 4u);
+  for (const json& each : runs)
+    EXPECT_EQ(each.contains("operations"), each["setting"]["level"] == "compiled");
+  const json memory = json::parse(files::contents(folder_ / "a" / "memory.json"))["runs"];
+  ASSERT_EQ(memory.size(), 4u);
+  for (const json& each : memory) {
+    EXPECT_FALSE(each["timeline"].empty());
+    EXPECT_FALSE(each["tensors_at_peak"].empty());
+  }
+  EXPECT_TRUE(names_in(folder_ / "a").contains("trace-2.json"));
+  EXPECT_FALSE(names_in(folder_ / "a").contains("trace-3.json"));
+  expect_refused(tiny({"lab", "--profile-points", "some"}), 2, "[profile-points]");
 }
 
 TEST_F(ResultTest, AFullDiskLeavesNothing) {

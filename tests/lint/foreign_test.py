@@ -8,7 +8,7 @@ import re
 import sources
 
 FOLDERS = ("src/apps", "src/report")
-EXEMPT = re.compile(r"_(?:json|csv|html)\.cc$|chrome_trace\.cc$|performance_summary\.cc$|apps/main\.cc$")
+EXEMPT = re.compile(r"_(?:json|csv|html)\.cc$|kineto_trace\.cc$|performance_summary\.cc$|apps/main\.cc$")
 CALL = re.compile(r"\bfmt::(?:print|format)\(|\.add\(\{|\bTable \w+\(\{\{")
 FIELDS = ("path|title|source|note|notes|model|device|command|folder|measured_at|finished_at|warning|reason|key|clock_source|name_|"
           "setting|machine")

@@ -113,6 +113,35 @@ TEST(StepRecord, ConstantStepsComeOutUnchanged) {
   EXPECT_EQ(record.timeline[2].graph, 1);
 }
 
+// Where runs lie in the step: the instrument's time is cut out before and between them.
+TEST(StepRecord, TheTimelineLeavesTheInstrumentOut) {
+  MeasuredStep program(2);
+  std::mt19937 engine(8);
+  InstrumentedStep step = program.draw(engine);
+  step.begin_ns = 1e6;
+  step.index = 12;
+  double clock = step.begin_ns, expected = 0;
+  std::vector<double> begins;
+  for (size_t r = 0; r < step.runs.size(); ++r) {
+    const double host = 100.0 * static_cast<double>(r + 1);
+    clock += host;
+    expected += host;
+    begins.push_back(expected);
+    step.runs[r].called_ns = clock;
+    step.runs[r].instrument_ns = 5000;
+    clock += step.runs[r].instrument_ns + step.runs[r].wall_ns;
+    expected += step.runs[r].wall_ns;
+  }
+  step.wall_ns = expected + 40;
+  const StepRecord record =
+      make_step_record(program.graphs, std::vector<InstrumentedStep>(5, step));
+  EXPECT_EQ(record.timeline_step, 12);
+  EXPECT_EQ(record.timeline_wall_ns, step.wall_ns);
+  ASSERT_EQ(record.timeline.size(), begins.size());
+  for (size_t r = 0; r < begins.size(); ++r)
+    EXPECT_NEAR(record.timeline[r].begin_ns, begins[r], 1e-6) << r;
+}
+
 // Exclusive times of the nodes of one graph.
 std::map<NodeId, int64_t> exclusive_times(const StepRecord& record, const std::string& graph) {
   std::map<NodeId, int64_t> times;

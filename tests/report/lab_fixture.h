@@ -63,16 +63,22 @@ inline void lay_out(record::StepRecord& step, int repeats) {
       at = each.node % 3 == 0 ? end : end + 7.7;
     }
     run.run.wall_ns = at + 5.1;
+    run.begin_ns = step.timeline_wall_ns;
+    step.timeline_wall_ns += run.run.wall_ns;
     step.timeline.push_back(run);
   }
+  step.timeline_step = 3;
 }
 
 inline record::RunRecord run_record(const std::string& level, double step_ns) {
   record::RunRecord run;
   run.setting = {kHostile, level, "+recompute,-" + kHostile, "fp32", "cpu", "avx2", 2, 8, 128, 1,
                  "train",  ""};
+  run.architecture = {1000, 64, 2, 4, 2, 256, 128, 1e4, 1e-5};
+  run.learning_rate = 3e-4;
   run.parameters = 1000;
   run.losses = {7.0185, 6.9978, 6.95};
+  run.all_wall_ns = {step_ns, 1.5 * step_ns, 0.5 * step_ns};
   run.plain_wall_ns.assign(8, step_ns);
   run.paired_wall_ns = run.plain_wall_ns;
   record::StepRecord& step = run.step;

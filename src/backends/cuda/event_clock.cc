@@ -56,7 +56,7 @@ class EventClock final : public Instrument {
     check(cudaEventRecord(streamed_[used_++].event, device_.stream()), "timing the step");
   }
 
-  std::vector<record::Span> stop(int64_t&) override {
+  void stop(record::ProfiledRun& run) override {
     bool on_stream = used_ > 0;
     if (on_stream) {
       mark(kNoNode);
@@ -64,13 +64,12 @@ class EventClock final : public Instrument {
     }
     const std::vector<Stamp>& stamps = on_stream ? streamed_ : recorded_;
     size_t count = on_stream ? used_ : stamps.size();
-    std::vector<record::Span> spans;
+    run.spans.clear();
     for (size_t i = 0; i + 1 < count; ++i) {
       if (stamps[i].node == kNoNode) continue;
       double begin = since_start(stamps[i]), end = since_start(stamps[i + 1]);
-      if (begin >= 0 && end >= begin) spans.push_back({stamps[i].node, begin, end});
+      if (begin >= 0 && end >= begin) run.spans.push_back({stamps[i].node, begin, end});
     }
-    return spans;
   }
 
   std::string doubt() const override {

@@ -154,7 +154,9 @@ size_t count_kernels(const Device& device, const Launch& launch) {
   for (cudaGraphNode_t node : nodes) {
     cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
     if (status == cudaSuccess) status = cudaGraphNodeGetType(node, &type);
-    count += type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemset ? 1 : 0;
+    const bool runs = type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemset ||
+                      type == cudaGraphNodeTypeMemcpy;
+    count += runs ? 1 : 0;
   }
   cudaGraphDestroy(graph);
   check(status, "counting kernels");

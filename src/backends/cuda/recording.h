@@ -17,7 +17,7 @@ std::unique_ptr<Recording> record_graph(Device& device,
                                         std::span<const NodeLaunch> launches,
                                         Instrument* instrument);
 
-// The number of kernels and memsets in a launch (a library call may have several). Does not run the
+// The number of kernels, memsets and copies in a launch (a library call may have several). Does not run the
 // launch.
 size_t count_kernels(const Device& device, const Launch& launch);
 

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints a summary file's results as text or JSON. Not a subcommand.
+#include "apps/explain_folder.h"
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "record/summary_file.h"
+#include "report/json_text.h"
+#include "report/tables.h"
+
+namespace ridge::apps {
+namespace {
+
+using report::Json;
+
+std::string run_text(const record::SummaryRun& run, const TerminalOptions& options) {
+  Table table({{"op", Align::kLeft},
+               {"calls", Align::kRight, 3},
+               {"time"},
+               {"share"},
+               {"rate", Align::kRight, 1},
+               {"bandwidth", Align::kRight, 2},
+               {"bound", Align::kLeft},
+               {"possible gain"}});
+  for (const record::SummaryOperation& op : run.by_op) {
+    table.add({terminal_safe(op.key), format_integer(op.calls), format_ns(op.time_ns),
+               fmt::format("{:.1f}%", 100 * op.share),
+               op.flops_per_s > 0 ? format_rate(op.flops_per_s, "FLOP/s") : "-",
+               format_rate(op.bytes_per_s, "B/s"), terminal_safe(op.bound),
+               format_ns(op.possible_gain_ns())});
+  }
+  return "\n" + wrap_lines(terminal_safe(run.setting.str()), options.columns) + "\n" +
+         table.text(options);
+}
+
+void print_text(const record::SummaryFile& summary, const TerminalOptions& options) {
+  auto print_lines = [&](const std::string& text) {
+    fmt::print("{}", wrap_lines(text, options.columns));
+  };
+  print_lines(fmt::format("{} on {}, {}", terminal_safe(summary.command, kLongestMessage),
+                          terminal_safe(summary.device), terminal_safe(summary.finished_at)));
+  fmt::print("\n");
+  Table table({{"run", Align::kLeft},
+               {"step"},
+               {"95% interval", Align::kRight, 3},
+               {"predicted", Align::kRight, 2},
+               {"speed-up"},
+               {"calls", Align::kRight, 6},
+               {"tokens/s", Align::kRight, 4},
+               {"MFU"},
+               {"memory", Align::kRight, 5},
+               {"mean loss", Align::kRight, 7},
+               {"losses agree", Align::kLeft, 1}});
+  for (const record::SummaryRun& run : summary.runs)
+    table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
+               report::interval_cell(run.step), format_ns(run.predicted_ns),
+               fmt::format("{:.2f}x", run.speed_up), format_integer(run.kernel_calls),
+               format_count(run.tokens_per_s), fmt::format("{:.1f}%", 100 * run.mfu),
+               format_bytes(run.measured_peak_bytes),
+               run.mean_loss ? fmt::format("{:.4f}", *run.mean_loss) : "-",
+               !run.mean_loss     ? "-"
+               : run.losses_agree ? "yes"
+                                  : "NO"});
+  fmt::print("{}", table.text(options));
+  for (const record::SummaryRun& run : summary.runs)
+    if (!run.by_op.empty()) fmt::print("{}", run_text(run, options));
+  for (const record::SummaryAdvice& advice : summary.advice)
+    print_lines(fmt::format("\nadvice: {} ({}), predicted {:+.1f}%: {}",
+                            terminal_safe(advice.title),
+                            terminal_safe(advice.command, kLongestMessage), 100 * advice.gain,
+                            terminal_safe(advice.reason, kLongestMessage)));
+  for (const std::string& warning : summary.warnings)
+    print_lines("warning: " + terminal_safe(warning, kLongestMessage));
+}
+
+Json operation_json(const record::SummaryOperation& op) {
+  return {{"key", op.key},
+          {"calls", op.calls},
+          {"time_ns", op.time_ns},
+          {"exclusive_ns", op.exclusive_ns},
+          {"share", op.share},
+          {"flops_per_s", op.flops_per_s},
+          {"bytes_per_s", op.bytes_per_s},
+          {"bound", op.bound},
+          {"predicted_ns", op.predicted_ns},
+          {"possible_gain_ns", op.possible_gain_ns()}};
+}
+
+Json run_json(const record::SummaryRun& run) {
+  Json json = {
+      {"setting", report::to_json(run.setting)}, {"step", report::to_json(run.step)},
+      {"predicted_step_ns", run.predicted_ns},   {"speed_up", run.speed_up},
+      {"kernel_calls", run.kernel_calls},        {"samples_per_s", run.samples_per_s},
+      {"tokens_per_s", run.tokens_per_s},        {"mfu", run.mfu},
+      {"owned_bytes", run.owned_bytes},          {"measured_peak_bytes", run.measured_peak_bytes}};
+  if (run.mean_loss) json["loss"] = {{"mean", *run.mean_loss}, {"agrees", run.losses_agree}};
+  if (!run.by_op.empty()) {
+    Json& rows = json["by_op"] = Json::array();
+    for (const record::SummaryOperation& op : run.by_op) rows.push_back(operation_json(op));
+  }
+  return json;
+}
+
+void print_json(const record::SummaryFile& summary) {
+  Json json = {{"program", summary.program},
+               {"command", summary.command},
+               {"finished_at", summary.finished_at},
+               {"device", summary.device},
+               {"runs", Json::array()},
+               {"advice", Json::array()},
+               {"warnings", summary.warnings}};
+  for (const record::SummaryRun& run : summary.runs) json["runs"].push_back(run_json(run));
+  for (const record::SummaryAdvice& advice : summary.advice)
+    json["advice"].push_back({{"title", advice.title},
+                              {"reason", advice.reason},
+                              {"command", advice.command},
+                              {"predicted_gain", advice.gain}});
+  fmt::print("{}", report::json_text(json));
+}
+
+}  // namespace
+
+void explain_folder(const std::string& folder, bool as_json, const TerminalOptions& options) {
+  const record::SummaryFile summary = record::read_summary(folder);
+  if (as_json)
+    print_json(summary);
+  else
+    print_text(summary, options);
+}
+
+}  // namespace ridge::apps

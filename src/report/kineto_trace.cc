@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes events one by one; a JSON document in memory would take ten times the size of the text.
+#include "report/kineto_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/units.h"
+#include "report/json_text.h"
+#include "report/trace_layout.h"
+
+namespace ridge::report {
+namespace {
+
+// Processes and their threads. Streams are threads of the device.
+constexpr int kDevice = 0, kHost = 1;
+constexpr int kHostThread = 1, kScopes = 1, kPhases = 2;
+
+std::string line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Nanoseconds are thousandths of a microsecond. Doubles hold 3 decimals exactly enough for weeks.
+double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
+
+class Events {
+ public:
+  explicit Events(int64_t cap_bytes) : cap_bytes_(cap_bytes) {}
+
+  // Metadata events are few, so they are written even beyond the cap.
+  void name(int pid, int tid, const char* what, Json value) {
+    put({{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", std::move(value)}});
+  }
+
+  void slice(const char* category, const std::string& name, int pid, int tid, Slice at, Json args) {
+    event({{"ph", "X"},
+           {"cat", category},
+           {"name", name},
+           {"pid", pid},
+           {"tid", tid},
+           {"ts", microseconds(at.begin_ns)},
+           {"dur", microseconds(at.end_ns - at.begin_ns)},
+           {"args", std::move(args)}});
+  }
+
+  // The begin ("s") or the end ("f") of an arrow from a launch to a kernel.
+  void flow(const char* side, int pid, int tid, int64_t at_ns, int64_t correlation) {
+    Json json = {{"ph", side}, {"cat", "ac2g"}, {"name", "ac2g"},           {"id", correlation},
+                 {"pid", pid}, {"tid", tid},    {"ts", microseconds(at_ns)}};
+    if (side[0] == 'f') json["bp"] = "e";
+    event(json);
+  }
+
+  void counter(int64_t at_ns, Json values) {
+    event({{"ph", "C"},
+           {"name", "memory (bytes)"},
+           {"pid", kDevice},
+           {"tid", 0},
+           {"ts", microseconds(at_ns)},
+           {"args", std::move(values)}});
+  }
+
+  int64_t written() const { return written_; }
+  int64_t dropped() const { return dropped_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  void event(const Json& json) {
+    if (static_cast<int64_t>(text_.size()) >= cap_bytes_)
+      ++dropped_;
+    else
+      put(json);
+  }
+
+  void put(const Json& json) {
+    if (!text_.empty()) text_ += ",\n";
+    text_ += line(json);
+    ++written_;
+  }
+
+  int64_t cap_bytes_;
+  std::string text_;
+  int64_t written_ = 0, dropped_ = 0;
+};
+
+// The operands "f32[8,16], f32[16,32]" as the profiler of PyTorch lists them.
+void add_operands(const std::string& inputs, Json& args) {
+  static const std::map<std::string, std::string, std::less<>> kNames = {
+      {"f32", "float"}, {"bf16", "c10::BFloat16"}, {"f16", "c10::Half"}, {"i32", "int"}};
+  Json shapes = Json::array(), types = Json::array();
+  for (size_t at = 0; at < inputs.size();) {
+    const size_t open = std::min(inputs.find('[', at), inputs.size());
+    const size_t close = std::min(inputs.find(']', open), inputs.size());
+    const std::string type = inputs.substr(at, open - at);
+    auto known = kNames.find(type);
+    types.push_back(known == kNames.end() ? type : known->second);
+    const Json shape =
+        Json::parse(inputs.substr(open, close + 1 - open), nullptr, /*allow_exceptions=*/false);
+    shapes.push_back(shape.is_array() ? shape : Json::array());
+    at = close + std::string_view("], ").size();
+  }
+  args["Input Dims"] = std::move(shapes);
+  args["Input type"] = std::move(types);
+}
+
+void add_launch_geometry(const record::DeviceKernel& kernel, Json& args) {
+  if (kernel.kind != record::DeviceKernel::Kind::kCompute) {
+    args["bytes"] = kernel.copied_bytes;
+    return;
+  }
+  args["grid"] = kernel.grid;
+  args["block"] = kernel.block;
+  args["registers per thread"] = kernel.registers;
+  args["shared memory"] = kernel.static_shared_bytes + kernel.dynamic_shared_bytes;
+  args["est. achieved occupancy %"] = std::lround(100 * kernel.occupancy);
+}
+
+const char* category(const record::DeviceKernel* kernel) {
+  using enum record::DeviceKernel::Kind;
+  if (kernel == nullptr || kernel->kind == kCompute) return "kernel";
+  return kernel->kind == kMemset ? "gpu_memset" : "gpu_memcpy";
+}
+
+class RunWriter {
+ public:
+  RunWriter(const record::RunRecord& run, Events& events)
+      : run_(run), events_(events), layout_(lay_out(run)) {
+    for (const record::MemoryPoint& point : run.memory.timeline)
+      memory_[{point.graph, point.node}] = &point.live;
+    for (const record::TimelineRun& each : run.step.timeline)
+      ++repeats_[run.step.graphs[static_cast<size_t>(each.graph)].name];
+  }
+
+  void write() {
+    if (layout_.step.end_ns == 0) return;
+    write_names();
+    events_.slice("user_annotation", fmt::format("ProfilerStep#{}", run_.step.timeline_step), kHost,
+                  kHostThread, layout_.step, {{"External id", 0}});
+    auto host = layout_.host.begin();
+    for (const KernelSlice& kernel : layout_.kernels) {
+      for (; host != layout_.host.end() && host->at.begin_ns <= kernel.at.begin_ns; ++host)
+        write_host(*host);
+      write_kernel(kernel);
+    }
+    for (; host != layout_.host.end(); ++host) write_host(*host);
+    close(kScopes, scope_);
+    close(kPhases, phase_);
+  }
+
+ private:
+  // A slice that grows while the next kernel continues it.
+  struct OpenSlice {
+    std::string name;
+    Slice at;
+  };
+
+  void write_names() {
+    auto thread = [&](int pid, int tid, const std::string& name) {
+      events_.name(pid, tid, "thread_name", {{"name", name}});
+      events_.name(pid, tid, "thread_sort_index", {{"sort_index", tid}});
+    };
+    auto process = [&](int pid, const std::string& name, const std::string& label) {
+      events_.name(pid, 0, "process_name", {{"name", name}});
+      events_.name(pid, 0, "process_labels", {{"labels", label}});
+      events_.name(pid, 0, "process_sort_index", {{"sort_index", pid == kHost ? 0 : 1}});
+    };
+    const bool on_gpu = run_.setting.device == "cuda";
+    process(kHost, "rank 0: " + run_.setting.str(), "CPU");
+    thread(kHost, kHostThread, "host");
+    process(kDevice, "kernels (" + run_.setting.device + ")", on_gpu ? "GPU 0" : "CPU");
+    thread(kDevice, kScopes, "scopes");
+    thread(kDevice, kPhases, "phases");
+    int last = kFirstStream;
+    for (const KernelSlice& kernel : layout_.kernels) last = std::max(last, kernel.stream);
+    for (int stream = kFirstStream; stream <= last; ++stream)
+      thread(kDevice, stream,
+             fmt::format("stream {} {}", stream,
+                         stream == kFirstStream ? "kernels" : "overlapping kernels"));
+  }
+
+  void write_host(const HostSlice& slice) {
+    Json args = {{"External id", slice.id}};
+    const char* category = "user_annotation";
+    if (slice.kind == HostSlice::Kind::kOperation) {
+      category = "cpu_op";
+      if (slice.node != nullptr) {
+        add_operands(slice.node->inputs, args);
+        args["scope"] = slice.node->scope;
+      }
+    } else if (slice.kind == HostSlice::Kind::kCall) {
+      category = "cuda_runtime";
+      args["correlation"] = slice.correlation;
+    }
+    events_.slice(category, slice.name, kHost, kHostThread, slice.at, std::move(args));
+    if (slice.correlation > 0)
+      events_.flow("s", kHost, kHostThread, slice.at.begin_ns, slice.correlation);
+  }
+
+  void write_kernel(const KernelSlice& kernel) {
+    const record::NodeRecord& node = *kernel.node;
+    events_.slice(category(kernel.kernel), kernel.name(), kDevice, kernel.stream, kernel.at,
+                  kernel_args(kernel));
+    if (kernel.correlation > 0)
+      events_.flow("f", kDevice, kernel.stream, kernel.at.begin_ns, kernel.correlation);
+    extend(kScopes, scope_, node.scope, kernel.at);
+    extend(kPhases, phase_, node.phase, kernel.at);
+    auto live = memory_.find({node.graph, node.node});
+    if (live != memory_.end())
+      events_.counter(kernel.at.begin_ns, memory_classes_json(live->second->bytes));
+  }
+
+  Json kernel_args(const KernelSlice& kernel) const {
+    const record::NodeRecord& node = *kernel.node;
+    const int64_t repeat = repeats_.at(node.graph);
+    Json args = {{"External id", kernel.id},
+                 {"device", 0},
+                 {"context", 1},
+                 {"stream", kernel.stream},
+                 {"correlation", kernel.correlation},
+                 {"op", node.op},
+                 {"graph", node.graph},
+                 {"node", node.node},
+                 {"shape", node.shape},
+                 {"scope", node.scope},
+                 {"phase", node.phase},
+                 {"flops", node.work.flops / repeat},
+                 {"macs", node.work.macs / repeat},
+                 {"read_bytes", node.read_bytes / repeat},
+                 {"written_bytes", node.written_bytes / repeat},
+                 {"bound", cost::name(node.bound)},
+                 {"predicted_us", node.predicted_ns / 1000 / static_cast<double>(repeat)}};
+    if (kernel.kernel != nullptr) add_launch_geometry(*kernel.kernel, args);
+    return args;
+  }
+
+  // Scopes and phases have one track each: a kernel that overlaps others extends what is open.
+  void extend(int track, OpenSlice& open, const std::string& name, Slice at) {
+    if (open.name != name) {
+      const int64_t free_ns = open.at.end_ns;
+      if (at.end_ns <= free_ns) return;
+      close(track, open);
+      open = {name, {std::max(free_ns, at.begin_ns), at.end_ns}};
+    }
+    open.at.end_ns = std::max(open.at.end_ns, at.end_ns);
+  }
+
+  void close(int track, const OpenSlice& open) {
+    if (!open.name.empty())
+      events_.slice("gpu_user_annotation", open.name, kDevice, track, open.at, Json::object());
+  }
+
+  const record::RunRecord& run_;
+  Events& events_;
+  TraceLayout layout_;
+  std::map<std::pair<std::string, NodeId>, const plan::MemoryMoment*> memory_;
+  std::map<std::string, int64_t> repeats_;  // number of times that the step ran each graph
+  OpenSlice scope_, phase_;
+};
+
+Json device_properties(const record::LabRecord& lab, const record::RunRecord& run) {
+  Json device = {{"id", 0}, {"type", run.setting.device == "cuda" ? "GPU" : "CPU"}};
+  if (!lab.ceilings) {
+    device["name"] = run.setting.device;
+    return device;
+  }
+  const cost::Machine& machine = lab.ceilings->machine;
+  device["name"] = machine.device;
+  device["totalGlobalMem"] = machine.memory_bytes;
+  device["numSms"] = machine.cores;
+  return device;
+}
+
+}  // namespace
+
+Trace kineto_trace(const record::LabRecord& lab,
+                   const record::RunRecord& run,
+                   const std::string& file_name,
+                   int64_t cap_bytes) {
+  Events events(cap_bytes);
+  RunWriter(run, events).write();
+  Json other = heading(lab);
+  other["setting"] = to_json(run.setting);
+  other["dropped_events"] = events.dropped();
+  Trace trace{"", events.written(), events.dropped(), ""};
+  // Readers search for the rank line by line, before the events.
+  trace.text = fmt::format(
+      "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{}],\n\"distributedInfo\": {{\n"
+      "\"rank\": 0,\n\"world_size\": 1\n}},\n\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n",
+      line(device_properties(lab, run)));
+  trace.text += events.text();
+  trace.text +=
+      "\n],\n\"traceName\": " + line(file_name) + ",\n\"otherData\": " + line(other) + "}\n";
+  if (events.dropped() > 0)
+    trace.warning =
+        fmt::format("{} holds the first {} events and omits {} more to stay under {}", file_name,
+                    events.written(), events.dropped(), format_bytes(cap_bytes));
+  return trace;
+}
+
+}  // namespace ridge::report

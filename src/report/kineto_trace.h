@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a trace in the shape of PyTorch's profiler (Kineto), which Perfetto and the tools for
+// PyTorch's traces open. It shows the instrumented step with the median wall time: the host with
+// its step, operations and launches, the kernels on streams, scopes and phases, and a counter of
+// live memory by class. Each launch has a flow to its kernels, and kernels carry their counts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "record/lab_record.h"
+
+namespace ridge::report {
+
+// Perfetto's page stays responsive up to this size.
+inline constexpr int64_t kTraceCapBytes = int64_t{64} << 20;
+
+struct Trace {
+  std::string text;
+  int64_t events = 0;
+  int64_t dropped_events = 0;  // omitted to stay under the cap
+  std::string warning;         // empty if no event was dropped
+};
+
+// A trace of one run of the lab. The text is valid JSON for any cap; it may exceed the cap by one
+// event and the opening and closing lines. `file_name` is for the warning.
+Trace kineto_trace(const record::LabRecord& lab,
+                   const record::RunRecord& run,
+                   const std::string& file_name,
+                   int64_t cap_bytes = kTraceCapBytes);
+
+}  // namespace ridge::report

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lays a run's timeline out as the slices of a trace, in whole nanoseconds: what the host did, and
+// the kernels on streams. Slices of a stream never overlap, those of the host nest, and none is
+// empty. It writes nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "record/run_record.h"
+
+namespace ridge::report {
+
+struct Slice {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+
+struct HostSlice {
+  enum class Kind { kAnnotation, kOperation, kCall };
+  Kind kind = Kind::kAnnotation;
+  std::string name;
+  Slice at;
+  const record::NodeRecord* node = nullptr;  // of an operation that is one node
+  int64_t id = 0;                            // a call has that of its operation
+  int64_t correlation = 0;                   // of a call; its kernels have the same
+};
+
+struct KernelSlice {
+  const record::NodeRecord* node = nullptr;
+  const record::DeviceKernel* kernel = nullptr;  // null: the device has no such records
+  Slice at;
+  int stream = 0;
+  int64_t id = 0;           // of the operation that launched it
+  int64_t correlation = 0;  // of the call that launched it; 0: unknown
+  const std::string& name() const { return kernel == nullptr ? node->op : kernel->name; }
+};
+
+struct TraceLayout {
+  Slice step;
+  std::vector<HostSlice> host;       // by begin; an outer slice comes before its inner ones
+  std::vector<KernelSlice> kernels;  // of each run in the order of their begin
+};
+
+// The stream of kernels that do not overlap others; kernels that do are on the next streams.
+inline constexpr int kFirstStream = 7;
+
+// The slices refer to the record.
+TraceLayout lay_out(const record::RunRecord& run);
+
+}  // namespace ridge::report
