@@ -231,13 +231,9 @@ int64_t dropped_records(std::span<const InstrumentedStep> steps) {
 
 }  // namespace
 
-StepRecord make_step_record(std::span<const PredictedGraph> graphs,
-                            std::span<const InstrumentedStep> steps) {
-  StepRecord record;
-  record.nodes = node_records(graphs, record.graphs);
-  if (steps.empty()) return record;
-  record.scopes = scope_bytes(graphs);
-  std::vector<int> order = run_order(graphs);
+void add_step_times(std::span<const InstrumentedStep> steps,
+                    const std::vector<int>& order,
+                    StepRecord& record) {
   add_samples(steps, order, record);
 
   std::vector<size_t> middle = middle_half(steps);
@@ -271,6 +267,15 @@ StepRecord make_step_record(std::span<const PredictedGraph> graphs,
   record.optimizer = phase_summary(record, "optimizer", steps.size());
   const InstrumentedStep& typical = steps[middle[middle.size() / 2]];
   for (size_t r = 0; r < order.size(); ++r) record.timeline.push_back({order[r], typical.runs[r]});
+}
+
+StepRecord make_step_record(std::span<const PredictedGraph> graphs,
+                            std::span<const InstrumentedStep> steps) {
+  StepRecord record;
+  record.nodes = node_records(graphs, record.graphs);
+  if (steps.empty()) return record;
+  record.scopes = scope_bytes(graphs);
+  add_step_times(steps, run_order(graphs), record);
   return record;
 }
 
