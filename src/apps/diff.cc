@@ -100,11 +100,11 @@ std::string painted(const Change& change, const TerminalOptions& options) {
 }
 
 // Rows, and the step below them.
-std::string change_table(const char* title,
+std::string change_table(const char* first_header,
                          const std::vector<Change>& rows,
                          const Change& step,
                          const TerminalOptions& options) {
-  Table table({{title, Align::kLeft},
+  Table table({{first_header, Align::kLeft},
                {"A"},
                {"interval of A", Align::kRight, 1},
                {"B"},

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "apps/output_folder.h"
+#include "apps/plan_place.h"
 #include "apps/subcommand.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "cost/hardware.h"
 #include "record/import/imported_run.h"
 #include "record/import/torch_trace.h"
 #include "record/operation_table.h"
@@ -26,6 +29,7 @@ constexpr size_t kMostUnknown = 5;
 struct ImportOptions {
   std::string trace;
   OutputOptions output;
+  std::optional<std::string> hardware;
 };
 
 using Named = std::pair<std::string, int64_t>;
@@ -83,6 +87,16 @@ std::string run_text(const record::RunRecord& run, const TerminalOptions& termin
              .text(terminal);
 }
 
+// Of the machine that the trace is from, if the user names it.
+std::optional<cost::Ceilings> ceilings(const ImportOptions& o,
+                                       bool is_on_device,
+                                       const TerminalOptions& terminal) {
+  if (!o.hardware) return std::nullopt;
+  MachineOptions machine;
+  if (!is_on_device) machine.device = "cpu";
+  return choose_place(*o.hardware, machine, passes::Selection("baseline", ""), terminal).ceilings;
+}
+
 void run(const ImportOptions& o, const AppContext& context) {
   OutputFolder folder(*o.output.folder, o.output.overwrite);
   files::BlockReader reader{std::filesystem::path(o.trace)};
@@ -92,6 +106,10 @@ void run(const ImportOptions& o, const AppContext& context) {
   lab.program = kProgram;
   lab.command = context.command;
   lab.finished_at = utc_now();
+  lab.ceilings = ceilings(o, steps.is_on_device, context.terminal);
+  if (lab.ceilings)
+    lab.warnings.push_back(
+        "predictions of imported operations are limits of the roofline, from their FLOPs and bytes");
   lab.runs.push_back(record::imported_run(trace, steps, lab.limits()));
   lab.detailed.push_back(0);
   folder.add("import.json", import_json(trace, steps.attribution));
@@ -108,6 +126,9 @@ void register_import(Command program, const AppContext& context) {
   Command app = program.add_subcommand("import", "Make an output folder of a PyTorch trace");
   app.add_option("TRACE", o->trace, "a trace of torch.profiler: a JSON file, or one in gzip")
       .required();
+  app.add_option("--hardware", o->hardware,
+                 "the trace's machine, for rooflines and MFU: this, " + cost::hardware_names() +
+                     ", or a JSON file as of ridge plan");
   add_output_options(app, o->output, "folder to write").required();
   app.footer(
       "The trace is one that torch.profiler.profile(record_shapes=True, with_stack=True) exports. Steps\n"
@@ -115,6 +136,7 @@ void register_import(Command program, const AppContext& context) {
       "Examples:\n"
       "  ridge import torch_trace.json.gz --out torch\n"
       "  ridge report torch\n"
+      "  ridge import torch_trace.json.gz --hardware h100 --out torch-h100\n"
       "  ridge lab --preset small --out lab-small\n"
       "  ridge diff torch lab-small");
   app.callback([o, &context] { run(*o, context); });
