@@ -70,7 +70,13 @@ std::vector<Change> row_changes(const Rows& before, const Rows& after) {
   return sorted;
 }
 
-// Pairs of runs with the same setting; or the two runs of folders with one run each.
+// The same work by another program, or at another level.
+bool is_same_work(const record::Setting& a, const record::Setting& b) {
+  return a.task == b.task && a.samples() == b.samples() && a.sequence == b.sequence;
+}
+
+// Pairs of runs with the same setting. If there are none and a folder has one run, such as an
+// imported one: that with each run of the same work, or with the only run of the other folder.
 std::vector<RunChange> match(const record::SummaryFile& a, const record::SummaryFile& b) {
   std::vector<RunChange> matched;
   auto add = [&](const record::SummaryRun& before, const record::SummaryRun& after) {
@@ -88,7 +94,12 @@ std::vector<RunChange> match(const record::SummaryFile& a, const record::Summary
         add(before, after);
         break;
       }
-  if (matched.empty() && a.runs.size() == 1 && b.runs.size() == 1) add(a.runs[0], b.runs[0]);
+  const bool has_one = a.runs.size() == 1 || b.runs.size() == 1;
+  const bool have_one_each = a.runs.size() == 1 && b.runs.size() == 1;
+  if (matched.empty() && has_one)
+    for (const record::SummaryRun& before : a.runs)
+      for (const record::SummaryRun& after : b.runs)
+        if (have_one_each || is_same_work(before.setting, after.setting)) add(before, after);
   return matched;
 }
 

@@ -137,8 +137,8 @@ void register_import(Command program, const AppContext& context) {
       "  ridge import torch_trace.json.gz --out torch\n"
       "  ridge report torch\n"
       "  ridge import torch_trace.json.gz --hardware h100 --out torch-h100\n"
-      "  ridge lab --preset small --out lab-small\n"
-      "  ridge diff torch lab-small");
+      "  ridge lab --preset small --level fused --out ridge-fused\n"
+      "  ridge diff torch ridge-fused");
   app.callback([o, &context] { run(*o, context); });
 }
 

@@ -47,6 +47,22 @@ TEST_F(ImportTest, DiffLinesUpKindsWithARunOfRidge) {
   }
 }
 
+// An imported run has a model and a level of its own.
+TEST_F(ImportTest, DiffComparesItWithEachRunOfTheSameWork) {
+  ASSERT_EQ(run({"import", trace("fused"), "--out", "torch"}).code, 0);
+  ASSERT_EQ(run(tiny({"lab", "--steps", "1", "--batch-size", "4", "--seq-len", "128", "--level",
+                      "baseline,fused", "--no-advice", "--out", "same"}))
+                .code,
+            0);
+  EXPECT_EQ(json::parse(run({"diff", "torch", "same", "--json"}).out).size(), 2u);
+  EXPECT_EQ(json::parse(run({"diff", "same", "torch", "--json"}).out).size(), 2u);
+  ASSERT_EQ(run(tiny({"lab", "--steps", "1", "--batch-size", "1", "--seq-len", "16", "--level",
+                      "baseline,fused", "--no-advice", "--out", "other"}))
+                .code,
+            0);
+  expect_refused({"diff", "torch", "other"}, 2, "have no run with the same model");
+}
+
 TEST_F(ImportTest, RefusesBadTracesAndLeavesNothing) {
   expect_refused({"import", "missing.json", "--out", "made"}, 3, "missing.json");
   expect_refused({"import", ".", "--out", "made"}, 3, "found a folder");
