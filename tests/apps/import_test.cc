@@ -50,13 +50,13 @@ TEST_F(ImportTest, DiffLinesUpKindsWithARunOfRidge) {
 // An imported run has a model and a level of its own.
 TEST_F(ImportTest, DiffComparesItWithEachRunOfTheSameWork) {
   ASSERT_EQ(run({"import", trace("fused"), "--out", "torch"}).code, 0);
-  ASSERT_EQ(run(tiny({"lab", "--steps", "1", "--batch-size", "4", "--seq-len", "128", "--level",
+  ASSERT_EQ(run(tiny({"lab", "--steps", "2", "--batch-size", "4", "--seq-len", "128", "--level",
                       "baseline,fused", "--no-advice", "--out", "same"}))
                 .code,
             0);
   EXPECT_EQ(json::parse(run({"diff", "torch", "same", "--json"}).out).size(), 2u);
   EXPECT_EQ(json::parse(run({"diff", "same", "torch", "--json"}).out).size(), 2u);
-  ASSERT_EQ(run(tiny({"lab", "--steps", "1", "--batch-size", "1", "--seq-len", "16", "--level",
+  ASSERT_EQ(run(tiny({"lab", "--steps", "2", "--batch-size", "1", "--seq-len", "16", "--level",
                       "baseline,fused", "--no-advice", "--out", "other"}))
                 .code,
             0);
