@@ -44,7 +44,8 @@ struct RunChange {
   const record::SummaryRun* before = nullptr;
   const record::SummaryRun* after = nullptr;
   Change step;
-  std::vector<Change> ops;  // sorted by the larger of both times
+  std::vector<Change> ops;    // sorted by the larger of both times
+  std::vector<Change> kinds;  // of operations, likewise; empty unless both folders have them
 };
 
 bool is_same_setting(const record::Setting& a, const record::Setting& b) {
@@ -52,10 +53,12 @@ bool is_same_setting(const record::Setting& a, const record::Setting& b) {
          a.sequence == b.sequence && a.micro_batches == b.micro_batches;
 }
 
-std::vector<Change> op_changes(const record::SummaryRun& before, const record::SummaryRun& after) {
+using Rows = std::vector<record::SummaryOperation>;
+
+std::vector<Change> row_changes(const Rows& before, const Rows& after) {
   std::map<std::string, Change> changes;
-  for (const record::SummaryOperation& op : before.by_op) changes[op.key].before = op.samples;
-  for (const record::SummaryOperation& op : after.by_op) changes[op.key].after = op.samples;
+  for (const record::SummaryOperation& row : before) changes[row.key].before = row.samples;
+  for (const record::SummaryOperation& row : after) changes[row.key].after = row.samples;
   std::vector<Change> sorted;
   for (auto& [key, change] : changes) {
     change.key = key;
@@ -67,12 +70,23 @@ std::vector<Change> op_changes(const record::SummaryRun& before, const record::S
   return sorted;
 }
 
-// Pairs of runs with the same setting; or the two runs of folders with one run each.
+// The same work by another program, or at another level.
+bool is_same_work(const record::Setting& a, const record::Setting& b) {
+  return a.task == b.task && a.samples() == b.samples() && a.sequence == b.sequence;
+}
+
+// Pairs of runs with the same setting. If there are none and a folder has one run, such as an
+// imported one: that with each run of the same work, or with the only run of the other folder.
 std::vector<RunChange> match(const record::SummaryFile& a, const record::SummaryFile& b) {
   std::vector<RunChange> matched;
   auto add = [&](const record::SummaryRun& before, const record::SummaryRun& after) {
-    matched.push_back(
-        {&before, &after, {"step", before.step, after.step}, op_changes(before, after)});
+    matched.push_back({&before,
+                       &after,
+                       {"step", before.step, after.step},
+                       row_changes(before.by_op, after.by_op),
+                       {}});
+    if (!before.by_kind.empty() && !after.by_kind.empty())
+      matched.back().kinds = row_changes(before.by_kind, after.by_kind);
   };
   for (const record::SummaryRun& before : a.runs)
     for (const record::SummaryRun& after : b.runs)
@@ -80,7 +94,12 @@ std::vector<RunChange> match(const record::SummaryFile& a, const record::Summary
         add(before, after);
         break;
       }
-  if (matched.empty() && a.runs.size() == 1 && b.runs.size() == 1) add(a.runs[0], b.runs[0]);
+  const bool has_one = a.runs.size() == 1 || b.runs.size() == 1;
+  const bool have_one_each = a.runs.size() == 1 && b.runs.size() == 1;
+  if (matched.empty() && has_one)
+    for (const record::SummaryRun& before : a.runs)
+      for (const record::SummaryRun& after : b.runs)
+        if (have_one_each || is_same_work(before.setting, after.setting)) add(before, after);
   return matched;
 }
 
@@ -91,8 +110,12 @@ std::string painted(const Change& change, const TerminalOptions& options) {
   return paint(verdict, Colour::kDim, options);
 }
 
-std::string run_text(const RunChange& run, const TerminalOptions& options) {
-  Table table({{"op", Align::kLeft},
+// Rows, and the step below them.
+std::string change_table(const char* first_header,
+                         const std::vector<Change>& rows,
+                         const Change& step,
+                         const TerminalOptions& options) {
+  Table table({{first_header, Align::kLeft},
                {"A"},
                {"interval of A", Align::kRight, 1},
                {"B"},
@@ -106,14 +129,53 @@ std::string run_text(const RunChange& run, const TerminalOptions& options) {
                change.is_one_sided() ? "-" : fmt::format("{:.3f}", change.ratio()),
                painted(change, options)});
   };
-  for (const Change& change : run.ops) add(change);
-  if (!run.ops.empty()) table.add_rule();
-  add(run.step);
+  for (const Change& change : rows) add(change);
+  if (!rows.empty()) table.add_rule();
+  add(step);
+  return table.text(options);
+}
+
+// Whether the runs have mostly the same ops, so that these line up.
+bool has_same_ops(const RunChange& run) {
+  const auto one_sided = std::ranges::count_if(run.ops, &Change::is_one_sided);
+  return 2 * static_cast<size_t>(one_sided) <= run.ops.size();
+}
+
+// "B takes 37.5 ms longer: matmul +20.1 ms, ...": what explains the difference of the step.
+std::string explanation(const RunChange& run) {
+  constexpr size_t kMost = 5;
+  auto difference = [](const Change& c) { return c.after.median - c.before.median; };
+  const double step_ns = difference(run.step);
+  std::vector<std::pair<double, std::string>> parts;
+  double rest_ns = step_ns;
+  for (const Change& change : run.kinds) {
+    parts.emplace_back(difference(change), change.key);
+    rest_ns -= difference(change);
+  }
+  parts.emplace_back(rest_ns, "outside of operations");
+  std::ranges::stable_sort(
+      parts, [](double a, double b) { return std::abs(a) > std::abs(b); },
+      [](const auto& part) { return part.first; });
+  auto amount = [](double ns) {
+    return fmt::format("{}{}", ns < 0 ? "-" : "+", format_ns(std::abs(ns)));
+  };
+  std::string text =
+      fmt::format("B takes {} {}:", format_ns(std::abs(step_ns)), step_ns < 0 ? "less" : "longer");
+  for (size_t i = 0; i < std::min(parts.size(), kMost); ++i)
+    text += fmt::format("{} {} {}", i > 0 ? "," : "", terminal_safe(parts[i].second),
+                        amount(parts[i].first));
+  return text;
+}
+
+std::string run_text(const RunChange& run, const TerminalOptions& options) {
   std::string text = terminal_safe(run.before->setting.str());
   if (run.before->setting.str() != run.after->setting.str())
     text += " against " + terminal_safe(run.after->setting.str());
-  text = "\n" + paint(wrap_lines(text, options.columns), Colour::kBold, options) + "\n" +
-         table.text(options);
+  text = "\n" + paint(wrap_lines(text, options.columns), Colour::kBold, options) + "\n";
+  if (!run.kinds.empty() && !has_same_ops(run))
+    text += change_table("kind", run.kinds, run.step, options) + "\n";
+  text += change_table("op", run.ops, run.step, options);
+  if (!run.kinds.empty()) text += wrap_lines(explanation(run), options.columns);
   std::optional<double> before = run.before->mean_loss, after = run.after->mean_loss;
   if (!before || !after) return text;
   return text + wrap_lines(fmt::format("mean loss {:.4f} and {:.4f} (difference {:.1e})", *before,
@@ -135,15 +197,23 @@ report::Json change_json(const Change& change) {
 
 void print_json(const std::vector<RunChange>& runs) {
   auto json = report::Json::array();
+  auto list = [](const std::vector<Change>& changes) {
+    auto rows = report::Json::array();
+    for (const Change& change : changes) rows.push_back(change_json(change));
+    return rows;
+  };
   for (const RunChange& run : runs) {
-    auto ops = report::Json::array();
-    for (const Change& change : run.ops) ops.push_back(change_json(change));
     json.push_back({{"a", run.before->setting.str()},
                     {"b", run.after->setting.str()},
                     {"step", change_json(run.step)},
-                    {"by_op", ops}});
+                    {"by_op", list(run.ops)},
+                    {"by_kind", list(run.kinds)}});
   }
   fmt::print("{}", report::json_text(json));
+}
+
+std::string device_name(const record::SummaryFile& file) {
+  return file.device.empty() ? "an unknown machine" : terminal_safe(file.device);
 }
 
 void run(const DiffOptions& o, const TerminalOptions& options) {
@@ -154,10 +224,11 @@ void run(const DiffOptions& o, const TerminalOptions& options) {
                       o.before, o.after);
   if (o.json) return print_json(runs);
   std::string heading =
-      fmt::format("A  {}: {}, {}\nB  {}: {}, {}\n", terminal_safe(o.before),
-                  terminal_safe(a.device), terminal_safe(a.finished_at), terminal_safe(o.after),
-                  terminal_safe(b.device), terminal_safe(b.finished_at));
-  if (a.device != b.device) heading += "The machines differ, so the times are not comparable.\n";
+      fmt::format("A  {}: {}, {}\nB  {}: {}, {}\n", terminal_safe(o.before), device_name(a),
+                  terminal_safe(a.finished_at), terminal_safe(o.after), device_name(b),
+                  terminal_safe(b.finished_at));
+  if (!a.device.empty() && !b.device.empty() && a.device != b.device)
+    heading += "The machines differ, so the times are not comparable.\n";
   fmt::print("{}", wrap_lines(heading, options.columns));
   for (const RunChange& run : runs) fmt::print("{}", run_text(run, options));
   fmt::print("\n{}",
@@ -171,7 +242,7 @@ void run(const DiffOptions& o, const TerminalOptions& options) {
 void register_diff(Command program, const AppContext& context) {
   auto options = std::make_shared<DiffOptions>();
   Command app = program.add_subcommand("diff", "Compare two output folders op by op");
-  app.add_option("A", options->before, "an output folder of ridge lab, infer-lab or train")
+  app.add_option("A", options->before, "an output folder of ridge lab, infer-lab, train or import")
       .required();
   app.add_option("B", options->after, "an output folder to compare with A").required();
   app.add_json_flag(options->json);

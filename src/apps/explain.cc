@@ -231,7 +231,8 @@ void register_explain(Command program, const AppContext& context) {
   Command app = program.add_subcommand(
       "explain", "Show a step's passes, graph and costs, or the results of a run");
   Option folder = app.add_option(
-      "DIR", o->folder, "show the results in this output folder of ridge lab, infer-lab or train");
+      "DIR", o->folder,
+      "show the results in this output folder of ridge lab, infer-lab, train or import");
   add_training_options(app, o->training);
   add_micro_batch_option(app, o->training);
   Option graph = app.add_flag("--graph", o->graph, "print the graph after all passes as text");

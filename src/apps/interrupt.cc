@@ -67,6 +67,18 @@ void on_bus_error(int, siginfo_t* info, void*) {
   std::abort();  // not reached
 }
 
+// `timeout` sends SIGTERM to the program and to its process group, so that it may come twice. Ctrl-C
+// comes once each time.
+void pass_over_repeats(int signal) {
+  if (signal != SIGTERM) return;
+  constexpr timespec kSoon{0, 100'000'000};
+  sigset_t same;
+  sigemptyset(&same);
+  sigaddset(&same, signal);
+  while (sigtimedwait(&same, nullptr, &kSoon) > 0) {
+  }
+}
+
 bool is_ignored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -87,9 +99,11 @@ void end_cleanly_on_signals() {
   sigaction(SIGBUS, &action, nullptr);
   auto wait = [signals] {
     int which = 0;
-    do {
+    if (sigwait(&signals, &which) != 0) return;
+    while (takes_request(which)) {
+      pass_over_repeats(which);
       if (sigwait(&signals, &which) != 0) return;
-    } while (takes_request(which));
+    }
     if (which == kUnreadable && unreadable != nullptr) {
       const auto nothing_is_made = files::remove_unfinished();
       end_unreadable();

@@ -27,6 +27,7 @@ void register_diff(Command program, const AppContext& context);
 void register_explain(Command program, const AppContext& context);
 void register_generate(Command program, const AppContext& context);
 void register_inspect(Command program, const AppContext& context);
+void register_import(Command program, const AppContext& context);
 void register_infer_lab(Command program, const AppContext& context);
 void register_lab(Command program, const AppContext& context);
 void register_logits(Command program, const AppContext& context);

@@ -29,15 +29,18 @@ void add(int64_t& sum, int64_t bytes) {
 }  // namespace
 
 CacheShape cache_shape(const CacheNeeds& n) {
+  if (!n.shares) {
+    const int64_t ring = n.window > 0 ? std::min(n.window + n.chunk - 1, n.capacity) : n.capacity;
+    return {n.slots, {n.slots, n.capacity, 1}, {n.slots, ring, 1}, n.dtype};
+  }
   // The positions that the tokens of a run attend to may begin and end inside a block.
   const int64_t seen = n.window + n.chunk - 1 + kBlockTokens - 1;
   const int64_t reach = n.window > 0 ? std::min(seen, n.capacity) : n.capacity;
   const int64_t full = blocks_of(n.capacity), window = blocks_of(reach);
-  const int64_t copies = n.keeps_prefixes ? 2 : 1;
   return {n.slots,
           {n.positions > 0 ? blocks_of(n.positions) : checked_product(n.slots, full, kWhat),
            kBlockTokens, full},
-          {checked_product(copies * n.slots, window, kWhat), kBlockTokens, window},
+          {checked_product(2 * n.slots, window, kWhat), kBlockTokens, window},
           n.dtype};
 }
 

@@ -28,7 +28,7 @@ struct CacheShape {
   bool operator==(const CacheShape& other) const = default;
 };
 
-// Tokens of a block. Fewer would cost more entries of the table, more would leave more of a
+// Tokens of a block that sequences share. Fewer would cost more entries of the table, more would leave more of a
 // sequence's last block empty and would make shared prefixes coarser.
 inline constexpr int64_t kBlockTokens = 16;
 inline int64_t blocks_of(int64_t positions) {
@@ -41,9 +41,10 @@ struct CacheNeeds {
   int64_t window = 0;    // of window layers; 0: there are none
   int64_t chunk = 1;     // tokens of a slot in one run at most
   DType dtype = DType::kF32;
-  int64_t positions = 0;  // in memory, for all slots together; 0: the capacity of each
-  // Whether window layers have as much memory again for the prefixes of sequences that have ended.
-  bool keeps_prefixes = false;
+  // Whether sequences share blocks. If so, window layers have as much memory again for those of
+  // sequences that have ended. If not, each slot has one block of its own, of all its positions.
+  bool shares = false;
+  int64_t positions = 0;  // in memory, for all slots that share; 0: the capacity of each
 };
 CacheShape cache_shape(const CacheNeeds& needs);
 

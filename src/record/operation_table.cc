@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "record/operation_kind.h"
 
 namespace ridge::record {
 namespace {
@@ -153,6 +154,12 @@ std::string folded_scope(std::string_view scope) {
 
 OperationTable table_by_op(const StepRecord& step, const cost::Ceilings* ceilings) {
   return flat_table("op", step, ceilings, [](const NodeRecord& node) { return node.op; });
+}
+
+OperationTable table_by_kind(const StepRecord& step, const cost::Ceilings* ceilings) {
+  return flat_table("kind", step, ceilings, [](const NodeRecord& node) {
+    return std::string(node.phase == "optimizer" ? kOptimizerKind : operation_kind(node.op));
+  });
 }
 
 OperationTable table_by_phase(const StepRecord& step, const cost::Ceilings* ceilings) {

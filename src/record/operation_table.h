@@ -52,7 +52,7 @@ struct OperationRow {
 };
 
 struct OperationTable {
-  std::string title;  // "op", "scope", "phase"
+  std::string title;  // "op", "kind", "scope", "phase"
   // Sorted by time, largest first; in a tree, children follow their parent.
   std::vector<OperationRow> rows;
   OperationRow total;
@@ -62,6 +62,8 @@ struct OperationTable {
 
 OperationTable table_by_op(const StepRecord& step, const cost::Ceilings* ceilings);
 OperationTable table_by_scope(const StepRecord& step, const cost::Ceilings* ceilings);
+// By operation_kind(): the rows of two programs that name and fuse operations differently line up.
+OperationTable table_by_kind(const StepRecord& step, const cost::Ceilings* ceilings);
 OperationTable table_by_phase(const StepRecord& step, const cost::Ceilings* ceilings);
 // The finest table that still folds layers: one row per op, folded scope and phase. The other
 // tables are sums of its rows.

@@ -245,13 +245,9 @@ int64_t dropped_records(std::span<const InstrumentedStep> steps) {
 
 }  // namespace
 
-StepRecord make_step_record(std::span<const PredictedGraph> graphs,
-                            std::span<const InstrumentedStep> steps) {
-  StepRecord record;
-  record.nodes = node_records(graphs, record.graphs);
-  if (steps.empty()) return record;
-  record.scopes = scope_bytes(graphs);
-  std::vector<int> order = run_order(graphs);
+void add_step_times(std::span<const InstrumentedStep> steps,
+                    const std::vector<int>& order,
+                    StepRecord& record) {
   add_samples(steps, order, record);
 
   std::vector<size_t> middle = middle_half(steps);
@@ -287,6 +283,15 @@ StepRecord make_step_record(std::span<const PredictedGraph> graphs,
   record.timeline = timeline_of(typical, order);
   record.timeline_step = typical.index;
   record.timeline_wall_ns = typical.wall_ns;
+}
+
+StepRecord make_step_record(std::span<const PredictedGraph> graphs,
+                            std::span<const InstrumentedStep> steps) {
+  StepRecord record;
+  record.nodes = node_records(graphs, record.graphs);
+  if (steps.empty()) return record;
+  record.scopes = scope_bytes(graphs);
+  add_step_times(steps, run_order(graphs), record);
   return record;
 }
 

@@ -26,6 +26,12 @@ struct InstrumentedStep {
   int64_t index = 0;    // the step's number
 };
 
+// Fills the times of a record that has its nodes and graphs. `order` has the graph of each run of a
+// step. There is at least one step.
+void add_step_times(std::span<const InstrumentedStep> steps,
+                    const std::vector<int>& order,
+                    StepRecord& record);
+
 StepRecord make_step_record(std::span<const PredictedGraph> graphs,
                             std::span<const InstrumentedStep> steps);
 

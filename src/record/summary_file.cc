@@ -86,9 +86,13 @@ SummaryRun read_run(const JsonField& part) {
     run.mean_loss = loss.real_or("mean", std::nan(""));
     run.losses_agree = loss.at("agrees").flag();
   }
-  if (part.has("operations"))
-    for (const JsonField& row : rows(part.at("operations").at("by_op")))
-      run.by_op.push_back(read_operation(row));
+  if (!part.has("operations")) return run;
+  const JsonField operations = part.at("operations");
+  for (const JsonField& row : rows(operations.at("by_op")))
+    run.by_op.push_back(read_operation(row));
+  if (operations.has("by_kind"))
+    for (const JsonField& row : rows(operations.at("by_kind")))
+      run.by_kind.push_back(read_operation(row));
   return run;
 }
 

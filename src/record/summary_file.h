@@ -41,7 +41,8 @@ struct SummaryRun {
   double launch_rate = 0;           // 0 if not measured
   std::optional<double> mean_loss;  // training only, like losses_agree
   bool losses_agree = true;
-  std::vector<SummaryOperation> by_op;  // empty for a run that was not reported in detail
+  std::vector<SummaryOperation> by_op;    // empty for a run that was not reported in detail
+  std::vector<SummaryOperation> by_kind;  // empty in files of before this table, too
 };
 
 struct SummaryAdvice {

@@ -72,11 +72,19 @@ std::vector<Line> share_lines(const record::LabRecord& lab) {
       {"  predicted resident",
        [](const auto& r) { return format_bytes(r.memory.predicted_peak_bytes()); }},
       {"  measured resident",
-       [](const auto& r) { return format_bytes(r.memory.after.peak_bytes); }},
-      {"loss, first", [](const auto& r) { return loss(r.losses.front()); }},
-      {"loss, last", [](const auto& r) { return loss(r.losses.back()); }},
-      {"loss, mean", [](const auto& r) { return loss(r.mean_loss()); }},
-      {"losses agree", [&lab](const auto& r) { return agreement(reference_run(lab, r), r); }},
+       [](const auto& r) { return format_bytes(r.memory.after.peak_bytes); }}};
+}
+
+// Imported runs have none.
+std::vector<Line> loss_lines(const record::LabRecord& lab) {
+  return {{"loss, first", [](const auto& r) { return loss(r.losses.front()); }},
+          {"loss, last", [](const auto& r) { return loss(r.losses.back()); }},
+          {"loss, mean", [](const auto& r) { return loss(r.mean_loss()); }},
+          {"losses agree", [&lab](const auto& r) { return agreement(reference_run(lab, r), r); }}};
+}
+
+std::vector<Line> part_lines() {
+  return {
       {"busy", [](const auto& r) { return part_of_step(r, r.step.busy_ns()); }},
       {"  computing", [](const auto& r) { return part_of_step(r, r.step.exclusive_ns(true)); }},
       {"  moving data", [](const auto& r) { return part_of_step(r, r.step.exclusive_ns(false)); }},
@@ -141,6 +149,9 @@ Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs) {
   add(time_lines(lab));
   table.add_rule();
   add(share_lines(lab));
+  if (std::ranges::none_of(runs, [&](size_t run) { return lab.runs[run].losses.empty(); }))
+    add(loss_lines(lab));
+  add(part_lines());
   return table;
 }
 

@@ -165,6 +165,7 @@ std::string performance_summary(const record::LabRecord& lab) {
     if (std::find(lab.detailed.begin(), lab.detailed.end(), i) != lab.detailed.end()) {
       const record::StepRecord& step = lab.runs[i].step;
       run["operations"] = {{"by_op", rows(table_by_op(step, lab.limits()))},
+                           {"by_kind", rows(table_by_kind(step, lab.limits()))},
                            {"by_scope", rows(table_by_scope(step, lab.limits()))},
                            {"by_phase", rows(table_by_phase(step, lab.limits()))},
                            {"total", to_json(table_by_op(step, lab.limits()).total)}};

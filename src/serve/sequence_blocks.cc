@@ -4,6 +4,7 @@
 #include "serve/sequence_blocks.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -19,14 +20,15 @@ struct SequenceBlocks::Prefix {
 
 SequenceBlocks::SequenceBlocks(const models::CacheShape& shape,
                                const models::ModelConfig& config,
-                               bool remembers)
-    : window_(config.window), remembers_(remembers) {
+                               bool shares)
+    : window_(config.window), shares_(shares) {
   const auto open = [&](Kind kind, bool exists, const models::CacheBlocks& of) {
     KindBlocks& made = kinds_[kind];
     made.exists = exists;
     made.ring = of.blocks_per_slot;
     made.pool = BlockPool(exists ? of.blocks : 0);
     made.table.assign(static_cast<size_t>(shape.slots * of.blocks_per_slot), 0);
+    if (!shares) std::iota(made.table.begin(), made.table.end(), 0);
     made.prefixes.assign(static_cast<size_t>(made.pool.blocks()), nullptr);
   };
   open(kFull, config.has_full_layers(), shape.full);
@@ -111,7 +113,7 @@ int64_t SequenceBlocks::begin(int64_t at, std::span<const int32_t> ids, uint32_t
   release(at);
   Slot& slot = slots_[static_cast<size_t>(at)];
   slot.prefix = tenant;
-  if (!remembers_) return 0;
+  if (!shares_) return 0;
   const std::vector<Prefix*> found = find(ids, tenant);
   slot.whole = slot.end = usable(found);
   if (slot.end == 0) return 0;
@@ -129,11 +131,12 @@ int64_t SequenceBlocks::begin(int64_t at, std::span<const int32_t> ids, uint32_t
 }
 
 int64_t SequenceBlocks::missing(int64_t slot, int64_t length) const {
-  if (!kinds_[kFull].exists) return 0;  // a slot's ring is its own
+  if (!shares_ || !kinds_[kFull].exists) return 0;  // a slot's ring is its own
   return std::max<int64_t>(models::blocks_of(length) - slots_[static_cast<size_t>(slot)].end, 0);
 }
 
 void SequenceBlocks::extend(int64_t at, int64_t length) {
+  if (!shares_) return;
   Slot& slot = slots_[static_cast<size_t>(at)];
   for (const int64_t end = models::blocks_of(length); slot.end < end; ++slot.end) {
     for (Kind kind : {kFull, kWindow}) {
@@ -147,7 +150,7 @@ void SequenceBlocks::extend(int64_t at, int64_t length) {
 }
 
 void SequenceBlocks::append(int64_t at, std::span<const int32_t> ids) {
-  if (!remembers_) return;
+  if (!shares_) return;
   Slot& slot = slots_[static_cast<size_t>(at)];
   for (int32_t id : ids) {
     slot.tail.push_back(id);

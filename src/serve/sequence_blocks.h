@@ -22,9 +22,8 @@ namespace ridge::serve {
 
 class SequenceBlocks {
  public:
-  SequenceBlocks(const models::CacheShape& shape,
-                 const models::ModelConfig& config,
-                 bool remembers);
+  // If sequences do not share, each slot keeps its blocks for ever.
+  SequenceBlocks(const models::CacheShape& shape, const models::ModelConfig& config, bool shares);
   ~SequenceBlocks();
 
   // The slot's sequence ends, and one begins that starts with `ids`. Returns how many of them its
@@ -82,7 +81,7 @@ class SequenceBlocks {
 
   KindBlocks kinds_[kKinds];
   int64_t window_;
-  bool remembers_;
+  bool shares_;
   bool changed_ = true;
   std::vector<Slot> slots_;
   std::map<Key, std::unique_ptr<Prefix>> prefixes_;

@@ -28,8 +28,8 @@ models::CacheShape cache_of(const SessionOptions& o, const models::ModelConfig& 
                               .window = config.window,
                               .chunk = std::clamp<int64_t>(o.chunk, 1, o.slots * o.capacity),
                               .dtype = o.cache_dtype.value_or(o.selection.activations()),
-                              .positions = o.positions,
-                              .keeps_prefixes = o.keeps_prefixes});
+                              .shares = o.keeps_prefixes,
+                              .positions = o.positions});
 }
 
 SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
@@ -51,7 +51,7 @@ SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
   if (!o.cached && o.slots != 1)
     throw usage_error("[no-kv-cache] expected one sequence, got {}", o.slots);
   o.chunk = o.cached ? std::min(o.chunk, o.slots * o.capacity) : o.capacity;
-  if (o.positions != 0 && o.positions < o.capacity)
+  if (o.positions != 0 && (!o.keeps_prefixes || o.positions < o.capacity))
     throw usage_error("[cache] expected room for at least {} positions, one context, got {}",
                       o.capacity, o.positions);
   return o;

@@ -31,9 +31,10 @@ struct SessionOptions {
   // If false, there is one slot, and every token is computed from the whole sequence again.
   bool cached = true;
   passes::Selection selection{"compiled", "-tune_gemm"};
-  int64_t positions = 0;  // that the cache holds for all sequences; 0: the capacity of each
   // Whether a sequence shares what the cache still holds of others that began alike.
   bool keeps_prefixes = false;
+  // That the cache holds for all sequences, if they share; 0: the capacity of each.
+  int64_t positions = 0;
   // The type of keys and values: that of activations, or, if these are fp32, f32, bf16 or i8.
   std::optional<DType> cache_dtype;  // none: that of activations
 };

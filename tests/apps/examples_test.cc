@@ -103,6 +103,7 @@ class ExamplesTest : public ProgramTest {
     for (const char* name : {"LICENSE", "a.txt", "b.txt", "corpus.txt", "prompt.txt", "text.txt"})
       files::write_plain(folder_ / name, "The quick brown fox jumps over the lazy dog.\n");
     fs::copy(test_data("runs/version_1"), folder_ / "lab-out");
+    fs::copy(test_data("traces/fused.json.gz"), folder_ / "torch_trace.json.gz");
   }
 
   // Runs the lines one after the other in a new folder that has those files.

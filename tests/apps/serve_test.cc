@@ -79,7 +79,7 @@ TEST_F(ServeTest, AnswersAsGenerateDoesAndDrains) {
   ::kill(child, SIGTERM);
   const Output output = finish(child);
   EXPECT_EQ(output.code, 0) << output.err;
-  for (const char* part : {"Listening on http://127.0.0.1:", "2 slots of 2,048 positions",
+  for (const char* part : {"Listening on http://127.0.0.1:", "2 requests of up to 2,048 positions",
                            "keys     asked for", "Stopped after 2 requests"})
     EXPECT_NE(output.out.find(part), std::string::npos) << part << "\n" << output.out;
 }
@@ -93,7 +93,9 @@ TEST_F(ServeTest, ASecondSignalEndsIt) {
               R"({"prompt": "1ee", "max_tokens": 32768, "ignore_eos": true, "stream": true})");
   EXPECT_NE(client.read_until("data: "), "");
   ::kill(child, SIGTERM);
+  ::kill(child, SIGTERM);  // as `timeout` does
   await("a second signal ends it");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   // Soon it accepts nothing any more.
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (http::HttpClient(port).get("/health").status != 0 &&

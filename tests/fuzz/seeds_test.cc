@@ -13,7 +13,7 @@
 using Target = int(const uint8_t* data, size_t size);
 extern "C" {
 Target fuzz_chat_template, fuzz_config, fuzz_gguf, fuzz_graph, fuzz_hardware, fuzz_run_record,
-    fuzz_safetensors, fuzz_special_tokens, fuzz_tokenizer;
+    fuzz_safetensors, fuzz_special_tokens, fuzz_tokenizer, fuzz_torch_trace;
 }
 
 namespace ridge::fuzz {
@@ -49,7 +49,8 @@ INSTANTIATE_TEST_SUITE_P(All,
                                          Seeded{"run_record", fuzz_run_record},
                                          Seeded{"safetensors", fuzz_safetensors},
                                          Seeded{"special_tokens", fuzz_special_tokens},
-                                         Seeded{"tokenizer", fuzz_tokenizer}),
+                                         Seeded{"tokenizer", fuzz_tokenizer},
+                                         Seeded{"torch_trace", fuzz_torch_trace}),
                          [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace

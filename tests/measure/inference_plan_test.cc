@@ -173,9 +173,7 @@ TEST(PhasePlan, OwnsTheCacheOfASession) {
       const int64_t scale = dtype == DType::kI8 ? 4 : 0;
       int64_t bytes = 0, rounded = 0;
       for (int64_t layer = 0; layer < config.layers; ++layer) {
-        // Whole blocks; what a chunk sees of a window may begin and end inside one.
-        const int64_t reach = config.is_window(layer) ? config.window + e.chunk + 14 : e.length;
-        const int64_t positions = models::blocks_of(reach) * models::kBlockTokens;
+        const int64_t positions = config.is_window(layer) ? config.window + e.chunk - 1 : e.length;
         const int64_t heads = e.batch * positions * config.kv_heads;
         bytes += 2 * heads * row;
         rounded += 2 * (round_up(heads * (row - scale), 64) + round_up(heads * scale, 64));

@@ -38,9 +38,7 @@ TEST(CacheSize, WindowLayersKeepTheirWindow) {
     int64_t sum = 0;
     for (int64_t layer = 0; layer < config.layers; ++layer) {
       kinds.insert(config.is_window(layer));
-      // Whole blocks, and one more that the positions seen by a chunk may begin in.
-      const int64_t seen = models::blocks_of(config.window + kChunk - 1 + 15) * 16;
-      int64_t expected = config.is_window(layer) ? seen : capacity;
+      int64_t expected = config.is_window(layer) ? config.window + kChunk - 1 : capacity;
       EXPECT_EQ(held[static_cast<size_t>(layer)], expected) << "layer " << layer;
       sum += expected * config.kv_heads * config.head_size * 8;
     }

@@ -60,8 +60,8 @@ models::CacheShape shape(const models::ModelConfig& of, int64_t positions = 0) {
                               .capacity = kCapacity,
                               .window = of.window,
                               .chunk = kChunk,
-                              .positions = positions,
-                              .keeps_prefixes = true});
+                              .shares = true,
+                              .positions = positions});
 }
 
 // The memory of a cache, in which a position holds all tokens up to it, and sequences that write to

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge import: makes an output folder of another program's trace.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "apps/output_folder.h"
+#include "apps/plan_place.h"
+#include "apps/subcommand.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/units.h"
+#include "cost/hardware.h"
+#include "record/import/imported_run.h"
+#include "record/import/torch_trace.h"
+#include "record/operation_table.h"
+#include "report/json_text.h"
+#include "report/output_files.h"
+#include "report/tables.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr size_t kMostRows = 12;
+constexpr size_t kMostUnknown = 5;
+
+struct ImportOptions {
+  std::string trace;
+  OutputOptions output;
+  std::optional<std::string> hardware;
+};
+
+using Named = std::pair<std::string, int64_t>;
+
+// Largest first.
+std::vector<Named> unknown_operations(const record::Attribution& attribution) {
+  std::vector<Named> sorted(attribution.unknown.begin(), attribution.unknown.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Named& a, const Named& b) { return a.second > b.second; });
+  return sorted;
+}
+
+std::string attribution_text(const record::Attribution& a) {
+  auto percent = [&](int64_t part_ns) { return fmt::format("{:.1f}%", 100 * a.share(part_ns)); };
+  std::string text = fmt::format(
+      "Attributed: {:.1f}% of the operations' time ({} in operations that Ridge knows, {} between "
+      "them in composites). {} is in the framework's frames, {} in unknown operations. {} has no "
+      "recorded FLOPs and bytes.\n",
+      100 * a.attributed_share(), percent(a.known_ns), percent(a.composite_ns), percent(a.frame_ns),
+      percent(a.unknown_ns), percent(a.uncounted_ns));
+  const std::vector<Named> unknown = unknown_operations(a);
+  for (size_t i = 0; i < std::min(unknown.size(), kMostUnknown); ++i)
+    text += fmt::format("  unknown: {} {}\n", format_ns(static_cast<double>(unknown[i].second)),
+                        terminal_safe(unknown[i].first));
+  if (unknown.size() > kMostUnknown)
+    text += fmt::format("  and {} more (import.json)\n", unknown.size() - kMostUnknown);
+  return text;
+}
+
+std::string import_json(const record::ForeignTrace& trace, const record::Attribution& a) {
+  report::Json json = {{"version", 1},
+                       {"trace", trace.source},
+                       {"framework", trace.framework},
+                       {"events", trace.events.size()},
+                       {"attributed_share", a.attributed_share()},
+                       {"known_ns", a.known_ns},
+                       {"without_counts_ns", a.uncounted_ns},
+                       {"composite_ns", a.composite_ns},
+                       {"frame_ns", a.frame_ns},
+                       {"unknown_ns", a.unknown_ns}};
+  report::Json& unknown = json["unknown"] = report::Json::array();
+  for (const auto& [name, ns] : unknown_operations(a))
+    unknown.push_back({{"name", name}, {"time_ns", ns}});
+  return report::json_text(json);
+}
+
+std::string run_text(const record::RunRecord& run, const TerminalOptions& terminal) {
+  const Summary step = run.wall();
+  std::string text = fmt::format(
+      "{}: {} step{} of {}, {} FLOPs and {} per step\n", terminal_safe(run.setting.str()),
+      step.count, step.count == 1 ? "" : "s", format_ns(step.median),
+      format_count(static_cast<double>(run.executed.flops)), format_bytes(run.planned_bytes));
+  return wrap_lines(text, terminal.columns) + "\n" +
+         report::operation_table(record::table_by_op(run.step, nullptr), run.step, kMostRows)
+             .text(terminal);
+}
+
+// Of the machine that the trace is from, if the user names it.
+std::optional<cost::Ceilings> ceilings(const ImportOptions& o,
+                                       bool is_on_device,
+                                       const TerminalOptions& terminal) {
+  if (!o.hardware) return std::nullopt;
+  MachineOptions machine;
+  if (!is_on_device) machine.device = "cpu";
+  return choose_place(*o.hardware, machine, passes::Selection("baseline", ""), terminal).ceilings;
+}
+
+void run(const ImportOptions& o, const AppContext& context) {
+  OutputFolder folder(*o.output.folder, o.output.overwrite);
+  files::BlockReader reader{std::filesystem::path(o.trace)};
+  const record::ForeignTrace trace = record::read_torch_trace(reader);
+  const record::ImportedSteps steps = record::imported_steps(trace);
+  record::LabRecord lab;
+  lab.program = kProgram;
+  lab.command = context.command;
+  lab.finished_at = utc_now();
+  lab.ceilings = ceilings(o, steps.is_on_device, context.terminal);
+  if (lab.ceilings)
+    lab.warnings.push_back(
+        "predictions of imported operations are limits of the roofline, from their FLOPs and bytes");
+  lab.runs.push_back(record::imported_run(trace, steps, lab.limits()));
+  lab.detailed.push_back(0);
+  folder.add("import.json", import_json(trace, steps.attribution));
+  folder.commit(report::output_files(lab));
+  fmt::print("{}\n{}{}", run_text(lab.runs[0], context.terminal),
+             wrap_lines(attribution_text(steps.attribution), context.terminal.columns),
+             written_text(folder, context.terminal));
+}
+
+}  // namespace
+
+void register_import(Command program, const AppContext& context) {
+  auto o = std::make_shared<ImportOptions>();
+  Command app = program.add_subcommand("import", "Make an output folder of a PyTorch trace");
+  app.add_option("TRACE", o->trace, "a trace of torch.profiler: a JSON file, or one in gzip")
+      .required();
+  app.add_option("--hardware", o->hardware,
+                 "the trace's machine, for rooflines and MFU: this, " + cost::hardware_names() +
+                     ", or a JSON file as of ridge plan");
+  add_output_options(app, o->output, "folder to write").required();
+  app.footer(
+      "The trace is one that torch.profiler.profile(record_shapes=True, with_stack=True) exports. Steps\n"
+      "are those of its schedule, and scopes those of nn.Module and record_function.\n"
+      "Examples:\n"
+      "  ridge import torch_trace.json.gz --out torch\n"
+      "  ridge report torch\n"
+      "  ridge import torch_trace.json.gz --hardware h100 --out torch-h100\n"
+      "  ridge lab --preset small --level fused --out ridge-fused\n"
+      "  ridge diff torch ridge-fused");
+  app.callback([o, &context] { run(*o, context); });
+}
+
+}  // namespace ridge::apps

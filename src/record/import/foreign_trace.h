@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The events of another program's trace, in a compact form: 64 bytes an event, names once each.
+// Readers fill it (torch_trace.h, kernel_trace.h); imported_steps.h makes steps of it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "record/import/torch_operations.h"
+
+namespace ridge::record {
+
+// Texts by number, each once.
+class NameTable {
+ public:
+  NameTable() { number(""); }
+  uint32_t number(std::string_view text);
+  const std::string& operator[](uint32_t number) const { return texts_[number]; }
+  size_t size() const { return texts_.size(); }
+
+ private:
+  std::deque<std::string> texts_;  // addresses stay
+  std::unordered_map<std::string_view, uint32_t> numbers_;
+};
+
+enum class EventKind : uint8_t {
+  kOperation,   // of the framework, on the host
+  kAnnotation,  // by the user or the framework
+  kModule,      // of the model
+  kRuntime,     // a call that launches device work
+  kKernel,      // on the device, copies included
+};
+
+// What the arguments of an operation say.
+struct RecordedCounts {
+  Work work;
+  int64_t model_macs = 0;
+  int64_t read_bytes = 0, written_bytes = 0;
+  int64_t elements = 0;  // of the first operand
+  DType output_type = DType::kF32;
+  uint32_t inputs = 0;     // NameTable: "f32[8,128], f32[128,64]"
+  uint32_t output = 0;     // NameTable: "f32[8,64]"
+  bool are_known = false;  // work and bytes
+};
+
+struct ForeignEvent {
+  int64_t begin_ns = 0, length_ns = 0;
+  int64_t external = -1;     // of an operation, and of the kernels that it launches
+  int64_t correlation = -1;  // of a runtime call and what it launches
+  int64_t sequence = -1;     // of an operation and its gradient
+  uint32_t name = 0;         // NameTable
+  uint32_t track = 0;        // a thread of a process, or a stream of a device
+  int32_t call = -1;         // index into calls, or -1
+  EventKind kind = EventKind::kOperation;
+  bool is_backward = false;  // of a thread's backward pass: `sequence` is that of the forward
+
+  int64_t end_ns() const { return begin_ns + length_ns; }
+};
+
+struct ForeignTrace {
+  std::string source;     // the file
+  std::string framework;  // "PyTorch", "Nsight Systems"
+  std::string device;     // of the kernels; empty if unknown
+  NameTable names;
+  std::vector<ForeignEvent> events;
+  std::vector<RecordedCounts> calls;
+  int64_t batch_size = 0, sequence = 0;  // of the first batch of token ids; 0 if none was recorded
+  int64_t peak_host_bytes = 0, peak_device_bytes = 0;  // that its allocators had in use at once
+
+  std::string_view name(const ForeignEvent& event) const { return names[event.name]; }
+};
+
+}  // namespace ridge::record

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups operations into nodes and sums them.
+#include "record/import/imported_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "cost/predict.h"
+#include "record/step_record.h"
+
+namespace ridge::record {
+namespace {
+
+constexpr const char* kGraph = "step";
+// More nodes make a page that no browser shows; operations of the same kind and place are then one.
+constexpr size_t kMostNodes = 20'000;
+// Streams of a device and threads of a host. Exclusive times take this many steps for each span.
+constexpr size_t kMostParallel = 1024;
+
+std::string dtype_option(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return "bf16";
+    case DType::kF16:
+      return "fp16";
+    default:
+      return "fp32";
+  }
+}
+
+class RunMaker {
+ public:
+  RunMaker(const ForeignTrace& trace, const ImportedSteps& steps, const cost::Ceilings* ceilings)
+      : trace_(trace), steps_(steps), ceilings_(ceilings), node_of_(steps.operations.size(), -1) {}
+
+  RunRecord make() {
+    order_operations();
+    number_steps();
+    if (!place_nodes(true)) place_nodes(false);
+    for (size_t i = 0; i < node_of_.size(); ++i)
+      if (node_of_[i] >= 0) count(steps_.operations[i], nodes()[static_cast<size_t>(node_of_[i])]);
+    for (const ImportedSpan& span : steps_.spans)
+      ++nodes()[static_cast<size_t>(node_of_[span.operation])].calls;
+    run_.setting = setting();
+    finish_nodes();
+    add_times();
+    run_.parameters = steps_.parameters;
+    run_.memory.after.peak_bytes =
+        steps_.is_on_device ? trace_.peak_device_bytes : trace_.peak_host_bytes;
+    return std::move(run_);
+  }
+
+ private:
+  std::vector<NodeRecord>& nodes() { return run_.step.nodes; }
+
+  // The operations that ran, by their begin.
+  void order_operations() {
+    std::vector<bool> ran(steps_.operations.size(), false);
+    for (const ImportedSpan& span : steps_.spans) ran[span.operation] = true;
+    for (uint32_t i = 0; i < ran.size(); ++i)
+      if (ran[i]) order_.push_back(i);
+    std::stable_sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
+      return steps_.operations[a].begin_ns < steps_.operations[b].begin_ns;
+    });
+  }
+
+  // Steps in which nothing ran are left out.
+  void number_steps() {
+    number_of_.assign(steps_.steps.size(), -1);
+    std::vector<bool> has_work(steps_.steps.size(), false);
+    for (const uint32_t i : order_) has_work[static_cast<size_t>(steps_.operations[i].step)] = true;
+    for (size_t i = 0; i < has_work.size(); ++i)
+      if (has_work[i]) number_of_[i] = count_++;
+  }
+
+  // Gives each operation a node. False if there would be too many, which happens only if operations
+  // of one kind and place are told apart.
+  bool place_nodes(bool tells_apart) {
+    using Place = std::tuple<Phase, uint32_t, std::string_view>;
+    std::map<std::pair<Place, int>, int> numbers;
+    std::map<std::pair<int, Place>, int> seen;  // by step
+    nodes().clear();
+    for (const uint32_t i : order_) {
+      const ImportedOperation& each = steps_.operations[i];
+      const Place place{each.phase, each.scope, each.op};
+      const int before = tells_apart ? seen[{each.step, place}]++ : 0;
+      const auto [found, is_new] =
+          numbers.emplace(std::make_pair(place, before), static_cast<int>(numbers.size()));
+      if (is_new) nodes().push_back(node(each, found->second));
+      if (tells_apart && nodes().size() > kMostNodes) return false;
+      node_of_[i] = found->second;
+    }
+    return true;
+  }
+
+  NodeRecord node(const ImportedOperation& each, int number) const {
+    NodeRecord record;
+    record.graph = kGraph;
+    record.node = number;
+    record.op = each.op;
+    record.scope = steps_.scopes[each.scope];
+    record.phase = std::string(ridge::name(each.phase));
+    record.inputs = trace_.names[each.name];
+    if (each.call < 0) return record;
+    const RecordedCounts& call = trace_.calls[static_cast<size_t>(each.call)];
+    record.shape = trace_.names[call.output];
+    record.inputs += fmt::format("({})", trace_.names[call.inputs]);
+    return record;
+  }
+
+  void add(int64_t& sum, int64_t amount) const {
+    if (__builtin_add_overflow(sum, amount, &sum))
+      throw file_error("[{}] expected counts that add up to less than 2^63", trace_.source);
+  }
+  void add(Work& sum, const Work& work) const {
+    add(sum.macs, work.macs);
+    add(sum.flops, work.flops);
+    add(sum.transcendentals, work.transcendentals);
+  }
+
+  // Sums over all steps.
+  void count(const ImportedOperation& each, NodeRecord& node) {
+    if (each.call < 0) return;
+    const RecordedCounts& call = trace_.calls[static_cast<size_t>(each.call)];
+    add(node.work, call.work);
+    add(node.read_bytes, call.read_bytes);
+    add(node.written_bytes, call.written_bytes);
+    Work model = call.work;
+    model.flops -= 2 * (model.macs - call.model_macs);
+    model.macs = call.model_macs;
+    add(each.phase == Phase::kForward    ? run_.model.forward
+        : each.phase == Phase::kBackward ? run_.model.backward
+                                         : run_.model.optimizer,
+        model);
+    if (call.work.macs > most_macs_) {
+      most_macs_ = call.work.macs;
+      product_type_ = call.output_type;
+    }
+  }
+
+  static void divide(Work& work, int64_t steps) {
+    work.macs /= steps;
+    work.flops /= steps;
+    work.transcendentals /= steps;
+  }
+
+  void finish_nodes() {
+    for (NodeRecord& node : nodes()) {
+      divide(node.work, count_);
+      node.read_bytes /= count_;
+      node.written_bytes /= count_;
+      node.calls = std::max<int64_t>((node.calls + count_ / 2) / count_, 1);
+      predict(node);
+      add(run_.executed, node.work);
+      add(run_.planned_bytes, node.read_bytes);
+      add(run_.planned_bytes, node.written_bytes);
+      run_.launches += node.calls;
+      run_.predicted_ns += node.predicted_ns;
+    }
+    for (Work* work : {&run_.model.forward, &run_.model.backward, &run_.model.optimizer})
+      divide(*work, count_);
+  }
+
+  void predict(NodeRecord& node) const {
+    if (ceilings_ == nullptr) return;
+    auto time = [](int64_t amount, double per_ns) {
+      return per_ns > 0 ? static_cast<double>(amount) / per_ns : 0.0;
+    };
+    const int64_t products = 2 * node.work.macs;
+    node.compute_ns = time(products, cost::gemm_roof(*ceilings_, product_type_).flops_per_ns) +
+                      time(node.work.flops - products, cost::vector_roof(*ceilings_).flops_per_ns);
+    node.memory_ns = time(node.read_bytes, ceilings_->memory_bytes_per_ns()) +
+                     time(node.written_bytes, ceilings_->memory_bytes_per_ns());
+    node.predicted_ns = std::max(node.compute_ns, node.memory_ns);
+    if (node.predicted_ns > 0)
+      node.bound = node.compute_ns >= node.memory_ns ? cost::Bound::kCompute : cost::Bound::kMemory;
+  }
+
+  Setting setting() const {
+    Setting setting;
+    setting.model = trace_title(trace_.source);
+    setting.level = steps_.is_compiled ? "compile" : "eager";
+    setting.dtype = dtype_option(product_type_);
+    setting.device = steps_.is_on_device ? "gpu" : "cpu";
+    setting.batch_size = trace_.batch_size;
+    setting.sequence = trace_.sequence;
+    setting.task = steps_.has_backward ? "train" : trace_.sequence == 1 ? "decode" : "prefill";
+    return setting;
+  }
+
+  // Starts and ends of spans in order of time; at the same time ends come first.
+  void expect_few_at_once() const {
+    std::vector<std::pair<int64_t, int>> changes;
+    for (const ImportedSpan& span : steps_.spans) {
+      if (span.end_ns <= span.begin_ns) continue;
+      changes.emplace_back(span.begin_ns, 1);
+      changes.emplace_back(span.end_ns, -1);
+    }
+    std::sort(changes.begin(), changes.end());
+    int64_t running = 0;
+    for (const auto& [at, change] : changes)
+      if ((running += change) > static_cast<int64_t>(kMostParallel))
+        throw file_error("[{}] expected at most {} operations at once", trace_.source,
+                         kMostParallel);
+  }
+
+  void add_times() {
+    expect_few_at_once();
+    std::vector<InstrumentedStep> steps(static_cast<size_t>(count_));
+    for (InstrumentedStep& step : steps) step.runs.resize(1);
+    for (size_t i = 0; i < number_of_.size(); ++i) {
+      if (number_of_[i] < 0) continue;
+      InstrumentedStep& step = steps[static_cast<size_t>(number_of_[i])];
+      step.wall_ns = static_cast<double>(steps_.steps[i].end_ns - steps_.steps[i].begin_ns);
+      step.runs[0].wall_ns = step.wall_ns;
+    }
+    for (const ImportedSpan& span : steps_.spans) {
+      const auto step = static_cast<size_t>(steps_.operations[span.operation].step);
+      auto since = [&](int64_t at) {
+        return static_cast<double>(std::max<int64_t>(at - steps_.steps[step].begin_ns, 0));
+      };
+      steps[static_cast<size_t>(number_of_[step])].runs[0].spans.push_back(
+          {node_of_[span.operation], since(span.begin_ns), since(span.end_ns)});
+    }
+    std::vector<int> record_of(nodes().size());
+    std::iota(record_of.begin(), record_of.end(), 0);
+    run_.step.graphs.push_back({kGraph, std::move(record_of)});
+    add_step_times(steps, {0}, run_.step);
+    run_.plain_wall_ns = run_.step.wall_samples_ns;
+  }
+
+  const ForeignTrace& trace_;
+  const ImportedSteps& steps_;
+  const cost::Ceilings* ceilings_;
+  std::vector<uint32_t> order_;
+  std::vector<int> node_of_;    // per operation
+  std::vector<int> number_of_;  // per step of the trace; -1: left out
+  int count_ = 0;               // of the other steps
+  int64_t most_macs_ = 0;
+  DType product_type_ = DType::kF32;
+  RunRecord run_;
+};
+
+}  // namespace
+
+RunRecord imported_run(const ForeignTrace& trace,
+                       const ImportedSteps& steps,
+                       const cost::Ceilings* ceilings) {
+  return RunMaker(trace, steps, ceilings).make();
+}
+
+std::string trace_title(const std::string& path) {
+  std::string name = std::filesystem::path(path).filename().string();
+  for (const char* ending : {".gz", ".json", ".trace", ".pt", ".sqlite"})
+    if (name.ends_with(ending) && name.size() > std::string_view(ending).size())
+      name.resize(name.size() - std::string_view(ending).size());
+  return name;
+}
+
+}  // namespace ridge::record

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of a trace: which operations ran in each, where in the model, and when. imported_run.h
+// makes a run's record of them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "record/import/foreign_trace.h"
+
+namespace ridge::record {
+
+struct ImportedOperation {
+  std::string_view op;  // of the table, the optimizer's name, or the trace's own name
+  uint32_t name = 0;    // NameTable: as the trace has it
+  uint32_t scope = 0;   // index into scopes
+  Phase phase = Phase::kForward;
+  int32_t step = 0;   // index into steps
+  int32_t call = -1;  // index into the trace's calls, or -1
+  int64_t begin_ns = 0;
+};
+
+// When an operation ran on its device; on a GPU one for each kernel.
+struct ImportedSpan {
+  uint32_t operation = 0;
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
+struct ImportedStep {
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
+// Where the time of operations went, over all steps.
+struct Attribution {
+  int64_t known_ns = 0;      // operations of the table
+  int64_t composite_ns = 0;  // in composites of the table, outside of the operations in them
+  int64_t frame_ns = 0;      // in frames of the framework, such as an autograd node, likewise
+  int64_t unknown_ns = 0;    // operations and kernels that the table does not have
+  int64_t uncounted_ns = 0;  // the part of known_ns whose work and bytes were not recorded
+  std::map<std::string, int64_t> unknown;  // by name
+
+  int64_t all_ns() const { return known_ns + composite_ns + frame_ns + unknown_ns; }
+  double share(int64_t part_ns) const;  // of all
+  double attributed_share() const { return share(known_ns + composite_ns); }
+};
+
+struct ImportedSteps {
+  std::vector<ImportedStep> steps;
+  std::vector<ImportedOperation> operations;
+  std::vector<ImportedSpan> spans;  // by begin
+  std::vector<std::string> scopes;
+  Attribution attribution;
+  int64_t parameters = 0;     // whose gradients the first step accumulates
+  bool is_on_device = false;  // times are of kernels
+  bool has_backward = false;
+  bool is_compiled = false;
+  std::deque<std::string> optimizers;  // names
+};
+
+// The trace must outlive the result. Throws a bad-file Error for a trace without operations.
+ImportedSteps imported_steps(const ForeignTrace& trace);
+
+}  // namespace ridge::record

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of PyTorch's operations: what each is called here, whether it is one operation or stands
+// for those inside it, and how it counts.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "record/import/operation_counts.h"
+
+namespace ridge::record {
+
+enum class Role : uint8_t {
+  kUnknown,    // not in the table: an operation if nothing is inside it
+  kOperation,  // whatever is inside it is a part of it
+  kComposite,  // stands for the operations inside it; an operation only where there is none
+  kWrapper,    // a frame of the framework around operations, never one
+  kView,       // describes a tensor anew, allocates it or reads a scalar: host time alone
+};
+
+struct TorchOperation {
+  std::string_view pattern;  // a name, without the underscore of its in-place form; "*" is any text
+  Role role = Role::kUnknown;
+  std::string_view op;  // Ridge's name if Ridge has it
+  CountFunction count = nullptr;
+  Arithmetic arithmetic = {};
+};
+
+std::span<const TorchOperation> torch_operations();
+// The first row whose pattern is the name, or else the first one that matches; one of role kUnknown
+// if there is none.
+const TorchOperation& torch_operation(std::string_view name);
+
+// The op of a kernel of which only the name is known ("ampere_sgemm_128x64_tn"): by its parts, in
+// order of the table; empty if none matches.
+std::string_view kernel_op(std::string_view kernel);
+
+// Whether `text` has the form of `pattern`, where "*" is any text.
+bool matches(std::string_view pattern, std::string_view text);
+
+}  // namespace ridge::record

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge import: its folder, what other commands make of it, and traces that it refuses.
+#include <nlohmann/json.hpp>
+
+#include "apps/program_run.h"
+
+namespace ridge::apps {
+namespace {
+
+using nlohmann::json;
+using ImportTest = ProgramTest;
+
+std::string trace(const std::string& name) {
+  return test_data("traces/" + name + ".json.gz").string();
+}
+
+TEST_F(ImportTest, OtherCommandsReadTheFolder) {
+  const Output made = run({"import", trace("fused"), "--out", "torch"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.out.find("flash_attention_backward"), std::string::npos) << made.out;
+  EXPECT_NE(made.out.find("Attributed: 9"), std::string::npos) << made.out;
+  const json import = json::parse(files::contents(folder_ / "torch/import.json"));
+  EXPECT_GT(import.at("attributed_share"), 0.95);
+  EXPECT_EQ(run({"report", "torch"}).code, 0);
+  const Output explained = run({"explain", "torch"});
+  ASSERT_EQ(explained.code, 0) << explained.err;
+  EXPECT_NE(explained.out.find("fused eager 4x128"), std::string::npos) << explained.out;
+}
+
+TEST_F(ImportTest, DiffLinesUpKindsWithARunOfRidge) {
+  ASSERT_EQ(run({"import", trace("fused"), "--out", "torch"}).code, 0);
+  ASSERT_EQ(run(tiny({"train", "--steps", "2", "--batch-size", "1", "--seq-len", "16", "--profile",
+                      "--level", "baseline", "--out", "ridge"}))
+                .code,
+            0);
+  const Output text = run({"diff", "torch", "ridge"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.out.find("\nkind "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("B takes "), std::string::npos) << text.out;
+  const json rows = json::parse(run({"diff", "torch", "ridge", "--json"}).out)[0]["by_kind"];
+  for (const char* kind : {"matmul", "optimizer", "elementwise and norms", "softmax and loss"}) {
+    const auto row = std::find_if(rows.begin(), rows.end(),
+                                  [&](const json& each) { return each["key"] == kind; });
+    ASSERT_NE(row, rows.end()) << kind;
+    EXPECT_GT((*row)["a"]["median_ns"], 0) << kind;
+    EXPECT_GT((*row)["b"]["median_ns"], 0) << kind;
+  }
+}
+
+// An imported run has a model and a level of its own.
+TEST_F(ImportTest, DiffComparesItWithEachRunOfTheSameWork) {
+  ASSERT_EQ(run({"import", trace("fused"), "--out", "torch"}).code, 0);
+  ASSERT_EQ(run(tiny({"lab", "--steps", "2", "--batch-size", "4", "--seq-len", "128", "--level",
+                      "baseline,fused", "--no-advice", "--out", "same"}))
+                .code,
+            0);
+  EXPECT_EQ(json::parse(run({"diff", "torch", "same", "--json"}).out).size(), 2u);
+  EXPECT_EQ(json::parse(run({"diff", "same", "torch", "--json"}).out).size(), 2u);
+  ASSERT_EQ(run(tiny({"lab", "--steps", "2", "--batch-size", "1", "--seq-len", "16", "--level",
+                      "baseline,fused", "--no-advice", "--out", "other"}))
+                .code,
+            0);
+  expect_refused({"diff", "torch", "other"}, 2, "have no run with the same model");
+}
+
+TEST_F(ImportTest, RefusesBadTracesAndLeavesNothing) {
+  expect_refused({"import", "missing.json", "--out", "made"}, 3, "missing.json");
+  expect_refused({"import", ".", "--out", "made"}, 3, "found a folder");
+  files::write_plain(folder_ / "trace.json", R"({"traceEvents": [)");
+  expect_refused({"import", "trace.json", "--out", "made"}, 3, "not valid JSON at byte");
+  files::write_plain(folder_ / "trace.json", std::string(1 << 20, '['));
+  expect_refused({"import", "trace.json", "--out", "made"}, 3, "levels deep");
+  const std::string whole = files::contents(trace("compiled"));
+  files::write_plain(folder_ / "part.json.gz", whole.substr(0, whole.size() / 2));
+  expect_refused({"import", "part.json.gz", "--out", "made"}, 3, "part.json.gz");
+  expect_refused({"import", "trace.json"}, 2, "--out");
+}
+
+}  // namespace
+}  // namespace ridge::apps
