@@ -28,6 +28,7 @@ namespace ridge::apps {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int64_t kMostShardTokens = int64_t{1} << 40;
@@ -104,8 +105,8 @@ class DataSetMaker {
   }
 
   // All that the ids depend on.
-  ordered_json origin() const {
-    ordered_json inputs = ordered_json::array();
+  json origin() const {
+    json inputs = json::array();
     for (const std::string& each : o_.files) {
       struct stat status {};
       if (each != "-") ::stat(each.c_str(), &status);
@@ -137,7 +138,7 @@ class DataSetMaker {
     fs::create_directory(made.inside() / text::kTokenSetTokenizer);
     for (const auto& [name, text] : models::tokenizer_files(file_.spec, file_.chat_template))
       files::write_file(made.inside() / text::kTokenSetTokenizer / name, text);
-    index.next = ordered_json{{"input", 0}, {"place", 0}, {"continues", false}};
+    index.next = json{{"input", 0}, {"place", 0}, {"continues", false}};
     files::write_file(made.inside() / text::kTokenSetIndex, to_json(index));
     made.commit();
     return index;
@@ -151,8 +152,7 @@ class DataSetMaker {
       throw usage_error(
           "[out] {} has a data set that other files or options began; remove it first",
           printable(o_.out));
-    const nlohmann::json stored = index.next;
-    const files::JsonField next(stored, (fs::path(o_.out) / text::kTokenSetIndex).string());
+    const files::JsonField next(index.next, (fs::path(o_.out) / text::kTokenSetIndex).string());
     first_input_ = next.at("input").integer(0, std::ssize(o_.files) - 1);
     start_ = {next.at("place").integer(0), next.at("continues").flag()};
     fmt::print(stderr, "Going on after {} ids in {} shards.\n", format_integer(index.ids()),

@@ -37,8 +37,8 @@ struct TokenSetIndex {
   int32_t vocab_size = 0;
   IdWidth width = IdWidth::k16;
   // What the set was made from and how, as the maker describes it; compared before going on.
-  nlohmann::ordered_json origin;
-  nlohmann::ordered_json next;  // where to go on; null if complete
+  nlohmann::json origin;
+  nlohmann::json next;  // where to go on; null if complete
   std::vector<ShardEntry> shards;
 
   int64_t ids() const;

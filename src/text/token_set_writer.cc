@@ -54,7 +54,7 @@ void TokenSetWriter::write_block(std::span<const std::byte> block) {
   file_->write(block);
 }
 
-void TokenSetWriter::end_shard(nlohmann::ordered_json next) {
+void TokenSetWriter::end_shard(nlohmann::json next) {
   if (file_) {
     if (!block_.empty()) write_block(block_);
     block_.clear();

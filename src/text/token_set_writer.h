@@ -24,7 +24,7 @@ class TokenSetWriter {
   void add(std::span<const int32_t> ids, bool begins);
   int64_t shard_ids() const { return entry_.ids; }  // of the shard that is being written
   // Ends the shard, if it has ids, and writes an index that says where to go on.
-  void end_shard(nlohmann::ordered_json next);
+  void end_shard(nlohmann::json next);
   // Ends the last shard and marks the set as complete.
   void finish();
   const TokenSetIndex& index() const { return index_; }
