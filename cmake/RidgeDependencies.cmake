@@ -9,6 +9,8 @@ find_package(CLI11 REQUIRED)
 find_package(dnnl REQUIRED)
 find_package(GTest REQUIRED)
 find_package(ZLIB REQUIRED)
+find_library(RIDGE_ZSTD zstd REQUIRED)
+find_path(RIDGE_XXHASH xxhash.h REQUIRED)  # headers alone
 find_library(RIDGE_HWY hwy REQUIRED)
 find_library(RIDGE_PCRE2 pcre2-8 REQUIRED)
 

@@ -21,18 +21,27 @@
 namespace ridge::apps {
 namespace {
 
-constexpr int kUnreadable = SIGUSR1;            // from the SIGBUS handler to the thread
+constexpr int kUnreadable = SIGUSR2;            // from the SIGBUS handler to the thread
 std::atomic<const void*> unreadable = nullptr;  // the address whose read failed
 
 enum class Request { kNone, kOpen, kSet };
 std::atomic<Request> request = Request::kNone;
 std::atomic<const char*> request_notice = "";
 std::atomic<bool> request_is_term = false;  // SIGTERM counts as well
+std::atomic<int> request_signal = SIGINT;   // the one that set it
+
+constexpr int kSave = SIGUSR1;
+std::atomic<Request> save_request = Request::kNone;
 
 // Whether a signal is taken as a request.
 bool takes_request(int signal) {
+  if (signal == kSave && save_request != Request::kNone) {
+    save_request = Request::kSet;
+    return true;
+  }
   if (signal != SIGINT && !(signal == SIGTERM && request_is_term)) return false;
   Request open = Request::kOpen;
+  request_signal = signal;
   if (!request.compare_exchange_strong(open, Request::kSet)) return false;
   std::fputs(request_notice, stderr);
   return true;
@@ -89,7 +98,7 @@ bool is_ignored(int signal) {
 void end_cleanly_on_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, kUnreadable);
+  for (int each : {kUnreadable, kSave}) sigaddset(&signals, each);
   for (int each : {SIGINT, SIGTERM, SIGHUP})
     if (!is_ignored(each)) sigaddset(&signals, each);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -127,9 +136,19 @@ InterruptRequest::~InterruptRequest() { request = Request::kNone; }
 
 bool InterruptRequest::is_set() const { return request == Request::kSet; }
 
-void end_by_interrupt() {
+int InterruptRequest::signal() const { return request_signal; }
+
+SaveRequest::SaveRequest() { save_request = Request::kOpen; }
+
+SaveRequest::~SaveRequest() { save_request = Request::kNone; }
+
+bool SaveRequest::is_set() const { return save_request == Request::kSet; }
+
+void SaveRequest::clear() { save_request = Request::kOpen; }
+
+void end_by_interrupt(int signal) {
   std::fflush(stdout);
-  end_by(SIGINT);
+  end_by(signal);
 }
 
 }  // namespace ridge::apps

@@ -3,9 +3,11 @@
 // when the program reads a mapped file that shrank. Not a subcommand.
 #pragma once
 
+#include <csignal>
+
 namespace ridge::apps {
 
-// Call first in main. One thread waits for SIGINT, SIGTERM and SIGHUP; threads started later
+// Call first in main. One thread waits for SIGINT, SIGTERM, SIGHUP and SIGUSR1; threads started later
 // inherit these signals as blocked. It removes unfinished files (files/unfinished.h) and raises the
 // signal again. SIGBUS at an address of a mapped file prints the name of the file and exits with
 // code 3.
@@ -24,10 +26,25 @@ class InterruptRequest {
   InterruptRequest& operator=(const InterruptRequest&) = delete;
 
   bool is_set() const;
+  int signal() const;  // the one that set it
 };
 
-// Flushes stdout and ends the program by SIGINT, so that a shell sees exit code 130 and a script
-// that runs the program ends too. For work that ended early because of an InterruptRequest.
-[[noreturn]] void end_by_interrupt();
+// While it exists, SIGUSR1 sets it; otherwise that signal ends the program. At most one exists at a
+// time.
+class SaveRequest {
+ public:
+  SaveRequest();
+  ~SaveRequest();
+  SaveRequest(const SaveRequest&) = delete;
+  SaveRequest& operator=(const SaveRequest&) = delete;
+
+  bool is_set() const;
+  void clear();
+};
+
+// Flushes stdout and ends the program by the signal, so that a shell sees exit code 130 after SIGINT
+// and a script that runs the program ends too. For work that ended early because of an
+// InterruptRequest.
+[[noreturn]] void end_by_interrupt(int signal = SIGINT);
 
 }  // namespace ridge::apps

@@ -327,8 +327,9 @@ int64_t expect_fits(const measure::TrainingExperiment& e, const backends::Backen
                        format_bytes(planned.memory.owned_bytes),
                        e.setting.device == "cuda" ? "GPU" : "machine", format_bytes(available),
                        report::memory_table(planned.memory).text({}));
-  train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed)
-      .next(e.step.batch_size);
+  if (e.data == nullptr)
+    train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed)
+        .next(e.step.batch_size);
   return planned.memory.owned_bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/interrupt.h"
@@ -12,7 +13,10 @@
 #include "apps/model_options.h"
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
+#include "apps/training_data.h"
 #include "apps/training_log.h"
+#include "apps/training_pauses.h"
+#include "apps/training_schedule.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
@@ -25,15 +29,18 @@
 #include "report/performance_summary.h"
 #include "train/trained_model.h"
 #include "train/training_loop.h"
+#include "train/workshop_data.h"
 
 namespace ridge::apps {
 namespace {
 
 struct TrainOptions {
   TrainingOptions training;
-  int64_t steps = 20;
-  int64_t warmup = 5;
-  train::OptimizerOptions optimizer;
+  TrainingDataOptions data;
+  PauseOptions pauses;
+  ScheduleOptions schedule;
+  int64_t warmup = 5;  // without data of the user
+  bool quiet = false;
   bool profile = false;
   bool json = false;
   OutputOptions output;
@@ -41,32 +48,6 @@ struct TrainOptions {
   std::optional<std::string> save;
   std::optional<std::string> log_folder;
 };
-
-// A step with a larger rate or decay only overflows.
-constexpr double kMostRate = 1000;
-
-void expect_rate(const char* option, double value) {
-  if (!(value >= 0 && value <= kMostRate))
-    throw usage_error("[{}] expected a number from 0 to {}, got {}", option, kMostRate, value);
-}
-
-void expect_step(const char* option, int64_t step) {
-  if (step < 0) throw usage_error("[{}] expected a step >= 0, got {}", option, step);
-}
-
-void expect_schedule(const train::OptimizerOptions& o) {
-  expect_rate("lr", o.learning_rate);
-  expect_rate("min-lr", o.minimum_rate);
-  expect_step("lr-warmup", o.warmup_steps);
-  expect_step("lr-decay", o.decay_steps);
-  if (o.minimum_rate > o.learning_rate)
-    throw usage_error("[min-lr] expected at most --lr, which is {}, got {}", o.learning_rate,
-                      o.minimum_rate);
-  // The cosine starts at the end of the warm-up.
-  if (o.decay_steps > 0 && o.decay_steps <= o.warmup_steps)
-    throw usage_error("[lr-decay] expected a step after --lr-warmup, which is {}, got {}",
-                      o.warmup_steps, o.decay_steps);
-}
 
 // Whether the path is the folder or in it: each of the two outputs must be a folder of its own.
 bool is_within(const std::filesystem::path& path, const std::filesystem::path& folder) {
@@ -83,14 +64,18 @@ bool is_within(const std::filesystem::path& path, const std::filesystem::path& f
 class Training {
  public:
   Training(const TrainOptions& options, const Command& app, const AppContext& context)
-      : o_(options), terminal_(context.terminal), choice_(options.training, app) {
+      : o_(options),
+        terminal_(context.terminal),
+        choice_(options.training, app),
+        schedule_(options.schedule, app, choice_.step, options.data.is_given()) {
+    choice_.step.micro_batches = schedule_.micro_batches;
     record_.program = kProgram;
     record_.command = context.command;
     check();
   }
 
-  // Returns false after a Ctrl-C.
-  bool run() {
+  // Returns 0, or the signal that ended the training.
+  int run() {
     std::optional<OutputFolder> folder = requested_folder(o_.output);
     // Fails before hours of training if the folder cannot be written.
     if (o_.save) files::AtomicFolder probe(*o_.save);
@@ -98,23 +83,35 @@ class Training {
     auto backend = make_backend(machine, choice_.selection);
     expect_effect(choice_.switches, passes::Serves::kTraining, *backend);
     experiment_ = make_experiment(choice_, machine);
-    experiment_.step.optimizer = o_.optimizer;
-    experiment_.warmup_steps = o_.warmup;
-    experiment_.steps = o_.steps;
+    experiment_.step.optimizer = schedule_.optimizer;
+    experiment_.step.separates_update = schedule_.guard.has_value();
+    experiment_.warmup_steps = warmup();
+    experiment_.steps = schedule_.steps;
     experiment_.instrument = instruments();
     experiment_.waits = false;
-    expect_fits(experiment_, *backend);
     // The saved model can read what it was trained on, also if that is longer than the preset's.
     int64_t& context = experiment_.config.context;
     context = std::max(context, experiment_.step.sequence);
+    if (o_.data.is_given()) open_data();
+    expect_fits(experiment_, *backend);
     if (instruments() || o_.log_folder)
       record_.ceilings = machine_ceilings(machine, choice_.selection.has("tf32"), terminal_);
     if (instruments()) record_.detailed = {0};
-    if (o_.log_folder) log_.emplace(*o_.log_folder);
-    Progress progress("train", o_.warmup + o_.steps, "steps", terminal_);
+    const int64_t first = pauses_ ? pauses_->first_step() : 0;
+    if (o_.log_folder)
+      log_.emplace(*o_.log_folder, o_.pauses.resume ? std::optional(first) : std::nullopt);
+    const int64_t left = std::max<int64_t>(schedule_.steps - first, 1);
+    Progress progress("train", schedule_.limit_ns > 0 ? 0 : warmup() + left, "steps", terminal_);
+    progress_ = &progress;
     const InterruptRequest interrupt(
-        "\nridge: the training ends after this step; Ctrl-C again ends it at once\n");
-    const train::StopCheck is_stopped = [&] { return interrupt.is_set(); };
+        "\nridge: the training ends after this step; Ctrl-C again ends it at once\n",
+        o_.pauses.checkpoints.empty() ? InterruptRequest::Signals::kCtrlC
+                                      : InterruptRequest::Signals::kCtrlCAndTerm);
+    const double begin_ns = now_ns();
+    const train::StopCheck is_stopped = [&] {
+      const bool is_over = schedule_.limit_ns > 0 && now_ns() - begin_ns > schedule_.limit_ns;
+      return interrupt.is_set() || is_over;
+    };
     if (instruments())
       measure(*backend, is_stopped, progress);
     else
@@ -125,10 +122,65 @@ class Training {
       report_run(folder);
     else
       fmt::print(stderr, "Too few steps were measured for a summary.\n");
-    return !interrupt.is_set();
+    return interrupt.is_set() ? interrupt.signal() : 0;
   }
 
  private:
+  int64_t warmup() const { return o_.data.is_given() ? 0 : o_.warmup; }
+
+  void open_data() {
+    models::ModelConfig& config = experiment_.config;
+    data_.emplace(o_.data, config.vocabulary, terminal_);
+    // A preset is a size; it takes the vocabulary of the data.
+    if (o_.training.model.config_file.empty() && data_->vocabulary() > 0)
+      config.vocabulary = data_->vocabulary();
+    data_->make_batches(experiment_.step.sequence, config.vocabulary, experiment_.step.batch_size);
+    experiment_.data = &data_->batches();
+    experiment_.step.evaluates = !data_->validation().empty() && !instruments();
+    pauses_.emplace(
+        o_.pauses, *data_, schedule_.guard ? &*schedule_.guard : nullptr, settings(),
+        [this](const std::string& line) { say(line); },
+        [this](const TrainingPauses::Validation& validation) {
+          if (log_) log_->add_validation(validation.step, validation.loss);
+        });
+    pauses_->find(config, experiment_.step.sequence);
+  }
+
+  // What a checkpoint is compared with, beside its model.
+  nlohmann::ordered_json settings() const {
+    const record::Setting& s = experiment_.setting;
+    const train::StepOptions& step = experiment_.step;
+    const train::OptimizerOptions& a = step.optimizer;
+    return {{"batch_size", step.batch_size},
+            {"seq_len", step.sequence},
+            {"micro_batches", step.micro_batches},
+            {"level", s.level},
+            {"switches", s.switches},
+            {"dtype", s.dtype},
+            {"device", s.device},
+            {"isa", s.isa},
+            {"threads", s.threads},
+            {"lr", a.learning_rate},
+            {"weight_decay", a.weight_decay},
+            {"clip", a.clip_norm},
+            {"lr_warmup", a.warmup_steps},
+            {"lr_decay", a.decay_steps},
+            {"lr_decay_begin", a.decay_begin},
+            {"lr_decay_shape", a.decay_shape == train::DecayShape::kCosine ? "cosine" : "linear"},
+            {"min_lr", a.minimum_rate},
+            {"decay", a.decays_all ? "all" : "matrices"},
+            {"spike_guard", o_.schedule.spike_guard},
+            {"data", data_->identity()}};
+  }
+
+  // Prints a line between those of the steps.
+  void say(const std::string& line) {
+    if (o_.json) return;
+    progress_->hide();
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+
   bool instruments() const { return o_.profile || o_.output.folder; }
 
   void report_run(std::optional<OutputFolder>& folder) {
@@ -145,10 +197,8 @@ class Training {
 
   void check() {
     format_ = o_.format.chosen();
-    expect_schedule(o_.optimizer);
-    expect_rate("weight-decay", o_.optimizer.weight_decay);
-    expect_clip(o_.optimizer.clip_norm);
-    expect_steps(o_.steps, instruments() ? 2 : 1, o_.warmup);
+    expect_steps(schedule_.steps, instruments() ? 2 : 1, o_.warmup);
+    ridge::apps::check(o_.pauses);
     if (o_.save && o_.output.folder && is_within(*o_.save, *o_.output.folder))
       throw usage_error("[save] expected a folder outside that of --out, {}, got {}",
                         printable(*o_.output.folder), printable(*o_.save));
@@ -157,8 +207,14 @@ class Training {
   // Trains without measuring: read a batch, step, report.
   void train(backends::Backend& backend, const train::StopCheck& is_stopped, Progress& progress) {
     train::Trainer trainer(experiment_.config, experiment_.step, experiment_.selection, backend);
-    train::WorkshopData data(experiment_.config.vocabulary, experiment_.step.sequence,
-                             train::kWorkshopSeed);
+    std::optional<train::WorkshopData> workshop;
+    if (!data_)
+      workshop.emplace(experiment_.config.vocabulary, experiment_.step.sequence,
+                       train::kWorkshopSeed);
+    train::BatchSource& data =
+        data_ ? static_cast<train::BatchSource&>(data_->batches()) : *workshop;
+    if (pauses_) pauses_->resume(trainer, backend.available_bytes());
+    if (schedule_.guard) guard(trainer);
     record::RunRecord run =
         measure::planned_training(experiment_, trainer.graphs(), backend, nullptr);
     if (log_) begin_log(run);
@@ -169,11 +225,27 @@ class Training {
       run.plain_wall_ns.push_back(result.elapsed_ns);
       run.all_wall_ns.push_back(result.elapsed_ns);
     };
-    train::run_loop(trainer, data, -o_.warmup, o_.steps, report, is_stopped);
+    const int64_t first = pauses_ ? pauses_->first_step() : -warmup();
+    const int64_t end =
+        train::run_loop(trainer, data, first, std::max(first, schedule_.steps), report, is_stopped,
+                        pauses_ ? pauses_->pauses(trainer) : train::Pauses());
+    if (pauses_) pauses_->finish(trainer, end);
     run.memory.allocated_bytes = trainer.owned_bytes();
     run.memory.after = backend.taken_memory();
     record_.runs.push_back(std::move(run));
     save(trainer);
+  }
+
+  void guard(train::Trainer& trainer) {
+    trainer.guard([this](double loss) {
+      if (!schedule_.guard->is_spike(loss)) return false;
+      if (schedule_.stops_at_spikes)
+        throw runtime_error(
+            "[spike-guard] the loss {} is {:.1f} standard deviations above those before", loss,
+            schedule_.guard->deviations());
+      ++skipped_;
+      return true;
+    });
   }
 
   // Trains with some steps instrumented.
@@ -182,37 +254,52 @@ class Training {
                              [&](const measure::StepEvent& event) { show(event, progress); });
     if (log_)
       begin_log(measure::planned_training(experiment_, run.trainer().graphs(), backend, nullptr));
-    run.run_round(o_.steps, is_stopped);
+    run.run_round(schedule_.steps, is_stopped);
     record_.runs.push_back(run.record());
     save(run.trainer());
   }
 
   void begin_log(const record::RunRecord& plan) {
-    log_->begin(record_, plan, experiment_.step.optimizer, o_.warmup + 1);
+    log_->begin(record_, plan, experiment_.step.optimizer, warmup() + 1);
   }
 
   void show(const measure::StepEvent& event, Progress& progress) {
     if (log_ && event.index >= 0) log_->add(event);
     const std::string loss = fmt::format("loss {:.4f}", event.result.loss);
-    if (o_.json || event.index < 0) {
+    if (o_.json || o_.quiet || event.index < 0) {
       progress.tick(1, loss);
       return;
     }
     progress.hide();
-    double samples =
-        static_cast<double>(experiment_.step.batch_size * experiment_.step.micro_batches);
-    fmt::print("step {:4}  {}  {:8.2f} samples/s  {:>8}  {:>8}{}\n", event.index, loss,
-               samples * 1e9 / event.result.elapsed_ns, format_ns(event.result.elapsed_ns),
-               format_bytes(read_process_memory().resident_bytes),
-               event.instrumented ? "  instrumented" : "");
+    fmt::print("step {:4}  {}  {}{}{}\n", event.index, loss, rates(event),
+               event.instrumented ? "  instrumented" : "", event.result.skipped ? "  skipped" : "");
     std::fflush(stdout);
     progress.tick(1, loss);
+  }
+
+  // The rest of a step's line.
+  std::string rates(const measure::StepEvent& event) const {
+    const train::StepOptions& step = experiment_.step;
+    const double samples =
+        static_cast<double>(step.batch_size * step.micro_batches) * 1e9 / event.result.elapsed_ns;
+    const std::string end = fmt::format("{:>8}  {:>8}", format_ns(event.result.elapsed_ns),
+                                        format_bytes(read_process_memory().resident_bytes));
+    if (!data_) return fmt::format("{:8.2f} samples/s  {}", samples, end);
+    const std::string norm = event.result.gradient_norm < 0
+                                 ? ""
+                                 : fmt::format("norm {:.3f}  ", event.result.gradient_norm);
+    return fmt::format("{}rate {:.2e}  {:>7} tokens/s  {}", norm,
+                       train::learning_rate(step.optimizer, event.index + 1),
+                       format_count(samples * static_cast<double>(step.sequence)), end);
   }
 
   void summarize() const {
     const record::RunRecord& run = record_.runs[0];
     Summary wall = run.wall();
     fmt::print("mean loss {:.4f}\n", run.mean_loss());
+    if (skipped_ > 0) fmt::print("{} updates were skipped\n", skipped_);
+    if (pauses_ && pauses_->blocked_ns() > 0)
+      fmt::print("training waited {} for checkpoints\n", format_ns(pauses_->blocked_ns()));
     const std::string spread = wall.count < 2
                                    ? "one step"
                                    : fmt::format("median of {}; {:.0f}% interval {} - {}",
@@ -231,38 +318,31 @@ class Training {
   }
 
   void save(train::Trainer& trainer) const {
-    if (o_.save) train::save_model(trainer, *o_.save);
+    if (o_.save) train::save_model(trainer, *o_.save, data_ ? data_->tokenizer() : nullptr);
   }
 
   const TrainOptions& o_;
   const TerminalOptions& terminal_;
   TrainingChoice choice_;
   report::OutputFormat format_;
+  TrainingSchedule schedule_;
   measure::TrainingExperiment experiment_;
   record::LabRecord record_;
   std::optional<TrainingLog> log_;
+  std::optional<TrainingData> data_;
+  std::optional<TrainingPauses> pauses_;  // with data
+  int64_t skipped_ = 0;                   // updates
+  Progress* progress_ = nullptr;          // while training
 };
-
-void add_optimizer_options(Command app, train::OptimizerOptions& o) {
-  app = app.under("Optimizer (AdamW)");
-  app.add_option("--lr", o.learning_rate, "learning rate").show_default();
-  app.add_option("--weight-decay", o.weight_decay,
-                 "decoupled weight decay, applied to every tensor")
-      .show_default();
-  add_clip_option(app, o.clip_norm);
-  app.add_option("--lr-warmup", o.warmup_steps, "steps of linear warm-up from 0").show_default();
-  app.add_option("--lr-decay", o.decay_steps,
-                 "step at which the cosine decay reaches --min-lr (0: no decay)")
-      .show_default();
-  app.add_option("--min-lr", o.minimum_rate, "learning rate at the end of the decay")
-      .show_default();
-}
 
 void add_options(Command app, TrainOptions& o) {
   add_training_options(app, o.training);
+  add_training_data_options(app, o.data);
+  add_pause_options(app, o.pauses);
   add_micro_batch_option(app, o.training);
-  app.add_option("--steps", o.steps, "measured steps").show_default();
-  app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
+  add_length_options(app, o.schedule);
+  app.add_option("--warmup", o.warmup, "training steps before step 0, without --data")
+      .show_default();
   app.add_flag(
       "--profile", o.profile,
       "instrument some steps (half of the first 16, then 2 in 64; on a GPU a sixteenth, at "
@@ -275,9 +355,31 @@ void add_options(Command app, TrainOptions& o) {
   app.add_option("--log-dir", o.log_folder,
                  "write loss, rates, MFU and memory of each step to this folder as it ends: events "
                  "for TensorBoard, and metrics.jsonl");
+  app.add_flag("--quiet", o.quiet, "print validations and the summary, but no line per step");
   app.add_json_flag(o.json);
-  add_optimizer_options(app, o.optimizer);
+  add_optimizer_options(app, o.schedule);
   add_nvtx_option(app, o.training.machine);
+}
+
+std::vector<Mode> unused_options(const TrainOptions& o) {
+  std::vector<Mode> modes = unused_schedule_options(o.schedule);
+  const bool has_data = o.data.is_given();
+  modes.insert(modes.end(),
+               {without_folder(o.output),
+                {!o.output.folder, "without --out", {"--gzip", "--format"}},
+                without_checkpoints(o.pauses),
+                {o.data.validation.empty(),
+                 "without --val-data",
+                 {"--val-every", "--val-batches", "--keep-best"}},
+                {!has_data,
+                 "without --data",
+                 {"--val-data", "--tokenizer", "--text-format", "--field", "--seed", "--checkpoints"}},
+                {has_data, "with --data", {"--warmup"}},
+                {o.json, "with --json", {"--quiet"}},
+                {o.profile || o.output.folder.has_value(),
+                 "where steps are instrumented",
+                 {"--val-data", "--checkpoints", "--spike-guard"}}});
+  return modes;
 }
 
 }  // namespace
@@ -296,13 +398,13 @@ void register_train(Command program, const AppContext& context) {
       "  ridge train --preset tiny --level baseline --steps 50\n"
       "  ridge train --dtype bf16 --micro-batches 4 --clip 1 --lr-warmup 100 --lr-decay 1000\n"
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
+      "  ridge train --data corpus.txt --tokenizer model.gguf --steps 50 --clip 1 --schedule cosine\n"
+      "  ridge train --data corpus.txt --tokenizer model.gguf --val-data text.txt --checkpoints c\n"
       "  ridge train --steps 500 --log-dir runs/first      then: tensorboard --logdir runs\n"
       "  ridge train --preset tiny --steps 200 --save my_model && ridge logits my_model --ids 1,2,3");
   app.callback([options, app, &context] {
-    app.refuse_unused({without_folder(options->output),
-                       {!options->output.folder, "without --out", {"--gzip", "--format"}},
-                       {options->optimizer.decay_steps == 0, "without --lr-decay", {"--min-lr"}}});
-    if (!Training(*options, app, context).run()) end_by_interrupt();
+    app.refuse_unused(unused_options(*options));
+    if (const int signal = Training(*options, app, context).run()) end_by_interrupt(signal);
   });
 }
 

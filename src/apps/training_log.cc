@@ -7,6 +7,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <vector>
@@ -14,23 +15,28 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/process_memory.h"
+#include "files/atomic_file.h"
+#include "files/mapped_file.h"
 #include "files/tensorboard_events.h"
 
 namespace ridge::apps {
 namespace {
 
+constexpr const char* kLines = "metrics.jsonl";
+
 double unix_time_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::filesystem::path made(const std::filesystem::path& folder) {
+std::filesystem::path made(const std::filesystem::path& folder, bool may_have_log) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
     throw runtime_error("[{}] cannot make the folder: {}", folder.string(), error.message());
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name == "metrics.jsonl" || name.find("tfevents") != std::string::npos)
+    if (may_have_log) break;
+    if (name == kLines || name.find("tfevents") != std::string::npos)
       throw usage_error("[log-dir] expected a folder without a log, found {}",
                         entry.path().string());
   }
@@ -49,10 +55,33 @@ std::string events_name() {
   return fmt::format("events.out.tfevents.{:010.0f}.{}.{}.0", unix_time_s(), name, ::getpid());
 }
 
+// The log of lines. If it goes on, lines of steps that run again are dropped, and so is a line that
+// was not finished.
+files::LogFile begun_lines(const std::filesystem::path& path, std::optional<int64_t> resumed) {
+  std::error_code error;
+  if (!resumed || !std::filesystem::exists(path, error)) return files::LogFile(path);
+  std::string kept;
+  if (std::filesystem::file_size(path, error) > 0) {
+    const files::MappedFile file(path);
+    std::string_view text = file.text();
+    for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+      const nlohmann::json line = nlohmann::json::parse(text.substr(0, end), nullptr, false);
+      const bool is_line = line.is_object() && line.contains("step") && line["step"].is_number();
+      // A validation after n steps belongs to the steps before.
+      const int64_t least = is_line && line.contains("validation_loss") ? *resumed + 1 : *resumed;
+      if (is_line && line["step"] < least) kept += text.substr(0, end + 1);
+      text.remove_prefix(end + 1);
+    }
+  }
+  files::write_file(path, kept, files::Links::kReplace);
+  return files::LogFile(path, files::LogFile::Start::kGoOn);
+}
+
 }  // namespace
 
-TrainingLog::TrainingLog(const std::filesystem::path& folder)
-    : lines_(made(folder) / "metrics.jsonl"), events_(folder / events_name()) {
+TrainingLog::TrainingLog(const std::filesystem::path& folder, std::optional<int64_t> resumed)
+    : lines_(begun_lines(made(folder, resumed.has_value()) / kLines, resumed)),
+      events_(folder / events_name()) {
   events_.append(files::version_event(unix_time_s()));
 }
 
@@ -90,12 +119,27 @@ void TrainingLog::add(const measure::StepEvent& event) {
       {"speed/tokens_per_s", static_cast<float>(plan_.tokens_per_s())},
       {"speed/model_flops_per_s", static_cast<float>(plan_.palm_flops_per_s())},
       {"memory/resident_bytes", static_cast<float>(resident)}};
+  if (event.result.gradient_norm >= 0) {
+    line["gradient_norm"] = event.result.gradient_norm;
+    scalars.push_back({"train/gradient_norm", static_cast<float>(event.result.gradient_norm)});
+  }
+  if (event.result.skipped) line["skipped"] = true;
   if (mfu > 0) {
     line["mfu"] = mfu;
     scalars.push_back({"speed/mfu", static_cast<float>(mfu)});
   }
   lines_.append(line.dump() + "\n");
   events_.append(files::scalars_event(unix_time_s(), event.index, scalars));
+}
+
+void TrainingLog::add_validation(int64_t step, double loss) {
+  const nlohmann::ordered_json line = {{"step", step},
+                                       {"finished_at", utc_now()},
+                                       {"validation_loss", loss},
+                                       {"perplexity", std::exp(loss)}};
+  lines_.append(line.dump() + "\n");
+  const files::EventScalar scalar{"validation/loss", static_cast<float>(loss)};
+  events_.append(files::scalars_event(unix_time_s(), step, {&scalar, 1}));
 }
 
 }  // namespace ridge::apps

@@ -2,7 +2,9 @@
 // The scalars of a training, step by step, as lines of JSON and for TensorBoard. Not a subcommand.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "cost/ceilings.h"
 #include "files/log_file.h"
@@ -15,8 +17,9 @@ namespace ridge::apps {
 class TrainingLog {
  public:
   // Makes the folder if it is missing. Throws a usage Error if it has a log already: TensorBoard
-  // would draw both as one curve.
-  explicit TrainingLog(const std::filesystem::path& folder);
+  // would draw both as one curve. With `resumed`, the first step of this run, goes on with that log
+  // and drops the lines of metrics.jsonl from this step on.
+  TrainingLog(const std::filesystem::path& folder, std::optional<int64_t> resumed);
 
   // Rates follow from the plan's counts; MFU is left out if the lab has no ceilings. `first_step` is
   // the optimizer's step (from 1) of step 0.
@@ -25,6 +28,7 @@ class TrainingLog {
              const train::OptimizerOptions& optimizer,
              int64_t first_step);
   void add(const measure::StepEvent& event);
+  void add_validation(int64_t step, double loss);  // after so many steps
 
  private:
   files::LogFile lines_, events_;

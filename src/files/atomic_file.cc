@@ -18,15 +18,6 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;  // makes the cost of a system call negligible
 
-// Makes a rename survive a power failure. Some file systems refuse to sync a folder; the data is
-// already safe by then.
-void sync_folder(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
-}
-
 // Called after write() fails with EFAULT, as it does for bytes of a mapped file that shrank.
 // Reading them raises SIGBUS, whose handler names the mapped file; the error of write() would name
 // the output file.
@@ -40,6 +31,14 @@ void read_each_page(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+// Some file systems refuse to sync a folder; the data of its files are safe by then.
+void sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
 
 AtomicFile::AtomicFile(const std::filesystem::path& path, Links links) : path_(path) {
   std::error_code error;

@@ -55,6 +55,9 @@ class AtomicFile {
   bool finished_ = false;
 };
 
+// Makes renames in the folder survive a power failure, as far as its file system can.
+void sync_folder(const std::filesystem::path& folder);
+
 void write_file(const std::filesystem::path& path,
                 std::string_view contents,
                 Links links = Links::kFollow);

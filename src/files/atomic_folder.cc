@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "files/atomic_file.h"
 #include "files/system_reason.h"
 
 namespace ridge::files {
@@ -42,11 +43,13 @@ void AtomicFolder::commit() {
   mode_t mask = ::umask(0);
   ::umask(mask);
   ::chmod(inside().c_str(), 0777 & ~mask);
+  sync_folder(inside());
   std::error_code error;
   fs::rename(inside(), path_, error);
   if (error)
     throw runtime_error("[{}] cannot rename into place: {}", path_.string(), error.message());
   temporary_ = {};
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
 }
 
 }  // namespace ridge::files

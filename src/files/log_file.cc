@@ -12,10 +12,11 @@
 #include "files/system_reason.h"
 
 namespace ridge::files {
-LogFile::LogFile(const std::filesystem::path& path)
+LogFile::LogFile(const std::filesystem::path& path, Start start)
     : path_(path),
       descriptor_(::open(path.c_str(),
-                         O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
+                         O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC |
+                             (start == Start::kNew ? O_CREAT | O_EXCL : 0),
                          0666)) {
   if (descriptor_ < 0)
     throw runtime_error("[{}] cannot begin a log: {}", path.string(), system_reason(errno));

@@ -10,8 +10,10 @@ namespace ridge::files {
 
 class LogFile {
  public:
-  // Throws a run-time Error if something is at the path already or the folder is not writable.
-  explicit LogFile(const std::filesystem::path& path);
+  enum class Start { kNew, kGoOn };
+  // Throws a run-time Error if the folder is not writable or something is at the path already; to go
+  // on, that must be a file.
+  explicit LogFile(const std::filesystem::path& path, Start start = Start::kNew);
   ~LogFile();
   LogFile(LogFile&& other) noexcept;
   LogFile& operator=(LogFile&&) = delete;

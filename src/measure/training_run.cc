@@ -40,6 +40,11 @@ SamplingSchedule schedule_of(const TrainingExperiment& e, const backends::Instru
                       : SamplingSchedule::nothing(e.steps);
 }
 
+std::optional<train::WorkshopData> workshop_of(const TrainingExperiment& e) {
+  if (e.data != nullptr) return {};
+  return train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed);
+}
+
 const TrainingExperiment& checked(const TrainingExperiment& e) {
   if (e.steps < 1) throw usage_error("[steps] expected at least 1, got {}", e.steps);
   if (e.warmup_steps < 0) throw usage_error("[warmup] expected at least 0, got {}", e.warmup_steps);
@@ -62,9 +67,10 @@ TrainingRun::TrainingRun(const TrainingExperiment& e,
       before_(settled_memory(backend)),
       others_bytes_(before_.resident_bytes - e.foreign_bytes.value_or(before_.resident_bytes)),
       trainer_(e.config, e.step, e.selection, backend, ceilings),
-      data_(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed),
+      workshop_(workshop_of(e)),
+      data_(e.data != nullptr ? *e.data : *workshop_),
       counts_(begin_record(e, trainer_.graphs().passes)),
-      graphs_(record::count_graphs(trainer_.program().graphs(), ceilings, counts_)),
+      graphs_(record::count_graphs(trainer_.step_program(), ceilings, counts_)),
       begun_(-e.warmup_steps),
       finished_(begun_) {
   counts_.memory.before = before_.without(others_bytes_);

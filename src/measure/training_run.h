@@ -39,6 +39,8 @@ struct TrainingExperiment {
   // Resident memory that belongs to no experiment. If empty, it is all memory that is resident when
   // this experiment begins. Memory of other experiments beyond it is left out of the record.
   std::optional<int64_t> foreign_bytes;
+  // Null: the workshop's data. It must outlive the run.
+  train::BatchSource* data = nullptr;
 };
 
 struct StepEvent {
@@ -86,7 +88,8 @@ class TrainingRun {
   ProcessMemory before_;
   int64_t others_bytes_;  // resident bytes of experiments that began earlier
   train::Trainer trainer_;
-  train::WorkshopData data_;
+  std::optional<train::WorkshopData> workshop_;  // unless the experiment has data
+  train::BatchSource& data_;
   record::RunRecord counts_;  // counts and planned memory of a step, from before the first run
   std::vector<record::PredictedGraph> graphs_;
   Measurement measurement_;

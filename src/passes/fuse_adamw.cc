@@ -48,7 +48,7 @@ class AdamwFuser {
     size_t next = 0;
     return Rewriter(graph_, context_.ops).run([&](Rewriter& rewriter, NodeId id) {
       while (next < groups_.size() && (groups_[next].ready < id || id == updates_.back()))
-        fuse(rewriter, groups_[next++].updates);
+        fuse_each_setting(rewriter, groups_[next++].updates);
       const Node& node = graph_.node(id);
       if (is_parameter_cast(node) && has_update(node.inputs[0])) {
         rewriter.replace(node.outputs[0], copy_state(rewriter, node.inputs[0]));
@@ -141,6 +141,18 @@ class AdamwFuser {
     const Node* producer = graph_.producer(gradient);
     bool widened = is_cast(producer) && graph_.type(producer->inputs[0]).dtype == DType::kBF16;
     return rewriter.map(widened ? producer->inputs[0] : gradient);
+  }
+
+  // One launch for all updates with the same attributes: weight decay may differ.
+  void fuse_each_setting(Rewriter& rewriter, std::vector<NodeId> updates) {
+    while (!updates.empty()) {
+      const Attrs& attrs = graph_.node(updates[0]).attrs;
+      const auto others = std::stable_partition(updates.begin(), updates.end(), [&](NodeId id) {
+        return graph_.node(id).attrs == attrs;
+      });
+      fuse(rewriter, {updates.begin(), others});
+      updates.erase(updates.begin(), others);
+    }
   }
 
   void fuse(Rewriter& rewriter, const std::vector<NodeId>& updates) {

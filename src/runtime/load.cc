@@ -263,10 +263,28 @@ void load_made_up(const LoadGraph& load, Store& store) {
 }
 
 void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink) {
+  save_states(load, store, "", sink);
+}
+
+void save_states(const LoadGraph& load,
+                 const Store& store,
+                 std::string_view suffix,
+                 const TensorSink& sink) {
   for (const auto& [name, value] : load.stored) {
     // A parameter that is stored in two types is saved from its fp32 form.
     if (load.graph.type(value).dtype == DType::kF32)
-      invert(load, value, store.read_floats(name), sink);
+      invert(load, value, store.read_floats(name + std::string(suffix)), sink);
+  }
+}
+
+void load_states(const LoadGraph& load,
+                 const TensorSource& source,
+                 std::string_view suffix,
+                 Store& store) {
+  for (const auto& [name, value] : load.stored) {
+    if (load.graph.type(value).dtype != DType::kF32) continue;
+    const std::vector<float> data = evaluate(load, value, source);
+    store.write(name + std::string(suffix), data.data(), static_cast<int64_t>(data.size() * 4));
   }
 }
 

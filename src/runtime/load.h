@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/load_graph.h"
@@ -48,5 +49,17 @@ void load_made_up(const LoadGraph& load, Store& store);
 // Calls `sink` once for each input of the load graph of an fp32 parameter, with the data from which
 // loading would restore the stored values.
 void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink);
+
+// The same for a state of each fp32 parameter, "<parameter><suffix>", which has the parameter's
+// shape: under the names and in the parts from which the parameter is loaded.
+void save_states(const LoadGraph& load,
+                 const Store& store,
+                 std::string_view suffix,
+                 const TensorSink& sink);
+// The inverse of save_states.
+void load_states(const LoadGraph& load,
+                 const TensorSource& source,
+                 std::string_view suffix,
+                 Store& store);
 
 }  // namespace ridge::runtime

@@ -13,42 +13,50 @@ namespace ridge::train {
 double learning_rate(const OptimizerOptions& o, int64_t step) {
   if (step < o.warmup_steps)
     return o.learning_rate * static_cast<double>(step) / static_cast<double>(o.warmup_steps);
-  if (o.decay_steps == 0) return o.learning_rate;
-  RIDGE_CHECK(o.decay_steps > o.warmup_steps, "a decay to step {} within a warm-up of {}",
-              o.decay_steps, o.warmup_steps);
-  double done = static_cast<double>(step - o.warmup_steps) /
-                static_cast<double>(o.decay_steps - o.warmup_steps);
-  double wave = 0.5 * (1 + std::cos(std::numbers::pi * std::min(done, 1.0)));
-  return o.minimum_rate + (o.learning_rate - o.minimum_rate) * wave;
+  const int64_t begin = std::max(o.warmup_steps, o.decay_begin);
+  if (o.decay_steps == 0 || step <= begin) return o.learning_rate;
+  RIDGE_CHECK(o.decay_steps > begin, "a decay to step {} from {}", o.decay_steps, begin);
+  const double done =
+      std::min(static_cast<double>(step - begin) / static_cast<double>(o.decay_steps - begin), 1.0);
+  const double left = o.decay_shape == DecayShape::kLinear
+                          ? 1 - done
+                          : 0.5 * (1 + std::cos(std::numbers::pi * done));
+  return o.minimum_rate + (o.learning_rate - o.minimum_rate) * left;
 }
 
-void append_adamw(Builder& b,
-                  const OptimizerOptions& o,
-                  std::span<const ValueId> parameters,
-                  std::span<const ValueId> gradients) {
+bool is_decayed(std::string_view parameter, const Type& type) {
+  return type.shape.rank() > 1 && parameter.find("embed_tokens") == std::string_view::npos;
+}
+
+ValueId append_adamw(Builder& b,
+                     const OptimizerOptions& o,
+                     std::span<const ValueId> parameters,
+                     std::span<const ValueId> gradients) {
   RIDGE_CHECK(parameters.size() == gradients.size(), "{} gradients", gradients.size());
   b.set_phase(Phase::kOptimizer);
   auto scope = b.scope("optimizer");
   ValueId rate = b.input("learning_rate", {DType::kF32, {}});
   ValueId step = b.input("step", {DType::kF32, {}});
   std::vector<ValueId> head{rate, step};
+  ValueId squares = kNoValue;
   if (o.clip_norm > 0) {
-    ValueId squares = b.call("sum_squares", {gradients.begin(), gradients.end()});
+    squares = b.call("sum_squares", {gradients.begin(), gradients.end()});
     head.push_back(b.call("clip_coefficient", {squares}, {{"max_norm", o.clip_norm}}));
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Type type = b.type(parameters[i]);
     const std::string name = b.graph().value(parameters[i]).name;
     std::vector<ValueId> inputs = head;
-    inputs.insert(inputs.end(), {parameters[i], gradients[i], b.state(name + ".adamw_m", type),
-                                 b.state(name + ".adamw_v", type)});
+    inputs.insert(inputs.end(), {parameters[i], gradients[i], b.state(name + kFirstMoment, type),
+                                 b.state(name + kSecondMoment, type)});
     b.call_all("adamw", inputs,
                {{"beta1", o.beta1},
                 {"beta2", o.beta2},
                 {"eps", o.eps},
-                {"weight_decay", o.weight_decay},
+                {"weight_decay", o.decays_all || is_decayed(name, type) ? o.weight_decay : 0},
                 {"clip", o.clip_norm > 0}});
   }
+  return squares;
 }
 
 }  // namespace ridge::train

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "graph/builder.h"
 
 namespace ridge::train {
+
+enum class DecayShape : uint8_t { kCosine, kLinear };
 
 struct OptimizerOptions {
   double learning_rate = 3e-4;
@@ -15,21 +18,34 @@ struct OptimizerOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
+  // Whether norms, biases and the embedding table decay too, as in the workshop.
+  bool decays_all = true;
   double clip_norm = 0;      // 0: no clipping
   int64_t warmup_steps = 0;  // linear from 0
-  // 0: constant; otherwise, after warm-up, cosine decay to minimum_rate at this step.
+  // 0: constant; otherwise the rate falls to minimum_rate at this step, from the end of the warm-up
+  // or, if that is later, from decay_begin.
   int64_t decay_steps = 0;
+  int64_t decay_begin = 0;
+  DecayShape decay_shape = DecayShape::kCosine;
   double minimum_rate = 0;
 };
 
 // The learning rate of a step; the first step is 1.
 double learning_rate(const OptimizerOptions& options, int64_t step);
 
+// The endings of the states' names.
+inline constexpr const char* kFirstMoment = ".adamw_m";
+inline constexpr const char* kSecondMoment = ".adamw_v";
+
+// Whether weight decay applies to a parameter if not all decay.
+bool is_decayed(std::string_view parameter, const Type& type);
+
 // Appends the update of each parameter by its gradient, one node per tensor. The inputs are
-// "learning_rate" and "step", the states "<name>.adamw_m" and "<name>.adamw_v".
-void append_adamw(Builder& builder,
-                  const OptimizerOptions& options,
-                  std::span<const ValueId> parameters,
-                  std::span<const ValueId> gradients);
+// "learning_rate" and "step", the states "<name>.adamw_m" and "<name>.adamw_v". Returns the squared
+// norm of the gradients before clipping, kNoValue without clipping.
+ValueId append_adamw(Builder& builder,
+                     const OptimizerOptions& options,
+                     std::span<const ValueId> parameters,
+                     std::span<const ValueId> gradients);
 
 }  // namespace ridge::train

@@ -32,19 +32,41 @@ void accumulate_gradients(Builder& b,
   }
 }
 
+// The states of gradients. Adds the parameters to `parameters`, unless it is null.
+std::vector<ValueId> declare_gradients(Builder& b,
+                                       const Graph& step,
+                                       std::vector<ValueId>* parameters) {
+  std::vector<ValueId> gradients;
+  for (ValueId value : parameters_of(step)) {
+    const Value& parameter = step.value(value);
+    if (parameters != nullptr) parameters->push_back(b.parameter(parameter.name, parameter.type));
+    gradients.push_back(b.state(parameter.name + ".gradient", parameter.type));
+  }
+  return gradients;
+}
+
+void append_zeros(Builder& b, std::span<const ValueId> gradients) {
+  b.set_phase(Phase::kOptimizer);
+  auto scope = b.scope("optimizer");
+  for (ValueId gradient : gradients) b.call("zero", {gradient});
+}
+
 Graph build_update(const Graph& step, const OpTable& ops, const OptimizerOptions& optimizer) {
   Graph update;
   Builder b(update, ops);
-  std::vector<ValueId> parameters, gradients;
-  for (ValueId value : parameters_of(step)) {
-    const Value& parameter = step.value(value);
-    parameters.push_back(b.parameter(parameter.name, parameter.type));
-    gradients.push_back(b.state(parameter.name + ".gradient", parameter.type));
-  }
-  append_adamw(b, optimizer, parameters, gradients);
-  auto scope = b.scope("optimizer");
-  for (ValueId gradient : gradients) b.call("zero", {gradient});
+  std::vector<ValueId> parameters;
+  const std::vector<ValueId> gradients = declare_gradients(b, step, &parameters);
+  if (const ValueId norm = append_adamw(b, optimizer, parameters, gradients); norm != kNoValue)
+    update.outputs = {norm};
+  append_zeros(b, gradients);
   return update;
+}
+
+Graph build_discard(const Graph& step, const OpTable& ops) {
+  Graph discard;
+  Builder b(discard, ops);
+  append_zeros(b, declare_gradients(b, step, nullptr));
+  return discard;
 }
 
 }  // namespace
@@ -74,24 +96,34 @@ TrainingStep build_step(const models::ModelConfig& config,
                              ceilings == nullptr ? nullptr : &step.passes);
   };
   Graph graph = run(passes::Stage::kForward, forward.graph);
+  // Its passes are not recorded: the step's records are of the same ones.
+  passes::PassContext unrecorded{ops, target, step.load, nullptr, target.passes()};
+  auto unrecorded_stages = [&](const Graph& from) {
+    return passes::run_stage(
+        passes::Stage::kTarget,
+        passes::run_stage(passes::Stage::kStep, from, selection, unrecorded, nullptr), selection,
+        unrecorded, nullptr);
+  };
+  if (options.evaluates) step.evaluation = unrecorded_stages(graph);
   std::vector<ValueId> parameters = parameters_of(graph);
   double seed = 1.0 / static_cast<double>(options.micro_batches);
   std::vector<ValueId> gradients =
       passes::differentiate(graph, ops, graph.outputs[0], parameters, seed);
   Builder b(graph, ops);
-  if (options.micro_batches == 1) {
-    append_adamw(b, options.optimizer, parameters, gradients);
-    step.graphs.push_back(
-        {"step", run(passes::Stage::kTarget, run(passes::Stage::kStep, graph)), 1});
+  auto finished = [&](const Graph& from) {
+    return run(passes::Stage::kTarget, run(passes::Stage::kStep, from));
+  };
+  if (options.micro_batches == 1 && !options.separates_update) {
+    const ValueId norm = append_adamw(b, options.optimizer, parameters, gradients);
+    if (norm != kNoValue) graph.outputs.push_back(norm);
+    step.graphs.push_back({"step", finished(graph), 1, true, norm != kNoValue});
     return step;
   }
   accumulate_gradients(b, parameters, gradients);
-  Graph update = build_update(graph, ops, options.optimizer);
-  step.graphs.push_back({"accumulate",
-                         run(passes::Stage::kTarget, run(passes::Stage::kStep, graph)),
-                         options.micro_batches});
-  step.graphs.push_back(
-      {"update", run(passes::Stage::kTarget, run(passes::Stage::kStep, update)), 1});
+  const Graph update = build_update(graph, ops, options.optimizer);
+  step.graphs.push_back({"accumulate", finished(graph), options.micro_batches});
+  step.graphs.push_back({"update", finished(update), 1, false, !update.outputs.empty()});
+  if (options.separates_update) step.discard = unrecorded_stages(build_discard(graph, ops));
   return step;
 }
 

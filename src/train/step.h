@@ -3,6 +3,8 @@
 // plan` builds the same graphs on a target that runs nothing.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "cost/ceilings.h"
@@ -19,16 +21,23 @@ struct StepOptions {
   int64_t sequence = 128;
   int64_t micro_batches = 1;  // gradients are summed over these before the update
   OptimizerOptions optimizer;
+  // Whether the update is a graph of its own also for one micro-batch, so that it can be left out.
+  bool separates_update = false;
+  bool evaluates = false;  // whether a graph without update is built too, for validation
 };
 
 struct StepGraph {
   std::string name;  // "step", or "accumulate" and "update"
-  Graph graph;       // outputs[0] is the loss, if the graph has one
+  Graph graph;       // outputs: the loss and, where gradients are clipped, their squared norm
   int64_t repeat = 1;
+  bool has_loss = true;
+  bool has_norm = false;
 };
 
 struct TrainingStep {
   std::vector<StepGraph> graphs;
+  std::optional<Graph> discard;     // clears the gradients, if the update is separate
+  std::optional<Graph> evaluation;  // of a micro-batch; outputs[0] is the loss
   LoadGraph load;
   std::vector<cost::PassRecord> passes;
 };

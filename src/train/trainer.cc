@@ -13,6 +13,7 @@
 #include "base/finite.h"
 #include "ops/registry.h"
 #include "runtime/load.h"
+#include "train/workshop_data.h"
 
 namespace ridge::train {
 namespace {
@@ -42,6 +43,8 @@ Trainer::Trainer(const models::ModelConfig& config,
       program_(backend, store_) {
   for (StepGraph& each : step_.graphs)
     program_.add(each.name, each.graph, static_cast<int>(each.repeat));
+  if (step_.discard) program_.add("discard", *step_.discard);
+  if (step_.evaluation) program_.add("evaluation", *step_.evaluation);
   std::map<std::string, std::vector<float>> weights;
   draw_weights(config, kWorkshopSeed, [&](const std::string& name, std::vector<float> data) {
     weights[name] = std::move(data);
@@ -75,6 +78,23 @@ void Trainer::read_loss(int graph, Begun& begun) {
                   static_cast<double>(options_.micro_batches);
 }
 
+// The squared norm is the last output.
+void Trainer::read_norm(int graph, Begun& begun) {
+  const ValueId norm = program_.graph(graph).graph().outputs.back();
+  begun.norm = program_.start_read(graph, norm);
+  if (begun.norm == nullptr)
+    begun.squared_norm = static_cast<double>(program_.read(graph, norm)[0]);
+}
+
+void Trainer::await_loss(Begun& begun) const {
+  for (const auto& term : begun.terms) {
+    float value = 0;
+    std::memcpy(&value, term->wait().data(), sizeof value);
+    begun.loss += static_cast<double>(value) / static_cast<double>(options_.micro_batches);
+  }
+  begun.terms.clear();
+}
+
 void Trainer::begin(std::span<const Batch> batches, bool profiled) {
   RIDGE_CHECK(!profiled || begun_.empty(), "a step is under way");
   RIDGE_CHECK(static_cast<int64_t>(batches.size()) == options_.micro_batches,
@@ -86,16 +106,24 @@ void Trainer::begin(std::span<const Batch> batches, bool profiled) {
                       static_cast<float>(learning_rate(options_.optimizer, taken_)));
   store_.write_scalar("step", static_cast<float>(taken_));
   auto batch = batches.begin();
-  for (int i = 0; i < static_cast<int>(program_.graphs().size()); ++i) {
-    const cost::ProgramGraph& graph = program_.graph(i);
-    const bool has_loss = !graph.graph().outputs.empty();
+  for (int i = 0; i < static_cast<int>(step_.graphs.size()); ++i) {
+    const StepGraph& graph = step_.graphs[static_cast<size_t>(i)];
+    if (!graph.has_loss && skips_) {
+      await_loss(begun);
+      begun.skipped = skips_(begun.loss);
+    }
+    if (begun.skipped) {
+      program_.run(discard_graph());
+      break;
+    }
     for (int64_t k = 0; k < graph.repeat; ++k) {
-      if (has_loss) write_batch(*batch++);
+      if (graph.has_loss) write_batch(*batch++);
       if (profiled)
         begun.profiles.push_back(program_.run_profiled(i));
       else
         program_.run(i);
-      if (has_loss) read_loss(i, begun);
+      if (graph.has_loss) read_loss(i, begun);
+      if (graph.has_norm) read_norm(i, begun);
     }
   }
   begun.done = backend_.start_copy_out(nullptr, 0);
@@ -109,21 +137,48 @@ StepResult Trainer::finish_step() {
   RIDGE_CHECK(!begun_.empty(), "no step is under way");
   Begun begun = std::move(begun_.front());
   begun_.pop_front();
-  for (const auto& term : begun.terms) {
+  await_loss(begun);
+  if (begun.norm != nullptr) {
     float value = 0;
-    std::memcpy(&value, term->wait().data(), sizeof value);
-    begun.loss += static_cast<double>(value) / static_cast<double>(options_.micro_batches);
+    std::memcpy(&value, begun.norm->wait().data(), sizeof value);
+    begun.squared_norm = static_cast<double>(value);
   }
   if (begun.done != nullptr) begun.done->wait();
   double end_ns = begun.done == nullptr ? begun.end_ns : now_ns();
   ++finished_;
-  expect_finite(begun.loss);
-  const double begin_ns = std::max(begun.begin_ns, last_end_ns_);
-  StepResult result{begun.loss, begin_ns, end_ns - begin_ns, {}};
+  if (!begun.skipped) expect_finite(begun.loss);
+  StepResult result;
+  result.loss = begun.loss;
+  if (begun.squared_norm >= 0) result.gradient_norm = std::sqrt(begun.squared_norm);
+  result.skipped = begun.skipped;
+  result.begin_ns = std::max(begun.begin_ns, last_end_ns_);
+  result.elapsed_ns = end_ns - result.begin_ns;
   last_end_ns_ = end_ns;
   result.profiles = std::move(begun.profiles);
   for (const record::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;
   return result;
+}
+
+double Trainer::evaluate(std::span<const Batch> batches) {
+  RIDGE_CHECK(begun_.empty() && step_.evaluation, "no evaluation now");
+  const int graph = evaluation_graph();
+  const ValueId loss = program_.graph(graph).graph().outputs[0];
+  double sum = 0;
+  int64_t labels = 0;
+  for (const Batch& batch : batches) {
+    write_batch(batch);
+    program_.run(graph);
+    const auto counted = std::count_if(batch.labels.begin(), batch.labels.end(),
+                                       [](int32_t label) { return label >= 0; });
+    sum += static_cast<double>(program_.read(graph, loss)[0]) * static_cast<double>(counted);
+    labels += counted;
+  }
+  return sum / static_cast<double>(labels);
+}
+
+void Trainer::resume_after(int64_t step) {
+  RIDGE_CHECK(begun_.empty(), "a step is under way");
+  taken_ = finished_ = step;
 }
 
 void Trainer::expect_finite(double loss) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,15 +13,17 @@
 #include "models/config.h"
 #include "passes/pipeline.h"
 #include "runtime/program.h"
+#include "train/batch.h"
 #include "train/step.h"
-#include "train/workshop_data.h"
 
 namespace ridge::train {
 
 struct StepResult {
-  double loss = 0;        // mean over the micro-batches
-  double begin_ns = 0;    // on the host's clock
-  double elapsed_ns = 0;  // wall time: inputs written, graphs run, loss read back
+  double loss = 0;            // mean over the micro-batches
+  double gradient_norm = -1;  // before clipping; -1 without clipping
+  bool skipped = false;       // whether the update was left out
+  double begin_ns = 0;        // on the host's clock
+  double elapsed_ns = 0;      // wall time: inputs written, graphs run, loss read back
   std::vector<record::ProfiledRun> profiles;  // per graph run, if profiled
 };
 
@@ -43,9 +46,26 @@ class Trainer {
   // Begins and finishes a step. If profiled, no other step may be running.
   StepResult step(std::span<const Batch> batches, bool profiled = false);
 
+  // Called with the loss of each step before its update; true leaves the update out. The options
+  // must separate the update.
+  void guard(std::function<bool(double loss)> skips) { skips_ = std::move(skips); }
+
+  // The mean loss per label of the batches, without an update. No step may be running.
+  double evaluate(std::span<const Batch> batches);
+
+  // The steps that have begun, of all runs that led to the present state.
+  int64_t steps() const { return taken_; }
+  // After the store was filled with the state at the end of a step, which may be of another run.
+  void resume_after(int64_t step);
+
   const TrainingStep& graphs() const { return step_; }
   const runtime::Program& program() const { return program_; }
+  // The graphs of a step, without that of evaluate().
+  std::span<const cost::ProgramGraph> step_program() const {
+    return std::span(program_.graphs()).first(step_.graphs.size());
+  }
   runtime::Store& store() { return store_; }
+  const runtime::Store& store() const { return store_; }
   const models::ModelConfig& config() const { return config_; }
   const StepOptions& options() const { return options_; }
   int64_t owned_bytes() const { return store_.bytes() + program_.arena_bytes(); }
@@ -57,11 +77,19 @@ class Trainer {
     double end_ns = 0;  // end of the host's part
     double loss = 0;
     std::vector<std::unique_ptr<backends::CopyOut>> terms;  // of the loss, one per micro-batch
+    double squared_norm = -1;                               // of the gradients
+    std::unique_ptr<backends::CopyOut> norm;                // the same, still to come
+    bool skipped = false;
     std::unique_ptr<backends::CopyOut> done;  // null if the step ended with the host's part
     std::vector<record::ProfiledRun> profiles;
   };
   void begin(std::span<const Batch> batches, bool profiled);
   void read_loss(int graph, Begun& begun);
+  void read_norm(int graph, Begun& begun);
+  void await_loss(Begun& begun) const;
+  // The indexes of graphs in the program, beside those of the step.
+  int discard_graph() const { return static_cast<int>(step_.graphs.size()); }
+  int evaluation_graph() const { return discard_graph() + (step_.discard ? 1 : 0); }
   void write_batch(const Batch& batch);
   void expect_finite(double loss) const;
 
@@ -71,6 +99,7 @@ class Trainer {
   TrainingStep step_;
   runtime::Store store_;
   runtime::Program program_;
+  std::function<bool(double)> skips_;
   int64_t taken_ = 0;
   int64_t finished_ = 0;
   std::deque<Begun> begun_;

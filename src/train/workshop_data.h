@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "models/config.h"
+#include "train/batch.h"
 
 namespace ridge::train {
 
@@ -20,22 +21,14 @@ void draw_weights(const models::ModelConfig& config,
                   uint32_t seed,
                   const std::function<void(const std::string& name, std::vector<float> data)>& put);
 
-// The inputs of one run of the graph.
-struct Batch {
-  std::vector<int32_t> ids;        // [B*T]
-  std::vector<int32_t> positions;  // [B*T]
-  std::vector<int32_t> labels;     // [B*T]
-  std::vector<uint32_t> rows;      // [B]
-};
-
 // 1000 rows of T+1 random ids. Each batch takes the first rows of a fresh permutation. Position t
 // predicts id t + 2: labels are shifted twice, as in the workshop's loss, and the last position of
 // a row does not count (-1).
-class WorkshopData {
+class WorkshopData final : public BatchSource {
  public:
   WorkshopData(int64_t vocabulary, int64_t sequence, uint32_t seed);
 
-  Batch next(int64_t batch_size);
+  Batch next(int64_t batch_size) override;
   const std::vector<int32_t>& row(int64_t index) const { return rows_[static_cast<size_t>(index)]; }
 
  private:

@@ -13,6 +13,7 @@ class NumberCases : public NumberTrial {
   void try_all_options(size_t every) {
     make_model();
     files::write_plain(folder_ / "text", "one two three two one");
+    files::write_plain(folder_ / "ids.bin", "abcdefgh");
     const std::string llama = sample("llama_fp32");
     const std::vector<std::string> infer_lab{llama,      "--level",
                                              "compiled", "--batch-size",
@@ -45,6 +46,8 @@ class NumberCases : public NumberTrial {
             {"bench model",
              {llama, "--prompt-tokens", "4", "--tokens", "2", "--repeats", "1", "--threads", "1"}},
             {"tokenizer train", {"text", "--vocab-size", "260", "--out", "made", "--force"}},
+            {"data tokenize", {"text", "--tokenizer", sample("tokenizers/gpt2"), "--out", "ids"}},
+            {"data inspect", {"ids.bin"}},
             {"tokenizer decode", {sample("tokenizers/gpt2"), "--ids", "1"}},
         },
         every);

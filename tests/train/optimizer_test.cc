@@ -170,5 +170,44 @@ TEST(Adamw, AWideLimitClipsNothing) {
             FixedRun(small_config(), clipped, "baseline", "").steps(5));
 }
 
+TEST(Schedule, StaysThenFallsInALine) {
+  OptimizerOptions options;
+  options.learning_rate = 1;
+  options.warmup_steps = 10;
+  options.decay_begin = 90;
+  options.decay_steps = 100;
+  options.minimum_rate = 0.2;
+  options.decay_shape = DecayShape::kLinear;
+  for (const auto& [step, rate] :
+       {std::pair{5, 0.5}, {10, 1.0}, {90, 1.0}, {95, 0.6}, {100, 0.2}, {500, 0.2}})
+    EXPECT_NEAR(learning_rate(options, step), rate, 1e-12) << step;
+  options.decay_begin = 0;  // at the end of the warm-up
+  EXPECT_NEAR(learning_rate(options, 55), 0.6, 1e-12);
+  options.decay_shape = DecayShape::kCosine;
+  EXPECT_NEAR(learning_rate(options, 55), 0.6, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 25), 0.2 + 0.8 * 0.5 * (1 + std::cos(M_PI / 6)), 1e-12);
+}
+
+// With a rate that makes decay visible and gradients that do not matter beside it, only matrices
+// shrink.
+TEST(Adamw, DecayGroupsLeaveNormsAndEmbeddings) {
+  StepOptions options = small_step(1e-6);
+  options.optimizer.weight_decay = 1e5;  // a tenth in each step
+  for (const char* level : {"baseline", "compiled"})
+    for (const bool decays_all : {true, false}) {
+      options.optimizer.decays_all = decays_all;
+      FixedRun run(small_config(), options, level, "-tune_gemm");
+      const Weights before = run.weights();
+      run.steps(1);
+      for (const auto& [name, values] : run.weights()) {
+        const bool is_matrix = name.find("norm") == std::string::npos &&
+                               name.find("embed_tokens") == std::string::npos;
+        const double expected = decays_all || is_matrix ? 0.9 : 1;
+        for (size_t i = 0; i < values.size(); ++i)
+          ASSERT_NEAR(values[i], expected * before.at(name)[i], 3e-6) << name << " at " << level;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace ridge::train

@@ -19,6 +19,7 @@
 #include "runtime/load.h"
 #include "train/trainer.h"
 #include "train/training_loop.h"
+#include "train/workshop_data.h"
 
 namespace ridge::train {
 
@@ -145,7 +146,7 @@ class FixedRun {
     for (int i = 0; i < static_cast<int>(program_.graphs().size()); ++i) {
       const cost::ProgramGraph& each = program_.graph(i);
       for (int k = 0; k < each.repeat; ++k) {
-        bool has_loss = !each.graph().outputs.empty();
+        bool has_loss = step_.graphs[static_cast<size_t>(i)].has_loss;
         if (has_loss) write_rows(row);
         row += static_cast<size_t>(options_.batch_size);
         program_.run(i);

@@ -19,6 +19,7 @@
 #include "train/step.h"
 #include "train/trainer.h"
 #include "train/training_loop.h"
+#include "train/workshop_data.h"
 
 namespace ridge::train {
 namespace {

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens data sets, files of ids and texts. Not a subcommand.
+#include "apps/training_data.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/openmp_threads.h"
+#include "base/printable.h"
+
+namespace ridge::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kMostWeight = 1e6, kLeastWeight = 1e-6;
+constexpr int64_t kMostSets = 256;
+
+// "PATH=0.3": the weight after the last equals sign, if it is a number.
+std::pair<std::string, double> split_weight(const std::string& text) {
+  const size_t at = text.rfind('=');
+  if (at == std::string::npos || at + 1 == text.size()) return {text, 1};
+  double weight = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + at + 1, end, weight);
+  if (error != std::errc() || stop != end) return {text, 1};
+  if (!(weight >= kLeastWeight && weight <= kMostWeight))
+    throw usage_error("[data] expected a weight from {} to {}, got {}", kLeastWeight, kMostWeight,
+                      printable(text.substr(at + 1)));
+  return {text.substr(0, at), weight};
+}
+
+}  // namespace
+
+void add_training_data_options(Command app, TrainingDataOptions& o) {
+  app = app.under("Data");
+  app.add_option("--data", o.data,
+                 "train on this: a folder of ridge data tokenize, a .bin file of token ids, or a "
+                 "text; several times, as PATH=WEIGHT, for a mixture")
+      .one_value();
+  app.add_option("--val-data", o.validation, "the same for validation");
+  app.add_option("--tokenizer", o.tokenizer,
+                 "of texts: a .gguf file, a tokenizer.json, or a folder with either");
+  app.add_option("--text-format", o.form.format, "of texts: text, jsonl or auto (by name: .jsonl)")
+      .show_default();
+  app.add_option("--field", o.form.field, "the key of the text in a line of JSON Lines")
+      .show_default();
+  app.add_option("--seed", o.seed, "of the order of the data").show_default();
+  app.add_option("--val-batches", o.validation_batches, "micro-batches of a validation, at most")
+      .show_default();
+}
+
+TrainingData::TrainingData(const TrainingDataOptions& options,
+                           int64_t vocabulary,
+                           const TerminalOptions& terminal)
+    : o_(options), terminal_(terminal) {
+  expect_form(o_.form);
+  if (o_.seed < 0) throw usage_error("[seed] expected a number >= 0, got {}", o_.seed);
+  if (o_.validation_batches < 1)
+    throw usage_error("[val-batches] expected at least 1, got {}", o_.validation_batches);
+  if (std::ssize(o_.data) > kMostSets)
+    throw usage_error("[data] expected at most {} data sets, got {}", kMostSets, o_.data.size());
+  if (!o_.tokenizer.empty()) take_tokenizer(o_.tokenizer);
+  for (const std::string& each : o_.data) {
+    const auto [path, weight] = split_weight(each);
+    data_.push_back({open(path, vocabulary), weight});
+  }
+  if (!o_.validation.empty()) validation_tokens_ = open(o_.validation, vocabulary);
+}
+
+void TrainingData::take_tokenizer(const std::string& path) {
+  models::TokenizerFile file = models::read_tokenizer(path);
+  if (tokenizer_ && tokenizer_hash(tokenizer_->spec) != tokenizer_hash(file.spec))
+    throw usage_error("[data] expected one tokenizer, but that of {} is not that of {}", path,
+                      tokenizer_->source);
+  vocabulary_ = std::max(vocabulary_, std::ssize(file.spec.tokens));
+  if (!tokenizer_) tokenizer_ = std::move(file);
+}
+
+text::TokenSet TrainingData::open(const std::string& path, int64_t vocabulary) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    text::TokenSet set = text::TokenSet::open(path, 0);
+    vocabulary_ = std::max<int64_t>(vocabulary_, set.vocab_size());
+    const fs::path tokenizer = fs::path(path) / text::kTokenSetTokenizer;
+    if (fs::exists(tokenizer, error)) take_tokenizer(tokenizer);
+    return set;
+  }
+  if (fs::path(path).extension() == ".bin")
+    return text::TokenSet::open(path,
+                                static_cast<int32_t>(vocabulary_ > 0 ? vocabulary_ : vocabulary));
+  return tokenize(path);
+}
+
+text::TokenSet TrainingData::tokenize(const std::string& path) const {
+  files::ByteStream probe(path);  // what is wrong with the path comes first
+  if (!tokenizer_)
+    throw usage_error("[tokenizer] expected --tokenizer for the text {}", printable(path));
+  start_openmp_threads();
+  const text::Tokenizer tokenizer = models::make_tokenizer(*tokenizer_);
+  std::error_code error;
+  const auto bytes = static_cast<int64_t>(fs::file_size(path, error));
+  Progress progress("tokenize", error ? 0 : bytes, "bytes", terminal_);
+  std::vector<int32_t> ids;
+  text::TokenStream stream(tokenizer, document_options(tokenizer, o_.form),
+                           [&](const text::TokenPart& part) {
+                             ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+                           });
+  read_documents(
+      path, o_.form, {}, 0, [&](const text::TextPart& part) { stream.add(part); },
+      [&](int64_t count) { progress.tick(count); });
+  stream.flush();
+  return text::TokenSet::of_ids(std::move(ids), tokenizer.vocab_size(), path);
+}
+
+void TrainingData::make_batches(int64_t sequence, int64_t vocabulary, int64_t batch_size) {
+  batches_ = std::make_unique<train::TokenBatches>(std::move(data_), sequence, vocabulary,
+                                                   static_cast<uint64_t>(o_.seed));
+  if (validation_tokens_)
+    validation_ = train::validation_batches(*validation_tokens_, sequence, vocabulary, batch_size,
+                                            o_.validation_batches);
+}
+
+nlohmann::ordered_json TrainingData::identity() const {
+  nlohmann::ordered_json sets = nlohmann::ordered_json::array();
+  for (const train::WeightedData& each : batches_->data())
+    sets.push_back({{"path", each.tokens.source()},
+                    {"hash", each.tokens.hash()},
+                    {"ids", each.tokens.size()},
+                    {"weight", each.weight}});
+  return {{"seed", o_.seed}, {"sets", sets}};
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint that is being written or removed has a temporary name, so what has a step's name is
+// whole, or was damaged later.
+#include "train/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <utility>
+
+#include "base/block_formats.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "files/atomic_file.h"
+#include "files/atomic_folder.h"
+#include "files/json.h"
+#include "files/json_field.h"
+#include "files/manifest.h"
+#include "files/safetensors.h"
+#include "files/unfinished.h"
+#include "models/config_json.h"
+#include "train/optimizer.h"
+#include "train/trained_model.h"
+
+namespace ridge::train {
+namespace fs = std::filesystem;
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* kFormat = "ridge checkpoint";
+constexpr const char* kPrefix = "step-";
+constexpr const char* kState = "state.json";
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kMoments = "moments.safetensors";
+// PyTorch's names of the moments.
+constexpr const char* kFirstName = ".exp_avg";
+constexpr const char* kSecondName = ".exp_avg_sq";
+
+std::string folder_name(int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
+
+// The steps of a folder's checkpoints by their names, the newest first.
+std::vector<int64_t> steps_in(const fs::path& folder) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (fs::directory_iterator each(folder, error), end; !error && each != end;
+       each.increment(error)) {
+    const std::string name = each->path().filename().string();
+    if (!name.starts_with(kPrefix)) continue;
+    int64_t step = -1;
+    const char* begin = name.data() + std::string_view(kPrefix).size();
+    const auto result = std::from_chars(begin, name.data() + name.size(), step);
+    if (result.ec == std::errc() && name == folder_name(step)) steps.push_back(step);
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+ordered_json to_json(const TrainingState& state) {
+  return {{"step", state.step},
+          {"windows", state.windows},
+          {"tokens", state.tokens},
+          {"validation_loss",
+           state.validation_loss ? ordered_json(*state.validation_loss) : ordered_json(nullptr)},
+          {"guard", state.guard},
+          {"settings", state.settings}};
+}
+
+TrainingState read_state(const fs::path& folder) {
+  const fs::path path = folder / kState;
+  const json document = files::read_json(path);
+  const files::JsonField root(document, path.string());
+  TrainingState state;
+  state.step = root.at("step").integer(0);
+  state.windows = root.at("windows").integer(0);
+  state.tokens = root.at("tokens").integer(0);
+  if (root.has("validation_loss")) state.validation_loss = root.at("validation_loss").real();
+  if (root.has("guard")) {
+    std::vector<double> losses;
+    for (const files::JsonField& each : root.at("guard").items()) losses.push_back(each.real());
+    state.guard = losses;
+  }
+  state.settings = root.at("settings").value();
+  return state;
+}
+
+SavedLookup lookup_in(const files::SafetensorsFile& file, const char* suffix) {
+  return [&file, suffix](const std::string& name, const Shape& shape) {
+    const files::FileTensor& tensor = file.tensors().at(name + suffix, shape);
+    std::vector<float> values(static_cast<size_t>(shape.elements()));
+    dequantize(tensor.dtype, tensor.bytes, values);
+    return values;
+  };
+}
+
+}  // namespace
+
+std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& folder,
+                                                 std::vector<RefusedCheckpoint>& refused) {
+  for (const int64_t step : steps_in(folder)) {
+    const fs::path path = folder / folder_name(step);
+    try {
+      files::check_manifest(path, kFormat);
+      FoundCheckpoint found{path, read_state(path)};
+      if (found.state.step != step)
+        throw file_error("[{}] expected step {}, found {}", (path / kState).string(), step,
+                         found.state.step);
+      return found;
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kBadFile) throw;
+      refused.push_back({path, error.what()});
+    }
+  }
+  return {};
+}
+
+void expect_same_model(const FoundCheckpoint& checkpoint, const models::ModelConfig& config) {
+  models::ModelConfig form = config;
+  form.rope_interleaved = false;
+  const fs::path path = checkpoint.path / "config.json";
+  const json stored = files::read_json(path);
+  const json expected = json::parse(models::config_json(form, DType::kF32, nullptr));
+  for (const auto& [key, value] : expected.items()) {
+    const json found = stored.contains(key) ? stored[key] : json();
+    // The tokenizer's ids and the length for which the model is meant do not change it.
+    const bool matters = !key.ends_with("_token_id") && key != "max_position_embeddings";
+    if (matters && found != value)
+      throw file_error("[{}] expected {} {}, as in this model, found {}", path.string(), key,
+                       value.dump(), printable(found.dump()));
+  }
+}
+
+void restore(const FoundCheckpoint& checkpoint, Trainer& trainer) {
+  const auto weights = files::SafetensorsFile::open(checkpoint.path / kWeights);
+  const auto moments = files::SafetensorsFile::open(checkpoint.path / kMoments);
+  restore_tensors(trainer, lookup_in(weights, ""));
+  restore_tensors(trainer, lookup_in(moments, kFirstName), kFirstMoment);
+  restore_tensors(trainer, lookup_in(moments, kSecondName), kSecondMoment);
+  trainer.resume_after(checkpoint.state.step);
+}
+
+std::vector<int64_t> superseded(
+    const std::vector<std::pair<int64_t, std::optional<double>>>& checkpoints,
+    const CheckpointPolicy& policy) {
+  std::vector<std::pair<int64_t, std::optional<double>>> newest = checkpoints;
+  std::sort(newest.rbegin(), newest.rend(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto best =
+      std::min_element(newest.begin(), newest.end(), [](const auto& a, const auto& b) {
+        return a.second && (!b.second || *a.second < *b.second);
+      });
+  std::vector<int64_t> steps;
+  for (auto each = newest.begin(); each != newest.end(); ++each) {
+    const bool is_best = policy.keep_best && each == best && each->second;
+    if (each - newest.begin() >= policy.keep && !is_best) steps.push_back(each->first);
+  }
+  return steps;
+}
+
+struct CheckpointWriter::Tensors {
+  std::vector<SavedTensor> weights, first, second;
+};
+
+CheckpointWriter::CheckpointWriter(fs::path folder,
+                                   const CheckpointPolicy& policy,
+                                   const models::TokenizerFile* tokenizer)
+    : folder_(std::move(folder)), policy_(policy), tokenizer_(tokenizer) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error)
+    throw runtime_error("[{}] cannot make the folder: {}", folder_.string(), error.message());
+  // Fails before hours of training if the folder cannot be written.
+  files::AtomicFile probe(folder_ / kState);
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (writing_.valid()) writing_.wait();
+}
+
+void CheckpointWriter::save(const Trainer& trainer,
+                            const TrainingState& state,
+                            int64_t free_bytes) {
+  const double begin = now_ns();
+  wait();
+  int64_t needed_bytes = 0;
+  for (const auto& [name, value] : trainer.graphs().load.stored) {
+    const Type& type = trainer.graphs().load.graph.type(value);
+    needed_bytes += 3 * storage_bytes(type.dtype, type.shape.elements());
+  }
+  const models::ModelConfig config = saved_config(trainer);
+  auto tensors = std::make_shared<Tensors>(Tensors{saved_tensors(trainer),
+                                                   saved_tensors(trainer, kFirstMoment),
+                                                   saved_tensors(trainer, kSecondMoment)});
+  expect_finite(tensors->weights, folder_);
+  auto work = [this, tensors, config, state] { write(*tensors, config, state); };
+  if (free_bytes > 0 && free_bytes < needed_bytes)
+    work();
+  else
+    writing_ = std::async(std::launch::async, work);
+  blocked_ns_ += now_ns() - begin;
+}
+
+void CheckpointWriter::wait() {
+  if (writing_.valid()) writing_.get();
+}
+
+void CheckpointWriter::write(const Tensors& tensors,
+                             const models::ModelConfig& config,
+                             const TrainingState& state) const {
+  const fs::path path = folder_ / folder_name(state.step);
+  std::error_code error;
+  // A damaged one of this step is replaced.
+  if (fs::exists(path, error)) remove(state.step);
+  files::AtomicFolder made(path);
+  write_model(config, tensors.weights, tokenizer_, made.inside());
+  std::vector<files::TensorSource> moments = sources_of(tensors.first, kFirstName);
+  for (files::TensorSource& each : sources_of(tensors.second, kSecondName))
+    moments.push_back(std::move(each));
+  files::write_safetensors(made.inside() / kMoments, moments);
+  files::write_file(made.inside() / kState, to_json(state).dump(2) + "\n");
+  files::write_manifest(made.inside(), kFormat);
+  made.commit();
+  remove_superseded();
+}
+
+// Under another name first, so that nobody finds half a checkpoint.
+void CheckpointWriter::remove(int64_t step) const {
+  const files::Unfinished other = files::Unfinished::folder(folder_);
+  std::error_code ignored;
+  if (other.path().empty()) return;
+  fs::rename(folder_ / folder_name(step), other.path(), ignored);
+  fs::remove_all(other.path(), ignored);
+}
+
+void CheckpointWriter::remove_superseded() const {
+  std::vector<std::pair<int64_t, std::optional<double>>> found;
+  for (const int64_t step : steps_in(folder_)) {
+    try {
+      found.emplace_back(step, read_state(folder_ / folder_name(step)).validation_loss);
+    } catch (const Error&) {
+      found.emplace_back(step, std::nullopt);  // it is damaged, but it may hold something
+    }
+  }
+  for (const int64_t step : superseded(found, policy_)) remove(step);
+}
+
+}  // namespace ridge::train

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Goes through the load graph in both directions, and moves the rows of q and k.
+#include "train/saved_state.h"
+
+#include <algorithm>
+
+#include "models/parameter_list.h"
+#include "models/row_order.h"
+#include "runtime/load.h"
+
+namespace ridge::train {
+namespace {
+
+// Copies row by row; `to_file` is the direction.
+std::vector<float> reordered(const std::vector<float>& values,
+                             const Shape& shape,
+                             const models::RowOrder& order,
+                             bool to_file) {
+  std::vector<float> out(values.size());
+  const int64_t rows = shape[0], width = shape.elements() / rows;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t from = to_file ? row : order.at(row), to = to_file ? order.at(row) : row;
+    std::copy_n(values.begin() + from * width, width, out.begin() + to * width);
+  }
+  return out;
+}
+
+models::RowOrder row_order(const models::ModelConfig& config) {
+  return {config.head_size, config.rope_interleaved, false};
+}
+
+}  // namespace
+
+models::ModelConfig saved_config(const Trainer& trainer) {
+  models::ModelConfig form = trainer.config();
+  form.rope_interleaved = false;
+  return form;
+}
+
+std::vector<SavedTensor> saved_tensors(const Trainer& trainer, std::string_view suffix) {
+  const models::RowOrder order = row_order(trainer.config());
+  std::vector<SavedTensor> tensors;
+  runtime::save_states(trainer.graphs().load, trainer.store(), suffix,
+                       [&](const std::string& name, const Type& type, std::vector<float> values) {
+                         if (models::is_rotated(name))
+                           values = reordered(values, type.shape, order, true);
+                         tensors.push_back({name, type.shape, std::move(values)});
+                       });
+  std::sort(tensors.begin(), tensors.end(),
+            [](const SavedTensor& a, const SavedTensor& b) { return a.name < b.name; });
+  return tensors;
+}
+
+void restore_tensors(Trainer& trainer, const SavedLookup& find, std::string_view suffix) {
+  const models::RowOrder order = row_order(trainer.config());
+  const runtime::TensorSource source = [&](const std::string& name, const Type& type) {
+    std::vector<float> values = find(name, type.shape);
+    return models::is_rotated(name) ? reordered(values, type.shape, order, false) : values;
+  };
+  if (suffix.empty())
+    runtime::load_parameters(trainer.graphs().load, source, trainer.store());
+  else
+    runtime::load_states(trainer.graphs().load, source, suffix, trainer.store());
+}
+
+std::vector<files::TensorSource> sources_of(std::span<const SavedTensor> tensors,
+                                            std::string_view suffix) {
+  std::vector<files::TensorSource> sources;
+  for (const SavedTensor& each : tensors)
+    sources.push_back({each.name + std::string(suffix), DType::kF32, each.shape,
+                       [&each] { return std::as_bytes(std::span<const float>(each.values)); }});
+  return sources;
+}
+
+}  // namespace ridge::train

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Computes mean and deviation anew for each loss, so that nothing but the losses is state.
+#include "train/spike_guard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ridge::train {
+namespace {
+
+// Losses of a model that has learnt its data by heart hardly differ; what is not visible is no spike.
+constexpr double kLeastDeviation = 1e-3;
+
+}  // namespace
+
+bool SpikeGuard::is_spike(double loss) {
+  deviations_ = 0;
+  if (!std::isfinite(loss)) {
+    deviations_ = std::numeric_limits<double>::infinity();
+    return true;
+  }
+  if (losses_.size() >= kLeast) {
+    const auto count = static_cast<double>(losses_.size());
+    double mean = 0, squares = 0;
+    for (const double each : losses_) mean += each / count;
+    for (const double each : losses_) squares += (each - mean) * (each - mean);
+    const double deviation = std::max(std::sqrt(squares / (count - 1)), kLeastDeviation);
+    deviations_ = (loss - mean) / deviation;
+    if (deviations_ > most_deviations_) return true;
+  }
+  losses_.push_back(loss);
+  if (losses_.size() > kMost) losses_.pop_front();
+  return false;
+}
+
+}  // namespace ridge::train

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies windows out of mapped data sets.
+#include "train/token_batches.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/shape.h"
+
+namespace ridge::train {
+namespace {
+
+// The key of an order: each seed, set and epoch has its own, within 2^32 epochs and 2^8 sets.
+uint64_t order_key(uint64_t seed, uint64_t source, int64_t epoch) {
+  return seed << 40 ^ source << 32 ^ static_cast<uint64_t>(epoch);
+}
+
+void expect_trainable(const text::TokenSet& tokens, int64_t sequence, int64_t vocabulary) {
+  if (tokens.vocab_size() > vocabulary)
+    throw usage_error("[data] expected ids below the model's vocabulary of {}, {} has {}",
+                      vocabulary, tokens.source(), tokens.vocab_size());
+  if (tokens.size() < sequence + 1)
+    throw usage_error(
+        "[data] expected at least {} ids for a sequence of {} and its labels, {} has {}",
+        sequence + 1, sequence, tokens.source(), tokens.size());
+}
+
+int64_t windows_of(const text::TokenSet& tokens, int64_t sequence) {
+  return (tokens.size() - 1) / sequence;
+}
+
+// Appends a window of T + 1 ids as a row.
+void append_row(const std::vector<int32_t>& window, Batch& batch) {
+  batch.ids.insert(batch.ids.end(), window.begin(), window.end() - 1);
+  batch.labels.insert(batch.labels.end(), window.begin() + 1, window.end());
+  for (int32_t t = 0; t + 1 < static_cast<int32_t>(window.size()); ++t)
+    batch.positions.push_back(t);
+}
+
+std::vector<double> weights_of(const std::vector<WeightedData>& data) {
+  std::vector<double> weights;
+  for (const WeightedData& each : data) weights.push_back(each.weight);
+  return weights;
+}
+
+}  // namespace
+
+TokenBatches::TokenBatches(std::vector<WeightedData> data,
+                           int64_t sequence,
+                           int64_t vocabulary,
+                           uint64_t seed)
+    : data_(std::move(data)), sequence_(sequence), seed_(seed), mixture_(weights_of(data_)) {
+  for (const WeightedData& each : data_) expect_trainable(each.tokens, sequence, vocabulary);
+  window_.resize(static_cast<size_t>(sequence) + 1);
+}
+
+int64_t TokenBatches::windows(size_t source) const {
+  return windows_of(data_[source].tokens, sequence_);
+}
+
+double TokenBatches::epochs(size_t source, int64_t places) const {
+  double all = 0;
+  for (const WeightedData& each : data_) all += each.weight;
+  return static_cast<double>(places) * data_[source].weight / all /
+         static_cast<double>(windows(source));
+}
+
+Batch TokenBatches::next(int64_t batch_size) {
+  Batch batch;
+  for (int64_t row = 0; row < batch_size; ++row) {
+    const Mixture::Place at = mixture_.at(place_++);
+    const int64_t count = windows(at.source), epoch = at.index / count;
+    const int64_t window = permuted(at.index % count, count, order_key(seed_, at.source, epoch));
+    data_[at.source].tokens.read(window * sequence_, window_);
+    append_row(window_, batch);
+  }
+  return batch;
+}
+
+std::vector<Batch> validation_batches(text::TokenSet& tokens,
+                                      int64_t sequence,
+                                      int64_t vocabulary,
+                                      int64_t batch_size,
+                                      int64_t most_batches) {
+  expect_trainable(tokens, sequence, vocabulary);
+  const int64_t windows =
+      std::min(windows_of(tokens, sequence), checked_product(most_batches, batch_size, "windows"));
+  std::vector<Batch> batches;
+  std::vector<int32_t> window(static_cast<size_t>(sequence) + 1);
+  for (int64_t first = 0; first < windows; first += batch_size) {
+    Batch& batch = batches.emplace_back();
+    for (int64_t row = 0; row < batch_size; ++row) {
+      const bool is_there = first + row < windows;
+      tokens.read((is_there ? first + row : first) * sequence, window);
+      append_row(window, batch);
+      if (!is_there) std::fill(batch.labels.end() - sequence, batch.labels.end(), -1);
+    }
+  }
+  return batches;
+}
+
+}  // namespace ridge::train

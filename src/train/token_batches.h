@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches of windows of token ids. Window w of a data set begins at id w T and has T ids, each
+// labelled with the next one; a remainder at the end is not used.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "text/token_set.h"
+#include "train/batch.h"
+#include "train/window_order.h"
+
+namespace ridge::train {
+
+struct WeightedData {
+  text::TokenSet tokens;
+  double weight = 1;  // of its windows among those of all sets
+};
+
+// An endless mixture. Each epoch of a data set visits each of its windows once, in an order of its
+// own.
+class TokenBatches final : public BatchSource {
+ public:
+  // Throws usage Errors: a set with fewer than T + 1 ids, one with ids beyond the vocabulary.
+  TokenBatches(std::vector<WeightedData> data, int64_t sequence, int64_t vocabulary, uint64_t seed);
+
+  Batch next(int64_t batch_size) override;
+  // Windows taken so far: the place where `next` goes on.
+  int64_t place() const { return place_; }
+  void seek(int64_t place) { place_ = place; }
+
+  const std::vector<WeightedData>& data() const { return data_; }
+  int64_t windows(size_t source) const;
+  // How often the first `places` windows of the mixture pass through a set.
+  double epochs(size_t source, int64_t places) const;
+
+ private:
+  std::vector<WeightedData> data_;
+  int64_t sequence_;
+  uint64_t seed_;
+  Mixture mixture_;
+  int64_t place_ = 0;
+  std::vector<int32_t> window_;  // T + 1
+};
+
+// The first windows of a data set in order, in whole batches; labels of a batch's missing rows are
+// -1. At most `most_batches` batches.
+std::vector<Batch> validation_batches(text::TokenSet& tokens,
+                                      int64_t sequence,
+                                      int64_t vocabulary,
+                                      int64_t batch_size,
+                                      int64_t most_batches);
+
+}  // namespace ridge::train

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// From texts to a trained model: ridge data, and ridge train with data and checkpoints.
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "apps/program_run.h"
+
+namespace ridge::apps {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+class DataTest : public ProgramTest {
+ protected:
+  DataTest() {
+    std::string text;
+    for (int i = 0; i < 3000; ++i)
+      text += fmt::format("Line {} of {} tells of {}.\n", i, i % 7, i * i);
+    files::write_plain(folder_ / "a.txt", text);
+    for (int i = 0; i < 400; ++i)
+      lines_ +=
+          json{{"text", fmt::format("Document {} has {} words.", i, i * 3)}, {"id", i}}.dump() +
+          "\n";
+    files::write_plain(folder_ / "b.jsonl", lines_);
+  }
+  json result(std::vector<std::string> arguments) const {
+    arguments.emplace_back("--json");
+    const Output output = run(arguments);
+    EXPECT_EQ(output.code, 0) << output.err;
+    return json::parse(output.out);
+  }
+  std::vector<std::string> tokenize(const std::string& file, const std::string& out) const {
+    return {"data", "tokenize", file, "--tokenizer", tokenizer_, "--out", out};
+  }
+  // Lines "step ... loss ..." of a run on the data set "t".
+  std::vector<std::string> train(std::vector<std::string> more, int code = 0) const {
+    const Output output = run(train_line(std::move(more)));
+    EXPECT_EQ(output.code, code) << output.err;
+    return losses(output.out);
+  }
+  // The options in `more` replace those of the line.
+  static std::vector<std::string> train_line(std::vector<std::string> more) {
+    std::vector<std::string> line{"train", "--preset", "tiny", "--level",
+                                  "fused", "--device", "cpu"};
+    const std::vector<std::string> defaults{
+        "--data", "t", "--threads", "1", "--seq-len", "16", "--batch-size", "1", "--steps", "12"};
+    for (size_t i = 0; i < defaults.size(); i += 2)
+      if (std::find(more.begin(), more.end(), defaults[i]) == more.end())
+        line.insert(line.end(), {defaults[i], defaults[i + 1]});
+    line.insert(line.end(), more.begin(), more.end());
+    return line;
+  }
+  static std::vector<std::string> losses(const std::string& out) {
+    const std::regex step("step +[0-9]+  (validation )?loss [0-9.]+");
+    std::vector<std::string> all;
+    for (std::sregex_iterator each(out.begin(), out.end(), step), end; each != end; ++each)
+      all.push_back(each->str());
+    return all;
+  }
+
+  const std::string tokenizer_ = test_data("models/tokenizers/gpt2");
+  std::string lines_;
+};
+
+TEST_F(DataTest, TokenizeAndInspect) {
+  json made = result(tokenize("b.jsonl", "t"));
+  EXPECT_EQ(made["documents"], 400);
+  EXPECT_EQ(made["read_bytes"], lines_.size());
+  const json seen = result({"data", "inspect", "t", "--check", "--show", "5"});
+  EXPECT_EQ(seen["ids"], made["ids"]);
+  EXPECT_EQ(seen["documents"], 400);
+  EXPECT_EQ(seen["text"].get<std::string>().substr(0, 3), "Doc");
+  const Output text = run({"data", "inspect", "t", "--check"});
+  EXPECT_NE(text.out.find("All hashes agree."), std::string::npos);
+  expect_refused(tokenize("b.jsonl", "t"), 2, "has a complete data set already");
+  std::vector<std::string> several = tokenize("a.txt", "both");
+  several.insert(several.begin() + 2, "b.jsonl");
+  several.insert(several.end(), {"--shard-tokens", "5000"});
+  const json both = result(several);
+  EXPECT_EQ(both["documents"], 401);
+  EXPECT_EQ(both["shards"], 2);
+}
+
+// A run that ends at a fault of its input leaves whole shards; the file is mended, and it goes on
+// inside the document.
+TEST_F(DataTest, ARunThatWasEndedGoesOn) {
+  std::string text;
+  while (text.size() < 3'000'000) text += files::contents(folder_ / "a.txt");
+  files::write_plain(folder_ / "large.txt", text + "x");
+  const auto line = [&](const char* out) {
+    std::vector<std::string> all = tokenize("large.txt", out);
+    all.insert(all.end(), {"--shard-tokens", "100000"});
+    return all;
+  };
+  const json whole = result(line("whole"));
+  ASSERT_GT(whole["shards"], 3);
+  const auto time = fs::last_write_time(folder_ / "large.txt");
+  const auto write = [&](char last) {
+    files::write_plain(folder_ / "large.txt", text + last);
+    fs::last_write_time(folder_ / "large.txt", time);
+  };
+  write('\xff');
+  EXPECT_EQ(run(line("part")).code, 3);
+  const json index = json::parse(files::contents(folder_ / "part/index.json"));
+  EXPECT_EQ(index["complete"], false);
+  EXPECT_EQ(index["next"]["continues"], true);
+  ASSERT_GT(index["shards"].size(), 1u);
+  expect_refused(train_line({"--data", "part"}), 3, "the data set is incomplete");
+  write('x');
+  std::vector<std::string> other = line("part");
+  other.emplace_back("--no-eos");
+  expect_refused(other, 2, "that other files or options began");
+  const Output again = run(line("part"));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("Going on after"), std::string::npos) << again.err;
+  for (const auto& entry : fs::directory_iterator(folder_ / "whole")) {
+    if (!entry.is_regular_file()) continue;
+    EXPECT_TRUE(files::contents(entry.path()) ==
+                files::contents(folder_ / "part" / entry.path().filename()))
+        << entry.path();
+  }
+}
+
+TEST_F(DataTest, BadFilesAreNamed) {
+  auto refused = [&](const std::string& name, const std::string& bytes, const std::string& part) {
+    files::write_plain(folder_ / name, bytes);
+    const Output output = run(tokenize(name, name + ".out"));
+    EXPECT_EQ(output.code, 3) << output.err;
+    EXPECT_NE(output.err.find(part), std::string::npos) << output.err;
+  };
+  refused("empty.txt", "", "[empty.txt] the file is empty");
+  refused("bytes.txt", "ab\xff", "[bytes.txt] expected UTF-8, found the byte 0xff at byte 2");
+  refused("c.jsonl", "{\"text\": 1}", "[c.jsonl] line 1");
+  refused("d.gz", "\x1f\x8b garbage", "[d.gz]");
+  expect_refused(tokenize("missing", "t"), 3, "[missing] cannot open");
+  expect_refused(tokenize(".", "t"), 3, "found a folder");
+  fs::create_symlink("circle", folder_ / "circle");
+  expect_refused(tokenize("circle", "t"), 3, "symbolic links");
+}
+
+TEST_F(DataTest, TrainingReadsDataValidatesAndSaves) {
+  result(tokenize("a.txt", "t"));
+  const std::vector<std::string> data = train(
+      {"--val-data", "t", "--val-every", "5", "--val-batches", "4", "--lr", "0.01", "--save", "m"});
+  EXPECT_EQ(data.size(), 12u + 3u);
+  EXPECT_EQ(data[5].substr(0, 21), "step    5  validation");
+  // The model takes the data's vocabulary and keeps its tokenizer.
+  EXPECT_EQ(json::parse(files::contents(folder_ / "m/config.json"))["vocab_size"], 701);
+  const Output text = run({"generate", "m", "Line", "--max-tokens", "3", "--device", "cpu"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  // A text is tokenized at the start, with the same ids.
+  const std::vector<std::string> line =
+      train_line({"--data", "a.txt", "--tokenizer", tokenizer_, "--lr", "0.01"});
+  std::vector<std::string> expected;
+  for (const std::string& each : data)
+    if (each.find("validation") == std::string::npos) expected.push_back(each);
+  EXPECT_EQ(losses(run(line).out), expected);
+  expect_refused(train_line({"--data", "a.txt"}), 2, "[tokenizer] expected --tokenizer");
+  expect_refused(train_line({"--seq-len", "100000000"}), 2, "ids for a sequence");
+  expect_refused(train_line({"--val-every", "3"}), 2, "without --val-data");
+}
+
+TEST_F(DataTest, AResumedRunPrintsTheLossesOfTheUnbrokenOne) {
+  result(tokenize("a.txt", "t"));
+  const std::vector<std::string> whole = train({"--lr", "0.01"});
+  std::vector<std::string> options{"--lr", "0.01", "--checkpoints", "c", "--save-every", "3"};
+  std::vector<std::string> first = options;
+  first.insert(first.end(), {"--steps", "7"});
+  EXPECT_EQ(train(first), std::vector<std::string>(whole.begin(), whole.begin() + 7));
+  expect_refused(train_line(options), 2, "--resume goes on after the newest");
+  options.emplace_back("--resume");
+  EXPECT_EQ(train(options), std::vector<std::string>(whole.begin() + 7, whole.end()));
+  // The newest is damaged: the one before is used.
+  fs::resize_file(folder_ / "c/step-00000012/model.safetensors", 1000);
+  const Output again = run(train_line(options));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("Refused c/step-00000012: "), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("Resuming after step 9"), std::string::npos) << again.err;
+  EXPECT_EQ(losses(again.out), std::vector<std::string>(whole.begin() + 9, whole.end()));
+  for (const auto& entry : fs::directory_iterator(folder_ / "c"))
+    fs::remove(entry.path() / "manifest.json");
+  expect_refused(train_line(options), 3, "expected a whole checkpoint in c, found none");
+}
+
+TEST_F(DataTest, SignalsSave) {
+  result(tokenize("a.txt", "t"));
+  const std::vector<std::string> options{"--checkpoints", "c",     "--steps", "100000",
+                                         "--save-every",  "100000"};
+  const pid_t child = start(train_line(options));
+  await("step    2");
+  ::kill(child, SIGUSR1);
+  for (int i = 0; i < 6000 && !fs::exists(folder_ / "c"); ++i) ::usleep(1000);
+  ::usleep(200'000);
+  ::kill(child, SIGTERM);
+  const Output output = finish(child);
+  EXPECT_EQ(output.code, 143) << output.err;
+  size_t saved = 0;
+  for (const auto& entry : fs::directory_iterator(folder_ / "c"))
+    saved += fs::exists(entry.path() / "manifest.json");
+  EXPECT_EQ(saved, 2u);
+}
+
+}  // namespace
+}  // namespace ridge::apps
