@@ -12,7 +12,7 @@ namespace ridge::apps {
 
 void expect_form(const TextForm& form) {
   if (form.format != "auto" && form.format != "text" && form.format != "jsonl")
-    throw usage_error("[format] expected auto, text or jsonl, got {}", printable(form.format));
+    throw usage_error("[text-format] expected auto, text or jsonl, got {}", printable(form.format));
 }
 
 bool is_json_lines(const TextForm& form, const std::filesystem::path& path) {
