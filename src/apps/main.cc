@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
@@ -179,8 +180,7 @@ int run(int argc, char** argv) {
         apps::register_serve, apps::register_logits, apps::register_perplexity,
         apps::register_explain, apps::register_bench, apps::register_diff, apps::register_report,
         apps::register_import, apps::register_machine, apps::register_plan, apps::register_data,
-        apps::register_inspect,
-        apps::register_convert, apps::register_tokenizer})
+        apps::register_inspect, apps::register_convert, apps::register_tokenizer})
     add(apps::Command(&program), context);
   try {
     std::vector<std::string> given = arguments(argc, argv);
@@ -211,9 +211,23 @@ int report(std::string_view message, ridge::ExitCode code) {
   return static_cast<int>(code);
 }
 
+// Destructors of JSON values allocate, and what they throw while an exception is under way ends the
+// program. So the first allocation that fails gives them some memory before it throws.
+std::atomic<char*> spare_memory = nullptr;
+
+void keep_spare_memory() {
+  constexpr size_t kSpareBytes = size_t{1} << 20;  // addresses: no page is touched
+  spare_memory = new (std::nothrow) char[kSpareBytes];
+  std::set_new_handler([] {
+    delete[] spare_memory.exchange(nullptr);
+    throw std::bad_alloc();
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_spare_memory();
   ridge::apps::limit_spinning(argv);
   try {
     ridge::apps::end_cleanly_on_signals();
