@@ -3,47 +3,24 @@
 // run. RIDGE_PEER_PYTHON is a Python that has it; otherwise pip fetches it into a scratch folder,
 // and without a network the test is skipped.
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/program_run.h"
+#include "peer_python.h"
 
 namespace ridge::apps {
 namespace {
 
 using nlohmann::json;
 
-// The stdout of a command; empty if it fails.
-std::string output_of(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return "";
-  std::string text;
-  std::array<char, 4096> part;
-  while (size_t size = std::fread(part.data(), 1, part.size(), pipe))
-    text.append(part.data(), size);
-  return ::pclose(pipe) == 0 ? text : "";
-}
-
 class TraceToolsTest : public ProgramTest {
  protected:
   // A Python with the package; empty if there is none.
   static std::string python() {
     static const files::ScratchFolder folder;
-    static const std::string found = [] {
-      const char* given = std::getenv("RIDGE_PEER_PYTHON");
-      if (given != nullptr &&
-          !output_of(fmt::format("'{}' -c 'import hta; print(1)'", given)).empty())
-        return std::string(given);
-      const std::string venv = folder / "venv", made = venv + "/bin/python";
-      const std::string make = fmt::format(
-          "python3 -m venv '{}' >&2 && "
-          "'{}' -m pip install --quiet HolisticTraceAnalysis==0.5.0 >&2 && echo 1",
-          venv, made);
-      return output_of(make).empty() ? std::string() : made;
-    }();
+    static const std::string found =
+        python_with("hta", "HolisticTraceAnalysis==0.5.0", folder.path());
     return found;
   }
 
