@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "serve/accounting.h"
 #include "serve/engine_counts.h"
 #include "serve/request.h"
 #include "serve/session.h"
@@ -24,6 +25,8 @@ namespace ridge::serve {
 struct EngineOptions {
   int64_t step_tokens = 128;  // tokens of a step in which a sequence decodes (StepLimits)
   int64_t queue = 64;         // requests that wait for a slot
+  // What predictions and utilizations refer to; null: there are none.
+  std::shared_ptr<const cost::Ceilings> ceilings = nullptr;
 };
 // Throws usage Errors for options out of range.
 void validate(const EngineOptions& options);
@@ -77,9 +80,11 @@ class Engine {
   void admit();
   void give_slot(Sequence& sequence);
   void step();
+  void account(const std::vector<Part>& parts, const std::vector<Sequence*>& sequences, double ns);
   void accept(Sequence& sequence, int32_t token);
   TokenScores scores(const Sequence& sequence, int32_t token) const;
   void end(Sequence& sequence, Finish finish, Delta delta);
+  static Account finished_account(const Sequence& sequence);
   void count_load();
 
   Session& session_;
@@ -103,6 +108,7 @@ class Engine {
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
   std::vector<Slot> slots_;
   int64_t uses_ = 0;  // of slots, so far
+  Accounting accounting_;
   std::thread thread_;
 };
 

@@ -13,7 +13,7 @@
 namespace ridge::serve {
 namespace {
 
-constexpr size_t kSettings = 5;
+constexpr size_t kSettings = models::kSamplingSettings;
 
 template <typename T>
 int64_t bytes_of(const std::vector<T>& values) {
@@ -55,6 +55,7 @@ Session::Session(const models::ModelFile& file,
                                       options_.chunk,
                                       *options_.cache_dtype)),
       store_(backend),
+      biases_(options_.slots, file.config().vocabulary, store_),
       buckets_(file, cache_, options_.cached, options_.selection, backend, store_) {
   size_t slots = static_cast<size_t>(options_.slots), chunk = static_cast<size_t>(options_.chunk);
   lengths_.assign(slots, 0);
@@ -111,11 +112,15 @@ void Session::begin(const Prompt& prompt) {
                   reusable(prompt.slot, prompt.held) == prompt.held,
               "slot {} of {} positions does not hold {} for a prompt of {}", prompt.slot,
               lengths_[slot], prompt.held, prompt.ids.size());
+  biases_.begin(prompt.slot, o);
   lengths_[slot] = prompt.held;
   seeds_[slot] = static_cast<int32_t>(static_cast<uint32_t>(o.seed));
-  float values[kSettings] = {static_cast<float>(o.temperature), static_cast<float>(o.top_k),
-                             static_cast<float>(o.top_p), static_cast<float>(o.min_p),
-                             o.repeat_penalty == 1 ? 0.0f : static_cast<float>(o.repeat_penalty)};
+  float values[kSettings] = {static_cast<float>(o.temperature),
+                             static_cast<float>(o.top_k),
+                             static_cast<float>(o.top_p),
+                             static_cast<float>(o.min_p),
+                             o.repeat_penalty == 1 ? 0.0f : static_cast<float>(o.repeat_penalty),
+                             0};
   std::copy_n(values, kSettings, settings_.begin() + static_cast<std::ptrdiff_t>(slot * kSettings));
   int32_t recent[models::kRecentTokens];
   std::fill_n(recent, models::kRecentTokens, -1);
@@ -129,15 +134,19 @@ void Session::write_slots() {
   store_.write_input(models::kRows, rows_.data(), bytes_of(rows_));
   store_.write_input(models::kNextPositions, next_positions_.data(), bytes_of(next_positions_));
   store_.write_input(models::kSeeds, seeds_.data(), bytes_of(seeds_));
+  biases_.write();
+  for (size_t s = 0; s < lengths_.size(); ++s)
+    settings_[s * kSettings + kSettings - 1] =
+        static_cast<float>(biases_.size(static_cast<int64_t>(s)));
   store_.write_input(models::kSampling, settings_.data(), bytes_of(settings_));
 }
 
 void Session::read_tokens() { store_.read(models::kTokens, tokens_.data(), bytes_of(tokens_)); }
 
-// The op `sample` has no token, -1, for logits that are no distribution.
-int32_t Session::token_of(int64_t slot) const {
+// The slot's new token; -1, as of the op `sample`, for logits that are no distribution.
+int32_t Session::take_token(int64_t slot) {
   const int32_t token = tokens_[static_cast<size_t>(slot)];
-  if (token < 0) refuse_not_finite("logits", "nan or infinity");
+  biases_.count(slot, token);
   return token;
 }
 
@@ -172,7 +181,8 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
     }
   }
   read_tokens();
-  for (const Prompt& prompt : prompts) chosen.push_back(token_of(prompt.slot));
+  for (const Prompt& prompt : prompts) chosen.push_back(take_token(prompt.slot));
+  expect_tokens(chosen);
   return chosen;
 }
 
@@ -189,7 +199,7 @@ void Session::run(std::span<const Part> parts, std::span<int32_t> tokens) {
   run_parts(parts);
   read_tokens();
   for (size_t i = 0; i < parts.size(); ++i)
-    tokens[i] = parts[i].samples ? tokens_[static_cast<size_t>(parts[i].slot)] : -1;
+    tokens[i] = parts[i].samples ? take_token(parts[i].slot) : -1;
 }
 
 void Session::run_parts(std::span<const Part> parts) {
@@ -266,7 +276,8 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
     run(*last_);
   }
   read_tokens();
-  for (size_t i = 0; i < slots.size(); ++i) tokens[i] = token_of(slots[i]);
+  for (size_t i = 0; i < slots.size(); ++i) tokens[i] = take_token(slots[i]);
+  expect_tokens(tokens);
 }
 
 int64_t Session::reusable(int64_t slot, int64_t length) const {
@@ -282,6 +293,11 @@ void Session::rewind(int64_t slot, int64_t length) {
   RIDGE_CHECK(reusable(slot, length) == length, "slot {} of {} positions goes back to {}", slot,
               held, length);
   held = length;
+}
+
+void Session::expect_tokens(std::span<const int32_t> tokens) const {
+  if (std::ranges::any_of(tokens, [](int32_t token) { return token < 0; }))
+    refuse_not_finite("logits", "nan or infinity");
 }
 
 void Session::expect_finite(std::string_view what, std::span<const float> values) const {

@@ -16,6 +16,7 @@
 #include "passes/pipeline.h"
 #include "serve/bucket.h"
 #include "serve/sampling.h"
+#include "serve/token_biases.h"
 
 namespace ridge::serve {
 
@@ -117,11 +118,15 @@ class Session {
   void observe(std::vector<SessionRun>* runs) { observed_ = runs; }
 
   const models::ModelConfig& config() const { return file_.config(); }
+  const models::ModelFile& file() const { return file_; }
+  // The bucket of the last run, of which there must be one.
+  const Bucket& last_bucket() const { return *last_; }
   const SessionOptions& options() const { return options_; }
   int64_t store_bytes() const { return store_.bytes(); }
   int64_t owned_bytes() const { return store_.bytes() + buckets_.arena_bytes(); }
 
  private:
+  void expect_tokens(std::span<const int32_t> tokens) const;
   void expect_finite(std::string_view what, std::span<const float> values) const;
   [[noreturn]] void refuse_not_finite(std::string_view what, std::string_view found) const;
   void check_ids(std::span<const int32_t> ids) const;
@@ -130,13 +135,14 @@ class Session {
   void run(Bucket& bucket);
   void run_parts(std::span<const Part> parts);
   void run_whole(int64_t slot);
-  int32_t token_of(int64_t slot) const;
+  int32_t take_token(int64_t slot);
   void read_tokens();
 
   const models::ModelFile& file_;
   SessionOptions options_;
   models::CacheShape cache_;
   runtime::Store store_;
+  TokenBiases biases_;
   BucketCache buckets_;
   Bucket* last_ = nullptr;
   std::vector<SessionRun>* observed_ = nullptr;
@@ -145,7 +151,7 @@ class Session {
   std::vector<int64_t> lengths_;  // positions computed
   std::vector<int32_t> tokens_;   // sampled last
   std::vector<int32_t> rows_, next_positions_, seeds_;
-  std::vector<float> settings_;                         // [S,5]
+  std::vector<float> settings_;                         // [S,6]
   std::vector<int32_t> history_;                        // the whole sequence; only without a cache
   std::vector<int32_t> ids_, positions_, token_slots_;  // of one run
 };
