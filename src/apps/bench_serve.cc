@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge bench serve URL: load on any server of OpenAI's completions, and what its clients see. Not a
-// subcommand.
+// ridge bench serve URL: load on any server of OpenAI's completions, and what its clients see.
+// Not a subcommand.
 #include "apps/bench_serve.h"
 
 #include <fmt/format.h>
