@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "apps/bench_model.h"
+#include "apps/bench_serve.h"
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
 #include "apps/output_folder.h"
@@ -161,7 +162,7 @@ void run(const BenchOptions& o, const AppContext& context) {
 
 void register_bench(Command program, const AppContext& context) {
   auto o = std::make_shared<BenchOptions>();
-  Command app = program.add_subcommand("bench", "Time one op, or a whole model");
+  Command app = program.add_subcommand("bench", "Time one op, a whole model, or a server");
   app.require_subcommand();
   Command op =
       app.add_subcommand("op", "Time an op on its test cases and on the sizes of the presets");
@@ -175,12 +176,15 @@ void register_bench(Command program, const AppContext& context) {
   op.add_json_flag(o->json);
   add_machine_options(op, o->machine);
   add_bench_model(app, context);
+  add_bench_serve(app, context);
   const std::string examples =
       "Examples:\n"
       "  ridge bench op softmax\n"
       "  ridge bench op matmul --dtype bf16 --device cpu --threads 1 --json";
   op.footer(examples);
-  app.footer(examples + "\n  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128");
+  app.footer(examples +
+             "\n  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128"
+             "\n  ridge bench serve http://localhost:8080 --clients 16");
   op.callback([o, op, &context] {
     op.refuse_unused({without_folder(o->output)});
     run(*o, context);

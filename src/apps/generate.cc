@@ -218,6 +218,12 @@ void add_options(Command app, Options& o) {
                  "penalize the last 64 tokens: divide positive logits by this, multiply negative "
                  "ones (1: off)")
       .show_default();
+  app.add_option("--presence-penalty", s.presence_penalty,
+                 "subtract this from the logits of tokens that were generated (0: off)")
+      .show_default();
+  app.add_option("--frequency-penalty", s.frequency_penalty,
+                 "subtract this from the logit of a token each time that it was generated (0: off)")
+      .show_default();
   app.add_option("--seed", s.seed, "random seed; the same seed gives the same text").show_default();
 }
 

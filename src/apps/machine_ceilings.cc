@@ -24,8 +24,10 @@ constexpr int64_t kProgressSteps = 1000;
 
 constexpr size_t kLargestFile = 16 << 20;
 
-// A file that cannot be used is replaced after a warning.
-std::optional<cost::Ceilings> cached(const fs::path& path, const cost::Machine& machine) {
+// Warns of a file that cannot be used; `then` says what follows.
+std::optional<cost::Ceilings> cached(const fs::path& path,
+                                     const cost::Machine& machine,
+                                     const char* then) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(path, error))) return std::nullopt;
   try {
@@ -34,8 +36,7 @@ std::optional<cost::Ceilings> cached(const fs::path& path, const cost::Machine& 
     if (ceilings.machine.hash() == machine.hash()) return ceilings;
     throw file_error("[{}] these are the ceilings of {}", path.string(), ceilings.machine.str());
   } catch (const Error& unusable) {
-    fmt::print(stderr, "warning: {}; the ceilings are measured again\n",
-               terminal_safe(unusable.what(), kLongestMessage));
+    fmt::print(stderr, "warning: {}; {}\n", terminal_safe(unusable.what(), kLongestMessage), then);
   }
   return std::nullopt;
 }
@@ -53,15 +54,19 @@ cost::Ceilings calibrated(bool cuda, bool tf32, const TerminalOptions& terminal)
   return measure::calibrate(*calibration, report);
 }
 
+cost::Machine this_machine(bool cuda, bool tf32) {
+  return cuda ? backends::cuda::this_machine(tf32) : backends::cpu::this_machine();
+}
+
 cost::Ceilings cached_or_measured(const MachineOptions& options,
                                   bool tf32,
                                   const TerminalOptions& terminal,
                                   bool remeasure) {
   bool cuda = chosen_device(options) == "cuda";
-  cost::Machine machine = cuda ? backends::cuda::this_machine(tf32) : backends::cpu::this_machine();
+  cost::Machine machine = this_machine(cuda, tf32);
   fs::path path = ceilings_path(machine);
   if (!remeasure && !path.empty())
-    if (auto found = cached(path, machine)) return *found;
+    if (auto found = cached(path, machine, "the ceilings are measured again")) return *found;
   cost::Ceilings ceilings = calibrated(cuda, tf32, terminal);
   if (path.empty()) return ceilings;
   try {
@@ -79,6 +84,13 @@ cost::Ceilings cached_or_measured(const MachineOptions& options,
 fs::path ceilings_path(const cost::Machine& machine) {
   fs::path folder = cache_folder();
   return folder.empty() ? folder : folder / fmt::format("machine-{}.json", machine.hash());
+}
+
+std::optional<cost::Ceilings> known_ceilings(const MachineOptions& options, bool tf32) {
+  const cost::Machine machine = this_machine(chosen_device(options) == "cuda", tf32);
+  const fs::path path = ceilings_path(machine);
+  if (path.empty()) return std::nullopt;
+  return cached(path, machine, "run `ridge machine` to measure them again");
 }
 
 cost::Ceilings machine_ceilings(const MachineOptions& options,

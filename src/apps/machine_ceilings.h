@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "apps/model_options.h"
@@ -14,6 +15,9 @@ namespace ridge::apps {
 
 // machine-<identity>.json in the cache folder; empty if there is no such folder.
 std::filesystem::path ceilings_path(const cost::Machine& machine);
+
+// What the cache has for this machine; measures nothing. Call as machine_ceilings.
+std::optional<cost::Ceilings> known_ceilings(const MachineOptions& machine, bool tf32);
 
 // Measures (about 15 s, with a progress bar) if the cache has no ceilings for this machine or if
 // `remeasure` is set. Continues if the cache folder is not writable. Warns on stderr if other

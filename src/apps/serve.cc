@@ -11,6 +11,7 @@
 #include "apps/chat_format.h"
 #include "apps/inference_options.h"
 #include "apps/interrupt.h"
+#include "apps/machine_ceilings.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "base/terminal.h"
@@ -70,7 +71,11 @@ LoadedModel::LoadedModel(const Options& o) {
                       .slots = o.slots,
                       .keeps_prefixes = true,
                       .cache_bytes = cache_bytes});
-  engine = std::make_unique<serve::Engine>(*model->session, *tokenizer, o.engine);
+  serve::EngineOptions options = o.engine;
+  const bool tf32 = model->session->options().selection.has("tf32");
+  if (auto known = known_ceilings(o.inference.machine, tf32))
+    options.ceilings = std::make_shared<const cost::Ceilings>(*std::move(known));
+  engine = std::make_unique<serve::Engine>(*model->session, *tokenizer, options);
   served.emplace(name, *engine, std::move(chat));
 }
 
@@ -90,7 +95,7 @@ void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKe
   const auto line = [](const char* what, const std::string& text) {
     fmt::print("  {:<8} {}\n", what, terminal_safe(text, kLongestMessage));
   };
-  line("model", loaded.served->name);
+  line("model", loaded.served->name());
   line("chat", loaded.no_chat.empty() ? "/v1/chat/completions" : "off: " + loaded.no_chat);
   line("slots", fmt::format("{} requests of up to {} positions at once", s.slots,
                             format_integer(s.capacity)));
@@ -100,6 +105,10 @@ void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKe
                             format_bytes(models::cache_bytes(config, cache))));
   line("steps", fmt::format("up to {} tokens of prompts, {} while others decode", s.chunk,
                             std::min(o.engine.step_tokens, s.chunk)));
+  const cost::Ceilings* ceilings = loaded.engine->options().ceilings.get();
+  line("rates", ceilings != nullptr
+                    ? "ceilings " + ceilings->measured_at
+                    : "no MFU, MBU or predictions: run `ridge machine` once for the ceilings");
   line("queue", fmt::format("{} requests, more are refused (429)", o.engine.queue));
   line("limits", fmt::format("header {}, body {}, prompt {} tokens, {} connections",
                              format_bytes(o.server.header_bytes), format_bytes(o.server.body_bytes),

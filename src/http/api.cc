@@ -28,11 +28,15 @@ struct Api::Route {
   bool is_open = false;  // without a key
 };
 
-const Api::Route Api::kRoutes[] = {
-    {"/health", "GET", &Api::health, true},       {"/version", "GET", &Api::version},
-    {"/metrics", "GET", &Api::metrics},           {"/v1/models", "GET", &Api::models},
-    {"/v1/chat/completions", "POST", &Api::chat}, {"/v1/completions", "POST", &Api::completion},
-    {"/tokenize", "POST", &Api::tokenize},        {"/detokenize", "POST", &Api::detokenize}};
+const Api::Route Api::kRoutes[] = {{"/health", "GET", &Api::health, true},
+                                   {"/ready", "GET", &Api::ready, true},
+                                   {"/version", "GET", &Api::version},
+                                   {"/metrics", "GET", &Api::metrics},
+                                   {"/v1/models", "GET", &Api::models},
+                                   {"/v1/chat/completions", "POST", &Api::chat},
+                                   {"/v1/completions", "POST", &Api::completion},
+                                   {"/tokenize", "POST", &Api::tokenize},
+                                   {"/detokenize", "POST", &Api::detokenize}};
 
 std::optional<Reply> Api::refuse(const Message& head) const {
   const Route* route =
@@ -88,21 +92,30 @@ Reply Api::health(const Message&, std::function<void()>&) const {
   return {200, json_text({{"status", "ok"}})};
 }
 
+// Whether a request would be accepted now: for what spreads requests over servers.
+Reply Api::ready(const Message& message, std::function<void()>& wake) const {
+  Reply reply = health(message, wake);
+  const serve::Engine& engine = model().engine;
+  if (engine.counts().waiting >= engine.options().queue)
+    throw ApiError(503, "[queue] the server's queue is full", "", "queue_full");
+  return reply;
+}
+
 Reply Api::version(const Message&, std::function<void()>&) const {
   return {200, json_text({{"version", version_}})};
 }
 
 Reply Api::metrics(const Message&, std::function<void()>&) const {
-  return {200, metrics_text(model().engine.counts(), model().name, now_ns() / 1e9), kMetricsType};
+  return {200, metrics_text(model().engine.counts(), model().name(), now_ns() / 1e9), kMetricsType};
 }
 
 Reply Api::models(const Message&, std::function<void()>&) const {
   const ServedModel& m = model();
-  const Json one{{"id", m.name},
+  const Json one{{"id", m.name()},
                  {"object", "model"},
                  {"created", m.created_s},
                  {"owned_by", "ridge"},
-                 {"max_model_len", m.engine.session_options().capacity}};
+                 {"max_model_len", m.bounds.context}};
   return {200, json_text({{"object", "list"}, {"data", Json::array({one})}})};
 }
 
@@ -123,12 +136,12 @@ Reply begin(Generation generation, const ServedModel& model, std::function<void(
 
 Reply Api::chat(const Message& message, std::function<void()>& wake) const {
   const ServedModel& m = model();
-  return begin(read_chat(Body(message.body), m), m, wake);
+  return begin(read_chat(Body(message.body), m.bounds), m, wake);
 }
 
 Reply Api::completion(const Message& message, std::function<void()>& wake) const {
   const ServedModel& m = model();
-  return begin(read_completion(Body(message.body), m), m, wake);
+  return begin(read_completion(Body(message.body), m.bounds), m, wake);
 }
 
 Reply Api::tokenize(const Message& message, std::function<void()>&) const {
@@ -138,10 +151,9 @@ Reply Api::tokenize(const Message& message, std::function<void()>&) const {
   if (!text.has_value()) text = body.text("content");
   if (!text.has_value()) throw ApiError(400, "[prompt] expected a text, got none", "prompt");
   const bool begins = body.flag("add_special_tokens").value_or(true);
-  const std::vector<int32_t> ids = encode_prompt(*text, begins, m);
-  return {200, json_text({{"count", ids.size()},
-                          {"max_model_len", m.engine.session_options().capacity},
-                          {"tokens", ids}})};
+  const std::vector<int32_t> ids = encode_prompt(*text, begins, m.bounds);
+  return {200,
+          json_text({{"count", ids.size()}, {"max_model_len", m.bounds.context}, {"tokens", ids}})};
 }
 
 Reply Api::detokenize(const Message& message, std::function<void()>&) const {
@@ -149,7 +161,7 @@ Reply Api::detokenize(const Message& message, std::function<void()>&) const {
   const Body body(message.body);
   const nlohmann::json* tokens = body.find("tokens");
   if (tokens == nullptr) throw ApiError(400, "[tokens] expected token ids, got none", "tokens");
-  const std::vector<int32_t> ids = read_ids(*tokens, "tokens", m);
+  const std::vector<int32_t> ids = read_ids(*tokens, "tokens", m.bounds);
   const std::string text = text::to_valid_utf8(m.engine.tokenizer().decode(ids, {.special = true}));
   return {200, json_text({{"prompt", text}})};
 }

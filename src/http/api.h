@@ -31,6 +31,7 @@ class Api : public Site {
 
   const ServedModel& model() const;  // throws an ApiError 503 while it is loading
   Reply health(const Message& message, std::function<void()>& wake) const;
+  Reply ready(const Message& message, std::function<void()>& wake) const;
   Reply version(const Message& message, std::function<void()>& wake) const;
   Reply metrics(const Message& message, std::function<void()>& wake) const;
   Reply models(const Message& message, std::function<void()>& wake) const;

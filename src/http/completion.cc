@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <ctime>
 #include <iterator>
@@ -32,6 +33,35 @@ ApiError failure(const serve::Delta& all) {
   return {503, "the server is stopping"};
 }
 
+// What is unknown is null.
+nlohmann::ordered_json account_json(const serve::Account& a) {
+  using Json = nlohmann::ordered_json;
+  const auto ms = [](double ns) { return ns / 1e6; };
+  const auto known = [](double value) { return value > 0 ? Json(value) : Json(); };
+  const auto each_ms = [&](double ns) {
+    return a.later_tokens > 0 ? known(ms(ns) / static_cast<double>(a.later_tokens)) : Json();
+  };
+  const bool is_predicted = a.predicted_prefill_ns > 0;
+  return {
+      {"queue_ms", ms(a.queue_ns)},
+      {"prefill_ms", ms(a.prefill_ns)},
+      {"decode_ms", ms(a.decode_ns)},
+      {"cached_tokens", a.cached_tokens},
+      {"steps", a.steps},
+      {"steps_ms", ms(a.step_ns)},
+      {"share_of_steps", known(a.step_ns > 0 ? a.shared_ns / a.step_ns : 0)},
+      {"model_flops", a.cost.model.flops},
+      {"executed_flops", a.cost.executed_flops},
+      {"read_bytes", a.cost.read_bytes},
+      {"written_bytes", a.cost.written_bytes},
+      {"mfu", known(a.mfu())},
+      {"mbu", known(a.mbu())},
+      {"ttft_ms", ms(a.queue_ns + a.prefill_ns)},
+      {"predicted_ttft_ms", is_predicted ? Json(ms(a.queue_ns + a.predicted_prefill_ns)) : Json()},
+      {"tpot_ms", each_ms(a.decode_ns)},
+      {"predicted_tpot_ms", each_ms(a.predicted_decode_ns)}};
+}
+
 bool is_whole(Finish finish) { return finish == Finish::kStop || finish == Finish::kLength; }
 
 }  // namespace
@@ -42,13 +72,31 @@ Completion::Completion(Generation generation, const ServedModel& model, std::fun
       streams_(generation.streams),
       includes_usage_(generation.includes_usage),
       has_logprobs_(generation.request.top_logprobs >= 0),
+      accounts_(generation.accounts),
+      echo_(std::move(generation.echo)),
       prompt_tokens_(std::ssize(generation.request.prompt)),
       id_(new_id(generation.is_chat)),
-      created_s_(std::time(nullptr)),
-      outbox_(std::make_shared<serve::Outbox>(std::move(wake))) {
+      created_s_(std::time(nullptr)) {
+  try {
+    for (int64_t i = 0; i < generation.choices; ++i) {
+      serve::Request request = generation.request;
+      // Each choice has a seed of its own; the first has that of the request.
+      request.sampling.seed =
+          static_cast<uint32_t>(static_cast<uint32_t>(request.sampling.seed) + i);
+      submit(choices_.emplace_back(Choice{.index = static_cast<size_t>(i)}), std::move(request),
+             wake);
+    }
+  } catch (...) {
+    cancel();
+    throw;
+  }
+}
+
+void Completion::submit(Choice& choice, serve::Request request, const std::function<void()>& wake) {
+  choice.outbox = std::make_shared<serve::Outbox>(wake);
   serve::Ticket ticket;
   try {
-    ticket = model.engine.submit(std::move(generation.request), outbox_);
+    ticket = model_.engine.submit(std::move(request), choice.outbox);
   } catch (const Error& error) {
     throw ApiError(400, error.what());
   }
@@ -56,83 +104,117 @@ Completion::Completion(Generation generation, const ServedModel& model, std::fun
     throw ApiError(429, "[queue] the server's queue is full; try again later", "", "queue_full");
   if (ticket.refusal == serve::Refusal::kDraining)
     throw ApiError(503, "the server is stopping", "", "draining");
-  ticket_ = ticket.id;
+  choice.ticket = ticket.id;
 }
 
-Completion::~Completion() {
-  if (!has_ended_) model_.engine.cancel(ticket_);
+Completion::~Completion() { cancel(); }
+
+// Ends what still runs. Ticket 0 is none.
+void Completion::cancel() {
+  for (const Choice& each : choices_)
+    if (each.ticket != 0 && !each.has_ended()) model_.engine.cancel(each.ticket);
+}
+
+// One choice's failure is the whole answer's.
+Answer::Piece Completion::fail(const Choice& choice) {
+  const ApiError error = failure(choice.all);
+  if (streams_) return {sse(error_json(error)) + sse("[DONE]"), true, 200};
+  return {error_json(error), true, error.status};
 }
 
 Answer::Piece Completion::take() {
-  serve::Delta delta = outbox_->take();
-  all_.tokens += delta.tokens;
-  all_.cached_tokens += delta.cached_tokens;
-  all_.finish = delta.finish;
-  all_.error = delta.error;
-  has_ended_ = delta.finish != Finish::kNone;
-  return streams_ ? take_events(std::move(delta)) : take_whole(std::move(delta));
-}
-
-Answer::Piece Completion::take_whole(serve::Delta delta) {
-  all_.text += delta.text;
-  all_.scores.insert(all_.scores.end(), std::move_iterator(delta.scores.begin()),
-                     std::move_iterator(delta.scores.end()));
-  if (!has_ended_) return {};
-  if (!is_whole(all_.finish)) {
-    const ApiError error = failure(all_);
-    return {error_json(error), true, error.status};
-  }
-  Json whole = envelope(false);
-  whole["choices"] = Json::array({choice(std::move(all_.text), all_.scores, false)});
-  whole["usage"] = usage();
-  return {json_text(whole), true, 200};
-}
-
-Answer::Piece Completion::take_events(serve::Delta delta) {
   Piece piece;
-  if (!has_begun_ && is_chat_)
-    piece.bytes += event(Json::array({{{"index", 0},
-                                       {"delta", {{"role", "assistant"}, {"content", ""}}},
-                                       {"logprobs", nullptr},
-                                       {"finish_reason", nullptr}}}));
-  has_begun_ = true;
-  if (!delta.text.empty() || !delta.scores.empty())
-    piece.bytes += event(Json::array({choice(std::move(delta.text), delta.scores, true)}));
-  if (!has_ended_) return piece;
-  piece.is_last = true;
-  if (is_whole(all_.finish)) {
-    Json last{{"index", 0}};
-    if (is_chat_)
-      last["delta"] = Json::object();
+  for (Choice& each : choices_) {
+    if (each.has_ended()) continue;
+    if (streams_)
+      piece.bytes += take_events(each);
     else
-      last["text"] = "";
-    last["logprobs"] = nullptr;
-    last["finish_reason"] = finish_reason();
-    piece.bytes += event(Json::array({std::move(last)}));
-    if (includes_usage_) {
-      Json chunk = envelope(true);
-      chunk["choices"] = Json::array();
-      chunk["usage"] = usage();
-      piece.bytes += sse(json_text(chunk));
-    }
-  } else {
-    piece.bytes += sse(error_json(failure(all_)));
+      take_whole(each);
+    if (!each.has_ended() || is_whole(each.all.finish)) continue;
+    Piece failed = fail(each);
+    failed.bytes = piece.bytes + failed.bytes;
+    return failed;
   }
-  piece.bytes += sse("[DONE]");
+  piece.is_last = std::ranges::all_of(choices_, &Choice::has_ended);
+  if (!piece.is_last) return piece;
+  if (!streams_)
+    piece.bytes = json_text(whole());
+  else
+    piece.bytes += (includes_usage_ ? usage_event() : "") + sse("[DONE]");
   return piece;
+}
+
+namespace {
+
+// Adds what has come, but for text and scores.
+void add_counts(serve::Delta& all, const serve::Delta& delta) {
+  all.tokens += delta.tokens;
+  all.cached_tokens += delta.cached_tokens;
+  all.finish = delta.finish;
+  all.error = delta.error;
+  all.account = delta.account;
+}
+
+}  // namespace
+
+void Completion::take_whole(Choice& choice) {
+  serve::Delta delta = choice.outbox->take();
+  add_counts(choice.all, delta);
+  choice.all.text += delta.text;
+  choice.all.scores.insert(choice.all.scores.end(), std::move_iterator(delta.scores.begin()),
+                           std::move_iterator(delta.scores.end()));
+}
+
+std::string Completion::take_events(Choice& choice) {
+  serve::Delta delta = choice.outbox->take();
+  add_counts(choice.all, delta);
+  std::string events;
+  if (!choice.has_begun) events += begin_event(choice);
+  choice.has_begun = true;
+  if (!delta.text.empty() || !delta.scores.empty())
+    events += event(written(choice, std::move(delta.text), delta.scores, true));
+  if (is_whole(choice.all.finish)) events += end_event(choice);
+  return events;
+}
+
+// The role of a chat, or the prompt that is to be repeated.
+std::string Completion::begin_event(const Choice& choice) const {
+  Json begin{{"index", choice.index}};
+  if (is_chat_)
+    begin["delta"] = {{"role", "assistant"}, {"content", ""}};
+  else if (!echo_.empty())
+    begin["text"] = echo_;
+  else
+    return "";
+  begin["logprobs"] = nullptr;
+  begin["finish_reason"] = nullptr;
+  return event(begin);
+}
+
+std::string Completion::end_event(const Choice& choice) const {
+  Json last{{"index", choice.index}};
+  if (is_chat_)
+    last["delta"] = Json::object();
+  else
+    last["text"] = "";
+  last["logprobs"] = nullptr;
+  last["finish_reason"] = serve::finish_name(choice.all.finish);
+  if (accounts_) last["x_ridge"] = account_json(*choice.all.account);
+  return event(last);
 }
 
 Completion::Json Completion::envelope(bool is_chunk) const {
   const char* object = !is_chat_  ? "text_completion"
                        : is_chunk ? "chat.completion.chunk"
                                   : "chat.completion";
-  return {{"id", id_}, {"object", object}, {"created", created_s_}, {"model", model_.name}};
+  return {{"id", id_}, {"object", object}, {"created", created_s_}, {"model", model_.name()}};
 }
 
-Completion::Json Completion::choice(std::string text,
-                                    const std::vector<TokenScores>& scores,
-                                    bool is_chunk) {
-  Json made{{"index", 0}};
+Completion::Json Completion::written(Choice& choice,
+                                     std::string text,
+                                     const std::vector<TokenScores>& scores,
+                                     bool is_chunk) const {
+  Json made{{"index", choice.index}};
   if (!is_chat_)
     made["text"] = std::move(text);
   else if (is_chunk)
@@ -142,23 +224,41 @@ Completion::Json Completion::choice(std::string text,
   if (!has_logprobs_)
     made["logprobs"] = nullptr;
   else
-    made["logprobs"] = is_chat_ ? chat_logprobs(scores) : text_logprobs(scores);
-  made["finish_reason"] = is_chunk ? Json() : finish_reason();
+    made["logprobs"] = is_chat_ ? chat_logprobs(scores) : text_logprobs(choice, scores);
+  made["finish_reason"] = is_chunk ? Json() : Json(serve::finish_name(choice.all.finish));
+  if (accounts_ && !is_chunk) made["x_ridge"] = account_json(*choice.all.account);
   return made;
 }
 
-Completion::Json Completion::finish_reason() const { return serve::finish_name(all_.finish); }
-
-Completion::Json Completion::usage() const {
-  return {{"prompt_tokens", prompt_tokens_},
-          {"completion_tokens", all_.tokens},
-          {"total_tokens", prompt_tokens_ + all_.tokens},
-          {"prompt_tokens_details", {{"cached_tokens", all_.cached_tokens}}}};
+Completion::Json Completion::whole() {
+  Json made = envelope(false), list = Json::array();
+  for (Choice& each : choices_)
+    list.push_back(written(each, echo_ + each.all.text, each.all.scores, false));
+  made["choices"] = std::move(list);
+  made["usage"] = usage();
+  return made;
 }
 
-std::string Completion::event(const Json& choices) const {
+// The prompt counts once, whatever the number of choices.
+Completion::Json Completion::usage() const {
+  int64_t tokens = 0;
+  for (const Choice& each : choices_) tokens += each.all.tokens;
+  return {{"prompt_tokens", prompt_tokens_},
+          {"completion_tokens", tokens},
+          {"total_tokens", prompt_tokens_ + tokens},
+          {"prompt_tokens_details", {{"cached_tokens", choices_.front().all.cached_tokens}}}};
+}
+
+std::string Completion::usage_event() const {
   Json chunk = envelope(true);
-  chunk["choices"] = choices;
+  chunk["choices"] = Json::array();
+  chunk["usage"] = usage();
+  return sse(json_text(chunk));
+}
+
+std::string Completion::event(const Json& choice) const {
+  Json chunk = envelope(true);
+  chunk["choices"] = Json::array({choice});
   if (includes_usage_) chunk["usage"] = nullptr;
   return sse(json_text(chunk));
 }
@@ -184,15 +284,16 @@ Completion::Json Completion::chat_logprobs(const std::vector<TokenScores>& score
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-Completion::Json Completion::text_logprobs(const std::vector<TokenScores>& scores) {
+Completion::Json Completion::text_logprobs(Choice& choice,
+                                           const std::vector<TokenScores>& scores) const {
   Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(),
        offsets = Json::array();
   for (const TokenScores& each : scores) {
     const std::string text = token_text(each.chosen.id);
     Json top = Json::object();
     for (const serve::ScoredToken& token : each.top) top[token_text(token.id)] = token.logprob;
-    offsets.push_back(text_offset_);
-    text_offset_ += std::ssize(text);
+    offsets.push_back(choice.text_offset);
+    choice.text_offset += std::ssize(text);
     tokens.push_back(text);
     logprobs.push_back(each.chosen.logprob);
     tops.push_back(std::move(top));

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer to a completion, chat or not, as OpenAI's clients read it: one JSON object, or a stream
-// of server-sent events.
+// of server-sent events. Each of its choices is a request to the engine.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "http/exchange.h"
 #include "http/generation.h"
+#include "http/served_model.h"
 
 namespace ridge::http {
 
 class Completion : public Answer {
  public:
-  // Submits the request. Throws an ApiError if it is refused: 429 if the queue is full, 503 if the
-  // engine takes no more. The model must outlive it.
+  // Submits a request per choice. Throws an ApiError if one is refused: 429 if the queue is full, 503
+  // if the engine takes no more. The model must outlive it.
   Completion(Generation generation, const ServedModel& model, std::function<void()> wake);
   ~Completion() override;
 
@@ -25,27 +27,45 @@ class Completion : public Answer {
  private:
   using Json = nlohmann::ordered_json;
 
-  Piece take_events(serve::Delta delta);
-  Piece take_whole(serve::Delta delta);
+  // One of the answers. Only its maker and destructor change the engine.
+  struct Choice {
+    size_t index = 0;
+    std::shared_ptr<serve::Outbox> outbox = nullptr;
+    uint64_t ticket = 0;
+    bool has_begun = false;
+    int64_t text_offset = 0;  // of the next token in the text
+    serve::Delta all = {};    // what has come so far; of a stream without its text
+
+    bool has_ended() const { return all.finish != serve::Finish::kNone; }
+  };
+
+  void submit(Choice& choice, serve::Request request, const std::function<void()>& wake);
+  void cancel();
+  Piece fail(const Choice& choice);
+  std::string take_events(Choice& choice);
+  void take_whole(Choice& choice);
   Json envelope(bool is_chunk) const;
-  Json choice(std::string text, const std::vector<serve::TokenScores>& scores, bool is_chunk);
-  Json finish_reason() const;
+  Json written(Choice& choice,
+               std::string text,
+               const std::vector<serve::TokenScores>& scores,
+               bool is_chunk) const;
+  std::string begin_event(const Choice& choice) const;
+  std::string end_event(const Choice& choice) const;
   Json usage() const;
-  std::string event(const Json& choices) const;
+  Json whole();
+  std::string usage_event() const;
+  std::string event(const Json& choice) const;
   std::string token_text(int32_t id) const;
   Json chat_logprobs(const std::vector<serve::TokenScores>& scores) const;
-  Json text_logprobs(const std::vector<serve::TokenScores>& scores);
+  Json text_logprobs(Choice& choice, const std::vector<serve::TokenScores>& scores) const;
 
   const ServedModel& model_;
-  const bool is_chat_, streams_, includes_usage_, has_logprobs_;
+  const bool is_chat_, streams_, includes_usage_, has_logprobs_, accounts_;
+  const std::string echo_;
   const int64_t prompt_tokens_;
   std::string id_;
   int64_t created_s_ = 0;
-  std::shared_ptr<serve::Outbox> outbox_;
-  uint64_t ticket_ = 0;
-  bool has_begun_ = false, has_ended_ = false;
-  int64_t text_offset_ = 0;  // of the next token in the completion's text
-  serve::Delta all_;         // what has come so far; of a stream without its text
+  std::vector<Choice> choices_;
 };
 
 }  // namespace ridge::http

@@ -86,6 +86,22 @@ std::string metrics_text(const EngineCounts& counts, const std::string& model, d
   w.counter("ridge_engine_steps_total", "Steps of the engine.", counts.steps);
   w.counter("ridge_num_preemptions_total", "Sequences that lost their blocks to others.",
             counts.preemptions);
+  w.counter("ridge_model_flops_total", "FLOPs of the model's definition, for what was computed.",
+            counts.cost.model.flops);
+  w.counter("ridge_executed_flops_total", "FLOPs of the kernels, with padding.",
+            counts.cost.executed_flops);
+  w.counter("ridge_read_bytes_total", "Bytes that the kernels' plan reads.",
+            counts.cost.read_bytes);
+  w.counter("ridge_written_bytes_total", "Bytes that the kernels' plan writes.",
+            counts.cost.written_bytes);
+  if (counts.mfu)
+    w.gauge("ridge_mfu_ratio", "Model FLOP/s of the last steps over the peak of GEMMs, 1 = all.",
+            *counts.mfu);
+  if (counts.mbu)
+    w.gauge("ridge_mbu_ratio",
+            "Bytes of weights and attended KV entries of the last steps, over their time and the "
+            "read bandwidth of memory, 1 = all.",
+            *counts.mbu);
   w.counter("ridge_requests_refused_total", "Requests that the queue had no room for.",
             counts.refused);
   w.head("ridge_request_success_total", "counter", "Ended requests by reason.");

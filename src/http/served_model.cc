@@ -21,10 +21,14 @@ size_t longest_token(const text::Tokenizer& tokenizer) {
 ServedModel::ServedModel(std::string of_name,
                          serve::Engine& of_engine,
                          std::optional<serve::ChatFormat> of_chat)
-    : name(std::move(of_name)),
+    : bounds{.model = std::move(of_name),
+             .tokenizer = &of_engine.tokenizer(),
+             .chat = std::move(of_chat),
+             .context = of_engine.session_options().capacity,
+             .vocabulary = of_engine.vocabulary(),
+             .queue = of_engine.options().queue,
+             .longest_token_bytes = longest_token(of_engine.tokenizer())},
       engine(of_engine),
-      chat(std::move(of_chat)),
-      created_s(std::time(nullptr)),
-      longest_token_bytes(longest_token(of_engine.tokenizer())) {}
+      created_s(std::time(nullptr)) {}
 
 }  // namespace ridge::http

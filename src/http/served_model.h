@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "serve/conversation.h"
+#include "http/request_bounds.h"
 #include "serve/engine.h"
 
 namespace ridge::http {
@@ -17,12 +17,11 @@ struct ServedModel {
               serve::Engine& of_engine,
               std::optional<serve::ChatFormat> of_chat);
 
-  const std::string name;
+  const RequestBounds bounds;
   serve::Engine& engine;
-  const std::optional<serve::ChatFormat> chat;
   const int64_t created_s;  // Unix time
-  // Of all tokens: a text of n bytes has at least n / longest_token_bytes tokens.
-  const size_t longest_token_bytes;
+
+  const std::string& name() const { return bounds.model; }
 };
 
 }  // namespace ridge::http

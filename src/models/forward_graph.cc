@@ -120,10 +120,13 @@ class InferenceBuilder {
 
   void build_sample() {
     int64_t s = shape_.cache.slots;
-    d_.b.call_all("sample",
-                  {d_.out.logits, tokens_, d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
-                   d_.b.input(kNextPositions, per_slot()),
-                   d_.b.input(kSampling, {DType::kF32, {s, 5}}), d_.b.input(kSeeds, per_slot())});
+    d_.b.call_all(
+        "sample",
+        {d_.out.logits, tokens_, d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
+         d_.b.input(kNextPositions, per_slot()),
+         d_.b.input(kSampling, {DType::kF32, {s, kSamplingSettings}}),
+         d_.b.input(kSeeds, per_slot()), d_.b.input(kBiased, {DType::kI32, {s, kMostBiases}}),
+         d_.b.input(kBiases, {DType::kF32, {s, kMostBiases}})});
   }
 
   const InferenceShape& shape_;

@@ -64,8 +64,9 @@ struct InferenceShape {
 //   slots, labels   i32[N]    if the task has them
 //   rows            i32[S]    per slot the token whose logits are computed, -1 = none
 //   next_positions  i32[S]    per slot the position of the token to sample, -1 = none
-//   sampling        f32[S,5]  temperature, top-k, top-p, min-p, repeat penalty; 0 = off
+//   sampling        f32[S,6]  temperature, top-k, top-p, min-p, repeat penalty, biases; 0 = off
 //   seeds           i32[S]
+//   biased, biases  [S,A]     per slot the ids, ascending, whose logits are changed, and by how much
 //   block tables    i32[S,B]
 ForwardGraph build_inference_graph(const ModelConfig& config,
                                    const OpTable& ops,

@@ -23,6 +23,11 @@ inline constexpr const char* kRows = "rows";
 inline constexpr const char* kNextPositions = "next_positions";
 inline constexpr const char* kSampling = "sampling";
 inline constexpr const char* kSeeds = "seeds";
+inline constexpr const char* kBiased = "biased";
+inline constexpr const char* kBiases = "biases";
+inline constexpr int64_t kSamplingSettings = 6;
+// Tokens of a slot whose logits can be biased.
+inline constexpr int64_t kMostBiases = 4096;
 inline constexpr const char* kBlockTable = "block_table";
 inline constexpr const char* kWindowBlockTable = "window_block_table";
 

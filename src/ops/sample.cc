@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // sample: chooses each slot's next token from its logits [S,V] and overwrites the last one. Inputs:
 // logits; states tokens i32[S] and recent i32[S,R] (cell p mod R holds the token at position p,
-// -1 = none); next_positions i32[S] (-1: the slot is skipped); settings f32[S,5]: temperature (0:
-// the largest logit), top-k, top-p, min-p, repeat penalty, each off at 0; seeds i32[S]. Outputs:
-// tokens and recent with the token written.
+// -1 = none); next_positions i32[S] (-1: the slot is skipped); settings f32[S,6]: temperature (0:
+// the largest logit), top-k, top-p, min-p, repeat penalty, number of biases, each off at 0; seeds
+// i32[S]; biased i32[S,A], per slot so many ids in ascending order, each once; biases f32[S,A], one
+// for each. Outputs: tokens and recent with the token written.
 //
 // The steps are, in this order: the logits of recent tokens are divided by the penalty (multiplied
-// if negative); the k largest are kept; of them the fewest whose probabilities sum to top-p; of
-// them those with at least min-p times the largest probability. One of these is drawn with weights
-// exp(logit / temperature), in the order of ids, by a number in [0, 1) that depends on seed and
-// position alone. Of equal logits, the one with the lower id counts as larger.
+// if negative); each bias is added to its token's logit; the k largest are kept; of them the fewest
+// whose probabilities sum to top-p; of them those with at least min-p times the largest probability.
+// One of these is drawn with weights exp(logit / temperature), in the order of ids, by a number in
+// [0, 1) that depends on seed and position alone. Of equal logits, the one with the lower id counts
+// as larger.
 //
 // Logits of which one is NaN or +infinity, or all are -infinity, are no distribution: the token is
 // then -1, whatever the settings. A logit of -infinity among finite ones has weight 0.
@@ -27,7 +29,7 @@
 namespace ridge::ops {
 namespace {
 
-constexpr int64_t kSettings = 5;
+constexpr int64_t kSettings = 6;
 
 void penalize(std::vector<double>& logits, const double* recent, int64_t count, double penalty) {
   std::set<double> seen(recent, recent + count);
@@ -36,6 +38,12 @@ void penalize(std::vector<double>& logits, const double* recent, int64_t count, 
       double& logit = logits[static_cast<size_t>(token)];
       logit = logit > 0 ? logit / penalty : logit * penalty;
     }
+}
+
+void add_biases(std::vector<double>& logits, const double* ids, const double* biases, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (ids[i] >= 0 && ids[i] < static_cast<double>(logits.size()))
+      logits[static_cast<size_t>(ids[i])] += biases[i];
 }
 
 // Whether the logits are the logarithms of a distribution's weights.
@@ -89,7 +97,7 @@ size_t choose(const std::vector<double>& logits, const double* settings, double 
 
 struct SampleOp {
   static Op declaration() {
-    return {.name = "sample", .operands = {6}, .formula = "1 FLOP a logit"};
+    return {.name = "sample", .operands = {8}, .formula = "1 FLOP a logit"};
   }
 
   static std::vector<Type> infer(const Call& call) {
@@ -108,6 +116,10 @@ struct SampleOp {
     expect_type("sample", call.inputs[3], i32({slots}), "next positions");
     expect_type("sample", call.inputs[4], f32({slots, kSettings}), "settings");
     expect_type("sample", call.inputs[5], i32({slots}), "seeds");
+    expect_rank("sample", call.inputs[6], 2, "biased ids");
+    int64_t biases = call.inputs[6].shape[1];
+    expect_type("sample", call.inputs[6], i32({slots, biases}), "biased ids");
+    expect_type("sample", call.inputs[7], f32({slots, biases}), "biases");
     return {call.inputs[1], call.inputs[2]};
   }
 
@@ -116,9 +128,16 @@ struct SampleOp {
   // One comparison per logit; the work of the other settings is not counted.
   static Work work(const Call& call) { return arithmetic(call.inputs[0].shape.elements()); }
   static ModelWork model_work(const Call& call) { return {work(call), {}}; }
+  // Only as many biases are read as there are, by default none.
+  static std::optional<Traffic> traffic(const Call& call) {
+    Traffic traffic = whole_operands(call);
+    traffic.read_bytes[6] = traffic.read_bytes[7] = 0;
+    return traffic;
+  }
 
   static void reference(const Call& call, Inputs64 in, Outputs64 out) {
-    int64_t vocabulary = call.inputs[0].shape[1], recent = call.inputs[2].shape[1];
+    int64_t vocabulary = call.inputs[0].shape[1], recent = call.inputs[2].shape[1],
+            most_biases = call.inputs[6].shape[1];
     out[0].data = in[1]->data;
     out[1].data = in[2]->data;
     for (int64_t s = 0; s < call.inputs[0].shape[0]; ++s) {
@@ -130,6 +149,9 @@ struct SampleOp {
       const double* settings = &in[4]->data[static_cast<size_t>(s * kSettings)];
       if (settings[4] > 0)
         penalize(logits, &in[2]->data[static_cast<size_t>(s * recent)], recent, settings[4]);
+      size_t first = static_cast<size_t>(s * most_biases);
+      add_biases(logits, in[6]->data.data() + first, in[7]->data.data() + first,
+                 std::min(static_cast<int64_t>(settings[5]), most_biases));
       double draw = uniform_at(static_cast<uint32_t>(static_cast<int32_t>(in[5]->data[slot])),
                                static_cast<uint32_t>(position));
       double token =
@@ -143,13 +165,13 @@ struct SampleOp {
     std::vector<Case> cases;
     struct Row {
       const char* name;
-      int64_t slots, vocabulary, recent;
+      int64_t slots, vocabulary, recent, biases;
       double setting;
     };
     // All settings have one value: 0 is greedy; at 0.9 few tokens stay; at 2 top-k keeps two, with
-    // a penalty.
-    for (const Row& r : {Row{"greedy", 5, 67, 4, 0}, Row{"one", 1, 1, 1, 0},
-                         Row{"drawn", 6, 131, 8, 0.9}, Row{"top2", 6, 67, 3, 2}}) {
+    // a penalty and two biases.
+    for (const Row& r : {Row{"greedy", 5, 67, 4, 3, 0}, Row{"one", 1, 1, 1, 1, 0},
+                         Row{"drawn", 6, 131, 8, 5, 0.9}, Row{"top2", 6, 67, 3, 4, 2}}) {
       CaseInput logits{f32({r.slots, r.vocabulary}), {Fill::kNormal, 3, false}, false};
       auto ids = [](const Shape& shape, int64_t bound) {
         return CaseInput{i32(shape), {Fill::kIds, static_cast<double>(bound), false}, false};
@@ -160,7 +182,11 @@ struct SampleOp {
                         ids({r.slots, r.recent}, r.vocabulary),
                         ids({r.slots}, 50),
                         {f32({r.slots, kSettings}), {Fill::kConstant, r.setting, false}, false},
-                        ids({r.slots}, 1000)},
+                        ids({r.slots}, 1000),
+                        {i32({r.slots, r.biases}),
+                         {Fill::kPositions, static_cast<double>(r.biases), false},
+                         false},
+                        {f32({r.slots, r.biases}), {Fill::kNormal, 2, false}, false}},
                        {}});
     }
     return cases;

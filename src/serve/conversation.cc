@@ -11,20 +11,6 @@ std::vector<text::ChatMessage> opening(std::string_view system) {
   return {{"system", std::string(system)}};
 }
 
-std::vector<int32_t> encode_chat(std::span<const text::ChatMessage> messages,
-                                 const ChatFormat& format,
-                                 const text::Tokenizer& tokenizer) {
-  const text::TokenizerSpec& spec = tokenizer.spec();
-  auto written = [&](int32_t id) {
-    return id == text::kNoToken ? std::string() : spec.tokens[static_cast<size_t>(id)];
-  };
-  text::ChatOptions options{.bos = written(spec.bos), .eos = written(spec.eos)};
-  if (!format.date.empty()) options.date = format.date;
-  return tokenizer.encode(
-      format.chat.render(messages, options),
-      {.parse_special = true, .add_bos = !format.chat.writes_bos() && spec.add_bos});
-}
-
 Conversation::Conversation(Session& session,
                            const text::Tokenizer& tokenizer,
                            ChatFormat format,

@@ -9,26 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/chat_prompt.h"
 #include "serve/generator.h"
 #include "serve/session.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
 
 namespace ridge::serve {
 
-struct ChatFormat {
-  text::ChatTemplate chat;
-  std::string date;  // for templates that write it
-};
-
 // The messages before the user's first one: the system message, or nothing if it is empty.
 std::vector<text::ChatMessage> opening(std::string_view system);
-
-// The messages in the model's chat format, up to where the next answer begins; special tokens are
-// part of the text.
-std::vector<int32_t> encode_chat(std::span<const text::ChatMessage> messages,
-                                 const ChatFormat& format,
-                                 const text::Tokenizer& tokenizer);
 
 // One turn: the model's whole input and its answer.
 struct Turn {

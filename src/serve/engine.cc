@@ -31,7 +31,8 @@ struct Engine::Sequence {
   int64_t slot = -1;
   bool was_admitted = false;
   int64_t cached = 0;  // tokens of the prompt that were not computed again
-  double submitted_ns = 0, first_ns = 0, last_ns = 0;
+  double submitted_ns = 0, admitted_ns = 0, first_ns = 0, last_ns = 0;
+  Account account;
 };
 
 void validate(const EngineOptions& options) {
@@ -43,7 +44,10 @@ void validate(const EngineOptions& options) {
 }
 
 Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineOptions& options)
-    : session_(session), tokenizer_(tokenizer), options_(options) {
+    : session_(session),
+      tokenizer_(tokenizer),
+      options_(options),
+      accounting_(session, options.ceilings) {
   validate(options_);
   counts_.slots = session.options().slots;
   for (int64_t slot = counts_.slots; slot-- > 0;) free_slots_.push_back(slot);
@@ -198,7 +202,7 @@ void Engine::admit() {
     Sequence& next = *waiting_.front();
     const int64_t slot = free_slots_.back();
     try {
-      session_.begin({slot, next.ids, next.request.sampling});
+      session_.begin({slot, next.ids, next.request.sampling, 0, next.generated()});
     } catch (const std::exception& error) {
       end(next, Finish::kFailed, {.error = error.what()});
       waiting_.pop_front();
@@ -219,13 +223,14 @@ void Engine::give_slot(Sequence& sequence, int64_t slot) {
   sequence.slot = slot;
   if (sequence.was_admitted) return;
   sequence.was_admitted = true;
+  sequence.admitted_ns = now_ns();
   sequence.cached = session_.held(slot);
   {
     const std::lock_guard lock(mutex_);
     --queued_;
   }
   const std::lock_guard lock(counts_mutex_);
-  counts_.queue.observe((now_ns() - sequence.submitted_ns) / 1e9);
+  counts_.queue.observe((sequence.admitted_ns - sequence.submitted_ns) / 1e9);
   counts_.prompt_tokens += std::ssize(sequence.request.prompt);
   counts_.cached_tokens += sequence.cached;
 }
@@ -276,8 +281,10 @@ void Engine::step() {
   }
   std::vector<int32_t> tokens(parts.size());
   std::string error;
+  const double begin_ns = now_ns();
   try {
     session_.run(parts, tokens);
+    account(parts, chosen, now_ns() - begin_ns);
   } catch (const std::exception& thrown) {
     error = thrown.what();
   }
@@ -293,6 +300,24 @@ void Engine::step() {
       accept(*chosen[i], tokens[i]);
   }
   std::erase_if(running_, [](const auto& each) { return each->slot < 0; });
+}
+
+// After the run, so that a sequence's length is its part's end.
+void Engine::account(const std::vector<Part>& parts,
+                     const std::vector<Sequence*>& sequences,
+                     double ns) {
+  std::vector<PartExtent> extents;
+  std::vector<Account*> accounts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t tokens = std::ssize(parts[i].ids);
+    extents.push_back({session_.length(parts[i].slot) - tokens, tokens, parts[i].samples});
+    accounts.push_back(&sequences[i]->account);
+  }
+  const StepCost cost = accounting_.add(extents, ns, accounts);
+  const std::lock_guard lock(counts_mutex_);
+  counts_.cost += cost;
+  counts_.mfu = accounting_.mfu();
+  counts_.mbu = accounting_.mbu();
 }
 
 void Engine::accept(Sequence& sequence, int32_t token) {
@@ -317,6 +342,7 @@ void Engine::accept(Sequence& sequence, int32_t token) {
   }
   if (is_first) {
     sequence.first_ns = now;
+    sequence.account.prefill_ns = now - sequence.admitted_ns;
     delta.cached_tokens = sequence.cached;
   }
   sequence.last_ns = now;
@@ -338,6 +364,7 @@ void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
   const int64_t generated = sequence.generated();
   delta.text += sequence.text.finish();
   delta.finish = finish;
+  delta.account = std::make_shared<Account>(finished_account(sequence));
   {
     const std::lock_guard lock(counts_mutex_);
     ++counts_.finished[static_cast<size_t>(finish)];
@@ -356,6 +383,16 @@ void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
   const std::lock_guard lock(mutex_);
   if (!sequence.was_admitted) --queued_;
   --open_;
+}
+
+Account Engine::finished_account(const Sequence& sequence) {
+  Account account = sequence.account;
+  const bool was_admitted = sequence.admitted_ns > 0;
+  account.queue_ns = (was_admitted ? sequence.admitted_ns : now_ns()) - sequence.submitted_ns;
+  account.cached_tokens = sequence.cached;
+  account.later_tokens = std::max<int64_t>(sequence.generated() - 1, 0);
+  account.decode_ns = sequence.last_ns - sequence.first_ns;
+  return account;
 }
 
 void Engine::count_load() {

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "serve/accounting.h"
 #include "serve/engine_counts.h"
 #include "serve/request.h"
 #include "serve/session.h"
@@ -25,6 +26,8 @@ namespace ridge::serve {
 struct EngineOptions {
   int64_t step_tokens = 128;  // tokens of a step in which a sequence decodes (StepLimits)
   int64_t queue = 64;         // requests that wait for a slot
+  // What predictions and utilizations refer to; null: there are none.
+  std::shared_ptr<const cost::Ceilings> ceilings = nullptr;
 };
 // Throws usage Errors for options out of range.
 void validate(const EngineOptions& options);
@@ -76,9 +79,11 @@ class Engine {
   void make_room();
   int64_t pending(const Sequence& sequence) const;
   void step();
+  void account(const std::vector<Part>& parts, const std::vector<Sequence*>& sequences, double ns);
   void accept(Sequence& sequence, int32_t token);
   TokenScores scores(const Sequence& sequence, int32_t token) const;
   void end(Sequence& sequence, Finish finish, Delta delta);
+  static Account finished_account(const Sequence& sequence);
   void count_load();
 
   Session& session_;
@@ -101,6 +106,7 @@ class Engine {
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
   std::vector<int64_t> free_slots_;
+  Accounting accounting_;
   std::thread thread_;
 };
 

@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "serve/request.h"
+#include "serve/step_cost.h"
 
 namespace ridge::serve {
 
@@ -33,6 +35,8 @@ struct EngineCounts {
   int64_t generated_tokens = 0;
   int64_t steps = 0;
   int64_t preemptions = 0;
+  StepCost cost;                      // of all steps
+  std::optional<double> mfu, mbu;     // of the last ones; none without ceilings
   int64_t refused = 0;                // because the queue was full
   std::array<int64_t, 5> finished{};  // by Finish
   double last_step_s = 0;             // when the last step ended, in seconds of now_ns()

@@ -33,6 +33,7 @@ void Outbox::put(Delta delta) {
     waiting_.cached_tokens += delta.cached_tokens;
     waiting_.finish = delta.finish;
     waiting_.error = std::move(delta.error);
+    waiting_.account = std::move(delta.account);
   }
   if (wake_) wake_();
 }

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "serve/account.h"
 #include "serve/sampling.h"
 
 namespace ridge::serve {
@@ -51,7 +53,8 @@ struct Delta {
   int64_t tokens = 0;                    // generated, including one that ended the answer
   int64_t cached_tokens = 0;  // of the prompt, so far: those that were not computed again
   Finish finish = Finish::kNone;
-  std::string error = {};  // with kFailed
+  std::string error = {};                            // with kFailed
+  std::shared_ptr<const Account> account = nullptr;  // with a finish
 };
 
 // The engine writes, one reader takes; any two threads. What is not taken yet is joined, so that it

@@ -3,6 +3,7 @@
 #include "serve/sampling.h"
 
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -25,6 +26,12 @@ void validate(const SamplingOptions& o) {
   expect_between("top-p", o.top_p, 0, 1);
   expect_between("min-p", o.min_p, 0, 1);
   expect_between("repeat-penalty", o.repeat_penalty, 0.01, 100);
+  expect_between("presence-penalty", o.presence_penalty, -2, 2);
+  expect_between("frequency-penalty", o.frequency_penalty, -2, 2);
+  if (std::ssize(o.logit_bias) > kMostLogitBiases)
+    throw usage_error("[logit-bias] expected at most {} tokens, got {}", kMostLogitBiases,
+                      o.logit_bias.size());
+  for (const LogitBias& each : o.logit_bias) expect_between("logit-bias", each.bias, -100, 100);
   if (o.seed < 0 || o.seed > UINT32_MAX)
     throw usage_error("[seed] expected a number from 0 to {}, got {}", UINT32_MAX, o.seed);
 }

@@ -3,8 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace ridge::serve {
+
+// Added to the logit of a token.
+struct LogitBias {
+  int32_t id = 0;
+  double bias = 0;
+};
 
 // 0 turns an option off; the repeat penalty is off at 1.
 struct SamplingOptions {
@@ -14,7 +21,13 @@ struct SamplingOptions {
   double min_p = 0;
   double repeat_penalty = 1;
   int64_t seed = 0;
+  // Subtracted from the logits of tokens that were generated: once, and as often as they were.
+  double presence_penalty = 0;
+  double frequency_penalty = 0;
+  std::vector<LogitBias> logit_bias = {};  // at most kMostLogitBiases; of one id the last counts
 };
+
+inline constexpr int64_t kMostLogitBiases = 1024;
 
 // Throws a usage Error that names the option and its range.
 void validate(const SamplingOptions& options);

@@ -13,7 +13,7 @@
 namespace ridge::serve {
 namespace {
 
-constexpr size_t kSettings = 5;
+constexpr size_t kSettings = models::kSamplingSettings;
 
 template <typename T>
 int64_t bytes_of(const std::vector<T>& values) {
@@ -65,6 +65,7 @@ Session::Session(const models::ModelFile& file,
       cache_(cache_of(options_, file.config())),
       blocks_(cache_, file.config(), options_.keeps_prefixes),
       store_(backend),
+      biases_(options_.slots, file.config().vocabulary, store_),
       buckets_(file, cache_, options_.cached, options_.selection, backend, store_) {
   size_t slots = static_cast<size_t>(options_.slots), chunk = static_cast<size_t>(options_.chunk);
   lengths_.assign(slots, 0);
@@ -126,10 +127,16 @@ void Session::begin(const Prompt& prompt) {
   const SamplingOptions& o = prompt.sampling;
   size_t slot = static_cast<size_t>(prompt.slot);
   lengths_[slot] = held_[slot] = blocks_.begin(prompt.slot, prompt.ids, prompt.tenant);
+  biases_.begin(prompt.slot, o);
+  for (int32_t id : prompt.ids.last(static_cast<size_t>(prompt.generated)))
+    biases_.count(prompt.slot, id);
   seeds_[slot] = static_cast<int32_t>(static_cast<uint32_t>(o.seed));
-  float values[kSettings] = {static_cast<float>(o.temperature), static_cast<float>(o.top_k),
-                             static_cast<float>(o.top_p), static_cast<float>(o.min_p),
-                             o.repeat_penalty == 1 ? 0.0f : static_cast<float>(o.repeat_penalty)};
+  float values[kSettings] = {static_cast<float>(o.temperature),
+                             static_cast<float>(o.top_k),
+                             static_cast<float>(o.top_p),
+                             static_cast<float>(o.min_p),
+                             o.repeat_penalty == 1 ? 0.0f : static_cast<float>(o.repeat_penalty),
+                             0};
   std::copy_n(values, kSettings, settings_.begin() + static_cast<std::ptrdiff_t>(slot * kSettings));
   int32_t recent[models::kRecentTokens];
   std::fill_n(recent, models::kRecentTokens, -1);
@@ -149,15 +156,19 @@ void Session::write_slots() {
   store_.write_input(models::kRows, rows_.data(), bytes_of(rows_));
   store_.write_input(models::kNextPositions, next_positions_.data(), bytes_of(next_positions_));
   store_.write_input(models::kSeeds, seeds_.data(), bytes_of(seeds_));
+  biases_.write();
+  for (size_t s = 0; s < lengths_.size(); ++s)
+    settings_[s * kSettings + kSettings - 1] =
+        static_cast<float>(biases_.size(static_cast<int64_t>(s)));
   store_.write_input(models::kSampling, settings_.data(), bytes_of(settings_));
 }
 
 void Session::read_tokens() { store_.read(models::kTokens, tokens_.data(), bytes_of(tokens_)); }
 
-// The op `sample` has no token, -1, for logits that are no distribution.
-int32_t Session::token_of(int64_t slot) const {
+// The slot's new token; -1, as of the op `sample`, for logits that are no distribution.
+int32_t Session::take_token(int64_t slot) {
   const int32_t token = tokens_[static_cast<size_t>(slot)];
-  if (token < 0) refuse_not_finite("logits", "nan or infinity");
+  biases_.count(slot, token);
   return token;
 }
 
@@ -179,7 +190,7 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
     for (size_t prompt = 0; prompt < prompts.size();) {
       parts.clear();
       for (int64_t left = options_.chunk; prompt < prompts.size() && left > 0;) {
-        const auto& [slot, ids, sampling, tenant] = prompts[prompt];
+        const auto& [slot, ids, sampling, tenant, generated] = prompts[prompt];
         const size_t done = static_cast<size_t>(length(slot)),
                      taken = std::min(ids.size() - done, static_cast<size_t>(left));
         const bool is_last = done + taken == ids.size();
@@ -192,7 +203,8 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
     }
   }
   read_tokens();
-  for (const Prompt& prompt : prompts) chosen.push_back(token_of(prompt.slot));
+  for (const Prompt& prompt : prompts) chosen.push_back(take_token(prompt.slot));
+  expect_tokens(chosen);
   return chosen;
 }
 
@@ -209,7 +221,7 @@ void Session::run(std::span<const Part> parts, std::span<int32_t> tokens) {
   run_parts(parts);
   read_tokens();
   for (size_t i = 0; i < parts.size(); ++i)
-    tokens[i] = parts[i].samples ? tokens_[static_cast<size_t>(parts[i].slot)] : -1;
+    tokens[i] = parts[i].samples ? take_token(parts[i].slot) : -1;
 }
 
 void Session::run_parts(std::span<const Part> parts) {
@@ -289,7 +301,8 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
     for (int64_t slot : slots) blocks_.append(slot, {&tokens_[static_cast<size_t>(slot)], 1});
   }
   read_tokens();
-  for (size_t i = 0; i < slots.size(); ++i) tokens[i] = token_of(slots[i]);
+  for (size_t i = 0; i < slots.size(); ++i) tokens[i] = take_token(slots[i]);
+  expect_tokens(tokens);
 }
 
 int64_t Session::reusable(int64_t slot, int64_t length) const {
@@ -305,6 +318,11 @@ void Session::rewind(int64_t slot, int64_t length) {
   RIDGE_CHECK(reusable(slot, length) == length, "slot {} of {} positions goes back to {}", slot,
               held, length);
   held = length;
+}
+
+void Session::expect_tokens(std::span<const int32_t> tokens) const {
+  if (std::ranges::any_of(tokens, [](int32_t token) { return token < 0; }))
+    refuse_not_finite("logits", "nan or infinity");
 }
 
 void Session::expect_finite(std::string_view what, std::span<const float> values) const {

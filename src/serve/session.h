@@ -17,6 +17,7 @@
 #include "serve/bucket.h"
 #include "serve/sampling.h"
 #include "serve/sequence_blocks.h"
+#include "serve/token_biases.h"
 
 namespace ridge::serve {
 
@@ -48,7 +49,8 @@ struct Prompt {
   int64_t slot = 0;
   std::span<const int32_t> ids;
   SamplingOptions sampling;
-  uint32_t tenant = 0;  // prefixes are shared within a tenant only
+  uint32_t tenant = 0;    // prefixes are shared within a tenant only
+  int64_t generated = 0;  // ids at the end that are the answer so far: penalties count them
 };
 
 // What one run computes of a sequence: the ids that follow its positions.
@@ -132,11 +134,15 @@ class Session {
   void observe(std::vector<SessionRun>* runs) { observed_ = runs; }
 
   const models::ModelConfig& config() const { return file_.config(); }
+  const models::ModelFile& file() const { return file_; }
+  // The bucket of the last run, of which there must be one.
+  const Bucket& last_bucket() const { return *last_; }
   const SessionOptions& options() const { return options_; }
   int64_t store_bytes() const { return store_.bytes(); }
   int64_t owned_bytes() const { return store_.bytes() + buckets_.arena_bytes(); }
 
  private:
+  void expect_tokens(std::span<const int32_t> tokens) const;
   void expect_finite(std::string_view what, std::span<const float> values) const;
   [[noreturn]] void refuse_not_finite(std::string_view what, std::string_view found) const;
   void check_ids(std::span<const int32_t> ids) const;
@@ -146,7 +152,7 @@ class Session {
   void run(Bucket& bucket);
   void run_parts(std::span<const Part> parts);
   void run_whole(int64_t slot);
-  int32_t token_of(int64_t slot) const;
+  int32_t take_token(int64_t slot);
   void read_tokens();
 
   const models::ModelFile& file_;
@@ -155,6 +161,7 @@ class Session {
   SequenceBlocks blocks_;
   std::vector<int64_t> held_;  // by slot
   runtime::Store store_;
+  TokenBiases biases_;
   BucketCache buckets_;
   Bucket* last_ = nullptr;
   std::vector<SessionRun>* observed_ = nullptr;
@@ -163,7 +170,7 @@ class Session {
   std::vector<int64_t> lengths_;  // positions computed
   std::vector<int32_t> tokens_;   // sampled last
   std::vector<int32_t> rows_, next_positions_, seeds_;
-  std::vector<float> settings_;                         // [S,5]
+  std::vector<float> settings_;                         // [S,6]
   std::vector<int32_t> history_;                        // the whole sequence; only without a cache
   std::vector<int32_t> ids_, positions_, token_slots_;  // of one run
 };

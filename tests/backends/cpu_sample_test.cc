@@ -23,12 +23,24 @@ struct Request {
   std::vector<float> logits;
   std::vector<int32_t> recent;
   SampleSettings settings{};
+  std::map<int32_t, float> biases;
+};
+
+// The biases of a request as the op reads them, with room for one that is not used.
+struct BiasLists {
+  explicit BiasLists(const Request& request) {
+    for (const auto& [id, bias] : request.biases) ids.push_back(id), amounts.push_back(bias);
+    ids.push_back(0), amounts.push_back(1000);
+  }
+  std::vector<int32_t> ids;
+  std::vector<float> amounts;
 };
 
 int32_t sampled(const Request& request, int32_t seed, int32_t position) {
   std::vector<std::byte> workspace(
       static_cast<size_t>(sample_workspace_bytes(static_cast<int64_t>(request.logits.size()))));
   std::vector<int32_t> recent = request.recent;
+  const BiasLists biases(request);
   int32_t token = -7;
   Sample call;
   call.slots = 1;
@@ -40,6 +52,9 @@ int32_t sampled(const Request& request, int32_t seed, int32_t position) {
   call.next_positions = &position;
   call.settings = &request.settings;
   call.seeds = &seed;
+  call.most_biases = std::ssize(biases.ids);
+  call.biased = biases.ids.data();
+  call.biases = biases.amounts.data();
   call.workspace = workspace.data();
   sample(call);
   EXPECT_EQ(recent[static_cast<size_t>(position) % recent.size()], token);
@@ -51,13 +66,18 @@ int32_t referenced(const Request& request, int32_t seed, int32_t position) {
   const auto vocabulary = static_cast<int64_t>(request.logits.size()),
              recent = static_cast<int64_t>(request.recent.size());
   const SampleSettings& s = request.settings;
+  const BiasLists biases(request);
+  const int64_t most = std::ssize(biases.ids);
   const Tensor64 inputs[] = {
       {{DType::kF32, {1, vocabulary}}, {request.logits.begin(), request.logits.end()}},
       {{DType::kI32, {1}}, {-7}},
       {{DType::kI32, {1, recent}}, {request.recent.begin(), request.recent.end()}},
       {{DType::kI32, {1}}, {static_cast<double>(position)}},
-      {{DType::kF32, {1, 5}}, {s.temperature, s.top_k, s.top_p, s.min_p, s.repeat_penalty}},
-      {{DType::kI32, {1}}, {static_cast<double>(seed)}}};
+      {{DType::kF32, {1, 6}},
+       {s.temperature, s.top_k, s.top_p, s.min_p, s.repeat_penalty, s.biases}},
+      {{DType::kI32, {1}}, {static_cast<double>(seed)}},
+      {{DType::kI32, {1, most}}, {biases.ids.begin(), biases.ids.end()}},
+      {{DType::kF32, {1, most}}, {biases.amounts.begin(), biases.amounts.end()}}};
   std::vector<Type> types;
   std::vector<const Tensor64*> pointers;
   for (const Tensor64& input : inputs) {
@@ -74,7 +94,7 @@ int32_t referenced(const Request& request, int32_t seed, int32_t position) {
 }
 
 // The candidate tokens with their probabilities. It follows the rules in the order that users know,
-// not the kernel: penalty, top-k, top-p, min-p, temperature. `Real` is the type in which the other
+// not the kernel: penalty, biases, top-k, top-p, min-p, temperature. `Real` is the type in which the other
 // side penalizes, because a threshold must not depend on the last bit.
 template <typename Real>
 std::map<int32_t, double> distribution(const Request& request) {
@@ -89,6 +109,10 @@ std::map<int32_t, double> distribution(const Request& request) {
       const Real plain = static_cast<Real>(logit), penalty = s.repeat_penalty;
       logit = logit < 0 ? plain * penalty : plain / penalty;
     }
+  for (const auto& [id, bias] : request.biases)
+    if (id >= 0 && id < static_cast<int32_t>(tokens.size()))
+      tokens[static_cast<size_t>(id)].first = static_cast<Real>(
+          static_cast<Real>(tokens[static_cast<size_t>(id)].first) + static_cast<Real>(bias));
   std::sort(tokens.begin(), tokens.end(), [](auto& a, auto& b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
@@ -150,6 +174,10 @@ Request random_request(std::mt19937& random) {
   if (random() % 2 == 0) request.settings.top_p = 0.05f + 0.94f * uniform();
   if (random() % 2 == 0) request.settings.min_p = 0.3f * uniform();
   if (random() % 2 == 0) request.settings.repeat_penalty = 0.8f + uniform();
+  if (random() % 2 == 0)
+    for (size_t i = random() % 20; i > 0; --i)
+      request.biases[static_cast<int32_t>(random() % (vocabulary + 1))] = 6 * uniform() - 3;
+  request.settings.biases = static_cast<float>(request.biases.size());
   return request;
 }
 

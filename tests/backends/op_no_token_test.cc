@@ -17,7 +17,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kRecent = 3;
 
-// Temperature, top-k, top-p, min-p, penalty.
+// Temperature, top-k, top-p, min-p, penalty, biases (of token 0, by 0).
 std::vector<std::vector<double>> all_settings() {
   std::vector<std::vector<double>> all;
   for (double temperature : {0.0, 0.8})
@@ -25,7 +25,8 @@ std::vector<std::vector<double>> all_settings() {
       for (double top_p : {0.0, 0.5})
         for (double min_p : {0.0, 0.2, 2.0})
           for (double penalty : {0.0, 1.3})
-            all.push_back({temperature, top_k, top_p, min_p, penalty});
+            for (double biases : {0.0, 1.0})
+              all.push_back({temperature, top_k, top_p, min_p, penalty, biases});
   return all;
 }
 
@@ -48,14 +49,17 @@ Chosen choose(const std::vector<double>& row) {
   const ValueId tokens = input("tokens", {DType::kI32, {slots}}, true);
   const ValueId recent = input("recent", {DType::kI32, {slots, kRecent}}, true);
   const ValueId positions = input("positions", {DType::kI32, {slots}});
-  const ValueId options = input("settings", {DType::kF32, {slots, 5}});
+  const ValueId options = input("settings", {DType::kF32, {slots, 6}});
   const ValueId seeds = input("seeds", {DType::kI32, {slots}});
-  graph.outputs = b.call_all("sample", {logits, tokens, recent, positions, options, seeds});
+  const ValueId biased = input("biased", {DType::kI32, {slots, 1}});
+  const ValueId biases = input("biases", {DType::kF32, {slots, 1}});
+  graph.outputs =
+      b.call_all("sample", {logits, tokens, recent, positions, options, seeds, biased, biases});
   for (size_t s = 0; s < settings.size(); ++s) {
     std::copy(row.begin(), row.end(),
               named["logits"].data.begin() + static_cast<std::ptrdiff_t>(s * row.size()));
     std::copy(settings[s].begin(), settings[s].end(),
-              named["settings"].data.begin() + static_cast<std::ptrdiff_t>(5 * s));
+              named["settings"].data.begin() + static_cast<std::ptrdiff_t>(6 * s));
     named["positions"].data[s] = static_cast<double>(s);
     named["seeds"].data[s] = 5;
   }

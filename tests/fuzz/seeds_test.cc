@@ -12,8 +12,8 @@
 // CMakeLists.txt gives each target's function the name of its file.
 using Target = int(const uint8_t* data, size_t size);
 extern "C" {
-Target fuzz_chat_template, fuzz_config, fuzz_gguf, fuzz_graph, fuzz_hardware, fuzz_run_record,
-    fuzz_safetensors, fuzz_special_tokens, fuzz_tokenizer, fuzz_torch_trace;
+Target fuzz_chat_template, fuzz_completion, fuzz_config, fuzz_gguf, fuzz_graph, fuzz_hardware,
+    fuzz_run_record, fuzz_safetensors, fuzz_special_tokens, fuzz_tokenizer, fuzz_torch_trace;
 }
 
 namespace ridge::fuzz {
@@ -42,6 +42,7 @@ TEST_P(FuzzTarget, TakesItsSeeds) {
 INSTANTIATE_TEST_SUITE_P(All,
                          FuzzTarget,
                          testing::Values(Seeded{"chat_template", fuzz_chat_template},
+                                         Seeded{"completion", fuzz_completion},
                                          Seeded{"config", fuzz_config},
                                          Seeded{"gguf", fuzz_gguf},
                                          Seeded{"graph", fuzz_graph},

@@ -183,6 +183,97 @@ TEST_F(ApiTest, StopsAtTexts) {
   }
 }
 
+// The texts of the choices, in order, of a reply as a whole and as a stream.
+std::vector<std::string> texts(const json& reply) {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < reply.at("choices").size(); ++i) {
+    EXPECT_EQ(reply.at("choices").at(i).at("index"), i);
+    all.push_back(reply.at("choices").at(i).at("text"));
+  }
+  return all;
+}
+std::vector<std::string> streamed_texts(const std::string& body, size_t choices) {
+  std::vector<std::string> all(choices), data = events(body);
+  size_t ends = 0;
+  for (const std::string& each : data) {
+    if (each == "[DONE]") continue;
+    const json choice = json::parse(each).at("choices").at(0);
+    all.at(choice.at("index")) += choice.at("text").get<std::string>();
+    ends += !choice.at("finish_reason").is_null();
+  }
+  EXPECT_EQ(ends, choices);
+  EXPECT_EQ(data.back(), "[DONE]");
+  return all;
+}
+
+TEST_F(ApiTest, GivesSeveralAnswersWithSeedsOfTheirOwn) {
+  json body{{"prompt", "Once"}, {"max_tokens", 12}, {"n", 3}, {"seed", 5}, {"echo", true}};
+  const json made = post("/v1/completions", body);
+  const std::vector<std::string> all = texts(made);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_NE(all[0], all[1]);
+  EXPECT_EQ(made.at("usage").at("prompt_tokens"), 4);
+  EXPECT_GT(made.at("usage").at("completion_tokens"), 12);
+  body["stream"] = true;
+  EXPECT_EQ(streamed_texts(ask("POST", "/v1/completions", body.dump()).body, 3), all);
+  // Choice i has seed + i, and each begins with the prompt.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(all[static_cast<size_t>(i)].starts_with("Once"));
+    const json one =
+        post("/v1/completions",
+             {{"prompt", {"Once"}}, {"max_tokens", 12}, {"seed", 5 + i}, {"echo", true}});
+    EXPECT_EQ(texts(one)[0], all[static_cast<size_t>(i)]) << i;
+  }
+  expect_refused({{"n", 5}}, 400, "n");  // the queue has room for 4
+  const json chat =
+      post("/v1/chat/completions",
+           {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}, {"max_tokens", 2}, {"n", 2}});
+  EXPECT_EQ(chat.at("choices").size(), 2u);
+  await([&] { return engine_.is_idle(); });
+  expect_refused({{"echo", true}, {"logprobs", 1}}, 422, "echo");
+}
+
+TEST_F(ApiTest, AppliesPenaltiesAndBiases) {
+  const json forced = post(
+      "/v1/completions",
+      {{"prompt", "Once"}, {"max_tokens", 5}, {"temperature", 0}, {"logit_bias", {{"70", 100}}}});
+  const std::string text = tokenizer_.decode(std::vector<int32_t>(5, 70));
+  EXPECT_EQ(texts(forced)[0], text);
+  serve::Session session(file_, options(1), serve::cpu_backend());
+  serve::GenerateOptions like;
+  like.max_tokens = 30;
+  like.sampling.presence_penalty = 0.5;
+  like.sampling.frequency_penalty = 1.5;
+  const std::vector<int32_t> prompt = tokenizer_.encode("Once");
+  const serve::Generation want = serve::generate(session, tokenizer_, prompt, like, {});
+  EXPECT_NE(want.ids, alone(prompt, 30).ids);
+  const json varied = post("/v1/completions", {{"prompt", "Once"},
+                                               {"max_tokens", 30},
+                                               {"temperature", 0},
+                                               {"presence_penalty", 0.5},
+                                               {"frequency_penalty", 1.5}});
+  EXPECT_EQ(texts(varied)[0], want.text);
+}
+
+TEST_F(ApiTest, AccountsForRequests) {
+  json body{{"prompt", "Once"}, {"max_tokens", 2}, {"ignore_eos", true}, {"x_ridge", true}};
+  const json account = post("/v1/completions", body).at("choices").at(0).at("x_ridge");
+  EXPECT_EQ(account.at("steps"), 2);  // the prompt's gives the first token
+  for (const char* count : {"model_flops", "executed_flops", "read_bytes", "written_bytes"})
+    EXPECT_GT(account.at(count).get<int64_t>(), 0) << count;
+  EXPECT_NEAR(account.at("share_of_steps").get<double>(), 1, 1e-12);  // alone
+  EXPECT_NEAR(account.at("ttft_ms").get<double>(),
+              account.at("queue_ms").get<double>() + account.at("prefill_ms").get<double>(), 1e-6);
+  for (const char* unknown : {"mfu", "mbu", "predicted_ttft_ms", "predicted_tpot_ms"})
+    EXPECT_TRUE(account.at(unknown).is_null()) << unknown;  // without ceilings
+  body["stream"] = true;
+  std::vector<std::string> data = events(ask("POST", "/v1/completions", body.dump()).body);
+  const json last = json::parse(data.at(data.size() - 2)).at("choices").at(0);
+  EXPECT_EQ(last.at("x_ridge").at("cached_tokens"), 3);
+  EXPECT_FALSE(json::parse(data[0]).at("choices").at(0).contains("x_ridge"));
+  expect_refused({{"x_ridge", 1}}, 400, "x_ridge");
+}
+
 TEST_F(ApiTest, TokenizesBothWays) {
   const json ids = post("/tokenize", {{"prompt", "Hi there"}});
   EXPECT_EQ(ids.at("tokens"), json(tokenizer_.encode("Hi there")));
@@ -204,8 +295,10 @@ TEST_F(ApiTest, AnswersAboutItself) {
   EXPECT_NE(metrics.body.find("ridge_prompt_tokens_total{model_name=\"small\"} 4\n"),
             std::string::npos)
       << metrics.body;
+  EXPECT_EQ(ask("GET", "/ready", "").status, 200);
   api_.drain();
   expect_error(ask("GET", "/health", ""), 503);
+  expect_error(ask("GET", "/ready", ""), 503);
 }
 
 TEST_F(ApiTest, RefusesOtherPathsAndMethods) {
@@ -229,12 +322,8 @@ TEST_F(ApiTest, RefusesOtherModelsAndLongPrompts) {
 TEST_F(ApiTest, RefusesByNameWhatItDoesNotHave) {
   const std::pair<const char*, json> absent[] = {{"tools", {{{"type", "function"}}}},
                                                  {"response_format", {{"type", "json_object"}}},
-                                                 {"n", 2},
                                                  {"best_of", 3},
-                                                 {"logit_bias", {{"5", 10}}},
-                                                 {"echo", true},
                                                  {"suffix", "x"},
-                                                 {"presence_penalty", 0.5},
                                                  {"tool_choice", "required"}};
   for (const auto& [key, value] : absent) expect_refused({{key, value}}, 422, key);
   for (const auto& [key, value] : {std::pair<const char*, json>{"tools", json::array()},
@@ -267,23 +356,34 @@ TEST_F(ApiTest, NumbersOutOfRangeAreNamed) {
     for (const char* field : fields)
       for (const char* value : values) {
         const bool is_legal = std::string(field) == "seed" && std::string(value) == "2147483648";
-        const bool is_penalty =
-            std::string(field).ends_with("_penalty") && std::string(value) == "-1";
+        const bool is_penalty = std::string(field).ends_with("_penalty") &&
+                                !std::string(field).starts_with("rep") &&
+                                std::string(value) == "-1";
         const std::string body = fmt::format(
             R"({{"prompt": "a", "messages": [{{"role": "user", "content": "a"}}], "{}": {}}})",
             field, value);
-        if (is_legal) continue;
+        if (is_legal || is_penalty) continue;
         SCOPED_TRACE(body);
         const Reply reply = ask("POST", path, body);
-        const bool is_absent = is_penalty && !std::string(field).starts_with("rep");
-        EXPECT_EQ(reply.status, is_absent ? 422 : 400) << reply.body;
+        EXPECT_EQ(reply.status, 400) << reply.body;
         EXPECT_TRUE(json::parse(reply.body).at("error").at("message").is_string());
       }
   for (const char* field : fields)
     if (std::string(field).find("max_") == std::string::npos)
       post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}, {field, nullptr}});
-  for (const char* field : {"max_tokens", "max_completion_tokens"})
+  for (const char* field : {"max_tokens", "max_completion_tokens", "n"})
     expect_refused({{field, 0}}, 400, field);
+  for (const char* value : values) {
+    const json bias = json::parse(value, nullptr, false);
+    if (bias.is_discarded() || bias == -1 || value == deep) continue;
+    expect_refused({{"logit_bias", {{"5", bias}}}}, 400, "logit_bias");
+    expect_refused({{"logit_bias", {{value, 1}}}}, 400, "logit_bias");
+    expect_refused({{"logprobs", bias}}, 400, "logprobs");
+  }
+  for (const json& biases :
+       {json(5), json::array({1}), json("5"), json::object({{"", 1}}), json::object({{"5x", 1}}),
+        json::object({{"5", nullptr}}), json::object({{std::to_string(1 << 30), 1}})})
+    expect_refused({{"logit_bias", biases}}, 400, "logit_bias");
   expect_refused({{"logprobs", 21}}, 400, "logprobs");
 }
 
@@ -342,7 +442,7 @@ TEST_F(ApiTest, HostileBodiesAreErrors) {
 class LoadingTest : public ServedModelTest {};
 
 TEST_F(LoadingTest, SaysSo) {
-  for (const char* path : {"/health", "/metrics", "/v1/models"}) {
+  for (const char* path : {"/health", "/ready", "/metrics", "/v1/models"}) {
     const Reply reply = api_.reply({"GET", path, "", ""}, [] {});
     EXPECT_EQ(reply.status, 503) << path;
     EXPECT_EQ(reply.headers.at(0).first, "Retry-After");

@@ -16,6 +16,9 @@ TEST(Metrics, AreWellFormed) {
   counts.blocks = 100;
   counts.blocks_in_use = 25;
   for (double seconds : {0.0005, 0.02, 0.03, 5000.0}) counts.ttft.observe(seconds);
+  counts.cost.model.flops = 12;
+  counts.cost.executed_flops = int64_t{1} << 60;
+  counts.mbu = 0.5;
   counts.finished[static_cast<size_t>(serve::Finish::kStop)] = 7;
   const std::string text = metrics_text(counts, "a\"b\\c", 3);
   std::set<std::string> described;
@@ -36,6 +39,10 @@ TEST(Metrics, AreWellFormed) {
   }
   const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
   EXPECT_TRUE(has("ridge_kv_cache_usage_perc{model_name=\"a\\\"b\\\\c\"} 0.25\n"));
+  EXPECT_TRUE(has("ridge_model_flops_total{model_name=\"a\\\"b\\\\c\"} 12\n"));
+  EXPECT_TRUE(has("} 1152921504606846976\n"));  // exact
+  EXPECT_TRUE(has("ridge_mbu_ratio{model_name=\"a\\\"b\\\\c\"} 0.5\n"));
+  EXPECT_FALSE(has("ridge_mfu_ratio"));  // unknown
   EXPECT_TRUE(has("finished_reason=\"stop\"} 7\n"));
   EXPECT_TRUE(
       has("ridge_time_to_first_token_seconds_bucket{model_name=\"a\\\"b\\\\c\",le=\"0.001\"} 1\n"));

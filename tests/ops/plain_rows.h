@@ -298,10 +298,11 @@ inline void plain_zero(const Op&, const Call&, Arrays&, Arrays& out) {
   for (int64_t i = 0; i < out[0].shape().elements(); ++i) out[0][i] = 0;
 }
 
-// Greedy: one comparison per logit. The other operands are read and written whole.
+// Greedy: one comparison per logit. The other operands are read and written whole, but for the
+// biases, of which there are none.
 inline void plain_sample(const Op&, const Call&, Arrays& in, Arrays& out) {
   int64_t recent = width_of(in[2]), vocabulary = width_of(in[0]);
-  for (size_t i = 1; i < in.size(); ++i) in[i].touch_all();
+  for (size_t i = 1; i < 6; ++i) in[i].touch_all();
   for (int64_t i = 0; i < in[2].shape().elements(); ++i) out[1][i] = in[2][i];
   for (int64_t s = 0; s < rows_of(in[0]); ++s) {
     Number best(kMinusInfinity);

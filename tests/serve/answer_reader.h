@@ -80,6 +80,7 @@ class AnswerReader {
     all_.cached_tokens += next.cached_tokens;
     all_.finish = next.finish;
     all_.error = next.error;
+    all_.account = next.account;
   }
 
   std::shared_ptr<Signal> signal_ = std::make_shared<Signal>();

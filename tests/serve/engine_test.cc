@@ -101,6 +101,45 @@ TEST_P(EngineTest, EachRequestGetsWhatItGetsAlone) {
   EXPECT_EQ(counts.inter_token.count, tokens - 9);
 }
 
+// Whatever shares the steps, the costs of requests add up to those of the steps, and the model's part
+// is what the request has alone.
+TEST_P(EngineTest, AccountsAddUp) {
+  const auto ran = [&](const std::vector<Request>& requests) {
+    std::vector<std::unique_ptr<AnswerReader>> readers;
+    for (const Request& each : requests) readers.push_back(ask(each));
+    std::vector<std::shared_ptr<const Account>> accounts;
+    for (auto& each : readers) accounts.push_back(each->finished().account);
+    await_idle();
+    return accounts;
+  };
+  std::vector<Request> requests;
+  for (const std::vector<int32_t>* prompt : {&ids_, &long_, &other_, &ids_, &long_})
+    requests.push_back({.prompt = *prompt, .max_tokens = 9, .ignores_end = true});
+  open(3, 16, {.step_tokens = 8});
+  const std::vector<std::shared_ptr<const Account>> accounts = ran(requests);
+  StepCost sum;
+  double shared_ns = 0;
+  for (const auto& each : accounts) {
+    ASSERT_NE(each, nullptr);
+    sum += each->cost;
+    shared_ns += each->shared_ns;
+    EXPECT_GE(each->steps, 9);
+    EXPECT_LE(each->shared_ns, each->step_ns);
+    EXPECT_GT(each->prefill_ns, 0);
+    EXPECT_GT(each->decode_ns, 0);
+    EXPECT_EQ(each->later_tokens, 8);
+    EXPECT_EQ(each->predicted_prefill_ns, 0);  // without ceilings
+  }
+  EXPECT_EQ(sum, engine_->counts().cost);
+  EXPECT_GT(sum.executed_flops, sum.model.flops);  // padding
+  EXPECT_FALSE(engine_->counts().mfu.has_value());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (accounts[i]->cached_tokens > 0) continue;
+    open(1, 64);
+    EXPECT_EQ(ran({requests[i]})[0]->cost.model, accounts[i]->cost.model) << i;
+  }
+}
+
 TEST_P(EngineTest, TheNextTurnComputesOnlyWhatIsNew) {
   open(2, 128);
   const Request first{.prompt = ids_, .max_tokens = 6, .ignores_end = true};

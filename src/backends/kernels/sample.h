@@ -17,6 +17,7 @@ struct SampleSettings {
   float top_p;
   float min_p;
   float repeat_penalty;
+  float biases;  // how many
 };
 
 // The token of logits that are no distribution: one is NaN or +infinity, or all are -infinity.
@@ -26,12 +27,15 @@ struct Sample {
   int64_t slots = 0;                         // S
   int64_t vocabulary = 0;                    // V
   int64_t recent_tokens = 0;                 // R
+  int64_t most_biases = 0;                   // A
   StridedRows<const float> logits;           // [S, V]
   int32_t* tokens = nullptr;                 // [S]; kNoToken if there is none to choose
   int32_t* recent = nullptr;                 // [S, R]
   const int32_t* next_positions = nullptr;   // [S]; -1: the slot is skipped
   const SampleSettings* settings = nullptr;  // [S]
   const int32_t* seeds = nullptr;            // [S]
+  const int32_t* biased = nullptr;           // [S, A]; a slot's ids in ascending order
+  const float* biases = nullptr;             // [S, A]
   std::byte* workspace = nullptr;            // the backend's sample_workspace_bytes
 };
 

@@ -38,11 +38,13 @@ class Chooser {
         settings_(call.settings[slot]),
         logits_(call.logits[slot]),
         recent_(call.recent + slot * call.recent_tokens),
+        biased_(call.biased + slot * call.most_biases),
+        biases_(call.biases + slot * call.most_biases),
         candidates_(reinterpret_cast<Candidate*>(call.workspace)) {}
 
   int32_t choose(float draw) {
     if (!(settings_.temperature > 0))
-      return settings_.repeat_penalty > 0 ? greedy_penalized() : greedy();
+      return settings_.repeat_penalty > 0 || settings_.biases >= 1 ? greedy_changed() : greedy();
     if (!fill()) return kNoToken;
     cut_top_k();
     sum_ = 0;
@@ -94,7 +96,7 @@ class Chooser {
     return top.id;
   }
 
-  int32_t greedy_penalized() {
+  int32_t greedy_changed() {
     if (!fill()) return kNoToken;
     const Candidate top = *std::min_element(candidates_, candidates_ + count_, before);
     return std::isinf(top.logit) ? kNoToken : top.id;
@@ -108,14 +110,26 @@ class Chooser {
       candidates_[i] = {logits_[i], static_cast<int32_t>(i)};
       spoiled |= is_spoiled(logits_[i]);
     }
-    if (spoiled || !(settings_.repeat_penalty > 0)) return !spoiled;
+    if (spoiled) return false;
+    if (settings_.repeat_penalty > 0) penalize();
+    add_biases();
+    return true;
+  }
+
+  void penalize() {
     for (int64_t r = 0; r < call_.recent_tokens; ++r) {
       const int32_t id = recent_[r];
       if (id < 0 || id >= call_.vocabulary) continue;
       // Once per token, however often it occurred.
       candidates_[id].logit = penalized(logits_[id], settings_.repeat_penalty);
     }
-    return true;
+  }
+
+  void add_biases() {
+    const int64_t count = std::min(static_cast<int64_t>(settings_.biases), call_.most_biases);
+    for (int64_t i = 0; i < count; ++i)
+      if (biased_[i] >= 0 && biased_[i] < call_.vocabulary)
+        candidates_[biased_[i]].logit += biases_[i];
   }
 
   void cut_top_k() {
@@ -177,6 +191,8 @@ class Chooser {
   const SampleSettings& settings_;
   const float* logits_;
   const int32_t* recent_;
+  const int32_t* biased_;
+  const float* biases_;
   Candidate* candidates_;
   int64_t count_ = 0;
   double top_ = 0, sum_ = 0;

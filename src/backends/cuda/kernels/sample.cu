@@ -42,18 +42,52 @@ __device__ __forceinline__ float uniform_at(uint32_t seed, uint32_t counter) {
   return static_cast<float>((x ^ (x >> 31)) >> 40) * 0x1p-24f;
 }
 
-// A slot's logits after the penalty. `marks` has a bit for each of its recent tokens.
+// A slot's logits after the penalty and the biases. `marks` has a bit for each token that one of
+// them may change; the others cost one test.
 struct Logits {
   const float* data;
   const uint32_t* marks;
-  float penalty;  // 0: none
+  float penalty;          // 0: none
+  const int32_t* recent;  // [recent_tokens]
+  int64_t recent_tokens;
+  const int32_t* biased;  // [biases], ascending
+  const float* amounts;   // [biases]
+  int64_t biases;
 
+  __device__ __forceinline__ bool has_changes() const { return penalty > 0.0f || biases > 0; }
   __device__ __forceinline__ uint32_t key(int64_t id) const {
     const float logit = data[id];
-    if (!(penalty > 0.0f) || (marks[id / 32] >> (id % 32) & 1u) == 0) return key_of(logit);
-    return key_of(logit > 0.0f ? logit / penalty : logit * penalty);
+    if (!has_changes() || (marks[id / 32] >> (id % 32) & 1u) == 0) return key_of(logit);
+    return key_of(changed(id, logit));
+  }
+  __device__ __noinline__ float changed(int64_t id, float logit) const {
+    bool is_recent = false;
+    if (penalty > 0.0f)
+      for (int64_t r = 0; r < recent_tokens; ++r) is_recent |= recent[r] == id;
+    if (is_recent) logit = logit > 0.0f ? logit / penalty : logit * penalty;
+    int64_t low = 0, high = biases;  // the first id that is not below
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (biased[middle] < id)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low < biases && biased[low] == id ? logit + amounts[low] : logit;
   }
 };
+
+__device__ __forceinline__ Logits logits_of(const Sample& p, int64_t slot, const uint32_t* marks) {
+  const SampleSettings& settings = p.settings[slot];
+  return {p.logits[slot],
+          marks,
+          settings.repeat_penalty,
+          p.recent + slot * p.recent_tokens,
+          p.recent_tokens,
+          p.biased + slot * p.most_biases,
+          p.biases + slot * p.most_biases,
+          min(static_cast<int64_t>(settings.biases), p.most_biases)};
+}
 
 struct Scratch {
   uint64_t bins[kDigits];
@@ -90,14 +124,16 @@ __device__ __forceinline__ uint64_t candidate(uint32_t key, int64_t id) {
   return static_cast<uint64_t>(key) << 32 | (0xffffffffu - static_cast<uint32_t>(id));
 }
 
-__device__ void mark_recent(const Sample& p, int64_t slot, uint32_t* marks) {
+__device__ void mark_changed(const Sample& p, const Logits& logits, uint32_t* marks) {
   const int64_t words = (p.vocabulary + 31) / 32;
   for (int64_t i = threadIdx.x; i < words; i += kThreads) marks[i] = 0;
   __syncthreads();
-  for (int64_t r = threadIdx.x; r < p.recent_tokens; r += kThreads) {
-    const int32_t id = p.recent[slot * p.recent_tokens + r];
+  const auto mark = [&](int32_t id) {
     if (id >= 0 && id < p.vocabulary) atomicOr(marks + id / 32, 1u << (id % 32));
-  }
+  };
+  if (logits.penalty > 0.0f)
+    for (int64_t r = threadIdx.x; r < logits.recent_tokens; r += kThreads) mark(logits.recent[r]);
+  for (int64_t i = threadIdx.x; i < logits.biases; i += kThreads) mark(logits.biased[i]);
   __syncthreads();
 }
 
@@ -312,8 +348,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t slot = blockIdx.y;
   const int32_t position = p.next_positions[slot];
   if (position < 0) return;
-  const Logits logits{p.logits[slot], marks, p.settings[slot].repeat_penalty};
-  if (logits.penalty > 0.0f) mark_recent(p, slot, marks);
+  const Logits logits = logits_of(p, slot, marks);
+  if (logits.has_changes()) mark_changed(p, logits, marks);
   uint64_t best = 0;
   const int64_t begin = blockIdx.x * kBlockLogits, end = min(begin + kBlockLogits, p.vocabulary);
 #pragma unroll

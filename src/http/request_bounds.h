@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What bounds the requests to a model: everything that reading one needs to know of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "serve/chat_prompt.h"
+
+namespace ridge::http {
+
+struct RequestBounds {
+  std::string model;                           // its name
+  const text::Tokenizer* tokenizer = nullptr;  // never null; outlives this
+  std::optional<serve::ChatFormat> chat = {};  // without it, chats are refused
+  int64_t context = 1;                         // tokens of a prompt and its answer
+  int64_t vocabulary = 1;
+  int64_t queue = 1;  // requests that can wait at once
+  // Of all tokens: a text of n bytes has at least n / longest_token_bytes tokens.
+  size_t longest_token_bytes = 1;
+};
+
+}  // namespace ridge::http

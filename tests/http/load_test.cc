@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// The load generator against a small model behind a real server, and its figures against values
+// counted by hand.
+#include "http/load.h"
+
+#include "http/client.h"
+#include "http/event_lines.h"
+#include "http/load_summary.h"
+#include "http/served_model_test.h"
+#include "http/server.h"
+
+namespace ridge::http {
+namespace {
+
+class LoadTest : public ServedModelTest {
+ protected:
+  LoadTest() : ServedModelTest(ApiKeys({kKey}), 2, 64), server_(api_, {.port = 0}) {
+    api_.open(model_);
+  }
+  Url url() const { return {"127.0.0.1", std::to_string(server_.port()), ""}; }
+  static LoadOptions load() {
+    LoadOptions options;
+    options.api_key = kKey;
+    options.prompt = {Lengths::Law::kFixed, 6, 6};
+    options.output = {Lengths::Law::kUniform, 3, 9};
+    options.silence_s = 60;
+    return options;
+  }
+  Server server_;
+};
+
+void expect_whole(const LoadResult& result, int64_t requests) {
+  EXPECT_EQ(std::ssize(result.requests), requests);
+  for (const RequestTimes& each : result.requests) {
+    EXPECT_EQ(each.error, "");
+    EXPECT_GE(each.output_tokens, 3);
+    EXPECT_LE(each.output_tokens, 9);
+    EXPECT_GT(each.prompt_tokens, 6);  // a token a byte
+    ASSERT_FALSE(each.arrivals_ns.empty());
+    EXPECT_TRUE(std::ranges::is_sorted(each.arrivals_ns));
+    EXPECT_LE(each.due_ns, each.arrivals_ns.front());
+    EXPECT_LE(each.arrivals_ns.back(), each.end_ns);
+    EXPECT_LE(each.end_ns, result.wall_ns);
+  }
+}
+
+TEST_F(LoadTest, SendsAClosedLoop) {
+  LoadOptions options = load();
+  options.clients = 3;
+  options.requests = 10;
+  int64_t ticks = 0;
+  const LoadResult result = run_load(url(), options, [&] { ++ticks; });
+  EXPECT_EQ(result.model, "small");
+  EXPECT_EQ(ticks, 10);
+  expect_whole(result, 10);
+  EXPECT_EQ(engine_.counts().queue.count, 11);  // and the one before the load
+  // Never more at once than clients.
+  for (const RequestTimes& each : result.requests) {
+    const int64_t beside = std::ranges::count_if(result.requests, [&](const RequestTimes& other) {
+      return other.due_ns <= each.due_ns && each.due_ns < other.end_ns;
+    });
+    EXPECT_LE(beside, 3);
+  }
+}
+
+TEST_F(LoadTest, SendsAnOpenLoop) {
+  LoadOptions options = load();
+  options.rate = 200;
+  options.requests = 20;
+  expect_whole(run_load(url(), options, {}), 20);
+  options.rate = 1000;
+  options.requests = 0;
+  options.seconds = 0.02;
+  for (const RequestTimes& each : run_load(url(), options, {}).requests)
+    EXPECT_LT(each.due_ns, 0.02e9);
+}
+
+TEST_F(LoadTest, CountsFailures) {
+  LoadOptions options = load();
+  options.requests = 4;
+  options.prompt = {Lengths::Law::kUniform, 1, 60};  // some of 192 bytes and more
+  options.seed = 3;
+  const LoadResult result = run_load(url(), options, {});
+  const LoadSummary sum = summarize_load(result, {});
+  EXPECT_EQ(sum.completed + sum.failed, 4);
+  for (const auto& [error, count] : sum.errors) EXPECT_TRUE(error.starts_with("400 ")) << error;
+  options.api_key = "sk-wrong-key";
+  EXPECT_THROW(run_load(url(), options, {}), Error);
+  options.model = "other";
+  EXPECT_THROW(run_load(url(), options, {}), Error);
+}
+
+TEST_F(LoadTest, NobodyThereIsAnError) {
+  LoadOptions options = load();
+  options.requests = 1;
+  options.silence_s = 5;
+  EXPECT_THROW(run_load({"127.0.0.1", "1", ""}, options, {}), Error);
+}
+
+TEST_F(LoadTest, AClientKeepsItsConnection) {
+  Client client(url(), 60);
+  const auto status = [&] {
+    return client.send(
+        {"GET", "/v1/models", "", {{"Authorization", std::string("Bearer ") + kKey}}},
+        [](std::string_view) {});
+  };
+  EXPECT_EQ(status(), 200);
+  EXPECT_EQ(status(), 200);
+  EXPECT_EQ(server_.connections(), 1);  // the same
+}
+
+TEST(Url, IsParsed) {
+  const Url plain = Url::parse("http://localhost:8080/"), six = Url::parse("http://[::1]:9/a/b/"),
+            bare = Url::parse("http://host");
+  EXPECT_EQ(plain.host + "|" + plain.port + "|" + plain.path, "localhost|8080|");
+  EXPECT_EQ(six.host + "|" + six.port + "|" + six.path, "::1|9|/a/b");
+  EXPECT_EQ(bare.host + "|" + bare.port, "host|80");
+  for (const char* wrong : {"", "localhost:8080", "https://a", "http://", "http://a:", "http://a:x",
+                            "http://[::1", "http://a b", "http://a/\r\nX: y", "http://a:123456"})
+    EXPECT_THROW(Url::parse(wrong), Error) << wrong;
+}
+
+TEST(Lengths, AreDrawnByTheirLaw) {
+  Random random(5);
+  EXPECT_EQ(Lengths::parse("128", "tokens").draw(random), 128);
+  const auto mean = [&](const Lengths& lengths) {
+    double sum = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      const int64_t each = lengths.draw(random);
+      EXPECT_GE(each, 1);
+      EXPECT_LE(each, lengths.high);
+      sum += static_cast<double>(each);
+    }
+    return sum / 20'000;
+  };
+  EXPECT_NEAR(mean(Lengths::parse("10-30", "tokens")), 20, 0.3);
+  EXPECT_NEAR(mean(Lengths::parse("exp:100", "tokens")), 100, 4);
+  for (const char* wrong :
+       {"", "0", "-1", "5-", "9-5", "exp:", "exp:0", "1e3", "99999999", "1-2-3"})
+    EXPECT_THROW(Lengths::parse(wrong, "tokens"), Error) << wrong;
+}
+
+TEST(MakePrompt, SharesItsBeginning) {
+  const std::string a = make_prompt(20, 8, 1), b = make_prompt(20, 8, 2);
+  EXPECT_NE(a, b);
+  EXPECT_EQ(std::ranges::count(a, ' '), 19);
+  EXPECT_EQ(make_prompt(8, 8, 9), a.substr(0, make_prompt(8, 8, 1).size()));
+  EXPECT_TRUE(b.starts_with(make_prompt(8, 8, 1) + " "));
+  EXPECT_EQ(make_prompt(20, 8, 1), a);
+}
+
+TEST(LoadSummary, CountsByHand) {
+  LoadResult result;
+  result.wall_ns = 2e9;
+  result.requests.push_back({.due_ns = 0,
+                             .end_ns = 420e6,
+                             .arrivals_ns = {100e6, 200e6, 400e6},
+                             .prompt_tokens = 5,
+                             .output_tokens = 4});
+  result.requests.push_back(
+      {.due_ns = 100e6, .end_ns = 700e6, .arrivals_ns = {600e6}, .output_tokens = 1});
+  result.requests.push_back({.end_ns = 5, .error = "429 full"});
+  const LoadSummary sum = summarize_load(result, Promise::parse("ttft=0.4s,tpot=100ms"));
+  EXPECT_EQ(sum.completed, 2);
+  EXPECT_EQ(sum.failed, 1);
+  EXPECT_EQ(sum.errors.at("429 full"), 1);
+  EXPECT_EQ(sum.output_tokens, 5);
+  EXPECT_DOUBLE_EQ(sum.per_s(sum.output_tokens), 2.5);
+  EXPECT_DOUBLE_EQ(sum.ttft.mean, 300e6);
+  EXPECT_DOUBLE_EQ(sum.ttft.p50, 100e6);
+  EXPECT_DOUBLE_EQ(sum.ttft.p99, 500e6);
+  EXPECT_EQ(sum.tpot.count, 1);
+  EXPECT_DOUBLE_EQ(sum.tpot.mean, 100e6);  // 300 ms for 3 tokens
+  EXPECT_DOUBLE_EQ(sum.itl.p90, 200e6);
+  EXPECT_DOUBLE_EQ(sum.e2e.p50, 420e6);
+  EXPECT_EQ(sum.kept, 1);
+  EXPECT_EQ(summarize_load(result, {}).kept, 2);
+  EXPECT_EQ(summarize_load(result, Promise::parse("tpot=99.9ms")).kept, 1);
+  EXPECT_EQ(summarize_load(result, Promise::parse("e2e=0.5s")).kept, 1);
+  for (const char* wrong :
+       {"ttft", "ttft=5", "ttft=-1ms", "x=1ms", "ttft=1ms,ttft=2ms", "ttft=nanms", ","})
+    EXPECT_THROW(Promise::parse(wrong), Error) << wrong;
+}
+
+TEST(Percentiles, AreByNearestRank) {
+  std::vector<double> values;
+  for (int i = 100; i >= 1; --i) values.push_back(i);
+  const Percentiles p = percentiles(values);
+  EXPECT_EQ(p.p50, 50);
+  EXPECT_EQ(p.p90, 90);
+  EXPECT_EQ(p.p99, 99);
+  EXPECT_EQ(p.mean, 50.5);
+  EXPECT_EQ(percentiles({}).count, 0);
+}
+
+TEST(EventLines, ComeInAnyPieces) {
+  const std::string stream =
+      ": comment\r\ndata: {\"a\": 1}\r\n\r\nevent: x\ndata:b\n\ndata: [DONE]\n\nrest";
+  for (size_t piece : {size_t{1}, size_t{3}, stream.size()}) {
+    EventLines lines;
+    std::vector<std::string> data;
+    for (size_t at = 0; at < stream.size(); at += piece)
+      lines.push(std::string_view(stream).substr(at, piece),
+                 [&](std::string_view each) { data.emplace_back(each); });
+    EXPECT_EQ(data, (std::vector<std::string>{"{\"a\": 1}", "b", "[DONE]"}));
+  }
+}
+
+}  // namespace
+}  // namespace ridge::http
