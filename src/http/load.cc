@@ -28,7 +28,8 @@ using nlohmann::json;
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostTokens = int64_t{1} << 20;
-constexpr size_t kMostThreads = 4096;
+constexpr size_t kMostThreads = 1024;
+constexpr double kLeastRate = 1e-3, kMostRate = 1e4;  // requests a second
 constexpr size_t kMostReply = size_t{16} << 20;
 
 std::optional<int64_t> number_of(std::string_view text) {
@@ -300,11 +301,11 @@ void validate(const LoadOptions& o) {
       throw usage_error("[{}] expected {} to {}, got {}", option, least, most, value);
   };
   between("clients", static_cast<double>(o.clients), 1, static_cast<double>(kMostThreads));
-  between("rate", o.rate, 0, 1e5);
+  if (o.rate != 0) between("rate", o.rate, kLeastRate, kMostRate);
   between("requests", static_cast<double>(o.requests), 0, 1e7);
   between("seconds", o.seconds, 0, 1e6);
   between("temperature", o.temperature, 0, 2);
-  between("timeout", o.silence_s, 0.001, 1e6);
+  between("timeout", o.silence_s, 1, 1e6);
   between("shared-prefix", static_cast<double>(o.shared_prefix), 0,
           static_cast<double>(o.prompt.low));
   if (o.requests == 0 && o.seconds == 0)

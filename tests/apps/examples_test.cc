@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 
+#include "apps/one_token_server.h"
 #include "apps/program_run.h"
 
 namespace ridge::apps {
@@ -31,9 +32,10 @@ constexpr Change kSmaller[] = {
     {"bench model", "-n", "2"},        {"bench model", "-r", "1"},
     {"generate", "--max-tokens", "4"}, {"bench model", "--device", "cpu"},
     {"serve", "--port", "0"},          {"serve", "--slots", "2"},
+    {"bench serve", "--seconds", "1"},
 };
 
-std::string smaller(std::string line) {
+std::string smaller(std::string line, const std::string& server) {
   for (const Change& change : kSmaller) {
     const std::regex command(std::string("ridge ") + change.command + "\\b(?!-)");
     if (!std::regex_search(line, command)) continue;
@@ -44,8 +46,10 @@ std::string smaller(std::string line) {
   }
   // The user's data have no warm-up steps.
   line = std::regex_replace(line, std::regex(" --warmup 0(?=.* --data )"), "");
-  // A server runs until it is told to finish.
-  line = std::regex_replace(line, std::regex("^ridge serve\\b"), "timeout --preserve-status 5 $&");
+  line = std::regex_replace(line, std::regex("http://localhost:8080"), server);
+  // A server runs until it is told to finish: once, where `timeout` would tell its group as well.
+  line = std::regex_replace(line, std::regex("^ridge serve\\b"),
+                            "timeout --foreground --preserve-status 5 $&");
   // A measurement under the load of tests would replace the ceilings that the user's runs read.
   return std::regex_replace(line, std::regex(" --remeasure"), "");
 }
@@ -124,14 +128,15 @@ class ExamplesTest : public ProgramTest {
     files::write_plain(programs / "jq", "#!/bin/sh\nexec cat\n");  // it need not be installed
     fs::permissions(programs / "jq", fs::perms::owner_all);
     for (const std::string& line : block.lines) {
-      files::write_plain(programs / "line", smaller(line));
+      files::write_plain(programs / "line", smaller(line, server_.url()));
       const std::string log = programs / "log";
       const int status = std::system(
           fmt::format("cd {} && PATH={}:$PATH bash -e -o pipefail {} > {} 2>&1 < {}",
                       folder.path().string(), programs.path().string(),
                       (programs / "line").string(), log, (folder_ / "prompt.txt").string())
               .c_str());
-      EXPECT_EQ(status, 0) << line << "\nrun as: " << smaller(line) << "\n" << files::contents(log);
+      EXPECT_EQ(status, 0) << line << "\nrun as: " << smaller(line, server_.url()) << "\n"
+                           << files::contents(log);
     }
   }
 
@@ -153,6 +158,8 @@ class ExamplesTest : public ProgramTest {
     }
     return lines;
   }
+
+  OneTokenServer server_;
 };
 
 TEST_F(ExamplesTest, EveryCommandHasExamplesAndTheyRun) {

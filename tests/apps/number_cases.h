@@ -4,6 +4,7 @@
 #pragma once
 
 #include "apps/number_trial.h"
+#include "apps/one_token_server.h"
 #include "test_paths.h"
 
 namespace ridge::apps {
@@ -26,6 +27,7 @@ class NumberCases : public NumberTrial {
                                              "64",       "--seconds",
                                              "1",        "--out",
                                              "lab",      "--force"};
+    const OneTokenServer server;
     try_options(
         {
             {"train", {"--preset", "tiny", "--steps", "2", "--warmup", "0", "--threads", "1"}},
@@ -45,6 +47,7 @@ class NumberCases : public NumberTrial {
             {"bench op", {"softmax", "--threads", "1"}},
             {"bench model",
              {llama, "--prompt-tokens", "4", "--tokens", "2", "--repeats", "1", "--threads", "1"}},
+            {"bench serve", {server.url(), "--model", "m", "--requests", "2", "--seconds", "0.2"}},
             {"tokenizer train", {"text", "--vocab-size", "260", "--out", "made", "--force"}},
             {"data tokenize", {"text", "--tokenizer", sample("tokenizers/gpt2"), "--out", "ids"}},
             {"data inspect", {"ids.bin"}},
