@@ -2,6 +2,7 @@
 // Listens, and runs the threads on which connections live.
 #include "http/server.h"
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -133,6 +134,9 @@ class Server::Impl {
 
   const std::shared_ptr<Connections> all_;
   asio::io_context context_;
+  // The threads run until the end, also where no connection waits for anything: what is posted to a
+  // connection that has just left must run, for it holds the connection.
+  const asio::executor_work_guard<asio::io_context::executor_type> runs_{context_.get_executor()};
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;
   std::atomic<bool> is_accepting_ = true;
