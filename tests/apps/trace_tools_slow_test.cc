@@ -58,9 +58,8 @@ void expect_near(double got, double expected, const std::string& what) {
   EXPECT_NEAR(got, expected, 0.01 * expected) << what;
 }
 
-void compare(const json& got, const json& kernels_of_run) {
+void compare_times(const json& got, const Timeline& ours) {
   ASSERT_FALSE(got.is_null());
-  const Timeline ours(kernels_of_run);
   EXPECT_EQ(got["ranks"], json({0}));
   EXPECT_EQ(got["iterations"].size(), 1u);
   EXPECT_EQ(got["devices"].size(), 1u);
@@ -68,6 +67,11 @@ void compare(const json& got, const json& kernels_of_run) {
   expect_near(got["kernel_us"], ours.kernel_us, "from the first to the last kernel");
   expect_near(got["compute_us"], ours.busy_us, "busy");
   expect_near(got["idle_us"], ours.kernel_us - ours.busy_us, "idle");
+}
+
+void compare(const json& got, const json& kernels_of_run) {
+  const Timeline ours(kernels_of_run);
+  compare_times(got, ours);
   double stream_idle_us = 0;
   for (const json& each : got["stream_idle_us"]) stream_idle_us += each.get<double>();
   expect_near(stream_idle_us, ours.kernel_us - ours.busy_us, "idle time of the stream");
@@ -102,6 +106,13 @@ TEST_F(TraceToolsTest, HolisticTraceAnalysisFindsOurFigures) {
     compare(figures(folder_ / "lab" / ("trace" + end)), runs[0]);
     compare(figures(folder_ / "lab" / ("trace-2" + end)), runs[1]);
   }
+}
+
+// A recorded run, whose slices have the names of its kernels, some of them on a second stream.
+TEST_F(TraceToolsTest, HolisticTraceAnalysisFindsOurFiguresOfAGpu) {
+  if (python().empty()) GTEST_SKIP() << "pip could not fetch HolisticTraceAnalysis";
+  const json kernels = json::parse(files::contents(test_data("runs/h100/kernels.json")));
+  compare_times(figures(test_data("runs/h100/trace.json")), Timeline(kernels["runs"][0]));
 }
 
 }  // namespace

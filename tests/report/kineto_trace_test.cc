@@ -12,9 +12,11 @@
 #include <set>
 #include <sstream>
 
+#include "files/json.h"
 #include "report/kernels_json.h"
 #include "report/lab_fixture.h"
 #include "report/trace_rules.h"
+#include "test_paths.h"
 
 namespace ridge::report {
 namespace {
@@ -62,6 +64,25 @@ record::LabRecord device_lab(bool replays) {
 TEST(KinetoTrace, KeepsTheRulesOfViewersAndTools) {
   for (const record::LabRecord& lab : {lab_record(), device_lab(false), device_lab(true)})
     EXPECT_EQ(TraceRules(trace_of(lab)).broken(), kNone);
+}
+
+// Recorded on an H100; the step is one captured graph.
+TEST(KinetoTrace, KeepsThemOnAGpu) {
+  const json trace = files::read_json(test_data("runs/h100/trace.json"));
+  EXPECT_EQ(TraceRules(trace).broken(), kNone);
+  const std::vector<json> kernels = slices(trace, "kernel");
+  const json run = files::read_json(test_data("runs/h100/kernels.json")).at("runs").at(0);
+  EXPECT_EQ(kernels.size(), run.at("spans").size());
+  for (const json& kernel : kernels) {
+    const json& args = kernel["args"];
+    EXPECT_EQ(args["device"], 0);
+    EXPECT_GT(args["stream"], 0);
+    EXPECT_GT(args["correlation"], 0);
+    for (const char* size : {"grid", "block"}) EXPECT_EQ(args[size].size(), 3u) << kernel["name"];
+    EXPECT_GT(args["registers per thread"], 0);
+    EXPECT_LE(args["est. achieved occupancy %"], 100);
+  }
+  EXPECT_EQ(slices(trace, "cuda_runtime").size(), 2u);
 }
 
 // Clock readings that touch, repeat, are empty or run backwards.
