@@ -9,12 +9,14 @@
 
 #include "base/clock.h"
 #include "base/printable.h"
+#include "http/activity_json.h"
 #include "http/api_error.h"
 #include "http/body.h"
 #include "http/completion.h"
 #include "http/generation.h"
 #include "http/json_text.h"
 #include "http/metrics.h"
+#include "http/query.h"
 #include "text/utf8.h"
 
 namespace ridge::http {
@@ -32,6 +34,8 @@ const Api::Route Api::kRoutes[] = {{"/health", "GET", &Api::health, true},
                                    {"/ready", "GET", &Api::ready, true},
                                    {"/version", "GET", &Api::version},
                                    {"/metrics", "GET", &Api::metrics},
+                                   {"/debug/activity", "GET", &Api::activity},
+                                   {"/debug/trace", "GET", &Api::trace},
                                    {"/v1/models", "GET", &Api::models},
                                    {"/v1/chat/completions", "POST", &Api::chat},
                                    {"/v1/completions", "POST", &Api::completion},
@@ -107,6 +111,15 @@ Reply Api::version(const Message&, std::function<void()>&) const {
 
 Reply Api::metrics(const Message&, std::function<void()>&) const {
   return {200, metrics_text(model().engine.counts(), model().name(), now_ns() / 1e9), kMetricsType};
+}
+
+Reply Api::activity(const Message& message, std::function<void()>&) const {
+  return {200, activity_json(model(), query_integer(message.query, "after", 0, INT64_MAX, 0))};
+}
+
+Reply Api::trace(const Message& message, std::function<void()>&) const {
+  const int64_t seconds = query_integer(message.query, "seconds", 1, kMostTraceSeconds, 5);
+  return {200, activity_trace(model(), version_, seconds)};
 }
 
 Reply Api::models(const Message&, std::function<void()>&) const {

@@ -34,6 +34,8 @@ class Api : public Site {
   Reply ready(const Message& message, std::function<void()>& wake) const;
   Reply version(const Message& message, std::function<void()>& wake) const;
   Reply metrics(const Message& message, std::function<void()>& wake) const;
+  Reply activity(const Message& message, std::function<void()>& wake) const;
+  Reply trace(const Message& message, std::function<void()>& wake) const;
   Reply models(const Message& message, std::function<void()>& wake) const;
   Reply chat(const Message& message, std::function<void()>& wake) const;
   Reply completion(const Message& message, std::function<void()>& wake) const;
