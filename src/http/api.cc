@@ -15,6 +15,7 @@
 #include "http/completion.h"
 #include "http/generation.h"
 #include "http/json_text.h"
+#include "http/live_page.h"
 #include "http/metrics.h"
 #include "http/query.h"
 #include "text/utf8.h"
@@ -28,10 +29,14 @@ struct Api::Route {
   const char* method;
   Reply (Api::*reply)(const Message&, std::function<void()>&) const;
   bool is_open = false;  // without a key
+  bool is_page = false;
 };
 
 const Api::Route Api::kRoutes[] = {{"/health", "GET", &Api::health, true},
                                    {"/ready", "GET", &Api::ready, true},
+                                   {"/", "GET", &Api::page, true, true},
+                                   {"/page.css", "GET", &Api::page_style, true, true},
+                                   {"/page.js", "GET", &Api::page_script, true, true},
                                    {"/version", "GET", &Api::version},
                                    {"/metrics", "GET", &Api::metrics},
                                    {"/debug/activity", "GET", &Api::activity},
@@ -42,10 +47,15 @@ const Api::Route Api::kRoutes[] = {{"/health", "GET", &Api::health, true},
                                    {"/tokenize", "POST", &Api::tokenize},
                                    {"/detokenize", "POST", &Api::detokenize}};
 
+const Api::Route* Api::find(const std::string& path) const {
+  for (const Route& each : kRoutes)
+    if (path == each.path && (has_page_ || !each.is_page)) return &each;
+  return nullptr;
+}
+
 std::optional<Reply> Api::refuse(const Message& head) const {
-  const Route* route =
-      std::ranges::find_if(kRoutes, [&](const Route& r) { return head.path == r.path; });
-  const bool is_known = route != std::end(kRoutes);
+  const Route* route = find(head.path);
+  const bool is_known = route != nullptr;
   if (!keys_.empty() && !(is_known && route->is_open) && !keys_.accept(head.authorization))
     return error_reply({401, "expected the header \"Authorization: Bearer KEY\" with a valid key",
                         "", "invalid_api_key"});
@@ -71,8 +81,7 @@ Reply Api::fault(int status, const std::string& message) const {
 Reply Api::reply(const Message& message, std::function<void()> wake) {
   std::optional<Reply> refused = refuse(message);
   if (refused.has_value()) return std::move(*refused);
-  const Route* route =
-      std::ranges::find_if(kRoutes, [&](const Route& r) { return message.path == r.path; });
+  const Route* route = find(message.path);
   try {
     return (this->*route->reply)(message, wake);
   } catch (const ApiError& error) {
@@ -89,6 +98,13 @@ const ServedModel& Api::model() const {
   if (model == nullptr) throw ApiError(503, "the model is loading", "", "loading");
   return *model;
 }
+
+// The page itself holds nothing that a key protects.
+Reply Api::page(const Message&, std::function<void()>&) const {
+  return live_page(!keys_.empty(), model_ == nullptr);
+}
+Reply Api::page_style(const Message&, std::function<void()>&) const { return live_style(); }
+Reply Api::page_script(const Message&, std::function<void()>&) const { return live_script(); }
 
 Reply Api::health(const Message&, std::function<void()>&) const {
   model();
