@@ -206,6 +206,9 @@ def make_model(folder):
           "--out", "words")
     for name in ["tokenizer.json", "tokenizer_config.json"]:
         shutil.copy(folder / "words" / name, folder / "model" / name)
+    path = folder / "model" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "max_position_embeddings": 32768}))
 
 
 class LivePageTest(unittest.TestCase):
@@ -223,7 +226,7 @@ class LivePageTest(unittest.TestCase):
         cls.scratch.cleanup()
 
     def serve(self, *options):
-        served = Served(self.folder, "model", "--slots", 2, "--threads", 1, "--device", "cpu", *options)
+        served = Served(self.folder, "model", "--slots", 2, "--threads", 1, "--context", 8192, "--device", "cpu", *options)
         self.addCleanup(served.close)
         return served
 
@@ -315,7 +318,7 @@ class LivePageTest(unittest.TestCase):
         self.browser.await_true("document.querySelector('.turn.assistant')?.textContent.length > 3")
         self.browser.run("document.getElementById('stop').click()")
         self.browser.await_true("document.querySelectorAll('.account').length === 1")
-        self.assertIn(self.browser.run("document.querySelector('.account').textContent"), ["Stopped."])
+        self.assertEqual(self.browser.run("document.querySelector('.account').textContent"), "Stopped.")
         self.browser.await_true("document.querySelector('#now dd').firstChild.textContent === '0'")
 
     def test_a_key_and_texts_without_a_chat_format(self):
@@ -357,7 +360,7 @@ def look(folder, model):
             for each in clients:
                 each.start()
                 time.sleep(0.3)
-            time.sleep(2.5)
+            time.sleep(0.2)
             browser.picture(folder / f"{name}.png")
             for each in clients:
                 each.join()

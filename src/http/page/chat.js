@@ -46,7 +46,7 @@ function scrolled(change) {
 
 function requestBody() {
   const common = {
-    max_tokens: Number(byId('most').value) || 256,
+    max_tokens: Math.min(Number(byId('most').value) || 256, server.about.context),
     temperature: Number(byId('heat').value) || 0,
     stream: true,
     stream_options: {include_usage: true},

@@ -70,7 +70,7 @@ function stepPairs(step) {
 function drawSteps(body) {
   const shown = server.steps.slice(-kShownSteps);
   if (!shown.length) return void element(body, 'p', 'No step yet.', 'note');
-  const row = 62, gap = 26, margin = {top: 22, right: 8, bottom: 40, left: 62};
+  const row = 62, gap = 34, margin = {top: 22, right: 8, bottom: 40, left: 62};
   const frame = chart(body, {
     name: 'steps',
     label: 'Batch, tokens and time by step',
@@ -293,7 +293,6 @@ function drawStepRoofline(body) {
       flops_per_byte: step.executed_flops / count,
       flops_per_s: 1e9 * step.executed_flops / ns,
       bytes_per_s: 1e9 * count / ns,
-      phase: kind,
       colour: kKinds[kind]
     };
   });
@@ -305,7 +304,8 @@ function drawStepRoofline(body) {
             flops(newest.flops_per_s) + ' at ' + intensity(newest.flops_per_byte) + '.',
         'note');
   drawRoofs(body, server.about.roofs, last.product_type, points, null, 'planned',
-            (d) => stepPairs(d.step)[1].slice(0, 3), {labels: 0, saves: false});
+            (d) => stepPairs(d.step)[1].slice(0, 3), {labels: 0, radius: 9, saves: false});
+  legend(body, Object.entries(kKinds));
   element(body, 'p',
           'Each point is one of the last ' + integer(points.length) + ' steps, its area the time.',
           'note');

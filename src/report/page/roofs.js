@@ -54,7 +54,7 @@ function roofLines(roofs, dtype, sheet) {
 
 // `bytes` says which they are, `more` gives further pairs for the tooltip of a point.
 function drawRoofs(area, roofs, dtype, points, sheet, bytes, more,
-                   {labels = 14, saves = true} = {}) {
+                   {labels = 14, radius = 26, saves = true} = {}) {
   const drawn = roofLines(roofs, dtype, sheet);
   const slowest = d3.min(drawn.filter((line) => line.slanted), (line) => line.value);
   const top = d3.max(drawn.filter((line) => !line.slanted), (line) => line.value);
@@ -92,7 +92,7 @@ function drawRoofs(area, roofs, dtype, points, sheet, bytes, more,
   drawLines(frame, drawn, x, y, top);
 
   const most = d3.max(points, (point) => point.time_ns);
-  const size = d3.scaleSqrt([0, most], [2.5, 26]);
+  const size = d3.scaleSqrt([0, most], [2.5, radius]);
   const marks = frame.plot.append('g')
                     .selectAll('circle')
                     .data(points)
