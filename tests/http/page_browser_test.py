@@ -132,8 +132,8 @@ class Browser:
 class Served:
     """ridge serve on a free port."""
 
-    def __init__(self, folder, model, *options):
-        self.process = subprocess.Popen([RIDGE, "serve", model, "--port", "0", *map(str, options)], cwd=folder, text=True,
+    def __init__(self, folder, model, *options, port=0):
+        self.process = subprocess.Popen([RIDGE, "serve", model, "--port", str(port), *map(str, options)], cwd=folder, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.url, said = "", []
         for line in self.process.stdout:
@@ -225,8 +225,8 @@ class LivePageTest(unittest.TestCase):
         cls.browser.close()
         cls.scratch.cleanup()
 
-    def serve(self, *options):
-        served = Served(self.folder, "model", "--slots", 2, "--threads", 1, "--context", 8192, "--device", "cpu", *options)
+    def serve(self, *options, port=0):
+        served = Served(self.folder, "model", "--slots", 2, "--threads", 1, "--context", 8192, "--device", "cpu", *options, port=port)
         self.addCleanup(served.close)
         return served
 
@@ -335,6 +335,19 @@ class LivePageTest(unittest.TestCase):
         probe = self.settled(served, KEY)
         self.expect_sound(probe)
         self.expect_figures(probe, served, KEY)
+
+    def test_a_server_that_begins_again(self):
+        first = self.serve()
+        self.browser.open(first.url + "/")
+        self.browser.await_true("!document.getElementById('live').hidden")
+        first.complete("1ee 3dc", 30)
+        self.settled(first)
+        first.close()
+        self.browser.await_true("document.getElementById('about').className === 'warning'")
+        second = self.serve(port=first.url.rsplit(":", 1)[1])
+        second.complete("1ee", 3)
+        self.browser.await_true("document.getElementById('about').className === ''")
+        self.expect_figures(self.settled(second), second)
 
     def test_it_can_be_off(self):
         served = self.serve("--no-page")

@@ -39,6 +39,10 @@ async function ask() {
   for (const reply of replies)
     if (!reply.ok) throw Object.assign(new Error('status ' + reply.status), {status: reply.status});
   const activity = cleaned(await replies[0].json());
+  if (activity.event < server.event) {  // the server is another one, started since
+    Object.assign(server, {event: 0, steps: [], requests: new Map(), rates: []});
+    return ask();
+  }
   server.metrics = parseMetrics(await replies[1].text());
   if (activity.server) server.about = activity.server;
   const hasNews = activity.event !== server.event || !server.blocks;
