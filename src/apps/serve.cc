@@ -31,6 +31,7 @@ struct Options {
   std::string name;  // empty: of the file
   std::string key_file;
   std::string chat_template;
+  bool no_page = false;
 };
 
 constexpr int64_t kPositions = 2048;  // of a request; eight full contexts may take gigabytes
@@ -97,6 +98,7 @@ void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKe
   };
   line("model", loaded.served->name());
   line("chat", loaded.no_chat.empty() ? "/v1/chat/completions" : "off: " + loaded.no_chat);
+  if (!o.no_page) line("page", "/: a chat, and the engine at work");
   line("slots", fmt::format("{} requests of up to {} positions at once", s.slots,
                             format_integer(s.capacity)));
   line("cache", fmt::format("{} blocks of {} positions, {} in all, {}",
@@ -129,7 +131,7 @@ void run(const Options& o) {
   const http::ApiKeys keys = o.key_file.empty() ? http::ApiKeys() : http::ApiKeys::read(o.key_file);
   const InterruptRequest interrupt("\nFinishing what is open; a second signal ends it now.\n",
                                    InterruptRequest::Signals::kCtrlCAndTerm);
-  http::Api api(kProgram, keys);
+  http::Api api(kProgram, keys, !o.no_page);
   std::optional<LoadedModel> loaded;  // outlives the server, whose answers refer to it
   http::Server server(api, o.server);
   fmt::print("Listening on {}, loading the model\n", terminal_safe(url(o.server, server.port())));
@@ -154,6 +156,7 @@ void add_options(Command app, Options& o) {
   app.add_option("--model-name", o.name, "the model's name in the API (default: of the file)");
   app.add_option("--api-key-file", o.key_file,
                  "answer only requests that show a key of this file, one key a line");
+  app.add_flag("--no-page", o.no_page, "no page at /: only the API");
   app.add_option("--chat-template", o.chat_template,
                  "the name of a chat template to use instead of the file's");
   Command batching = app.under("Batching");

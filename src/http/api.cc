@@ -9,12 +9,15 @@
 
 #include "base/clock.h"
 #include "base/printable.h"
+#include "http/activity_json.h"
 #include "http/api_error.h"
 #include "http/body.h"
 #include "http/completion.h"
 #include "http/generation.h"
 #include "http/json_text.h"
+#include "http/live_page.h"
 #include "http/metrics.h"
+#include "http/query.h"
 #include "text/utf8.h"
 
 namespace ridge::http {
@@ -26,22 +29,33 @@ struct Api::Route {
   const char* method;
   Reply (Api::*reply)(const Message&, std::function<void()>&) const;
   bool is_open = false;  // without a key
+  bool is_page = false;
 };
 
 const Api::Route Api::kRoutes[] = {{"/health", "GET", &Api::health, true},
                                    {"/ready", "GET", &Api::ready, true},
+                                   {"/", "GET", &Api::page, true, true},
+                                   {"/page.css", "GET", &Api::page_style, true, true},
+                                   {"/page.js", "GET", &Api::page_script, true, true},
                                    {"/version", "GET", &Api::version},
                                    {"/metrics", "GET", &Api::metrics},
+                                   {"/debug/activity", "GET", &Api::activity},
+                                   {"/debug/trace", "GET", &Api::trace},
                                    {"/v1/models", "GET", &Api::models},
                                    {"/v1/chat/completions", "POST", &Api::chat},
                                    {"/v1/completions", "POST", &Api::completion},
                                    {"/tokenize", "POST", &Api::tokenize},
                                    {"/detokenize", "POST", &Api::detokenize}};
 
+const Api::Route* Api::find(const std::string& path) const {
+  for (const Route& each : kRoutes)
+    if (path == each.path && (has_page_ || !each.is_page)) return &each;
+  return nullptr;
+}
+
 std::optional<Reply> Api::refuse(const Message& head) const {
-  const Route* route =
-      std::ranges::find_if(kRoutes, [&](const Route& r) { return head.path == r.path; });
-  const bool is_known = route != std::end(kRoutes);
+  const Route* route = find(head.path);
+  const bool is_known = route != nullptr;
   if (!keys_.empty() && !(is_known && route->is_open) && !keys_.accept(head.authorization))
     return error_reply({401, "expected the header \"Authorization: Bearer KEY\" with a valid key",
                         "", "invalid_api_key"});
@@ -67,8 +81,7 @@ Reply Api::fault(int status, const std::string& message) const {
 Reply Api::reply(const Message& message, std::function<void()> wake) {
   std::optional<Reply> refused = refuse(message);
   if (refused.has_value()) return std::move(*refused);
-  const Route* route =
-      std::ranges::find_if(kRoutes, [&](const Route& r) { return message.path == r.path; });
+  const Route* route = find(message.path);
   try {
     return (this->*route->reply)(message, wake);
   } catch (const ApiError& error) {
@@ -85,6 +98,13 @@ const ServedModel& Api::model() const {
   if (model == nullptr) throw ApiError(503, "the model is loading", "", "loading");
   return *model;
 }
+
+// The page itself holds nothing that a key protects.
+Reply Api::page(const Message&, std::function<void()>&) const {
+  return live_page(!keys_.empty(), model_ == nullptr);
+}
+Reply Api::page_style(const Message&, std::function<void()>&) const { return live_style(); }
+Reply Api::page_script(const Message&, std::function<void()>&) const { return live_script(); }
 
 Reply Api::health(const Message&, std::function<void()>&) const {
   model();
@@ -107,6 +127,15 @@ Reply Api::version(const Message&, std::function<void()>&) const {
 
 Reply Api::metrics(const Message&, std::function<void()>&) const {
   return {200, metrics_text(model().engine.counts(), model().name(), now_ns() / 1e9), kMetricsType};
+}
+
+Reply Api::activity(const Message& message, std::function<void()>&) const {
+  return {200, activity_json(model(), query_integer(message.query, "after", 0, INT64_MAX, 0))};
+}
+
+Reply Api::trace(const Message& message, std::function<void()>&) const {
+  const int64_t seconds = query_integer(message.query, "seconds", 1, kMostTraceSeconds, 5);
+  return {200, activity_trace(model(), version_, seconds)};
 }
 
 Reply Api::models(const Message&, std::function<void()>&) const {

@@ -14,7 +14,8 @@ namespace ridge::http {
 class Api : public Site {
  public:
   // Until `open`, the model counts as loading.
-  Api(std::string version, ApiKeys keys) : version_(std::move(version)), keys_(std::move(keys)) {}
+  Api(std::string version, ApiKeys keys, bool has_page = true)
+      : version_(std::move(version)), keys_(std::move(keys)), has_page_(has_page) {}
 
   // From now on requests are answered by this model, which must outlive all replies.
   void open(const ServedModel& model) { model_ = &model; }
@@ -29,11 +30,17 @@ class Api : public Site {
   struct Route;
   static const Route kRoutes[];
 
-  const ServedModel& model() const;  // throws an ApiError 503 while it is loading
+  const ServedModel& model() const;                  // throws an ApiError 503 while it is loading
+  const Route* find(const std::string& path) const;  // null if there is none
+  Reply page(const Message& message, std::function<void()>& wake) const;
+  Reply page_style(const Message& message, std::function<void()>& wake) const;
+  Reply page_script(const Message& message, std::function<void()>& wake) const;
   Reply health(const Message& message, std::function<void()>& wake) const;
   Reply ready(const Message& message, std::function<void()>& wake) const;
   Reply version(const Message& message, std::function<void()>& wake) const;
   Reply metrics(const Message& message, std::function<void()>& wake) const;
+  Reply activity(const Message& message, std::function<void()>& wake) const;
+  Reply trace(const Message& message, std::function<void()>& wake) const;
   Reply models(const Message& message, std::function<void()>& wake) const;
   Reply chat(const Message& message, std::function<void()>& wake) const;
   Reply completion(const Message& message, std::function<void()>& wake) const;
@@ -42,6 +49,7 @@ class Api : public Site {
 
   const std::string version_;
   const ApiKeys keys_;
+  const bool has_page_;
   std::atomic<const ServedModel*> model_ = nullptr;
   std::atomic<bool> drains_ = false;
 };

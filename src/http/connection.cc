@@ -89,8 +89,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const auto& head = parser_->get();
     keeps_ = head.keep_alive() && !all_->drains;
     const std::string target = text_of(head.target());
-    message_ = {text_of(head.method_string()), target.substr(0, target.find('?')),
-                text_of(head[bhttp::field::authorization]), ""};
+    const size_t path_size = std::min(target.find('?'), target.size());
+    message_ = {text_of(head.method_string()), target.substr(0, path_size),
+                text_of(head[bhttp::field::authorization]), "",
+                target.substr(std::min(path_size + 1, target.size()))};
     std::optional<Reply> refused = all_->site.refuse(message_);
     if (refused.has_value()) {
       keeps_ = keeps_ && parser_->is_done();  // else the body is not read

@@ -16,6 +16,7 @@ struct Message {
   std::string path;           // without the query
   std::string authorization;  // the header's value; empty if there is none
   std::string body;
+  std::string query = "";  // what follows "?" in the target
 };
 
 // An answer that is made while its client waits. Its end of life cancels what is left of it. Called

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes events one by one; a JSON document in memory would take ten times the size of the text.
+// Places a run's slices on tracks.
 #include "report/kineto_trace.h"
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "report/json_text.h"
+#include "report/trace_events.h"
 #include "report/trace_layout.h"
 
 namespace ridge::report {
@@ -18,73 +19,6 @@ namespace {
 // Processes and their threads. Streams are threads of the device.
 constexpr int kDevice = 0, kHost = 1;
 constexpr int kHostThread = 1, kScopes = 1, kPhases = 2;
-
-std::string line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-// Nanoseconds are thousandths of a microsecond. Doubles hold 3 decimals exactly enough for weeks.
-double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
-
-class Events {
- public:
-  explicit Events(int64_t cap_bytes) : cap_bytes_(cap_bytes) {}
-
-  // Metadata events are few, so they are written even beyond the cap.
-  void name(int pid, int tid, const char* what, Json value) {
-    put({{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", std::move(value)}});
-  }
-
-  void slice(const char* category, const std::string& name, int pid, int tid, Slice at, Json args) {
-    event({{"ph", "X"},
-           {"cat", category},
-           {"name", name},
-           {"pid", pid},
-           {"tid", tid},
-           {"ts", microseconds(at.begin_ns)},
-           {"dur", microseconds(at.end_ns - at.begin_ns)},
-           {"args", std::move(args)}});
-  }
-
-  // The begin ("s") or the end ("f") of an arrow from a launch to a kernel.
-  void flow(const char* side, int pid, int tid, int64_t at_ns, int64_t correlation) {
-    Json json = {{"ph", side}, {"cat", "ac2g"}, {"name", "ac2g"},           {"id", correlation},
-                 {"pid", pid}, {"tid", tid},    {"ts", microseconds(at_ns)}};
-    if (side[0] == 'f') json["bp"] = "e";
-    event(json);
-  }
-
-  void counter(int64_t at_ns, Json values) {
-    event({{"ph", "C"},
-           {"name", "memory (bytes)"},
-           {"pid", kDevice},
-           {"tid", 0},
-           {"ts", microseconds(at_ns)},
-           {"args", std::move(values)}});
-  }
-
-  int64_t written() const { return written_; }
-  int64_t dropped() const { return dropped_; }
-  const std::string& text() const { return text_; }
-
- private:
-  void event(const Json& json) {
-    if (static_cast<int64_t>(text_.size()) >= cap_bytes_)
-      ++dropped_;
-    else
-      put(json);
-  }
-
-  void put(const Json& json) {
-    if (!text_.empty()) text_ += ",\n";
-    text_ += line(json);
-    ++written_;
-  }
-
-  int64_t cap_bytes_;
-  std::string text_;
-  int64_t written_ = 0, dropped_ = 0;
-};
 
 // The operands "f32[8,16], f32[16,32]" as the profiler of PyTorch lists them.
 void add_operands(const std::string& inputs, Json& args) {
@@ -126,7 +60,7 @@ const char* category(const record::DeviceKernel* kernel) {
 
 class RunWriter {
  public:
-  RunWriter(const record::RunRecord& run, Events& events)
+  RunWriter(const record::RunRecord& run, TraceEvents& events)
       : run_(run), events_(events), layout_(lay_out(run)) {
     for (const record::MemoryPoint& point : run.memory.timeline)
       memory_[{point.graph, point.node}] = &point.live;
@@ -158,27 +92,18 @@ class RunWriter {
   };
 
   void write_names() {
-    auto thread = [&](int pid, int tid, const std::string& name) {
-      events_.name(pid, tid, "thread_name", {{"name", name}});
-      events_.name(pid, tid, "thread_sort_index", {{"sort_index", tid}});
-    };
-    auto process = [&](int pid, const std::string& name, const std::string& label) {
-      events_.name(pid, 0, "process_name", {{"name", name}});
-      events_.name(pid, 0, "process_labels", {{"labels", label}});
-      events_.name(pid, 0, "process_sort_index", {{"sort_index", pid == kHost ? 0 : 1}});
-    };
     const bool on_gpu = run_.setting.device == "cuda";
-    process(kHost, "rank 0: " + run_.setting.str(), "CPU");
-    thread(kHost, kHostThread, "host");
-    process(kDevice, "kernels (" + run_.setting.device + ")", on_gpu ? "GPU 0" : "CPU");
-    thread(kDevice, kScopes, "scopes");
-    thread(kDevice, kPhases, "phases");
+    events_.process(kHost, "rank 0: " + run_.setting.str(), "CPU", 0);
+    events_.thread(kHost, kHostThread, "host");
+    events_.process(kDevice, "kernels (" + run_.setting.device + ")", on_gpu ? "GPU 0" : "CPU", 1);
+    events_.thread(kDevice, kScopes, "scopes");
+    events_.thread(kDevice, kPhases, "phases");
     int last = kFirstStream;
     for (const KernelSlice& kernel : layout_.kernels) last = std::max(last, kernel.stream);
     for (int stream = kFirstStream; stream <= last; ++stream)
-      thread(kDevice, stream,
-             fmt::format("stream {} {}", stream,
-                         stream == kFirstStream ? "kernels" : "overlapping kernels"));
+      events_.thread(kDevice, stream,
+                     fmt::format("stream {} {}", stream,
+                                 stream == kFirstStream ? "kernels" : "overlapping kernels"));
   }
 
   void write_host(const HostSlice& slice) {
@@ -209,7 +134,8 @@ class RunWriter {
     extend(kPhases, phase_, node.phase, kernel.at);
     auto live = memory_.find({node.graph, node.node});
     if (live != memory_.end())
-      events_.counter(kernel.at.begin_ns, memory_classes_json(live->second->bytes));
+      events_.counter("memory (bytes)", kDevice, kernel.at.begin_ns,
+                      memory_classes_json(live->second->bytes));
   }
 
   Json kernel_args(const KernelSlice& kernel) const {
@@ -253,7 +179,7 @@ class RunWriter {
   }
 
   const record::RunRecord& run_;
-  Events& events_;
+  TraceEvents& events_;
   TraceLayout layout_;
   std::map<std::pair<std::string, NodeId>, const plan::MemoryMoment*> memory_;
   std::map<std::string, int64_t> repeats_;  // number of times that the step ran each graph
@@ -279,20 +205,13 @@ Trace kineto_trace(const record::LabRecord& lab,
                    const record::RunRecord& run,
                    const std::string& file_name,
                    int64_t cap_bytes) {
-  Events events(cap_bytes);
+  TraceEvents events(cap_bytes);
   RunWriter(run, events).write();
   Json other = heading(lab);
   other["setting"] = to_json(run.setting);
   other["dropped_events"] = events.dropped();
   Trace trace{"", events.written(), events.dropped(), ""};
-  // Readers search for the rank line by line, before the events.
-  trace.text = fmt::format(
-      "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{}],\n\"distributedInfo\": {{\n"
-      "\"rank\": 0,\n\"world_size\": 1\n}},\n\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n",
-      line(device_properties(lab, run)));
-  trace.text += events.text();
-  trace.text +=
-      "\n],\n\"traceName\": " + line(file_name) + ",\n\"otherData\": " + line(other) + "}\n";
+  trace.text = events.document(device_properties(lab, run), file_name, other);
   if (events.dropped() > 0)
     trace.warning =
         fmt::format("{} holds the first {} events and omits {} more to stay under {}", file_name,

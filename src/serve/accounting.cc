@@ -27,6 +27,7 @@ StepCost Accounting::add(std::span<const PartExtent> parts,
               accounts.size());
   const Facts& step = facts(session_.last_bucket());
   const std::vector<StepCost> costs = step.cost.share(parts);
+  product_type_ = step.cost.product_type();
   StepCost all;
   for (const StepCost& each : costs) all += each;
   const auto least = [&](double amount, cost::ReferenceRate rate) {

@@ -25,6 +25,8 @@ class Accounting {
   // its cost.
   StepCost add(std::span<const PartExtent> parts, double ns, std::span<Account* const> accounts);
 
+  // In which most MACs of the last run are.
+  DType product_type() const { return product_type_; }
   // Over the last steps; none without ceilings.
   std::optional<double> mfu() const;
   std::optional<double> mbu() const;
@@ -47,6 +49,7 @@ class Accounting {
   std::optional<LinearWork> model_;
   std::map<const Bucket*, Facts> facts_;
   std::deque<Recent> recent_;
+  DType product_type_ = DType::kF32;
 };
 
 }  // namespace ridge::serve

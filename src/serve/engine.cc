@@ -29,6 +29,7 @@ struct Engine::Sequence {
   AnswerText text;
   std::shared_ptr<Outbox> outbox;
   int64_t slot = -1;
+  int64_t activity = -1;  // its place there
   bool was_admitted = false;
   int64_t cached = 0;  // tokens of the prompt that were not computed again
   double submitted_ns = 0, admitted_ns = 0, first_ns = 0, last_ns = 0;
@@ -47,6 +48,7 @@ Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineO
     : session_(session),
       tokenizer_(tokenizer),
       options_(options),
+      activity_(session.blocks().blocks()),
       accounting_(session, options.ceilings) {
   validate(options_);
   counts_.slots = session.options().slots;
@@ -115,6 +117,8 @@ Ticket Engine::submit(Request request, std::shared_ptr<Outbox> outbox) {
       ticket.id = sequence->id = ++last_id_;
       ++queued_;
       ++open_;
+      sequence->activity =
+          activity_.submit(ticket.id, std::ssize(sequence->request.prompt), sequence->submitted_ns);
       submitted_.push_back(std::move(sequence));
     }
   }
@@ -221,9 +225,11 @@ void Engine::admit() {
 
 void Engine::give_slot(Sequence& sequence, int64_t slot) {
   sequence.slot = slot;
+  const double now = now_ns();
+  activity_.admit(sequence.activity, session_.held(slot), now);
   if (sequence.was_admitted) return;
   sequence.was_admitted = true;
-  sequence.admitted_ns = now_ns();
+  sequence.admitted_ns = now;
   sequence.cached = session_.held(slot);
   {
     const std::lock_guard lock(mutex_);
@@ -252,6 +258,7 @@ int64_t Engine::missing_blocks() const {
 void Engine::make_room() {
   while (running_.size() > 1 && missing_blocks() > session_.blocks().available()) {
     Sequence& last = *running_.back();
+    activity_.requeue(last.activity, now_ns());
     session_.release(last.slot);
     free_slots_.push_back(std::exchange(last.slot, -1));
     waiting_.push_front(std::move(running_.back()));
@@ -281,13 +288,16 @@ void Engine::step() {
   }
   std::vector<int32_t> tokens(parts.size());
   std::string error;
-  const double begin_ns = now_ns();
+  StepActivity done{.begin_ns = now_ns(), .sequences = std::ssize(parts)};
   try {
     session_.run(parts, tokens);
-    account(parts, chosen, now_ns() - begin_ns);
+    done.end_ns = now_ns();
+    account(parts, chosen, done);
   } catch (const std::exception& thrown) {
     error = thrown.what();
+    done.end_ns = now_ns();
   }
+  activity_.step(done);
   {
     const std::lock_guard lock(counts_mutex_);
     ++counts_.steps;
@@ -305,17 +315,20 @@ void Engine::step() {
 // After the run, so that a sequence's length is its part's end.
 void Engine::account(const std::vector<Part>& parts,
                      const std::vector<Sequence*>& sequences,
-                     double ns) {
+                     StepActivity& step) {
   std::vector<PartExtent> extents;
   std::vector<Account*> accounts;
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t tokens = std::ssize(parts[i].ids);
     extents.push_back({session_.length(parts[i].slot) - tokens, tokens, parts[i].samples});
     accounts.push_back(&sequences[i]->account);
+    const bool decodes = tokens == 1 && sequences[i]->generated() > 0;
+    (decodes ? step.decode_tokens : step.prefill_tokens) += tokens;
   }
-  const StepCost cost = accounting_.add(extents, ns, accounts);
+  step.cost = accounting_.add(extents, step.end_ns - step.begin_ns, accounts);
+  step.product_type = accounting_.product_type();
   const std::lock_guard lock(counts_mutex_);
-  counts_.cost += cost;
+  counts_.cost += step.cost;
   counts_.mfu = accounting_.mfu();
   counts_.mbu = accounting_.mbu();
 }
@@ -346,6 +359,7 @@ void Engine::accept(Sequence& sequence, int32_t token) {
     delta.cached_tokens = sequence.cached;
   }
   sequence.last_ns = now;
+  activity_.token(sequence.activity, now);
   const bool is_full =
       sequence.generated() >= sequence.request.max_tokens || session_.room(sequence.slot) < 1;
   if (sequence.text.has_ended() || is_full)
@@ -379,6 +393,7 @@ void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
     free_slots_.push_back(std::exchange(sequence.slot, -1));
   }
   count_load();
+  activity_.end(sequence.activity, finish, now);
   sequence.outbox->put(std::move(delta));
   const std::lock_guard lock(mutex_);
   if (!sequence.was_admitted) --queued_;
@@ -398,9 +413,12 @@ Account Engine::finished_account(const Sequence& sequence) {
 void Engine::count_load() {
   const int64_t running =
       std::ranges::count_if(running_, [](auto& each) { return each->slot >= 0; });
-  const std::lock_guard lock(counts_mutex_);
-  counts_.running = running;
-  counts_.blocks_in_use = session_.blocks().in_use();
+  {
+    const std::lock_guard lock(counts_mutex_);
+    counts_.running = running;
+    counts_.blocks_in_use = session_.blocks().in_use();
+  }
+  activity_.blocks(session_.blocks(), running == 0, now_ns());
 }
 
 }  // namespace ridge::serve

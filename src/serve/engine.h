@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "serve/accounting.h"
+#include "serve/activity.h"
 #include "serve/engine_counts.h"
 #include "serve/request.h"
 #include "serve/session.h"
@@ -59,6 +60,8 @@ class Engine {
   // Whether no request is running or waiting.
   bool is_idle() const;
   EngineCounts counts() const;
+  // The last steps and requests.
+  const Activity& activity() const { return activity_; }
 
   const EngineOptions& options() const { return options_; }
   const SessionOptions& session_options() const { return session_.options(); }
@@ -79,7 +82,9 @@ class Engine {
   void make_room();
   int64_t pending(const Sequence& sequence) const;
   void step();
-  void account(const std::vector<Part>& parts, const std::vector<Sequence*>& sequences, double ns);
+  void account(const std::vector<Part>& parts,
+               const std::vector<Sequence*>& sequences,
+               StepActivity& step);
   void accept(Sequence& sequence, int32_t token);
   TokenScores scores(const Sequence& sequence, int32_t token) const;
   void end(Sequence& sequence, Finish finish, Delta delta);
@@ -101,6 +106,7 @@ class Engine {
 
   mutable std::mutex counts_mutex_;
   EngineCounts counts_;
+  Activity activity_;
 
   // The engine thread's own.
   std::deque<std::unique_ptr<Sequence>> waiting_;

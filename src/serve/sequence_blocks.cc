@@ -42,6 +42,14 @@ int64_t SequenceBlocks::blocks() const { return kinds_[counted()].pool.blocks();
 int64_t SequenceBlocks::in_use() const { return blocks() - available(); }
 int64_t SequenceBlocks::available() const { return kinds_[counted()].pool.free(); }
 
+BlockState SequenceBlocks::state(int64_t block) const {
+  const KindBlocks& of = kinds_[counted()];
+  const int64_t users = of.pool.users(static_cast<int32_t>(block));
+  if (users > 0) return users > 1 ? BlockState::kShared : BlockState::kUsed;
+  return of.prefixes[static_cast<size_t>(block)] != nullptr ? BlockState::kCached
+                                                            : BlockState::kFree;
+}
+
 int32_t& SequenceBlocks::entry(Kind kind, int64_t slot, int64_t block) {
   KindBlocks& of = kinds_[kind];
   return of.table[static_cast<size_t>(slot * of.ring + block % of.ring)];

@@ -20,6 +20,11 @@
 
 namespace ridge::serve {
 
+// What a block holds, least used first: nothing, a remembered content that nobody uses, positions of
+// one sequence, or of several.
+enum class BlockState : uint8_t { kFree, kCached, kUsed, kShared };
+inline constexpr size_t kBlockStates = 4;
+
 class SequenceBlocks {
  public:
   // If sequences do not share, each slot keeps its blocks for ever.
@@ -46,6 +51,7 @@ class SequenceBlocks {
 
   int64_t blocks() const;  // of full layers, or of window layers if there are no others
   int64_t in_use() const;  // of them, by sequences that have a slot
+  BlockState state(int64_t block) const;                        // of one of them
   int64_t remembered() const { return std::ssize(prefixes_); }  // whole blocks that can be found
 
  private:

@@ -26,7 +26,7 @@ function drawOpCases(body, folder, result) {
                                                 each));
   const points = cases.filter((each) => each.flops_per_s > 0 && each.flops_per_byte > 0);
   if (roofs && points.length) {
-    drawRoofs(body, roofs, dtype, points, null,
+    drawRoofs(body, roofs, dtype, points, null, 'planned',
               (point) => [['case', point.name], ['inputs', point.inputs],
                           ['median', time(point.median_ns)],
                           ['95% interval', time(point.low_ns) + ' – ' + time(point.high_ns)],

@@ -8,7 +8,6 @@ const kPhaseColours = {
   optimizer: kColours[2],
   load: kColours[6]
 };
-const kClassColours = Object.fromEntries(kMemoryClasses.map((name, i) => [name, kColours[i]]));
 const kBoundColours = {
   compute: kColours[0],
   memory: kColours[1],
@@ -103,11 +102,10 @@ function explain(marks, about) {
 
 // A figure of the width of its panel. Returns the plot's selection and its inner size; `margin` is
 // {top, right, bottom, left}. `name` is the file's name when it is saved.
-function chart(parent, {name, width: most = 1e9, height, margin, title, caption, label}) {
+function chart(parent,
+               {name, width: most = 1e9, height, margin, title, caption, label, saves = true}) {
   const figure = element(parent, 'figure');
   if (title) element(figure, 'h3', title);
-  const save = element(figure, 'button', 'Save as SVG', 'save');
-  save.type = 'button';
   const width = Math.min(most, Math.max(280, Math.floor(parent.clientWidth || 800)));
   const svg = d3.select(figure)
                   .append('svg')
@@ -119,7 +117,7 @@ function chart(parent, {name, width: most = 1e9, height, margin, title, caption,
   const plot =
       svg.append('g').attr('transform', 'translate(' + margin.left + ',' + margin.top + ')');
   if (caption) element(figure, 'figcaption', caption);
-  save.addEventListener('click', () => saveSvg(svg.node(), name));
+  if (saves) button(figure, 'Save as SVG', () => saveSvg(svg.node(), name), 'save');
   return {
     figure,
     svg,

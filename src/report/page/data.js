@@ -150,20 +150,5 @@ function roofsOf(folder) {
   };
 }
 
-// The lowest roof over some work, by the rule of src/cost/predict.cc: memory at this intensity, or the
-// rate of the arithmetic that does most of the FLOPs.
-function roofOver(roofs, dtype, work) {
-  const memory =
-      roofs.memory[roofs.memory.length - 1].bytes_per_s * work.flops / Math.max(work.bytes, 1);
-  const products = roofs.arithmetic.filter((each) => each.dtype === dtype);
-  const gemm =
-      d3.max(products.length ? products : roofs.arithmetic.filter((each) => each.dtype === 'f32'),
-             (each) => each.flops_per_s);
-  const isVector = 4 * work.macs < work.flops && roofs.vector_flops_per_s > 0;
-  const top = isVector ? {name: 'vector', flops_per_s: roofs.vector_flops_per_s} :
-                         {name: dtype + ' GEMM', flops_per_s: gemm};
-  return memory < top.flops_per_s ? {name: 'memory', flops_per_s: memory} : top;
-}
-
 const productType = (setting) =>
     (setting.dtype === 'bf16' || setting.dtype === 'i16' ? setting.dtype : 'f32');

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory: what is live over the step by class, what is live at the peak, and every point of a sweep.
 
+const kClassColours = Object.fromEntries(kMemoryClasses.map((name, i) => [name, kColours[i]]));
+
 function drawMemory(body, {run}) {
   const memory = run.memory, profile = run.memory_profile || {};
   element(body, 'p',

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recorder alone: what it keeps, what it gives after an event, and what it forgets.
+#include "serve/activity.h"
+
+#include <gtest/gtest.h>
+
+#include "models/cache_shape.h"
+
+namespace ridge::serve {
+namespace {
+
+TEST(Activity, GivesWhatChangedAfterAnEvent) {
+  Activity activity(10);
+  const int64_t first = activity.submit(7, 30, 1), second = activity.submit(8, 40, 2);
+  activity.admit(first, 16, 3);
+  activity.step({.begin_ns = 3, .end_ns = 4, .sequences = 1, .prefill_tokens = 14});
+  activity.token(first, 5);
+  const Activity::Snapshot before = activity.since(0);
+  ASSERT_EQ(before.requests.size(), 2u);
+  ASSERT_EQ(before.steps.size(), 1u);
+  EXPECT_EQ(before.steps[0].number, 1);
+  EXPECT_EQ(before.steps[0].prefill_tokens, 14);
+  EXPECT_EQ(before.requests[1].id, 8u);
+  EXPECT_EQ(before.requests[1].entries().size(), 1u);
+  EXPECT_EQ(activity.since(before.event).requests.size(), 0u);
+  activity.token(first, 6);
+  activity.requeue(first, 7);
+  activity.admit(first, 32, 8);  // what it had computed itself
+  activity.token(first, 9);
+  activity.end(first, Finish::kLength, 9);
+  const Activity::Snapshot after = activity.since(before.event);
+  EXPECT_EQ(after.steps.size(), 0u);
+  ASSERT_EQ(after.requests.size(), 1u);
+  const RequestActivity& made = after.requests[0];
+  EXPECT_EQ(made.id, 7u);
+  EXPECT_EQ(made.prompt_tokens, 30);
+  EXPECT_EQ(made.cached_tokens, 16);
+  EXPECT_EQ(made.generated_tokens, 3);
+  EXPECT_EQ(made.first_ns, 5);
+  EXPECT_EQ(made.last_ns, 9);
+  EXPECT_EQ(made.end_ns, 9);
+  std::vector<std::pair<Stage, double>> stages;
+  for (const auto& each : made.entries()) stages.emplace_back(each.stage, each.begin_ns);
+  EXPECT_EQ(stages, (std::vector<std::pair<Stage, double>>{{Stage::kQueued, 1},
+                                                           {Stage::kPrefill, 3},
+                                                           {Stage::kDecode, 5},
+                                                           {Stage::kQueued, 7},
+                                                           {Stage::kPrefill, 8},
+                                                           {Stage::kDecode, 9}}));
+  activity.end(second, Finish::kCancelled, 10);
+  EXPECT_EQ(activity.since(after.event).requests[0].finish, Finish::kCancelled);
+}
+
+TEST(Activity, KeepsTheLastStepsAndEveryOpenRequest) {
+  Activity activity(10);
+  const int64_t open = activity.submit(1, 1, 0);
+  for (size_t i = 0; i < 3 * Activity::kRequests; ++i)
+    activity.end(activity.submit(2 + i, 1, 0), Finish::kStop, 1);
+  for (size_t i = 0; i < Activity::kSteps + 5; ++i) activity.step({});
+  activity.token(open, 2);
+  const Activity::Snapshot all = activity.since(0);
+  ASSERT_EQ(all.requests.size(), Activity::kRequests);
+  EXPECT_EQ(all.requests.front().id, 1u);
+  EXPECT_EQ(all.requests.front().generated_tokens, 1);
+  EXPECT_EQ(all.requests.back().id, 3 * Activity::kRequests + 1);
+  ASSERT_EQ(all.steps.size(), Activity::kSteps);
+  EXPECT_EQ(all.steps.front().number, 6);
+  EXPECT_EQ(activity.since(0, 2).steps.front().number, static_cast<int64_t>(Activity::kSteps) + 4);
+}
+
+TEST(Activity, RecordsNoMoreThanItHasRoomFor) {
+  Activity activity(10);
+  for (size_t i = 0; i < Activity::kRequests; ++i) EXPECT_GE(activity.submit(1 + i, 1, 0), 0);
+  const int64_t none = activity.submit(9999, 1, 0);
+  EXPECT_EQ(none, -1);
+  activity.token(none, 1);
+  activity.end(none, Finish::kStop, 1);
+  for (int i = 0; i < 100; ++i) {
+    activity.requeue(0, 1);
+    activity.token(0, 1);
+  }
+  EXPECT_EQ(activity.since(0).requests[0].entries().size(), RequestActivity::kMostStages);
+  EXPECT_EQ(activity.since(0).requests[0].generated_tokens, 100);
+}
+
+TEST(Activity, MapsBlocksByState) {
+  models::ModelConfig config;
+  config.layers = 1;
+  models::CacheShape shape;
+  shape.slots = 3;
+  shape.full = {.blocks = 24, .block_tokens = models::kBlockTokens, .blocks_per_slot = 8};
+  SequenceBlocks blocks(shape, config, true);
+  std::vector<int32_t> ids(40);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i);
+  blocks.begin(0, ids, 0);
+  blocks.extend(0, 40);  // three blocks, two of them whole
+  blocks.append(0, ids);
+  blocks.begin(1, ids, 0);  // shares the two
+  blocks.extend(1, 40);
+  Activity activity(24);
+  activity.blocks(blocks, false, 1e18);  // nobody has asked
+  EXPECT_EQ(activity.since(0).blocks.counts, (std::array<int64_t, kBlockStates>{24, 0, 0, 0}));
+  activity.blocks(blocks, true, 2e18);
+  EXPECT_EQ(activity.since(0).blocks.counts, (std::array<int64_t, kBlockStates>{20, 0, 2, 2}));
+  blocks.release(0);
+  blocks.release(1);
+  activity.blocks(blocks, true, 3e18);
+  const BlockMap map = activity.since(0).blocks;
+  EXPECT_EQ(map.counts, (std::array<int64_t, kBlockStates>{22, 2, 0, 0}));
+  EXPECT_EQ(std::ranges::count(map.cells, BlockState::kCached), 2);
+  EXPECT_EQ(std::ssize(map.cells), 24);
+  EXPECT_EQ(Activity(10'000).since(0).blocks.blocks_per_cell, 3);
+}
+
+}  // namespace
+}  // namespace ridge::serve
