@@ -49,9 +49,20 @@ void add_training_data_options(Command app, TrainingDataOptions& o) {
       .show_default();
   app.add_option("--field", o.form.field, "the key of the text in a line of JSON Lines")
       .show_default();
+  app.add_option("--pack", o.pack,
+                 "what a sequence is: windows of the data as they come, or documents packed with "
+                 "boundaries (attention and positions stay inside a document, the loss does not "
+                 "cross one)")
+      .show_default();
   app.add_option("--seed", o.seed, "of the order of the data").show_default();
   app.add_option("--val-batches", o.validation_batches, "micro-batches of a validation, at most")
       .show_default();
+}
+
+models::Packing TrainingDataOptions::packing() const {
+  if (pack != "windows" && pack != "documents")
+    throw usage_error("[pack] expected windows or documents, got {}", printable(pack));
+  return pack == "documents" ? models::Packing::kDocuments : models::Packing::kNone;
 }
 
 TrainingData::TrainingData(const TrainingDataOptions& options,
@@ -106,23 +117,25 @@ text::TokenSet TrainingData::tokenize(const std::string& path) const {
   const auto bytes = static_cast<int64_t>(fs::file_size(path, error));
   Progress progress("tokenize", error ? 0 : bytes, "bytes", terminal_);
   std::vector<int32_t> ids;
+  std::vector<int64_t> starts;
   text::TokenStream stream(tokenizer, document_options(tokenizer, o_.form),
                            [&](const text::TokenPart& part) {
+                             if (part.begins) starts.push_back(std::ssize(ids));
                              ids.insert(ids.end(), part.ids.begin(), part.ids.end());
                            });
   read_documents(
       path, o_.form, {}, 0, [&](const text::TextPart& part) { stream.add(part); },
       [&](int64_t count) { progress.tick(count); });
   stream.flush();
-  return text::TokenSet::of_ids(std::move(ids), tokenizer.vocab_size(), path);
+  return text::TokenSet::of_ids(std::move(ids), tokenizer.vocab_size(), path, std::move(starts));
 }
 
 void TrainingData::make_batches(int64_t sequence, int64_t vocabulary, int64_t batch_size) {
   batches_ = std::make_unique<train::TokenBatches>(std::move(data_), sequence, vocabulary,
-                                                   static_cast<uint64_t>(o_.seed));
+                                                   static_cast<uint64_t>(o_.seed), o_.packing());
   if (validation_tokens_)
     validation_ = train::validation_batches(*validation_tokens_, sequence, vocabulary, batch_size,
-                                            o_.validation_batches);
+                                            o_.validation_batches, o_.packing());
 }
 
 nlohmann::ordered_json TrainingData::identity() const {

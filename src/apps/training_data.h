@@ -21,11 +21,13 @@ struct TrainingDataOptions {
   std::vector<std::string> data;  // PATH or PATH=WEIGHT
   std::string validation;
   std::string tokenizer;
+  std::string pack = "windows";
   TextForm form;
   int64_t seed = 0;
   int64_t validation_batches = 20;
 
   bool is_given() const { return !data.empty(); }
+  models::Packing packing() const;  // throws a usage Error
 };
 void add_training_data_options(Command app, TrainingDataOptions& options);
 

@@ -123,6 +123,7 @@ void TrainingLog::add(const measure::StepEvent& event) {
     line["gradient_norm"] = event.result.gradient_norm;
     scalars.push_back({"train/gradient_norm", static_cast<float>(event.result.gradient_norm)});
   }
+  if (event.result.attended != 1) line["attended"] = event.result.attended;
   if (event.result.skipped) line["skipped"] = true;
   if (mfu > 0) {
     line["mfu"] = mfu;

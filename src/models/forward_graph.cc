@@ -12,19 +12,25 @@
 namespace ridge::models {
 namespace {
 
-// Sequences of equal length, concatenated on the flat axis.
+// Sequences of equal length, concatenated on the flat axis; or rows of equal length that documents
+// share.
 class WholeSequences final : public AttentionForm {
  public:
   explicit WholeSequences(int64_t sequence) : sequence_(sequence) {}
 
+  void pack(ValueId positions) { positions_ = positions; }
+
   ValueId attend(Builder& b, ValueId q, ValueId k, ValueId v, const Options& o) override {
+    std::vector<ValueId> inputs{q, k, v};
+    if (positions_ != kNoValue) inputs.push_back(positions_);
     return b.call(
-        "attention", {q, k, v},
+        "attention", inputs,
         {{"sequence", sequence_}, {"causal", true}, {"window", o.window}, {"scale", o.scale}});
   }
 
  private:
   int64_t sequence_;
+  ValueId positions_ = kNoValue;
 };
 
 // Tokens of any mix of sequences. The keys and values of each layer are appended to its cache and
@@ -141,7 +147,8 @@ class InferenceBuilder {
 ForwardGraph build_training_graph(const ModelConfig& config,
                                   const OpTable& ops,
                                   int64_t batch,
-                                  int64_t sequence) {
+                                  int64_t sequence,
+                                  Packing packing) {
   validate(config);
   if (config.family != Family::kLlama)
     throw usage_error(
@@ -156,6 +163,7 @@ ForwardGraph build_training_graph(const ModelConfig& config,
   Type tokens{DType::kI32, {count}};
   ValueId ids = d.b.input("ids", tokens), positions = d.b.input("positions", tokens);
   ValueId labels = d.b.input("labels", tokens);
+  if (packing == Packing::kDocuments) attention.pack(positions);
   ValueId x = d.build_layers(ids, positions);
   auto scope = d.b.scope("head");
   d.out.logits = d.build_head(x);

@@ -12,6 +12,7 @@
 #include "graph/load_graph.h"
 #include "models/cache_shape.h"
 #include "models/config.h"
+#include "models/packing.h"
 
 namespace ridge::models {
 
@@ -37,11 +38,13 @@ struct StoredWeight {
 using WeightLookup = std::function<StoredWeight(const std::string& parameter, const Shape& shape)>;
 
 // Inputs: ids i32[N], positions i32[N], labels i32[N] (-1 = not counted), with
-// N = batch * sequence.
+// N = batch * sequence. If documents are packed, several may share a row of `sequence` tokens:
+// positions are those in the documents, and attention stays inside a document.
 ForwardGraph build_training_graph(const ModelConfig& config,
                                   const OpTable& ops,
                                   int64_t batch,
-                                  int64_t sequence);
+                                  int64_t sequence,
+                                  Packing packing = Packing::kNone);
 
 // The task of an inference graph.
 enum class InferenceTask : uint8_t {

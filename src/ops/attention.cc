@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention (composite): softmax(scale q k^T + mask) v over sequences of equal length, with grouped
-// KV heads and an optional window. It expands to the S x S form of an eager framework.
+// KV heads and an optional window, or inside the documents that share a row. It expands to the S x S
+// form of an eager framework.
 #include "ops/attention.h"
 
 #include <algorithm>
@@ -38,6 +39,24 @@ AttentionShape attention_shape(std::string_view op, const Call& call, size_t fir
           window,         call.attrs.real("scale")};
 }
 
+int document_positions(const Call& call, int index) {
+  return std::ssize(call.inputs) > index ? index : -1;
+}
+
+void expect_document_positions(std::string_view op, const Call& call, int index) {
+  if (document_positions(call, index) < 0) return;
+  expect_type(op, call.inputs[static_cast<size_t>(index)], i32({call.inputs[0].shape[0]}),
+              "positions");
+  if (!call.attrs.flag("causal"))
+    throw usage_error("[{}] expected causal attention with positions of documents", op);
+}
+
+int64_t document_begin(const Tensor64* positions, int64_t row, int64_t length, int64_t token) {
+  if (positions == nullptr) return 0;
+  auto position = static_cast<int64_t>(positions->data[static_cast<size_t>(row * length + token)]);
+  return std::clamp<int64_t>(token - position, 0, token);
+}
+
 // MACs of the scores and the mix; per score: scale, max, subtract, exp, sum, divide.
 Work attention_work(const AttentionShape& s, int64_t scores) {
   int64_t all = s.batch * s.heads * scores;
@@ -52,7 +71,9 @@ ModelWork attention_model_work(const AttentionShape& s) {
   return {attention_work(s, scores), products(4 * all * s.head_size) + arithmetic(5 * all)};
 }
 
-AttentionResults attention_reference(const AttentionShape& s, Inputs64 qkv) {
+AttentionResults attention_reference(const AttentionShape& s,
+                                     Inputs64 qkv,
+                                     const Tensor64* positions) {
   const Tensor64 &q = *qkv[0], &k = *qkv[1], &v = *qkv[2];
   int64_t t_count = s.sequence, e_count = s.head_size, group = s.heads / s.kv_heads;
   int64_t rows = s.batch * t_count * s.heads;
@@ -68,12 +89,13 @@ AttentionResults attention_reference(const AttentionShape& s, Inputs64 qkv) {
     for (int64_t h = 0; h < s.heads; ++h)
       for (int64_t i = 0; i < t_count; ++i) {
         const double* q_row = &q.data[row(b, i, h, s.heads)];
+        const int64_t begin = document_begin(positions, b, t_count, i);
         double top = -INFINITY, sum = 0;
         for (int64_t j = 0; j < t_count; ++j) {
           const double* k_row = &k.data[row(b, j, h / group, s.kv_heads)];
           double score = 0;
           for (int64_t e = 0; e < e_count; ++e) score += q_row[e] * k_row[e];
-          p[static_cast<size_t>(j)] = s.sees(i, j) ? s.scale * score : -INFINITY;
+          p[static_cast<size_t>(j)] = s.sees(i, j, begin) ? s.scale * score : -INFINITY;
           top = std::max(top, p[static_cast<size_t>(j)]);
         }
         for (double& each : p) sum += each = std::exp(each - top);
@@ -109,6 +131,18 @@ std::vector<Case> attention_cases() {
                      r.causal ? "causal" : ""),
          {{f32({r.b * r.t, r.h, r.e})}, {f32({r.b * r.t, r.k, r.e})}, {f32({r.b * r.t, r.k, r.e})}},
          {{"sequence", r.t}, {"causal", r.causal}, {"window", r.window}, {"scale", 0.35}}});
+  // Documents of equal length; those of the second row begin in the middle of one.
+  struct Packed {
+    int64_t t, window, document;
+  };
+  for (Packed r : {Packed{7, 0, 3}, {67, 0, 21}, {67, 5, 40}}) {
+    Case packed{fmt::format("packed_t{}w{}d{}", r.t, r.window, r.document),
+                {{f32({2 * r.t, 4, 8})}, {f32({2 * r.t, 2, 8})}, {f32({2 * r.t, 2, 8})}},
+                {{"sequence", r.t}, {"causal", true}, {"window", r.window}, {"scale", 0.35}}};
+    packed.inputs.push_back(
+        {i32({2 * r.t}), {Fill::kPositions, static_cast<double>(r.document), false}, false});
+    cases.push_back(packed);
+  }
   return cases;
 }
 
@@ -118,7 +152,7 @@ struct AttentionOp {
   static Op declaration() {
     return {.name = "attention",
             .kind = OpKind::kComposite,
-            .operands = {3},
+            .operands = {3, 4},
             .attrs = attention_attrs(),
             .formula = "MACs = 2 B H T T E; 6 FLOPs a score besides",
             .cases = attention_cases};
@@ -126,6 +160,7 @@ struct AttentionOp {
 
   static std::vector<Type> infer(const Call& call) {
     attention_shape("attention", call);
+    expect_document_positions("attention", call, kForwardPositions);
     return {call.inputs[0]};
   }
 
@@ -148,14 +183,18 @@ struct AttentionOp {
     ValueId k = reshape(b, node.inputs[1], keys);
     ValueId v = reshape(b, node.inputs[2], keys);
     ValueId scores = scale(b, matmul(b, "btkge,bske->bkgts", q, k), s.scale);
-    if (s.causal) scores = b.call("causal_mask", {scores}, {{"window", s.window}});
+    std::vector<ValueId> masked{scores};
+    masked.insert(masked.end(), node.inputs.begin() + kForwardPositions, node.inputs.end());
+    if (s.causal) scores = b.call("causal_mask", masked, {{"window", s.window}});
     ValueId probabilities = b.call("softmax", {scores});
     ValueId mixed = matmul(b, "bkgts,bske->btkge", probabilities, v);
     return {reshape(b, mixed, b.shape(node.inputs[0]))};
   }
 
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
-    outputs[0].data = attention_reference(attention_shape("attention", call), inputs).o;
+    const Tensor64* positions =
+        document_positions(call, kForwardPositions) < 0 ? nullptr : inputs[kForwardPositions];
+    outputs[0].data = attention_reference(attention_shape("attention", call), inputs, positions).o;
   }
 };
 

@@ -18,10 +18,22 @@ struct AttentionShape {
   bool causal;
   int64_t window;
   double scale;
-  bool sees(int64_t query, int64_t key) const {
-    return !causal || (key <= query && (window == 0 || key > query - window));
+  // `begin` is that of the query's document.
+  bool sees(int64_t query, int64_t key, int64_t begin) const {
+    return key >= begin && (!causal || (key <= query && (window == 0 || key > query - window)));
   }
 };
+
+// An optional operand: positions i32[N] of the tokens in their documents, in rows that several
+// documents share (packing). Token t of a row, at position p, attends to no key before t - p. From
+// one token to the next, a position rises by 1 or falls. Returns -1 if the call has no such operand.
+int document_positions(const Call& call, int index);
+// Checks the operand, if there is one: its type, and that attention is causal.
+void expect_document_positions(std::string_view op, const Call& call, int index);
+// The first token of a token's document, within its row. `positions` may be null.
+int64_t document_begin(const Tensor64* positions, int64_t row, int64_t length, int64_t token);
+
+inline constexpr int kForwardPositions = 3, kBackwardPositions = 6;  // where the operand is
 
 AttentionShape attention_shape(std::string_view op, const Call& call, size_t first_input = 0);
 
@@ -40,7 +52,9 @@ struct AttentionResults {
   std::vector<double> lse;            // [N,H]
   std::vector<double> probabilities;  // [B,H,T,T]
 };
-AttentionResults attention_reference(const AttentionShape& shape, Inputs64 qkv);
+AttentionResults attention_reference(const AttentionShape& shape,
+                                     Inputs64 qkv,
+                                     const Tensor64* positions);
 
 // Test cases of both ops.
 std::vector<Case> attention_cases();

@@ -42,7 +42,7 @@ struct FlashAttentionOp {
   static Op declaration() {
     return {.name = "flash_attention",
             .kind = OpKind::kFused,
-            .operands = {3},
+            .operands = {3, 4},
             .attrs = attrs(),
             .time_law = TimeLaw::kAttention,
             .formula =
@@ -53,6 +53,7 @@ struct FlashAttentionOp {
 
   static std::vector<Type> infer(const Call& call) {
     AttentionShape s = attention_shape("flash_attention", call);
+    expect_document_positions("flash_attention", call, kForwardPositions);
     return {call.inputs[0], f32({s.batch * s.sequence, s.heads})};
   }
 
@@ -65,14 +66,25 @@ struct FlashAttentionOp {
 
   static std::vector<ValueId> gradient(const GradientCall& call) {
     const Node& n = call.node;
-    return call.builder.call_all("flash_attention_backward",
-                                 {call.output_gradients[0], n.inputs[0], n.inputs[1], n.inputs[2],
-                                  n.outputs[0], n.outputs[1]},
-                                 n.attrs);
+    std::vector<ValueId> inputs{call.output_gradients[0],
+                                n.inputs[0],
+                                n.inputs[1],
+                                n.inputs[2],
+                                n.outputs[0],
+                                n.outputs[1]};
+    const bool is_packed = n.inputs.size() > kForwardPositions;
+    if (is_packed) inputs.push_back(n.inputs[kForwardPositions]);
+    std::vector<ValueId> gradients =
+        call.builder.call_all("flash_attention_backward", inputs, n.attrs);
+    if (is_packed) gradients.push_back(kNoValue);
+    return gradients;
   }
 
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
-    AttentionResults made = attention_reference(attention_shape("flash_attention", call), inputs);
+    const Tensor64* positions =
+        document_positions(call, kForwardPositions) < 0 ? nullptr : inputs[kForwardPositions];
+    AttentionResults made =
+        attention_reference(attention_shape("flash_attention", call), inputs, positions);
     outputs[0].data = std::move(made.o);
     outputs[1].data = std::move(made.lse);
   }
@@ -85,7 +97,7 @@ struct FlashAttentionBackwardOp {
     return {
         .name = "flash_attention_backward",
         .kind = OpKind::kFused,
-        .operands = {6},
+        .operands = {6, 7},
         .attrs = attrs(),
         .time_law = TimeLaw::kAttentionBackward,
         .formula =
@@ -93,13 +105,14 @@ struct FlashAttentionBackwardOp {
             "score and 2 an element of do besides"};
   }
 
-  // Inputs do, q, k, v, o, lse; outputs dq, dk, dv.
+  // Inputs do, q, k, v, o, lse and perhaps positions; outputs dq, dk, dv.
   static std::vector<Type> infer(const Call& call) {
     AttentionShape s = attention_shape("flash_attention_backward", call, 1);
     expect_same("flash_attention_backward", call.inputs[0], call.inputs[1], "do and q");
     expect_same("flash_attention_backward", call.inputs[4], call.inputs[1], "o and q");
     expect_type("flash_attention_backward", call.inputs[5], f32({s.batch * s.sequence, s.heads}),
                 "lse");
+    expect_document_positions("flash_attention_backward", call, kBackwardPositions);
     return {call.inputs[1], call.inputs[2], call.inputs[3]};
   }
 
@@ -118,7 +131,9 @@ struct FlashAttentionBackwardOp {
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
     AttentionShape s = attention_shape("flash_attention_backward", call, 1);
     const Tensor64 &d_o = *inputs[0], &q = *inputs[1], &k = *inputs[2], &v = *inputs[3];
-    const auto [o, lse, p] = attention_reference(s, inputs.subspan(1));
+    const Tensor64* positions =
+        document_positions(call, kBackwardPositions) < 0 ? nullptr : inputs[kBackwardPositions];
+    const auto [o, lse, p] = attention_reference(s, inputs.subspan(1), positions);
     for (Tensor64& output : outputs) std::fill(output.data.begin(), output.data.end(), 0.0);
     int64_t group = s.heads / s.kv_heads;
     auto row = [&](int64_t b, int64_t t, int64_t h, int64_t heads) {

@@ -8,8 +8,8 @@
 namespace ridge::passes {
 
 Pattern attention_of(Pattern q, Pattern k, Pattern v) {
-  return either(
-      {node_of(ops::attention_op(), {q, k, v}), node_of(ops::flash_attention_op(), {q, k, v})});
+  return either({node_of(ops::attention_op(), {q, k, v}).more(),
+                 node_of(ops::flash_attention_op(), {q, k, v}).more()});
 }
 
 Pattern cached_attention_of(Pattern q, Pattern k, Pattern v) {

@@ -86,14 +86,17 @@ namespace {
 
 class ShardInMemory final : public TokenShard {
  public:
-  explicit ShardInMemory(std::vector<int32_t> ids) : ids_(std::move(ids)) {}
+  ShardInMemory(std::vector<int32_t> ids, const std::vector<int64_t>& starts)
+      : ids_(std::move(ids)), documents_(starts.begin(), starts.end()) {}
   int64_t size() const override { return std::ssize(ids_); }
   void read(int64_t first, std::span<int32_t> out) override {
     std::copy_n(ids_.begin() + first, out.size(), out.begin());
   }
+  std::vector<uint64_t> documents() const override { return documents_; }
 
  private:
   std::vector<int32_t> ids_;
+  std::vector<uint64_t> documents_;
 };
 
 class ShardFile final : public TokenShard {
@@ -173,14 +176,17 @@ TokenSet::~TokenSet() = default;
 TokenSet::TokenSet(TokenSet&&) noexcept = default;
 TokenSet& TokenSet::operator=(TokenSet&&) noexcept = default;
 
-TokenSet TokenSet::of_ids(std::vector<int32_t> ids, int32_t vocab_size, std::string source) {
+TokenSet TokenSet::of_ids(std::vector<int32_t> ids,
+                          int32_t vocab_size,
+                          std::string source,
+                          std::vector<int64_t> starts) {
   TokenSet set;
   set.source_ = std::move(source);
   set.vocab_size_ = vocab_size;
   set.size_ = std::ssize(ids);
   set.hash_ = files::hash128(std::as_bytes(std::span(ids)));
   set.begins_ = {0};
-  set.shards_.push_back(std::make_unique<ShardInMemory>(std::move(ids)));
+  set.shards_.push_back(std::make_unique<ShardInMemory>(std::move(ids), std::move(starts)));
   return set;
 }
 

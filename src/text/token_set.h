@@ -22,8 +22,11 @@ class TokenSet {
   // Checks sizes and the small files; `vocab_size` bounds the ids of a file that does not say. Throws
   // bad-file Errors: an incomplete set, files of another size, damaged files.
   static TokenSet open(const std::filesystem::path& path, int32_t vocab_size);
-  // Ids in memory. They must be below vocab_size.
-  static TokenSet of_ids(std::vector<int32_t> ids, int32_t vocab_size, std::string source);
+  // Ids in memory. They must be below vocab_size. `starts` are those of the documents, in order.
+  static TokenSet of_ids(std::vector<int32_t> ids,
+                         int32_t vocab_size,
+                         std::string source,
+                         std::vector<int64_t> starts = {});
   ~TokenSet();
   TokenSet(TokenSet&&) noexcept;
   TokenSet& operator=(TokenSet&&) noexcept;

@@ -86,8 +86,8 @@ TrainingStep build_step(const models::ModelConfig& config,
     throw usage_error(
         "[train] expected fp32 weights, but store_bf16 keeps them in bf16; autocast_bf16 computes "
         "in bf16 with fp32 master weights");
-  models::ForwardGraph forward =
-      models::build_training_graph(config, ops, options.batch_size, options.sequence);
+  models::ForwardGraph forward = models::build_training_graph(config, ops, options.batch_size,
+                                                              options.sequence, options.packing);
   TrainingStep step;
   step.load = std::move(forward.load);
   passes::PassContext context{ops, target, step.load, ceilings, target.passes()};

@@ -11,6 +11,7 @@
 #include "cost/pass_record.h"
 #include "graph/load_graph.h"
 #include "models/config.h"
+#include "models/packing.h"
 #include "passes/pipeline.h"
 #include "train/optimizer.h"
 
@@ -19,6 +20,7 @@ namespace ridge::train {
 struct StepOptions {
   int64_t batch_size = 8;  // sequences per micro-batch
   int64_t sequence = 128;
+  models::Packing packing = models::Packing::kNone;
   int64_t micro_batches = 1;  // gradients are summed over these before the update
   OptimizerOptions optimizer;
   // Whether the update is a graph of its own also for one micro-batch, so that it can be left out.

@@ -37,6 +37,40 @@ void append_row(const std::vector<int32_t>& window, Batch& batch) {
     batch.positions.push_back(t);
 }
 
+// The starts of documents if they are to be packed.
+std::vector<int64_t> starts_of(const text::TokenSet& tokens, models::Packing packing) {
+  if (packing == models::Packing::kNone) return {};
+  std::vector<int64_t> starts = tokens.document_starts();
+  if (starts.empty())
+    throw usage_error(
+        "[pack] expected an index of documents, {} has none; ridge data tokenize writes one",
+        tokens.source());
+  if (!std::is_sorted(starts.begin(), starts.end()) || starts[0] < 0 ||
+      starts.back() > tokens.size())
+    throw file_error("[{}] expected documents that begin in order among {} ids", tokens.source(),
+                     tokens.size());
+  return starts;
+}
+
+// Cuts the last row of the batch, whose first id has the index `first`, at the documents' starts.
+void cut_at_documents(const std::vector<int64_t>& starts,
+                      int64_t first,
+                      int64_t sequence,
+                      Batch& batch) {
+  int32_t* positions = batch.positions.data() + std::ssize(batch.positions) - sequence;
+  int32_t* labels = batch.labels.data() + std::ssize(batch.labels) - sequence;
+  auto start = std::upper_bound(starts.begin(), starts.end(), first);
+  int32_t position = 0;
+  for (int64_t t = 0; t < sequence; ++t) {
+    positions[t] = position++;
+    // The next id begins a document, perhaps after empty ones.
+    for (; start != starts.end() && *start == first + t + 1; ++start) {
+      labels[t] = -1;
+      position = 0;
+    }
+  }
+}
+
 std::vector<double> weights_of(const std::vector<WeightedData>& data) {
   std::vector<double> weights;
   for (const WeightedData& each : data) weights.push_back(each.weight);
@@ -48,9 +82,13 @@ std::vector<double> weights_of(const std::vector<WeightedData>& data) {
 TokenBatches::TokenBatches(std::vector<WeightedData> data,
                            int64_t sequence,
                            int64_t vocabulary,
-                           uint64_t seed)
+                           uint64_t seed,
+                           models::Packing packing)
     : data_(std::move(data)), sequence_(sequence), seed_(seed), mixture_(weights_of(data_)) {
-  for (const WeightedData& each : data_) expect_trainable(each.tokens, sequence, vocabulary);
+  for (const WeightedData& each : data_) {
+    expect_trainable(each.tokens, sequence, vocabulary);
+    starts_.push_back(starts_of(each.tokens, packing));
+  }
   window_.resize(static_cast<size_t>(sequence) + 1);
 }
 
@@ -73,6 +111,8 @@ Batch TokenBatches::next(int64_t batch_size) {
     const int64_t window = permuted(at.index % count, count, order_key(seed_, at.source, epoch));
     data_[at.source].tokens.read(window * sequence_, window_);
     append_row(window_, batch);
+    if (!starts_[at.source].empty())
+      cut_at_documents(starts_[at.source], window * sequence_, sequence_, batch);
   }
   return batch;
 }
@@ -81,8 +121,11 @@ std::vector<Batch> validation_batches(text::TokenSet& tokens,
                                       int64_t sequence,
                                       int64_t vocabulary,
                                       int64_t batch_size,
-                                      int64_t most_batches) {
+                                      int64_t most_batches,
+                                      models::Packing packing) {
   expect_trainable(tokens, sequence, vocabulary);
+  const std::vector<int64_t> starts = starts_of(tokens, packing);
+  bool has_labels = false;
   const int64_t windows =
       std::min(windows_of(tokens, sequence), checked_product(most_batches, batch_size, "windows"));
   std::vector<Batch> batches;
@@ -91,11 +134,18 @@ std::vector<Batch> validation_batches(text::TokenSet& tokens,
     Batch& batch = batches.emplace_back();
     for (int64_t row = 0; row < batch_size; ++row) {
       const bool is_there = first + row < windows;
-      tokens.read((is_there ? first + row : first) * sequence, window);
+      const int64_t begin = (is_there ? first + row : first) * sequence;
+      tokens.read(begin, window);
       append_row(window, batch);
+      if (!starts.empty()) cut_at_documents(starts, begin, sequence, batch);
       if (!is_there) std::fill(batch.labels.end() - sequence, batch.labels.end(), -1);
     }
+    has_labels = has_labels || std::any_of(batch.labels.begin(), batch.labels.end(),
+                                           [](int32_t label) { return label >= 0; });
   }
+  if (!has_labels)
+    throw usage_error("[val-data] expected documents of at least 2 tokens, {} has none",
+                      tokens.source());
   return batches;
 }
 

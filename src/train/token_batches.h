@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches of windows of token ids. Window w of a data set begins at id w T and has T ids, each
-// labelled with the next one; a remainder at the end is not used.
+// labelled with the next one; a remainder at the end is not used. With packed documents, positions
+// begin at 0 in each document of a window, and the last token of a document has no label. A document
+// that crosses the end of a window goes on in another row, from position 0.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "models/packing.h"
 #include "text/token_set.h"
 #include "train/batch.h"
 #include "train/window_order.h"
@@ -22,8 +25,13 @@ struct WeightedData {
 // own.
 class TokenBatches final : public BatchSource {
  public:
-  // Throws usage Errors: a set with fewer than T + 1 ids, one with ids beyond the vocabulary.
-  TokenBatches(std::vector<WeightedData> data, int64_t sequence, int64_t vocabulary, uint64_t seed);
+  // Throws usage Errors: a set with fewer than T + 1 ids, one with ids beyond the vocabulary, one
+  // without an index of documents that are to be packed; a bad-file Error for a damaged index.
+  TokenBatches(std::vector<WeightedData> data,
+               int64_t sequence,
+               int64_t vocabulary,
+               uint64_t seed,
+               models::Packing packing = models::Packing::kNone);
 
   Batch next(int64_t batch_size) override;
   // Windows taken so far: the place where `next` goes on.
@@ -42,14 +50,18 @@ class TokenBatches final : public BatchSource {
   Mixture mixture_;
   int64_t place_ = 0;
   std::vector<int32_t> window_;  // T + 1
+  // Per set the indexes of the first ids of documents, in order; empty without packing.
+  std::vector<std::vector<int64_t>> starts_;
 };
 
 // The first windows of a data set in order, in whole batches; labels of a batch's missing rows are
-// -1. At most `most_batches` batches.
+// -1. At most `most_batches` batches. Throws the same Errors, and a usage Error if no token has a
+// label.
 std::vector<Batch> validation_batches(text::TokenSet& tokens,
                                       int64_t sequence,
                                       int64_t vocabulary,
                                       int64_t batch_size,
-                                      int64_t most_batches);
+                                      int64_t most_batches,
+                                      models::Packing packing = models::Packing::kNone);
 
 }  // namespace ridge::train

@@ -28,6 +28,16 @@ std::string first_not_finite(const LoadGraph& load, const runtime::Store& store)
   return first;
 }
 
+// The share of the keys before a query, or its own, that are of the query's document.
+double attended_share(std::span<const Batch> batches, int64_t sequence) {
+  int64_t keys = 0, all = 0;
+  for (const Batch& batch : batches) {
+    for (const int32_t position : batch.positions) keys += position + 1;
+    all += std::ssize(batch.positions) / sequence * (sequence * (sequence + 1) / 2);
+  }
+  return static_cast<double>(keys) / static_cast<double>(all);
+}
+
 }  // namespace
 
 Trainer::Trainer(const models::ModelConfig& config,
@@ -101,6 +111,8 @@ void Trainer::begin(std::span<const Batch> batches, bool profiled) {
               "{} batches for {} micro-batches", batches.size(), options_.micro_batches);
   Begun begun;
   begun.begin_ns = now_ns();
+  if (options_.packing == models::Packing::kDocuments)
+    begun.attended = attended_share(batches, options_.sequence);
   ++taken_;
   store_.write_scalar("learning_rate",
                       static_cast<float>(learning_rate(options_.optimizer, taken_)));
@@ -151,6 +163,7 @@ StepResult Trainer::finish_step() {
   result.loss = begun.loss;
   if (begun.squared_norm >= 0) result.gradient_norm = std::sqrt(begun.squared_norm);
   result.skipped = begun.skipped;
+  result.attended = begun.attended;
   result.begin_ns = std::max(begun.begin_ns, last_end_ns_);
   result.elapsed_ns = end_ns - result.begin_ns;
   last_end_ns_ = end_ns;

@@ -22,6 +22,7 @@ struct StepResult {
   double loss = 0;            // mean over the micro-batches
   double gradient_norm = -1;  // before clipping; -1 without clipping
   bool skipped = false;       // whether the update was left out
+  double attended = 1;        // keys that queries attended to, of those in rows of one document
   double begin_ns = 0;        // on the host's clock
   double elapsed_ns = 0;      // wall time: inputs written, graphs run, loss read back
   std::vector<record::ProfiledRun> profiles;  // per graph run, if profiled
@@ -80,6 +81,7 @@ class Trainer {
     double squared_norm = -1;                               // of the gradients
     std::unique_ptr<backends::CopyOut> norm;                // the same, still to come
     bool skipped = false;
+    double attended = 1;
     std::unique_ptr<backends::CopyOut> done;  // null if the step ended with the host's part
     std::vector<record::ProfiledRun> profiles;
   };

@@ -184,6 +184,46 @@ TEST_F(DataTest, AResumedRunPrintsTheLossesOfTheUnbrokenOne) {
   expect_refused(train_line(options), 3, "expected a whole checkpoint in c, found none");
 }
 
+TEST_F(DataTest, DocumentsArePackedWithBoundaries) {
+  result(tokenize("b.jsonl", "t"));
+  const std::vector<std::string> windows = train({"--lr", "0.01"});
+  const std::vector<std::string> packed{"--lr",       "0.01", "--pack",      "documents",
+                                        "--val-data", "t",    "--val-every", "6"};
+  const Output whole = run(train_line(packed));
+  EXPECT_EQ(whole.code, 0) << whole.err;
+  EXPECT_NE(losses(whole.out)[0], windows[0]);
+  EXPECT_NE(whole.out.find("attention stayed inside documents: "), std::string::npos) << whole.out;
+  // A text has the same documents as its data set.
+  std::vector<std::string> text = packed;
+  for (std::string& each : text)
+    if (each == "t") each = "b.jsonl";
+  text.insert(text.end(), {"--data", "b.jsonl", "--tokenizer", tokenizer_});
+  EXPECT_EQ(train(text), losses(whole.out));
+  // Resumed, with the log's share of attended keys in each line.
+  std::vector<std::string> options = packed;
+  options.insert(options.end(), {"--checkpoints", "c", "--save-every", "3", "--log-dir", "log"});
+  std::vector<std::string> first = options;
+  first.insert(first.end(), {"--steps", "6"});
+  std::vector<std::string> both = train(first);
+  options.emplace_back("--resume");
+  for (const std::string& each : train(options)) both.push_back(each);
+  EXPECT_EQ(both, losses(whole.out));
+  const std::string log = files::contents(folder_ / "log/metrics.jsonl");
+  const json line = json::parse(log.substr(0, log.find('\n')));
+  EXPECT_GT(line["attended"], 0.1);
+  EXPECT_LT(line["attended"], 1);
+  options = {"--checkpoints", "c", "--resume", "--steps", "15"};
+  const Output other = run(train_line(options));
+  EXPECT_NE(other.err.find("note: pack was \"documents\" and is \"windows\""), std::string::npos)
+      << other.err;
+  expect_refused(train_line({"--pack", "rows"}), 2,
+                 "[pack] expected windows or documents, got rows");
+  expect_refused({"train", "--pack", "documents"}, 2, "without --data");
+  files::write_plain(folder_ / "other.bin", std::string(2000, '\1'));
+  expect_refused(train_line({"--data", "other.bin", "--pack", "documents"}), 2,
+                 "[pack] expected an index of documents, other.bin has none");
+}
+
 TEST_F(DataTest, SignalsSave) {
   result(tokenize("a.txt", "t"));
   const std::vector<std::string> options{"--checkpoints", "c",     "--steps", "100000",

@@ -87,6 +87,8 @@ std::vector<Case> flash_cases(bool backward) {
       each.inputs.insert(each.inputs.begin(), each.inputs[0]);
       each.inputs.push_back(each.inputs[0]);
       each.inputs.push_back({f32({q[0], q[1]}), {}, false});
+      if (each.inputs.size() == 7)
+        std::rotate(each.inputs.begin() + 4, each.inputs.begin() + 5, each.inputs.end());
     }
     cases.push_back(each);
     const Attrs attrs = complete_attrs(table().at("flash_attention"), each.attrs);
@@ -272,8 +274,13 @@ class CountedCase {
 
   // Its inputs o and lse must belong to q, k and v.
   void recompute_forward(std::vector<Tensor64>& drawn) const {
-    const std::vector<Type> types{inputs_[1], inputs_[2], inputs_[3]}, made{inputs_[4], inputs_[5]};
-    const std::vector<const Tensor64*> qkv{&drawn[1], &drawn[2], &drawn[3]};
+    std::vector<Type> types{inputs_[1], inputs_[2], inputs_[3]};
+    const std::vector<Type> made{inputs_[4], inputs_[5]};
+    std::vector<const Tensor64*> qkv{&drawn[1], &drawn[2], &drawn[3]};
+    if (drawn.size() > kBackwardPositions) {
+      types.push_back(inputs_[kBackwardPositions]);
+      qkv.push_back(&drawn[kBackwardPositions]);
+    }
     table().at("flash_attention").reference({types, made, attrs_}, qkv, {&drawn[4], 2});
   }
 

@@ -2,6 +2,9 @@
 // Plain loops of attention, of the KV cache and of rotations.
 #pragma once
 
+#include <algorithm>
+
+#include "ops/attention.h"
 #include "ops/case_data.h"
 #include "ops/plain_rows.h"
 #include "ops/rope_frequencies.h"
@@ -56,6 +59,14 @@ struct Heads {
   bool causal;
 };
 
+// Where the document of a row's token begins, by the operand `in[index]` if there is one. Tiles are
+// counted as if each row were one document.
+inline int64_t begin_of(Arrays& in, size_t index, int64_t row, int64_t length, int64_t token) {
+  if (in.size() <= index) return 0;
+  const auto position = static_cast<int64_t>(Number(in[index][row * length + token]).value());
+  return std::clamp<int64_t>(token - position, 0, token);
+}
+
 template <typename Array>
 Number head_dot(CountedArray& a, int64_t at, Array& b, int64_t bt, int64_t size) {
   Number sum;
@@ -98,10 +109,11 @@ inline void plain_attention(const Op& op, const Call& call, Arrays& in, Arrays& 
       for (int64_t i = 0; i < a.length; ++i) {
         std::vector<int64_t> keys;
         std::vector<bool> seen;
+        const int64_t begin = begin_of(in, kForwardPositions, s, a.length, i);
         for (int64_t j = 0; j < a.length; ++j) {
           if (in_tiles && !a.computes(kForwardTiles, i, j)) continue;
           keys.push_back(a.key(s, j, h));
-          seen.push_back(a.sees(i, j));
+          seen.push_back(j >= begin && a.sees(i, j));
         }
         std::vector<Number> o(static_cast<size_t>(a.size));
         auto [top, sum] = attend(in[0], a.query(s, i, h), in[1], in[2], keys, seen, a.scale, o);
@@ -121,6 +133,7 @@ inline void plain_flash_attention_backward(const Op&, const Call& call, Arrays& 
     for (int64_t h = 0; h < a.heads; ++h)
       for (int64_t i = 0; i < a.length; ++i) {
         int64_t query = a.query(s, i, h);
+        const int64_t begin = begin_of(in, kBackwardPositions, s, a.length, i);
         Number delta, lse = in[5][(s * a.length + i) * a.heads + h];
         for (int64_t e = 0; e < a.size; ++e)
           delta = delta + Number(in[0][query + e]) * in[4][query + e];
@@ -128,7 +141,7 @@ inline void plain_flash_attention_backward(const Op&, const Call& call, Arrays& 
         auto score = [&](int64_t j) -> std::pair<Number, Number> {
           int64_t key = a.key(s, j, h);
           Number x = head_dot(in[1], query, in[2], key, a.size) * a.scale;
-          Number p = exp((a.sees(i, j) ? x : Number(kMinusInfinity)) - lse);
+          Number p = exp((j >= begin && a.sees(i, j) ? x : Number(kMinusInfinity)) - lse);
           Number d_p = head_dot(in[0], query, in[3], key, a.size);
           return {p, p * (d_p - delta) * a.scale};
         };
@@ -196,10 +209,13 @@ inline void model_attention_backward(const Heads& a) {
 inline void plain_causal_mask(const Op&, const Call& call, Arrays& in, Arrays& out) {
   int64_t t = width_of(in[0]), window = call.attrs.integer("window");
   for (int64_t i = 0; i < in[0].shape().elements(); ++i) {
-    int64_t behind = i / t % t - i % t;
+    int64_t query = i / t % t, behind = query - i % t;
+    int64_t row = i / (in[0].shape().elements() / in[0].shape()[0]);
     Number x = in[0][i];
     out[0][i] =
-        behind < 0 || (window > 0 && behind >= window) ? Number(call.attrs.real("value")) : x;
+        behind < 0 || i % t < begin_of(in, 1, row, t, query) || (window > 0 && behind >= window)
+            ? Number(call.attrs.real("value"))
+            : x;
   }
 }
 

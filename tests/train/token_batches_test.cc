@@ -126,6 +126,69 @@ TEST(TokenBatches, UnfitDataAreRefused) {
   expect(100, 999, "expected ids below the model's vocabulary of 999, counting has 1000");
 }
 
+std::vector<WeightedData> with_documents(int64_t count, std::vector<int64_t> starts) {
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i);
+  return one(text::TokenSet::of_ids(std::move(ids), 1000, "set", std::move(starts)));
+}
+
+TEST(TokenBatches, PackedDocumentsKeepTheirBoundaries) {
+  // Windows of 5: | 0 1 2 | 3 4 / 5 6 7 8 9 / 10 | 11 12 13 14 / 15 | 16 | 17 18 19 /, 11 after an
+  // empty document, 20 begins another.
+  const std::vector<int64_t> starts{0, 3, 11, 11, 16, 17, 20};
+  TokenBatches batches(with_documents(24, starts), 5, 1000, 9, models::Packing::kDocuments);
+  ASSERT_EQ(batches.windows(0), 4);
+  // Independently, token by token, from the set of boundaries.
+  const std::set<int64_t> bounds(starts.begin(), starts.end());
+  const Batch batch = batches.next(8);  // two epochs
+  std::multiset<int32_t> firsts;
+  for (size_t row = 0; row < 8; ++row) {
+    const int32_t first = batch.ids[row * 5];
+    firsts.insert(first);
+    int32_t position = 0;
+    for (int32_t t = 0; t < 5; ++t) {
+      const size_t at = row * 5 + static_cast<size_t>(t);
+      if (t > 0 && bounds.contains(first + t)) position = 0;
+      EXPECT_EQ(batch.ids[at], first + t);
+      EXPECT_EQ(batch.positions[at], position++) << first << " " << t;
+      EXPECT_EQ(batch.labels[at], bounds.contains(first + t + 1) ? -1 : first + t + 1);
+    }
+  }
+  EXPECT_EQ(firsts, (std::multiset<int32_t>{0, 0, 5, 5, 10, 10, 15, 15}));
+  // The order is that of windows, and any place is found at once.
+  TokenBatches windows(with_documents(24, {}), 5, 1000, 9);
+  EXPECT_EQ(windows.next(8).ids, batch.ids);
+  TokenBatches late(with_documents(24, starts), 5, 1000, 9, models::Packing::kDocuments);
+  late.seek(6);
+  const Batch rest = late.next(2);
+  EXPECT_TRUE(
+      std::equal(rest.positions.begin(), rest.positions.end(), batch.positions.begin() + 30));
+  EXPECT_TRUE(std::equal(rest.labels.begin(), rest.labels.end(), batch.labels.begin() + 30));
+}
+
+TEST(TokenBatches, UnfitDocumentsAreRefused) {
+  const auto expect = [](std::vector<int64_t> starts, ExitCode code, const std::string& part) {
+    files::expect_error(
+        [&] {
+          TokenBatches(with_documents(24, std::move(starts)), 5, 1000, 0,
+                       models::Packing::kDocuments);
+        },
+        code, part);
+  };
+  expect({}, ExitCode::kUsage, "[pack] expected an index of documents, set has none");
+  expect({0, 9, 8}, ExitCode::kBadFile, "expected documents that begin in order among 24 ids");
+  expect({0, 25}, ExitCode::kBadFile, "expected documents that begin in order among 24 ids");
+  expect({-1, 5}, ExitCode::kBadFile, "expected documents that begin in order among 24 ids");
+  std::vector<int64_t> singles(24);
+  for (size_t i = 0; i < singles.size(); ++i) singles[i] = static_cast<int64_t>(i);
+  files::expect_error(
+      [&] {
+        text::TokenSet set = std::move(with_documents(24, singles)[0].tokens);
+        validation_batches(set, 5, 1000, 2, 10, models::Packing::kDocuments);
+      },
+      ExitCode::kUsage, "expected documents of at least 2 tokens, set has none");
+}
+
 TEST(ValidationBatches, AreTheFirstWindowsInOrder) {
   text::TokenSet set = counting(45);  // 11 windows of 4
   const std::vector<Batch> all = validation_batches(set, 4, 1000, 3, 100);

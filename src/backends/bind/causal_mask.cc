@@ -11,12 +11,17 @@ namespace {
 template <typename T>
 CausalMask<T> mask_call(const BindCall& call) {
   const Shape& shape = call.inputs[0].type.shape;
-  return {shape.elements() / std::max<int64_t>(shape.back(), 1),
-          shape.back(),
-          call.attrs().integer("window"),
-          static_cast<float>(call.attrs().real("value")),
-          rows<const T>(call.inputs[0]),
-          rows<T>(call.outputs[0])};
+  CausalMask<T> mask{shape.elements() / std::max<int64_t>(shape.back(), 1),
+                     shape.back(),
+                     call.attrs().integer("window"),
+                     static_cast<float>(call.attrs().real("value")),
+                     rows<const T>(call.inputs[0]),
+                     rows<T>(call.outputs[0])};
+  if (call.inputs.size() > 1) {
+    mask.positions = call.inputs[1].as<const int32_t>();
+    mask.rows_per_sequence = std::max<int64_t>(mask.rows / std::max<int64_t>(shape[0], 1), 1);
+  }
+  return mask;
 }
 
 }  // namespace

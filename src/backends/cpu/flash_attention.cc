@@ -19,6 +19,11 @@ AttentionExtents extents(const Call& call, size_t first_input) {
           s.head_size, s.causal,   s.window, static_cast<float>(s.scale)};
 }
 
+const int32_t* positions(const BindCall& call, int index) {
+  if (std::ssize(call.inputs) <= index) return nullptr;
+  return call.inputs[static_cast<size_t>(index)].as<const int32_t>();
+}
+
 template <typename T>
 FlashAttention<T> forward_call(const BindCall& call) {
   return {extents(call.call(), 0),
@@ -28,7 +33,8 @@ FlashAttention<T> forward_call(const BindCall& call) {
           token_heads<T>(call.outputs[0]),
           call.outputs[1].as<float>(),
           reinterpret_cast<float*>(call.workspace),
-          omp_get_max_threads()};
+          omp_get_max_threads(),
+          positions(call, ops::kForwardPositions)};
 }
 
 // The inputs are do, q, k, v, o and lse.
@@ -47,6 +53,7 @@ FlashAttentionBackward<T> backward_call(const BindCall& call) {
   b.d_v = token_heads<T>(call.outputs[2]);
   b.workspace = reinterpret_cast<float*>(call.workspace);
   b.threads = omp_get_max_threads();
+  b.positions = positions(call, ops::kBackwardPositions);
   return b;
 }
 

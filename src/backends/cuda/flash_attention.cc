@@ -121,7 +121,10 @@ int launches_backward(const Call& call, bool tf32) {
   return flash_attention_backward_launches(e, call.inputs[0].dtype, gradient_form(e));
 }
 
-std::string unsupported(const Call& call) {
+std::string unsupported(const Call& call, int positions) {
+  if (ops::document_positions(call, positions) >= 0)
+    return "expected rows of one document each: no CUDA kernel takes documents packed into rows; "
+           "-flash_attention computes them with a mask";
   int64_t head_size = call.inputs[1].shape[2];
   for (const Type& type : call.inputs)
     if (type.shape.elements() == 0) return "expected at least one element, got " + type.str();
@@ -151,7 +154,7 @@ Kernel flash_attention_kernel(BindContext& context) {
           .takes_output = takes_output,
           .vector_bytes = kVectorBytes,
           .workspace_bytes = workspace,
-          .unsupported = unsupported,
+          .unsupported = [](const Call& call) { return unsupported(call, ops::kForwardPositions); },
           .rounds = 5};
 }
 
@@ -163,7 +166,7 @@ Kernel flash_attention_backward_kernel(BindContext& context) {
       .takes_output = takes_output,
       .vector_bytes = kVectorBytes,
       .workspace_bytes = workspace_backward,
-      .unsupported = unsupported,
+      .unsupported = [](const Call& call) { return unsupported(call, ops::kBackwardPositions); },
       .launches = [tf32 = context.tf32](const Call& call) { return launches_backward(call, tf32); },
       .rounds = 12};
 }

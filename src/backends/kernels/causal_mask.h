@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the causal_mask kernel: applies a causal or window mask to a matrix of scores in a
-// separate kernel, as an eager framework does. T is float or uint16_t (bf16).
+// separate kernel, as an eager framework does, or the mask of documents that share a row. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,9 @@ struct CausalMask {
   float value = 0;      // written to masked scores
   StridedRows<const T> x;
   StridedRows<T> y;  // may be x
+  // [B, columns]: each query's position in its document, whose keys alone are visible; null: all.
+  const int32_t* positions = nullptr;
+  int64_t rows_per_sequence = 1;  // rows / B
 };
 
 }  // namespace ridge::backends

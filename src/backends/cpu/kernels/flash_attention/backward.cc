@@ -175,11 +175,12 @@ HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
                  factor, tiles + at.queries);
   pack_panels<T>({call.d_o.head(token, head), call.d_o.token_stride, queries, queries, e.head_size},
                  1.0f, tiles + at.d_outputs);
+  const SequenceMask mask(e, call.positions, batch);
   float* weights = tiles + at.weights;
   float* d_weights = tiles + at.d_weights;
 
   ScoreStrip strips[kMaxStrips];
-  int count = query_strips(e, tile, strips);
+  int count = query_strips(mask, tile, strips);
   for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
     const TileRange rows = strip->rows;
     product_of_panels(tiles + at.queries, e.head_size, tiles + at.keys_transposed, rows,
@@ -187,7 +188,7 @@ HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
     product_of_panels(tiles + at.d_outputs, e.head_size, tiles + at.values_transposed, rows,
                       strip->columns, d_weights);
     for (int64_t row = rows.first; row < rows.last; ++row) {
-      const TileRange seen = visible_keys(e, tile.query + row);
+      const TileRange seen = visible_keys(mask, tile.query + row);
       const int64_t statistic = (token + row) * e.heads + head;
       weigh_row(weights + row * kKeyTile, d_weights + row * kKeyTile, strip->columns,
                 intersect({seen.first - tile.key, seen.last - tile.key}, strip->columns),
@@ -199,7 +200,7 @@ HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
         tiles + at.keys, e.head_size, rows.size(), strip->columns,
         d_queries + rows.first * at.padded);
   }
-  count = key_strips(e, tile, strips);
+  count = key_strips(mask, tile, strips);
   for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
     const TileRange rows = strip->rows;
     const int64_t corner = strip->columns.first * kKeyTile + rows.first;
@@ -239,8 +240,9 @@ HWY_NOINLINE void differentiate_key_tile(const BackwardCall<T>& call,
   std::fill_n(tiles + at.d_keys, kKeyTile * at.padded, 0.0f);
   std::fill_n(tiles + at.d_values, kKeyTile * at.padded, 0.0f);
 
-  const TileRange blocks{visible_query_blocks(e, key / kScoreBlock).first,
-                         visible_query_blocks(e, (key + keys - 1) / kScoreBlock).last};
+  const SequenceMask mask(e, call.positions, batch);
+  const TileRange blocks{visible_query_blocks(mask, key / kScoreBlock).first,
+                         visible_query_blocks(mask, (key + keys - 1) / kScoreBlock).last};
   const TileRange queries{blocks.first * kScoreBlock / kQueryTile * kQueryTile,
                           std::min(blocks.last * kScoreBlock, e.sequence)};
   for (int64_t h = 0; h < heads_per_kv; ++h) {

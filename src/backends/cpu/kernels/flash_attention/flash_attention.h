@@ -41,7 +41,7 @@ inline constexpr int64_t kQueryTile = 64;
 // Scores computed per head of one sequence, including masked parts of visited blocks and the
 // padding of the last key block to 16. Per score, the GEMMs of the forward pass execute 4 E FLOPs
 // (q k^T, p v) and those of the backward pass 10 E (q k^T again, dO v^T, p^T dO, dS^T q, dS k).
-// Both passes visit the same blocks.
+// Both passes visit the same blocks. If documents share rows, this is an upper bound.
 int64_t flash_attention_visited_scores(const AttentionExtents& extents);
 int64_t flash_attention_backward_visited_scores(const AttentionExtents& extents);
 
@@ -60,6 +60,10 @@ struct FlashAttention {
   float* lse = nullptr;
   float* workspace = nullptr;
   int threads = 1;
+  // [N], causal only: each token's position in its document, in rows that several documents share.
+  // A token attends only to keys of its document. From one token to the next, a position rises by 1
+  // or falls. Null: each row is one document.
+  const int32_t* positions = nullptr;
 };
 
 // o = softmax(mask(scale q k^T)) v with fp32 arithmetic and accumulation. Throws a usage Error for
@@ -78,6 +82,7 @@ struct FlashAttentionBackward {
   TokenHeads<T> d_q, d_k, d_v;  // overwritten; may not overlap the inputs
   float* workspace = nullptr;
   int threads = 1;
+  const int32_t* positions = nullptr;  // as in the forward pass
 };
 
 // Sums have a fixed order for a given `threads`. dK and dV add up query heads, then query tiles, in

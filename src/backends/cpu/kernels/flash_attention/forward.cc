@@ -65,16 +65,16 @@ HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 // One tile of queries of one head against one tile of keys and values.
-HWY_NOINLINE void attend_tile(const AttentionExtents& extents,
+HWY_NOINLINE void attend_tile(const SequenceMask& mask,
                               const ScoreTile& at,
                               const PackedTiles& tiles,
                               const SoftmaxRows& state) {
   const auto seen = [&](int64_t row) {
-    const TileRange keys = visible_keys(extents, at.query + row);
+    const TileRange keys = visible_keys(mask, at.query + row);
     return TileRange{keys.first - at.key, keys.last - at.key};
   };
   ScoreStrip strips[kMaxStrips];
-  const int count = query_strips(extents, at, strips);
+  const int count = query_strips(mask, at, strips);
   for (const ScoreStrip* strip = strips; strip < strips + count; ++strip)
     attend_strip(tiles, *strip, seen, state);
 }
@@ -114,6 +114,7 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
   const TileRange rows{tile * shape.query_tile,
                        std::min((tile + 1) * shape.query_tile, e.sequence)};
   const int64_t token = batch * e.sequence;
+  const SequenceMask mask(e, call.positions, batch);
   const int64_t rows_per_head = std::max(shape.query_tile, kQueryTile);
   // Calls body(head, query, queries, row of the scratch) for each head's tiles of queries.
   const auto for_each_tile = [&](const auto& body) HWY_ATTR {
@@ -133,8 +134,8 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
   });
   clear_rows(softmax_rows(at, scratch, 0), heads * rows_per_head);
 
-  const TileRange blocks{visible_key_blocks(e, rows.first / kScoreBlock).first,
-                         visible_key_blocks(e, (rows.last - 1) / kScoreBlock).last};
+  const TileRange blocks{visible_key_blocks(mask, rows.first / kScoreBlock).first,
+                         visible_key_blocks(mask, (rows.last - 1) / kScoreBlock).last};
   const int64_t first_key = blocks.first * kScoreBlock / kKeyTile * kKeyTile;
   const int64_t last_key = std::min(blocks.last * kScoreBlock, e.sequence);
   for (int64_t key = first_key; key < last_key; key += kKeyTile) {
@@ -147,7 +148,7 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
     for_each_tile([&](int64_t, int64_t query, int64_t queries, int64_t row) HWY_ATTR {
       const PackedTiles tiles{scratch + at.queries + row * at.columns, scratch + at.keys,
                               scratch + at.values, e.head_size};
-      attend_tile(e, {query, queries, key}, tiles, softmax_rows(at, scratch, row));
+      attend_tile(mask, {query, queries, key}, tiles, softmax_rows(at, scratch, row));
     });
   }
   for (int64_t h = 0; h < heads; ++h) {

@@ -43,21 +43,21 @@ TileRange relative_positions(TileRange blocks, int64_t origin, int64_t limit) {
 
 }  // namespace
 
-int query_strips(const AttentionExtents& extents, const ScoreTile& tile, ScoreStrip* strips) {
+int query_strips(const SequenceMask& mask, const ScoreTile& tile, ScoreStrip* strips) {
   int count = 0;
   for (int64_t row = 0; row < tile.queries; row += kScoreBlock) {
-    const TileRange blocks = visible_key_blocks(extents, (tile.query + row) / kScoreBlock);
+    const TileRange blocks = visible_key_blocks(mask, (tile.query + row) / kScoreBlock);
     count = append_strip(strips, count, {row, std::min(row + kScoreBlock, tile.queries)},
                          relative_positions(blocks, tile.key, kKeyTile));
   }
   return count;
 }
 
-int key_strips(const AttentionExtents& extents, const ScoreTile& tile, ScoreStrip* strips) {
+int key_strips(const SequenceMask& mask, const ScoreTile& tile, ScoreStrip* strips) {
   int count = 0;
-  const int64_t keys = std::min(kKeyTile, score_blocks(extents) * kScoreBlock - tile.key);
+  const int64_t keys = std::min(kKeyTile, score_blocks(mask.extents) * kScoreBlock - tile.key);
   for (int64_t row = 0; row < keys; row += kScoreBlock) {
-    const TileRange blocks = visible_query_blocks(extents, (tile.key + row) / kScoreBlock);
+    const TileRange blocks = visible_query_blocks(mask, (tile.key + row) / kScoreBlock);
     count = append_strip(strips, count, {row, row + kScoreBlock},
                          relative_positions(blocks, tile.query, tile.queries));
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/flash_attention/flash_attention.h"
+#include "backends/kernels/document_begin.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cpu {
@@ -76,22 +77,59 @@ inline int64_t block_reach(const AttentionExtents& extents) {
   return ceil_div(std::min(extents.window, extents.sequence) - 1, kScoreBlock);
 }
 
-inline TileRange visible_key_blocks(const AttentionExtents& extents, int64_t query_block) {
+// What the queries of one sequence see.
+struct SequenceMask {
+  // NOLINTNEXTLINE(google-explicit-constructor): without documents, the extents are the mask.
+  SequenceMask(const AttentionExtents& of) : extents(of) {}
+  // `all_positions` of all sequences, or null.
+  SequenceMask(const AttentionExtents& of, const int32_t* all_positions, int64_t sequence)
+      : extents(of),
+        positions(all_positions == nullptr ? nullptr : all_positions + sequence * of.sequence) {}
+
+  // The first key of a query's document. It never falls from one query to the next.
+  int64_t begin(int64_t query) const {
+    return positions == nullptr ? 0 : document_begin(query, positions[query]);
+  }
+  int64_t begin_block(int64_t query_block) const {
+    return begin(query_block * kScoreBlock) / kScoreBlock;
+  }
+
+  const AttentionExtents& extents;
+  const int32_t* positions = nullptr;
+};
+
+inline TileRange visible_key_blocks(const SequenceMask& mask, int64_t query_block) {
+  const AttentionExtents& extents = mask.extents;
   if (!extents.causal) return {0, score_blocks(extents)};
-  return {std::max<int64_t>(0, query_block - block_reach(extents)), query_block + 1};
+  return {std::max(mask.begin_block(query_block), query_block - block_reach(extents)),
+          query_block + 1};
 }
 
 // The query blocks that attend to a key block.
-inline TileRange visible_query_blocks(const AttentionExtents& extents, int64_t key_block) {
+inline TileRange visible_query_blocks(const SequenceMask& mask, int64_t key_block) {
+  const AttentionExtents& extents = mask.extents;
   if (!extents.causal) return {0, score_blocks(extents)};
-  return {key_block, std::min(score_blocks(extents), key_block + block_reach(extents) + 1)};
+  TileRange range{key_block, std::min(score_blocks(extents), key_block + block_reach(extents) + 1)};
+  if (mask.positions == nullptr) return range;
+  // The blocks from key_block on whose first query's document has begun by key_block.
+  int64_t hidden = range.last;
+  while (range.first < hidden) {
+    const int64_t middle = range.first + (hidden - range.first) / 2;
+    if (mask.begin_block(middle) <= key_block)
+      range.first = middle + 1;
+    else
+      hidden = middle;
+  }
+  return {key_block, hidden};
 }
 
 // The keys that one query attends to.
-inline TileRange visible_keys(const AttentionExtents& extents, int64_t query) {
+inline TileRange visible_keys(const SequenceMask& mask, int64_t query) {
+  const AttentionExtents& extents = mask.extents;
   if (!extents.causal) return {0, extents.sequence};
-  if (extents.window == 0) return {0, query + 1};
-  return {std::max<int64_t>(0, query - std::min(extents.window, extents.sequence) + 1), query + 1};
+  const int64_t begin = mask.begin(query);
+  if (extents.window == 0) return {begin, query + 1};
+  return {std::max(begin, query - std::min(extents.window, extents.sequence) + 1), query + 1};
 }
 
 // Part of a tile of scores whose rows attend to the same columns; positions are relative to the
@@ -113,9 +151,9 @@ struct ScoreTile {
 
 // The visited blocks of a tile as strips of queries; returns the number of strips. Keys come in
 // whole blocks, also past the end of the sequence; queries end at the sequence.
-int query_strips(const AttentionExtents& extents, const ScoreTile& tile, ScoreStrip* strips);
+int query_strips(const SequenceMask& mask, const ScoreTile& tile, ScoreStrip* strips);
 // The same blocks as strips of keys: rows are keys, columns are queries.
-int key_strips(const AttentionExtents& extents, const ScoreTile& tile, ScoreStrip* strips);
+int key_strips(const SequenceMask& mask, const ScoreTile& tile, ScoreStrip* strips);
 
 // The work is a list of groups (a KV head of a sequence, with some of its query heads) that have
 // the same tiles. Each thread owns one contiguous stretch of the list, cut so that costs (in score

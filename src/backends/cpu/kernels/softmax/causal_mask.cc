@@ -8,6 +8,7 @@
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
+#include "backends/kernels/document_begin.h"
 #include "base/bf16.h"
 
 namespace ridge::backends::cpu {
@@ -25,6 +26,10 @@ void causal_mask(const CausalMask<T>& call) {
     for (int64_t r = range.begin; r < range.end; ++r) {
       int64_t query = r % call.columns;
       int64_t first = call.window > 0 ? std::max<int64_t>(query - call.window + 1, 0) : 0;
+      if (call.positions != nullptr) {
+        const int64_t token = r / call.rows_per_sequence * call.columns + query;
+        first = std::max(first, document_begin(query, call.positions[token]));
+      }
       const T* x = call.x[r];
       T* y = call.y[r];
       std::fill(y, y + first, hidden);

@@ -3,6 +3,7 @@
 #include "backends/cuda/kernels/softmax/causal_mask.h"
 
 #include "backends/cuda/kernels/map_rows.cuh"
+#include "backends/kernels/document_begin.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -20,12 +21,20 @@ struct MaskBody {
   FastDivide per_head;  // by T
   int32_t window;       // 0: none
   float value;
+  const int32_t* positions;  // of queries in their documents; null: one document a row
+  FastDivide per_sequence;   // by the rows of a sequence
 
   __device__ __forceinline__ void load(Item& item, MapPlace at) const {
     const auto query = static_cast<int32_t>(at.row - per_head.quotient(at.row) * per_head.divisor);
     const auto first = static_cast<int32_t>(at.column);
     item.begin = window > 0 ? query - window + 1 - first : 0;
     item.end = query + 1 - first;
+    if (positions != nullptr) {
+      const int64_t sequence = per_sequence.quotient(at.row);
+      const auto begin = static_cast<int32_t>(
+          document_begin(query, positions[sequence * per_head.divisor + query]));
+      item.begin = max(item.begin, begin - first);
+    }
     if (item.end > 0 && item.begin < kCount) {
       item.x = load_packed<kCount>(x[at.row] + at.column);
     } else {
@@ -44,8 +53,9 @@ struct MaskBody {
 template <int kCount, typename T>
 cudaError_t launch(const CausalMask<T>& call, cudaStream_t stream) {
   const int64_t window = call.window < call.columns ? call.window : 0;  // a wider one masks nothing
-  const MaskBody<T, kCount> body{call.x, call.y, FastDivide(call.columns),
-                                 static_cast<int32_t>(window), call.value};
+  const MaskBody<T, kCount> body{
+      call.x,     call.y,         FastDivide(call.columns),          static_cast<int32_t>(window),
+      call.value, call.positions, FastDivide(call.rows_per_sequence)};
   return launch_map_rows<MaskBody<T, kCount>>(body, call.rows, call.columns, stream);
 }
 
