@@ -217,7 +217,7 @@ TEST_F(DataTest, DocumentsArePackedWithBoundaries) {
   EXPECT_NE(other.err.find("note: pack was \"documents\" and is \"windows\""), std::string::npos)
       << other.err;
   expect_refused(train_line({"--pack", "rows"}), 2,
-                 "[pack] expected windows or documents, got rows");
+                 "[pack] expected windows or documents, got \"rows\"");
   expect_refused({"train", "--pack", "documents"}, 2, "without --data");
   files::write_plain(folder_ / "other.bin", std::string(2000, '\1'));
   expect_refused(train_line({"--data", "other.bin", "--pack", "documents"}), 2,
