@@ -108,6 +108,10 @@ void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKe
   line("steps", fmt::format("up to {} tokens of prompts, {} while others decode", s.chunk,
                             std::min(o.engine.step_tokens, s.chunk)));
   const cost::Ceilings* ceilings = loaded.engine->options().ceilings.get();
+  if (o.engine.step_ms > 0)
+    line("", fmt::format("for {:g} ms by prediction: {} tokens at position 1, {} at {}",
+                         o.engine.step_ms, loaded.engine->budget().tokens(1),
+                         loaded.engine->budget().tokens(s.capacity), format_integer(s.capacity)));
   line("rates", ceilings != nullptr
                     ? "ceilings " + ceilings->measured_at
                     : "no MFU, MBU or predictions: run `ridge machine` once for the ceilings");
@@ -154,8 +158,10 @@ void add_options(Command app, Options& o) {
   app.add_option("--host", o.server.host, "listen on this address").show_default();
   app.add_option("--port", o.server.port, "listen on this port (0: a free one)").show_default();
   app.add_option("--model-name", o.name, "the model's name in the API (default: of the file)");
-  app.add_option("--api-key-file", o.key_file,
-                 "answer only requests that show a key of this file, one key a line");
+  app.add_option(
+      "--api-key-file", o.key_file,
+      "answer only requests that show a key of this file: a key a line, then, if it has one, "
+      "a space and its tenant; tenants share no cached prefixes");
   app.add_flag("--no-page", o.no_page, "no page at /: only the API");
   app.add_option("--chat-template", o.chat_template,
                  "the name of a chat template to use instead of the file's");
@@ -173,6 +179,10 @@ void add_options(Command app, Options& o) {
                   "tokens of a step while a request decodes: fewer delay others less by a long "
                   "prompt, more compute the prompt sooner")
       .show_default();
+  batching.add_option(
+      "--max-step-ms", o.engine.step_ms,
+      "the longest time that such a step is predicted to take, from the ceilings of `ridge "
+      "machine`: it gets fewer tokens of prompts, but one at least (default: any)");
   Command limits = app.under("Limits");
   limits.add_option("--max-connections", o.server.connections, "open connections").show_default();
   limits.add_option("--max-header-bytes", o.server.header_bytes, "of a request").show_default();

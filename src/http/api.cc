@@ -150,7 +150,11 @@ Reply Api::models(const Message&, std::function<void()>&) const {
 
 namespace {
 
-Reply begin(Generation generation, const ServedModel& model, std::function<void()>& wake) {
+Reply begin(Generation generation,
+            uint32_t tenant,
+            const ServedModel& model,
+            std::function<void()>& wake) {
+  generation.request.tenant = tenant;
   Reply reply;
   reply.streams = generation.streams;
   reply.answer = std::make_unique<Completion>(std::move(generation), model, std::move(wake));
@@ -163,14 +167,18 @@ Reply begin(Generation generation, const ServedModel& model, std::function<void(
 
 }  // namespace
 
+uint32_t Api::tenant_of(const Message& message) const {
+  return keys_.tenant(message.authorization).value_or(0);
+}
+
 Reply Api::chat(const Message& message, std::function<void()>& wake) const {
   const ServedModel& m = model();
-  return begin(read_chat(Body(message.body), m.bounds), m, wake);
+  return begin(read_chat(Body(message.body), m.bounds), tenant_of(message), m, wake);
 }
 
 Reply Api::completion(const Message& message, std::function<void()>& wake) const {
   const ServedModel& m = model();
-  return begin(read_completion(Body(message.body), m.bounds), m, wake);
+  return begin(read_completion(Body(message.body), m.bounds), tenant_of(message), m, wake);
 }
 
 Reply Api::tokenize(const Message& message, std::function<void()>&) const {

@@ -42,6 +42,7 @@ class Api : public Site {
   Reply activity(const Message& message, std::function<void()>& wake) const;
   Reply trace(const Message& message, std::function<void()>& wake) const;
   Reply models(const Message& message, std::function<void()>& wake) const;
+  uint32_t tenant_of(const Message& message) const;
   Reply chat(const Message& message, std::function<void()>& wake) const;
   Reply completion(const Message& message, std::function<void()>& wake) const;
   Reply tokenize(const Message& message, std::function<void()>& wake) const;

@@ -26,6 +26,7 @@ ApiKeys ApiKeys::read(const std::filesystem::path& path) {
   constexpr size_t kLeast = 8;
   const files::MappedFile file(path);
   ApiKeys all;
+  std::vector<std::string> tenants;
   std::string_view left = file.text();
   for (int64_t number = 1; !left.empty(); ++number) {
     const size_t end = std::min(left.find('\n'), left.size());
@@ -33,25 +34,33 @@ ApiKeys ApiKeys::read(const std::filesystem::path& path) {
     left.remove_prefix(std::min(end + 1, left.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.starts_with('#')) continue;
-    const bool is_plain = std::ranges::all_of(line, [](char c) { return c > ' ' && c <= '~'; });
-    if (line.size() < kLeast || !is_plain)  // without the key itself
+    const size_t space = std::min(line.find(' '), line.size());
+    const std::string_view key = line.substr(0, space),
+                           tenant = line.substr(std::min(space + 1, line.size()));
+    const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
+    if (key.size() < kLeast || !std::ranges::all_of(key, is_plain) ||
+        !std::ranges::all_of(tenant, is_plain))  // without the key itself
       throw file_error(
-          "[{}] expected keys of at least {} characters of printable ASCII without spaces, found "
-          "another one in line {}",
+          "[{}] expected keys of at least {} characters of printable ASCII, each alone on its line or "
+          "before a space and the name of a tenant, found another one in line {}",
           file.source(), kLeast, number);
-    all.keys_.emplace_back(line);
+    if (!tenant.empty() && std::ranges::find(tenants, tenant) == tenants.end())
+      tenants.emplace_back(tenant);
+    const auto place = std::ranges::find(tenants, tenant) - tenants.begin();
+    all.keys_.emplace_back(key, tenant.empty() ? 0 : static_cast<uint32_t>(place) + 1);
   }
   if (all.empty()) throw file_error("[{}] expected a key on a line, found none", file.source());
   return all;
 }
 
-bool ApiKeys::accept(std::string_view authorization) const {
+std::optional<uint32_t> ApiKeys::tenant(std::string_view authorization) const {
   constexpr std::string_view kScheme = "Bearer ";
-  if (!authorization.starts_with(kScheme)) return false;
+  if (!authorization.starts_with(kScheme)) return std::nullopt;
   authorization.remove_prefix(kScheme.size());
-  bool is_one = false;
-  for (const std::string& key : keys_) is_one |= equal(key, authorization);
-  return is_one;
+  std::optional<uint32_t> found;
+  for (const auto& [key, tenant] : keys_)
+    if (equal(key, authorization)) found = tenant;
+  return found;
 }
 
 }  // namespace ridge::http

@@ -95,6 +95,14 @@ Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t cont
   return *bucket;
 }
 
+std::shared_ptr<const cost::CostedGraph> BucketCache::planned(models::InferenceTask task,
+                                                              int64_t tokens,
+                                                              int64_t context) const {
+  const models::InferenceShape shape = bucket_shape(task, tokens, context, cached_, cache_);
+  BucketGraph built = build_bucket(file_, shape, selection_, backend_);
+  return cost::program_graph(bucket_title(shape), std::move(built.graph), 1, backend_).costed;
+}
+
 std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
   BucketGraph built = build_bucket(file_, shape, selection_, backend_);
   if (!is_loaded_) load(built.load);

@@ -81,6 +81,11 @@ class BucketCache {
   // The first call also loads the weights.
   Bucket& at(models::InferenceTask task, int64_t tokens, int64_t context);
 
+  // The bucket's graph, planned. Makes no bucket.
+  std::shared_ptr<const cost::CostedGraph> planned(models::InferenceTask task,
+                                                   int64_t tokens,
+                                                   int64_t context) const;
+
   int64_t arena_bytes() const;
   size_t count() const { return buckets_.size(); }
 

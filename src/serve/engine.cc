@@ -40,6 +40,8 @@ void validate(const EngineOptions& options) {
   constexpr int64_t kMost = int64_t{1} << 20;
   if (options.step_tokens < 1 || options.step_tokens > kMost)
     throw usage_error("[step-tokens] expected 1 to {}, got {}", kMost, options.step_tokens);
+  if (!(options.step_ms >= 0 && options.step_ms <= 1e6))
+    throw usage_error("[max-step-ms] expected 0 to 1000000 ms, got {}", options.step_ms);
   if (options.queue < 1 || options.queue > kMost)
     throw usage_error("[queue] expected 1 to {} requests, got {}", kMost, options.queue);
 }
@@ -47,10 +49,10 @@ void validate(const EngineOptions& options) {
 Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineOptions& options)
     : session_(session),
       tokenizer_(tokenizer),
-      options_(options),
+      options_((validate(options), options)),
       activity_(session.blocks().blocks()),
+      budget_(session, options.ceilings.get(), options.step_tokens, options.step_ms * 1e6),
       accounting_(session, options.ceilings) {
-  validate(options_);
   counts_.slots = session.options().slots;
   for (int64_t slot = counts_.slots; slot-- > 0;) free_slots_.push_back(slot);
   counts_.blocks = session.blocks().blocks();
@@ -180,7 +182,7 @@ bool Engine::take_mail() {
       return stops_ || !submitted_.empty() || !cancelled_.empty() || !running_.empty() ||
              !waiting_.empty();
     });
-    std::ranges::move(submitted_, std::back_inserter(waiting_));
+    for (auto& each : submitted_) insert(waiting_, std::move(each));
     submitted_.clear();
     cancelled.swap(cancelled_);
     if (stops_) return false;
@@ -200,13 +202,22 @@ void Engine::drop(uint64_t id) {
   remove(running_);
 }
 
-// First come, first served: a prompt that has no blocks yet lets none pass by.
+// Smaller priorities first, then first come.
+template <typename List>
+void Engine::insert(List& list, std::unique_ptr<Sequence> sequence) {
+  const auto order = [](const auto& each) { return std::pair(each->request.priority, each->id); };
+  const auto place = std::ranges::upper_bound(list, order(sequence), {}, order);
+  list.insert(place, std::move(sequence));
+}
+
+// In order: a prompt that has no blocks yet lets none pass by.
 void Engine::admit() {
   while (!waiting_.empty() && !free_slots_.empty()) {
     Sequence& next = *waiting_.front();
     const int64_t slot = free_slots_.back();
     try {
-      session_.begin({slot, next.ids, next.request.sampling, 0, next.generated()});
+      session_.begin(
+          {slot, next.ids, next.request.sampling, next.request.tenant, next.generated()});
     } catch (const std::exception& error) {
       end(next, Finish::kFailed, {.error = error.what()});
       waiting_.pop_front();
@@ -218,7 +229,7 @@ void Engine::admit() {
     if (!running_.empty() && wanted > session_.blocks().available()) return session_.release(slot);
     free_slots_.pop_back();
     give_slot(next, slot);
-    running_.push_back(std::move(waiting_.front()));
+    insert(running_, std::exchange(waiting_.front(), nullptr));
     waiting_.pop_front();
   }
 }
@@ -254,18 +265,27 @@ int64_t Engine::missing_blocks() const {
   return blocks;
 }
 
-// Preempts those that came last until all others have blocks for what is known of them.
+// Preempts the last ones until all others have blocks for what is known of them.
 void Engine::make_room() {
   while (running_.size() > 1 && missing_blocks() > session_.blocks().available()) {
     Sequence& last = *running_.back();
     activity_.requeue(last.activity, now_ns());
     session_.release(last.slot);
     free_slots_.push_back(std::exchange(last.slot, -1));
-    waiting_.push_front(std::move(running_.back()));
+    insert(waiting_, std::exchange(running_.back(), nullptr));
     running_.pop_back();
     const std::lock_guard lock(counts_mutex_);
     ++counts_.preemptions;
   }
+}
+
+// A position that the next step stays below.
+int64_t Engine::reach() const {
+  int64_t most = 0;
+  for (const auto& each : running_)
+    most = std::max(
+        most, session_.length(each->slot) + std::min(pending(*each), session_.options().chunk));
+  return most;
 }
 
 void Engine::step() {
@@ -275,7 +295,7 @@ void Engine::step() {
   for (const auto& each : running_)
     state.push_back({pending(*each), each->generated() > 0 && pending(*each) == 1});
   const std::vector<int64_t> counts =
-      choose_step(state, {session_.options().chunk, options_.step_tokens});
+      choose_step(state, {session_.options().chunk, budget_.tokens(reach())});
   std::vector<Part> parts;
   std::vector<Sequence*> chosen;
   for (size_t i = 0; i < running_.size(); ++i) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves many requests on one session by continuous batching: each step advances all sequences that
 // have a slot, and a request gets a slot as soon as one and the blocks of its prompt are free. If
-// the cache is full, the sequence that came last waits again and is computed again. A thread of its own owns the
-// session; others speak to it through a mailbox and hear from it through outboxes. Knows no HTTP.
+// the cache is full, the sequence of least priority that came last waits again and is computed again.
+// A thread of its own owns the session; others speak to it through a mailbox and hear from it through
+// outboxes. Knows no HTTP.
 #pragma once
 
 #include <condition_variable>
@@ -20,14 +21,16 @@
 #include "serve/engine_counts.h"
 #include "serve/request.h"
 #include "serve/session.h"
+#include "serve/step_budget.h"
 #include "text/tokenizer.h"
 
 namespace ridge::serve {
 
 struct EngineOptions {
   int64_t step_tokens = 128;  // tokens of a step in which a sequence decodes (StepLimits)
+  double step_ms = 0;         // and the longest time that such a step is predicted to take; 0: any
   int64_t queue = 64;         // requests that wait for a slot
-  // What predictions and utilizations refer to; null: there are none.
+  // What predictions and utilizations refer to; null: there are none, and no step_ms.
   std::shared_ptr<const cost::Ceilings> ceilings = nullptr;
 };
 // Throws usage Errors for options out of range.
@@ -64,6 +67,7 @@ class Engine {
   const Activity& activity() const { return activity_; }
 
   const EngineOptions& options() const { return options_; }
+  const StepBudget& budget() const { return budget_; }
   const SessionOptions& session_options() const { return session_.options(); }
   int64_t vocabulary() const { return session_.config().vocabulary; }
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
@@ -76,10 +80,13 @@ class Engine {
   void serve();
   bool take_mail();
   void drop(uint64_t id);
+  template <typename List>
+  static void insert(List& list, std::unique_ptr<Sequence> sequence);
   void admit();
   void give_slot(Sequence& sequence, int64_t slot);
   int64_t missing_blocks() const;
   void make_room();
+  int64_t reach() const;
   int64_t pending(const Sequence& sequence) const;
   void step();
   void account(const std::vector<Part>& parts,
@@ -108,9 +115,11 @@ class Engine {
   EngineCounts counts_;
   Activity activity_;
 
-  // The engine thread's own.
+  const StepBudget budget_;
+
+  // The engine thread's own. Both lists are in order of priority, then of arrival.
   std::deque<std::unique_ptr<Sequence>> waiting_;
-  std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
+  std::vector<std::unique_ptr<Sequence>> running_;
   std::vector<int64_t> free_slots_;
   Accounting accounting_;
   std::thread thread_;

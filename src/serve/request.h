@@ -22,6 +22,8 @@ struct Request {
   std::vector<std::string> stop = {};  // texts that end the answer, not included in it
   bool ignores_end = false;            // tokens that end a generation do not end it
   int64_t top_logprobs = -1;           // -1: no log-probabilities; else the alternatives to report
+  int64_t priority = 0;                // smaller ones first, equal ones as they come
+  uint32_t tenant = 0;                 // the cache's prefixes are shared within a tenant only
 };
 
 // Why an answer ended.

@@ -20,8 +20,8 @@ struct StepLimits {
   int64_t step_tokens = 128;  // ids of a step in which a sequence decodes, if there is a choice
 };
 
-// How many pending ids of each sequence the next step computes; `running` is in order of admission.
-// All that decode advance by their token; then prompts advance, first come, first served, within
+// How many pending ids of each sequence the next step computes; `running` is in the order in which
+// they are served. All that decode advance by their token; then prompts advance in this order, within
 // the limits, but by one id at least. So a prompt of any length delays a decoding sequence by one
 // step of step_tokens, and decoding sequences never stop a prompt.
 std::vector<int64_t> choose_step(std::span<const Running> running, const StepLimits& limits);

@@ -135,6 +135,14 @@ class Session {
 
   const models::ModelConfig& config() const { return file_.config(); }
   const models::ModelFile& file() const { return file_; }
+  // A graph that a run of so many ids at positions below `reach` would use, planned and not bound; and
+  // the largest reach that has the same graph.
+  std::shared_ptr<const cost::CostedGraph> planned_run(int64_t ids, int64_t reach) const {
+    return buckets_.planned(models::InferenceTask::kPrefill, ids, reach);
+  }
+  int64_t planned_context(int64_t reach) const {
+    return bucket_shape(models::InferenceTask::kPrefill, 1, reach, options_.cached, cache_).context;
+  }
   // The bucket of the last run, of which there must be one.
   const Bucket& last_bucket() const { return *last_; }
   const SessionOptions& options() const { return options_; }

@@ -21,9 +21,24 @@ TEST(ApiKeys, AcceptsEachKeyOfItsFile) {
     EXPECT_FALSE(keys.accept(wrong)) << wrong;
 }
 
+TEST(ApiKeys, KnowsTheTenantOfEachKey) {
+  const files::ScratchFolder folder;
+  files::write_plain(folder / "keys",
+                     "sk-12345678 blue\nsk-common1\nsk-87654321 red\r\nsk-abcdefgh blue\n");
+  const ApiKeys keys = ApiKeys::read(folder / "keys");
+  const auto blue = keys.tenant("Bearer sk-12345678"), red = keys.tenant("Bearer sk-87654321");
+  EXPECT_EQ(keys.tenant("Bearer sk-common1"), 0u);
+  EXPECT_GT(blue, 0u);
+  EXPECT_GT(red, 0u);
+  EXPECT_NE(blue, red);
+  EXPECT_EQ(keys.tenant("Bearer sk-abcdefgh"), blue);
+  EXPECT_FALSE(keys.tenant("Bearer sk-12345678 blue").has_value());
+}
+
 TEST(ApiKeys, RefusesFilesWithoutGoodKeys) {
   const files::ScratchFolder folder;
-  for (const char* text : {"# nothing\n", "short\n", "sk 12345678\n", "sk-\xc3\xa4-12345678\n"}) {
+  for (const char* text : {"# nothing\n", "short\n", "sk 12345678\n", "sk-12345678 two words\n",
+                           "sk-\xc3\xa4-12345678\n"}) {
     files::write_plain(folder / "keys", text);
     EXPECT_THROW(ApiKeys::read(folder / "keys"), Error) << text;
   }

@@ -352,13 +352,15 @@ TEST_F(ApiTest, NumbersOutOfRangeAreNamed) {
       "{}",        "1e999",      "-9223372036854775809", "true",  "0.5.1",   "NaN",
       deep.c_str()};
   const char* fields[] = {
-      "max_tokens", "max_completion_tokens", "temperature",      "top_p", "min_p",
-      "top_k",      "repetition_penalty",    "repeat_penalty",   "seed",  "n",
-      "best_of",    "presence_penalty",      "frequency_penalty"};
+      "max_tokens", "max_completion_tokens", "temperature",       "top_p",   "min_p",
+      "top_k",      "repetition_penalty",    "repeat_penalty",    "seed",    "n",
+      "best_of",    "presence_penalty",      "frequency_penalty", "priority"};
   for (const char* path : {"/v1/completions", "/v1/chat/completions"})
     for (const char* field : fields)
       for (const char* value : values) {
-        const bool is_legal = std::string(field) == "seed" && std::string(value) == "2147483648";
+        const bool is_legal =
+            (std::string(field) == "seed" && std::string(value) == "2147483648") ||
+            (std::string(field) == "priority" && std::string(value) == "-1");
         const bool is_penalty = std::string(field).ends_with("_penalty") &&
                                 !std::string(field).starts_with("rep") &&
                                 std::string(value) == "-1";

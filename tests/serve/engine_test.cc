@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
+#include "cost/made_up_ceilings.h"
+#include "cost/predict.h"
 #include "serve/answer_reader.h"
 #include "serve/bytes_tokenizer.h"
 #include "serve/generator.h"
@@ -183,6 +186,81 @@ TEST_P(EngineTest, WhatHasNoBlocksWaitsAndIsComputedAgain) {
   if (session_->config().has_full_layers()) {
     EXPECT_GT(engine_->counts().preemptions, 0);
   }
+}
+
+TEST_P(EngineTest, TenantsShareNoPrefixes) {
+  open(2, 128);
+  Request request{.prompt = long_, .max_tokens = 3, .tenant = 1};
+  const Generation want = alone(request);
+  for (const auto& [tenant, hits] : {std::pair(1u, false), {2u, false}, {1u, true}, {0u, false}}) {
+    request.tenant = tenant;
+    const auto reader = ask(request);
+    expect_same(reader->finished(), want);
+    EXPECT_EQ(reader->finished().cached_tokens > 0, hits) << tenant;
+  }
+}
+
+// One slot: what waits is served by priority, then as it came.
+TEST_P(EngineTest, ServesSmallerPrioritiesFirst) {
+  open(1);
+  const auto gate = std::make_shared<Gate>();
+  const auto running = ask(whole(ids_), gate);
+  running->await(1);
+  std::vector<std::unique_ptr<AnswerReader>> waiting;
+  for (int64_t priority : {0, 3, -2, 0, -2})
+    waiting.push_back(ask({.prompt = other_, .max_tokens = 2, .priority = priority}));
+  engine_->cancel(running->ticket().id);
+  gate->open();
+  std::vector<double> queued;
+  for (auto& each : waiting) queued.push_back(each->finished().account->queue_ns);
+  std::vector<size_t> order(queued.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) { return queued[i]; });
+  EXPECT_EQ(order, (std::vector<size_t>{2, 4, 0, 3, 1}));
+}
+
+// Two sequences need 24 blocks to fill their contexts, and there are 14: the later one stays.
+TEST_P(EngineTest, PreemptsTheLeastPriority) {
+  open(2, 16, {.step_tokens = 8}, 14 * models::kBlockTokens);
+  if (!session_->config().has_full_layers()) GTEST_SKIP() << "windows fit";
+  Request first = whole(ids_), second = whole(other_);
+  first.priority = 1;
+  const auto gate = std::make_shared<Gate>();
+  const auto early = ask(first, gate), late = ask(second);
+  gate->open();
+  expect_same(late->finished(), alone(second));
+  expect_same(early->finished(), alone(first));
+  EXPECT_GT(engine_->counts().preemptions, 0);
+  // The preempted one computes its positions again.
+  EXPECT_LT(late->finished().account->steps, early->finished().account->steps);
+}
+
+// Tokens of a step are as many as are predicted to fit, and at least one of a prompt.
+TEST_P(EngineTest, StepsAreAsLongAsPredicted) {
+  auto ceilings =
+      std::make_shared<cost::Ceilings>(cost::made_up_ceilings({{int64_t{1} << 30, 10, 10}}, 10));
+  open(2);
+  const auto predicted = [&](int64_t tokens) {
+    return cost::predict_run_ns(*session_->planned_run(tokens, kCapacity), *ceilings);
+  };
+  ASSERT_LT(predicted(1), predicted(64));
+  for (int64_t tokens : {1, 16, 48}) {
+    const double limit_ns = predicted(tokens) * (1 + 1e-9);
+    const StepBudget budget(*session_, ceilings.get(), 64, limit_ns);
+    const int64_t most = budget.tokens(kCapacity);
+    EXPECT_GE(most, tokens);
+    EXPECT_LE(predicted(most), limit_ns);
+    if (most < 64) {
+      EXPECT_GT(predicted(most + 1), limit_ns);
+    }
+  }
+  EXPECT_EQ(StepBudget(*session_, ceilings.get(), 64, 1e-3).tokens(1), 1);
+  EXPECT_EQ(StepBudget(*session_, nullptr, 64, 0).tokens(1), 64);
+  EXPECT_THROW(open(2, 64, {.step_ms = 5}), Error);  // nothing to predict with
+  open(2, 64, {.step_tokens = 32, .step_ms = 1e-6, .ceilings = ceilings});
+  const Request request{.prompt = long_, .max_tokens = 4};
+  const auto decoding = ask(whole(ids_)), beside = ask(request);
+  expect_same(beside->finished(), alone(request));
 }
 
 TEST_P(EngineTest, CancelsInTheQueueInPrefillAndInDecode) {

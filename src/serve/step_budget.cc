@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicts steps of more and more tokens, for each context that graphs are built for.
+#include "serve/step_budget.h"
+
+#include "base/error.h"
+#include "cost/predict.h"
+
+namespace ridge::serve {
+namespace {
+
+// The most tokens from 1 to `most` whose time is within the limit. Times grow with the tokens.
+int64_t most_within(const Session& session,
+                    const cost::Ceilings& ceilings,
+                    int64_t reach,
+                    int64_t most,
+                    double limit_ns) {
+  int64_t fits = 1, beyond = most + 1;
+  while (beyond - fits > 1) {
+    const int64_t tokens = fits + (beyond - fits) / 2;
+    const bool is_within =
+        cost::predict_run_ns(*session.planned_run(tokens, reach), ceilings) <= limit_ns;
+    (is_within ? fits : beyond) = tokens;
+  }
+  return fits;
+}
+
+}  // namespace
+
+StepBudget::StepBudget(const Session& session,
+                       const cost::Ceilings* ceilings,
+                       int64_t most_tokens,
+                       double limit_ns) {
+  by_reach_[INT64_MAX] = most_tokens;
+  if (limit_ns == 0) return;
+  if (ceilings == nullptr)
+    throw usage_error(
+        "[max-step-ms] expected measured ceilings to predict steps with, found none: run `ridge machine` once");
+  const int64_t most = std::min(most_tokens, session.most_ids()),
+                capacity = session.options().capacity;
+  for (int64_t reach = 0; reach < capacity;) {
+    reach = session.planned_context(reach + 1);
+    by_reach_[reach] = most_within(session, *ceilings, reach, most, limit_ns);
+  }
+}
+
+}  // namespace ridge::serve
