@@ -409,7 +409,7 @@ void register_train(Command program, const AppContext& context) {
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --steps 50 --clip 1 --schedule cosine\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --val-data text.txt --checkpoints c\n"
-      "  ridge train --data tokens --pack documents --steps 50\n"
+      "  ridge train --data my_tokens --pack documents --steps 50\n"
       "  ridge train --steps 500 --log-dir runs/first      then: tensorboard --logdir runs\n"
       "  ridge train --preset tiny --steps 200 --save my_model && ridge logits my_model --ids 1,2,3");
   app.callback([options, app, &context] {

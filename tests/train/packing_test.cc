@@ -145,7 +145,8 @@ TEST_P(PackingTest, TrainingFollowsTheBaseline) {
     });
     return losses;
   };
-  EXPECT_LT(largest_difference(follow("baseline"), follow(GetParam())), 2e-4);
+  // Other orders of fp32 sums: ten steps differ by 7e-7 on an AVX2 machine.
+  EXPECT_LT(largest_difference(follow("baseline"), follow(GetParam())), 1e-5);
 }
 
 TEST_P(PackingTest, AResumedRunIsBitwiseTheUnbrokenOne) {
