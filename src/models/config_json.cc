@@ -55,9 +55,11 @@ void read_rope(const JsonField& file, ModelConfig& c) {
   read_scaling(rope, c.rope_scaling);
 }
 
-// Mistral: all layers attend to the window, if there is one, and rotate alike.
+// Mistral: all layers attend to the window, if there is one, and rotate alike. Files say null for
+// none; without the key transformers takes 4096.
 void read_mistral_window(const JsonField& file, ModelConfig& c) {
-  c.window = file.integer_or("sliding_window", 0);
+  const bool is_given = file.value().contains("sliding_window");
+  c.window = file.integer_or("sliding_window", is_given ? 0 : 4096);
   if (c.window == 0 || c.layers < 1 || c.layers > kMostLayers) return;  // validate() rejects these
   if (!c.rope_scaling.kind.empty())
     throw file.at("sliding_window").fault("none beside a scaling of RoPE");

@@ -66,7 +66,7 @@ TEST(ConfigJson, GivesEachLayerOfMistralTheWindow) {
   json mistral = plain();
   mistral["model_type"] = "mistral";
   mistral["rope_theta"] = 5e4;
-  EXPECT_FALSE(parse_config(mistral, "test.json").has_window_layers());
+  EXPECT_EQ(parse_config(mistral, "test.json").window, 4096);
   mistral["sliding_window"] = nullptr;
   EXPECT_FALSE(parse_config(mistral, "test.json").has_window_layers());
   mistral["sliding_window"] = 6;
