@@ -38,6 +38,11 @@ void set_gemma3(files::GgufWriter& writer, const ModelConfig& c) {
 }  // namespace
 
 void set_config(files::GgufWriter& writer, const ModelConfig& c) {
+  if (c.family == Family::kLlama && c.has_window_layers())
+    throw usage_error(
+        "[convert] GGUF's architecture llama has no sliding windows: expected sliding_window null, "
+        "found {}",
+        c.window);
   std::string architecture = c.family == Family::kGemma3 ? "gemma3" : "llama";
   writer.set("general.architecture", GgufValue(architecture));
   writer.set("general.type", GgufValue("model"));

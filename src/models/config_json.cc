@@ -55,6 +55,18 @@ void read_rope(const JsonField& file, ModelConfig& c) {
   read_scaling(rope, c.rope_scaling);
 }
 
+// Mistral: all layers attend to the window, if there is one, and rotate alike. Files say null for
+// none; without the key transformers takes 4096.
+void read_mistral_window(const JsonField& file, ModelConfig& c) {
+  const bool is_given = file.value().contains("sliding_window");
+  c.window = file.integer_or("sliding_window", is_given ? 0 : 4096);
+  if (c.window == 0 || c.layers < 1 || c.layers > kMostLayers) return;  // validate() rejects these
+  if (!c.rope_scaling.kind.empty())
+    throw file.at("sliding_window").fault("none beside a scaling of RoPE");
+  c.is_window_layer.assign(static_cast<size_t>(c.layers), true);
+  c.window_rope_theta = c.rope_theta;
+}
+
 // Reads which layers attend to a window only: listed one by one, or all layers except each n-th.
 void read_windows(const JsonField& file, ModelConfig& c) {
   c.window = file.integer_or("sliding_window", 0);
@@ -88,9 +100,9 @@ ModelConfig parse_config(const nlohmann::json& document, std::string_view source
   file.object();  // throws unless it is an object
   ModelConfig c;
   std::string type = file.text_or("model_type", "llama");
-  if (type != "llama" && type != "gemma3_text")
-    throw file.at("model_type").fault("'llama' or 'gemma3_text'", printable(type));
-  c.family = type == "llama" ? Family::kLlama : Family::kGemma3;
+  if (type != "llama" && type != "mistral" && type != "gemma3_text")
+    throw file.at("model_type").fault("'llama', 'mistral' or 'gemma3_text'", printable(type));
+  c.family = type == "gemma3_text" ? Family::kGemma3 : Family::kLlama;
   c.name = file.text_or("_name_or_path", type.c_str());
   c.vocabulary = file.at("vocab_size").integer();
   c.hidden = file.at("hidden_size").integer();
@@ -110,6 +122,7 @@ ModelConfig parse_config(const nlohmann::json& document, std::string_view source
   c.rope_interleaved = file.flag_or("rope_interleaved", false);
   read_activation(file, c);
   read_rope(file, c);
+  if (type == "mistral") read_mistral_window(file, c);
   if (c.family == Family::kGemma3) {
     c.norm_offset = 1;
     read_windows(file, c);

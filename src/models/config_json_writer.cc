@@ -70,8 +70,14 @@ std::string config_json(const ModelConfig& c, DType dtype, const text::Tokenizer
   std::string_view written = dtype == DType::kBF16  ? "bfloat16"
                              : dtype == DType::kF16 ? "float16"
                                                     : "float32";
-  json out{{"architectures", {is_gemma ? "Gemma3ForCausalLM" : "LlamaForCausalLM"}},
-           {"model_type", is_gemma ? "gemma3_text" : "llama"},
+  const bool is_mistral = !is_gemma && c.has_window_layers();  // a Llama with windows
+  json out{{"architectures",
+            {is_gemma     ? "Gemma3ForCausalLM"
+             : is_mistral ? "MistralForCausalLM"
+                          : "LlamaForCausalLM"}},
+           {"model_type", is_gemma     ? "gemma3_text"
+                          : is_mistral ? "mistral"
+                                       : "llama"},
            {"dtype", written},
            {"torch_dtype", written},
            {"vocab_size", c.vocabulary},
@@ -88,6 +94,7 @@ std::string config_json(const ModelConfig& c, DType dtype, const text::Tokenizer
            {"attention_bias", c.attention_bias},
            {"attention_dropout", 0.0},
            {"use_cache", true}};
+  if (is_mistral) out["sliding_window"] = c.window;
   if (!is_gemma) out["mlp_bias"] = c.mlp_bias;
   add_rope(out, c);
   if (is_gemma) add_gemma3(out, c);

@@ -62,6 +62,28 @@ TEST(ConfigJson, ReadsFilesThatTransformersWrote) {
   EXPECT_EQ(gemma.parameters(), 290656);
 }
 
+TEST(ConfigJson, GivesEachLayerOfMistralTheWindow) {
+  json mistral = plain();
+  mistral["model_type"] = "mistral";
+  mistral["rope_theta"] = 5e4;
+  EXPECT_EQ(parse_config(mistral, "test.json").window, 4096);
+  mistral["sliding_window"] = nullptr;
+  EXPECT_FALSE(parse_config(mistral, "test.json").has_window_layers());
+  mistral["sliding_window"] = 6;
+  const ModelConfig config = parse_config(mistral, "test.json");
+  EXPECT_EQ(config.window, 6);
+  EXPECT_TRUE(config.has_window_layers());
+  EXPECT_FALSE(config.has_full_layers());
+  EXPECT_DOUBLE_EQ(config.window_rope_theta, 5e4);
+  const ModelConfig again =
+      parse_config(json::parse(config_json(config, DType::kF32, nullptr)), "test.json");
+  EXPECT_EQ(again.window, 6);
+  EXPECT_FALSE(again.has_full_layers());
+  EXPECT_DOUBLE_EQ(again.window_rope_theta, 5e4);
+  mistral["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  EXPECT_NE(refusal(mistral).find("none beside a scaling of RoPE"), std::string::npos);
+}
+
 TEST(ConfigJson, FillsWhatOldFilesLeaveOut) {
   json old = plain();
   old.erase("num_key_value_heads");

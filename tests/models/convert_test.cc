@@ -157,6 +157,20 @@ TEST_P(SmallModels, AreCutIntoShards) {
   EXPECT_EQ(made.tensors().elements(), model.tensors().elements());
 }
 
+TEST(Convert, RefusesTheWindowsOfMistralInGguf) {
+  const files::ScratchFolder folder;
+  const ModelFile model = ModelFile::open(small("mistral_fp32"));
+  try {
+    convert_to_gguf(model, folder / "model.gguf", {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("found 6"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(fs::exists(folder / "model.gguf"));
+  convert_to_folder(model, folder / "again", {});
+  expect_same_model(ModelFile::open(folder / "again").config(), model.config());
+}
+
 INSTANTIATE_TEST_SUITE_P(All,
                          SmallModels,
                          testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));

@@ -128,7 +128,7 @@ TEST_P(Transformers, HasTheSameWeightsByTheSameNames) {
 
 INSTANTIATE_TEST_SUITE_P(Models,
                          Transformers,
-                         testing::Values("llama_fp32", "llama3_bf16_sharded"),
+                         testing::Values("llama_fp32", "llama3_bf16_sharded", "mistral_fp32"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST(TrainingGraph, ReturnsTheLossOfItsLogits) {
