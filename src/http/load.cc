@@ -203,12 +203,9 @@ class Load {
     }
   }
 
-  // Queues each request when it is due, and makes a thread if none is idle.
+  // Queues each request when it is due, the first at once, and makes a thread if none is idle.
   void drive() {
-    double due_ns = 0;
-    for (;;) {
-      due_ns += -std::log(1 - static_cast<double>(random_.uniform())) / options_.rate * 1e9;
-      if (is_over(due_ns)) break;
+    for (double due_ns = 0; !is_over(due_ns); due_ns += pause_ns()) {
       Job job = next(due_ns);
       const double wait_ns = due_ns - (now_ns() - begin_ns_);
       if (wait_ns > 0)
@@ -222,6 +219,10 @@ class Load {
     const std::lock_guard lock(mutex_);
     all_queued_ = true;
     is_queued_.notify_all();
+  }
+
+  double pause_ns() {
+    return -std::log(1 - static_cast<double>(random_.uniform())) / options_.rate * 1e9;
   }
 
   void open_loop() {

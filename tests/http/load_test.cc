@@ -73,6 +73,8 @@ TEST_F(LoadTest, SendsAnOpenLoop) {
   options.seconds = 0.02;
   for (const RequestTimes& each : run_load(url(), options, {}).requests)
     EXPECT_LT(each.due_ns, 0.02e9);
+  options.rate = 0.01;  // the first one comes at once, so that there is one
+  expect_whole(run_load(url(), options, {}), 1);
 }
 
 TEST_F(LoadTest, CountsFailures) {
