@@ -125,6 +125,8 @@ ModelConfig parse_config(const nlohmann::json& document, std::string_view source
   if (type == "mistral") read_mistral_window(file, c);
   if (c.family == Family::kGemma3) {
     c.norm_offset = 1;
+    for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
+      if (file.has(cap)) throw file.at(cap).fault("null, as capped logits cannot be computed");
     read_windows(file, c);
     double scalar = file.real_or("query_pre_attn_scalar", static_cast<double>(c.head_size));
     if (!(scalar > 0)) throw file.at("query_pre_attn_scalar").fault("a number > 0");

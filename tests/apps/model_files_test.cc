@@ -180,7 +180,7 @@ TEST_F(ModelFilesTest, RandomWeightsRefuseWhatIsNoShape) {
   refuse("num_hidden_layers", 1 << 20, "num_hidden_layers");
   refuse("vocab_size", 1e300, "vocab_size");
   refuse("num_attention_heads", 7, "num_attention_heads");
-  refuse("model_type", "mamba", "expected 'llama' or 'gemma3_text', found \"mamba\"");
+  refuse("model_type", "mamba", "expected 'llama', 'mistral' or 'gemma3_text', found \"mamba\"");
   files::write_plain(folder_ / "shape.json", "{");
   expect_refused({"convert", "--random-weights", "shape.json", "out.gguf"}, 3, "shape.json");
   expect_refused({"convert", "--random-weights", "nowhere", "out.gguf"}, 3, "nowhere");
