@@ -14,7 +14,6 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
 #include "backends/op_sample.h"
-#include "ops/attention.h"
 #include "ops/registry.h"
 
 namespace ridge::backends {
@@ -40,12 +39,9 @@ inline bool is_only_on_gpu(const Op& op) {
          op.name == "transpose_multi";
 }
 
-// Documents packed into rows, which CUDA's flash attention refuses; and KV caches narrower than their
-// tokens. An operand that a test may cast is fp32 in its case, so one in bf16 or i8 is such a cache or
-// its codes.
+// Cases whose KV cache is narrower than its tokens. An operand that a test may cast is fp32 in its
+// case, so one in bf16 or i8 is such a cache or its codes.
 inline bool is_only_on_cpu(const Op& op, const Case& sample) {
-  if (op.name == "attention" || op.name == "flash_attention")
-    return sample.inputs.size() > ops::kForwardPositions;
   const bool has_cache = op.name == "kv_append" || op.name == "cached_attention" ||
                          op.name == "cached_scores" || op.name == "cached_mix";
   return has_cache &&

@@ -52,8 +52,16 @@ std::byte* aligned(std::byte* workspace) {
           address);
 }
 
+// Null without documents.
+const int32_t* positions(const BindCall& call, int input) {
+  return ops::document_positions(call.call(), input) < 0
+             ? nullptr
+             : call.inputs[static_cast<size_t>(input)].as<const int32_t>();
+}
+
 Launch bind(const BindCall& call, BindContext& context) {
   AttentionExtents e = extents(call.call(), 0, context.tf32);
+  e.positions = positions(call, ops::kForwardPositions);
   DType dtype = call.inputs[0].type.dtype;
   int64_t bytes = flash_attention_forward_workspace_bytes(e, dtype);
   return [e, dtype, q = input(call.inputs[0]), k = input(call.inputs[1]), v = input(call.inputs[2]),
@@ -68,6 +76,7 @@ Launch bind(const BindCall& call, BindContext& context) {
 // The inputs are do, q, k, v, o and lse.
 Launch bind_backward(const BindCall& call, BindContext& context) {
   AttentionExtents e = extents(call.call(), 1, context.tf32);
+  e.positions = positions(call, ops::kBackwardPositions);
   DType dtype = call.inputs[0].type.dtype;
   AttentionBackward b;
   b.d_o = input(call.inputs[0]);
@@ -121,10 +130,7 @@ int launches_backward(const Call& call, bool tf32) {
   return flash_attention_backward_launches(e, call.inputs[0].dtype, gradient_form(e));
 }
 
-std::string unsupported(const Call& call, int positions) {
-  if (ops::document_positions(call, positions) >= 0)
-    return "expected rows of one document each: no CUDA kernel takes documents packed into rows; "
-           "-flash_attention computes them with a mask";
+std::string unsupported(const Call& call) {
   int64_t head_size = call.inputs[1].shape[2];
   for (const Type& type : call.inputs)
     if (type.shape.elements() == 0) return "expected at least one element, got " + type.str();
@@ -154,7 +160,7 @@ Kernel flash_attention_kernel(BindContext& context) {
           .takes_output = takes_output,
           .vector_bytes = kVectorBytes,
           .workspace_bytes = workspace,
-          .unsupported = [](const Call& call) { return unsupported(call, ops::kForwardPositions); },
+          .unsupported = unsupported,
           .rounds = 5};
 }
 
@@ -166,7 +172,7 @@ Kernel flash_attention_backward_kernel(BindContext& context) {
       .takes_output = takes_output,
       .vector_bytes = kVectorBytes,
       .workspace_bytes = workspace_backward,
-      .unsupported = [](const Call& call) { return unsupported(call, ops::kBackwardPositions); },
+      .unsupported = unsupported,
       .launches = [tf32 = context.tf32](const Call& call) { return launches_backward(call, tf32); },
       .rounds = 12};
 }

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
 
+#include "backends/cpu/cpu_backend.h"
 #include "backends/op_check.h"
 #include "backends/op_samples.h"
 
@@ -31,6 +33,39 @@ Sample attention(const char* name,
           {name,
            {operand(heads), operand(kv_heads), operand(kv_heads)},
            {{"sequence", tokens}, {"causal", causal}, {"window", int64_t{0}}, {"scale", 0.1}}}};
+}
+
+// Two rows of documents of one length; those of the second row begin in the middle of one.
+Sample packed(const char* name,
+              int64_t tokens,
+              int64_t heads,
+              int64_t kv_heads,
+              int64_t head_size,
+              int64_t window,
+              int64_t document) {
+  Sample made = attention(name, 2 * tokens, heads, kv_heads, head_size, true);
+  made.sample.attrs = {{"sequence", tokens}, {"causal", true}, {"window", window}, {"scale", 0.1}};
+  made.sample.inputs.push_back({{DType::kI32, {2 * tokens}},
+                                {Fill::kPositions, static_cast<double>(document), false},
+                                false});
+  return made;
+}
+
+// Small enough for differences of the double reference.
+std::vector<Sample> packed_sizes() {
+  return {packed("e64", 97, 2, 1, 64, 0, 21), packed("e128", 70, 1, 1, 128, 0, 40),
+          packed("e256", 70, 1, 1, 256, 0, 31), packed("e80window", 130, 1, 1, 80, 10, 41)};
+}
+
+// Documents shorter and longer than tiles, for each family of kernels: more than 512 keys are too
+// many for the kernels for short sequences.
+std::vector<Sample> large_packed_sizes() {
+  return {packed("e64", 700, 4, 2, 64, 0, 150),     packed("e64long", 1100, 1, 1, 64, 0, 700),
+          packed("e64single", 650, 1, 1, 64, 0, 1), packed("e64window", 700, 2, 1, 64, 100, 230),
+          packed("e64short", 300, 2, 2, 64, 0, 77), packed("e128short", 250, 1, 1, 128, 0, 90),
+          packed("e128", 650, 2, 1, 128, 0, 97),    packed("e128window", 650, 1, 1, 128, 70, 333),
+          packed("e256", 400, 2, 1, 256, 0, 61),    packed("e256window", 330, 1, 1, 256, 65, 150),
+          packed("e80", 330, 2, 1, 80, 0, 41),      packed("e64whole", 640, 1, 1, 64, 0, 5000)};
 }
 
 // The head sizes of the Hopper kernels and one in between; more keys than a tile holds; row counts
@@ -66,6 +101,7 @@ std::vector<Sample> large_products() {
 
 std::vector<Sample> samples() {
   std::vector<Sample> all = model_sizes();
+  for (Sample& each : packed_sizes()) all.push_back(std::move(each));
   for (Sample& each : large_products()) all.push_back(std::move(each));
   for (Sample& each : all_samples())
     if (each.op->name == "matmul" || each.op->name == "flash_attention")
@@ -103,6 +139,100 @@ TEST_P(GpuAttention, MatchesTheReference) {
     const Precision& precision = dtype == DType::kF32 ? kFloatArithmetic : kBf16Steps;
     EXPECT_EQ("", check_values(*op, sample, ops::table(), variant, tested_backend(), precision));
     EXPECT_EQ("", check_gradient(*op, sample, ops::table(), variant, tested_backend(), precision));
+  }
+}
+
+// The gradients of q, k and v on a backend.
+std::vector<Tensor64> gradients_on(Backend& backend,
+                                   const Sample& each,
+                                   const Variant& variant,
+                                   const std::function<void(ops::NamedTensors&)>& change) {
+  Differentiated made = differentiate_sample(*each.op, each.sample, ops::table(), variant, backend);
+  change(made.named);
+  GraphRun run(backend, lower(without_dead_nodes(made.backward), ops::table(), backend));
+  run.write(made.named);
+  run.run();
+  return run.outputs();
+}
+
+// The number of each token's document, for packed rows of `sequence` tokens.
+std::vector<int64_t> documents_of(const ops::NamedTensors& named, int64_t sequence) {
+  std::vector<int64_t> documents;
+  for (const auto& [name, tensor] : named) {
+    if (tensor.type.dtype != DType::kI32) continue;
+    int64_t document = -1;
+    for (const double position : tensor.data) {
+      if (position == 0 || std::ssize(documents) % sequence == 0) ++document;
+      documents.push_back(document);
+    }
+  }
+  return documents;
+}
+
+// Kernels of packed rows at sizes that are too large for differences of the double reference.
+class GpuPackedAttention : public testing::TestWithParam<Sample> {
+ protected:
+  struct Form {
+    Backend& backend;
+    DType dtype;
+    double unit;
+  };
+  static std::vector<Form> forms() {
+    static const std::unique_ptr<Backend> tf32 =
+        cuda::make_cuda_backend({true, false, false, false, ""});
+    return {{tested_backend(), DType::kF32, 0x1p-20},
+            {*tf32, DType::kF32, 0x1p-10},
+            {tested_backend(), DType::kBF16, 0x1p-8}};
+  }
+};
+
+TEST_P(GpuPackedAttention, GradientsAreThoseOfTheCpu) {
+  const auto cpu = cpu::make_cpu_backend({});
+  const auto same = [](ops::NamedTensors&) {};
+  for (const Form& form : forms()) {
+    const Variant variant{Feed::kPlain, form.dtype, false, false};
+    const std::vector<Tensor64> want = gradients_on(*cpu, GetParam(), variant, same),
+                                got = gradients_on(form.backend, GetParam(), variant, same);
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t o = 0; o < want.size(); ++o)
+      for (size_t i = 0; i < want[o].data.size(); ++i)
+        ASSERT_NEAR(got[o].data[i], want[o].data[i], 6 * form.unit * largest(want[o].data))
+            << "unit " << form.unit << ", output " << o << ", element " << i;
+  }
+}
+
+// A score of another document has no weight at all, whatever is there.
+TEST_P(GpuPackedAttention, OtherDocumentsDoNotChangeABit) {
+  const auto sequence = GetParam().sample.attrs.integer("sequence");
+  for (const Form& form : forms()) {
+    const Variant variant{Feed::kPlain, form.dtype, false, false};
+    std::vector<int64_t> documents;
+    const auto changed = [&](bool is_odd) {
+      return [&, is_odd](ops::NamedTensors& named) {
+        documents = documents_of(named, sequence);
+        const auto tokens = std::ssize(documents);
+        for (auto& [name, tensor] : named) {
+          if (!is_float(tensor.type.dtype)) continue;
+          const int64_t row = std::ssize(tensor.data) / tokens;
+          for (int64_t i = 0; i < std::ssize(tensor.data); ++i)
+            if (documents[static_cast<size_t>(i / row)] % 2 == (is_odd ? 1 : 0))
+              tensor.data[static_cast<size_t>(i)] *= 8;
+        }
+      };
+    };
+    const std::vector<Tensor64> plain =
+        gradients_on(form.backend, GetParam(), variant, [](ops::NamedTensors&) {});
+    for (const bool is_odd : {false, true}) {
+      const std::vector<Tensor64> got =
+          gradients_on(form.backend, GetParam(), variant, changed(is_odd));
+      for (size_t o = 0; o < plain.size(); ++o) {
+        const size_t row = plain[o].data.size() / documents.size();
+        for (size_t i = 0; i < plain[o].data.size(); ++i)
+          if (documents[i / row] % 2 != (is_odd ? 1 : 0))
+            ASSERT_EQ(got[o].data[i], plain[o].data[i])
+                << "unit " << form.unit << ", output " << o << ", element " << i;
+      }
+    }
   }
 }
 
@@ -217,6 +347,11 @@ INSTANTIATE_TEST_SUITE_P(Rows, GpuLosses, testing::ValuesIn(losses()), sample_na
 INSTANTIATE_TEST_SUITE_P(Rows, GpuNorms, testing::ValuesIn(norm_gradients()), sample_name);
 INSTANTIATE_TEST_SUITE_P(Large, GpuProducts, testing::ValuesIn(large_products()), sample_name);
 INSTANTIATE_TEST_SUITE_P(ModelSizes, GpuAttention, testing::ValuesIn(model_sizes()), sample_name);
+INSTANTIATE_TEST_SUITE_P(PackedSizes, GpuAttention, testing::ValuesIn(packed_sizes()), sample_name);
+INSTANTIATE_TEST_SUITE_P(Large,
+                         GpuPackedAttention,
+                         testing::ValuesIn(large_packed_sizes()),
+                         sample_name);
 INSTANTIATE_TEST_SUITE_P(All, GpuTf32, testing::ValuesIn(samples()), sample_name);
 
 }  // namespace

@@ -10,13 +10,16 @@
 #include <string>
 #include <utility>
 
+#include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/cuda_backend.h"
+#include "base/random.h"
 #include "cost/ceilings.h"
 #include "cost/hardware.h"
 #include "measure/launch_rate.h"
 #include "measure/training_run.h"
 #include "ops/registry.h"
 #include "train/step.h"
+#include "train/token_batches.h"
 #include "train/trainer.h"
 #include "train/training_loop.h"
 #include "train/workshop_data.h"
@@ -61,6 +64,52 @@ void expect_published(const std::vector<double>& losses, double tolerance) {
   EXPECT_NEAR(losses[kWarmup + 10], kStep10, tolerance);
   EXPECT_NEAR(std::accumulate(losses.begin() + kWarmup, losses.end(), 0.0) / kSteps, kMean,
               tolerance);
+}
+
+// Documents of 1 to 200 tokens, packed into rows of 512.
+TokenBatches packed_documents() {
+  std::vector<int32_t> ids;
+  std::vector<int64_t> starts;
+  Random random(5);
+  while (ids.size() < 20'000) {
+    starts.push_back(std::ssize(ids));
+    for (uint64_t left = 1 + random.below(200); left > 0; --left)
+      ids.push_back(static_cast<int32_t>(random.below(1000)));
+  }
+  std::vector<WeightedData> data;
+  data.push_back({text::TokenSet::of_ids(std::move(ids), 1000, "documents", std::move(starts)), 1});
+  return {std::move(data), 512, 1000, 3, models::Packing::kDocuments};
+}
+
+std::vector<double> packed_losses(const passes::Selection& selection, backends::Backend& backend) {
+  const models::Preset& p = models::preset("small");
+  StepOptions options;
+  options.batch_size = 2;
+  options.sequence = 512;
+  options.packing = models::Packing::kDocuments;
+  Trainer trainer(p.config, options, selection, backend);
+  TokenBatches batches = packed_documents();
+  std::vector<double> losses;
+  run_loop(trainer, batches, 0, 3,
+           [&](int64_t, const StepResult& result) { losses.push_back(result.loss); });
+  return losses;
+}
+
+TEST(GpuPacking, LossesAreThoseOfTheCpu) {
+  backends::cpu::CpuOptions cpu;
+  const auto reference = backends::cpu::make_cpu_backend(cpu);
+  const std::vector<double> want = packed_losses(passes::Selection("baseline", ""), *reference);
+  for (const char* level : {"baseline", "fused", "kernels", "compiled"})
+    for (const auto& [dtype, tolerance] :
+         {std::pair{"", 1e-4}, {"+tf32", 2e-3}, {"+autocast_bf16", 1e-2}}) {
+      const passes::Selection selection(level, dtype);
+      const auto backend = backends::cuda::make_cuda_backend(
+          {selection.has("tf32"), selection.has("capture"), selection.has("branches"), false, ""});
+      const std::vector<double> got = packed_losses(selection, *backend);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_NEAR(got[i], want[i], tolerance) << level << " " << dtype << " step " << i;
+    }
 }
 
 // Branches do not help if the GEMMs fill the GPU.

@@ -25,7 +25,8 @@ bool are_valid(const AttentionExtents& x, DType dtype) {
          x.heads > 0 && x.kv_heads > 0 && x.heads % x.kv_heads == 0 && x.head_size > 0 &&
          x.head_size <= 256 && x.head_size % 8 == 0 && x.sequence < kLimit / 64 &&
          x.batch * x.heads <= 65535 && x.batch * x.heads * (x.sequence / 64 + 1) < kLimit &&
-         x.window >= 0 && (x.window == 0 || x.causal) && x.scale > 0.0f;
+         x.window >= 0 && (x.window == 0 || x.causal) && x.scale > 0.0f &&
+         (x.positions == nullptr || x.causal);
 }
 
 // Rows must be aligned to 16 bytes, because the kernels read and copy whole vectors.
@@ -43,6 +44,12 @@ Visibility visibility_of(const AttentionExtents& extents) {
   v.sequence = static_cast<int>(extents.sequence);
   v.causal = extents.causal ? 1 : 0;
   v.window = static_cast<int>(extents.window < extents.sequence ? extents.window : 0);
+  return v;
+}
+
+Visibility visibility_with_documents(const AttentionExtents& extents) {
+  Visibility v = visibility_of(extents);
+  v.positions = extents.positions;
   return v;
 }
 

@@ -24,6 +24,11 @@ struct AttentionExtents {
   int64_t window = 0;
   float scale = 1.0f;  // factor of the scores; positive
   bool tf32 = false;   // fp32 operands may be multiplied in TF32
+  // [N] in the device's memory, causal only: each token's position in its document, in rows that
+  // several documents share. A token attends only to keys of its document. From one token to the
+  // next, a position rises by 1 or falls. Only launches read it; counts are those of rows of one
+  // document, an upper bound. Null: each row is one document.
+  const int32_t* positions = nullptr;
 };
 
 // Element (b, t, h, e) lies at data + (b T + t) token_stride + h head_stride + e, with strides in

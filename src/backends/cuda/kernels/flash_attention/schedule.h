@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "backends/kernels/document_begin.h"
+
 #ifdef __CUDACC__
 #define RIDGE_BOTH __host__ __device__ inline
 #else
@@ -20,7 +22,41 @@ struct Visibility {
   int sequence = 0;
   int causal = 0;
   int window = 0;
+  // For rows that several documents share (causal): each token's position in its document, in the
+  // device's memory, so that only kernels set it. Null: each row is one document.
+  const int32_t* positions = nullptr;
+
+  // That of row `batch`, if `positions` begins with the first row.
+  RIDGE_BOTH Visibility in_row(int batch) const {
+    Visibility row = *this;
+    if (positions != nullptr) row.positions += static_cast<int64_t>(batch) * sequence;
+    return row;
+  }
+  // The first key of a query's document; it never falls from one query to the next. For queries
+  // outside the sequence, that of the nearest inside.
+  RIDGE_BOTH int document_first(int query) const {
+    if (positions == nullptr) return 0;
+    const int inside = query < 0 ? 0 : query < sequence ? query : sequence - 1;
+    return static_cast<int>(document_begin(inside, positions[inside]));
+  }
+  // The end of a key's document.
+  RIDGE_BOTH int document_end(int key) const {
+    if (positions == nullptr) return sequence;
+    int first = key + 1, end = sequence;  // the first query that begins after `key` lies in here
+    while (first < end) {
+      const int middle = first + (end - first) / 2;
+      if (document_first(middle) > key) {
+        end = middle;
+      } else {
+        first = middle + 1;
+      }
+    }
+    return end;
+  }
 };
+
+RIDGE_BOTH int less_of(int a, int b) { return a < b ? a : b; }
+RIDGE_BOTH int more_of(int a, int b) { return a > b ? a : b; }
 
 struct BlockRange {
   int begin = 0;
@@ -32,7 +68,8 @@ RIDGE_BOTH BlockRange key_blocks(const Visibility& v, int first, int last, int s
   BlockRange range;
   const int limit = v.causal && last + 1 < v.sequence ? last + 1 : v.sequence;
   range.end = ceil_div(limit, size);
-  range.begin = v.window > 0 && first >= v.window ? (first - v.window + 1) / size : 0;
+  const int begin = v.window > 0 && first >= v.window ? first - v.window + 1 : 0;
+  range.begin = more_of(begin, v.document_first(first)) / size;
   return range;
 }
 
@@ -41,7 +78,8 @@ RIDGE_BOTH BlockRange whole_key_blocks(const Visibility& v, int first, int last,
   BlockRange range;
   const int limit = v.causal && first + 1 < v.sequence ? first + 1 : v.sequence;
   range.end = limit / size;
-  range.begin = v.window > 0 && last >= v.window ? ceil_div(last - v.window + 1, size) : 0;
+  const int begin = v.window > 0 && last >= v.window ? last - v.window + 1 : 0;
+  range.begin = ceil_div(more_of(begin, v.document_first(last)), size);
   return range;
 }
 
@@ -50,7 +88,7 @@ RIDGE_BOTH BlockRange query_blocks(const Visibility& v, int first, int last, int
   BlockRange range;
   range.begin = v.causal ? first / size : 0;
   const int limit = v.window > 0 && last + v.window < v.sequence ? last + v.window : v.sequence;
-  range.end = ceil_div(limit, size);
+  range.end = ceil_div(less_of(limit, v.document_end(last)), size);
   return range;
 }
 
@@ -63,6 +101,8 @@ RIDGE_BOTH BlockRange whole_query_blocks(const Visibility& v, int first, int las
   const int limit = v.window > 0 && first + v.window < v.sequence ? first + v.window : v.sequence;
   range.end = limit / size;
   if (v.window == 0) range.end = ceil_div(v.sequence, size);  // queries past the end have no effect
+  const int document_end = v.document_end(first);
+  if (document_end < v.sequence) range.end = less_of(range.end, document_end / size);
   return range;
 }
 
@@ -111,6 +151,7 @@ struct SpillLayout {
 
   Visibility visibility;
 
+  RIDGE_BOTH SpillLayout in_row(int batch) const { return {visibility.in_row(batch)}; }
   RIDGE_BOTH int query_blocks_padded() const {
     return 2 * ceil_div(visibility.sequence, 2 * kQueries);
   }

@@ -40,7 +40,7 @@ __device__ __forceinline__ void hide_keys(float (&s)[kCount],
   for (int r = 0; r < 2; ++r) {
     const int query = row + 8 * r;
     const int end = v.causal ? min(v.sequence, query + 1) : v.sequence;
-    const int begin = v.window > 0 ? query - v.window + 1 : 0;
+    const int begin = max(v.window > 0 ? query - v.window + 1 : 0, v.document_first(query));
 #pragma unroll
     for (int j = 0; j < kCount; j += 4) {
 #pragma unroll
@@ -49,6 +49,27 @@ __device__ __forceinline__ void hide_keys(float (&s)[kCount],
         if (key >= end || key < begin) s[j + 2 * r + c] = -kInfinity;
       }
     }
+  }
+}
+
+// Masks scores of keys (rows) and queries (columns) of different documents. `key` is this thread's
+// first key, `query` its first query.
+template <int kCount>
+__device__ __forceinline__ void hide_other_documents(float (&s)[kCount],
+                                                     const Visibility& v,
+                                                     int key,
+                                                     int query) {
+#pragma unroll
+  for (int j = 0; j < kCount; j += 4) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const int first = v.document_first(query + 2 * j + c);
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+        if (key + 8 * r < first) s[j + 2 * r + c] = -kInfinity;
+    }
+    // Few loads at a time: rows without documents must not pay registers for them.
+    asm volatile("" ::: "memory");
   }
 }
 

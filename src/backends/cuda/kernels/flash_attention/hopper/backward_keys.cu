@@ -85,8 +85,10 @@ struct Consumer {
     product_commit();
   }
 
-  __device__ __forceinline__ void hide(float (&s)[kScores], int key, int query) const {
-    const Visibility& v = p.visibility;
+  __device__ __forceinline__ void hide(float (&s)[kScores],
+                                       const Visibility& v,
+                                       int key,
+                                       int query) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = key + 8 * r;
@@ -101,6 +103,7 @@ struct Consumer {
         }
       }
     }
+    if (v.positions != nullptr) hide_other_documents(s, v, key, query);
   }
 
   // Computes P^T in place and packed.
@@ -194,9 +197,9 @@ struct Consumer {
     uint32_t keys[Tile::kHeadSize / 4], values[Tile::kHeadSize / 4];
   };
 
-  __device__ __forceinline__ uint8_t* block_image(uint8_t* images, int m, int n) const {
-    return Tile::kSpill ? images + static_cast<int64_t>(p.layout.index(m, n)) * Tile::kImageBytes
-                        : nullptr;
+  __device__ __forceinline__ uint8_t* block_image(uint8_t* images, int batch, int m, int n) const {
+    if (!Tile::kSpill) return nullptr;
+    return images + static_cast<int64_t>(p.layout.in_row(batch).index(m, n)) * Tile::kImageBytes;
   }
 
   // Processes the query blocks `own` of one head. For block i the tensor cores compute dK of block
@@ -206,6 +209,7 @@ struct Consumer {
                                               const Held& held,
                                               const BlockRange& own,
                                               const BlockRange& whole,
+                                              int batch,
                                               int first,
                                               int n,
                                               uint32_t keys,
@@ -239,7 +243,7 @@ struct Consumer {
       transposed_scores(dp, values, held.values, stage + Tile::kQueryBytes, !Tile::kHoldDeltas);
       if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
       // dS is stored here, because this warpgroup waits for its scores anyway.
-      if (Tile::kSpill && m > own.begin) spill(ds, block_image(images, m - 1, n));
+      if (Tile::kSpill && m > own.begin) spill(ds, block_image(images, batch, m - 1, n));
       Ring<Tile::kStages> next = ring;
       next.advance();
       if (RIDGE_NEXT_EARLY && m + 1 < own.end) barrier_wait(barriers.full(next.slot), next.parity);
@@ -247,7 +251,8 @@ struct Consumer {
       pin(s);
       pin(g.dk);
       if (m > own.begin) barrier_arrive(barriers.empty(before));
-      if (!contains(whole, m)) hide(s, key, m * Tile::kQueries + 2 * (thread % 4));
+      if (!contains(whole, m))
+        hide(s, p.visibility.in_row(batch), key, m * Tile::kQueries + 2 * (thread % 4));
       uint32_t probability[kScores / 2];
       probabilities(s, probability, minus_lse);
       pin(probability);
@@ -280,7 +285,7 @@ struct Consumer {
         pin(g.dv);
       }
     }
-    if (Tile::kSpill) spill(ds, block_image(images, own.end - 1, n));
+    if (Tile::kSpill) spill(ds, block_image(images, batch, own.end - 1, n));
     product_fence();
     accumulate(g.dk, ds, barriers.stage(before));
     product_wait<0>();
@@ -292,11 +297,12 @@ struct Consumer {
   __device__ __forceinline__ void walk_queries(const Work& work, int batch, int kv_head) {
     const int n = work.block;
     const int first = n * Tile::kKeys + warpgroup * 64;
-    const BlockRange queries = query_blocks(p.visibility, n * Tile::kKeys,
+    const Visibility visibility = p.visibility.in_row(batch);
+    const BlockRange queries = query_blocks(visibility, n * Tile::kKeys,
                                             n * Tile::kKeys + Tile::kKeys - 1, Tile::kQueries);
-    BlockRange own = query_blocks(p.visibility, first, first + 63, Tile::kQueries);
+    BlockRange own = query_blocks(visibility, first, first + 63, Tile::kQueries);
     if (first >= p.visibility.sequence) own.begin = own.end = queries.end;
-    const BlockRange whole = whole_query_blocks(p.visibility, first, first + 63, Tile::kQueries);
+    const BlockRange whole = whole_query_blocks(visibility, first, first + 63, Tile::kQueries);
     const Ring<Tile::kSlots> key_slot = slots;
     slots.advance();
     const uint32_t keys = barriers.slot(key_slot.slot);
@@ -316,16 +322,17 @@ struct Consumer {
       // The votes and barriers show the compiler that the warp does not diverge.
       if (__any_sync(0xffffffff, own.begin > queries.begin)) {
 #pragma unroll 1
-        for (int m = queries.begin; m < own.begin; ++m) skip_block(block_image(images, m, n));
+        for (int m = queries.begin; m < own.begin; ++m)
+          skip_block(block_image(images, batch, m, n));
       }
       __syncwarp();
       if (__any_sync(0xffffffff, own.end > own.begin)) {
-        walk_blocks(g, held, own, whole, first, n, keys, values, images);
+        walk_blocks(g, held, own, whole, batch, first, n, keys, values, images);
       }
       __syncwarp();
       if (__any_sync(0xffffffff, own.end < queries.end)) {
 #pragma unroll 1
-        for (int m = own.end; m < queries.end; ++m) skip_block(block_image(images, m, n));
+        for (int m = own.end; m < queries.end; ++m) skip_block(block_image(images, batch, m, n));
       }
       __syncwarp();
     }
@@ -383,9 +390,10 @@ struct Consumer {
   // Processes a query tile: this warpgroup's two query blocks over the key blocks of their head.
   __device__ __forceinline__ void walk_images(const Work& work, int batch, int kv_head) {
     const int m = Tile::kImages * work.block + 2 * warpgroup;
-    const BlockRange range = image_range(p.layout, work.block);
-    const BlockRange low = p.layout.keys_of(m);
-    const BlockRange high = p.layout.keys_of(m + 1);
+    const SpillLayout layout = p.layout.in_row(batch);
+    const BlockRange range = image_range(layout, work.block);
+    const BlockRange low = layout.keys_of(m);
+    const BlockRange high = layout.keys_of(m + 1);
     const uint32_t own = 2 * warpgroup * Tile::kHalfImageBytes;
     float dq_low[kGradient], dq_high[kGradient];
     clear(dq_low);
@@ -543,7 +551,7 @@ cudaError_t launch(const HopperBackward& call, const SpillMemory& spill, int* ne
   if (!mapped) return cudaErrorInvalidValue;
   p.statistics = call.statistics;
   p.spill = spill;
-  p.visibility = visibility_of(extents);
+  p.visibility = visibility_with_documents(extents);
   p.layout = SpillLayout{p.visibility};
   p.kv_heads = static_cast<int>(extents.kv_heads);
   p.group = static_cast<int>(extents.heads / extents.kv_heads);

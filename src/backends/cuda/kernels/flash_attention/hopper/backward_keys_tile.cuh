@@ -225,7 +225,7 @@ struct Producer {
     }
     const int first = work.block * Tile::kKeys;
     const BlockRange queries =
-        query_blocks(p.visibility, first, first + Tile::kKeys - 1, Tile::kQueries);
+        query_blocks(p.visibility.in_row(batch), first, first + Tile::kKeys - 1, Tile::kQueries);
     fetch_tile(&p.k, first, kv_head, batch);
     fetch_tile(&p.v, first, kv_head, batch);
 #pragma unroll 1
@@ -254,14 +254,15 @@ struct Producer {
   __device__ __forceinline__ void fetch_images(const Work& work, int batch, int kv_head) {
     counter_acquire(p.spill.stored + work.flat_head, 2 * p.spill_order.key_tiles);
     global_to_async();
-    const BlockRange range = image_range(p.layout, work.block);
+    const SpillLayout layout = p.layout.in_row(batch);
+    const BlockRange range = image_range(layout, work.block);
     const int m = Tile::kImages * work.block + lane;
     BlockRange own{};
-    if (lane < Tile::kImages) own = p.layout.keys_of(m);
+    if (lane < Tile::kImages) own = layout.keys_of(m);
     // The images of a query block are contiguous.
     const uint8_t* next = head_images(p, work.flat_head, work.member);
     if (own.end > own.begin)
-      next += static_cast<int64_t>(p.layout.index(m, own.begin)) * Tile::kImageBytes;
+      next += static_cast<int64_t>(layout.index(m, own.begin)) * Tile::kImageBytes;
 #pragma unroll 1
     for (int n = range.begin; n < range.end; ++n) {
       const bool has_image = contains(own, n);

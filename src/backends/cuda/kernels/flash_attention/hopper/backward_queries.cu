@@ -107,9 +107,10 @@ struct QueriesBarriers {
 };
 
 template <class Tile>
-__device__ __forceinline__ BlockRange tile_keys(const QueriesArguments& p, int block) {
+__device__ __forceinline__ BlockRange tile_keys(const QueriesArguments& p, int batch, int block) {
   const int first = block * Tile::kQueries - p.shift;
-  return key_blocks(p.visibility, first < 0 ? 0 : first, first + Tile::kQueries - 1, Tile::kKeys);
+  return key_blocks(p.visibility.in_row(batch), first < 0 ? 0 : first, first + Tile::kQueries - 1,
+                    Tile::kKeys);
 }
 
 template <class Tile>
@@ -132,7 +133,7 @@ __device__ __forceinline__ void produce(const QueriesArguments& p,
     const int batch = flat_head / p.heads;
     const int head = flat_head - batch * p.heads;
     const int kv_head = head / p.group;
-    const BlockRange keys = tile_keys<Tile>(p, block);
+    const BlockRange keys = tile_keys<Tile>(p, batch, block);
     const int first = block * Tile::kQueries - p.shift;  // tokens before the sequence read as zero
     barrier_wait(barriers.q_empty(), q_parity ^ 1);
     q_parity ^= 1;
@@ -218,24 +219,6 @@ struct Consumer {
     product_commit();
   }
 
-  __device__ __forceinline__ void hide(float (&s)[kScores], int row, int column) const {
-    const Visibility& v = p.visibility;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int query = row + 8 * r;
-      const int end = v.causal ? min(v.sequence, query + 1) : v.sequence;
-      const int begin = v.window > 0 ? query - v.window + 1 : 0;
-#pragma unroll
-      for (int j = 0; j < kScores; j += 4) {
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          const int key = column + 2 * j + c;
-          if (key >= end || key < begin) s[j + 2 * r + c] = -__builtin_huge_valf();
-        }
-      }
-    }
-  }
-
   // Skips a key block to which none of this warpgroup's queries attend, only other queries of the
   // tile.
   __device__ __forceinline__ void skip_block() {
@@ -257,10 +240,12 @@ struct Consumer {
   __device__ __forceinline__ void walk(int flat_head, int block) {
     const int first = block * Tile::kQueries + warpgroup * 64 - p.shift;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
-    const BlockRange keys = tile_keys<Tile>(p, block);
-    BlockRange own = key_blocks(p.visibility, first, first + 63, Tile::kKeys);
+    const int batch = flat_head / p.heads;
+    const Visibility visibility = p.visibility.in_row(batch);
+    const BlockRange keys = tile_keys<Tile>(p, batch, block);
+    BlockRange own = key_blocks(visibility, first, first + 63, Tile::kKeys);
     if (first < 0) own = BlockRange{};
-    const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
+    const BlockRange whole = whole_key_blocks(visibility, first, first + 63, Tile::kKeys);
     const int64_t rows = static_cast<int64_t>(flat_head) * p.statistics.padded;
     const float* deltas = p.statistics.minus_delta + RowStatistics::kDeltaCopies * rows;
     float minus_lse[2], minus_delta[2];  // statistics of this thread's two rows
@@ -304,7 +289,9 @@ struct Consumer {
       pin(s);
       pin(dq);
       if (n != own.end - 1) barrier_arrive(barriers.k_empty(before));
-      if (!contains(whole, n)) hide(s, row, n * Tile::kKeys + 2 * (thread % 4));
+      if (!contains(whole, n))
+        hide_keys(s, p.visibility.in_row(flat_head / p.heads), row,
+                  n * Tile::kKeys + 2 * (thread % 4));
 #pragma unroll
       for (int j = 0; j < kScores; ++j)
         s[j] = exp2_fast(fmaf(s[j], p.scale_log2, minus_lse[(j / 2) % 2]));
@@ -406,7 +393,7 @@ cudaError_t launch(const HopperBackward& call, int* next_tile) {
       encode_tokens(&p.dq, operands.dq, extents, extents.heads, 64, kOneChunk);
   if (!mapped) return cudaErrorInvalidValue;
   p.statistics = call.statistics;
-  p.visibility = visibility_of(extents);
+  p.visibility = visibility_with_documents(extents);
   p.heads = static_cast<int>(extents.heads);
   p.group = static_cast<int>(extents.heads / extents.kv_heads);
   p.shift = tile_shift(p.visibility.sequence, Tile::kWarpgroups);

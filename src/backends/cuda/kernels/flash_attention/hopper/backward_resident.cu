@@ -79,8 +79,9 @@ struct Work {
     head = flat % heads;
     first = (kOwnsKeys ? rank : p.query_blocks - 1 - rank) * kRows * kOwnTiles;
     const int last = min(first + kRows * kOwnTiles, p.visibility.sequence) - 1;
-    const BlockRange range = kOwnsKeys ? query_blocks(p.visibility, first, last, kRows)
-                                       : key_blocks(p.visibility, first, last, kRows);
+    const Visibility visibility = p.visibility.in_row(batch);
+    const BlockRange range = kOwnsKeys ? query_blocks(visibility, first, last, kRows)
+                                       : key_blocks(visibility, first, last, kRows);
     group = p.heads / p.kv_heads;
     begin = range.begin;
     count = max(range.end - range.begin, 0);
@@ -206,11 +207,12 @@ __device__ __forceinline__ void walk(const BackwardArguments& p,
       minus_delta[r] = __uint_as_float(load_word(memory.minus_delta(group) + place));
     }
   }
+  const Visibility visibility = p.visibility.in_row(work.batch);
   barrier_wait(memory.own_full(), 0);
   for (int tile = kOwnsKeys ? group : 0; tile < work.tiles; tile += kOwnsKeys ? kGroups : 1) {
     const int row = work.walked_row(tile);
-    const TileSight sight = kOwnsKeys ? TileSight(p.visibility, row, kRows, own, kRows)
-                                      : TileSight(p.visibility, own, kRows, row, kRows);
+    const TileSight sight = kOwnsKeys ? TileSight(visibility, row, kRows, own, kRows)
+                                      : TileSight(visibility, own, kRows, row, kRows);
     if (sight.none) continue;
     barrier_wait(memory.full(tile), 0);
     float s[32], dp[32];
@@ -227,7 +229,7 @@ __device__ __forceinline__ void walk(const BackwardArguments& p,
     }();
     product_wait<1>();
     pin(s);
-    probabilities<kOwnsKeys, kRows>(s, p.scale * kLog2E, sight.whole, p.visibility, own, row,
+    probabilities<kOwnsKeys, kRows>(s, p.scale * kLog2E, sight.whole, visibility, own, row,
                                     statistics);
     product_wait<0>();
     pin(dp);
@@ -377,7 +379,7 @@ cudaError_t launch_flash_attention_backward_resident(const AttentionExtents& ext
   p.dk = x.dk;
   p.dv = x.dv;
   p.lse = x.lse;
-  p.visibility = visibility_of(extents);
+  p.visibility = visibility_with_documents(extents);
   p.batch = static_cast<int>(extents.batch);
   p.heads = static_cast<int>(extents.heads);
   p.kv_heads = static_cast<int>(extents.kv_heads);

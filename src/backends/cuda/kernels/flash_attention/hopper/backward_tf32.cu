@@ -95,8 +95,9 @@ struct Work {
     // For causal attention the longest blocks come first: early keys, late queries.
     first = (Tile::kOwnsKeys ? rank : p.blocks - 1 - rank) * Tile::kRows;
     const int last = min(first + Tile::kRows, p.visibility.sequence) - 1;
-    const BlockRange range = Tile::kOwnsKeys ? query_blocks(p.visibility, first, last, Tile::kWalk)
-                                             : key_blocks(p.visibility, first, last, Tile::kWalk);
+    const Visibility visibility = p.visibility.in_row(batch);
+    const BlockRange range = Tile::kOwnsKeys ? query_blocks(visibility, first, last, Tile::kWalk)
+                                             : key_blocks(visibility, first, last, Tile::kWalk);
     group = p.heads / p.kv_heads;
     begin = range.begin;
     count = max(range.end - range.begin, 0);
@@ -200,6 +201,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& 
   const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
   const int own = work.first + group * kOwnRows;
   const float scale_log2 = p.scale * kLog2E;
+  const Visibility visibility = p.visibility.in_row(work.batch);
   float minus_lse[2], minus_delta[2];
   if constexpr (Tile::kOwnsKeys)
     barrier_wait(tile.own_full(), 0);
@@ -210,8 +212,8 @@ __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& 
   Ring<kSlots> ring;
   for (int step = 0; step < work.steps; ++step, ring.advance()) {
     const int slot = ring.slot, row = work.walked_row(step);
-    const TileSight sight = Tile::kOwnsKeys ? TileSight(p.visibility, row, kWalk, own, kOwnRows)
-                                            : TileSight(p.visibility, own, kOwnRows, row, kWalk);
+    const TileSight sight = Tile::kOwnsKeys ? TileSight(visibility, row, kWalk, own, kOwnRows)
+                                            : TileSight(visibility, own, kOwnRows, row, kWalk);
     barrier_wait(tile.full(slot), ring.parity);
     if (!sight.none) {
       float s[kWalk / 2], dp[kWalk / 2];
@@ -229,7 +231,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& 
       }();
       product_wait<1>();
       pin(s);
-      probabilities<Tile::kOwnsKeys, kWalk>(s, scale_log2, sight.whole, p.visibility, own, row,
+      probabilities<Tile::kOwnsKeys, kWalk>(s, scale_log2, sight.whole, visibility, own, row,
                                             statistics);
       TransposedProduct<kE, kWalk> to_a, to_b;
       if constexpr (Tile::kOwnsKeys) {
@@ -360,7 +362,7 @@ cudaError_t launch_flash_attention_backward_tf32(const AttentionExtents& extents
   BackwardArguments p{};
   p.o = x.o;
   p.lse = x.lse;
-  p.visibility = visibility_of(extents);
+  p.visibility = visibility_with_documents(extents);
   p.heads = static_cast<int>(extents.heads);
   p.kv_heads = static_cast<int>(extents.kv_heads);
   p.padded = padded_rows(extents);

@@ -104,8 +104,9 @@ struct Barriers {
   }
 };
 
-__device__ __forceinline__ BlockRange tile_queries(const WideArguments& p, int block) {
-  return query_blocks(p.visibility, block * kKeys, block * kKeys + kKeys - 1, kQueries);
+__device__ __forceinline__ BlockRange tile_queries(const WideArguments& p, int batch, int block) {
+  return query_blocks(p.visibility.in_row(batch), block * kKeys, block * kKeys + kKeys - 1,
+                      kQueries);
 }
 
 __device__ __forceinline__ void produce(const WideArguments& p, const Barriers& barriers) {
@@ -123,7 +124,7 @@ __device__ __forceinline__ void produce(const WideArguments& p, const Barriers& 
     p.order.locate(index, &flat_head, &block);
     const int batch = flat_head / p.kv_heads;
     const int kv_head = flat_head - batch * p.kv_heads;
-    const BlockRange queries = tile_queries(p, block);
+    const BlockRange queries = tile_queries(p, batch, block);
 #pragma unroll 1
     for (int role = 0; role < 2; ++role) {
       barrier_wait(barriers.operand_empty(role), operand_parity ^ 1);
@@ -231,8 +232,9 @@ struct Consumer {
   __device__ __forceinline__ void walk_values(int block, int kv_head, int batch) {
     const int first = block * kKeys;
     const int key = first + (thread / 32) * 16 + (thread % 32) / 4;
-    const BlockRange queries = tile_queries(p, block);
-    const BlockRange whole = whole_query_blocks(p.visibility, first, first + kKeys - 1, kQueries);
+    const BlockRange queries = tile_queries(p, batch, block);
+    const BlockRange whole =
+        whole_query_blocks(p.visibility.in_row(batch), first, first + kKeys - 1, kQueries);
     const int steps = p.group * (queries.end - queries.begin);
     float dv[kGradient];
     uint32_t probability[kScores / 2];
@@ -257,7 +259,8 @@ struct Consumer {
       product_wait<0>();
       pin(s);
       barrier_arrive(barriers.q_empty(ring.slot));
-      if (!contains(whole, m)) hide(s, key, m * kQueries + 2 * (thread % 4));
+      if (!contains(whole, m))
+        hide(s, p.visibility.in_row(batch), key, m * kQueries + 2 * (thread % 4));
 #pragma unroll
       for (int j = 0; j < kScores; ++j) {
         const float2 v = minus_lse[j / 4];
@@ -294,7 +297,7 @@ struct Consumer {
 
   // Computes dP^T, dS^T and dK. The tensor cores compute dK of block i - 1, then dP of block i.
   __device__ __forceinline__ void walk_keys(int block, int kv_head, int batch) {
-    const BlockRange queries = tile_queries(p, block);
+    const BlockRange queries = tile_queries(p, batch, block);
     const int steps = p.group * (queries.end - queries.begin);
     float dk[kGradient];
     uint32_t ds[kScores / 2];
@@ -352,8 +355,10 @@ struct Consumer {
     send(&p.dk, 1, block * kKeys, kv_head, batch, dk, p.scale);
   }
 
-  __device__ __forceinline__ void hide(float (&s)[kScores], int key, int query) const {
-    const Visibility& v = p.visibility;
+  __device__ __forceinline__ void hide(float (&s)[kScores],
+                                       const Visibility& v,
+                                       int key,
+                                       int query) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = key + 8 * r;
@@ -368,6 +373,7 @@ struct Consumer {
         }
       }
     }
+    if (v.positions != nullptr) hide_other_documents(s, v, key, query);
   }
 };
 
@@ -426,7 +432,7 @@ cudaError_t launch_backward_wide_hopper(const HopperBackward& call, int* next_ti
       encode_tokens(&p.dv, operands.dv, extents, extents.kv_heads, kKeys, kOneChunk);
   if (!mapped) return cudaErrorInvalidValue;
   p.statistics = call.statistics;
-  p.visibility = visibility_of(extents);
+  p.visibility = visibility_with_documents(extents);
   p.kv_heads = static_cast<int>(extents.kv_heads);
   p.group = static_cast<int>(extents.heads / extents.kv_heads);
   p.scale = extents.scale;

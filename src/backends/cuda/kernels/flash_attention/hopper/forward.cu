@@ -110,6 +110,7 @@ struct Consumer {
   template <bool kHide>
   __device__ __forceinline__ void step(int n,
                                        int first_key_block,
+                                       int flat_head,
                                        int row,
                                        const Turns<Tile>& turns,
                                        float (&o)[kOutput],
@@ -126,7 +127,7 @@ struct Consumer {
     product_wait<1>();
     pin(s);
     const int column = n * Tile::kKeys + 2 * (thread % 4);
-    if (kHide) hide_keys(s, p.visibility, row, column);
+    if (kHide) hide_keys(s, p.visibility.in_row(flat_head / p.heads), row, column);
     if (Tile::kEarlyWait) {
       product_wait<0>();
       pin(o);
@@ -136,7 +137,7 @@ struct Consumer {
     const bool moved = exponentials(s, rows, p.scale_log2);
     if (moved) {
       scores_again<Tile>(s, queries(), keys(), thread);
-      if (kHide) hide_keys(s, p.visibility, row, column);
+      if (kHide) hide_keys(s, p.visibility.in_row(flat_head / p.heads), row, column);
       exponentials_of_maximum(s, rows, factor, p.scale_log2);
     }
     release_keys();
@@ -162,10 +163,12 @@ struct Consumer {
   __device__ __forceinline__ void attend(int flat_head, int block, const Turns<Tile>& turns) {
     const int first = block * Tile::kQueries + warpgroup * 64 - p.shift;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
-    const BlockRange tile = tile_keys<Tile>(p, block);
-    BlockRange own = key_blocks(p.visibility, first, first + 63, Tile::kKeys);
+    const int batch = flat_head / p.heads;
+    const Visibility visibility = p.visibility.in_row(batch);
+    const BlockRange tile = tile_keys<Tile>(p, batch, block);
+    BlockRange own = key_blocks(visibility, first, first + 63, Tile::kKeys);
     if (first < 0) own.begin = own.end = tile.begin;
-    const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
+    const BlockRange whole = whole_key_blocks(visibility, first, first + 63, Tile::kKeys);
     if (Tile::kWarpgroups > 1) {
       const int hidden = tile.end - own.end;
       // The vote and the barrier show the compiler that the warp does not diverge: without them it
@@ -196,7 +199,7 @@ struct Consumer {
       product_wait<0>();
       pin(s);
       release_keys();
-      hide_keys(s, p.visibility, row, (own.end - 1) * Tile::kKeys + 2 * (thread % 4));
+      hide_keys(s, p.visibility.in_row(batch), row, (own.end - 1) * Tile::kKeys + 2 * (thread % 4));
       float factor[2];
       exponentials_of_maximum(s, rows, factor, p.scale_log2);
       pack(s, probability);
@@ -206,10 +209,10 @@ struct Consumer {
     if (n >= own.begin) wait_keys();
     while (n >= own.begin) {
       for (; n >= own.begin && contains(whole, n); --n) {
-        step<false>(n, own.begin, row, turns, o, probability, rows);
+        step<false>(n, own.begin, flat_head, row, turns, o, probability, rows);
       }
       for (; n >= own.begin && !contains(whole, n); --n) {
-        step<true>(n, own.begin, row, turns, o, probability, rows);
+        step<true>(n, own.begin, flat_head, row, turns, o, probability, rows);
       }
     }
     release_queries();
@@ -372,7 +375,7 @@ cudaError_t launch(const ForwardCall& call) {
       encode_tokens(&p.o, call.o, extents, extents.heads, 64, kOneChunk);
   if (!mapped) return cudaErrorInvalidValue;
   p.lse = call.lse;
-  p.visibility = visibility_of(extents);
+  p.visibility = visibility_with_documents(extents);
   p.heads = static_cast<int>(extents.heads);
   p.group = static_cast<int>(extents.heads / extents.kv_heads);
   p.shift = tile_shift(p.visibility.sequence, Tile::kWarpgroups);

@@ -74,8 +74,8 @@ struct Work {
     batch = flat / p.heads;
     head = flat % p.heads;
     first = (p.blocks - 1 - index / p.flat_heads) * Tile::kRows;
-    keys =
-        key_blocks(p.visibility, first, min(first + Tile::kRows, p.visibility.sequence) - 1, kWalk);
+    keys = key_blocks(p.visibility.in_row(batch), first,
+                      min(first + Tile::kRows, p.visibility.sequence) - 1, kWalk);
   }
 };
 
@@ -174,6 +174,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& p, const Tile& t
   const int group = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
   const int own = work.first + group * kOwnRows, sequence = p.visibility.sequence;
+  const Visibility visibility = p.visibility.in_row(work.batch);
   // The factors of rows g and g + 8; the quad's first thread writes them.
   const uint32_t factors = tile.factors(group) + 4 * (16 * at.warp + at.group);
   RowState rows;
@@ -181,7 +182,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& p, const Tile& t
   barrier_wait(tile.own_full(), 0);
   Ring<kSlots> ring;
   for (int n = work.keys.begin; n < work.keys.end; ++n, ring.advance()) {
-    const TileSight sight(p.visibility, own, kOwnRows, n * kWalk, kWalk);
+    const TileSight sight(visibility, own, kOwnRows, n * kWalk, kWalk);
     barrier_wait(tile.full(ring.slot), ring.parity);
     if (!sight.none) {
       float s[kWalk / 2];
@@ -192,7 +193,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& p, const Tile& t
       to_out.load(tile.walked(1, ring.slot), at);
       product_wait<0>();
       pin(s);
-      if (!sight.whole) hide(s, p.visibility, own, n * kWalk, at);
+      if (!sight.whole) hide(s, visibility, own, n * kWalk, at);
       const float2 factor = rows.weigh(s, p.scale * kLog2E);
       // Wait until the products of the previous step have read the weights, and all warps the
       // factors.
@@ -293,7 +294,7 @@ cudaError_t launch_flash_attention_forward_tf32(const AttentionExtents& extents,
   if (!mapped) return cudaErrorInvalidValue;
   p.o = o;
   p.lse = lse;
-  p.visibility = visibility_of(extents);
+  p.visibility = visibility_with_documents(extents);
   p.heads = static_cast<int>(extents.heads);
   p.group = static_cast<int>(extents.heads / extents.kv_heads);
   p.flat_heads = static_cast<int>(extents.batch * extents.heads);

@@ -104,9 +104,10 @@ struct ForwardBarriers {
 };
 
 template <class Tile>
-__device__ __forceinline__ BlockRange tile_keys(const ForwardArguments& p, int block) {
+__device__ __forceinline__ BlockRange tile_keys(const ForwardArguments& p, int batch, int block) {
   const int first = block * Tile::kQueries - p.shift;
-  return key_blocks(p.visibility, first < 0 ? 0 : first, first + Tile::kQueries - 1, Tile::kKeys);
+  return key_blocks(p.visibility.in_row(batch), first < 0 ? 0 : first, first + Tile::kQueries - 1,
+                    Tile::kKeys);
 }
 
 // Run by one thread: publishes the tile indices, and loads keys and values block by block from the
@@ -131,7 +132,7 @@ __device__ __forceinline__ void produce(const ForwardArguments& p,
     const int batch = flat_head / p.heads;
     const int head = flat_head - batch * p.heads;
     const int kv_head = head / p.group;
-    const BlockRange keys = tile_keys<Tile>(p, block);
+    const BlockRange keys = tile_keys<Tile>(p, batch, block);
 
     auto fetch_keys = [&](int n) {
       const uint32_t full = barriers.k_full(key_ring.slot);

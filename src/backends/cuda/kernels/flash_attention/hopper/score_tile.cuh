@@ -14,14 +14,16 @@ constexpr float kNoScore = -__builtin_huge_valf();
 
 // The visible columns of a row of scores: keys if rows are queries, queries if rows are keys.
 struct VisibleColumns {
-  int first;
-  unsigned count;
+  int first = 0;
+  unsigned count = 0;
   template <bool kOwnsKeys>
   static __device__ __forceinline__ VisibleColumns of(const Visibility& v, int row) {
     int first = kOwnsKeys && v.causal ? row : 0;
     int end = !kOwnsKeys && v.causal ? min(row + 1, v.sequence) : v.sequence;
     if (v.window > 0 && kOwnsKeys) end = min(end, row + v.window);
     if (v.window > 0 && !kOwnsKeys) first = max(first, row - v.window + 1);
+    if (kOwnsKeys) end = min(end, v.document_end(row));
+    if (!kOwnsKeys) first = max(first, v.document_first(row));
     return {first, row < v.sequence && end > first ? static_cast<unsigned>(end - first) : 0u};
   }
   __device__ __forceinline__ bool contain(int column) const {
@@ -36,9 +38,9 @@ struct TileSight {
   TileSight(const Visibility& v, int query, int queries, int key, int keys) {
     const int last_query = query + queries - 1, last_key = key + keys - 1;
     none = query >= v.sequence || key >= v.sequence || (v.causal && key > last_query) ||
-           (v.window > 0 && last_key <= query - v.window);
+           (v.window > 0 && last_key <= query - v.window) || last_key < v.document_first(query);
     whole = last_query < v.sequence && last_key < v.sequence && (!v.causal || last_key <= query) &&
-            (v.window == 0 || key > last_query - v.window);
+            (v.window == 0 || key > last_query - v.window) && key >= v.document_first(last_query);
   }
 };
 
@@ -84,8 +86,11 @@ __device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
                                               const Statistics& statistics) {
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
   const int row = own + thread / 32 * 16 + thread % 32 / 4, column = walked + thread % 4 * 2;
-  const VisibleColumns visible[2] = {VisibleColumns::of<kOwnsKeys>(v, row),
-                                     VisibleColumns::of<kOwnsKeys>(v, row + 8)};
+  VisibleColumns visible[2] = {};
+  if (!is_whole) {
+    visible[0] = VisibleColumns::of<kOwnsKeys>(v, row);
+    visible[1] = VisibleColumns::of<kOwnsKeys>(v, row + 8);
+  }
 #pragma unroll
   for (int j = 0; j < kWalk / 8; ++j) {
     const auto lse = statistics.lse(j);

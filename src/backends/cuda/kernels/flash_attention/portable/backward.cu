@@ -54,7 +54,8 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
   const int ty = threadIdx.x / kSide;
   const int batch = flat_head / pass.row_heads;
   const int row_head = flat_head - batch * pass.row_heads;
-  const int sequence = p.visibility.sequence;
+  const Visibility visibility = p.visibility.in_row(batch);
+  const int sequence = visibility.sequence;
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const int first = block * kRows;
 
@@ -77,9 +78,8 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
     const float* lse = p.lse + token * p.heads + query_head;
     const auto rows_c = head_rows<T>(pass.c, token, column_head);
     const auto rows_d = head_rows<T>(pass.d, token, column_head);
-    const BlockRange range = kKeyPass
-                                 ? query_blocks(p.visibility, first, first + kRows - 1, kColumns)
-                                 : key_blocks(p.visibility, first, first + kRows - 1, kColumns);
+    const BlockRange range = kKeyPass ? query_blocks(visibility, first, first + kRows - 1, kColumns)
+                                      : key_blocks(visibility, first, first + kRows - 1, kColumns);
     for (int n = range.begin; n < range.end; ++n) {
       __syncthreads();
       Tile<kE>::template load<kColumns>(c, rows_c, n * kColumns, sequence, p.head_size);
@@ -94,6 +94,11 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
       float s[kI][kJ], dp[kI][kJ];
       dot_rows<kE>(a, c, s);
       dot_rows<kE>(b, d, dp);
+      int begin[kKeyPass ? kJ : kI];  // of the queries' documents
+#pragma unroll
+      for (int i = 0; i < (kKeyPass ? kJ : kI); ++i)
+        begin[i] =
+            visibility.document_first((kKeyPass ? n * kColumns + tx : first + ty) + kSide * i);
 #pragma unroll
       for (int i = 0; i < kI; ++i) {
 #pragma unroll
@@ -103,7 +108,7 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
           const int query = kKeyPass ? column : row;
           const int key = kKeyPass ? row : column;
           float weight = 0.0f, slope = 0.0f;
-          if (query < sequence && sees(p.visibility, query, key)) {
+          if (query < sequence && key >= begin[kKeyPass ? j : i] && sees(visibility, query, key)) {
             weight = expf(s[i][j] * p.scale - lse[static_cast<int64_t>(query) * p.heads]);
             slope = weight * (dp[i][j] - delta[kKeyPass ? tx + kSide * j : ty + kSide * i]);
           }
@@ -179,7 +184,7 @@ cudaError_t launch_both(const AttentionExtents& extents,
   p.queries = {x.q, x.d_o, x.k, x.v, x.dq, {}, static_cast<int>(extents.heads)};
   p.o = x.o;
   p.lse = x.lse;
-  p.visibility = visibility_of(extents);
+  p.visibility = visibility_with_documents(extents);
   p.batch = static_cast<int>(extents.batch);
   p.heads = static_cast<int>(extents.heads);
   p.group = static_cast<int>(extents.heads / extents.kv_heads);

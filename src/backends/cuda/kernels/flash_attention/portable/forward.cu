@@ -38,7 +38,7 @@ __device__ __forceinline__ float row_sum(float x) {
 }
 
 template <typename T, int kE, int kI, int kJ>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     flash_attention_forward_portable_kernel(const __grid_constant__ ForwardArguments p) {
   constexpr int kQueries = kSide * kI;
   constexpr int kKeys = kSide * kJ;
@@ -51,7 +51,8 @@ __global__ void __launch_bounds__(kThreads)
   const int block = p.blocks - 1 - static_cast<int>(blockIdx.x);  // if causal, longest first
   const int batch = static_cast<int>(blockIdx.y) / p.heads;
   const int head = static_cast<int>(blockIdx.y) - batch * p.heads;
-  const int sequence = p.visibility.sequence;
+  const Visibility visibility = p.visibility.in_row(batch);
+  const int sequence = visibility.sequence;
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const int first = block * kQueries;
   const auto k = head_rows<T>(p.k, token, head / p.group);
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   Tile<kE>::template load<kQueries>(queries, head_rows<T>(p.q, token, head), first, sequence,
                                     p.head_size);
-  const BlockRange range = key_blocks(p.visibility, first, first + kQueries - 1, kKeys);
+  const BlockRange range = key_blocks(visibility, first, first + kQueries - 1, kKeys);
   for (int n = range.begin; n < range.end; ++n) {
     Tile<kE>::template load<kKeys>(streamed, k, n * kKeys, sequence, p.head_size);
     __syncthreads();
@@ -75,11 +76,12 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < kI; ++i) {
       const int query = first + ty + kSide * i;
+      const int begin = visibility.document_first(query);
       float block_top = -INFINITY;
 #pragma unroll
       for (int j = 0; j < kJ; ++j) {
-        s[i][j] =
-            sees(p.visibility, query, n * kKeys + tx + kSide * j) ? s[i][j] * p.scale : -INFINITY;
+        const int key = n * kKeys + tx + kSide * j;
+        s[i][j] = key >= begin && sees(visibility, query, key) ? s[i][j] * p.scale : -INFINITY;
         block_top = fmaxf(block_top, s[i][j]);
       }
       const float next = fmaxf(top[i], row_max(block_top));
@@ -157,7 +159,7 @@ cudaError_t launch_flash_attention_forward_portable(const AttentionExtents& exte
                            v,
                            o,
                            lse,
-                           visibility_of(extents),
+                           visibility_with_documents(extents),
                            static_cast<int>(extents.heads),
                            static_cast<int>(extents.heads / extents.kv_heads),
                            static_cast<int>(extents.head_size),

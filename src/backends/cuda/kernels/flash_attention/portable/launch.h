@@ -8,7 +8,8 @@
 
 namespace ridge::backends::cuda {
 
-Visibility visibility_of(const AttentionExtents& extents);
+Visibility visibility_of(const AttentionExtents& extents);  // without documents, for counts
+Visibility visibility_with_documents(const AttentionExtents& extents);
 
 int multiprocessors();  // of the current device
 

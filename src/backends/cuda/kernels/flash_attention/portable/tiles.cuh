@@ -201,6 +201,8 @@ __device__ __forceinline__ void store_rows(const HeadRows<T>& rows,
   }
 }
 
+// Without documents: callers compare the key with document_first(query), which they read once for
+// several keys.
 __device__ __forceinline__ bool sees(const Visibility& v, int query, int key) {
   return key < v.sequence && (!v.causal || key <= query) &&
          (v.window == 0 || key > query - v.window);

@@ -145,14 +145,19 @@ __device__ __forceinline__ void score_gradients(float (&s)[kTiles][4],
                                                 Lane l) {
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
+    int begin[2];  // of the documents of two queries
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      begin[i] = v.document_first(kOwnsKeys ? first_column + 8 * j + 2 * l.place + i
+                                            : first_row + l.row + l.group + 8 * i);
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       const int row = l.row + l.group + 8 * (c / 2), column = 8 * j + 2 * l.place + c % 2;
       const int query = kOwnsKeys ? first_column + column : first_row + row;
       const int key = kOwnsKeys ? first_row + row : first_column + column;
       const int place = kOwnsKeys ? column : row;
-      const float weight =
-          sees(v, query, key) ? exp2f(fmaf(s[j][c], scale * kLog2E, -lse[place])) : 0.0f;
+      const bool visible = key >= begin[kOwnsKeys ? c % 2 : c / 2] && sees(v, query, key);
+      const float weight = visible ? exp2f(fmaf(s[j][c], scale * kLog2E, -lse[place])) : 0.0f;
       s[j][c] = weight;
       dp[j][c] = weight * (dp[j][c] - delta[place]);
     }
@@ -168,7 +173,8 @@ __device__ __forceinline__ void key_block(const BackwardArguments& p,
                                           Lane l) {
   const int first = block * kRows, sequence = p.visibility.sequence, group = p.heads / p.kv_heads;
   const int64_t token = static_cast<int64_t>(batch) * sequence;
-  const BlockRange range = query_blocks(p.visibility, first, first + kRows - 1, kColumns);
+  const Visibility visibility = p.visibility.in_row(batch);
+  const BlockRange range = query_blocks(visibility, first, first + kRows - 1, kColumns);
   const int count = range.end - range.begin, steps = group * count;
   auto from = [&](int index) {
     const int query_head = head * group + index / count;
@@ -191,7 +197,7 @@ __device__ __forceinline__ void key_block(const BackwardArguments& p,
     float s[kTiles][4], dp[kTiles][4];
     row_products<T, kE, kTiles>(shared.a, shared.c, s, l);
     row_products<T, kE, kTiles>(shared.b, shared.d, dp, l);
-    score_gradients<true>(s, dp, shared.lse, shared.delta, p.visibility, p.scale, first,
+    score_gradients<true>(s, dp, shared.lse, shared.delta, visibility, p.scale, first,
                           column(index), l);
     add_weighted<T, kE, kTiles>(s, shared.d, dv, l);
     add_weighted<T, kE, kTiles>(dp, shared.c, dk, l);
@@ -214,7 +220,8 @@ __device__ __forceinline__ void query_block(const BackwardArguments& p,
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const Walked<T> from{
       head_rows<T>(p.k, token, kv_head), head_rows<T>(p.v, token, kv_head), {}, nullptr};
-  const BlockRange range = key_blocks(p.visibility, first, first + kRows - 1, kColumns);
+  const Visibility visibility = p.visibility.in_row(batch);
+  const BlockRange range = key_blocks(visibility, first, first + kRows - 1, kColumns);
   Step<T, kE, false> step;
   if (range.begin < range.end) step.set_out(p, from, range.begin * kColumns);
   Tile<T, kE>::template load<kRows>(shared.a, head_rows<T>(p.q, token, head), first, sequence,
@@ -233,8 +240,7 @@ __device__ __forceinline__ void query_block(const BackwardArguments& p,
     float s[kTiles][4], dp[kTiles][4];
     row_products<T, kE, kTiles>(shared.a, shared.c, s, l);
     row_products<T, kE, kTiles>(shared.b, shared.d, dp, l);
-    score_gradients<false>(s, dp, shared.lse, shared.delta, p.visibility, p.scale, first, column,
-                           l);
+    score_gradients<false>(s, dp, shared.lse, shared.delta, visibility, p.scale, first, column, l);
     add_weighted<T, kE, kTiles>(dp, shared.c, dq, l);
   }
   store_rows<T, kE>(head_rows<T>(p.dq, token, head), first, sequence, p.head_size, dq, p.scale,
@@ -289,7 +295,7 @@ cudaError_t launch_flash_attention_backward_tensor(const AttentionExtents& exten
                             x.dk,
                             x.dv,
                             x.lse,
-                            visibility_of(extents),
+                            visibility_with_documents(extents),
                             static_cast<int>(extents.batch),
                             static_cast<int>(extents.heads),
                             static_cast<int>(extents.kv_heads),

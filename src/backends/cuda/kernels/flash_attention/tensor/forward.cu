@@ -87,7 +87,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   // For causal attention the longest blocks come first.
   const int block = p.blocks - 1 - static_cast<int>(blockIdx.x) / p.flat_heads;
   const int batch = flat_head / p.heads, head = flat_head % p.heads;
-  const int sequence = p.visibility.sequence, first = block * kRows;
+  const Visibility visibility = p.visibility.in_row(batch);
+  const int sequence = visibility.sequence, first = block * kRows;
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const auto k = head_rows<T>(p.k, token, head / p.group);
   const auto v = head_rows<T>(p.v, token, head / p.group);
@@ -96,7 +97,7 @@ __global__ void __launch_bounds__(kThreads, 2)
                                     p.head_size);
   float out[kE / 8][4] = {};
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
-  const BlockRange range = key_blocks(p.visibility, first, first + kRows - 1, kKeys);
+  const BlockRange range = key_blocks(visibility, first, first + kRows - 1, kKeys);
   for (int n = range.begin; n < range.end; ++n) {
     __syncthreads();
     Tile<T, kE>::template load<kKeys>(shared.keys, k, n * kKeys, sequence, p.head_size);
@@ -104,13 +105,16 @@ __global__ void __launch_bounds__(kThreads, 2)
     __syncthreads();
     float s[kTiles][4];
     row_products<T, kE, kTiles>(shared.queries, shared.keys, s, l);
+    const int begin[2] = {visibility.document_first(first + l.row + l.group),
+                          visibility.document_first(first + l.row + l.group + 8)};
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         const int query = first + l.row + l.group + 8 * (c / 2),
                   key = n * kKeys + 8 * j + 2 * l.place + c % 2;
-        s[j][c] = sees(p.visibility, query, key) ? s[j][c] * (p.scale * kLog2E) : -INFINITY;
+        s[j][c] = key >= begin[c / 2] && sees(visibility, query, key) ? s[j][c] * (p.scale * kLog2E)
+                                                                      : -INFINITY;
       }
     }
     online_softmax<kE>(s, top, sum, out);
@@ -156,7 +160,7 @@ cudaError_t launch_flash_attention_forward_tensor(const AttentionExtents& extent
                            v,
                            o,
                            lse,
-                           visibility_of(extents),
+                           visibility_with_documents(extents),
                            static_cast<int>(extents.heads),
                            static_cast<int>(extents.heads / extents.kv_heads),
                            static_cast<int>(extents.head_size),
