@@ -30,6 +30,11 @@ bool lie_in_vectors(const Operand& heads) {
          heads.strides[0] % kElements == 0 && heads.strides[1] % kElements == 0;
 }
 
+cudaError_t launch_many_tokens(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
+  const cudaError_t status = launch_flash_attention_cached(call, stream);
+  return status != cudaSuccess ? status : launch_cached_attention_of_lone_tokens(call, stream);
+}
+
 Launch bind_attention(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
@@ -47,7 +52,7 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
     if constexpr (sizeof(T) == 2)
       if (takes_tiles(call.call()) && lie_in_vectors(call.inputs[0]) &&
           lie_in_vectors(call.outputs[0]))
-        return launch_on(context.device, "cached_attention", launch_flash_attention_cached, a);
+        return launch_on(context.device, "cached_attention", launch_many_tokens, a);
     a.workspace = reinterpret_cast<float*>(call.workspace);
     a.tickets =
         context.tickets.take(cached_attention_tickets(a.cells.tokens, a.heads, a.keys.kv_heads));
@@ -70,6 +75,8 @@ Kernel cached_attention_kernel(BindContext& context) {
   Kernel kernel =
       bind::cached_attention(in_context(bind_attention, context), cached_attention_workspace_bytes);
   kernel.vector_bytes = kVectorBytes;
+  // Tiles, then the single tokens of sequences.
+  kernel.launches = [](const Call& call) { return takes_tiles(call) ? 2 : 1; };
   return kernel.refusing(unsupported).in_rounds(6);
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over a KV cache for a few tokens: the keys of each token are split into parts, one per
 // block, and the last block of a token's head combines the parts. Heads that share keys read them
-// once.
+// once. Also for the single tokens of sequences among many tokens.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
 #include "backends/cuda/kernels/early_start.cuh"
@@ -248,30 +249,41 @@ struct HeadOutput {
   }
 };
 
-// Mapping: one block per part of the keys (x), per kGroup of the heads that share a KV head (y),
-// and per token (z). Bound: memory, the keys and values that the tokens attend to; with few tokens,
-// latency.
-template <typename T, int kTeam, int kGroup, bool kWhole>
-__global__ void __launch_bounds__(kThreads)
-    cached_attention_kernel(const __grid_constant__ CachedAttention<T> p) {
-  __shared__ __align__(16) Merged<kTeam, kGroup> merged;
-  __shared__ Shares<kGroup> shares;
-  __shared__ bool is_last;
-  let_next_start();
-  wait_for_grids();
-  const int64_t token = blockIdx.z, group = p.heads / p.keys.kv_heads,
-                head_groups = (group + kGroup - 1) / kGroup;
-  const int64_t kv_head = blockIdx.y / head_groups, first = blockIdx.y % head_groups * kGroup;
-  const int64_t heads = min(group - first, static_cast<int64_t>(kGroup));
-  const int64_t head_size = p.keys.head_size, head = kv_head * group + first;
-  if (blockIdx.x + blockIdx.y + blockIdx.z == 0) note_bad_cells(p.cells);
-  HeadOutput<T> o{p.o.data + token * p.o.token_stride + head * p.o.head_stride, p.o.head_stride};
-  const int32_t position = live_position(p.cells, token);
-  if (position < 0) {
-    for (int64_t i = threadIdx.x; blockIdx.x == 0 && i < heads * head_size; i += kThreads)
-      o.data[i / head_size * o.head_stride + i % head_size] = from_float<T>(0.0f);
-    return;
+// The shared memory of a block.
+template <int kTeam, int kGroup>
+struct Scratch {
+  Merged<kTeam, kGroup> merged;
+  Shares<kGroup> shares;
+  bool is_last;
+};
+
+// The heads of a block: blockIdx.y counts kGroup at a time of those that share a KV head.
+template <int kGroup>
+struct BlockHeads {
+  int64_t kv_head, first, count;
+  template <typename T>
+  __device__ __forceinline__ explicit BlockHeads(const CachedAttention<T>& p) {
+    const int64_t group = p.heads / p.keys.kv_heads, head_groups = (group + kGroup - 1) / kGroup;
+    kv_head = blockIdx.y / head_groups;
+    const int64_t begin = blockIdx.y % head_groups * kGroup;
+    first = kv_head * group + begin;
+    count = min(group - begin, static_cast<int64_t>(kGroup));
   }
+};
+
+// One token's heads over one part of its keys.
+template <typename T, int kTeam, int kGroup, bool kWhole>
+__device__ __forceinline__ void attend(const CachedAttention<T>& p,
+                                       Scratch<kTeam, kGroup>& scratch,
+                                       const BlockHeads<kGroup>& block,
+                                       int64_t token,
+                                       int32_t position,
+                                       int split,
+                                       int splits) {
+  auto& [merged, shares, is_last] = scratch;
+  const int64_t heads = block.count, head = block.first, head_size = p.keys.head_size;
+  const HeadOutput<T> o{p.o.data + token * p.o.token_stride + head * p.o.head_stride,
+                        p.o.head_stride};
   const int team = static_cast<int>(threadIdx.x) / kTeam,
             lane = static_cast<int>(threadIdx.x) % kTeam;
   const bool is_inside = lane * kElements < head_size;
@@ -292,11 +304,9 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < kElements; ++i) softmax.mix[g][i] = 0.0f;
   }
-  const int splits = static_cast<int>(gridDim.x);
   const SlotCells cells(p.cells, p.cells.slots[token]);
-  const Part part = part_of(position, p.reach, cells.ring, static_cast<int>(blockIdx.x), splits,
-                            kTeams<kTeam> * kUnroll);
-  walk_keys<T, kTeam, kGroup, kWhole>(p, cells, part, kv_head, q, softmax);
+  const Part part = part_of(position, p.reach, cells.ring, split, splits, kTeams<kTeam> * kUnroll);
+  walk_keys<T, kTeam, kGroup, kWhole>(p, cells, part, block.kv_head, q, softmax);
 #pragma unroll
   for (int g = 0; g < kGroup; ++g) {
     merged.top[g][team] = softmax.top[g];
@@ -321,7 +331,7 @@ __global__ void __launch_bounds__(kThreads)
   const PartLayout parts{p.workspace + site * splits * kGroup * (head_size + 4), splits, head_size,
                          kGroup};
   mix_shares(shares, heads, head_size, kTeams<kTeam>, of_team, [&](int g, int e, float4 mix) {
-    float* to = parts.head(blockIdx.x, g);
+    float* to = parts.head(split, g);
     __stcg(reinterpret_cast<float4*>(to + 4 + e), mix);
     if (e == 0) __stcg(reinterpret_cast<float2*>(to), make_float2(shares.top[g], shares.sum[g]));
   });
@@ -341,6 +351,71 @@ __global__ void __launch_bounds__(kThreads)
         return __ldcg(reinterpret_cast<const float4*>(parts.head(s, g) + 4 + e));
       },
       [&](int g, int e, float4 mix) { o.put(g, e, mix, shares.sum[g]); });
+}
+
+// Mapping: one block per part of the keys (x), per kGroup of the heads that share a KV head (y),
+// and per token (z). Bound: memory, the keys and values that the tokens attend to; with few tokens,
+// latency.
+template <typename T, int kTeam, int kGroup, bool kWhole>
+__global__ void __launch_bounds__(kThreads)
+    cached_attention_kernel(const __grid_constant__ CachedAttention<T> p) {
+  __shared__ __align__(16) Scratch<kTeam, kGroup> scratch;
+  let_next_start();
+  wait_for_grids();
+  const BlockHeads<kGroup> block(p);
+  const int64_t token = blockIdx.z, head_size = p.keys.head_size;
+  if (blockIdx.x + blockIdx.y + blockIdx.z == 0) note_bad_cells(p.cells);
+  const int32_t position = live_position(p.cells, token);
+  if (position < 0) {
+    T* o = p.o.data + token * p.o.token_stride + block.first * p.o.head_stride;
+    for (int64_t i = threadIdx.x; blockIdx.x == 0 && i < block.count * head_size; i += kThreads)
+      o[i / head_size * p.o.head_stride + i % head_size] = from_float<T>(0.0f);
+    return;
+  }
+  attend<T, kTeam, kGroup, kWhole>(p, scratch, block, token, position, static_cast<int>(blockIdx.x),
+                                   static_cast<int>(gridDim.x));
+}
+
+// Tokens that share their tile (64 tokens) with no other token of their sequence, as those of
+// sequences that generate do beside a prompt; flash_attention_cached_kernel leaves them out.
+// Mapping: one block per kGroup heads (y) and kLoneTokens tokens (z). Bound: as above; a block
+// without such tokens ends after one read of its tile's slots.
+constexpr int kLoneTokens = 4;
+template <int kTeam, int kGroup, bool kWhole>
+__global__ void __launch_bounds__(kThreads)
+    lone_tokens_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {
+  __shared__ __align__(16) Scratch<kTeam, kGroup> scratch;
+  __shared__ bool has_company[kLoneTokens];
+  __shared__ int32_t slots[kCachedAttentionTileTokens];  // -1: padding
+  __shared__ int32_t positions[kCachedAttentionTileTokens];
+  static_assert(kCachedAttentionTileTokens % kLoneTokens == 0);
+  static_assert(kThreads >= kCachedAttentionTileTokens);
+  let_next_start();
+  wait_for_grids();
+  const int thread = static_cast<int>(threadIdx.x);
+  const int64_t first = blockIdx.z * int64_t{kLoneTokens},
+                tile = first / kCachedAttentionTileTokens * kCachedAttentionTileTokens;
+  const int own = static_cast<int>(first - tile);
+  if (thread < kCachedAttentionTileTokens) {
+    const int64_t token = tile + thread;
+    const int32_t position = token < p.cells.tokens ? live_position(p.cells, token) : -1;
+    positions[thread] = position;
+    slots[thread] = position < 0 ? -1 : p.cells.slots[token];
+  }
+  if (thread < kLoneTokens) has_company[thread] = false;
+  __syncthreads();
+  if (thread < kCachedAttentionTileTokens) {
+#pragma unroll
+    for (int t = 0; t < kLoneTokens; ++t)
+      if (thread != own + t && slots[thread] == slots[own + t]) has_company[t] = true;
+  }
+  __syncthreads();
+  const BlockHeads<kGroup> block(p);
+  for (int t = 0; t < kLoneTokens; ++t) {
+    if (has_company[t] || positions[own + t] < 0) continue;
+    attend<uint16_t, kTeam, kGroup, kWhole>(p, scratch, block, first + t, positions[own + t], 0, 1);
+    __syncthreads();
+  }
 }
 
 // Lanes that hold a head. Only a few variants are compiled.
@@ -373,20 +448,51 @@ cudaError_t launch_group(const CachedAttention<T>& call, cudaStream_t stream) {
                       call);
 }
 
-template <typename T, int kTeam>
-cudaError_t launch_team(const CachedAttention<T>& call, cudaStream_t stream) {
-  switch (heads_of_block(call.heads / call.keys.kv_heads)) {
-    case 1:
-      return launch_group<T, kTeam, 1>(call, stream);
-    case 2:
-      return launch_group<T, kTeam, 2>(call, stream);
-    case 3:
-      return launch_group<T, kTeam, 3>(call, stream);
+template <int kTeam, int kGroup>
+cudaError_t launch_lone_group(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
+  const int64_t group = call.heads / call.keys.kv_heads,
+                head_groups = (group + kGroup - 1) / kGroup;
+  const dim3 grid(1, static_cast<unsigned>(call.keys.kv_heads * head_groups),
+                  static_cast<unsigned>((call.cells.tokens + kLoneTokens - 1) / kLoneTokens));
+  return launch_early(lone_tokens_kernel<kTeam, kGroup, (kGroup <= 2)>, grid, kThreads, 0, stream,
+                      call);
+}
+
+// Calls launch(integral constant) for the lanes that hold a head.
+template <typename Launch>
+cudaError_t with_team(int64_t head_size, const Launch& launch) {
+  switch (team_of(head_size)) {
     case 4:
-      return launch_group<T, kTeam, 4>(call, stream);
+      return launch(std::integral_constant<int, 4>());
+    case 8:
+      return launch(std::integral_constant<int, 8>());
+    case 16:
+      return launch(std::integral_constant<int, 16>());
     default:
-      return launch_group<T, kTeam, kMostGroup>(call, stream);
+      return launch(std::integral_constant<int, 32>());
   }
+}
+// The same for the heads of a block.
+template <typename Launch>
+cudaError_t with_group(int64_t group, const Launch& launch) {
+  switch (heads_of_block(group)) {
+    case 1:
+      return launch(std::integral_constant<int, 1>());
+    case 2:
+      return launch(std::integral_constant<int, 2>());
+    case 3:
+      return launch(std::integral_constant<int, 3>());
+    case 4:
+      return launch(std::integral_constant<int, 4>());
+    default:
+      return launch(std::integral_constant<int, kMostGroup>());
+  }
+}
+
+template <typename T>
+bool is_valid(const CachedAttention<T>& call) {
+  const int64_t head_size = call.keys.head_size;
+  return head_size % kElements == 0 && head_size <= kCachedAttentionMostHeadSize && call.reach >= 1;
 }
 
 }  // namespace
@@ -421,20 +527,24 @@ int64_t cached_attention_workspace_bytes(int64_t tokens,
 
 template <typename T>
 cudaError_t launch_cached_attention(const CachedAttention<T>& call, cudaStream_t stream) {
-  const int64_t head_size = call.keys.head_size;
-  if (head_size % kElements != 0 || head_size > kCachedAttentionMostHeadSize || call.reach < 1)
-    return cudaErrorInvalidValue;
+  if (!is_valid(call)) return cudaErrorInvalidValue;
   if (call.cells.tokens == 0) return cudaSuccess;
-  switch (team_of(head_size)) {
-    case 4:
-      return launch_team<T, 4>(call, stream);
-    case 8:
-      return launch_team<T, 8>(call, stream);
-    case 16:
-      return launch_team<T, 16>(call, stream);
-    default:
-      return launch_team<T, 32>(call, stream);
-  }
+  return with_team(call.keys.head_size, [&](auto team) {
+    return with_group(call.heads / call.keys.kv_heads, [&](auto group) {
+      return launch_group<T, decltype(team)::value, decltype(group)::value>(call, stream);
+    });
+  });
+}
+
+cudaError_t launch_cached_attention_of_lone_tokens(const CachedAttention<uint16_t>& call,
+                                                   cudaStream_t stream) {
+  if (!is_valid(call)) return cudaErrorInvalidValue;
+  if (call.cells.tokens == 0) return cudaSuccess;
+  return with_team(call.keys.head_size, [&](auto team) {
+    return with_group(call.heads / call.keys.kv_heads, [&](auto group) {
+      return launch_lone_group<decltype(team)::value, decltype(group)::value>(call, stream);
+    });
+  });
 }
 
 template cudaError_t launch_cached_attention(const CachedAttention<float>&, cudaStream_t);

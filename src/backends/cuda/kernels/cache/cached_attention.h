@@ -42,10 +42,15 @@ int64_t cached_attention_tickets(int64_t tokens, int64_t heads, int64_t kv_heads
 template <typename T>
 cudaError_t launch_cached_attention(const CachedAttention<T>& call, cudaStream_t stream);
 
-// The same on the tensor cores, 64 tokens of a head at a time; no workspace. Rows of q, o and the
-// caches must be aligned to 16 bytes. One launch.
+// The same on the tensor cores for the tokens of a tile, kCachedAttentionTileTokens tokens of a head,
+// that share it with others of their sequence; other rows of o are undefined. No workspace. Rows of q,
+// o and the caches must be aligned to 16 bytes. One launch.
 cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t>& call,
                                           cudaStream_t stream);
+inline constexpr int64_t kCachedAttentionTileTokens = 64;
+// For the other tokens, after it: no sequence waits for those before it in a tile. One launch.
+cudaError_t launch_cached_attention_of_lone_tokens(const CachedAttention<uint16_t>& call,
+                                                   cudaStream_t stream);
 inline constexpr int64_t kCachedAttentionFewTokens = 32;  // up to here splitting keys is faster
 
 template <typename T>

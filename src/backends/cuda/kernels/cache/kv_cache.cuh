@@ -13,6 +13,7 @@ struct SlotCells {
   const int32_t* blocks;  // the slot's row of the block table
   uint32_t ring;
   uint32_t block_tokens;
+  int shift = -1;  // log2 of block_tokens, which saves a division per key; -1 for other sizes
   uint32_t block_count;
   uint32_t last_block;
   int64_t first_row;  // row of its first block: contiguous rings read the table once
@@ -23,7 +24,9 @@ struct SlotCells {
         block_tokens(static_cast<uint32_t>(cells.block_tokens)),
         block_count(static_cast<uint32_t>(cells.blocks_per_slot)),
         last_block(static_cast<uint32_t>(cells.blocks - 1)),
-        first_row(row_of_block(0)) {}
+        first_row(row_of_block(0)) {
+    if ((block_tokens & (block_tokens - 1)) == 0) shift = __ffs(static_cast<int>(block_tokens)) - 1;
+  }
 
   __device__ __forceinline__ int64_t row_of_block(uint32_t index) const {
     const uint32_t block = min(static_cast<uint32_t>(blocks[index]), last_block);
@@ -32,7 +35,7 @@ struct SlotCells {
   // The row of [blocks * block_tokens] that holds a cell.
   __device__ __forceinline__ int64_t row(uint32_t cell) const {
     if (block_count == 1) return first_row + cell;
-    const uint32_t at = cell / block_tokens;
+    const uint32_t at = shift >= 0 ? cell >> shift : cell / block_tokens;
     return row_of_block(at) + (cell - at * block_tokens);
   }
 };

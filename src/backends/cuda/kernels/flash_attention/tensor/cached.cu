@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of many tokens over a KV cache in bf16 on mma.sync: chunks of prompts, any mix of
-// sequences. A few tokens are computed in cached_attention.cu.
+// sequences. A few tokens, and the only token of a sequence in a tile, are computed in
+// cached_attention.cu.
 //
 // A block owns 64 tokens of one head. For each sequence among them it iterates over the keys that
 // any of its tokens attends to, 64 at a time with the online softmax, and loads the next keys
@@ -18,6 +19,7 @@ using Bf16 = __nv_bfloat16;
 
 constexpr int kKeys = 64;
 constexpr int kTiles = kKeys / 8;
+static_assert(kRows == kCachedAttentionTileTokens);
 
 // Stages of keys and values: two if two blocks then still fit on a multiprocessor.
 template <int kE>
@@ -290,6 +292,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   State<kE> state;
   while (left != 0) {
     const Members members = take_members<kE>(shared, p.reach, left);
+    if (__popcll(members.tokens) == 1) continue;  // launch_cached_attention_of_lone_tokens
     walk_keys<kE>(shared, p, members, kv_head, state, l);
   }
   float inverse[2];
