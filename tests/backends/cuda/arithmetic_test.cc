@@ -194,8 +194,10 @@ TEST_P(GpuPackedAttention, GradientsAreThoseOfTheCpu) {
     const std::vector<Tensor64> want = gradients_on(*cpu, GetParam(), variant, same),
                                 got = gradients_on(form.backend, GetParam(), variant, same);
     ASSERT_EQ(got.size(), want.size());
+    double top = 0;  // of all: the gradient of a query that attends to itself alone is 0
+    for (const Tensor64& each : want) top = std::max(top, largest(each.data));
     for (size_t o = 0; o < want.size(); ++o) {
-      const double allowed = 6 * form.unit * largest(want[o].data);
+      const double allowed = 6 * form.unit * top;
       for (size_t i = 0; i < want[o].data.size(); ++i)
         ASSERT_NEAR(got[o].data[i], want[o].data[i], allowed)
             << "unit " << form.unit << ", output " << o << ", element " << i;

@@ -47,10 +47,8 @@ Visibility visibility_of(const AttentionExtents& extents) {
   return v;
 }
 
-Visibility visibility_with_documents(const AttentionExtents& extents) {
-  Visibility v = visibility_of(extents);
-  v.positions = extents.positions;
-  return v;
+DocumentVisibility visibility_with_documents(const AttentionExtents& extents) {
+  return {visibility_of(extents), extents.positions};
 }
 
 AttentionPairs visited_pairs(const Visibility& v, int own, int walked, int64_t heads) {

@@ -19,16 +19,24 @@ RIDGE_BOTH int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 // The keys that a query attends to. window 0 means no window; a window needs causal.
 struct Visibility {
+  static constexpr bool kDocuments = false;
+
   int sequence = 0;
   int causal = 0;
   int window = 0;
-  // For rows that several documents share (causal): each token's position in its document, in the
-  // device's memory, so that only kernels set it. Null: each row is one document.
+};
+
+// The same in rows that documents may share (causal).
+struct DocumentVisibility : Visibility {
+  static constexpr bool kDocuments = true;
+
+  // Each token's position in its document, in the device's memory: for kernels alone. Null: each row
+  // is one document.
   const int32_t* positions = nullptr;
 
   // That of row `batch`, if `positions` begins with the first row.
-  RIDGE_BOTH Visibility in_row(int batch) const {
-    Visibility row = *this;
+  RIDGE_BOTH DocumentVisibility in_row(int batch) const {
+    DocumentVisibility row = *this;
     if (positions != nullptr) row.positions += static_cast<int64_t>(batch) * sequence;
     return row;
   }
@@ -64,45 +72,53 @@ struct BlockRange {
 };
 
 // Blocks of `size` keys that some query in [first, last] attends to.
-RIDGE_BOTH BlockRange key_blocks(const Visibility& v, int first, int last, int size) {
+template <class V>
+RIDGE_BOTH BlockRange key_blocks(const V& v, int first, int last, int size) {
   BlockRange range;
   const int limit = v.causal && last + 1 < v.sequence ? last + 1 : v.sequence;
   range.end = ceil_div(limit, size);
-  const int begin = v.window > 0 && first >= v.window ? first - v.window + 1 : 0;
-  range.begin = more_of(begin, v.document_first(first)) / size;
+  range.begin = v.window > 0 && first >= v.window ? (first - v.window + 1) / size : 0;
+  if constexpr (V::kDocuments) range.begin = more_of(range.begin, v.document_first(first) / size);
   return range;
 }
 
 // Of those, the blocks that every query in [first, last] attends to completely.
-RIDGE_BOTH BlockRange whole_key_blocks(const Visibility& v, int first, int last, int size) {
+template <class V>
+RIDGE_BOTH BlockRange whole_key_blocks(const V& v, int first, int last, int size) {
   BlockRange range;
   const int limit = v.causal && first + 1 < v.sequence ? first + 1 : v.sequence;
   range.end = limit / size;
-  const int begin = v.window > 0 && last >= v.window ? last - v.window + 1 : 0;
-  range.begin = ceil_div(more_of(begin, v.document_first(last)), size);
+  range.begin = v.window > 0 && last >= v.window ? ceil_div(last - v.window + 1, size) : 0;
+  if constexpr (V::kDocuments)
+    range.begin = more_of(range.begin, ceil_div(v.document_first(last), size));
   return range;
 }
 
 // Blocks of `size` queries that attend to some key in [first, last].
-RIDGE_BOTH BlockRange query_blocks(const Visibility& v, int first, int last, int size) {
+template <class V>
+RIDGE_BOTH BlockRange query_blocks(const V& v, int first, int last, int size) {
   BlockRange range;
   range.begin = v.causal ? first / size : 0;
   const int limit = v.window > 0 && last + v.window < v.sequence ? last + v.window : v.sequence;
-  range.end = ceil_div(less_of(limit, v.document_end(last)), size);
+  range.end = ceil_div(limit, size);
+  if constexpr (V::kDocuments) range.end = less_of(range.end, ceil_div(v.document_end(last), size));
   return range;
 }
 
 // Of those, the blocks in which every query attends to all keys in [first, last]; empty if last is
 // past the end.
-RIDGE_BOTH BlockRange whole_query_blocks(const Visibility& v, int first, int last, int size) {
+template <class V>
+RIDGE_BOTH BlockRange whole_query_blocks(const V& v, int first, int last, int size) {
   BlockRange range;
   if (last >= v.sequence) return range;
   range.begin = v.causal ? ceil_div(last, size) : 0;
   const int limit = v.window > 0 && first + v.window < v.sequence ? first + v.window : v.sequence;
   range.end = limit / size;
   if (v.window == 0) range.end = ceil_div(v.sequence, size);  // queries past the end have no effect
-  const int document_end = v.document_end(first);
-  if (document_end < v.sequence) range.end = less_of(range.end, document_end / size);
+  if constexpr (V::kDocuments) {
+    const int document_end = v.document_end(first);
+    if (document_end < v.sequence) range.end = less_of(range.end, document_end / size);
+  }
   return range;
 }
 
@@ -144,14 +160,14 @@ struct TileOrder {
 // The memory layout of dS between key tiles and query tiles: images of 64 queries x 128 keys,
 // ordered by query block, then by key block. For causal heads without a window only the triangle is
 // stored.
-struct SpillLayout {
+template <class V>
+struct SpillLayoutOf {
   static constexpr int kQueries = 64;
   static constexpr int kKeys = 128;
   static constexpr int kImageBytes = kQueries * kKeys * 2;
 
-  Visibility visibility;
+  V visibility;
 
-  RIDGE_BOTH SpillLayout in_row(int batch) const { return {visibility.in_row(batch)}; }
   RIDGE_BOTH int query_blocks_padded() const {
     return 2 * ceil_div(visibility.sequence, 2 * kQueries);
   }
@@ -181,6 +197,8 @@ struct SpillLayout {
     return m * row_images() + n - keys_of(m).begin;
   }
 };
+
+using SpillLayout = SpillLayoutOf<Visibility>;
 
 // The order of a backward launch that spills: a head's key tiles, and `lag` sections of heads later
 // its query tiles, which use the images that the key tiles stored. Tiles are taken in this order,

@@ -85,10 +85,8 @@ struct Consumer {
     product_commit();
   }
 
-  __device__ __forceinline__ void hide(float (&s)[kScores],
-                                       const Visibility& v,
-                                       int key,
-                                       int query) const {
+  template <class V>
+  __device__ __forceinline__ void hide(float (&s)[kScores], const V& v, int key, int query) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = key + 8 * r;
@@ -103,7 +101,8 @@ struct Consumer {
         }
       }
     }
-    if (v.positions != nullptr) hide_other_documents(s, v, key, query);
+    if constexpr (V::kDocuments)
+      if (v.positions != nullptr) hide_other_documents(s, v, key, query);
   }
 
   // Computes P^T in place and packed.
@@ -199,7 +198,8 @@ struct Consumer {
 
   __device__ __forceinline__ uint8_t* block_image(uint8_t* images, int batch, int m, int n) const {
     if (!Tile::kSpill) return nullptr;
-    return images + static_cast<int64_t>(p.layout.in_row(batch).index(m, n)) * Tile::kImageBytes;
+    return images +
+           static_cast<int64_t>(row_layout<Tile>(p, batch).index(m, n)) * Tile::kImageBytes;
   }
 
   // Processes the query blocks `own` of one head. For block i the tensor cores compute dK of block
@@ -252,7 +252,8 @@ struct Consumer {
       pin(g.dk);
       if (m > own.begin) barrier_arrive(barriers.empty(before));
       if (!contains(whole, m))
-        hide(s, p.visibility.in_row(batch), key, m * Tile::kQueries + 2 * (thread % 4));
+        hide(s, row_visibility<Tile>(p.visibility, batch), key,
+             m * Tile::kQueries + 2 * (thread % 4));
       uint32_t probability[kScores / 2];
       probabilities(s, probability, minus_lse);
       pin(probability);
@@ -297,7 +298,7 @@ struct Consumer {
   __device__ __forceinline__ void walk_queries(const Work& work, int batch, int kv_head) {
     const int n = work.block;
     const int first = n * Tile::kKeys + warpgroup * 64;
-    const Visibility visibility = p.visibility.in_row(batch);
+    const auto& visibility = row_visibility<Tile>(p.visibility, batch);
     const BlockRange queries = query_blocks(visibility, n * Tile::kKeys,
                                             n * Tile::kKeys + Tile::kKeys - 1, Tile::kQueries);
     BlockRange own = query_blocks(visibility, first, first + 63, Tile::kQueries);
@@ -390,7 +391,7 @@ struct Consumer {
   // Processes a query tile: this warpgroup's two query blocks over the key blocks of their head.
   __device__ __forceinline__ void walk_images(const Work& work, int batch, int kv_head) {
     const int m = Tile::kImages * work.block + 2 * warpgroup;
-    const SpillLayout layout = p.layout.in_row(batch);
+    const auto layout = row_layout<Tile>(p, batch);
     const BlockRange range = image_range(layout, work.block);
     const BlockRange low = layout.keys_of(m);
     const BlockRange high = layout.keys_of(m + 1);
@@ -552,7 +553,6 @@ cudaError_t launch(const HopperBackward& call, const SpillMemory& spill, int* ne
   p.statistics = call.statistics;
   p.spill = spill;
   p.visibility = visibility_with_documents(extents);
-  p.layout = SpillLayout{p.visibility};
   p.kv_heads = static_cast<int>(extents.kv_heads);
   p.group = static_cast<int>(extents.heads / extents.kv_heads);
   p.scale = extents.scale;
@@ -570,6 +570,12 @@ cudaError_t launch(const HopperBackward& call, const SpillMemory& spill, int* ne
                        Tile::kSharedBytes, p, call.stream, kAfterTrigger);
 }
 
+template <class Tile>
+cudaError_t launch_in_rows(const HopperBackward& call, const SpillMemory& spill, int* next_tile) {
+  return call.extents.positions != nullptr ? launch<WithDocuments<Tile>>(call, spill, next_tile)
+                                           : launch<Tile>(call, spill, next_tile);
+}
+
 }  // namespace
 
 int backward_spill_ring(const AttentionExtents& extents) { return spill_order(extents, 0).ring; }
@@ -582,11 +588,12 @@ cudaError_t launch_backward_keys_hopper(const HopperBackward& call,
                                         int* next_tile) {
   if (call.extents.head_size == 64) {
     return spill.images != nullptr
-               ? launch<KeysTile<64, 2, 3, true>>(call, spill, next_tile)
-               : launch<KeysTile<64, RIDGE_K64_WG, 4, false>>(call, spill, next_tile);
+               ? launch_in_rows<KeysTile<64, 2, 3, true>>(call, spill, next_tile)
+               : launch_in_rows<KeysTile<64, RIDGE_K64_WG, 4, false>>(call, spill, next_tile);
   }
-  return spill.images != nullptr ? launch<KeysTile<128, 2, 3, true>>(call, spill, next_tile)
-                                 : launch<KeysTile<128, 2, 3, false>>(call, spill, next_tile);
+  return spill.images != nullptr
+             ? launch_in_rows<KeysTile<128, 2, 3, true>>(call, spill, next_tile)
+             : launch_in_rows<KeysTile<128, 2, 3, false>>(call, spill, next_tile);
 }
 
 // A warpgroup visits the query blocks that attend to its own 64 keys.

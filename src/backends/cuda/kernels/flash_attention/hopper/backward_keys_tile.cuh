@@ -24,11 +24,10 @@ struct KeysArguments {
   CUtensorMap q, k, v, d_o, dq, dk, dv;
   RowStatistics statistics;
   SpillMemory spill;
-  SpillLayout layout;
   int* next_tile;
   TileOrder order;         // without a spill
   SpillOrder spill_order;  // with a spill
-  Visibility visibility;
+  DocumentVisibility visibility;
   int kv_heads;
   int group;
   float scale;
@@ -37,6 +36,7 @@ struct KeysArguments {
 
 template <int kHeadSizeT, int kWarpgroupsT, int kStagesT, bool kSpillT>
 struct KeysTile {
+  static constexpr bool kDocuments = false;
   static constexpr int kHeadSize = kHeadSizeT;
   static constexpr int kWarpgroups = kWarpgroupsT;
   static constexpr int kStages = kStagesT;
@@ -137,6 +137,12 @@ struct KeysBarriers {
   }
 };
 
+template <class Tile>
+__device__ __forceinline__ auto row_layout(const KeysArguments& p, int batch) {
+  return SpillLayoutOf<std::remove_cvref_t<decltype(row_visibility<Tile>(p.visibility, batch))>>{
+      row_visibility<Tile>(p.visibility, batch)};
+}
+
 // The tile that an index in the queue stands for.
 struct Work {
   bool is_query;
@@ -171,7 +177,8 @@ __device__ __forceinline__ Work locate(const KeysArguments& p, int index) {
 
 // The key blocks of a query tile: the ranges of its query blocks overlap, and their bounds do not
 // decrease.
-__device__ __forceinline__ BlockRange image_range(const SpillLayout& layout, int block) {
+template <class Layout>
+__device__ __forceinline__ BlockRange image_range(const Layout& layout, int block) {
   BlockRange range = layout.keys_of(4 * block);
   for (int i = 1; i < 4; ++i) {
     const BlockRange next = layout.keys_of(4 * block + i);
@@ -182,7 +189,7 @@ __device__ __forceinline__ BlockRange image_range(const SpillLayout& layout, int
 
 __device__ __forceinline__ uint8_t* head_images(const KeysArguments& p, int flat_head, int member) {
   const int64_t head = static_cast<int64_t>(flat_head % p.spill.ring) * p.group + member;
-  return p.spill.images + head * p.layout.images() * SpillLayout::kImageBytes;
+  return p.spill.images + head * SpillLayout{p.visibility}.images() * SpillLayout::kImageBytes;
 }
 
 // Runs in one warp. Its first lane copies; for images the first four lanes do, each for one query
@@ -224,8 +231,8 @@ struct Producer {
       counter_acquire(p.spill.taken + work.flat_head - p.spill.ring, 2 * p.spill_order.query_tiles);
     }
     const int first = work.block * Tile::kKeys;
-    const BlockRange queries =
-        query_blocks(p.visibility.in_row(batch), first, first + Tile::kKeys - 1, Tile::kQueries);
+    const BlockRange queries = query_blocks(row_visibility<Tile>(p.visibility, batch), first,
+                                            first + Tile::kKeys - 1, Tile::kQueries);
     fetch_tile(&p.k, first, kv_head, batch);
     fetch_tile(&p.v, first, kv_head, batch);
 #pragma unroll 1
@@ -254,7 +261,7 @@ struct Producer {
   __device__ __forceinline__ void fetch_images(const Work& work, int batch, int kv_head) {
     counter_acquire(p.spill.stored + work.flat_head, 2 * p.spill_order.key_tiles);
     global_to_async();
-    const SpillLayout layout = p.layout.in_row(batch);
+    const auto layout = row_layout<Tile>(p, batch);
     const BlockRange range = image_range(layout, work.block);
     const int m = Tile::kImages * work.block + lane;
     BlockRange own{};

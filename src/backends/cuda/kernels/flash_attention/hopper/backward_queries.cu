@@ -20,7 +20,7 @@ struct QueriesArguments {
   RowStatistics statistics;
   int* next_tile;
   TileOrder order;
-  Visibility visibility;
+  DocumentVisibility visibility;
   int heads;
   int group;
   int shift;  // tile_shift
@@ -241,7 +241,7 @@ struct Consumer {
     const int first = block * Tile::kQueries + warpgroup * 64 - p.shift;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
     const int batch = flat_head / p.heads;
-    const Visibility visibility = p.visibility.in_row(batch);
+    const DocumentVisibility visibility = p.visibility.in_row(batch);
     const BlockRange keys = tile_keys<Tile>(p, batch, block);
     BlockRange own = key_blocks(visibility, first, first + 63, Tile::kKeys);
     if (first < 0) own = BlockRange{};

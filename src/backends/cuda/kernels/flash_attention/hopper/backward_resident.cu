@@ -34,7 +34,7 @@ struct BackwardArguments {
   AttentionInput o, d_o_rows;
   AttentionOutput dq, dk, dv;
   const float* lse;  // [N, H]
-  Visibility visibility;
+  DocumentVisibility visibility;
   int batch, heads, kv_heads, key_blocks, query_blocks;
   float scale;
 };
@@ -79,7 +79,7 @@ struct Work {
     head = flat % heads;
     first = (kOwnsKeys ? rank : p.query_blocks - 1 - rank) * kRows * kOwnTiles;
     const int last = min(first + kRows * kOwnTiles, p.visibility.sequence) - 1;
-    const Visibility visibility = p.visibility.in_row(batch);
+    const DocumentVisibility visibility = p.visibility.in_row(batch);
     const BlockRange range = kOwnsKeys ? query_blocks(visibility, first, last, kRows)
                                        : key_blocks(visibility, first, last, kRows);
     group = p.heads / p.kv_heads;
@@ -207,7 +207,7 @@ __device__ __forceinline__ void walk(const BackwardArguments& p,
       minus_delta[r] = __uint_as_float(load_word(memory.minus_delta(group) + place));
     }
   }
-  const Visibility visibility = p.visibility.in_row(work.batch);
+  const DocumentVisibility visibility = p.visibility.in_row(work.batch);
   barrier_wait(memory.own_full(), 0);
   for (int tile = kOwnsKeys ? group : 0; tile < work.tiles; tile += kOwnsKeys ? kGroups : 1) {
     const int row = work.walked_row(tile);

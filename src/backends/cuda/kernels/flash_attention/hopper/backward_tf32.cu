@@ -28,7 +28,7 @@ struct BackwardArguments {
   const float* lse;            // [N, H]
   float* minus_lse;            // [B H, padded], times log2(e); minus infinity past the sequence
   float* minus_delta;          // [B H, padded]
-  Visibility visibility;
+  DocumentVisibility visibility;
   int heads, kv_heads, own_heads, blocks, padded;
   float scale;
 };
@@ -95,7 +95,7 @@ struct Work {
     // For causal attention the longest blocks come first: early keys, late queries.
     first = (Tile::kOwnsKeys ? rank : p.blocks - 1 - rank) * Tile::kRows;
     const int last = min(first + Tile::kRows, p.visibility.sequence) - 1;
-    const Visibility visibility = p.visibility.in_row(batch);
+    const DocumentVisibility visibility = p.visibility.in_row(batch);
     const BlockRange range = Tile::kOwnsKeys ? query_blocks(visibility, first, last, Tile::kWalk)
                                              : key_blocks(visibility, first, last, Tile::kWalk);
     group = p.heads / p.kv_heads;
@@ -201,7 +201,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& 
   const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
   const int own = work.first + group * kOwnRows;
   const float scale_log2 = p.scale * kLog2E;
-  const Visibility visibility = p.visibility.in_row(work.batch);
+  const DocumentVisibility visibility = p.visibility.in_row(work.batch);
   float minus_lse[2], minus_delta[2];
   if constexpr (Tile::kOwnsKeys)
     barrier_wait(tile.own_full(), 0);

@@ -21,7 +21,7 @@ struct WideArguments {
   RowStatistics statistics;
   int* next_tile;
   TileOrder order;
-  Visibility visibility;
+  DocumentVisibility visibility;
   int kv_heads;
   int group;
   float scale;
@@ -355,10 +355,8 @@ struct Consumer {
     send(&p.dk, 1, block * kKeys, kv_head, batch, dk, p.scale);
   }
 
-  __device__ __forceinline__ void hide(float (&s)[kScores],
-                                       const Visibility& v,
-                                       int key,
-                                       int query) const {
+  template <class V>
+  __device__ __forceinline__ void hide(float (&s)[kScores], const V& v, int key, int query) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = key + 8 * r;
@@ -373,7 +371,8 @@ struct Consumer {
         }
       }
     }
-    if (v.positions != nullptr) hide_other_documents(s, v, key, query);
+    if constexpr (V::kDocuments)
+      if (v.positions != nullptr) hide_other_documents(s, v, key, query);
   }
 };
 

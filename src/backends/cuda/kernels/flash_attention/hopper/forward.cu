@@ -127,7 +127,7 @@ struct Consumer {
     product_wait<1>();
     pin(s);
     const int column = n * Tile::kKeys + 2 * (thread % 4);
-    if (kHide) hide_keys(s, p.visibility.in_row(flat_head / p.heads), row, column);
+    if (kHide) hide_keys(s, row_visibility<Tile>(p.visibility, flat_head / p.heads), row, column);
     if (Tile::kEarlyWait) {
       product_wait<0>();
       pin(o);
@@ -137,7 +137,7 @@ struct Consumer {
     const bool moved = exponentials(s, rows, p.scale_log2);
     if (moved) {
       scores_again<Tile>(s, queries(), keys(), thread);
-      if (kHide) hide_keys(s, p.visibility.in_row(flat_head / p.heads), row, column);
+      if (kHide) hide_keys(s, row_visibility<Tile>(p.visibility, flat_head / p.heads), row, column);
       exponentials_of_maximum(s, rows, factor, p.scale_log2);
     }
     release_keys();
@@ -164,7 +164,7 @@ struct Consumer {
     const int first = block * Tile::kQueries + warpgroup * 64 - p.shift;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
     const int batch = flat_head / p.heads;
-    const Visibility visibility = p.visibility.in_row(batch);
+    const auto& visibility = row_visibility<Tile>(p.visibility, batch);
     const BlockRange tile = tile_keys<Tile>(p, batch, block);
     BlockRange own = key_blocks(visibility, first, first + 63, Tile::kKeys);
     if (first < 0) own.begin = own.end = tile.begin;
@@ -199,7 +199,8 @@ struct Consumer {
       product_wait<0>();
       pin(s);
       release_keys();
-      hide_keys(s, p.visibility.in_row(batch), row, (own.end - 1) * Tile::kKeys + 2 * (thread % 4));
+      hide_keys(s, row_visibility<Tile>(p.visibility, batch), row,
+                (own.end - 1) * Tile::kKeys + 2 * (thread % 4));
       float factor[2];
       exponentials_of_maximum(s, rows, factor, p.scale_log2);
       pack(s, probability);
@@ -398,6 +399,11 @@ cudaError_t launch(const ForwardCall& call) {
                        Tile::kSharedBytes, p, call.stream, has_queue ? kInTurn : kAfterTrigger);
 }
 
+template <class Tile>
+cudaError_t launch_in_rows(const ForwardCall& call) {
+  return call.extents.positions != nullptr ? launch<WithDocuments<Tile>>(call) : launch<Tile>(call);
+}
+
 bool is_short(const AttentionExtents& extents, int queries) {
   const int64_t tiles =
       ceil_div(static_cast<int>(extents.sequence), queries) * extents.batch * extents.heads;
@@ -416,14 +422,14 @@ cudaError_t launch_flash_attention_forward_hopper(const AttentionExtents& extent
                                                   cudaStream_t stream) {
   const ForwardCall call{extents, q, k, v, o, lse, static_cast<int*>(workspace), stream};
   if (extents.head_size == 64) {
-    return is_short(extents, Forward64::kQueries) ? launch<Forward64Short>(call)
-                                                  : launch<Forward64>(call);
+    return is_short(extents, Forward64::kQueries) ? launch_in_rows<Forward64Short>(call)
+                                                  : launch_in_rows<Forward64>(call);
   }
   if (extents.head_size == 128) {
-    return is_short(extents, Forward128::kQueries) ? launch<Forward128Short>(call)
-                                                   : launch<Forward128>(call);
+    return is_short(extents, Forward128::kQueries) ? launch_in_rows<Forward128Short>(call)
+                                                   : launch_in_rows<Forward128>(call);
   }
-  return launch<Forward256>(call);
+  return launch_in_rows<Forward256>(call);
 }
 
 int64_t flash_attention_forward_hopper_pairs(const AttentionExtents& extents) {

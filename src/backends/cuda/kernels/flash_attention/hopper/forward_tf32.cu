@@ -19,7 +19,7 @@ struct ForwardArguments {
   CUtensorMap q, k, v;
   AttentionOutput o;
   float* lse;  // [N, H]
-  Visibility visibility;
+  DocumentVisibility visibility;
   int heads, group, flat_heads, blocks;
   float scale;
 };
@@ -134,7 +134,7 @@ struct RowState {
 };
 
 __device__ __forceinline__ void hide(float (&s)[kWalk / 2],
-                                     const Visibility& v,
+                                     const DocumentVisibility& v,
                                      int query,
                                      int key,
                                      const DepthOrder& at) {
@@ -174,7 +174,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& p, const Tile& t
   const int group = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
   const int own = work.first + group * kOwnRows, sequence = p.visibility.sequence;
-  const Visibility visibility = p.visibility.in_row(work.batch);
+  const DocumentVisibility visibility = p.visibility.in_row(work.batch);
   // The factors of rows g and g + 8; the quad's first thread writes them.
   const uint32_t factors = tile.factors(group) + 4 * (16 * at.warp + at.group);
   RowState rows;

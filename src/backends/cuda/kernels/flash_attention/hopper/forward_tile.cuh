@@ -12,7 +12,7 @@ struct ForwardArguments {
   float* lse;      // [N, H]
   int* next_tile;  // zero at launch; null if tiles are assigned without a queue
   TileOrder order;
-  Visibility visibility;
+  DocumentVisibility visibility;
   int heads;
   int group;  // query heads per key head
   int shift;  // tile_shift
@@ -21,6 +21,7 @@ struct ForwardArguments {
 
 template <int kHeadSizeT, int kKeysT, int kWarpgroupsT, int kStagesT, int kOutputChunksT>
 struct ForwardTile {
+  static constexpr bool kDocuments = false;
   static constexpr int kHeadSize = kHeadSizeT;
   static constexpr int kKeys = kKeysT;
   static constexpr int kWarpgroups = kWarpgroupsT;
@@ -106,8 +107,8 @@ struct ForwardBarriers {
 template <class Tile>
 __device__ __forceinline__ BlockRange tile_keys(const ForwardArguments& p, int batch, int block) {
   const int first = block * Tile::kQueries - p.shift;
-  return key_blocks(p.visibility.in_row(batch), first < 0 ? 0 : first, first + Tile::kQueries - 1,
-                    Tile::kKeys);
+  return key_blocks(row_visibility<Tile>(p.visibility, batch), first < 0 ? 0 : first,
+                    first + Tile::kQueries - 1, Tile::kKeys);
 }
 
 // Run by one thread: publishes the tile indices, and loads keys and values block by block from the

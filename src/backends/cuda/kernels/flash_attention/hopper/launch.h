@@ -14,7 +14,7 @@ namespace ridge::backends::cuda {
 constexpr float kLog2E = 1.4426950408889634f;
 
 Visibility visibility_of(const AttentionExtents& extents);  // without documents, for counts
-Visibility visibility_with_documents(const AttentionExtents& extents);
+DocumentVisibility visibility_with_documents(const AttentionExtents& extents);
 
 int multiprocessors();  // of the current device
 

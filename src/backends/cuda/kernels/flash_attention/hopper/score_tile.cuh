@@ -17,7 +17,7 @@ struct VisibleColumns {
   int first = 0;
   unsigned count = 0;
   template <bool kOwnsKeys>
-  static __device__ __forceinline__ VisibleColumns of(const Visibility& v, int row) {
+  static __device__ __forceinline__ VisibleColumns of(const DocumentVisibility& v, int row) {
     int first = kOwnsKeys && v.causal ? row : 0;
     int end = !kOwnsKeys && v.causal ? min(row + 1, v.sequence) : v.sequence;
     if (v.window > 0 && kOwnsKeys) end = min(end, row + v.window);
@@ -35,7 +35,7 @@ struct VisibleColumns {
 struct TileSight {
   bool none, whole;
   __device__ __forceinline__
-  TileSight(const Visibility& v, int query, int queries, int key, int keys) {
+  TileSight(const DocumentVisibility& v, int query, int queries, int key, int keys) {
     const int last_query = query + queries - 1, last_key = key + keys - 1;
     none = query >= v.sequence || key >= v.sequence || (v.causal && key > last_query) ||
            (v.window > 0 && last_key <= query - v.window) || last_key < v.document_first(query);
@@ -80,7 +80,7 @@ template <bool kOwnsKeys, int kWalk, typename Statistics>
 __device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
                                               float scale_log2,
                                               bool is_whole,
-                                              const Visibility& v,
+                                              const DocumentVisibility& v,
                                               int own,
                                               int walked,
                                               const Statistics& statistics) {

@@ -28,7 +28,7 @@ struct BackwardArguments {
   BackwardPass keys, queries;
   AttentionInput o;
   const float* lse;  // [N, H]
-  Visibility visibility;
+  DocumentVisibility visibility;
   int batch, heads, group, head_size, blocks;
   float scale;
 };
@@ -54,7 +54,7 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
   const int ty = threadIdx.x / kSide;
   const int batch = flat_head / pass.row_heads;
   const int row_head = flat_head - batch * pass.row_heads;
-  const Visibility visibility = p.visibility.in_row(batch);
+  const DocumentVisibility visibility = p.visibility.in_row(batch);
   const int sequence = visibility.sequence;
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const int first = block * kRows;

@@ -19,7 +19,7 @@ struct ForwardArguments {
   AttentionInput q, k, v;
   AttentionOutput o;
   float* lse;
-  Visibility visibility;
+  DocumentVisibility visibility;
   int heads, group, head_size, blocks;
   float scale;
 };
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int block = p.blocks - 1 - static_cast<int>(blockIdx.x);  // if causal, longest first
   const int batch = static_cast<int>(blockIdx.y) / p.heads;
   const int head = static_cast<int>(blockIdx.y) - batch * p.heads;
-  const Visibility visibility = p.visibility.in_row(batch);
+  const DocumentVisibility visibility = p.visibility.in_row(batch);
   const int sequence = visibility.sequence;
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const int first = block * kQueries;

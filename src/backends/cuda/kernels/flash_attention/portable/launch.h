@@ -9,7 +9,7 @@
 namespace ridge::backends::cuda {
 
 Visibility visibility_of(const AttentionExtents& extents);  // without documents, for counts
-Visibility visibility_with_documents(const AttentionExtents& extents);
+DocumentVisibility visibility_with_documents(const AttentionExtents& extents);
 
 int multiprocessors();  // of the current device
 

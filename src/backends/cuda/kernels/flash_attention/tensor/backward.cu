@@ -26,7 +26,7 @@ struct BackwardArguments {
   AttentionInput q, k, v, o, d_o;
   AttentionOutput dq, dk, dv;
   const float* lse;  // [N, H]
-  Visibility visibility;
+  DocumentVisibility visibility;
   int batch, heads, kv_heads, head_size, blocks;
   float scale;
 };
@@ -138,7 +138,7 @@ __device__ __forceinline__ void score_gradients(float (&s)[kTiles][4],
                                                 float (&dp)[kTiles][4],
                                                 const float* lse,
                                                 const float* delta,
-                                                const Visibility& v,
+                                                const DocumentVisibility& v,
                                                 float scale,
                                                 int first_row,
                                                 int first_column,
@@ -173,7 +173,7 @@ __device__ __forceinline__ void key_block(const BackwardArguments& p,
                                           Lane l) {
   const int first = block * kRows, sequence = p.visibility.sequence, group = p.heads / p.kv_heads;
   const int64_t token = static_cast<int64_t>(batch) * sequence;
-  const Visibility visibility = p.visibility.in_row(batch);
+  const DocumentVisibility visibility = p.visibility.in_row(batch);
   const BlockRange range = query_blocks(visibility, first, first + kRows - 1, kColumns);
   const int count = range.end - range.begin, steps = group * count;
   auto from = [&](int index) {
@@ -220,7 +220,7 @@ __device__ __forceinline__ void query_block(const BackwardArguments& p,
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const Walked<T> from{
       head_rows<T>(p.k, token, kv_head), head_rows<T>(p.v, token, kv_head), {}, nullptr};
-  const Visibility visibility = p.visibility.in_row(batch);
+  const DocumentVisibility visibility = p.visibility.in_row(batch);
   const BlockRange range = key_blocks(visibility, first, first + kRows - 1, kColumns);
   Step<T, kE, false> step;
   if (range.begin < range.end) step.set_out(p, from, range.begin * kColumns);

@@ -21,7 +21,7 @@ struct ForwardArguments {
   AttentionInput q, k, v;
   AttentionOutput o;
   float* lse;
-  Visibility visibility;
+  DocumentVisibility visibility;
   int heads, group, head_size, blocks, flat_heads;
   float scale;
 };
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   // For causal attention the longest blocks come first.
   const int block = p.blocks - 1 - static_cast<int>(blockIdx.x) / p.flat_heads;
   const int batch = flat_head / p.heads, head = flat_head % p.heads;
-  const Visibility visibility = p.visibility.in_row(batch);
+  const DocumentVisibility visibility = p.visibility.in_row(batch);
   const int sequence = visibility.sequence, first = block * kRows;
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const auto k = head_rows<T>(p.k, token, head / p.group);

@@ -9,7 +9,7 @@
 namespace ridge::backends::cuda {
 
 Visibility visibility_of(const AttentionExtents& extents);  // without documents, for counts
-Visibility visibility_with_documents(const AttentionExtents& extents);
+DocumentVisibility visibility_with_documents(const AttentionExtents& extents);
 AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
 
 cudaError_t launch_flash_attention_forward_tensor(const AttentionExtents& extents,
