@@ -24,7 +24,8 @@ struct WeightedData {
 // The ids that a model can read: those below `rows`. Data whose tokenizer is the model's may have up to
 // `tokens`, if those without a row do not occur.
 struct Vocabulary {
-  Vocabulary(int64_t rows, int64_t tokens = 0) : rows(rows), tokens(tokens) {}
+  Vocabulary(int64_t rows_of_model, int64_t tokens_known = 0)
+      : rows(rows_of_model), tokens(tokens_known) {}
   int64_t rows, tokens;
 };
 

@@ -115,6 +115,8 @@ class ExamplesTest : public ProgramTest {
     for (const char* name : {"LICENSE", "a.txt", "b.txt", "corpus.txt", "prompt.txt", "text.txt"})
       files::write_plain(folder_ / name, long_enough_to_train());
     expect_runs({"data", "tokenize", "a.txt", "--tokenizer", "model", "--out", "my_tokens"});
+    expect_runs({"train", "--model", "model", "--data", "a.txt", "--pass", "+lora", "--steps", "1",
+                 "--batch-size", "1", "--seq-len", "8", "--save", "my_adapter"});
     fs::copy(test_data("runs/version_1"), folder_ / "lab-out");
     fs::copy(test_data("traces/fused.json.gz"), folder_ / "torch_trace.json.gz");
   }

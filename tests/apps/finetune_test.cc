@@ -13,7 +13,8 @@ class FinetuneTest : public FinetuneCase {
  protected:
   FinetuneTest() {
     std::vector<int32_t> ids;
-    for (int i = 0; i < 33; ++i) ids.push_back(i * i * 7 % 90);
+    // Without 0, the padding of these models: PyTorch's embedding has no gradient for it.
+    for (int i = 0; i < 33; ++i) ids.push_back(1 + i * i * 7 % 89);
     write_windows(ids, 16, 96);
   }
   static std::string small(const std::string& name) { return test_data("models/" + name).string(); }
@@ -69,13 +70,13 @@ TEST_F(FinetuneTest, HasTheLossesOfTransformers) {
     std::vector<double> losses;
   };
   const Run runs[] = {
-      {"llama_fp32", "", {5.481838, 3.573728, 2.142552, 1.194646, 0.501894, 0.273872}},
-      {"llama3_bf16_sharded", "", {5.692131, 4.081121, 2.421508, 1.127894, 0.417691, 0.172117}},
-      {"mistral_fp32", "", {4.869114, 3.564159, 2.812121, 2.133872, 1.668926, 1.288064}},
-      {"gemma3_bf16", "", {5.692585, 3.809397, 2.195570, 1.290749, 0.777989, 0.396662}},
+      {"llama_fp32", "", {5.841589, 3.927436, 2.437727, 1.377906, 0.766089, 0.360757}},
+      {"llama3_bf16_sharded", "", {5.573875, 3.297795, 1.668727, 0.721851, 0.265566, 0.127702}},
+      {"mistral_fp32", "", {4.667330, 3.425447, 2.608520, 2.020100, 1.561611, 1.226818}},
+      {"gemma3_bf16", "", {5.602166, 3.839266, 2.279997, 1.324894, 0.664656, 0.386421}},
       {"gemma3_bf16",
        "*embed_tokens*,*norm*",
-       {5.692585, 3.972560, 2.553288, 1.899820, 1.334460, 0.958961}}};
+       {5.602166, 3.905597, 2.558646, 1.694938, 1.072376, 0.754953}}};
   for (const Run& each : runs)
     for (const char* level : {"baseline", "compiled"}) {
       std::vector<std::string> more{"--steps", "6", "--lr", "0.01", "--level", level};

@@ -3,6 +3,7 @@
 // one random direction for each parameter, which has a part of every element.
 #include <gtest/gtest.h>
 
+#include "models/forward_graph.h"
 #include "ops/reference_run.h"
 #include "passes/differentiate.h"
 #include "train/small_run.h"
