@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "graph/rewriter.h"
 #include "ops/build.h"
+#include "ops/registry.h"
 #include "passes/passes.h"
 #include "passes/projection.h"
 
@@ -96,6 +97,12 @@ class LoraAdder {
 
 }  // namespace
 
-Graph run_lora(const Graph& graph, PassContext& context) { return LoraAdder(graph, context).run(); }
+Graph run_lora(const Graph& graph, PassContext& context) {
+  // Without a loss nothing is trained.
+  const bool has_loss = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return is_a(node, ops::softmax_cross_entropy_op());
+  });
+  return has_loss ? LoraAdder(graph, context).run() : graph;
+}
 
 }  // namespace ridge::passes
