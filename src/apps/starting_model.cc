@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/openmp_threads.h"
 
 namespace ridge::apps {
@@ -32,8 +34,8 @@ void StartingModel::tell_types() const {
     fmt::print(stderr, "note: weights in {} are dequantized: training keeps them in fp32\n", types);
 }
 
-std::string StartingModel::identity() const {
-  return fmt::format("{}, {} bytes", file_->path().string(), file_->file_bytes());
+nlohmann::ordered_json StartingModel::identity() const {
+  return {{"path", file_->path().string()}, {"bytes", file_->file_bytes()}};
 }
 
 }  // namespace ridge::apps

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 #include "base/terminal.h"
@@ -24,7 +25,7 @@ class StartingModel {
   // Prints which types are dequantized, if any are.
   void tell_types() const;
   // What a checkpoint remembers of it: its path and its size in bytes.
-  std::string identity() const;
+  nlohmann::ordered_json identity() const;
 
  private:
   std::shared_ptr<const models::ModelFile> file_;

@@ -190,7 +190,7 @@ class Training {
             {"pack", o_.data.pack},
             {"freeze", o_.training.freeze},
             {"lora", lora_settings()},
-            {"model", start_ ? nlohmann::ordered_json(start_->identity()) : nullptr},
+            {"model", start_ ? start_->identity() : nlohmann::ordered_json()},
             {"data", data_->identity()}};
   }
 

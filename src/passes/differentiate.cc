@@ -146,7 +146,8 @@ class Differentiator {
   void halve_backward_work(const Node& product) {
     for (const Origin& origin : product.from) {
       OriginRecord& record = graph_.origins[static_cast<size_t>(origin.id)];
-      if (record.op == product.op->name) record.work.backward = products(record.work.forward.macs);
+      if (record.op == ops::matmul_op().name)
+        record.work.backward = products(record.work.forward.macs);
     }
   }
 

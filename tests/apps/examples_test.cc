@@ -46,6 +46,8 @@ std::string smaller(std::string line, const std::string& server) {
   }
   // The user's data have no warm-up steps.
   line = std::regex_replace(line, std::regex(" --warmup 0(?=.* --data )"), "");
+  // A model has its own size.
+  line = std::regex_replace(line, std::regex(" --preset tiny(?=.* --model )"), "");
   line = std::regex_replace(line, std::regex("http://localhost:8080"), server);
   // A server runs until it is told to finish: once, where `timeout` would tell its group as well.
   line = std::regex_replace(line, std::regex("^ridge serve\\b"),
