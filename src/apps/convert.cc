@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "apps/subcommand.h"
@@ -17,7 +18,7 @@ namespace ridge::apps {
 namespace {
 
 struct ConvertArguments {
-  std::string in, out, type;
+  std::string in, out, type, adapter;
   int64_t max_shard_mib = 5 << 10;
   bool force = false;
   bool random_weights = false;
@@ -53,6 +54,8 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
                       printable(o.out));
   models::ModelFile file =
       o.random_weights ? models::ModelFile::open_shape(o.in) : models::ModelFile::open(o.in);
+  std::optional<models::Adapter> adapter;
+  if (!o.adapter.empty()) options.adapter = &adapter.emplace(models::Adapter::open(o.adapter));
   std::unique_ptr<Progress> bar;
   int64_t shown = 0;
   options.progress = [&](int64_t done, int64_t total) {
@@ -84,6 +87,9 @@ void register_convert(Command program, const AppContext& context) {
       fmt::format(
           "type of the matrices: {} (default: as stored; for a folder one of the last three)",
           models::convertible_types(true)));
+  app.add_option(
+      "--adapter", o->adapter,
+      "merge this LoRA adapter of ridge train or PEFT: a folder with adapter_config.json");
   app.add_flag("--random-weights", o->random_weights,
                "draw the weights; IN is a config.json or a folder that contains one");
   app.add_option("--seed", o->seed, "seed of random weights; the same seed gives the same file")
@@ -100,12 +106,14 @@ void register_convert(Command program, const AppContext& context) {
       "  ridge convert model/ model-q4_k.gguf --type q4_k\n"
       "  ridge convert gemma-3-270m-q4_k_m.gguf gemma/ --type bf16\n"
       "  ridge convert SmolLM2-135M-Instruct.Q4_1.gguf smol-q4_0.gguf --type q4_0\n"
+      "  ridge convert model/ --adapter my_adapter/ merged/\n"
       "  ridge convert --random-weights config.json random.gguf --type q4_k");
   app.callback([o, app, &context] {
     const bool to_gguf = writes_gguf(*o);
     app.refuse_unused({{to_gguf, "with a .gguf file as output", {"--max-shard"}},
                        {!to_gguf, "with a folder as output", {"--force"}},
-                       {!o->random_weights, "without --random-weights", {"--seed"}}});
+                       {!o->random_weights, "without --random-weights", {"--seed"}},
+                       {o->random_weights, "with --random-weights", {"--adapter"}}});
     run(*o, context.terminal);
   });
 }

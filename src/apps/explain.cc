@@ -235,6 +235,7 @@ void register_explain(Command program, const AppContext& context) {
       "show the results in this output folder of ridge lab, infer-lab, train or import");
   add_training_options(app, o->training);
   add_micro_batch_option(app, o->training);
+  add_tuning_options(app, o->training);
   Option graph = app.add_flag("--graph", o->graph, "print the graph after all passes as text");
   app.add_flag("--plain", o->plain, "with --graph: omit the origins of nodes");
   Option op = app.add_option("--op", o->op, "show the cost formula of an op and its nodes");

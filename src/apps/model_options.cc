@@ -84,14 +84,29 @@ void add_model_options(Command app, ModelOptions& options) {
       .excludes(preset);
 }
 
+void add_model_file_option(Command app, ModelOptions& options) {
+  app.under(kModel).add_option(
+      "--model", options.model_file,
+      "start from the weights of this model: a .gguf file, or a folder with config.json and "
+      "safetensors");
+}
+
 ModelChoice choose_model(const ModelOptions& options) {
-  if (!options.config_file.empty()) {
-    models::ModelConfig config = models::load_config(options.config_file);
-    // A configuration file has no training settings: use the presets' batch size, and a length of
-    // at most the model's context.
-    constexpr int64_t kBatch = 8, kLongest = 512;
-    int64_t sequence = config.context > 0 ? std::min(config.context, kLongest) : kLongest;
-    return {file_title(options.config_file), config, kBatch, sequence};
+  // Files have no training settings: use the presets' batch size, and a length of at most the
+  // model's context.
+  constexpr int64_t kBatch = 8, kLongest = 512;
+  auto choice = [&](const std::string& path, const models::ModelConfig& config) -> ModelChoice {
+    const int64_t sequence = config.context > 0 ? std::min(config.context, kLongest) : kLongest;
+    return {file_title(path), config, kBatch, sequence};
+  };
+  if (!options.config_file.empty())
+    return choice(options.config_file, models::load_config(options.config_file));
+  if (!options.model_file.empty()) {
+    auto file =
+        std::make_shared<const models::ModelFile>(models::ModelFile::open(options.model_file));
+    ModelChoice made = choice(options.model_file, models::folder_form(file->config()));
+    made.file = std::move(file);
+    return made;
   }
   const models::Preset& preset = models::preset(options.preset);
   return {preset.config.name, preset.config, preset.batch_size, preset.sequence};
@@ -101,7 +116,7 @@ void expect_context(const ModelOptions& options,
                     const ModelChoice& model,
                     const char* option,
                     int64_t sequence) {
-  if (!options.config_file.empty() && sequence > model.config.context)
+  if (!options.is_preset() && sequence > model.config.context)
     throw usage_error("[{}] expected at most {} tokens, the context of {}, got {}", option,
                       model.config.context, printable(model.name), sequence);
 }
@@ -279,6 +294,36 @@ void add_micro_batch_option(Command app, TrainingOptions& o) {
       .show_default();
 }
 
+void add_tuning_options(Command app, TrainingOptions& o) {
+  app = app.under(kModel);
+  app.add_option(
+      "--freeze", o.freeze,
+      "train all but the parameters that match: PATTERN[,PATTERN], in which * stands for "
+      "any characters (*embed_tokens*,*norm*)");
+  app.add_option("--lora-rank", o.lora.rank, "rank of adapters (with --pass +lora)").show_default();
+  app.add_option("--lora-alpha", o.lora.alpha, "their output is multiplied by alpha / rank")
+      .show_default();
+  app.add_option("--lora-targets", o.lora_targets,
+                 "the projections that get an adapter: q_proj, k_proj, v_proj, o_proj, gate_proj, "
+                 "up_proj, down_proj or lm_head")
+      .show_default();
+}
+
+namespace {
+
+passes::LoraOptions lora_of(const TrainingOptions& o) {
+  constexpr int64_t kMostRank = 65536;
+  passes::LoraOptions lora = o.lora;
+  lora.targets = split(o.lora_targets);
+  if (lora.rank < 1 || lora.rank > kMostRank)
+    throw usage_error("[lora-rank] expected 1 to {}, got {}", kMostRank, lora.rank);
+  if (!std::isfinite(lora.alpha) || lora.alpha <= 0)
+    throw usage_error("[lora-alpha] expected a number above 0, got {}", lora.alpha);
+  return lora;
+}
+
+}  // namespace
+
 TrainingChoice::TrainingChoice(const TrainingOptions& o, const Command& app)
     : model(choose_model(o.model)),
       switches(switch_text(o.level)),
@@ -294,6 +339,13 @@ TrainingChoice::TrainingChoice(const TrainingOptions& o, const Command& app)
     throw usage_error("[micro-batches] expected 1 to {}, got {}", kMostMicroBatches,
                       o.micro_batches);
   step.micro_batches = o.micro_batches;
+  if (!o.freeze.empty()) step.frozen = split(o.freeze);
+  step.lora = lora_of(o);
+  step.base_model = o.model.model_file;
+  app.refuse_unused({{!selection.has("lora"),
+                      "without --pass +lora",
+                      {"--lora-rank", "--lora-alpha", "--lora-targets"}},
+                     {selection.has("lora"), "with --pass +lora", {"--freeze"}}});
 }
 
 measure::TrainingExperiment make_experiment(const ModelChoice& model,

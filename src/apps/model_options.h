@@ -11,27 +11,33 @@
 #include "backends/backend.h"
 #include "measure/training_run.h"
 #include "models/config.h"
+#include "models/model_file.h"
 #include "passes/pipeline.h"
 
 namespace ridge::apps {
 
-// --preset, --config
+// --preset, --config; some subcommands add --model
 struct ModelOptions {
   std::string preset = "small";
   std::string config_file;
+  std::string model_file;
+  bool is_preset() const { return config_file.empty() && model_file.empty(); }
 };
 void add_model_options(Command app, ModelOptions& options);
+void add_model_file_option(Command app, ModelOptions& options);
 
-// A preset or a configuration file, with the default batch size and length of its training.
+// A preset, a configuration file or a model with weights, and the default batch size and length of
+// its training.
 struct ModelChoice {
   std::string name;
   models::ModelConfig config;
   int64_t batch_size = 0;
   int64_t sequence = 0;
+  std::shared_ptr<const models::ModelFile> file = nullptr;  // null: no weights
 };
 ModelChoice choose_model(const ModelOptions& options);
-// Throws a usage Error that names `option` if a sequence is longer than the context of --config. A
-// preset is trained at any length.
+// Throws a usage Error that names `option` if a sequence is longer than the context of --config or
+// --model. A preset is trained at any length.
 void expect_context(const ModelOptions& options,
                     const ModelChoice& model,
                     const char* option,
@@ -94,9 +100,13 @@ struct TrainingOptions {
   std::string batch_size;  // of training one number; inference plans take lists
   std::string sequence;
   int64_t micro_batches = 1;
+  std::string freeze;
+  passes::LoraOptions lora;
+  std::string lora_targets = "q_proj,v_proj";
 };
-// All except --micro-batches
+// All except --micro-batches and those of add_tuning_options
 void add_training_options(Command app, TrainingOptions& options);
+void add_tuning_options(Command app, TrainingOptions& options);  // --freeze, --lora-...
 void add_clip_option(Command app, double& clip_norm);
 void expect_clip(double clip_norm);  // throws a usage Error unless it is a number >= 0
 void add_micro_batch_option(Command app, TrainingOptions& options);

@@ -236,7 +236,8 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
   app.refuse_unused(
       {{is_asked(o.inference),
         "in a plan of inference",
-        {"--micro-batches", "--clip", "--tokens", "--mfu", "--devices", "--dtype", "--tf32"}},
+        {"--micro-batches", "--freeze", "--lora-rank", "--lora-alpha", "--lora-targets", "--clip",
+         "--tokens", "--mfu", "--devices", "--dtype", "--tf32"}},
        {!is_asked(o.inference),
         "without --inference or --model",
         {"--chunk", "--exact", "--cache-dtype"}},
@@ -271,6 +272,7 @@ void register_plan(Command program, const AppContext& context) {
       "plan", "Predict time and memory of training or inference without a run");
   add_training_options(app, options->training);
   add_micro_batch_option(app, options->training);
+  add_tuning_options(app, options->training);
   add_clip_option(app, options->clip_norm);
   app.add_option("--hardware", options->hardware,
                  "this, " + cost::hardware_names() + ", or a JSON file (see below)")
@@ -289,7 +291,7 @@ void register_plan(Command program, const AppContext& context) {
       "compute-bound (see MFU) and decode is memory-bound (see MBU), so a larger decode batch costs\n"
       "little extra time until the KV cache is as large as the weights. ridge infer-lab prints the same\n"
       "predictions next to its measurements. An inference plan refuses the options of a training plan\n"
-      "(--micro-batches, --clip, --tokens, --mfu, --devices, --dtype); on a GPU it uses\n"
+      "(--micro-batches, --freeze, --lora-rank, --clip, --tokens, --mfu, --devices, --dtype); on a GPU it uses\n"
       "bf16, or fp32 with --exact.\n\n"
       "--hardware FILE reads what `ridge machine --json` prints, or a data sheet (dense rates in 1e12\n"
       "per second; name, peaks.f32, memory_tera_bytes and memory_bytes are required):\n"
@@ -299,6 +301,7 @@ void register_plan(Command program, const AppContext& context) {
       "Examples:\n"
       "  ridge plan --preset small\n"
       "  ridge plan --preset large --hardware h100 --dtype bf16 --tokens 20e9\n"
+      "  ridge plan --preset small --freeze '*embed_tokens*'\n"
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"
       "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --seq-len 2048\n"
       "  ridge plan --model SmolLM2-135M-Instruct.Q4_1.gguf");

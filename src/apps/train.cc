@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge train: trains a preset or a configuration and prints one line per step.
+// ridge train: trains a preset, a configuration or a published model and prints one line per step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
 #include "apps/output_folder.h"
+#include "apps/starting_model.h"
 #include "apps/subcommand.h"
 #include "apps/training_data.h"
 #include "apps/training_log.h"
@@ -93,6 +94,7 @@ class Training {
     // The saved model can read what it was trained on, also if that is longer than the preset's.
     int64_t& context = experiment_.config.context;
     context = std::max(context, experiment_.step.sequence);
+    if (choice_.model.file) open_model();
     if (o_.data.is_given()) open_data();
     expect_fits(experiment_, *backend);
     if (instruments() || o_.log_folder)
@@ -129,13 +131,27 @@ class Training {
  private:
   int64_t warmup() const { return o_.data.is_given() ? 0 : o_.warmup; }
 
+  void open_model() {
+    start_.emplace(choice_.model.file, terminal_);
+    start_->tell_types();
+    experiment_.weights = start_->weights();
+  }
+
+  // The data's, or without data the model's; may be null.
+  const models::TokenizerFile* tokenizer() const {
+    return data_ ? data_->tokenizer() : start_ ? start_->tokenizer() : nullptr;
+  }
+
   void open_data() {
     models::ModelConfig& config = experiment_.config;
-    data_.emplace(o_.data, config.vocabulary, terminal_);
+    data_.emplace(o_.data, config.vocabulary, tokenizer(), terminal_);
     // A preset is a size; it takes the vocabulary of the data.
-    if (o_.training.model.config_file.empty() && data_->vocabulary() > 0)
+    if (o_.training.model.is_preset() && data_->vocabulary() > 0)
       config.vocabulary = data_->vocabulary();
-    data_->make_batches(experiment_.step.sequence, config.vocabulary, experiment_.step.batch_size);
+    const models::TokenizerFile* known = start_ ? start_->tokenizer() : nullptr;
+    data_->make_batches(experiment_.step.sequence,
+                        {config.vocabulary, known ? std::ssize(known->spec.tokens) : 0},
+                        experiment_.step.batch_size);
     experiment_.data = &data_->batches();
     experiment_.step.evaluates = !data_->validation().empty() && !instruments();
     pauses_.emplace(
@@ -172,7 +188,16 @@ class Training {
             {"decay", a.decays_all ? "all" : "matrices"},
             {"spike_guard", o_.schedule.spike_guard},
             {"pack", o_.data.pack},
+            {"freeze", o_.training.freeze},
+            {"lora", lora_settings()},
+            {"model", start_ ? start_->identity() : nlohmann::ordered_json()},
             {"data", data_->identity()}};
+  }
+
+  nlohmann::ordered_json lora_settings() const {
+    if (!choice_.selection.has("lora")) return nullptr;
+    const passes::LoraOptions& lora = experiment_.step.lora;
+    return {{"rank", lora.rank}, {"alpha", lora.alpha}, {"targets", lora.targets}};
   }
 
   // Prints a line between those of the steps.
@@ -201,6 +226,9 @@ class Training {
     format_ = o_.format.chosen();
     expect_steps(schedule_.steps, instruments() ? 2 : 1, o_.warmup);
     ridge::apps::check(o_.pauses);
+    if (o_.save && choice_.selection.has("lora") && !choice_.model.file)
+      throw usage_error(
+          "[save] expected --model with +lora: an adapter needs a base that others can load");
     if (o_.save && o_.output.folder && is_within(*o_.save, *o_.output.folder))
       throw usage_error("[save] expected a folder outside that of --out, {}, got {}",
                         printable(*o_.output.folder), printable(*o_.save));
@@ -208,7 +236,8 @@ class Training {
 
   // Trains without measuring: read a batch, step, report.
   void train(backends::Backend& backend, const train::StopCheck& is_stopped, Progress& progress) {
-    train::Trainer trainer(experiment_.config, experiment_.step, experiment_.selection, backend);
+    train::Trainer trainer(experiment_.config, experiment_.step, experiment_.selection, backend,
+                           nullptr, experiment_.weights);
     std::optional<train::WorkshopData> workshop;
     if (!data_)
       workshop.emplace(experiment_.config.vocabulary, experiment_.step.sequence,
@@ -326,7 +355,7 @@ class Training {
   }
 
   void save(train::Trainer& trainer) const {
-    if (o_.save) train::save_model(trainer, *o_.save, data_ ? data_->tokenizer() : nullptr);
+    if (o_.save) train::save_model(trainer, *o_.save, tokenizer());
   }
 
   const TrainOptions& o_;
@@ -337,6 +366,7 @@ class Training {
   measure::TrainingExperiment experiment_;
   record::LabRecord record_;
   std::optional<TrainingLog> log_;
+  std::optional<StartingModel> start_;  // with --model
   std::optional<TrainingData> data_;
   std::optional<TrainingPauses> pauses_;  // with data
   int64_t skipped_ = 0;                   // updates
@@ -346,6 +376,8 @@ class Training {
 
 void add_options(Command app, TrainOptions& o) {
   add_training_options(app, o.training);
+  add_model_file_option(app, o.training.model);
+  add_tuning_options(app, o.training);
   add_training_data_options(app, o.data);
   add_pause_options(app, o.pauses);
   add_micro_batch_option(app, o.training);
@@ -396,7 +428,7 @@ std::vector<Mode> unused_options(const TrainOptions& o) {
 void register_train(Command program, const AppContext& context) {
   auto options = std::make_shared<TrainOptions>();
   Command app = program.add_subcommand(
-      "train", "Train a preset or a configuration and print one line per step");
+      "train", "Train a preset, a configuration or a published model and print one line per step");
   add_options(app, *options);
   app.footer(
       "Ctrl-C ends the training after the current step; the summary, --save, --out and --json are\n"
@@ -410,10 +442,15 @@ void register_train(Command program, const AppContext& context) {
       "  ridge train --data corpus.txt --tokenizer model.gguf --steps 50 --clip 1 --schedule cosine\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --val-data text.txt --checkpoints c\n"
       "  ridge train --data my_tokens --pack documents --steps 50\n"
+      "  ridge train --model model.gguf --data corpus.txt --batch-size 1 --steps 20 --save tuned\n"
+      "  ridge train --preset tiny --freeze '*embed_tokens*,*norm*' --steps 20\n"
+      "  ridge train --model model.gguf --data corpus.txt --pass +lora --lora-rank 16 --save adapter\n"
       "  ridge train --steps 500 --log-dir runs/first      then: tensorboard --logdir runs\n"
       "  ridge train --preset tiny --steps 200 --save my_model && ridge logits my_model --ids 1,2,3");
   app.callback([options, app, &context] {
     app.refuse_unused(unused_options(*options));
+    if (app.given("--model") && (app.given("--preset") || app.given("--config")))
+      throw usage_error("[model] expected one of --model, --preset and --config, got two");
     if (const int signal = Training(*options, app, context).run()) end_by_interrupt(signal);
   });
 }

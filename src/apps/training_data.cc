@@ -67,6 +67,7 @@ models::Packing TrainingDataOptions::packing() const {
 
 TrainingData::TrainingData(const TrainingDataOptions& options,
                            int64_t vocabulary,
+                           const models::TokenizerFile* tokenizer,
                            const TerminalOptions& terminal)
     : o_(options), terminal_(terminal) {
   expect_form(o_.form);
@@ -75,7 +76,8 @@ TrainingData::TrainingData(const TrainingDataOptions& options,
     throw usage_error("[val-batches] expected at least 1, got {}", o_.validation_batches);
   if (std::ssize(o_.data) > kMostSets)
     throw usage_error("[data] expected at most {} data sets, got {}", kMostSets, o_.data.size());
-  if (!o_.tokenizer.empty()) take_tokenizer(o_.tokenizer);
+  if (tokenizer != nullptr) take_tokenizer(*tokenizer);
+  if (!o_.tokenizer.empty()) take_tokenizer(models::read_tokenizer(o_.tokenizer));
   for (const std::string& each : o_.data) {
     const auto [path, weight] = split_weight(each);
     data_.push_back({open(path, vocabulary), weight});
@@ -83,11 +85,10 @@ TrainingData::TrainingData(const TrainingDataOptions& options,
   if (!o_.validation.empty()) validation_tokens_ = open(o_.validation, vocabulary);
 }
 
-void TrainingData::take_tokenizer(const std::string& path) {
-  models::TokenizerFile file = models::read_tokenizer(path);
+void TrainingData::take_tokenizer(models::TokenizerFile file) {
   if (tokenizer_ && tokenizer_hash(tokenizer_->spec) != tokenizer_hash(file.spec))
-    throw usage_error("[data] expected one tokenizer, but that of {} is not that of {}", path,
-                      tokenizer_->source);
+    throw usage_error("[data] expected one tokenizer, but that of {} is not that of {}",
+                      printable(file.source), printable(tokenizer_->source));
   vocabulary_ = std::max(vocabulary_, std::ssize(file.spec.tokens));
   if (!tokenizer_) tokenizer_ = std::move(file);
 }
@@ -98,7 +99,7 @@ text::TokenSet TrainingData::open(const std::string& path, int64_t vocabulary) {
     text::TokenSet set = text::TokenSet::open(path, 0);
     vocabulary_ = std::max<int64_t>(vocabulary_, set.vocab_size());
     const fs::path tokenizer = fs::path(path) / text::kTokenSetTokenizer;
-    if (fs::exists(tokenizer, error)) take_tokenizer(tokenizer);
+    if (fs::exists(tokenizer, error)) take_tokenizer(models::read_tokenizer(tokenizer));
     return set;
   }
   if (fs::path(path).extension() == ".bin")
@@ -110,7 +111,8 @@ text::TokenSet TrainingData::open(const std::string& path, int64_t vocabulary) {
 text::TokenSet TrainingData::tokenize(const std::string& path) const {
   files::ByteStream probe(path);  // what is wrong with the path comes first
   if (!tokenizer_)
-    throw usage_error("[tokenizer] expected --tokenizer for the text {}", printable(path));
+    throw usage_error("[tokenizer] expected --tokenizer, or a --model with one, for the text {}",
+                      printable(path));
   start_openmp_threads();
   const text::Tokenizer tokenizer = models::make_tokenizer(*tokenizer_);
   std::error_code error;
@@ -130,7 +132,9 @@ text::TokenSet TrainingData::tokenize(const std::string& path) const {
   return text::TokenSet::of_ids(std::move(ids), tokenizer.vocab_size(), path, std::move(starts));
 }
 
-void TrainingData::make_batches(int64_t sequence, int64_t vocabulary, int64_t batch_size) {
+void TrainingData::make_batches(int64_t sequence,
+                                const train::Vocabulary& vocabulary,
+                                int64_t batch_size) {
   batches_ = std::make_unique<train::TokenBatches>(std::move(data_), sequence, vocabulary,
                                                    static_cast<uint64_t>(o_.seed), o_.packing());
   if (validation_tokens_)

@@ -34,9 +34,11 @@ void add_training_data_options(Command app, TrainingDataOptions& options);
 // The opened data. Texts are tokenized in memory.
 class TrainingData {
  public:
-  // `vocabulary` is that of the model; it bounds ids of files that do not say.
+  // `vocabulary` is that of the model; it bounds ids of files that do not say. `tokenizer` is the
+  // model's, which the data must have too; may be null.
   TrainingData(const TrainingDataOptions& options,
                int64_t vocabulary,
+               const models::TokenizerFile* tokenizer,
                const TerminalOptions& terminal);
 
   // The largest vocabulary among data sets and tokenizer; 0 if none says.
@@ -44,7 +46,7 @@ class TrainingData {
   const models::TokenizerFile* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
   // Make batches; call once, when the model's sizes are known.
-  void make_batches(int64_t sequence, int64_t vocabulary, int64_t batch_size);
+  void make_batches(int64_t sequence, const train::Vocabulary& vocabulary, int64_t batch_size);
   train::TokenBatches& batches() { return *batches_; }
   const std::vector<train::Batch>& validation() const { return validation_; }
   // What the order of windows depends on, for checkpoints.
@@ -53,7 +55,7 @@ class TrainingData {
  private:
   text::TokenSet open(const std::string& path, int64_t vocabulary);
   text::TokenSet tokenize(const std::string& path) const;
-  void take_tokenizer(const std::string& path);
+  void take_tokenizer(models::TokenizerFile file);
 
   const TrainingDataOptions& o_;
   const TerminalOptions& terminal_;

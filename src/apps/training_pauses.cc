@@ -76,6 +76,19 @@ void TrainingPauses::find(const models::ModelConfig& config, int64_t sequence) {
     return;
   }
   train::expect_same_model(*found_, config);
+  expect_same_tuning(found_->state.settings);
+}
+
+// The moments of a checkpoint are those of what was trained.
+void TrainingPauses::expect_same_tuning(const nlohmann::json& before) const {
+  const nlohmann::json now = settings_;
+  for (const char* key : {"freeze", "lora"}) {
+    const nlohmann::json old = before.contains(key) ? before[key] : nlohmann::json();
+    const bool is_none = old.is_null() && (now[key].is_null() || now[key] == "");
+    if (!is_none && old != now[key])
+      throw file_error("[{}] expected {} {}, as in this training, found {}", found_->path.string(),
+                       key, now[key].dump(), printable(old.dump()));
+  }
 }
 
 void TrainingPauses::resume(train::Trainer& trainer, int64_t free_bytes) {

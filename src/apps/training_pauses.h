@@ -59,6 +59,7 @@ class TrainingPauses {
 
  private:
   void pause(train::Trainer& trainer, int64_t step, bool validates, bool saves);
+  void expect_same_tuning(const nlohmann::json& before) const;
   void tell_changes(const nlohmann::json& before) const;
 
   const PauseOptions& o_;

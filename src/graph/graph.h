@@ -32,6 +32,7 @@ struct Value {
   Storage storage = Storage::kTemporary;
   std::string name;           // of parameters, inputs and states; temporaries have none
   NodeId producer = kNoNode;  // index into nodes, kNoNode for parameters, inputs, states
+  bool frozen = false;        // a parameter that training leaves as it is
 };
 
 // Work that a model built: the index of its record in Graph::origins, and the phase of the work.

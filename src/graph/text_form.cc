@@ -113,8 +113,8 @@ std::string print(const Graph& graph, const PrintOptions& options) {
     for (; next < end; ++next) {
       const Value& value = graph.values[next];
       if (value.producer != kNoNode) continue;
-      text += fmt::format("%{} = {} {} {}\n", next, name(value.storage), value.type.str(),
-                          quote(value.name));
+      text += fmt::format("%{} = {} {} {}\n", next, value.frozen ? "frozen" : name(value.storage),
+                          value.type.str(), quote(value.name));
     }
   };
   for (const Node& node : graph.nodes) {

@@ -215,14 +215,17 @@ class Parser {
     std::string label = string();
     if (builder.graph().find(label) != kNoValue)
       fail(fmt::format("a new name, '{}' is taken", label));
-    if (storage == "parameter")
-      define(names, id, builder.parameter(label, declared));
-    else if (storage == "input")
+    if (storage == "parameter" || storage == "frozen") {
+      const ValueId value = builder.parameter(label, declared);
+      builder.graph().value(value).frozen = storage == "frozen";
+      define(names, id, value);
+    } else if (storage == "input") {
       define(names, id, builder.input(label, declared));
-    else if (storage == "state")
+    } else if (storage == "state") {
       define(names, id, builder.state(label, declared));
-    else
-      fail("parameter, input or state");
+    } else {
+      fail("parameter, frozen, input or state");
+    }
   }
 
   void parse_node(Builder& builder, Names& names, int64_t first_id, int nesting) {

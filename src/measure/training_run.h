@@ -41,6 +41,8 @@ struct TrainingExperiment {
   std::optional<int64_t> foreign_bytes;
   // Null: the workshop's data. It must outlive the run.
   train::BatchSource* data = nullptr;
+  // The weights to start from, by their names in a file; empty: the workshop's.
+  runtime::TensorSource weights;
 };
 
 struct StepEvent {

@@ -65,6 +65,13 @@ int64_t ModelConfig::parameters() const {
   return layers * (attention + mlp + norms) + hidden + tables;
 }
 
+ModelConfig folder_form(const ModelConfig& config) {
+  ModelConfig form = config;
+  form.rope_interleaved = false;
+  form.norm_offset = form.family == Family::kGemma3 ? 1 : 0;
+  return form;
+}
+
 void validate(const ModelConfig& c) {
   expect_between("vocab_size", c.vocabulary, kMostVocabulary);
   expect_between("hidden_size", c.hidden, kMostHidden);

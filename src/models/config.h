@@ -55,6 +55,11 @@ struct ModelConfig {
   int64_t parameters() const;  // in closed form
 };
 
+// The form in which a folder for transformers stores the weights of a model: heads split into
+// halves, and Gemma's norms as w of (1 + w). Training takes it too, because weight decay pulls what
+// is stored towards 0.
+ModelConfig folder_form(const ModelConfig& config);
+
 // Bounds of every extent, the same for each file format. They are far above any model, and within
 // them no product or sum of extents and their bytes overflows 63 bits.
 inline constexpr int64_t kMostVocabulary = int64_t{1} << 24;

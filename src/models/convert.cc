@@ -62,10 +62,17 @@ class Conversion {
         options_(options),
         form_(form),
         parameters_(parameters_of(file.config())),
-        weights_(file, form_, options.seed, [this](int64_t bytes) {
-          done_ += bytes;
-          if (options_.progress) options_.progress(done_, result_.bytes);
-        }) {}
+        weights_(
+            file,
+            form_,
+            options.seed,
+            [this](int64_t bytes) {
+              done_ += bytes;
+              if (options_.progress) options_.progress(done_, result_.bytes);
+            },
+            options.adapter) {
+    if (options.adapter != nullptr) options.adapter->expect_all_of(parameters_);
+  }
 
   const ModelConfig& form() const { return form_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -124,13 +131,6 @@ ModelConfig gguf_form(const ModelFile& file) {
   form.norm_offset = 0;
   if (!file.is_gguf() && (form.name == "llama" || form.name == "gemma3_text"))
     form.name = name_of(file);
-  return form;
-}
-
-ModelConfig folder_form(const ModelFile& file) {
-  ModelConfig form = file.config();
-  form.rope_interleaved = false;
-  form.norm_offset = form.family == Family::kGemma3 ? 1 : 0;
   return form;
 }
 
@@ -200,7 +200,7 @@ ConvertResult convert_to_gguf(const ModelFile& file,
 ConvertResult convert_to_folder(const ModelFile& file,
                                 const fs::path& out,
                                 const ConvertOptions& options) {
-  Conversion made(file, folder_form(file), options);
+  Conversion made(file, folder_form(file.config()), options);
   DType type = folder_type(file, made.parameters(), options.type);
   for (const Parameter& parameter : made.parameters()) made.add(parameter, parameter.name, type);
   made.note_unread();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "models/adapter.h"
 #include "models/model_file.h"
 
 namespace ridge::models {
@@ -18,8 +19,9 @@ namespace ridge::models {
 struct ConvertOptions {
   // Of matrices; see stored_types.h for the default and for the exceptions.
   std::optional<DType> type;
-  int64_t max_shard_bytes = int64_t{5} << 30;                           // per file of a folder
-  uint64_t seed = 0;                                                    // of the weights of a shape
+  int64_t max_shard_bytes = int64_t{5} << 30;  // per file of a folder
+  uint64_t seed = 0;                           // of the weights of a shape
+  const Adapter* adapter = nullptr;            // merged into the weights; may be null
   std::function<void(int64_t done, int64_t total)> progress = nullptr;  // bytes; may be empty
 };
 

@@ -103,7 +103,12 @@ std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
   double added = is_norm(parameter.name) ? source.norm_offset - form_.norm_offset : 0;
   RowOrder order(source.head_size, source.rope_interleaved,
                  is_rotated(parameter.name) ? form_.rope_interleaved : source.rope_interleaved);
-  const bool keeps_bytes = from.dtype == type && added == 0, stays = keeps_bytes && !order.moves();
+  const WeightChange* change = adapter_ == nullptr ? nullptr : adapter_->find(parameter);
+  const bool keeps_bytes = from.dtype == type && added == 0 && change == nullptr,
+             stays = keeps_bytes && !order.moves();
+  // The change has its rows in the order of Hugging Face's files.
+  const RowOrder of_change(source.head_size, is_rotated(parameter.name) && source.rope_interleaved,
+                           false);
   const Rows rows(parameter, order);
   size_t from_bytes = static_cast<size_t>(storage_bytes(from.dtype, rows.width));
   size_t to_bytes = static_cast<size_t>(storage_bytes(type, rows.width));
@@ -123,6 +128,7 @@ std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
     }
     if (added != 0)
       for (float& value : values) value += static_cast<float>(added);
+    if (change != nullptr) change->add_to(of_change.at(row), values);
     quantize_row(type, values, row, out);
   });
   return stays ? from.bytes : std::span<const std::byte>(buffer_);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "files/tensor_table.h"
+#include "models/adapter.h"
 #include "models/model_file.h"
 #include "models/parameter_list.h"
 
@@ -17,12 +18,13 @@ namespace ridge::models {
 class WeightWriter {
  public:
   // File and form must outlive the results of source(). `seed` is that of random weights.
-  // `progress` is called with the bytes written; may be empty.
+  // `progress` is called with the bytes written; may be empty. The adapter is merged; may be null.
   WeightWriter(const ModelFile& file,
                const ModelConfig& form,
                uint64_t seed,
-               std::function<void(int64_t bytes)> progress)
-      : file_(file), form_(form), seed_(seed), progress_(std::move(progress)) {}
+               std::function<void(int64_t bytes)> progress,
+               const Adapter* adapter = nullptr)
+      : file_(file), form_(form), seed_(seed), progress_(std::move(progress)), adapter_(adapter) {}
 
   // The tensor to write under `name`. Reading it throws a bad-file Error that names the tensor and
   // the element that is not finite or that `type` cannot hold.
@@ -38,6 +40,7 @@ class WeightWriter {
   const ModelConfig& form_;
   uint64_t seed_;
   std::function<void(int64_t)> progress_;
+  const Adapter* adapter_;
   std::vector<std::byte> buffer_;
 };
 

@@ -132,12 +132,23 @@ class Differentiator {
     RIDGE_CHECK(node.op->gradient != nullptr, "op '{}' has no gradient", node.op->name);
     auto needed = std::make_unique<bool[]>(node.inputs.size());
     for (size_t i = 0; i < node.inputs.size(); ++i) needed[i] = needed_[index(node.inputs[i])];
+    if (is_a(node, ops::matmul_op()) && !(needed[0] && needed[1])) halve_backward_work(node);
     std::vector<ValueId> gradients =
         in_backward_of(origins_of(node, output_gradients), node.scope, [&] {
           return node.op->gradient(
               {builder_, node, output_gradients, {needed.get(), node.inputs.size()}});
         });
     for (size_t i = 0; i < gradients.size(); ++i) add(node.inputs[i], {gradients[i]});
+  }
+
+  // A product of which one operand has no gradient, such as a frozen weight, has one product in its
+  // backward, not two.
+  void halve_backward_work(const Node& product) {
+    for (const Origin& origin : product.from) {
+      OriginRecord& record = graph_.origins[static_cast<size_t>(origin.id)];
+      if (record.op == ops::matmul_op().name)
+        record.work.backward = products(record.work.forward.macs);
+    }
   }
 
   // Derives from the union of the origins of the nodes that made the gradients: a sum belongs to

@@ -3,7 +3,7 @@
 // computed and its parameters are no longer read. The memory of the gradients is then free early,
 // and a device that runs branches in parallel overlaps updates with the backward pass. Where the
 // step casts a parameter to bf16, the update also writes that copy, which is stored for the next
-// step. A gradient that was cast up from bf16 for the update is read in bf16.
+// step; the copy of a frozen parameter is stored for all steps. A gradient that was cast up from bf16 for the update is read in bf16.
 #include <algorithm>
 #include <map>
 
@@ -50,7 +50,8 @@ class AdamwFuser {
       while (next < groups_.size() && (groups_[next].ready < id || id == updates_.back()))
         fuse_each_setting(rewriter, groups_[next++].updates);
       const Node& node = graph_.node(id);
-      if (is_parameter_cast(node) && has_update(node.inputs[0])) {
+      if (is_parameter_cast(node) &&
+          (graph_.value(node.inputs[0]).frozen || has_update(node.inputs[0]))) {
         rewriter.replace(node.outputs[0], copy_state(rewriter, node.inputs[0]));
         return true;
       }

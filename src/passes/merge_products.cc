@@ -13,10 +13,14 @@
 namespace ridge::passes {
 namespace {
 
+bool is_frozen(const Graph& graph, const Node& node) { return graph.value(node.inputs[1]).frozen; }
+
 bool fits(const Users& users, const std::vector<const Node*>& group) {
   for (const Node* node : group) {
     const DType dtype = users.graph().type(node->inputs[1]).dtype;
     if (dtype != users.graph().type(group[0]->inputs[1]).dtype) return false;
+    // A stacked weight is trained or not as a whole.
+    if (is_frozen(users.graph(), *node) != is_frozen(users.graph(), *group[0])) return false;
     if (users.of(node->inputs[1]).size() != 1) return false;
     // Quantized weights stay where the file stores them.
     if (is_block(dtype)) return false;
@@ -70,7 +74,10 @@ class Merger {
     load.set_phase(Phase::kLoad);
     context_.load.stored[name] = ops::concat(load, parts, 0);
     Type type = graph_.type(group[0]->inputs[1]);
-    return rewriter.builder().parameter(name, {type.dtype, type.shape.with(0, rows)});
+    Builder& b = rewriter.builder();
+    const ValueId stacked = b.parameter(name, {type.dtype, type.shape.with(0, rows)});
+    b.graph().value(stacked).frozen = is_frozen(graph_, *group[0]);
+    return stacked;
   }
 
   const Graph& graph_;

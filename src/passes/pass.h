@@ -11,6 +11,7 @@
 #include "cost/ceilings.h"
 #include "graph/graph.h"
 #include "graph/load_graph.h"
+#include "passes/lora.h"
 #include "plan/target.h"
 
 namespace ridge::passes {
@@ -34,6 +35,7 @@ struct PassContext {
   // Ceilings of the target's machine, used for predicted times in records; may be null.
   const cost::Ceilings* ceilings = nullptr;
   std::span<const Pass* const> own = {};  // the target's passes, run with those of src/passes
+  LoraOptions lora = {};
 };
 
 struct Pass {

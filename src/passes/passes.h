@@ -14,6 +14,9 @@
       "more memory than quantized blocks, less precision than fp32")                               \
   ALL(store_f32, kForward, kInference, none, "unpack matrices to fp32 when loading",               \
       "more memory and bytes than the file's types")                                               \
+  ALL(lora, kForward, kTraining, none,                                                             \
+      "freeze the model and train low-rank adapters of projections (--lora-rank, --lora-targets)", \
+      "trains fewer parameters: no gradients and moments of the others, but more launches")        \
   ALL(merge_qkv, kForward, kBoth, fused, "merge the q, k and v projections into one GEMM", "")     \
   ALL(merge_gate_up, kForward, kBoth, fused, "merge the gate and up projections into one GEMM",    \
       "")                                                                                          \

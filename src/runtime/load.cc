@@ -272,8 +272,9 @@ void save_states(const LoadGraph& load,
                  const TensorSink& sink) {
   for (const auto& [name, value] : load.stored) {
     // A parameter that is stored in two types is saved from its fp32 form.
-    if (load.graph.type(value).dtype == DType::kF32)
-      invert(load, value, store.read_floats(name + std::string(suffix)), sink);
+    const std::string state = name + std::string(suffix);
+    if (load.graph.type(value).dtype == DType::kF32 && store.has(state))
+      invert(load, value, store.read_floats(state), sink);
   }
 }
 
@@ -282,9 +283,10 @@ void load_states(const LoadGraph& load,
                  std::string_view suffix,
                  Store& store) {
   for (const auto& [name, value] : load.stored) {
-    if (load.graph.type(value).dtype != DType::kF32) continue;
+    const std::string state = name + std::string(suffix);
+    if (load.graph.type(value).dtype != DType::kF32 || !store.has(state)) continue;
     const std::vector<float> data = evaluate(load, value, source);
-    store.write(name + std::string(suffix), data.data(), static_cast<int64_t>(data.size() * 4));
+    store.write(state, data.data(), static_cast<int64_t>(data.size() * 4));
   }
 }
 

@@ -51,7 +51,8 @@ void load_made_up(const LoadGraph& load, Store& store);
 void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink);
 
 // The same for a state of each fp32 parameter, "<parameter><suffix>", which has the parameter's
-// shape: under the names and in the parts from which the parameter is loaded.
+// shape: under the names and in the parts from which the parameter is loaded. Parameters without
+// that state are left out.
 void save_states(const LoadGraph& load,
                  const Store& store,
                  std::string_view suffix,

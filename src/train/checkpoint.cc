@@ -19,9 +19,9 @@
 #include "files/manifest.h"
 #include "files/safetensors.h"
 #include "files/unfinished.h"
+#include "models/adapter.h"
 #include "models/config_json.h"
 #include "train/optimizer.h"
-#include "train/trained_model.h"
 
 namespace ridge::train {
 namespace fs = std::filesystem;
@@ -86,9 +86,11 @@ TrainingState read_state(const fs::path& folder) {
   return state;
 }
 
-SavedLookup lookup_in(const files::SafetensorsFile& file, const char* suffix) {
-  return [&file, suffix](const std::string& name, const Shape& shape) {
-    const files::FileTensor& tensor = file.tensors().at(name + suffix, shape);
+SavedLookup lookup_in(const files::SafetensorsFile& file,
+                      const char* suffix,
+                      const char* prefix = "") {
+  return [&file, suffix, prefix](const std::string& name, const Shape& shape) {
+    const files::FileTensor& tensor = file.tensors().at(prefix + name + suffix, shape);
     std::vector<float> values(static_cast<size_t>(shape.elements()));
     dequantize(tensor.dtype, tensor.bytes, values);
     return values;
@@ -133,9 +135,11 @@ void expect_same_model(const FoundCheckpoint& checkpoint, const models::ModelCon
 }
 
 void restore(const FoundCheckpoint& checkpoint, Trainer& trainer) {
-  const auto weights = files::SafetensorsFile::open(checkpoint.path / kWeights);
+  const bool has_adapters = trainer.graphs().has_adapters;
+  const auto weights = files::SafetensorsFile::open(
+      checkpoint.path / (has_adapters ? models::kAdapterWeights : kWeights));
   const auto moments = files::SafetensorsFile::open(checkpoint.path / kMoments);
-  restore_tensors(trainer, lookup_in(weights, ""));
+  restore_tensors(trainer, lookup_in(weights, "", has_adapters ? models::kAdapterPrefix : ""));
   restore_tensors(trainer, lookup_in(moments, kFirstName), kFirstMoment);
   restore_tensors(trainer, lookup_in(moments, kSecondName), kSecondMoment);
   trainer.resume_after(checkpoint.state.step);
@@ -187,14 +191,17 @@ void CheckpointWriter::save(const Trainer& trainer,
   int64_t needed_bytes = 0;
   for (const auto& [name, value] : trainer.graphs().load.stored) {
     const Type& type = trainer.graphs().load.graph.type(value);
-    needed_bytes += 3 * storage_bytes(type.dtype, type.shape.elements());
+    const bool is_trained = trainer.store().has(name + kFirstMoment);
+    if (!is_trained && trainer.graphs().has_adapters) continue;
+    const int tensors = is_trained ? 3 : 1;
+    needed_bytes += tensors * storage_bytes(type.dtype, type.shape.elements());
   }
-  const models::ModelConfig config = saved_config(trainer);
+  const SavedForm form(trainer);
   auto tensors = std::make_shared<Tensors>(Tensors{saved_tensors(trainer),
                                                    saved_tensors(trainer, kFirstMoment),
                                                    saved_tensors(trainer, kSecondMoment)});
   expect_finite(tensors->weights, folder_);
-  auto work = [this, tensors, config, state] { write(*tensors, config, state); };
+  auto work = [this, tensors, form, state] { write(*tensors, form, state); };
   if (free_bytes > 0 && free_bytes < needed_bytes)
     work();
   else
@@ -207,14 +214,15 @@ void CheckpointWriter::wait() {
 }
 
 void CheckpointWriter::write(const Tensors& tensors,
-                             const models::ModelConfig& config,
+                             const SavedForm& form,
                              const TrainingState& state) const {
   const fs::path path = folder_ / folder_name(state.step);
   std::error_code error;
   // A damaged one of this step is replaced.
   if (fs::exists(path, error)) remove(state.step);
   files::AtomicFolder made(path);
-  write_model(config, tensors.weights, tokenizer_, made.inside());
+  write_config(form, tokenizer_, made.inside());
+  write_weights(form, tensors.weights, tokenizer_, made.inside());
   std::vector<files::TensorSource> moments = sources_of(tensors.first, kFirstName);
   for (files::TensorSource& each : sources_of(tensors.second, kSecondName))
     moments.push_back(std::move(each));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: all that training needs to go on bit by bit. A checkpoint is a folder "step-00000120"
-// with the files of a model (config.json, model.safetensors, the tokenizer's), the optimizer's
-// moments, state.json, and manifest.json with the hashes of the others, which is written last. The
+// with the files of a model (config.json, model.safetensors, the tokenizer's), or of adapters in the
+// place of its weights, the optimizer's moments, state.json, and manifest.json with the hashes of the others, which is written last. The
 // folder is filled under another name and renamed when all is on disk.
 #pragma once
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "models/tokenizer_file.h"
-#include "train/trainer.h"
+#include "train/trained_model.h"
 
 namespace ridge::train {
 
@@ -75,9 +75,7 @@ class CheckpointWriter {
 
  private:
   struct Tensors;
-  void write(const Tensors& tensors,
-             const models::ModelConfig& config,
-             const TrainingState& state) const;
+  void write(const Tensors& tensors, const SavedForm& form, const TrainingState& state) const;
   void remove(int64_t step) const;
   void remove_superseded() const;
 

@@ -25,6 +25,11 @@ std::vector<float> reordered(const std::vector<float>& values,
   return out;
 }
 
+// An adapter's A makes no rows of q or k.
+bool moves_rows(std::string_view name) {
+  return models::is_rotated(name) && !name.ends_with(passes::kLoraA);
+}
+
 models::RowOrder row_order(const models::ModelConfig& config) {
   return {config.head_size, config.rope_interleaved, false};
 }
@@ -42,8 +47,8 @@ std::vector<SavedTensor> saved_tensors(const Trainer& trainer, std::string_view 
   std::vector<SavedTensor> tensors;
   runtime::save_states(trainer.graphs().load, trainer.store(), suffix,
                        [&](const std::string& name, const Type& type, std::vector<float> values) {
-                         if (models::is_rotated(name))
-                           values = reordered(values, type.shape, order, true);
+                         if (trainer.graphs().has_adapters && !passes::is_lora(name)) return;
+                         if (moves_rows(name)) values = reordered(values, type.shape, order, true);
                          tensors.push_back({name, type.shape, std::move(values)});
                        });
   std::sort(tensors.begin(), tensors.end(),
@@ -55,12 +60,15 @@ void restore_tensors(Trainer& trainer, const SavedLookup& find, std::string_view
   const models::RowOrder order = row_order(trainer.config());
   const runtime::TensorSource source = [&](const std::string& name, const Type& type) {
     std::vector<float> values = find(name, type.shape);
-    return models::is_rotated(name) ? reordered(values, type.shape, order, false) : values;
+    return moves_rows(name) ? reordered(values, type.shape, order, false) : values;
   };
+  LoadGraph load = trainer.graphs().load;
+  if (trainer.graphs().has_adapters)
+    std::erase_if(load.stored, [](const auto& each) { return !passes::is_lora(each.first); });
   if (suffix.empty())
-    runtime::load_parameters(trainer.graphs().load, source, trainer.store());
+    runtime::load_parameters(load, source, trainer.store());
   else
-    runtime::load_states(trainer.graphs().load, source, suffix, trainer.store());
+    runtime::load_states(load, source, suffix, trainer.store());
 }
 
 std::vector<files::TensorSource> sources_of(std::span<const SavedTensor> tensors,

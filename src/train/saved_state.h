@@ -20,7 +20,7 @@ struct SavedTensor {
   std::vector<float> values;
 };
 
-// The weights; or the moments that are stored under a parameter's name and `suffix`. In the order of
+// The weights, or only the adapters where nothing else is trained; or the moments that are stored under a parameter's name and `suffix`. In the order of
 // the names.
 std::vector<SavedTensor> saved_tensors(const Trainer& trainer, std::string_view suffix = "");
 

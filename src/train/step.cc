@@ -3,18 +3,44 @@
 #include "train/step.h"
 
 #include "base/error.h"
+#include "base/name_pattern.h"
+#include "base/printable.h"
 #include "models/forward_graph.h"
 #include "passes/differentiate.h"
 
 namespace ridge::train {
 namespace {
 
-std::vector<ValueId> parameters_of(const Graph& graph) {
+bool is_parameter(const Value& value) {
+  return value.storage == Storage::kParameter && value.producer == kNoNode;
+}
+
+// The parameters that are not frozen.
+std::vector<ValueId> trained_parameters(const Graph& graph) {
   std::vector<ValueId> parameters;
   for (size_t i = 0; i < graph.values.size(); ++i)
-    if (graph.values[i].storage == Storage::kParameter && graph.values[i].producer == kNoNode)
+    if (is_parameter(graph.values[i]) && !graph.values[i].frozen)
       parameters.push_back(static_cast<ValueId>(i));
   return parameters;
+}
+
+void freeze(Graph& graph, std::span<const std::string> patterns) {
+  for (const std::string& pattern : patterns) {
+    bool found = false;
+    std::string example;
+    for (Value& value : graph.values) {
+      if (!is_parameter(value)) continue;
+      if (example.empty()) example = value.name;
+      if (!matches_pattern(pattern, value.name)) continue;
+      value.frozen = found = true;
+    }
+    if (!found)
+      throw usage_error(
+          "[freeze] expected a pattern that matches parameters, such as {} or *norm*, got {}",
+          example, printable(pattern));
+  }
+  if (!patterns.empty() && trained_parameters(graph).empty())
+    throw usage_error("[freeze] expected patterns that leave a parameter to train, all are frozen");
 }
 
 // Adds each gradient to a state "<name>.gradient", which the update reads and clears.
@@ -37,7 +63,7 @@ std::vector<ValueId> declare_gradients(Builder& b,
                                        const Graph& step,
                                        std::vector<ValueId>* parameters) {
   std::vector<ValueId> gradients;
-  for (ValueId value : parameters_of(step)) {
+  for (ValueId value : trained_parameters(step)) {
     const Value& parameter = step.value(value);
     if (parameters != nullptr) parameters->push_back(b.parameter(parameter.name, parameter.type));
     gradients.push_back(b.state(parameter.name + ".gradient", parameter.type));
@@ -88,9 +114,13 @@ TrainingStep build_step(const models::ModelConfig& config,
         "in bf16 with fp32 master weights");
   models::ForwardGraph forward = models::build_training_graph(config, ops, options.batch_size,
                                                               options.sequence, options.packing);
+  if (selection.has("lora") && !options.frozen.empty())
+    throw usage_error("[freeze] expected no patterns with +lora, which freezes the whole model");
+  freeze(forward.graph, options.frozen);
   TrainingStep step;
   step.load = std::move(forward.load);
-  passes::PassContext context{ops, target, step.load, ceilings, target.passes()};
+  passes::PassContext context{ops, target, step.load, ceilings, target.passes(), options.lora};
+  step.has_adapters = selection.has("lora");
   auto run = [&](passes::Stage stage, const Graph& graph) {
     return passes::run_stage(stage, graph, selection, context,
                              ceilings == nullptr ? nullptr : &step.passes);
@@ -105,7 +135,7 @@ TrainingStep build_step(const models::ModelConfig& config,
         unrecorded, nullptr);
   };
   if (options.evaluates) step.evaluation = unrecorded_stages(graph);
-  std::vector<ValueId> parameters = parameters_of(graph);
+  std::vector<ValueId> parameters = trained_parameters(graph);
   double seed = 1.0 / static_cast<double>(options.micro_batches);
   std::vector<ValueId> gradients =
       passes::differentiate(graph, ops, graph.outputs[0], parameters, seed);

@@ -23,6 +23,10 @@ struct StepOptions {
   models::Packing packing = models::Packing::kNone;
   int64_t micro_batches = 1;  // gradients are summed over these before the update
   OptimizerOptions optimizer;
+  // Patterns of parameters (base/name_pattern.h) that have no gradient, no moments and no update.
+  std::vector<std::string> frozen;
+  passes::LoraOptions lora;  // of the pass `lora`
+  std::string base_model;    // what an adapter's configuration names as its base
   // Whether the update is a graph of its own also for one micro-batch, so that it can be left out.
   bool separates_update = false;
   bool evaluates = false;  // whether a graph without update is built too, for validation
@@ -41,10 +45,12 @@ struct TrainingStep {
   std::optional<Graph> discard;     // clears the gradients, if the update is separate
   std::optional<Graph> evaluation;  // of a micro-batch; outputs[0] is the loss
   LoadGraph load;
+  bool has_adapters = false;  // whether adapters are trained, and nothing else
   std::vector<cost::PassRecord> passes;
 };
 
-// Records the passes only if ceilings are given: each record takes a plan of the graph.
+// Throws usage Errors: a pattern of `frozen` that matches no parameter, or patterns that leave nothing
+// to train. Records the passes only if ceilings are given: each record takes a plan of the graph.
 TrainingStep build_step(const models::ModelConfig& config,
                         const StepOptions& options,
                         const passes::Selection& selection,

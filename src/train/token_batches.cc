@@ -15,10 +15,12 @@ uint64_t order_key(uint64_t seed, uint64_t source, int64_t epoch) {
   return seed << 40 ^ source << 32 ^ static_cast<uint64_t>(epoch);
 }
 
-void expect_trainable(const text::TokenSet& tokens, int64_t sequence, int64_t vocabulary) {
-  if (tokens.vocab_size() > vocabulary)
+void expect_trainable(const text::TokenSet& tokens,
+                      int64_t sequence,
+                      const Vocabulary& vocabulary) {
+  if (tokens.vocab_size() > std::max(vocabulary.rows, vocabulary.tokens))
     throw usage_error("[data] expected ids below the model's vocabulary of {}, {} has {}",
-                      vocabulary, tokens.source(), tokens.vocab_size());
+                      vocabulary.rows, tokens.source(), tokens.vocab_size());
   if (tokens.size() < sequence + 1)
     throw usage_error(
         "[data] expected at least {} ids for a sequence of {} and its labels, {} has {}",
@@ -27,6 +29,17 @@ void expect_trainable(const text::TokenSet& tokens, int64_t sequence, int64_t vo
 
 int64_t windows_of(const text::TokenSet& tokens, int64_t sequence) {
   return (tokens.size() - 1) / sequence;
+}
+
+// A tokenizer may have tokens for which a model has no row. Their ids must not occur.
+void expect_rows(const std::vector<int32_t>& window,
+                 int64_t vocabulary,
+                 const text::TokenSet& tokens) {
+  const auto beyond =
+      std::find_if(window.begin(), window.end(), [&](int32_t id) { return id >= vocabulary; });
+  if (beyond != window.end())
+    throw file_error("[{}] expected ids below the model's vocabulary of {}, found {}",
+                     tokens.source(), vocabulary, *beyond);
 }
 
 // Appends a window of T + 1 ids as a row.
@@ -81,10 +94,14 @@ std::vector<double> weights_of(const std::vector<WeightedData>& data) {
 
 TokenBatches::TokenBatches(std::vector<WeightedData> data,
                            int64_t sequence,
-                           int64_t vocabulary,
+                           const Vocabulary& vocabulary,
                            uint64_t seed,
                            models::Packing packing)
-    : data_(std::move(data)), sequence_(sequence), seed_(seed), mixture_(weights_of(data_)) {
+    : data_(std::move(data)),
+      sequence_(sequence),
+      rows_(vocabulary.rows),
+      seed_(seed),
+      mixture_(weights_of(data_)) {
   for (const WeightedData& each : data_) {
     expect_trainable(each.tokens, sequence, vocabulary);
     starts_.push_back(starts_of(each.tokens, packing));
@@ -110,6 +127,7 @@ Batch TokenBatches::next(int64_t batch_size) {
     const int64_t count = windows(at.source), epoch = at.index / count;
     const int64_t window = permuted(at.index % count, count, order_key(seed_, at.source, epoch));
     data_[at.source].tokens.read(window * sequence_, window_);
+    expect_rows(window_, rows_, data_[at.source].tokens);
     append_row(window_, batch);
     if (!starts_[at.source].empty())
       cut_at_documents(starts_[at.source], window * sequence_, sequence_, batch);
@@ -119,7 +137,7 @@ Batch TokenBatches::next(int64_t batch_size) {
 
 std::vector<Batch> validation_batches(text::TokenSet& tokens,
                                       int64_t sequence,
-                                      int64_t vocabulary,
+                                      const Vocabulary& vocabulary,
                                       int64_t batch_size,
                                       int64_t most_batches,
                                       models::Packing packing) {
@@ -136,6 +154,7 @@ std::vector<Batch> validation_batches(text::TokenSet& tokens,
       const bool is_there = first + row < windows;
       const int64_t begin = (is_there ? first + row : first) * sequence;
       tokens.read(begin, window);
+      expect_rows(window, vocabulary.rows, tokens);
       append_row(window, batch);
       if (!starts.empty()) cut_at_documents(starts, begin, sequence, batch);
       if (!is_there) std::fill(batch.labels.end() - sequence, batch.labels.end(), -1);

@@ -21,6 +21,14 @@ struct WeightedData {
   double weight = 1;  // of its windows among those of all sets
 };
 
+// The ids that a model can read: those below `rows`. Data whose tokenizer is the model's may have up to
+// `tokens`, if those without a row do not occur.
+struct Vocabulary {
+  Vocabulary(int64_t rows_of_model, int64_t tokens_known = 0)
+      : rows(rows_of_model), tokens(tokens_known) {}
+  int64_t rows, tokens;
+};
+
 // An endless mixture. Each epoch of a data set visits each of its windows once, in an order of its
 // own.
 class TokenBatches final : public BatchSource {
@@ -29,10 +37,11 @@ class TokenBatches final : public BatchSource {
   // without an index of documents that are to be packed; a bad-file Error for a damaged index.
   TokenBatches(std::vector<WeightedData> data,
                int64_t sequence,
-               int64_t vocabulary,
+               const Vocabulary& vocabulary,
                uint64_t seed,
                models::Packing packing = models::Packing::kNone);
 
+  // Throws a bad-file Error for an id for which the model has no row.
   Batch next(int64_t batch_size) override;
   // Windows taken so far: the place where `next` goes on.
   int64_t place() const { return place_; }
@@ -45,7 +54,7 @@ class TokenBatches final : public BatchSource {
 
  private:
   std::vector<WeightedData> data_;
-  int64_t sequence_;
+  int64_t sequence_, rows_;
   uint64_t seed_;
   Mixture mixture_;
   int64_t place_ = 0;
@@ -59,7 +68,7 @@ class TokenBatches final : public BatchSource {
 // label.
 std::vector<Batch> validation_batches(text::TokenSet& tokens,
                                       int64_t sequence,
-                                      int64_t vocabulary,
+                                      const Vocabulary& vocabulary,
                                       int64_t batch_size,
                                       int64_t most_batches,
                                       models::Packing packing = models::Packing::kNone);

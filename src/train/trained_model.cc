@@ -8,6 +8,7 @@
 #include "files/atomic_folder.h"
 #include "files/safetensors.h"
 #include "models/config_json.h"
+#include "train/adapter.h"
 
 namespace ridge::train {
 
@@ -18,16 +19,30 @@ void expect_finite(std::span<const SavedTensor> tensors, const std::filesystem::
                           folder.string(), each.name);
 }
 
-void write_model(const models::ModelConfig& config,
-                 std::span<const SavedTensor> weights,
-                 const models::TokenizerFile* tokenizer,
-                 const std::filesystem::path& folder) {
+SavedForm::SavedForm(const Trainer& trainer)
+    : config(saved_config(trainer)),
+      options(trainer.options()),
+      has_adapters(trainer.graphs().has_adapters) {}
+
+void write_config(const SavedForm& form,
+                  const models::TokenizerFile* tokenizer,
+                  const std::filesystem::path& folder) {
   const text::TokenizerSpec* spec = tokenizer == nullptr ? nullptr : &tokenizer->spec;
-  files::write_file(folder / "config.json", models::config_json(config, DType::kF32, spec));
+  files::write_file(folder / "config.json", models::config_json(form.config, DType::kF32, spec));
+}
+
+void write_weights(const SavedForm& form,
+                   std::span<const SavedTensor> weights,
+                   const models::TokenizerFile* tokenizer,
+                   const std::filesystem::path& folder) {
   if (tokenizer != nullptr)
-    for (const auto& [name, text] : models::tokenizer_files(*spec, tokenizer->chat_template))
+    for (const auto& [name, text] :
+         models::tokenizer_files(tokenizer->spec, tokenizer->chat_template))
       files::write_file(folder / name, text);
-  files::write_safetensors(folder / "model.safetensors", sources_of(weights));
+  if (form.has_adapters)
+    write_adapter(form.options, weights, folder);
+  else
+    files::write_safetensors(folder / "model.safetensors", sources_of(weights));
 }
 
 void save_model(const Trainer& trainer,
@@ -36,7 +51,10 @@ void save_model(const Trainer& trainer,
   const std::vector<SavedTensor> weights = saved_tensors(trainer);
   expect_finite(weights, folder);
   files::AtomicFolder made(folder);
-  write_model(saved_config(trainer), weights, tokenizer, made.inside());
+  const SavedForm form(trainer);
+  // With a config.json, an adapter's folder would be taken for a model.
+  if (!form.has_adapters) write_config(form, tokenizer, made.inside());
+  write_weights(form, weights, tokenizer, made.inside());
   made.commit();
 }
 

@@ -13,17 +13,29 @@
 namespace ridge::train {
 
 // Saves config.json and model.safetensors in fp32, for Ridge and transformers, and the files of the
-// tokenizer, which may be null. The folder must be new or empty; it appears complete or not at all. Throws a run-time Error
+// tokenizer, which may be null. Trained adapters are saved in PEFT's files instead. The folder must be new or empty; it appears complete or not at all. Throws a run-time Error
 // if a parameter is not finite.
 void save_model(const Trainer& trainer,
                 const std::filesystem::path& folder,
                 const models::TokenizerFile* tokenizer = nullptr);
 
-// The parts of save_model: throws that Error; writes the files into an existing folder.
+// The parts of save_model. Throws that Error.
 void expect_finite(std::span<const SavedTensor> tensors, const std::filesystem::path& folder);
-void write_model(const models::ModelConfig& config,
-                 std::span<const SavedTensor> weights,
-                 const models::TokenizerFile* tokenizer,
-                 const std::filesystem::path& folder);
+// What stands beside the weights.
+struct SavedForm {
+  explicit SavedForm(const Trainer& trainer);
+  models::ModelConfig config;
+  StepOptions options;
+  bool has_adapters = false;
+};
+// Write files into an existing folder: the configuration, and the weights or adapters with the
+// tokenizer.
+void write_config(const SavedForm& form,
+                  const models::TokenizerFile* tokenizer,
+                  const std::filesystem::path& folder);
+void write_weights(const SavedForm& form,
+                   std::span<const SavedTensor> weights,
+                   const models::TokenizerFile* tokenizer,
+                   const std::filesystem::path& folder);
 
 }  // namespace ridge::train

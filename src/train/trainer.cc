@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/finite.h"
 #include "ops/registry.h"
-#include "runtime/load.h"
+#include "train/adapter.h"
 #include "train/workshop_data.h"
 
 namespace ridge::train {
@@ -44,7 +44,8 @@ Trainer::Trainer(const models::ModelConfig& config,
                  const StepOptions& options,
                  const passes::Selection& selection,
                  backends::Backend& backend,
-                 const cost::Ceilings* ceilings)
+                 const cost::Ceilings* ceilings,
+                 const runtime::TensorSource& weights)
     : config_(config),
       options_(options),
       backend_(backend),
@@ -55,19 +56,26 @@ Trainer::Trainer(const models::ModelConfig& config,
     program_.add(each.name, each.graph, static_cast<int>(each.repeat));
   if (step_.discard) program_.add("discard", *step_.discard);
   if (step_.evaluation) program_.add("evaluation", *step_.evaluation);
-  std::map<std::string, std::vector<float>> weights;
-  draw_weights(config, kWorkshopSeed, [&](const std::string& name, std::vector<float> data) {
-    weights[name] = std::move(data);
-  });
+  load(weights);
+  program_.bind();
+}
+
+void Trainer::load(const runtime::TensorSource& weights) {
+  std::map<std::string, std::vector<float>> drawn;
+  if (!weights)
+    draw_weights(config_, kWorkshopSeed, [&](const std::string& name, std::vector<float> data) {
+      drawn[name] = std::move(data);
+    });
   runtime::load_parameters(
       step_.load,
-      [&](const std::string& name, const Type&) {
-        auto found = weights.find(name);
-        RIDGE_CHECK(found != weights.end(), "no weight '{}' was drawn", name);
+      [&](const std::string& name, const Type& type) {
+        if (passes::is_lora(name)) return initial_adapter(name, type.shape, kWorkshopSeed);
+        if (weights) return weights(name, type);
+        auto found = drawn.find(name);
+        RIDGE_CHECK(found != drawn.end(), "no weight '{}' was drawn", name);
         return found->second;
       },
       store_);
-  program_.bind();
 }
 
 void Trainer::write_batch(const Batch& batch) {

@@ -12,6 +12,7 @@
 #include "backends/backend.h"
 #include "models/config.h"
 #include "passes/pipeline.h"
+#include "runtime/load.h"
 #include "runtime/program.h"
 #include "train/batch.h"
 #include "train/step.h"
@@ -30,12 +31,14 @@ struct StepResult {
 
 class Trainer {
  public:
-  // With `ceilings`, the pass records have predicted times.
+  // With `ceilings`, the pass records have predicted times. `weights` are those to start from, by
+  // their names in a file; without them, the workshop's are drawn.
   Trainer(const models::ModelConfig& config,
           const StepOptions& options,
           const passes::Selection& selection,
           backends::Backend& backend,
-          const cost::Ceilings* ceilings = nullptr);
+          const cost::Ceilings* ceilings = nullptr,
+          const runtime::TensorSource& weights = {});
 
   // Enqueues a step, with one batch for each micro-batch; the step may still be running on return.
   // finish_step returns results in the order in which the steps began. If steps overlap, the time
@@ -85,6 +88,7 @@ class Trainer {
     std::unique_ptr<backends::CopyOut> done;  // null if the step ended with the host's part
     std::vector<record::ProfiledRun> profiles;
   };
+  void load(const runtime::TensorSource& weights);
   void begin(std::span<const Batch> batches, bool profiled);
   void read_loss(int graph, Begun& begun);
   void read_norm(int graph, Begun& begun);

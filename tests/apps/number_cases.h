@@ -39,7 +39,7 @@ class NumberCases : public NumberTrial {
             {"serve", {"model.gguf", "--port", "0", "--slots", "1", "--threads", "1"}},
             {"logits", {llama, "--ids", "1,2", "--threads", "1"}},
             {"perplexity", {llama, "--ids", "1,2,3", "--threads", "1"}},
-            {"explain", {"--preset", "tiny", "--threads", "1"}},
+            {"explain", {"--preset", "tiny", "--threads", "1", "--pass", "+lora"}},
             {"machine", {"--threads", "1"}},
             {"plan", {"--preset", "tiny", "--threads", "1"}},
             {"inspect", {llama}},

@@ -114,11 +114,13 @@ models::ModelConfig two_layers() {
   return config;
 }
 
-// Every pass that a user can switch in training, randomly on or off.
+// Every pass that a user can switch in training, randomly on or off. Adapters are work of their own.
 std::string random_switches(std::mt19937& random) {
   std::string switches;
   for (const passes::Pass* pass : passes::pipeline(target().passes())) {
-    if (pass->name == "expand" || pass->name == "legalize" || pass->name == "store_bf16") continue;
+    if (pass->name == "expand" || pass->name == "legalize" || pass->name == "store_bf16" ||
+        pass->name == "lora")
+      continue;
     switches += (switches.empty() ? "" : ",") + std::string(random() % 2 == 0 ? "+" : "-") +
                 std::string(pass->name);
   }
@@ -146,6 +148,40 @@ TEST(ModelTotals, AreTheSameUnderRandomSetsOfPasses) {
     executed_differently += executed != first ? 1 : 0;
   }
   EXPECT_GT(executed_differently, 10) << "the sets of passes did not change what runs";
+}
+
+// A frozen weight's product has one product in its backward, and what leads to no trained parameter
+// has none.
+TEST(ModelTotals, LeaveOutTheGradientsOfFrozenWeights) {
+  const models::ModelConfig c = two_layers();
+  const ClosedForm form = closed_form(c, 3, 17);
+  const int64_t n = 3 * 17, q = c.heads * c.head_size, kv = c.kv_heads * c.head_size;
+  const auto totals = [&](std::vector<std::string> frozen, const char* level) {
+    train::StepOptions options;
+    options.batch_size = 3;
+    options.sequence = 17;
+    options.frozen = std::move(frozen);
+    return model_totals(
+        train::build_step(c, options, passes::Selection(level, ""), ops::table(), target())
+            .graphs[0]
+            .graph);
+  };
+  for (const char* level : {"baseline", "compiled"}) {
+    ModelTotals some = totals({"*mlp.down_proj*"}, level);
+    EXPECT_EQ(some.forward.macs, form.forward_macs);
+    EXPECT_EQ(some.backward.macs, form.backward_macs - c.layers * n * c.hidden * c.feed_forward);
+    // Only the last layer's down_proj is trained: its own product, and the head's for its input.
+    ModelTotals last = totals(
+        {"*embed*", "*norm*", "*self_attn*", "*gate*", "*up_proj*", "model.layers.0.*"}, level);
+    EXPECT_EQ(last.backward.macs, n * c.hidden * (c.vocabulary + c.feed_forward));
+    // The first layer's input has no gradient: q, k and v have one product, and the table's lookup
+    // has no backward.
+    ModelTotals no_table = totals({"*embed*"}, level);
+    EXPECT_EQ(no_table.backward.macs, form.backward_macs - n * c.hidden * c.vocabulary);
+    ModelTotals attention = totals({"*embed*", "model.layers.0.input_layernorm*"}, level);
+    EXPECT_EQ(attention.backward.macs,
+              form.backward_macs - n * c.hidden * (c.vocabulary + q + 2 * kv));
+  }
 }
 
 TEST(ModelTotals, OfMicroBatchesAreThoseOfOneStep) {

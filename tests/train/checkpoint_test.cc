@@ -95,6 +95,8 @@ INSTANTIATE_TEST_SUITE_P(Forms,
                                          Form{"fused", "", 1},
                                          Form{"kernels", "", 2},
                                          Form{"compiled", "-tune_gemm", 1},
+                                         Form{"baseline", "+lora", 1},
+                                         Form{"compiled", "-tune_gemm,+lora", 2},
                                          Form{"compiled", "-tune_gemm,+autocast_bf16", 1},
                                          Form{"compiled", "-tune_gemm,+autocast_bf16", 2}));
 

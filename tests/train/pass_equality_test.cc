@@ -36,11 +36,11 @@ double rounding_allowed() {
   return allowed;
 }
 
-// The passes that training supports.
+// The passes that training supports and that leave all parameters to be trained.
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
   for (const passes::Pass* pass : passes::pipeline(cpu_backend(1)->passes()))
-    if (pass->name != "store_bf16") names.emplace_back(pass->name);
+    if (pass->name != "store_bf16" && pass->name != "lora") names.emplace_back(pass->name);
   return names;
 }
 

@@ -15,8 +15,10 @@
 #include "backends/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "models/llama_shape.h"
+#include "models/parameter_list.h"
 #include "ops/registry.h"
 #include "runtime/load.h"
+#include "train/adapter.h"
 #include "train/trainer.h"
 #include "train/training_loop.h"
 #include "train/workshop_data.h"
@@ -33,6 +35,19 @@ std::string level_name(const testing::TestParamInfo<Level>& level) {
 inline models::ModelConfig small_config() {
   models::ModelConfig config = models::llama_shape("test", {64, 32, 2, 4, 2, 8, 48, 16});
   config.rope_interleaved = true;
+  return config;
+}
+
+// All parts of Gemma 3: windows shorter than the sequence, two rotations, norms with 1 + w before and
+// after each half and on heads, a gated GELU, a scale of the embedding.
+inline models::ModelConfig small_gemma() {
+  models::ModelConfig config = models::llama_shape("gemma", {64, 32, 3, 4, 2, 8, 48, 16});
+  config.family = models::Family::kGemma3;
+  config.norm_offset = 1;
+  config.is_window_layer = {true, true, false};
+  config.window = 6;
+  config.rope_theta = 1e6;
+  config.attention_scale = 0.3;
   return config;
 }
 
@@ -92,11 +107,12 @@ using Weights = std::map<std::string, std::vector<float>>;
 inline Weights lively_weights(const models::ModelConfig& config, double noise = 0) {
   Weights weights;
   Random random(6), noise_random(7);
+  const auto one = static_cast<float>(1 - config.norm_offset);
   draw_weights(config, 1, [&](const std::string& name, std::vector<float> data) {
-    bool is_norm = data[0] == 1;
+    const bool is_norm = models::is_norm(name);
     random.fill_normal(data, is_norm ? 0.1f : 0.25f);
     for (float& x : data) {
-      x += is_norm ? 1 : 0;
+      x += is_norm ? one : 0;
       if (noise > 0)
         x *= static_cast<float>(1 + noise * (2 * static_cast<double>(noise_random.uniform()) - 1));
     }
@@ -128,7 +144,10 @@ class FixedRun {
     for (StepGraph& each : step_.graphs)
       program_.add(each.name, each.graph, static_cast<int>(each.repeat));
     runtime::load_parameters(
-        step_.load, [&](const std::string& name, const Type&) { return weights_.at(name); },
+        step_.load,
+        [&](const std::string& name, const Type& type) {
+          return passes::is_lora(name) ? initial_adapter(name, type.shape, 1) : weights_.at(name);
+        },
         store_);
     program_.bind();
     WorkshopData data(config.vocabulary, options.sequence, 3);

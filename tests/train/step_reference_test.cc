@@ -39,9 +39,13 @@ struct StepErrors {
   std::map<std::string, double> gradients;  // |difference| / |gradient|, per parameter
 };
 
-StepErrors errors_of_a_step(std::string_view level, std::string_view switches) {
-  FixedRun run(small_config(), small_step(kLearningByHeart), level, switches);
+StepErrors errors_of_a_step(const models::ModelConfig& config,
+                            std::string_view level,
+                            std::string_view switches,
+                            int steps_before = 0) {
+  FixedRun run(config, small_step(kLearningByHeart), level, switches);
   runtime::Store& store = run.store();
+  run.steps(steps_before);
   ops::NamedTensors before;
   for (const std::string& name : store.names()) before[name] = read(store, name);
   double loss = run.step();
@@ -65,14 +69,31 @@ StepErrors errors_of_a_step(std::string_view level, std::string_view switches) {
 class StepReference : public testing::TestWithParam<std::string> {};
 
 TEST_P(StepReference, HasTheLossAndTheGradientsOfTheGraphInDouble) {
-  StepErrors errors = errors_of_a_step(GetParam(), "");
+  StepErrors errors = errors_of_a_step(small_config(), GetParam(), "");
   EXPECT_LT(errors.loss, 2e-6);
   for (const auto& [name, error] : errors.gradients) EXPECT_LT(error, 5e-6) << name;
   EXPECT_GE(errors.gradients.size(), 12u);
 }
 
+TEST_P(StepReference, OfGemmaHasThemToo) {
+  StepErrors errors = errors_of_a_step(small_gemma(), GetParam(), "");
+  EXPECT_LT(errors.loss, 2e-6);
+  for (const auto& [name, error] : errors.gradients) EXPECT_LT(error, 1e-5) << name;
+  EXPECT_GE(errors.gradients.size(), 3u * 10 + 2);
+}
+
+// The gradients of adapters whose B is not 0 any more: at first, A has none.
+TEST_P(StepReference, OfAdaptersHasThemToo) {
+  for (const models::ModelConfig& config : {small_config(), small_gemma()}) {
+    StepErrors errors = errors_of_a_step(config, GetParam(), "+lora", 3);
+    EXPECT_LT(errors.loss, 2e-6);
+    for (const auto& [name, error] : errors.gradients) EXPECT_LT(error, 1e-5) << name;
+    EXPECT_EQ(errors.gradients.size(), static_cast<size_t>(config.layers * 2 * 2));
+  }
+}
+
 TEST_P(StepReference, Bf16MovesNoGradientByATenth) {
-  StepErrors errors = errors_of_a_step(GetParam(), "+autocast_bf16");
+  StepErrors errors = errors_of_a_step(small_config(), GetParam(), "+autocast_bf16");
   EXPECT_LT(errors.loss, 0.02);
   for (const auto& [name, error] : errors.gradients) EXPECT_LT(error, 0.1) << name;
 }

@@ -126,6 +126,15 @@ TEST(TokenBatches, UnfitDataAreRefused) {
   expect(100, 999, "expected ids below the model's vocabulary of 999, counting has 1000");
 }
 
+TEST(TokenBatches, RefuseIdsForWhichTheModelHasNoRow) {
+  // A tokenizer of 1000 tokens and a model of 990 rows.
+  TokenBatches few(one(counting(80)), 8, {990, 1000}, 0);
+  EXPECT_EQ(few.next(9).ids.size(), 72u);
+  TokenBatches all(one(counting(1000)), 8, {990, 1000}, 0);
+  files::expect_error([&] { all.next(124); }, ExitCode::kBadFile,
+                      "[counting] expected ids below the model's vocabulary of 990, found 990");
+}
+
 std::vector<WeightedData> with_documents(int64_t count, std::vector<int64_t> starts) {
   std::vector<int32_t> ids(static_cast<size_t>(count));
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i);
