@@ -150,7 +150,7 @@ ForwardGraph build_training_graph(const ModelConfig& config,
                                   int64_t sequence,
                                   Packing packing) {
   validate(config);
-  if (config.family != Family::kLlama)
+  if (config.family != Family::kLlama && config.family != Family::kMistral)
     throw usage_error(
         "[train] expected a Llama configuration; Ridge does not train other families yet");
   if (batch < 1 || sequence < 1)

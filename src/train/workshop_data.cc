@@ -28,7 +28,9 @@ using Put = std::function<void(const std::string&, std::vector<float>)>;
 // Biases start at zero; the workshop's model has none.
 void draw_biases(const models::ModelConfig& c, const std::string& prefix, const Put& put) {
   for (const Matrix& m : layer_matrices(c)) {
-    bool biased = std::string_view(m.name).starts_with("mlp") ? c.mlp_bias : c.attention_bias;
+    bool biased = std::string_view(m.name).starts_with("mlp")    ? c.mlp_bias
+                  : std::string_view(m.name).ends_with("o_proj") ? c.output_bias
+                                                                 : c.qkv_bias;
     if (biased)
       put(prefix + m.name + ".bias", std::vector<float>(static_cast<size_t>(m.rows), 0.0f));
   }

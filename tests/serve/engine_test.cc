@@ -397,7 +397,9 @@ TEST_P(EngineTest, RefusesWhatCannotRun) {
   EXPECT_THROW(open(1, 64, {.step_tokens = 0}), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EngineTest, testing::Values("llama_fp32", "gemma3_bf16"));
+INSTANTIATE_TEST_SUITE_P(All,
+                         EngineTest,
+                         testing::Values("llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"));
 
 }  // namespace
 }  // namespace ridge::serve
