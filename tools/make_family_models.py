@@ -38,7 +38,9 @@ def make(folder, config, model_class, dtype=torch.float32, seed=7):
     randomize(model)
     ids = torch.randint(1, config.vocab_size, (2, 20))
     model.to(dtype).save_pretrained(folder)
-    model.float()  # the logits are those of the stored weights, computed in fp32
+    # The logits are those of the stored weights, computed in fp32. Widening this model would not do: its table of
+    # rotations is rounded.
+    model = model_class.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     with torch.no_grad():
         logits = model(ids).logits.double()
         continuation, margin = greedy(model, ids[0].tolist())

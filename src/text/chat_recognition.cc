@@ -21,6 +21,9 @@ constexpr std::string_view kSmolLm2System =
 constexpr std::string_view kQwen25System =
     "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
 constexpr std::string_view kQwen3AnswerBegin = "<|im_start|>assistant\n";
+// What may follow it in a template: nothing, a thought that begins, or one that is empty.
+constexpr std::array<std::string_view, 3> kQwen3Thoughts = {"", "<think>\n",
+                                                            "<think>\n\n</think>\n\n"};
 
 struct Known {
   std::string_view name;
@@ -227,6 +230,9 @@ std::optional<std::string> qwen3_answer_begin(std::string_view source) {
   source.remove_prefix(end + 3);
   if (source.starts_with(kSwitch)) source.remove_prefix(kSwitch.size());
   if (source != "{%-endif%}" || !literal.starts_with(kQwen3AnswerBegin)) return std::nullopt;
+  const std::string_view thought = literal.substr(kQwen3AnswerBegin.size());
+  if (std::find(kQwen3Thoughts.begin(), kQwen3Thoughts.end(), thought) == kQwen3Thoughts.end())
+    return std::nullopt;
   return std::string(literal);
 }
 
