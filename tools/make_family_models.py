@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the small random models of tests/data/models that come from transformers, with their logits and a greedy
-continuation. Needs torch, transformers and numpy. Usage: make_family_models.py OUT_FOLDER [NAME...]"""
+"""Makes the small random models of tests/data/models that come from transformers, with their logits, a greedy
+continuation, their loss and its gradients. Needs torch, transformers and numpy.
+Usage: make_family_models.py OUT_FOLDER [NAME...]"""
 import json
 import pathlib
 import sys
@@ -30,6 +31,17 @@ def greedy(model, ids):
     return made, margin
 
 
+def gradients(model, ids):
+    """The loss of the next tokens of both rows, and for each parameter the norm of its gradient and the first four
+    elements; in double."""
+    model = model.double()
+    logits = model(ids).logits[:, :-1]
+    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
+    loss.backward()
+    return loss.item(), {name: [float(f"{x:.7g}") for x in (p.grad.norm().item(), *p.grad.flatten()[:4].tolist())]
+                         for name, p in model.named_parameters()}
+
+
 def make(folder, config, model_class, dtype=torch.float32, seed=7):
     torch.manual_seed(seed)
     torch.set_num_threads(1)
@@ -46,6 +58,7 @@ def make(folder, config, model_class, dtype=torch.float32, seed=7):
         continuation, margin = greedy(model, ids[0].tolist())
     if margin < CLEAR:
         raise SystemExit(f"{folder.name}: a token leads by {margin:g} alone; take another seed")
+    loss, slopes = gradients(model, ids)
     last = logits[:, -1]
     expected = {
         "transformers": transformers.__version__,
@@ -55,6 +68,8 @@ def make(folder, config, model_class, dtype=torch.float32, seed=7):
         "logsumexp_last": [round(x, 5) for x in last.logsumexp(-1).tolist()],
         "logits_last8": [[round(x, 5) for x in row[:8].tolist()] for row in last],
         "greedy_from_first_row": continuation,
+        "loss": round(loss, 7),
+        "gradients": slopes,
     }
     (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
 

@@ -150,9 +150,6 @@ ForwardGraph build_training_graph(const ModelConfig& config,
                                   int64_t sequence,
                                   Packing packing) {
   validate(config);
-  if (config.family != Family::kLlama && config.family != Family::kMistral)
-    throw usage_error(
-        "[train] expected a Llama configuration; Ridge does not train other families yet");
   if (batch < 1 || sequence < 1)
     throw usage_error("[train] expected a batch size and a sequence length >= 1, got {} and {}",
                       batch, sequence);

@@ -24,11 +24,11 @@ using text::TokenType;
 constexpr size_t kMostHoles = 65536;
 constexpr const char* kSpaceMarkName = "\"\\xe2\\x96\\x81\"";  // U+2581 as messages show it
 
-// The patterns as files write them; those of text/ are equivalent, without the case flag.
-constexpr std::string_view kLlama3AsWritten =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2AsWritten =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Other spellings of the patterns in text/: Llama 3's without the case flag, as Ridge wrote it
+// before, and GPT-2's.
+constexpr std::string_view kLlama3WithoutCase =
+    R"('(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
+    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kGpt2AsWritten =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -201,8 +201,8 @@ class Reader {
       throw split.fault("the behavior \"Isolated\"", "another");
     if (split.flag_or("invert", false)) throw split.at("invert").fault("false");
     const std::string& regex = split.at("pattern").at("Regex").text();
-    if (regex == kLlama3AsWritten || regex == text::kLlama3Pattern) return PreTokenizer::kLlama3;
-    if (regex == kQwen2AsWritten || regex == text::kQwen2Pattern) return PreTokenizer::kQwen2;
+    if (regex == text::kLlama3Pattern || regex == kLlama3WithoutCase) return PreTokenizer::kLlama3;
+    if (regex == text::kQwen2Pattern) return PreTokenizer::kQwen2;
     if (regex == kGpt2AsWritten || regex == text::kGpt2Pattern) return PreTokenizer::kGpt2;
     throw split.at("pattern").at("Regex").fault("the pattern of GPT-2, Llama 3 or Qwen 2");
   }

@@ -114,7 +114,7 @@ class Scanner {
   }
 
   // The end of a contraction: an apostrophe followed by s, t, m, d, re, ve or ll. 0 if there is
-  // none.
+  // none. Without regard to case, U+017F is an s too.
   size_t contraction(bool any_case) const {
     if (text_[at_] != '\'') return 0;
     auto letter = [&](size_t i) -> char {
@@ -122,6 +122,8 @@ class Scanner {
       char c = text_[at_ + i];
       return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     };
+    constexpr std::string_view kLongS = "\xC5\xBF";
+    if (any_case && text_.substr(at_ + 1, 2) == kLongS) return at_ + 3;
     char a = letter(1);
     if (a == 's' || a == 't' || a == 'm' || a == 'd') return at_ + 2;
     char b = letter(2);

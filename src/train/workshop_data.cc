@@ -2,44 +2,33 @@
 // Draws in the order of the workshop's constructors, initialization and data set.
 #include "train/workshop_data.h"
 
+#include <span>
+
 #include "base/error.h"
+#include "models/parameter_list.h"
 
 namespace ridge::train {
 namespace {
 
 constexpr float kInitialStd = 0.02f;
 constexpr int64_t kRows = 1000;
-
-struct Matrix {
-  const char* name;
-  int64_t rows, columns;
-};
-
-std::vector<Matrix> layer_matrices(const models::ModelConfig& c) {
-  int64_t q = c.heads * c.head_size, kv = c.kv_heads * c.head_size;
-  return {{"self_attn.q_proj", q, c.hidden},           {"self_attn.k_proj", kv, c.hidden},
-          {"self_attn.v_proj", kv, c.hidden},          {"self_attn.o_proj", c.hidden, q},
-          {"mlp.gate_proj", c.feed_forward, c.hidden}, {"mlp.up_proj", c.feed_forward, c.hidden},
-          {"mlp.down_proj", c.hidden, c.feed_forward}};
-}
-
-using Put = std::function<void(const std::string&, std::vector<float>)>;
-
-// Biases start at zero; the workshop's model has none.
-void draw_biases(const models::ModelConfig& c, const std::string& prefix, const Put& put) {
-  for (const Matrix& m : layer_matrices(c)) {
-    bool biased = std::string_view(m.name).starts_with("mlp")    ? c.mlp_bias
-                  : std::string_view(m.name).ends_with("o_proj") ? c.output_bias
-                                                                 : c.qkv_bias;
-    if (biased)
-      put(prefix + m.name + ".bias", std::vector<float>(static_cast<size_t>(m.rows), 0.0f));
-  }
-}
+constexpr const char* kTable = "model.embed_tokens.weight";
 
 std::vector<float> normal(Random& random, int64_t n) {
   std::vector<float> data(static_cast<size_t>(n));
   random.fill_normal(data, kInitialStd);
   return data;
+}
+
+// The workshop's constructors draw once for each element, and all of these values are overwritten.
+// It has a table and a head, also where they are tied.
+int64_t elements_constructed(std::span<const models::Parameter> parameters, bool tied_head) {
+  int64_t elements = 0;
+  for (const models::Parameter& each : parameters) {
+    if (each.shape.rank() > 1) elements += each.shape.elements();
+    if (tied_head && each.name == kTable) elements += each.shape.elements();
+  }
+  return elements;
 }
 
 }  // namespace
@@ -48,26 +37,21 @@ void draw_weights(const models::ModelConfig& c,
                   uint32_t seed,
                   const std::function<void(const std::string&, std::vector<float>)>& put) {
   Random random(seed);
-  std::vector<Matrix> matrices = layer_matrices(c);
-  int64_t table = c.vocabulary * c.hidden, layer = 0;
-  for (const Matrix& m : matrices) layer += m.rows * m.columns;
-  // The workshop's constructors draw once for each element, and all of these values are
-  // overwritten.
-  random.skip(table + c.layers * layer + table);
-  std::vector<float> ones(static_cast<size_t>(c.hidden), 1.0f);
-  std::vector<float> embedding = normal(random, table);
-  if (!c.tied_head) put("model.embed_tokens.weight", std::move(embedding));
-  for (int64_t l = 0; l < c.layers; ++l) {
-    std::string prefix = fmt::format("model.layers.{}.", l);
-    for (const Matrix& m : matrices)
-      put(prefix + m.name + ".weight", normal(random, m.rows * m.columns));
-    draw_biases(c, prefix, put);
-    put(prefix + "input_layernorm.weight", ones);
-    put(prefix + "post_attention_layernorm.weight", ones);
+  const std::vector<models::Parameter> parameters = models::parameters_of(c);
+  random.skip(elements_constructed(parameters, c.tied_head));
+  const auto one = static_cast<float>(1 - c.norm_offset);
+  for (const models::Parameter& each : parameters) {
+    const auto size = static_cast<size_t>(each.shape.elements());
+    if (each.shape.rank() == 1) {
+      // Biases start at zero; the workshop's model has none.
+      put(each.name, std::vector<float>(size, models::is_norm(each.name) ? one : 0.0f));
+      continue;
+    }
+    std::vector<float> drawn = normal(random, each.shape.elements());
+    // The head is initialized last. If it is tied, its values are the embedding table.
+    if (each.name != kTable || !c.tied_head) put(each.name, std::move(drawn));
   }
-  // The head is initialized last. If it is tied, its values are the embedding table.
-  put(c.tied_head ? "model.embed_tokens.weight" : "lm_head.weight", normal(random, table));
-  put("model.norm.weight", ones);
+  if (c.tied_head) put(kTable, normal(random, c.vocabulary * c.hidden));
 }
 
 WorkshopData::WorkshopData(int64_t vocabulary, int64_t sequence, uint32_t seed)

@@ -16,7 +16,8 @@ namespace ridge::train {
 
 inline constexpr uint32_t kWorkshopSeed = 42;
 
-// Calls `put` for every weight, in the order in which they are drawn. Norm weights are 1.
+// Calls `put` for every weight, in the order in which they are drawn. Norms multiply by 1, and biases
+// are 0.
 void draw_weights(const models::ModelConfig& config,
                   uint32_t seed,
                   const std::function<void(const std::string& name, std::vector<float> data)>& put);

@@ -8,54 +8,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
 
-#include "base/bf16.h"
 #include "base/error.h"
-#include "files/json.h"
-#include "files/safetensors.h"
 #include "files/scratch.h"
 #include "graph/verifier.h"
 #include "models/config_json.h"
 #include "models/inference_names.h"
+#include "models/transformers_model.h"
 #include "ops/reference_run.h"
 #include "ops/registry.h"
-#include "test_paths.h"
 
 namespace ridge::models {
 namespace {
 
-Tensor64 tensor(const files::FileTensor& from) {
-  Tensor64 to{{from.dtype, from.shape}, {}};
-  int64_t bytes = storage_bytes(from.dtype, 1);
-  for (int64_t i = 0; i < from.shape.elements(); ++i) {
-    const std::byte* at = from.bytes.data() + i * bytes;
-    if (from.dtype == DType::kF32) {
-      float value = 0;
-      std::memcpy(&value, at, 4);
-      to.data.push_back(value);
-    } else {
-      EXPECT_EQ(from.dtype, DType::kBF16);
-      uint16_t bits = 0;
-      std::memcpy(&bits, at, 2);
-      to.data.push_back(bf16_to_float(bits));
-    }
-  }
-  return to;
-}
-
-struct TestModel {
-  explicit TestModel(const std::string& name)
-      : folder(test_data("models/" + name).string()),
-        config(load_config(folder)),
-        expected(files::read_json(folder + "/expected.json")) {
-    files::SafetensorsFile file = files::SafetensorsFile::open(folder);
-    for (const files::FileTensor& each : file.tensors().all()) {
-      weights[each.name] = tensor(each);
-      weights[each.name].type.dtype = DType::kF32;
-    }
-  }
+struct TestModel : TransformersModel {
+  using TransformersModel::TransformersModel;
 
   // A whole sequence of t tokens, without a cache.
   ForwardGraph scoring_graph(int64_t t) const {
@@ -105,11 +73,6 @@ struct TestModel {
     }
     return both;
   }
-
-  std::string folder;
-  ModelConfig config;
-  nlohmann::json expected;
-  ops::NamedTensors weights;
 };
 
 // expected.json has five decimals of an fp32 computation.
@@ -171,7 +134,13 @@ TEST_P(Transformers, HasTheSameWeightsByTheSameNames) {
 
 INSTANTIATE_TEST_SUITE_P(Models,
                          TrainingTransformers,
-                         testing::Values("llama_fp32", "llama3_bf16_sharded", "mistral_fp32"),
+                         testing::Values("llama_fp32",
+                                         "llama3_bf16_sharded",
+                                         "gemma3_bf16",
+                                         "mistral_fp32",
+                                         "qwen2_fp32",
+                                         "qwen2_window_fp32",
+                                         "qwen3_bf16"),
                          [](const auto& each) { return std::string(each.param); });
 
 INSTANTIATE_TEST_SUITE_P(Models,

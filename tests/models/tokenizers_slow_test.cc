@@ -28,9 +28,8 @@ std::vector<std::string> listed(const char* variable) {
   return list;
 }
 
-// Up to 400 characters of scripts whose normalization differs. Assigned since Unicode 12, because
-// the package has old tables; no letters that only case folding relates to "s" (U+017F), which the
-// package takes for a contraction's.
+// Up to 400 characters of scripts whose normalization differs, assigned before Unicode 12, because
+// the package has old tables.
 std::string random_text(std::mt19937& random) {
   struct Range {
     char32_t first, last;
@@ -44,8 +43,9 @@ std::string random_text(std::mt19937& random) {
       {0x3099, 0x309A}, {0x30A1, 0x30FA},  {0x4E00, 0x9FA5}, {0xAC00, 0xD7A3}, {0xF900, 0xFA2D},
       {0xFF01, 0xFF5E}, {0x1F600, 0x1F64F}};
   static const std::vector<std::string> kPhrases = {
-      "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>", "'s",    "'LL",  "  ",
-      "\r\n\r\n",     "\t",         "e\u0301",       " the ",   "123456",   "\n \n", "...\n"};
+      "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>", "'s",    "'LL",
+      "'\u017F",      "  ",         "\r\n\r\n",      "\t",      "e\u0301",  " the ", "123456",
+      "\n \n",        "...\n"};
   std::string text;
   for (size_t n = random() % 40; n > 0; --n) {
     if (random() % 6 == 0) {
