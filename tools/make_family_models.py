@@ -77,7 +77,7 @@ def make(folder, config, model_class, dtype=torch.float32, seed=7):
 def mistral(folder):
     config = transformers.MistralConfig(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
                                         num_attention_heads=4, num_key_value_heads=2, head_dim=8,
-                                        max_position_embeddings=128, sliding_window=6)
+                                        max_position_embeddings=256, sliding_window=6)
     make(folder, config, transformers.MistralForCausalLM)
 
 
