@@ -13,6 +13,7 @@ find_library(RIDGE_ZSTD zstd REQUIRED)
 find_path(RIDGE_XXHASH xxhash.h REQUIRED)  # headers alone
 find_library(RIDGE_HWY hwy REQUIRED)
 find_library(RIDGE_PCRE2 pcre2-8 REQUIRED)
+find_library(RIDGE_UTF8PROC utf8proc REQUIRED)
 
 # One interface target that carries the flags of every room.
 add_library(ridge_flags INTERFACE)

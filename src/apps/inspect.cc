@@ -117,10 +117,6 @@ std::string format_of(const models::ModelFile& file) {
                            file.safetensors().mappings().size() == 1 ? "" : "s");
 }
 
-std::string_view name_of(models::Family family) {
-  return family == models::Family::kGemma3 ? "gemma3" : "llama";
-}
-
 ordered_json config_json(const models::ModelConfig& c) {
   ordered_json json{{"layers", c.layers},
                     {"hidden", c.hidden},
@@ -133,7 +129,8 @@ ordered_json config_json(const models::ModelConfig& c) {
                     {"window", c.window},
                     {"window_layers", window_layers(c)},
                     {"tied_head", c.tied_head},
-                    {"attention_bias", c.attention_bias},
+                    {"qkv_bias", c.qkv_bias},
+                    {"output_bias", c.output_bias},
                     {"mlp_bias", c.mlp_bias},
                     {"norm_eps", c.norm_eps},
                     {"rope_theta", c.rope_theta},
@@ -171,7 +168,7 @@ void print_json(const Inspection& made) {
   const models::ModelFile& file = made.file;
   ordered_json json{{"file", terminal_safe(file.path().string(), kWholeText)},
                     {"format", format_of(file)},
-                    {"architecture", name_of(file.config().family)},
+                    {"architecture", models::facts(file.config().family).name},
                     {"name", terminal_safe(file.config().name, kWholeText)},
                     {"parameters", made.parameters},
                     {"weight_bytes", made.weight_bytes},
@@ -260,7 +257,7 @@ void print_text(const Inspection& made, const TerminalOptions& terminal) {
   const models::ModelFile& file = made.file;
   const models::ModelConfig& c = file.config();
   fmt::print("{}: {}, {} {}\n", terminal_safe(file.path().string()), format_of(file),
-             name_of(c.family), printable(c.name));
+             models::facts(c.family).name, printable(c.name));
   fmt::print("{} parameters, {} of weights, {:.2f} bits each\n\n", format_integer(made.parameters),
              format_bytes(made.weight_bytes), made.bits_per_weight());
   const ordered_json config = config_json(c);

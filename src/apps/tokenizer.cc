@@ -59,7 +59,7 @@ void decode(const TokenizerOptions& o, const Command& app) {
 
 text::PreTokenizer pre_tokenizer(const std::string& name) {
   if (std::optional<text::PreTokenizer> kind = text::parse_pre_tokenizer(name)) return *kind;
-  throw usage_error("[pre-tokenizer] expected none, gpt2, llama3 or smollm, got {}",
+  throw usage_error("[pre-tokenizer] expected {}, got {}", text::pre_tokenizer_names(),
                     printable(name));
 }
 
@@ -169,8 +169,7 @@ void add_train(Command app, TokenizerOptions& o, const AppContext& context) {
       .show_default()
       .one_value()
       .may_be_empty();
-  action.add_option("--pre-tokenizer", o.pre_tokenizer, "none, gpt2, llama3 or smollm")
-      .show_default();
+  action.add_option("--pre-tokenizer", o.pre_tokenizer, text::pre_tokenizer_names()).show_default();
   add_output_options(action, o.output, "folder for the tokenizer's files").required();
   action.add_json_flag(o.json);
   action.footer(

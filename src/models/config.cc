@@ -57,10 +57,12 @@ bool ModelConfig::has_full_layers() const {
 int64_t ModelConfig::parameters() const {
   int64_t attention = hidden * head_size * (2 * heads + 2 * kv_heads);
   int64_t mlp = 3 * hidden * feed_forward;
-  if (attention_bias) attention += (heads + 2 * kv_heads) * head_size + hidden;
+  if (qkv_bias) attention += (heads + 2 * kv_heads) * head_size;
+  if (output_bias) attention += hidden;
   if (mlp_bias) mlp += 2 * feed_forward + hidden;
-  // Gemma 3 has norms on the input and the output of both halves, and on the heads of q and k.
-  int64_t norms = family == Family::kGemma3 ? 4 * hidden + 2 * head_size : 2 * hidden;
+  // Gemma 3 has norms on the input and the output of both halves, others on the input alone.
+  int64_t norms = (family == Family::kGemma3 ? 4 : 2) * hidden;
+  if (has_head_norms()) norms += 2 * head_size;
   int64_t tables = vocabulary * hidden * (tied_head ? 1 : 2);
   return layers * (attention + mlp + norms) + hidden + tables;
 }

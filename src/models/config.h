@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace ridge::models {
+#include "models/family.h"
 
-enum class Family : uint8_t { kLlama, kGemma3 };
+namespace ridge::models {
 
 struct RopeScaling {
   std::string kind;  // "", "linear" or "llama3"
@@ -37,10 +37,10 @@ struct ModelConfig {
   double norm_eps = 1e-6;
   double norm_offset = 0;  // added to a norm's weight: 1 if a file stores w of Gemma's (1 + w)
   bool tied_head = true;
-  bool attention_bias = false;  // on q, k, v and o
-  bool mlp_bias = false;        // on gate, up and down
-  // Gemma 3: norms before and after each half of a layer and on every head of q and k, windows, and
-  // constants of its own.
+  bool qkv_bias = false;     // on q, k and v
+  bool output_bias = false;  // on o
+  bool mlp_bias = false;     // on gate, up and down
+  // Gemma 3 has windows, and constants of its own. Mistral and Qwen may have windows.
   std::vector<bool> is_window_layer;  // per layer; empty: none
   int64_t window = 0;
   double window_rope_theta = 1e4;  // of window layers
@@ -49,6 +49,8 @@ struct ModelConfig {
   bool is_window(int64_t layer) const {
     return window > 0 && !is_window_layer.empty() && is_window_layer[static_cast<size_t>(layer)];
   }
+  // Whether each head of q and k is normalized before it is rotated.
+  bool has_head_norms() const { return family == Family::kQwen3 || family == Family::kGemma3; }
   // Whether any layer attends to a window, and whether any attends to all positions.
   bool has_window_layers() const;
   bool has_full_layers() const;

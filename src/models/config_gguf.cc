@@ -25,19 +25,19 @@ class Reader {
         architecture_(metadata_.string("general.architecture")) {}
 
   ModelConfig read() {
-    if (architecture_ != "llama" && architecture_ != "gemma3")
-      throw file_error("[gguf] {}: expected the architecture 'llama' or 'gemma3', found {}",
-                       source(), printable(architecture_));
-    c_.family = architecture_ == "llama" ? Family::kLlama : Family::kGemma3;
+    const FamilyFacts* family = family_of_architecture(architecture_);
+    if (family == nullptr)
+      throw file_error("[gguf] {}: expected the architecture {}, found {}", source(),
+                       known_architectures(), printable(architecture_));
+    c_.family = family->family;
     c_.name = std::string(metadata_.string_or("general.name", architecture_));
     read_extents();
     c_.norm_eps = metadata_.real(key("attention.layer_norm_rms_epsilon"));
     c_.tied_head = !has("output.weight");
-    c_.attention_bias = has("blk.0.attn_q.bias");
+    c_.qkv_bias = has("blk.0.attn_q.bias") || c_.family == Family::kQwen2;
+    c_.output_bias = has("blk.0.attn_output.bias");
     c_.mlp_bias = has("blk.0.ffn_down.bias");
-    // GGUF converters permute Llama's rows of q and k so that RoPE pairs are adjacent; for Gemma
-    // they keep halves.
-    c_.rope_interleaved = c_.family == Family::kLlama;
+    c_.rope_interleaved = family->gguf_interleaves;
     read_rope();
     if (c_.family == Family::kGemma3) read_gemma3();
     try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes a model's configuration in GGUF metadata, for the architectures "llama" and
-// "gemma3".
+// Reads and writes a model's configuration in GGUF metadata, for the architectures of
+// family.h.
 #pragma once
 
 #include "files/gguf_file.h"
@@ -15,7 +15,7 @@ ModelConfig config_of_gguf(const files::GgufFile& file);
 
 // Writes the keys that config_of_gguf reads, except what tensors supply. Throws a usage Error for
 // what GGUF cannot represent. The configuration must be in GGUF's form: adjacent RoPE pairs for
-// Llama, no norm offset.
+// the architecture llama, no norm offset.
 void set_config(files::GgufWriter& writer, const ModelConfig& config);
 
 // The factor on Gemma 3's queries. GGUF has no key for it; it follows from the number of layers and

@@ -38,12 +38,12 @@ void set_gemma3(files::GgufWriter& writer, const ModelConfig& c) {
 }  // namespace
 
 void set_config(files::GgufWriter& writer, const ModelConfig& c) {
-  if (c.family == Family::kLlama && c.has_window_layers())
+  const std::string architecture(facts(c.family).architecture);
+  if (c.family != Family::kGemma3 && c.has_window_layers())
     throw usage_error(
-        "[convert] GGUF's architecture llama has no sliding windows: expected sliding_window null, "
-        "found {}",
-        c.window);
-  std::string architecture = c.family == Family::kGemma3 ? "gemma3" : "llama";
+        "[convert] GGUF's architecture {} has no sliding windows: expected none, found windows of "
+        "{}",
+        architecture, c.window);
   writer.set("general.architecture", GgufValue(architecture));
   writer.set("general.type", GgufValue("model"));
   writer.set("general.name", GgufValue(c.name));

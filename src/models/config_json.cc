@@ -2,6 +2,7 @@
 // Reads config.json, key by key.
 #include "models/config_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -55,35 +56,88 @@ void read_rope(const JsonField& file, ModelConfig& c) {
   read_scaling(rope, c.rope_scaling);
 }
 
-// Mistral: all layers attend to the window, if there is one, and rotate alike. Files say null for
-// none; without the key transformers takes 4096.
-void read_mistral_window(const JsonField& file, ModelConfig& c) {
-  const bool is_given = file.value().contains("sliding_window");
-  c.window = file.integer_or("sliding_window", is_given ? 0 : 4096);
-  if (c.window == 0 || c.layers < 1 || c.layers > kMostLayers) return;  // validate() rejects these
+// The window of Mistral and Qwen. Files say null for none; without the key transformers takes 4096.
+int64_t window_or_4096(const JsonField& file) {
+  return file.integer_or("sliding_window", file.value().contains("sliding_window") ? 0 : 4096);
+}
+
+// Window layers of Mistral and Qwen rotate as all others do, but theirs is a table without scaling.
+void share_rotation(const JsonField& file, ModelConfig& c) {
   if (!c.rope_scaling.kind.empty())
-    throw file.at("sliding_window").fault("none beside a scaling of RoPE");
-  c.is_window_layer.assign(static_cast<size_t>(c.layers), true);
+    throw file.fault("no sliding window beside a scaling of RoPE", std::to_string(c.window));
   c.window_rope_theta = c.rope_theta;
 }
 
-// Reads which layers attend to a window only: listed one by one, or all layers except each n-th.
-void read_windows(const JsonField& file, ModelConfig& c) {
-  c.window = file.integer_or("sliding_window", 0);
+// Mistral: all layers attend to the window, if there is one.
+void read_mistral_window(const JsonField& file, ModelConfig& c) {
+  c.window = window_or_4096(file);
+  if (c.window == 0 || c.layers < 1 || c.layers > kMostLayers) return;  // validate() rejects these
+  share_rotation(file, c);
+  c.is_window_layer.assign(static_cast<size_t>(c.layers), true);
+}
+
+// Which layers attend to a window only, listed one by one.
+void read_layer_types(const JsonField& file, ModelConfig& c) {
+  for (const JsonField& type : file.at("layer_types").items()) {
+    if (type.text() != "sliding_attention" && type.text() != "full_attention")
+      throw type.fault("'sliding_attention' or 'full_attention'");
+    c.is_window_layer.push_back(type.text() == "sliding_attention");
+  }
+}
+
+// Qwen: windows count only where "use_sliding_window" is true. Then the listed layers have them or,
+// without a list, those from "max_window_layers" on.
+void read_qwen_windows(const JsonField& file, ModelConfig& c) {
+  const bool uses_windows = file.flag_or("use_sliding_window", false);
+  if (uses_windows) c.window = window_or_4096(file);
+  const int64_t full = file.integer_or("max_window_layers", 28);
+  if (full < 0) throw file.at("max_window_layers").fault("at least 0");
   if (file.has("layer_types")) {
-    for (const JsonField& type : file.at("layer_types").items()) {
-      if (type.text() != "sliding_attention" && type.text() != "full_attention")
-        throw type.fault("'sliding_attention' or 'full_attention'");
-      c.is_window_layer.push_back(type.text() == "sliding_attention");
-    }
+    read_layer_types(file, c);
+  } else if (c.window != 0 && c.layers >= 1 && c.layers <= kMostLayers) {
+    for (int64_t layer = 0; layer < c.layers; ++layer) c.is_window_layer.push_back(layer >= full);
+  }
+  const bool lists_windows = std::find(c.is_window_layer.begin(), c.is_window_layer.end(), true) !=
+                             c.is_window_layer.end();
+  if (lists_windows && c.window == 0)
+    throw file.at("layer_types")
+        .fault("'full_attention' alone without use_sliding_window and a sliding_window",
+               "'sliding_attention'");
+  if (!lists_windows) {
+    c.window = 0;
     return;
   }
+  share_rotation(file, c);
+}
+
+// Gemma 3: listed, or all layers except each n-th.
+void read_gemma3_windows(const JsonField& file, ModelConfig& c) {
+  c.window = file.integer_or("sliding_window", 0);
+  if (file.has("layer_types")) return read_layer_types(file, c);
   int64_t pattern =
       file.integer_or("sliding_window_pattern", file.integer_or("_sliding_window_pattern", 6));
   if (pattern < 1) throw file.fault("sliding_window_pattern >= 1", std::to_string(pattern));
   if (c.layers > kMostLayers) return;  // validate() rejects it
   for (int64_t layer = 0; layer < c.layers; ++layer)
     c.is_window_layer.push_back((layer + 1) % pattern != 0);
+}
+
+void read_gemma3(const JsonField& file, ModelConfig& c) {
+  c.norm_offset = 1;
+  for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
+    if (file.has(cap)) throw file.at(cap).fault("null, as capped logits cannot be computed");
+  read_gemma3_windows(file, c);
+  double scalar = file.real_or("query_pre_attn_scalar", static_cast<double>(c.head_size));
+  if (!(scalar > 0)) throw file.at("query_pre_attn_scalar").fault("a number > 0");
+  c.attention_scale = 1 / std::sqrt(scalar);
+}
+
+// As transformers does, ignores keys of biases that the family does not have.
+void read_biases(const JsonField& file, const FamilyFacts& family, ModelConfig& c) {
+  if (family.has_attention_bias_key)
+    c.qkv_bias = c.output_bias = file.flag_or("attention_bias", false);
+  if (family.has_mlp_bias_key) c.mlp_bias = file.flag_or("mlp_bias", false);
+  if (family.family == Family::kQwen2) c.qkv_bias = true;
 }
 
 void read_activation(const JsonField& file, const ModelConfig& c) {
@@ -93,6 +147,16 @@ void read_activation(const JsonField& file, const ModelConfig& c) {
   if (found != expected) throw file.at(key).fault(fmt::format("'{}'", expected), printable(found));
 }
 
+// transformers takes 128 for Qwen 3 if the file does not say.
+int64_t read_head_size(const JsonField& file, const ModelConfig& c) {
+  if (file.has("head_dim")) return file.at("head_dim").integer();
+  if (c.family == Family::kQwen3) return 128;
+  if (c.heads < 1 || c.hidden % c.heads != 0)
+    throw file.fault("hidden_size as a multiple of num_attention_heads",
+                     fmt::format("{} and {}", c.hidden, c.heads));
+  return c.hidden / c.heads;
+}
+
 }  // namespace
 
 ModelConfig parse_config(const nlohmann::json& document, std::string_view source) {
@@ -100,38 +164,27 @@ ModelConfig parse_config(const nlohmann::json& document, std::string_view source
   file.object();  // throws unless it is an object
   ModelConfig c;
   std::string type = file.text_or("model_type", "llama");
-  if (type != "llama" && type != "mistral" && type != "gemma3_text")
-    throw file.at("model_type").fault("'llama', 'mistral' or 'gemma3_text'", printable(type));
-  c.family = type == "gemma3_text" ? Family::kGemma3 : Family::kLlama;
+  const FamilyFacts* family = family_of_model_type(type);
+  if (family == nullptr) throw file.at("model_type").fault(known_model_types(), printable(type));
+  c.family = family->family;
   c.name = file.text_or("_name_or_path", type.c_str());
   c.vocabulary = file.at("vocab_size").integer();
   c.hidden = file.at("hidden_size").integer();
   c.layers = file.at("num_hidden_layers").integer();
   c.heads = file.at("num_attention_heads").integer();
   c.kv_heads = file.integer_or("num_key_value_heads", c.heads);
-  if (!file.has("head_dim") && (c.heads < 1 || c.hidden % c.heads != 0))
-    throw file.fault("hidden_size as a multiple of num_attention_heads",
-                     fmt::format("{} and {}", c.hidden, c.heads));
-  c.head_size = file.has("head_dim") ? file.at("head_dim").integer() : c.hidden / c.heads;
+  c.head_size = read_head_size(file, c);
   c.feed_forward = file.at("intermediate_size").integer();
   c.context = file.integer_or("max_position_embeddings", 2048);
   c.norm_eps = file.real_or("rms_norm_eps", 1e-6);
   c.tied_head = file.flag_or("tie_word_embeddings", c.family == Family::kGemma3);
-  c.attention_bias = file.flag_or("attention_bias", false);
-  c.mlp_bias = file.flag_or("mlp_bias", false);
+  read_biases(file, *family, c);
   c.rope_interleaved = file.flag_or("rope_interleaved", false);
   read_activation(file, c);
   read_rope(file, c);
-  if (type == "mistral") read_mistral_window(file, c);
-  if (c.family == Family::kGemma3) {
-    c.norm_offset = 1;
-    for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
-      if (file.has(cap)) throw file.at(cap).fault("null, as capped logits cannot be computed");
-    read_windows(file, c);
-    double scalar = file.real_or("query_pre_attn_scalar", static_cast<double>(c.head_size));
-    if (!(scalar > 0)) throw file.at("query_pre_attn_scalar").fault("a number > 0");
-    c.attention_scale = 1 / std::sqrt(scalar);
-  }
+  if (c.family == Family::kMistral) read_mistral_window(file, c);
+  if (c.family == Family::kQwen2 || c.family == Family::kQwen3) read_qwen_windows(file, c);
+  if (c.family == Family::kGemma3) read_gemma3(file, c);
   try {
     validate(c);
   } catch (const Error& error) {

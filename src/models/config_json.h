@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes config.json with Hugging Face's keys, for the Llama and Gemma 3 families, with
-// old and new RoPE keys.
+// Reads and writes config.json with Hugging Face's keys, for the families of family.h, with old
+// and new RoPE keys.
 #pragma once
 
 #include <filesystem>

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "models/config_json.h"
 
 namespace ridge::models {
@@ -38,7 +39,7 @@ void add_rope(json& out, const ModelConfig& c) {
   json old = full;
   old.erase("rope_theta");
   out["rope_scaling"] = c.rope_scaling.kind.empty() ? json() : old;
-  if (c.family == Family::kLlama) {
+  if (c.family != Family::kGemma3) {
     out["rope_parameters"] = full;
     return;
   }
@@ -47,11 +48,26 @@ void add_rope(json& out, const ModelConfig& c) {
                             {"sliding_attention", rope_set(c.window_rope_theta, {})}};
 }
 
-void add_gemma3(json& out, const ModelConfig& c) {
+json layer_types(const ModelConfig& c) {
   json types = json::array();
   for (int64_t layer = 0; layer < c.layers; ++layer)
     types.push_back(c.is_window(layer) ? "sliding_attention" : "full_attention");
-  out["layer_types"] = types;
+  return types;
+}
+
+// Versions of transformers that do not read the list take the number of full layers before the
+// first window.
+void add_qwen(json& out, const ModelConfig& c) {
+  int64_t full = 0;
+  while (full < c.layers && !c.is_window(full)) ++full;
+  out["use_sliding_window"] = c.has_window_layers();
+  out["sliding_window"] = c.has_window_layers() ? json(c.window) : json();
+  out["max_window_layers"] = full;
+  out["layer_types"] = layer_types(c);
+}
+
+void add_gemma3(json& out, const ModelConfig& c) {
+  out["layer_types"] = layer_types(c);
   out["sliding_window"] = c.window;
   double scalar = 1 / (c.attention_scale * c.attention_scale);
   // In every published model the scale was derived from an integer.
@@ -63,6 +79,19 @@ void add_gemma3(json& out, const ModelConfig& c) {
   out["final_logit_softcapping"] = nullptr;
 }
 
+// The family's model in transformers has fixed biases, or one key for those of q, k, v and o.
+void check_biases(const ModelConfig& c) {
+  const FamilyFacts& family = facts(c.family);
+  const bool expected = family.has_attention_bias_key ? c.output_bias : c.family == Family::kQwen2;
+  auto refuse = [&](const char* where, bool is_expected) {
+    throw usage_error("[convert] config.json of '{}' cannot say this: expected {} bias on {}",
+                      family.model_type, is_expected ? "a" : "no", where);
+  };
+  if (c.qkv_bias != expected) refuse("q, k and v", expected);
+  if (c.output_bias && !family.has_attention_bias_key) refuse("o", false);
+  if (c.mlp_bias && !family.has_mlp_bias_key) refuse("the MLP", false);
+}
+
 }  // namespace
 
 std::string config_json(const ModelConfig& c, DType dtype, const text::TokenizerSpec* tokenizer) {
@@ -70,14 +99,10 @@ std::string config_json(const ModelConfig& c, DType dtype, const text::Tokenizer
   std::string_view written = dtype == DType::kBF16  ? "bfloat16"
                              : dtype == DType::kF16 ? "float16"
                                                     : "float32";
-  const bool is_mistral = !is_gemma && c.has_window_layers();  // a Llama with windows
-  json out{{"architectures",
-            {is_gemma     ? "Gemma3ForCausalLM"
-             : is_mistral ? "MistralForCausalLM"
-                          : "LlamaForCausalLM"}},
-           {"model_type", is_gemma     ? "gemma3_text"
-                          : is_mistral ? "mistral"
-                                       : "llama"},
+  const FamilyFacts& family = facts(c.family);
+  check_biases(c);
+  json out{{"architectures", {family.transformers_class}},
+           {"model_type", family.model_type},
            {"dtype", written},
            {"torch_dtype", written},
            {"vocab_size", c.vocabulary},
@@ -91,11 +116,13 @@ std::string config_json(const ModelConfig& c, DType dtype, const text::Tokenizer
            {"rms_norm_eps", meant(c.norm_eps)},
            {is_gemma ? "hidden_activation" : "hidden_act", is_gemma ? "gelu_pytorch_tanh" : "silu"},
            {"tie_word_embeddings", c.tied_head},
-           {"attention_bias", c.attention_bias},
            {"attention_dropout", 0.0},
            {"use_cache", true}};
-  if (is_mistral) out["sliding_window"] = c.window;
-  if (!is_gemma) out["mlp_bias"] = c.mlp_bias;
+  if (family.has_attention_bias_key) out["attention_bias"] = c.output_bias;
+  if (family.has_mlp_bias_key) out["mlp_bias"] = c.mlp_bias;
+  if (c.family == Family::kMistral)
+    out["sliding_window"] = c.has_window_layers() ? json(c.window) : json();
+  if (c.family == Family::kQwen2 || c.family == Family::kQwen3) add_qwen(out, c);
   add_rope(out, c);
   if (is_gemma) add_gemma3(out, c);
   auto id = [&](const char* key, int32_t token) {

@@ -127,10 +127,9 @@ std::string name_of(const ModelFile& file) {
 
 ModelConfig gguf_form(const ModelFile& file) {
   ModelConfig form = file.config();
-  form.rope_interleaved = form.family == Family::kLlama;
+  form.rope_interleaved = facts(form.family).gguf_interleaves;
   form.norm_offset = 0;
-  if (!file.is_gguf() && (form.name == "llama" || form.name == "gemma3_text"))
-    form.name = name_of(file);
+  if (!file.is_gguf() && form.name == facts(form.family).model_type) form.name = name_of(file);
   return form;
 }
 

@@ -55,7 +55,7 @@ ValueId Decoder::project(ValueId x, const std::string& name, int64_t extent, boo
 }
 
 ValueId Decoder::project_heads(ValueId x, const std::string& name, int64_t heads) {
-  ValueId projected = project(x, name, heads * config.head_size, config.attention_bias);
+  ValueId projected = project(x, name, heads * config.head_size, config.qkv_bias);
   return ops::reshape(b, projected, {b.shape(x)[0], heads, config.head_size});
 }
 
@@ -78,7 +78,8 @@ Decoder::Rotation Decoder::rotation(ValueId positions, double theta, const RopeS
   return {table[0], table[1]};
 }
 
-ValueId Decoder::rotate(ValueId x, int64_t layer) {
+ValueId Decoder::rotate(ValueId x, const std::string& norm_name, int64_t layer) {
+  if (config.has_head_norms()) x = norm(x, norm_name);
   const Rotation& by = config.is_window(layer) ? window_ : full_;
   return b.call("rope", {x, by.cos, by.sin}, {{"interleaved", config.rope_interleaved}});
 }

@@ -48,14 +48,15 @@ class Decoder {
   ValueId vector(const std::string& name, int64_t extent);  // in fp32
   ValueId norm(ValueId x, const std::string& name);  // over the last axis of [N,D] or [N,heads,E]
   ValueId project(ValueId x, const std::string& name, int64_t out, bool bias);  // [N,D] -> [N,out]
-  ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
   // Queries, keys and values, each [N,heads,E].
   struct Qkv {
     ValueId q, k, v;
   };
   // For a layer with input x; includes the norm before the projections.
   Qkv project_qkv(ValueId x, const std::string& prefix);
-  ValueId rotate(ValueId x, int64_t layer);
+  // Queries or keys [N,heads,E], normalized head by head first if the model does so; `norm_name`
+  // is that of the weight.
+  ValueId rotate(ValueId x, const std::string& norm_name, int64_t layer);
   ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);  // -> [N,H*E]
   // Last-token gather: in the last layer, keeps only the tokens whose logits are computed. Used on
   // the values that follow a layer's attention. [N,...] -> [N or M,...]
@@ -71,6 +72,7 @@ class Decoder {
     ValueId cos = kNoValue, sin = kNoValue;
   };
   Rotation rotation(ValueId positions, double theta, const RopeScaling& scaling);
+  ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
   ValueId embed(ValueId table, ValueId ids);
   ValueId parameter(const std::string& name, const Type& type, const StoredWeight& stored);
 

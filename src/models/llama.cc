@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of the Llama family: RMSNorm before each half, grouped-query attention with RoPE, SwiGLU.
+// A layer of Llama, Mistral and Qwen: RMSNorm before each half, grouped-query attention with RoPE,
+// SwiGLU. Qwen 2 has biases on q, k and v, Qwen 3 a norm on every head of q and k.
 #include <fmt/format.h>
 
 #include "models/decoder.h"
@@ -11,11 +12,12 @@ namespace {
 ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_t layer) {
   auto scope = d.b.scope("attention");
   auto [q, k, v] = d.project_qkv(x, prefix);
-  ValueId rotated_q = d.rotate(q, layer), rotated_k = d.rotate(k, layer);
+  ValueId rotated_q = d.rotate(q, prefix + "self_attn.q_norm.weight", layer);
+  ValueId rotated_k = d.rotate(k, prefix + "self_attn.k_norm.weight", layer);
   ValueId mixed = d.gather_last_tokens(d.attend(rotated_q, rotated_k, v, layer), layer);
   return ops::add(
       d.b, d.gather_last_tokens(x, layer),
-      d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.attention_bias));
+      d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.output_bias));
 }
 
 ValueId build_mlp(Decoder& d, ValueId x, const std::string& prefix) {

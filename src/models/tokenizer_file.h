@@ -27,9 +27,9 @@ struct TokenizerFile {
   std::string source;         // the path, for messages
 };
 
-// Model "gpt2" is byte-level BPE with the pre-tokenizers of GPT-2, Llama 3 and SmolLM; "llama" is
-// SentencePiece-style. Throws a bad-file Error that names the key. Time and memory are linear in
-// the file.
+// Model "gpt2" is byte-level BPE with the pre-tokenizers of GPT-2, Llama 3, SmolLM and Qwen 2;
+// "llama" is SentencePiece-style. Throws a bad-file Error that names the key. Time and memory are
+// linear in the file.
 TokenizerFile read_tokenizer(const files::GgufFile& file);
 
 // Reads a GGUF file, a tokenizer.json, or a folder that contains one. These files next to a

@@ -26,14 +26,16 @@ constexpr const char* kChatTemplate = "tokenizer.chat_template";
 struct GgufPreTokenizer {
   std::string_view name;
   PreTokenizer kind;
-  bool whole_piece_first;
+  bool whole_piece_first, nfc;
 };
-constexpr std::array<GgufPreTokenizer, 5> kGgufPreTokenizers = {{
-    {"gpt-2", PreTokenizer::kGpt2, false},
-    {"llama-bpe", PreTokenizer::kLlama3, true},
-    {"llama3", PreTokenizer::kLlama3, true},
-    {"llama-v3", PreTokenizer::kLlama3, true},
-    {"smollm", PreTokenizer::kSmolLm, false},
+constexpr std::array<GgufPreTokenizer, 7> kGgufPreTokenizers = {{
+    {"gpt-2", PreTokenizer::kGpt2, false, false},
+    {"llama-bpe", PreTokenizer::kLlama3, true, false},
+    {"llama3", PreTokenizer::kLlama3, true, false},
+    {"llama-v3", PreTokenizer::kLlama3, true, false},
+    {"smollm", PreTokenizer::kSmolLm, false, false},
+    {"qwen2", PreTokenizer::kQwen2, false, true},
+    {"deepseek-r1-qwen", PreTokenizer::kQwen2, false, false},
 }};
 
 class Reader {
@@ -79,6 +81,7 @@ class Reader {
       if (each.name != pre) continue;
       spec_.pre_tokenizer = each.kind;
       spec_.whole_piece_first = each.whole_piece_first;
+      spec_.nfc = each.nfc;
       return;
     }
     throw fault("tokenizer.ggml.pre",
@@ -142,11 +145,13 @@ class Reader {
 std::string_view pre_name(const TokenizerSpec& spec) {
   if (spec.kind == TokenizerKind::kSentencePieceBpe) return "default";
   for (const GgufPreTokenizer& each : kGgufPreTokenizers)
-    if (each.kind == spec.pre_tokenizer && each.whole_piece_first == spec.whole_piece_first)
+    if (each.kind == spec.pre_tokenizer && each.whole_piece_first == spec.whole_piece_first &&
+        each.nfc == spec.nfc)
       return each.name;
   throw usage_error(
-      "[tokenizer] GGUF has no name for the pre-tokenizer {}{}", text::name(spec.pre_tokenizer),
-      spec.whole_piece_first ? " with whole pieces first" : " without whole pieces first");
+      "[tokenizer] GGUF has no name for the pre-tokenizer {} {} whole pieces first and {} NFC",
+      text::name(spec.pre_tokenizer), spec.whole_piece_first ? "with" : "without",
+      spec.nfc ? "with" : "without");
 }
 
 // GGUF numbers its types from 1 in the order of TokenType. An unused id needs a unique name there.

@@ -24,9 +24,11 @@ using text::TokenType;
 constexpr size_t kMostHoles = 65536;
 constexpr const char* kSpaceMarkName = "\"\\xe2\\x96\\x81\"";  // U+2581 as messages show it
 
-// Llama 3's pattern as its files write it; kLlama3Pattern is equivalent, without the case flag.
-constexpr std::string_view kLlama3AsWritten =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Other spellings of the patterns in text/: Llama 3's without the case flag, as Ridge wrote it
+// before, and GPT-2's.
+constexpr std::string_view kLlama3WithoutCase =
+    R"('(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
+    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kGpt2AsWritten =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -156,8 +158,11 @@ class Reader {
   }
 
   void read_byte_level_steps() {
-    if (file_.has("normalizer") && !steps(file_, "normalizer", "normalizers").empty())
-      throw file_.at("normalizer").fault("none for byte-level BPE");
+    for (const JsonField& step : steps(file_, "normalizer", "normalizers")) {
+      if (!is_type(step, "NFC")) throw step.at("type").fault("\"NFC\" or none for byte-level BPE");
+      spec_.nfc = true;
+    }
+    if (spec_.nfc) check_added_tokens();
     std::vector<JsonField> cuts = steps(file_, "pre_tokenizer", "pretokenizers");
     if (cuts.empty() || !is_type(cuts.back(), "ByteLevel"))
       throw file_.fault("a pre_tokenizer that ends in ByteLevel, or byte_fallback in the model",
@@ -177,9 +182,18 @@ class Reader {
     } else if (cuts.size() == 2 && is_type(cuts[0], "Split") && !gpt2_cuts) {
       spec_.pre_tokenizer = pattern(cuts[0]);
     } else {
-      throw file_.at("pre_tokenizer").fault("the cuts of GPT-2, Llama 3 or SmolLM", "others");
+      throw file_.at("pre_tokenizer")
+          .fault("the cuts of GPT-2, Llama 3, SmolLM or Qwen 2", "others");
     }
     if (model_.has("unk_token")) spec_.unknown = find(model_.at("unk_token").text());
+  }
+
+  // An added token that is normalized would be searched for in the text's NFC.
+  void check_added_tokens() const {
+    if (!file_.has("added_tokens")) return;
+    for (const JsonField& each : file_.at("added_tokens").items())
+      if (each.flag_or("normalized", false))
+        throw each.at("normalized").fault("false beside the normalizer NFC", "true");
   }
 
   static PreTokenizer pattern(const JsonField& split) {
@@ -187,9 +201,10 @@ class Reader {
       throw split.fault("the behavior \"Isolated\"", "another");
     if (split.flag_or("invert", false)) throw split.at("invert").fault("false");
     const std::string& regex = split.at("pattern").at("Regex").text();
-    if (regex == kLlama3AsWritten || regex == text::kLlama3Pattern) return PreTokenizer::kLlama3;
+    if (regex == text::kLlama3Pattern || regex == kLlama3WithoutCase) return PreTokenizer::kLlama3;
+    if (regex == text::kQwen2Pattern) return PreTokenizer::kQwen2;
     if (regex == kGpt2AsWritten || regex == text::kGpt2Pattern) return PreTokenizer::kGpt2;
-    throw split.at("pattern").at("Regex").fault("the pattern of GPT-2 or Llama 3");
+    throw split.at("pattern").at("Regex").fault("the pattern of GPT-2, Llama 3 or Qwen 2");
   }
 
   // Spaces become U+2581 by a normalizer, or by Metaspace, which may also put one before the text.

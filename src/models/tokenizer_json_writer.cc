@@ -55,8 +55,11 @@ json pre_tokenizer(const TokenizerSpec& spec) {
       first = {{"type", "Digits"}, {"individual_digits", true}};
       return {{"type", "Sequence"}, {"pretokenizers", {first, byte_level_step(true)}}};
     case PreTokenizer::kLlama3:
+    case PreTokenizer::kQwen2:
       first = {{"type", "Split"},
-               {"pattern", {{"Regex", text::kLlama3Pattern}}},
+               {"pattern",
+                {{"Regex", spec.pre_tokenizer == PreTokenizer::kQwen2 ? text::kQwen2Pattern
+                                                                      : text::kLlama3Pattern}}},
                {"behavior", "Isolated"},
                {"invert", false}};
       return {{"type", "Sequence"}, {"pretokenizers", {first, byte_level_step(false)}}};
@@ -65,7 +68,7 @@ json pre_tokenizer(const TokenizerSpec& spec) {
 }
 
 json normalizer(const TokenizerSpec& spec) {
-  if (!is_pieces(spec)) return nullptr;
+  if (!is_pieces(spec)) return spec.nfc ? json{{"type", "NFC"}} : json();
   json replace = {
       {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", text::kSpaceMark}};
   if (!spec.add_space_prefix) return replace;

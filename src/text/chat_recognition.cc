@@ -18,12 +18,19 @@ using Format = ChatTemplate::Format;
 constexpr std::string_view kSmolLm2System =
     "You are a helpful AI assistant named SmolLM, trained by Hugging Face";
 
+constexpr std::string_view kQwen25System =
+    "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
+constexpr std::string_view kQwen3AnswerBegin = "<|im_start|>assistant\n";
+// What may follow it in a template: nothing, a thought that begins, or one that is empty.
+constexpr std::array<std::string_view, 3> kQwen3Thoughts = {"", "<think>\n",
+                                                            "<think>\n\n</think>\n\n"};
+
 struct Known {
   std::string_view name;
   Format format;
   bool writes_bos;
 };
-constexpr std::array<Known, 10> kKnown = {{
+constexpr std::array<Known, 12> kKnown = {{
     {"chatml", Format::kChatMl, false},
     {"smollm2", Format::kChatMl, false},
     {"llama2", Format::kLlama2, true},
@@ -34,6 +41,8 @@ constexpr std::array<Known, 10> kKnown = {{
     {"mistral", Format::kMistralV1, true},
     {"mistral-v3", Format::kMistralV3, true},
     {"mistral-nemo", Format::kMistralNemo, true},
+    {"qwen2.5", Format::kQwen25, false},
+    {"qwen3", Format::kQwen3, false},
 }};
 
 // Parts of the squeezed source (see `squeezed`): it must contain all of `holds` and none of
@@ -43,7 +52,38 @@ struct Fingerprint {
   std::array<std::string_view, 5> holds;
   std::array<std::string_view, 7> lacks;
 };
-constexpr std::array<Fingerprint, 9> kFingerprints = {{
+constexpr std::array<Fingerprint, 12> kFingerprints = {{
+    {Format::kQwen3,
+     {"{%-else%}{%-ifmessages[0].role=='system'%}{{-'<|im_start|>system\n'+messages[0].content+'<|im_"
+      "end|>\n'}}{%-endif%}{%-endif%}{%-setns=namespace(multi_step_tool=true,last_query_index="
+      "messages|length-1)%}{%-formessageinmessages[::-1]%}",
+      "not(message['content'].startswith('<tool_response>')andmessage['content'].endswith('</tool_"
+      "response>'))%}{%-setns.multi_step_tool=false%}{%-setns.last_query_index=index%}",
+      ".split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n')%}",
+      ".split('</think>')[-1].lstrip('\n')%}",
+      "{%-ifloop.index0>ns.last_query_index%}{%-ifloop.lastor(notloop.lastandreasoning_content)%}{{-"
+      "'<|im_start|>'+message['role']+'\n<think>\n'+reasoning_content.strip('\n')+'\n</think>\n\n'+"
+      "content.lstrip('\n')}}{%-else%}{{-'<|im_start|>'+message['role']+'\n'+content}}{%-endif%}{%-"
+      "else%}{{-'<|im_start|>'+message['role']+'\n'+content}}{%-endif%}{%-ifmessage.tool_calls%}"},
+     {"trim"}},
+    {Format::kQwen25,
+     {"{%-iftools%}",
+      "{%-else%}{%-ifmessages[0]['role']=='system'%}{{-'<|im_start|>system\n'+messages[0]['content']+"
+      "'<|im_end|>\n'}}{%-else%}{{-'<|im_start|>system\n",
+      "<|im_end|>\n'}}{%-endif%}{%-endif%}{%-formessageinmessages%}{%-if(message['role']=='user')or("
+      "message['role']=='system'andnotloop.first)or(message['role']=='assistant'andnotmessage.tool_"
+      "calls)%}{{-'<|im_start|>'+message['role']+'\n'+message['content']+'<|im_end|>\n'}}{%-elif",
+      "{%-endfor%}{%-ifadd_generation_prompt%}{{-'<|im_start|>assistant\n'}}{%-endif%}"},
+     {"trim", "strip"}},
+    // Qwen 3 without thoughts: as Qwen 2.5, without a default.
+    {Format::kQwen25,
+     {"{%-iftools%}",
+      "{%-else%}{%-ifmessages[0].role=='system'%}{{-'<|im_start|>system\n'+messages[0].content+'<|im_"
+      "end|>\n'}}{%-endif%}{%-endif%}{%-formessageinmessages%}",
+      "{%-if(message['role']=='user')or(message['role']=='system'andnotloop.first)%}{{-'<|im_start|>'+"
+      "message['role']+'\n'+content+'<|im_end|>\n'}}{%-elifmessage['role']=='assistant'%}{{-'<|im_"
+      "start|>'+message['role']+'\n'+content}}{%-ifmessage.tool_calls%}"},
+     {"trim", "strip", "think"}},
     {Format::kLlama31,
      {"'<|start_header_id|>system<|end_header_id|>\n\n'",
       "'Cutting Knowledge Date: December 2023\n'", "'Today Date: '+date_string+'\n\n'",
@@ -164,6 +204,38 @@ std::optional<std::string> chatml_default_system(std::string_view jinja) {
   return out.substr(1);
 }
 
+// Qwen 2.5's default: the literal in the branch without tools and without a system message; empty
+// if there is none.
+std::string qwen25_default_system(std::string_view source) {
+  constexpr std::string_view kBegin = "{%-else%}{{-'<|im_start|>system\n";
+  const size_t found = source.find(kBegin);
+  if (found == std::string_view::npos) return "";
+  const size_t begin = found + kBegin.size();
+  return std::string(source.substr(begin, source.find("<|im_end|>\n'}}", begin) - begin));
+}
+
+// What Qwen 3's template writes before an answer, which may begin a thought: the literal at its
+// end. nullopt if the end is none that is known. Thinking cannot be switched off by a variable.
+std::optional<std::string> qwen3_answer_begin(std::string_view source) {
+  constexpr std::string_view kBegin = "{%-endfor%}{%-ifadd_generation_prompt%}{{-'";
+  constexpr std::string_view kSwitch =
+      "{%-ifenable_thinkingisdefinedandenable_thinkingisfalse%}{{-'<think>\n\n</think>\n\n'}}{%-"
+      "endif%}";
+  const size_t begin = source.rfind(kBegin);
+  if (begin == std::string_view::npos) return std::nullopt;
+  source.remove_prefix(begin + kBegin.size());
+  const size_t end = source.find("'}}");
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view literal = source.substr(0, end);
+  source.remove_prefix(end + 3);
+  if (source.starts_with(kSwitch)) source.remove_prefix(kSwitch.size());
+  if (source != "{%-endif%}" || !literal.starts_with(kQwen3AnswerBegin)) return std::nullopt;
+  const std::string_view thought = literal.substr(kQwen3AnswerBegin.size());
+  if (std::find(kQwen3Thoughts.begin(), kQwen3Thoughts.end(), thought) == kQwen3Thoughts.end())
+    return std::nullopt;
+  return std::string(literal);
+}
+
 std::string known_names() {
   std::string out;
   for (const Known& known : kKnown) out += (out.empty() ? "" : ", ") + std::string(known.name);
@@ -190,6 +262,12 @@ ChatTemplate ChatTemplate::recognise(std::string_view jinja) {
       bool tested = contains(source, "messages[0]['role']!='system'");
       if (system.has_value() != tested || (system && system->empty())) continue;
       found.default_system_ = system.value_or("");
+    } else if (found.format_ == Format::kQwen25) {
+      found.default_system_ = qwen25_default_system(source);
+    } else if (found.format_ == Format::kQwen3) {
+      const std::optional<std::string> begin = qwen3_answer_begin(source);
+      if (!begin) continue;
+      found.answer_begin_ = *begin;
     }
     return found;
   }
@@ -205,6 +283,8 @@ ChatTemplate ChatTemplate::named(std::string_view name) {
     found.format_ = known.format;
     found.writes_bos_ = known.writes_bos;
     if (name == "smollm2") found.default_system_ = kSmolLm2System;
+    if (name == "qwen2.5") found.default_system_ = kQwen25System;
+    if (name == "qwen3") found.answer_begin_ = kQwen3AnswerBegin;
     return found;
   }
   throw usage_error("[chat] unknown chat template {}; expected one of {}", printable(name),

@@ -2,6 +2,8 @@
 // Renders the known chat formats. Each function writes exactly what its template writes.
 #include "text/chat_template.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/printable.h"
 #include "text/utf8.h"
@@ -63,6 +65,59 @@ void chatml(Writer& out, Messages messages, bool prompt, const std::string& defa
   for (const ChatMessage& m : messages)
     out.add("<|im_start|>", m.role, "\n", m.content, "<|im_end|>\n");
   if (prompt) out.add("<|im_start|>assistant\n");
+}
+
+std::string_view without_line_breaks(std::string_view text) {
+  const size_t begin = std::min(text.find_first_not_of('\n'), text.size());
+  const size_t end = text.find_last_not_of('\n');
+  return end == std::string_view::npos ? std::string_view() : text.substr(begin, end + 1 - begin);
+}
+
+// An answer of Qwen 3: what was thought, and what was said then.
+struct Answer {
+  explicit Answer(std::string_view text) : said(text) {
+    constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
+    const size_t end = text.find(kEnd);
+    if (end == std::string_view::npos) return;
+    thought = text.substr(0, end);
+    if (const size_t begin = thought.rfind(kBegin); begin != std::string_view::npos)
+      thought.remove_prefix(begin + kBegin.size());
+    thought = without_line_breaks(thought);
+    said.remove_prefix(text.rfind(kEnd) + kEnd.size());
+    said.remove_prefix(std::min(said.find_first_not_of('\n'), said.size()));
+  }
+  std::string_view thought, said;
+};
+
+bool is_tool_response(std::string_view text) {
+  return text.starts_with("<tool_response>") && text.ends_with("</tool_response>");
+}
+
+// Thoughts are kept after the last question of the user, and the last answer has some, if empty.
+void qwen3(Writer& out, Messages messages, bool prompt, const std::string& answer_begin) {
+  size_t question = messages.size() - 1;
+  for (size_t i = messages.size(); i-- > 0;)
+    if (messages[i].role == "user" && !is_tool_response(messages[i].content)) {
+      question = i;
+      break;
+    }
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const ChatMessage& m = messages[i];
+    if (m.role != "assistant") {
+      out.add("<|im_start|>", m.role, "\n", m.content, "<|im_end|>\n");
+      continue;
+    }
+    const Answer answer(m.content);
+    out.add("<|im_start|>assistant\n");
+    if (i > question && (i + 1 == messages.size() || !answer.thought.empty()))
+      out.add(
+          "<think>\n", answer.thought, "\n</think>\n\n",
+          answer.said.substr(std::min(answer.said.find_first_not_of('\n'), answer.said.size())));
+    else
+      out.add(answer.said);
+    out.add("<|im_end|>\n");
+  }
+  if (prompt) out.add(answer_begin);
 }
 
 void llama2(Writer& out, Messages messages, const ChatOptions& options) {
@@ -176,7 +231,11 @@ std::string ChatTemplate::render(Messages messages, const ChatOptions& options) 
   if (writes_bos_ && format_ != Format::kLlama2) out.add(options.bos);
   switch (format_) {
     case Format::kChatMl:
+    case Format::kQwen25:
       chatml(out, messages, prompt, default_system_);
+      break;
+    case Format::kQwen3:
+      qwen3(out, messages, prompt, answer_begin_);
       break;
     case Format::kLlama2:
       llama2(out, messages, options);

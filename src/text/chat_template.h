@@ -36,13 +36,15 @@ class ChatTemplate {
     kMistralV1,
     kMistralV3,
     kMistralNemo,
+    kQwen25,  // ChatML; the template also has tools, which are never given
+    kQwen3,   // ChatML in which earlier answers lose what was thought before them
   };
 
   // Throws usage_error if the template is too long, or unknown (the error lists the known names).
   static ChatTemplate recognise(std::string_view jinja);
 
   // "chatml", "smollm2", "llama2", "llama3", "llama3.1", "gemma", "gemma3", "mistral",
-  // "mistral-v3", "mistral-nemo".
+  // "mistral-v3", "mistral-nemo", "qwen2.5", "qwen3".
   static ChatTemplate named(std::string_view name);
   static std::vector<std::string_view> names();
 
@@ -57,7 +59,8 @@ class ChatTemplate {
   bool writes_bos() const { return writes_bos_; }
   // Whether the template writes today's date ("%d %b %Y").
   bool uses_date() const { return uses_date_; }
-  // The system message that a ChatML template writes if the conversation has none; empty if none.
+  // The system message that a template of ChatML or Qwen 2.5 writes if the conversation has none;
+  // empty if none.
   const std::string& default_system() const { return default_system_; }
 
   static constexpr size_t kMaxMessages = 65536;
@@ -69,6 +72,7 @@ class ChatTemplate {
   bool writes_bos_ = false;
   bool uses_date_ = false;
   std::string default_system_;
+  std::string answer_begin_;  // Qwen 3: written before what is generated
 };
 
 }  // namespace ridge::text

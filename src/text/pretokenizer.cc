@@ -14,10 +14,11 @@ struct Kind {
   PreTokenizer kind;
   std::string_view name;
 };
-constexpr std::array<Kind, 4> kKinds = {{{PreTokenizer::kNone, "none"},
+constexpr std::array<Kind, 5> kKinds = {{{PreTokenizer::kNone, "none"},
                                          {PreTokenizer::kGpt2, "gpt2"},
                                          {PreTokenizer::kLlama3, "llama3"},
-                                         {PreTokenizer::kSmolLm, "smollm"}}};
+                                         {PreTokenizer::kSmolLm, "smollm"},
+                                         {PreTokenizer::kQwen2, "qwen2"}}};
 
 constexpr std::array<CharClass, 128> ascii_classes() {
   std::array<CharClass, 128> classes{};
@@ -65,10 +66,11 @@ class Scanner {
     return space_end(true);
   }
 
-  size_t llama3() const {
+  // Llama 3's pattern; Qwen 2's is the same with numbers of one digit.
+  size_t llama3(int most_digits) const {
     if (size_t end = contraction(true)) return end;
     if (first_.cls == CharClass::kLetter) return run_end(at_, CharClass::kLetter);
-    if (first_.cls == CharClass::kNumber) return number_end();
+    if (first_.cls == CharClass::kNumber) return number_end(most_digits);
     Char next = at_char(at_ + first_.size);
     if (!is_line_break(at_) && next.is(CharClass::kLetter))
       return run_end(at_ + first_.size, CharClass::kLetter);
@@ -101,9 +103,9 @@ class Scanner {
     return at;
   }
 
-  size_t number_end() const {
+  size_t number_end(int most_digits) const {
     size_t at = at_;
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < most_digits; ++i) {
       Char c = at_char(at);
       if (!c.is(CharClass::kNumber)) break;
       at += c.size;
@@ -112,7 +114,7 @@ class Scanner {
   }
 
   // The end of a contraction: an apostrophe followed by s, t, m, d, re, ve or ll. 0 if there is
-  // none.
+  // none. Without regard to case, U+017F is an s too.
   size_t contraction(bool any_case) const {
     if (text_[at_] != '\'') return 0;
     auto letter = [&](size_t i) -> char {
@@ -120,6 +122,8 @@ class Scanner {
       char c = text_[at_ + i];
       return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     };
+    constexpr std::string_view kLongS = "\xC5\xBF";
+    if (any_case && text_.substr(at_ + 1, 2) == kLongS) return at_ + 3;
     char a = letter(1);
     if (a == 's' || a == 't' || a == 'm' || a == 'd') return at_ + 2;
     char b = letter(2);
@@ -167,12 +171,21 @@ std::optional<PreTokenizer> parse_pre_tokenizer(std::string_view name) {
   return std::nullopt;
 }
 
+std::string pre_tokenizer_names() {
+  std::string list;
+  for (size_t i = 0; i < kKinds.size(); ++i)
+    list.append(i == 0 ? "" : i + 1 == kKinds.size() ? " or " : ", ").append(kKinds[i].name);
+  return list;
+}
+
 size_t piece_end(PreTokenizer kind, std::string_view text, size_t at) {
   switch (kind) {
     case PreTokenizer::kGpt2:
       return Scanner(text, at).gpt2();
     case PreTokenizer::kLlama3:
-      return Scanner(text, at).llama3();
+      return Scanner(text, at).llama3(3);
+    case PreTokenizer::kQwen2:
+      return Scanner(text, at).llama3(1);
     case PreTokenizer::kSmolLm:
       return Scanner(text, at).smollm();
     case PreTokenizer::kNone:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts text to token ids and back, for byte-level BPE (GPT-2, Llama 3, SmolLM) and
-// SentencePiece-style BPE (Llama 2, Gemma). The ids are those of llama.cpp, and of tiktoken for
-// GPT-2. Immutable: any number of threads may share one object.
+// Converts text to token ids and back, for byte-level BPE (GPT-2, Llama 3, SmolLM, Qwen)
+// and SentencePiece-style BPE (Llama 2, Gemma). The ids are those of llama.cpp, and of tiktoken for
+// GPT-2; for Qwen those of Hugging Face's tokenizers, because llama.cpp does not normalize.
+// Immutable: any number of threads may share one object.
 #pragma once
 
 #include <array>
@@ -44,7 +45,7 @@ class Tokenizer {
 
   // Returns bytes, which need not be UTF-8. Throws usage_error for an id out of range. The inverse
   // of encode for every text that the vocabulary covers (also with add_space_prefix; U+2581 becomes
-  // a space).
+  // a space, and a text that is normalized comes back in NFC).
   std::string decode(std::span<const int32_t> ids, const DecodeOptions& options = {}) const;
 
   // The bytes of one id in decoded text; special tokens as they are written.
@@ -61,7 +62,7 @@ class Tokenizer {
   size_t safe_cut(std::string_view text, size_t at) const;
 
   int32_t vocab_size() const { return static_cast<int32_t>(spec_.tokens.size()); }
-  // True if decode restores every text.
+  // True if decode restores every text, or its NFC if the tokenizer normalizes.
   bool covers_all_bytes() const { return covers_all_bytes_; }
   // The specification without merges and scores, which are kept in tables.
   const TokenizerSpec& spec() const { return spec_; }

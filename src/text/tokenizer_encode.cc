@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <deque>
+#include <optional>
 
 #include "base/error.h"
+#include "text/nfc.h"
 #include "text/symbol_merger.h"
 #include "text/tokenizer.h"
 
@@ -61,6 +63,9 @@ class Tokenizer::Encoder {
       : t_(tokenizer), memory_(text_bytes), ids_(ids) {}
 
   void byte_level(std::string_view text) {
+    if (t_.spec_.nfc)
+      if (std::optional<std::string> changed = to_nfc(text))
+        text = changed_.emplace_back(std::move(*changed));
     for (size_t at = 0; at < text.size();) {
       size_t end = piece_end(t_.spec_.pre_tokenizer, text, at);
       std::string_view piece = text.substr(at, end - at);
@@ -70,7 +75,7 @@ class Tokenizer::Encoder {
   }
 
   void sentencepiece(std::string_view text, bool space_before) {
-    std::string& escaped = escaped_.emplace_back();
+    std::string& escaped = changed_.emplace_back();
     escaped.reserve(text.size() + text.size() / 2 + kSpaceMark.size());
     if (space_before) escaped += kSpaceMark;
     for (char c : text) {
@@ -164,7 +169,7 @@ class Tokenizer::Encoder {
   const Tokenizer& t_;
   PieceMemory memory_;
   SymbolMerger merger_;
-  std::deque<std::string> escaped_;  // pieces point into them
+  std::deque<std::string> changed_;  // pieces point into them
   std::vector<int32_t>& ids_;
 };
 

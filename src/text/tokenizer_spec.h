@@ -12,7 +12,7 @@
 namespace ridge::text {
 
 enum class TokenizerKind : uint8_t {
-  kByteLevelBpe,      // GPT-2, Llama 3, SmolLM: ranked merges of bytes
+  kByteLevelBpe,      // GPT-2, Llama 3, SmolLM, Qwen: ranked merges of bytes
   kSentencePieceBpe,  // Llama 2, Gemma: the joined text with the best score, bytes as fallback
 };
 
@@ -31,6 +31,8 @@ inline constexpr int32_t kNoToken = -1;
 struct TokenizerSpec {
   TokenizerKind kind = TokenizerKind::kByteLevelBpe;
   PreTokenizer pre_tokenizer = PreTokenizer::kNone;  // byte-level only
+  // Byte-level: the text between tokens that are searched for is brought to NFC first (Qwen).
+  bool nfc = false;
 
   // Indexed by id, spelled as in files: byte-level tokens in GPT-2's byte alphabet, SentencePiece
   // tokens with U+2581 for the space, control and user-defined tokens as in text. An empty string

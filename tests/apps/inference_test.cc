@@ -39,7 +39,8 @@ std::string published() {
 }
 
 TEST_F(InferenceAppTest, LogitsAreThoseExpected) {
-  for (const char* name : {"llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"}) {
+  for (const char* name :
+       {"llama_fp32", "llama3_bf16_sharded", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"}) {
     json want = expected(name);
     Output output = run({"logits", small_model(name), "--ids", joined(want["ids"][0]), "--json",
                          "--exact", "--top", "1000"});

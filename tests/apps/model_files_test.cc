@@ -54,6 +54,18 @@ TEST_F(ModelFilesTest, InspectCountsASmallModel) {
   EXPECT_EQ(chunked["memory"][0]["kv_cache_bytes"], (2 * 512 + 4 * (16 + 8 - 1)) * each);
 }
 
+TEST_F(ModelFilesTest, InspectNamesTheFamily) {
+  for (const auto& [name, family] : {std::pair{"llama_fp32", "llama"},
+                                     {"mistral_fp32", "mistral"},
+                                     {"qwen2_fp32", "qwen2"},
+                                     {"qwen3_bf16", "qwen3"}})
+    EXPECT_EQ(inspect(small(name))["architecture"], family);
+  const json qwen2 = inspect(small("qwen2_fp32"))["config"];
+  EXPECT_EQ(qwen2["qkv_bias"], true);
+  EXPECT_EQ(qwen2["output_bias"], false);
+  EXPECT_EQ(inspect(small("qwen2_window_fp32"))["config"]["window_layers"], 2);
+}
+
 TEST_F(ModelFilesTest, InspectCountsTheCacheInEachType) {
   // Keys and values of 1 head of 24; i8 has a scale for each.
   for (const auto& [dtype, each] :
@@ -180,7 +192,8 @@ TEST_F(ModelFilesTest, RandomWeightsRefuseWhatIsNoShape) {
   refuse("num_hidden_layers", 1 << 20, "num_hidden_layers");
   refuse("vocab_size", 1e300, "vocab_size");
   refuse("num_attention_heads", 7, "num_attention_heads");
-  refuse("model_type", "mamba", "expected 'llama', 'mistral' or 'gemma3_text', found \"mamba\"");
+  refuse("model_type", "mamba",
+         "expected 'llama', 'mistral', 'qwen2', 'qwen3' or 'gemma3_text', found \"mamba\"");
   files::write_plain(folder_ / "shape.json", "{");
   expect_refused({"convert", "--random-weights", "shape.json", "out.gguf"}, 3, "shape.json");
   expect_refused({"convert", "--random-weights", "nowhere", "out.gguf"}, 3, "nowhere");

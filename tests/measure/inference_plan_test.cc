@@ -51,7 +51,7 @@ void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
 // (8), and two long ones in a chunk.
 TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("a10"));
-  for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
+  for (const char* name : {"llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"}) {
     models::ModelFile file = models::ModelFile::open(serve::data_folder() + name);
     for (auto [batch, chunk, length] : {std::tuple<int64_t, int64_t, int64_t>{3, 24, 40},
                                         {2, 79, 40},
@@ -90,7 +90,7 @@ void decode_at_the_end(serve::Session& session, int64_t length) {
 // in panels of rows.
 TEST(PhasePlan, OwnsWhatASessionOfAQuantizedFileOwns) {
   files::ScratchFolder folder;
-  for (const char* name : {"llama_fp32", "gemma3_bf16"})
+  for (const char* name : {"llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"})
     for (DType type : {DType::kQ4_0, DType::kQ8_0}) {
       models::convert_to_gguf(models::ModelFile::open(serve::data_folder() + name),
                               folder / "model.gguf", {.type = type});
@@ -142,7 +142,7 @@ TEST(CountPhase, NamesTheTypeOfMostMacs) {
 // For each type of cache: the plan is the memory that a session owns, and the caches in its store are
 // those of the formula.
 TEST(PhasePlan, OwnsTheCacheOfASession) {
-  for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
+  for (const char* name : {"llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"}) {
     const models::ModelFile file = models::ModelFile::open(serve::data_folder() + name);
     const models::ModelConfig& config = file.config();
     std::map<DType, int64_t> stores;

@@ -81,7 +81,97 @@ TEST(ConfigJson, GivesEachLayerOfMistralTheWindow) {
   EXPECT_FALSE(again.has_full_layers());
   EXPECT_DOUBLE_EQ(again.window_rope_theta, 5e4);
   mistral["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
-  EXPECT_NE(refusal(mistral).find("none beside a scaling of RoPE"), std::string::npos);
+  EXPECT_NE(refusal(mistral).find("no sliding window beside a scaling of RoPE"), std::string::npos);
+}
+
+json qwen(const char* type) {
+  json config = plain();
+  config["model_type"] = type;
+  return config;
+}
+
+ModelConfig written_again(const ModelConfig& config) {
+  return parse_config(json::parse(config_json(config, DType::kF32, nullptr)), "test.json");
+}
+
+TEST(ConfigJson, ReadsTheBiasesAndNormsOfQwen) {
+  const ModelConfig two = parse_config(qwen("qwen2"), "test.json");
+  EXPECT_EQ(two.family, Family::kQwen2);
+  EXPECT_TRUE(two.qkv_bias);
+  EXPECT_FALSE(two.output_bias || two.mlp_bias || two.has_head_norms() || two.tied_head);
+  json ignored = qwen("qwen2");  // as transformers does
+  ignored["attention_bias"] = false;
+  EXPECT_TRUE(parse_config(ignored, "test.json").qkv_bias);
+  const ModelConfig three = parse_config(qwen("qwen3"), "test.json");
+  EXPECT_TRUE(three.has_head_norms());
+  EXPECT_FALSE(three.qkv_bias || three.output_bias);
+  json biased = qwen("qwen3");
+  biased["attention_bias"] = true;
+  EXPECT_TRUE(parse_config(biased, "test.json").qkv_bias);
+  EXPECT_TRUE(parse_config(biased, "test.json").output_bias);
+  for (const char* type : {"qwen2_moe", "qwen3_moe", "qwen2_vl", "qwen3_next"})
+    EXPECT_NE(refusal(qwen(type)).find(fmt::format("\"{}\"", type)), std::string::npos);
+  EXPECT_EQ(two.head_size, 8);
+  EXPECT_EQ(three.head_size, 128);  // transformers' default
+  json yarn = qwen("qwen2");
+  yarn["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  EXPECT_NE(refusal(yarn).find("\"yarn\""), std::string::npos);
+}
+
+// The window counts only with use_sliding_window; then from max_window_layers on, or as listed.
+TEST(ConfigJson, ReadsTheWindowsOfQwen) {
+  json config = qwen("qwen2");
+  config["num_hidden_layers"] = 4;
+  config["sliding_window"] = 8;
+  config["max_window_layers"] = 3;
+  auto read = [&] { return parse_config(config, "test.json"); };
+  EXPECT_EQ(read().window, 0);
+  config["use_sliding_window"] = true;
+  EXPECT_EQ(read().window, 8);
+  EXPECT_EQ(read().is_window_layer, (std::vector<bool>{false, false, false, true}));
+  EXPECT_EQ(written_again(read()).is_window_layer, read().is_window_layer);
+  config["rope_theta"] = 5e5;
+  EXPECT_DOUBLE_EQ(read().window_rope_theta, 5e5);
+  config["max_window_layers"] = 4;
+  EXPECT_FALSE(read().has_window_layers());
+  config["layer_types"] = {"full_attention", "sliding_attention", "full_attention",
+                           "full_attention"};
+  EXPECT_EQ(read().is_window_layer, (std::vector<bool>{false, true, false, false}));
+  EXPECT_EQ(written_again(read()).is_window_layer, read().is_window_layer);
+  config["use_sliding_window"] = false;
+  EXPECT_NE(refusal(config).find("use_sliding_window"), std::string::npos);
+  config["use_sliding_window"] = true;
+  config["sliding_window"] = -8;
+  EXPECT_NE(refusal(config), "");
+  config["sliding_window"] = 8;
+  config["max_window_layers"] = -1;
+  EXPECT_NE(refusal(config).find("max_window_layers"), std::string::npos);
+  config["max_window_layers"] = 0;
+  config["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  EXPECT_NE(refusal(config).find("beside a scaling of RoPE"), std::string::npos);
+}
+
+TEST(ConfigJson, RefusesToWriteBiasesThatTheFamilyDoesNotHave) {
+  auto refused = [](const char* type, auto change) {
+    ModelConfig config = parse_config(qwen(type), "test.json");
+    change(config);
+    try {
+      config_json(config, DType::kF32, nullptr);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refused("qwen2", [](ModelConfig& c) { c.qkv_bias = false; }).find("a bias on q, k"),
+            std::string::npos);
+  EXPECT_NE(refused("qwen2", [](ModelConfig& c) { c.output_bias = true; }).find("no bias on o"),
+            std::string::npos);
+  EXPECT_NE(refused("qwen3", [](ModelConfig& c) { c.mlp_bias = true; }).find("on the MLP"),
+            std::string::npos);
+  EXPECT_NE(refused("llama", [](ModelConfig& c) { c.qkv_bias = true; }).find("no bias on q"),
+            std::string::npos);
+  EXPECT_EQ(refused("qwen3", [](ModelConfig& c) { c.qkv_bias = c.output_bias = true; }), "");
 }
 
 TEST(ConfigJson, FillsWhatOldFilesLeaveOut) {

@@ -37,7 +37,8 @@ void expect_same_model(const ModelConfig& a, const ModelConfig& b) {
   EXPECT_EQ(a.head_size, b.head_size);
   EXPECT_EQ(a.context, b.context);
   EXPECT_EQ(a.tied_head, b.tied_head);
-  EXPECT_EQ(a.attention_bias, b.attention_bias);
+  EXPECT_EQ(a.qkv_bias, b.qkv_bias);
+  EXPECT_EQ(a.output_bias, b.output_bias);
   EXPECT_EQ(a.mlp_bias, b.mlp_bias);
   EXPECT_EQ(a.window, b.window);
   for (int64_t layer = 0; layer < a.layers; ++layer)
@@ -60,7 +61,7 @@ void expect_round_trip(const ModelFile& model, const files::ScratchFolder& folde
   ModelFile gguf = ModelFile::open(folder / "model.gguf");
   expect_same_model(gguf.config(), model.config());
   EXPECT_EQ(made.bytes, gguf.tensors().bytes());
-  EXPECT_EQ(gguf.config().rope_interleaved, gguf.config().family == Family::kLlama);
+  EXPECT_EQ(gguf.config().rope_interleaved, facts(gguf.config().family).gguf_interleaves);
   EXPECT_EQ(gguf.config().norm_offset, 0);
   convert_to_folder(gguf, folder / "back", {});
   ModelFile back = ModelFile::open(folder / "back");
@@ -157,23 +158,33 @@ TEST_P(SmallModels, AreCutIntoShards) {
   EXPECT_EQ(made.tensors().elements(), model.tensors().elements());
 }
 
-TEST(Convert, RefusesTheWindowsOfMistralInGguf) {
+class WindowModels : public testing::TestWithParam<const char*> {};
+
+// GGUF's architectures llama and qwen2 have none.
+TEST_P(WindowModels, AreRefusedInGguf) {
   const files::ScratchFolder folder;
-  const ModelFile model = ModelFile::open(small("mistral_fp32"));
+  const ModelFile model = ModelFile::open(small(GetParam()));
   try {
     convert_to_gguf(model, folder / "model.gguf", {});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("found 6"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("found windows of 6"), std::string::npos)
+        << error.what();
   }
   EXPECT_FALSE(fs::exists(folder / "model.gguf"));
   convert_to_folder(model, folder / "again", {});
   expect_same_model(ModelFile::open(folder / "again").config(), model.config());
 }
 
+INSTANTIATE_TEST_SUITE_P(All, WindowModels, testing::Values("mistral_fp32", "qwen2_window_fp32"));
+
 INSTANTIATE_TEST_SUITE_P(All,
                          SmallModels,
-                         testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
+                         testing::Values("llama_fp32",
+                                         "llama3_bf16_sharded",
+                                         "gemma3_bf16",
+                                         "qwen2_fp32",
+                                         "qwen3_bf16"));
 
 TEST(StoredTypes, FitTheRows) {
   ModelConfig config = load_config(small("llama_fp32"));
@@ -295,7 +306,7 @@ TEST(Convert, BiasesComeBackFromGguf) {
     model.config["attention_bias"] = attention;
     model.config["mlp_bias"] = mlp;
     ModelConfig config = load_config(small("llama_fp32"));
-    config.attention_bias = attention;
+    config.qkv_bias = config.output_bias = attention;
     config.mlp_bias = mlp;
     std::vector<float> values(4096);
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Llama graph against Hugging Face transformers: with the same weights and ids, it has the same
+// The graphs of all families against Hugging Face transformers: with the same weights and ids, it has the same
 // logits. It runs in double by the ops' references, so that a difference comes from the model and
 // not from a kernel.
 #include "models/forward_graph.h"
@@ -8,55 +8,37 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
 
-#include "base/bf16.h"
 #include "base/error.h"
-#include "files/json.h"
-#include "files/safetensors.h"
 #include "files/scratch.h"
 #include "graph/verifier.h"
 #include "models/config_json.h"
+#include "models/inference_names.h"
+#include "models/transformers_model.h"
 #include "ops/reference_run.h"
 #include "ops/registry.h"
-#include "test_paths.h"
 
 namespace ridge::models {
 namespace {
 
-Tensor64 tensor(const files::FileTensor& from) {
-  Tensor64 to{{from.dtype, from.shape}, {}};
-  int64_t bytes = storage_bytes(from.dtype, 1);
-  for (int64_t i = 0; i < from.shape.elements(); ++i) {
-    const std::byte* at = from.bytes.data() + i * bytes;
-    if (from.dtype == DType::kF32) {
-      float value = 0;
-      std::memcpy(&value, at, 4);
-      to.data.push_back(value);
-    } else {
-      EXPECT_EQ(from.dtype, DType::kBF16);
-      uint16_t bits = 0;
-      std::memcpy(&bits, at, 2);
-      to.data.push_back(bf16_to_float(bits));
-    }
-  }
-  return to;
-}
+struct TestModel : TransformersModel {
+  using TransformersModel::TransformersModel;
 
-struct TestModel {
-  explicit TestModel(const std::string& name)
-      : folder(test_data("models/" + name).string()),
-        config(load_config(folder)),
-        expected(files::read_json(folder + "/expected.json")) {
-    files::SafetensorsFile file = files::SafetensorsFile::open(folder);
-    for (const files::FileTensor& each : file.tensors().all()) {
-      weights[each.name] = tensor(each);
-      weights[each.name].type.dtype = DType::kF32;
-    }
+  // A whole sequence of t tokens, without a cache.
+  ForwardGraph scoring_graph(int64_t t) const {
+    InferenceShape shape;
+    shape.task = InferenceTask::kScore;
+    shape.cached = false;
+    shape.tokens = t;
+    return build_inference_graph(config, ops::table(), shape,
+                                 [](const std::string& name, const Shape&) {
+                                   return StoredWeight{name, DType::kF32};
+                                 });
   }
 
-  // The logits of both rows, [2 T, V].
+  // The logits of both rows, [2 T, V]: by a training graph of both at once, or by a scoring graph one
+  // after the other.
   std::vector<double> logits() {
     int64_t t = static_cast<int64_t>(expected["ids"][0].size());
     ForwardGraph forward = build_training_graph(config, ops::table(), 2, t);
@@ -72,21 +54,31 @@ struct TestModel {
       }
     return ops::ReferenceRun(forward.graph, named)[forward.logits];
   }
-
-  std::string folder;
-  ModelConfig config;
-  nlohmann::json expected;
-  ops::NamedTensors weights;
+  std::vector<double> scored_logits() {
+    int64_t t = static_cast<int64_t>(expected["ids"][0].size());
+    ForwardGraph forward = scoring_graph(t);
+    verify(forward.graph);
+    std::vector<double> both;
+    for (const auto& row : expected["ids"]) {
+      ops::NamedTensors named = weights;
+      for (std::string_view name : {kIds, kPositions, kLabels})
+        named[bucket_input(name, t)] = {{DType::kI32, {t}}, {}};
+      for (size_t i = 0; i < row.size(); ++i) {
+        named[bucket_input(kIds, t)].data.push_back(row[i].get<double>());
+        named[bucket_input(kPositions, t)].data.push_back(static_cast<double>(i));
+        named[bucket_input(kLabels, t)].data.push_back(-1);
+      }
+      const std::vector<double> logits = ops::ReferenceRun(forward.graph, named)[forward.logits];
+      both.insert(both.end(), logits.begin(), logits.end());
+    }
+    return both;
+  }
 };
 
 // expected.json has five decimals of an fp32 computation.
 constexpr double kFiveDecimals = 2e-5;
 
-class Transformers : public testing::TestWithParam<const char*> {};
-
-TEST_P(Transformers, GivesTheSameLogits) {
-  TestModel model(GetParam());
-  std::vector<double> logits = model.logits();
+void expect_published_logits(const TestModel& model, const std::vector<double>& logits) {
   int64_t vocabulary = model.config.vocabulary;
   int64_t t = static_cast<int64_t>(logits.size()) / (2 * vocabulary);
   for (int64_t r = 0; r < 2; ++r) {
@@ -108,13 +100,27 @@ TEST_P(Transformers, GivesTheSameLogits) {
   }
 }
 
+class Transformers : public testing::TestWithParam<const char*> {};
+class TrainingTransformers : public testing::TestWithParam<const char*> {};
+
+TEST_P(Transformers, GivesTheSameLogits) {
+  TestModel model(GetParam());
+  expect_published_logits(model, model.scored_logits());
+}
+
+TEST_P(TrainingTransformers, GivesTheSameLogits) {
+  TestModel model(GetParam());
+  expect_published_logits(model, model.logits());
+}
+
 TEST_P(Transformers, HasTheSameWeightsByTheSameNames) {
   TestModel model(GetParam());
-  ForwardGraph forward = build_training_graph(model.config, ops::table(), 1, 4);
+  ForwardGraph forward = model.scoring_graph(4);
   int64_t parameters = 0;
   std::set<std::string> names;
   for (const Value& parameter : forward.graph.values) {
-    if (parameter.storage != Storage::kParameter) continue;
+    // A view of a bias has none of its own.
+    if (parameter.storage != Storage::kParameter || parameter.name.empty()) continue;
     parameters += parameter.type.shape.elements();
     ASSERT_TRUE(model.weights.contains(parameter.name)) << parameter.name;
     EXPECT_EQ(model.weights.at(parameter.name).type.shape, parameter.type.shape) << parameter.name;
@@ -127,8 +133,25 @@ TEST_P(Transformers, HasTheSameWeightsByTheSameNames) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models,
+                         TrainingTransformers,
+                         testing::Values("llama_fp32",
+                                         "llama3_bf16_sharded",
+                                         "gemma3_bf16",
+                                         "mistral_fp32",
+                                         "qwen2_fp32",
+                                         "qwen2_window_fp32",
+                                         "qwen3_bf16"),
+                         [](const auto& each) { return std::string(each.param); });
+
+INSTANTIATE_TEST_SUITE_P(Models,
                          Transformers,
-                         testing::Values("llama_fp32", "llama3_bf16_sharded", "mistral_fp32"),
+                         testing::Values("llama_fp32",
+                                         "llama3_bf16_sharded",
+                                         "gemma3_bf16",
+                                         "mistral_fp32",
+                                         "qwen2_fp32",
+                                         "qwen2_window_fp32",
+                                         "qwen3_bf16"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST(TrainingGraph, ReturnsTheLossOfItsLogits) {

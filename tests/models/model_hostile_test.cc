@@ -102,7 +102,8 @@ TEST_P(HostileModel, EachKeyAtItsExtremes) {
   SmallGguf model(GetParam());
   int refused = 0, read = 0;
   for (std::string_view key : model.good().metadata().keys()) {
-    if (!key.starts_with("llama.") && !key.starts_with("gemma3.") && key != "general.architecture")
+    if (!key.starts_with("llama.") && !key.starts_with("gemma3.") && !key.starts_with("qwen") &&
+        key != "general.architecture")
       continue;
     std::vector<GgufValue> values = extremes();
     for (size_t i = 0; i < values.size(); ++i) {
@@ -139,7 +140,9 @@ TEST_P(HostileModel, ExtremesAreNamedByTheirKey) {
   refused(family + ".rope.freq_base", GgufValue(0.0f), family + ".rope.freq_base > 0");
   refused(family + ".attention.layer_norm_rms_epsilon", GgufValue(-1.0f), "rms_norm_eps");
   refused(family + ".rope.scaling.type", GgufValue("yarn"), family + ".rope.scaling.type");
-  refused("general.architecture", GgufValue("mamba"), "architecture 'llama' or 'gemma3'");
+  refused("general.architecture", GgufValue("mamba"),
+          "architecture 'llama', 'qwen2', 'qwen3' or 'gemma3'");
+  refused("general.architecture", GgufValue("qwen3moe"), "\"qwen3moe\"");
   refused(family + ".expert_count", GgufValue(uint32_t{8}), "8 experts");
 }
 
@@ -244,7 +247,11 @@ TEST_P(HostileModel, EachNumberAtItsExtremes) {
 
 INSTANTIATE_TEST_SUITE_P(All,
                          HostileModel,
-                         testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
+                         testing::Values("llama_fp32",
+                                         "llama3_bf16_sharded",
+                                         "gemma3_bf16",
+                                         "qwen2_fp32",
+                                         "qwen3_bf16"));
 
 // The keys of the real models' configurations are at the beginning, before the vocabulary.
 TEST(HostileRealModels, MutatedHeaders) {

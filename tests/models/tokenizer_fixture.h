@@ -39,6 +39,7 @@ inline void expect_same_settings(const text::TokenizerSpec& found,
   EXPECT_EQ(found.kind, expected.kind);
   EXPECT_EQ(found.pre_tokenizer, expected.pre_tokenizer);
   EXPECT_EQ(found.whole_piece_first, expected.whole_piece_first);
+  EXPECT_EQ(found.nfc, expected.nfc);
   EXPECT_EQ(found.add_space_prefix, expected.add_space_prefix);
   EXPECT_EQ(found.add_bos, expected.add_bos);
   EXPECT_EQ(found.add_eos, expected.add_eos);

@@ -7,7 +7,8 @@ namespace ridge::passes {
 namespace {
 
 TEST(FuseAppendAttention, MakesOneKernelALayer) {
-  for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
+  for (models::Family family :
+       {models::Family::kLlama, models::Family::kQwen3, models::Family::kGemma3}) {
     DecodeStep step(family);
     Graph made = step.run(cuda::fuse_append_attention_pass, step.appended());
     EXPECT_EQ(count(made, "append_attention"), 2);

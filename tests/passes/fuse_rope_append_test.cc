@@ -7,7 +7,8 @@ namespace ridge::passes {
 namespace {
 
 TEST(FuseRopeAppend, MakesOneKernelALayer) {
-  for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
+  for (models::Family family :
+       {models::Family::kLlama, models::Family::kQwen3, models::Family::kGemma3}) {
     DecodeStep step(family);
     Graph made = step.appended();
     EXPECT_EQ(count(made, "rope_append"), 2);

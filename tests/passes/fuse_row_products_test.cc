@@ -9,7 +9,8 @@ namespace {
 constexpr double kRounding = 1e-10;  // sums in double, in another order
 
 TEST(FuseRowProducts, LeavesSixKernelsOfALayer) {
-  for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
+  for (models::Family family :
+       {models::Family::kLlama, models::Family::kQwen3, models::Family::kGemma3}) {
     DecodeStep step(family);
     Graph made = step.run(cuda::fuse_row_products_pass, step.appended());
     bool is_gemma = family == models::Family::kGemma3;

@@ -9,8 +9,9 @@
 
 namespace ridge::serve {
 
-// One token for each byte, as far as the model's vocabulary goes, after the two of ChatML.
-inline text::Tokenizer bytes_tokenizer(int64_t vocabulary) {
+// One token for each byte, as far as the model's vocabulary goes, after the two of ChatML. The second
+// ends what is generated, if `ends`.
+inline text::Tokenizer bytes_tokenizer(int64_t vocabulary, bool ends = true) {
   text::TokenizerSpec spec;
   spec.tokens = {"<|im_start|>", "<|im_end|>"};
   spec.types.assign(static_cast<size_t>(vocabulary), text::TokenType::kNormal);
@@ -18,7 +19,7 @@ inline text::Tokenizer bytes_tokenizer(int64_t vocabulary) {
   for (int byte = 0; byte < 256 && std::ssize(spec.tokens) < vocabulary; ++byte)
     spec.tokens.push_back(text::to_byte_alphabet(std::string(1, static_cast<char>(byte))));
   spec.tokens.resize(static_cast<size_t>(vocabulary));
-  spec.eos = 1;
+  if (ends) spec.eos = 1;
   return text::Tokenizer(spec);
 }
 

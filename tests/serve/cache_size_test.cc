@@ -63,7 +63,7 @@ TEST(CacheSize, ATokenSeesItsWindow) {
 }
 
 TEST(CacheSize, GoingBackGivesTheSameAgain) {
-  for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
+  for (const char* name : {"llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"}) {
     models::ModelFile file = models::ModelFile::open(data_folder() + name);
     SessionOptions options = at_level("compiled", 96);
     options.chunk = 8;

@@ -121,7 +121,9 @@ TEST_P(ConversationTest, AnInterruptedAnswerStaysInTheConversation) {
   EXPECT_EQ(next.prompt, encode(user("One?") + turn.answer.text + "<|im_end|>\n" + user("Two?")));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ConversationTest, testing::Values("llama_fp32", "gemma3_bf16"));
+INSTANTIATE_TEST_SUITE_P(All,
+                         ConversationTest,
+                         testing::Values("llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"));
 
 }  // namespace
 }  // namespace ridge::serve

@@ -36,7 +36,11 @@ TEST_P(ConvertedModel, GivesTheSameLogits) {
 
 INSTANTIATE_TEST_SUITE_P(All,
                          ConvertedModel,
-                         testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
+                         testing::Values("llama_fp32",
+                                         "llama3_bf16_sharded",
+                                         "gemma3_bf16",
+                                         "qwen2_fp32",
+                                         "qwen3_bf16"));
 
 }  // namespace
 }  // namespace ridge::serve

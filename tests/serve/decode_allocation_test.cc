@@ -92,7 +92,11 @@ TEST_P(DecodeAllocation, IsNone) {
 
 INSTANTIATE_TEST_SUITE_P(All,
                          DecodeAllocation,
-                         testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
+                         testing::Values("llama_fp32",
+                                         "llama3_bf16_sharded",
+                                         "gemma3_bf16",
+                                         "qwen2_fp32",
+                                         "qwen3_bf16"));
 
 TEST(DecodeAllocationPublished, IsNone) {
   for (const char* name : {"SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"}) {

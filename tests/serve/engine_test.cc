@@ -24,7 +24,8 @@ class EngineTest : public testing::TestWithParam<const char*> {
  protected:
   EngineTest()
       : file_(models::ModelFile::open(data_folder() + GetParam())),
-        tokenizer_(bytes_tokenizer(file_.config().vocabulary)) {
+        tokenizer_(bytes_tokenizer(file_.config().vocabulary)),
+        endless_(bytes_tokenizer(file_.config().vocabulary, false)) {
     const nlohmann::json expected = files::read_json(data_folder() + GetParam() + "/expected.json");
     ids_ = ids_of(expected["ids"][0]);
     other_ = ids_of(expected["ids"][1]);
@@ -45,7 +46,7 @@ class EngineTest : public testing::TestWithParam<const char*> {
   }
   Generation alone(const Request& request) {
     Session session(file_, at_level("compiled", kCapacity), cpu_backend());
-    return generate(session, tokenizer_, request.prompt,
+    return generate(session, request.ignores_end ? endless_ : tokenizer_, request.prompt,
                     {request.sampling, request.max_tokens, request.stop, {}}, {});
   }
   std::unique_ptr<AnswerReader> ask(Request request, std::shared_ptr<Gate> gate = nullptr) {
@@ -63,7 +64,7 @@ class EngineTest : public testing::TestWithParam<const char*> {
   }
 
   models::ModelFile file_;
-  text::Tokenizer tokenizer_;
+  text::Tokenizer tokenizer_, endless_;
   std::vector<int32_t> ids_, other_, long_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Engine> engine_;
@@ -397,7 +398,9 @@ TEST_P(EngineTest, RefusesWhatCannotRun) {
   EXPECT_THROW(open(1, 64, {.step_tokens = 0}), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EngineTest, testing::Values("llama_fp32", "gemma3_bf16"));
+INSTANTIATE_TEST_SUITE_P(All,
+                         EngineTest,
+                         testing::Values("llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"));
 
 }  // namespace
 }  // namespace ridge::serve

@@ -94,6 +94,8 @@ INSTANTIATE_TEST_SUITE_P(All,
                          testing::Values("llama_fp32",
                                          "llama3_bf16_sharded",
                                          "gemma3_bf16",
+                                         "qwen2_fp32",
+                                         "qwen3_bf16",
                                          "SmolLM2-135M-Instruct.Q4_1.gguf",
                                          "gemma-3-270m-q4_k_m.gguf"));
 

@@ -234,7 +234,13 @@ TEST_P(SmallModel, RefusesWhatItCannotRun) {
 
 INSTANTIATE_TEST_SUITE_P(All,
                          SmallModel,
-                         testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
+                         testing::Values("llama_fp32",
+                                         "llama3_bf16_sharded",
+                                         "gemma3_bf16",
+                                         "mistral_fp32",
+                                         "qwen2_fp32",
+                                         "qwen2_window_fp32",
+                                         "qwen3_bf16"));
 
 }  // namespace
 }  // namespace ridge::serve

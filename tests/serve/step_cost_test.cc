@@ -94,7 +94,9 @@ TEST_P(StepCostTest, SharesAddUp) {
   EXPECT_EQ(three.read_bytes - one.read_bytes, 2 * (second.read_bytes - first.read_bytes));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, StepCostTest, testing::Values("llama_fp32", "gemma3_bf16"));
+INSTANTIATE_TEST_SUITE_P(All,
+                         StepCostTest,
+                         testing::Values("llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"));
 
 }  // namespace
 }  // namespace ridge::serve

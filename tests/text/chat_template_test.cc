@@ -21,13 +21,16 @@ std::string refusal(std::string_view jinja) {
 TEST(ChatTemplate, RendersAsJinjaDoes) {
   for (const nlohmann::json& c : data()["cases"]) {
     std::string name = c["name"];
-    std::string jinja = data()["templates"][name];
+    const bool is_named = data()["templates"].contains(name);
+    std::string jinja = data()[is_named ? "templates" : "variants"][name];
     std::vector<ChatMessage> messages;
     for (const nlohmann::json& m : c["messages"]) messages.push_back({m["role"], m["content"]});
     ChatOptions options{
         .add_generation_prompt = c["add_generation_prompt"], .bos = "<s>", .eos = "</s>"};
     // SmolLM2's system message is part of its template, and comes with its name too.
-    for (const ChatTemplate& chat : {ChatTemplate::recognise(jinja), ChatTemplate::named(name)}) {
+    std::vector<ChatTemplate> chats{ChatTemplate::recognise(jinja)};
+    if (is_named) chats.push_back(ChatTemplate::named(name));
+    for (const ChatTemplate& chat : chats) {
       if (c["expected"].is_null()) {
         EXPECT_NE(error_of([&] { chat.render(messages, options); }, ExitCode::kUsage), "") << name;
       } else {
@@ -55,7 +58,9 @@ TEST(ChatTemplate, TellsFormatsApart) {
       {"gemma3", ChatTemplate::Format::kGemma3},
       {"mistral", ChatTemplate::Format::kMistralV1},
       {"mistral-v3", ChatTemplate::Format::kMistralV3},
-      {"mistral-nemo", ChatTemplate::Format::kMistralNemo}};
+      {"mistral-nemo", ChatTemplate::Format::kMistralNemo},
+      {"qwen2.5", ChatTemplate::Format::kQwen25},
+      {"qwen3", ChatTemplate::Format::kQwen3}};
   ASSERT_EQ(expected.size(), ChatTemplate::names().size());
   for (const auto& [name, format] : expected) {
     EXPECT_EQ(ChatTemplate::recognise(data()["templates"][name].get<std::string>()).format(),
@@ -76,6 +81,17 @@ TEST(ChatTemplate, DefaultSystemMessagesAreTakenFromTheTemplate) {
   EXPECT_EQ(chat.render(std::vector<ChatMessage>{{"user", "hi"}}, {}),
             "<|im_start|>system\nIt's "
             "me.\nTruly.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST(ChatTemplate, TheDefaultSystemMessageOfQwen25IsTakenFromTheTemplate) {
+  std::string jinja = data()["templates"]["qwen2.5"];
+  EXPECT_EQ(ChatTemplate::recognise(jinja).default_system(),
+            ChatTemplate::named("qwen2.5").default_system());
+  const std::string mine = "Reason, put what\\'s found in \\\\boxed{}.";
+  const size_t at = jinja.find("You are Qwen");
+  jinja.replace(at, jinja.find("<|im_end|>", at) - at, mine);
+  EXPECT_EQ(ChatTemplate::recognise(jinja).default_system(),
+            "Reason, put what's found in \\boxed{}.");
 }
 
 TEST(ChatTemplate, TheDateOfLlama31CanBeGiven) {

@@ -53,6 +53,7 @@ Pieces matches(std::string_view pattern, std::string_view text, bool keep_rest) 
 
 Pieces by_pattern(PreTokenizer kind, std::string_view text) {
   if (kind == PreTokenizer::kLlama3) return matches(kLlama3Pattern, text, false);
+  if (kind == PreTokenizer::kQwen2) return matches(kQwen2Pattern, text, false);
   if (kind == PreTokenizer::kGpt2) return matches(kGpt2Pattern, text, false);
   Pieces pieces;
   for (const std::string& part : matches("\\p{N}", text, true))
@@ -71,20 +72,25 @@ TEST_P(Scanners, EqualThePatternOnRandomText) {
   }
 }
 
-TEST_P(Scanners, EqualThePatternOnShortTextsOfTrickyCharacters) {
-  // Every text of up to 6 of these characters.
-  const std::vector<std::string> alphabet = {" ", "\n", "a", "s", "'", "1", "!", "\u3000"};
-  for (size_t length = 1; length <= 6; ++length) {
+// Every text of up to `most` characters of the alphabet.
+void expect_pattern(PreTokenizer kind, const std::vector<std::string>& alphabet, size_t most) {
+  for (size_t length = 1; length <= most; ++length) {
     std::vector<size_t> digits(length);
     while (true) {
       std::string text;
       for (size_t d : digits) text += alphabet[d];
-      ASSERT_EQ(scan(GetParam(), text), by_pattern(GetParam(), text)) << "\"" << text << "\"";
+      ASSERT_EQ(scan(kind, text), by_pattern(kind, text)) << "\"" << text << "\"";
       size_t i = 0;
       while (i < length && ++digits[i] == alphabet.size()) digits[i++] = 0;
       if (i == length) break;
     }
   }
+}
+
+TEST_P(Scanners, EqualThePatternOnShortTextsOfTrickyCharacters) {
+  expect_pattern(GetParam(), {" ", "\n", "a", "s", "'", "1", "!", "\u3000"}, 6);
+  // U+017F is an s of old prints, U+212A the sign of Kelvin.
+  expect_pattern(GetParam(), {" ", "\u017F", "S", "l", "V", "e", "'", "\u212A"}, 5);
 }
 
 TEST_P(Scanners, EqualThePatternOnACorpus) {
@@ -107,7 +113,8 @@ INSTANTIATE_TEST_SUITE_P(PreTokenizer,
                          Scanners,
                          testing::Values(PreTokenizer::kGpt2,
                                          PreTokenizer::kLlama3,
-                                         PreTokenizer::kSmolLm),
+                                         PreTokenizer::kSmolLm,
+                                         PreTokenizer::kQwen2),
                          [](const auto& test) { return std::string(name(test.param)); });
 
 TEST(PreTokenizer, KnownCuts) {
@@ -116,14 +123,17 @@ TEST(PreTokenizer, KnownCuts) {
   EXPECT_EQ(scan(PreTokenizer::kLlama3, "I'M 12345\n\n x!\n"),
             (Pieces{"I", "'M", " ", "123", "45", "\n\n", " x", "!\n"}));
   EXPECT_EQ(scan(PreTokenizer::kSmolLm, "a  52 b"), (Pieces{"a", "  ", "5", "2", " b"}));
+  EXPECT_EQ(scan(PreTokenizer::kQwen2, "I'M 12 x!\n"),
+            (Pieces{"I", "'M", " ", "1", "2", " x", "!\n"}));
   EXPECT_EQ(scan(PreTokenizer::kNone, "a b"), (Pieces{"a b"}));
 }
 
 TEST(PreTokenizer, NamesRoundTrip) {
-  for (PreTokenizer kind :
-       {PreTokenizer::kNone, PreTokenizer::kGpt2, PreTokenizer::kLlama3, PreTokenizer::kSmolLm})
+  for (PreTokenizer kind : {PreTokenizer::kNone, PreTokenizer::kGpt2, PreTokenizer::kLlama3,
+                            PreTokenizer::kSmolLm, PreTokenizer::kQwen2})
     EXPECT_EQ(parse_pre_tokenizer(name(kind)), kind);
   EXPECT_EQ(parse_pre_tokenizer("gpt3"), std::nullopt);
+  EXPECT_EQ(pre_tokenizer_names(), "none, gpt2, llama3, smollm or qwen2");
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(WorkshopWeights, EachIsDrawnOnceInItsShape) {
 
 TEST(WorkshopWeights, BiasesAreZero) {
   models::ModelConfig config = small_config();
-  config.attention_bias = config.mlp_bias = true;
+  config.qkv_bias = config.output_bias = config.mlp_bias = true;
   size_t biases = 0;
   draw_weights(config, 1, [&](const std::string& name, const std::vector<float>& data) {
     if (!name.ends_with(".bias")) return;

@@ -125,7 +125,11 @@ TEST_P(GpuInference, FindsTextsAsLikely) {
 
 INSTANTIATE_TEST_SUITE_P(All,
                          GpuInference,
-                         testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
+                         testing::Values("llama_fp32",
+                                         "llama3_bf16_sharded",
+                                         "gemma3_bf16",
+                                         "qwen2_fp32",
+                                         "qwen3_bf16"));
 
 }  // namespace
 }  // namespace ridge::serve

@@ -55,6 +55,93 @@ LLAMA31 = """{{- bos_token }}
     {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
 {%- endif %}
 """
+# Qwen's own texts about tools are shortened; no tools are given here.
+QWEN_TOOLS = r"""{%- if tools %}
+    {{- '<|im_start|>system\n' }}
+    {%- if SYSTEM %}
+        {{- CONTENT }}
+    {%- endif %}
+    {{- "# Tools\n<tools>" }}
+    {%- for tool in tools %}{{- "\n" }}{{- tool | tojson }}{%- endfor %}
+    {{- "\n</tools><|im_end|>\n" }}
+{%- else %}
+    {%- if SYSTEM %}
+        {{- '<|im_start|>system\n' + CONTENT + '<|im_end|>\n' }}
+    DEFAULT{%- endif %}
+{%- endif %}
+"""
+QWEN_CALLS = r"""{%- for tool_call in message.tool_calls %}
+            {{- '<tool_call>\n{"name": "' }}{{- tool_call.name }}{{- '"}\n</tool_call>' }}
+        {%- endfor %}
+"""
+QWEN25 = QWEN_TOOLS.replace("SYSTEM", "messages[0]['role'] == 'system'").replace("CONTENT", "messages[0]['content']").replace(
+    "DEFAULT", r"""{%- else %}
+        {{- '<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n' }}
+    """) + r"""{%- for message in messages %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or (message.role == "assistant" and not message.tool_calls) %}
+        {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}
+    {%- elif message.role == "assistant" %}
+        """ + QWEN_CALLS + r"""    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+{%- endif %}
+"""
+QWEN3_SYSTEM = QWEN_TOOLS.replace("SYSTEM", "messages[0].role == 'system'").replace("CONTENT", "messages[0].content").replace(
+    "DEFAULT", "")
+QWEN3 = QWEN3_SYSTEM + r"""{%- set ns = namespace(multi_step_tool=true, last_query_index=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- set index = (messages|length - 1) - loop.index0 %}
+    {%- if ns.multi_step_tool and message.role == "user" and message.content is string and not(message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>')) %}
+        {%- set ns.multi_step_tool = false %}
+        {%- set ns.last_query_index = index %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if message.content is string %}
+        {%- set content = message.content %}
+    {%- else %}
+        {%- set content = '' %}
+    {%- endif %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\n' + content + '<|im_end|>' + '\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- set reasoning_content = '' %}
+        {%- if message.reasoning_content is string %}
+            {%- set reasoning_content = message.reasoning_content %}
+        {%- else %}
+            {%- if '</think>' in content %}
+                {%- set reasoning_content = content.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') %}
+                {%- set content = content.split('</think>')[-1].lstrip('\n') %}
+            {%- endif %}
+        {%- endif %}
+        {%- if loop.index0 > ns.last_query_index %}
+            {%- if loop.last or (not loop.last and reasoning_content) %}
+                {{- '<|im_start|>' + message.role + '\n<think>\n' + reasoning_content.strip('\n') + '\n</think>\n\n' + content.lstrip('\n') }}
+            {%- else %}
+                {{- '<|im_start|>' + message.role + '\n' + content }}
+            {%- endif %}
+        {%- else %}
+            {{- '<|im_start|>' + message.role + '\n' + content }}
+        {%- endif %}
+        {%- if message.tool_calls %}
+            """ + QWEN_CALLS + r"""        {%- endif %}
+        {{- '<|im_end|>\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\n\n</think>\n\n' }}
+    {%- endif %}
+{%- endif %}
+"""
+# Variants that are known too: with thoughts always, and without any.
+QWEN3_SWITCH = QWEN3[QWEN3.index("    {%- if enable_thinking is"):QWEN3.rindex("{%- endif %}")]
+QWEN3_THINKS = QWEN3.replace(QWEN3_SWITCH, "").replace("assistant\n' }}", "assistant\n<think>\n' }}")
+QWEN3_SAYS = (QWEN3_SYSTEM + QWEN3[QWEN3.index("{%- for message in messages %}"):QWEN3.index("        {%- set reasoning_content = ''")]
+              + "        {{- '<|im_start|>' + message.role + '\n' + content }}\n"
+              + QWEN3[QWEN3.index("        {%- if message.tool_calls %}"):].replace(QWEN3_SWITCH, ""))
 CHATML_MESSAGE = "{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}"
 CHATML_PROMPT = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 TEMPLATES = {
@@ -104,7 +191,11 @@ TEMPLATES = {
     "mistral-v3": MISTRAL.replace('"[INST]"', '"[INST] "').replace(
         '{{- message["content"] + eos_token }}', '{{- " " + message["content"]|trim + eos_token }}'),
     "mistral-nemo": MISTRAL,
+    "qwen2.5": QWEN25,
+    "qwen3": QWEN3,
 }
+# Rendered as well, without a name of their own.
+VARIANTS = {"Qwen 3 that thinks": QWEN3_THINKS, "Qwen 3 that only says": QWEN3_SAYS}
 # Close to known ones, but not the same text comes out: none may be taken for its neighbour.
 UNKNOWN = {
     "trimmed ChatML": TEMPLATES["chatml"].replace("message.content", "message.content | trim"),
@@ -115,6 +206,9 @@ UNKNOWN = {
     "Ministral": MISTRAL.replace('{{- message["content"] + eos_token }}',
                                  '{{- " " + message["content"]|trim + eos_token }}'),
     "Llama 2 with a default": TEMPLATES["llama2"].replace("loop.first and", "true == true or loop.first and"),
+    "Qwen 2.5 trimmed": QWEN25.replace("message.content +", "message.content | trim +"),
+    "Qwen 3 with its thoughts": QWEN3.replace("{%- if loop.index0 > ns.last_query_index %}", "{%- if true %}"),
+    "Qwen 3 that must not think": QWEN3.replace("enable_thinking is defined and enable_thinking is false", "true"),
     "plain": "{% for message in messages %}{{ message['content'] }}{% endfor %}",
     "empty": "",
 }
@@ -128,16 +222,16 @@ def raise_exception(message):
     raise Raised(message)
 
 
-def content(rng):
-    parts = [" ", "\n", "\t", "\u3000", "\xa0", "\x1c", "\x85", "a", "b", "Hello", "é", "🙂", "<|im_end|>", "{{x}}", "\u200b"]
+def content(rng, more):
+    parts = more + [" ", "\n", "\t", "\u3000", "\xa0", "\x1c", "\x85", "a", "b", "Hello", "é", "🙂", "<|im_end|>", "{{x}}", "\u200b"]
     return "".join(rng.choice(parts) for _ in range(rng.randrange(8)))
 
 
-def conversations(rng):
+def conversations(rng, more=[]):
     for turns in (1, 2, 3, 5):
         for system in (False, True):
-            messages = [{"role": "system", "content": content(rng)}] if system else []
-            messages += [{"role": ("user", "assistant")[i % 2], "content": content(rng)} for i in range(turns)]
+            messages = [{"role": "system", "content": content(rng, more)}] if system else []
+            messages += [{"role": ("user", "assistant")[i % 2], "content": content(rng, more)} for i in range(turns)]
             yield messages
     yield [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
     yield [{"role": "assistant", "content": "a"}]
@@ -148,9 +242,11 @@ def main():
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.globals["raise_exception"] = raise_exception
     cases = []
-    for name, source in TEMPLATES.items():
+    thoughts = ["<think>", "</think>", "<think>\n", "\n</think>\n\n", "<tool_response>", "</tool_response>"]
+    for name, source in (TEMPLATES | VARIANTS).items():
         template = environment.from_string(source)
-        for messages in conversations(rng):
+        more = thoughts if name.lower().startswith("qwen") else []
+        for messages in (each for _ in range(4 if more else 1) for each in conversations(rng, more)):
             prompt = rng.random() < 0.6
             case = {"name": name, "messages": messages, "add_generation_prompt": prompt}
             try:
@@ -161,7 +257,7 @@ def main():
             cases.append(case)
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chat_templates.json")
     with open(path, "w") as file:
-        json.dump({"templates": TEMPLATES, "unknown": UNKNOWN, "cases": cases}, file, indent=1)
+        json.dump({"templates": TEMPLATES, "variants": VARIANTS, "unknown": UNKNOWN, "cases": cases}, file, indent=1)
 
 
 if __name__ == "__main__":
