@@ -40,7 +40,7 @@ TEST(Lora, AddsAdaptersAndFreezesTheRest) {
 TEST(Lora, TakesRankScaleAndTargets) {
   models::ModelConfig config = one_layer();
   config.tied_head = false;
-  config.attention_bias = true;
+  config.qkv_bias = config.output_bias = true;
   const Graph after =
       with_adapters({.rank = 3, .alpha = 6, .targets = {"down_proj", "lm_head"}}, config);
   EXPECT_EQ(trained(after).size(), 4u);

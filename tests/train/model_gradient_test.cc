@@ -20,7 +20,7 @@ struct Form {
 std::vector<Form> forms() {
   models::ModelConfig stored_sum = small_gemma(), biased = small_config();
   stored_sum.norm_offset = 0;
-  biased.attention_bias = biased.mlp_bias = true;
+  biased.qkv_bias = biased.output_bias = biased.mlp_bias = true;
   biased.tied_head = false;
   return {{"llama", small_config(), ""},
           {"llama_with_biases", biased, ""},
