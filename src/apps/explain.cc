@@ -134,12 +134,17 @@ class Explanation {
                             terminal_safe(whole.setting.str()), format_integer(whole.parameters),
                             format_integer(whole.setting.tokens()), passes_on()));
     fmt::print("\n{}\n", rung_table(rungs).text(terminal_));
+    // Adapters are work that the rows before their pass do not have.
+    const bool is_same_work = std::all_of(rungs.begin(), rungs.end(), [&](const Rung& each) {
+      return each.planned.model.step() == whole.model.step();
+    });
     print_lines(fmt::format(
-        "Model FLOPs per step: {} ({} MACs), the same in every row. Executed FLOPs: {}. "
+        "Model FLOPs per step: {} ({} MACs){}. Executed FLOPs: {}. "
         "Compulsory bytes: {}.\n"
         "Each row is the whole step with all passes up to that row. Ceilings: {}.",
         format_count(static_cast<double>(whole.model.step().flops)),
         format_count(static_cast<double>(whole.model.step().macs)),
+        is_same_work ? ", the same in every row" : " in the last row",
         format_count(static_cast<double>(whole.executed.flops)),
         format_bytes(whole.compulsory_bytes), terminal_safe(ceilings_.source, kLongestMessage)));
     list_the_rest();
