@@ -32,7 +32,8 @@ record::LabRecord about(const AppContext& context, const cost::Ceilings& ceiling
 }
 
 std::string heading(const record::BenchRecord& bench) {
-  std::string text = bench.formula.empty() ? bench.name : bench.name + ": " + bench.formula;
+  const std::string& about = bench.claim.empty() ? bench.formula : bench.claim;
+  std::string text = about.empty() ? bench.name : bench.name + ": " + about;
   text += fmt::format("\n{}", terminal_safe(bench.device, kLongestMessage));
   if (bench.threads > 0)
     text += fmt::format(", {} thread{}", bench.threads, bench.threads == 1 ? "" : "s");
@@ -111,7 +112,7 @@ record::BenchPoint BenchRun::point(const bench::TrialGraph& trial, bench::TrialS
 
 std::string BenchRun::title() const { return place_ ? place_->title : ceilings_.machine.device; }
 
-void BenchRun::finish(record::BenchRecord bench) {
+void BenchRun::print(record::BenchRecord bench, const std::string& folder) {
   bench.device = title();
   bench.threads = place_ ? 0 : ceilings_.machine.threads;
   bench.is_interrupted = is_stopped();
@@ -120,6 +121,7 @@ void BenchRun::finish(record::BenchRecord bench) {
     for (const std::string& note : ceilings_.notes) bench.notes.push_back(note);
   const report::Json json = report::bench_json(bench);
   const bool is_empty = bench.points.empty();
+  if (!folder.empty() && !is_empty) folder_.emplace(folder, o_.output.overwrite);
   if (folder_ && !is_empty)
     folder_->commit(report::bench_files(about(context_, ceilings_), bench.kind, json));
   const std::string format = o_.json ? "json" : o_.format;
@@ -136,12 +138,19 @@ void BenchRun::finish(record::BenchRecord bench) {
     fmt::print("{}\n{}\n{}", wrap_lines(heading(bench), terminal.columns),
                report::bench_table(bench).text(terminal),
                wrap_lines(terminal_safe_text(report::bench_notes(bench)), terminal.columns));
+}
+
+void BenchRun::end() const {
   if (is_stopped()) end_by_interrupt();
-  // A single point that could not be run is the answer to the question, not a row among others.
-  if (bench.points.size() == 1 && !bench.points[0].refused.empty())
-    throw bench.points[0].refused.starts_with("needs ")
-        ? memory_error("[bench] {}", bench.points[0].refused)
-        : usage_error("[bench] {}", bench.points[0].refused);
+}
+
+void BenchRun::finish(record::BenchRecord bench) {
+  const std::string refused = bench.points.size() == 1 ? bench.points[0].refused : "";
+  print(std::move(bench));
+  end();
+  if (!refused.empty())
+    throw refused.starts_with("needs ") ? memory_error("[bench] {}", refused)
+                                        : usage_error("[bench] {}", refused);
 }
 
 }  // namespace ridge::apps

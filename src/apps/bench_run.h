@@ -48,7 +48,11 @@ class BenchRun {
   bool is_on_this_machine() const { return !place_; }
   std::string title() const;
 
-  // Prints the record in the chosen format and writes the folder, then ends the program by SIGINT if Ctrl-C was pressed.
+  // Prints the record in the chosen format and writes the folder: that of the options, or `folder` if it is not empty.
+  void print(record::BenchRecord record, const std::string& folder = "");
+  // Ends the program by SIGINT if Ctrl-C was pressed.
+  void end() const;
+  // Both; a single point that could not be run is an Error.
   void finish(record::BenchRecord record);
 
  private:

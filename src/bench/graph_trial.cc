@@ -252,8 +252,6 @@ class Running {
  public:
   Running(const TrialGraph& trial, PreparedGraph prepared, backends::Backend& backend)
       : load_(std::move(prepared.load)), file_(load_), store_(backend), program_(backend, store_) {
-    program_.add("trial", std::move(prepared.graph));
-    program_.bind();
     if (!load_.stored.empty()) {
       const bool copies = backend.borrow({}) != nullptr;
       runtime::load_stored(load_,
@@ -261,6 +259,8 @@ class Running {
                             .copies = copies},
                            store_);
     }
+    program_.add("trial", std::move(prepared.graph));
+    program_.bind();
     std::vector<std::string> copied;
     for (const std::string& name : store_.names()) {
       if (load_.stored.contains(name)) continue;

@@ -56,6 +56,14 @@ class CallGraph {
   Builder b_;
 };
 
+// Rows are whole blocks, because kernels read rows.
+void expect_whole_blocks(const OpRequest& r, const char* letter) {
+  const int64_t block = base::info(r.type.weights).elements_per_block;
+  if (r[letter] % block != 0)
+    throw usage_error("[dtype] expected {} as a multiple of {}, the block of {}, got {}", letter,
+                      block, r.type.name, r[letter]);
+}
+
 // [n,k] times [m,k] transposed, in the storage order of the layout.
 TrialGraph build_matmul(const OpRequest& r) {
   CallGraph g(r);
@@ -65,6 +73,7 @@ TrialGraph build_matmul(const OpRequest& r) {
   const bool is_stored = r.type.weights != r.type.activations;
   if (is_stored && (a_t || !b_t))
     throw usage_error("[layout] expected nt for weights in {}, got {}", r.type.name, r.layout);
+  if (is_stored) expect_whole_blocks(r, "k");
   const Shape weight = b_t ? Shape{m, k} : Shape{k, m};
   ValueId b = is_stored ? g.input("b", r.type.weights, weight, {Fill::kNormal, 0.03, false})
                         : g.input("b", weight);
@@ -81,17 +90,62 @@ TrialGraph build_gemv(const OpRequest& r) {
   return build_matmul(one);
 }
 
+// Queries of a chunk with the keys up to its end: the scores of a chunk alone are in memory.
+constexpr int64_t kChunk = 256;
+constexpr const char* kMemoryEfficient = "memory-efficient";
+TrialGraph build_chunked_attention(const OpRequest& r,
+                                   CallGraph& g,
+                                   ValueId q,
+                                   ValueId k,
+                                   ValueId v) {
+  Builder& b = g.builder();
+  const int64_t batch = r["b"], t = r["t"], heads = r["h"], kv = r["k"], e = r["e"],
+                group = heads / kv;
+  const double scale = 1 / std::sqrt(static_cast<double>(e));
+  q = ops::reshape(b, q, {batch, t, kv, group, e});
+  k = ops::reshape(b, k, {batch, t, kv, e});
+  v = ops::reshape(b, v, {batch, t, kv, e});
+  std::vector<ValueId> rows;
+  for (int64_t begin = 0; begin < t; begin += kChunk) {
+    const int64_t end = std::min(begin + kChunk, t), seen = r.is_causal ? end : t;
+    ValueId queries = ops::slice(b, q, 1, begin, end);
+    auto scores_of = [&](int64_t from, int64_t to) {
+      return ops::scale(
+          b, ops::matmul(b, "btkge,bske->bkgts", queries, ops::slice(b, k, 1, from, to)), scale);
+    };
+    ValueId scores;
+    if (!r.is_causal) {
+      scores = scores_of(0, t);
+    } else {
+      ValueId diagonal = b.call("causal_mask", {scores_of(begin, end)}, {{"window", int64_t{0}}});
+      scores = begin == 0 ? diagonal : ops::concat(b, {scores_of(0, begin), diagonal}, 4);
+    }
+    rows.push_back(ops::matmul(b, "bkgts,bske->btkge", b.call("softmax", {scores}),
+                               ops::slice(b, v, 1, 0, seen)));
+  }
+  ValueId mixed = rows.size() == 1 ? rows[0] : ops::concat(b, rows, 1);
+  return g.returns({ops::reshape(b, mixed, {batch * t, heads, e})});
+}
+
 TrialGraph build_attention(const OpRequest& r) {
   CallGraph g(r);
   const int64_t rows = checked_product(r["b"], r["t"], "b x t"),
                 window = r["w"] >= r["t"] ? 0 : r["w"];
   ValueId q = g.input("q", {rows, r["h"], r["e"]}), k = g.input("k", {rows, r["k"], r["e"]}),
           v = g.input("v", {rows, r["k"], r["e"]});
-  return g.call("attention", {q, k, v},
-                {{"sequence", r["t"]},
-                 {"causal", r.is_causal},
-                 {"window", r.is_causal ? window : int64_t{0}},
-                 {"scale", 1 / std::sqrt(static_cast<double>(r["e"]))}});
+  const Attrs attrs{{"sequence", r["t"]},
+                    {"causal", r.is_causal},
+                    {"window", r.is_causal ? window : int64_t{0}},
+                    {"scale", 1 / std::sqrt(static_cast<double>(r["e"]))}};
+  if (r.implementation.name != kMemoryEfficient) return g.call("attention", {q, k, v}, attrs);
+  // The op checks extents.
+  OpRequest checked = r;
+  checked.implementation = {};
+  build_attention(checked);
+  if (window != 0 && r.is_causal)
+    throw usage_error("[implementation] expected no window for {}, got {}", kMemoryEfficient,
+                      window);
+  return build_chunked_attention(r, g, q, k, v);
 }
 
 // One token of each of b sequences, after c - 1 others that are in the cache.
@@ -165,6 +219,7 @@ TrialGraph build_rope(const OpRequest& r) {
 TrialGraph build_embedding(const OpRequest& r) {
   CallGraph g(r);
   const bool is_stored = r.type.weights != r.type.activations;
+  if (is_stored) expect_whole_blocks(r, "d");
   ValueId table =
       is_stored ? g.input("table", r.type.weights, {r["v"], r["d"]}, {Fill::kNormal, 0.03, false})
                 : g.input("table", {r["v"], r["d"]});
@@ -204,7 +259,7 @@ TrialGraph build_fill(const OpRequest& r) {
 // The function of the request's op; its name stands in the layout, which pointwise ops have no other use for.
 TrialGraph build_pointwise(const OpRequest& r) {
   CallGraph g(r);
-  const PointwiseInfo& row = info(*parse_pointwise(r.layout));
+  const PointwiseInfo& row = base::info(*parse_pointwise(r.layout));
   const Fill fill{Fill::kPositive};  // logarithms, roots and divisors need it
   std::vector<ValueId> operands;
   for (const char* operand : {"x", "y"})
@@ -235,7 +290,11 @@ std::vector<OpShape> make_shapes() {
       {"rounded_bf16", "weights in blocks: activations are rounded to bf16", "", "bf16"}};
   const std::vector<Implementation> attention{
       {"flash", "in tiles, without the T x T matrix", "+flash_attention"},
-      {"standard", "with the T x T matrix in memory, as an eager framework runs it", ""}};
+      {"standard", "with the T x T matrix in memory, as an eager framework runs it", ""},
+      {kMemoryEfficient, "256 queries at a time, by the kernels of the standard form", ""}};
+  const std::vector<Implementation> cached{
+      {"paged", "one kernel over the cache in blocks", "+flash_attention"},
+      {"standard", "with the matrix of scores in memory, as an eager framework runs it", ""}};
   const Letter heads{"h", 16, "heads"}, kv{"k", 16, "KV heads"}, e{"e", 64, "head size"};
   std::vector<OpShape> shapes{
       {"matmul",
@@ -275,7 +334,7 @@ std::vector<OpShape> make_shapes() {
         {"c", 1024, "context"},
         e,
         {"p", 16, "positions of a block"}},
-       {attention[0], attention[1]},
+       cached,
        false,
        false,
        {},

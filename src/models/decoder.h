@@ -40,6 +40,9 @@ class Decoder {
   // i32[M], only those of the tokens at these rows [M,D]; the last layer then skips what only the
   // other tokens need.
   ValueId build_layers(ValueId ids, ValueId positions, ValueId rows = kNoValue);
+  // The parts of it, for a module alone: ids i32[N] -> [N,D]; the angles that `rotate` needs in one layer.
+  ValueId build_embedding(ValueId ids);
+  void build_rotation(ValueId positions, int64_t layer);
   // [M,D] -> logits [M,V].
   ValueId build_head(ValueId x);
 
@@ -71,7 +74,7 @@ class Decoder {
     ValueId cos = kNoValue, sin = kNoValue;
   };
   Rotation rotation(ValueId positions, double theta, const RopeScaling& scaling);
-  ValueId embed(ValueId table, ValueId ids);
+  ValueId table();
   ValueId parameter(const std::string& name, const Type& type, const StoredWeight& stored);
 
   Builder load_;

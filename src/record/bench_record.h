@@ -78,7 +78,7 @@ struct BenchCliff {
 };
 
 struct BenchRecord {
-  std::string kind;     // "op", "module", "graph", "attention"
+  std::string kind;     // "op", "module", "graph", "attention", "exhibit"
   std::string name;     // the op or the module
   std::string formula;  // its cost in words; may be empty
   std::string dtype;
@@ -90,6 +90,9 @@ struct BenchRecord {
   std::vector<BenchFit> fits;
   std::vector<BenchCliff> cliffs;
   std::vector<std::string> notes;
+  // Of an exhibit: what it claims, what the ceilings predict, what was measured, what it teaches.
+  std::string claim, prediction, finding;
+  std::vector<std::string> teaches;
   bool is_interrupted = false;  // Ctrl-C ended it: the points are those that were complete
 };
 

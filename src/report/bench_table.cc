@@ -188,6 +188,8 @@ Table bench_table(const BenchRecord& bench) {
 
 std::string bench_notes(const BenchRecord& bench) {
   std::string text;
+  for (const auto& [name, sentence] : {std::pair{"Predicted", &bench.prediction}, {"Measured", &bench.finding}})
+    if (!sentence->empty()) text += fmt::format("{}: {}\n", name, *sentence);
   for (const BenchPoint& each : bench.points)
     if (!each.refused.empty())
       text += fmt::format("Not run: {}{}: {}.\n",
@@ -217,6 +219,7 @@ std::string bench_notes(const BenchRecord& bench) {
     text += fmt::format("Cliff at {}: {:.2f} times the time that its neighbours' rates give{}.\n",
                         each.point, each.ratio, each.reason.empty() ? "" : "; " + each.reason);
   for (const std::string& note : bench.notes) text += note + "\n";
+  for (const std::string& sentence : bench.teaches) text += sentence + "\n";
   if (bench.is_interrupted)
     text += "Ctrl-C ended this early; the points that were complete are here.\n";
   return text;
@@ -253,6 +256,12 @@ Json bench_json(const BenchRecord& bench) {
                {"fits", Json::array()},
                {"cliffs", Json::array()},
                {"notes", bench.notes}};
+  if (!bench.claim.empty()) {
+    json["claim"] = bench.claim;
+    json["prediction"] = bench.prediction;
+    json["finding"] = bench.finding;
+    json["teaches"] = bench.teaches;
+  }
   for (const BenchPoint& each : bench.points) json["cases"].push_back(point_json(each));
   for (const record::BenchFit& each : bench.fits)
     json["fits"].push_back({{"form", each.form},

@@ -44,7 +44,7 @@ class NumberCases : public NumberTrial {
             {"plan", {"--preset", "tiny", "--threads", "1"}},
             {"inspect", {llama}},
             {"convert", {llama, "made.gguf", "--force"}},
-            {"bench op", {"softmax", "--threads", "1"}},
+            {"bench op", {"softmax", "--shape", "n=2", "--threads", "1", "--seconds", "0.01"}},
             {"bench model",
              {llama, "--prompt-tokens", "4", "--tokens", "2", "--repeats", "1", "--threads", "1"}},
             {"bench serve", {server.url(), "--model", "m", "--requests", "2", "--seconds", "0.2"}},

@@ -63,7 +63,7 @@ TEST_F(ResultTest, AnOpHasNoShareOver100Percent) {
        json::parse(run({"bench", "op", "fill", "--threads", "1", "--json"}).out)["cases"]) {
     const json& share = each.at("share_of_limit");
     EXPECT_TRUE(share.is_null() || share <= 1) << each;
-    EXPECT_EQ(share.is_null(), each["predicted_ns"] > each["median_ns"]) << each;
+    EXPECT_EQ(share.is_null(), each["limit_ns"] > each["median_ns"]) << each;
   }
 }
 
@@ -405,6 +405,47 @@ TEST_F(ResultTest, BenchTimesEveryCase) {
     has_preset = has_preset || each["name"] == "tiny";
   }
   EXPECT_TRUE(has_preset);
+}
+
+TEST_F(ResultTest, BenchSweepsAnOpInEveryFormat) {
+  const std::vector<std::string> sweep{"bench",         "op",        "matmul", "--sweep",
+                                       "n=k=m=16:64*2", "--seconds", "0.01",   "--device",
+                                       "cpu",           "--threads", "1",      "--fit"};
+  auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), sweep.begin(), sweep.end());
+    const Output output = run(more);
+    EXPECT_EQ(output.code, 0) << output.err;
+    return output.out;
+  };
+  const json result = json::parse(with({"--json", "--out", "sweep"}));
+  ASSERT_EQ(result["cases"].size(), 3u);
+  for (const json& each : result["cases"]) {
+    const int64_t n = each["shape"]["n"];
+    EXPECT_EQ(each["macs"], n * n * n);
+    EXPECT_EQ(each["bytes"], 3 * 4 * n * n);
+    EXPECT_EQ(each["caches"], "warm");
+    EXPECT_GT(each["limit_ns"], 0);
+  }
+  EXPECT_EQ(result["fits"][0]["letter"], "n");
+  const json written = json::parse(files::contents(folder_ / "sweep" / "bench.json"));
+  EXPECT_EQ(written["result"]["swept"], "n");
+  EXPECT_NE(files::contents(folder_ / "sweep" / "report.html").find("drawSweep"),
+            std::string::npos);
+  const std::string csv = with({"-o", "csv"});
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
+  EXPECT_NE(csv.find("\"n=32,k=32,m=32\""), std::string::npos) << csv;
+  EXPECT_NE(with({"-o", "md"}).find("| n=64,k=64,m=64 |"), std::string::npos);
+}
+
+TEST_F(ResultTest, BenchPredictsForOtherMachines) {
+  const Output output = run({"bench", "op", "matmul", "--shape", "n=k=m=4096", "--dtype", "bf16",
+                             "--hardware", "h100", "--json"});
+  ASSERT_EQ(output.code, 0) << output.err;
+  const json point = json::parse(output.out)["cases"][0];
+  EXPECT_EQ(point["samples"], 0);
+  EXPECT_EQ(point["flops"], 2ll * 4096 * 4096 * 4096);
+  // 989 TFLOP/s at the assumed 70%.
+  EXPECT_NEAR(point["limit_ns"], 2.0 * 4096 * 4096 * 4096 / (0.7 * 989.5e3), 2e3);
 }
 
 }  // namespace
