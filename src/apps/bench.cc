@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ridge bench: times one op, a module, a graph, attention, a whole model, or a server. The subcommands are in bench_*.cc.
+#include "apps/bench_attention.h"
 #include "apps/bench_model.h"
 #include "apps/bench_module.h"
 #include "apps/bench_op.h"
@@ -9,11 +10,12 @@
 namespace ridge::apps {
 
 void register_bench(Command program, const AppContext& context) {
-  Command app = program.add_subcommand("bench", "Time one op, a module, a graph, a whole model, or a server");
+  Command app = program.add_subcommand("bench", "Time one op, a module, a graph, attention, a whole model, or a server");
   app.require_subcommand();
   add_bench_op(app, context);
   add_bench_module(app, context);
   add_bench_graph(app, context);
+  add_bench_attention(app, context);
   add_bench_model(app, context);
   add_bench_serve(app, context);
   app.footer(

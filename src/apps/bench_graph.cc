@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/units.h"
 #include "files/mapped_file.h"
+#include "graph/builder.h"
 #include "graph/text_form.h"
 #include "graph/verifier.h"
 #include "ops/registry.h"
@@ -42,11 +43,22 @@ Fill fill_of_integers(const Graph& graph, ValueId value) {
   return {Fill::kConstant, 0, false};
 }
 
+// Each node of a person's graph is work of its own.
+void add_origins(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    if (!node.from.empty() || node.op->kind == OpKind::kView) continue;
+    node.from = {{static_cast<int32_t>(graph.origins.size()), node.phase}};
+    graph.origins.push_back({node.op->name, node.scope, node.phase,
+                             model_work(*node.op, CallTypes(graph, node).call())});
+  }
+}
+
 bench::TrialGraph read_graph(const std::string& path) {
   bench::TrialGraph trial;
   const std::string text = files::read_small_file(path, kLargestFile);
   try {
     trial.graph = parse_graph(text, ops::table());
+    add_origins(trial.graph);
     verify(trial.graph);
   } catch (const Error& error) {
     throw Error(fmt::format("[{}] {}", path, error.what()),

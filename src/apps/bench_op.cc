@@ -5,14 +5,19 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
+#include <limits>
 #include <memory>
 #include <optional>
 
 #include "apps/bench_run.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/units.h"
 #include "bench/op_shapes.h"
 #include "bench/op_trial.h"
 #include "ops/registry.h"
@@ -31,9 +36,23 @@ struct BenchOpOptions {
   bool is_causal = false;
   bool fits = false;
   bool tune = false;
-  std::string bytes = "ridge";
+  std::string memory_limit;
   BenchRunOptions run;
 };
+
+// From here on the process can allocate so much more; what does not fit fails to allocate.
+void limit_memory(int64_t bytes) {
+  int64_t pages = 0;  // proc(5): statm begins with the pages that are mapped
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limit{};
+  const rlim_t most = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + bytes);
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 &&
+      (limit.rlim_max == RLIM_INFINITY || most <= limit.rlim_max)) {
+    limit.rlim_cur = most;
+    if (::setrlimit(RLIMIT_AS, &limit) == 0) return;
+  }
+  throw runtime_error("[memory-limit] the system refuses a limit of {}", format_bytes(bytes));
+}
 
 // An op with letters: one point for each size and each implementation.
 class ShapeBench {
@@ -68,6 +87,7 @@ class ShapeBench {
 
   void run(const AppContext& context) {
     BenchRun run(o_.run, context, type_.is_tf32);
+    if (!o_.memory_limit.empty()) limit_memory(parse_bytes(o_.memory_limit, "memory-limit"));
     record::BenchRecord bench;
     bench.kind = "op";
     bench.name = shape_.name;
@@ -112,6 +132,8 @@ class ShapeBench {
         "baseline",
         form.switches + (type_.is_tf32 ? (form.switches.empty() ? "+tf32" : ",+tf32") : ""));
     setting.is_backward = backward;
+    // With a limit, the allocation is what fails.
+    if (!o_.memory_limit.empty()) setting.memory_bytes = std::numeric_limits<int64_t>::max() / 2;
     record::BenchPoint point = run.point(shape_.build(request(extents, form)), setting);
     point.name = shape_.name;
     // The usual window is none.

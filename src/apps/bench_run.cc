@@ -120,7 +120,7 @@ void BenchRun::print(record::BenchRecord bench, const std::string& folder) {
   if (place_)
     for (const std::string& note : ceilings_.notes) bench.notes.push_back(note);
   const report::Json json = report::bench_json(bench);
-  const bool is_empty = bench.points.empty();
+  const bool is_empty = bench.points.empty() && bench.values.empty();
   if (!folder.empty() && !is_empty) folder_.emplace(folder, o_.output.overwrite);
   if (folder_ && !is_empty)
     folder_->commit(report::bench_files(about(context_, ceilings_), bench.kind, json));

@@ -112,6 +112,19 @@ Fill fill_of(const TrialGraph& trial, const std::string& name) {
   return found == trial.fills.end() ? Fill{} : found->second;
 }
 
+// Throws a usage Error for an op without a gradient between one of these values and an output.
+void expect_gradients(const Graph& graph, const std::vector<ValueId>& wanted) {
+  std::set<ValueId> needed(wanted.begin(), wanted.end());
+  for (const Node& node : graph.nodes) {
+    if (std::none_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId input) { return needed.contains(input); }))
+      continue;
+    if (node.op->gradient == nullptr && !is_a(node, ops::slice_op()))
+      throw usage_error("[backward] {} has no gradient", node.op->name);
+    needed.insert(node.outputs.begin(), node.outputs.end());
+  }
+}
+
 void append_gradients(const TrialGraph& trial, Graph& graph) {
   Builder b(graph, ops::table());
   std::vector<ValueId> outputs, gradients, wanted;
@@ -128,12 +141,14 @@ void append_gradients(const TrialGraph& trial, Graph& graph) {
         !seeds.contains(static_cast<ValueId>(i)) && fill_of(trial, value.name).differentiable)
       wanted.push_back(static_cast<ValueId>(i));
   }
-  for (const Node& node : graph.nodes)
-    if (node.op->kind != OpKind::kView && node.op->gradient == nullptr &&
-        !is_a(node, ops::slice_op()))
-      throw usage_error("[backward] {} has no gradient", node.op->name);
-  for (ValueId gradient : passes::pull_back(graph, ops::table(), outputs, gradients, wanted))
-    if (gradient != kNoValue) graph.outputs.push_back(gradient);
+  expect_gradients(graph, wanted);
+  bool is_any = false;
+  for (ValueId gradient : passes::pull_back(graph, ops::table(), outputs, gradients, wanted)) {
+    if (gradient == kNoValue) continue;
+    graph.outputs.push_back(gradient);
+    is_any = true;
+  }
+  if (!is_any) throw usage_error("[backward] no operand has a gradient");
 }
 
 // The graph several times, each with operands of its own: "1/input.0".

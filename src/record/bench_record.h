@@ -93,6 +93,9 @@ struct BenchRecord {
   // Of an exhibit: what it claims, what the ceilings predict, what was measured, what it teaches.
   std::string claim, prediction, finding;
   std::vector<std::string> teaches;
+  // Where something else than time is measured: names and values of this quantity.
+  std::string quantity;
+  std::vector<std::pair<std::string, double>> values;
   bool is_interrupted = false;  // Ctrl-C ended it: the points are those that were complete
 };
 

@@ -163,6 +163,12 @@ Json point_json(const BenchPoint& p) {
 }  // namespace
 
 Table bench_table(const BenchRecord& bench) {
+  if (!bench.values.empty()) {
+    Table table({{"case", Align::kLeft}, {bench.quantity}});
+    for (const auto& [name, value] : bench.values)
+      table.add({terminal_safe(name), fmt::format("{:.4g}", value)});
+    return table;
+  }
   std::vector<BenchColumn> used;
   for (BenchColumn& each : columns_of(bench))
     if (std::any_of(bench.points.begin(), bench.points.end(), each.is_used))
@@ -188,7 +194,8 @@ Table bench_table(const BenchRecord& bench) {
 
 std::string bench_notes(const BenchRecord& bench) {
   std::string text;
-  for (const auto& [name, sentence] : {std::pair{"Predicted", &bench.prediction}, {"Measured", &bench.finding}})
+  for (const auto& [name, sentence] :
+       {std::pair{"Predicted", &bench.prediction}, {"Measured", &bench.finding}})
     if (!sentence->empty()) text += fmt::format("{}: {}\n", name, *sentence);
   for (const BenchPoint& each : bench.points)
     if (!each.refused.empty())
@@ -261,6 +268,9 @@ Json bench_json(const BenchRecord& bench) {
     json["prediction"] = bench.prediction;
     json["finding"] = bench.finding;
     json["teaches"] = bench.teaches;
+    if (!bench.values.empty()) json["quantity"] = bench.quantity;
+    for (const auto& [name, value] : bench.values)
+      json["values"].push_back({{"name", name}, {"value", value}});
   }
   for (const BenchPoint& each : bench.points) json["cases"].push_back(point_json(each));
   for (const record::BenchFit& each : bench.fits)

@@ -38,18 +38,18 @@ double first_loss(double deviation, backends::Backend& device) {
 
 void run(Stand& stand) {
   const double vocabulary = static_cast<double>(models::preset("tiny").config.vocabulary);
-  stand.record.name = "initialisation";
   stand.record.prediction = fmt::format(
       "a model that knows nothing gives each of {:.0f} tokens the same probability: a loss of ln {:.0f} = {:.3f}.",
       vocabulary, vocabulary, std::log(vocabulary));
-  std::string losses;
-  for (double deviation : {0.02, 0.1, 0.3, 1.0, 3.0}) {
+  stand.record.quantity = "first loss";
+  for (double deviation : {0.02, 0.1, 0.3, 1.0, 4.0, 16.0}) {
     if (stand.is_stopped()) return;
-    losses += fmt::format("{}{:.4g} with weights of {:g}", losses.empty() ? "" : ", ",
-                          first_loss(deviation, stand.backend()), deviation);
+    stand.record.values.emplace_back(fmt::format("weights of {:g}", deviation),
+                                     first_loss(deviation, stand.backend()));
   }
-  stand.record.finding = "the first loss is " + losses + ".";
-  stand.add_time("no time is measured", {}, {});
+  stand.record.finding =
+      fmt::format("the first loss is {:.3f} with weights of 0.02 and {:.0f} with weights of 16.",
+                  stand.record.values.front().second, stand.record.values.back().second);
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ void run(Stand& stand) {
 Exhibit initialisation_exhibit() {
   return {
       "initialisation",
-      "With weights of a standard deviation of 0.02 the first loss is ln V; with 1 it is a hundred times that.",
+      "With weights of a standard deviation of 0.02 the first loss is ln V; with large ones it is a hundred times that.",
       {"The logits of a product of D elements grow with the square root of D and with the weights.",
        "Large logits are confident, and confidence in a random token costs its whole size as loss.",
        "The first steps of a badly initialised model do nothing but shrink the logits.",

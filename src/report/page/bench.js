@@ -58,6 +58,52 @@ function drawSweep(body, result) {
       });
 }
 
+// A bar for each value of another quantity than time.
+function drawValues(body, result) {
+  const row = 30, format = (value) => Number(value.toPrecision(4));
+  const {x, bars} = barChart(body, result.values, {
+    name: 'values',
+    title: result.quantity,
+    row,
+    most: d3.max(result.values, (each) => each.value),
+    format,
+    margin: {top: 6, right: 110, bottom: 24, left: 160}
+  });
+  bars.append('rect')
+      .attr('width', (d) => x(d.value))
+      .attr('height', row - 10)
+      .attr('fill', kColours[0]);
+  labelBars(bars, 14, (d) => d.name, (d) => x(d.value) + 8, (d) => String(format(d.value)));
+}
+
+// A bar for each form of the same work, with a mark at its predicted time.
+function drawForms(body, points) {
+  const timed = points.filter((each) => each.samples > 0 || each.predicted_ns > 0), row = 30;
+  if (!timed.length) return;
+  const length = (each) => (each.samples > 0 ? each.median_ns : each.predicted_ns);
+  const {x, bars} = barChart(body, timed, {
+    name: 'forms',
+    title: 'Time of each form',
+    row,
+    most: d3.max(timed, (each) => Math.max(length(each), each.predicted_ns)),
+    format: time,
+    margin: {top: 6, right: 110, bottom: 24, left: 180},
+    caption: 'Bar: the median, or the prediction where nothing ran. Grey mark: predicted.'
+  });
+  bars.append('rect')
+      .attr('width', (d) => x(length(d)))
+      .attr('height', row - 10)
+      .attr('fill', kColours[0]);
+  bars.append('line')
+      .attr('x1', (d) => x(d.predicted_ns))
+      .attr('x2', (d) => x(d.predicted_ns))
+      .attr('y1', -3)
+      .attr('y2', row - 7)
+      .attr('stroke', 'var(--c6)')
+      .attr('stroke-width', 3);
+  labelBars(bars, 14, (d) => d.form, (d) => x(length(d)) + 8, (d) => time(length(d)));
+}
+
 function drawPoints(body, folder, result) {
   const ran = result.cases.filter((each) => !each.refused), roofs = roofsOf(folder),
         dtype = productType(result),
@@ -67,6 +113,12 @@ function drawPoints(body, folder, result) {
               (result.threads ? ', ' + plural(result.threads, 'thread') : '') + ': ' +
               plural(ran.length, 'point') + '.');
   if (result.claim) element(body, 'p', 'Claim: ' + result.claim);
+  for (const sentence of [result.prediction && 'Predicted: ' + result.prediction,
+                          result.finding && 'Measured: ' + result.finding]
+           .filter(Boolean))
+    element(body, 'p', sentence);
+  if (result.values) drawValues(body, result);
+  if (!result.swept && result.claim) drawForms(body, ran);
   drawSweep(body, result);
   // The time is the measured one, or the predicted one where nothing ran.
   const cases = ran.map((each) => {
