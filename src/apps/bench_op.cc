@@ -60,7 +60,9 @@ class ShapeBench {
   ShapeBench(const BenchOpOptions& o, const bench::OpShape& shape) : o_(o), shape_(shape) {
     type_ = bench::parse_trial_type(o.dtype);
     implementations_ = bench::choose_implementations(
-        shape, type_, o.tune ? std::string("tuned") : o.implementation);
+        shape, type_, o.tune ? std::string("tuned") : with_library(o.implementation));
+    for (bench::Implementation& each : implementations_)
+      if (each.name == kLibrary) each.name = library_name();
     if (o.is_causal && !shape.has_causal)
       throw usage_error("[causal] --causal has no effect on {}", shape.name);
     layout_ = shape.layouts.empty() ? "" : shape.layouts.front();
@@ -112,6 +114,20 @@ class ShapeBench {
   }
 
  private:
+  static constexpr const char* kLibrary = "library";
+  // The library of GEMMs by its name on the device.
+  std::string library_name() const {
+    const bool on_gpu = o_.run.hardware == "this" ? chosen_device(o_.run.machine) == "cuda"
+                                                  : is_gpu_plan(o_.run.hardware, o_.run.machine);
+    return on_gpu ? "cublas" : "onednn";
+  }
+  std::string with_library(std::string names) const {
+    const std::string library = library_name();
+    if (const size_t at = names.find(library); at != names.npos)
+      names.replace(at, library.size(), kLibrary);
+    return names;
+  }
+
   bench::OpRequest request(const record::Extents& extents,
                            const bench::Implementation& form) const {
     return {extents, type_, o_.is_causal, layout_, form};
@@ -284,6 +300,9 @@ void add_bench_op(Command bench, const AppContext& context) {
   app.add_flag("--fit", o->fits, "fit time = a x size^b to the sweep");
   app.add_flag("--tune", o->tune,
                "for matmul: choose the library's GEMM algorithm by timing, as level compiled does");
+  app.add_option(
+      "--memory-limit", o->memory_limit,
+      "limit the memory of this process, such as 4GiB: what does not fit then fails to allocate");
   add_bench_run_options(app, o->run);
   app.footer(
       letters_help() +

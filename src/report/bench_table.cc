@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "base/units.h"
 #include "report/operators_csv.h"
@@ -207,16 +208,14 @@ std::string bench_notes(const BenchRecord& bench) {
     if (!each.cache.empty() && caches.find(each.cache) == caches.npos && caches.size() < 400)
       caches += (caches.empty() ? "" : "; ") + each.cache;
   if (!caches.empty()) text += "Caches: " + caches + ".\n";
-  bool has_kernels = false;
-  for (const BenchPoint& each : bench.points)
-    if (each.launches > 1 && each.kernels.size() > 1) {
-      if (!has_kernels) text += "Kernels:\n";
-      has_kernels = true;
-      std::string name = each.form.empty() ? each.name : each.form;
-      if (!each.phase.empty()) name += ", " + each.phase;
-      const std::string line = fmt::format("  {}: {}\n", name, kernels_text(each));
-      if (text.find(line) == text.npos) text += line;
-    }
+  std::set<std::string> listed;  // the first point of each form and phase
+  for (const BenchPoint& each : bench.points) {
+    if (each.launches < 2) continue;
+    std::string name = each.form.empty() ? each.name : each.form;
+    if (!each.phase.empty()) name += ", " + each.phase;
+    if (listed.empty()) text += "Kernels of the first point of each kind:\n";
+    if (listed.insert(name).second) text += fmt::format("  {}: {}\n", name, kernels_text(each));
+  }
   for (const record::BenchFit& each : bench.fits)
     text += fmt::format(
         "Fit{}: time = {} x {}^{:.2f} over {} sizes; the points lie {:.0f}% around it.\n",
@@ -224,7 +223,8 @@ std::string bench_notes(const BenchRecord& bench) {
         each.power, each.points, 100 * each.residual);
   for (const record::BenchCliff& each : bench.cliffs)
     text += fmt::format("Cliff at {}: {:.2f} times the time that its neighbours' rates give{}.\n",
-                        each.point, each.ratio, each.reason.empty() ? "" : "; " + each.reason);
+                        each.point, each.ratio,
+                        terminal_safe((each.reason.empty() ? "" : "; ") + each.reason));
   for (const std::string& note : bench.notes) text += note + "\n";
   for (const std::string& sentence : bench.teaches) text += sentence + "\n";
   if (bench.is_interrupted)
