@@ -145,12 +145,13 @@ void BenchRun::end() const {
 }
 
 void BenchRun::finish(record::BenchRecord bench) {
-  const std::string refused = bench.points.size() == 1 ? bench.points[0].refused : "";
+  const bool is_one = bench.points.size() == 1;
+  const std::string refused = is_one ? bench.points[0].refused : "";
+  const bool lacks_memory = is_one && bench.points[0].lacks_memory;
   print(std::move(bench));
   end();
   if (!refused.empty())
-    throw refused.starts_with("needs ") ? memory_error("[bench] {}", refused)
-                                        : usage_error("[bench] {}", refused);
+    throw lacks_memory ? memory_error("[bench] {}", refused) : usage_error("[bench] {}", refused);
 }
 
 }  // namespace ridge::apps

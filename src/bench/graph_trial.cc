@@ -262,6 +262,12 @@ class MadeUpFile {
   std::vector<std::vector<std::byte>> outgrown_;
 };
 
+void refuse(const std::string& reason, bool lacks_memory, record::BenchPoint& point) {
+  point.refused = reason;
+  point.lacks_memory = lacks_memory;
+  point.cache.clear();
+}
+
 // A bound graph that runs.
 class Running {
  public:
@@ -433,6 +439,7 @@ record::BenchPoint run_trial(const TrialGraph& trial,
   if (point.owned_bytes > most) {
     point.refused = fmt::format("needs {} of memory, {} are left", format_bytes(point.owned_bytes),
                                 format_bytes(most));
+    point.lacks_memory = true;
     return point;
   }
   try {
@@ -453,9 +460,9 @@ record::BenchPoint run_trial(const TrialGraph& trial,
     const double n = static_cast<double>(copies);
     point.time.median /= n, point.time.low /= n, point.time.high /= n;
   } catch (const Error& error) {
-    point.refused = error.what();
+    refuse(error.what(), error.code() == ExitCode::kOutOfMemory, point);
   } catch (const std::bad_alloc&) {
-    point.refused = "out of memory";
+    refuse("out of memory", true, point);
   }
   return point;
 }

@@ -33,7 +33,8 @@ struct BenchPoint {
   std::string inputs;   // types of the operands
   std::string cache;    // the state of the caches: "warm", or "cold" with how; empty if nothing ran
   std::string refused;  // the reason why it was not planned or not run; empty if it was
-  Work work;            // executed; for composites, that of their kernels
+  bool lacks_memory = false;  // why it was refused
+  Work work;                  // executed; for composites, that of their kernels
   int64_t launches = 0;
   int64_t planned_bytes = 0;  // each operand of each kernel once
   int64_t compulsory_bytes = 0;
