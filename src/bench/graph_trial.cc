@@ -247,7 +247,8 @@ class MadeUpFile {
     if (of_type.size() < size) {
       // What was handed out before stays where it is.
       if (!of_type.empty()) outgrown_.push_back(std::move(of_type));
-      const std::vector<std::byte> run = encode(type.dtype, draw({Fill::kNormal, 0.02}, kDrawn));
+      const std::vector<std::byte> run =
+          encode(type.dtype, draw({Fill::kNormal, 0.02}, std::min(type.shape.elements(), kDrawn)));
       of_type.resize(size);
       for (size_t at = 0; at < size; at += run.size())
         std::copy_n(run.begin(), std::min(run.size(), size - at),

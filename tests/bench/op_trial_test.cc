@@ -125,7 +125,8 @@ TEST(OpTrial, CountsWeightsAsStored) {
 
 TEST(OpTrial, EveryOpWithLettersRunsInEachImplementation) {
   auto backend = train::cpu_backend(1);
-  const cost::Ceilings ceilings = machine(1);
+  cost::Ceilings ceilings = machine(1);
+  ceilings.levels[1].capacity_bytes = 32 << 10;  // few copies of the operands fill four times as much
   for (const OpShape& op : op_shapes()) {
     record::Extents small;
     for (const Letter& letter : op.letters)
@@ -134,6 +135,7 @@ TEST(OpTrial, EveryOpWithLettersRunsInEachImplementation) {
     for (const char* dtype : {"fp32", "bf16"})
       for (const Implementation& each : choose_implementations(op, parse_trial_type(dtype), "all"))
         for (const Caches caches : {Caches::kWarm, Caches::kCold}) {
+          if (caches == Caches::kCold && dtype != std::string_view("fp32")) continue;
           SCOPED_TRACE(op.name + " " + each.name + " " + dtype);
           OpRequest request{points(op.letters, small, {})[0], parse_trial_type(dtype),
                             op.has_causal, op.layouts.empty() ? "" : op.layouts.back(), each};

@@ -43,7 +43,6 @@ class Stand {
                                const record::Extents& extents,
                                const Summary& time);
 
-  // "of what was predicted", for the sentence about a point.
   backends::Backend& backend(const passes::Selection& selection = {"baseline", ""}) {
     return backends_(selection);
   }
