@@ -25,6 +25,7 @@ void register_bench(Command program, const AppContext& context);
 void register_convert(Command program, const AppContext& context);
 void register_data(Command program, const AppContext& context);
 void register_diff(Command program, const AppContext& context);
+void register_exhibit(Command program, const AppContext& context);
 void register_explain(Command program, const AppContext& context);
 void register_generate(Command program, const AppContext& context);
 void register_inspect(Command program, const AppContext& context);

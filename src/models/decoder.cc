@@ -104,23 +104,35 @@ ValueId Decoder::gated_mlp(ValueId x, const std::string& prefix, const char* act
   return project(mixed, prefix + "mlp.down_proj", config.hidden, config.mlp_bias);
 }
 
-ValueId Decoder::embed(ValueId table, ValueId ids) {
-  bool is_f32 = b.type(table).dtype == DType::kF32;
+ValueId Decoder::table() {
+  if (table_ == kNoValue)
+    table_ = matrix("model.embed_tokens.weight", {config.vocabulary, config.hidden});
+  return table_;
+}
+
+ValueId Decoder::build_embedding(ValueId ids) {
+  bool is_f32 = b.type(table()).dtype == DType::kF32;
   Attrs attrs;
   if (!is_f32) attrs.set("dtype", std::string("f32"));
-  ValueId x = b.call("embedding", {table, ids}, attrs);
+  ValueId x = b.call("embedding", {table(), ids}, attrs);
   return config.family == Family::kGemma3
              ? ops::scale(b, x, std::sqrt(static_cast<double>(config.hidden)))
              : x;
 }
 
+void Decoder::build_rotation(ValueId positions, int64_t layer) {
+  if (config.is_window(layer))
+    window_ = rotation(positions, config.window_rope_theta, {});
+  else
+    full_ = rotation(positions, config.rope_theta, config.rope_scaling);
+}
+
 ValueId Decoder::build_layers(ValueId ids, ValueId positions, ValueId rows) {
   rows_ = rows;
-  table_ = matrix("model.embed_tokens.weight", {config.vocabulary, config.hidden});
   ValueId x;
   {
     auto scope = b.scope("embedding");
-    x = embed(table_, ids);
+    x = build_embedding(ids);
     if (config.has_full_layers())
       full_ = rotation(positions, config.rope_theta, config.rope_scaling);
     if (config.has_window_layers()) window_ = rotation(positions, config.window_rope_theta, {});
@@ -136,7 +148,7 @@ ValueId Decoder::build_layers(ValueId ids, ValueId positions, ValueId rows) {
 ValueId Decoder::build_head(ValueId x) {
   x = norm(x, "model.norm.weight");
   ValueId head =
-      config.tied_head ? table_ : matrix("lm_head.weight", {config.vocabulary, config.hidden});
+      config.tied_head ? table() : matrix("lm_head.weight", {config.vocabulary, config.hidden});
   return ops::matmul(b, "nd,vd->nv", x, head);
 }
 

@@ -40,6 +40,9 @@ class Decoder {
   // i32[M], only those of the tokens at these rows [M,D]; the last layer then skips what only the
   // other tokens need.
   ValueId build_layers(ValueId ids, ValueId positions, ValueId rows = kNoValue);
+  // The parts of it, for a module alone: ids i32[N] -> [N,D]; the angles that `rotate` needs in one layer.
+  ValueId build_embedding(ValueId ids);
+  void build_rotation(ValueId positions, int64_t layer);
   // [M,D] -> logits [M,V].
   ValueId build_head(ValueId x);
 
@@ -73,7 +76,7 @@ class Decoder {
   };
   Rotation rotation(ValueId positions, double theta, const RopeScaling& scaling);
   ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
-  ValueId embed(ValueId table, ValueId ids);
+  ValueId table();
   ValueId parameter(const std::string& name, const Type& type, const StoredWeight& stored);
 
   Builder load_;

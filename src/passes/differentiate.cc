@@ -33,10 +33,7 @@ class Differentiator {
   Differentiator(Graph& graph, const OpTable& ops) : graph_(graph), builder_(graph, ops) {}
 
   std::vector<ValueId> run(ValueId loss, std::span<const ValueId> requires_gradient, double seed) {
-    size_t forward_values = graph_.values.size();
-    NodeId forward_nodes = static_cast<NodeId>(graph_.nodes.size());
-    contributions_.resize(forward_values);
-    mark_needed(requires_gradient, forward_nodes);
+    begin(requires_gradient);
     RIDGE_CHECK(graph_.shape(loss).elements() == 1, "the loss is {}", graph_.type(loss).str());
     const Node* last = graph_.producer(loss);
     RIDGE_CHECK(last != nullptr, "the loss has no producer");
@@ -46,14 +43,32 @@ class Differentiator {
                                 {"value", seed},
                                 {"dtype", std::string(name(graph_.type(loss).dtype))}});
         })});
-    for (NodeId id = forward_nodes; id-- > 0;) visit(id);
+    return finish(requires_gradient);
+  }
+
+  std::vector<ValueId> run(std::span<const ValueId> outputs,
+                           std::span<const ValueId> output_gradients,
+                           std::span<const ValueId> requires_gradient) {
+    begin(requires_gradient);
+    for (size_t i = 0; i < outputs.size(); ++i) add(outputs[i], {output_gradients[i]});
+    return finish(requires_gradient);
+  }
+
+ private:
+  void begin(std::span<const ValueId> requires_gradient) {
+    forward_nodes_ = static_cast<NodeId>(graph_.nodes.size());
+    contributions_.resize(graph_.values.size());
+    mark_needed(requires_gradient, forward_nodes_);
+  }
+
+  std::vector<ValueId> finish(std::span<const ValueId> requires_gradient) {
+    for (NodeId id = forward_nodes_; id-- > 0;) visit(id);
     std::vector<ValueId> gradients;
     for (ValueId value : requires_gradient)
       gradients.push_back(contributions_[index(value)].empty() ? kNoValue : total(value));
     return gradients;
   }
 
- private:
   static size_t index(ValueId value) { return static_cast<size_t>(value); }
 
   // Marks the values that depend on one that requires a gradient.
@@ -207,6 +222,7 @@ class Differentiator {
   // in place.
   ValueId sum(ValueId first, ValueId second) {
     NodeId maker = graph_.value(second).producer;
+    if (maker == kNoNode) return ops::add(builder_, first, second);
     Node& node = graph_.node(maker);
     bool accumulates = (is_a(node, ops::matmul_op()) || is_a(node, ops::embedding_backward_op())) &&
                        node.inputs.size() == 2;
@@ -256,6 +272,7 @@ class Differentiator {
 
   Graph& graph_;
   Builder builder_;
+  NodeId forward_nodes_ = 0;
   std::vector<std::vector<Contribution>> contributions_;  // per forward value
   std::vector<bool> needed_;
   std::vector<int64_t> holders_;  // per value: the contributions that it is
@@ -271,6 +288,14 @@ std::vector<ValueId> differentiate(Graph& graph,
                                    std::span<const ValueId> requires_gradient,
                                    double seed) {
   return Differentiator(graph, ops).run(loss, requires_gradient, seed);
+}
+
+std::vector<ValueId> pull_back(Graph& graph,
+                               const OpTable& ops,
+                               std::span<const ValueId> outputs,
+                               std::span<const ValueId> output_gradients,
+                               std::span<const ValueId> requires_gradient) {
+  return Differentiator(graph, ops).run(outputs, output_gradients, requires_gradient);
 }
 
 }  // namespace ridge::passes

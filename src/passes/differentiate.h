@@ -19,4 +19,11 @@ std::vector<ValueId> differentiate(Graph& graph,
                                    std::span<const ValueId> requires_gradient,
                                    double seed = 1.0);
 
+// The same for values of any shape, whose gradients are values of the graph: the vector-Jacobian product.
+std::vector<ValueId> pull_back(Graph& graph,
+                               const OpTable& ops,
+                               std::span<const ValueId> outputs,
+                               std::span<const ValueId> output_gradients,
+                               std::span<const ValueId> requires_gradient);
+
 }  // namespace ridge::passes

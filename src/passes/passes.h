@@ -45,6 +45,9 @@
       "a lookup of one row reads a panel of 16 rows")                                              \
   ALL(expand, kForward, kBoth, baseline, "expand the remaining composites into primitives",        \
       "more launches and bytes than a fused form")                                                 \
+  ALL(split_activations, kForward, kBoth, none,                                                    \
+      "one kernel for each operation of silu and of the tanh GELU, as in an eager framework",      \
+      "more launches and bytes, to compare with fused forms")                                      \
   ALL(recompute, kStep, kTraining, none,                                                           \
       "activation checkpointing: keep each layer's input and recompute the rest for the gradient", \
       "about a third more FLOPs for less memory")                                                  \

@@ -22,17 +22,30 @@ struct Change {
 
 // The same work at a smaller size: each option replaces the example's own or is added to it.
 constexpr Change kSmaller[] = {
-    {"train", "--preset", "tiny"},     {"train", "--steps", "2"},
-    {"train", "--warmup", "0"},        {"train", "--batch-size", "1"},
-    {"train", "--seq-len", "16"},      {"lab", "--preset", "tiny"},
-    {"lab", "--steps", "2"},           {"lab", "--warmup", "0"},
-    {"lab", "--batch-size", "1"},      {"lab", "--seq-len", "16"},
-    {"lab", "--no-advice", ""},        {"infer-lab", "--seconds", "1"},
-    {"infer-lab", "--seq-len", "16"},  {"bench model", "-p", "4"},
-    {"bench model", "-n", "2"},        {"bench model", "-r", "1"},
-    {"generate", "--max-tokens", "4"}, {"bench model", "--device", "cpu"},
-    {"serve", "--port", "0"},          {"serve", "--slots", "2"},
+    {"train", "--preset", "tiny"},
+    {"train", "--steps", "2"},
+    {"train", "--warmup", "0"},
+    {"train", "--batch-size", "1"},
+    {"train", "--seq-len", "16"},
+    {"lab", "--preset", "tiny"},
+    {"lab", "--steps", "2"},
+    {"lab", "--warmup", "0"},
+    {"lab", "--batch-size", "1"},
+    {"lab", "--seq-len", "16"},
+    {"lab", "--no-advice", ""},
+    {"infer-lab", "--seconds", "1"},
+    {"infer-lab", "--seq-len", "16"},
+    {"bench model", "-p", "4"},
+    {"bench model", "-n", "2"},
+    {"bench model", "-r", "1"},
+    {"generate", "--max-tokens", "4"},
+    {"bench model", "--device", "cpu"},
+    {"serve", "--port", "0"},
+    {"serve", "--slots", "2"},
     {"bench serve", "--seconds", "1"},
+    {"bench graph", "--seconds", "0.01"},
+    {"exhibit fusion", "--budget", "1s"},
+    {"exhibit kv-cache", "--budget", "1s"},
 };
 
 std::string smaller(std::string line, const std::string& server) {
@@ -114,6 +127,10 @@ class ExamplesTest : public ProgramTest {
       fs::create_directory(folder_ / name);
       fs::create_symlink(folder_ / "config.json", folder_ / name / "config.json");
     }
+    files::write_plain(
+        folder_ / "mlp.txt",
+        "%0 = input f32[4,8] \"x\"\n%1 = parameter f32[6,8] \"weight\"\n"
+        "%2 : f32[4,6] = matmul(%0, %1) {einsum=\"nd,fd->nf\"} #forward\nreturn %2\n");
     for (const char* name : {"LICENSE", "a.txt", "b.txt", "corpus.txt", "prompt.txt", "text.txt"})
       files::write_plain(folder_ / name, long_enough_to_train());
     expect_runs({"data", "tokenize", "a.txt", "--tokenizer", "model", "--out", "my_tokens"});

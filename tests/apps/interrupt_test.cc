@@ -132,6 +132,21 @@ TEST_F(InterruptedTraining, ContinuesUnderNohup) {
   EXPECT_EQ(finish(child).code, 128 + SIGINT);
 }
 
+TEST_F(InterruptedProgram, ASweepKeepsWhatWasMeasured) {
+  // Measures this machine's ceilings if they are not known, which a Ctrl-C would end at once.
+  ASSERT_EQ(
+      run({"bench", "op", "add", "--shape", "n=8", "--threads", "1", "--seconds", "0.01"}).code, 0);
+  const Output output = interrupted({"bench", "op", "add", "--sweep", "n=1:9000", "--threads", "1",
+                                     "--seconds", "0.05", "--json", "--out", "sweep"},
+                                    "sweep/bench.json");
+  EXPECT_EQ(output.code, 128 + SIGINT);
+  const nlohmann::json bench = nlohmann::json::parse(output.out);
+  EXPECT_TRUE(bench["interrupted"]);
+  ASSERT_FALSE(bench["cases"].empty());
+  EXPECT_LT(bench["cases"].size(), 9000u);
+  for (const nlohmann::json& each : bench["cases"]) EXPECT_GT(each["median_ns"], 0);
+}
+
 class InterruptedLab : public InterruptedProgram {
  protected:
   // Measures this machine's ceilings if they are not known, which a Ctrl-C would end at once.

@@ -15,6 +15,9 @@ class NumberCases : public NumberTrial {
     make_model();
     files::write_plain(folder_ / "text", "one two three two one");
     files::write_plain(folder_ / "ids.bin", "abcdefgh");
+    files::write_plain(
+        folder_ / "graph.txt",
+        "%0 = input f32[4,8] \"x\"\n%1 : f32[4,8] = gelu_tanh(%0) #forward\nreturn %1\n");
     const std::string llama = sample("llama_fp32");
     const std::vector<std::string> infer_lab{llama,      "--level",
                                              "compiled", "--batch-size",
@@ -44,7 +47,15 @@ class NumberCases : public NumberTrial {
             {"plan", {"--preset", "tiny", "--threads", "1"}},
             {"inspect", {llama}},
             {"convert", {llama, "made.gguf", "--force"}},
-            {"bench op", {"softmax", "--threads", "1"}},
+            {"bench op", {"softmax", "--shape", "n=2", "--threads", "1", "--seconds", "0.01"}},
+            {"bench module",
+             {"mlp", "--config", "tiny", "--seq-len", "4", "--form", "fused", "--threads", "1",
+              "--seconds", "0.01"}},
+            {"bench graph", {"graph.txt", "--threads", "1", "--seconds", "0.01"}},
+            {"bench attention",
+             {"--heads", "2", "--kv-heads", "1", "--seq-len", "8", "--threads", "1", "--seconds",
+              "0.01"}},
+            {"exhibit", {"precision", "--budget", "0.01", "--threads", "1"}},
             {"bench model",
              {llama, "--prompt-tokens", "4", "--tokens", "2", "--repeats", "1", "--threads", "1"}},
             {"bench serve", {server.url(), "--model", "m", "--requests", "2", "--seconds", "0.2"}},

@@ -29,6 +29,22 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"bench", "op", "nonsense"}, 2, "unknown op \"nonsense\"");
   expect_refused({"bench", "op", "softmax", "--device", "abacus"}, 2, "[device]");
   expect_refused({"bench", "op", "reshape"}, 2, "is a view");
+  expect_refused({"bench", "op", "matmul", "--shape", "n=-1"}, 2,
+                 "[shape] expected extents from 1");
+  expect_refused({"bench", "op", "matmul", "--sweep", "n=1:1000000"}, 2, "at most 10000 points");
+  expect_refused({"bench", "op", "matmul", "--shape", "n=9999999999,k=9999999"}, 4, "elements");
+  expect_refused({"bench", "op", "matmul", "--shape", "n=99999,k=999999"}, 4, "of memory");
+  expect_refused({"bench", "op", "matmul", "--shape", "q=1"}, 2, "expected the letters n (rows");
+  expect_refused({"bench", "op", "gemv", "--shape", "k=100", "--dtype", "q4_k"}, 2,
+                 "a multiple of 256");
+  expect_refused({"bench", "op", "softmax", "--shape", "n=1", "--dtype", "q4_k"}, 2,
+                 "[dtype] softmax has no weights");
+  expect_refused({"bench", "op", "softmax", "--shape", "n=1", "--dtype", "f7"}, 2,
+                 "[dtype] expected fp32");
+  expect_refused({"bench", "op", "softmax", "--shape", "n=1", "--implementation", "fast"}, 2,
+                 "some of kernel");
+  expect_refused({"bench", "op", "softmax", "--shape", "n=1", "--seconds", "0"}, 2, "[seconds]");
+  expect_refused({"bench", "op", "softmax", "--shape", "n=1", "-o", "xml"}, 2, "[output]");
   expect_refused({"explain", "--op", "nonsense"}, 2, "unknown op \"nonsense\"");
   expect_refused({"explain", "--preset", "tiny", "--node", "x"}, 2,
                  "[node] expected a value of the graph");
@@ -254,6 +270,18 @@ TEST_F(RefusalTest, OptionsWithoutEffect) {
            {{"train", "--device", "cuda", "--threads", "2"}, "--threads has no effect on a GPU"},
            {{"machine", "--device", "cuda", "--isa", "avx2"}, "--isa has no effect on a GPU"},
            {{"bench", "op", "softmax", "--tune"}, "--tune has no effect on softmax"},
+           {{"bench", "op", "softmax", "--backward"},
+            "--backward has no effect without --shape or --sweep"},
+           {{"bench", "op", "softmax", "--shape", "n=2", "--causal"},
+            "--causal has no effect on softmax"},
+           {{"bench", "op", "softmax", "--shape", "n=2", "--layout", "nn"},
+            "softmax has one layout alone"},
+           {{"bench", "op", "softmax", "--shape", "n=2", "--plan", "--cold"},
+            "--cold has no effect where nothing is run"},
+           {{"bench", "op", "softmax", "--shape", "n=2", "--hardware", "h100", "--threads", "1"},
+            "--threads has no effect with --hardware"},
+           {{"bench", "op", "softmax", "--shape", "n=2", "--fit"},
+            "[fit] expected one --sweep, got none"},
            {{"inspect", test_data("models/llama_fp32").string(), "--chunk", "8"},
             "--chunk has no effect without sliding-window layers"}})
     expect_refused(each.arguments, 2, each.message);

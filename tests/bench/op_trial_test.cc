@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/op_shapes.h"
 #include "cost/made_up_ceilings.h"
 #include "ops/registry.h"
 #include "train/small_run.h"
@@ -25,10 +26,29 @@ cost::Ceilings machine(double bytes_per_ns) {
   return c;
 }
 
-OpTrial add_trial(int64_t elements, const cost::Ceilings& ceilings) {
+record::BenchPoint add_trial(int64_t elements, const cost::Ceilings& ceilings) {
   auto backend = train::cpu_backend(1);
   const CaseInput input{{DType::kF32, {elements}}, {}, false};
   return run_trial(ops::table().at("add"), {"case", {input, input}, {}}, *backend, ceilings);
+}
+
+// One point of an op with letters, planned on one thread.
+record::BenchPoint planned(const std::string& op,
+                           const std::string& shape,
+                           TrialSetting setting = {},
+                           const std::string& dtype = "fp32",
+                           const std::string& implementation = "",
+                           bool is_causal = false) {
+  auto backend = train::cpu_backend(1);
+  const OpShape& found = *find_op_shape(op);
+  OpRequest request;
+  request.extents = points(found.letters, parse_extents(shape, "shape"), {})[0];
+  request.type = parse_trial_type(dtype);
+  request.is_causal = is_causal;
+  request.layout = found.layouts.empty() ? "" : found.layouts[0];
+  request.implementation = choose_implementations(found, request.type, implementation)[0];
+  setting.selection = passes::Selection("baseline", request.implementation.switches);
+  return plan_trial(found.build(request), setting, *backend, nullptr);
 }
 
 TEST(OpTrial, NamesTheMemoryThatHoldsTheOperands) {
@@ -42,11 +62,108 @@ TEST(OpTrial, NamesTheMemoryThatHoldsTheOperands) {
 
 TEST(OpTrial, HasAShareOfALimitThatItDoesNotExceed) {
   // A machine a million times as fast as any, and one a million times as slow.
-  const OpTrial slower = add_trial(10'000, machine(1e6));
+  const record::BenchPoint slower = add_trial(10'000, machine(1e6));
   ASSERT_TRUE(slower.limit_share().has_value());
   EXPECT_GT(*slower.limit_share(), 0);
-  EXPECT_DOUBLE_EQ(*slower.limit_share(), slower.predicted_ns / slower.time.median);
+  EXPECT_DOUBLE_EQ(*slower.limit_share(), slower.limit_ns / slower.time.median);
   EXPECT_FALSE(add_trial(10'000, machine(1e-6)).limit_share().has_value());
+}
+
+// The lab notebook's GEMMs (fp32): MACs and bytes.
+TEST(OpTrial, CountsTheNotebooksProducts) {
+  struct Row {
+    const char* shape;
+    int64_t macs, bytes;
+  };
+  for (const Row& row : {Row{"n=512,k=512,m=512", 134'217'728, 3'145'728},
+                         Row{"n=512,k=256,m=512", 67'108'864, 2'097'152},
+                         Row{"n=128,k=256,m=512", 128 * 256 * 512, 917'504}})
+    for (const char* layout : {"nt", "nn", "tn", "tt"}) {
+      auto backend = train::cpu_backend(1);
+      const OpShape& matmul = *find_op_shape("matmul");
+      OpRequest request{points(matmul.letters, parse_extents(row.shape, "shape"), {})[0],
+                        {},
+                        false,
+                        layout,
+                        matmul.implementations[0]};
+      const record::BenchPoint point = plan_trial(matmul.build(request), {}, *backend, nullptr);
+      EXPECT_EQ(point.refused, "") << layout;
+      EXPECT_EQ(point.work.macs, row.macs);
+      EXPECT_EQ(point.work.flops, 2 * row.macs);
+      EXPECT_EQ(point.planned_bytes, row.bytes) << row.shape << " " << layout;
+      EXPECT_EQ(point.compulsory_bytes, row.bytes);
+    }
+}
+
+TEST(OpTrial, CountsGradients) {
+  TrialSetting backward;
+  backward.is_backward = true;
+  // The gradients of both operands are products of the same size.
+  EXPECT_EQ(planned("matmul", "n=32,k=64,m=96", backward).work.macs, int64_t{3} * 32 * 64 * 96);
+  // Forward 2 B H T T E MACs, backward 4 of them in the standard form.
+  const int64_t square = int64_t{2} * 4 * 32 * 32 * 16;
+  EXPECT_EQ(planned("attention", "b=2,h=4,k=2,t=32,e=16", {}, "fp32", "standard").work.macs,
+            2 * square);
+  EXPECT_EQ(planned("attention", "b=2,h=4,k=2,t=32,e=16", backward, "fp32", "standard").work.macs,
+            6 * square);
+  EXPECT_EQ(planned("embedding", "n=8,v=16,d=4", backward).kernels.count("embedding_backward"), 1u);
+  EXPECT_EQ(planned("cached_attention", "c=16", backward).refused,
+            "[backward] no operand has a gradient");
+}
+
+TEST(OpTrial, CountsWeightsAsStored) {
+  // 34 bytes hold 32 elements of q8_0, 144 hold 256 of q4_k.
+  const int64_t activations = 4 * (1024 + 512);
+  EXPECT_EQ(planned("gemv", "k=1024,m=512", {}, "q8_0").planned_bytes,
+            activations + 1024 * 512 / 32 * 34);
+  EXPECT_EQ(planned("gemv", "k=1024,m=512", {}, "q4_k", "i16").planned_bytes,
+            activations + 1024 * 512 / 256 * 144);
+  EXPECT_EQ(planned("gemv", "k=1024,m=512", {}, "fp16").planned_bytes,
+            activations + 1024 * 512 * 2);
+  EXPECT_THROW(planned("gemv", "k=100,m=512", {}, "q4_k"), Error);
+}
+
+TEST(OpTrial, EveryOpWithLettersRunsInEachImplementation) {
+  auto backend = train::cpu_backend(1);
+  cost::Ceilings ceilings = machine(1);
+  ceilings.levels[1].capacity_bytes = 32 << 10;  // few copies of the operands fill four times as much
+  for (const OpShape& op : op_shapes()) {
+    record::Extents small;
+    for (const Letter& letter : op.letters)
+      if (letter.usual < kMostExtent)
+        small.emplace_back(letter.name, std::min<int64_t>(letter.usual, 32));
+    for (const char* dtype : {"fp32", "bf16"})
+      for (const Implementation& each : choose_implementations(op, parse_trial_type(dtype), "all"))
+        for (const Caches caches : {Caches::kWarm, Caches::kCold}) {
+          if (caches == Caches::kCold && dtype != std::string_view("fp32")) continue;
+          SCOPED_TRACE(op.name + " " + each.name + " " + dtype);
+          OpRequest request{points(op.letters, small, {})[0], parse_trial_type(dtype),
+                            op.has_causal, op.layouts.empty() ? "" : op.layouts.back(), each};
+          TrialSetting setting;
+          setting.selection = passes::Selection("baseline", each.switches);
+          setting.caches = caches;
+          setting.budget_ns = 1;
+          const record::BenchPoint point =
+              run_trial(op.build(request), setting, *backend, ceilings);
+          EXPECT_EQ(point.refused, "");
+          EXPECT_GT(point.time.median, 0);
+          EXPECT_GT(point.planned_bytes, 0);
+          EXPECT_EQ(point.cache.starts_with("cold"), caches == Caches::kCold) << point.cache;
+        }
+  }
+}
+
+TEST(OpTrial, RefusesMoreMemoryThanThereIs) {
+  auto backend = train::cpu_backend(1);
+  const OpShape& add = *find_op_shape("add");
+  OpRequest request{
+      points(add.letters, {{"n", 1 << 20}}, {})[0], {}, false, "add", add.implementations[0]};
+  TrialSetting setting;
+  setting.memory_bytes = 1 << 20;
+  const record::BenchPoint point = run_trial(add.build(request), setting, *backend, machine(1));
+  EXPECT_NE(point.refused.find("needs 12.0 MiB of memory, 1.00 MiB are left"), std::string::npos)
+      << point.refused;
+  EXPECT_FALSE(point.is_measured());
 }
 
 }  // namespace

@@ -250,6 +250,27 @@ class PageTest(unittest.TestCase):
         for each in self.load("model", "bench.json")["result"]["tests"]:
             self.assertIn(each["test"], page.panel("bench")["text"])
 
+    def test_a_sweep_a_module_and_exhibits(self):
+        commands = {
+            "sweep": ("bench", "op", "matmul", "--sweep", "n=k=m=16:64*2", "--fit", "--threads", 1, "--seconds", 0.01),
+            "module": ("bench", "module", "mlp", "--config", "tiny", "--seq-len", "8,16", "--threads", 1, "--seconds", 0.01),
+            "sheet": ("bench", "attention", "--hardware", "h100", "--dtype", "bf16", "--seq-len", "256,512"),
+            "exhibit": ("exhibit", "fusion", "--budget", "1s", "--threads", 1),
+            "losses": ("exhibit", "initialisation", "--budget", "1s", "--threads", 1),
+        }
+        for name, command in commands.items():
+            self.ridge(*command, "--out", name)
+            page = Page(self.folder / name / "report.html")
+            self.expect_sound(page)
+            text = page.panel("bench")["text"]
+            result = self.load(name, "bench.json")["result"]
+            for case in result["cases"]:
+                self.assertIn(time_text(case["median_ns"] if case["samples"] else case["predicted_ns"]), text)
+            for sentence in result.get("teaches", []):
+                self.assertIn(sentence, text)
+            for value in result.get("values", []):
+                self.assertIn(value["name"], text)
+
     def test_hostile_names_are_text(self):
         hostile = "</script><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\u202e\u0007'\"&amp;"
         folder = self.folder / "hostile"

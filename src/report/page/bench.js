@@ -1,53 +1,166 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bench: the cases of one op under the roofline and against their predicted time, or a model's tokens per second.
+// Bench: the points of an op, a module, a graph or attention under the roofline and against their predicted time, or a model's
+// tokens per second.
 
 function drawBench(body) {
   for (const folder of folders) {
     if (!folder.bench) continue;
-    if (folder.bench.kind === 'op') drawOpCases(body, folder, folder.bench.result);
-    if (folder.bench.kind === 'model') drawModelTests(body, folder.bench.result);
+    if (folder.bench.kind === 'model')
+      drawModelTests(body, folder.bench.result);
+    else
+      drawPoints(body, folder, folder.bench.result);
   }
 }
 
-function drawOpCases(body, folder, result) {
+// What tells a point from the others: a case's name, or the sizes, the form and the phase.
+function pointName(each) {
+  const shape =
+      Object.entries(each.shape || {}).map(([letter, value]) => letter + '=' + value).join(',');
+  return [shape || each.name, each.form, each.phase].filter(Boolean).join(' ');
+}
+
+// The time over the letter that varies: a curve for each form and phase, dashed where it is predicted.
+function drawSweep(body, result) {
+  if (!result.swept) return;
+  const kinds = Array.from(
+      new Set(result.cases.map((each) => [each.form, each.phase].filter(Boolean).join(', '))));
+  const colour = colourScale(kinds);
+  const curve = (kind, key, name, dash) => ({
+    name,
+    colour: colour(kind),
+    dash,
+    points:
+        result.cases
+            .filter((each) => [each.form, each.phase].filter(Boolean).join(', ') === kind &&
+                        each[key] > 0)
+            .map((each) => ({
+                   x: each.shape[result.swept],
+                   y: each[key],
+                   isPlanned: key !== 'median_ns',
+                   about: [
+                     ['sizes', pointName(each)], ['time', each.samples ? time(each.median_ns) : ''],
+                     ['predicted', time(each.predicted_ns)], ['not run', each.refused]
+                   ]
+                 }))
+  });
+  drawCurves(
+      body,
+      kinds.flatMap(
+          (kind) => [curve(kind, 'median_ns', kind || 'measured', null),
+                     curve(kind, 'predicted_ns', (kind ? kind + ', ' : '') + 'predicted', '5 4')]),
+      {
+        name: 'sweep',
+        title: 'Time by ' + result.swept,
+        xTitle: result.swept,
+        yTitle: 'time of a run',
+        format: time,
+        caption: 'Full: the median of the runs. Dashed, hollow: predicted from the ceilings.'
+      });
+}
+
+// A bar for each value of another quantity than time.
+function drawValues(body, result) {
+  const row = 30, format = (value) => Number(value.toPrecision(4));
+  const {x, bars} = barChart(body, result.values, {
+    name: 'values',
+    title: result.quantity,
+    row,
+    most: d3.max(result.values, (each) => each.value),
+    format,
+    margin: {top: 6, right: 110, bottom: 24, left: 160}
+  });
+  bars.append('rect')
+      .attr('width', (d) => x(d.value))
+      .attr('height', row - 10)
+      .attr('fill', kColours[0]);
+  labelBars(bars, 14, (d) => d.name, (d) => x(d.value) + 8, (d) => String(format(d.value)));
+}
+
+// A bar for each form of the same work, with a mark at its predicted time.
+function drawForms(body, points) {
+  const timed = points.filter((each) => each.samples > 0 || each.predicted_ns > 0), row = 30;
+  if (!timed.length) return;
+  const length = (each) => (each.samples > 0 ? each.median_ns : each.predicted_ns);
+  const {x, bars} = barChart(body, timed, {
+    name: 'forms',
+    title: 'Time of each form',
+    row,
+    most: d3.max(timed, (each) => Math.max(length(each), each.predicted_ns)),
+    format: time,
+    margin: {top: 6, right: 110, bottom: 24, left: 180},
+    caption: 'Bar: the median, or the prediction where nothing ran. Grey mark: predicted.'
+  });
+  bars.append('rect')
+      .attr('width', (d) => x(length(d)))
+      .attr('height', row - 10)
+      .attr('fill', kColours[0]);
+  bars.append('line')
+      .attr('x1', (d) => x(d.predicted_ns))
+      .attr('x2', (d) => x(d.predicted_ns))
+      .attr('y1', -3)
+      .attr('y2', row - 7)
+      .attr('stroke', 'var(--c6)')
+      .attr('stroke-width', 3);
+  labelBars(bars, 14, (d) => d.form, (d) => x(length(d)) + 8, (d) => time(length(d)));
+}
+
+function drawPoints(body, folder, result) {
   const ran = result.cases.filter((each) => !each.refused), roofs = roofsOf(folder),
-        dtype = productType(result);
+        dtype = productType(result),
+        name = result.op || result[folder.bench.kind] || folder.bench.kind;
   element(body, 'p',
-          result.op + ', ' + result.dtype + ', on ' + result.device + ', ' +
-              plural(result.threads, 'thread') + ': ' + plural(ran.length, 'case') + '.');
-  const cases = ran.map((each) => Object.assign({
-    key: each.name + ' ' + each.inputs,
-    time_ns: each.median_ns,
-    flops_per_byte: each.bytes > 0 ? each.flops / each.bytes : 0,
-    flops_per_s: 1e9 * each.flops / each.median_ns,
-    bytes_per_s: 1e9 * each.bytes / each.median_ns,
-    colour: kBoundColours[each.bound]
-  },
-                                                each));
+          name + ', ' + result.dtype + ', on ' + result.device +
+              (result.threads ? ', ' + plural(result.threads, 'thread') : '') + ': ' +
+              plural(ran.length, 'point') + '.');
+  if (result.claim) element(body, 'p', 'Claim: ' + result.claim);
+  for (const sentence of [result.prediction && 'Predicted: ' + result.prediction,
+                          result.finding && 'Measured: ' + result.finding]
+           .filter(Boolean))
+    element(body, 'p', sentence);
+  if (result.values) drawValues(body, result);
+  if (!result.swept && result.claim) drawForms(body, ran);
+  drawSweep(body, result);
+  // The time is the measured one, or the predicted one where nothing ran.
+  const cases = ran.map((each) => {
+    const ns = each.median_ns > 0 ? each.median_ns : each.predicted_ns;
+    return Object.assign({}, each, {
+      key:
+          pointName(each) + (each.shape && Object.keys(each.shape).length ? '' : ' ' + each.inputs),
+      time_ns: ns,
+      flops_per_byte: each.bytes > 0 ? each.flops / each.bytes : 0,
+      flops_per_s: ns > 0 ? 1e9 * each.flops / ns : 0,
+      bytes_per_s: ns > 0 ? 1e9 * each.bytes / ns : 0,
+      colour: kBoundColours[each.bound]
+    });
+  });
   const points = cases.filter((each) => each.flops_per_s > 0 && each.flops_per_byte > 0);
   if (roofs && points.length) {
-    drawRoofs(body, roofs, dtype, points, null, 'planned',
-              (point) => [['case', point.name], ['inputs', point.inputs],
-                          ['median', time(point.median_ns)],
-                          ['95% interval', time(point.low_ns) + ' – ' + time(point.high_ns)],
-                          ['predicted', time(point.predicted_ns)],
-                          ['limit', point.bound + (point.level ? ' (' + point.level + ')' : '')]]);
+    drawRoofs(
+        body, roofs, dtype, points, null, 'planned',
+        (point) => [
+            ['case', point.name], ['inputs', point.inputs],
+            ['median', point.samples ? time(point.median_ns) : 'not run'],
+            ['95% interval', point.samples ? time(point.low_ns) + ' – ' + time(point.high_ns) : ''],
+            ['predicted', time(point.predicted_ns)],
+            ['limit', point.bound + (point.level ? ' (' + point.level + ')' : '')]]);
     element(
         body, 'p',
         'Each run uses the same operands, so small ones stay in a cache and lie above the roof of memory.',
         'note');
   }
   table(body, {
-    name: 'bench_' + result.op,
+    name: 'bench_' + name,
     rows: cases,
     columns: [
       {title: 'case', value: (row) => row.name, isText: true},
+      {title: 'sizes', value: (row) => pointName(row), isText: true},
       {title: 'inputs', value: (row) => row.inputs, isText: true},
       {title: 'median', value: (row) => row.median_ns, text: time},
       {title: 'low', value: (row) => row.low_ns, text: time},
       {title: 'high', value: (row) => row.high_ns, text: time},
       {title: 'FLOPs', value: (row) => row.flops, text: amount},
       {title: 'bytes', value: (row) => row.bytes, text: bytes},
+      {title: 'compulsory bytes', value: (row) => row.compulsory_bytes, text: bytes},
       {title: 'FLOP/B', value: (row) => row.flops_per_byte, text: (x) => Number(x.toPrecision(3))},
       {title: 'rate', value: (row) => row.flops_per_s, text: flops},
       {title: 'bandwidth', value: (row) => row.bytes_per_s, text: bandwidth},
@@ -60,7 +173,21 @@ function drawOpCases(body, folder, result) {
     ]
   });
   for (const each of result.cases.filter((one) => one.refused))
-    element(body, 'p', 'Not run: ' + each.name + ': ' + each.refused, 'note');
+    element(body, 'p', 'Not run: ' + pointName(each) + ': ' + each.refused, 'note');
+  for (const sentence of [...(result.teaches || []), ...(result.notes || [])])
+    element(body, 'p', sentence, 'note');
+  for (const fit of result.fits || [])
+    element(body, 'p',
+            'Fit' + (fit.form ? ' of ' + fit.form : '') + ': time = ' + time(fit.factor_ns) +
+                ' × ' + fit.letter + '^' + fit.power.toFixed(2) + ' over ' +
+                plural(fit.points, 'size') + '.',
+            'note');
+  for (const cliff of result.cliffs || [])
+    element(body, 'p',
+            'Cliff at ' + cliff.point + ': ' + cliff.ratio.toFixed(2) +
+                ' times the time that its neighbours give' +
+                (cliff.reason ? '; ' + cliff.reason : '') + '.',
+            'note');
 }
 
 function drawModelTests(body, result) {

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge bench graph FILE: a graph in the text form, rewritten, costed and timed at each level. Not a subcommand.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "apps/bench_module.h"
+#include "apps/bench_run.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "files/mapped_file.h"
+#include "graph/builder.h"
+#include "graph/text_form.h"
+#include "graph/verifier.h"
+#include "ops/registry.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr size_t kLargestFile = 16 << 20;
+
+struct BenchGraphOptions {
+  std::string file;
+  std::string levels = "baseline,compiled";
+  std::string switches;
+  bool is_backward = false;
+  BenchRunOptions run;
+};
+
+// Ids are below the extent that they index; what else is an integer is 0.
+Fill fill_of_integers(const Graph& graph, ValueId value) {
+  for (const Node& node : graph.nodes)
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != value) continue;
+      if (is_a(node, ops::embedding_op()) && i == 1)
+        return {Fill::kIds, static_cast<double>(graph.shape(node.inputs[0])[0]), false};
+      if ((is_a(node, ops::softmax_cross_entropy_op()) || is_a(node, ops::nll_loss_op())) && i == 1)
+        return {Fill::kIds, static_cast<double>(graph.shape(node.inputs[0]).back()), false};
+      if (is_a(node, ops::embedding_backward_op()) && i == 0)
+        return {Fill::kIds, static_cast<double>(node.attrs.integer("vocabulary")), false};
+    }
+  return {Fill::kConstant, 0, false};
+}
+
+// Each node of a person's graph is work of its own.
+void add_origins(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    if (!node.from.empty() || node.op->kind == OpKind::kView) continue;
+    node.from = {{static_cast<int32_t>(graph.origins.size()), node.phase}};
+    graph.origins.push_back({node.op->name, node.scope, node.phase,
+                             model_work(*node.op, CallTypes(graph, node).call())});
+  }
+}
+
+bench::TrialGraph read_graph(const std::string& path) {
+  bench::TrialGraph trial;
+  const std::string text = files::read_small_file(path, kLargestFile);
+  try {
+    trial.graph = parse_graph(text, ops::table());
+    add_origins(trial.graph);
+    verify(trial.graph);
+  } catch (const Error& error) {
+    throw Error(fmt::format("[{}] {}", path, error.what()),
+                error.code() == ExitCode::kOutOfMemory ? error.code() : ExitCode::kBadFile);
+  } catch (const InternalError& error) {
+    // The verifier takes an illegal graph for a fault of a pass; here it is the file's.
+    throw file_error("[{}] the graph is not legal: {}", path, error.what());
+  }
+  if (trial.graph.nodes.empty()) throw file_error("[{}] the graph has no node", path);
+  for (size_t i = 0; i < trial.graph.values.size(); ++i) {
+    const Value& value = trial.graph.values[i];
+    if (value.producer == kNoNode && !is_float(value.type.dtype) && !is_block(value.type.dtype))
+      trial.fills[value.name] = fill_of_integers(trial.graph, static_cast<ValueId>(i));
+  }
+  return trial;
+}
+
+void run(const BenchGraphOptions& o, const Command& app, const AppContext& context) {
+  check(o.run, app);
+  const std::vector<std::string> levels = parse_levels(o.levels, "level");
+  std::vector<passes::Selection> selections;
+  for (const std::string& level : levels) selections.emplace_back(level, o.switches);
+  const bench::TrialGraph trial = read_graph(o.file);
+  BenchRun run(o.run, context, false);
+  record::BenchRecord bench;
+  bench.kind = "graph";
+  bench.name = printable(o.file);
+  bench.dtype = "the graph's types";
+  for (const passes::Selection& selection : selections)
+    for (bool backward : {false, true}) {
+      if (run.is_stopped() || (backward && !o.is_backward)) continue;
+      bench::TrialSetting setting;
+      setting.selection = selection;
+      setting.is_backward = backward;
+      record::BenchPoint point = run.point(trial, setting);
+      if (run.is_stopped()) continue;
+      point.name = o.file;
+      point.form = selection.level();
+      if (o.is_backward) point.phase = backward ? "forward+backward" : "forward";
+      bench.points.push_back(std::move(point));
+    }
+  run.finish(std::move(bench));
+}
+
+}  // namespace
+
+void add_bench_graph(Command bench, const AppContext& context) {
+  auto o = std::make_shared<BenchGraphOptions>();
+  Command app =
+      bench.add_subcommand("graph", "Plan, rewrite and time a graph of your own, in the text form");
+  app.add_option("FILE", o->file, "a graph as ridge explain --graph --plain prints them")
+      .required();
+  app.add_option("--level", o->levels, "levels: all, or a list such as baseline,compiled")
+      .show_default();
+  app.add_option("--pass", o->switches, "turn passes on or off at each level: +NAME,-NAME");
+  app.add_flag("--backward", o->is_backward,
+               "append the gradients of all floating-point operands, and time both together too");
+  add_bench_run_options(app, o->run);
+  app.footer(
+      "Operands are filled with random numbers; ids are below the extent that they index.\n"
+      "A graph is a list of values and nodes:\n"
+      "  %0 = input f32[64,128] \"x\"\n"
+      "  %1 = parameter f32[256,128] \"weight\"\n"
+      "  %2 : f32[64,256] = matmul(%0, %1) {einsum=\"nd,fd->nf\"} #forward\n"
+      "  %3 : f32[64,256] = gelu_tanh(%2) #forward\n"
+      "  return %3\n\n"
+      "Examples:\n"
+      "  ridge bench graph mlp.txt\n"
+      "  ridge bench graph mlp.txt --backward --level all -o md");
+  app.callback([o, app, &context] { run(*o, app, context); });
+}
+
+}  // namespace ridge::apps

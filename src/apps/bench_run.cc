@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the machine of a bench and prints its record. Not a subcommand.
+#include "apps/bench_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/environment.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "cost/hardware.h"
+#include "report/bench_files.h"
+#include "report/bench_table.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr double kMostSeconds = 3600;
+
+passes::Selection plain(bool tf32) { return {"baseline", tf32 ? "+tf32" : ""}; }
+
+record::LabRecord about(const AppContext& context, const cost::Ceilings& ceilings) {
+  record::LabRecord lab;
+  lab.program = kProgram;
+  lab.command = context.command;
+  lab.finished_at = utc_now();
+  lab.ceilings = ceilings;
+  return lab;
+}
+
+std::string heading(const record::BenchRecord& bench) {
+  const std::string& about = bench.claim.empty() ? bench.formula : bench.claim;
+  std::string text = about.empty() ? bench.name : bench.name + ": " + about;
+  text += fmt::format("\n{}", terminal_safe(bench.device, kLongestMessage));
+  if (bench.threads > 0)
+    text += fmt::format(", {} thread{}", bench.threads, bench.threads == 1 ? "" : "s");
+  return text + ", " + bench.dtype;
+}
+
+}  // namespace
+
+void add_bench_run_options(Command app, BenchRunOptions& o) {
+  app.add_option("--hardware", o.hardware,
+                 "count and predict for another machine: " + cost::hardware_names() +
+                     ", or a JSON file as of ridge plan; nothing is run")
+      .show_default();
+  app.add_flag("--plan", o.is_planned_only, "count and predict for this machine; run nothing");
+  app.add_flag("--cold", o.is_cold,
+               "each run reads other copies of the operands, which no cache holds together");
+  app.add_flag("--warm", o.is_warm, "each run reads the same operands (the default)");
+  app.add_option("--seconds", o.seconds, "time for the samples of a point").show_default();
+  app.add_option("-o,--output", o.format, "table, md, csv or json").show_default();
+  add_output_options(app, o.output, "folder for bench.json and report.html");
+  app.add_json_flag(o.json);
+  add_machine_options(app, o.machine);
+}
+
+void check(const BenchRunOptions& o, const Command& app) {
+  const bool is_planned = o.is_planned_only || o.hardware != "this";
+  app.refuse_unused(
+      {without_folder(o.output),
+       {is_planned, "where nothing is run", {"--cold", "--warm", "--seconds"}},
+       {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa", "--plan"}},
+       {o.json, "with --json", {"--output"}}});
+  if (o.is_cold && o.is_warm) throw usage_error("[cold] expected --cold or --warm, got both");
+  if (!(o.seconds > 0 && o.seconds <= kMostSeconds))
+    throw usage_error("[seconds] expected more than 0 and at most {:g}, got {:g}", kMostSeconds,
+                      o.seconds);
+  const char* const formats[] = {"table", "md", "csv", "json"};
+  if (std::find(std::begin(formats), std::end(formats), o.format) == std::end(formats))
+    throw usage_error("[output] expected table, md, csv or json, got {}", printable(o.format));
+}
+
+BenchRun::BenchRun(const BenchRunOptions& options, const AppContext& context, bool tf32)
+    : o_(options),
+      context_(context),
+      folder_(requested_folder(options.output)),
+      interrupt_("\nEnding after this point; a second Ctrl-C ends at once.\n") {
+  if (o_.hardware != "this") {
+    place_ = choose_place(o_.hardware, o_.machine, plain(tf32), context.terminal);
+    ceilings_ = place_->ceilings;
+    return;
+  }
+  backend(plain(tf32));  // sets threads and ISA
+  ceilings_ = machine_ceilings(o_.machine, tf32, context.terminal);
+}
+
+backends::Backend& BenchRun::backend(const passes::Selection& selection) {
+  std::string key;
+  for (const char* option : {"tune_gemm", "tf32", "capture", "branches"})
+    if (selection.has(option)) key += option;
+  std::unique_ptr<backends::Backend>& found = backends_[key];
+  if (found == nullptr) found = make_backend(o_.machine, selection);
+  return *found;
+}
+
+const passes::PassTarget& BenchRun::target(const passes::Selection& selection) {
+  return place_ ? *place_->planned : backend(selection);
+}
+
+record::BenchPoint BenchRun::point(const bench::TrialGraph& trial, bench::TrialSetting setting) {
+  setting.caches = o_.is_cold ? bench::Caches::kCold : bench::Caches::kWarm;
+  setting.budget_ns = 1e9 * o_.seconds;
+  setting.is_stopped = [this] { return is_stopped(); };
+  if (place_ || o_.is_planned_only)
+    return bench::plan_trial(trial, setting, target(setting.selection), &ceilings_);
+  return bench::run_trial(trial, setting, backend(setting.selection), ceilings_);
+}
+
+std::string BenchRun::title() const { return place_ ? place_->title : ceilings_.machine.device; }
+
+void BenchRun::print(record::BenchRecord bench, const std::string& folder) {
+  bench.device = title();
+  bench.threads = place_ ? 0 : ceilings_.machine.threads;
+  bench.is_interrupted = is_stopped();
+  const TerminalOptions& terminal = context_.terminal;
+  if (place_)
+    for (const std::string& note : ceilings_.notes) bench.notes.push_back(note);
+  const report::Json json = report::bench_json(bench);
+  const bool is_empty = bench.points.empty() && bench.values.empty();
+  if (!folder.empty() && !is_empty) folder_.emplace(folder, o_.output.overwrite);
+  if (folder_ && !is_empty)
+    folder_->commit(report::bench_files(about(context_, ceilings_), bench.kind, json));
+  const std::string format = o_.json ? "json" : o_.format;
+  if (format == "json")
+    fmt::print("{}", report::json_text(json));
+  else if (format == "csv")
+    fmt::print("{}", report::bench_csv(bench));
+  else if (is_empty)
+    fmt::print(stderr, "Nothing was complete.\n");
+  else if (format == "md")
+    fmt::print("{}\n{}", report::bench_table(bench).markdown(),
+               terminal_safe_text(report::bench_notes(bench)));
+  else
+    fmt::print("{}\n{}\n{}", wrap_lines(heading(bench), terminal.columns),
+               report::bench_table(bench).text(terminal),
+               wrap_lines(terminal_safe_text(report::bench_notes(bench)), terminal.columns));
+}
+
+void BenchRun::end() const {
+  if (is_stopped()) end_by_interrupt();
+}
+
+void BenchRun::finish(record::BenchRecord bench) {
+  const bool is_one = bench.points.size() == 1;
+  const std::string refused = is_one ? bench.points[0].refused : "";
+  const bool lacks_memory = is_one && bench.points[0].lacks_memory;
+  print(std::move(bench));
+  end();
+  if (!refused.empty())
+    throw lacks_memory ? memory_error("[bench] {}", refused) : usage_error("[bench] {}", refused);
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `ridge bench op`, `module`, `graph`, `attention` and `ridge exhibit` share: the machine or the data sheet, the caches,
+// and the output of a record. Not a subcommand.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "apps/interrupt.h"
+#include "apps/machine_ceilings.h"
+#include "apps/output_folder.h"
+#include "apps/plan_place.h"
+#include "apps/subcommand.h"
+#include "bench/graph_trial.h"
+#include "record/bench_record.h"
+
+namespace ridge::apps {
+
+struct BenchRunOptions {
+  std::string hardware = "this";
+  bool is_planned_only = false;
+  bool is_cold = false;
+  bool is_warm = false;
+  double seconds = 0.5;  // for the samples of a point
+  std::string format = "table";
+  bool json = false;
+  OutputOptions output;
+  MachineOptions machine;
+};
+void add_bench_run_options(Command app, BenchRunOptions& options);
+// Throws usage Errors for combinations without effect and for values out of range.
+void check(const BenchRunOptions& options, const Command& app);
+
+// The machine of a bench, and the points that it has so far. The first Ctrl-C ends it after the present point.
+class BenchRun {
+ public:
+  BenchRun(const BenchRunOptions& options, const AppContext& context, bool tf32);
+
+  bool is_stopped() const { return interrupt_.is_set(); }
+  // Runs the graph, or plans it where the options say so.
+  record::BenchPoint point(const bench::TrialGraph& trial, bench::TrialSetting setting);
+  // The device that runs graphs with this selection; only for runs on this machine.
+  backends::Backend& backend(const passes::Selection& selection);
+  const passes::PassTarget& target(const passes::Selection& selection);
+  const cost::Ceilings& ceilings() const { return ceilings_; }
+  bool is_on_this_machine() const { return !place_; }
+  std::string title() const;
+
+  // Prints the record in the chosen format and writes the folder: that of the options, or `folder` if it is not empty.
+  void print(record::BenchRecord record, const std::string& folder = "");
+  // Ends the program by SIGINT if Ctrl-C was pressed.
+  void end() const;
+  // Both; a single point that could not be run is an Error.
+  void finish(record::BenchRecord record);
+
+ private:
+  const BenchRunOptions& o_;
+  const AppContext& context_;
+  std::optional<OutputFolder> folder_;
+  std::optional<Place> place_;  // of a data sheet or a file
+  cost::Ceilings ceilings_;
+  std::map<std::string, std::unique_ptr<backends::Backend>>
+      backends_;  // by what they are made with
+  InterruptRequest interrupt_;
+};
+
+}  // namespace ridge::apps

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of exhibits, and the stand that they measure with.
+#include "bench/exhibits/exhibit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "bench/exhibits/exhibits.h"
+#include "graph/builder.h"
+#include "ops/build.h"
+#include "ops/registry.h"
+
+namespace ridge::bench {
+namespace {
+
+constexpr double kPointNs = 3e8;  // for the samples of a point at most
+constexpr double kRuns = 10;      // warm-ups and samples that a point needs
+
+}  // namespace
+
+std::span<const Exhibit> exhibits() {
+#define RIDGE_LIST(name) name##_exhibit(),
+  static const std::vector<Exhibit> all = {RIDGE_EXHIBITS(RIDGE_LIST)};
+#undef RIDGE_LIST
+  return all;
+}
+
+const Exhibit* find_exhibit(std::string_view name) {
+  for (const Exhibit& each : exhibits())
+    if (each.name == name) return &each;
+  return nullptr;
+}
+
+std::string exhibit_names() {
+  std::string names;
+  for (const Exhibit& each : exhibits())
+    names += (names.empty() ? "" : ", ") + std::string(each.name);
+  return names;
+}
+
+Stand::Stand(Backends backends,
+             const cost::Ceilings& ceilings,
+             double budget_ns,
+             std::function<bool()> is_stopped)
+    : backends_(std::move(backends)),
+      ceilings_(ceilings),
+      end_ns_(now_ns() + budget_ns),
+      is_stopped_(std::move(is_stopped)) {}
+
+double Stand::left_ns() const { return std::max(0.0, end_ns_ - now_ns()); }
+
+double Stand::budget_for(double predicted_ns) const {
+  if (is_stopped() || kRuns * predicted_ns > left_ns()) return 0;
+  return std::min(kPointNs, left_ns() / 4);
+}
+
+record::BenchPoint& Stand::add(const std::string& form,
+                               const record::Extents& extents,
+                               const TrialGraph& trial,
+                               TrialSetting setting) {
+  backends::Backend& device = backends_(setting.selection);
+  record::BenchPoint point = plan_trial(trial, setting, device, &ceilings_);
+  setting.budget_ns = budget_for(point.predicted_ns);
+  setting.is_stopped = is_stopped_;
+  if (point.refused.empty() && setting.budget_ns > 0)
+    point = run_trial(trial, setting, device, ceilings_);
+  point.name = record.name;
+  point.form = form;
+  point.extents = extents;
+  point.dtype = record.dtype;
+  record.points.push_back(std::move(point));
+  return record.points.back();
+}
+
+record::BenchPoint& Stand::add_loop(const std::string& form,
+                                    const record::Extents& extents,
+                                    const Loop& loop) {
+  Summary time;
+  if (const double budget_ns = budget_for(loop.predicted_ns); budget_ns > 0)
+    time = time_repeatedly(
+        loop.once, [] {}, budget_ns, is_stopped_);
+  record::BenchPoint& point = add_time(form, extents, time);
+  point.work = loop.work;
+  point.planned_bytes = point.compulsory_bytes = loop.bytes;
+  point.predicted_ns = loop.predicted_ns;
+  point.launches = 1;
+  return point;
+}
+
+record::BenchPoint& Stand::add_time(const std::string& form,
+                                    const record::Extents& extents,
+                                    const Summary& time) {
+  record::BenchPoint point;
+  point.name = record.name;
+  point.form = form;
+  point.extents = extents;
+  point.dtype = record.dtype;
+  point.time = time;
+  record.points.push_back(std::move(point));
+  return record.points.back();
+}
+
+const record::BenchPoint* Stand::find(std::string_view form, int64_t extent) const {
+  for (const record::BenchPoint& each : record.points)
+    if (each.form == form &&
+        (extent < 0 || (!each.extents.empty() && each.extents[0].second == extent)))
+      return &each;
+  return nullptr;
+}
+
+record::BenchRecord show(const Exhibit& exhibit, Stand stand) {
+  stand.record.kind = "exhibit";
+  stand.record.name = exhibit.name;
+  stand.record.claim = exhibit.claim;
+  stand.record.dtype = "fp32";
+  stand.record.swept = exhibit.swept;
+  stand.record.teaches.assign(exhibit.teaches.begin(), exhibit.teaches.end());
+  exhibit.run(stand);
+  const auto predicted =
+      std::count_if(stand.record.points.begin(), stand.record.points.end(), [](const auto& each) {
+        return !each.is_measured() && each.refused.empty() && each.predicted_ns > 0;
+      });
+  if (predicted > 0)
+    stand.record.notes.push_back(
+        fmt::format("The budget did not last for {} of {} points; they are predicted.", predicted,
+                    stand.record.points.size()));
+  return std::move(stand.record);
+}
+
+TrialGraph product_graph(int64_t n, int64_t k, int64_t m, DType dtype) {
+  TrialGraph trial;
+  Builder b(trial.graph, ops::table());
+  ValueId x = b.input("x", {dtype, {n, k}}), weight = b.input("weight", {dtype, {m, k}});
+  trial.graph.outputs = {ops::matmul(b, "nk,mk->nm", x, weight)};
+  return trial;
+}
+
+std::string times_text(const record::BenchPoint* slow, const record::BenchPoint* fast) {
+  if (slow == nullptr || fast == nullptr || !slow->is_measured() || !fast->is_measured())
+    return "not measured";
+  return fmt::format("{:.2f} times", slow->time.median / fast->time.median);
+}
+
+double times_predicted(const record::BenchPoint* slow, const record::BenchPoint* fast) {
+  if (slow == nullptr || fast == nullptr || !(fast->predicted_ns > 0)) return 0;
+  return slow->predicted_ns / fast->predicted_ns;
+}
+
+}  // namespace ridge::bench

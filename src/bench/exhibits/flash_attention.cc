@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exhibit flash-attention: the same attention with and without its matrix of scores in memory.
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "bench/exhibits/exhibits.h"
+#include "bench/op_shapes.h"
+
+namespace ridge::bench {
+namespace {
+
+void run(Stand& stand) {
+  const OpShape& attention = *find_op_shape("attention");
+  for (int64_t t = 128; t <= 32768; t *= 2)
+    for (const Implementation& each : attention.implementations) {
+      OpRequest request;
+      request.extents = points(attention.letters, {{"h", 4}, {"k", 2}, {"t", t}}, {})[0];
+      request.is_causal = true;
+      request.implementation = each;
+      TrialSetting setting;
+      setting.selection = passes::Selection("baseline", each.switches);
+      stand.add(each.name, {{"t", t}}, attention.build(request), setting);
+    }
+  const record::BenchPoint *standard = stand.find("standard", 2048),
+                           *flash = stand.find("flash", 2048);
+  if (standard == nullptr || flash == nullptr) return;
+  stand.record.prediction = fmt::format(
+      "at 2048 tokens standard attention owns {} and flash {}; it takes {:.1f} times as long.",
+      format_bytes(standard->owned_bytes), format_bytes(flash->owned_bytes),
+      times_predicted(standard, flash));
+  stand.record.finding =
+      fmt::format("standard attention takes {} the time of flash at 512 tokens and {} at 2048.",
+                  times_text(stand.find("standard", 512), stand.find("flash", 512)),
+                  times_text(standard, flash));
+}
+
+}  // namespace
+
+Exhibit flash_attention_exhibit() {
+  return {
+      "flash-attention",
+      "Attention in tiles has the same result, memory that grows with the length instead of its square, and less time.",
+      {"The scores of a head are T x T: written, masked, normalised and read again by kernels of their own.",
+       "A running maximum and sum let softmax finish in tiles, so that the matrix is never stored.",
+       "Causal tiles above the diagonal are skipped, which the full matrix computes and masks.",
+       "The FLOPs hardly change; bytes and memory do, and the longest sequence that fits with them."},
+      "t",
+      run};
+}
+
+}  // namespace ridge::bench

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exhibit gemm-scaling: the rate of square GEMMs by their size, and the cliffs.
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "bench/exhibits/exhibits.h"
+
+namespace ridge::bench {
+namespace {
+
+void run(Stand& stand) {
+  for (int64_t n :
+       {64, 128, 256, 257, 512, 768, 1024, 1025, 1536, 1792, 1793, 2048, 4096, 8192, 16384})
+    stand.add("library", {{"n", n}}, product_graph(n, n, n));
+  stand.record.fits = record::fit_laws(stand.record.points, "n");
+  stand.record.cliffs = record::find_cliffs(stand.record.points, "n");
+  const record::BenchPoint *small = stand.find("library", 64), *large = stand.find("library", 1024);
+  if (small == nullptr || large == nullptr) return;
+  auto rate = [](const record::BenchPoint& p, double ns) {
+    return format_rate(static_cast<double>(p.work.flops) / ns * 1e9, "FLOP/s");
+  };
+  stand.record.prediction =
+      fmt::format("{} at 64 and {} at 1024.", rate(*small, small->predicted_ns),
+                  rate(*large, large->predicted_ns));
+  stand.record.finding =
+      fmt::format("{} at 64 and {} at 1024.", rate(*small, small->ns()), rate(*large, large->ns()));
+}
+
+}  // namespace
+
+Exhibit gemm_scaling_exhibit() {
+  return {
+      "gemm-scaling",
+      "A square GEMM's FLOPs grow with n^3 and its bytes with n^2, so it becomes compute-bound.",
+      {"Intensity is n / 6 FLOPs a byte in fp32: from the ridge point on, memory does not matter.",
+       "Small GEMMs pay for the call and for tiles that are not full.",
+       "Rows whose length is a power of two collide in the caches, one column more does not.",
+       "A law fitted to small sizes misses all of this; measure the sizes that you use."},
+      "n",
+      run};
+}
+
+}  // namespace ridge::bench

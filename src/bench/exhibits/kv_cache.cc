@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exhibit kv-cache: one more token of a layer, with and without the keys and values of those before it.
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "bench/exhibits/exhibits.h"
+#include "bench/module_trial.h"
+#include "models/known_shapes.h"
+
+namespace ridge::bench {
+namespace {
+
+void run(Stand& stand) {
+  const models::ModelConfig& config = *models::find_known_shape("smollm2-135m");
+  TrialSetting fused;
+  fused.selection = passes::Selection("kernels", "");
+  for (int64_t context = 16; context <= 4096; context *= 4) {
+    ModuleRequest request;
+    request.module = models::Module::kLayer;
+    request.length = context;
+    stand.add("without", {{"c", context}}, build_module(config, request), fused);
+    request.phase = ModulePhase::kDecode;
+    stand.add("with", {{"c", context}}, build_module(config, request), fused);
+  }
+  const record::BenchPoint *without = stand.find("without", 1024), *with = stand.find("with", 1024);
+  if (without == nullptr || with == nullptr) return;
+  const int64_t entry = 2 * config.layers * config.kv_heads * config.head_size * 4;
+  stand.record.prediction = fmt::format(
+      "after 1024 tokens, {} FLOPs a layer become {}, {:.0f} times less time.",
+      format_count(static_cast<double>(without->work.flops)),
+      format_count(static_cast<double>(with->work.flops)), times_predicted(without, with));
+  stand.record.finding = fmt::format(
+      "after 64 tokens a token without the cache takes {} as long, after 1024 {}.",
+      times_text(stand.find("without", 64), stand.find("with", 64)), times_text(without, with));
+  stand.record.notes.push_back(
+      fmt::format("The cache of SmolLM2 135M takes {} a token in fp32.", format_bytes(entry)));
+}
+
+}  // namespace
+
+Exhibit kv_cache_exhibit() {
+  return {
+      "kv-cache",
+      "With a KV cache a token costs the same after any length, nearly; without one it costs all tokens again.",
+      {"Keys and values of earlier tokens never change, so they are computed once.",
+       "A decoded token then reads all weights and the cache, for two FLOPs a weight: memory-bound.",
+       "What is saved in time is paid in memory: two vectors a layer for each token that is kept.",
+       "Grouped heads, windows, 8-bit entries and paging all make this memory smaller."},
+      "c",
+      run};
+}
+
+}  // namespace ridge::bench

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exhibit tiling: a GEMM in tiles of T reads each operand N / T times.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/random.h"
+#include "base/units.h"
+#include "bench/exhibits/exhibits.h"
+
+namespace ridge::bench {
+namespace {
+
+constexpr int kSize = 512;
+
+void tiled(const std::vector<float>& a,
+           const std::vector<float>& b,
+           std::vector<float>& c,
+           int tile) {
+  std::memset(c.data(), 0, c.size() * sizeof(float));
+  for (int i0 = 0; i0 < kSize; i0 += tile)
+    for (int j0 = 0; j0 < kSize; j0 += tile)
+      for (int k0 = 0; k0 < kSize; k0 += tile)
+        for (int i = i0; i < std::min(i0 + tile, kSize); ++i)
+          for (int k = k0; k < std::min(k0 + tile, kSize); ++k) {
+            const float x = a[i * kSize + k];
+            for (int j = j0; j < std::min(j0 + tile, kSize); ++j)
+              c[i * kSize + j] += x * b[k * kSize + j];
+          }
+}
+
+void run(Stand& stand) {
+  std::vector<float> a(kSize * kSize), b(a.size()), c(a.size());
+  Random random(2);
+  random.fill_normal(a, 1);
+  random.fill_normal(b, 1);
+  const int64_t macs = int64_t{kSize} * kSize * kSize;
+  const double threads = std::max(1, stand.ceilings().machine.threads);
+  // The compiler makes vectors of four: a multiplication and an addition of one a cycle.
+  constexpr double kLanes = 4, kUsualClock = 3;
+  const double clock =
+      stand.ceilings().machine.clock_ghz > 0 ? stand.ceilings().machine.clock_ghz : kUsualClock;
+  const double arithmetic = static_cast<double>(macs) / kLanes / clock;
+  const double bandwidth = std::max(stand.ceilings().memory_bytes_per_ns() / threads, 1e-3);
+  for (int tile = 4; tile <= kSize; tile *= 2) {
+    // Of A and B N^3 / T elements each, and C once a tile of k, read and written.
+    const int64_t read = 4 * (4 * macs / tile);
+    stand.add_loop(
+        "in tiles", {{"t", tile}},
+        {products(macs), read, std::max(arithmetic, static_cast<double>(read) / bandwidth),
+         [&, tile] { tiled(a, b, c, tile); }});
+  }
+  const record::BenchPoint *small = stand.find("in tiles", 4), *middle = stand.find("in tiles", 64);
+  if (small == nullptr || middle == nullptr) return;
+  stand.record.prediction =
+      fmt::format("tiles of 4 read {}, tiles of 64 {}.", format_bytes(small->planned_bytes),
+                  format_bytes(middle->planned_bytes));
+  stand.record.finding =
+      fmt::format("tiles of 4 take {} the time of tiles of 64.", times_text(small, middle));
+}
+
+}  // namespace
+
+Exhibit tiling_exhibit() {
+  return {
+      "tiling",
+      "A tile of T by T turns N reads of each element into N / T.",
+      {"Each operand of a GEMM is needed N times, and a tile that stays in a cache serves T of them.",
+       "Intensity grows with the tile: T / 4 multiply-adds for each element that moves.",
+       "A tile must fit the cache that it is meant for: three of them, T x T floats each.",
+       "Tiles for registers, L1, L2 and, on a GPU, shared memory are the same idea at four sizes."},
+      "t",
+      run};
+}
+
+}  // namespace ridge::bench

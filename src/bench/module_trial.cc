@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds modules as trials.
+#include "bench/module_trial.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "models/inference_names.h"
+#include "ops/registry.h"
+
+namespace ridge::bench {
+namespace {
+
+constexpr std::array kPhases = {"train", "prefill", "decode"};
+
+constexpr std::array kForms = {
+    ModuleForm{"eager", "one kernel a primitive; the tanh GELU is its eight", "baseline",
+               "+split_activations"},
+    ModuleForm{"generated",
+               "the same, with one generated kernel per cluster of pointwise operations",
+               "baseline", "+split_activations,+generate_pointwise"},
+    ModuleForm{"fused", "hand-written kernels, merged projections and flash attention", "kernels",
+               ""},
+    ModuleForm{"captured", "the fused form, replayed as one CUDA graph", "kernels", "+capture",
+               true},
+    ModuleForm{"tuned",
+               "the fused form with generated kernels and GEMM algorithms chosen by timing",
+               "compiled", "-capture,-branches"}};
+
+int64_t tokens(const ModuleRequest& r) { return r.phase == ModulePhase::kDecode ? 1 : r.length; }
+
+}  // namespace
+
+std::string_view name(ModulePhase phase) { return kPhases[static_cast<size_t>(phase)]; }
+
+std::optional<ModulePhase> parse_phase(std::string_view text) {
+  for (size_t i = 0; i < kPhases.size(); ++i)
+    if (kPhases[i] == text) return static_cast<ModulePhase>(i);
+  return std::nullopt;
+}
+
+std::span<const ModuleForm> module_forms() { return kForms; }
+
+std::vector<ModuleForm> choose_forms(const std::string& names, bool on_gpu) {
+  std::vector<ModuleForm> offered, chosen;
+  std::string known;
+  for (const ModuleForm& each : kForms)
+    if (on_gpu || !each.gpu_only) {
+      offered.push_back(each);
+      known += (known.empty() ? "" : ", ") + std::string(each.name);
+    }
+  if (names == "all") return offered;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    const std::string each = names.substr(begin, end - begin);
+    const auto found = std::find_if(offered.begin(), offered.end(),
+                                    [&](const ModuleForm& form) { return form.name == each; });
+    if (found == offered.end())
+      throw usage_error("[form] expected all or some of {}{}, got {}", known,
+                        on_gpu ? "" : " (captured needs a GPU)", printable(each));
+    chosen.push_back(*found);
+    begin = end + 1;
+  }
+  return chosen;
+}
+
+TrialGraph build_module(const models::ModelConfig& config, const ModuleRequest& r) {
+  if (r.length > models::kMostContext)
+    throw usage_error("[seq-len] expected at most {}, got {}", models::kMostContext, r.length);
+  models::ModuleShape shape;
+  shape.batch = r.batch;
+  shape.tokens = tokens(r);
+  shape.context = r.phase == ModulePhase::kDecode ? r.length : 0;
+  shape.layer = r.layer;
+  shape.is_last_row = r.phase == ModulePhase::kPrefill;
+  shape.activations = r.type.activations;
+  const auto lookup = [&](const std::string& parameter, const Shape& extents) {
+    const bool is_matrix = extents.rank() == 2;
+    const int64_t block = base::info(r.type.weights).elements_per_block;
+    if (is_matrix && extents[1] % block != 0)
+      throw usage_error("[dtype] expected rows of whole blocks of {}, {}, got {} for {}",
+                        r.type.name, block, extents[1], parameter);
+    return models::StoredWeight{parameter, is_matrix ? r.type.weights : DType::kF32};
+  };
+  models::ForwardGraph built = models::build_module(config, ops::table(), r.module, shape, lookup);
+  TrialGraph trial{std::move(built.graph), {}, std::move(built.load)};
+  const double count = static_cast<double>(r.batch);
+  trial.fills[std::string(models::kIds)] = {Fill::kIds, static_cast<double>(config.vocabulary),
+                                            false};
+  trial.fills[std::string(models::kPositions)] =
+      shape.context > 0 ? Fill{Fill::kConstant, static_cast<double>(r.length - 1), false}
+                        : Fill{Fill::kPositions, static_cast<double>(r.length), false};
+  trial.fills[std::string(models::kSlots)] = {Fill::kPositions, count, false};
+  trial.fills[models::kBlockTable] = {Fill::kPositions, count, false};
+  return trial;
+}
+
+int64_t notebook_attention_bytes(const NotebookAttention& a, int64_t element_bytes) {
+  const int64_t rows = 2 * a.batch * a.heads * (a.queries + a.keys) * a.head_size;
+  return element_bytes * (rows + 7 * a.batch * a.heads * a.queries * a.keys);
+}
+
+std::optional<int64_t> notebook_bytes(const models::ModelConfig& config, const ModuleRequest& r) {
+  if (is_block(r.type.weights) || r.phase == ModulePhase::kTrain) return std::nullopt;
+  const int64_t n = r.batch * tokens(r), d = config.hidden, f = config.feed_forward;
+  const int64_t width = storage_bytes(r.type.activations, 1);
+  // A GEMM reads both operands and writes its result.
+  auto gemm = [&](int64_t in, int64_t out) { return n * in + in * out + n * out; };
+  if (r.module ==
+      models::Module::
+          kMlp)  // two products, GELU (read, write), product (two reads, a write), a product
+    return width * (2 * gemm(d, f) + 2 * n * f + 3 * n * f + gemm(f, d));
+  if (r.module != models::Module::kAttention) return std::nullopt;
+  const int64_t q = config.heads * config.head_size, kv = config.kv_heads * config.head_size;
+  const NotebookAttention core{r.batch, config.heads, tokens(r), r.length, config.head_size};
+  return width * (gemm(d, q) + 2 * gemm(d, kv) + gemm(q, d)) +
+         notebook_attention_bytes(core, width);
+}
+
+}  // namespace ridge::bench

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// One module of a configuration, at a phase and a size, in the forms in which Ridge can run it; and the lab notebook's bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/graph_trial.h"
+#include "bench/op_shapes.h"
+#include "models/module_graph.h"
+
+namespace ridge::bench {
+
+enum class ModulePhase : uint8_t { kTrain, kPrefill, kDecode };
+std::string_view name(ModulePhase phase);
+std::optional<ModulePhase> parse_phase(std::string_view name);
+
+struct ModuleRequest {
+  models::Module module = models::Module::kMlp;
+  ModulePhase phase = ModulePhase::kPrefill;
+  int64_t batch = 1;
+  int64_t length = 512;  // tokens of a sequence; in decode the keys of its context
+  int64_t layer = 0;
+  TrialType type;
+};
+
+// How a module is run: passes over a level, from one kernel a primitive to all that is known.
+struct ModuleForm {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view level;
+  std::string_view switches;
+  bool gpu_only = false;
+};
+std::span<const ModuleForm> module_forms();
+// "all" (those that the device has), or a list of names. Throws usage Errors.
+std::vector<ModuleForm> choose_forms(const std::string& names, bool on_gpu);
+
+// Throws usage Errors for sizes and types that cannot be.
+TrialGraph build_module(const models::ModelConfig& config, const ModuleRequest& request);
+
+// Bytes by the convention of the lab notebook (docs/accounting.md): an unfused MLP, and attention whose softmax passes seven
+// times over the scores, with its projections. Empty for other modules, and for weights in blocks.
+std::optional<int64_t> notebook_bytes(const models::ModelConfig& config,
+                                      const ModuleRequest& request);
+// Of attention alone: q, k, v and the result once, seven passes over B H Lq Lkv scores, at `element_bytes` each.
+struct NotebookAttention {
+  int64_t batch = 1, heads = 1, queries = 1, keys = 1, head_size = 1;
+};
+int64_t notebook_attention_bytes(const NotebookAttention& attention, int64_t element_bytes);
+
+}  // namespace ridge::bench

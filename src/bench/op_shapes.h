@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ops that `ridge bench op --shape` knows: their letters, their implementations, and the graph of one call.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "bench/extents.h"
+#include "bench/graph_trial.h"
+
+namespace ridge::bench {
+
+// What --dtype names: the type of activations, and of a weight or table that is stored otherwise.
+struct TrialType {
+  std::string name = "fp32";
+  DType activations = DType::kF32;
+  DType weights = DType::kF32;
+  bool is_tf32 = false;
+};
+// fp32, tf32, bf16, fp16 (weights and tables alone), and the block types of GGUF. Throws usage Errors.
+TrialType parse_trial_type(const std::string& text);
+
+// One of the ways in which Ridge runs an op.
+struct Implementation {
+  std::string name;
+  std::string summary;
+  std::string switches;  // of passes, over level baseline
+  // The type to which activations are rounded before a product with a weight in blocks; empty: as the op has it.
+  std::string activations = {};
+};
+
+struct OpRequest {
+  record::Extents extents;
+  TrialType type;
+  bool is_causal = false;
+  std::string layout;  // of a product "nt", "nn", "tn", "tt"; of a copy "rows", "transposed"
+  Implementation implementation;
+
+  int64_t operator[](std::string_view letter) const;
+};
+
+struct OpShape {
+  std::string name;  // as typed
+  std::string op;    // the op of the graph
+  std::vector<Letter> letters;
+  std::vector<Implementation> implementations;  // the first is what runs unless another is named
+  bool has_causal = false;
+  bool has_stored_weights = false;        // takes weights or tables in types of files
+  std::vector<std::string> layouts = {};  // the first is the usual one; empty: one alone
+  TrialGraph (*build)(const OpRequest&) = nullptr;
+};
+
+std::span<const OpShape> op_shapes();
+const OpShape* find_op_shape(std::string_view name);
+std::string op_shape_names();  // "matmul, gemv, ..."
+
+// "all", or names of the op's implementations in the order given. Throws usage Errors that list them.
+std::vector<Implementation> choose_implementations(const OpShape& shape,
+                                                   const TrialType& type,
+                                                   const std::string& names);
+
+}  // namespace ridge::bench

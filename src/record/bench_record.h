@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Defines the records of `ridge bench` and `ridge exhibit`: one point is one op, module or graph at one size, planned and
+// perhaps measured. bench/ fills the records, report/ prints them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/samples.h"
+#include "cost/ceilings.h"
+#include "cost/predict.h"
+#include "graph/op.h"
+
+namespace ridge::record {
+
+// Extents by their letters, in the order of the op: n=1024, k=512.
+using Extents = std::vector<std::pair<std::string, int64_t>>;
+std::string str(const Extents& extents);  // "n=1024,k=512"
+// Null if there is no such letter.
+const int64_t* find(const Extents& extents, std::string_view letter);
+
+struct BenchPoint {
+  std::string name;     // "matmul", "mlp", or the name of a case
+  Extents extents;      // empty for the cases of an op
+  std::string form;     // the implementation: "onednn", "flash"; empty if there is only one
+  std::string phase;    // "forward", "forward+backward", "prefill", "decode"; may be empty
+  std::string dtype;    // as --dtype spells it
+  std::string inputs;   // types of the operands
+  std::string cache;    // the state of the caches: "warm", or "cold" with how; empty if nothing ran
+  std::string refused;  // the reason why it was not planned or not run; empty if it was
+  bool lacks_memory = false;  // why it was refused
+  Work work;                  // executed; for composites, that of their kernels
+  int64_t launches = 0;
+  int64_t planned_bytes = 0;  // each operand of each kernel once
+  int64_t compulsory_bytes = 0;
+  int64_t owned_bytes = 0;                 // arena and store
+  std::optional<int64_t> notebook_bytes;   // by the convention of that name (docs/accounting.md)
+  std::map<std::string, int64_t> kernels;  // launches by op
+  Summary time;                            // per call; no samples if it was only planned
+  double predicted_ns = 0;                 // 0 if no ceilings are known
+  // What the machine allows: the multiplications at their peak, or the other arithmetic at its rate, or the planned bytes at
+  // the bandwidth of the memory that holds them, whichever takes longer. 0 if no ceilings are known.
+  double limit_ns = 0;
+  cost::Bound bound = cost::Bound::kNone;
+  std::string
+      level;  // the level of memory that holds the operands; empty if the ceilings have no levels
+
+  bool is_measured() const { return time.count > 0; }
+  // The measured time, or the predicted one.
+  double ns() const { return is_measured() ? time.median : predicted_ns; }
+  // What bounds the time: "compute", "overhead", or for memory the level, "L2" for instance.
+  std::string_view bound_by() const;
+  // Limit over time, up to 1. Empty if the time is shorter, because such a limit is none, or if one of them is unknown.
+  std::optional<double> limit_share() const;
+  double planned_intensity() const;     // FLOPs per byte; 0 without bytes
+  double compulsory_intensity() const;  // the same
+};
+
+// The law time = factor * size^power over a sweep, by least squares of the logarithms.
+struct BenchFit {
+  std::string form;    // the points that it is fitted to
+  std::string letter;  // of the size
+  double factor = 0;   // ns
+  double power = 0;
+  double residual = 0;  // root mean square of log(time / law)
+  int64_t points = 0;
+};
+
+// A size whose time does not follow its neighbours, and the reason if one is known.
+struct BenchCliff {
+  std::string point;  // str(extents)
+  double ratio = 1;   // the time over what its neighbours' rates give
+  std::string reason;
+};
+
+struct BenchRecord {
+  std::string kind;     // "op", "module", "graph", "attention", "exhibit"
+  std::string name;     // the op or the module
+  std::string formula;  // its cost in words; may be empty
+  std::string dtype;
+  std::string device;
+  int threads = 1;
+  std::string swept;            // the letter that varies, for a chart; empty if none or several do
+  std::string bytes = "ridge";  // the convention of the bytes that the table shows
+  std::vector<BenchPoint> points;
+  std::vector<BenchFit> fits;
+  std::vector<BenchCliff> cliffs;
+  std::vector<std::string> notes;
+  // Of an exhibit: what it claims, what the ceilings predict, what was measured, what it teaches.
+  std::string claim, prediction, finding;
+  std::vector<std::string> teaches;
+  // Where something else than time is measured: names and values of this quantity.
+  std::string quantity;
+  std::vector<std::pair<std::string, double>> values;
+  bool is_interrupted = false;  // Ctrl-C ended it: the points are those that were complete
+};
+
+// The sizes that do not follow their neighbours by more than a quarter, of each form apart.
+std::vector<BenchCliff> find_cliffs(const std::vector<BenchPoint>& points, std::string_view letter);
+// One law for each form with at least three measured or predicted points of different sizes.
+std::vector<BenchFit> fit_laws(const std::vector<BenchPoint>& points, std::string_view letter);
+
+}  // namespace ridge::record

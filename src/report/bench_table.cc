@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// The columns of a bench.
+#include "report/bench_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "base/units.h"
+#include "report/operators_csv.h"
+#include "report/tables.h"
+
+namespace ridge::report {
+namespace {
+
+using record::BenchPoint;
+using record::BenchRecord;
+
+double per_s(double amount, double ns) { return ns > 0 ? amount / ns * 1e9 : 0; }
+
+int64_t shown_bytes(const BenchRecord& bench, const BenchPoint& p) {
+  return bench.bytes == "notebook" && p.notebook_bytes ? *p.notebook_bytes : p.planned_bytes;
+}
+
+std::string intensity_text(int64_t flops, int64_t bytes) {
+  if (bytes == 0 || flops == 0) return "-";
+  const double value = static_cast<double>(flops) / static_cast<double>(bytes);
+  return value < 10 ? fmt::format("{:.3f}", value) : fmt::format("{:.2f}", value);
+}
+
+std::string share_text(const BenchPoint& p) {
+  if (const std::optional<double> share = p.limit_share())
+    return fmt::format("{:.0f}%", 100 * *share);
+  return p.is_measured() && p.limit_ns > 0 ? "faster" : "-";
+}
+
+std::string kernels_text(const BenchPoint& p) {
+  std::string text;
+  for (const auto& [op, count] : p.kernels)
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", op,
+                        count == 1 ? "" : fmt::format(" x{}", count));
+  return text;
+}
+
+// A column and the text of its cells; `is_used` says whether a point has something for it.
+struct BenchColumn {
+  Table::Column column;
+  std::function<std::string(const BenchPoint&)> text;
+  std::function<bool(const BenchPoint&)> is_used = [](const BenchPoint&) { return true; };
+};
+
+std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
+  auto has_case = [](const BenchPoint& p) { return p.extents.empty() && !p.name.empty(); };
+  auto has_flops = [](const BenchPoint& p) { return p.work.flops > 0; };
+  auto is_measured = [](const BenchPoint& p) { return p.is_measured(); };
+  auto is_predicted = [](const BenchPoint& p) { return p.predicted_ns > 0; };
+  const bool is_notebook = bench.bytes == "notebook";
+  return {
+      {{"case", Align::kLeft}, [](const BenchPoint& p) { return p.name; }, has_case},
+      {{"shape", Align::kLeft},
+       [](const BenchPoint& p) { return record::str(p.extents); },
+       [](const BenchPoint& p) { return !p.extents.empty(); }},
+      {{"form", Align::kLeft},
+       [](const BenchPoint& p) { return p.form; },
+       [](const BenchPoint& p) { return !p.form.empty(); }},
+      {{"phase", Align::kLeft},
+       [](const BenchPoint& p) { return p.phase; },
+       [](const BenchPoint& p) { return !p.phase.empty(); }},
+      {{"inputs", Align::kLeft, 10}, [](const BenchPoint& p) { return p.inputs; }, has_case},
+      {{"time"},
+       [](const BenchPoint& p) {
+         return !p.refused.empty() ? "not run" : p.is_measured() ? format_ns(p.time.median) : "-";
+       },
+       [](const BenchPoint& p) { return p.is_measured() || !p.refused.empty(); }},
+      {{"95% interval", Align::kRight, 3},
+       [](const BenchPoint& p) { return p.is_measured() ? interval_cell(p.time) : "-"; },
+       is_measured},
+      {{"kernels", Align::kRight, 7},
+       [](const BenchPoint& p) { return std::to_string(p.launches); },
+       [](const BenchPoint& p) { return p.launches > 1; }},
+      {{"FLOPs", Align::kRight, 4},
+       [](const BenchPoint& p) { return format_count(static_cast<double>(p.work.flops)); },
+       has_flops},
+      {{"MACs", Align::kRight, 9},
+       [](const BenchPoint& p) { return format_count(static_cast<double>(p.work.macs)); },
+       [](const BenchPoint& p) { return p.work.macs > 0; }},
+      {{is_notebook ? "notebook bytes" : "bytes", Align::kRight, 5},
+       [&bench](const BenchPoint& p) { return format_bytes(shown_bytes(bench, p)); }},
+      {{"compulsory", Align::kRight, 8},
+       [](const BenchPoint& p) { return format_bytes(p.compulsory_bytes); },
+       [](const BenchPoint& p) { return p.compulsory_bytes != p.planned_bytes; }},
+      {{"FLOP/B", Align::kRight, 6},
+       [&bench](const BenchPoint& p) {
+         return intensity_text(p.work.flops, shown_bytes(bench, p));
+       },
+       has_flops},
+      {{"rate", Align::kRight, 1},
+       [](const BenchPoint& p) {
+         return p.work.flops == 0 || p.ns() == 0
+                    ? "-"
+                    : format_rate(per_s(static_cast<double>(p.work.flops), p.ns()), "FLOP/s");
+       },
+       has_flops},
+      {{"bandwidth", Align::kRight, 2},
+       [&bench](const BenchPoint& p) {
+         return p.ns() > 0
+                    ? format_rate(per_s(static_cast<double>(shown_bytes(bench, p)), p.ns()), "B/s")
+                    : "-";
+       },
+       [](const BenchPoint& p) { return p.ns() > 0; }},
+      {{"predicted"}, [](const BenchPoint& p) { return format_ns(p.predicted_ns); }, is_predicted},
+      {{"limit", Align::kLeft},
+       [](const BenchPoint& p) { return std::string(p.bound_by()); },
+       is_predicted},
+      {{"of limit"}, share_text, [=](const BenchPoint& p) {
+         return is_measured(p) && p.limit_ns > 0;
+       }}};
+}
+
+Json point_json(const BenchPoint& p) {
+  Json extents = Json::object(), kernels = Json::object();
+  for (const auto& [letter, extent] : p.extents) extents[letter] = extent;
+  for (const auto& [op, count] : p.kernels) kernels[op] = count;
+  auto known = [](double value) { return value > 0 ? Json(value) : Json(); };
+  const double ns = p.ns();
+  return {{"name", p.name},
+          {"shape", std::move(extents)},
+          {"form", p.form},
+          {"phase", p.phase},
+          {"dtype", p.dtype},
+          {"inputs", p.inputs},
+          {"caches", p.cache},
+          {"refused", p.refused},
+          {"median_ns", p.time.median},
+          {"low_ns", p.time.low},
+          {"high_ns", p.time.high},
+          {"samples", p.time.count},
+          {"coverage", p.time.coverage},
+          {"flops", p.work.flops},
+          {"macs", p.work.macs},
+          {"bytes", p.planned_bytes},
+          {"compulsory_bytes", p.compulsory_bytes},
+          {"notebook_bytes", p.notebook_bytes ? Json(*p.notebook_bytes) : Json()},
+          {"owned_bytes", p.owned_bytes},
+          {"kernel_calls", p.launches},
+          {"kernels", std::move(kernels)},
+          {"flops_per_byte", p.planned_intensity()},
+          {"flops_per_compulsory_byte", p.compulsory_intensity()},
+          {"flops_per_notebook_byte",
+           p.notebook_bytes && *p.notebook_bytes > 0
+               ? Json(static_cast<double>(p.work.flops) / static_cast<double>(*p.notebook_bytes))
+               : Json()},
+          {"flops_per_s", known(per_s(static_cast<double>(p.work.flops), ns))},
+          {"bytes_per_s", known(per_s(static_cast<double>(p.planned_bytes), ns))},
+          {"predicted_ns", p.predicted_ns},
+          {"limit_ns", p.limit_ns},
+          {"bound", name(p.bound)},
+          {"level", p.level},
+          {"share_of_limit", p.limit_share() ? Json(*p.limit_share()) : Json()}};
+}
+
+}  // namespace
+
+Table bench_table(const BenchRecord& bench) {
+  if (!bench.values.empty()) {
+    Table table({{"case", Align::kLeft}, {bench.quantity}});
+    for (const auto& [name, value] : bench.values)
+      table.add({terminal_safe(name), fmt::format("{:.4g}", value)});
+    return table;
+  }
+  std::vector<BenchColumn> used;
+  for (BenchColumn& each : columns_of(bench))
+    if (std::any_of(bench.points.begin(), bench.points.end(), each.is_used))
+      used.push_back(std::move(each));
+  std::vector<Table::Column> columns;
+  for (const BenchColumn& each : used) {
+    columns.push_back(each.column);
+    // The ranks of the columns that are left.
+    if (int& spare = columns.back().spare; spare > 0)
+      spare = 1 + static_cast<int>(std::count_if(used.begin(), used.end(), [&](const auto& other) {
+                return other.column.spare > 0 && other.column.spare < each.column.spare;
+              }));
+  }
+  Table table(std::move(columns));
+  for (const BenchPoint& point : bench.points) {
+    std::vector<std::string> cells;
+    for (const BenchColumn& each : used)
+      cells.push_back(terminal_safe(each.text(point), kLongestMessage));
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+std::string bench_notes(const BenchRecord& bench) {
+  std::string text;
+  for (const auto& [name, sentence] :
+       {std::pair{"Predicted", &bench.prediction}, {"Measured", &bench.finding}})
+    if (!sentence->empty()) text += fmt::format("{}: {}\n", name, *sentence);
+  for (const BenchPoint& each : bench.points)
+    if (!each.refused.empty())
+      text += fmt::format("Not run: {}{}: {}.\n",
+                          each.extents.empty() ? each.name : record::str(each.extents),
+                          each.form.empty() ? "" : ", " + each.form, each.refused);
+  std::string caches;
+  for (const BenchPoint& each : bench.points)
+    if (!each.cache.empty() && caches.find(each.cache) == caches.npos && caches.size() < 400)
+      caches += (caches.empty() ? "" : "; ") + each.cache;
+  if (!caches.empty()) text += "Caches: " + caches + ".\n";
+  std::set<std::string> listed;  // the first point of each form and phase
+  for (const BenchPoint& each : bench.points) {
+    if (each.launches < 2) continue;
+    std::string name = each.form.empty() ? each.name : each.form;
+    if (!each.phase.empty()) name += ", " + each.phase;
+    if (listed.empty()) text += "Kernels of the first point of each kind:\n";
+    if (listed.insert(name).second) text += fmt::format("  {}: {}\n", name, kernels_text(each));
+  }
+  for (const record::BenchFit& each : bench.fits)
+    text += fmt::format(
+        "Fit{}: time = {} x {}^{:.2f} over {} sizes; the points lie {:.0f}% around it.\n",
+        each.form.empty() ? "" : " of " + each.form, format_ns(each.factor), each.letter,
+        each.power, each.points, 100 * each.residual);
+  for (const record::BenchCliff& each : bench.cliffs)
+    text += fmt::format("Cliff at {}: {:.2f} times the time that its neighbours' rates give{}.\n",
+                        each.point, each.ratio,
+                        terminal_safe((each.reason.empty() ? "" : "; ") + each.reason));
+  for (const std::string& note : bench.notes) text += note + "\n";
+  for (const std::string& sentence : bench.teaches) text += sentence + "\n";
+  if (bench.is_interrupted)
+    text += "Ctrl-C ended this early; the points that were complete are here.\n";
+  return text;
+}
+
+std::string bench_csv(const BenchRecord& bench) {
+  std::string text =
+      "name,shape,form,phase,dtype,caches,refused,median_ns,low_ns,high_ns,samples,flops,macs,bytes,compulsory_bytes,"
+      "notebook_bytes,owned_bytes,kernel_calls,flops_per_byte,flops_per_s,bytes_per_s,predicted_ns,limit_ns,bound,"
+      "level,share_of_limit\r\n";
+  for (const BenchPoint& p : bench.points) {
+    const std::optional<double> share = p.limit_share();
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{},{},{},{},{},{},{},{},{:.4f},{:.0f},{:.0f},{:.1f},{:.1f},{},{},{}\r\n",
+        csv_field(p.name), csv_field(record::str(p.extents)), csv_field(p.form), csv_field(p.phase),
+        csv_field(p.dtype), csv_field(p.cache), csv_field(p.refused), p.time.median, p.time.low,
+        p.time.high, p.time.count, p.work.flops, p.work.macs, p.planned_bytes, p.compulsory_bytes,
+        p.notebook_bytes ? std::to_string(*p.notebook_bytes) : "", p.owned_bytes, p.launches,
+        p.planned_intensity(), per_s(static_cast<double>(p.work.flops), p.ns()),
+        per_s(static_cast<double>(p.planned_bytes), p.ns()), p.predicted_ns, p.limit_ns,
+        name(p.bound), csv_field(p.level), share ? fmt::format("{:.4f}", *share) : "");
+  }
+  return text;
+}
+
+Json bench_json(const BenchRecord& bench) {
+  Json json = {{bench.kind == "op" ? "op" : bench.kind, bench.name},
+               {"dtype", bench.dtype},
+               {"device", bench.device},
+               {"threads", bench.threads},
+               {"swept", bench.swept},
+               {"interrupted", bench.is_interrupted},
+               {"cases", Json::array()},
+               {"fits", Json::array()},
+               {"cliffs", Json::array()},
+               {"notes", bench.notes}};
+  if (!bench.claim.empty()) {
+    json["claim"] = bench.claim;
+    json["prediction"] = bench.prediction;
+    json["finding"] = bench.finding;
+    json["teaches"] = bench.teaches;
+    if (!bench.values.empty()) json["quantity"] = bench.quantity;
+    for (const auto& [name, value] : bench.values)
+      json["values"].push_back({{"name", name}, {"value", value}});
+  }
+  for (const BenchPoint& each : bench.points) json["cases"].push_back(point_json(each));
+  for (const record::BenchFit& each : bench.fits)
+    json["fits"].push_back({{"form", each.form},
+                            {"letter", each.letter},
+                            {"factor_ns", each.factor},
+                            {"power", each.power},
+                            {"residual", each.residual},
+                            {"points", each.points}});
+  for (const record::BenchCliff& each : bench.cliffs)
+    json["cliffs"].push_back(
+        {{"point", each.point}, {"ratio", each.ratio}, {"reason", each.reason}});
+  return json;
+}
+
+}  // namespace ridge::report

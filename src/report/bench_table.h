@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints the points of `ridge bench` and `ridge exhibit`: one printer for the terminal, Markdown, CSV and JSON.
+#pragma once
+
+#include <string>
+
+#include "base/terminal.h"
+#include "record/bench_record.h"
+#include "report/json_text.h"
+
+namespace ridge::report {
+
+// One row per point. Columns that are empty in all points are left out. With bytes "notebook", bytes and intensity are by that
+// convention where a point has it.
+Table bench_table(const record::BenchRecord& bench);
+
+// Laws, cliffs and notes, a line each; the same for the terminal and Markdown.
+std::string bench_notes(const record::BenchRecord& bench);
+
+std::string bench_csv(const record::BenchRecord& bench);
+
+// {op or module, dtype, device, threads, cases: [...], fits, cliffs}
+Json bench_json(const record::BenchRecord& bench);
+
+}  // namespace ridge::report
