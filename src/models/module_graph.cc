@@ -104,6 +104,72 @@ class ModuleBuilder {
     ValueId q = d_.project_heads(input, at + "q_proj", d_.config.heads),
             k = d_.project_heads(input, at + "k_proj", d_.config.kv_heads),
             v = d_.project_heads(input, at + "v_proj", d_.config.kv_heads);
+    ValueId mixed = d_.attend(d_.rotate(q, at + "q_norm.weight", shape_.layer),
+                              d_.rotate(k, at + "k_norm.weight", shape_.layer), v, shape_.layer);
+    return d_.project(mixed, at + "o_proj", d_.config.hidden, d_.config.output_bias);
+  }
+
+  const ModuleShape& shape_;
+  ValueId positions_ = kNoValue;
+};
+
+class ModuleBuilder {
+ public:
+  ModuleBuilder(const ModelConfig& config,
+                const OpTable& ops,
+                const ModuleShape& shape,
+                const WeightLookup& weights)
+      : shape_(shape), attention_(shape), d_(config, ops, weights, attention_) {}
+
+  ForwardGraph build(Module module) {
+    auto scope = d_.b.scope(name(module));
+    d_.out.graph.outputs = {build_output(module)};
+    return std::move(d_.out);
+  }
+
+ private:
+  int64_t tokens() const { return shape_.batch * shape_.tokens; }
+  std::string prefix() const { return fmt::format("model.layers.{}.", shape_.layer); }
+  ValueId x(int64_t rows) {
+    return d_.b.input("x", {shape_.activations, {rows, d_.config.hidden}});
+  }
+
+  ValueId build_output(Module module) {
+    switch (module) {
+      case Module::kMlp:
+        return d_.gated_mlp(x(tokens()), prefix(),
+                            d_.config.family == Family::kGemma3 ? "gelu_tanh" : "silu");
+      case Module::kAttention:
+        return build_attention();
+      case Module::kNorm:
+        return d_.norm(x(tokens()), prefix() + "input_layernorm.weight");
+      case Module::kLayer: {
+        ValueId input = x(tokens());
+        declare_positions();
+        return d_.config.family == Family::kGemma3 ? build_gemma3_layer(d_, input, shape_.layer)
+                                                   : build_llama_layer(d_, input, shape_.layer);
+      }
+      case Module::kEmbedding:
+        return d_.build_embedding(d_.b.input(std::string(kIds), {DType::kI32, {tokens()}}));
+      case Module::kHead:
+        return d_.build_head(x(shape_.is_last_row ? shape_.batch : tokens()));
+    }
+    throw InternalError("no such module");
+  }
+
+  void declare_positions() {
+    ValueId positions = d_.b.input(std::string(kPositions), {DType::kI32, {tokens()}});
+    attention_.set_positions(positions);
+    d_.build_rotation(positions, shape_.layer);
+  }
+
+  ValueId build_attention() {
+    const std::string at = prefix() + "self_attn.";
+    ValueId input = x(tokens());
+    declare_positions();
+    ValueId q = d_.project_heads(input, at + "q_proj", d_.config.heads),
+            k = d_.project_heads(input, at + "k_proj", d_.config.kv_heads),
+            v = d_.project_heads(input, at + "v_proj", d_.config.kv_heads);
     if (d_.config.family == Family::kGemma3) {
       q = d_.norm(q, at + "q_norm.weight");
       k = d_.norm(k, at + "k_norm.weight");
