@@ -51,6 +51,7 @@ class Decoder {
   ValueId vector(const std::string& name, int64_t extent);  // in fp32
   ValueId norm(ValueId x, const std::string& name);  // over the last axis of [N,D] or [N,heads,E]
   ValueId project(ValueId x, const std::string& name, int64_t out, bool bias);  // [N,D] -> [N,out]
+  ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
   // Queries, keys and values, each [N,heads,E].
   struct Qkv {
     ValueId q, k, v;
@@ -75,7 +76,6 @@ class Decoder {
     ValueId cos = kNoValue, sin = kNoValue;
   };
   Rotation rotation(ValueId positions, double theta, const RopeScaling& scaling);
-  ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
   ValueId table();
   ValueId parameter(const std::string& name, const Type& type, const StoredWeight& stored);
 
