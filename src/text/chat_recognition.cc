@@ -215,7 +215,7 @@ std::string qwen25_default_system(std::string_view source) {
 }
 
 // What Qwen 3's template writes before an answer, which may begin a thought: the literal at its
-// end. nullopt if the end is none that is known. Thinking cannot be switched off by a variable.
+// end. nullopt if the end is none that is known. The variable that switches thoughts off is never set.
 std::optional<std::string> qwen3_answer_begin(std::string_view source) {
   constexpr std::string_view kBegin = "{%-endfor%}{%-ifadd_generation_prompt%}{{-'";
   constexpr std::string_view kSwitch =

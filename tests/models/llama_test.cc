@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of all families against Hugging Face transformers: with the same weights and ids, it has the same
-// logits. It runs in double by the ops' references, so that a difference comes from the model and
-// not from a kernel.
+// The graphs of all families against Hugging Face transformers: with the same weights and ids, they
+// have the same logits. They run in double by the ops' references, so that a difference comes from
+// the model and not from a kernel.
 #include "models/forward_graph.h"
 
 #include <gtest/gtest.h>
