@@ -112,7 +112,7 @@ record::BenchPoint BenchRun::point(const bench::TrialGraph& trial, bench::TrialS
 
 std::string BenchRun::title() const { return place_ ? place_->title : ceilings_.machine.device; }
 
-void BenchRun::print(record::BenchRecord bench, const std::string& folder) {
+report::Json BenchRun::print(record::BenchRecord bench, const std::string& folder, bool is_quiet) {
   bench.device = title();
   bench.threads = place_ ? 0 : ceilings_.machine.threads;
   bench.is_interrupted = is_stopped();
@@ -124,6 +124,7 @@ void BenchRun::print(record::BenchRecord bench, const std::string& folder) {
   if (!folder.empty() && !is_empty) folder_.emplace(folder, o_.output.overwrite);
   if (folder_ && !is_empty)
     folder_->commit(report::bench_files(about(context_, ceilings_), bench.kind, json));
+  if (is_quiet) return json;
   const std::string format = o_.json ? "json" : o_.format;
   if (format == "json")
     fmt::print("{}", report::json_text(json));
@@ -138,6 +139,7 @@ void BenchRun::print(record::BenchRecord bench, const std::string& folder) {
     fmt::print("{}\n{}\n{}", wrap_lines(heading(bench), terminal.columns),
                report::bench_table(bench).text(terminal),
                wrap_lines(terminal_safe_text(report::bench_notes(bench)), terminal.columns));
+  return json;
 }
 
 void BenchRun::end() const {

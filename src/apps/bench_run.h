@@ -15,6 +15,7 @@
 #include "apps/subcommand.h"
 #include "bench/graph_trial.h"
 #include "record/bench_record.h"
+#include "report/json_text.h"
 
 namespace ridge::apps {
 
@@ -48,8 +49,11 @@ class BenchRun {
   bool is_on_this_machine() const { return !place_; }
   std::string title() const;
 
-  // Prints the record in the chosen format and writes the folder: that of the options, or `folder` if it is not empty.
-  void print(record::BenchRecord record, const std::string& folder = "");
+  // Writes the folder, that of the options or `folder` if it is not empty, and prints the record in the chosen format unless
+  // `is_quiet`. Returns its JSON.
+  report::Json print(record::BenchRecord record,
+                     const std::string& folder = "",
+                     bool is_quiet = false);
   // Ends the program by SIGINT if Ctrl-C was pressed.
   void end() const;
   // Both; a single point that could not be run is an Error.

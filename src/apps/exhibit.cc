@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <memory>
 
 #include "apps/bench_run.h"
@@ -79,7 +80,13 @@ void run(const ExhibitOptions& o, const Command& app, const AppContext& context)
   options.output = o.output;
   // Each exhibit is a folder of its own in that of all.
   if (o.output.folder && exhibits.size() > 1) options.output.folder.reset();
+  const bool is_many = exhibits.size() > 1;
+  if (is_many && o.output.folder) {
+    const OutputFolder checked(*o.output.folder, o.output.overwrite);
+    std::filesystem::create_directories(checked.path());
+  }
   BenchRun run(options, context, false);
+  report::Json all = report::Json::array();
   for (const bench::Exhibit* each : exhibits) {
     bench::Stand stand(
         [&](const passes::Selection& selection) -> backends::Backend& {
@@ -88,11 +95,12 @@ void run(const ExhibitOptions& o, const Command& app, const AppContext& context)
         run.ceilings(), budget_ns, [&] { return run.is_stopped(); });
     record::BenchRecord record = bench::show(*each, std::move(stand));
     if (each != exhibits.front() && !o.json) fmt::print("\n");
-    run.print(std::move(record), exhibits.size() > 1 && o.output.folder
-                                     ? *o.output.folder + "/" + std::string(each->name)
-                                     : "");
+    const std::string folder =
+        is_many && o.output.folder ? *o.output.folder + "/" + std::string(each->name) : "";
+    all.push_back(run.print(std::move(record), folder, is_many && o.json));
     if (run.is_stopped()) break;
   }
+  if (is_many && o.json) fmt::print("{}", report::json_text(all));
   run.end();
 }
 

@@ -516,6 +516,15 @@ TEST_F(ResultTest, ExhibitsAreListedAndShown) {
   for (const json& each : shown["cases"])
     EXPECT_EQ(each["kernel_calls"], each["form"] == "eager" ? 8 : 1) << each;
   EXPECT_EQ(json::parse(files::contents(folder_ / "shown" / "bench.json"))["kind"], "exhibit");
+  const Output all =
+      run({"exhibit", "all", "--budget", "0.1", "--threads", "1", "--json", "--out", "all"});
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_EQ(json::parse(all.out).size(), 16u);
+  for (const json& each : json::parse(all.out))
+    EXPECT_TRUE(
+        std::filesystem::exists(folder_ / "all" / std::string(each["exhibit"]) / "report.html"))
+        << each;
+  expect_refused({"exhibit", "all", "--out", "all"}, 2, "is not empty");
   expect_refused({"exhibit", "fusionn"}, 2, "did you mean fusion?");
   expect_refused({"exhibit", "fusion", "--budget", "0"}, 2, "[budget]");
   expect_refused({"exhibit", "list", "--budget", "1s"}, 2, "--budget has no effect with list");

@@ -35,7 +35,7 @@ TEST(Exhibits, AreAllThere) {
 TEST(Exhibits, SayWhatTheyPredictAndFind) {
   for (const Exhibit& each : exhibits()) {
     SCOPED_TRACE(each.name);
-    const record::BenchRecord record = shown(each, 3e8);
+    const record::BenchRecord record = shown(each, 5e7);
     EXPECT_FALSE(record.claim.empty());
     EXPECT_FALSE(record.prediction.empty());
     EXPECT_FALSE(record.finding.empty());
