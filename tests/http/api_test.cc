@@ -3,6 +3,7 @@
 // error in OpenAI's shape.
 #include "http/api.h"
 
+#include "files/scratch.h"
 #include "http/served_model_test.h"
 
 namespace ridge::http {
@@ -354,7 +355,8 @@ TEST_F(ApiTest, NumbersOutOfRangeAreNamed) {
   const char* fields[] = {
       "max_tokens", "max_completion_tokens", "temperature",       "top_p",   "min_p",
       "top_k",      "repetition_penalty",    "repeat_penalty",    "seed",    "n",
-      "best_of",    "presence_penalty",      "frequency_penalty", "priority"};
+      "best_of",    "presence_penalty",      "frequency_penalty", "priority",
+      "top_logprobs"};
   for (const char* path : {"/v1/completions", "/v1/chat/completions"})
     for (const char* field : fields)
       for (const char* value : values) {
@@ -367,7 +369,10 @@ TEST_F(ApiTest, NumbersOutOfRangeAreNamed) {
         const std::string body = fmt::format(
             R"({{"prompt": "a", "messages": [{{"role": "user", "content": "a"}}], "{}": {}}})",
             field, value);
-        if (is_legal || is_penalty) continue;
+        // Text completions have no such field.
+        const bool is_unknown = std::string(field) == "top_logprobs" &&
+                                std::string(path) == "/v1/completions";
+        if (is_legal || is_penalty || is_unknown) continue;
         SCOPED_TRACE(body);
         const Reply reply = ask("POST", path, body);
         EXPECT_EQ(reply.status, 400) << reply.body;
@@ -390,6 +395,49 @@ TEST_F(ApiTest, NumbersOutOfRangeAreNamed) {
         json::object({{"5", nullptr}}), json::object({{std::to_string(1 << 30), 1}})})
     expect_refused({{"logit_bias", biases}}, 400, "logit_bias");
   expect_refused({{"logprobs", 21}}, 400, "logprobs");
+}
+
+// Whatever number stands where one may, the reply is an answer or an error that names the request's
+// fault.
+TEST_F(ApiTest, NoNumberIsAnErrorOfTheServer) {
+  std::string deep = "1";
+  for (int i = 0; i < 10; ++i) deep = "[" + deep + "]";
+  const char* values[] = {"-1",   "0",     "2147483648", "9223372036854775808", "1e308", "\"NaN\"",
+                          "null", "[1,2]", "{\"a\": 1}", "-0.0",                "5e-324", deep.c_str()};
+  const char* places[] = {"max_tokens",   "max_completion_tokens", "temperature",       "top_p",
+                          "min_p",        "top_k",                 "repetition_penalty", "repeat_penalty",
+                          "seed",         "n",                     "best_of",           "presence_penalty",
+                          "frequency_penalty", "priority",         "top_logprobs",      "logprobs",
+                          "logit_bias",   "stream_options"};
+  const auto expect_handled = [&](const char* path, const std::string& body) {
+    SCOPED_TRACE(path + (": " + body));
+    const Reply reply = ask("POST", path, body);
+    EXPECT_TRUE(reply.status == 200 || reply.status == 400 || reply.status == 422) << reply.status;
+    if (reply.status != 200) {
+      EXPECT_TRUE(json::parse(reply.body).at("error").at("message").is_string());
+    }
+  };
+  for (const char* value : values) {
+    for (const char* place : places) {
+      const bool is_limit = std::string(place).starts_with("max_");
+      const std::string field = fmt::format(
+          R"({}"{}": {}}})", is_limit ? "" : R"("max_tokens": 1, )", place, value);
+      expect_handled("/v1/completions", R"({"prompt": "a", )" + field);
+      expect_handled("/v1/chat/completions",
+                     R"({"messages": [{"role": "user", "content": "a"}], )" + field);
+    }
+    for (const char* list : {"[{}]", "[5, {}]", "[[{}]]", "{}"}) {
+      const std::string ids = fmt::format(fmt::runtime(list), value);
+      expect_handled("/v1/completions", fmt::format(R"({{"max_tokens": 1, "prompt": {}}})", ids));
+      expect_handled("/tokenize", fmt::format(R"({{"prompt": {}}})", ids));
+      expect_handled("/detokenize", fmt::format(R"({{"tokens": {}}})", ids));
+    }
+    for (const char* key : {"5", "-1", "1e3", "999999999999999999999"})
+      expect_handled("/v1/completions",
+                     fmt::format(R"({{"max_tokens": 1, "prompt": "a", "logit_bias": {{"{}": {}}}}})",
+                                 key, value));
+  }
+  await([&] { return engine_.is_idle(); });
 }
 
 TEST_F(ApiTest, HostileBodiesAreErrors) {
@@ -476,6 +524,39 @@ TEST_F(KeysTest, AreAskedForEverywhereButHealth) {
   authorization_ = std::string("Bearer ") + kKey;
   EXPECT_EQ(ask("GET", "/v1/models", "").status, 200);
   EXPECT_EQ(ask("GET", "/nothing", "").status, 404);
+}
+
+// A key file as `--api-key-file` reads it.
+ApiKeys tenants_keys() {
+  const files::ScratchFolder folder;
+  files::write_plain(folder / "keys", "sk-of-red-1 red\nsk-of-red-2 red\nsk-of-blue blue\nsk-of-none\n");
+  return ApiKeys::read(folder / "keys");
+}
+
+class TenantsTest : public ApiTest {
+ protected:
+  TenantsTest() : ApiTest(tenants_keys()) {}
+
+  int64_t cached_of(const std::string& key, const json& body, const char* path = "/v1/completions") {
+    authorization_ = "Bearer " + key;
+    return post(path, body).at("usage").at("prompt_tokens_details").at("cached_tokens");
+  }
+};
+
+TEST_F(TenantsTest, ShareNoPrefixes) {
+  const json body{{"prompt", std::vector<int>(40, 70)}, {"max_tokens", 1}};
+  EXPECT_EQ(cached_of("sk-of-red-1", body), 0);
+  EXPECT_EQ(cached_of("sk-of-blue", body), 0);
+  EXPECT_EQ(cached_of("sk-of-none", body), 0);
+  for (const char* key : {"sk-of-red-1", "sk-of-red-2", "sk-of-blue", "sk-of-none"})
+    EXPECT_EQ(cached_of(key, body), 32) << key;
+  const std::string text(40, 'x');
+  const json chat{{"messages", {{{"role", "user"}, {"content", text}}}}, {"max_tokens", 1}};
+  const int64_t whole =
+      (std::ssize(chat_ids(text)) - 1) / models::kBlockTokens * models::kBlockTokens;
+  EXPECT_EQ(cached_of("sk-of-red-2", chat, "/v1/chat/completions"), 0);
+  EXPECT_EQ(cached_of("sk-of-blue", chat, "/v1/chat/completions"), 0);
+  EXPECT_EQ(cached_of("sk-of-red-1", chat, "/v1/chat/completions"), whole);
 }
 
 }  // namespace
