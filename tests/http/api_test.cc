@@ -278,6 +278,36 @@ TEST_F(ApiTest, AccountsForRequests) {
   expect_refused({{"x_ridge", 1}}, 400, "x_ridge");
 }
 
+// The x_ridge of all choices, of replies as a whole and in streams, against the counters of /metrics.
+TEST_F(ApiTest, AccountsAddUpToTheCounters) {
+  const char* names[] = {"model_flops", "executed_flops", "read_bytes", "written_bytes"};
+  std::map<std::string, int64_t> sums;
+  const auto add = [&](const json& choice) {
+    if (!choice.contains("x_ridge")) return;
+    for (const char* name : names) sums[name] += choice.at("x_ridge").at(name).get<int64_t>();
+  };
+  json body{{"prompt", std::string(50, 'a')},
+            {"max_tokens", 9},
+            {"ignore_eos", true},
+            {"x_ridge", true},
+            {"n", 3}};
+  for (const json& choice : post("/v1/completions", body).at("choices")) add(choice);
+  for (bool cached : {true, false}) {
+    body["stream"] = true;
+    if (!cached) body["prompt"] = std::string(70, 'b');
+    for (const std::string& event : events(ask("POST", "/v1/completions", body.dump()).body))
+      if (event != "[DONE]") add(json::parse(event).at("choices").at(0));
+  }
+  await([&] { return engine_.is_idle(); });
+  EXPECT_GT(engine_.counts().cached_tokens, 0);
+  const std::string metrics = ask("GET", "/metrics", "").body;
+  for (const char* name : names) {
+    const std::string sample =
+        fmt::format("\nridge_{}_total{{model_name=\"small\"}} {}\n", name, sums[name]);
+    EXPECT_NE(metrics.find(sample), std::string::npos) << sample << metrics;
+  }
+}
+
 TEST_F(ApiTest, TokenizesBothWays) {
   const json ids = post("/tokenize", {{"prompt", "Hi there"}});
   EXPECT_EQ(ids.at("tokens"), json(tokenizer_.encode("Hi there")));
@@ -353,10 +383,9 @@ TEST_F(ApiTest, NumbersOutOfRangeAreNamed) {
       "{}",        "1e999",      "-9223372036854775809", "true",  "0.5.1",   "NaN",
       deep.c_str()};
   const char* fields[] = {
-      "max_tokens", "max_completion_tokens", "temperature",       "top_p",   "min_p",
-      "top_k",      "repetition_penalty",    "repeat_penalty",    "seed",    "n",
-      "best_of",    "presence_penalty",      "frequency_penalty", "priority",
-      "top_logprobs"};
+      "max_tokens", "max_completion_tokens", "temperature",       "top_p",    "min_p",
+      "top_k",      "repetition_penalty",    "repeat_penalty",    "seed",     "n",
+      "best_of",    "presence_penalty",      "frequency_penalty", "priority", "top_logprobs"};
   for (const char* path : {"/v1/completions", "/v1/chat/completions"})
     for (const char* field : fields)
       for (const char* value : values) {
@@ -370,8 +399,8 @@ TEST_F(ApiTest, NumbersOutOfRangeAreNamed) {
             R"({{"prompt": "a", "messages": [{{"role": "user", "content": "a"}}], "{}": {}}})",
             field, value);
         // Text completions have no such field.
-        const bool is_unknown = std::string(field) == "top_logprobs" &&
-                                std::string(path) == "/v1/completions";
+        const bool is_unknown =
+            std::string(field) == "top_logprobs" && std::string(path) == "/v1/completions";
         if (is_legal || is_penalty || is_unknown) continue;
         SCOPED_TRACE(body);
         const Reply reply = ask("POST", path, body);
@@ -402,13 +431,27 @@ TEST_F(ApiTest, NumbersOutOfRangeAreNamed) {
 TEST_F(ApiTest, NoNumberIsAnErrorOfTheServer) {
   std::string deep = "1";
   for (int i = 0; i < 10; ++i) deep = "[" + deep + "]";
-  const char* values[] = {"-1",   "0",     "2147483648", "9223372036854775808", "1e308", "\"NaN\"",
-                          "null", "[1,2]", "{\"a\": 1}", "-0.0",                "5e-324", deep.c_str()};
-  const char* places[] = {"max_tokens",   "max_completion_tokens", "temperature",       "top_p",
-                          "min_p",        "top_k",                 "repetition_penalty", "repeat_penalty",
-                          "seed",         "n",                     "best_of",           "presence_penalty",
-                          "frequency_penalty", "priority",         "top_logprobs",      "logprobs",
-                          "logit_bias",   "stream_options"};
+  const char* values[] = {"-1",         "0",       "2147483648", "9223372036854775808",
+                          "1e308",      "\"NaN\"", "null",       "[1,2]",
+                          "{\"a\": 1}", "-0.0",    "5e-324",     deep.c_str()};
+  const char* places[] = {"max_tokens",
+                          "max_completion_tokens",
+                          "temperature",
+                          "top_p",
+                          "min_p",
+                          "top_k",
+                          "repetition_penalty",
+                          "repeat_penalty",
+                          "seed",
+                          "n",
+                          "best_of",
+                          "presence_penalty",
+                          "frequency_penalty",
+                          "priority",
+                          "top_logprobs",
+                          "logprobs",
+                          "logit_bias",
+                          "stream_options"};
   const auto expect_handled = [&](const char* path, const std::string& body) {
     SCOPED_TRACE(path + (": " + body));
     const Reply reply = ask("POST", path, body);
@@ -420,8 +463,8 @@ TEST_F(ApiTest, NoNumberIsAnErrorOfTheServer) {
   for (const char* value : values) {
     for (const char* place : places) {
       const bool is_limit = std::string(place).starts_with("max_");
-      const std::string field = fmt::format(
-          R"({}"{}": {}}})", is_limit ? "" : R"("max_tokens": 1, )", place, value);
+      const std::string field =
+          fmt::format(R"({}"{}": {}}})", is_limit ? "" : R"("max_tokens": 1, )", place, value);
       expect_handled("/v1/completions", R"({"prompt": "a", )" + field);
       expect_handled("/v1/chat/completions",
                      R"({"messages": [{"role": "user", "content": "a"}], )" + field);
@@ -433,9 +476,10 @@ TEST_F(ApiTest, NoNumberIsAnErrorOfTheServer) {
       expect_handled("/detokenize", fmt::format(R"({{"tokens": {}}})", ids));
     }
     for (const char* key : {"5", "-1", "1e3", "999999999999999999999"})
-      expect_handled("/v1/completions",
-                     fmt::format(R"({{"max_tokens": 1, "prompt": "a", "logit_bias": {{"{}": {}}}}})",
-                                 key, value));
+      expect_handled(
+          "/v1/completions",
+          fmt::format(R"({{"max_tokens": 1, "prompt": "a", "logit_bias": {{"{}": {}}}}})", key,
+                      value));
   }
   await([&] { return engine_.is_idle(); });
 }
@@ -529,7 +573,8 @@ TEST_F(KeysTest, AreAskedForEverywhereButHealth) {
 // A key file as `--api-key-file` reads it.
 ApiKeys tenants_keys() {
   const files::ScratchFolder folder;
-  files::write_plain(folder / "keys", "sk-of-red-1 red\nsk-of-red-2 red\nsk-of-blue blue\nsk-of-none\n");
+  files::write_plain(folder / "keys",
+                     "sk-of-red-1 red\nsk-of-red-2 red\nsk-of-blue blue\nsk-of-none\n");
   return ApiKeys::read(folder / "keys");
 }
 
@@ -537,7 +582,9 @@ class TenantsTest : public ApiTest {
  protected:
   TenantsTest() : ApiTest(tenants_keys()) {}
 
-  int64_t cached_of(const std::string& key, const json& body, const char* path = "/v1/completions") {
+  int64_t cached_of(const std::string& key,
+                    const json& body,
+                    const char* path = "/v1/completions") {
     authorization_ = "Bearer " + key;
     return post(path, body).at("usage").at("prompt_tokens_details").at("cached_tokens");
   }
