@@ -34,6 +34,10 @@ test-asan: $(BUILD)-asan/build.ninja  ## build with AddressSanitizer and UBSan i
 	cmake --build $(BUILD)-asan
 	$(call run_tests,$(BUILD)-asan,-LE slow)
 
+test-tsan: $(BUILD)-tsan/build.ninja  ## build http_test with ThreadSanitizer in build-tsan and torture a server whose kernels do nothing
+	cmake --build $(BUILD)-tsan --target http_test
+	cd $(BUILD)-tsan && TSAN_OPTIONS=halt_on_error=1 tests/http_test --gtest_filter='$(TSAN_TESTS)'
+
 fuzz: $(BUILD)-fuzz/build.ninja  ## build the libFuzzer targets with clang in build-fuzz and run each for 60 s
 	cmake --build $(BUILD)-fuzz --target fuzz
 
@@ -66,13 +70,16 @@ tidy: setup-all build  ## clang-tidy all sources (minutes)
 	@run-clang-tidy -quiet -p $(BUILD) -extra-arg=-mavx512fp16 '/src/'
 
 clean:  ## remove the build folders
-	rm -rf $(BUILD) $(BUILD)-debug $(BUILD)-asan $(BUILD)-fuzz
+	rm -rf $(BUILD) $(BUILD)-debug $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
 
 # These rules configure a folder once; after that CMake notices changes of its files.
 $(BUILD)/build.ninja: | setup
 	cmake --preset release -B $(BUILD)
 $(BUILD)-asan/build.ninja: | setup
 	cmake --preset asan -B $(BUILD)-asan
+
+$(BUILD)-tsan/build.ninja: | setup
+	cmake --preset tsan -B $(BUILD)-tsan
 
 $(BUILD)-fuzz/build.ninja: | setup-all
 	cmake -S . -B $(BUILD)-fuzz -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++ \
@@ -92,4 +99,4 @@ define run_tests
 	  status=$$?; python3 tools/skipped_tests.py $(1)/test-results; exit $$status
 endef
 
-.PHONY: help lab test test-slow test-asan fuzz mutants build bundle hip-check setup setup-all models format tidy clean
+.PHONY: help lab test test-slow test-asan test-tsan fuzz mutants build bundle hip-check setup setup-all models format tidy clean

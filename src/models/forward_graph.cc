@@ -4,6 +4,7 @@
 #include "models/forward_graph.h"
 
 #include "base/error.h"
+#include "graph/rewriter.h"
 #include "models/decoder.h"
 #include "models/inference_names.h"
 #include "ops/build.h"
@@ -102,12 +103,13 @@ class InferenceBuilder {
     tokens_ = shape_.task == InferenceTask::kScore ? kNoValue : d_.b.state(kTokens, per_slot());
     ValueId ids = decodes ? tokens_ : token_input(kIds);
     if (shape_.cached) cached_.declare(d_.b, positions, token_input(kSlots), d_.config);
-    bool some = shape_.task == InferenceTask::kPrefill;
-    ValueId x = d_.build_layers(ids, positions, some ? d_.b.input(kRows, per_slot()) : kNoValue);
+    const bool some = shape_.task == InferenceTask::kPrefill;
+    if (some && shape_.row_count() == 0) return build_silent(ids, positions);
+    ValueId x = d_.build_layers(ids, positions, some ? row_input(kRows) : kNoValue);
     auto scope = d_.b.scope("head");
     if (shape_.task == InferenceTask::kScore) return build_score(x);
     d_.out.logits = d_.build_head(x);
-    build_sample();
+    build_sample(some ? row_input(kRowSlots) : kNoValue);
     d_.out.graph.outputs = {d_.out.logits};
     return std::move(d_.out);
   }
@@ -117,6 +119,18 @@ class InferenceBuilder {
   ValueId token_input(std::string_view name) {
     return d_.b.input(bucket_input(name, shape_.tokens), {DType::kI32, {shape_.tokens}});
   }
+  ValueId row_input(std::string_view name) {
+    return d_.b.input(bucket_input(name, shape_.row_count()), {DType::kI32, {shape_.row_count()}});
+  }
+
+  // Fills the cache. The last layer's attention stays, whose projections are joined as in other graphs.
+  ForwardGraph build_silent(ValueId ids, ValueId positions) {
+    d_.build_head(d_.build_layers(ids, positions));  // for the weights to load
+    d_.out.graph.outputs = {d_.last_attended()};
+    d_.out.graph = without_dead_nodes(d_.out.graph);
+    return std::move(d_.out);
+  }
+
   ForwardGraph build_score(ValueId x) {
     d_.out.logits = d_.build_head(x);
     d_.out.loss = d_.b.call_all("softmax_cross_entropy", {d_.out.logits, token_input(kLabels)})[0];
@@ -124,15 +138,19 @@ class InferenceBuilder {
     return std::move(d_.out);
   }
 
-  void build_sample() {
+  void build_sample(ValueId row_slots) {
     int64_t s = shape_.cache.slots;
-    d_.b.call_all(
-        "sample",
-        {d_.out.logits, tokens_, d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
-         d_.b.input(kNextPositions, per_slot()),
-         d_.b.input(kSampling, {DType::kF32, {s, kSamplingSettings}}),
-         d_.b.input(kSeeds, per_slot()), d_.b.input(kBiased, {DType::kI32, {s, kMostBiases}}),
-         d_.b.input(kBiases, {DType::kF32, {s, kMostBiases}})});
+    std::vector<ValueId> inputs{
+        d_.out.logits,
+        tokens_,
+        d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
+        d_.b.input(kNextPositions, per_slot()),
+        d_.b.input(kSampling, {DType::kF32, {s, kSamplingSettings}}),
+        d_.b.input(kSeeds, per_slot()),
+        d_.b.input(kBiased, {DType::kI32, {s, kMostBiases}}),
+        d_.b.input(kBiases, {DType::kF32, {s, kMostBiases}})};
+    if (row_slots != kNoValue) inputs.push_back(row_slots);
+    d_.b.call_all("sample", inputs);
   }
 
   const InferenceShape& shape_;

@@ -34,11 +34,16 @@ int64_t padded_context(int64_t context, int64_t capacity) {
 models::InferenceShape bucket_shape(models::InferenceTask task,
                                     int64_t tokens,
                                     int64_t context,
+                                    int64_t rows,
                                     bool cached,
                                     const models::CacheShape& cache) {
-  bool decodes = task == models::InferenceTask::kDecode;
-  int64_t n = decodes ? cache.slots : padded_tokens(tokens);
-  return {task, n, cached ? padded_context(context, cache.full.ring()) : n, cached, cache};
+  const bool decodes = task == models::InferenceTask::kDecode;
+  const int64_t n = decodes ? cache.slots : padded_tokens(tokens);
+  models::InferenceShape shape{task, n, cached ? padded_context(context, cache.full.ring()) : n, cached,
+                               cache};
+  if (task == models::InferenceTask::kPrefill)
+    shape.rows = std::min({padded_tokens(rows), n, cache.slots});
+  return shape;
 }
 
 std::string bucket_title(const models::InferenceShape& shape) {
@@ -66,46 +71,49 @@ Bucket::Bucket(const models::InferenceShape& shape,
     : shape_(shape),
       store_(store),
       program_(backend, store),
-      ids_(models::bucket_input(models::kIds, shape.tokens)),
-      positions_(models::bucket_input(models::kPositions, shape.tokens)),
-      slots_(models::bucket_input(models::kSlots, shape.tokens)),
-      labels_(models::bucket_input(models::kLabels, shape.tokens)),
-      padded_(static_cast<size_t>(shape.tokens)) {
+      padded_(static_cast<size_t>(std::max(shape.tokens, shape.row_count()))) {
+  for (std::string_view name : {models::kIds, models::kPositions, models::kSlots, models::kLabels})
+    names_.emplace_back(name, models::bucket_input(name, shape.tokens));
+  for (std::string_view name : {models::kRows, models::kRowSlots})
+    names_.emplace_back(name, models::bucket_input(name, shape.row_count()));
   program_.add(bucket_title(shape), std::move(graph));
   program_.bind();
 }
 
 void Bucket::write(std::string_view name, std::span<const int32_t> values) {
-  RIDGE_CHECK(values.size() <= padded_.size(), "{} of {} in a bucket of {}", name, values.size(),
-              padded_.size());
-  std::fill(std::copy(values.begin(), values.end(), padded_.begin()), padded_.end(), -1);
-  const std::string& input = name == models::kIds         ? ids_
-                             : name == models::kPositions ? positions_
-                             : name == models::kSlots     ? slots_
-                                                          : labels_;
-  if (store_.has(input))
-    store_.write_input(input, padded_.data(),
-                       static_cast<int64_t>(padded_.size() * sizeof(int32_t)));
+  const std::string& input =
+      std::ranges::find(names_, name, &std::pair<std::string_view, std::string>::first)->second;
+  if (!store_.has(input)) return;
+  const auto extent = static_cast<size_t>(store_.type(input).shape[0]);
+  RIDGE_CHECK(values.size() <= extent, "{} of {} in a bucket of {}", name, values.size(), extent);
+  std::fill_n(std::ranges::copy(values, padded_.begin()).out, extent - values.size(), -1);
+  store_.write_input(input, padded_.data(), static_cast<int64_t>(extent * sizeof(int32_t)));
 }
 
-Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t context) {
-  models::InferenceShape shape = bucket_shape(task, tokens, context, cached_, cache_);
-  std::unique_ptr<Bucket>& bucket = buckets_[{task, shape.tokens, shape.context}];
+Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t context, int64_t rows) {
+  models::InferenceShape shape = bucket_shape(task, tokens, context, rows, cached_, cache_);
+  std::unique_ptr<Bucket>& bucket =
+      buckets_[{task, shape.tokens, shape.context, shape.row_count()}];
   if (bucket == nullptr) bucket = make(shape);
   return *bucket;
 }
 
 std::shared_ptr<const cost::CostedGraph> BucketCache::planned(models::InferenceTask task,
                                                               int64_t tokens,
-                                                              int64_t context) const {
-  const models::InferenceShape shape = bucket_shape(task, tokens, context, cached_, cache_);
+                                                              int64_t context,
+                                                              int64_t rows) const {
+  const models::InferenceShape shape = bucket_shape(task, tokens, context, rows, cached_, cache_);
   BucketGraph built = build_bucket(file_, shape, selection_, backend_);
   return cost::program_graph(bucket_title(shape), std::move(built.graph), 1, backend_).costed;
 }
 
 std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
   BucketGraph built = build_bucket(file_, shape, selection_, backend_);
-  if (!is_loaded_) load(built.load);
+  // A graph without logits does not say how the other graphs want the weights that it lacks.
+  models::InferenceShape whole = shape;
+  if (shape.rows == 0) whole.rows = 1;
+  if (!is_loaded_)
+    load(shape.rows == 0 ? build_bucket(file_, whole, selection_, backend_).load : built.load);
   is_loaded_ = true;
   return std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_);
 }

@@ -78,7 +78,7 @@ class AccountingTest : public testing::TestWithParam<const char*> {
   // Of a token whose logits are computed, what its logits take.
   Work row_work() const {
     const models::InferenceShape shape =
-        bucket_shape(models::InferenceTask::kPrefill, 6, 64, true,
+        bucket_shape(models::InferenceTask::kPrefill, 6, 64, 1, true,
                      cache_of(session_->options(), file_.config()));
     return model_work(
                models::build_inference_graph(file_.config(), ops::table(), shape, file_.lookup())
