@@ -88,7 +88,7 @@ ValueId Decoder::attend(ValueId q, ValueId k, ValueId v, int64_t layer) {
   if (scale == 0) scale = 1.0 / std::sqrt(static_cast<double>(config.head_size));
   ValueId mixed =
       attention_.attend(b, q, k, v, {layer, config.is_window(layer) ? config.window : 0, scale});
-  return attended_ = ops::reshape(b, mixed, {b.shape(q)[0], config.heads * config.head_size});
+  return ops::reshape(b, mixed, {b.shape(q)[0], config.heads * config.head_size});
 }
 
 ValueId Decoder::gather_last_tokens(ValueId x, int64_t layer) {

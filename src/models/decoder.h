@@ -57,8 +57,6 @@ class Decoder {
   Qkv project_qkv(ValueId x, const std::string& prefix);
   ValueId rotate(ValueId x, int64_t layer);
   ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);  // -> [N,H*E]
-  // What `attend` returned last.
-  ValueId last_attended() const { return attended_; }
   // Last-token gather: in the last layer, keeps only the tokens whose logits are computed. Used on
   // the values that follow a layer's attention. [N,...] -> [N or M,...]
   ValueId gather_last_tokens(ValueId x, int64_t layer);
@@ -81,7 +79,6 @@ class Decoder {
   AttentionForm& attention_;
   ValueId table_ = kNoValue;
   ValueId rows_ = kNoValue;
-  ValueId attended_ = kNoValue;
   Rotation full_, window_;
 };
 

@@ -4,7 +4,6 @@
 #include "models/forward_graph.h"
 
 #include "base/error.h"
-#include "graph/rewriter.h"
 #include "models/decoder.h"
 #include "models/inference_names.h"
 #include "ops/build.h"
@@ -104,7 +103,6 @@ class InferenceBuilder {
     ValueId ids = decodes ? tokens_ : token_input(kIds);
     if (shape_.cached) cached_.declare(d_.b, positions, token_input(kSlots), d_.config);
     const bool some = shape_.task == InferenceTask::kPrefill;
-    if (some && shape_.row_count() == 0) return build_silent(ids, positions);
     ValueId x = d_.build_layers(ids, positions, some ? row_input(kRows) : kNoValue);
     auto scope = d_.b.scope("head");
     if (shape_.task == InferenceTask::kScore) return build_score(x);
@@ -123,14 +121,6 @@ class InferenceBuilder {
     return d_.b.input(bucket_input(name, shape_.row_count()), {DType::kI32, {shape_.row_count()}});
   }
 
-  // Fills the cache. The last layer's attention stays, whose projections are joined as in other graphs.
-  ForwardGraph build_silent(ValueId ids, ValueId positions) {
-    d_.build_head(d_.build_layers(ids, positions));  // for the weights to load
-    d_.out.graph.outputs = {d_.last_attended()};
-    d_.out.graph = without_dead_nodes(d_.out.graph);
-    return std::move(d_.out);
-  }
-
   ForwardGraph build_score(ValueId x) {
     d_.out.logits = d_.build_head(x);
     d_.out.loss = d_.b.call_all("softmax_cross_entropy", {d_.out.logits, token_input(kLabels)})[0];
@@ -140,15 +130,14 @@ class InferenceBuilder {
 
   void build_sample(ValueId row_slots) {
     int64_t s = shape_.cache.slots;
-    std::vector<ValueId> inputs{
-        d_.out.logits,
-        tokens_,
-        d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
-        d_.b.input(kNextPositions, per_slot()),
-        d_.b.input(kSampling, {DType::kF32, {s, kSamplingSettings}}),
-        d_.b.input(kSeeds, per_slot()),
-        d_.b.input(kBiased, {DType::kI32, {s, kMostBiases}}),
-        d_.b.input(kBiases, {DType::kF32, {s, kMostBiases}})};
+    std::vector<ValueId> inputs{d_.out.logits,
+                                tokens_,
+                                d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
+                                d_.b.input(kNextPositions, per_slot()),
+                                d_.b.input(kSampling, {DType::kF32, {s, kSamplingSettings}}),
+                                d_.b.input(kSeeds, per_slot()),
+                                d_.b.input(kBiased, {DType::kI32, {s, kMostBiases}}),
+                                d_.b.input(kBiases, {DType::kF32, {s, kMostBiases}})};
     if (row_slots != kNoValue) inputs.push_back(row_slots);
     d_.b.call_all("sample", inputs);
   }
@@ -196,6 +185,7 @@ ForwardGraph build_inference_graph(const ModelConfig& config,
                                    const WeightLookup& weights) {
   validate(config);
   expect_tokens(shape.tokens);
+  RIDGE_CHECK(shape.row_count() > 0, "a graph without rows of logits");
   RIDGE_CHECK(shape.task != InferenceTask::kDecode || shape.tokens == shape.cache.slots,
               "decode of {} tokens in {} slots", shape.tokens, shape.cache.slots);
   return InferenceBuilder(config, ops, shape, weights).build();

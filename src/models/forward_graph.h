@@ -61,8 +61,8 @@ struct InferenceShape {
   int64_t context = 1;  // bound on the keys that a token attends to
   bool cached = true;   // false: one sequence of N tokens from position 0, without a cache
   CacheShape cache;
-  // R, of kPrefill: for how many tokens logits are computed, of which each is another slot's. Without any,
-  // the graph ends with the attention of the last layer. None: as many as slots.
+  // R, of kPrefill: for how many tokens logits are computed, of which each is another slot's; at least 1.
+  // None: as many as slots.
   std::optional<int64_t> rows = std::nullopt;
 
   int64_t row_count() const { return rows.value_or(cache.slots); }

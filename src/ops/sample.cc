@@ -148,7 +148,8 @@ struct SampleOp {
     out[0].data = in[1]->data;
     out[1].data = in[2]->data;
     for (int64_t row = 0; row < call.inputs[0].shape[0]; ++row) {
-      const int64_t s = in.size() < 9 ? row : static_cast<int64_t>(in[8]->data[static_cast<size_t>(row)]);
+      const int64_t s =
+          in.size() < 9 ? row : static_cast<int64_t>(in[8]->data[static_cast<size_t>(row)]);
       if (s < 0) continue;
       size_t slot = static_cast<size_t>(s);
       int64_t position = static_cast<int64_t>(in[3]->data[slot]);

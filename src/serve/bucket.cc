@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "graph/rewriter.h"
 #include "models/inference_names.h"
 #include "ops/registry.h"
 #include "runtime/load.h"
@@ -29,6 +30,32 @@ int64_t padded_context(int64_t context, int64_t capacity) {
   return std::min(power, capacity);
 }
 
+// Values that only what is left out reads.
+std::vector<ValueId> unread(const Graph& graph) {
+  std::vector<bool> is_read(graph.values.size(), false);
+  for (const Node& node : graph.nodes)
+    for (ValueId input : node.inputs) is_read[static_cast<size_t>(input)] = true;
+  std::vector<ValueId> values;
+  for (size_t i = 0; i < graph.values.size(); ++i)
+    if (!is_read[i] && graph.values[i].producer == kNoNode)
+      values.push_back(static_cast<ValueId>(i));
+  return values;
+}
+
+// What fills the cache. Cut after the passes, so that weights are joined and packed as in other graphs.
+Graph up_to_last_attention(const Graph& graph) {
+  constexpr std::string_view kAttention[] = {"cached_attention", "cached_mix", "append_attention"};
+  const auto last = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), [&](const Node& node) {
+    return std::ranges::find(kAttention, node.op->name) != std::end(kAttention);
+  });
+  RIDGE_CHECK(last != graph.nodes.rend(), "a graph with a cache has attention");
+  Graph cut = graph;
+  cut.nodes.resize(static_cast<size_t>(graph.nodes.rend() - last));
+  cut.outputs = {last->outputs[0]};
+  cut = without_dead_nodes(cut);
+  return without_dead_nodes(cut, unread(cut));
+}
+
 }  // namespace
 
 models::InferenceShape bucket_shape(models::InferenceTask task,
@@ -39,8 +66,8 @@ models::InferenceShape bucket_shape(models::InferenceTask task,
                                     const models::CacheShape& cache) {
   const bool decodes = task == models::InferenceTask::kDecode;
   const int64_t n = decodes ? cache.slots : padded_tokens(tokens);
-  models::InferenceShape shape{task, n, cached ? padded_context(context, cache.full.ring()) : n, cached,
-                               cache};
+  models::InferenceShape shape{task, n, cached ? padded_context(context, cache.full.ring()) : n,
+                               cached, cache};
   if (task == models::InferenceTask::kPrefill)
     shape.rows = std::min({padded_tokens(rows), n, cache.slots});
   return shape;
@@ -54,13 +81,16 @@ BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
                          const passes::PassTarget& target) {
+  models::InferenceShape with_rows = shape;
+  if (shape.rows == 0) with_rows.rows = 1;
   models::ForwardGraph forward =
-      models::build_inference_graph(file.config(), ops::table(), shape, file.lookup());
+      models::build_inference_graph(file.config(), ops::table(), with_rows, file.lookup());
   BucketGraph built{std::move(forward.graph), std::move(forward.load)};
   passes::PassContext context{ops::table(), target, built.load, nullptr, target.passes()};
   for (passes::Stage stage :
        {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
     built.graph = passes::run_stage(stage, built.graph, selection, context, nullptr);
+  if (shape.rows == 0) built.graph = up_to_last_attention(built.graph);
   return built;
 }
 
@@ -109,11 +139,7 @@ std::shared_ptr<const cost::CostedGraph> BucketCache::planned(models::InferenceT
 
 std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
   BucketGraph built = build_bucket(file_, shape, selection_, backend_);
-  // A graph without logits does not say how the other graphs want the weights that it lacks.
-  models::InferenceShape whole = shape;
-  if (shape.rows == 0) whole.rows = 1;
-  if (!is_loaded_)
-    load(shape.rows == 0 ? build_bucket(file_, whole, selection_, backend_).load : built.load);
+  if (!is_loaded_) load(built.load);
   is_loaded_ = true;
   return std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_);
 }

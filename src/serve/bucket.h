@@ -17,7 +17,7 @@
 namespace ridge::serve {
 
 // The bucket for `tokens` tokens at positions below `context`, of which `rows` are sampled from; a
-// decode bucket has one token per slot.
+// decode bucket has one token per slot. A prefill bucket may have no rows.
 models::InferenceShape bucket_shape(models::InferenceTask task,
                                     int64_t tokens,
                                     int64_t context,
@@ -25,7 +25,8 @@ models::InferenceShape bucket_shape(models::InferenceTask task,
                                     bool cached,
                                     const models::CacheShape& cache);
 
-// A bucket's graph after the passes, and the graph that loads its weights.
+// A bucket's graph after the passes, and the graph that loads its weights. Without rows, the graph ends
+// with the attention of the last layer, and the load graph has what the other buckets need too.
 struct BucketGraph {
   Graph graph;
   LoadGraph load;

@@ -141,7 +141,8 @@ class Session {
     return buckets_.planned(models::InferenceTask::kPrefill, ids, reach, options_.slots);
   }
   int64_t planned_context(int64_t reach) const {
-    return bucket_shape(models::InferenceTask::kPrefill, 1, reach, 1, options_.cached, cache_).context;
+    return bucket_shape(models::InferenceTask::kPrefill, 1, reach, 1, options_.cached, cache_)
+        .context;
   }
   // The bucket of the last run, of which there must be one.
   const Bucket& last_bucket() const { return *last_; }
@@ -179,8 +180,8 @@ class Session {
   std::vector<int32_t> tokens_;   // sampled last
   std::vector<int32_t> next_positions_, seeds_;
   std::vector<int64_t> logit_rows_;  // of the last run's logits
-  std::vector<float> settings_;                         // [S,6]
-  std::vector<int32_t> history_;                        // the whole sequence; only without a cache
+  std::vector<float> settings_;      // [S,6]
+  std::vector<int32_t> history_;     // the whole sequence; only without a cache
   std::vector<int32_t> ids_, positions_, token_slots_, rows_, row_slots_;  // of one run
 };
 

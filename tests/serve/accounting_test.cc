@@ -40,7 +40,7 @@ class AccountingTest : public testing::TestWithParam<const char*> {
   // A prompt of so many tokens that begins like no prompt of another seed.
   static Request request(int32_t seed, int64_t prompt, int64_t tokens) {
     std::vector<int32_t> ids;
-    for (int32_t i = 0; i < prompt; ++i) ids.push_back((31 * seed + 7 * i) % 200);
+    for (int32_t i = 0; i < prompt; ++i) ids.push_back((31 * seed + 7 * i) % 150);
     return {.prompt = ids, .max_tokens = tokens, .ignores_end = true};
   }
   std::unique_ptr<AnswerReader> ask(const Request& asked, std::shared_ptr<Gate> gate = nullptr) {
