@@ -21,6 +21,15 @@ int64_t padded_tokens(int64_t tokens) {
   return tokens <= 128 ? round_up(tokens, 16) : round_up(tokens, 64);
 }
 
+// Every row for steps that decode alone; else few different numbers, for each is another graph with an
+// arena of its own beside each number of tokens.
+int64_t padded_rows(int64_t rows, int64_t tokens, int64_t slots) {
+  if (rows == 0) return 0;
+  int64_t power = 1;
+  while (power < rows) power *= 4;
+  return std::min({padded_tokens(rows) == tokens ? tokens : power, tokens, slots});
+}
+
 // Powers of two keep the number of graphs small. Kernels read only the positions that exist, so
 // padding is cheap.
 int64_t padded_context(int64_t context, int64_t capacity) {
@@ -69,7 +78,7 @@ models::InferenceShape bucket_shape(models::InferenceTask task,
   models::InferenceShape shape{task, n, cached ? padded_context(context, cache.full.ring()) : n,
                                cached, cache};
   if (task == models::InferenceTask::kPrefill)
-    shape.rows = std::min({padded_tokens(rows), n, cache.slots});
+    shape.rows = padded_rows(rows, n, cache.slots);
   return shape;
 }
 
