@@ -219,6 +219,7 @@ void register_serve(Command program, const AppContext&) {
       "Examples:\n"
       "  ridge serve SmolLM2-135M-Instruct.Q4_1.gguf\n"
       "  ridge serve model.gguf --slots 16 --context 4096 --port 8000\n"
+      "  ridge serve model.gguf --batch-invariant             the same answers in any company\n"
       "  ridge serve model.gguf --model-name gpt-4o-mini      for clients with a fixed name\n"
       "\n"
       "Requests, once the server prints Ready:\n"

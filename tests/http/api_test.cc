@@ -250,7 +250,8 @@ TEST_F(ApiTest, AccountsAddUpToTheCounters) {
             {"ignore_eos", true},
             {"x_ridge", true},
             {"n", 3}};
-  for (const json& choice : post("/v1/completions", body).at("choices")) add(choice);
+  const json whole = post("/v1/completions", body);
+  for (const json& choice : whole.at("choices")) add(choice);
   for (bool cached : {true, false}) {
     body["stream"] = true;
     if (!cached) body["prompt"] = std::string(70, 'b');
