@@ -139,6 +139,7 @@ struct SampleOp {
   static std::optional<Traffic> traffic(const Call& call) {
     Traffic traffic = whole_operands(call);
     traffic.read_bytes[6] = traffic.read_bytes[7] = 0;
+    traffic.written_bytes[0] = storage_bytes(DType::kI32, call.inputs[0].shape[0]);
     return traffic;
   }
 

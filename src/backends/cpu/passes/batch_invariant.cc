@@ -12,14 +12,14 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Of the library's GEMMs it is not known in which order they sum.
-void expect_own_kernel(const Graph& graph, const Node& node) {
-  const Type& x = graph.type(node.inputs[0]);
-  if (x.dtype != DType::kF32)
+// Of products with weights. The library multiplies them in bf16, in an order that it does not tell.
+bool is_product(const Graph& graph, const Node& node) {
+  if (!is_a(node, ops::matmul_op()) || node.inputs.size() != 2 ||
+      !parse_einsum(node.attrs.text("einsum")).is_projection())
+    return false;
+  if (const Type& x = graph.type(node.inputs[0]); x.dtype != DType::kF32)
     throw usage_error("[batch_invariant] expected activations in fp32, got {}", x.str());
-  if (!parse_einsum(node.attrs.text("einsum")).is_projection() || node.inputs.size() != 2)
-    throw usage_error("[batch_invariant] expected products with weights alone, got {}",
-                      node.attrs.text("einsum"));
+  return true;
 }
 
 }  // namespace
@@ -27,10 +27,8 @@ void expect_own_kernel(const Graph& graph, const Node& node) {
 Graph run_batch_invariant(const Graph& graph, passes::PassContext&) {
   Graph result = graph;
   for (Node& node : result.nodes) {
-    const bool is_product = is_a(node, ops::matmul_op());
-    if (is_product) expect_own_kernel(graph, node);
     const bool is_group = is_a(node, ops::matmul_group_op());
-    if (!is_product && !is_group && node.op->name != "cached_attention") continue;
+    if (!is_group && !is_product(graph, node) && node.op->name != "cached_attention") continue;
     node.attrs.set("batch_invariant", true);
     if (is_group && node.attrs.text("activations") != "f32")
       node.attrs.set("activations", std::string(rounded_activations(kManyTokens)));
