@@ -95,11 +95,6 @@ Launch bind_codes(std::vector<QuantizedProduct> products,
       quantize_activations(x, codes);
       quantized_gemv(products, codes, next);
     };
-  if (is_batch_invariant(call))
-    return [products = std::move(products), x, codes] {
-      quantize_activations(x, codes);
-      quantized_gemm_unpacked(products, codes);
-    };
   return [products = std::move(products), x, codes, next] {
     quantize_activations(x, codes);
     quantized_gemm(products, codes, next);

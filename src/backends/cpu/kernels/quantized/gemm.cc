@@ -119,13 +119,8 @@ bool is_direct(std::span<const QuantizedProduct> products, int64_t tokens) {
 void quantized_gemm(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next) {
-  if (is_direct(products, x.tokens)) return quantized_gemv(products, x, next);
-  quantized_gemm_unpacked(products, x);
-}
-
-void quantized_gemm_unpacked(std::span<const QuantizedProduct> products,
-                             const QuantizedActivations& x) {
   RIDGE_CHECK(x.in_words(), "expected activations in words");
+  if (is_direct(products, x.tokens)) return quantized_gemv(products, x, next);
   for (const QuantizedProduct& product : products) {
     RIDGE_CHECK(product.weight.in == x.in && supports_fast(product.weight.dtype),
                 "expected blocks of {} columns, got {} of {}", x.in, product.weight.in,

@@ -15,8 +15,8 @@
 // A call takes several GEMMs with the same x (q, k and v; gate and up), of any mix of dtypes, and
 // splits their rows of W over the threads in one parallel region. Each output is one sum whose
 // order is fixed by the shape and the instruction set. Its bits depend neither on the thread count,
-// nor on N, nor on the other GEMMs of the call; quantized_gemv and quantized_gemm, which takes the
-// former's loops for a few tokens, may differ in the last bits, and so may the exact forms.
+// nor on N, nor on the other GEMMs of the call; quantized_gemv and quantized_gemm may differ in the
+// last bits.
 //
 // Weights in 2 MiB pages are read faster than in the 4 KiB pages of a mapped file: 30 GB/s against
 // 19 on one core, 33 against 25 on two.
@@ -74,10 +74,6 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
 void quantized_gemm(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next = {});
-// The same, but never by the loops of quantized_gemv, so that a token's bits are those that it has in
-// any number of tokens. Slower for up to 8 tokens without VNNI.
-void quantized_gemm_unpacked(std::span<const QuantizedProduct> products,
-                             const QuantizedActivations& x);
 
 void quantized_gemv_exact(std::span<const QuantizedProduct> products,
                           StridedRows<const float> x,
