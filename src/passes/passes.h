@@ -59,6 +59,10 @@
        "rotate heads, append to the KV cache and attend in one kernel", "")                        \
   CUDA(fuse_row_products, kStep, kInference, kernels,                                              \
        "fuse norms, gates and residual adds into GEMMs of a few rows", "")                         \
+  CPU(batch_invariant, kStep, kInference, none,                                                    \
+      "compute each token with the same kernels and sums, whatever shares its run",                \
+      "no kernels for few tokens, nor attention of a prompt in tiles: less speed for the same "    \
+      "bits in any batch")                                                                         \
   CPU(native_gemm, kStep, kBoth, kernels, "run bf16 GEMMs on native AMX tile kernels",             \
       "the last bits differ from the library's; the error is the same")                            \
   CUDA(native_gemm, kStep, kBoth, kernels,                                                         \
