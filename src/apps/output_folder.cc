@@ -110,12 +110,15 @@ Mode without_folder(const OutputOptions& options) {
   return {!options.folder, "without --out, which names the folder to overwrite", {"--force"}};
 }
 
-std::string written_text(const OutputFolder& folder, const TerminalOptions& options) {
+std::string written_text(const OutputFolder& folder, const TerminalOptions& options, bool lists) {
+  const std::string path = terminal_safe(folder.path().string());
   return wrap_lines(
-      fmt::format(
-          "\nWrote report.html (open it in a browser), the tables, report.md and the traces (open "
-          "them in ui.perfetto.dev) to {}.",
-          terminal_safe(folder.path().string())),
+      lists
+          ? fmt::format(
+                "\nWrote report.html (open it in a browser), the tables, report.md and the traces "
+                "(open them in ui.perfetto.dev) to {}.",
+                path)
+          : fmt::format("Report: {}/report.html (--verbose prints all tables)", path),
       options.columns);
 }
 

@@ -43,7 +43,8 @@
   ALL(expand, kForward, kBoth, baseline, "expand the remaining composites into primitives",        \
       "more launches and bytes than a fused form")                                                 \
   ALL(recompute, kStep, kTraining, none,                                                           \
-      "activation checkpointing: keep each layer's input and recompute the rest for the gradient", \
+      "activation checkpointing: keep each layer's input and recompute the rest for the gradient " \
+      "(=4: of the first 4 layers)",                                                               \
       "about a third more FLOPs for less memory")                                                  \
   ALL(fuse_adamw, kStep, kTraining, kernels,                                                       \
       "update many tensors in one launch and write their bf16 copies", "")                         \
