@@ -129,8 +129,6 @@ class Lab {
   // Finds every error in the options before anything runs.
   void check() {
     format_ = o_.format.chosen();
-    if (o_.trials < 0 || o_.trials > kMostTrials)
-      throw usage_error("[try] expected 0 to {}, got {}", kMostTrials, o_.trials);
     if (o_.profile_points != "first" && o_.profile_points != "all")
       throw usage_error("[profile-points] expected first or all, got {}",
                         printable(o_.profile_points));
@@ -350,9 +348,9 @@ class Lab {
         record_.trials.push_back({record_.advice[i], measured[0], measured[1 + i - first]});
     }
     progress.hide();
-    record::add_trial_doubts(record_);
     if (is_stopped())
       record_.warnings.push_back("Ctrl-C ended this lab before the trial of its advice");
+    record::add_trial_doubts(record_);
   }
 
   const LabOptions& o_;
@@ -393,8 +391,8 @@ void add_lab_options(Command app, LabOptions& o) {
   add_format_options(app, o.format);
   app.add_option("--try", o.trials,
                  "pieces of advice to run, by turns with the step that they change (0: none)")
-      .show_default()
-      .excludes(app.add_flag("--no-advice", o.no_advice, "stop after the tables"));
+      .show_default();
+  app.add_flag("--no-advice", o.no_advice, "stop after the tables");
   app.add_verbose_flag(o.verbose).excludes(app.add_json_flag(o.json));
   add_machine_options(app, o.machine);
   add_nvtx_option(app, o.machine);
@@ -418,7 +416,10 @@ void register_lab(Command program, const AppContext& context) {
       "  ridge lab --batch-size 4,8,16 --seq-len 128,256 --level baseline,compiled\n"
       "  ridge lab --dtype bf16 --pass=-fuse_glu --out results");
   app.callback([options, app, &context] {
-    app.refuse_unused({without_folder(options->output)});
+    if (options->trials < 0 || options->trials > kMostTrials)
+      throw usage_error("[try] expected 0 to {}, got {}", kMostTrials, options->trials);
+    app.refuse_unused(
+        {without_folder(options->output), {options->no_advice, "with --no-advice", {"--try"}}});
     if (!Lab(*options, context).run()) end_by_interrupt();
   });
 }

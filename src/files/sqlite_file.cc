@@ -53,7 +53,7 @@ void distrust(sqlite3* database) {
   sqlite3_db_config(database, SQLITE_DBCONFIG_DQS_DDL, 0, nullptr);
 }
 
-std::string quoted(std::string_view name) {
+std::string identifier(std::string_view name) {
   std::string text = "\"";
   for (const char c : name) text += c == '"' ? "\"\"" : std::string(1, c);
   return text + "\"";
@@ -153,9 +153,9 @@ void SqliteFile::read(const std::string& table,
     if (!has_column(table, column))
       throw file_error("[{}] expected a column {} in the table {}, found none", source_, column,
                        table);
-    list += (list.empty() ? "" : ", ") + quoted(column);
+    list += (list.empty() ? "" : ", ") + identifier(column);
   }
-  const Statement statement = prepare(fmt::format("SELECT {} FROM {}", list, quoted(table)));
+  const Statement statement = prepare(fmt::format("SELECT {} FROM {}", list, identifier(table)));
   const SqliteRow row(statement.get(), source_, columns);
   while (step(statement.get())) {
     if (++rows_ > kMostRows) throw file_error("[{}] expected at most {} rows", source_, kMostRows);

@@ -46,6 +46,9 @@ std::string smaller(std::string line, const std::string& server) {
   }
   // The user's data have no warm-up steps.
   line = std::regex_replace(line, std::regex(" --warmup 0(?=.* --data )"), "");
+  // These run advice.
+  if (line.find(" --try ") != std::string::npos)
+    line = std::regex_replace(line, std::regex(" --no-advice"), "");
   line = std::regex_replace(line, std::regex("http://localhost:8080"), server);
   // A server runs until it is told to finish: once, where `timeout` would tell its group as well.
   line = std::regex_replace(line, std::regex("^ridge serve\\b"),
@@ -117,6 +120,8 @@ class ExamplesTest : public ProgramTest {
     expect_runs({"data", "tokenize", "a.txt", "--tokenizer", "model", "--out", "my_tokens"});
     fs::copy(test_data("runs/version_1"), folder_ / "lab-out");
     fs::copy(test_data("traces/fused.json.gz"), folder_ / "torch_trace.json.gz");
+    fs::copy(test_data("traces/nsys.sqlite"), folder_ / "nsys.sqlite");
+    fs::copy(test_data("traces/rocprof_kernel_trace.csv"), folder_ / "kernel_trace.csv");
   }
 
   // Runs the lines one after the other in a new folder that has those files.
