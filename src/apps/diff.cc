@@ -285,10 +285,11 @@ void run(const DiffOptions& o, const TerminalOptions& options) {
   if (!a.device.empty() && !b.device.empty() && a.device != b.device)
     heading += "The machines differ, so the times are not comparable.\n";
   fmt::print("{}", wrap_lines(heading, options.columns));
+  const TerminalOptions screen = report::fitted(options);
   if (o.verbose)
     for (const RunChange& run : runs) fmt::print("{}", run_text(run, options));
   else
-    fmt::print("\n{}{}", brief_runs(runs, options), brief_operations(runs, options));
+    fmt::print("\n{}{}", brief_runs(runs, screen), brief_operations(runs, screen));
   fmt::print("{}{}", o.verbose ? "\n" : "",
              wrap_lines("noise: the 95% intervals of the medians overlap. ?: a run has fewer "
                         "than 6 samples.",

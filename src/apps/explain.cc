@@ -20,6 +20,7 @@
 #include "base/units.h"
 #include "graph/text_form.h"
 #include "ops/registry.h"
+#include "report/brief_report.h"
 #include "report/json_text.h"
 
 namespace ridge::apps {
@@ -135,7 +136,8 @@ class Explanation {
                             terminal_safe(whole.setting.str()), format_integer(whole.parameters),
                             format_integer(whole.setting.tokens())));
     if (o_.verbose) print_lines("passes on: " + passes_on());
-    fmt::print("\n{}\n", rung_table(rungs).text(terminal_));
+    fmt::print("\n{}\n",
+               rung_table(rungs).text(o_.verbose ? terminal_ : report::fitted(terminal_)));
     print_lines(fmt::format(
         "Model FLOPs per step: {} ({} MACs), the same in every row. Executed FLOPs: {}. "
         "Compulsory bytes: {}.\n"

@@ -158,10 +158,9 @@ void print_json(const record::SummaryFile& summary) {
 
 }  // namespace
 
-void explain_folder(const std::string& folder,
-                    const ExplainForm& form,
-                    const TerminalOptions& options) {
+void explain_folder(const std::string& folder, const ExplainForm& form, TerminalOptions options) {
   const record::SummaryFile summary = record::read_summary(folder);
+  if (!form.verbose) options = report::fitted(options);
   if (form.json)
     print_json(summary);
   else

@@ -14,8 +14,6 @@ struct ExplainForm {
 };
 // Prints the runs, the operations of those reported in detail, the advice and the warnings. Throws
 // as record::read_summary does.
-void explain_folder(const std::string& folder,
-                    const ExplainForm& form,
-                    const TerminalOptions& options);
+void explain_folder(const std::string& folder, const ExplainForm& form, TerminalOptions options);
 
 }  // namespace ridge::apps

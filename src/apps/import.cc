@@ -82,16 +82,22 @@ std::string import_json(const record::ForeignTrace& trace, const record::Attribu
 
 std::string run_text(const record::RunRecord& run, bool verbose, const TerminalOptions& terminal) {
   const Summary step = run.wall();
-  std::string text = fmt::format(
-      "{}: {} step{} of {}, {} FLOPs and {} per step\n", terminal_safe(run.setting.str()),
-      step.count, step.count == 1 ? "" : "s", format_ns(step.median),
-      format_count(static_cast<double>(run.executed.flops)), format_bytes(run.planned_bytes));
+  const std::string counts =
+      run.executed == Work() && run.planned_bytes == 0
+          ? ""
+          : fmt::format(", {} FLOPs and {} per step",
+                        format_count(static_cast<double>(run.executed.flops)),
+                        format_bytes(run.planned_bytes));
+  const std::string text =
+      fmt::format("{}: {} step{} of {}{}\n", terminal_safe(run.setting.str()), step.count,
+                  step.count == 1 ? "" : "s", format_ns(step.median), counts);
   const record::OperationTable table = record::table_by_op(run.step, nullptr);
-  return wrap_lines(text, terminal.columns) + "\n" +
-         (verbose ? report::operation_table(table, run.step, kMostRows)
-                  : report::brief_operation_table(table, run.step, report::kBriefOperations,
-                                                  run.setting.str()))
-             .text(terminal);
+  const std::string rows = verbose
+                               ? report::operation_table(table, run.step, kMostRows).text(terminal)
+                               : report::brief_operation_table(
+                                     table, run.step, report::kBriefOperations, run.setting.str())
+                                     .text(report::fitted(terminal));
+  return wrap_lines(text, terminal.columns) + "\n" + rows;
 }
 
 // Of the machine that the trace is from, if the user names it.

@@ -91,8 +91,9 @@ class Lab {
   void warn(size_t from) const {
     const std::vector<std::string> rest(
         record_.warnings.begin() + static_cast<std::ptrdiff_t>(from), record_.warnings.end());
-    if (!o_.verbose && !o_.json)
-      return fmt::print(stderr, "{}", report::brief_warnings(rest, terminal_));
+    if (!o_.verbose && !o_.json && !rest.empty())
+      return fmt::print(stderr, "{} more warning{} (--verbose)\n", rest.size(),
+                        rest.size() == 1 ? "" : "s");
     for (const std::string& each : rest)
       fmt::print(stderr, "{}",
                  wrap_lines("warning: " + terminal_safe(each, kLongestMessage), terminal_.columns));

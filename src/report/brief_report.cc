@@ -49,8 +49,6 @@ std::vector<Line> lines(const record::LabRecord& lab) {
       {"  forward", [](const auto& r) { return time_cell(r.step.forward); }},
       {"  backward", [](const auto& r) { return time_cell(r.step.backward); }},
       {"  optimizer", [](const auto& r) { return time_cell(r.step.optimizer); }},
-      {"  idle and host",
-       [](const auto& r) { return share_of(r.step.idle_ns + r.step.host_ns, r.step.wall_ns); }},
       {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
       {"tokens/s", [](const auto& r) { return format_count(r.tokens_per_s()); }},
       {"MFU (PaLM)", [&lab](const auto& r) { return mfu_cell(lab, r); }},
@@ -77,7 +75,7 @@ std::string ladder(const record::LabRecord& lab,
     for (size_t run : runs) cells.push_back(line.cell(lab.runs[run]));
     table.add(std::move(cells));
   }
-  return table.text(options);
+  return table.text(fitted(options));
 }
 
 // The last runs, which are the largest.
@@ -101,7 +99,7 @@ std::string sweep(const record::LabRecord& lab, const TerminalOptions& options) 
                fmt::format("{:.2f}x", speed_up(lab, run)), format_count(run.tokens_per_s()),
                mfu_cell(lab, run), format_bytes(run.memory.owned_bytes), agreement(lab, run)});
   }
-  std::string text = table.text(options);
+  std::string text = table.text(fitted(options));
   if (hidden > 0)
     text += fmt::format("{} more run{} before these (--verbose)\n", hidden, hidden == 1 ? "" : "s");
   return text;
@@ -138,6 +136,11 @@ std::string roof_text(const record::RoofTime& roof, int64_t all_ns) {
 
 }  // namespace
 
+TerminalOptions fitted(TerminalOptions options) {
+  options.fit = true;
+  return options;
+}
+
 std::string brief_warnings(const std::vector<std::string>& warnings,
                            const TerminalOptions& options) {
   if (warnings.empty()) return "";
@@ -170,7 +173,7 @@ std::string brief_heading(const record::LabRecord& lab, const TerminalOptions& o
 std::string brief_ladder(const record::LabRecord& lab, const TerminalOptions& options) {
   const std::vector<std::vector<size_t>> groups = record::ladders(lab);
   if (groups.empty()) return "";
-  return "\n" + (groups.size() == 1 ? ladder(lab, groups.front(), options) : sweep(lab, options)) +
+  return (groups.size() == 1 ? ladder(lab, groups.front(), options) : sweep(lab, options)) +
          coverage_note(least_coverage(lab), options);
 }
 
@@ -201,7 +204,8 @@ std::string brief_operations(const record::LabRecord& lab,
   const record::OperationTable table = table_by_op(run.step, lab.limits());
   if (table.rows.empty()) return "";
   return "\n" +
-         brief_operation_table(table, run.step, kBriefOperations, run.setting.str()).text(options) +
+         brief_operation_table(table, run.step, kBriefOperations, run.setting.str())
+             .text(fitted(options)) +
          roofline_line(lab, run, options);
 }
 
@@ -221,10 +225,10 @@ std::string brief_advice(const record::LabRecord& lab, const TerminalOptions& op
       if (trial.advice.command == a.command)
         measured = fmt::format("{}, {}", gain(trial.measured_gain()), trial.verdict());
     table.add({terminal_safe(a.command), gain(a.time_gain),
-               a.time_gain > 0 ? fmt::format("{:.0f}%", 100 * a.confidence) : "-",
-               gain(-a.memory_gain), measured});
+               a.time_gain > 0 ? confidence_text(a.confidence) : "-", gain(-a.memory_gain),
+               measured});
   }
-  return "\n" + table.text(options);
+  return "\n" + table.text(fitted(options));
 }
 
 namespace {
@@ -311,7 +315,7 @@ std::string attention_line(const record::InferenceRecord& study) {
 std::string brief_study(const record::InferenceRecord& study, const TerminalOptions& options) {
   if (study.lab.runs.empty()) return "";
   const std::vector<size_t> shown = brief_runs(study.lab);
-  std::string text = "\n" + brief_phases(study.lab, shown).text(options);
+  std::string text = "\n" + brief_phases(study.lab, shown).text(fitted(options));
   std::string notes;
   if (shown.size() < study.lab.runs.size())
     notes += fmt::format("{} more runs (--verbose)\n", study.lab.runs.size() - shown.size());

@@ -15,6 +15,9 @@ namespace ridge::report {
 inline constexpr size_t kBriefOperations = 8;
 inline constexpr size_t kBriefRuns = 12;
 
+// Tables are no wider than a screen, also where the output is no terminal.
+TerminalOptions fitted(TerminalOptions options);
+
 // The machine, its ceilings and the model in two lines, then a warning and the number of others.
 std::string brief_heading(const record::LabRecord& lab, const TerminalOptions& options);
 // The ladder of the only batch size and length, or the sweep.

@@ -2,6 +2,7 @@
 // Tables of operations.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -225,10 +226,14 @@ Table memory_table(const record::MemoryRecord& memory) {
   return table;
 }
 
+std::string confidence_text(double confidence) {
+  return fmt::format("{:.0f}%", std::min(100 * confidence, 99.0));
+}
+
 std::string gains_text(const record::AdviceRecord& a) {
   return fmt::format(
       "predicted {:+.1f}% tokens/s{}, {:+.1f}% owned memory{}", 100 * a.time_gain,
-      a.time_gain > 0 ? fmt::format(" (confidence {:.0f}%)", 100 * a.confidence) : "",
+      a.time_gain > 0 ? fmt::format(" (confidence {})", confidence_text(a.confidence)) : "",
       -100 * a.memory_gain, a.is_same_training ? "" : ", another training");
 }
 

@@ -69,6 +69,8 @@ Table pass_table(std::span<const cost::PassRecord> passes);
 // Classes of memory at the step's peak.
 Table memory_table(const record::MemoryRecord& memory);
 
+// "93%"; 99% for all above, as errors are no better known.
+std::string confidence_text(double confidence);
 // "predicted +3.1% tokens/s (confidence 93%), -2.0% owned memory, another training"
 std::string gains_text(const record::AdviceRecord& advice);
 

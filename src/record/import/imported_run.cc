@@ -189,7 +189,6 @@ class RunMaker {
     setting.device = steps_.is_on_device ? "gpu" : "cpu";
     if (trace_.is_of_kernels) {
       setting.level = "trace";
-      setting.dtype = "unknown";
       return setting;
     }
     setting.level = steps_.is_compiled ? "compile" : "eager";

@@ -238,7 +238,7 @@ function drawAdvice(body, folder) {
     item.appendChild(document.createTextNode(
         '): predicted ' + signedPercent(advice.predicted_gain) + ' tokens/s' +
         (advice.confidence !== undefined && advice.predicted_gain > 0 ?
-             ' (confidence ' + (100 * advice.confidence).toFixed(0) + '%)' :
+             ' (confidence ' + Math.min(100 * advice.confidence, 99).toFixed(0) + '%)' :
              '') +
         (advice.predicted_memory_gain !== undefined ?
              ', ' + signedPercent(-advice.predicted_memory_gain) + ' owned memory' :
