@@ -188,7 +188,12 @@ std::string run_text(const RunChange& run, const TerminalOptions& options) {
 
 // One row for each pair of runs, of which a screen holds the last.
 std::string brief_runs(const std::vector<RunChange>& runs, const TerminalOptions& options) {
-  Table table({{"run", Align::kLeft},
+  // An imported run is compared with several of the other folder.
+  const std::string first = runs.front().before->setting.str();
+  const bool is_one = std::ranges::all_of(
+      runs, [&](const RunChange& run) { return run.before->setting.str() == first; });
+  const bool is_other = is_one && first != runs.front().after->setting.str();
+  Table table({{is_other ? "run of B" : "run", Align::kLeft},
                {"A"},
                {"B"},
                {"B / A"},
@@ -199,12 +204,14 @@ std::string brief_runs(const std::vector<RunChange>& runs, const TerminalOptions
     const RunChange& run = runs[i];
     const std::string before = run.before->setting.str(), after = run.after->setting.str();
     const std::optional<double> a = run.before->mean_loss, b = run.after->mean_loss;
-    table.add({terminal_safe(before == after ? before : before + " against " + after),
+    const bool is_short = is_other || before == after;
+    table.add({terminal_safe(is_short ? after : before + " against " + after),
                report::spread_cell(run.step.before), report::spread_cell(run.step.after),
                fmt::format("{:.3f}", run.step.ratio()), painted(run.step, options),
                a && b ? fmt::format("{:.1e}", std::abs(*a - *b)) : "-"});
   }
-  return table.text(options) +
+  return (is_other ? wrap_lines("A is " + terminal_safe(first), options.columns) : "") +
+         table.text(options) +
          (hidden > 0 ? fmt::format("{} more before these (--verbose)\n", hidden) : "");
 }
 

@@ -111,15 +111,15 @@ Mode without_folder(const OutputOptions& options) {
 }
 
 std::string written_text(const OutputFolder& folder, const TerminalOptions& options, bool lists) {
-  const std::string path = terminal_safe(folder.path().string());
-  return wrap_lines(
+  const std::string text =
       lists
           ? fmt::format(
                 "\nWrote report.html (open it in a browser), the tables, report.md and the traces "
                 "(open them in ui.perfetto.dev) to {}.",
-                path)
-          : fmt::format("Report: {}/report.html (--verbose prints all tables)", path),
-      options.columns);
+                terminal_safe(folder.path().string()))
+          : fmt::format("Report: {} (--verbose prints all tables)",
+                        terminal_safe((folder.path() / "report.html").string()));
+  return wrap_lines(text, options.columns);
 }
 
 }  // namespace ridge::apps

@@ -167,7 +167,9 @@ std::string brief_heading(const record::LabRecord& lab, const TerminalOptions& o
                         format_count(static_cast<double>(run.palm_flops())),
                         format_integer(run.setting.tokens()));
   }
-  return wrap_lines(text, options.columns) + brief_warnings(lab.warnings, options);
+  // A screen with warnings has no room for an empty line.
+  return wrap_lines(text, options.columns) +
+         (lab.warnings.empty() ? "\n" : brief_warnings(lab.warnings, options));
 }
 
 std::string brief_ladder(const record::LabRecord& lab, const TerminalOptions& options) {

@@ -154,14 +154,15 @@ Table brief_operation_table(const record::OperationTable& table,
                             size_t most,
                             const std::string& name) {
   const bool beside = side_by_side(step);
-  Table out({{fmt::format("{} of {}", table.title, terminal_safe(name)), Align::kLeft},
-             {"calls", Align::kRight, 3},
-             {"time"},
-             {"share"},
-             {"rate", Align::kRight, 1},
-             {"bandwidth", Align::kRight, 2},
-             {"bound", Align::kLeft},
-             {"error"}});
+  Table out(
+      {{fmt::format("{} of {}", terminal_safe(table.title), terminal_safe(name)), Align::kLeft},
+       {"calls", Align::kRight, 3},
+       {"time"},
+       {"share"},
+       {"rate", Align::kRight, 1},
+       {"bandwidth", Align::kRight, 2},
+       {"bound", Align::kLeft},
+       {"error"}});
   auto add = [&](const record::OperationRow& row) {
     std::vector<std::string> all = cells(row, false);
     if (beside) all[2] = format_ns(static_cast<double>(row.exclusive_ns));
