@@ -9,6 +9,7 @@ find_package(CLI11 REQUIRED)
 find_package(dnnl REQUIRED)
 find_package(GTest REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(SQLite3 REQUIRED)
 find_library(RIDGE_ZSTD zstd REQUIRED)
 find_path(RIDGE_XXHASH xxhash.h REQUIRED)  # headers alone
 find_library(RIDGE_HWY hwy REQUIRED)

@@ -49,7 +49,8 @@
       "one kernel for each operation of silu and of the tanh GELU, as in an eager framework",      \
       "more launches and bytes, to compare with fused forms")                                      \
   ALL(recompute, kStep, kTraining, none,                                                           \
-      "activation checkpointing: keep each layer's input and recompute the rest for the gradient", \
+      "activation checkpointing: keep each layer's input and recompute the rest for the gradient " \
+      "(=4: of the first 4 layers)",                                                               \
       "about a third more FLOPs for less memory")                                                  \
   ALL(fuse_adamw, kStep, kTraining, kernels,                                                       \
       "update many tensors in one launch and write their bf16 copies", "")                         \
