@@ -34,6 +34,12 @@ test-asan: $(BUILD)-asan/build.ninja  ## build with AddressSanitizer and UBSan i
 	cmake --build $(BUILD)-asan
 	$(call run_tests,$(BUILD)-asan,-LE slow)
 
+# One thread computes: the sanitizer does not see how OpenMP's threads wait for each other.
+test-tsan: $(BUILD)-tsan/build.ninja  ## build with ThreadSanitizer in build-tsan and run the tests of the server and its engine
+	cmake --build $(BUILD)-tsan --target http_test serve_test
+	OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/tests/serve_test --gtest_filter='*EngineTest*:*ActivityTest*'
+	OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/tests/http_test
+
 fuzz: $(BUILD)-fuzz/build.ninja  ## build the libFuzzer targets with clang in build-fuzz and run each for 60 s
 	cmake --build $(BUILD)-fuzz --target fuzz
 
@@ -66,13 +72,16 @@ tidy: setup-all build  ## clang-tidy all sources (minutes)
 	@run-clang-tidy -quiet -p $(BUILD) -extra-arg=-mavx512fp16 '/src/'
 
 clean:  ## remove the build folders
-	rm -rf $(BUILD) $(BUILD)-debug $(BUILD)-asan $(BUILD)-fuzz
+	rm -rf $(BUILD) $(BUILD)-debug $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
 
 # These rules configure a folder once; after that CMake notices changes of its files.
 $(BUILD)/build.ninja: | setup
 	cmake --preset release -B $(BUILD)
 $(BUILD)-asan/build.ninja: | setup
 	cmake --preset asan -B $(BUILD)-asan
+
+$(BUILD)-tsan/build.ninja: | setup
+	cmake --preset tsan -B $(BUILD)-tsan
 
 $(BUILD)-fuzz/build.ninja: | setup-all
 	cmake -S . -B $(BUILD)-fuzz -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++ \
@@ -92,4 +101,4 @@ define run_tests
 	  status=$$?; python3 tools/skipped_tests.py $(1)/test-results; exit $$status
 endef
 
-.PHONY: help lab test test-slow test-asan fuzz mutants build bundle hip-check setup setup-all models format tidy clean
+.PHONY: help lab test test-slow test-asan test-tsan fuzz mutants build bundle hip-check setup setup-all models format tidy clean

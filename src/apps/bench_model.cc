@@ -32,6 +32,7 @@ namespace ridge::apps {
 namespace {
 
 constexpr int64_t kMostRepeats = 10'000;
+constexpr size_t kBriefRows = 8;  // of --operations, without --verbose
 
 struct BenchModelOptions {
   InferenceOptions inference;
@@ -42,6 +43,7 @@ struct BenchModelOptions {
   int64_t repeats = 5;
   bool random_weights = false;
   bool operations = false;
+  bool verbose = false;
   std::string format = "table";
   OutputOptions output;
 };
@@ -243,9 +245,23 @@ class ModelBench {
       kernel_ns += exclusive_ns;
       ended_ns = std::max(ended_ns, span.end_ns);
     }
+    std::vector<std::pair<std::string, Sum>> sorted(sums.begin(), sums.end());
+    std::ranges::stable_sort(sorted, std::ranges::greater(),
+                             [](const auto& each) { return each.second.ns; });
     Table table({{"operation", Align::kLeft}, {"kernels"}, {"time"}});
-    for (const auto& [op, sum] : sums)
-      table.add({op, std::to_string(sum.kernels), format_ns(sum.ns)});
+    Sum rest;
+    for (size_t i = 0; i < sorted.size(); ++i) {
+      const Sum& sum = sorted[i].second;
+      if (o_.verbose || i < kBriefRows) {
+        table.add({sorted[i].first, std::to_string(sum.kernels), format_ns(sum.ns)});
+      } else {
+        rest.kernels += sum.kernels;
+        rest.ns += sum.ns;
+      }
+    }
+    if (rest.kernels > 0)
+      table.add({fmt::format("({} more)", sorted.size() - kBriefRows), std::to_string(rest.kernels),
+                 format_ns(rest.ns)});
     fmt::print("\n{}\n", table_text(table));
     print_lines(fmt::format("{}: {} in kernels, {} wall time", what, format_ns(kernel_ns),
                             format_ns(profile.wall_ns)));
@@ -420,6 +436,7 @@ void add_bench_model(Command bench, const AppContext& context) {
                "use random bf16 weights; MODEL is then a config.json or its folder");
   app.add_flag("--operations", o->operations,
                "also print kernel times by op, of a prefill per prompt length and a decode step");
+  app.add_verbose_flag(o->verbose);
   app.add_option("-o,--output", o->format, "table, md, csv or json").show_default();
   add_output_options(app, o->output, "folder for bench.json and report.html");
   app.add_option("-t", o->inference.machine.threads, "same as --threads");
@@ -434,6 +451,7 @@ void add_bench_model(Command bench, const AppContext& context) {
         {without_folder(o->output),
          {o->inference.json, "with --json", {"--output", "--operations"}},
          {o->format == "csv" || o->format == "json", "with -o " + o->format, {"--operations"}},
+         {!o->operations, "without --operations", {"--verbose"}},
          {app.given("-t"), "with -t", {"--threads"}},
          {o->generated == "0", "without generated tokens (-n 0)", {"--depth"}}});
     if (o->inference.json) o->format = "json";

@@ -149,6 +149,10 @@ Option Command::add_json_flag(bool& target) {
   return add_flag("--json", target, "print JSON on stdout and nothing else");
 }
 
+Option Command::add_verbose_flag(bool& target) {
+  return add_flag("--verbose", target, "print all tables and notes, not only what fits a screen");
+}
+
 void Command::footer(const std::string& text) { app_->footer(text); }
 
 void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }

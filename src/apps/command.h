@@ -56,6 +56,8 @@ class Command {
   Option add_option(const std::string& names, T& target, const std::string& help);
   Option add_flag(const std::string& names, bool& target, const std::string& help);
   Option add_json_flag(bool& target);
+  // --verbose: the whole output instead of one screen.
+  Option add_verbose_flag(bool& target);
   void footer(const std::string& text);
   void callback(std::function<void()> run);  // when the subcommand was chosen
   bool given(const std::string& option) const;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "record/summary_file.h"
+#include "report/brief_report.h"
 #include "report/json_text.h"
 #include "report/tables.h"
 
@@ -21,6 +22,7 @@ namespace {
 struct DiffOptions {
   std::string before, after;
   bool json = false;
+  bool verbose = false;
 };
 
 // One quantity in both runs; a run without it has no samples.
@@ -141,6 +143,10 @@ bool has_same_ops(const RunChange& run) {
   return 2 * static_cast<size_t>(one_sided) <= run.ops.size();
 }
 
+std::string signed_time(double ns) {
+  return fmt::format("{}{}", ns < 0 ? "-" : "+", format_ns(std::abs(ns)));
+}
+
 // "B takes 37.5 ms longer: matmul +20.1 ms, ...": what explains the difference of the step.
 std::string explanation(const RunChange& run) {
   constexpr size_t kMost = 5;
@@ -156,14 +162,11 @@ std::string explanation(const RunChange& run) {
   std::ranges::stable_sort(
       parts, [](double a, double b) { return std::abs(a) > std::abs(b); },
       [](const auto& part) { return part.first; });
-  auto amount = [](double ns) {
-    return fmt::format("{}{}", ns < 0 ? "-" : "+", format_ns(std::abs(ns)));
-  };
   std::string text =
       fmt::format("B takes {} {}:", format_ns(std::abs(step_ns)), step_ns < 0 ? "less" : "longer");
   for (size_t i = 0; i < std::min(parts.size(), kMost); ++i)
     text += fmt::format("{} {} {}", i > 0 ? "," : "", terminal_safe(parts[i].second),
-                        amount(parts[i].first));
+                        signed_time(parts[i].first));
   return text;
 }
 
@@ -181,6 +184,65 @@ std::string run_text(const RunChange& run, const TerminalOptions& options) {
   return text + wrap_lines(fmt::format("mean loss {:.4f} and {:.4f} (difference {:.1e})", *before,
                                        *after, std::abs(*before - *after)),
                            options.columns);
+}
+
+// One row for each pair of runs, of which a screen holds the last.
+std::string brief_runs(const std::vector<RunChange>& runs, const TerminalOptions& options) {
+  // An imported run is compared with several of the other folder.
+  const std::string first = runs.front().before->setting.str();
+  const bool is_one = std::ranges::all_of(
+      runs, [&](const RunChange& run) { return run.before->setting.str() == first; });
+  const bool is_other = is_one && first != runs.front().after->setting.str();
+  Table table({{is_other ? "run of B" : "run", Align::kLeft},
+               {"A"},
+               {"B"},
+               {"B / A"},
+               {"", Align::kLeft},
+               {"mean losses differ", Align::kRight, 1}});
+  const size_t hidden = runs.size() > report::kBriefRuns ? runs.size() - report::kBriefRuns : 0;
+  for (size_t i = hidden; i < runs.size(); ++i) {
+    const RunChange& run = runs[i];
+    const std::string before = run.before->setting.str(), after = run.after->setting.str();
+    const std::optional<double> a = run.before->mean_loss, b = run.after->mean_loss;
+    const bool is_short = is_other || before == after;
+    table.add({terminal_safe(is_short ? after : before + " against " + after),
+               report::spread_cell(run.step.before), report::spread_cell(run.step.after),
+               fmt::format("{:.3f}", run.step.ratio()), painted(run.step, options),
+               a && b ? fmt::format("{:.1e}", std::abs(*a - *b)) : "-"});
+  }
+  return (is_other ? wrap_lines("A is " + terminal_safe(first), options.columns) : "") +
+         table.text(options) +
+         (hidden > 0 ? fmt::format("{} more before these (--verbose)\n", hidden) : "");
+}
+
+// The largest differences of the last pair that has operations.
+std::string brief_operations(const std::vector<RunChange>& runs, const TerminalOptions& options) {
+  const RunChange* last = nullptr;
+  for (const RunChange& run : runs)
+    if (!run.ops.empty()) last = &run;
+  if (last == nullptr) return "";
+  const bool by_kind = !last->kinds.empty() && !has_same_ops(*last);
+  std::vector<Change> rows = by_kind ? last->kinds : last->ops;
+  auto difference = [](const Change& c) { return c.after.median - c.before.median; };
+  std::ranges::stable_sort(rows, std::ranges::greater(),
+                           [&](const Change& c) { return std::abs(difference(c)); });
+  Table table({{by_kind ? "kind" : "op", Align::kLeft},
+               {"A"},
+               {"B"},
+               {"B - A"},
+               {"B / A"},
+               {"", Align::kLeft}});
+  for (size_t i = 0; i < std::min(rows.size(), report::kBriefOperations); ++i)
+    table.add({terminal_safe(rows[i].key), report::spread_cell(rows[i].before),
+               report::spread_cell(rows[i].after), signed_time(difference(rows[i])),
+               rows[i].is_one_sided() ? "-" : fmt::format("{:.3f}", rows[i].ratio()),
+               painted(rows[i], options)});
+  std::string text = "\n" + table.text(options);
+  if (rows.size() > report::kBriefOperations)
+    text += fmt::format("{} more with smaller differences (--verbose)\n",
+                        rows.size() - report::kBriefOperations);
+  if (!last->kinds.empty()) text += wrap_lines(explanation(*last), options.columns);
+  return text;
 }
 
 report::Json change_json(const Change& change) {
@@ -230,8 +292,12 @@ void run(const DiffOptions& o, const TerminalOptions& options) {
   if (!a.device.empty() && !b.device.empty() && a.device != b.device)
     heading += "The machines differ, so the times are not comparable.\n";
   fmt::print("{}", wrap_lines(heading, options.columns));
-  for (const RunChange& run : runs) fmt::print("{}", run_text(run, options));
-  fmt::print("\n{}",
+  const TerminalOptions screen = report::fitted(options);
+  if (o.verbose)
+    for (const RunChange& run : runs) fmt::print("{}", run_text(run, options));
+  else
+    fmt::print("\n{}{}", brief_runs(runs, screen), brief_operations(runs, screen));
+  fmt::print("{}{}", o.verbose ? "\n" : "",
              wrap_lines("noise: the 95% intervals of the medians overlap. ?: a run has fewer "
                         "than 6 samples.",
                         options.columns));
@@ -245,7 +311,7 @@ void register_diff(Command program, const AppContext& context) {
   app.add_option("A", options->before, "an output folder of ridge lab, infer-lab, train or import")
       .required();
   app.add_option("B", options->after, "an output folder to compare with A").required();
-  app.add_json_flag(options->json);
+  app.add_verbose_flag(options->verbose).excludes(app.add_json_flag(options->json));
   app.footer(
       "Examples:\n"
       "  ridge lab --preset tiny --out before\n"

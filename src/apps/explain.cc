@@ -20,6 +20,7 @@
 #include "base/units.h"
 #include "graph/text_form.h"
 #include "ops/registry.h"
+#include "report/brief_report.h"
 #include "report/json_text.h"
 
 namespace ridge::apps {
@@ -34,6 +35,7 @@ struct ExplainOptions {
   std::string folder;
   bool passes = false;
   bool json = false;
+  bool verbose = false;
 };
 
 // The step after a pass and all passes before it.
@@ -115,7 +117,7 @@ class Explanation {
     std::string on;
     Progress progress("costing", static_cast<int64_t>(added.size()), "passes", terminal_);
     for (const passes::Pass* pass : added) {
-      on += (on.empty() ? "+" : ",+") + std::string(pass->name);
+      on += (on.empty() ? "+" : ",+") + choice_.selection.spelling(pass->name);
       rungs.push_back({pass, plan(passes::Selection("baseline", on))});
       progress.tick(1, pass->name);
     }
@@ -130,10 +132,12 @@ class Explanation {
     // Rungs are switches on the first level; the title should name the requested level.
     whole.setting.level = choice_.selection.level();
     whole.setting.switches = choice_.switches;
-    print_lines(fmt::format("{}: {} parameters, {} tokens per step\npasses on: {}",
+    print_lines(fmt::format("{}: {} parameters, {} tokens per step",
                             terminal_safe(whole.setting.str()), format_integer(whole.parameters),
-                            format_integer(whole.setting.tokens()), passes_on()));
-    fmt::print("\n{}\n", rung_table(rungs).text(terminal_));
+                            format_integer(whole.setting.tokens())));
+    if (o_.verbose) print_lines("passes on: " + passes_on());
+    fmt::print("\n{}\n",
+               rung_table(rungs).text(o_.verbose ? terminal_ : report::fitted(terminal_)));
     // Adapters are work that the rows before their pass do not have.
     const bool is_same_work = std::all_of(rungs.begin(), rungs.end(), [&](const Rung& each) {
       return each.planned.model.step() == whole.model.step();
@@ -162,16 +166,30 @@ class Explanation {
   }
 
   void list_the_rest() const {
-    fmt::print("\nPasses that are off (--pass +NAME turns one on):\n");
-    for (const passes::Pass* pass : passes::pipeline(backend_->passes()))
-      if (!choice_.selection.has(pass->name))
+    std::string names;
+    if (o_.verbose) fmt::print("\nPasses that are off (--pass +NAME turns one on):\n");
+    for (const passes::Pass* pass : passes::pipeline(backend_->passes())) {
+      if (choice_.selection.has(pass->name)) continue;
+      names += (names.empty() ? "" : ", ") + std::string(pass->name);
+      if (o_.verbose)
         fmt::print("  {}\n{}", pass->name, wrap_lines(pass->summary, terminal_.columns, "    "));
+    }
+    if (!o_.verbose) print_lines("Passes that are off (--pass +NAME turns one on): " + names + ".");
     fmt::print("\n");
     print_lines(
         "See also: --passes, --graph, --op matmul, --node %12 (a "
         "value of the graph)");
   }
 
+  // Whether a rung's graph costs what the one before costs.
+  static bool is_idle(const record::RunRecord& before, const record::RunRecord& after) {
+    return before.launches == after.launches && before.executed.flops == after.executed.flops &&
+           before.planned_bytes == after.planned_bytes &&
+           before.memory.owned_bytes == after.memory.owned_bytes &&
+           before.predicted_ns == after.predicted_ns;
+  }
+
+  // Without --verbose, passes that change no cost are named in the last row.
   Table rung_table(const std::vector<Rung>& rungs) const {
     Table table({{"pass", Align::kLeft},
                  {"calls"},
@@ -182,8 +200,14 @@ class Explanation {
                  {"change"},
                  {"what it does", Align::kLeft, 4}});
     double before = 0;
-    for (const Rung& rung : rungs) {
+    int64_t idle = 0;
+    for (size_t i = 0; i < rungs.size(); ++i) {
+      const Rung& rung = rungs[i];
       const record::RunRecord& r = rung.planned;
+      if (!o_.verbose && i > 0 && is_idle(rungs[i - 1].planned, r)) {
+        ++idle;
+        continue;
+      }
       table.add({rung.pass == nullptr ? "(baseline)" : std::string(rung.pass->name),
                  format_integer(r.launches), format_count(static_cast<double>(r.executed.flops)),
                  format_bytes(r.planned_bytes), format_bytes(r.memory.owned_bytes),
@@ -193,6 +217,9 @@ class Explanation {
                                       : std::string(rung.pass->summary)});
       before = r.predicted_ns;
     }
+    if (idle > 0)
+      table.add({fmt::format("({} without effect)", idle), "", "", "", "", "", "",
+                 "change no cost of this step (--verbose names them)"});
     return table;
   }
 
@@ -250,6 +277,7 @@ void register_explain(Command program, const AppContext& context) {
                                "list all passes in order, with backend, purpose and level of each");
   Option json = app.add_flag("--json", o->json,
                              "print the passes, their costs, or the results in DIR, as JSON");
+  app.add_verbose_flag(o->verbose).excludes(json);
   // The questions exclude each other. Graphs, ops and nodes have no JSON form.
   Option questions[] = {folder, graph, op, node};
   for (Option other : questions) passes.excludes(other);
@@ -269,15 +297,18 @@ void register_explain(Command program, const AppContext& context) {
     app.refuse_unused(
         {{.is_chosen = !o->folder.empty(),
           .name = "on a folder of results",
-          .used = {"DIR", "--json"}},
+          .used = {"DIR", "--json", "--verbose"}},
          {.is_chosen = o->passes, .name = "with --passes", .used = {"--passes", "--json"}},
-         {!o->graph, "without --graph", {"--plain"}}});
+         {!o->graph, "without --graph", {"--plain"}},
+         {o->graph || !o->op.empty() || !o->node.empty(),
+          "with --graph, --op or --node",
+          {"--verbose"}}});
     if (o->passes)
       fmt::print("{}", o->json ? pass_list_json() : pass_list_text(context.terminal.columns));
     else if (o->folder.empty())
       Explanation(*o, app, context.terminal).run();
     else
-      explain_folder(o->folder, o->json, context.terminal);
+      explain_folder(o->folder, {o->json, o->verbose}, context.terminal);
   });
 }
 

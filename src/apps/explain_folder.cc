@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "record/summary_file.h"
+#include "report/brief_report.h"
 #include "report/json_text.h"
 #include "report/tables.h"
 
@@ -14,8 +15,10 @@ namespace {
 
 using report::Json;
 
-std::string run_text(const record::SummaryRun& run, const TerminalOptions& options) {
-  Table table({{"op", Align::kLeft},
+// The `most` largest operations; 0: all.
+std::string run_text(const record::SummaryRun& run, size_t most, const TerminalOptions& options) {
+  const std::string name = terminal_safe(run.setting.str());
+  Table table({{most == 0 ? "op" : "op of " + name, Align::kLeft},
                {"calls", Align::kRight, 3},
                {"time"},
                {"share"},
@@ -23,18 +26,46 @@ std::string run_text(const record::SummaryRun& run, const TerminalOptions& optio
                {"bandwidth", Align::kRight, 2},
                {"bound", Align::kLeft},
                {"possible gain"}});
-  for (const record::SummaryOperation& op : run.by_op) {
+  const bool is_cut = most > 0 && run.by_op.size() > most + 1;
+  for (size_t i = 0; i < (is_cut ? most : run.by_op.size()); ++i) {
+    const record::SummaryOperation& op = run.by_op[i];
     table.add({terminal_safe(op.key), format_integer(op.calls), format_ns(op.time_ns),
                fmt::format("{:.1f}%", 100 * op.share),
                op.flops_per_s > 0 ? format_rate(op.flops_per_s, "FLOP/s") : "-",
                format_rate(op.bytes_per_s, "B/s"), terminal_safe(op.bound),
                format_ns(op.possible_gain_ns())});
   }
-  return "\n" + wrap_lines(terminal_safe(run.setting.str()), options.columns) + "\n" +
-         table.text(options);
+  if (is_cut) {
+    double ns = 0, share = 0;
+    int64_t calls = 0;
+    for (size_t i = most; i < run.by_op.size(); ++i) {
+      calls += run.by_op[i].calls;
+      ns += run.by_op[i].time_ns;
+      share += run.by_op[i].share;
+    }
+    table.add({fmt::format("({} more)", run.by_op.size() - most), format_integer(calls),
+               format_ns(ns), fmt::format("{:.1f}%", 100 * share)});
+  }
+  return "\n" + (most == 0 ? wrap_lines(name, options.columns) + "\n" : "") + table.text(options);
 }
 
-void print_text(const record::SummaryFile& summary, const TerminalOptions& options) {
+void print_advice(const record::SummaryFile& summary,
+                  bool verbose,
+                  const TerminalOptions& options) {
+  for (const record::SummaryAdvice& advice : summary.advice)
+    fmt::print(
+        "{}{}", verbose || &advice == &summary.advice.front() ? "\n" : "",
+        wrap_lines(fmt::format("advice: {} ({}), predicted {:+.1f}%{}", terminal_safe(advice.title),
+                               terminal_safe(advice.command, kLongestMessage), 100 * advice.gain,
+                               verbose ? ": " + terminal_safe(advice.reason, kLongestMessage) : ""),
+                   options.columns));
+  if (!verbose) return fmt::print("{}", report::brief_warnings(summary.warnings, options));
+  for (const std::string& each : summary.warnings)
+    fmt::print("{}",
+               wrap_lines("warning: " + terminal_safe(each, kLongestMessage), options.columns));
+}
+
+void print_text(const record::SummaryFile& summary, bool verbose, const TerminalOptions& options) {
   auto print_lines = [&](const std::string& text) {
     fmt::print("{}", wrap_lines(text, options.columns));
   };
@@ -52,7 +83,10 @@ void print_text(const record::SummaryFile& summary, const TerminalOptions& optio
                {"memory", Align::kRight, 5},
                {"mean loss", Align::kRight, 7},
                {"losses agree", Align::kLeft, 1}});
-  for (const record::SummaryRun& run : summary.runs)
+  const size_t all = summary.runs.size();
+  const size_t hidden = verbose || all <= report::kBriefRuns ? 0 : all - report::kBriefRuns;
+  for (size_t i = hidden; i < all; ++i) {
+    const record::SummaryRun& run = summary.runs[i];
     table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
                report::interval_cell(run.step), format_ns(run.predicted_ns),
                fmt::format("{:.2f}x", run.speed_up), format_integer(run.kernel_calls),
@@ -62,16 +96,19 @@ void print_text(const record::SummaryFile& summary, const TerminalOptions& optio
                !run.mean_loss     ? "-"
                : run.losses_agree ? "yes"
                                   : "NO"});
+  }
   fmt::print("{}", table.text(options));
+  if (hidden > 0)
+    fmt::print("{} more run{} before these (--verbose)\n", hidden, hidden == 1 ? "" : "s");
+  const record::SummaryRun* last = nullptr;
   for (const record::SummaryRun& run : summary.runs)
-    if (!run.by_op.empty()) fmt::print("{}", run_text(run, options));
-  for (const record::SummaryAdvice& advice : summary.advice)
-    print_lines(fmt::format("\nadvice: {} ({}), predicted {:+.1f}%: {}",
-                            terminal_safe(advice.title),
-                            terminal_safe(advice.command, kLongestMessage), 100 * advice.gain,
-                            terminal_safe(advice.reason, kLongestMessage)));
-  for (const std::string& warning : summary.warnings)
-    print_lines("warning: " + terminal_safe(warning, kLongestMessage));
+    if (!run.by_op.empty()) {
+      last = &run;
+      if (verbose) fmt::print("{}", run_text(run, 0, options));
+    }
+  if (!verbose && last != nullptr)
+    fmt::print("{}", run_text(*last, report::kBriefOperations, options));
+  print_advice(summary, verbose, options);
 }
 
 Json operation_json(const record::SummaryOperation& op) {
@@ -121,12 +158,13 @@ void print_json(const record::SummaryFile& summary) {
 
 }  // namespace
 
-void explain_folder(const std::string& folder, bool as_json, const TerminalOptions& options) {
+void explain_folder(const std::string& folder, const ExplainForm& form, TerminalOptions options) {
   const record::SummaryFile summary = record::read_summary(folder);
-  if (as_json)
+  if (!form.verbose) options = report::fitted(options);
+  if (form.json)
     print_json(summary);
   else
-    print_text(summary, options);
+    print_text(summary, form.verbose, options);
 }
 
 }  // namespace ridge::apps

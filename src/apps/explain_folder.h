@@ -8,8 +8,12 @@
 
 namespace ridge::apps {
 
-// Prints the runs, the operations of those reported in detail, the advice and the warnings, as text
-// or as JSON with the keys of performance_summary.json. Throws as record::read_summary does.
-void explain_folder(const std::string& folder, bool as_json, const TerminalOptions& options);
+struct ExplainForm {
+  bool json = false;     // with the keys of performance_summary.json
+  bool verbose = false;  // all runs and operations, not only what fits a screen
+};
+// Prints the runs, the operations of those reported in detail, the advice and the warnings. Throws
+// as record::read_summary does.
+void explain_folder(const std::string& folder, const ExplainForm& form, TerminalOptions options);
 
 }  // namespace ridge::apps

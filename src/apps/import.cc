@@ -14,8 +14,9 @@
 #include "base/units.h"
 #include "cost/hardware.h"
 #include "record/import/imported_run.h"
-#include "record/import/torch_trace.h"
+#include "record/import/trace_file.h"
 #include "record/operation_table.h"
+#include "report/brief_report.h"
 #include "report/json_text.h"
 #include "report/output_files.h"
 #include "report/tables.h"
@@ -23,13 +24,15 @@
 namespace ridge::apps {
 namespace {
 
-constexpr size_t kMostRows = 12;
+constexpr size_t kMostRows = 20;
 constexpr size_t kMostUnknown = 5;
+constexpr size_t kBriefUnknown = 2;
 
 struct ImportOptions {
   std::string trace;
   OutputOptions output;
   std::optional<std::string> hardware;
+  bool verbose = false;
 };
 
 using Named = std::pair<std::string, int64_t>;
@@ -42,7 +45,7 @@ std::vector<Named> unknown_operations(const record::Attribution& attribution) {
   return sorted;
 }
 
-std::string attribution_text(const record::Attribution& a) {
+std::string attribution_text(const record::Attribution& a, bool verbose) {
   auto percent = [&](int64_t part_ns) { return fmt::format("{:.1f}%", 100 * a.share(part_ns)); };
   std::string text = fmt::format(
       "Attributed: {:.1f}% of the operations' time ({} in operations that Ridge knows, {} between "
@@ -51,11 +54,12 @@ std::string attribution_text(const record::Attribution& a) {
       100 * a.attributed_share(), percent(a.known_ns), percent(a.composite_ns), percent(a.frame_ns),
       percent(a.unknown_ns), percent(a.uncounted_ns));
   const std::vector<Named> unknown = unknown_operations(a);
-  for (size_t i = 0; i < std::min(unknown.size(), kMostUnknown); ++i)
+  const size_t most = verbose ? kMostUnknown : kBriefUnknown;
+  for (size_t i = 0; i < std::min(unknown.size(), most); ++i)
     text += fmt::format("  unknown: {} {}\n", format_ns(static_cast<double>(unknown[i].second)),
                         terminal_safe(unknown[i].first));
-  if (unknown.size() > kMostUnknown)
-    text += fmt::format("  and {} more (import.json)\n", unknown.size() - kMostUnknown);
+  if (unknown.size() > most)
+    text += fmt::format("  and {} more (import.json)\n", unknown.size() - most);
   return text;
 }
 
@@ -76,15 +80,24 @@ std::string import_json(const record::ForeignTrace& trace, const record::Attribu
   return report::json_text(json);
 }
 
-std::string run_text(const record::RunRecord& run, const TerminalOptions& terminal) {
+std::string run_text(const record::RunRecord& run, bool verbose, const TerminalOptions& terminal) {
   const Summary step = run.wall();
-  std::string text = fmt::format(
-      "{}: {} step{} of {}, {} FLOPs and {} per step\n", terminal_safe(run.setting.str()),
-      step.count, step.count == 1 ? "" : "s", format_ns(step.median),
-      format_count(static_cast<double>(run.executed.flops)), format_bytes(run.planned_bytes));
-  return wrap_lines(text, terminal.columns) + "\n" +
-         report::operation_table(record::table_by_op(run.step, nullptr), run.step, kMostRows)
-             .text(terminal);
+  const std::string counts =
+      run.executed == Work() && run.planned_bytes == 0
+          ? ""
+          : fmt::format(", {} FLOPs and {} per step",
+                        format_count(static_cast<double>(run.executed.flops)),
+                        format_bytes(run.planned_bytes));
+  const std::string text =
+      fmt::format("{}: {} step{} of {}{}\n", terminal_safe(run.setting.str()), step.count,
+                  step.count == 1 ? "" : "s", format_ns(step.median), counts);
+  const record::OperationTable table = record::table_by_op(run.step, nullptr);
+  const std::string rows = verbose
+                               ? report::operation_table(table, run.step, kMostRows).text(terminal)
+                               : report::brief_operation_table(
+                                     table, run.step, report::kBriefOperations, run.setting.str())
+                                     .text(report::fitted(terminal));
+  return wrap_lines(text, terminal.columns) + "\n" + rows;
 }
 
 // Of the machine that the trace is from, if the user names it.
@@ -99,8 +112,7 @@ std::optional<cost::Ceilings> ceilings(const ImportOptions& o,
 
 void run(const ImportOptions& o, const AppContext& context) {
   OutputFolder folder(*o.output.folder, o.output.overwrite);
-  files::BlockReader reader{std::filesystem::path(o.trace)};
-  const record::ForeignTrace trace = record::read_torch_trace(reader);
+  const record::ForeignTrace trace = record::read_trace(o.trace);
   const record::ImportedSteps steps = record::imported_steps(trace);
   record::LabRecord lab;
   lab.program = kProgram;
@@ -114,28 +126,37 @@ void run(const ImportOptions& o, const AppContext& context) {
   lab.detailed.push_back(0);
   folder.add("import.json", import_json(trace, steps.attribution));
   folder.commit(report::output_files(lab));
-  fmt::print("{}\n{}{}", run_text(lab.runs[0], context.terminal),
-             wrap_lines(attribution_text(steps.attribution), context.terminal.columns),
-             written_text(folder, context.terminal));
+  fmt::print("{}\n{}{}", run_text(lab.runs[0], o.verbose, context.terminal),
+             wrap_lines(attribution_text(steps.attribution, o.verbose), context.terminal.columns),
+             written_text(folder, context.terminal, o.verbose));
 }
 
 }  // namespace
 
 void register_import(Command program, const AppContext& context) {
   auto o = std::make_shared<ImportOptions>();
-  Command app = program.add_subcommand("import", "Make an output folder of a PyTorch trace");
-  app.add_option("TRACE", o->trace, "a trace of torch.profiler: a JSON file, or one in gzip")
+  Command app = program.add_subcommand(
+      "import", "Make an output folder of a trace of PyTorch, Nsight Systems or rocprofv3");
+  app.add_option(
+         "TRACE", o->trace,
+         "a trace of torch.profiler (JSON, also in gzip), a SQLite export of Nsight Systems, or "
+         "a kernel trace of rocprofv3 (CSV or JSON)")
       .required();
   app.add_option("--hardware", o->hardware,
                  "the trace's machine, for rooflines and MFU: this, " + cost::hardware_names() +
                      ", or a JSON file as of ridge plan");
   add_output_options(app, o->output, "folder to write").required();
+  app.add_verbose_flag(o->verbose);
   app.footer(
       "The trace is one that torch.profiler.profile(record_shapes=True, with_stack=True) exports. Steps\n"
-      "are those of its schedule, and scopes those of nn.Module and record_function.\n"
+      "are those of its schedule, and scopes those of nn.Module and record_function. `nsys export --type\n"
+      "sqlite` and `rocprofv3 --kernel-trace` know kernels, their names and times alone; NVTX ranges are\n"
+      "their scopes.\n"
       "Examples:\n"
       "  ridge import torch_trace.json.gz --out torch\n"
       "  ridge report torch\n"
+      "  ridge import nsys.sqlite --out nsys\n"
+      "  ridge import kernel_trace.csv --out rocprof\n"
       "  ridge import torch_trace.json.gz --hardware h100 --out torch-h100\n"
       "  ridge lab --preset small --level fused --out ridge-fused\n"
       "  ridge diff torch ridge-fused");

@@ -18,6 +18,7 @@
 #include "bench/attention_trial.h"
 #include "measure/inference_run.h"
 #include "record/contradictions.h"
+#include "report/brief_report.h"
 #include "report/console_report.h"
 #include "report/inference_report.h"
 
@@ -38,6 +39,7 @@ struct InferLabOptions {
   double seconds = 120;
   OutputOptions output;
   report::OutputFormat format;
+  bool verbose = false;
 };
 
 class InferLab {
@@ -76,7 +78,7 @@ class InferLab {
     print();
     folder.commit(report::study_files(study_, o_.format));
     fmt::print("{}", o_.inference.json ? report::inference_summary(study_)
-                                       : written_text(folder, terminal_));
+                                       : written_text(folder, terminal_, o_.verbose));
     return !is_stopped();
   }
 
@@ -286,12 +288,16 @@ class InferLab {
 
   void print() const {
     if (o_.inference.json) return;
+    const record::RunRecord& last = study_.lab.runs[study_.lab.detailed.back()];
+    if (!o_.verbose)
+      return fmt::print("{}{}{}", report::brief_heading(study_.lab, terminal_),
+                        report::brief_study(study_, terminal_),
+                        report::brief_operations(study_.lab, last, terminal_));
     fmt::print("{}", report::heading_text(study_.lab, terminal_));
     fmt::print("file      {}, {} of tensors\n", study_.file, format_bytes(study_.file_bytes));
     for (const report::StudySection& section : report::study_sections(study_))
       fmt::print("{}", report::section_text(section, terminal_));
-    fmt::print("{}", report::operations_text(
-                         study_.lab, study_.lab.runs[study_.lab.detailed.back()], terminal_));
+    fmt::print("{}", report::operations_text(study_.lab, last, terminal_));
     for (const std::string& each : study_.left_out)
       fmt::print("{}",
                  wrap_lines("skipped: " + terminal_safe(each, kLongestMessage), terminal_.columns));
@@ -336,6 +342,7 @@ void add_infer_lab_options(Command app, InferLabOptions& o) {
       app, o.output,
       "folder for the files (default: infer-lab-out; if it exists, infer-lab-out-2 ...)");
   add_gzip_option(app, o.format);
+  app.add_verbose_flag(o.verbose);
 }
 
 }  // namespace
@@ -354,7 +361,8 @@ void register_infer_lab(Command program, const AppContext& context) {
       "  ridge infer-lab model/ --level baseline,compiled --seq-len 64,256 --seconds 30\n"
       "  ridge infer-lab gemma-3-270m-q4_k_m.gguf --batch-size 1 --out gemma-study");
   app.callback([options, app, &context] {
-    app.refuse_unused({without_folder(options->output)});
+    app.refuse_unused(
+        {without_folder(options->output), {options->inference.json, "with --json", {"--verbose"}}});
     if (!InferLab(*options, context).run()) end_by_interrupt();
   });
 }

@@ -13,9 +13,12 @@
 #include "apps/subcommand.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "base/printable.h"
 #include "bench/advice.h"
 #include "record/contradictions.h"
+#include "record/gain_error.h"
+#include "report/brief_report.h"
 #include "report/console_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
@@ -24,8 +27,8 @@ namespace ridge::apps {
 namespace {
 
 constexpr size_t kAdvice = 3;
-constexpr int64_t kRoundSteps = 4;       // two plain and two instrumented steps
-constexpr int64_t kLeastTrialSteps = 6;  // with fewer, an interval covers less than 95%
+constexpr int64_t kMostTrials = 10;
+constexpr int64_t kRoundSteps = 4;  // two plain and two instrumented steps
 
 struct LabOptions {
   ModelOptions model;
@@ -41,7 +44,9 @@ struct LabOptions {
   OutputOptions output;
   FormatOptions format;
   bool json = false;
+  bool verbose = false;
   bool no_advice = false;
+  int64_t trials = 1;
 };
 
 class Lab {
@@ -69,25 +74,48 @@ class Lab {
     if (stopped) record_.warnings.push_back(interruption());
     for (const record::RunRecord& run : record_.runs) record::add_doubts(run, record_);
     const size_t shown = record_.warnings.size();  // the heading shows these
-    say(report::heading_text(record_, terminal_) + report::ladder_text(record_, terminal_));
-    // The terminal shows the first point alone; the files have all that are profiled.
-    for (size_t index : record_.detailed)
-      if (index < levels_.size())
-        say(report::operations_text(record_, record_.runs[index], terminal_));
+    show();
     if (!o_.no_advice && !stopped) advise();
     record_.finished_at = utc_now();
     folder.commit(report::output_files(record_, format_));
-    for (size_t i = o_.json ? 0 : shown; i < record_.warnings.size(); ++i)
-      fmt::print(stderr, "{}",
-                 wrap_lines("warning: " + terminal_safe(record_.warnings[i], kLongestMessage),
-                            terminal_.columns));
-    fmt::print("{}",
-               o_.json ? report::performance_summary(record_) : written_text(folder, terminal_));
+    warn(o_.json ? 0 : shown);
+    fmt::print("{}", o_.json ? report::performance_summary(record_)
+                             : written_text(folder, terminal_, o_.verbose));
     return !is_stopped();
   }
 
  private:
   bool is_stopped() const { return interrupt_->is_set(); }
+
+  // Of the warnings from this one on.
+  void warn(size_t from) const {
+    const std::vector<std::string> rest(
+        record_.warnings.begin() + static_cast<std::ptrdiff_t>(from), record_.warnings.end());
+    if (!o_.verbose && !o_.json && !rest.empty())
+      return fmt::print(stderr, "{} more warning{} (--verbose)\n", rest.size(),
+                        rest.size() == 1 ? "" : "s");
+    for (const std::string& each : rest)
+      fmt::print(stderr, "{}",
+                 wrap_lines("warning: " + terminal_safe(each, kLongestMessage), terminal_.columns));
+  }
+
+  // The ladder and the operations of the first point; the files have all points that are profiled.
+  void show() {
+    if (!o_.verbose)
+      return say(report::brief_heading(record_, terminal_) +
+                 report::brief_ladder(record_, terminal_) +
+                 report::brief_operations(record_, record_.runs[advised()], terminal_));
+    say(report::heading_text(record_, terminal_) + report::ladder_text(record_, terminal_));
+    for (size_t index : record_.detailed)
+      if (index < levels_.size())
+        say(report::operations_text(record_, record_.runs[index], terminal_));
+  }
+
+  // The last level that is reported in detail at the first point.
+  size_t advised() const {
+    return *std::find_if(record_.detailed.rbegin(), record_.detailed.rend(),
+                         [&](size_t each) { return each < levels_.size(); });
+  }
 
   // What is missing because of a Ctrl-C.
   std::string interruption() const {
@@ -158,11 +186,19 @@ class Lab {
   struct Rung {
     std::unique_ptr<backends::Backend> backend;
     std::unique_ptr<measure::TrainingRun> running;
+    int threads = 0;  // 0: not the CPU's
+
+    void run_round(int64_t steps, const train::StopCheck& stopped) {
+      const OpenmpThreads turn(threads);
+      running->run_round(steps, stopped);
+    }
   };
 
   Rung start(const measure::TrainingExperiment& e, Progress& progress) {
     Rung rung;
-    rung.backend = make_backend(o_.machine, e.selection);
+    rung.threads = e.setting.device == "cuda" ? 0 : e.setting.threads;
+    const OpenmpThreads threads(rung.threads);
+    rung.backend = make_backend(machine_of(e), e.selection);
     rung.running = std::make_unique<measure::TrainingRun>(
         e, *rung.backend, record_.limits(),
         [&progress, level = e.setting.level](const measure::StepEvent& event) {
@@ -209,11 +245,11 @@ class Lab {
       rungs.push_back(start(e, progress));
       const bool interleaves =
           fit && !(e.instrument && rungs.back().backend->instrument() != nullptr);
-      rungs.back().running->run_round(interleaves ? kRoundSteps : e.steps, stopped);
+      rungs.back().run_round(interleaves ? kRoundSteps : e.steps, stopped);
       if (!interleaves) finish();
     }
     while (!is_stopped() && !rungs.empty() && !rungs.back().running->is_done())
-      for (Rung& rung : rungs) rung.running->run_round(kRoundSteps, stopped);
+      for (Rung& rung : rungs) rung.run_round(kRoundSteps, stopped);
     finish();
     return records;
   }
@@ -231,46 +267,91 @@ class Lab {
   }
 
   void advise() {
-    // The last level that is reported in detail at the first point.
-    const size_t index = *std::find_if(record_.detailed.rbegin(), record_.detailed.rend(),
-                                       [&](size_t each) { return each < levels_.size(); });
-    measure::TrainingExperiment present = experiment(levels_[index], batches_[0], lengths_[0]);
+    measure::TrainingExperiment present = experiment(levels_[advised()], batches_[0], lengths_[0]);
     auto backend = make_backend(o_.machine, present.selection);
     std::optional<Progress> progress;  // created when the number of changes is known
-    auto count = [&](size_t, size_t of) {
-      if (!progress) progress.emplace("advice", static_cast<int64_t>(of), "changes", terminal_);
-      progress->tick(1);
-    };
-    std::vector<bench::Advice> advice =
-        bench::advise(present, *backend, *record_.ceilings, kAdvice, count);
+    size_t total = 0;
+    bench::AdviceSearch search{.most = std::max(kAdvice, static_cast<size_t>(o_.trials)),
+                               .gain_error = record::gain_error(record_.runs),
+                               .threads = other_threads(present),
+                               .ceilings_of = [this](const auto& e) { return other_ceilings(e); },
+                               .listener =
+                                   [&](size_t, size_t of) {
+                                     if (of != total)
+                                       progress.emplace("advice", total = of, "changes", terminal_);
+                                     progress->tick(1);
+                                   }};
+    std::vector<bench::Advice> advice = bench::advise(present, *backend, *record_.ceilings, search);
     progress.reset();
     record_.seeks_advice = true;
     for (const bench::Advice& each : advice) record_.advice.push_back(each.record());
-    say(report::advice_text(record_, terminal_));
-    if (advice.empty()) return;
-    if (try_first(present, advice[0].changed, *backend))
-      say(report::trial_text(record_, terminal_));
+    if (o_.verbose) say(report::advice_text(record_, terminal_));
+    if (advice.size() > static_cast<size_t>(o_.trials))
+      advice.resize(static_cast<size_t>(o_.trials));
+    if (!advice.empty()) try_out(present, advice, *backend);
+    say(o_.verbose ? report::trials_text(record_, terminal_)
+                   : report::brief_advice(record_, terminal_));
   }
 
-  // Runs the step before and after the change, interleaved, without instruments. Returns false after
-  // a Ctrl-C; there is no trial then.
-  bool try_first(measure::TrainingExperiment before,
-                 measure::TrainingExperiment after,
-                 const backends::Backend& backend) {
-    before.instrument = after.instrument = false;
-    before.steps = after.steps = std::max(steps_, kLeastTrialSteps);
-    const int64_t together = expect_fits(before, backend) + expect_fits(after, backend);
-    Progress progress("first advice", 2 * (o_.warmup + before.steps), "steps", terminal_);
-    std::vector<record::RunRecord> runs =
-        measure({before, after}, together <= backend.available_bytes() / 2, progress);
-    progress.hide();
-    if (is_stopped()) {
-      record_.warnings.push_back("Ctrl-C ended this lab before the trial of its first advice");
-      return false;
+  // On a CPU one thread, half of the cores and all of them.
+  std::vector<int> other_threads(const measure::TrainingExperiment& present) const {
+    if (present.setting.device == "cuda") return {};
+    const int cores = std::max(record_.ceilings->machine.cores, 1);
+    std::vector<int> threads{1, cores / 2, cores};
+    std::erase_if(threads, [&](int each) { return each < 1 || each == present.setting.threads; });
+    threads.erase(std::unique(threads.begin(), threads.end()), threads.end());
+    return threads;
+  }
+
+  // The machine that runs an experiment.
+  MachineOptions machine_of(const measure::TrainingExperiment& e) const {
+    MachineOptions machine = o_.machine;
+    if (e.setting.device != "cuda") machine.threads = e.setting.threads;
+    return machine;
+  }
+
+  // Those in the cache; else, for other threads, the lab's, scaled.
+  std::shared_ptr<const cost::Ceilings> other_ceilings(const measure::TrainingExperiment& e) const {
+    const bool on_gpu = e.setting.device == "cuda";
+    const OpenmpThreads threads(on_gpu ? 0 : e.setting.threads);
+    if (auto known = known_ceilings(o_.machine, e.selection.has("tf32")))
+      return std::make_shared<cost::Ceilings>(std::move(*known));
+    if (on_gpu) return nullptr;
+    return std::make_shared<cost::Ceilings>(cost::at_threads(*record_.ceilings, e.setting.threads));
+  }
+
+  // Runs the step without instruments as it is and with each change, by turns: all together if they
+  // fit into memory, or else each change with the step as it is. Leaves out what a Ctrl-C cut short.
+  void try_out(measure::TrainingExperiment before,
+               const std::vector<bench::Advice>& advice,
+               const backends::Backend& backend) {
+    before.instrument = false;
+    before.steps = std::max(steps_, record::kLeastClearSteps);
+    std::vector<measure::TrainingExperiment> changed;
+    int64_t together = expect_fits(before, backend);
+    for (const bench::Advice& each : advice) {
+      changed.push_back(each.changed);
+      changed.back().instrument = false;
+      changed.back().steps = before.steps;
+      together += each.after_peak_bytes;
     }
-    record_.trial = record::TrialRecord{record_.advice[0], runs[0], runs[1]};
+    const bool fit = together <= backend.available_bytes() / 2;
+    const auto runs = static_cast<int64_t>(fit ? 1 + advice.size() : 2 * advice.size());
+    Progress progress("trial of advice", runs * (o_.warmup + before.steps), "steps", terminal_);
+    for (size_t first = 0; first < changed.size(); first = fit ? changed.size() : first + 1) {
+      std::vector<measure::TrainingExperiment> turns{before};
+      const size_t end = fit ? changed.size() : first + 1;
+      turns.insert(turns.end(), changed.begin() + static_cast<std::ptrdiff_t>(first),
+                   changed.begin() + static_cast<std::ptrdiff_t>(end));
+      const std::vector<record::RunRecord> measured = measure(turns, fit, progress);
+      if (is_stopped()) break;
+      for (size_t i = first; i < end; ++i)
+        record_.trials.push_back({record_.advice[i], measured[0], measured[1 + i - first]});
+    }
+    progress.hide();
+    if (is_stopped())
+      record_.warnings.push_back("Ctrl-C ended this lab before the trial of its advice");
     record::add_trial_doubts(record_);
-    return true;
   }
 
   const LabOptions& o_;
@@ -309,8 +390,11 @@ void add_lab_options(Command app, LabOptions& o) {
   add_output_options(app, o.output,
                      "folder for the files (default: lab-out; if it exists, lab-out-2 ...)");
   add_format_options(app, o.format);
+  app.add_option("--try", o.trials,
+                 "pieces of advice to run, by turns with the step that they change (0: none)")
+      .show_default();
   app.add_flag("--no-advice", o.no_advice, "stop after the tables");
-  app.add_json_flag(o.json);
+  app.add_verbose_flag(o.verbose).excludes(app.add_json_flag(o.json));
   add_machine_options(app, o.machine);
   add_nvtx_option(app, o.machine);
 }
@@ -329,10 +413,14 @@ void register_lab(Command program, const AppContext& context) {
       "Examples:\n"
       "  ridge lab                               the small model at every level\n"
       "  ridge lab --preset tiny --steps 8       a quick look\n"
+      "  ridge lab --preset tiny --try 3         run three pieces of advice\n"
       "  ridge lab --batch-size 4,8,16 --seq-len 128,256 --level baseline,compiled\n"
       "  ridge lab --dtype bf16 --pass=-fuse_glu --out results");
   app.callback([options, app, &context] {
-    app.refuse_unused({without_folder(options->output)});
+    if (options->trials < 0 || options->trials > kMostTrials)
+      throw usage_error("[try] expected 0 to {}, got {}", kMostTrials, options->trials);
+    app.refuse_unused(
+        {without_folder(options->output), {options->no_advice, "with --no-advice", {"--try"}}});
     if (!Lab(*options, context).run()) end_by_interrupt();
   });
 }

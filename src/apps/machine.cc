@@ -29,6 +29,7 @@ struct MachineCommand {
   bool tf32 = false;
   bool remeasure = false;
   bool json = false;
+  bool verbose = false;
 };
 
 // One of a machine's records of ceilings. A GPU has a second record with its fp32 GEMMs in TF32,
@@ -195,6 +196,45 @@ void print_rest(const Records& records, const TerminalOptions& terminal) {
   fmt::print("{}\n", table.text(terminal));
 }
 
+// The rates of each type: of GEMMs, and of loops that only multiply.
+void print_brief_products(const Records& records, const TerminalOptions& terminal) {
+  Table table({{"GEMM", Align::kLeft},
+               {"best"},
+               {"theoretical"},
+               {"share"},
+               {"multiply-only"},
+               {"ridge point"}});
+  for (const Record& record : records)
+    for (const cost::ProductRates& p : record.ceilings.products) {
+      if (!record.shows(p.dtype)) continue;
+      const cost::MultiplyRates* alone = record.ceilings.multiply_rates(p.dtype);
+      table.add({record.title(p.dtype, p.name()), rate(p.peak_flops_per_ns, "FLOP/s"),
+                 rate(p.theoretical_flops_per_ns, "FLOP/s"),
+                 share(p.peak_flops_per_ns, p.theoretical_flops_per_ns),
+                 alone == nullptr ? "-" : rate(alone->multiply_ops_per_ns, "op/s"),
+                 fmt::format("{:.1f} FLOP/B",
+                             p.peak_flops_per_ns / record.ceilings.memory_bytes_per_ns())});
+    }
+  fmt::print("{}\n", table.text(terminal));
+}
+
+// The other ceilings in a paragraph.
+void print_brief_rest(const cost::Ceilings& c, const TerminalOptions& terminal) {
+  std::string text = fmt::format(
+      "Vector arithmetic: {} in registers, {} one operation at a time; {} exponentials, divisions or "
+      "roots. A kernel call takes {}{}.",
+      rate(c.fused_flops_per_ns, "FLOP/s"), rate(c.arithmetic_flops_per_ns, "FLOP/s"),
+      rate(c.transcendentals_per_ns, "/s"), format_ns(c.launch_ns),
+      c.parallel_ns > 0 ? fmt::format(", a parallel region {}", format_ns(c.parallel_ns)) : "");
+  if (!c.unpacks.empty()) {
+    const cost::UnpackRate& slowest =
+        *std::ranges::min_element(c.unpacks, {}, &cost::UnpackRate::bytes_per_ns);
+    text += fmt::format(" Of the quantized weights {} is unpacked slowest, at {}.",
+                        name(slowest.weight), rate(slowest.bytes_per_ns, "B/s"));
+  }
+  fmt::print("{}\n", wrap_lines(text, terminal.columns));
+}
+
 // "3.2 h" since an ISO 8601 time.
 std::string age(const std::string& measured_at) {
   std::tm parts{};
@@ -225,13 +265,18 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
                            terminal_safe(c.machine.clock_source));
   fmt::print("{}\n", wrap_lines(heading, terminal.columns));
   print_memory(c, terminal);
-  print_multiplies(c, terminal);
-  print_unpacks(c, terminal);
-  print_products(records, terminal);
-  print_stored(c, terminal);
-  print_rest(records, terminal);
   std::string notes;
-  for (const std::string& note : c.notes) notes += terminal_safe(note, kLongestMessage) + "\n";
+  if (o.verbose) {
+    print_multiplies(c, terminal);
+    print_unpacks(c, terminal);
+    print_products(records, terminal);
+    print_stored(c, terminal);
+    print_rest(records, terminal);
+    for (const std::string& note : c.notes) notes += terminal_safe(note, kLongestMessage) + "\n";
+  } else {
+    print_brief_products(records, terminal);
+    print_brief_rest(c, terminal);
+  }
   std::filesystem::path path = ceilings_path(c.machine);
   bool is_cached = !path.empty() && std::filesystem::exists(path);
   notes += fmt::format("measured {} ago, {}", age(c.measured_at),
@@ -251,10 +296,11 @@ void register_machine(Command program, const AppContext& context) {
                "on a GPU: measure fp32 GEMMs in TF32 only (by default the tables show both, and "
                "--json shows fp32)");
   app.add_flag("--remeasure", options->remeasure, "measure again even if results are cached");
-  app.add_json_flag(options->json);
+  app.add_verbose_flag(options->verbose).excludes(app.add_json_flag(options->json));
   app.footer(
       "Examples:\n"
       "  ridge machine\n"
+      "  ridge machine --verbose                 all rates, by type, size and number of tokens\n"
       "  ridge machine --device cpu --threads 1 --isa avx2\n"
       "  ridge machine --remeasure --json > machine.json");
   app.callback([options, &context] { run(*options, context.terminal); });

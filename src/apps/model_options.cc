@@ -127,8 +127,8 @@ void add_level_option(Command app, LevelOptions& options) {
 
 void add_pass_option(Command app, LevelOptions& options) {
   app.under(kLevel).add_option("--pass", options.switches,
-                               "turn passes and options on or off: +NAME,-NAME (see ridge explain "
-                               "--passes)");
+                               "turn passes and options on or off: +NAME,-NAME; +recompute=4 "
+                               "recomputes only the first 4 layers (see ridge explain --passes)");
 }
 
 void add_switch_options(Command app, LevelOptions& options) {

@@ -110,13 +110,16 @@ Mode without_folder(const OutputOptions& options) {
   return {!options.folder, "without --out, which names the folder to overwrite", {"--force"}};
 }
 
-std::string written_text(const OutputFolder& folder, const TerminalOptions& options) {
-  return wrap_lines(
-      fmt::format(
-          "\nWrote report.html (open it in a browser), the tables, report.md and the traces (open "
-          "them in ui.perfetto.dev) to {}.",
-          terminal_safe(folder.path().string())),
-      options.columns);
+std::string written_text(const OutputFolder& folder, const TerminalOptions& options, bool lists) {
+  const std::string text =
+      lists
+          ? fmt::format(
+                "\nWrote report.html (open it in a browser), the tables, report.md and the traces "
+                "(open them in ui.perfetto.dev) to {}.",
+                terminal_safe(folder.path().string()))
+          : fmt::format("Report: {} (--verbose prints all tables)",
+                        terminal_safe((folder.path() / "report.html").string()));
+  return wrap_lines(text, options.columns);
 }
 
 }  // namespace ridge::apps

@@ -71,7 +71,9 @@ class OutputFolder {
 // The folder that --out names; empty without --out.
 std::optional<OutputFolder> requested_folder(const OutputOptions& options);
 
-// The last line of a lab's output.
-std::string written_text(const OutputFolder& folder, const TerminalOptions& options);
+// The last line of a lab's output: where its files are and, if `lists` is set, what they are.
+std::string written_text(const OutputFolder& folder,
+                         const TerminalOptions& options,
+                         bool lists = true);
 
 }  // namespace ridge::apps

@@ -33,6 +33,7 @@ struct PlanOptions {
   int64_t devices = 1;
   double clip_norm = 0;
   bool json = false;
+  bool verbose = false;
   InferencePlanOptions inference;
 };
 
@@ -194,8 +195,9 @@ void print_text(const PlanOptions& o,
       fmt::format("{}, {} parameters, on {}\nsource: {}\n", terminal_safe(r.setting.str()),
                   format_integer(r.parameters), terminal_safe(place.title),
                   terminal_safe(place.source, kLongestMessage));
-  for (const std::string& note : place.ceilings.notes)
-    heading += terminal_safe(note, kLongestMessage) + "\n";
+  if (o.verbose)
+    for (const std::string& note : place.ceilings.notes)
+      heading += terminal_safe(note, kLongestMessage) + "\n";
   if (!plan.fits)
     heading += fmt::format("DOES NOT FIT: the step owns {}, the hardware has {}\n",
                            format_bytes(r.memory.owned_bytes), format_bytes(place.memory_bytes));
@@ -246,8 +248,9 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
     if (!o.inference.model.empty() && (app.given("--preset") || app.given("--config")))
       throw usage_error("[model] expected one of --model, --preset and --config, got two");
     const TrainingOptions& t = o.training;
-    plan_inference({t.model, t.level, t.machine, o.hardware, t.batch_size, t.sequence, o.json},
-                   o.inference, terminal);
+    plan_inference(
+        {t.model, t.level, t.machine, o.hardware, t.batch_size, t.sequence, o.json, o.verbose},
+        o.inference, terminal);
     return;
   }
   expect_sane(o);
@@ -282,7 +285,7 @@ void register_plan(Command program, const AppContext& context) {
       .show_default();
   app.add_option("--devices", options->devices, "number of devices, assumed to scale perfectly")
       .show_default();
-  app.add_json_flag(options->json);
+  app.add_verbose_flag(options->verbose).excludes(app.add_json_flag(options->json));
   add_inference_plan_options(app, options->inference);
   app.footer(
       "A training plan predicts the time of a step, the days for a token budget, and what fits.\n"

@@ -253,6 +253,11 @@ class InferencePlanner {
 
   static std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
+  std::string owned_text(const measure::PhasePlan& each) const {
+    const bool fits = place_.memory_bytes <= 0 || each.owned_bytes <= place_.memory_bytes;
+    return format_bytes(each.owned_bytes) + (fits ? "" : ", does not fit");
+  }
+
   void print_times() const {
     Table table({{"batch"},
                  {"length"},
@@ -261,14 +266,15 @@ class InferencePlanner {
                  {"MFU"},
                  {"TPOT"},
                  {"decode tokens/s", Align::kRight, 1},
-                 {"MBU"}});
+                 {"MBU"},
+                 {"owned memory", Align::kRight, 3}});
     for (const measure::PhasePlan& each : plans_) {
       const record::RunRecord &prefill = each.records.prefill, &decode = each.records.decode;
       table.add({std::to_string(prefill.setting.batch_size),
                  std::to_string(prefill.setting.sequence), format_ns(prefill.predicted_ns),
                  format_count(prefill.tokens_per_s()), percent(mfu(prefill)),
                  format_ns(decode.predicted_ns), format_count(decode.tokens_per_s()),
-                 percent(mbu(decode))});
+                 percent(mbu(decode)), owned_text(each)});
     }
     const record::RunRecord& first = plans_.front().records.prefill;
     std::string notes = fmt::format("MFU of prefill {}.\nMBU of decode {}.\n",
@@ -312,8 +318,7 @@ class InferencePlanner {
                                    std::to_string(setting.sequence)};
       for (plan::MemoryClass kind : shown)
         row.push_back(format_bytes(class_peaks(each).bytes[static_cast<size_t>(kind)]));
-      const bool fits = place_.memory_bytes <= 0 || each.owned_bytes <= place_.memory_bytes;
-      row.push_back(format_bytes(each.owned_bytes) + (fits ? "" : ", does not fit"));
+      row.push_back(owned_text(each));
       table.add(std::move(row));
     }
     fmt::print("{}\n", table.text(terminal_));
@@ -327,15 +332,16 @@ class InferencePlanner {
                     format_integer(file_.config().parameters()), format_bytes(decode.weight_bytes),
                     terminal_safe(place_.title), terminal_safe(place_.source, kLongestMessage));
     heading += weights_text();
-    for (const std::string& note : place_.ceilings.notes)
-      heading += terminal_safe(note, kLongestMessage) + "\n";
+    if (request_.verbose)
+      for (const std::string& note : place_.ceilings.notes)
+        heading += terminal_safe(note, kLongestMessage) + "\n";
     heading += fmt::format(
         "GEMMs in {} (prefill) and {} (decode), KV cache in {}, prefill chunks of {} tokens\n",
         plans_.front().records.prefill.setting.dtype, decode.setting.dtype,
         cache_dtype_name(cache_dtype()), o_.chunk);
     fmt::print("{}\n", wrap_lines(heading, terminal_.columns));
     print_times();
-    print_memory();
+    if (request_.verbose) print_memory();
     std::string answers;
     for (const LargestBatch& each : largest_)
       answers += fmt::format(

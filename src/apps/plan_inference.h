@@ -32,6 +32,7 @@ struct PlanRequest {
   std::string batch_sizes;  // empty: 1, 8 and 32
   std::string lengths;      // empty: three usual ones
   bool json = false;
+  bool verbose = false;
 };
 void plan_inference(const PlanRequest& request,
                     const InferencePlanOptions& options,

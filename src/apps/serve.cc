@@ -32,6 +32,7 @@ struct Options {
   std::string key_file;
   std::string chat_template;
   bool no_page = false;
+  bool batch_invariant = false;
 };
 
 constexpr int64_t kPositions = 2048;  // of a request; eight full contexts may take gigabytes
@@ -129,7 +130,16 @@ void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKe
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-void run(const Options& o) {
+void add_switch(std::string& switches, const std::string& more) {
+  switches += (switches.empty() ? "" : ",") + more;
+}
+
+void run(Options o) {
+  if (o.batch_invariant) {
+    if (chosen_device(o.inference.machine) == "cuda")
+      throw usage_error("[batch-invariant] expected a CPU (--device cpu), got a GPU");
+    add_switch(o.inference.level.switches, "+batch_invariant");
+  }
   http::validate(o.server);
   serve::validate(o.engine);
   const http::ApiKeys keys = o.key_file.empty() ? http::ApiKeys() : http::ApiKeys::read(o.key_file);
@@ -183,6 +193,10 @@ void add_options(Command app, Options& o) {
       "--max-step-ms", o.engine.step_ms,
       "the longest time that such a step is predicted to take, from the ceilings of `ridge "
       "machine`: it gets fewer tokens of prompts, but one at least (default: any)");
+  batching.add_flag(
+      "--batch-invariant", o.batch_invariant,
+      "a request's tokens are bit-equal to those that it gets alone, whatever shares its steps; on "
+      "CPUs (short for --pass +batch_invariant)");
   Command limits = app.under("Limits");
   limits.add_option("--max-connections", o.server.connections, "open connections").show_default();
   limits.add_option("--max-header-bytes", o.server.header_bytes, "of a request").show_default();
@@ -205,6 +219,7 @@ void register_serve(Command program, const AppContext&) {
       "Examples:\n"
       "  ridge serve SmolLM2-135M-Instruct.Q4_1.gguf\n"
       "  ridge serve model.gguf --slots 16 --context 4096 --port 8000\n"
+      "  ridge serve model.gguf --batch-invariant             the same answers in any company\n"
       "  ridge serve model.gguf --model-name gpt-4o-mini      for clients with a fixed name\n"
       "\n"
       "Requests, once the server prints Ready:\n"

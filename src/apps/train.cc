@@ -25,6 +25,7 @@
 #include "base/units.h"
 #include "files/atomic_folder.h"
 #include "measure/training_run.h"
+#include "report/brief_report.h"
 #include "report/console_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
@@ -43,6 +44,7 @@ struct TrainOptions {
   int64_t warmup = 5;  // without data of the user
   bool quiet = false;
   bool profile = false;
+  bool verbose = false;
   bool json = false;
   OutputOptions output;
   FormatOptions format;
@@ -351,7 +353,9 @@ class Training {
         format_bytes(run.memory.owned_bytes), format_bytes(run.memory.after.peak_bytes));
     // In a file the lines stay whole, for programs that read them.
     fmt::print("{}", terminal_.fit ? wrap_lines(totals, terminal_.columns) : totals + "\n");
-    if (o_.profile) fmt::print("{}", report::operations_text(record_, run, terminal_));
+    if (o_.profile)
+      fmt::print("{}", o_.verbose ? report::operations_text(record_, run, terminal_)
+                                  : report::brief_operations(record_, run, terminal_));
   }
 
   void save(train::Trainer& trainer) const {
@@ -387,7 +391,8 @@ void add_options(Command app, TrainOptions& o) {
   app.add_flag(
       "--profile", o.profile,
       "instrument some steps (half of the first 16, then 2 in 64; on a GPU a sixteenth, at "
-      "most 8) and print the operation tables");
+      "most 8) and print the largest operations");
+  app.add_verbose_flag(o.verbose);
   add_output_options(
       app, o.output,
       "write the files of ridge lab to this folder (instruments steps, as --profile does)");
@@ -416,7 +421,8 @@ std::vector<Mode> unused_options(const TrainOptions& o) {
                               {"--val-data", "--tokenizer", "--text-format", "--field", "--pack",
                                "--seed", "--checkpoints"}},
                              {has_data, "with --data", {"--warmup"}},
-                             {o.json, "with --json", {"--quiet"}},
+                             {o.json, "with --json", {"--quiet", "--verbose"}},
+                             {!o.profile, "without --profile", {"--verbose"}},
                              {o.profile || o.output.folder.has_value(),
                               "where steps are instrumented",
                               {"--val-data", "--checkpoints", "--spike-guard"}}});

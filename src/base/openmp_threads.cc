@@ -44,5 +44,11 @@ void start_openmp_threads() {
   {}
 }
 
+OpenmpThreads::OpenmpThreads(int threads) : before_(omp_get_max_threads()) {
+  if (threads > 0) omp_set_num_threads(threads);
+}
+
+OpenmpThreads::~OpenmpThreads() { omp_set_num_threads(before_); }
+
 }  // namespace base
 }  // namespace ridge

@@ -239,6 +239,56 @@ Ceilings at_launch_rate(Ceilings ceilings, double rate) {
   return ceilings;
 }
 
+Ceilings at_threads(Ceilings c, int threads) {
+  const double factor = static_cast<double>(threads) / std::max(c.machine.threads, 1);
+  // Of the caches that each core has; the last cache is shared.
+  const size_t own = c.levels.size() > 2 ? c.levels.size() - 2 : 0;
+  const int64_t own_bytes = own > 0 ? c.levels[own - 1].capacity_bytes : 0;
+  for (BandwidthPoint& point : c.bandwidth)
+    if (point.footprint_bytes <= own_bytes) {
+      point.read_bytes_per_ns *= factor;
+      point.copy_bytes_per_ns *= factor;
+    }
+  for (size_t i = 0; i < own; ++i) {
+    c.levels[i].capacity_bytes =
+        static_cast<int64_t>(static_cast<double>(c.levels[i].capacity_bytes) * factor);
+    c.levels[i].read_bytes_per_ns *= factor;
+    c.levels[i].copy_bytes_per_ns *= factor;
+    c.levels[i].theoretical_bytes_per_ns *= factor;
+  }
+  for (ProductRates& rates : c.products) {
+    rates.peak_flops_per_ns *= factor;
+    rates.theoretical_flops_per_ns *= factor;
+    for (ProductSample& sample : rates.samples) sample.ns /= factor;
+  }
+  for (MultiplyRates& rates : c.multiplies) {
+    rates.theoretical_ops_per_ns *= factor;
+    rates.multiply_ops_per_ns *= factor;
+    rates.accumulate_ops_per_ns *= factor;
+  }
+  for (UnpackRate& rate : c.unpacks) rate.bytes_per_ns *= factor;
+  for (StoredRates& rates : c.stored)
+    for (StoredTime& time : rates.times) time.cached_ns /= factor;
+  for (CacheRates& rates : c.cache) {
+    rates.flops_per_ns *= factor;
+    rates.scores_per_ns *= factor;
+  }
+  for (AttentionRates& rates : c.attention) {
+    rates.forward_flops_per_ns *= factor;
+    rates.forward_scores_per_ns *= factor;
+    rates.backward_flops_per_ns *= factor;
+    rates.backward_scores_per_ns *= factor;
+  }
+  for (double* rate : {&c.arithmetic_flops_per_ns, &c.fused_flops_per_ns, &c.transcendentals_per_ns,
+                       &c.staged_elements_per_ns, &c.strided_reads_per_ns, &c.strided_writes_per_ns,
+                       &c.runs_per_ns})
+    *rate *= factor;
+  c.parallel_ns = threads == 1 ? 0 : c.parallel_ns * factor;
+  c.source = fmt::format("{}, scaled from {} to {} threads", c.source, c.machine.threads, threads);
+  c.machine.threads = threads;
+  return c;
+}
+
 void validate(const Ceilings& ceilings) {
   check_bandwidth(ceilings);
   check_products(ceilings);

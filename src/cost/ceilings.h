@@ -238,6 +238,11 @@ struct Ceilings {
 // The same ceilings at another launch rate; 1 = as at calibration.
 Ceilings at_launch_rate(Ceilings ceilings, double rate);
 
+// A guess of the ceilings with another number of threads, for a machine on which they were not
+// measured: arithmetic and the caches of cores follow the threads, the last cache and memory keep
+// their bandwidth, and one thread opens no parallel regions.
+Ceilings at_threads(Ceilings ceilings, int threads);
+
 // Throws a bad-file Error that names the field if the record is incomplete or holds impossible
 // values.
 void validate(const Ceilings& ceilings);

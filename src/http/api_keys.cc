@@ -32,7 +32,7 @@ ApiKeys ApiKeys::read(const std::filesystem::path& path) {
     const size_t end = std::min(left.find('\n'), left.size());
     std::string_view line = left.substr(0, end);
     left.remove_prefix(std::min(end + 1, left.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    while (line.ends_with('\r') || line.ends_with(' ')) line.remove_suffix(1);
     if (line.empty() || line.starts_with('#')) continue;
     const size_t space = std::min(line.find(' '), line.size());
     const std::string_view key = line.substr(0, space),
@@ -47,7 +47,12 @@ ApiKeys ApiKeys::read(const std::filesystem::path& path) {
     if (!tenant.empty() && std::ranges::find(tenants, tenant) == tenants.end())
       tenants.emplace_back(tenant);
     const auto place = std::ranges::find(tenants, tenant) - tenants.begin();
-    all.keys_.emplace_back(key, tenant.empty() ? 0 : static_cast<uint32_t>(place) + 1);
+    const uint32_t owner = tenant.empty() ? 0 : static_cast<uint32_t>(place) + 1;
+    const auto known = std::ranges::find(all.keys_, key, &std::pair<std::string, uint32_t>::first);
+    if (known != all.keys_.end() && known->second != owner)
+      throw file_error("[{}] expected each key to have one tenant, line {} gives a key another one",
+                       file.source(), number);
+    if (known == all.keys_.end()) all.keys_.emplace_back(key, owner);
   }
   if (all.empty()) throw file_error("[{}] expected a key on a line, found none", file.source());
   return all;

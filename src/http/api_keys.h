@@ -18,9 +18,9 @@ class ApiKeys {
   explicit ApiKeys(const std::vector<std::string>& keys) {
     for (const std::string& each : keys) keys_.push_back({each, 0});
   }
-  // A key a line, and after a space the tenant that it belongs to; empty lines and lines that begin
-  // with # are skipped. Throws a bad-file Error if there is no key, or one is shorter than 8
-  // characters, or a word is not printable ASCII.
+  // A key a line, and after a space the tenant that it belongs to; blanks at the end of a line, empty
+  // lines and lines that begin with # are skipped. Throws a bad-file Error if there is no key, or one is
+  // shorter than 8 characters or has two tenants, or a word is not printable ASCII.
   static ApiKeys read(const std::filesystem::path& path);
 
   bool empty() const { return keys_.empty(); }

@@ -34,6 +34,7 @@ struct Chunks {
   int64_t tokens = 0;
   int64_t reach = 0;
   int64_t count = 0;
+  int64_t rows = 0;  // prompts that end in each of them
 };
 
 // Splits prompts of one length like serve::Session::start: a chunk may span several prompts, but it
@@ -42,9 +43,11 @@ std::vector<Chunks> prefill_chunks(int64_t batch, int64_t length, int64_t most) 
   std::vector<Chunks> all;
   for (int64_t prompt = 0, done = 0; prompt < batch;) {
     if (const int64_t full = (length - done) / most; full > 0) {
-      all.push_back({most, done + most, full});
+      const bool ends = done + full * most == length;
+      if (full > ends) all.push_back({most, done + most, full - ends});
+      if (ends) all.push_back({most, length, 1, 1});
       done += full * most;
-      if (done == length) ++prompt, done = 0;
+      if (ends) ++prompt, done = 0;
       continue;
     }
     Chunks chunk{0, 0, 1};
@@ -53,7 +56,7 @@ std::vector<Chunks> prefill_chunks(int64_t batch, int64_t length, int64_t most) 
       chunk.tokens += taken, done += taken;
       chunk.reach = std::max(chunk.reach, done);
       if (done < length) break;
-      ++prompt, done = 0;
+      ++chunk.rows, ++prompt, done = 0;
     }
     all.push_back(chunk);
   }
@@ -78,7 +81,8 @@ class Planner {
     for (Chunks chunks : prefill_chunks(e_.batch, e_.length, chunk_))
       while (chunks.count > 0) {
         const int64_t count = chunks_alike(chunks);
-        add(graphs, at(models::InferenceTask::kPrefill, chunks.tokens, chunks.reach), count);
+        add(graphs, at(models::InferenceTask::kPrefill, chunks.tokens, chunks.reach, chunks.rows),
+            count);
         chunks.count -= count;
         chunks.reach += count * chunks.tokens;
       }
@@ -86,7 +90,7 @@ class Planner {
   }
 
   std::vector<cost::ProgramGraph> decode() {
-    return {at(models::InferenceTask::kDecode, e_.batch, e_.length)};
+    return {at(models::InferenceTask::kDecode, e_.batch, e_.length, e_.batch)};
   }
 
   // The bytes of the parameters of all graphs so far, which share one store.
@@ -117,8 +121,9 @@ class Planner {
  private:
   models::InferenceShape shape_of(models::InferenceTask task,
                                   int64_t tokens,
-                                  int64_t context) const {
-    return serve::bucket_shape(task, tokens, context, true, cache_);
+                                  int64_t context,
+                                  int64_t rows) const {
+    return serve::bucket_shape(task, tokens, context, rows, true, cache_);
   }
 
   // The first chunks that run in one bucket, found by bisection: longer contexts never take smaller
@@ -126,7 +131,7 @@ class Planner {
   int64_t chunks_alike(const Chunks& chunks) const {
     auto context = [&](int64_t chunk) {
       return shape_of(models::InferenceTask::kPrefill, chunks.tokens,
-                      chunks.reach + chunk * chunks.tokens)
+                      chunks.reach + chunk * chunks.tokens, chunks.rows)
           .context;
     };
     int64_t alike = 1, other = chunks.count;
@@ -153,9 +158,13 @@ class Planner {
     }
   }
 
-  const cost::ProgramGraph& at(models::InferenceTask task, int64_t tokens, int64_t context) {
-    models::InferenceShape shape = shape_of(task, tokens, context);
-    auto [found, is_new] = planned_.try_emplace({task, shape.tokens, shape.context});
+  const cost::ProgramGraph& at(models::InferenceTask task,
+                               int64_t tokens,
+                               int64_t context,
+                               int64_t rows) {
+    models::InferenceShape shape = shape_of(task, tokens, context, rows);
+    auto [found, is_new] =
+        planned_.try_emplace({task, shape.tokens, shape.context, shape.row_count()});
     if (is_new) {
       serve::BucketGraph built = serve::build_bucket(file_, shape, e_.selection, target_);
       found->second =
@@ -169,8 +178,9 @@ class Planner {
   const passes::PassTarget& target_;
   int64_t chunk_ = 0;
   models::CacheShape cache_;
-  // By task, tokens and context.
-  std::map<std::tuple<models::InferenceTask, int64_t, int64_t>, cost::ProgramGraph> planned_;
+  // By task, tokens, context and rows.
+  std::map<std::tuple<models::InferenceTask, int64_t, int64_t, int64_t>, cost::ProgramGraph>
+      planned_;
 };
 
 }  // namespace

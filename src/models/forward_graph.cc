@@ -102,12 +102,12 @@ class InferenceBuilder {
     tokens_ = shape_.task == InferenceTask::kScore ? kNoValue : d_.b.state(kTokens, per_slot());
     ValueId ids = decodes ? tokens_ : token_input(kIds);
     if (shape_.cached) cached_.declare(d_.b, positions, token_input(kSlots), d_.config);
-    bool some = shape_.task == InferenceTask::kPrefill;
-    ValueId x = d_.build_layers(ids, positions, some ? d_.b.input(kRows, per_slot()) : kNoValue);
+    const bool some = shape_.task == InferenceTask::kPrefill;
+    ValueId x = d_.build_layers(ids, positions, some ? row_input(kRows) : kNoValue);
     auto scope = d_.b.scope("head");
     if (shape_.task == InferenceTask::kScore) return build_score(x);
     d_.out.logits = d_.build_head(x);
-    build_sample();
+    build_sample(some ? row_input(kRowSlots) : kNoValue);
     d_.out.graph.outputs = {d_.out.logits};
     return std::move(d_.out);
   }
@@ -117,6 +117,10 @@ class InferenceBuilder {
   ValueId token_input(std::string_view name) {
     return d_.b.input(bucket_input(name, shape_.tokens), {DType::kI32, {shape_.tokens}});
   }
+  ValueId row_input(std::string_view name) {
+    return d_.b.input(bucket_input(name, shape_.row_count()), {DType::kI32, {shape_.row_count()}});
+  }
+
   ForwardGraph build_score(ValueId x) {
     d_.out.logits = d_.build_head(x);
     d_.out.loss = d_.b.call_all("softmax_cross_entropy", {d_.out.logits, token_input(kLabels)})[0];
@@ -124,15 +128,18 @@ class InferenceBuilder {
     return std::move(d_.out);
   }
 
-  void build_sample() {
+  void build_sample(ValueId row_slots) {
     int64_t s = shape_.cache.slots;
-    d_.b.call_all(
-        "sample",
-        {d_.out.logits, tokens_, d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
-         d_.b.input(kNextPositions, per_slot()),
-         d_.b.input(kSampling, {DType::kF32, {s, kSamplingSettings}}),
-         d_.b.input(kSeeds, per_slot()), d_.b.input(kBiased, {DType::kI32, {s, kMostBiases}}),
-         d_.b.input(kBiases, {DType::kF32, {s, kMostBiases}})});
+    std::vector<ValueId> inputs{d_.out.logits,
+                                tokens_,
+                                d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
+                                d_.b.input(kNextPositions, per_slot()),
+                                d_.b.input(kSampling, {DType::kF32, {s, kSamplingSettings}}),
+                                d_.b.input(kSeeds, per_slot()),
+                                d_.b.input(kBiased, {DType::kI32, {s, kMostBiases}}),
+                                d_.b.input(kBiases, {DType::kF32, {s, kMostBiases}})};
+    if (row_slots != kNoValue) inputs.push_back(row_slots);
+    d_.b.call_all("sample", inputs);
   }
 
   const InferenceShape& shape_;
@@ -175,6 +182,7 @@ ForwardGraph build_inference_graph(const ModelConfig& config,
                                    const WeightLookup& weights) {
   validate(config);
   expect_tokens(shape.tokens);
+  RIDGE_CHECK(shape.row_count() > 0, "a graph without rows of logits");
   RIDGE_CHECK(shape.task != InferenceTask::kDecode || shape.tokens == shape.cache.slots,
               "decode of {} tokens in {} slots", shape.tokens, shape.cache.slots);
   return InferenceBuilder(config, ops, shape, weights).build();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ inline constexpr int64_t kMostTokens = INT32_MAX;
 struct ForwardGraph {
   Graph graph;
   LoadGraph load;
-  ValueId logits = kNoValue;  // [N,V]; in an inference graph [S,V], one row per slot
+  ValueId logits = kNoValue;  // [N,V]; in an inference graph [R,V], or [S,V] if it decodes
   ValueId loss = kNoValue;    // f32[], if there are labels
 };
 
@@ -60,12 +61,17 @@ struct InferenceShape {
   int64_t context = 1;  // bound on the keys that a token attends to
   bool cached = true;   // false: one sequence of N tokens from position 0, without a cache
   CacheShape cache;
+  // R, of kPrefill: for how many tokens logits are computed, of which each is another slot's; at least 1.
+  // None: as many as slots.
+  std::optional<int64_t> rows = std::nullopt;
+
+  int64_t row_count() const { return rows.value_or(cache.slots); }
 };
 
 // Inputs, besides states (models/inference_names.h has all names):
 //   ids, positions  i32[N]    position -1 is padding
 //   slots, labels   i32[N]    if the task has them
-//   rows            i32[S]    per slot the token whose logits are computed, -1 = none
+//   rows, row_slots i32[R]    of kPrefill: tokens whose logits are computed and their slots, -1 = none
 //   next_positions  i32[S]    per slot the position of the token to sample, -1 = none
 //   sampling        f32[S,6]  temperature, top-k, top-p, min-p, repeat penalty, biases; 0 = off
 //   seeds           i32[S]

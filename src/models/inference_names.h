@@ -15,11 +15,12 @@ namespace ridge::models {
 inline constexpr std::string_view kIds = "ids", kPositions = "positions", kSlots = "slots",
                                   kLabels = "labels";
 // "ids.512" for N = 512.
-inline std::string bucket_input(std::string_view name, int64_t tokens) {
-  return fmt::format("{}.{}", name, tokens);
+inline std::string bucket_input(std::string_view name, int64_t extent) {
+  return fmt::format("{}.{}", name, extent);
 }
 
-inline constexpr const char* kRows = "rows";
+// Their extent depends on the bucket too: the number of rows.
+inline constexpr std::string_view kRows = "rows", kRowSlots = "row_slots";
 inline constexpr const char* kNextPositions = "next_positions";
 inline constexpr const char* kSampling = "sampling";
 inline constexpr const char* kSeeds = "seeds";

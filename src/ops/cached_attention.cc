@@ -70,7 +70,8 @@ struct CachedAttentionOp {
             .attrs = {{"window", int64_t{0}, false},
                       {"scale", 0.0},
                       {"context", int64_t{0}},
-                      {"fused", false, false}},
+                      {"fused", false, false},
+                      {"batch_invariant", false, false}},
             .formula =
                 "MACs = 2 N H C E for C keys that a token sees at most; 6 FLOPs a score besides"};
   }
@@ -144,6 +145,10 @@ struct CachedAttentionOp {
                         sample_block_table(r.slots, r.per_slot)},
                        {{"window", r.window}, {"context", r.context}, {"scale", 0.35}}});
     }
+    Case invariant = cases[6];
+    invariant.name += "_batch_invariant";
+    invariant.attrs.set("batch_invariant", true);
+    cases.push_back(invariant);
     return with_narrow_caches(std::move(cases), {1, 2});
   }
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul: a product of two operands in einsum notation, "nd,fd->nf". With a third operand the
 // product is added to it in place (gradient accumulation, tied weights). `native` allows a native
-// GEMM instead of a library's, with the same error but other rounding.
+// GEMM instead of a library's, with the same error but other rounding. `batch_invariant` asks for one
+// kernel and one order of sums for any number of rows.
 #include <vector>
 
 #include "graph/einsum.h"
@@ -23,7 +24,8 @@ struct MatmulOp {
         .operands = {2, 3},
         .attrs = {{"einsum", std::string()},
                   {"dtype", std::string(), false},
-                  {"native", false, false}},
+                  {"native", false, false},
+                  {"batch_invariant", false, false}},
         .time_law = TimeLaw::kProduct,
         .formula =
             "MACs = product of all letters' extents; FLOPs = 2 MACs (+ 1 an output accumulated)"};
@@ -122,6 +124,8 @@ struct MatmulOp {
     Case native_gradient = sample("native_gradient", "nf,nd->fd", {70, 36}, {70, 40});
     native_gradient.inputs.push_back({f32({36, 40})});
     for (Case* each : {&native, &native_gradient}) each->attrs.set("native", true);
+    Case invariant = sample("batch_invariant", "nd,fd->nf", {13, 70}, {45, 70});
+    invariant.attrs.set("batch_invariant", true);
     return {sample("one", "nd,fd->nf", {1, 1}, {1, 1}),
             sample("linear", "nd,fd->nf", {13, 17}, {31, 17}),
             sample("linear_wide", "nd,fd->nf", {33, 64}, {65, 64}),
@@ -133,7 +137,8 @@ struct MatmulOp {
             accumulate,
             wide,
             native,
-            native_gradient};
+            native_gradient,
+            invariant};
   }
 };
 

@@ -37,10 +37,11 @@ std::vector<double> rounded_to_bf16(std::vector<double> x) {
 
 struct MatmulGroupOp {
   static Op declaration() {
-    return {.name = kOp,
-            .operands = {2, kAnyNumber},
-            .attrs = {{"activations", std::string("f32"), false}},
-            .formula = "MACs = N in times the weights' outs"};
+    return {
+        .name = kOp,
+        .operands = {2, kAnyNumber},
+        .attrs = {{"activations", std::string("f32"), false}, {"batch_invariant", false, false}},
+        .formula = "MACs = N in times the weights' outs"};
   }
 
   static std::vector<Type> infer(const Call& call) {
@@ -113,6 +114,10 @@ struct MatmulGroupOp {
       for (const auto& [out, dtype] : r.weights) each.inputs.push_back(fixed({dtype, {out, r.in}}));
       cases.push_back(std::move(each));
     }
+    Case invariant = cases[1];
+    invariant.name = "batch_invariant";
+    invariant.attrs.set("batch_invariant", true);
+    cases.push_back(invariant);
     return cases;
   }
 };

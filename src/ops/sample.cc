@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample: chooses each slot's next token from its logits [S,V] and overwrites the last one. Inputs:
+// sample: chooses slots' next tokens from logits [N,V] and overwrites their last ones. Inputs:
 // logits; states tokens i32[S] and recent i32[S,R] (cell p mod R holds the token at position p,
 // -1 = none); next_positions i32[S] (-1: the slot is skipped); settings f32[S,6]: temperature (0:
 // the largest logit), top-k, top-p, min-p, repeat penalty, number of biases, each off at 0; seeds
 // i32[S]; biased i32[S,A], per slot so many ids in ascending order, each once; biases f32[S,A], one
-// for each. Outputs: tokens and recent with the token written.
+// for each; and, if not every slot has a row of logits in the order of slots, row_slots i32[N], the slot
+// of each row, each slot at most once (-1: the row is skipped). Outputs: tokens and recent with the
+// tokens written.
 //
 // The steps are, in this order: the logits of recent tokens are divided by the penalty (multiplied
 // if negative); each bias is added to its token's logit; the k largest are kept; of them the fewest
@@ -97,14 +99,19 @@ size_t choose(const std::vector<double>& logits, const double* settings, double 
 
 struct SampleOp {
   static Op declaration() {
-    return {.name = "sample", .operands = {8}, .formula = "1 FLOP a logit"};
+    return {.name = "sample", .operands = {8, 9}, .formula = "1 FLOP a logit"};
   }
 
   static std::vector<Type> infer(const Call& call) {
     const Type& logits = call.inputs[0];
     expect_rank("sample", logits, 2, "the logits");
     expect_dtype("sample", logits, DType::kF32, "the logits");
-    int64_t slots = logits.shape[0];
+    expect_rank("sample", call.inputs[1], 1, "tokens");
+    const int64_t rows = logits.shape[0], slots = call.inputs[1].shape[0];
+    if (call.inputs.size() == 9)
+      expect_type("sample", call.inputs[8], i32({rows}), "slots of rows");
+    else if (rows != slots)
+      throw usage_error("[sample] expected logits of {} slots, got {}", slots, logits.str());
     if (logits.shape[1] < 1)
       throw usage_error("[sample] expected a vocabulary, got {}", logits.str());
     expect_rank("sample", call.inputs[2], 2, "recent tokens");
@@ -132,6 +139,7 @@ struct SampleOp {
   static std::optional<Traffic> traffic(const Call& call) {
     Traffic traffic = whole_operands(call);
     traffic.read_bytes[6] = traffic.read_bytes[7] = 0;
+    traffic.written_bytes[0] = storage_bytes(DType::kI32, call.inputs[0].shape[0]);
     return traffic;
   }
 
@@ -140,12 +148,15 @@ struct SampleOp {
             most_biases = call.inputs[6].shape[1];
     out[0].data = in[1]->data;
     out[1].data = in[2]->data;
-    for (int64_t s = 0; s < call.inputs[0].shape[0]; ++s) {
+    for (int64_t row = 0; row < call.inputs[0].shape[0]; ++row) {
+      const int64_t s =
+          in.size() < 9 ? row : static_cast<int64_t>(in[8]->data[static_cast<size_t>(row)]);
+      if (s < 0) continue;
       size_t slot = static_cast<size_t>(s);
       int64_t position = static_cast<int64_t>(in[3]->data[slot]);
       if (position < 0) continue;
-      std::vector<double> logits(in[0]->data.begin() + s * vocabulary,
-                                 in[0]->data.begin() + (s + 1) * vocabulary);
+      std::vector<double> logits(in[0]->data.begin() + row * vocabulary,
+                                 in[0]->data.begin() + (row + 1) * vocabulary);
       const double* settings = &in[4]->data[static_cast<size_t>(s * kSettings)];
       if (settings[4] > 0)
         penalize(logits, &in[2]->data[static_cast<size_t>(s * recent)], recent, settings[4]);
@@ -189,6 +200,12 @@ struct SampleOp {
                         {f32({r.slots, r.biases}), {Fill::kNormal, 2, false}, false}},
                        {}});
     }
+    // Three of five slots have rows.
+    Case some = cases.front();
+    some.name = "rows";
+    some.inputs[0].type.shape = some.inputs[0].type.shape.with(0, 3);
+    some.inputs.push_back({i32({3}), {Fill::kPositions, 3, false}, false});
+    cases.push_back(some);
     return cases;
   }
 };

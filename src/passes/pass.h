@@ -4,6 +4,8 @@
 // them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +38,8 @@ struct PassContext {
   const cost::Ceilings* ceilings = nullptr;
   std::span<const Pass* const> own = {};  // the target's passes, run with those of src/passes
   LoraOptions lora = {};
+  // Of the pass that runs, if it was switched on with one: "+recompute=4".
+  std::optional<int64_t> number = {};
 };
 
 struct Pass {

@@ -49,7 +49,8 @@
       "one kernel for each operation of silu and of the tanh GELU, as in an eager framework",      \
       "more launches and bytes, to compare with fused forms")                                      \
   ALL(recompute, kStep, kTraining, none,                                                           \
-      "activation checkpointing: keep each layer's input and recompute the rest for the gradient", \
+      "activation checkpointing: keep each layer's input and recompute the rest for the gradient " \
+      "(=4: of the first 4 layers)",                                                               \
       "about a third more FLOPs for less memory")                                                  \
   ALL(fuse_adamw, kStep, kTraining, kernels,                                                       \
       "update many tensors in one launch and write their bf16 copies", "")                         \
@@ -59,6 +60,10 @@
        "rotate heads, append to the KV cache and attend in one kernel", "")                        \
   CUDA(fuse_row_products, kStep, kInference, kernels,                                              \
        "fuse norms, gates and residual adds into GEMMs of a few rows", "")                         \
+  CPU(batch_invariant, kStep, kInference, none,                                                    \
+      "compute each token with the same kernels and sums, whatever shares its run",                \
+      "no kernels for few tokens, nor attention of a prompt in tiles: less speed for the same "    \
+      "bits in any batch")                                                                         \
   CPU(native_gemm, kStep, kBoth, kernels, "run bf16 GEMMs on native AMX tile kernels",             \
       "the last bits differ from the library's; the error is the same")                            \
   CUDA(native_gemm, kStep, kBoth, kernels,                                                         \

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 
 #include "base/clock.h"
@@ -104,8 +105,20 @@ bool is_known(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Passes that cannot be turned off: no graph runs without them.
-bool is_required(std::string_view name) { return name == "expand" || name == "legalize"; }
+// Cuts "=4" off "recompute=4". Throws usage Errors for what is no number of layers.
+std::optional<int64_t> cut_number(std::string_view& name) {
+  constexpr std::string_view kNumbered = "recompute";
+  const size_t at = name.find('=');
+  if (at == std::string_view::npos || name.substr(0, at) != kNumbered) return std::nullopt;
+  const std::string_view digits = name.substr(at + 1);
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size() || number < 1)
+    throw usage_error("[pass] expected a number of layers >= 1 after {}=, got {}", kNumbered,
+                      printable(digits));
+  name = name.substr(0, at);
+  return number;
+}
 
 cost::GraphCost graph_cost(const Graph& graph, const PassContext& context) {
   const cost::CostedGraph costed = cost::count(plan::plan(graph, context.target));
@@ -120,6 +133,8 @@ cost::GraphCost graph_cost(const Graph& graph, const PassContext& context) {
 
 }  // namespace
 
+bool is_required(std::string_view name) { return name == "expand" || name == "legalize"; }
+
 std::vector<Switch> parse_switches(std::string_view text) {
   std::vector<Switch> switches;
   for (size_t at = 0; at < text.size();) {
@@ -128,13 +143,14 @@ std::vector<Switch> parse_switches(std::string_view text) {
     at = comma + 1;
     if (item.empty()) continue;
     const bool is_on = !item.starts_with('-');
-    const std::string_view name = item.starts_with('+') || !is_on ? item.substr(1) : item;
+    std::string_view name = item.starts_with('+') || !is_on ? item.substr(1) : item;
+    const std::optional<int64_t> number = is_on ? cut_number(name) : std::nullopt;
     if (!is_known(name))
       throw usage_error("[pass] unknown pass {}{}; expected one of {}", printable(name),
                         did_you_mean(name, known_names()), fmt::join(known_names(), ", "));
     if (!is_on && is_required(name))
       throw usage_error("[pass] '{}' cannot be turned off: every run needs it", name);
-    switches.push_back({name, is_on});
+    switches.push_back({name, is_on, number});
   }
   return switches;
 }
@@ -183,16 +199,30 @@ Selection::Selection(std::string_view level, std::string_view switches) : level_
       names += (names.empty() ? "" : ", ") + std::string(each.name);
     throw usage_error("[level] expected one of {}, got '{}'", names, level);
   }
-  for (const Switch& each : parse_switches(switches))
+  for (const Switch& each : parse_switches(switches)) {
+    const std::string name(each.name);
+    numbers_.erase(name);
     if (each.is_on)
-      on_.insert(std::string(each.name));
+      on_.insert(name);
     else
-      on_.erase(std::string(each.name));
+      on_.erase(name);
+    if (each.number) numbers_[name] = *each.number;
+  }
+}
+
+std::optional<int64_t> Selection::number(std::string_view name) const {
+  const auto found = numbers_.find(std::string(name));
+  return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string Selection::spelling(std::string_view name) const {
+  const std::optional<int64_t> found = number(name);
+  return std::string(name) + (found ? fmt::format("={}", *found) : "");
 }
 
 std::string Selection::str() const {
   std::string text;
-  for (const std::string& name : on_) text += (text.empty() ? "" : ",") + name;
+  for (const std::string& name : on_) text += (text.empty() ? "" : ",") + spelling(name);
   return text;
 }
 
@@ -205,6 +235,7 @@ Graph run_stage(Stage stage,
   std::optional<cost::GraphCost> before;
   for (const Pass* pass : pipeline(context.own)) {
     if (pass->stage != stage || !selection.has(pass->name)) continue;
+    context.number = selection.number(pass->name);
     double begin = now_ns();
     Graph next = pass->run(current, context);
     double elapsed = now_ns() - begin;

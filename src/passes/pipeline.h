@@ -3,7 +3,10 @@
 // pass is timed, the graph is verified after it, and its cost is recorded before and after.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -27,6 +30,9 @@ std::span<const Listed> list();
 // The passes of src/passes and a backend's own, in the order of the list.
 std::vector<const Pass*> pipeline(std::span<const Pass* const> own);
 
+// Whether no graph runs without the pass, so that it cannot be turned off.
+bool is_required(std::string_view name);
+
 // A level is the set of passes and binding options that it adds to the level before it. A pass that
 // the target does not have is skipped.
 struct Level {
@@ -36,10 +42,11 @@ struct Level {
 };
 std::span<const Level> levels();
 
-// A name of a switch text such as "+recompute,-fuse_glu"; a name without a sign is on.
+// A name of a switch text such as "+recompute=4,-fuse_glu"; a name without a sign is on.
 struct Switch {
   std::string_view name;
   bool is_on = true;
+  std::optional<int64_t> number = {};  // only of recompute: how many layers
 };
 // Throws usage Errors that list the known names.
 std::vector<Switch> parse_switches(std::string_view text);
@@ -60,6 +67,10 @@ class Selection {
   Selection(std::string_view level, std::string_view switches);
   bool has(std::string_view name) const { return on_.contains(std::string(name)); }
   const std::string& level() const { return level_; }
+  // The number that a pass was switched on with.
+  std::optional<int64_t> number(std::string_view name) const;
+  // The name as in a switch text: "recompute=4".
+  std::string spelling(std::string_view name) const;
   // The dtype of activations that kernels store, and of KV entries.
   DType activations() const { return has("autocast_bf16") ? DType::kBF16 : DType::kF32; }
   std::string str() const;
@@ -67,6 +78,7 @@ class Selection {
  private:
   std::string level_;
   std::set<std::string> on_;
+  std::map<std::string, int64_t> numbers_;
 };
 
 // How a backend runs the graph. --pass switches these options as it switches passes; they do not

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// recompute: each layer keeps only its input; its backward pass computes the layer's activations
-// again.
+// recompute: each layer, or each of the first ones, keeps only its input; its backward pass computes
+// the layer's activations again.
+#include <charconv>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -11,15 +14,25 @@
 namespace ridge::passes {
 namespace {
 
+constexpr std::string_view kLayer = "layer.";
+
 // "layer.3" for "layer.3/attention"; empty outside of layers.
 std::string block_of(const Node& node) {
-  if (!node.scope.starts_with("layer.")) return "";
+  if (!node.scope.starts_with(kLayer)) return "";
   return node.scope.substr(0, node.scope.find('/'));
+}
+
+int64_t number_of(const std::string& block) {
+  int64_t number = 0;
+  std::from_chars(block.data() + kLayer.size(), block.data() + block.size(), number);
+  return number;
 }
 
 class Recomputer {
  public:
-  explicit Recomputer(const Graph& graph) : graph_(graph) {}
+  // Only the first `layers`: their backward passes come last, when the activations of the layers
+  // after them are gone.
+  Recomputer(const Graph& graph, int64_t layers) : graph_(graph), layers_(layers) {}
 
   bool operator()(Rewriter& rewriter, NodeId id) {
     const Node& node = graph_.node(id);
@@ -47,6 +60,7 @@ class Recomputer {
     std::string block = block_of(*producer);
     // A value that is read outside its layer is kept: it is the next layer's input.
     if (block.empty() || block_of(reader) != block) return rewriter.map(value);
+    if (number_of(block) >= layers_) return rewriter.map(value);
     auto found = again_.find(value);
     if (found != again_.end()) return found->second;
     std::vector<ValueId> inputs;
@@ -59,13 +73,14 @@ class Recomputer {
   }
 
   const Graph& graph_;
+  int64_t layers_;
   std::map<ValueId, ValueId> again_;
 };
 
 }  // namespace
 
 Graph run_recompute(const Graph& graph, PassContext& context) {
-  Recomputer recomputer(graph);
+  Recomputer recomputer(graph, context.number.value_or(std::numeric_limits<int64_t>::max()));
   return Rewriter(graph, context.ops).run(std::ref(recomputer));
 }
 

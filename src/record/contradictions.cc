@@ -33,14 +33,17 @@ void compare(const std::string& what, const ShownTime& a, const ShownTime& b, La
 }
 
 void add_trial_doubts(LabRecord& lab) {
-  if (!lab.trial) return;
-  const TrialRecord trial = *lab.trial;
-  add_doubts(trial.before, lab);
-  add_doubts(trial.after, lab);
-  for (const RunRecord& run : lab.runs)
-    if (run.setting.str() == trial.before.setting.str())
-      compare("a step of " + run.setting.str(), {run.wall().median, "the table of levels"},
-              {trial.before.wall().median, "the trial of the first advice"}, lab);
+  for (size_t i = 0; i < lab.trials.size(); ++i) {
+    const TrialRecord& trial = lab.trials[i];
+    add_doubts(trial.after, lab);
+    // Changes that took turns together have one run before them.
+    if (i > 0 && trial.before.plain_wall_ns == lab.trials[i - 1].before.plain_wall_ns) continue;
+    add_doubts(trial.before, lab);
+    for (const RunRecord& run : lab.runs)
+      if (run.setting.str() == trial.before.setting.str())
+        compare("a step of " + run.setting.str(), {run.wall().median, "the table of levels"},
+                {trial.before.wall().median, "the trial of the advice"}, lab);
+  }
 }
 
 void add_contradictions(InferenceRecord& study) {

@@ -25,20 +25,26 @@ bool LabRecord::has_launch_rate() const {
 }
 
 double TrialRecord::measured_gain() const {
-  double old_rate = before.samples_per_s();
-  return old_rate > 0 ? after.samples_per_s() / old_rate - 1 : 0;
+  const double old_rate = before.tokens_per_s();
+  return old_rate > 0 ? after.tokens_per_s() / old_rate - 1 : 0;
 }
 
 bool TrialRecord::is_clear() const {
-  // Intervals of the time per sample, so that runs of different batch sizes compare.
-  auto per_sample = [](const RunRecord& run) {
+  // Intervals of the time per token, so that runs of different batch sizes and lengths compare.
+  auto per_token = [](const RunRecord& run) {
     Summary summary = run.wall();
-    double samples = static_cast<double>(run.setting.samples());
-    summary.low /= samples;
-    summary.high /= samples;
+    const double tokens = static_cast<double>(run.setting.tokens());
+    summary.low /= tokens;
+    summary.high /= tokens;
     return summary;
   };
-  return !overlap(per_sample(before), per_sample(after));
+  const Summary a = per_token(before), b = per_token(after);
+  return std::min(a.count, b.count) >= kLeastClearSteps && !overlap(a, b);
+}
+
+std::string_view TrialRecord::verdict() const {
+  if (std::min(before.wall().count, after.wall().count) < kLeastClearSteps) return "too few steps";
+  return is_clear() ? "clear of noise" : "within noise";
 }
 
 DType product_dtype(const Setting& setting) {

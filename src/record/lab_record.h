@@ -18,22 +18,31 @@ struct AdviceRecord {
   std::string title;
   std::string reason;
   std::string command;
-  double time_gain = 0;    // samples per second, after over before, less 1
+  double time_gain = 0;    // tokens per second, after over before, less 1
   double memory_gain = 0;  // in owned memory
   double before_ns = 0, after_ns = 0;
   int64_t before_peak_bytes = 0, after_peak_bytes = 0;
   bool is_same_training = true;
+  // The probability that tokens per second rise at all, from how far this lab's predicted gains were
+  // from the measured ones; 1 for advice that only saves memory, which is counted, not predicted.
+  double confidence = 1;
 };
 
-// A trial of the first piece of advice: the runs before and after the change.
+// With fewer steps an interval cannot reach 95%.
+inline constexpr int64_t kLeastClearSteps = 6;
+
+// A trial of a piece of advice: the runs before and after the change, which took turns.
 struct TrialRecord {
   AdviceRecord advice;
   RunRecord before;
   RunRecord after;
-  // Samples per second, after over before, less 1.
+  // Tokens per second, after over before, less 1.
   double measured_gain() const;
-  // False if the intervals of the step times overlap; the gain is then noise.
+  // Whether both runs have at least kLeastClearSteps steps and the intervals of their times per token
+  // do not overlap.
   bool is_clear() const;
+  // "clear of noise", "within noise", or "too few steps".
+  std::string_view verdict() const;
 };
 
 struct LabRecord {
@@ -45,7 +54,7 @@ struct LabRecord {
   std::vector<size_t> detailed;  // indices of the runs whose operations are reported
   bool seeks_advice = false;     // if false, `advice` is empty because none was looked for
   std::vector<AdviceRecord> advice;
-  std::optional<TrialRecord> trial;
+  std::vector<TrialRecord> trials;  // of the first pieces of advice
   std::vector<std::string> warnings;
 
   const cost::Ceilings* limits() const { return ceilings ? &*ceilings : nullptr; }

@@ -21,8 +21,10 @@ double per_second(double count, double ns) { return ns > 0 ? count * 1e9 / ns : 
 }  // namespace
 
 std::string Setting::str() const {
-  std::string text = fmt::format("{} {}{}{} {}x{}", model, task == "train" ? "" : task + " ", level,
-                                 switches.empty() ? "" : " " + switches, batch_size, sequence);
+  std::string text = fmt::format("{} {}{}{}", model, task == "train" ? "" : task + " ", level,
+                                 switches.empty() ? "" : " " + switches);
+  // A trace of kernels alone has no batch.
+  if (batch_size != 0 || sequence != 0) text += fmt::format(" {}x{}", batch_size, sequence);
   if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
   if (!dtype.empty() && dtype != "fp32") text += " " + dtype;
   return cache_dtype.empty() ? text : text + " cache in " + cache_dtype;

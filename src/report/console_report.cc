@@ -119,21 +119,21 @@ std::string advice_text(const record::LabRecord& lab, const TerminalOptions& opt
            wrap_lines("No predicted change gains more than the prediction error.", options.columns);
   int number = 0;
   for (const record::AdviceRecord& a : lab.advice) {
-    text += wrap_lines(
-        fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory", ++number,
-                    terminal_safe(a.title), terminal_safe(a.command, kLongestMessage),
-                    100 * a.time_gain, -100 * a.memory_gain),
-        options.columns);
+    text += wrap_lines(fmt::format("{}. {} ({}): {}", ++number, terminal_safe(a.title),
+                                   terminal_safe(a.command, kLongestMessage), gains_text(a)),
+                       options.columns);
     text += paint(wrap_lines(terminal_safe(a.reason, kLongestMessage), options.columns, "   "),
                   Colour::kDim, options);
   }
   return text;
 }
 
-std::string trial_text(const record::LabRecord& lab, const TerminalOptions& options) {
-  if (!lab.trial) return "";
-  return title("A run with the first advice: " + terminal_safe(lab.trial->advice.title), options) +
-         trial_table(*lab.trial).text(options);
+std::string trials_text(const record::LabRecord& lab, const TerminalOptions& options) {
+  std::string text;
+  for (const record::TrialRecord& trial : lab.trials)
+    text += title("A run with the advice: " + terminal_safe(trial.advice.title), options) +
+            trial_table(trial).text(options);
+  return text;
 }
 
 }  // namespace ridge::report

@@ -18,6 +18,6 @@ std::string operations_text(const record::LabRecord& lab,
                             const record::RunRecord& run,
                             const TerminalOptions& options);
 std::string advice_text(const record::LabRecord& lab, const TerminalOptions& options);
-std::string trial_text(const record::LabRecord& lab, const TerminalOptions& options);
+std::string trials_text(const record::LabRecord& lab, const TerminalOptions& options);
 
 }  // namespace ridge::report

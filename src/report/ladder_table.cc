@@ -119,6 +119,12 @@ std::string prediction_cell(double predicted_ns, double measured_ns) {
                      100 * (predicted_ns / measured_ns - 1));
 }
 
+std::string spread_cell(const Summary& s) {
+  if (s.count < 2) return time_cell(s);
+  const double percent = 100 * s.spread();
+  return fmt::format("{} +-{:.{}f}%", format_ns(s.median), percent, percent < 10 ? 1 : 0);
+}
+
 std::string profiling_cost(const record::RunRecord& run) {
   const Summary cost = run.profiling_cost();
   if (cost.count == 0) return "-";

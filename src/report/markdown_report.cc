@@ -54,12 +54,11 @@ std::string advice(const record::LabRecord& lab) {
     return text + "No predicted change gains more than the prediction error.\n";
   int number = 0;
   for (const record::AdviceRecord& a : lab.advice)
-    text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory. {}\n",
-                        ++number, plain(a.title), code(a.command), 100 * a.time_gain,
-                        -100 * a.memory_gain, plain(a.reason));
-  if (lab.trial)
-    text += fmt::format("\nA run with the first advice, {}:\n\n{}", plain(lab.trial->advice.title),
-                        table_text(trial_table(*lab.trial)));
+    text += fmt::format("{}. {} ({}): {}. {}\n", ++number, plain(a.title), code(a.command),
+                        gains_text(a), plain(a.reason));
+  for (const record::TrialRecord& trial : lab.trials)
+    text += fmt::format("\nA run with the advice, {}:\n\n{}", plain(trial.advice.title),
+                        table_text(trial_table(trial)));
   return text;
 }
 

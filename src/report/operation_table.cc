@@ -2,6 +2,7 @@
 // Tables of operations.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -148,6 +149,38 @@ Table operation_table(const record::OperationTable& table,
   return out;
 }
 
+Table brief_operation_table(const record::OperationTable& table,
+                            const record::StepRecord& step,
+                            size_t most,
+                            const std::string& name) {
+  const bool beside = side_by_side(step);
+  Table out(
+      {{fmt::format("{} of {}", terminal_safe(table.title), terminal_safe(name)), Align::kLeft},
+       {"calls", Align::kRight, 3},
+       {"time"},
+       {"share"},
+       {"rate", Align::kRight, 1},
+       {"bandwidth", Align::kRight, 2},
+       {"bound", Align::kLeft},
+       {"error"}});
+  auto add = [&](const record::OperationRow& row) {
+    std::vector<std::string> all = cells(row, false);
+    if (beside) all[2] = format_ns(static_cast<double>(row.exclusive_ns));
+    if (beside) all[13] = "-";
+    out.add({all[0], all[1], all[2], all[4], all[9], all[10], all[11], all[13]});
+  };
+  const bool is_cut = table.rows.size() > most + 1;
+  for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i) add(table.rows[i]);
+  if (is_cut) add(rest(table, most));
+  if (step.wall_ns == 0) return out;
+  auto add_time = [&](const char* label, int64_t ns) {
+    out.add({label, "", format_ns(static_cast<double>(ns)), share_of(ns, step.wall_ns)});
+  };
+  add_time("idle and host", step.idle_ns + step.host_ns);
+  add_time("step", step.wall_ns);
+  return out;
+}
+
 Table pass_table(std::span<const cost::PassRecord> passes) {
   Table table({{"pass", Align::kLeft},
                {"stage", Align::kLeft, 3},
@@ -194,6 +227,17 @@ Table memory_table(const record::MemoryRecord& memory) {
   return table;
 }
 
+std::string confidence_text(double confidence) {
+  return fmt::format("{:.0f}%", std::min(100 * confidence, 99.0));
+}
+
+std::string gains_text(const record::AdviceRecord& a) {
+  return fmt::format(
+      "predicted {:+.1f}% tokens/s{}, {:+.1f}% owned memory{}", 100 * a.time_gain,
+      a.time_gain > 0 ? fmt::format(" (confidence {})", confidence_text(a.confidence)) : "",
+      -100 * a.memory_gain, a.is_same_training ? "" : ", another training");
+}
+
 Table trial_table(const record::TrialRecord& trial) {
   Table table({{"", Align::kLeft},
                {"before", Align::kRight},
@@ -205,8 +249,8 @@ Table trial_table(const record::TrialRecord& trial) {
              percent(trial.advice.time_gain)});
   table.add({"step, measured", format_ns(before.median), format_ns(after.median),
              percent(trial.measured_gain())});
-  table.add({"95% interval", interval_cell(before), interval_cell(after),
-             trial.is_clear() ? "beyond noise" : "within noise"});
+  table.add(
+      {"95% interval", interval_cell(before), interval_cell(after), std::string(trial.verdict())});
   table.add({"owned memory", format_bytes(trial.before.memory.owned_bytes),
              format_bytes(trial.after.memory.owned_bytes), percent(-trial.advice.memory_gain)});
   table.add({"mean loss", fmt::format("{:.4f}", trial.before.mean_loss()),

@@ -145,7 +145,8 @@ Json advice_json(const record::AdviceRecord& a) {
           {"predicted_after_ns", a.after_ns},
           {"owned_before_bytes", a.before_peak_bytes},
           {"owned_after_bytes", a.after_peak_bytes},
-          {"same_training", a.is_same_training}};
+          {"same_training", a.is_same_training},
+          {"confidence", a.confidence}};
 }
 
 }  // namespace
@@ -174,14 +175,15 @@ std::string performance_summary(const record::LabRecord& lab) {
   }
   Json& advice = json["advice"] = Json::array();
   for (const record::AdviceRecord& each : lab.advice) advice.push_back(advice_json(each));
-  if (lab.trial) {
-    json["trial"] = {{"advice", lab.trial->advice.title},
-                     {"predicted_gain", lab.trial->advice.time_gain},
-                     {"measured_gain", lab.trial->measured_gain()},
-                     {"clear_of_noise", lab.trial->is_clear()},
-                     {"before", run_json(lab, lab.trial->before)},
-                     {"after", run_json(lab, lab.trial->after)}};
-  }
+  Json& trials = json["trials"] = Json::array();
+  for (const record::TrialRecord& trial : lab.trials)
+    trials.push_back({{"advice", trial.advice.title},
+                      {"predicted_gain", trial.advice.time_gain},
+                      {"measured_gain", trial.measured_gain()},
+                      {"clear_of_noise", trial.is_clear()},
+                      {"verdict", trial.verdict()},
+                      {"before", run_json(lab, trial.before)},
+                      {"after", run_json(lab, trial.after)}});
   json["warnings"] = lab.warnings;
   return json_text(json);
 }

@@ -66,7 +66,7 @@ class Gatherer {
     json summary = record::current_summary(original, kSummary);
     record::read_summary(summary, kSummary);  // checks the fields
     for (const char* key : {"program", "command", "finished_at", "machine", "roofs", "runs",
-                            "advice", "trial", "warnings"})
+                            "advice", "trial", "trials", "warnings"})
       if (summary.contains(key)) document_[key] = std::move(summary[key]);
     for (json& run : document_["runs"]) {
       thin(run["step_samples_ns"], "step times");

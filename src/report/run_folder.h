@@ -33,7 +33,7 @@ struct DocumentLimits {
   size_t samples = 4'000;         // of each series: losses, step times
 };
 
-// {name, program, command, finished_at, machine, roofs, runs, advice, trial, warnings, formulas,
+// {name, program, command, finished_at, machine, roofs, runs, advice, trials (before them one trial), warnings, formulas,
 // inference, bench, left_out}. A run is one of performance_summary.json, with the parts of the
 // other files that describe it: "flops_profile", "memory_profile", "kernels". "left_out" has a
 // sentence for each limit that was reached. Throws bad-file Errors that name the field.

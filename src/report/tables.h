@@ -23,6 +23,9 @@ inline constexpr const char* kOverRoof =
 std::string time_cell(const Summary& summary);
 std::string interval_cell(const Summary& summary);
 std::string prediction_cell(double predicted_ns, double measured_ns);
+// "1.27 s +-2.2%": a median, and half its interval as a share of it. Whoever shows it says below
+// the table if an interval covers less than 95%.
+std::string spread_cell(const Summary& summary);
 
 // One column per run, one row per quantity. `runs` is one of record::ladders(lab).
 Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs);
@@ -53,13 +56,25 @@ Table operation_table(const record::OperationTable& table,
                       const record::StepRecord& step,
                       size_t most = 0);
 
+// The `most` largest rows, the sum of the others, idle and host time, and the step, in the columns
+// that fit 100. `name` says in the header which run it is.
+Table brief_operation_table(const record::OperationTable& table,
+                            const record::StepRecord& step,
+                            size_t most,
+                            const std::string& name);
+
 // The passes and the changes that each made.
 Table pass_table(std::span<const cost::PassRecord> passes);
 
 // Classes of memory at the step's peak.
 Table memory_table(const record::MemoryRecord& memory);
 
-// Predicted and measured values of the change that was tried.
+// "93%"; 99% for all above, as errors are no better known.
+std::string confidence_text(double confidence);
+// "predicted +3.1% tokens/s (confidence 93%), -2.0% owned memory, another training"
+std::string gains_text(const record::AdviceRecord& advice);
+
+// Predicted and measured values of a change that was tried.
 Table trial_table(const record::TrialRecord& trial);
 
 }  // namespace ridge::report

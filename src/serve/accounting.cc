@@ -11,10 +11,13 @@ namespace ridge::serve {
 const Accounting::Facts& Accounting::facts(const Bucket& bucket) {
   const auto found = facts_.find(&bucket);
   if (found != facts_.end()) return found->second;
-  if (!model_)
-    model_ = model_work(models::build_inference_graph(session_.config(), ops::table(),
-                                                      bucket.shape(), session_.file().lookup())
+  if (!model_) {
+    models::InferenceShape shape = bucket.shape();
+    shape.rows = 1;
+    model_ = model_work(models::build_inference_graph(session_.config(), ops::table(), shape,
+                                                      session_.file().lookup())
                             .graph);
+  }
   const cost::CostedGraph& costed = *bucket.program().graph(0).costed;
   const double predicted = ceilings_ == nullptr ? 0 : cost::predict_run_ns(costed, *ceilings_);
   return facts_.emplace(&bucket, Facts{BucketCost(*model_, costed), predicted}).first->second;

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "graph/rewriter.h"
 #include "models/inference_names.h"
 #include "ops/registry.h"
 #include "runtime/load.h"
@@ -20,6 +21,15 @@ int64_t padded_tokens(int64_t tokens) {
   return tokens <= 128 ? round_up(tokens, 16) : round_up(tokens, 64);
 }
 
+// Every row for steps that decode alone; else few different numbers, for each is another graph with an
+// arena of its own beside each number of tokens.
+int64_t padded_rows(int64_t rows, int64_t tokens, int64_t slots) {
+  if (rows == 0) return 0;
+  int64_t power = 1;
+  while (power < rows) power *= 4;
+  return std::min({padded_tokens(rows) == tokens ? tokens : power, tokens, slots});
+}
+
 // Powers of two keep the number of graphs small. Kernels read only the positions that exist, so
 // padding is cheap.
 int64_t padded_context(int64_t context, int64_t capacity) {
@@ -29,16 +39,47 @@ int64_t padded_context(int64_t context, int64_t capacity) {
   return std::min(power, capacity);
 }
 
+// Values that only what is left out reads.
+std::vector<ValueId> unread(const Graph& graph) {
+  std::vector<bool> is_read(graph.values.size(), false);
+  for (const Node& node : graph.nodes)
+    for (ValueId input : node.inputs) is_read[static_cast<size_t>(input)] = true;
+  std::vector<ValueId> values;
+  for (size_t i = 0; i < graph.values.size(); ++i)
+    if (!is_read[i] && graph.values[i].producer == kNoNode)
+      values.push_back(static_cast<ValueId>(i));
+  return values;
+}
+
+// What fills the cache. Cut after the passes, so that weights are joined and packed as in other graphs.
+Graph up_to_last_attention(const Graph& graph) {
+  constexpr std::string_view kAttention[] = {"cached_attention", "cached_mix", "append_attention"};
+  const auto last = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), [&](const Node& node) {
+    return std::ranges::find(kAttention, node.op->name) != std::end(kAttention);
+  });
+  RIDGE_CHECK(last != graph.nodes.rend(), "a graph with a cache has attention");
+  Graph cut = graph;
+  cut.nodes.resize(static_cast<size_t>(graph.nodes.rend() - last));
+  cut.outputs = {last->outputs[0]};
+  cut = without_dead_nodes(cut);
+  return without_dead_nodes(cut, unread(cut));
+}
+
 }  // namespace
 
 models::InferenceShape bucket_shape(models::InferenceTask task,
                                     int64_t tokens,
                                     int64_t context,
+                                    int64_t rows,
                                     bool cached,
                                     const models::CacheShape& cache) {
-  bool decodes = task == models::InferenceTask::kDecode;
-  int64_t n = decodes ? cache.slots : padded_tokens(tokens);
-  return {task, n, cached ? padded_context(context, cache.full.ring()) : n, cached, cache};
+  const bool decodes = task == models::InferenceTask::kDecode;
+  const int64_t n = decodes ? cache.slots : padded_tokens(tokens);
+  models::InferenceShape shape{task, n, cached ? padded_context(context, cache.full.ring()) : n,
+                               cached, cache};
+  if (task == models::InferenceTask::kPrefill)
+    shape.rows = padded_rows(rows, n, cache.slots);
+  return shape;
 }
 
 std::string bucket_title(const models::InferenceShape& shape) {
@@ -49,13 +90,16 @@ BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
                          const passes::PassTarget& target) {
+  models::InferenceShape with_rows = shape;
+  if (shape.rows == 0) with_rows.rows = 1;
   models::ForwardGraph forward =
-      models::build_inference_graph(file.config(), ops::table(), shape, file.lookup());
+      models::build_inference_graph(file.config(), ops::table(), with_rows, file.lookup());
   BucketGraph built{std::move(forward.graph), std::move(forward.load)};
   passes::PassContext context{ops::table(), target, built.load, nullptr, target.passes()};
   for (passes::Stage stage :
        {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
     built.graph = passes::run_stage(stage, built.graph, selection, context, nullptr);
+  if (shape.rows == 0) built.graph = up_to_last_attention(built.graph);
   return built;
 }
 
@@ -66,39 +110,38 @@ Bucket::Bucket(const models::InferenceShape& shape,
     : shape_(shape),
       store_(store),
       program_(backend, store),
-      ids_(models::bucket_input(models::kIds, shape.tokens)),
-      positions_(models::bucket_input(models::kPositions, shape.tokens)),
-      slots_(models::bucket_input(models::kSlots, shape.tokens)),
-      labels_(models::bucket_input(models::kLabels, shape.tokens)),
-      padded_(static_cast<size_t>(shape.tokens)) {
+      padded_(static_cast<size_t>(std::max(shape.tokens, shape.row_count()))) {
+  for (std::string_view name : {models::kIds, models::kPositions, models::kSlots, models::kLabels})
+    names_.emplace_back(name, models::bucket_input(name, shape.tokens));
+  for (std::string_view name : {models::kRows, models::kRowSlots})
+    names_.emplace_back(name, models::bucket_input(name, shape.row_count()));
   program_.add(bucket_title(shape), std::move(graph));
   program_.bind();
 }
 
 void Bucket::write(std::string_view name, std::span<const int32_t> values) {
-  RIDGE_CHECK(values.size() <= padded_.size(), "{} of {} in a bucket of {}", name, values.size(),
-              padded_.size());
-  std::fill(std::copy(values.begin(), values.end(), padded_.begin()), padded_.end(), -1);
-  const std::string& input = name == models::kIds         ? ids_
-                             : name == models::kPositions ? positions_
-                             : name == models::kSlots     ? slots_
-                                                          : labels_;
-  if (store_.has(input))
-    store_.write_input(input, padded_.data(),
-                       static_cast<int64_t>(padded_.size() * sizeof(int32_t)));
+  const std::string& input =
+      std::ranges::find(names_, name, &std::pair<std::string_view, std::string>::first)->second;
+  if (!store_.has(input)) return;
+  const auto extent = static_cast<size_t>(store_.type(input).shape[0]);
+  RIDGE_CHECK(values.size() <= extent, "{} of {} in a bucket of {}", name, values.size(), extent);
+  std::fill_n(std::ranges::copy(values, padded_.begin()).out, extent - values.size(), -1);
+  store_.write_input(input, padded_.data(), static_cast<int64_t>(extent * sizeof(int32_t)));
 }
 
-Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t context) {
-  models::InferenceShape shape = bucket_shape(task, tokens, context, cached_, cache_);
-  std::unique_ptr<Bucket>& bucket = buckets_[{task, shape.tokens, shape.context}];
+Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t context, int64_t rows) {
+  models::InferenceShape shape = bucket_shape(task, tokens, context, rows, cached_, cache_);
+  std::unique_ptr<Bucket>& bucket =
+      buckets_[{task, shape.tokens, shape.context, shape.row_count()}];
   if (bucket == nullptr) bucket = make(shape);
   return *bucket;
 }
 
 std::shared_ptr<const cost::CostedGraph> BucketCache::planned(models::InferenceTask task,
                                                               int64_t tokens,
-                                                              int64_t context) const {
-  const models::InferenceShape shape = bucket_shape(task, tokens, context, cached_, cache_);
+                                                              int64_t context,
+                                                              int64_t rows) const {
+  const models::InferenceShape shape = bucket_shape(task, tokens, context, rows, cached_, cache_);
   BucketGraph built = build_bucket(file_, shape, selection_, backend_);
   return cost::program_graph(bucket_title(shape), std::move(built.graph), 1, backend_).costed;
 }

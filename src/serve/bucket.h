@@ -16,15 +16,17 @@
 
 namespace ridge::serve {
 
-// The bucket for `tokens` tokens at positions below `context`; a decode bucket has one token per
-// slot.
+// The bucket for `tokens` tokens at positions below `context`, of which `rows` are sampled from; a
+// decode bucket has one token per slot. A prefill bucket may have no rows.
 models::InferenceShape bucket_shape(models::InferenceTask task,
                                     int64_t tokens,
                                     int64_t context,
+                                    int64_t rows,
                                     bool cached,
                                     const models::CacheShape& cache);
 
-// A bucket's graph after the passes, and the graph that loads its weights.
+// A bucket's graph after the passes, and the graph that loads its weights. Without rows, the graph ends
+// with the attention of the last layer, and the load graph has what the other buckets need too.
 struct BucketGraph {
   Graph graph;
   LoadGraph load;
@@ -51,14 +53,15 @@ class Bucket {
   }
   const runtime::Program& program() const { return program_; }
 
-  // Writes an input of N elements. Shorter values are padded with -1.
+  // Writes an input of N or R elements. Shorter values are padded with -1.
   void write(std::string_view name, std::span<const int32_t> values);
 
  private:
   models::InferenceShape shape_;
   runtime::Store& store_;
   runtime::Program program_;
-  std::string ids_, positions_, slots_, labels_;
+  // The inputs' names in the store, by name.
+  std::vector<std::pair<std::string_view, std::string>> names_;
   std::vector<int32_t> padded_;
 };
 
@@ -77,14 +80,15 @@ class BucketCache {
         backend_(backend),
         store_(store) {}
 
-  // Returns the bucket for `tokens` tokens at positions below `context` and builds it if needed.
-  // The first call also loads the weights.
-  Bucket& at(models::InferenceTask task, int64_t tokens, int64_t context);
+  // Returns the bucket for `tokens` tokens at positions below `context`, of which `rows` are sampled
+  // from, and builds it if needed. The first call also loads the weights.
+  Bucket& at(models::InferenceTask task, int64_t tokens, int64_t context, int64_t rows);
 
   // The bucket's graph, planned. Makes no bucket.
   std::shared_ptr<const cost::CostedGraph> planned(models::InferenceTask task,
                                                    int64_t tokens,
-                                                   int64_t context) const;
+                                                   int64_t context,
+                                                   int64_t rows) const;
 
   int64_t arena_bytes() const;
   size_t count() const { return buckets_.size(); }
@@ -100,7 +104,9 @@ class BucketCache {
   backends::Backend& backend_;
   runtime::Store& store_;
   bool is_loaded_ = false;
-  std::map<std::tuple<models::InferenceTask, int64_t, int64_t>, std::unique_ptr<Bucket>> buckets_;
+  // By task, tokens, context and rows.
+  std::map<std::tuple<models::InferenceTask, int64_t, int64_t, int64_t>, std::unique_ptr<Bucket>>
+      buckets_;
 };
 
 }  // namespace ridge::serve

@@ -71,17 +71,17 @@ Session::Session(const models::ModelFile& file,
   lengths_.assign(slots, 0);
   held_.assign(slots, 0);
   tokens_.assign(slots, 0);
-  rows_.assign(slots, -1);
+  logit_rows_.assign(slots, -1);
   next_positions_.assign(slots, -1);
   seeds_.assign(slots, 0);
   settings_.assign(slots * kSettings, 0);
   for (auto* values : {&ids_, &positions_, &token_slots_}) values->reserve(std::max(chunk, slots));
+  for (auto* values : {&rows_, &row_slots_}) values->reserve(slots);
   if (!options_.cached) history_.reserve(static_cast<size_t>(options_.capacity));
   Type per_slot{DType::kI32, {options_.slots}};
   store_.require(models::kTokens, per_slot);
   Type recent{DType::kI32, {options_.slots, models::kRecentTokens}};
   store_.require(models::kRecent, recent);
-  store_.require(models::kRows, per_slot);
   store_.require(models::kNextPositions, per_slot);
   store_.require(models::kSeeds, per_slot);
   store_.require(models::kSampling,
@@ -153,7 +153,6 @@ void Session::release(int64_t slot) {
 // Writes the per-slot inputs of the next run.
 void Session::write_slots() {
   write_tables();
-  store_.write_input(models::kRows, rows_.data(), bytes_of(rows_));
   store_.write_input(models::kNextPositions, next_positions_.data(), bytes_of(next_positions_));
   store_.write_input(models::kSeeds, seeds_.data(), bytes_of(seeds_));
   biases_.write();
@@ -225,8 +224,7 @@ void Session::run(std::span<const Part> parts, std::span<int32_t> tokens) {
 }
 
 void Session::run_parts(std::span<const Part> parts) {
-  ids_.clear(), positions_.clear(), token_slots_.clear();
-  std::fill(rows_.begin(), rows_.end(), -1);
+  ids_.clear(), positions_.clear(), token_slots_.clear(), rows_.clear(), row_slots_.clear();
   std::fill(next_positions_.begin(), next_positions_.end(), -1);
   int64_t reach = 0;
   for (const auto& [at, ids, samples] : parts) {
@@ -242,14 +240,18 @@ void Session::run_parts(std::span<const Part> parts) {
     extend(at, begin + count);
     reach = std::max(reach, lengths_[slot]);
     if (!samples) continue;
-    rows_[slot] = static_cast<int32_t>(ids_.size()) - 1;
+    logit_rows_[slot] = std::ssize(rows_);
+    rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
+    row_slots_.push_back(static_cast<int32_t>(at));
     next_positions_[slot] = static_cast<int32_t>(lengths_[slot]);
   }
   RIDGE_CHECK(std::ssize(ids_) <= most_ids(), "{} ids in a run of {}", ids_.size(), most_ids());
-  last_ = &buckets_.at(models::InferenceTask::kPrefill, static_cast<int64_t>(ids_.size()), reach);
+  last_ = &buckets_.at(models::InferenceTask::kPrefill, std::ssize(ids_), reach, std::ssize(rows_));
   last_->write(models::kIds, ids_);
   last_->write(models::kPositions, positions_);
   last_->write(models::kSlots, token_slots_);
+  last_->write(models::kRows, rows_);
+  last_->write(models::kRowSlots, row_slots_);
   write_slots();
   run(*last_);
   for (const Part& part : parts) blocks_.append(part.slot, part.ids);
@@ -261,11 +263,14 @@ void Session::run_whole(int64_t slot) {
   positions_.resize(history_.size());
   for (size_t p = 0; p < history_.size(); ++p) positions_[p] = static_cast<int32_t>(p);
   lengths_[static_cast<size_t>(slot)] = length;
-  rows_[0] = static_cast<int32_t>(length) - 1;
   next_positions_[0] = static_cast<int32_t>(length);
-  last_ = &buckets_.at(models::InferenceTask::kPrefill, length, length);
+  logit_rows_[0] = 0;
+  last_ = &buckets_.at(models::InferenceTask::kPrefill, length, length, 1);
   last_->write(models::kIds, history_);
   last_->write(models::kPositions, positions_);
+  const int32_t row = static_cast<int32_t>(length) - 1, slot_of_row = 0;
+  last_->write(models::kRows, {&row, 1});
+  last_->write(models::kRowSlots, {&slot_of_row, 1});
   write_slots();
   run(*last_);
 }
@@ -291,9 +296,10 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
       positions_[s] = static_cast<int32_t>(lengths_[s]);
       extend(slot, lengths_[s] + 1);
       next_positions_[s] = static_cast<int32_t>(lengths_[s]);
+      logit_rows_[s] = slot;
       reach = std::max(reach, lengths_[s]);
     }
-    last_ = &buckets_.at(models::InferenceTask::kDecode, options_.slots, reach);
+    last_ = &buckets_.at(models::InferenceTask::kDecode, options_.slots, reach, options_.slots);
     last_->write(models::kPositions, positions_);
     last_->write(models::kSlots, token_slots_);
     write_slots();
@@ -345,7 +351,7 @@ std::vector<float> Session::logits(int64_t slot) const {
               "slot {} was not in the last run", slot);
   std::vector<float> all = last_->output();
   std::ptrdiff_t vocabulary = config().vocabulary;
-  auto begin = all.begin() + slot * vocabulary;
+  auto begin = all.begin() + logit_rows_[static_cast<size_t>(slot)] * vocabulary;
   expect_finite("logits", {begin, begin + vocabulary});
   return {begin, begin + vocabulary};
 }
@@ -374,7 +380,7 @@ Likelihood Session::score(std::span<const int32_t> ids) {
     for (size_t p = begin; p < end; ++p) positions_.push_back(static_cast<int32_t>(p));
     token_slots_.assign(ids_.size(), 0);
     last_ = &buckets_.at(models::InferenceTask::kScore, static_cast<int64_t>(ids_.size()),
-                         static_cast<int64_t>(end));
+                         static_cast<int64_t>(end), 0);
     last_->write(models::kIds, ids_);
     last_->write(models::kPositions, positions_);
     last_->write(models::kSlots, token_slots_);

@@ -135,13 +135,14 @@ class Session {
 
   const models::ModelConfig& config() const { return file_.config(); }
   const models::ModelFile& file() const { return file_; }
-  // A graph that a run of so many ids at positions below `reach` would use, planned and not bound; and
-  // the largest reach that has the same graph.
+  // A graph that a run of so many ids at positions below `reach` would use if as many slots as can be
+  // were sampled, planned and not bound; and the largest reach that has the same graph.
   std::shared_ptr<const cost::CostedGraph> planned_run(int64_t ids, int64_t reach) const {
-    return buckets_.planned(models::InferenceTask::kPrefill, ids, reach);
+    return buckets_.planned(models::InferenceTask::kPrefill, ids, reach, options_.slots);
   }
   int64_t planned_context(int64_t reach) const {
-    return bucket_shape(models::InferenceTask::kPrefill, 1, reach, options_.cached, cache_).context;
+    return bucket_shape(models::InferenceTask::kPrefill, 1, reach, 1, options_.cached, cache_)
+        .context;
   }
   // The bucket of the last run, of which there must be one.
   const Bucket& last_bucket() const { return *last_; }
@@ -177,10 +178,11 @@ class Session {
   // One entry per slot.
   std::vector<int64_t> lengths_;  // positions computed
   std::vector<int32_t> tokens_;   // sampled last
-  std::vector<int32_t> rows_, next_positions_, seeds_;
-  std::vector<float> settings_;                         // [S,6]
-  std::vector<int32_t> history_;                        // the whole sequence; only without a cache
-  std::vector<int32_t> ids_, positions_, token_slots_;  // of one run
+  std::vector<int32_t> next_positions_, seeds_;
+  std::vector<int64_t> logit_rows_;  // of the last run's logits
+  std::vector<float> settings_;      // [S,6]
+  std::vector<int32_t> history_;     // the whole sequence; only without a cache
+  std::vector<int32_t> ids_, positions_, token_slots_, rows_, row_slots_;  // of one run
 };
 
 }  // namespace ridge::serve

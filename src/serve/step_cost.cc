@@ -16,11 +16,15 @@ namespace {
 
 constexpr const char* kContext = "context";
 
+bool is_rows(std::string_view input) {
+  return input.starts_with(models::kRows) && input.substr(models::kRows.size()).starts_with('.');
+}
+
 // Per node, whether it depends on the rows whose logits are computed.
 std::vector<bool> depend_on_rows(const Graph& graph) {
   std::vector<bool> values(graph.values.size(), false), nodes;
-  if (const ValueId rows = graph.find(models::kRows); rows != kNoValue)
-    values[static_cast<size_t>(rows)] = true;
+  for (size_t i = 0; i < graph.values.size(); ++i)
+    values[i] = graph.values[i].producer == kNoNode && is_rows(graph.values[i].name);
   for (const Node& node : graph.nodes) {
     const bool depends = std::ranges::any_of(
         node.inputs, [&](ValueId each) { return values[static_cast<size_t>(each)]; });
@@ -28,6 +32,13 @@ std::vector<bool> depend_on_rows(const Graph& graph) {
     nodes.push_back(depends);
   }
   return nodes;
+}
+
+// Sequences that the block tables have; none without a cache.
+int64_t slots_of(const Graph& graph) {
+  for (const char* table : {models::kBlockTable, models::kWindowBlockTable})
+    if (const ValueId found = graph.find(table); found != kNoValue) return graph.shape(found)[0];
+  return 0;
 }
 
 int64_t extent_of(const Graph& graph, std::string_view input) {
@@ -145,15 +156,13 @@ LinearWork model_work(const Graph& built) {
 BucketCost::BucketCost(const LinearWork& model, const cost::CostedGraph& costed) : model_(model) {
   const Graph& graph = costed.graph;
   executed_.token_count = extent_of(graph, "positions");
-  executed_.row_count = extent_of(graph, models::kSeeds);
   const std::vector<bool> by_row = depend_on_rows(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     const cost::NodeCost& cost = costed.costs[i];
     written_bytes_ += cost.written_bytes;
     if (node.attrs.has(kContext)) {
-      const Attention attention =
-          take_apart(graph, node, executed_.token_count, executed_.row_count);
+      const Attention attention = take_apart(graph, node, executed_.token_count, slots_of(graph));
       executed_.tokens += attention.by_token;
       add(executed_.attention, attention.by_key);
       read_bytes_ += attention.other_bytes;

@@ -61,6 +61,9 @@ std::string smaller(std::string line, const std::string& server) {
   line = std::regex_replace(line, std::regex(" --warmup 0(?=.* --data )"), "");
   // A model has its own size.
   line = std::regex_replace(line, std::regex(" --preset tiny(?=.* --model )"), "");
+  // These run advice.
+  if (line.find(" --try ") != std::string::npos)
+    line = std::regex_replace(line, std::regex(" --no-advice"), "");
   line = std::regex_replace(line, std::regex("http://localhost:8080"), server);
   // A server runs until it is told to finish: once, where `timeout` would tell its group as well.
   line = std::regex_replace(line, std::regex("^ridge serve\\b"),
@@ -138,6 +141,8 @@ class ExamplesTest : public ProgramTest {
                  "--batch-size", "1", "--seq-len", "8", "--save", "my_adapter"});
     fs::copy(test_data("runs/version_1"), folder_ / "lab-out");
     fs::copy(test_data("traces/fused.json.gz"), folder_ / "torch_trace.json.gz");
+    fs::copy(test_data("traces/nsys.sqlite"), folder_ / "nsys.sqlite");
+    fs::copy(test_data("traces/rocprof_kernel_trace.csv"), folder_ / "kernel_trace.csv");
   }
 
   // Runs the lines one after the other in a new folder that has those files.

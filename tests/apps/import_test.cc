@@ -74,6 +74,30 @@ TEST_F(ImportTest, RefusesBadTracesAndLeavesNothing) {
   files::write_plain(folder_ / "part.json.gz", whole.substr(0, whole.size() / 2));
   expect_refused({"import", "part.json.gz", "--out", "made"}, 3, "part.json.gz");
   expect_refused({"import", "trace.json"}, 2, "--out");
+  const std::string database = files::contents(test_data("traces/nsys.sqlite"));
+  files::write_plain(folder_ / "part.sqlite", database.substr(0, database.size() / 2));
+  expect_refused({"import", "part.sqlite", "--out", "made"}, 3, "part.sqlite");
+  files::write_plain(folder_ / "rows.csv", "Kernel_Name,Start_Timestamp\n");
+  expect_refused({"import", "rows.csv", "--out", "made"}, 3, "found no End_Timestamp");
+  files::write_plain(folder_ / "tool.json", R"({"rocprofiler-sdk-tool": [{}]})");
+  expect_refused({"import", "tool.json", "--out", "made"}, 3, "the key \"kernel_symbols\" is missing");
+}
+
+TEST_F(ImportTest, OtherCommandsReadTracesOfKernels) {
+  for (const auto& [name, title] :
+       {std::pair{"nsys.sqlite", "op of nsys trace "},
+        {"rocprof.json", "op of rocprof trace "},
+        {"rocprof_kernel_trace.csv", "op of rocprof_kernel_trace trace "}}) {
+    const std::string folder = std::string("of-") + name;
+    const Output made =
+        run({"import", test_data(std::string("traces/") + name).string(), "--out", folder});
+    ASSERT_EQ(made.code, 0) << made.err;
+    EXPECT_NE(made.out.find("my_own_kernel"), std::string::npos) << made.out;
+    EXPECT_NE(made.out.find(title), std::string::npos) << made.out;
+    EXPECT_EQ(run({"report", folder}).code, 0);
+    EXPECT_NE(run({"explain", folder}).out.find("flash_attention"), std::string::npos);
+  }
+  EXPECT_EQ(run({"diff", "of-nsys.sqlite", "of-rocprof.json"}).code, 0);
 }
 
 }  // namespace

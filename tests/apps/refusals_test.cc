@@ -17,6 +17,13 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"train", "--pass", "+nonsense"}, 2,
                  "[pass] unknown pass \"nonsense\"; expected one of");
   expect_refused({"train", "--pass", "-expand"}, 2, "cannot be turned off");
+  for (const char* number : {"0", "-1", "x", "1.5", "", "99999999999999999999"})
+    expect_refused({"train", "--pass", std::string("+recompute=") + number}, 2,
+                   "[pass] expected a number of layers >= 1 after recompute=");
+  expect_refused({"train", "--pass", "+fuse_glu=2"}, 2, "unknown pass \"fuse_glu=2\"");
+  expect_refused({"train", "--pass", "-recompute=2"}, 2, "unknown pass \"recompute=2\"");
+  expect_refused({"lab", "--try", "11"}, 2, "[try] expected 0 to 10, got 11");
+  expect_refused({"lab", "--try", "1", "--no-advice"}, 2, "--try has no effect with --no-advice");
   expect_refused({"train", "--pass", "+store_bf16"}, 2, "store_bf16 is for inference");
   expect_refused({"train", "--dtype", "fp8"}, 2, "[dtype] expected fp32, tf32 or bf16");
   expect_refused({"train", "--dtype", "bf16", "--tf32"}, 2, "--dtype excludes --tf32");

@@ -43,7 +43,7 @@ int32_t sampled(const Request& request, int32_t seed, int32_t position) {
   const BiasLists biases(request);
   int32_t token = -7;
   Sample call;
-  call.slots = 1;
+  call.rows = 1;
   call.vocabulary = static_cast<int64_t>(request.logits.size());
   call.recent_tokens = static_cast<int64_t>(recent.size());
   call.logits = {request.logits.data(), call.vocabulary};
@@ -200,6 +200,31 @@ TEST(CpuSample, DrawsWhatTheReferenceDraws) {
     }
   }
   EXPECT_GT(compared, 31'000);
+}
+
+// Rows of logits belong to the slots that they name; what no row names stays.
+TEST(CpuSample, TakesRowsInAnyOrder) {
+  constexpr int64_t kSlots = 4, kVocabulary = 5, kRecent = 2;
+  const std::vector<float> logits = {0, 1, 9, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 9};
+  const std::vector<int32_t> row_slots = {2, -1, 0}, positions = {3, 3, 2, -1}, seeds(kSlots, 1);
+  std::vector<int32_t> tokens(kSlots, 7), recent(kSlots * kRecent, 8);
+  const std::vector<SampleSettings> settings(kSlots, SampleSettings{});
+  std::vector<std::byte> workspace(static_cast<size_t>(sample_workspace_bytes(kVocabulary)));
+  Sample call;
+  call.rows = std::ssize(row_slots);
+  call.vocabulary = kVocabulary;
+  call.recent_tokens = kRecent;
+  call.logits = {logits.data(), kVocabulary};
+  call.row_slots = row_slots.data();
+  call.tokens = tokens.data();
+  call.recent = recent.data();
+  call.next_positions = positions.data();
+  call.settings = settings.data();
+  call.seeds = seeds.data();
+  call.workspace = workspace.data();
+  sample(call);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{4, 7, 2, 7}));
+  EXPECT_EQ(recent, (std::vector<int32_t>{8, 4, 8, 8, 2, 8, 8, 8}));
 }
 
 // 20,000 draws of one request: the frequency of each token matches its probability within 5

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cost/made_up_ceilings.h"
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -147,6 +149,34 @@ TEST(Ceilings, AreDisturbedByBusyNeighbours) {
   EXPECT_TRUE(c.disturbed());
   c.others_share = 0.02;
   EXPECT_FALSE(c.disturbed());
+}
+
+TEST(Ceilings, AtOtherThreadsTheCoresRatesChangeAndMemoryStays) {
+  Ceilings two = made_up_ceilings({{1 << 15, 200, 100}, {1 << 24, 80, 60}, {1 << 30, 20, 15}}, 100);
+  two.machine.threads = two.machine.cores = 2;
+  two.levels = {{"L1", 1 << 16, 200, 100, 400},
+                {"L2", 1 << 21, 150, 90, 0},
+                {"L3", 1 << 25, 80, 60, 0},
+                {"memory", int64_t{1} << 34, 20, 15, 40}};
+  two.products[0].samples = {{{1, 8, 8, 8}, ProductForm::kNN, 100}};
+  two.fused_flops_per_ns = 30;
+  two.parallel_ns = 1000;
+  const Ceilings one = at_threads(two, 1);
+  EXPECT_EQ(one.machine.threads, 1);
+  EXPECT_EQ(one.bandwidth[0].copy_bytes_per_ns, 50);
+  EXPECT_EQ(one.bandwidth[1].copy_bytes_per_ns, 60) << "of the shared cache";
+  EXPECT_EQ(one.bandwidth[2].copy_bytes_per_ns, 15);
+  EXPECT_EQ(one.levels[1].copy_bytes_per_ns, 45);
+  EXPECT_EQ(one.levels[1].capacity_bytes, 1 << 20);
+  EXPECT_EQ(one.levels[2].copy_bytes_per_ns, 60);
+  EXPECT_EQ(one.memory_bytes_per_ns(), 15);
+  EXPECT_EQ(one.products[0].peak_flops_per_ns, 50);
+  EXPECT_EQ(one.products[0].samples[0].ns, 200);
+  EXPECT_EQ(one.fused_flops_per_ns, 15);
+  EXPECT_EQ(one.parallel_ns, 0);
+  EXPECT_EQ(at_threads(two, 4).products[0].peak_flops_per_ns, 200);
+  EXPECT_EQ(at_threads(two, 4).parallel_ns, 2000);
+  validate(one);
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ TEST(ApiKeys, AcceptsEachKeyOfItsFile) {
 TEST(ApiKeys, KnowsTheTenantOfEachKey) {
   const files::ScratchFolder folder;
   files::write_plain(folder / "keys",
-                     "sk-12345678 blue\nsk-common1\nsk-87654321 red\r\nsk-abcdefgh blue\n");
+                     "sk-12345678 blue\nsk-common1 \r\nsk-87654321 red  \r\nsk-abcdefgh blue\n"
+                     "sk-12345678 blue\n");
   const ApiKeys keys = ApiKeys::read(folder / "keys");
   const auto blue = keys.tenant("Bearer sk-12345678"), red = keys.tenant("Bearer sk-87654321");
   EXPECT_EQ(keys.tenant("Bearer sk-common1"), 0u);
@@ -38,7 +39,8 @@ TEST(ApiKeys, KnowsTheTenantOfEachKey) {
 TEST(ApiKeys, RefusesFilesWithoutGoodKeys) {
   const files::ScratchFolder folder;
   for (const char* text : {"# nothing\n", "short\n", "sk 12345678\n", "sk-12345678 two words\n",
-                           "sk-\xc3\xa4-12345678\n"}) {
+                           "sk-\xc3\xa4-12345678\n", "sk-12345678 red\nsk-12345678 blue\n",
+                           "sk-12345678\nsk-87654321\nsk-12345678 blue\n"}) {
     files::write_plain(folder / "keys", text);
     EXPECT_THROW(ApiKeys::read(folder / "keys"), Error) << text;
   }

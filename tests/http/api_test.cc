@@ -1,51 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The API without sockets: what it answers, and that nothing hostile in a request is more than an
-// error in OpenAI's shape.
+// The API without sockets: what it answers, and what it refuses by name.
 #include "http/api.h"
 
-#include "http/served_model_test.h"
+#include "http/api_requests.h"
 
 namespace ridge::http {
 namespace {
-
-class ApiTest : public ServedModelTest {
- protected:
-  explicit ApiTest(ApiKeys keys = {}) : ServedModelTest(std::move(keys)) { api_.open(model_); }
-
-  Reply ask(const std::string& method, const std::string& path, const std::string& body) {
-    Reply reply = api_.reply({method, path, authorization_, body}, [] {});
-    if (reply.answer == nullptr) return reply;
-    for (Answer::Piece piece; !piece.is_last;) {
-      piece = reply.answer->take();
-      reply.body += piece.bytes;
-      reply.status = piece.status;
-      if (!piece.is_last) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    reply.answer = nullptr;
-    return reply;
-  }
-  json post(const std::string& path, const json& body) {
-    const Reply reply = ask("POST", path, body.dump());
-    EXPECT_EQ(reply.status, 200) << body << reply.body;
-    return json::parse(reply.body);
-  }
-  void expect_error(const Reply& reply, int status, const std::string& param = "") {
-    EXPECT_EQ(reply.status, status) << reply.body;
-    const json error = json::parse(reply.body).at("error");
-    EXPECT_FALSE(error.at("message").get<std::string>().empty());
-    EXPECT_TRUE(error.at("type").is_string());
-    EXPECT_TRUE(error.contains("code"));
-    EXPECT_EQ(error.at("param"), param.empty() ? json() : json(param)) << error;
-  }
-  void expect_refused(const json& fields, int status, const std::string& param) {
-    json body{{"prompt", "Once"}, {"max_tokens", 1}};
-    body.update(fields);
-    SCOPED_TRACE(body.dump());
-    expect_error(ask("POST", "/v1/completions", body.dump()), status, param);
-  }
-
-  std::string authorization_;
-};
 
 TEST_F(ApiTest, CompletesAsGenerateDoes) {
   const std::vector<int32_t> prompt = tokenizer_.encode("Once upon");
@@ -277,6 +237,37 @@ TEST_F(ApiTest, AccountsForRequests) {
   expect_refused({{"x_ridge", 1}}, 400, "x_ridge");
 }
 
+// The x_ridge of all choices, of replies as a whole and in streams, against the counters of /metrics.
+TEST_F(ApiTest, AccountsAddUpToTheCounters) {
+  const char* names[] = {"model_flops", "executed_flops", "read_bytes", "written_bytes"};
+  std::map<std::string, int64_t> sums;
+  const auto add = [&](const json& choice) {
+    if (!choice.contains("x_ridge")) return;
+    for (const char* name : names) sums[name] += choice.at("x_ridge").at(name).get<int64_t>();
+  };
+  json body{{"prompt", std::string(50, 'a')},
+            {"max_tokens", 9},
+            {"ignore_eos", true},
+            {"x_ridge", true},
+            {"n", 3}};
+  const json whole = post("/v1/completions", body);
+  for (const json& choice : whole.at("choices")) add(choice);
+  for (bool cached : {true, false}) {
+    body["stream"] = true;
+    if (!cached) body["prompt"] = std::string(70, 'b');
+    for (const std::string& event : events(ask("POST", "/v1/completions", body.dump()).body))
+      if (event != "[DONE]") add(json::parse(event).at("choices").at(0));
+  }
+  await([&] { return engine_.is_idle(); });
+  EXPECT_GT(engine_.counts().cached_tokens, 0);
+  const std::string metrics = ask("GET", "/metrics", "").body;
+  for (const char* name : names) {
+    const std::string sample =
+        fmt::format("\nridge_{}_total{{model_name=\"small\"}} {}\n", name, sums[name]);
+    EXPECT_NE(metrics.find(sample), std::string::npos) << sample << metrics;
+  }
+}
+
 TEST_F(ApiTest, TokenizesBothWays) {
   const json ids = post("/tokenize", {{"prompt", "Hi there"}});
   EXPECT_EQ(ids.at("tokens"), json(tokenizer_.encode("Hi there")));
@@ -342,108 +333,6 @@ TEST_F(ApiTest, RefusesByNameWhatItDoesNotHave) {
   EXPECT_EQ(ask("POST", "/v1/chat/completions", tool.dump()).status, 422);
 }
 
-// Each numeric field at values that it cannot have. Null asks for the default, and a few fields
-// have some of these values in their range.
-TEST_F(ApiTest, NumbersOutOfRangeAreNamed) {
-  std::string deep = "1";
-  for (int i = 0; i < 100; ++i) deep = "[" + deep + "]";
-  const char* values[] = {
-      "-1",        "2147483648", "9223372036854775808",  "1e308", "\"NaN\"", "[1]",
-      "{}",        "1e999",      "-9223372036854775809", "true",  "0.5.1",   "NaN",
-      deep.c_str()};
-  const char* fields[] = {
-      "max_tokens", "max_completion_tokens", "temperature",       "top_p",   "min_p",
-      "top_k",      "repetition_penalty",    "repeat_penalty",    "seed",    "n",
-      "best_of",    "presence_penalty",      "frequency_penalty", "priority"};
-  for (const char* path : {"/v1/completions", "/v1/chat/completions"})
-    for (const char* field : fields)
-      for (const char* value : values) {
-        const bool is_legal =
-            (std::string(field) == "seed" && std::string(value) == "2147483648") ||
-            (std::string(field) == "priority" && std::string(value) == "-1");
-        const bool is_penalty = std::string(field).ends_with("_penalty") &&
-                                !std::string(field).starts_with("rep") &&
-                                std::string(value) == "-1";
-        const std::string body = fmt::format(
-            R"({{"prompt": "a", "messages": [{{"role": "user", "content": "a"}}], "{}": {}}})",
-            field, value);
-        if (is_legal || is_penalty) continue;
-        SCOPED_TRACE(body);
-        const Reply reply = ask("POST", path, body);
-        EXPECT_EQ(reply.status, 400) << reply.body;
-        EXPECT_TRUE(json::parse(reply.body).at("error").at("message").is_string());
-      }
-  for (const char* field : fields)
-    if (std::string(field).find("max_") == std::string::npos)
-      post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}, {field, nullptr}});
-  for (const char* field : {"max_tokens", "max_completion_tokens", "n"})
-    expect_refused({{field, 0}}, 400, field);
-  for (const char* value : values) {
-    const json bias = json::parse(value, nullptr, false);
-    if (bias.is_discarded() || bias == -1 || value == deep) continue;
-    expect_refused({{"logit_bias", {{"5", bias}}}}, 400, "logit_bias");
-    expect_refused({{"logit_bias", {{value, 1}}}}, 400, "logit_bias");
-    expect_refused({{"logprobs", bias}}, 400, "logprobs");
-  }
-  for (const json& biases :
-       {json(5), json::array({1}), json("5"), json::object({{"", 1}}), json::object({{"5x", 1}}),
-        json::object({{"5", nullptr}}), json::object({{std::to_string(1 << 30), 1}})})
-    expect_refused({{"logit_bias", biases}}, 400, "logit_bias");
-  expect_refused({{"logprobs", 21}}, 400, "logprobs");
-}
-
-TEST_F(ApiTest, HostileBodiesAreErrors) {
-  const std::string bodies[] = {
-      "",
-      "null",
-      "[]",
-      "\"text\"",
-      "{",
-      "{\"prompt\": ",
-      std::string(1000, '['),
-      "{\"prompt\": \"\xff\xfe\"}",
-      "{\"prompt\": \"\\ud800\"}",
-      "{\"prompt\": \"a\", \"prompt\": 1}",
-      std::string("{\"prompt\": \"a\0b\"}", 17),
-      "{'prompt': 1}",
-      "{\"prompt\": {}}",
-      "{\"prompt\": [[1], [2]]}",
-      "{\"prompt\": [1, \"a\"]}",
-      "{\"prompt\": [\"a\", 1]}",
-      "{\"prompt\": [[[1]]]}",
-      "{\"prompt\": true}",
-      "{\"prompt\": [null]}",
-      "{\"prompt\": \"a\", \"stop\": 5}",
-      "{\"prompt\": \"a\", \"stop\": [1]}",
-      "{\"prompt\": \"a\", \"stop\": \"\"}",
-      "{\"prompt\": \"a\", \"stream\": 1}",
-      "{\"prompt\": \"a\", \"stream_options\": 1}",
-      "{\"prompt\": \"a\", \"model\": 1}",
-      "{\"prompt\": \"a\", \"stream_options\": {\"include_usage\": 2}}",
-      "{\"messages\": 5}",
-      "{\"messages\": []}",
-      "{\"messages\": [5]}",
-      "{\"messages\": [{}]}",
-      "{\"messages\": [{\"role\": \"user\"}]}",
-      "{\"messages\": [{\"role\": 1, \"content\": \"a\"}]}",
-      "{\"messages\": [{\"role\": \"nobody\", \"content\": \"a\"}]}",
-      "{\"messages\": [{\"role\": \"user\", \"content\": 5}]}",
-      "{\"messages\": [{\"role\": \"user\", \"content\": [5]}]}",
-      "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": 5}]}]}",
-      "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": 5}]}]}",
-      "{\"tokens\": {}}"};
-  for (const char* path : {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"})
-    for (const std::string& body : bodies) {
-      SCOPED_TRACE(path + (": " + body));
-      const Reply reply = ask("POST", path, body);
-      const bool is_tokenizable = std::string(path) == "/tokenize" && reply.status == 200;
-      if (is_tokenizable) continue;  // a text with fields that only completions read
-      EXPECT_TRUE(reply.status == 400 || reply.status == 422) << reply.status << reply.body;
-      EXPECT_TRUE(json::parse(reply.body).at("error").at("message").is_string());
-    }
-  EXPECT_TRUE(engine_.is_idle());
-}
-
 class LoadingTest : public ServedModelTest {};
 
 TEST_F(LoadingTest, SaysSo) {
@@ -456,26 +345,6 @@ TEST_F(LoadingTest, SaysSo) {
   EXPECT_EQ(api_.reply({"GET", "/version", "", ""}, [] {}).status, 200);
   api_.open(model_);
   EXPECT_EQ(api_.reply({"GET", "/health", "", ""}, [] {}).status, 200);
-}
-
-class KeysTest : public ApiTest {
- protected:
-  KeysTest() : ApiTest(ApiKeys({"sk-other-key", kKey})) {}
-};
-
-TEST_F(KeysTest, AreAskedForEverywhereButHealth) {
-  for (const char* path : {"/v1/models", "/metrics", "/version", "/nothing"}) {
-    for (const std::string& wrong :
-         {std::string(), std::string("Bearer "), std::string(kKey),
-          std::string("Bearer sk-1234567"), std::string("Bearer sk-12345678") + "9"}) {
-      authorization_ = wrong;
-      expect_error(ask("GET", path, ""), 401);
-    }
-  }
-  EXPECT_EQ(ask("GET", "/health", "").status, 200);
-  authorization_ = std::string("Bearer ") + kKey;
-  EXPECT_EQ(ask("GET", "/v1/models", "").status, 200);
-  EXPECT_EQ(ask("GET", "/nothing", "").status, 404);
 }
 
 }  // namespace

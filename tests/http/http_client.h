@@ -26,9 +26,13 @@ struct Response {
 
 class HttpClient {
  public:
-  explicit HttpClient(int64_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  // `window_bytes`: how much the server can send ahead of `read`; 0: what the system thinks best.
+  explicit HttpClient(int64_t port, int window_bytes = 0)
+      : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     const timeval limit{60, 0};
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (window_bytes > 0)
+      ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &window_bytes, sizeof window_bytes);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(port));
@@ -79,6 +83,18 @@ class HttpClient {
     if (has_body && !read_body(response)) return response;
     response.status = status;
     return response;
+  }
+  // Closes the sending half.
+  void end_sending() { ::shutdown(socket_, SHUT_WR); }
+  // Lets the connection break off when the client goes, instead of closing it.
+  void break_off() {
+    const linger at_once{1, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  }
+  // Reads a few bytes more and forgets all that were read; false if the connection has ended.
+  bool skim() {
+    received_.clear();
+    return receive();
   }
   // Whether the server has closed the connection.
   bool is_closed() { return received_.empty() && !receive(); }

@@ -32,6 +32,40 @@ result["text"] = client.completions.create(model="small", prompt="Once", max_tok
 with client.completions.create(model="small", prompt="Once", max_tokens=150, stream=True, extra_body={"ignore_eos": True}) as stream:
     next(iter(stream))  # and leaves
 
+pair = client.chat.completions.create(model="small", messages=hi, max_tokens=6, n=2, seed=7)
+assert [choice.index for choice in pair.choices] == [0, 1]
+result["n"] = [choice.message.content for choice in pair.choices]
+result["seeds"] = [client.chat.completions.create(model="small", messages=hi, max_tokens=6, seed=7 + i).choices[0].message.content
+                   for i in range(2)]
+
+scored = client.completions.create(model="small", prompt="Once", max_tokens=4, temperature=0, logprobs=2,
+                                   extra_body={"ignore_eos": True}).choices[0].logprobs
+assert len(scored.tokens) == len(scored.token_logprobs) == len(scored.top_logprobs) == 4
+assert all(max(top.values()) == chosen for top, chosen in zip(scored.top_logprobs, scored.token_logprobs))
+
+
+async def streamed():
+    many = openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0)
+    stream = await many.chat.completions.create(model="small", messages=hi, max_tokens=12, temperature=0, stream=True)
+    return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+
+result["async_stream"] = asyncio.run(streamed())
+
+
+async def cancelled():
+    """Answers whose tasks are cancelled while they wait or are made."""
+    many = openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=5)
+    tasks = [asyncio.create_task(many.completions.create(model="small", prompt="Once", max_tokens=180, extra_body={"ignore_eos": True}))
+             for _ in range(3)]
+    await asyncio.sleep(0.05)
+    for task in tasks:
+        task.cancel()
+    return [type(each).__name__ for each in await asyncio.gather(*tasks, return_exceptions=True)]
+
+
+result["cancelled"] = asyncio.run(cancelled())
+
 
 async def at_once(count):
     many = openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=5)
@@ -52,7 +86,7 @@ def refused(error, **fields):
 
 
 result["refused"] = [refused(openai.NotFoundError, model="other"), refused(openai.BadRequestError, temperature=-1),
-                     refused(openai.UnprocessableEntityError, n=2)]
+                     refused(openai.UnprocessableEntityError, response_format={"type": "json_object"})]
 client.api_key = "sk-something-else"
 try:
     client.models.list()

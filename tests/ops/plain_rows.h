@@ -303,6 +303,7 @@ inline void plain_zero(const Op&, const Call&, Arrays&, Arrays& out) {
 inline void plain_sample(const Op&, const Call&, Arrays& in, Arrays& out) {
   int64_t recent = width_of(in[2]), vocabulary = width_of(in[0]);
   for (size_t i = 1; i < 6; ++i) in[i].touch_all();
+  if (in.size() == 9) in[8].touch_all();
   for (int64_t i = 0; i < in[2].shape().elements(); ++i) out[1][i] = in[2][i];
   for (int64_t s = 0; s < rows_of(in[0]); ++s) {
     Number best(kMinusInfinity);

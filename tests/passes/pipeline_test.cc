@@ -239,5 +239,21 @@ TEST(Levels, EachIsPlannedToDoLess) {
   }
 }
 
+TEST(Selection, KeepsTheNumberOfRecompute) {
+  const Selection some("compiled", "+recompute=3");
+  EXPECT_TRUE(some.has("recompute"));
+  EXPECT_EQ(some.number("recompute"), 3);
+  EXPECT_EQ(some.spelling("recompute"), "recompute=3");
+  EXPECT_NE(some.str().find(",recompute=3,"), std::string::npos) << some.str();
+  EXPECT_EQ(some.spelling("fuse_glu"), "fuse_glu");
+  // The last switch of a name counts.
+  EXPECT_EQ(Selection("compiled", "recompute=3,+recompute").number("recompute"), std::nullopt);
+  EXPECT_EQ(Selection("compiled", "+recompute,recompute=2").number("recompute"), 2);
+  EXPECT_FALSE(Selection("compiled", "+recompute=2,-recompute").has("recompute"));
+  for (const char* bad :
+       {"+recompute=0", "+recompute=x", "+recompute=", "+recompute=9999999999999999999"})
+    EXPECT_NE(refusal("compiled", bad).find("a number of layers"), std::string::npos) << bad;
+}
+
 }  // namespace
 }  // namespace ridge::passes

@@ -40,6 +40,28 @@ TEST(Recompute, NothingInsideALayerLivesOnToTheBackwardPass) {
   }
 }
 
+TEST(Recompute, OfTheFirstLayersKeepsTheOthers) {
+  const Graph before = with_step(two_layers());
+  LoadGraph load = identity_load(before);
+  PassContext context{ops::table(), target(), load};
+  context.number = 1;
+  const Graph after = run_recompute(before, context);
+  EXPECT_EQ(count(after, "exp"), count(before, "exp") + 1);
+  for (const Node& node : after.nodes) {
+    if (node.phase != Phase::kBackward || node.op->name != "exp") continue;
+    EXPECT_EQ(node.scope, "layer.0");
+  }
+}
+
+TEST(Recompute, MoreLayersLowerThePeakFurther) {
+  const int64_t none = planned_step("compiled", "").peak_bytes;
+  const int64_t one = planned_step("compiled", "+recompute=1").peak_bytes;
+  const int64_t all = planned_step("compiled", "+recompute").peak_bytes;
+  EXPECT_LT(one, none);
+  EXPECT_LE(all, one);
+  EXPECT_EQ(planned_step("compiled", "+recompute=2").peak_bytes, all) << "the model has two";
+}
+
 TEST(Recompute, LowersThePeakForMoreWork) {
   EXPECT_FALSE(recompute_pass.trade.empty());
   for (const char* level : {"baseline", "compiled"}) {

@@ -70,15 +70,20 @@ TEST(Contradictions, OfATrialAndTheLevels) {
   LabRecord lab;
   lab.runs = {steps("", "baseline", 1, 8, 3e6), steps("", "compiled", 1, 8, 1e6)};
   add_trial_doubts(lab);  // no trial
-  lab.trial = TrialRecord{{}, steps("", "compiled", 1, 8, 1.1e6), steps("", "kernels", 1, 8, 9e6)};
+  lab.trials = {{{}, steps("", "compiled", 1, 8, 1.1e6), steps("", "kernels", 1, 8, 9e6)}};
   add_trial_doubts(lab);
   EXPECT_TRUE(lab.warnings.empty());
-  lab.trial->before = steps("", "compiled", 1, 8, 2e6);
+  lab.trials[0].before = steps("", "compiled", 1, 8, 2e6);
   add_trial_doubts(lab);
   ASSERT_EQ(lab.warnings.size(), 1u);
   EXPECT_NE(lab.warnings[0].find("1.00 ms in the table of levels, but 2.00 ms in the trial"),
             std::string::npos)
       << lab.warnings[0];
+  // Changes that took turns with the same steps have those steps' doubts once.
+  lab.trials.push_back(lab.trials[0]);
+  lab.warnings.clear();
+  add_trial_doubts(lab);
+  EXPECT_EQ(lab.warnings.size(), 1u);
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST(Ladders, HoldTheRunsOfTheSameWork) {
   EXPECT_EQ(speed_up(lab, other), 0);
 }
 
-TEST(Trial, ComparesTimesPerSample) {
+TEST(Trial, ComparesTimesPerToken) {
   TrialRecord trial;
   EXPECT_EQ(trial.measured_gain(), 0);
   trial.before = run_of("train", 4, 64, 400);
@@ -100,8 +100,20 @@ TEST(Trial, ComparesTimesPerSample) {
   EXPECT_TRUE(trial.is_clear());
   trial.after.plain_wall_ns[3] = 790;
   EXPECT_TRUE(trial.is_clear());
+  EXPECT_EQ(trial.verdict(), "clear of noise");
   trial.after.plain_wall_ns[3] = 810;
   EXPECT_FALSE(trial.is_clear());
+  EXPECT_EQ(trial.verdict(), "within noise");
+  // Half as long in half the time.
+  trial.after = run_of("train", 4, 32, 200);
+  EXPECT_DOUBLE_EQ(trial.measured_gain(), 0);
+  // Six steps can be clear of noise, five cannot, however far they are.
+  trial.after = run_of("train", 4, 64, 1);
+  trial.before.plain_wall_ns.resize(6);
+  EXPECT_EQ(trial.verdict(), "clear of noise");
+  trial.before.plain_wall_ns.resize(5);
+  EXPECT_FALSE(trial.is_clear());
+  EXPECT_EQ(trial.verdict(), "too few steps");
 }
 
 TEST(Conventions, NameThePeakOnlyIfThereIsOne) {

@@ -54,15 +54,18 @@ TEST(PerformanceSummary, DifferingLossesAreSaidToDiffer) {
   EXPECT_TRUE(summary["runs"][1]["loss"]["mean"].is_null());
 }
 
-TEST(PerformanceSummary, ATrialIsComparedInSamplesPerSecond) {
+TEST(PerformanceSummary, ATrialIsComparedInTokensPerSecond) {
   record::LabRecord lab = lab_record();
   record::TrialRecord trial{lab.advice[0], lab.runs[0], lab.runs[1]};
-  trial.after.setting.batch_size = 16;  // twice the samples in half the time
-  lab.trial = trial;
+  trial.after.setting.batch_size = 16;  // twice the tokens in half the time
+  lab.trials = {trial};
   json summary = json::parse(performance_summary(lab));
-  EXPECT_NEAR(summary["trial"]["measured_gain"].get<double>(), 3.0, 1e-9);
-  EXPECT_TRUE(summary["trial"]["clear_of_noise"].get<bool>());
-  EXPECT_EQ(summary["trial"]["predicted_gain"], 0.25);
+  ASSERT_EQ(summary["trials"].size(), 1u);
+  const json& written = summary["trials"][0];
+  EXPECT_NEAR(written["measured_gain"].get<double>(), 3.0, 1e-9);
+  EXPECT_TRUE(written["clear_of_noise"].get<bool>());
+  EXPECT_EQ(written["verdict"], "clear of noise");
+  EXPECT_EQ(written["predicted_gain"], 0.25);
 }
 
 TEST(FlopsProfile, NamesConventionAndPeak) {

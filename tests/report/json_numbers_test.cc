@@ -155,7 +155,8 @@ TEST(PerformanceSummary, HoldsWhatOnlyInferenceHas) {
 
 TEST(PerformanceSummary, HoldsTheAdviceTheTrialAndTheMachine) {
   record::LabRecord lab = distinct_lab();
-  lab.trial = record::TrialRecord{lab.advice[0], lab.runs[0], lab.runs[1]};
+  lab.advice[0].confidence = 0.9;
+  lab.trials = {{lab.advice[0], lab.runs[0], lab.runs[1]}};
   lab.ceilings->machine = {"a CPU", "avx2", 4, 2, {"a library"}, 0, "", 1 << 30};
   lab.ceilings->measured_at = "2026-01-02T03:04:05Z";
   const json summary = json::parse(performance_summary(lab));
@@ -168,11 +169,13 @@ TEST(PerformanceSummary, HoldsTheAdviceTheTrialAndTheMachine) {
   EXPECT_EQ(summary["advice"][0]["owned_before_bytes"], 50000);
   EXPECT_EQ(summary["advice"][0]["owned_after_bytes"], 55000);
   EXPECT_EQ(summary["advice"][0]["same_training"], true);
-  EXPECT_EQ(summary["trial"]["advice"], summary["advice"][0]["title"]);
-  EXPECT_EQ(summary["trial"]["before"], summary["runs"][0]);
+  EXPECT_EQ(summary["advice"][0]["confidence"], 0.9);
+  const json& trial = summary["trials"][0];
+  EXPECT_EQ(trial["advice"], summary["advice"][0]["title"]);
+  EXPECT_EQ(trial["before"], summary["runs"][0]);
   json after = summary["runs"][1];
   after.erase("operations");
-  EXPECT_EQ(summary["trial"]["after"], after);
+  EXPECT_EQ(trial["after"], after);
   EXPECT_EQ(summary["machine"], json({{"device", "a CPU"},
                                       {"isa", "avx2"},
                                       {"cores", 4},

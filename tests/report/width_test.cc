@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "report/brief_report.h"
 #include "report/console_report.h"
 #include "report/inference_report.h"
 #include "report/inference_tables.h"
@@ -27,7 +28,7 @@ record::LabRecord wide_lab() {
       lab.runs.push_back(std::move(run));
     }
   lab.detailed = {3};
-  lab.trial = record::TrialRecord{lab.advice[0], lab.runs[2], lab.runs[3]};
+  lab.trials = {{lab.advice[0], lab.runs[2], lab.runs[3]}};
   return lab;
 }
 
@@ -59,7 +60,7 @@ std::vector<Table> all_tables() {
   const record::RunRecord& run = lab.runs[3];
   std::vector<Table> tables = {ladder_table(lab, record::ladders(lab).front()), sweep_table(lab),
                                pass_table(run.passes), memory_table(run.memory),
-                               trial_table(*lab.trial)};
+                               trial_table(lab.trials[0])};
   for (const record::OperationTable& table :
        {table_by_op(run.step, lab.limits()), table_by_scope(run.step, lab.limits()),
         table_by_phase(run.step, lab.limits())})
@@ -175,9 +176,14 @@ TEST(Width, SectionsFit) {
     expect_fits(ladder_text(lab, options), columns);
     expect_fits(operations_text(lab, lab.runs[3], options), columns);
     expect_fits(advice_text(lab, options), columns);
-    expect_fits(trial_text(lab, options), columns);
+    expect_fits(trials_text(lab, options), columns);
     for (const StudySection& section : study_sections(study()))
       expect_fits(section_text(section, options), columns);
+    expect_fits(brief_heading(lab, options), columns);
+    expect_fits(brief_ladder(lab, options), columns);
+    expect_fits(brief_operations(lab, lab.runs[3], options), columns);
+    expect_fits(brief_advice(lab, options), columns);
+    expect_fits(brief_study(study(), options), columns);
   }
 }
 

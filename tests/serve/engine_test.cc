@@ -119,7 +119,7 @@ TEST_P(EngineTest, AccountsAddUp) {
   std::vector<Request> requests;
   for (const std::vector<int32_t>* prompt : {&ids_, &long_, &other_, &ids_, &long_})
     requests.push_back({.prompt = *prompt, .max_tokens = 9, .ignores_end = true});
-  open(3, 16, {.step_tokens = 8});
+  open(3, 16, {.step_tokens = 7});
   const std::vector<std::shared_ptr<const Account>> accounts = ran(requests);
   StepCost sum;
   double shared_ns = 0;

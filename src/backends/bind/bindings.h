@@ -74,7 +74,7 @@ Kernel rope(TypedLaunchers<Rope> launchers);
 Kernel rope_qkv(TypedLaunchers<Rope> launchers);
 Kernel rope_qkv_backward(TypedLaunchers<Rope> launchers);
 Kernel sample(Launcher<Sample> launcher,
-              int64_t (*workspace_bytes)(int64_t slots, int64_t vocabulary));
+              int64_t (*workspace_bytes)(int64_t rows, int64_t vocabulary));
 
 // KV cache.
 

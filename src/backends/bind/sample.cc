@@ -8,7 +8,7 @@ namespace {
 
 Sample sample_call(const BindCall& call) {
   Sample s;
-  s.slots = call.inputs[0].type.shape[0];
+  s.rows = call.inputs[0].type.shape[0];
   s.vocabulary = call.inputs[0].type.shape[1];
   s.recent_tokens = call.inputs[2].type.shape[1];
   s.most_biases = call.inputs[6].type.shape[1];
@@ -20,6 +20,7 @@ Sample sample_call(const BindCall& call) {
   s.seeds = call.inputs[5].as<const int32_t>();
   s.biased = call.inputs[6].as<const int32_t>();
   s.biases = call.inputs[7].as<const float>();
+  if (call.inputs.size() == 9) s.row_slots = call.inputs[8].as<const int32_t>();
   s.workspace = call.workspace;
   return s;
 }
@@ -27,7 +28,7 @@ Sample sample_call(const BindCall& call) {
 }  // namespace
 
 Kernel sample(Launcher<Sample> launcher,
-              int64_t (*workspace_bytes)(int64_t slots, int64_t vocabulary)) {
+              int64_t (*workspace_bytes)(int64_t rows, int64_t vocabulary)) {
   return {.op = "sample",
           .bind = bind_one(std::move(launcher), sample_call),
           .takes_input = first_lies_in_rows,

@@ -27,6 +27,7 @@ CachedAttention<T, C> attention_call(const BindCall& call) {
   a.values = cache_of<const C>(call, 2, 7);
   a.o = token_heads<T>(call.outputs[0]);
   a.workspace = reinterpret_cast<float*>(call.workspace);
+  a.in_chunks = !call.attrs().flag("batch_invariant");
   return a;
 }
 

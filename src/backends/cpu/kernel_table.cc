@@ -40,7 +40,7 @@ int64_t squares_workspace(std::span<const SquaresTensor> tensors) {
   return bytes;
 }
 
-int64_t sample_workspace(int64_t /*slots*/, int64_t vocabulary) {
+int64_t sample_workspace(int64_t /*rows*/, int64_t vocabulary) {
   return sample_workspace_bytes(vocabulary);
 }
 

@@ -16,10 +16,17 @@
 namespace ridge::backends::cpu {
 namespace {
 
+// Whether the kernel for weights as stored computes a product in fp32 in one order for any number of
+// tokens.
+bool sums_alike(const Call& call) {
+  return is_batch_invariant(call) && call.inputs[0].dtype == DType::kF32 &&
+         call.inputs[1].dtype == DType::kF32 && unsupported_stored(call).empty();
+}
+
 // Planned before the layouts are known, so it assumes dense operands.
 int64_t workspace_bytes(const Call& call) {
   if (is_empty_product(call)) return 0;
-  if (has_stored_weight(call)) return 0;
+  if (has_stored_weight(call) || sums_alike(call)) return 0;
   ProductLayouts layouts = dense_layouts(call);
   ProductPlan plan = plan_product(call, layouts);
   const bool is_native = call.attrs.flag("native");
@@ -51,7 +58,8 @@ bool streams_weight(const BindCall& call) {
   const Operand &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
   for (const Operand* each : {&x, &weight, &y})
     if (each->type.dtype != DType::kF32 || each->strides[1] != 1) return false;
-  return x.type.shape[0] <= kGemvTokens && weight.strides[0] == weight.type.shape[1];
+  if (weight.strides[0] != weight.type.shape[1]) return false;
+  return x.type.shape[0] <= kGemvTokens || sums_alike(call.call());
 }
 
 Launch bind(const BindCall& call, GemmTuner* tuner) {
@@ -84,23 +92,24 @@ bool fits(const Call& call, int operand, const Layout& layout) {
 }
 
 bool takes_input(const Call& call, int input, const Layout& layout) {
-  if (has_stored_weight(call)) return input == 0 && lies_in_rows(call, input, layout);
+  if (has_stored_weight(call) || sums_alike(call))
+    return input == 0 && lies_in_rows(call, input, layout);
   return input < 2 && fits(call, input, layout);
 }
 
 bool takes_output(const Call& call, int output, const Layout& layout) {
-  if (has_stored_weight(call)) return output_lies_in_rows(call, output, layout);
+  if (has_stored_weight(call) || sums_alike(call)) return output_lies_in_rows(call, output, layout);
   return call.inputs.size() == 2 && fits(call, 2, layout);
 }
 
 // Empty for GEMMs that time samples of their own.
 std::optional<int64_t> shared_bytes(const Call& call) {
-  if (!has_stored_weight(call)) return {};
+  if (!has_stored_weight(call) && !sums_alike(call)) return {};
   return stored_shared_bytes(call);
 }
 
 std::string unsupported(const Call& call) {
-  return has_stored_weight(call) ? unsupported_stored(call) : "";
+  return has_stored_weight(call) || sums_alike(call) ? unsupported_stored(call) : "";
 }
 
 }  // namespace

@@ -24,6 +24,11 @@ std::string unsupported_weight(DType weight) {
              : fmt::format("no kernel multiplies weights of type {}", ridge::name(weight));
 }
 
+// Whether the kernels for few tokens compute it.
+bool is_for_few(const Call& call) {
+  return call.inputs[0].shape[0] <= kGemvTokens && !is_batch_invariant(call);
+}
+
 bool any_panels(const Call& call) {
   const auto weights = call.inputs.subspan(1);
   return std::any_of(weights.begin(), weights.end(),
@@ -61,8 +66,9 @@ bool is_rounded(const Call& call, size_t input) {
 
 Launch bind_exact(std::vector<QuantizedProduct> products,
                   StridedRows<const float> x,
-                  int64_t tokens) {
-  if (tokens <= kGemvTokens)
+                  const Call& call) {
+  const int64_t tokens = call.inputs[0].shape[0];
+  if (is_for_few(call))
     return
         [products = std::move(products), x, tokens] { quantized_gemv_exact(products, x, tokens); };
   return [products = std::move(products), x, tokens] { quantized_gemm_exact(products, x, tokens); };
@@ -82,8 +88,9 @@ Launch bind_tiles(std::vector<QuantizedProduct> products,
 Launch bind_codes(std::vector<QuantizedProduct> products,
                   StridedRows<const float> x,
                   const QuantizedActivations& codes,
+                  const Call& call,
                   const QuantizedMatrix& next) {
-  if (codes.tokens <= kGemvTokens)
+  if (is_for_few(call))
     return [products = std::move(products), x, codes, next] {
       quantize_activations(x, codes);
       quantized_gemv(products, codes, next);
@@ -98,7 +105,7 @@ Launch bind_codes(std::vector<QuantizedProduct> products,
 QuantizedActivations codes_of(const Call& call) {
   const Shape& x = call.inputs[0].shape;
   const Codes form = call.attrs.text("activations") == "i8" ? Codes::kByte
-                     : x[0] <= kGemvTokens                  ? few_token_codes(any_panels(call))
+                     : is_for_few(call)                     ? few_token_codes(any_panels(call))
                                                             : Codes::kWord;
   return {x[0], x[1], nullptr, form};
 }
@@ -111,7 +118,7 @@ Launch bind_rounded(std::vector<QuantizedProduct> products,
     return bind_tiles(std::move(products), x, {shape[0], shape[1], call.workspace});
   QuantizedActivations codes = codes_of(call.call());
   codes.data = call.workspace;
-  return bind_codes(std::move(products), x, codes,
+  return bind_codes(std::move(products), x, codes, call.call(),
                     call.next_inputs.empty() ? QuantizedMatrix{} : matrix(call.next_inputs[1]));
 }
 
@@ -121,11 +128,10 @@ Launch bind(const BindCall& call) {
     (is_rounded(call.call(), i) ? rounded : exact)
         .push_back(product(call.inputs[i], call.outputs[i - 1]));
   StridedRows<const float> x = rows<const float>(call.inputs[0]);
-  const Shape& shape = call.inputs[0].type.shape;
-  if (rounded.empty()) return bind_exact(std::move(exact), x, shape[0]);
+  if (rounded.empty()) return bind_exact(std::move(exact), x, call.call());
   Launch first = bind_rounded(std::move(rounded), x, call);
   if (exact.empty()) return first;
-  return [first, second = bind_exact(std::move(exact), x, shape[0])] {
+  return [first, second = bind_exact(std::move(exact), x, call.call())] {
     first();
     second();
   };
@@ -147,6 +153,8 @@ bool takes_input(const Call& call, int input, const Layout& layout) {
 
 }  // namespace
 
+bool is_batch_invariant(const Call& call) { return call.attrs.flag("batch_invariant"); }
+
 bool has_stored_weight(const Call& call) {
   return call.inputs[0].dtype == DType::kF32 && call.inputs[1].dtype != DType::kF32;
 }
@@ -162,8 +170,8 @@ int64_t stored_shared_bytes(const Call& call) {
   const int64_t tokens = call.inputs[0].shape[0];
   int64_t bytes = 0;
   for (const Type& weight : call.inputs.subspan(1))
-    bytes += tokens <= kGemvTokens ? storage_bytes(weight.dtype, weight.shape.elements())
-                                   : tokens * weight.shape.elements();
+    bytes += is_for_few(call) ? storage_bytes(weight.dtype, weight.shape.elements())
+                              : tokens * weight.shape.elements();
   return bytes;
 }
 
@@ -177,7 +185,7 @@ std::string_view rounded_activations(int64_t tokens) {
 
 Launch bind_stored(const BindCall& call) {
   return bind_exact({product(call.inputs[1], call.outputs[0])}, rows<const float>(call.inputs[0]),
-                    call.inputs[0].type.shape[0]);
+                    call.call());
 }
 
 Kernel matmul_group_kernel() {

@@ -13,6 +13,8 @@ namespace ridge::backends::cpu {
 
 // Whether the second operand of a matmul is such a weight.
 bool has_stored_weight(const Call& call);
+// Whether a matmul or matmul_group asks for one order of sums, whatever the number of tokens.
+bool is_batch_invariant(const Call& call);
 // Empty, or the part of the matmul's form that is not supported. Supported: x[N,in] and W[out,in]
 // give y[N,out].
 std::string unsupported_stored(const Call& matmul);
@@ -21,6 +23,7 @@ int64_t stored_shared_bytes(const Call& call);
 // The type to which GEMMs of this many tokens with weights in blocks round their activations, unless
 // they are exact.
 std::string_view rounded_activations(int64_t tokens);
+inline constexpr int64_t kManyTokens = 1024;  // as which GEMMs count that are alike for any number
 // The activations are fp32.
 Launch bind_stored(const BindCall& matmul);
 

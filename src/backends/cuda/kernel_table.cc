@@ -67,11 +67,11 @@ std::string large_vocabulary(const Call& call) {
                      call.inputs[0].shape[1]);
 }
 
-// One ticket per slot.
+// One ticket per row.
 Launcher<Sample> sample_launcher(BindContext& context) {
   return [&context](const Sample& call, const char* op) {
     return launch_on(context.device, op, launch_sample,
-                     Ticketed<Sample>{call, context.tickets.take(call.slots)});
+                     Ticketed<Sample>{call, context.tickets.take(call.rows)});
   };
 }
 

@@ -24,11 +24,12 @@ struct SampleSettings {
 inline constexpr int32_t kNoToken = -1;
 
 struct Sample {
-  int64_t slots = 0;                         // S
+  int64_t rows = 0;                          // N
   int64_t vocabulary = 0;                    // V
   int64_t recent_tokens = 0;                 // R
   int64_t most_biases = 0;                   // A
-  StridedRows<const float> logits;           // [S, V]
+  StridedRows<const float> logits;           // [N, V]
+  const int32_t* row_slots = nullptr;        // [N], -1: the row is skipped; null: row n is slot n's
   int32_t* tokens = nullptr;                 // [S]; kNoToken if there is none to choose
   int32_t* recent = nullptr;                 // [S, R]
   const int32_t* next_positions = nullptr;   // [S]; -1: the slot is skipped

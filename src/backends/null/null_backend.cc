@@ -8,15 +8,18 @@
 #include <algorithm>
 
 #include "backends/cuda/passes/passes.h"
+#include "base/arena.h"
 #include "base/error.h"
 #include "ops/attention.h"
 
 namespace ridge::backends::null {
 namespace {
 
-class NullTarget final : public passes::PassTarget {
+// Answers to passes.
+template <typename Target>
+class NullAnswers : public Target {
  public:
-  explicit NullTarget(const NullOptions& options) : options_(options) {
+  explicit NullAnswers(const NullOptions& options) : options_(options) {
     if (options.query_tile < 1 || options.key_tile < 1)
       throw usage_error("[null] expected tiles of at least 1 x 1, got {} x {}", options.query_tile,
                         options.key_tile);
@@ -74,10 +77,43 @@ class NullTarget final : public passes::PassTarget {
   NullOptions options_;
 };
 
+class HostMemory final : public Memory {
+ public:
+  HostMemory(int64_t bytes, const char* what) : arena_(bytes, what) {}
+  std::byte* data() const override { return arena_.data(); }
+  int64_t bytes() const override { return arena_.bytes(); }
+
+ private:
+  Arena arena_;
+};
+
+class NullBackend final : public NullAnswers<Backend> {
+ public:
+  using NullAnswers::NullAnswers;
+
+  std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {
+    return std::make_unique<HostMemory>(bytes, what);
+  }
+  void copy_in(std::byte* to, const void* from, int64_t bytes) override {
+    std::copy_n(static_cast<const std::byte*>(from), bytes, to);
+  }
+  void copy_out(void* to, const std::byte* from, int64_t bytes) override {
+    std::copy_n(from, bytes, static_cast<std::byte*>(to));
+  }
+  void synchronize() override {}
+  Launch bind(const BindCall&) override {
+    return [] {};
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<passes::PassTarget> make_null_target(const NullOptions& options) {
-  return std::make_unique<NullTarget>(options);
+  return std::make_unique<NullAnswers<passes::PassTarget>>(options);
+}
+
+std::unique_ptr<Backend> make_null_backend(const NullOptions& options) {
+  return std::make_unique<NullBackend>(options);
 }
 
 }  // namespace ridge::backends::null

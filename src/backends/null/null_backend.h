@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target for planning only: it supports every op and layout and runs nothing. It answers as a
-// device would whose kernels have the given tiles, and uses a GPU's passes.
+// A target for planning, and a backend whose kernels do nothing: both support every op and layout.
+// They answer as a device would whose kernels have the given tiles, and use a GPU's passes.
 #pragma once
 
 #include <memory>
 
-#include "passes/pass.h"
+#include "backends/backend.h"
 
 namespace ridge::backends::null {
 
@@ -16,5 +16,9 @@ struct NullOptions {
 };
 
 std::unique_ptr<passes::PassTarget> make_null_target(const NullOptions& options = {});
+
+// With memory of the host, which no kernel writes: what was zero stays so, a sampled token too. What
+// surrounds the kernels runs, without their time and threads.
+std::unique_ptr<Backend> make_null_backend(const NullOptions& options = {});
 
 }  // namespace ridge::backends::null

@@ -62,9 +62,10 @@ struct ForeignEvent {
 };
 
 struct ForeignTrace {
-  std::string source;     // the file
-  std::string framework;  // "PyTorch", "Nsight Systems"
-  std::string device;     // of the kernels; empty if unknown
+  std::string source;          // the file
+  std::string framework;       // "PyTorch", "Nsight Systems"
+  std::string device;          // of the kernels; empty if unknown
+  bool is_of_kernels = false;  // operations, their types, the model and its batch are unknown
   NameTable names;
   std::vector<ForeignEvent> events;
   std::vector<RecordedCounts> calls;

@@ -186,9 +186,13 @@ class RunMaker {
   Setting setting() const {
     Setting setting;
     setting.model = trace_title(trace_.source);
+    setting.device = steps_.is_on_device ? "gpu" : "cpu";
+    if (trace_.is_of_kernels) {
+      setting.level = "trace";
+      return setting;
+    }
     setting.level = steps_.is_compiled ? "compile" : "eager";
     setting.dtype = dtype_option(product_type_);
-    setting.device = steps_.is_on_device ? "gpu" : "cpu";
     setting.batch_size = trace_.batch_size;
     setting.sequence = trace_.sequence;
     setting.task = steps_.has_backward ? "train" : trace_.sequence == 1 ? "decode" : "prefill";
@@ -258,7 +262,7 @@ RunRecord imported_run(const ForeignTrace& trace,
 
 std::string trace_title(const std::string& path) {
   std::string name = std::filesystem::path(path).filename().string();
-  for (const char* ending : {".gz", ".json", ".trace", ".pt", ".sqlite"})
+  for (const char* ending : {".gz", ".json", ".csv", ".trace", ".pt", ".sqlite"})
     if (name.ends_with(ending) && name.size() > std::string_view(ending).size())
       name.resize(name.size() - std::string_view(ending).size());
   return name;

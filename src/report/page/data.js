@@ -21,8 +21,8 @@ function settingText(s) {
   const task = !s.task || s.task === 'train' ? '' : s.task + ' ';
   const dtype = !s.dtype || s.dtype === 'fp32' ? '' : ' ' + s.dtype;
   const micro = s.micro_batches > 1 ? ' x' + s.micro_batches + ' micro-batches' : '';
-  return s.model + ' ' + task + s.level + (s.pass ? ' ' + s.pass : '') + ' ' + s.batch_size + 'x' +
-      s.seq_len + micro + dtype;
+  return s.model + ' ' + task + s.level + (s.pass ? ' ' + s.pass : '') +
+      (s.batch_size || s.seq_len ? ' ' + s.batch_size + 'x' + s.seq_len : '') + micro + dtype;
 }
 
 // The runs of all folders. `kernels` and `memory` are empty for runs that are not reported in detail.

@@ -236,16 +236,20 @@ function drawAdvice(body, folder) {
     const item = element(list, 'li', advice.title + ' (');
     element(item, 'code', advice.command);
     item.appendChild(document.createTextNode(
-        '): predicted ' + signedPercent(advice.predicted_gain) + ' samples/s' +
+        '): predicted ' + signedPercent(advice.predicted_gain) + ' tokens/s' +
+        (advice.confidence !== undefined && advice.predicted_gain > 0 ?
+             ' (confidence ' + Math.min(100 * advice.confidence, 99).toFixed(0) + '%)' :
+             '') +
         (advice.predicted_memory_gain !== undefined ?
              ', ' + signedPercent(-advice.predicted_memory_gain) + ' owned memory' :
              '') +
         '. ' + advice.reason));
   }
-  const trial = folder.trial;
-  if (trial)
+  for (const trial of folder.trials || (folder.trial ? [folder.trial] : []))
     element(body, 'p',
             'A run with “' + trial.advice + '”: measured ' + signedPercent(trial.measured_gain) +
-                ' samples/s, predicted ' + signedPercent(trial.predicted_gain) +
-                (trial.clear_of_noise ? '.' : '; the intervals overlap, so this is noise.'));
+                ' tokens/s, predicted ' + signedPercent(trial.predicted_gain) +
+                (trial.verdict === 'too few steps' ? '; too few steps to tell it from noise.' :
+                 trial.clear_of_noise              ? ', clear of noise.' :
+                                                     '; the intervals overlap, so this is noise.'));
 }

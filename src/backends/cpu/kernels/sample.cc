@@ -33,10 +33,10 @@ float penalized(float logit, float penalty) {
 
 class Chooser {
  public:
-  Chooser(const Sample& call, int64_t slot)
+  Chooser(const Sample& call, int64_t row, int64_t slot)
       : call_(call),
         settings_(call.settings[slot]),
-        logits_(call.logits[slot]),
+        logits_(call.logits[row]),
         recent_(call.recent + slot * call.recent_tokens),
         biased_(call.biased + slot * call.most_biases),
         biases_(call.biases + slot * call.most_biases),
@@ -203,12 +203,14 @@ class Chooser {
 int64_t sample_workspace_bytes(int64_t vocabulary) { return bytes_of<Candidate>(vocabulary); }
 
 void sample(const Sample& call) {
-  for (int64_t s = 0; s < call.slots; ++s) {
+  for (int64_t row = 0; row < call.rows; ++row) {
+    const int64_t s = call.row_slots == nullptr ? row : call.row_slots[row];
+    if (s < 0) continue;
     const int32_t position = call.next_positions[s];
     if (position < 0) continue;
     const float draw =
         uniform_at(static_cast<uint32_t>(call.seeds[s]), static_cast<uint32_t>(position));
-    const int32_t token = Chooser(call, s).choose(draw);
+    const int32_t token = Chooser(call, row, s).choose(draw);
     call.tokens[s] = token;
     call.recent[s * call.recent_tokens + position % call.recent_tokens] = token;
   }

@@ -77,9 +77,12 @@ struct Logits {
   }
 };
 
-__device__ __forceinline__ Logits logits_of(const Sample& p, int64_t slot, const uint32_t* marks) {
+__device__ __forceinline__ Logits logits_of(const Sample& p,
+                                            int64_t row,
+                                            int64_t slot,
+                                            const uint32_t* marks) {
   const SampleSettings& settings = p.settings[slot];
-  return {p.logits[slot],
+  return {p.logits[row],
           marks,
           settings.repeat_penalty,
           p.recent + slot * p.recent_tokens,
@@ -336,7 +339,7 @@ __device__ int64_t choose(const Sample& p,
   return draw(p, logits, range, kept, top_key, settings, static_cast<double>(number), s);
 }
 
-// Mapping: one block per kBlockLogits of a slot (x) and per slot (y). Bound: L2, the logits once if
+// Mapping: one block per kBlockLogits of a row (x) and per row (y). Bound: L2, the logits once if
 // a slot is greedy; otherwise its last block reads them up to a dozen times.
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const __grid_constant__ Ticketed<Sample> p) {
@@ -345,10 +348,11 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ bool is_last;
   let_next_start();
   wait_for_grids();
-  const int64_t slot = blockIdx.y;
+  const int64_t row = blockIdx.y, slot = p.row_slots == nullptr ? row : p.row_slots[row];
+  if (slot < 0) return;
   const int32_t position = p.next_positions[slot];
   if (position < 0) return;
-  const Logits logits = logits_of(p, slot, marks);
+  const Logits logits = logits_of(p, row, slot, marks);
   if (logits.has_changes()) mark_changed(p, logits, marks);
   uint64_t best = 0;
   const int64_t begin = blockIdx.x * kBlockLogits, end = min(begin + kBlockLogits, p.vocabulary);
@@ -360,12 +364,12 @@ __global__ void __launch_bounds__(kThreads)
     best = each > best ? each : best;
   }
   best = largest_of_block(best, scratch);
-  uint64_t* parts = reinterpret_cast<uint64_t*>(p.workspace) + slot * gridDim.x;
+  uint64_t* parts = reinterpret_cast<uint64_t*>(p.workspace) + row * gridDim.x;
   if (threadIdx.x == 0) {
     __stcg(reinterpret_cast<unsigned long long*>(parts + blockIdx.x),
            static_cast<unsigned long long>(best));
     __threadfence();
-    is_last = atomicAdd(p.tickets + slot, 1) == static_cast<int>(gridDim.x) - 1;
+    is_last = atomicAdd(p.tickets + row, 1) == static_cast<int>(gridDim.x) - 1;
   }
   __syncthreads();
   if (!is_last) return;
@@ -378,7 +382,7 @@ __global__ void __launch_bounds__(kThreads)
   best = largest_of_block(best, scratch);
   const auto token = static_cast<int32_t>(choose(p, logits, best, slot, position, scratch));
   if (threadIdx.x != 0) return;
-  p.tickets[slot] = 0;
+  p.tickets[row] = 0;
   p.tokens[slot] = token;
   p.recent[slot * p.recent_tokens + position % p.recent_tokens] = token;
 }
@@ -387,19 +391,19 @@ int64_t blocks_of(int64_t vocabulary) { return (vocabulary + kBlockLogits - 1) /
 
 }  // namespace
 
-int64_t sample_workspace_bytes(int64_t slots, int64_t vocabulary) {
-  return slots * blocks_of(vocabulary) * static_cast<int64_t>(sizeof(uint64_t));
+int64_t sample_workspace_bytes(int64_t rows, int64_t vocabulary) {
+  return rows * blocks_of(vocabulary) * static_cast<int64_t>(sizeof(uint64_t));
 }
 
 cudaError_t launch_sample(const Ticketed<Sample>& call, cudaStream_t stream) {
-  if (call.slots == 0) return cudaSuccess;
+  if (call.rows == 0) return cudaSuccess;
   if (call.vocabulary < 1 || call.vocabulary > kSampleMostVocabulary) return cudaErrorInvalidValue;
   const auto shared_bytes = static_cast<int>((call.vocabulary + 31) / 32 * 4);
   const cudaError_t status = cudaFuncSetAttribute(
       sample_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (status != cudaSuccess) return status;
   const dim3 grid(static_cast<unsigned>(blocks_of(call.vocabulary)),
-                  static_cast<unsigned>(call.slots));
+                  static_cast<unsigned>(call.rows));
   return launch_early(sample_kernel, grid, kThreads, shared_bytes, stream, call);
 }
 

@@ -449,7 +449,8 @@ int64_t chunk_at(const CacheCells& cells, int64_t n) {
 
 template <typename T, typename C>
 void cached_attention(const CachedAttention<T, C>& call) {
-  if (!takes_chunks(call.cells.tokens, call.keys.head_size)) return attend_alone(call);
+  if (!call.in_chunks || !takes_chunks(call.cells.tokens, call.keys.head_size))
+    return attend_alone(call);
   int64_t alone = 0;  // the first token not yet computed
   for (int64_t n = 0; n < call.cells.tokens;) {
     const int64_t count = chunk_at(call.cells, n);

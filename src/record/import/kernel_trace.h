@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads traces of which only kernels, their names, times and launches are known: Nsight Systems'
+// SQLite export, and the JSON and CSV files of rocprofv3. They have no operations, shapes or model.
+#pragma once
+
+#include <filesystem>
+
+#include "files/block_reader.h"
+#include "record/import/foreign_trace.h"
+
+namespace ridge::record {
+
+// All throw bad-file Errors for what is no such trace, and for times that cannot be.
+
+// Kernels, copies and fills (CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET), the calls that launch them
+// (_RUNTIME), and NVTX ranges, which become scopes.
+ForeignTrace read_nsight_export(const std::filesystem::path& path);
+
+// The kernel dispatches and memory copies of `rocprofv3 --kernel-trace --output-format json`. The whole
+// document is in memory.
+ForeignTrace read_rocprof_json(files::BlockReader& reader);
+
+// NAME_kernel_trace.csv, row by row.
+ForeignTrace read_rocprof_csv(files::BlockReader& reader);
+
+}  // namespace ridge::record

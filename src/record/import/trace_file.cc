@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at the first bytes and calls a reader.
+#include "record/import/trace_file.h"
+
+#include <string>
+
+#include "files/block_reader.h"
+#include "record/import/kernel_trace.h"
+#include "record/import/torch_trace.h"
+
+namespace ridge::record {
+namespace {
+
+std::string first_bytes(files::BlockReader reader) {
+  constexpr size_t kMost = 4096;
+  std::string text;
+  for (; !reader.at_end() && text.size() < kMost; reader.advance()) text += reader.current();
+  return text;
+}
+
+}  // namespace
+
+ForeignTrace read_trace(const std::filesystem::path& path) {
+  const std::string first = first_bytes(files::BlockReader(path));
+  if (first.starts_with("SQLite format 3")) return read_nsight_export(path);
+  files::BlockReader reader(path);
+  const size_t text = first.find_first_not_of(" \t\r\n");
+  const bool is_json = text == std::string::npos || first[text] == '{' || first[text] == '[';
+  if (is_json)
+    return first.find("\"rocprofiler-sdk-tool\"") != std::string::npos ? read_rocprof_json(reader)
+                                                                       : read_torch_trace(reader);
+  return first.substr(0, first.find('\n')).find(',') != std::string::npos
+             ? read_rocprof_csv(reader)
+             : read_torch_trace(reader);
+}
+
+}  // namespace ridge::record
