@@ -19,7 +19,6 @@ TEST(Torture, OfAPublishedModel) {
                              serve::cpu_backend(), options);
   // Sums of quantized products may differ in batches of other sizes.
   torture(under, seconds, is_small);
-  EXPECT_GT(under.engine().counts().preemptions, 0);
 }
 
 }  // namespace

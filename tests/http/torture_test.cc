@@ -13,7 +13,6 @@ TEST(Torture, OfASmallModel) {
   const TorturedServer under(serve::data_folder() + "llama_fp32", serve::cpu_backend(),
                              serve::at_level("compiled", 0));
   torture(under, kSeconds, true);
-  EXPECT_GT(under.engine().counts().preemptions, 0);
 }
 
 TEST(Torture, OfAModelThatTakesNoTime) {

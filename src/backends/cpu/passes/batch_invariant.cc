@@ -7,6 +7,7 @@
 #include "backends/cpu/passes/passes.h"
 #include "base/error.h"
 #include "graph/einsum.h"
+#include "ops/cached_attention.h"
 #include "ops/registry.h"
 
 namespace ridge::backends::cpu {
@@ -28,7 +29,7 @@ Graph run_batch_invariant(const Graph& graph, passes::PassContext&) {
   Graph result = graph;
   for (Node& node : result.nodes) {
     const bool is_group = is_a(node, ops::matmul_group_op());
-    if (!is_group && !is_product(graph, node) && node.op->name != "cached_attention") continue;
+    if (!is_group && !is_product(graph, node) && !is_a(node, ops::cached_attention_op())) continue;
     node.attrs.set("batch_invariant", true);
     if (is_group && node.attrs.text("activations") != "f32")
       node.attrs.set("activations", std::string(rounded_activations(kManyTokens)));
