@@ -69,7 +69,8 @@ class Changes {
   void add_passes() {
     for (const passes::Pass* pass : passes::pipeline(target_.passes())) {
       const std::string name(pass->name);
-      if (name == kCast || pass->serves == passes::Serves::kInference) continue;
+      // Adapters are another training, of other parameters.
+      if (name == kCast || name == "lora" || pass->serves == passes::Serves::kInference) continue;
       const bool is_on = present_.selection.has(name);
       if (is_on && passes::is_required(name)) continue;
       add_switch("pass " + name, fmt::format("turn {} {}", is_on ? "off" : "on", name),

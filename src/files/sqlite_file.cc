@@ -101,6 +101,7 @@ SqliteFile::SqliteFile(const std::filesystem::path& path) : source_(path.string(
     distrust(database_);
     // Reads the file's first page and the list of tables.
     step(prepare("SELECT count(*) FROM sqlite_schema").get());
+    expect_whole(path);
   } catch (...) {
     sqlite3_close(database_);
     throw;
@@ -108,6 +109,19 @@ SqliteFile::SqliteFile(const std::filesystem::path& path) : source_(path.string(
 }
 
 SqliteFile::~SqliteFile() { sqlite3_close(database_); }
+
+// SQLite reads what is missing of the last page as zeros.
+void SqliteFile::expect_whole(const std::filesystem::path& path) const {
+  const auto number = [this](const char* pragma) {
+    const Statement statement = prepare(pragma);
+    return step(statement.get()) ? sqlite3_column_int64(statement.get(), 0) : 0;
+  };
+  const int64_t expected = number("PRAGMA page_size") * number("PRAGMA page_count");
+  const auto found = static_cast<int64_t>(std::filesystem::file_size(path));
+  if (found < expected)
+    throw file_error("[{}] expected {} bytes of a SQLite database, found {}", source_, expected,
+                     found);
+}
 
 Error SqliteFile::fault() const {
   if (sqlite3_errcode(database_) == SQLITE_NOMEM) throw std::bad_alloc();

@@ -61,6 +61,7 @@ class SqliteFile {
   using Statement = std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)>;
   Statement prepare(const std::string& sql) const;
   bool step(sqlite3_stmt* statement) const;  // whether there is a row
+  void expect_whole(const std::filesystem::path& path) const;
   Error fault() const;
 
   std::string source_;

@@ -3,6 +3,7 @@
 // neither tokens nor memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

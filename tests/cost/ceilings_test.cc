@@ -5,12 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include "cost/made_up_ceilings.h"
-
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "cost/hardware.h"
+#include "cost/made_up_ceilings.h"
 
 namespace ridge::cost {
 namespace {
@@ -176,7 +175,6 @@ TEST(Ceilings, AtOtherThreadsTheCoresRatesChangeAndMemoryStays) {
   EXPECT_EQ(one.parallel_ns, 0);
   EXPECT_EQ(at_threads(two, 4).products[0].peak_flops_per_ns, 200);
   EXPECT_EQ(at_threads(two, 4).parallel_ns, 2000);
-  validate(one);
 }
 
 }  // namespace

@@ -169,7 +169,7 @@ TEST(TextForm, RefusalsSayWhereAndWhat) {
       {"%0 = input f32[1] \"x\"\n%0 = input f32[1] \"y\"\nreturn",
        "2:22: expected a new value, %0 is defined"},
       {"%0 = input f32[1] \"x\"\n%1 = input f32[1] \"x\"\nreturn", "a new name, 'x' is taken"},
-      {"%0 = tensor f32[1] \"x\"\nreturn", "expected parameter, input or state"},
+      {"%0 = tensor f32[1] \"x\"\nreturn", "expected parameter, frozen, input or state"},
       {"%0 = input f33[1] \"x\"\nreturn", "an element type"},
       {"%0 = input f32[-1] \"x\"\nreturn", "extents >= 0"},
       {"%0 = input f32[1,1,1,1,1,1,1] \"x\"\nreturn", "at most 6 axes"},

@@ -154,10 +154,8 @@ TEST(KernelTrace, DamagedDatabasesAreRefusedOrRead) {
     });
   };
   EXPECT_EQ(try_it(good), "");
-  size_t refused = 0;
   for (size_t size = 16; size < good.size(); size += 509)
-    refused += !try_it(good.substr(0, size)).empty();
-  EXPECT_GT(refused, 20u);
+    EXPECT_NE(try_it(good.substr(0, size)), "") << size;
   for (size_t at = 16; at < good.size(); at += 31) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ (at % 2 == 0 ? 0xFF : 0x40));

@@ -86,6 +86,27 @@ __device__ __forceinline__ void hide_other_documents(float (&s)[kCount],
   }
 }
 
+// Masks scores of keys (rows) and queries (columns), as hide_keys does.
+template <int kCount, class V>
+__device__ __forceinline__ void hide_queries(float (&s)[kCount], const V& v, int key, int query) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = key + 8 * r;
+    const int begin = row >= v.sequence ? 0x7fffffff : (v.causal ? row : 0);
+    const int end = v.window > 0 ? row + v.window : 0x7fffffff;
+#pragma unroll
+    for (int j = 0; j < kCount; j += 4) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int column = query + 2 * j + c;
+        if (column < begin || column >= end) s[j + 2 * r + c] = -kInfinity;
+      }
+    }
+  }
+  if constexpr (V::kDocuments)
+    if (v.positions != nullptr) hide_other_documents(s, v, key, query);
+}
+
 // The row that this thread's lane (modulo 16) addresses in matrix loads and stores, among the 64
 // rows of its warpgroup.
 __device__ __forceinline__ int own_row(int thread) { return (thread / 32) * 16 + thread % 16; }

@@ -85,26 +85,6 @@ struct Consumer {
     product_commit();
   }
 
-  template <class V>
-  __device__ __forceinline__ void hide(float (&s)[kScores], const V& v, int key, int query) const {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int row = key + 8 * r;
-      const int begin = row >= v.sequence ? 0x7fffffff : (v.causal ? row : 0);
-      const int end = v.window > 0 ? row + v.window : 0x7fffffff;
-#pragma unroll
-      for (int j = 0; j < kScores; j += 4) {
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          const int column = query + 2 * j + c;
-          if (column < begin || column >= end) s[j + 2 * r + c] = -__builtin_huge_valf();
-        }
-      }
-    }
-    if constexpr (V::kDocuments)
-      if (v.positions != nullptr) hide_other_documents(s, v, key, query);
-  }
-
   // Computes P^T in place and packed.
   __device__ __forceinline__ void probabilities(float (&s)[kScores],
                                                 uint32_t (&packed)[kScores / 2],
@@ -252,8 +232,8 @@ struct Consumer {
       pin(g.dk);
       if (m > own.begin) barrier_arrive(barriers.empty(before));
       if (!contains(whole, m))
-        hide(s, row_visibility<Tile>(p.visibility, batch), key,
-             m * Tile::kQueries + 2 * (thread % 4));
+        hide_queries(s, row_visibility<Tile>(p.visibility, batch), key,
+                     m * Tile::kQueries + 2 * (thread % 4));
       uint32_t probability[kScores / 2];
       probabilities(s, probability, minus_lse);
       pin(probability);

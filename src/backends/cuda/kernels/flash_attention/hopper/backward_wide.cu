@@ -260,7 +260,7 @@ struct Consumer {
       pin(s);
       barrier_arrive(barriers.q_empty(ring.slot));
       if (!contains(whole, m))
-        hide(s, p.visibility.in_row(batch), key, m * kQueries + 2 * (thread % 4));
+        hide_queries(s, p.visibility.in_row(batch), key, m * kQueries + 2 * (thread % 4));
 #pragma unroll
       for (int j = 0; j < kScores; ++j) {
         const float2 v = minus_lse[j / 4];
@@ -353,26 +353,6 @@ struct Consumer {
     pin(dk);
     barrier_arrive(barriers.q_empty(before));
     send(&p.dk, 1, block * kKeys, kv_head, batch, dk, p.scale);
-  }
-
-  template <class V>
-  __device__ __forceinline__ void hide(float (&s)[kScores], const V& v, int key, int query) const {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int row = key + 8 * r;
-      const int begin = row >= v.sequence ? 0x7fffffff : (v.causal ? row : 0);
-      const int end = v.window > 0 ? row + v.window : 0x7fffffff;
-#pragma unroll
-      for (int j = 0; j < kScores; j += 4) {
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          const int column = query + 2 * j + c;
-          if (column < begin || column >= end) s[j + 2 * r + c] = -__builtin_huge_valf();
-        }
-      }
-    }
-    if constexpr (V::kDocuments)
-      if (v.positions != nullptr) hide_other_documents(s, v, key, query);
   }
 };
 
