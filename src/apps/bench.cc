@@ -10,7 +10,8 @@
 namespace ridge::apps {
 
 void register_bench(Command program, const AppContext& context) {
-  Command app = program.add_subcommand("bench", "Time one op, a module, a graph, attention, a whole model, or a server");
+  Command app = program.add_subcommand(
+      "bench", "Time one op, a module, a graph, attention, a whole model, or a server");
   app.require_subcommand();
   add_bench_op(app, context);
   add_bench_module(app, context);

@@ -126,7 +126,8 @@ TEST(OpTrial, CountsWeightsAsStored) {
 TEST(OpTrial, EveryOpWithLettersRunsInEachImplementation) {
   auto backend = train::cpu_backend(1);
   cost::Ceilings ceilings = machine(1);
-  ceilings.levels[1].capacity_bytes = 32 << 10;  // few copies of the operands fill four times as much
+  ceilings.levels[1].capacity_bytes = 32
+                                      << 10;  // few copies of the operands fill four times as much
   for (const OpShape& op : op_shapes()) {
     record::Extents small;
     for (const Letter& letter : op.letters)

@@ -17,7 +17,7 @@ Summary one(double ns) { return {1, ns, ns, ns, 0}; }
 
 void run(Stand& stand) {
   constexpr int64_t kSize = 256;
-  constexpr size_t kRuns = 200;
+  constexpr size_t kRuns = 200, kLeast = 8;
   const TrialGraph product = product_graph(kSize, kSize, kSize);
   backends::Backend& device = stand.backend();
   const double predicted = plan_trial(product, {}, device, &stand.ceilings()).predicted_ns;
@@ -29,13 +29,14 @@ void run(Stand& stand) {
   fill_operand(store, "x", {});
   fill_operand(store, "weight", {});
   std::vector<double> each;
-  while (each.size() < kRuns && stand.left_ns() > 0 && !stand.is_stopped()) {
+  while (!stand.is_stopped() &&
+         (each.size() < kLeast || (each.size() < kRuns && stand.left_ns() > 0))) {
     const double begin = now_ns();
     program.run(0);
     program.wait();
     each.push_back(now_ns() - begin);
   }
-  if (each.size() < 2) return;
+  if (stand.is_stopped()) return;
   // Launches alone: what a clock sees that does not wait for the device.
   const double begin = now_ns();
   program.run(0);
