@@ -20,7 +20,7 @@ function pointName(each) {
 }
 
 // The time over the letter that varies: a curve for each form and phase, dashed where it is predicted.
-function drawSweep(body, result) {
+function drawPointSweep(body, result) {
   if (!result.swept) return;
   const kinds = Array.from(
       new Set(result.cases.map((each) => [each.form, each.phase].filter(Boolean).join(', '))));
@@ -119,7 +119,7 @@ function drawPoints(body, folder, result) {
     element(body, 'p', sentence);
   if (result.values) drawValues(body, result);
   if (!result.swept && result.claim) drawForms(body, ran);
-  drawSweep(body, result);
+  drawPointSweep(body, result);
   // The time is the measured one, or the predicted one where nothing ran.
   const cases = ran.map((each) => {
     const ns = each.median_ns > 0 ? each.median_ns : each.predicted_ns;
