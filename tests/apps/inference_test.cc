@@ -245,9 +245,10 @@ TEST_F(InferenceAppTest, BenchModelInThreeForms) {
 }
 
 TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {
-  Output output = run({"infer-lab", small_model(), "--seq-len", "16,32", "--batch-size", "1,2",
-                       "--latency-batch-size", "1,2", "--prompt-tokens", "8", "--tokens", "4",
-                       "--attention-seq-len", "64,128", "--seconds", "10", "--out", "study"});
+  Output output =
+      run({"infer-lab", small_model(), "--seq-len", "16,32", "--batch-size", "1,2",
+           "--latency-batch-size", "1,2", "--prompt-tokens", "8", "--tokens", "4",
+           "--attention-seq-len", "64,128", "--seconds", "10", "--out", "study", "--verbose"});
   ASSERT_EQ(output.code, 0) << output.err;
   for (const char* part : {"Prefill and decode", "Attention module and MLP", "The KV cache",
                            "Latency", "Standard against flash attention", "MFU:", "MBU:"})

@@ -50,8 +50,8 @@ TEST_F(PlanAppTest, AGpuHasOneTypeOfCache) {
 }
 
 TEST_F(PlanAppTest, PlansAPresetAndSaysWhatFits) {
-  Output output =
-      run({"plan", "--inference", "--preset", "tiny", "--hardware", "a10", "--batch-size", "2"});
+  Output output = run({"plan", "--inference", "--preset", "tiny", "--hardware", "a10",
+                       "--batch-size", "2", "--verbose"});
   ASSERT_EQ(output.code, 0) << output.err;
   for (const char* said :
        {"TTFT", "TPOT", "MBU", "kv_cache", "largest batch at length", "longest context"})
