@@ -44,6 +44,15 @@ TEST(TextForm, PrintsWhatItsHeaderShows) {
       "return %2\n");
 }
 
+TEST(TextForm, FrozenParametersComeBack) {
+  const std::string text = "%0 = frozen f32[2] \"w\"\n%1 = parameter f32[2] \"v\"\nreturn %0, %1\n";
+  const Graph graph = parse(text);
+  EXPECT_TRUE(graph.values[0].frozen);
+  EXPECT_EQ(graph.values[0].storage, Storage::kParameter);
+  EXPECT_FALSE(graph.values[1].frozen);
+  EXPECT_EQ(print(graph), text);
+}
+
 TEST(TextForm, RandomGraphsComeBack) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     RandomGraph random(seed, {.nodes = 20, .bf16 = true, .updates = true, .scopes = true});
@@ -169,7 +178,7 @@ TEST(TextForm, RefusalsSayWhereAndWhat) {
       {"%0 = input f32[1] \"x\"\n%0 = input f32[1] \"y\"\nreturn",
        "2:22: expected a new value, %0 is defined"},
       {"%0 = input f32[1] \"x\"\n%1 = input f32[1] \"x\"\nreturn", "a new name, 'x' is taken"},
-      {"%0 = tensor f32[1] \"x\"\nreturn", "expected parameter, input or state"},
+      {"%0 = tensor f32[1] \"x\"\nreturn", "expected parameter, frozen, input or state"},
       {"%0 = input f33[1] \"x\"\nreturn", "an element type"},
       {"%0 = input f32[-1] \"x\"\nreturn", "extents >= 0"},
       {"%0 = input f32[1,1,1,1,1,1,1] \"x\"\nreturn", "at most 6 axes"},
