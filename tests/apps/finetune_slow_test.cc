@@ -109,8 +109,10 @@ TEST_P(PublishedModel, TrainsAdaptersAsPeftDoes) {
     ids += (i == 0 ? "" : ",") + std::to_string(windows[0][i].get<int>());
   const Output output = run({"logits", "merged", "--ids", ids, "--json", "--top", "100"});
   ASSERT_EQ(output.code, 0) << output.err;
+  const json got = json::parse(output.out);
+  ASSERT_EQ(got["top"].size(), 100u);
   double top = 0;
-  for (const json& each : json::parse(output.out)["top"])
+  for (const json& each : got["top"])
     top =
         std::max(top, std::abs(each[1].get<double>() - want[each[0].get<size_t>()].get<double>()));
   fmt::print("{}, merged adapter: largest difference of 100 logits from PEFT's: {:.2e}\n",

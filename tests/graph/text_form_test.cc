@@ -44,6 +44,15 @@ TEST(TextForm, PrintsWhatItsHeaderShows) {
       "return %2\n");
 }
 
+TEST(TextForm, FrozenParametersComeBack) {
+  const std::string text = "%0 = frozen f32[2] \"w\"\n%1 = parameter f32[2] \"v\"\nreturn %0, %1\n";
+  const Graph graph = parse(text);
+  EXPECT_TRUE(graph.values[0].frozen);
+  EXPECT_EQ(graph.values[0].storage, Storage::kParameter);
+  EXPECT_FALSE(graph.values[1].frozen);
+  EXPECT_EQ(print(graph), text);
+}
+
 TEST(TextForm, RandomGraphsComeBack) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     RandomGraph random(seed, {.nodes = 20, .bf16 = true, .updates = true, .scopes = true});
