@@ -97,7 +97,7 @@ class Torture {
     std::vector<std::thread> threads;
     threads.emplace_back([this] { watch(); });
     for (unsigned i = 0; i < kClients; ++i)
-      threads.emplace_back([this, i] { misbehave(++runs_ * 1000 + i); });
+      threads.emplace_back([this, seed = ++runs_] { misbehave(seed); });
     for (std::thread& each : threads) each.join();
     await_rest();
   }
@@ -325,7 +325,7 @@ class Torture {
   std::vector<std::pair<json, std::string>> expected_;
   bool compares_ = true;
   std::chrono::steady_clock::time_point end_;
-  unsigned runs_ = 0;
+  unsigned runs_ = 0;  // of all clients
   std::mutex mutex_;
   std::map<int, int64_t> statuses_;
   std::atomic<int64_t> requests_ = 0, healths_ = 0;
