@@ -36,8 +36,10 @@ test-asan: $(BUILD)-asan/build.ninja  ## build with AddressSanitizer and UBSan i
 
 test-tsan: $(BUILD)-tsan/build.ninja  ## build with ThreadSanitizer in build-tsan and run the tests of the server and its engine
 	cmake --build $(BUILD)-tsan --target http_test serve_test
-	OMP_WAIT_POLICY=passive TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/tests/serve_test --gtest_filter='*EngineTest*:*ActivityTest*'
-	OMP_WAIT_POLICY=passive TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/tests/http_test
+	TSAN_OPTIONS="halt_on_error=1 suppressions=$(abspath tests/tsan_suppressions.txt)" OMP_WAIT_POLICY=passive \
+	  $(BUILD)-tsan/tests/serve_test --gtest_filter='*EngineTest*:*ActivityTest*'
+	TSAN_OPTIONS="halt_on_error=1 suppressions=$(abspath tests/tsan_suppressions.txt)" OMP_WAIT_POLICY=passive \
+	  $(BUILD)-tsan/tests/http_test
 
 fuzz: $(BUILD)-fuzz/build.ninja  ## build the libFuzzer targets with clang in build-fuzz and run each for 60 s
 	cmake --build $(BUILD)-fuzz --target fuzz

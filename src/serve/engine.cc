@@ -58,7 +58,7 @@ Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineO
   counts_.blocks = session.blocks().blocks();
   std::promise<void> is_warm;
   std::future<void> warmed = is_warm.get_future();
-  thread_ = std::thread([this, &is_warm] {
+  thread_ = std::thread([this, is_warm = std::move(is_warm)]() mutable {
     try {
       warm_up();
     } catch (...) {
