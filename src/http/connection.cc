@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <boost/asio/post.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -37,15 +38,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
       : all_(std::move(all)),
         stream_(std::move(socket)),
         // A request's header, or what a client sends ahead while it is answered.
-        buffer_(static_cast<size_t>(std::max(all_->options.header_bytes, kLeastBuffer))) {
-    const std::lock_guard lock(all_->mutex);
-    all_->open.insert(this);
-  }
+        buffer_(static_cast<size_t>(std::max(all_->options.header_bytes, kLeastBuffer))) {}
   ~Connection() {
     const std::lock_guard lock(all_->mutex);
     all_->open.erase(this);
   }
 
+  // From here on end_connections finds it: not before shared pointers to it can be made.
+  void enter() {
+    const std::lock_guard lock(all_->mutex);
+    all_->open.insert(this);
+  }
   void start() {
     asio::post(stream_.get_executor(), [self = shared_from_this()] { self->read_header(); });
   }
@@ -132,8 +135,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (error) return on_fault(error);
     message_.body = std::move(parser_->get().body());
     Reply reply = all_->site.reply(message_, [weak = weak_from_this()] {
-      if (const auto self = weak.lock())
-        asio::post(self->stream_.get_executor(), [self] { self->pump(); });
+      if (const auto self = weak.lock()) wake(self);
     });
     message_.body = {};
     if (reply.answer == nullptr) return write(std::move(reply));
@@ -142,6 +144,35 @@ class Connection : public std::enable_shared_from_this<Connection> {
     watch();
     if (streams_) return write_head(std::move(reply));
     pump();
+  }
+
+  // Sends what is ready soon. An engine's step wakes many connections at once: one handler goes through
+  // all of them, so that the engine's thread wakes one other thread and not one for each. Holds the
+  // connection to its end, for the context that it posts to lives as long as a connection is open.
+  static void wake(const std::shared_ptr<Connection>& self) {
+    if (self->is_awake_.exchange(true)) return;
+    const std::shared_ptr<Connections> all = self->all_;
+    bool is_first = false;
+    {
+      const std::lock_guard lock(all->awake_mutex);
+      is_first = all->awake.empty();
+      all->awake.push_back(self);
+    }
+    if (is_first) asio::post(all->executor, [all] { pump_all(*all); });
+  }
+  static void pump_all(Connections& all) {
+    std::vector<std::shared_ptr<Connection>> awake;
+    {
+      const std::lock_guard lock(all.awake_mutex);
+      awake.swap(all.awake);
+    }
+    for (std::shared_ptr<Connection>& each : awake) {
+      const auto strand = each->stream_.get_executor();
+      asio::post(strand, [self = std::move(each)] {
+        self->is_awake_ = false;
+        self->pump();
+      });
+    }
   }
 
   // Reads whatever comes while an answer is made: the next request, or the end.
@@ -284,6 +315,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool streams_ = false;
   bool keeps_ = true;  // the connection stays open after this reply
   bool is_idle_ = false, is_watching_ = false, is_writing_ = false;
+  std::atomic<bool> is_awake_ = false;    // it is in Connections::awake, or will pump
   void (Connection::*next_)() = nullptr;  // what follows when the watching read has ended
 };
 
@@ -291,6 +323,7 @@ void open_connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> 
   error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens leave as they come
   const auto connection = std::make_shared<Connection>(std::move(socket), std::move(all));
+  connection->enter();
   if (refuses)
     connection->refuse();
   else

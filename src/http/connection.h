@@ -8,7 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <vector>
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
 #include "http/exchange.h"
@@ -23,9 +25,12 @@ struct Connections {
 
   Site& site;
   const ServerOptions options;
+  boost::asio::any_io_executor executor;  // of the threads, without a strand
   std::atomic<bool> drains = false;
   std::mutex mutex;
   std::set<Connection*> open;
+  std::mutex awake_mutex;
+  std::vector<std::shared_ptr<Connection>> awake;  // their answers have more
 };
 
 // Takes over a socket whose executor is a strand. With `refuses` it only answers that the server

@@ -55,6 +55,7 @@ class Server::Impl {
       : all_(std::make_shared<Connections>(site, options)),
         acceptor_(asio::make_strand(context_)),
         pause_(acceptor_.get_executor()) {
+    all_->executor = context_.get_executor();
     listen(endpoint_of(options));
     accept();
     for (int64_t i = 0; i < options.threads; ++i) threads_.emplace_back([this] { run(); });
