@@ -63,37 +63,32 @@ std::vector<std::byte> cast_bytes(DType from, std::span<const std::byte> bytes, 
   return made;
 }
 
-std::vector<std::byte> stored_bytes(const LoadGraph& load,
-                                    ValueId value,
-                                    const StoredSource& source);
-
-std::vector<std::byte> joined_bytes(const LoadGraph& load,
-                                    const Node& concat,
-                                    const StoredSource& source) {
-  std::vector<std::byte> joined;
-  for (ValueId part : concat.inputs) {
-    std::vector<std::byte> rows = stored_bytes(load, part, source);
-    joined.insert(joined.end(), rows.begin(), rows.end());
-  }
-  return joined;
-}
-
-std::vector<std::byte> stored_bytes(const LoadGraph& load,
-                                    ValueId value,
-                                    const StoredSource& source) {
+// Writes a value's rows in type `to` from byte `begin` of the stored parameter `name`, part by part
+// from where the source has them: no copy of a joined parameter is made. Returns where they end.
+int64_t write_rows(const LoadGraph& load,
+                   ValueId value,
+                   DType to,
+                   const StoredSource& source,
+                   Store& store,
+                   const std::string& name,
+                   int64_t begin) {
   const Node* node = load.graph.producer(value);
   if (node == nullptr) {
+    const Type& type = load.graph.type(value);
     std::span<const std::byte> bytes = source.bytes(load.graph.value(value).name);
-    return {bytes.begin(), bytes.end()};
+    std::vector<std::byte> made;
+    if (type.dtype != to) bytes = made = cast_bytes(type.dtype, bytes, {to, type.shape});
+    store.write_part(name, begin, bytes.data(), std::ssize(bytes));
+    return begin + std::ssize(bytes);
   }
-  if (joins_rows(*node)) return joined_bytes(load, *node, source);
-  RIDGE_CHECK(node->op->name == "cast", "a load graph with '{}'", node->op->name);
-  ValueId from = node->inputs[0];
-  DType dtype = load.graph.type(from).dtype;
-  const Type& to = load.graph.type(value);
-  if (load.graph.producer(from) == nullptr)  // read in place from the source
-    return cast_bytes(dtype, source.bytes(load.graph.value(from).name), to);
-  return cast_bytes(dtype, stored_bytes(load, from, source), to);
+  const bool is_cast = node->op->name == "cast";
+  RIDGE_CHECK(is_cast || joins_rows(*node), "a load graph with '{}'", node->op->name);
+  for (ValueId input : node->inputs) {
+    const Node* maker = load.graph.producer(input);
+    RIDGE_CHECK(!is_cast || maker == nullptr || joins_rows(*maker), "a cast of a cast");
+    begin = write_rows(load, input, to, source, store, name, begin);
+  }
+  return begin;
 }
 
 // Whether a value's bytes are written run by run, directly into the store.
@@ -231,9 +226,10 @@ void load_stored(const LoadGraph& load, const StoredSource& source, Store& store
     if (node == nullptr) {
       store.adopt(name, type, sources.front());
     } else {
-      std::vector<std::byte> bytes = stored_bytes(load, value, source);
       store.require(name, type);
-      store.write(name, bytes.data(), static_cast<int64_t>(bytes.size()));
+      const int64_t written = write_rows(load, value, type.dtype, source, store, name, 0);
+      RIDGE_CHECK(written == storage_bytes(type.dtype, type.shape.elements()),
+                  "'{}' is {}, {} bytes were written", name, type.str(), written);
       for (std::span<const std::byte> part : sources) source.release(part);
     }
     for (std::span<const std::byte> part : sources) ahead.advance(std::ssize(part));

@@ -77,14 +77,7 @@ class CudaBackend final : public TableBackend, public GemmChoices {
   }
 
   void copy_in(std::byte* to, const void* from, int64_t bytes) override {
-    if (bytes <= StagingRing::kSectionBytes) {
-      ring_.copy(to, from, bytes, device_.stream());
-      return;
-    }
-    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
-                          device_.stream()),
-          "copying to the GPU");
-    device_.synchronize();
+    ring_.copy(to, from, bytes, device_.stream());
   }
 
   void copy_out(void* to, const std::byte* from, int64_t bytes) override {

@@ -39,7 +39,12 @@ StagingRing::~StagingRing() {
 }
 
 void StagingRing::copy(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream) {
-  RIDGE_CHECK(bytes <= kSectionBytes, "{} bytes do not fit into a section", bytes);
+  const auto* at = static_cast<const std::byte*>(from);
+  for (int64_t begin = 0; begin < bytes; begin += kSectionBytes)
+    stage(to + begin, at + begin, std::min(kSectionBytes, bytes - begin), stream);
+}
+
+void StagingRing::stage(std::byte* to, const std::byte* from, int64_t bytes, cudaStream_t stream) {
   if (used_bytes_ + bytes > kSectionBytes) {
     check(cudaEventRecord(done_[section_], stream), "staging a copy");
     section_ = (section_ + 1) % kSections;
@@ -49,7 +54,11 @@ void StagingRing::copy(std::byte* to, const void* from, int64_t bytes, cudaStrea
   }
   std::byte* at = host_ + static_cast<int64_t>(section_) * kSectionBytes + used_bytes_;
   used_bytes_ += bytes;
-  std::memcpy(at, from, static_cast<size_t>(bytes));
+  constexpr int64_t kShareBytes = int64_t{128} << 10;
+#pragma omp parallel for schedule(static) if (bytes > kShareBytes)
+  for (int64_t begin = 0; begin < bytes; begin += kShareBytes)
+    std::memcpy(at + begin, from + begin,
+                static_cast<size_t>(std::min(kShareBytes, bytes - begin)));
   check(cudaMemcpyAsync(to, at, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream),
         "copying to the GPU");
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block of GPU memory, and a staging buffer that copies small host values to the GPU without
-// waiting.
+// A block of GPU memory, and a staging buffer that copies host values to the GPU without waiting.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,19 +25,22 @@ class DeviceMemory final : public Memory {
   int64_t bytes_ = 0;
 };
 
-// Pinned host memory in sections that are used in turn: a copy to the GPU returns at once, and the
-// caller may then change its bytes. A section is reused only when its copies are done.
+// Pinned host memory in sections that are used in turn: a copy to the GPU returns when its bytes are
+// staged, and the caller may then change them. A section is reused only when its copies are done.
+// Threads fill a section together, because one thread reads a mapped file slower than the bus takes it.
 class StagingRing {
  public:
   StagingRing();
   ~StagingRing();
   StagingRing(const StagingRing&) = delete;
-  static constexpr int64_t kSectionBytes = int64_t{1} << 20;
-  // Copies at most kSectionBytes.
   void copy(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream);
 
  private:
   static constexpr size_t kSections = 4;
+  // A copy to the GPU of so many bytes takes far longer than starting it and waking the threads.
+  static constexpr int64_t kSectionBytes = int64_t{4} << 20;
+  void stage(std::byte* to, const std::byte* from, int64_t bytes, cudaStream_t stream);
+
   std::byte* host_ = nullptr;
   std::array<cudaEvent_t, kSections> done_{};
   size_t section_ = 0;
