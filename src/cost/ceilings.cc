@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/fnv.h"
 #include "base/units.h"
 #include "cost/ceilings_numbers.h"
 
@@ -130,13 +131,6 @@ void check_attention(const Ceilings& ceilings) {
   for (const AttentionRates& rates : ceilings.attention) expect_numbers("attention.", rates);
 }
 
-// FNV-1a. It names a cache file, so it must be stable between runs and builds.
-uint64_t fnv(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
-  return hash;
-}
-
 }  // namespace
 
 std::string_view name(ProductForm form) {
@@ -157,7 +151,7 @@ std::string Machine::str() const {
 std::string Machine::hash() const {
   std::string identity = fmt::format("{}\n{}\n{}\n{}\n", device, isa, cores, threads);
   for (const std::string& library : libraries) identity += library + "\n";
-  return fmt::format("{:016x}", fnv(identity));
+  return fmt::format("{:016x}", fnv1a<uint64_t>(identity));
 }
 
 std::string ProductRates::name() const {

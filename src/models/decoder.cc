@@ -59,8 +59,7 @@ ValueId Decoder::project_heads(ValueId x, const std::string& name, int64_t heads
   return ops::reshape(b, projected, {b.shape(x)[0], heads, config.head_size});
 }
 
-Decoder::Qkv Decoder::project_qkv(ValueId x, const std::string& prefix) {
-  ValueId normed = norm(x, prefix + "input_layernorm.weight");
+Decoder::Qkv Decoder::project_qkv(ValueId normed, const std::string& prefix) {
   return {project_heads(normed, prefix + "self_attn.q_proj", config.heads),
           project_heads(normed, prefix + "self_attn.k_proj", config.kv_heads),
           project_heads(normed, prefix + "self_attn.v_proj", config.kv_heads)};
@@ -97,9 +96,10 @@ ValueId Decoder::gather_last_tokens(ValueId x, int64_t layer) {
   return b.call("embedding", {x, rows_});
 }
 
-ValueId Decoder::gated_mlp(ValueId x, const std::string& prefix, const char* activation) {
+ValueId Decoder::gated_mlp(ValueId x, const std::string& prefix) {
   ValueId gate = project(x, prefix + "mlp.gate_proj", config.feed_forward, config.mlp_bias);
   ValueId up = project(x, prefix + "mlp.up_proj", config.feed_forward, config.mlp_bias);
+  const char* activation = config.family == Family::kGemma3 ? "gelu_tanh" : "silu";
   ValueId mixed = b.call("glu", {gate, up}, {{"activation", std::string(activation)}});
   return project(mixed, prefix + "mlp.down_proj", config.hidden, config.mlp_bias);
 }
@@ -127,6 +127,11 @@ void Decoder::build_rotation(ValueId positions, int64_t layer) {
     full_ = rotation(positions, config.rope_theta, config.rope_scaling);
 }
 
+ValueId Decoder::build_layer(ValueId x, int64_t layer) {
+  return config.family == Family::kGemma3 ? build_gemma3_layer(*this, x, layer)
+                                          : build_llama_layer(*this, x, layer);
+}
+
 ValueId Decoder::build_layers(ValueId ids, ValueId positions, ValueId rows) {
   rows_ = rows;
   ValueId x;
@@ -139,8 +144,7 @@ ValueId Decoder::build_layers(ValueId ids, ValueId positions, ValueId rows) {
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     auto scope = b.scope(fmt::format("layer.{}", layer));
-    x = config.family == Family::kGemma3 ? build_gemma3_layer(*this, x, layer)
-                                         : build_llama_layer(*this, x, layer);
+    x = build_layer(x, layer);
   }
   return x;
 }

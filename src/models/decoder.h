@@ -43,6 +43,7 @@ class Decoder {
   // The parts of it, for a module alone: ids i32[N] -> [N,D]; the angles that `rotate` needs in one layer.
   ValueId build_embedding(ValueId ids);
   void build_rotation(ValueId positions, int64_t layer);
+  ValueId build_layer(ValueId x, int64_t layer);  // of the config's family, [N,D] -> [N,D]
   // [M,D] -> logits [M,V].
   ValueId build_head(ValueId x);
 
@@ -51,13 +52,11 @@ class Decoder {
   ValueId vector(const std::string& name, int64_t extent);  // in fp32
   ValueId norm(ValueId x, const std::string& name);  // over the last axis of [N,D] or [N,heads,E]
   ValueId project(ValueId x, const std::string& name, int64_t out, bool bias);  // [N,D] -> [N,out]
-  ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
   // Queries, keys and values, each [N,heads,E].
   struct Qkv {
     ValueId q, k, v;
   };
-  // For a layer with input x; includes the norm before the projections.
-  Qkv project_qkv(ValueId x, const std::string& prefix);
+  Qkv project_qkv(ValueId normed, const std::string& prefix);
   // Queries or keys [N,heads,E], normalized head by head first if the model does so; `norm_name`
   // is that of the weight.
   ValueId rotate(ValueId x, const std::string& norm_name, int64_t layer);
@@ -65,7 +64,7 @@ class Decoder {
   // Last-token gather: in the last layer, keeps only the tokens whose logits are computed. Used on
   // the values that follow a layer's attention. [N,...] -> [N or M,...]
   ValueId gather_last_tokens(ValueId x, int64_t layer);
-  ValueId gated_mlp(ValueId x, const std::string& prefix, const char* activation);
+  ValueId gated_mlp(ValueId x, const std::string& prefix);
 
   const ModelConfig& config;
   ForwardGraph out;
@@ -76,6 +75,7 @@ class Decoder {
     ValueId cos = kNoValue, sin = kNoValue;
   };
   Rotation rotation(ValueId positions, double theta, const RopeScaling& scaling);
+  ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
   ValueId table();
   ValueId parameter(const std::string& name, const Type& type, const StoredWeight& stored);
 

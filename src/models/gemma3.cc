@@ -12,7 +12,7 @@ namespace {
 
 ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_t layer) {
   auto scope = d.b.scope("attention");
-  auto [q, k, v] = d.project_qkv(x, prefix);
+  auto [q, k, v] = d.project_qkv(d.norm(x, prefix + "input_layernorm.weight"), prefix);
   ValueId rotated_q = d.rotate(q, prefix + "self_attn.q_norm.weight", layer);
   ValueId rotated_k = d.rotate(k, prefix + "self_attn.k_norm.weight", layer);
   ValueId mixed = d.gather_last_tokens(d.attend(rotated_q, rotated_k, v, layer), layer);
@@ -25,7 +25,7 @@ ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_
 ValueId build_mlp(Decoder& d, ValueId x, const std::string& prefix) {
   auto scope = d.b.scope("mlp");
   ValueId normed = d.norm(x, prefix + "pre_feedforward_layernorm.weight");
-  ValueId made = d.gated_mlp(normed, prefix, "gelu_tanh");
+  ValueId made = d.gated_mlp(normed, prefix);
   return ops::add(d.b, x, d.norm(made, prefix + "post_feedforward_layernorm.weight"));
 }
 

@@ -71,8 +71,7 @@ class ModuleBuilder {
   ValueId build_output(Module module) {
     switch (module) {
       case Module::kMlp:
-        return d_.gated_mlp(x(tokens()), prefix(),
-                            d_.config.family == Family::kGemma3 ? "gelu_tanh" : "silu");
+        return d_.gated_mlp(x(tokens()), prefix());
       case Module::kAttention:
         return build_attention();
       case Module::kNorm:
@@ -80,8 +79,7 @@ class ModuleBuilder {
       case Module::kLayer: {
         ValueId input = x(tokens());
         declare_positions();
-        return d_.config.family == Family::kGemma3 ? build_gemma3_layer(d_, input, shape_.layer)
-                                                   : build_llama_layer(d_, input, shape_.layer);
+        return d_.build_layer(input, shape_.layer);
       }
       case Module::kEmbedding:
         return d_.build_embedding(d_.b.input(std::string(kIds), {DType::kI32, {tokens()}}));
@@ -101,9 +99,7 @@ class ModuleBuilder {
     const std::string at = prefix() + "self_attn.";
     ValueId input = x(tokens());
     declare_positions();
-    ValueId q = d_.project_heads(input, at + "q_proj", d_.config.heads),
-            k = d_.project_heads(input, at + "k_proj", d_.config.kv_heads),
-            v = d_.project_heads(input, at + "v_proj", d_.config.kv_heads);
+    auto [q, k, v] = d_.project_qkv(input, prefix());
     ValueId mixed = d_.attend(d_.rotate(q, at + "q_norm.weight", shape_.layer),
                               d_.rotate(k, at + "k_norm.weight", shape_.layer), v, shape_.layer);
     return d_.project(mixed, at + "o_proj", d_.config.hidden, d_.config.output_bias);

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <string_view>
 
+#include "base/fnv.h"
 #include "base/random.h"
 
 namespace ridge::models {
@@ -14,13 +15,11 @@ namespace {
 
 constexpr float kDeviation = 0.02f;
 
-// FNV-1a, so that each tensor has a stream of its own.
+// Each tensor has a stream of its own.
 uint32_t stream_of(uint64_t seed, std::string_view name) {
-  uint32_t hash = 2166136261u;
-  const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 16777619u; };
-  for (int byte = 0; byte < 8; ++byte) add(static_cast<uint8_t>(seed >> 8 * byte));
-  for (const char letter : name) add(static_cast<uint8_t>(letter));
-  return hash;
+  std::string bytes;  // of the seed, from the lowest
+  for (int byte = 0; byte < 8; ++byte) bytes += static_cast<char>(seed >> 8 * byte);
+  return fnv1a(name, fnv1a<uint32_t>(bytes));
 }
 
 }  // namespace

@@ -4,27 +4,17 @@
 
 #include <cmath>
 
+#include "base/fnv.h"
 #include "base/random.h"
 #include "files/atomic_file.h"
 #include "files/safetensors.h"
 
 namespace ridge::train {
-namespace {
-
-// FNV-1a, so that each adapter has a stream of its own.
-uint32_t stream_of(uint32_t seed, std::string_view name) {
-  uint32_t hash = 2166136261u ^ seed;
-  for (const char letter : name) hash = (hash ^ static_cast<uint8_t>(letter)) * 16777619u;
-  return hash;
-}
-
-}  // namespace
-
 std::vector<float> initial_adapter(std::string_view name, const Shape& shape, uint32_t seed) {
   std::vector<float> values(static_cast<size_t>(shape.elements()), 0.0f);
   if (name.ends_with(passes::kLoraB)) return values;
   const float bound = 1 / std::sqrt(static_cast<float>(shape[1]));
-  const uint32_t stream = stream_of(seed, name);
+  const uint32_t stream = fnv1a(name, kFnvBasis<uint32_t> ^ seed);  // one for each adapter
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = bound * (2 * uniform_at(stream, static_cast<uint32_t>(i)) - 1);
   return values;

@@ -98,9 +98,7 @@ std::vector<std::string> random_switches(int count) {
   while (static_cast<int>(all.size()) < count) {
     std::string switches;
     for (const std::string& name : pass_names())
-      // batch_invariant is for inference, and refuses activations in bf16.
-      if (name != "expand" && name != "legalize" && name != "batch_invariant" &&
-          random.below(2) == 0)
+      if (name != "expand" && name != "legalize" && random.below(2) == 0)
         switches += (switches.empty() ? "+" : ",+") + name;
     if (!switches.empty()) all.push_back(switches);
   }

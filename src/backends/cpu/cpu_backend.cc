@@ -12,8 +12,8 @@
 #include "backends/cpu/kernels/team.h"
 #include "backends/cpu/matmul_group.h"
 #include "backends/cpu/passes/passes.h"
+#include "backends/host_memory.h"
 #include "backends/table_backend.h"
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/openmp_threads.h"
 #include "base/process_memory.h"
@@ -21,16 +21,6 @@
 
 namespace ridge::backends::cpu {
 namespace {
-
-class HostMemory final : public Memory {
- public:
-  HostMemory(int64_t bytes, const char* what) : arena_(bytes, what) {}
-  std::byte* data() const override { return arena_.data(); }
-  int64_t bytes() const override { return arena_.bytes(); }
-
- private:
-  Arena arena_;
-};
 
 // A graph with borrowed parameters never writes them, so casting the const away is safe.
 class BorrowedMemory final : public Memory {

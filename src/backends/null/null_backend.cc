@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "backends/cuda/passes/passes.h"
-#include "base/arena.h"
+#include "backends/host_memory.h"
 #include "base/error.h"
 #include "ops/attention.h"
 
@@ -75,16 +75,6 @@ class NullAnswers : public Target {
 
  private:
   NullOptions options_;
-};
-
-class HostMemory final : public Memory {
- public:
-  HostMemory(int64_t bytes, const char* what) : arena_(bytes, what) {}
-  std::byte* data() const override { return arena_.data(); }
-  int64_t bytes() const override { return arena_.bytes(); }
-
- private:
-  Arena arena_;
 };
 
 class NullBackend final : public NullAnswers<Backend> {

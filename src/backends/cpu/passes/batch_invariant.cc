@@ -3,6 +3,8 @@
 // prompt is cut, or whether a position was computed as part of a prompt or decoded. GEMMs and
 // attention have forms for few and for many tokens, which sum in other orders; here each has one
 // form. All other kernels compute rows one by one.
+#include <algorithm>
+
 #include "backends/cpu/matmul_group.h"
 #include "backends/cpu/passes/passes.h"
 #include "base/error.h"
@@ -26,6 +28,8 @@ bool is_product(const Graph& graph, const Node& node) {
 }  // namespace
 
 Graph run_batch_invariant(const Graph& graph, passes::PassContext&) {
+  const auto trains = [](const Node& node) { return node.phase == Phase::kBackward; };
+  if (std::any_of(graph.nodes.begin(), graph.nodes.end(), trains)) return graph;
   Graph result = graph;
   for (Node& node : result.nodes) {
     const bool is_group = is_a(node, ops::matmul_group_op());

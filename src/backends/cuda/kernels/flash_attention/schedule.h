@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tiles that flash attention visits, and their order: integer arithmetic shared by kernels,
-// launches and costs. Contains no kernel and no pointer.
+// launches and costs. Contains no kernel.
 #pragma once
 
 #include <cstdint>

@@ -1,30 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the Hopper launches on the host: tensor maps, the number of multiprocessors, the L2
-// sections, and kernel attributes. Not part of the interface (flash_attention.h).
+// Shared by the Hopper launches on the host: tensor maps, the L2 sections, and kernel attributes. Not
+// part of the interface (flash_attention.h).
 #pragma once
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include "backends/cuda/kernels/flash_attention/flash_attention.h"
-#include "backends/cuda/kernels/flash_attention/schedule.h"
+#include "backends/cuda/kernels/flash_attention/visibility.h"
 
 namespace ridge::backends::cuda {
 
 constexpr float kLog2E = 1.4426950408889634f;
 
-Visibility visibility_of(const AttentionExtents& extents);  // without documents, for counts
-DocumentVisibility visibility_with_documents(const AttentionExtents& extents);
-
-int multiprocessors();  // of the current device
-
 // The number of heads whose streamed operands (two of [T, E] bf16 for each of `streams` heads) fill
 // at most half the L2 cache; at least 1, at most `heads`.
 int section_heads(const AttentionExtents& extents, int heads, int streams);
-
-// The pairs that `heads` heads visit if tiles of `own` queries iterate over `walked` keys at a time
-// in the query pass, and tiles of keys iterate over queries in the key pass.
-AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
 
 enum MapChunks { kOneChunk, kAllChunks };  // the 128-byte chunks of a row that a copy moves
 

@@ -3,19 +3,9 @@
 // the Hopper kernels. The contract is that of flash_attention.h.
 #pragma once
 
-#include "backends/cuda/kernels/flash_attention/flash_attention.h"
-#include "backends/cuda/kernels/flash_attention/schedule.h"
+#include "backends/cuda/kernels/flash_attention/visibility.h"
 
 namespace ridge::backends::cuda {
-
-Visibility visibility_of(const AttentionExtents& extents);  // without documents, for counts
-DocumentVisibility visibility_with_documents(const AttentionExtents& extents);
-
-int multiprocessors();  // of the current device
-
-// The pairs that `heads` heads visit if tiles of `own` queries iterate over `walked` keys at a time
-// in the query pass, and tiles of keys iterate over queries in the key pass.
-AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
 
 cudaError_t launch_flash_attention_forward_portable(const AttentionExtents& extents,
                                                     DType dtype,

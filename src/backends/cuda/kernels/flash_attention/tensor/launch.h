@@ -3,14 +3,9 @@
 // flash_attention.h, for head sizes up to 128; fp32 operands are multiplied in TF32.
 #pragma once
 
-#include "backends/cuda/kernels/flash_attention/flash_attention.h"
-#include "backends/cuda/kernels/flash_attention/schedule.h"
+#include "backends/cuda/kernels/flash_attention/visibility.h"
 
 namespace ridge::backends::cuda {
-
-Visibility visibility_of(const AttentionExtents& extents);  // without documents, for counts
-DocumentVisibility visibility_with_documents(const AttentionExtents& extents);
-AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
 
 cudaError_t launch_flash_attention_forward_tensor(const AttentionExtents& extents,
                                                   DType dtype,
