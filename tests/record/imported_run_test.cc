@@ -80,6 +80,27 @@ INSTANTIATE_TEST_SUITE_P(All,
                          testing::Values("unfused", "fused", "compiled", "generate"),
                          [](const auto& each) { return std::string(each.param); });
 
+// A compiled step in bf16 on an H100: 4 layers of width 256, 8 heads and 4 KV heads of 32, 512 in the
+// MLP, 1,000 ids, 8 rows of 128 tokens. Its kernels are cuBLAS's, cuDNN's and Triton's.
+TEST(GpuTrace, KernelsOfACompiledStepHaveTheWorkOfTheModel) {
+  const Imported imported = import_fixture("compiled_h100");
+  constexpr int64_t kTokens = 8 * 128, kLayers = 4;
+  constexpr int64_t kLayerWeights = 256 * (8 + 2 * 4) * 32 + 8 * 32 * 256 + 3 * 256 * 512;
+  constexpr int64_t kProducts = 3 * kTokens * (kLayers * kLayerWeights + 256 * 1000);
+  constexpr int64_t kScores = kLayers * 8 * 8 * 128 * 128 * 32;  // of one of attention's GEMMs
+  std::map<std::string, int64_t> found;
+  for (const NodeRecord& node : imported.run.step.nodes)
+    if (node.work.macs > 0) found[node.op] += node.work.macs;
+  EXPECT_EQ(found, (std::map<std::string, int64_t>{{"matmul", kProducts},
+                                                   {"flash_attention", 2 * kScores},
+                                                   {"flash_attention_backward", 5 * kScores}}));
+  const Attribution& a = imported.steps.attribution;
+  EXPECT_GT(a.attributed_share(), 0.95);
+  EXPECT_TRUE(a.unknown.empty()) << a.unknown.begin()->first;
+  const StepRecord& step = imported.run.step;
+  EXPECT_EQ(step.kernel_ns - step.overlapped_ns + step.idle_ns + step.host_ns, step.wall_ns);
+}
+
 TEST(ImportedRun, TrainingHasPhasesScopesAndParameters) {
   const Imported imported = import_fixture("fused");
   // D 192, F 768, V 1000, H 6, K 2, E 32, 2 layers; v has a bias.
