@@ -291,7 +291,9 @@ class ModelBench {
             {"threads", setting.threads},
             {"level", setting.level},
             {"dtype", setting.dtype},
-            {"activations", o_.inference.exact ? "exact" : "fast"},
+            {"activations", o_.inference.exact       ? "exact"
+                            : o_.inference.fast_8bit ? "8 bits"
+                                                     : "fast"},
             {"cache_dtype", cache_dtype_name(*model_->session->options().cache_dtype)},
             {"batch", o_.batch},
             {"read_ms", read_ns_ / 1e6},
@@ -357,9 +359,12 @@ class ModelBench {
     print_lines(fmt::format(
         "level {}{}, KV cache in {}, batch {}; read the file in {}, opened a session in {}; first "
         "token of a one-token prompt in {}; owned memory {}",
-        text("level"), o_.inference.exact ? " with --exact" : "", text("cache_dtype"), o_.batch,
-        format_ns(read_ns_), format_ns(open_ns_), format_ns(first_token_ns_),
-        format_bytes(about["owned_bytes"].get<int64_t>())));
+        text("level"),
+        o_.inference.exact       ? " with --exact"
+        : o_.inference.fast_8bit ? " with --fast-8bit"
+                                 : "",
+        text("cache_dtype"), o_.batch, format_ns(read_ns_), format_ns(open_ns_),
+        format_ns(first_token_ns_), format_bytes(about["owned_bytes"].get<int64_t>())));
     print_shares();
   }
 

@@ -20,9 +20,17 @@ void add_chunk_option(Command app, int64_t& chunk) {
   app.add_option("--chunk", chunk, "prefill chunk size, in tokens").show_default();
 }
 
-void add_phase_options(Command app, int64_t& chunk, bool& exact, std::string& cache_dtype) {
+void add_phase_options(Command app,
+                       int64_t& chunk,
+                       bool& exact,
+                       bool& fast_8bit,
+                       std::string& cache_dtype) {
   add_chunk_option(app, chunk);
   app.add_flag("--exact", exact, "compute in fp32 (on a GPU, weights and KV cache too)");
+  app.add_flag("--fast-8bit", fast_8bit,
+               "on a CPU, round activations to 8 bits instead of 16 before GEMMs with quantized "
+               "weights: faster prompts and batches, farther from the exact result (ridge "
+               "perplexity prints how far); needs AVX-512 VNNI, and changes nothing with AMX");
   app.add_option("--cache-dtype", cache_dtype,
                  "type of the keys and values in the KV cache: fp32, bf16, or i8 with a scale per "
                  "head and position (default: that of activations, the only one on a GPU)");
@@ -30,7 +38,7 @@ void add_phase_options(Command app, int64_t& chunk, bool& exact, std::string& ca
 
 void add_model_run_options(Command app, InferenceOptions& o) {
   add_model_argument(app, o.model);
-  add_phase_options(app, o.chunk, o.exact, o.cache_dtype);
+  add_phase_options(app, o.chunk, o.exact, o.fast_8bit, o.cache_dtype);
   app.add_json_flag(o.json);
   add_pass_option(app, o.level);
   add_machine_options(app, o.machine);
@@ -44,19 +52,26 @@ void add_inference_options(Command app, InferenceOptions& o) {
 }
 
 passes::Selection inference_selection(const InferenceOptions& o, const std::string& level) {
-  return inference_selection(chosen_device(o.machine) == "cuda", o.exact, level, o.level.switches);
+  return inference_selection(chosen_device(o.machine) == "cuda", o.exact, o.fast_8bit, level,
+                             o.level.switches);
 }
 
 passes::Selection inference_selection(bool on_gpu,
                                       bool exact,
+                                      bool fast_8bit,
                                       const std::string& level,
                                       const std::string& more) {
+  if (fast_8bit && (on_gpu || exact))
+    throw usage_error(
+        "[fast-8bit] expected a CPU without --exact, got {}; only its GEMMs with quantized weights "
+        "round activations to 8 bits",
+        on_gpu ? "a GPU" : "--exact");
   for (const passes::Switch& each : passes::parse_switches(more))
     if (exact && each.is_on && each.name == "quantize_activations")
       throw usage_error("[exact] quantize_activations rounds what --exact computes in fp32");
   std::string switches = "-tune_gemm,";
   if (!on_gpu)
-    switches += exact ? "" : "+quantize_activations,";
+    switches += exact ? "" : fast_8bit ? "+quantize_activations=8," : "+quantize_activations,";
   else  // kernels run one after the other: a token's graph has no branches
     switches += std::string("-branches,") + (exact ? "+store_f32," : "+store_bf16,+autocast_bf16,");
   return passes::Selection(level, switches + more);

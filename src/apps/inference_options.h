@@ -21,6 +21,7 @@ struct InferenceOptions {
   std::optional<int64_t> context;  // default: as much as the run needs
   int64_t chunk = 512;
   bool exact = false;
+  bool fast_8bit = false;
   std::string cache_dtype;  // empty: the type of activations
   bool json = false;
 };
@@ -28,19 +29,25 @@ struct InferenceOptions {
 void add_model_argument(Command app, std::string& model);
 // --chunk
 void add_chunk_option(Command app, int64_t& chunk);
-// --chunk, --exact, --cache-dtype
-void add_phase_options(Command app, int64_t& chunk, bool& exact, std::string& cache_dtype);
-// MODEL, --chunk, --exact, --cache-dtype, --pass, --json and the machine's options
+// --chunk, --exact, --fast-8bit, --cache-dtype
+void add_phase_options(Command app,
+                       int64_t& chunk,
+                       bool& exact,
+                       bool& fast_8bit,
+                       std::string& cache_dtype);
+// MODEL, --chunk, --exact, --fast-8bit, --cache-dtype, --pass, --json and the machine's options
 void add_model_run_options(Command app, InferenceOptions& options);
 // The same options, --context and --level
 void add_inference_options(Command app, InferenceOptions& options);
 
 // The passes of inference at a level, with the options' switches. GEMMs are not tuned, because
 // tuning takes longer than most answers. A CPU reads weights as the file stores them. A GPU holds
-// them in bf16 with bf16 activations, or all in fp32 with --exact.
+// them in bf16 with bf16 activations, or all in fp32 with --exact. Throws a usage Error for --fast-8bit beside
+// --exact or on a GPU.
 passes::Selection inference_selection(const InferenceOptions& options, const std::string& level);
 passes::Selection inference_selection(bool on_gpu,
                                       bool exact,
+                                      bool fast_8bit,
                                       const std::string& level,
                                       const std::string& switches);
 

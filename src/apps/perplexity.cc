@@ -31,6 +31,7 @@ struct PerplexityOptions {
 // The likelihood of a text under one session.
 struct Score {
   std::string cache_dtype;
+  int activation_bits = 0;  // of GEMMs with quantized weights on a CPU; else 0
   serve::Likelihood sum;
   size_t pieces = 0;
   double seconds = 0;
@@ -46,9 +47,11 @@ std::vector<int32_t> encode(const PerplexityOptions& o, const models::ModelFile&
 
 // A text that is longer than the context is cut into pieces; tokens do not attend to earlier pieces.
 Score score(serve::Session& session,
+            const InferenceOptions& o,
             const std::vector<int32_t>& ids,
             const TerminalOptions& terminal) {
   Score score;
+  if (!o.exact && chosen_device(o.machine) == "cpu") score.activation_bits = o.fast_8bit ? 8 : 16;
   score.cache_dtype = cache_dtype_name(*session.options().cache_dtype);
   const double begin = now_ns();
   const size_t piece = static_cast<size_t>(session.options().capacity);
@@ -76,10 +79,12 @@ void print_json(const Score& score,
                               {"nll_mean", score.mean()},
                               {"perplexity", std::exp(score.mean())},
                               {"cache_dtype", score.cache_dtype},
+                              {"activation_bits", score.activation_bits},
                               {"seconds", score.seconds},
                               {"tokens_per_s", static_cast<double>(tokens) / score.seconds}};
   if (compared)
     json["compared"] = {{"cache_dtype", compared->cache_dtype},
+                        {"activation_bits", compared->activation_bits},
                         {"nll_mean", compared->mean()},
                         {"perplexity", std::exp(compared->mean())},
                         {"nll_mean_difference", score.mean() - compared->mean()}};
@@ -97,20 +102,25 @@ void print_text(const Score& score,
       format_integer(static_cast<int64_t>(tokens)),
       score.pieces > 1 ? fmt::format(" in {} pieces", score.pieces) : "",
       format_count(static_cast<double>(tokens) / score.seconds));
-  if (compared)
+  if (compared) {
+    const bool by_bits = compared->activation_bits != score.activation_bits;
+    const std::string one = by_bits ? "8 bits" : score.cache_dtype,
+                      other = by_bits ? "16 bits" : compared->cache_dtype;
     result += fmt::format(
-        "\nwith the KV cache in {} instead of {}: perplexity {:.4f}, mean negative log-likelihood "
-        "{:.5f}\n"
+        "\nwith {} in {} instead of {}: perplexity {:.4f}, mean negative log-likelihood {:.5f}\n"
         "difference of {} from {}: {:+.6f} in the mean negative log-likelihood",
-        compared->cache_dtype, score.cache_dtype, std::exp(compared->mean()), compared->mean(),
-        score.cache_dtype, compared->cache_dtype, score.mean() - compared->mean());
+        by_bits ? "activations" : "the KV cache", other, one, std::exp(compared->mean()),
+        compared->mean(), one, other, score.mean() - compared->mean());
+  }
   fmt::print("{}", terminal.fit ? wrap_lines(result, terminal.columns) : result + "\n");
 }
 
 void run(const PerplexityOptions& o, const TerminalOptions& terminal) {
   if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
   InferenceOptions other = o.inference;
-  if (!o.compared.empty()) {
+  const bool compares_cache = !o.compared.empty();
+  other.fast_8bit = other.fast_8bit && compares_cache;
+  if (compares_cache) {
     other.cache_dtype = o.compared;
     chosen_cache_dtype(other, inference_selection(other, other.level.level), "compare-cache");
   }
@@ -126,12 +136,12 @@ void run(const PerplexityOptions& o, const TerminalOptions& terminal) {
   if (o.compared == cache_dtype_name(*model->session->options().cache_dtype))
     throw usage_error("[compare-cache] expected another type than that of the KV cache, got {}",
                       o.compared);
-  const Score first = score(*model->session, ids, terminal);
+  const Score first = score(*model->session, o.inference, ids, terminal);
   std::optional<Score> compared;
-  if (!o.compared.empty()) {
+  if (compares_cache || o.inference.fast_8bit) {
     model->session.reset();  // releases its memory
     model = open_model(std::move(model->file), other, needs);
-    compared = score(*model->session, ids, terminal);
+    compared = score(*model->session, other, ids, terminal);
   }
   (o.inference.json ? print_json : print_text)(first, compared, ids.size(), terminal);
 }
@@ -152,10 +162,12 @@ void register_perplexity(Command program, const AppContext& context) {
   app.footer(
       "Uses natural logarithms. Cuts a text that is longer than the context into independent "
       "pieces,\n"
-      "and scores all tokens but the first of each piece.\n"
+      "and scores all tokens but the first of each piece. With --fast-8bit scores the text again with\n"
+      "activations in 16 bits, unless --compare-cache asks for another cache, and prints the distance.\n"
       "Examples:\n"
       "  ridge perplexity gemma-3-270m-q4_k_m.gguf LICENSE\n"
       "  ridge perplexity model.gguf LICENSE --cache-dtype i8 --compare-cache fp32\n"
+      "  ridge perplexity model.gguf LICENSE --fast-8bit\n"
       "  ridge perplexity model/ --ids 1,2,3 --json --exact");
   app.callback([o, ids, &context] {
     o->has_ids = ids.given();

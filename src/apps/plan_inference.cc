@@ -48,6 +48,7 @@ class InferencePlanner {
         file_(open()),
         selection_(inference_selection(is_gpu_plan(request.hardware, request.machine),
                                        o.exact,
+                                       o.fast_8bit,
                                        request.level.level,
                                        request.level.switches)),
         cache_dtype_(chosen_cache_dtype(o.cache_dtype,
@@ -386,7 +387,7 @@ void add_inference_plan_options(Command app, InferencePlanOptions& o) {
                  "plan inference with this model file or folder, its weights in the types in which "
                  "ridge generate holds them: those of the file on a CPU, bf16 on a GPU (fp32 with "
                  "--exact)");
-  add_phase_options(app, o.chunk, o.exact, o.cache_dtype);
+  add_phase_options(app, o.chunk, o.exact, o.fast_8bit, o.cache_dtype);
 }
 
 void plan_inference(const PlanRequest& request,

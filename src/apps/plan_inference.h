@@ -11,12 +11,13 @@
 
 namespace ridge::apps {
 
-// --inference, --model, --chunk, --exact
+// --inference, --model, --chunk, --exact, --fast-8bit
 struct InferencePlanOptions {
   bool inference = false;
   std::string model;
   int64_t chunk = 512;
   bool exact = false;
+  bool fast_8bit = false;
   std::string cache_dtype;  // empty: the type of activations
 };
 void add_inference_plan_options(Command app, InferencePlanOptions& options);

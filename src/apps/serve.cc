@@ -204,7 +204,8 @@ void add_options(Command app, Options& o) {
   limits.add_option("--max-body-bytes", o.server.body_bytes, "of a request").show_default();
   limits.add_option("--http-threads", o.server.threads, "threads that speak HTTP").show_default();
   Command computing = app.under("Computing");
-  add_phase_options(computing, o.inference.chunk, o.inference.exact, o.inference.cache_dtype);
+  add_phase_options(computing, o.inference.chunk, o.inference.exact, o.inference.fast_8bit,
+                    o.inference.cache_dtype);
   add_level_option(computing, o.inference.level);
   add_pass_option(computing, o.inference.level);
   add_machine_options(computing, o.inference.machine);

@@ -36,9 +36,9 @@
   ALL(group_products, kForward, kInference, fused,                                                 \
       "run all GEMMs that share an input, with weights as stored, in one launch", "")              \
   CPU(quantize_activations, kForward, kInference, none,                                            \
-      "round activations to 16 bits before GEMMs with quantized weights (with AMX: 8 bits or "     \
-      "bf16)",                                                                                     \
-      "a precision of 1/64,516 of each block's largest value (with AMX 1/254; in bf16 1/512 of "   \
+      "round activations to 16 bits before GEMMs with quantized weights (=8: to 8 bits; with AMX " \
+      "8 bits or bf16)",                                                                           \
+      "a precision of 1/64,516 of each block's largest value (in 8 bits 1/254; in bf16 1/512 of "  \
       "each value)")                                                                               \
   CPU(pack_weights, kForward, kInference, kernels,                                                 \
       "repack quantized weights in the order in which GEMMs read them",                            \

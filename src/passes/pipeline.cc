@@ -105,16 +105,29 @@ bool is_known(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Cuts "=4" off "recompute=4". Throws usage Errors for what is no number of layers.
+// The passes that may have a number.
+struct Numbered {
+  std::string_view pass;
+  std::string_view expected;
+  bool (*takes)(int64_t number);
+};
+constexpr Numbered kNumbered[] = {
+    {"recompute", "a number of layers >= 1", [](int64_t number) { return number >= 1; }},
+    {"quantize_activations", "8 or 16 bits",
+     [](int64_t number) { return number == 8 || number == 16; }}};
+
+// Cuts "=4" off "recompute=4". Throws usage Errors for numbers that the pass does not take.
 std::optional<int64_t> cut_number(std::string_view& name) {
-  constexpr std::string_view kNumbered = "recompute";
   const size_t at = name.find('=');
-  if (at == std::string_view::npos || name.substr(0, at) != kNumbered) return std::nullopt;
+  const auto* found =
+      std::find_if(std::begin(kNumbered), std::end(kNumbered),
+                   [&](const Numbered& each) { return each.pass == name.substr(0, at); });
+  if (at == std::string_view::npos || found == std::end(kNumbered)) return std::nullopt;
   const std::string_view digits = name.substr(at + 1);
   int64_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size() || number < 1)
-    throw usage_error("[pass] expected a number of layers >= 1 after {}=, got {}", kNumbered,
+  if (error != std::errc() || end != digits.data() + digits.size() || !found->takes(number))
+    throw usage_error("[pass] expected {} after {}=, got {}", found->expected, found->pass,
                       printable(digits));
   name = name.substr(0, at);
   return number;

@@ -46,7 +46,7 @@ std::span<const Level> levels();
 struct Switch {
   std::string_view name;
   bool is_on = true;
-  std::optional<int64_t> number = {};  // only of recompute: how many layers
+  std::optional<int64_t> number = {};  // of recompute (layers) and quantize_activations (bits)
 };
 // Throws usage Errors that list the known names.
 std::vector<Switch> parse_switches(std::string_view text);

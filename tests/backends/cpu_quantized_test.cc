@@ -59,7 +59,10 @@ struct Fast {
 std::vector<Fast> fast_forms(bool any_panels) {
   std::vector<Fast> all = {{gemm, Codes::kWord, "gemm in 16 bits"},
                            {gemv, few_token_codes(any_panels), "gemv in 16 bits"}};
-  if (all.back().form == Codes::kTwoBytes) all.push_back({gemv, Codes::kByte, "gemv in 8 bits"});
+  if (all.back().form == Codes::kTwoBytes) {
+    all.push_back({gemv, Codes::kByte, "gemv in 8 bits"});
+    all.push_back({gemm, Codes::kByte, "gemm in 8 bits"});
+  }
   return all;
 }
 

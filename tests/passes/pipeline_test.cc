@@ -255,5 +255,14 @@ TEST(Selection, KeepsTheNumberOfRecompute) {
     EXPECT_NE(refusal("compiled", bad).find("a number of layers"), std::string::npos) << bad;
 }
 
+TEST(Selection, KeepsTheBitsOfQuantizeActivations) {
+  EXPECT_EQ(Selection("compiled", "+quantize_activations=8").number("quantize_activations"), 8);
+  EXPECT_EQ(Selection("compiled", "+quantize_activations=16").spelling("quantize_activations"),
+            "quantize_activations=16");
+  for (const char* bad : {"+quantize_activations=4", "+quantize_activations=0",
+                          "+quantize_activations=", "+quantize_activations=8x"})
+    EXPECT_NE(refusal("compiled", bad).find("8 or 16 bits"), std::string::npos) << bad;
+}
+
 }  // namespace
 }  // namespace ridge::passes

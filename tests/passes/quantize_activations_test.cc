@@ -3,7 +3,9 @@
 // not.
 #include <string>
 
+#include "backends/cpu/matmul_group.h"
 #include "backends/cpu/passes/passes.h"
+#include "base/error.h"
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
@@ -51,6 +53,25 @@ TEST(QuantizeActivations, MovesResultsByRoundingAlone) {
   // The largest of 32 normal elements is about 2.1, so the rounding error is uniform with a
   // standard deviation of 0.0048 / 254. Two products in a row round twice.
   EXPECT_LT(std::sqrt(distance / squares), 1.2 * std::sqrt(2.0) * 0.0048 / 254);
+}
+
+// With AMX the type depends on the number of tokens alone.
+TEST(QuantizeActivations, RoundsToEightBitsWhereAsked) {
+  const Graph before = two_products(DType::kQ8_0, DType::kQ4_0);
+  LoadGraph load = identity_load(before);
+  PassContext context{ops::table(), target(), load};
+  context.number = 8;
+  if (!cpu::has_byte_products()) {
+    EXPECT_THROW(cpu::quantize_activations_pass.run(before, context), Error);
+    return;
+  }
+  const Graph after = cpu::quantize_activations_pass.run(before, context);
+  for (const Node& node : after.nodes) {
+    if (node.op->name == "matmul_group") {
+      EXPECT_EQ(node.attrs.text("activations"),
+                cpu::rounded_activations(before.shape(node.inputs[0])[0], 8));
+    }
+  }
 }
 
 TEST(QuantizeActivations, FollowsGroupProducts) {

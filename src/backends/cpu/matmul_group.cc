@@ -38,8 +38,6 @@ bool any_panels(const Call& call) {
 std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "bf16" && !has_bf16_tiles())
     return "only AMX tiles multiply blocks in bf16";
-  if (call.attrs.text("activations") == "i8" && call.inputs[0].shape[0] > kGemvTokens)
-    return fmt::format("8-bit activations support up to {} tokens", kGemvTokens);
   if (call.attrs.text("activations") == "i8" && any_panels(call) &&
       few_token_codes(true) == Codes::kWord)
     return "panels of rows are multiplied by 8-bit activations with AVX-512 VNNI only";
@@ -178,10 +176,12 @@ int64_t stored_shared_bytes(const Call& call) {
 // With AMX tiles, prompts are rounded to bf16, which keeps 8 bits of each number. For decoded
 // tokens, 8 bits per block are in line with that, and half as many multiplications save 10% of a
 // token's time.
-std::string_view rounded_activations(int64_t tokens) {
+std::string_view rounded_activations(int64_t tokens, int bits) {
   if (has_bf16_tiles()) return tokens > kGemvTokens ? "bf16" : "i8";
-  return "i16";
+  return bits == 8 ? "i8" : "i16";
 }
+
+bool has_byte_products() { return has_bf16_tiles() || few_token_codes(true) == Codes::kTwoBytes; }
 
 Launch bind_stored(const BindCall& call) {
   return bind_exact({product(call.inputs[1], call.outputs[0])}, rows<const float>(call.inputs[0]),

@@ -70,13 +70,13 @@ class StoredProbes {
       const DType panels = panel_dtype(weight, {out_, kIn});
       if (panels != weight) add(panels);
     }
-    for (int64_t tokens : kTokens) {
-      const std::string rounded(rounded_activations(tokens));
-      const auto node = bind(rounded_weight(), rounded, tokens, kFewRows);
-      if (node->is_supported())
-        roundings_[{tokens, *parse_dtype(rounded)}] =
-            &probes_.add("rounding of activations", [node] { node->run(kRoundings); });
-    }
+    for (int64_t tokens : kTokens)
+      for (const std::string& rounded : roundings_of(tokens)) {
+        const auto node = bind(rounded_weight(), rounded, tokens, kFewRows);
+        if (node->is_supported())
+          roundings_[{tokens, *parse_dtype(rounded)}] =
+              &probes_.add("rounding of activations", [node] { node->run(kRoundings); });
+      }
   }
 
   void finish(cost::Ceilings& ceilings) const {
@@ -125,6 +125,14 @@ class StoredProbes {
       std::copy_n(drawn.data(), std::min(run, weights_.bytes() - begin), weights_.data() + begin);
   }
 
+  // The types to which GEMMs of so many tokens may round their activations.
+  static std::vector<std::string> roundings_of(int64_t tokens) {
+    std::vector<std::string> types{std::string(rounded_activations(tokens))};
+    const std::string bytes(rounded_activations(tokens, 8));
+    if (has_byte_products() && bytes != types[0]) types.push_back(bytes);
+    return types;
+  }
+
   // fp32 weights run here only for a few tokens; beyond them they are GEMMs of two plain operands.
   static bool is_library(DType weight, int64_t tokens) {
     return weight == DType::kF32 && tokens > kGemvTokens;
@@ -133,7 +141,8 @@ class StoredProbes {
   void add(DType weight) {
     for (int64_t tokens : kTokens) {
       if (!is_library(weight, tokens) && !is_panels(weight)) add(weight, "f32", tokens);
-      if (is_block(weight)) add(weight, std::string(rounded_activations(tokens)), tokens);
+      if (!is_block(weight)) continue;
+      for (const std::string& rounded : roundings_of(tokens)) add(weight, rounded, tokens);
     }
   }
 

@@ -35,8 +35,10 @@ Graph run_batch_invariant(const Graph& graph, passes::PassContext&) {
     const bool is_group = is_a(node, ops::matmul_group_op());
     if (!is_group && !is_product(graph, node) && !is_a(node, ops::cached_attention_op())) continue;
     node.attrs.set("batch_invariant", true);
-    if (is_group && node.attrs.text("activations") != "f32")
-      node.attrs.set("activations", std::string(rounded_activations(kManyTokens)));
+    if (!is_group) continue;
+    if (const std::string& to = node.attrs.text("activations"); to != "f32")
+      node.attrs.set("activations",
+                     std::string(rounded_activations(kManyTokens, to == "i8" ? 8 : 16)));
   }
   return result;
 }

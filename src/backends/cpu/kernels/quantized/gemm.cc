@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit GEMMs of many tokens: the split into tasks, the choice of the inner loop, and its portable
+// 8- and 16-bit GEMMs of many tokens: the split into tasks, the choice of the inner loop, and its portable
 // form. The fast inner loops are in files named after their ISA.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/gemm.cc"
@@ -18,15 +18,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-PanelLoops panel_loops_of_target() {
+PanelLoops panel_loops_of_target(Codes form) {
+  const bool in_bytes = form == Codes::kByte;
 #if HWY_TARGET == HWY_SCALAR
-  return {nullptr, gemm_panel_portable};
-#elif HWY_TARGET == HWY_AVX2
-  return {unpack_panels_avx2, gemm_panel_avx2};
+  return {in_bytes ? unpack_bytes : unpack_words, nullptr, gemm_panel_portable};
 #else
+#if HWY_TARGET != HWY_AVX2
   static const bool vnni = has_vnni();
-  return vnni ? PanelLoops{unpack_panels_avx512, gemm_panels_avx512, 2}
-              : PanelLoops{unpack_panels_avx2, gemm_panel_avx2};
+  if (vnni && in_bytes) return {unpack_bytes, unpack_byte_panels_avx512, gemm_panels_avx512, 2};
+  if (vnni) return {unpack_words, unpack_panels_avx512, gemm_panels_avx512, 2};
+#endif
+  if (in_bytes) return {unpack_bytes, nullptr, gemm_panel_portable};
+  return {unpack_words, unpack_panels_avx2, gemm_panel_avx2};
 #endif
 }
 
@@ -39,11 +42,13 @@ namespace ridge::backends::cpu {
 HWY_EXPORT(panel_loops_of_target);
 
 // Scales the exact integer sum of each group. It is the reference for the fast forms, and the form
-// that machines without AVX2 run.
+// that machines without AVX2 run, and those without VNNI in bytes.
 void gemm_panel_portable(const PanelProduct& call) {
-  const int64_t group = call.format.group;
+  const int64_t group = call.group;
+  const bool in_words = call.x->in_words();
   for (int64_t n = call.tokens.begin; n < call.tokens.end; ++n) {
-    const int16_t* x = call.x->words(n) + call.column;
+    const int16_t* words = call.x->words(n) + call.column;
+    const int8_t* bytes = call.x->codes(n) + call.column;
     const float* scales = call.x->scales(n) + call.column / kActivationBlock;
     const float* sums = group == 16 ? call.x->half_sums(n) : call.x->sums(n);
     sums += call.column / group;
@@ -52,10 +57,11 @@ void gemm_panel_portable(const PanelProduct& call) {
       for (int64_t g = 0; g < call.depth / group; ++g) {
         int32_t dot = 0;
         for (int64_t k = g * group; k < (g + 1) * group; ++k)
-          dot += call.panels->words[k / 2 * 2 * kPanelRows + 2 * r + k % 2] * x[k];
+          dot += in_words ? call.panels->words[k / 2 * kPairWords + 2 * r + k % 2] * words[k]
+                          : call.panels->bytes[k / 4 * kStepBytes + 4 * r + k % 4] * bytes[k];
         const float scale = call.panels->scales[g * kPanelRows + r];
         total += scale * scales[g * group / kActivationBlock] * static_cast<float>(dot);
-        if (call.format.has_min) total += call.panels->offsets[g * kPanelRows + r] * sums[g];
+        if (call.has_offsets) total += call.panels->offsets[g * kPanelRows + r] * sums[g];
       }
       float& y = call.y[n][r];
       y = call.accumulate ? y + total : total;
@@ -89,11 +95,13 @@ void multiply_panels(const PanelLoops& loops,
                      const QuantizedActivations& x,
                      Range tokens) {
   const bool in_panels = is_panels(product.weight.dtype);
-  WordPanel panels[kMostPanels];
+  const CodeFormat format = code_format(product.weight.dtype);
+  CodePanel panels[kMostPanels];
   PanelProduct call;
   call.panels = panels;
   call.x = &x;
-  call.format = code_format(product.weight.dtype);
+  call.group = format.group;
+  call.has_offsets = format.has_min || (!x.in_words() && format.zero != 0);
   call.rows = std::min(loops.panels * kPanelRows, product.weight.out - row);
   call.tokens = tokens;
   call.y = {product.y.data + row, product.y.stride};
@@ -102,7 +110,7 @@ void multiply_panels(const PanelLoops& loops,
     call.depth = std::min(kPanelDepth, x.in - column);
     for (int64_t first = 0; first < call.rows; first += kPanelRows) {
       const WeightPart part{product.weight, row + first, column, call.depth};
-      (in_panels ? loops.unpack : unpack_words)(part, panels[first / kPanelRows]);
+      (in_panels ? loops.unpack_panels : loops.unpack_rows)(part, panels[first / kPanelRows]);
       if (in_panels) fetch_next_part(part);
     }
     call.accumulate = product.accumulate || column > 0;
@@ -119,14 +127,16 @@ bool is_direct(std::span<const QuantizedProduct> products, int64_t tokens) {
 void quantized_gemm(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next) {
-  RIDGE_CHECK(x.in_words(), "expected activations in words");
-  if (is_direct(products, x.tokens)) return quantized_gemv(products, x, next);
+  RIDGE_CHECK(x.parts() == 1, "expected activations in words or in bytes");
+  if (x.in_words() && is_direct(products, x.tokens)) return quantized_gemv(products, x, next);
+  const PanelLoops loops = HWY_DYNAMIC_DISPATCH(panel_loops_of_target)(x.form);
   for (const QuantizedProduct& product : products) {
     RIDGE_CHECK(product.weight.in == x.in && supports_fast(product.weight.dtype),
                 "expected blocks of {} columns, got {} of {}", x.in, product.weight.in,
                 name(product.weight.dtype));
+    RIDGE_CHECK(loops.unpack_panels != nullptr || !is_panels(product.weight.dtype),
+                "no panels of {} here", name(product.weight.dtype));
   }
-  const PanelLoops loops = HWY_DYNAMIC_DISPATCH(panel_loops_of_target)();
   for_each_panel_task(products, loops.panels * kPanelRows, x.tokens, kTokenBlock,
                       [&](const QuantizedProduct& product, int64_t row, Range tokens) {
                         multiply_panels(loops, product, row, x, tokens);

@@ -36,7 +36,7 @@ inline void group_dots(const int16_t* panel,
                   second = load(panel + pair * kPairWords + kPairWords / 2);
 #pragma GCC unroll 6
     for (int t = 0; t < kTokens; ++t) {
-      const __m256i two = _mm256_set1_epi32(x.two_words(t, k + 2 * pair));
+      const __m256i two = _mm256_set1_epi32(x.bits(t, k / 2 + pair));
       const __m256i a = _mm256_madd_epi16(first, two), b = _mm256_madd_epi16(second, two);
       dots[0][t] = pair == 0 ? a : in_order(_mm256_add_epi32(dots[0][t], a));
       dots[1][t] = pair == 0 ? b : in_order(_mm256_add_epi32(dots[1][t], b));
@@ -48,7 +48,7 @@ inline void group_dots(const int16_t* panel,
 template <int kGroup, bool kHasMin, int kTokens>
 void multiply(const PanelProduct& call, int64_t token) {
   const TokenRows x(call, kGroup, token);
-  const WordPanel& panel = *call.panels;
+  const CodePanel& panel = *call.panels;
   // Each token's row of y is a cache line in another page, seldom in L2: fetched now, it is there
   // when the sums are, and the stores before it do not wait.
   for (int t = 0; t < kTokens; ++t) __builtin_prefetch(call.y[token + t], 1);
@@ -98,9 +98,9 @@ void multiply_tokens(const PanelProduct& call) {
 // instructions per cycle, which is 30 multiply-adds per cycle on a core with that many ports.
 // Additions take ports from multiplications: loops on registers make 26 (Zen 4).
 void gemm_panel_avx2(const PanelProduct& call) {
-  if (call.format.group == 16)
-    return call.format.has_min ? multiply_tokens<16, true>(call) : multiply_tokens<16, false>(call);
-  call.format.has_min ? multiply_tokens<32, true>(call) : multiply_tokens<32, false>(call);
+  if (call.group == 16)
+    return call.has_offsets ? multiply_tokens<16, true>(call) : multiply_tokens<16, false>(call);
+  call.has_offsets ? multiply_tokens<32, true>(call) : multiply_tokens<32, false>(call);
 }
 
 }  // namespace ridge::backends::cpu

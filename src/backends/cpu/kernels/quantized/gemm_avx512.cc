@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 16-bit panel product for AVX-512 with VNNI: one instruction multiplies pairs of words and
-// accumulates in 32 bits. Without VNNI, the AVX2 form is as fast.
+// The panel products for AVX-512 with VNNI: one instruction multiplies pairs of words, or groups of
+// four bytes, and accumulates in 32 bits. Without VNNI, the AVX2 form is as fast in words.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -17,10 +17,20 @@
 namespace ridge::backends::cpu {
 namespace {
 
-template <int kGroup, bool kHasMin, int kPanels, int kTokens>
+struct Words {
+  static constexpr int kColumns = 2;  // of one multiplication
+  static __m512i add(__m512i sum, __m512i w, __m512i x) { return _mm512_dpwssd_epi32(sum, w, x); }
+};
+struct Bytes {
+  static constexpr int kColumns = 4;
+  static __m512i add(__m512i sum, __m512i w, __m512i x) { return _mm512_dpbusd_epi32(sum, w, x); }
+};
+
+template <typename Form, int kGroup, bool kHasOffsets, int kPanels, int kTokens>
 void multiply(const PanelProduct& call, int64_t token) {
   // A multiplication takes five cycles and two begin in each, so that ten sums must be independent.
   constexpr int kSums = kPanels * kTokens, kChains = kSums < 4 ? 4 : kSums < 8 ? 2 : 1;
+  constexpr int kSteps = kGroup / Form::kColumns;
   const TokenRows x(call, kGroup, token);
   __m512 totals[kTokens][kPanels];
   for (auto& of_token : totals)
@@ -31,26 +41,26 @@ void multiply(const PanelProduct& call, int64_t token) {
       for (auto& chains : of_token)
         for (__m512i& dot : chains) dot = _mm512_setzero_si512();
 #pragma GCC unroll 16
-    for (int pair = 0; pair < kGroup / 2; ++pair) {
+    for (int step = 0; step < kSteps; ++step) {
       __m512i w[kPanels];
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels; ++p)
-        w[p] =
-            _mm512_load_si512(call.panels[p].words + g * kGroup * kPanelRows + pair * kPairWords);
+        w[p] = _mm512_load_si512(call.panels[p].bytes + (g * kSteps + step) * kStepBytes);
 #pragma GCC unroll 7
       for (int t = 0; t < kTokens; ++t) {
-        const __m512i both = _mm512_set1_epi32(x.two_words(t, g * kGroup + 2 * pair));
+        const __m512i codes = _mm512_set1_epi32(x.bits(t, g * kSteps + step));
 #pragma GCC unroll 2
         for (int p = 0; p < kPanels; ++p) {
-          __m512i& dot = dots[t][p][pair % kChains];
-          dot = _mm512_dpwssd_epi32(dot, w[p], both);
+          __m512i& dot = dots[t][p][step % kChains];
+          dot = Form::add(dot, w[p], codes);
         }
       }
     }
     __m512 scales[kPanels], offsets[kPanels];
     for (int p = 0; p < kPanels; ++p) {
       scales[p] = _mm512_load_ps(call.panels[p].scales + g * kPanelRows);
-      if constexpr (kHasMin) offsets[p] = _mm512_load_ps(call.panels[p].offsets + g * kPanelRows);
+      if constexpr (kHasOffsets)
+        offsets[p] = _mm512_load_ps(call.panels[p].offsets + g * kPanelRows);
     }
 #pragma GCC unroll 7
     for (int t = 0; t < kTokens; ++t) {
@@ -62,7 +72,7 @@ void multiply(const PanelProduct& call, int64_t token) {
           dot = _mm512_add_epi32(dot, dots[t][p][chain]);
         __m512& total = totals[t][p];
         total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scales[p], x_scale), total);
-        if constexpr (kHasMin)
+        if constexpr (kHasOffsets)
           total = _mm512_fmadd_ps(offsets[p], _mm512_set1_ps(x.sum(t, g)), total);
       }
     }
@@ -81,38 +91,44 @@ void multiply(const PanelProduct& call, int64_t token) {
 }
 
 using Tile = void (*)(const PanelProduct& call, int64_t token);
-template <int kGroup, bool kHasMin, int kPanels, int... kLess>
+template <typename Form, int kGroup, bool kHasOffsets, int kPanels, int... kLess>
 constexpr std::array<Tile, sizeof...(kLess)> tiles(std::integer_sequence<int, kLess...>) {
-  return {multiply<kGroup, kHasMin, kPanels, kLess + 1>...};
+  return {multiply<Form, kGroup, kHasOffsets, kPanels, kLess + 1>...};
 }
 
-template <int kGroup, bool kHasMin, int kPanels>
+template <typename Form, int kGroup, bool kHasOffsets, int kPanels>
 void multiply_tokens(const PanelProduct& call) {
   // 14 + 14 of the 32 registers hold sums.
   static constexpr auto kTiles =
-      tiles<kGroup, kHasMin, kPanels>(std::make_integer_sequence<int, 7>());
+      tiles<Form, kGroup, kHasOffsets, kPanels>(std::make_integer_sequence<int, 7>());
   for_each_tile(call.tokens, kTiles.size(), [&](int64_t first, int64_t count) {
     kTiles[static_cast<size_t>(count - 1)](call, first);
   });
 }
 
-template <int kGroup, bool kHasMin>
+template <typename Form, int kGroup, bool kHasOffsets>
 void multiply_panels(const PanelProduct& call) {
-  call.rows > kPanelRows ? multiply_tokens<kGroup, kHasMin, 2>(call)
-                         : multiply_tokens<kGroup, kHasMin, 1>(call);
+  call.rows > kPanelRows ? multiply_tokens<Form, kGroup, kHasOffsets, 2>(call)
+                         : multiply_tokens<Form, kGroup, kHasOffsets, 1>(call);
+}
+
+template <typename Form, bool kHasOffsets>
+void multiply_form(const PanelProduct& call) {
+  call.group == 16 ? multiply_panels<Form, 16, kHasOffsets>(call)
+                   : multiply_panels<Form, 32, kHasOffsets>(call);
 }
 
 }  // namespace
 
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
 
-// Mapping: 32 rows x 7 tokens in registers. Per 32 columns, 16 rows and token: 16 multiplications and
-// 3 instructions to scale, 4 with a min. Bound: one multiplication (32 multiply-adds) per cycle and
-// port; two panels halve the loads of activations, which would take as many cycles.
+// Mapping: 32 rows x 7 tokens in registers. Per 32 columns, 16 rows and token: 16 multiplications of
+// words or 8 of bytes, and 3 instructions to scale, 4 with offsets. Bound: one multiplication (32 or
+// 64 multiply-adds) per cycle and port; two panels halve the loads of activations, which would take
+// as many cycles. Codes of every format have a zero or a min, so in bytes there are always offsets.
 void gemm_panels_avx512(const PanelProduct& call) {
-  if (call.format.group == 16)
-    return call.format.has_min ? multiply_panels<16, true>(call) : multiply_panels<16, false>(call);
-  call.format.has_min ? multiply_panels<32, true>(call) : multiply_panels<32, false>(call);
+  if (!call.x->in_words()) return multiply_form<Bytes, true>(call);
+  call.has_offsets ? multiply_form<Words, true>(call) : multiply_form<Words, false>(call);
 }
 
 }  // namespace ridge::backends::cpu

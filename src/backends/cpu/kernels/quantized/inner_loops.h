@@ -82,8 +82,9 @@ using RowsTimesVectors = void (*)(const RowsProduct& call);
 // One or more panels times a range of tokens: y[n, 0..rows) = or += the sum over the columns of the
 // panels, which begin at `column`.
 struct PanelProduct {
-  const WordPanel* panels = nullptr;
-  CodeFormat format;
+  const CodePanel* panels = nullptr;  // in the form of x
+  int64_t group = 32;                 // columns that share a scale
+  bool has_offsets = false;
   int64_t column = 0;
   int64_t depth = 0;
   int64_t rows = 0;  // of all panels
@@ -92,10 +93,11 @@ struct PanelProduct {
   StridedRows<float> y;  // at the panel's first row
   bool accumulate = false;
 };
-// How an instruction set unpacks 16 rows that are stored as panels, and multiplies `panels` of them
-// at a time, 1 or 2.
+// How an instruction set unpacks 16 rows of blocks, or 16 rows that are stored as panels, and
+// multiplies `panels` of them at a time, 1 or 2.
 struct PanelLoops {
-  void (*unpack)(const WeightPart& part, WordPanel& panel);
+  void (*unpack_rows)(const WeightPart& part, CodePanel& panel);
+  void (*unpack_panels)(const WeightPart& part, CodePanel& panel);
   void (*multiply)(const PanelProduct& call);
   int64_t panels = 1;
 };
@@ -111,21 +113,22 @@ void for_each_tile(Range tokens, int64_t most, const Multiply& multiply) {
   }
 }
 
-// The addresses of the tokens' words, scales and sums for a panel's first column; all tokens have
+// The addresses of the tokens' codes, scales and sums for a panel's first column; all tokens have
 // the same stride.
 struct TokenRows {
   // For tokens from n on; `group` is the format's.
   TokenRows(const PanelProduct& call, int64_t group, int64_t n)
-      : words(reinterpret_cast<const std::byte*>(call.x->words(n) + call.column)),
+      : codes(reinterpret_cast<const std::byte*>(call.x->codes(n)) +
+              call.column * (call.x->in_words() ? 2 : 1)),
         scales(
             reinterpret_cast<const std::byte*>(call.x->scales(n) + call.column / kActivationBlock)),
         sums(reinterpret_cast<const std::byte*>(
             (group == 16 ? call.x->half_sums(n) : call.x->sums(n)) + call.column / group)),
         stride(call.x->row_bytes()) {}
 
-  // The words of two columns, in one 32-bit word.
-  int32_t two_words(int64_t token, int64_t k) const {
-    return *reinterpret_cast<const int32_t*>(words + token * stride + 2 * k);
+  // 32 bits, the i-th of the token: the words of two columns, or the bytes of four.
+  int32_t bits(int64_t token, int64_t i) const {
+    return *reinterpret_cast<const int32_t*>(codes + token * stride + 4 * i);
   }
   float scale(int64_t token, int64_t block) const {
     return reinterpret_cast<const float*>(scales + token * stride)[block];
@@ -134,12 +137,14 @@ struct TokenRows {
     return reinterpret_cast<const float*>(sums + token * stride)[group];
   }
 
-  const std::byte* words;
+  const std::byte* codes;
   const std::byte* scales;
   const std::byte* sums;
   int64_t stride;
 };
-inline constexpr int64_t kPairWords = 2 * kPanelRows;  // words of the panel per two columns
+// What a panel holds beside 32 bits of each token: two columns in words, four in bytes.
+inline constexpr int64_t kStepBytes = 4 * kPanelRows;
+inline constexpr int64_t kPairWords = kStepBytes / 2;
 
 // Of a weight that is stored as panels.
 template <typename Panel>
@@ -157,12 +162,13 @@ void gemm_panel_portable(const PanelProduct& call);
 bool all_panels(std::span<const QuantizedProduct> products);
 
 void gemv_avx2(const RowsProduct& call);
-void unpack_panels_avx2(const WeightPart& part, WordPanel& panel);
+void unpack_panels_avx2(const WeightPart& part, CodePanel& panel);
 void gemm_panel_avx2(const PanelProduct& call);
 
 // For AVX-512 with VNNI.
-void unpack_panels_avx512(const WeightPart& part, WordPanel& panel);
-void gemm_panels_avx512(const PanelProduct& call);
+void unpack_panels_avx512(const WeightPart& part, CodePanel& panel);
+void unpack_byte_panels_avx512(const WeightPart& part, CodePanel& panel);
+void gemm_panels_avx512(const PanelProduct& call);  // in words or in bytes
 
 // Weights in panels of rows (base/row_panels.h); rows are whole panels. x is in words with AVX2, and
 // in bytes with AVX-512.

@@ -64,12 +64,12 @@ HWY_INLINE void widen_columns(const uint8_t* codes, int64_t columns, int zero, i
     widen_four_columns(codes + at, zero, words + at);
 }
 
-// Row by row, through a linear copy that stays in L1.
-void unpack_word_panel(const WeightPart& part, WordPanel& panel) {
+// Row by row, through a linear copy that stays in L1. `bytes` [depth / 4, 16, 4] gets the codes.
+HWY_INLINE void unpack_rows(const WeightPart& part, uint8_t* bytes, CodePanel& panel) {
   const auto& [weight, row, column, depth] = part;
   const CodeFormat format = code_format(weight.dtype);
   const int64_t groups = depth / format.group;
-  alignas(64) uint8_t codes[kPanelDepth], bytes[kPanelRows * kPanelDepth];
+  alignas(64) uint8_t codes[kPanelDepth];
   alignas(64) float scales[kPanelDepth / 16], offsets[kPanelDepth / 16];
   for (int64_t r = 0; r < kPanelRows; ++r) {
     if (row + r < weight.out) {
@@ -86,7 +86,16 @@ void unpack_word_panel(const WeightPart& part, WordPanel& panel) {
       panel.offsets[kPanelRows * g + r] = offsets[g];
     }
   }
-  widen_columns(bytes, depth, format.zero, panel.words);
+}
+
+void unpack_word_panel(const WeightPart& part, CodePanel& panel) {
+  alignas(64) uint8_t bytes[kPanelRows * kPanelDepth];
+  unpack_rows(part, bytes, panel);
+  widen_columns(bytes, part.depth, code_format(part.weight.dtype).zero, panel.words);
+}
+
+void unpack_byte_panel(const WeightPart& part, CodePanel& panel) {
+  unpack_rows(part, panel.bytes, panel);
 }
 
 template <typename Block>
@@ -175,8 +184,13 @@ bool supports_quantized(DType dtype) {
 }
 
 HWY_EXPORT(unpack_word_panel);
-void unpack_words(const WeightPart& part, WordPanel& panel) {
+void unpack_words(const WeightPart& part, CodePanel& panel) {
   HWY_DYNAMIC_DISPATCH(unpack_word_panel)(part, panel);
+}
+
+HWY_EXPORT(unpack_byte_panel);
+void unpack_bytes(const WeightPart& part, CodePanel& panel) {
+  HWY_DYNAMIC_DISPATCH(unpack_byte_panel)(part, panel);
 }
 
 HWY_EXPORT(unpack_row_codes);

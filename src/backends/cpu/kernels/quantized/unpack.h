@@ -26,12 +26,16 @@ CodeFormat code_format(DType dtype);
 inline constexpr int64_t kPanelRows = 16;
 inline constexpr int64_t kPanelDepth = 768;
 
-// Codes minus their format's zero. For every four columns, the words hold columns 0 and 2 of each
-// of the 16 rows, then columns 1 and 3: the order that widening of bytes yields.
-struct WordPanel {
-  alignas(64) int16_t words[kPanelRows * kPanelDepth];       // [depth / 4, 2, 16, 2]
+// In words: codes minus their format's zero. For every four columns, the words hold columns 0 and 2 of
+// each of the 16 rows, then columns 1 and 3: the order that widening of bytes yields.
+// In bytes: the codes themselves. The offsets then hold -zero * scale too.
+struct CodePanel {
+  union {
+    alignas(64) int16_t words[kPanelRows * kPanelDepth];  // [depth / 4, 2, 16, 2]
+    alignas(64) uint8_t bytes[kPanelRows * kPanelDepth];  // [depth / 4, 16, 4]
+  };
   alignas(64) float scales[kPanelRows * kPanelDepth / 16];   // [depth / group, 16]
-  alignas(64) float offsets[kPanelRows * kPanelDepth / 16];  // [depth / group, 16], if has_min
+  alignas(64) float offsets[kPanelRows * kPanelDepth / 16];  // in words, if has_min
 };
 
 // Columns column .. column + depth - 1 of a row, or of a panel's rows from that row on. column and
@@ -51,7 +55,8 @@ struct UnpackedCodes {
 };
 
 // Unpacks kPanelRows rows of blocks; those past the last are zeros. depth <= kPanelDepth.
-void unpack_words(const WeightPart& part, WordPanel& panel);
+void unpack_words(const WeightPart& part, CodePanel& panel);
+void unpack_bytes(const WeightPart& part, CodePanel& panel);
 
 // Unpacks one row.
 void unpack_codes(const WeightPart& part, const UnpackedCodes& codes);

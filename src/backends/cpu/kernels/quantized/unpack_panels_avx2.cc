@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unpacks panels of 16 rows to words for the 16-bit GEMM of many tokens, with AVX2.
-// panel_words_avx512.cc has the form for AVX-512; unpack.cc unpacks rows of blocks.
+// unpack_panels_avx512.cc has the form for AVX-512; unpack.cc unpacks rows of blocks.
 #include <cstdint>
 
 #include "backends/cpu/kernels/quantized/inner_loops.h"
@@ -34,7 +34,7 @@ inline void unpack_scale(const Panel& panel, int s, int16_t* words) {
 }
 
 template <typename Panel>
-void unpack(const Panel* panel, int64_t depth, WordPanel& to) {
+void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
   int64_t at = 0;  // index of the scale
   for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel) {
     const Scales<Panel> scales(*panel);
@@ -53,7 +53,7 @@ void unpack(const Panel* panel, int64_t depth, WordPanel& to) {
 }  // namespace
 
 // Bound: stores, one of 32 bytes per cycle.
-void unpack_panels_avx2(const WeightPart& part, WordPanel& panel) {
+void unpack_panels_avx2(const WeightPart& part, CodePanel& panel) {
   with_panel(part.weight.dtype, [&](auto type) {
     using Panel = typename decltype(type)::type;
     unpack(first_panel<Panel>(part), part.depth, panel);

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unpacks panels of 16 rows to words or bytes for the GEMMs of many tokens, with AVX-512.
+// unpack_panels_avx2.cc has the form for AVX2.
+#include <cstdint>
+
+#include "backends/cpu/kernels/quantized/inner_loops.h"
+#include "backends/cpu/kernels/quantized/panel_codes_avx512-inl.h"
+#include "base/row_panels.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx2,fma,f16c")
+// GCC 12 warns about operands that the header leaves undefined on purpose.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+
+namespace ridge::backends::cpu {
+namespace {
+
+// The columns of scale s: columns 0 and 2 of each four, then columns 1 and 3.
+template <typename Panel>
+inline void unpack_words(const Panel& panel, int s, CodePanel& to, int64_t at) {
+  int16_t* words = to.words + at * Panel::kScaleColumns * kPanelRows;
+  const __m512i offset = _mm512_set1_epi16(Panel::kOffset);
+#pragma GCC unroll 8
+  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, words += 2 * kPairWords) {
+    const __m512i bytes = codes(panel, s, group);
+    const __m512i even = _mm512_and_si512(bytes, _mm512_set1_epi16(255)),
+                  odd = _mm512_srli_epi16(bytes, 8);
+    _mm512_store_si512(words, _mm512_sub_epi16(even, offset));
+    _mm512_store_si512(words + kPairWords, _mm512_sub_epi16(odd, offset));
+  }
+}
+
+template <typename Panel>
+inline void unpack_bytes(const Panel& panel, int s, CodePanel& to, int64_t at) {
+  uint8_t* bytes = to.bytes + at * Panel::kScaleColumns * kPanelRows;
+#pragma GCC unroll 8
+  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, bytes += kStepBytes)
+    _mm512_store_si512(bytes, codes(panel, s, group));
+}
+
+template <bool kInBytes, typename Panel>
+void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
+  constexpr bool kHasMins = requires(const Panel& each) { each.mins; };
+  int64_t at = 0;  // index of the scale
+  for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel) {
+    const Scales<Panel> scales(*panel);
+    for (int s = 0; s < kScaleCount<Panel>; ++s, ++at) {
+      const __m512 scale = scales.scale(s);
+      _mm512_store_ps(to.scales + at * kPanelRows, scale);
+      float* offsets = to.offsets + at * kPanelRows;
+      if constexpr (kHasMins)
+        _mm512_store_ps(offsets, scales.min(s));
+      else if constexpr (kInBytes)
+        _mm512_store_ps(offsets, _mm512_mul_ps(scale, _mm512_set1_ps(-Panel::kOffset)));
+      if constexpr (kInBytes)
+        unpack_bytes(*panel, s, to, at);
+      else
+        unpack_words(*panel, s, to, at);
+    }
+  }
+}
+
+template <bool kInBytes>
+void unpack_part(const WeightPart& part, CodePanel& panel) {
+  with_panel(part.weight.dtype, [&](auto type) {
+    using Panel = typename decltype(type)::type;
+    unpack<kInBytes>(first_panel<Panel>(part), part.depth, panel);
+  });
+}
+
+}  // namespace
+
+// Bound: stores, one of 64 bytes per cycle.
+void unpack_panels_avx512(const WeightPart& part, CodePanel& panel) {
+  unpack_part<false>(part, panel);
+}
+
+// Bound: half as many stores.
+void unpack_byte_panels_avx512(const WeightPart& part, CodePanel& panel) {
+  unpack_part<true>(part, panel);
+}
+
+}  // namespace ridge::backends::cpu
+#pragma GCC pop_options
