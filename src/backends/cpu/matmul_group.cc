@@ -24,15 +24,26 @@ std::string unsupported_weight(DType weight) {
              : fmt::format("no kernel multiplies weights of type {}", ridge::name(weight));
 }
 
-// Whether the kernels for few tokens compute it.
-bool is_for_few(const Call& call) {
-  return call.inputs[0].shape[0] <= kGemvTokens && !is_batch_invariant(call);
-}
-
 bool any_panels(const Call& call) {
   const auto weights = call.inputs.subspan(1);
   return std::any_of(weights.begin(), weights.end(),
                      [](const Type& weight) { return is_panels(weight.dtype); });
+}
+
+bool all_panels(const Call& call) {
+  const auto weights = call.inputs.subspan(1);
+  return std::all_of(weights.begin(), weights.end(),
+                     [](const Type& weight) { return is_panels(weight.dtype); });
+}
+
+// Whether the kernels for few tokens compute it.
+bool is_for_few(const Call& call) {
+  // A matmul with a stored weight keeps its activations.
+  const std::string form = call.attrs.has("activations") ? call.attrs.text("activations") : "f32";
+  const bool is_direct = (form == "i8" || form == "i16") && all_panels(call) &&
+                         few_token_codes(true) == Codes::kTwoBytes;
+  const int64_t most = is_direct ? kDirectVectors / (form == "i8" ? 1 : 2) : kGemvTokens;
+  return call.inputs[0].shape[0] <= most && !is_batch_invariant(call);
 }
 
 std::string unsupported(const Call& call) {

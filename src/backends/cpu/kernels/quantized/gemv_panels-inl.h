@@ -75,7 +75,7 @@ template <typename Form>
 void multiply_strips(const RowsProduct& call) {
   using Panel = typename Form::Panel;
   using Inputs = typename Form::Inputs;
-  constexpr int64_t kAtOnce = 2;  // kGemvTokens tokens in two parts, or eight in words
+  constexpr int64_t kAtOnce = kDirectVectors / Form::kMost;
   const QuantizedActivations& x = call.x;
   const Range rows = call.stream.rows;
   RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,

@@ -4,8 +4,9 @@
 //
 // Which form to choose:
 //   fast mode   quantize_activations once for all GEMMs that read the same x, then
-//               quantized_gemv (x as few_token_codes() says, or in bytes) for N <= kGemvTokens, else
-//               quantized_gemm (x in words); both accept any N. Error: that of x rounded to 8 or 16 bits; the integer sums are
+//               quantized_gemv (x as few_token_codes() says, or in bytes) for N <= kGemvTokens, of
+//               panels up to kDirectVectors, else quantized_gemm (x in words, or in bytes); both
+//               accept any N. Error: that of x rounded to 8 or 16 bits; the integer sums are
 //               exact. With bf16 tiles (AMX), use tiles.h for N > kGemvTokens.
 //   exact mode  quantized_gemv_exact for N <= kGemvTokens, else quantized_gemm_exact: activations
 //               and sums in fp32.
@@ -51,6 +52,10 @@ struct QuantizedProduct {
 // Up to this many tokens, a GEMM reads W once for every few tokens and is bound by memory; with
 // more, it pays to unpack W for all tokens.
 inline constexpr int64_t kGemvTokens = 4;
+
+// Up to so many vectors of 8-bit codes, one or two a token, panels are multiplied without a copy in
+// memory (AVX-512 VNNI): read once, and unpacked in registers for every four vectors.
+inline constexpr int64_t kDirectVectors = 32;
 
 // Every block dtype, and f32, f16, bf16 (exact only).
 bool supports_quantized(DType dtype);
