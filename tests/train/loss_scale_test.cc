@@ -122,7 +122,7 @@ std::map<std::string, std::vector<float>> small_gradients(std::string_view level
   runtime::load_parameters(
       step.load, [&](const std::string& name, const Type&) { return weights.at(name); }, store);
   program.bind();
-  if (has_loss_scale(store)) write_loss_scale(store, {scale});
+  if (has_loss_scale(store)) store.write_scalar(kLossScale, static_cast<float>(scale));
   const Batch batch = WorkshopData(64, options.sequence, 3).next(options.batch_size);
   for (const auto& [name, values] :
        {std::pair{"ids", &batch.ids}, {"positions", &batch.positions}, {"labels", &batch.labels}})
