@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands the trainer's weights to a session of their own, on a backend of its own.
+// Hands the trainer's weights to a session of their own, on a backend of its own. Not a subcommand.
 #include "apps/training_samples.h"
 
 #include <utility>
