@@ -136,7 +136,8 @@ void add_switch_options(Command app, LevelOptions& options) {
   app = app.under(kLevel);
   Option dtype = app.add_option("--dtype", options.dtype,
                                 "type of GEMMs and activations: fp32, tf32 (a GPU rounds the fp32 "
-                                "inputs of GEMMs to TF32) or bf16 (with fp32 master weights)")
+                                "inputs of GEMMs to TF32), bf16 (with fp32 master weights) or, to "
+                                "train on a CPU, fp16 (with loss scaling too)")
                      .show_default();
   app.add_flag("--tf32", options.tf32, "short for --dtype tf32").excludes(dtype);
 }
@@ -144,10 +145,13 @@ void add_switch_options(Command app, LevelOptions& options) {
 std::string switch_text(const LevelOptions& options) {
   const std::string dtype = options.tf32 ? "tf32" : options.dtype;
   if (dtype == "fp32" || dtype == "f32") return options.switches;
-  if (dtype != "bf16" && dtype != "tf32")
-    throw usage_error("[dtype] expected fp32, tf32 or bf16, got {}", printable(dtype));
-  return options.switches + (options.switches.empty() ? "" : ",") +
-         (dtype == "bf16" ? "+autocast_bf16" : "+tf32");
+  const char* switched = dtype == "bf16"                     ? "+autocast_bf16"
+                         : dtype == "fp16" || dtype == "f16" ? "+autocast_f16"
+                         : dtype == "tf32"                   ? "+tf32"
+                                                             : nullptr;
+  if (switched == nullptr)
+    throw usage_error("[dtype] expected fp32, tf32, bf16 or fp16, got {}", printable(dtype));
+  return options.switches + (options.switches.empty() ? "" : ",") + switched;
 }
 
 void add_machine_options(Command app, MachineOptions& options) {
@@ -178,7 +182,7 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
                       options.threads);
   const bool on_gpu = chosen_device(options) == "cuda";
   if (!on_gpu && selection.has("tf32"))
-    throw usage_error("[dtype] expected fp32 or bf16 on a CPU, got tf32, which needs a GPU");
+    throw usage_error("[dtype] expected fp32, bf16 or fp16 on a CPU, got tf32, which needs a GPU");
   if (!on_gpu && options.threads > omp_get_num_procs())
     fmt::print(stderr, "warning: {} threads will share {} cores\n", options.threads,
                omp_get_num_procs());
@@ -210,9 +214,10 @@ record::Setting make_setting(const std::string& model,
   setting.model = model;
   setting.level = selection.level();
   setting.switches = switches;
-  setting.dtype = selection.activations() == DType::kBF16 ? "bf16"
-                  : selection.has("tf32")                 ? "tf32"
-                                                          : "fp32";
+  setting.dtype = selection.has("autocast_bf16")  ? "bf16"
+                  : selection.has("autocast_f16") ? "fp16"
+                  : selection.has("tf32")         ? "tf32"
+                                                  : "fp32";
   setting.device = chosen_device(machine);
   bool on_gpu = setting.device == "cuda";
   setting.isa = on_gpu ? backends::cuda::gpu_architecture() : backends::cpu::isa_name();

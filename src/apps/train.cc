@@ -17,6 +17,7 @@
 #include "apps/training_data.h"
 #include "apps/training_log.h"
 #include "apps/training_pauses.h"
+#include "apps/training_samples.h"
 #include "apps/training_schedule.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -27,6 +28,7 @@
 #include "measure/training_run.h"
 #include "report/brief_report.h"
 #include "report/console_report.h"
+#include "report/numerics_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
 #include "train/trained_model.h"
@@ -40,6 +42,8 @@ struct TrainOptions {
   TrainingOptions training;
   TrainingDataOptions data;
   PauseOptions pauses;
+  SampleOptions samples;
+  std::optional<int64_t> numerics;  // steps from one report to the next; 0: the last step alone
   ScheduleOptions schedule;
   int64_t warmup = 5;  // without data of the user
   bool quiet = false;
@@ -89,6 +93,7 @@ class Training {
     experiment_.step.optimizer = schedule_.optimizer;
     experiment_.step.packing = o_.data.packing();
     experiment_.step.separates_update = schedule_.guard.has_value();
+    experiment_.step.loss_scaling = o_.schedule.loss_scaling;
     experiment_.warmup_steps = warmup();
     experiment_.steps = schedule_.steps;
     experiment_.instrument = instruments();
@@ -161,8 +166,31 @@ class Training {
         [this](const std::string& line) { say(line); },
         [this](const TrainingPauses::Validation& validation) {
           if (log_) log_->add_validation(validation.step, validation.loss);
-        });
+        },
+        sampling());
     pauses_->find(config, experiment_.step.sequence);
+  }
+
+  TrainingPauses::Sampling sampling() {
+    if (!o_.samples.are_on()) return {};
+    samples_.emplace(o_.samples, o_.training.machine, tokenizer(), experiment_.config);
+    return {[this](int64_t step) { return samples_->is_due(step); },
+            [this](const train::Trainer& trainer, int64_t step) { sample(trainer, step); }};
+  }
+
+  void sample(const train::Trainer& trainer, int64_t step) {
+    const TrainingSamples::Sample made = samples_->sample(trainer, step);
+    const std::string text = made.fault.empty()
+                                 ? "sample  " + one_line(samples_->prompt() + made.text)
+                                 : "no sample: " + made.fault;
+    say(fmt::format("step {:4}  {}", step, terminal_safe(text, kLongestMessage)));
+    if (log_) log_->add_sample(samples_->prompt(), made);
+  }
+
+  static std::string one_line(std::string text) {
+    for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2)
+      text.replace(at, 1, "\\n");
+    return text;
   }
 
   // What a checkpoint is compared with, beside its model.
@@ -192,9 +220,13 @@ class Training {
             {"pack", o_.data.pack},
             {"freeze", o_.training.freeze},
             {"lora", lora_settings()},
+            {"loss_scale_interval",
+             scales() ? nlohmann::ordered_json(o_.schedule.loss_scaling.growth_interval) : nullptr},
             {"model", start_ ? start_->identity() : nlohmann::ordered_json()},
             {"data", data_->identity()}};
   }
+
+  bool scales() const { return choice_.selection.has("autocast_f16"); }
 
   nlohmann::ordered_json lora_settings() const {
     if (!choice_.selection.has("lora")) return nullptr;
@@ -227,7 +259,10 @@ class Training {
   void check() {
     format_ = o_.format.chosen();
     expect_steps(schedule_.steps, instruments() ? 2 : 1, o_.warmup);
+    if (o_.numerics && *o_.numerics < 0)
+      throw usage_error("[numerics] expected at least 0, got {}", *o_.numerics);
     ridge::apps::check(o_.pauses);
+    ridge::apps::check(o_.samples);
     if (o_.save && choice_.selection.has("lora") && !choice_.model.file)
       throw usage_error(
           "[save] expected --model with +lora: an adapter needs a base that others can load");
@@ -258,16 +293,34 @@ class Training {
       run.plain_wall_ns.push_back(result.elapsed_ns);
       run.all_wall_ns.push_back(result.elapsed_ns);
       attended_ += result.attended;
+      run.loss_scale = result.loss_scale;
+      run.overflows += result.overflowed ? 1 : 0;
     };
     const int64_t first = pauses_ ? pauses_->first_step() : -warmup();
-    const int64_t end =
-        train::run_loop(trainer, data, first, std::max(first, schedule_.steps), report, is_stopped,
-                        pauses_ ? pauses_->pauses(trainer) : train::Pauses());
+    const int64_t end = train::run_loop(
+        trainer, data, first, std::max(first, schedule_.steps), report, is_stopped,
+        with_numerics(pauses_ ? pauses_->pauses(trainer) : train::Pauses(), trainer));
     if (pauses_) pauses_->finish(trainer, end);
     run.memory.allocated_bytes = trainer.owned_bytes();
     run.memory.after = backend.taken_memory();
     record_.runs.push_back(std::move(run));
     save(trainer);
+  }
+
+  bool is_inspected(int64_t step) const {
+    if (!o_.numerics || step < 0) return false;
+    const bool is_last = step + 1 == schedule_.steps;
+    return is_last || (*o_.numerics > 0 && (step + 1) % *o_.numerics == 0);
+  }
+
+  // Inspects steps after what is done before them.
+  train::Pauses with_numerics(train::Pauses others, train::Trainer& trainer) const {
+    if (!o_.numerics) return others;
+    return {[this, others](int64_t next) { return others.is_due(next) || is_inspected(next); },
+            [this, others, &trainer](int64_t next) {
+              if (others.is_due(next)) others.pause(next);
+              if (is_inspected(next)) trainer.inspect_next();
+            }};
   }
 
   void guard(train::Trainer& trainer) {
@@ -302,13 +355,30 @@ class Training {
     const std::string loss = fmt::format("loss {:.4f}", event.result.loss);
     if (o_.json || o_.quiet || event.index < 0) {
       progress.tick(1, loss);
-      return;
+      return show_numerics(event);
     }
     progress.hide();
     fmt::print("step {:4}  {}  {}{}{}\n", event.index, loss, rates(event),
-               event.instrumented ? "  instrumented" : "", event.result.skipped ? "  skipped" : "");
+               event.instrumented ? "  instrumented" : "", fate(event.result));
     std::fflush(stdout);
     progress.tick(1, loss);
+    show_numerics(event);
+  }
+
+  // The trainer counts the warm-up too.
+  void show_numerics(const measure::StepEvent& event) {
+    if (!event.result.numerics) return;
+    record::NumericsRecord numerics = *event.result.numerics;
+    numerics.step = event.index;
+    say(report::numerics_text(numerics, terminal_));
+    if (log_) log_->add_numerics(numerics);
+  }
+
+  // Why the step changed no weight; empty if it did.
+  static std::string fate(const train::StepResult& result) {
+    if (result.overflowed)
+      return fmt::format("  skipped: gradients overflowed, loss scale now {}", result.loss_scale);
+    return result.skipped ? "  skipped" : "";
   }
 
   // The rest of a step's line.
@@ -337,6 +407,9 @@ class Training {
           "count whole rows\n",
           100 * attended_ / static_cast<double>(run.losses.size()));
     if (skipped_ > 0) fmt::print("{} updates were skipped\n", skipped_);
+    if (run.loss_scale > 0)
+      fmt::print("loss scale {}; {} of {} steps were skipped because gradients overflowed\n",
+                 run.loss_scale, run.overflows, run.losses.size());
     if (pauses_ && pauses_->blocked_ns() > 0)
       fmt::print("training waited {} for checkpoints\n", format_ns(pauses_->blocked_ns()));
     const std::string spread = wall.count < 2
@@ -372,6 +445,7 @@ class Training {
   std::optional<TrainingLog> log_;
   std::optional<StartingModel> start_;  // with --model
   std::optional<TrainingData> data_;
+  std::optional<TrainingSamples> samples_;
   std::optional<TrainingPauses> pauses_;  // with data
   int64_t skipped_ = 0;                   // updates
   double attended_ = 0;                   // the sum over steps, with packed documents
@@ -384,6 +458,7 @@ void add_options(Command app, TrainOptions& o) {
   add_tuning_options(app, o.training);
   add_training_data_options(app, o.data);
   add_pause_options(app, o.pauses);
+  add_sample_options(app, o.samples);
   add_micro_batch_option(app, o.training);
   add_length_options(app, o.schedule);
   app.add_option("--warmup", o.warmup, "training steps before step 0, without --data")
@@ -401,31 +476,46 @@ void add_options(Command app, TrainOptions& o) {
   app.add_option("--log-dir", o.log_folder,
                  "write loss, rates, MFU and memory of each step to this folder as it ends: events "
                  "for TensorBoard, and metrics.jsonl");
+  app.add_option(
+      "--numerics", o.numerics,
+      "print the ranges of weights, gradients, moments and activations every so many steps and "
+      "in the last one (0: only there), and what fp16 and bf16 would make of them; --log-dir keeps "
+      "them in numerics.jsonl");
   app.add_flag("--quiet", o.quiet, "print validations and the summary, but no line per step");
   app.add_json_flag(o.json);
   add_optimizer_options(app, o.schedule);
   add_nvtx_option(app, o.training.machine);
 }
 
+// Whether the losses are scaled.
+bool scales(const TrainOptions& o) {
+  const LevelOptions& level = o.training.level;
+  return passes::Selection(level.level, switch_text(level)).has("autocast_f16");
+}
+
 std::vector<Mode> unused_options(const TrainOptions& o) {
   std::vector<Mode> modes = unused_schedule_options(o.schedule);
   const bool has_data = o.data.is_given();
-  modes.insert(modes.end(), {without_folder(o.output),
-                             {!o.output.folder, "without --out", {"--gzip", "--format"}},
-                             without_checkpoints(o.pauses),
-                             {o.data.validation.empty(),
-                              "without --val-data",
-                              {"--val-every", "--val-batches", "--keep-best"}},
-                             {!has_data,
-                              "without --data",
-                              {"--val-data", "--tokenizer", "--text-format", "--field", "--pack",
-                               "--seed", "--checkpoints"}},
-                             {has_data, "with --data", {"--warmup"}},
-                             {o.json, "with --json", {"--quiet", "--verbose"}},
-                             {!o.profile, "without --profile", {"--verbose"}},
-                             {o.profile || o.output.folder.has_value(),
-                              "where steps are instrumented",
-                              {"--val-data", "--checkpoints", "--spike-guard"}}});
+  modes.insert(
+      modes.end(),
+      {without_folder(o.output),
+       {!o.output.folder, "without --out", {"--gzip", "--format"}},
+       without_checkpoints(o.pauses),
+       without_samples(o.samples),
+       {o.data.validation.empty(),
+        "without --val-data",
+        {"--val-every", "--val-batches", "--keep-best"}},
+       {!has_data,
+        "without --data",
+        {"--val-data", "--tokenizer", "--text-format", "--field", "--pack", "--seed",
+         "--checkpoints", "--sample-every"}},
+       {has_data, "with --data", {"--warmup"}},
+       {!scales(o), "without --dtype fp16", {"--loss-scale", "--loss-scale-interval"}},
+       {o.json, "with --json", {"--quiet", "--verbose"}},
+       {!o.profile, "without --profile", {"--verbose"}},
+       {o.profile || o.output.folder.has_value(),
+        "where steps are instrumented",
+        {"--val-data", "--checkpoints", "--spike-guard", "--sample-every", "--numerics"}}});
   return modes;
 }
 
@@ -444,9 +534,12 @@ void register_train(Command program, const AppContext& context) {
       "  ridge train                             the small model in fp32 at level compiled\n"
       "  ridge train --preset tiny --level baseline --steps 50\n"
       "  ridge train --dtype bf16 --micro-batches 4 --clip 1 --lr-warmup 100 --lr-decay 1000\n"
+      "  ridge train --preset tiny --device cpu --dtype fp16 --loss-scale 4096 --clip 1\n"
+      "  ridge train --preset tiny --steps 100 --numerics 50\n"
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --steps 50 --clip 1 --schedule cosine\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --val-data text.txt --checkpoints c\n"
+      "  ridge train --data corpus.txt --tokenizer model.gguf --sample-every 10 --sample-prompt \"The \"\n"
       "  ridge train --data my_tokens --pack documents --steps 50\n"
       "  ridge train --model model.gguf --data corpus.txt --batch-size 1 --steps 20 --save tuned\n"
       "  ridge train --preset tiny --freeze '*embed_tokens*,*norm*' --steps 20\n"

@@ -18,11 +18,14 @@
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
 #include "files/tensorboard_events.h"
+#include "report/numerics_report.h"
 
 namespace ridge::apps {
 namespace {
 
 constexpr const char* kLines = "metrics.jsonl";
+constexpr const char* kNumerics = "numerics.jsonl";
+constexpr const char* kSamples = "samples.jsonl";
 
 double unix_time_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -36,7 +39,8 @@ std::filesystem::path made(const std::filesystem::path& folder, bool may_have_lo
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (may_have_log) break;
-    if (name == kLines || name.find("tfevents") != std::string::npos)
+    if (name == kLines || name == kSamples || name == kNumerics ||
+        name.find("tfevents") != std::string::npos)
       throw usage_error("[log-dir] expected a folder without a log, found {}",
                         entry.path().string());
   }
@@ -67,8 +71,10 @@ files::LogFile begun_lines(const std::filesystem::path& path, std::optional<int6
     for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
       const nlohmann::json line = nlohmann::json::parse(text.substr(0, end), nullptr, false);
       const bool is_line = line.is_object() && line.contains("step") && line["step"].is_number();
-      // A validation after n steps belongs to the steps before.
-      const int64_t least = is_line && line.contains("validation_loss") ? *resumed + 1 : *resumed;
+      // A validation or a sample after n steps belongs to the steps before.
+      const bool is_after =
+          is_line && (line.contains("validation_loss") || line.contains("finish_reason"));
+      const int64_t least = is_after ? *resumed + 1 : *resumed;
       if (is_line && line["step"] < least) kept += text.substr(0, end + 1);
       text.remove_prefix(end + 1);
     }
@@ -80,7 +86,9 @@ files::LogFile begun_lines(const std::filesystem::path& path, std::optional<int6
 }  // namespace
 
 TrainingLog::TrainingLog(const std::filesystem::path& folder, std::optional<int64_t> resumed)
-    : lines_(begun_lines(made(folder, resumed.has_value()) / kLines, resumed)),
+    : folder_(folder),
+      resumed_(resumed),
+      lines_(begun_lines(made(folder, resumed.has_value()) / kLines, resumed)),
       events_(folder / events_name()) {
   events_.append(files::version_event(unix_time_s()));
 }
@@ -125,6 +133,13 @@ void TrainingLog::add(const measure::StepEvent& event) {
   }
   if (event.result.attended != 1) line["attended"] = event.result.attended;
   if (event.result.skipped) line["skipped"] = true;
+  if (event.result.loss_scale > 0) {
+    overflows_ += event.result.overflowed ? 1 : 0;
+    line["loss_scale"] = event.result.loss_scale;
+    line["overflows"] = overflows_;
+    scalars.push_back({"train/loss_scale", static_cast<float>(event.result.loss_scale)});
+    scalars.push_back({"train/overflows", static_cast<float>(overflows_)});
+  }
   if (mfu > 0) {
     line["mfu"] = mfu;
     scalars.push_back({"speed/mfu", static_cast<float>(mfu)});
@@ -141,6 +156,20 @@ void TrainingLog::add_validation(int64_t step, double loss) {
   lines_.append(line.dump() + "\n");
   const files::EventScalar scalar{"validation/loss", static_cast<float>(loss)};
   events_.append(files::scalars_event(unix_time_s(), step, {&scalar, 1}));
+}
+
+void TrainingLog::add_numerics(const record::NumericsRecord& numerics) {
+  if (!numerics_) numerics_.emplace(begun_lines(folder_ / kNumerics, resumed_));
+  numerics_->append(report::to_json(numerics).dump() + "\n");
+}
+
+void TrainingLog::add_sample(const std::string& prompt, const TrainingSamples::Sample& sample) {
+  if (!samples_) samples_.emplace(begun_lines(folder_ / kSamples, resumed_));
+  nlohmann::ordered_json line = {{"step", sample.step}, {"finished_at", utc_now()},
+                                 {"prompt", prompt},    {"text", sample.text},
+                                 {"ids", sample.ids},   {"finish_reason", sample.finish_reason}};
+  if (!sample.fault.empty()) line["fault"] = sample.fault;
+  samples_->append(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace ridge::apps

@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <optional>
 
+#include "apps/training_samples.h"
 #include "cost/ceilings.h"
 #include "files/log_file.h"
 #include "measure/training_run.h"
 #include "record/lab_record.h"
+#include "record/numerics_record.h"
 #include "record/run_record.h"
 
 namespace ridge::apps {
@@ -29,13 +31,21 @@ class TrainingLog {
              int64_t first_step);
   void add(const measure::StepEvent& event);
   void add_validation(int64_t step, double loss);  // after so many steps
+  // A line of numerics.jsonl, which is made with the first one.
+  void add_numerics(const record::NumericsRecord& numerics);
+  // A line of samples.jsonl, which is made with the first one.
+  void add_sample(const std::string& prompt, const TrainingSamples::Sample& sample);
 
  private:
+  std::filesystem::path folder_;
+  std::optional<int64_t> resumed_;
   files::LogFile lines_, events_;
+  std::optional<files::LogFile> numerics_, samples_;
   record::RunRecord plan_;
   cost::ReferenceRate peak_;
   train::OptimizerOptions optimizer_;
   int64_t first_step_ = 1;
+  int64_t overflows_ = 0;  // steps of this run that were skipped for them
 };
 
 }  // namespace ridge::apps

@@ -47,13 +47,15 @@ TrainingPauses::TrainingPauses(const PauseOptions& options,
                                train::SpikeGuard* guard,
                                nlohmann::ordered_json settings,
                                std::function<void(const std::string&)> say,
-                               std::function<void(const Validation&)> validated)
+                               std::function<void(const Validation&)> validated,
+                               Sampling sampling)
     : o_(options),
       data_(data),
       guard_(guard),
       settings_(std::move(settings)),
       say_(std::move(say)),
-      validated_(std::move(validated)) {}
+      validated_(std::move(validated)),
+      sampling_(std::move(sampling)) {}
 
 void TrainingPauses::find(const models::ModelConfig& config, int64_t sequence) {
   sequence_ = sequence;
@@ -127,32 +129,37 @@ void TrainingPauses::tell_changes(const nlohmann::json& before) const {
 }
 
 train::Pauses TrainingPauses::pauses(train::Trainer& trainer) {
-  auto validates = [this](int64_t next) {
-    return !data_.validation().empty() && next > first_step() && next % o_.validate_every == 0;
-  };
-  auto saves = [this](int64_t next) {
-    return writer_ && next > first_step() && (next % o_.save_every == 0 || save_request_->is_set());
-  };
-  return {
-      [=](int64_t next) { return validates(next) || saves(next); },
-      [=, this, &trainer](int64_t next) { pause(trainer, next, validates(next), saves(next)); }};
+  return {[this](int64_t next) { return due(next).any(); },
+          [this, &trainer](int64_t next) { pause(trainer, next, due(next)); }};
 }
 
-void TrainingPauses::pause(train::Trainer& trainer, int64_t step, bool validates, bool saves) {
-  if (validates && validated_step_ != step) {
+TrainingPauses::Work TrainingPauses::due(int64_t step) const {
+  if (step <= first_step()) return {};
+  return {!data_.validation().empty() && step % o_.validate_every == 0,
+          sampling_.is_due && sampling_.is_due(step),
+          writer_ && (step % o_.save_every == 0 || save_request_->is_set())};
+}
+
+void TrainingPauses::pause(train::Trainer& trainer, int64_t step, const Work& work) {
+  if (work.validates && validated_step_ != step) {
     last_loss_ = trainer.evaluate(data_.validation());
     validated_step_ = step;
     say_(fmt::format("step {:4}  validation loss {:.4f}, perplexity {:.2f}", step, *last_loss_,
                      std::exp(*last_loss_)));
     if (validated_) validated_({step, *last_loss_});
   }
-  if (!saves || saved_step_ == step) return;
+  if (work.samples && sampled_step_ != step) {
+    sampling_.sample(trainer, step);
+    sampled_step_ = step;
+  }
+  if (!work.saves || saved_step_ == step) return;
   train::TrainingState state;
   state.step = step;
   state.windows = data_.batches().place();
   state.tokens = first_tokens_ + (state.windows - first_window_) * sequence_;
   if (validated_step_ == step) state.validation_loss = last_loss_;
   if (guard_ != nullptr) state.guard = guard_->losses();
+  state.loss_scale = trainer.loss_scale();
   state.settings = settings_;
   writer_->save(trainer, state, free_bytes_);
   saved_step_ = step;
@@ -160,7 +167,8 @@ void TrainingPauses::pause(train::Trainer& trainer, int64_t step, bool validates
 }
 
 void TrainingPauses::finish(train::Trainer& trainer, int64_t step) {
-  pause(trainer, step, !data_.validation().empty(), writer_.has_value());
+  pause(trainer, step,
+        {!data_.validation().empty(), static_cast<bool>(sampling_.is_due), writer_.has_value()});
   if (writer_) writer_->wait();
 }
 

@@ -36,6 +36,11 @@ class TrainingPauses {
     int64_t step = 0;  // steps done
     double loss = 0;
   };
+  // Texts from the weights as they are. `is_due` may be empty: there are none.
+  struct Sampling {
+    std::function<bool(int64_t step)> is_due;
+    std::function<void(const train::Trainer& trainer, int64_t step)> sample;
+  };
   // `guard` may be null. `settings` are those that a later run may change, by name. `say` prints a
   // line.
   TrainingPauses(const PauseOptions& options,
@@ -43,7 +48,8 @@ class TrainingPauses {
                  train::SpikeGuard* guard,
                  nlohmann::ordered_json settings,
                  std::function<void(const std::string&)> say,
-                 std::function<void(const Validation&)> validated);
+                 std::function<void(const Validation&)> validated,
+                 Sampling sampling);
 
   // The newest valid checkpoint, if there is one and --resume was given. Throws a usage Error if the
   // folder has checkpoints and --resume was not given, and a bad-file Error if none is valid.
@@ -58,7 +64,13 @@ class TrainingPauses {
   double blocked_ns() const { return writer_ ? writer_->blocked_ns() : 0; }
 
  private:
-  void pause(train::Trainer& trainer, int64_t step, bool validates, bool saves);
+  // What is due after so many steps.
+  struct Work {
+    bool validates = false, samples = false, saves = false;
+    bool any() const { return validates || samples || saves; }
+  };
+  Work due(int64_t step) const;
+  void pause(train::Trainer& trainer, int64_t step, const Work& work);
   void expect_same_tuning(const nlohmann::json& before) const;
   void tell_changes(const nlohmann::json& before) const;
 
@@ -68,13 +80,14 @@ class TrainingPauses {
   nlohmann::ordered_json settings_;
   std::function<void(const std::string&)> say_;
   std::function<void(const Validation&)> validated_;
+  Sampling sampling_;
   std::optional<train::FoundCheckpoint> found_;
   std::optional<train::CheckpointWriter> writer_;
   std::optional<SaveRequest> save_request_;
   int64_t free_bytes_ = 0;
   int64_t sequence_ = 0;
   int64_t first_window_ = 0, first_tokens_ = 0;  // at the start of this run
-  int64_t validated_step_ = -1, saved_step_ = -1;
+  int64_t validated_step_ = -1, sampled_step_ = -1, saved_step_ = -1;
   std::optional<double> last_loss_;
 };
 

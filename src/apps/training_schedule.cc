@@ -151,6 +151,12 @@ void add_optimizer_options(Command app, ScheduleOptions& options) {
   app.add_option("--spike-deviations", options.spike_deviations,
                  "how far, in standard deviations of the last 100 losses")
       .show_default();
+  app.add_option("--loss-scale", options.loss_scaling.initial,
+                 "first factor of the loss in fp16: a power of two, halved when gradients overflow")
+      .show_default();
+  app.add_option("--loss-scale-interval", options.loss_scaling.growth_interval,
+                 "steps without overflow after which the factor doubles")
+      .show_default();
 }
 
 std::vector<Mode> unused_schedule_options(const ScheduleOptions& o) {

@@ -24,6 +24,7 @@ struct ScheduleOptions {
   std::string decayed;   // empty: by whether there are data
   std::string spike_guard = "off";
   double spike_deviations = 6;
+  train::LossScaling loss_scaling;
 };
 void add_length_options(Command app, ScheduleOptions& options);
 void add_optimizer_options(Command app, ScheduleOptions& options);

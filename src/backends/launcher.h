@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/kernel.h"
+#include "base/float16.h"
 
 namespace ridge::backends {
 
@@ -25,15 +26,29 @@ struct Launchers {
   Launch operator()(const Second& call, const char* op) const { return second(call, op); }
 };
 
-// Launchers of a kernel for fp32 and bf16.
+// Launchers of a kernel for fp32, bf16 and fp16. That for fp16 is empty in a backend that has none.
+template <typename F32, typename BF16, typename F16>
+struct FloatLaunchers {
+  Launchers<F32, BF16> wide;
+  Launcher<F16> f16;
+  FloatLaunchers(Launchers<F32, BF16> of_wide, Launcher<F16> of_f16 = {})
+      : wide(std::move(of_wide)), f16(std::move(of_f16)) {}
+  Launch operator()(const F32& call, const char* op) const { return wide(call, op); }
+  Launch operator()(const BF16& call, const char* op) const { return wide(call, op); }
+  Launch operator()(const F16& call, const char* op) const { return f16(call, op); }
+};
 template <template <typename> typename Given>
-using TypedLaunchers = Launchers<Given<float>, Given<uint16_t>>;
+using TypedLaunchers = FloatLaunchers<Given<float>, Given<uint16_t>, Given<Float16>>;
 
-// Launchers of a kernel with two element types, each fp32 or bf16, grouped by the first.
+// Launchers of a kernel with two element types, each of the three, grouped by the first.
 template <template <typename, typename> typename Given>
 struct PairLaunchers {
-  Launchers<Given<float, float>, Given<float, uint16_t>> f32;
-  Launchers<Given<uint16_t, float>, Given<uint16_t, uint16_t>> bf16;
+  template <typename First>
+  using Seconds =
+      FloatLaunchers<Given<First, float>, Given<First, uint16_t>, Given<First, Float16>>;
+  Seconds<float> f32;
+  Seconds<uint16_t> bf16;
+  Seconds<Float16> f16 = Launchers<Given<Float16, float>, Given<Float16, uint16_t>>();
   template <typename Second>
   Launch operator()(const Given<float, Second>& call, const char* op) const {
     return f32(call, op);
@@ -42,7 +57,18 @@ struct PairLaunchers {
   Launch operator()(const Given<uint16_t, Second>& call, const char* op) const {
     return bf16(call, op);
   }
+  template <typename Second>
+  Launch operator()(const Given<Float16, Second>& call, const char* op) const {
+    return f16(call, op);
+  }
 };
+
+// Calls make(float{}), make(uint16_t{}) for bf16 or make(Float16{}), to bind the kernel of that
+// element type.
+template <typename Make>
+Launch by_float_dtype(DType dtype, const Make& make) {
+  return dtype == DType::kF16 ? make(Float16{}) : by_dtype(dtype, make);
+}
 
 // Launchers of a kernel on a KV cache, by the types of tokens and cache. Those of caches narrower
 // than the tokens are empty in a backend that has none.
@@ -62,16 +88,18 @@ inline DType first_input_type(const BindCall& call) { return call.inputs[0].type
 inline DType second_input_type(const BindCall& call) { return call.inputs[1].type.dtype; }
 inline DType first_output_type(const BindCall& call) { return call.outputs[0].type.dtype; }
 
-// Binds to the fp32 or the bf16 kernel depending on an operand's type; `f32` and `bf16` build the
-// kernel's arguments.
-template <typename F32, typename BF16>
-Bind bind_typed(Launchers<F32, BF16> launchers,
+// Binds to the kernel of an operand's type; `f32`, `bf16` and `f16` build the kernel's arguments.
+template <typename F32, typename BF16, typename F16>
+Bind bind_typed(FloatLaunchers<F32, BF16, F16> launchers,
                 F32 (*f32)(const BindCall&),
                 BF16 (*bf16)(const BindCall&),
+                F16 (*f16)(const BindCall&),
                 DType (*type_of)(const BindCall&) = first_input_type) {
-  return [launchers = std::move(launchers), f32, bf16, type_of](const BindCall& call) {
-    return type_of(call) == DType::kF32 ? launchers(f32(call), op_of(call))
-                                        : launchers(bf16(call), op_of(call));
+  return [launchers = std::move(launchers), f32, bf16, f16, type_of](const BindCall& call) {
+    const DType type = type_of(call);
+    return type == DType::kF32   ? launchers(f32(call), op_of(call))
+           : type == DType::kF16 ? launchers(f16(call), op_of(call))
+                                 : launchers(bf16(call), op_of(call));
   };
 }
 

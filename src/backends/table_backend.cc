@@ -27,6 +27,9 @@ std::string TableBackend::unsupported(const Graph& graph, const Node& node) cons
       DType dtype = graph.type(value).dtype;
       if (values == &node.inputs && kernel->takes_stored && is_stored(dtype)) continue;
       if (kernel->takes_codes && dtype == DType::kI8) continue;
+      if (dtype == DType::kF16 && kernel->computes_f16) continue;
+      if (dtype == DType::kF16)
+        return fmt::format("the {} backend has no kernel for it in f16", name());
       if (!is_computed_on(dtype))
         return fmt::format("the {} backend computes on f32 and bf16, and on i32 for ids, not on {}",
                            name(), ridge::name(dtype));

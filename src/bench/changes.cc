@@ -13,6 +13,7 @@ using measure::TrainingExperiment;
 
 constexpr int64_t kLeastSequence = 16;
 constexpr const char* kCast = "autocast_bf16";
+constexpr const char* kHalfCast = "autocast_f16";
 constexpr const char* kTf32 = "tf32";
 
 void select(TrainingExperiment& e, const std::string& level, const std::string& item) {
@@ -20,7 +21,10 @@ void select(TrainingExperiment& e, const std::string& level, const std::string& 
   if (!item.empty()) switches += (switches.empty() ? "" : ",") + item;
   e.setting.level = level;
   e.selection = passes::Selection(level, switches);
-  e.setting.dtype = e.selection.has(kCast) ? "bf16" : e.selection.has(kTf32) ? "tf32" : "fp32";
+  e.setting.dtype = e.selection.has(kCast)       ? "bf16"
+                    : e.selection.has(kHalfCast) ? "fp16"
+                    : e.selection.has(kTf32)     ? "tf32"
+                                                 : "fp32";
 }
 
 class Changes {
@@ -109,14 +113,16 @@ class Changes {
 
   void add_dtypes() {
     const std::string& now = present_.setting.dtype;
-    const std::string off_cast = std::string("-") + kCast, off_tf32 = std::string("-") + kTf32;
+    const std::string off = now == "bf16"   ? std::string("-") + kCast
+                            : now == "fp16" ? std::string("-") + kHalfCast
+                            : now == "tf32" ? std::string("-") + kTf32
+                                            : "";
+    const std::string to = off.empty() ? "+" : off + ",+";
     if (now != "bf16")
-      add_dtype("bf16", "run activations and GEMMs in bf16 with fp32 master weights",
-                (now == "tf32" ? off_tf32 + ",+" : "+") + std::string(kCast));
+      add_dtype("bf16", "run activations and GEMMs in bf16 with fp32 master weights", to + kCast);
     if (now != "tf32" && on_gpu_)
-      add_dtype("tf32", "round the fp32 inputs of GEMMs to TF32",
-                (now == "bf16" ? off_cast + ",+" : "+") + std::string(kTf32));
-    if (now != "fp32") add_dtype("fp32", "", now == "bf16" ? off_cast : off_tf32);
+      add_dtype("tf32", "round the fp32 inputs of GEMMs to TF32", to + kTf32);
+    if (now != "fp32") add_dtype("fp32", "", off);
   }
 
   void add_batches() {

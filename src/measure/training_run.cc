@@ -93,6 +93,8 @@ void TrainingRun::finish(train::StepResult result) {
   if (listener_) listener_({index, instrumented, result});
   if (index < 0) return;
   losses_.push_back(result.loss);
+  counts_.loss_scale = result.loss_scale;
+  counts_.overflows += result.overflowed ? 1 : 0;
   counts_.all_wall_ns.push_back(result.elapsed_ns);
   if (instrument_ != nullptr && instrumented && !schedule_.is_instrumented(finished_))
     instrument_->rest();

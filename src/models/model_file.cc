@@ -83,6 +83,12 @@ ModelFile ModelFile::of_shape(const ModelConfig& config) {
   return model;
 }
 
+ModelFile ModelFile::of_tensors(const ModelConfig& config, files::TensorTable tensors) {
+  ModelFile model = of_shape(config);
+  model.file_ = std::move(tensors);
+  return model;
+}
+
 std::string ModelFile::first_not_finite() const {
   if (!has_weights()) return "";
   const std::vector<files::FileTensor>& all = tensors().all();
@@ -96,13 +102,15 @@ int64_t ModelFile::weight_bytes() const {
 
 const files::TensorTable& ModelFile::tensors() const {
   RIDGE_CHECK(has_weights(), "a shape has no tensors");
+  if (const auto* table = std::get_if<files::TensorTable>(&file_)) return *table;
   return is_gguf() ? gguf().tensors() : safetensors().tensors();
 }
 
 std::span<const std::shared_ptr<const files::MappedFile>> ModelFile::mappings() const {
-  if (!has_weights()) return {};
   if (is_gguf()) return {&gguf().mapping(), 1};
-  return std::get<files::SafetensorsFile>(file_).mappings();
+  const auto* folder = std::get_if<files::SafetensorsFile>(&file_);
+  if (folder == nullptr) return {};
+  return folder->mappings();
 }
 
 int64_t ModelFile::file_bytes() const {
@@ -126,11 +134,11 @@ const files::MappedFile& ModelFile::mapping_of(std::span<const std::byte> part) 
 }
 
 void ModelFile::expect(std::span<const std::byte> part) const {
-  if (!part.empty()) mapping_of(part).expect(part);
+  if (!part.empty() && !mappings().empty()) mapping_of(part).expect(part);
 }
 
 void ModelFile::release(std::span<const std::byte> part) const {
-  if (!part.empty()) mapping_of(part).release(part);
+  if (!part.empty() && !mappings().empty()) mapping_of(part).release(part);
 }
 
 WeightLookup ModelFile::lookup() const {

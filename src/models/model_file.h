@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model on disk, as a GGUF file or Hugging Face's folder: its configuration, and its weights by
+// A model on disk, as a GGUF file or Hugging Face's folder, or in memory: its configuration, and its weights by
 // parameter name, in place in the mapped file. The tokenizer in the same place is read by
 // tokenizer_file.h.
 #pragma once
@@ -27,6 +27,8 @@ class ModelFile {
   // Its matrices count as bf16 and can be made up where only times matter.
   static ModelFile open_shape(const std::filesystem::path& path);
   static ModelFile of_shape(const ModelConfig& config);
+  // A model whose weights are in memory, under Hugging Face's names. Their bytes must outlive it.
+  static ModelFile of_tensors(const ModelConfig& config, files::TensorTable tensors);
 
   const ModelConfig& config() const { return config_; }
   const std::filesystem::path& path() const { return path_; }
@@ -62,7 +64,7 @@ class ModelFile {
 
   std::filesystem::path path_;
   ModelConfig config_;
-  std::variant<std::monostate, files::GgufFile, files::SafetensorsFile> file_;
+  std::variant<std::monostate, files::GgufFile, files::SafetensorsFile, files::TensorTable> file_;
 };
 
 }  // namespace ridge::models

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // adamw updates one tensor with decoupled weight decay; adamw_multi updates all tensors in one
 // launch. Inputs: learning rate f32[], step f32[] (1 at the first update), with `clip` the factor
-// f32[] on every gradient, then for each tensor the parameter, the gradient, the first and second
+// f32[] on every gradient (below 0: nothing is updated), then for each tensor the parameter, the gradient, the first and second
 // moments and, if its entry of `copies` is not 0, a low-precision copy. Outputs: new versions of
 // parameter, moments and copy. The order of operations is PyTorch's:
 //   p *= 1 - lr decay;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
@@ -44,7 +44,8 @@ void check_tensor(const Call& call, const AdamwTensor& tensor) {
   for (size_t i = 2; i < 4; ++i) expect_dtype("adamw", call.inputs[at + i], DType::kF32, "moments");
   if (!tensor.copy) return;
   expect_shape("adamw", call.inputs[at + 4], parameter.shape, "the copy");
-  expect_dtype("adamw", call.inputs[at + 4], DType::kBF16, "the copy");
+  if (const DType copy = call.inputs[at + 4].dtype; copy != DType::kBF16 && copy != DType::kF16)
+    throw usage_error("[adamw] expected the copy of bf16 or f16, got {}", name(copy));
 }
 
 int64_t elements(const Call& call) {
@@ -59,6 +60,13 @@ void update(const Call& call, const AdamwTensor& t, Inputs64 in, Outputs64 out) 
   double factor = call.attrs.flag("clip") ? in[2]->data[0] : 1;
   double b1 = call.attrs.real("beta1"), b2 = call.attrs.real("beta2");
   size_t at = static_cast<size_t>(t.input), to = static_cast<size_t>(t.output);
+  if (factor < 0) {
+    out[to].data = in[at]->data;
+    out[to + 1].data = in[at + 2]->data;
+    out[to + 2].data = in[at + 3]->data;
+    if (t.copy) out[to + 3].data = in[at + 4]->data;
+    return;
+  }
   for (size_t i = 0; i < in[at]->data.size(); ++i) {
     double g = factor * in[at + 1]->data[i];
     double p = in[at]->data[i] * (1 - rate * call.attrs.real("weight_decay"));
@@ -75,19 +83,21 @@ void update(const Call& call, const AdamwTensor& t, Inputs64 in, Outputs64 out) 
 
 struct SampleUpdate {
   bool clip = false, copy = false;
+  double factor = 0.5;
+  DType copied = DType::kBF16;
 };
 Case sample(std::string name, std::vector<Shape> shapes, SampleUpdate update) {
-  auto [clip, copy] = update;
+  auto [clip, copy, factor, copied] = update;
   Case made{std::move(name), {}, {{"weight_decay", 0.1}, {"clip", clip}}};
   made.inputs.push_back({f32({}), {Fill::kConstant, 0.01}, false});
   made.inputs.push_back({f32({}), {Fill::kConstant, 3}, false});
-  if (clip) made.inputs.push_back({f32({}), {Fill::kConstant, 0.5}, false});
+  if (clip) made.inputs.push_back({f32({}), {Fill::kConstant, factor}, false});
   std::vector<int64_t> copies;
   for (const Shape& shape : shapes) {
     for (auto kind : {Fill::kNormal, Fill::kNormal, Fill::kNormal, Fill::kPositive})
       made.inputs.push_back({f32(shape), {kind}, false});
     copies.push_back(copy ? 1 : 0);
-    if (copy) made.inputs.push_back({{DType::kBF16, shape}, {}, false});
+    if (copy) made.inputs.push_back({{copied, shape}, {}, false});
   }
   made.attrs.set("copies", copies);
   return made;
@@ -157,9 +167,12 @@ struct AdamwOp : UpdatesTensors {
   static Op declaration() { return UpdatesTensors::declaration("adamw", OpKind::kPrimitive); }
 
   static std::vector<Case> cases() {
-    return {sample("one", {{1}}, {}), sample("matrix", {{7, 19}}, {}),
+    return {sample("one", {{1}}, {}),
+            sample("matrix", {{7, 19}}, {}),
             sample("clipped", {{131}}, {.clip = true}),
-            sample("copied", {{7, 19}}, {.copy = true})};
+            sample("copied", {{7, 19}}, {.copy = true}),
+            sample("copied_f16", {{7, 19}}, {.copy = true, .copied = DType::kF16}),
+            sample("skipped", {{7, 19}}, {.clip = true, .factor = -1})};
   }
 };
 
@@ -168,7 +181,8 @@ struct AdamwMultiOp : UpdatesTensors {
 
   static std::vector<Case> cases() {
     return {sample("three", {{7, 19}, {1}, {131}}, {}),
-            sample("all", {{7, 19}, {64}}, {.clip = true, .copy = true})};
+            sample("all", {{7, 19}, {64}}, {.clip = true, .copy = true}),
+            sample("skipped", {{7, 19}, {64}}, {.clip = true, .copy = true, .factor = -1})};
   }
 };
 

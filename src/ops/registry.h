@@ -53,6 +53,7 @@
   X(zero)                           \
   X(sum_squares)                    \
   X(clip_coefficient)               \
+  X(loss_scale)                     \
   X(adamw)                          \
   X(adamw_multi)                    \
   X(generated_pointwise)

@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 
@@ -32,17 +31,15 @@ class Differentiator {
  public:
   Differentiator(Graph& graph, const OpTable& ops) : graph_(graph), builder_(graph, ops) {}
 
-  std::vector<ValueId> run(ValueId loss, std::span<const ValueId> requires_gradient, double seed) {
+  std::vector<ValueId> run(ValueId loss,
+                           std::span<const ValueId> requires_gradient,
+                           const std::function<ValueId(Builder&)>& seed) {
     begin(requires_gradient);
     RIDGE_CHECK(graph_.shape(loss).elements() == 1, "the loss is {}", graph_.type(loss).str());
     const Node* last = graph_.producer(loss);
     RIDGE_CHECK(last != nullptr, "the loss has no producer");
-    add(loss, {in_backward_of(origins_behind(loss), last->scope, [&] {
-          return builder_.call("fill", {},
-                               {{"shape", graph_.shape(loss).to_vector()},
-                                {"value", seed},
-                                {"dtype", std::string(name(graph_.type(loss).dtype))}});
-        })});
+    const std::string scope = last->scope;
+    add(loss, {in_backward_of(origins_behind(loss), scope, [&] { return seed(builder_); })});
     return finish(requires_gradient);
   }
 
@@ -287,6 +284,19 @@ std::vector<ValueId> differentiate(Graph& graph,
                                    ValueId loss,
                                    std::span<const ValueId> requires_gradient,
                                    double seed) {
+  return differentiate(graph, ops, loss, requires_gradient, [&](Builder& b) {
+    return b.call("fill", {},
+                  {{"shape", b.shape(loss).to_vector()},
+                   {"value", seed},
+                   {"dtype", std::string(name(b.type(loss).dtype))}});
+  });
+}
+
+std::vector<ValueId> differentiate(Graph& graph,
+                                   const OpTable& ops,
+                                   ValueId loss,
+                                   std::span<const ValueId> requires_gradient,
+                                   const std::function<ValueId(Builder&)>& seed) {
   return Differentiator(graph, ops).run(loss, requires_gradient, seed);
 }
 

@@ -3,10 +3,11 @@
 // backward node carries the origins of its forward node, with the phase backward.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/builder.h"
 
 namespace ridge::passes {
 
@@ -18,6 +19,13 @@ std::vector<ValueId> differentiate(Graph& graph,
                                    ValueId loss,
                                    std::span<const ValueId> requires_gradient,
                                    double seed = 1.0);
+
+// The same with the gradient of the loss as a value that `seed` appends.
+std::vector<ValueId> differentiate(Graph& graph,
+                                   const OpTable& ops,
+                                   ValueId loss,
+                                   std::span<const ValueId> requires_gradient,
+                                   const std::function<ValueId(Builder&)>& seed);
 
 // The same for values of any shape, whose gradients are values of the graph: the vector-Jacobian product.
 std::vector<ValueId> pull_back(Graph& graph,

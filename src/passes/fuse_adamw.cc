@@ -2,8 +2,9 @@
 // fuse_adamw: updates many tensors in one launch. Each launch is placed where its gradients are
 // computed and its parameters are no longer read. The memory of the gradients is then free early,
 // and a device that runs branches in parallel overlaps updates with the backward pass. Where the
-// step casts a parameter to bf16, the update also writes that copy, which is stored for the next
-// step; the copy of a frozen parameter is stored for all steps. A gradient that was cast up from bf16 for the update is read in bf16.
+// step casts a parameter to 16 bits, the update also writes that copy, which is stored for the next
+// step; the copy of a frozen parameter is stored
+// for all steps. A gradient that was cast up from 16 bits for the update is read in 16 bits.
 #include <algorithm>
 #include <map>
 
@@ -22,6 +23,8 @@ namespace {
 constexpr int64_t kGroups = 12;
 // The least number of elements per launch: a smaller update takes less time than its launch.
 constexpr int64_t kFewElements = int64_t{1} << 20;
+
+bool is_narrow(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 
 bool is_cast(const Node* node) { return is_a(node, ops::pointwise_op(Pointwise::kCast)); }
 
@@ -93,7 +96,7 @@ class AdamwFuser {
     return last;
   }
 
-  // The last read of a value. Reads of its views count, and so do reads of its bf16 copy, which the
+  // The last read of a value. Reads of its views count, and so do reads of its 16-bit copy, which the
   // update overwrites too.
   NodeId last_read(ValueId value) const {
     NodeId last = kNoNode;
@@ -108,7 +111,7 @@ class AdamwFuser {
   }
 
   bool is_parameter_cast(const Node& node) const {
-    if (!is_cast(&node) || graph_.type(node.outputs[0]).dtype != DType::kBF16) return false;
+    if (!is_cast(&node) || !is_narrow(graph_.type(node.outputs[0]).dtype)) return false;
     const Value& from = graph_.value(node.inputs[0]);
     return from.storage == Storage::kParameter && from.producer == kNoNode;
   }
@@ -124,23 +127,25 @@ class AdamwFuser {
         .inputs[static_cast<size_t>(ops::adamw_tensors(adamw.inputs.size(), adamw.attrs)[0].input)];
   }
 
-  // The stored bf16 copy, "<name>.bf16", loaded from the parameter's file tensor.
+  // The stored 16-bit copy, "<name>.bf16" or "<name>.f16", loaded from the parameter's file tensor.
   ValueId copy_state(Rewriter& rewriter, ValueId parameter) {
     const Value& value = graph_.value(parameter);
-    std::string name = value.name + ".bf16";
+    // All casts of a step are to one type.
+    const DType dtype = graph_.type(graph_.node(casts_.at(parameter)[0]).outputs[0]).dtype;
+    std::string name = value.name + "." + std::string(ridge::name(dtype));
     if (!context_.load.stored.contains(name)) {
       Builder load(context_.load.graph, context_.ops);
       load.set_phase(Phase::kLoad);
       context_.load.stored[name] = load.call("cast", {context_.load.stored.at(value.name)},
-                                             {{"dtype", std::string("bf16")}});
+                                             {{"dtype", std::string(ridge::name(dtype))}});
     }
-    return rewriter.builder().parameter(name, {DType::kBF16, value.type.shape});
+    return rewriter.builder().parameter(name, {dtype, value.type.shape});
   }
 
-  // The bf16 gradient in front of a widening cast; the gradient itself where there is no such cast.
+  // The 16-bit gradient in front of a widening cast; the gradient itself where there is no such cast.
   ValueId narrow_gradient(Rewriter& rewriter, ValueId gradient) const {
     const Node* producer = graph_.producer(gradient);
-    bool widened = is_cast(producer) && graph_.type(producer->inputs[0]).dtype == DType::kBF16;
+    bool widened = is_cast(producer) && is_narrow(graph_.type(producer->inputs[0]).dtype);
     return rewriter.map(widened ? producer->inputs[0] : gradient);
   }
 

@@ -33,6 +33,9 @@
   ALL(autocast_bf16, kForward, kBoth, none,                                                        \
       "run activations and GEMMs in bf16 with fp32 master weights",                                \
       "lower precision; the loss stays within 0.02 of fp32")                                       \
+  ALL(autocast_f16, kForward, kTraining, none,                                                     \
+      "run activations and GEMMs in fp16 with fp32 master weights and loss scaling",               \
+      "lower precision and range; steps whose gradients overflow are skipped")                     \
   ALL(group_products, kForward, kInference, fused,                                                 \
       "run all GEMMs that share an input, with weights as stored, in one launch", "")              \
   CPU(quantize_activations, kForward, kInference, none,                                            \
@@ -53,7 +56,7 @@
       "(=4: of the first 4 layers)",                                                               \
       "about a third more FLOPs for less memory")                                                  \
   ALL(fuse_adamw, kStep, kTraining, kernels,                                                       \
-      "update many tensors in one launch and write their bf16 copies", "")                         \
+      "update many tensors in one launch and write their 16-bit copies", "")                       \
   CUDA(fuse_rope_append, kStep, kInference, kernels,                                               \
        "normalize and rotate heads and append them to the KV cache in one kernel", "")             \
   CUDA(fuse_append_attention, kStep, kInference, kernels,                                          \

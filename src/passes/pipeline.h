@@ -72,7 +72,9 @@ class Selection {
   // The name as in a switch text: "recompute=4".
   std::string spelling(std::string_view name) const;
   // The dtype of activations that kernels store, and of KV entries.
-  DType activations() const { return has("autocast_bf16") ? DType::kBF16 : DType::kF32; }
+  DType activations() const {
+    return has("autocast_bf16") ? DType::kBF16 : has("autocast_f16") ? DType::kF16 : DType::kF32;
+  }
   std::string str() const;
 
  private:

@@ -41,7 +41,8 @@ const Kind kKinds[] = {
       "scatter"}},
     {"views", {"view", "allocate", "read_back"}},
     {kOptimizerKind,
-     {"adamw", "adamw_multi", "sum_squares", "clip_coefficient", "adam", "sgd", "adagrad"}},
+     {"adamw", "adamw_multi", "sum_squares", "clip_coefficient", "loss_scale", "adam", "sgd",
+      "adagrad"}},
     {"sampling", {"sample", "sort"}},
     {"collectives", {"collective"}},
 };

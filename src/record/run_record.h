@@ -23,7 +23,7 @@ struct Setting {
   std::string model;  // preset or file
   std::string level;
   std::string switches;  // values of --pass, empty if none
-  std::string dtype;     // of the GEMMs: "fp32", "tf32", "bf16" or "i16"
+  std::string dtype;     // of the GEMMs: "fp32", "tf32", "bf16", "fp16" or "i16"
   std::string device;    // "cpu"
   std::string isa;
   int threads = 0;
@@ -147,6 +147,8 @@ struct RunRecord {
   double learning_rate = 0;  // of the first step; only for training
   int64_t parameters = 0;
   std::vector<double> losses;          // one per measured step
+  double loss_scale = 0;               // after the last step; 0 without loss scaling
+  int64_t overflows = 0;               // measured steps skipped because gradients overflowed
   std::vector<double> all_wall_ns;     // of the same steps
   std::vector<double> plain_wall_ns;   // steps that are not instrumented
   std::vector<double> paired_wall_ns;  // the plain step next to each instrumented one

@@ -62,12 +62,15 @@ Json pass_json(const cost::PassRecord& pass) {
 }
 
 Json loss_json(const record::RunRecord& reference, const record::RunRecord& run) {
-  return {{"first", run.losses.front()},
-          {"last", run.losses.back()},
-          {"mean", run.mean_loss()},
-          {"all", run.losses},
-          {"max_abs_difference", loss_difference(reference, run)},
-          {"agrees", losses_agree(reference, run)}};
+  Json json = {{"first", run.losses.front()},
+               {"last", run.losses.back()},
+               {"mean", run.mean_loss()},
+               {"all", run.losses},
+               {"max_abs_difference", loss_difference(reference, run)},
+               {"agrees", losses_agree(reference, run)}};
+  if (run.loss_scale > 0)
+    json["scaling"] = {{"loss_scale", run.loss_scale}, {"skipped_steps", run.overflows}};
+  return json;
 }
 
 Json module_json(const record::ModuleRecord& m) {

@@ -44,7 +44,7 @@ class Workshop {
                   {{"num_steps", steps_},
                    {"batch_size", run_.setting.samples()},
                    {"learning_rate", run_.learning_rate},
-                   {"use_amp", run_.setting.dtype == "bf16"}}},
+                   {"use_amp", run_.setting.dtype == "bf16" || run_.setting.dtype == "fp16"}}},
                  {"system_info",
                   {{"device", run_.setting.device},
                    {"gpu_name", device_name()},

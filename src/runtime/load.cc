@@ -35,11 +35,16 @@ std::vector<float> evaluate(const LoadGraph& load, ValueId value, const TensorSo
   return joined;
 }
 
+bool is_narrow(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
+
+uint16_t narrowed(float value, DType dtype) {
+  return dtype == DType::kF16 ? float_to_f16(value) : float_to_bf16(value);
+}
+
 // Casts through fp32 in runs, because an fp32 copy of a whole embedding table would be large.
 // Threads share the runs, because the first token waits for all of them.
 std::vector<std::byte> cast_bytes(DType from, std::span<const std::byte> bytes, const Type& to) {
-  RIDGE_CHECK(to.dtype == DType::kF32 || to.dtype == DType::kBF16, "a load graph casts to {}",
-              to.str());
+  RIDGE_CHECK(to.dtype == DType::kF32 || is_narrow(to.dtype), "a load graph casts to {}", to.str());
   constexpr int64_t kRun = int64_t{1} << 16;  // whole blocks of any type; its floats fit in L2
   int64_t elements = to.shape.elements();
   std::vector<std::byte> made(static_cast<size_t>(storage_bytes(to.dtype, elements)));
@@ -56,7 +61,7 @@ std::vector<std::byte> cast_bytes(DType from, std::span<const std::byte> bytes, 
       std::memcpy(at, floats.data(), floats.size() * sizeof(float));
     else
       for (size_t i = 0; i < floats.size(); ++i) {
-        uint16_t bits = float_to_bf16(floats[i]);
+        uint16_t bits = narrowed(floats[i], to.dtype);
         std::memcpy(at + i * sizeof bits, &bits, sizeof bits);
       }
   }
@@ -195,9 +200,10 @@ void load_parameters(const LoadGraph& load, const TensorSource& source, Store& s
     std::vector<float> data = evaluate(load, value, source);
     RIDGE_CHECK(static_cast<int64_t>(data.size()) == type.shape.elements(), "'{}' has {} elements",
                 name, data.size());
-    if (type.dtype == DType::kBF16) {
+    if (is_narrow(type.dtype)) {
       std::vector<uint16_t> bits(data.size());
-      std::transform(data.begin(), data.end(), bits.begin(), float_to_bf16);
+      std::transform(data.begin(), data.end(), bits.begin(),
+                     [&](float each) { return narrowed(each, type.dtype); });
       store.write(name, bits.data(), static_cast<int64_t>(bits.size() * 2));
     } else {
       RIDGE_CHECK(type.dtype == DType::kF32, "'{}' is stored as {}", name, type.str());

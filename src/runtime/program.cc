@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "base/bf16.h"
+#include "base/block_formats.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -183,6 +183,18 @@ void Program::run(int graph) {
   launch(bound, bound.recording.get());
 }
 
+void Program::run_inspected(int graph,
+                            const std::function<void(NodeId)>& before,
+                            const std::function<void(NodeId)>& after) {
+  for (const backends::NodeLaunch& each : bound_[static_cast<size_t>(graph)].launches) {
+    backend_.synchronize();
+    before(each.node);
+    each.launch();
+    backend_.synchronize();
+    after(each.node);
+  }
+}
+
 record::ProfiledRun Program::run_profiled(int graph) {
   Bound& bound = bound_[static_cast<size_t>(graph)];
   backends::Instrument* instrument = backend_.instrument();
@@ -228,21 +240,47 @@ record::ProfiledRun Program::run_clocked(const Bound& bound) {
   return run;
 }
 
-std::vector<float> Program::read(int index, ValueId value) const {
-  backends::Operand from = operand(*graph(index).costed, value);
-  int64_t n = from.type.shape.elements();
-  RIDGE_CHECK(is_dense(from.type.shape, {0, from.strides}), "%{} is not dense", value);
-  std::vector<float> values(static_cast<size_t>(n));
-  if (from.type.dtype == DType::kF32) {
-    backend_.copy_out(values.data(), from.data, n * 4);
-  } else if (from.type.dtype == DType::kBF16) {
-    std::vector<uint16_t> bits(static_cast<size_t>(n));
-    backend_.copy_out(bits.data(), from.data, n * 2);
-    std::transform(bits.begin(), bits.end(), values.begin(), bf16_to_float);
-  } else {
-    RIDGE_CHECK(false, "%{} is {}", value, from.type.str());
+namespace {
+
+// The elements that an operand's layout reaches, from its first one on.
+int64_t reach(const backends::Operand& operand) {
+  int64_t last = 0;
+  for (int axis = 0; axis < operand.type.shape.rank(); ++axis) {
+    if (operand.type.shape[axis] == 0) return 0;
+    last += (operand.type.shape[axis] - 1) * operand.strides[axis];
+  }
+  return last + 1;
+}
+
+// The values of a dense copy of what the operand reaches, in the order of its shape.
+std::vector<float> in_order(const backends::Operand& operand, std::vector<float> reached) {
+  const Shape& shape = operand.type.shape;
+  if (is_dense(shape, {0, operand.strides})) return reached;
+  std::vector<float> values;
+  values.reserve(static_cast<size_t>(shape.elements()));
+  const Strides dense = dense_strides(shape);
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    int64_t at = 0;
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      at += i / dense[axis] % shape[axis] * operand.strides[axis];
+    values.push_back(reached[static_cast<size_t>(at)]);
   }
   return values;
+}
+
+}  // namespace
+
+std::vector<float> Program::read(int index, ValueId value) const {
+  const backends::Operand from = operand(*graph(index).costed, value);
+  const DType dtype = from.type.dtype;
+  RIDGE_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16, "%{} is {}",
+              value, from.type.str());
+  const int64_t reached = reach(from);
+  std::vector<std::byte> bytes(static_cast<size_t>(storage_bytes(dtype, reached)));
+  backend_.copy_out(bytes.data(), from.data, std::ssize(bytes));
+  std::vector<float> values(static_cast<size_t>(reached));
+  dequantize(dtype, bytes, values);
+  return in_order(from, std::move(values));
 }
 
 std::unique_ptr<backends::CopyOut> Program::start_read(int index, ValueId value) const {

@@ -3,6 +3,7 @@
 // is planned and every pointer is fixed once; a run is then a flat list of launches.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,11 @@ class Program {
 
   // Enqueues one run of a graph. Later reads wait for it, and so does `wait`.
   void run(int graph);
+  // The same launches one by one, each between the two calls with its node. What the node reads and
+  // writes can be read then.
+  void run_inspected(int graph,
+                     const std::function<void(NodeId)>& before,
+                     const std::function<void(NodeId)>& after);
   void wait() { backend_.synchronize(); }
   // Runs a graph once and returns the times of its nodes, measured by the backend's instrument or
   // by a clock around each launch.
@@ -35,7 +41,8 @@ class Program {
   const std::vector<cost::ProgramGraph>& graphs() const { return graphs_; }
   int64_t arena_bytes() const { return arena_ == nullptr ? 0 : arena_->bytes(); }
   Store& store() { return store_; }
-  // Copies a value of the last run out. The value must be a graph output or stored.
+  // Copies a float value of the last run out, in any layout. The value must be a graph output or
+  // stored, or the run be inspected.
   std::vector<float> read(int graph, ValueId value) const;
   // The same for one fp32 number, copied while the host continues. Returns null if `read` is as
   // fast.

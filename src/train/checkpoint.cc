@@ -58,6 +58,13 @@ std::vector<int64_t> steps_in(const fs::path& folder) {
   return steps;
 }
 
+ordered_json scale_json(const std::optional<LossScaleState>& state) {
+  if (!state) return nullptr;
+  return {{"scale", state->scale},
+          {"good_steps", state->good_steps},
+          {"skipped_steps", state->skipped_steps}};
+}
+
 ordered_json to_json(const TrainingState& state) {
   return {{"step", state.step},
           {"windows", state.windows},
@@ -65,6 +72,7 @@ ordered_json to_json(const TrainingState& state) {
           {"validation_loss",
            state.validation_loss ? ordered_json(*state.validation_loss) : ordered_json(nullptr)},
           {"guard", state.guard},
+          {"loss_scale", scale_json(state.loss_scale)},
           {"settings", state.settings}};
 }
 
@@ -81,6 +89,14 @@ TrainingState read_state(const fs::path& folder) {
     std::vector<double> losses;
     for (const files::JsonField& each : root.at("guard").items()) losses.push_back(each.real());
     state.guard = losses;
+  }
+  if (root.has("loss_scale")) {
+    const files::JsonField scale = root.at("loss_scale");
+    state.loss_scale = {scale.at("scale").real(), scale.at("good_steps").integer(0),
+                        scale.at("skipped_steps").integer(0)};
+    if (!is_loss_scale(state.loss_scale->scale))
+      throw file_error("[{}] expected a loss scale, found {}", path.string(),
+                       state.loss_scale->scale);
   }
   state.settings = root.at("settings").value();
   return state;
@@ -142,6 +158,8 @@ void restore(const FoundCheckpoint& checkpoint, Trainer& trainer) {
   restore_tensors(trainer, lookup_in(weights, "", has_adapters ? models::kAdapterPrefix : ""));
   restore_tensors(trainer, lookup_in(moments, kFirstName), kFirstMoment);
   restore_tensors(trainer, lookup_in(moments, kSecondName), kSecondMoment);
+  if (checkpoint.state.loss_scale && has_loss_scale(trainer.store()))
+    trainer.set_loss_scale(*checkpoint.state.loss_scale);
   trainer.resume_after(checkpoint.state.step);
 }
 

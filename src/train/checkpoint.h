@@ -25,7 +25,8 @@ struct TrainingState {
   int64_t tokens = 0;
   std::optional<double> validation_loss;  // at this step
   nlohmann::ordered_json guard;           // of the guard against spikes
-  nlohmann::ordered_json settings;        // what the run was made with, to compare
+  std::optional<LossScaleState> loss_scale;
+  nlohmann::ordered_json settings;  // what the run was made with, to compare
 };
 
 struct CheckpointPolicy {

@@ -28,20 +28,32 @@ bool is_decayed(std::string_view parameter, const Type& type) {
   return type.shape.rank() > 1 && parameter.find("embed_tokens") == std::string_view::npos;
 }
 
-ValueId append_adamw(Builder& b,
-                     const OptimizerOptions& o,
-                     std::span<const ValueId> parameters,
-                     std::span<const ValueId> gradients) {
+AppendedUpdate append_adamw(Builder& b,
+                            const OptimizerOptions& o,
+                            std::span<const ValueId> parameters,
+                            std::span<const ValueId> gradients,
+                            const LossScaling* scaling) {
   RIDGE_CHECK(parameters.size() == gradients.size(), "{} gradients", gradients.size());
   b.set_phase(Phase::kOptimizer);
   auto scope = b.scope("optimizer");
   ValueId rate = b.input("learning_rate", {DType::kF32, {}});
   ValueId step = b.input("step", {DType::kF32, {}});
   std::vector<ValueId> head{rate, step};
-  ValueId squares = kNoValue;
-  if (o.clip_norm > 0) {
-    squares = b.call("sum_squares", {gradients.begin(), gradients.end()});
-    head.push_back(b.call("clip_coefficient", {squares}, {{"max_norm", o.clip_norm}}));
+  AppendedUpdate made;
+  const bool clips = o.clip_norm > 0;
+  if (scaling != nullptr) {
+    const Type scalar{DType::kF32, {}};
+    const ValueId squares = b.call("sum_squares", {gradients.begin(), gradients.end()});
+    const std::vector<ValueId> outputs =
+        b.call_all("loss_scale",
+                   {squares, b.state(kLossScale, scalar), b.state(kGoodSteps, scalar),
+                    b.state(kSkippedSteps, scalar), step},
+                   {{"growth_interval", scaling->growth_interval}, {"max_norm", o.clip_norm}});
+    made = {clips ? outputs[5] : kNoValue, outputs[0], outputs[2]};
+    head = {rate, outputs[4], outputs[3]};
+  } else if (clips) {
+    made.squared_norm = b.call("sum_squares", {gradients.begin(), gradients.end()});
+    head.push_back(b.call("clip_coefficient", {made.squared_norm}, {{"max_norm", o.clip_norm}}));
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Type type = b.type(parameters[i]);
@@ -54,9 +66,9 @@ ValueId append_adamw(Builder& b,
                 {"beta2", o.beta2},
                 {"eps", o.eps},
                 {"weight_decay", o.decays_all || is_decayed(name, type) ? o.weight_decay : 0},
-                {"clip", o.clip_norm > 0}});
+                {"clip", clips || scaling != nullptr}});
   }
-  return squares;
+  return made;
 }
 
 }  // namespace ridge::train

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "graph/builder.h"
+#include "train/loss_scale.h"
 
 namespace ridge::train {
 
@@ -40,12 +41,19 @@ inline constexpr const char* kSecondMoment = ".adamw_v";
 // Whether weight decay applies to a parameter if not all decay.
 bool is_decayed(std::string_view parameter, const Type& type);
 
+struct AppendedUpdate {
+  ValueId squared_norm = kNoValue;  // of the gradients before clipping; none without clipping
+  // With loss scaling: the scale of the next step, and how many steps were skipped so far.
+  ValueId scale = kNoValue, skipped_steps = kNoValue;
+};
+
 // Appends the update of each parameter by its gradient, one node per tensor. The inputs are
-// "learning_rate" and "step", the states "<name>.adamw_m" and "<name>.adamw_v". Returns the squared
-// norm of the gradients before clipping, kNoValue without clipping.
-ValueId append_adamw(Builder& builder,
-                     const OptimizerOptions& options,
-                     std::span<const ValueId> parameters,
-                     std::span<const ValueId> gradients);
+// "learning_rate" and "step", the states "<name>.adamw_m" and "<name>.adamw_v". With `scaling`, the
+// gradients are those of the scaled loss, and a skipped step is no step of AdamW.
+AppendedUpdate append_adamw(Builder& builder,
+                            const OptimizerOptions& options,
+                            std::span<const ValueId> parameters,
+                            std::span<const ValueId> gradients,
+                            const LossScaling* scaling = nullptr);
 
 }  // namespace ridge::train

@@ -3,7 +3,9 @@
 #include "train/saved_state.h"
 
 #include <algorithm>
+#include <map>
 
+#include "models/adapter.h"
 #include "models/parameter_list.h"
 #include "models/row_order.h"
 #include "runtime/load.h"
@@ -42,18 +44,54 @@ models::ModelConfig saved_config(const Trainer& trainer) {
   return form;
 }
 
-std::vector<SavedTensor> saved_tensors(const Trainer& trainer, std::string_view suffix) {
+namespace {
+
+std::vector<SavedTensor> tensors_of(const Trainer& trainer,
+                                    std::string_view suffix,
+                                    bool only_adapters) {
   const models::RowOrder order = row_order(trainer.config());
   std::vector<SavedTensor> tensors;
   runtime::save_states(trainer.graphs().load, trainer.store(), suffix,
                        [&](const std::string& name, const Type& type, std::vector<float> values) {
-                         if (trainer.graphs().has_adapters && !passes::is_lora(name)) return;
+                         if (only_adapters && !passes::is_lora(name)) return;
                          if (moves_rows(name)) values = reordered(values, type.shape, order, true);
                          tensors.push_back({name, type.shape, std::move(values)});
                        });
   std::sort(tensors.begin(), tensors.end(),
             [](const SavedTensor& a, const SavedTensor& b) { return a.name < b.name; });
   return tensors;
+}
+
+}  // namespace
+
+std::vector<SavedTensor> saved_tensors(const Trainer& trainer, std::string_view suffix) {
+  return tensors_of(trainer, suffix, trainer.graphs().has_adapters);
+}
+
+std::vector<SavedTensor> whole_model(const Trainer& trainer) {
+  std::vector<SavedTensor> all = tensors_of(trainer, "", false);
+  if (!trainer.graphs().has_adapters) return all;
+  const passes::LoraOptions& lora = trainer.options().lora;
+  std::map<std::string, models::WeightChange> changes;  // by the weight
+  std::erase_if(all, [&](SavedTensor& each) {
+    if (!passes::is_lora(each.name)) return false;
+    const bool is_a = each.name.ends_with(passes::kLoraA);
+    const size_t end = each.name.size() - (is_a ? passes::kLoraA : passes::kLoraB).size();
+    models::WeightChange& change = changes[each.name.substr(0, end) + ".weight"];
+    change.rank = lora.rank;
+    change.scale = lora.scale();
+    (is_a ? change.a : change.b) = std::move(each.values);
+    return true;
+  });
+  for (SavedTensor& each : all) {
+    const auto found = changes.find(each.name);
+    if (found == changes.end()) continue;
+    const auto width = static_cast<size_t>(each.shape[1]);
+    for (int64_t row = 0; row < each.shape[0]; ++row)
+      found->second.add_to(row,
+                           std::span(each.values).subspan(static_cast<size_t>(row) * width, width));
+  }
+  return all;
 }
 
 void restore_tensors(Trainer& trainer, const SavedLookup& find, std::string_view suffix) {

@@ -24,6 +24,9 @@ struct SavedTensor {
 // the names.
 std::vector<SavedTensor> saved_tensors(const Trainer& trainer, std::string_view suffix = "");
 
+// All weights, with trained adapters merged into them.
+std::vector<SavedTensor> whole_model(const Trainer& trainer);
+
 // Fills the same from the tensors that `find` returns by their names in a model file.
 using SavedLookup = std::function<std::vector<float>(const std::string& name, const Shape& shape)>;
 void restore_tensors(Trainer& trainer, const SavedLookup& find, std::string_view suffix = "");

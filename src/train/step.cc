@@ -6,6 +6,7 @@
 #include "base/name_pattern.h"
 #include "base/printable.h"
 #include "models/forward_graph.h"
+#include "ops/build.h"
 #include "passes/differentiate.h"
 
 namespace ridge::train {
@@ -77,13 +78,29 @@ void append_zeros(Builder& b, std::span<const ValueId> gradients) {
   for (ValueId gradient : gradients) b.call("zero", {gradient});
 }
 
-Graph build_update(const Graph& step, const OpTable& ops, const OptimizerOptions& optimizer) {
-  Graph update;
-  Builder b(update, ops);
+// Appends the update and its outputs, and notes which there are.
+void append_update(Builder& b,
+                   const StepOptions& options,
+                   std::span<const ValueId> parameters,
+                   std::span<const ValueId> gradients,
+                   const LossScaling* scaling,
+                   StepGraph& step) {
+  const AppendedUpdate made = append_adamw(b, options.optimizer, parameters, gradients, scaling);
+  step.has_norm = made.squared_norm != kNoValue;
+  step.has_scale = made.scale != kNoValue;
+  for (const ValueId output : {made.squared_norm, made.scale, made.skipped_steps})
+    if (output != kNoValue) b.graph().outputs.push_back(output);
+}
+
+StepGraph build_update(const Graph& step,
+                       const OpTable& ops,
+                       const StepOptions& options,
+                       const LossScaling* scaling) {
+  StepGraph update{"update", {}, 1, false};
+  Builder b(update.graph, ops);
   std::vector<ValueId> parameters;
   const std::vector<ValueId> gradients = declare_gradients(b, step, &parameters);
-  if (const ValueId norm = append_adamw(b, optimizer, parameters, gradients); norm != kNoValue)
-    update.outputs = {norm};
+  append_update(b, options, parameters, gradients, scaling, update);
   append_zeros(b, gradients);
   return update;
 }
@@ -112,6 +129,10 @@ TrainingStep build_step(const models::ModelConfig& config,
     throw usage_error(
         "[train] expected fp32 weights, but store_bf16 keeps them in bf16; autocast_bf16 computes "
         "in bf16 with fp32 master weights");
+  if (selection.has("autocast_bf16") && selection.has("autocast_f16"))
+    throw usage_error("[pass] expected one of autocast_bf16 and autocast_f16, got both");
+  check(options.loss_scaling);
+  const LossScaling* scaling = selection.has("autocast_f16") ? &options.loss_scaling : nullptr;
   models::ForwardGraph forward = models::build_training_graph(config, ops, options.batch_size,
                                                               options.sequence, options.packing);
   if (selection.has("lora") && !options.frozen.empty())
@@ -136,23 +157,29 @@ TrainingStep build_step(const models::ModelConfig& config,
   };
   if (options.evaluates) step.evaluation = unrecorded_stages(graph);
   std::vector<ValueId> parameters = trained_parameters(graph);
-  double seed = 1.0 / static_cast<double>(options.micro_batches);
+  const double seed = 1.0 / static_cast<double>(options.micro_batches);
+  const ValueId loss = graph.outputs[0];
   std::vector<ValueId> gradients =
-      passes::differentiate(graph, ops, graph.outputs[0], parameters, seed);
+      scaling == nullptr ? passes::differentiate(graph, ops, loss, parameters, seed)
+                         : passes::differentiate(graph, ops, loss, parameters, [seed](Builder& b) {
+                             return ops::scale(b, b.state(kLossScale, {DType::kF32, {}}), seed);
+                           });
   Builder b(graph, ops);
   auto finished = [&](const Graph& from) {
     return run(passes::Stage::kTarget, run(passes::Stage::kStep, from));
   };
   if (options.micro_batches == 1 && !options.separates_update) {
-    const ValueId norm = append_adamw(b, options.optimizer, parameters, gradients);
-    if (norm != kNoValue) graph.outputs.push_back(norm);
-    step.graphs.push_back({"step", finished(graph), 1, true, norm != kNoValue});
+    StepGraph whole{"step", {}};
+    append_update(b, options, parameters, gradients, scaling, whole);
+    whole.graph = finished(graph);
+    step.graphs.push_back(std::move(whole));
     return step;
   }
   accumulate_gradients(b, parameters, gradients);
-  const Graph update = build_update(graph, ops, options.optimizer);
+  StepGraph update = build_update(graph, ops, options, scaling);
   step.graphs.push_back({"accumulate", finished(graph), options.micro_batches});
-  step.graphs.push_back({"update", finished(update), 1, false, !update.outputs.empty()});
+  update.graph = finished(update.graph);
+  step.graphs.push_back(std::move(update));
   if (options.separates_update) step.discard = unrecorded_stages(build_discard(graph, ops));
   return step;
 }

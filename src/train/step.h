@@ -26,6 +26,7 @@ struct StepOptions {
   // Patterns of parameters (base/name_pattern.h) that have no gradient, no moments and no update.
   std::vector<std::string> frozen;
   passes::LoraOptions lora;  // of the pass `lora`
+  LossScaling loss_scaling;  // of the pass `autocast_f16`
   std::string base_model;    // what an adapter's configuration names as its base
   // Whether the update is a graph of its own also for one micro-batch, so that it can be left out.
   bool separates_update = false;
@@ -34,10 +35,13 @@ struct StepOptions {
 
 struct StepGraph {
   std::string name;  // "step", or "accumulate" and "update"
-  Graph graph;       // outputs: the loss and, where gradients are clipped, their squared norm
+  // Outputs: the loss; where gradients are clipped, their squared norm; with loss scaling, the scale
+  // of the next step and the number of steps skipped so far.
+  Graph graph;
   int64_t repeat = 1;
   bool has_loss = true;
   bool has_norm = false;
+  bool has_scale = false;
 };
 
 struct TrainingStep {
@@ -50,7 +54,7 @@ struct TrainingStep {
 };
 
 // Throws usage Errors: a pattern of `frozen` that matches no parameter, or patterns that leave nothing
-// to train. Records the passes only if ceilings are given: each record takes a plan of the graph.
+// to train, two types to compute in. Records the passes only if ceilings are given: each record takes a plan of the graph.
 TrainingStep build_step(const models::ModelConfig& config,
                         const StepOptions& options,
                         const passes::Selection& selection,

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/finite.h"
+#include "ops/loss_scale.h"
 #include "ops/registry.h"
 #include "train/adapter.h"
 #include "train/workshop_data.h"
@@ -58,6 +59,7 @@ Trainer::Trainer(const models::ModelConfig& config,
   if (step_.evaluation) program_.add("evaluation", *step_.evaluation);
   load(weights);
   program_.bind();
+  if (has_loss_scale(store_)) set_loss_scale({options.loss_scaling.initial});
 }
 
 void Trainer::load(const runtime::TensorSource& weights) {
@@ -96,12 +98,23 @@ void Trainer::read_loss(int graph, Begun& begun) {
                   static_cast<double>(options_.micro_batches);
 }
 
-// The squared norm is the last output.
-void Trainer::read_norm(int graph, Begun& begun) {
-  const ValueId norm = program_.graph(graph).graph().outputs.back();
-  begun.norm = program_.start_read(graph, norm);
-  if (begun.norm == nullptr)
-    begun.squared_norm = static_cast<double>(program_.read(graph, norm)[0]);
+void Trainer::read_scalar(int graph,
+                          size_t output,
+                          double& value,
+                          std::unique_ptr<backends::CopyOut>& copy) {
+  const ValueId scalar = program_.graph(graph).graph().outputs[output];
+  copy = program_.start_read(graph, scalar);
+  if (copy == nullptr) value = static_cast<double>(program_.read(graph, scalar)[0]);
+}
+
+// In the order of StepGraph's outputs.
+void Trainer::read_update(int graph, Begun& begun) {
+  const StepGraph& step = step_.graphs[static_cast<size_t>(graph)];
+  size_t output = step.has_loss ? 1 : 0;
+  if (step.has_norm) read_scalar(graph, output++, begun.squared_norm, begun.norm);
+  if (!step.has_scale) return;
+  read_scalar(graph, output, begun.scale, begun.next_scale);
+  read_scalar(graph, output + 1, begun.skipped_steps, begun.next_skipped_steps);
 }
 
 void Trainer::await_loss(Begun& begun) const {
@@ -111,6 +124,22 @@ void Trainer::await_loss(Begun& begun) const {
     begun.loss += static_cast<double>(value) / static_cast<double>(options_.micro_batches);
   }
   begun.terms.clear();
+}
+
+void Trainer::inspect_next() {
+  RIDGE_CHECK(begun_.empty(), "a step is under way");
+  inspection_.emplace();
+}
+
+void Trainer::run(int graph, bool profiled, Begun& begun) {
+  if (inspection_)
+    program_.run_inspected(
+        graph, [&](NodeId node) { inspection_->before(program_, graph, node); },
+        [&](NodeId node) { inspection_->after(program_, graph, node); });
+  else if (profiled)
+    begun.profiles.push_back(program_.run_profiled(graph));
+  else
+    program_.run(graph);
 }
 
 void Trainer::begin(std::span<const Batch> batches, bool profiled) {
@@ -138,13 +167,15 @@ void Trainer::begin(std::span<const Batch> batches, bool profiled) {
     }
     for (int64_t k = 0; k < graph.repeat; ++k) {
       if (graph.has_loss) write_batch(*batch++);
-      if (profiled)
-        begun.profiles.push_back(program_.run_profiled(i));
-      else
-        program_.run(i);
+      run(i, profiled, begun);
       if (graph.has_loss) read_loss(i, begun);
-      if (graph.has_norm) read_norm(i, begun);
+      read_update(i, begun);
     }
+  }
+  if (inspection_) {
+    backend_.synchronize();
+    begun.numerics = inspection_->finish(store_, taken_ - 1, scale_.scale);
+    inspection_.reset();
   }
   begun.done = backend_.start_copy_out(nullptr, 0);
   begun.end_ns = now_ns();
@@ -153,16 +184,52 @@ void Trainer::begin(std::span<const Batch> batches, bool profiled) {
 
 void Trainer::begin_step(std::span<const Batch> batches) { begin(batches, false); }
 
+namespace {
+
+void await(const std::unique_ptr<backends::CopyOut>& copy, double& value) {
+  if (copy == nullptr) return;
+  float read = 0;
+  std::memcpy(&read, copy->wait().data(), sizeof read);
+  value = static_cast<double>(read);
+}
+
+}  // namespace
+
+// The norm of gradients that overflowed is not known.
+void Trainer::take_scale(const Begun& begun, StepResult& result) {
+  result.loss_scale = scale_.scale;
+  if (begun.skipped) return;  // by the guard, before the update
+  const auto skipped_steps = static_cast<int64_t>(begun.skipped_steps);
+  result.loss_scale = begun.scale;
+  result.overflowed = result.skipped = skipped_steps > scale_.skipped_steps;
+  if (result.overflowed) result.gradient_norm = -1;
+  if (result.overflowed && scale_.scale == ops::kLeastLossScale)
+    throw runtime_error("[train] the gradients of step {} overflow fp16 with a loss scale of {}",
+                        finished_, ops::kLeastLossScale);
+  scale_.scale = begun.scale;
+  scale_.skipped_steps = skipped_steps;
+}
+
+std::optional<LossScaleState> Trainer::loss_scale() const {
+  RIDGE_CHECK(begun_.empty(), "a step is under way");
+  if (!has_loss_scale(store_)) return {};
+  return read_loss_scale(store_);
+}
+
+void Trainer::set_loss_scale(const LossScaleState& state) {
+  RIDGE_CHECK(begun_.empty(), "a step is under way");
+  write_loss_scale(store_, state);
+  scale_ = state;
+}
+
 StepResult Trainer::finish_step() {
   RIDGE_CHECK(!begun_.empty(), "no step is under way");
   Begun begun = std::move(begun_.front());
   begun_.pop_front();
   await_loss(begun);
-  if (begun.norm != nullptr) {
-    float value = 0;
-    std::memcpy(&value, begun.norm->wait().data(), sizeof value);
-    begun.squared_norm = static_cast<double>(value);
-  }
+  await(begun.norm, begun.squared_norm);
+  await(begun.next_scale, begun.scale);
+  await(begun.next_skipped_steps, begun.skipped_steps);
   if (begun.done != nullptr) begun.done->wait();
   double end_ns = begun.done == nullptr ? begun.end_ns : now_ns();
   ++finished_;
@@ -171,11 +238,13 @@ StepResult Trainer::finish_step() {
   result.loss = begun.loss;
   if (begun.squared_norm >= 0) result.gradient_norm = std::sqrt(begun.squared_norm);
   result.skipped = begun.skipped;
+  if (has_loss_scale(store_)) take_scale(begun, result);
   result.attended = begun.attended;
   result.begin_ns = std::max(begun.begin_ns, last_end_ns_);
   result.elapsed_ns = end_ns - result.begin_ns;
   last_end_ns_ = end_ns;
   result.profiles = std::move(begun.profiles);
+  result.numerics = std::move(begun.numerics);
   for (const record::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;
   return result;
 }

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
+#include <sstream>
 
 #include "apps/program_run.h"
 
@@ -160,6 +162,153 @@ TEST_F(DataTest, TrainingReadsDataValidatesAndSaves) {
   expect_refused(train_line({"--data", "a.txt"}), 2, "[tokenizer] expected --tokenizer");
   expect_refused(train_line({"--seq-len", "100000000"}), 2, "ids for a sequence");
   expect_refused(train_line({"--val-every", "3"}), 2, "without --val-data");
+}
+
+std::vector<json> lines_of(const fs::path& path) {
+  std::vector<json> all;
+  std::istringstream lines(files::contents(path));
+  for (std::string each; std::getline(lines, each);)
+    all.push_back(json::parse(each, nullptr, false));
+  return all;
+}
+
+// The bits of each step's loss.
+std::vector<double> exact_losses(const fs::path& folder) {
+  std::vector<double> all;
+  for (const json& each : lines_of(folder / "metrics.jsonl"))
+    if (each.contains("loss")) all.push_back(each["loss"]);
+  return all;
+}
+
+TEST_F(DataTest, SamplesDoNotChangeTheTraining) {
+  result(tokenize("a.txt", "t"));
+  for (const char* level : {"baseline", "compiled"}) {
+    SCOPED_TRACE(level);
+    const std::string plain = std::string(level) + "-plain",
+                      sampled = std::string(level) + "-sampled";
+    std::vector<std::string> options{"--level", level, "--lr", "0.01", "--log-dir", plain};
+    train(options);
+    options.back() = sampled;
+    options.insert(options.end(),
+                   {"--sample-every", "5", "--sample-prompt", "Line", "--sample-tokens", "7"});
+    const Output output = run(train_line(options));
+    EXPECT_EQ(output.code, 0) << output.err;
+    EXPECT_NE(output.out.find("step    5  sample  Line"), std::string::npos) << output.out;
+    EXPECT_EQ(exact_losses(folder_ / sampled), exact_losses(folder_ / plain));
+    const std::vector<json> samples = lines_of(folder_ / sampled / "samples.jsonl");
+    ASSERT_EQ(samples.size(), 3u);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(samples[i]["step"], (std::vector<int>{5, 10, 12}[i]));
+      EXPECT_EQ(samples[i]["prompt"], "Line");
+      EXPECT_FALSE(samples[i].contains("fault")) << samples[i].dump();
+      EXPECT_LE(samples[i]["ids"].size(), 7u);
+      EXPECT_GE(samples[i]["ids"].size(), 1u);
+    }
+  }
+}
+
+// The text is what the saved model generates.
+TEST_F(DataTest, ASampleIsTheTextOfTheSavedModel) {
+  result(tokenize("a.txt", "t"));
+  train({"--lr", "0.01", "--log-dir", "log", "--save", "m", "--sample-every", "100",
+         "--sample-prompt", "Line 5", "--sample-tokens", "12", "--sample-temperature", "0"});
+  const json text = result(
+      {"generate", "m", "Line 5", "--max-tokens", "12", "--device", "cpu", "--threads", "1"});
+  const std::vector<json> samples = lines_of(folder_ / "log/samples.jsonl");
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0]["ids"], text["ids"]);
+  EXPECT_EQ(samples[0]["text"], text["text"]);
+  EXPECT_EQ(samples[0]["finish_reason"], text["finish_reason"]);
+}
+
+TEST_F(DataTest, SamplesAreRefusedWithoutATokenizer) {
+  result(tokenize("a.txt", "t"));
+  fs::copy(folder_ / "t/shard-00000.bin", folder_ / "ids.bin");
+  expect_refused(train_line({"--data", "ids.bin", "--sample-every", "5"}), 2,
+                 "[sample-every] expected data or a model with a tokenizer");
+  expect_refused(train_line({"--sample-every", "-1"}), 2, "[sample-every] expected at least 0");
+  expect_refused(train_line({"--sample-tokens", "9"}), 2, "without --sample-every");
+  expect_refused(train_line({"--sample-every", "5", "--sample-tokens", "0"}), 2, "[sample-tokens]");
+  expect_refused(train_line({"--sample-every", "5", "--sample-temperature", "-1"}), 2,
+                 "[temperature]");
+  expect_refused({"train", "--preset", "tiny", "--sample-every", "5"}, 2, "without --data");
+  std::string prompt;
+  for (int i = 0; i < 3000; ++i) prompt += "Line ";
+  expect_refused(train_line({"--sample-every", "5", "--sample-prompt", prompt}), 2,
+                 "[sample-prompt] expected less than");
+}
+
+TEST_F(DataTest, NumericsDoNotChangeTheTraining) {
+  result(tokenize("a.txt", "t"));
+  for (const char* dtype : {"fp32", "bf16", "fp16"}) {
+    SCOPED_TRACE(dtype);
+    const std::string plain = std::string(dtype) + "-plain",
+                      counted = std::string(dtype) + "-counted";
+    std::vector<std::string> options{"--dtype", dtype, "--lr", "0.01", "--log-dir", plain};
+    train(options);
+    options.back() = counted;
+    options.insert(options.end(), {"--numerics", "5"});
+    const Output output = run(train_line(options));
+    EXPECT_EQ(output.code, 0) << output.err;
+    EXPECT_NE(output.out.find("numbers of step 4"), std::string::npos) << output.out;
+    EXPECT_NE(output.out.find("second moments"), std::string::npos) << output.out;
+    EXPECT_EQ(exact_losses(folder_ / counted), exact_losses(folder_ / plain));
+    const std::vector<json> reports = lines_of(folder_ / counted / "numerics.jsonl");
+    ASSERT_EQ(reports.size(), 3u);
+    EXPECT_EQ(reports[0]["step"], 4);
+    EXPECT_EQ(reports[2]["step"], 11);
+    EXPECT_EQ(reports[0]["loss_scale"].is_null(), std::string(dtype) != "fp16");
+    std::set<std::string> kinds, types;
+    for (const json& row : reports[0]["rows"]) {
+      kinds.insert(row["kind"]);
+      if (row["kind"] == "activations") types.insert(row["dtype"]);
+      EXPECT_EQ(row["not_finite"], 0) << row.dump();
+      EXPECT_GT(row["count"], 0);
+    }
+    EXPECT_EQ(kinds, (std::set<std::string>{"weights", "gradients", "first moments",
+                                            "second moments", "activations", "their gradients"}));
+    EXPECT_EQ(types.contains("f16"), std::string(dtype) == "fp16");
+    EXPECT_EQ(types.contains("bf16"), std::string(dtype) == "bf16");
+  }
+  expect_refused(train_line({"--numerics", "-1"}), 2, "[numerics] expected at least 0");
+  expect_refused(train_line({"--numerics", "5", "--profile"}), 2, "where steps are instrumented");
+}
+
+// The scale, its count of good steps and the skipped steps are in the checkpoint.
+TEST_F(DataTest, Fp16ResumesBitByBit) {
+  result(tokenize("a.txt", "t"));
+  const std::vector<std::string> fp16{
+      "--dtype", "fp16",   "--lr", "0.01", "--loss-scale", "16777216", "--loss-scale-interval",
+      "4",       "--clip", "1"};
+  auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), fp16.begin(), fp16.end());
+    return more;
+  };
+  const Output whole = run(train_line(with({"--log-dir", "whole"})));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_NE(whole.out.find("skipped: gradients overflowed, loss scale now 8388608"),
+            std::string::npos)
+      << whole.out;
+  EXPECT_NE(whole.out.find("steps were skipped because gradients overflowed"), std::string::npos);
+  train(with({"--steps", "5", "--checkpoints", "c"}));
+  train(with({"--checkpoints", "c", "--resume", "--log-dir", "rest"}));
+  const std::vector<json> all = lines_of(folder_ / "whole/metrics.jsonl"),
+                          rest = lines_of(folder_ / "rest/metrics.jsonl");
+  ASSERT_EQ(all.size(), 12u);
+  ASSERT_EQ(rest.size(), 7u);
+  int64_t skipped = 0;
+  for (size_t i = 0; i < 12; ++i) {
+    skipped += all[i].contains("skipped");
+    EXPECT_EQ(all[i]["overflows"], skipped);
+    EXPECT_EQ(all[i].contains("gradient_norm"), !all[i].contains("skipped"));
+    if (i < 5) continue;
+    EXPECT_EQ(rest[i - 5]["loss"], all[i]["loss"]);
+    EXPECT_EQ(rest[i - 5]["loss_scale"], all[i]["loss_scale"]);
+  }
+  EXPECT_GT(skipped, 0);
+  const json state = json::parse(files::contents(folder_ / "c/step-00000012/state.json"));
+  EXPECT_EQ(state["loss_scale"]["skipped_steps"], skipped);
+  EXPECT_EQ(state["loss_scale"]["scale"], all[11]["loss_scale"]);
 }
 
 TEST_F(DataTest, AResumedRunPrintsTheLossesOfTheUnbrokenOne) {

@@ -314,6 +314,20 @@ TEST_F(RefusalTest, SwitchesWithoutEffect) {
   expect_refused(
       {"train", "--preset", "tiny", "--device", "cpu", "--dtype", "bf16", "--pass=-autocast_bf16"},
       2, "[pass] autocast_bf16 is switched both on and off");
+  const auto refuse_fp16 = [&](std::vector<std::string> more, const char* message) {
+    std::vector<std::string> all{"train", "--preset", "tiny", "--device", "cpu"};
+    all.insert(all.end(), more.begin(), more.end());
+    expect_refused(all, 2, message);
+  };
+  refuse_fp16({"--dtype", "fp8"}, "[dtype] expected fp32, tf32, bf16 or fp16");
+  refuse_fp16({"--dtype", "fp16", "--pass", "+autocast_bf16"},
+              "[pass] expected one of autocast_bf16 and autocast_f16");
+  refuse_fp16({"--loss-scale", "8"}, "without --dtype fp16");
+  refuse_fp16({"--dtype", "fp16", "--loss-scale", "3"}, "[loss-scale] expected a power of two");
+  refuse_fp16({"--dtype", "fp16", "--loss-scale", "nan"}, "[loss-scale]");
+  refuse_fp16({"--dtype", "fp16", "--loss-scale-interval", "0"}, "[loss-scale-interval]");
+  expect_refused({"plan", "--preset", "tiny", "--hardware", "h100", "--dtype", "fp16"}, 2,
+                 "GPUs have no kernel for it in f16; expected --dtype bf16");
   for (const std::vector<std::string>& each : std::vector<std::vector<std::string>>{
            {"logits", model, "--ids", "1"}, {"infer-lab", model}, {"plan", "--model", model}}) {
     std::vector<std::string> training = each, exact = each;

@@ -3,6 +3,7 @@
 // list of tensors against one tensor at a time.
 #include "backends/cpu/kernels/adamw.h"
 
+#include "backends/cpu/kernels/element.h"
 #include "backends/cpu_kernel_fixture.h"
 #include "backends/npz_array.h"
 #include "test_paths.h"
@@ -24,7 +25,7 @@ template <typename T>
 struct Parameters {
   std::vector<float> parameter, m, v;
   std::vector<T> gradient;
-  std::vector<uint16_t> copy;
+  std::vector<std::conditional_t<std::is_same_v<T, Float16>, Float16, uint16_t>> copy;
   double weight_decay;
 
   Parameters(int64_t n, uint32_t seed, double decay)
@@ -32,7 +33,7 @@ struct Parameters {
         m(random_values<float>(n, seed + 1, 0.1)),
         v(random_values<float>(n, seed + 2, 0.1)),
         gradient(random_values<T>(n, seed + 3)),
-        copy(n, 0),
+        copy(n),
         weight_decay(decay) {
     for (float& value : v) value = std::abs(value);
   }
@@ -43,11 +44,16 @@ struct Parameters {
     tensor.parameter = parameter.data();
     if constexpr (sizeof(T) == 4)
       tensor.gradient = gradient.data();
+    else if constexpr (std::is_same_v<T, Float16>)
+      tensor.f16_gradient = gradient.data();
     else
       tensor.bf16_gradient = gradient.data();
     tensor.m = m.data();
     tensor.v = v.data();
-    tensor.bf16_parameter = with_copy ? copy.data() : nullptr;
+    if constexpr (std::is_same_v<T, Float16>)
+      tensor.f16_parameter = with_copy ? copy.data() : nullptr;
+    else
+      tensor.bf16_parameter = with_copy ? copy.data() : nullptr;
     tensor.weight_decay = weight_decay;
     return tensor;
   }
@@ -73,7 +79,9 @@ void check_formula(int64_t n, const Scalars& scalars) {
     // Terms of m may cancel, so the error of the update is relative to the size of the gradient,
     // that is, to the learning rate.
     expect_close(got.parameter[i], p, 2e-7, 1.0 + 50.0 * rate);
-    ASSERT_EQ(got.copy[i], float_to_bf16(got.parameter[i]));
+    auto rounded = got.copy[i];
+    narrow_to(got.parameter[i], rounded);
+    ASSERT_EQ(to_double(got.copy[i]), to_double(rounded));
   }
 }
 
@@ -82,6 +90,7 @@ TEST_P(CpuAdamw, MatchesFormula) {
     for (float step : {1.0f, 2.0f, 1000.0f}) {
       check_formula<float>(n, {.learning_rate = 3e-4f, .step = step});
       check_formula<uint16_t>(n, {.learning_rate = 1e-3f, .step = step, .gradient_scale = 0.25f});
+      check_formula<Float16>(n, {.learning_rate = 1e-3f, .step = step, .gradient_scale = 0x1p-10f});
     }
   }
 }
@@ -136,6 +145,18 @@ void check_list() {
 TEST_P(CpuAdamw, ListEqualsOneAtATimeBitForBit) {
   check_list<float>();
   check_list<uint16_t>();
+  check_list<Float16>();
+}
+
+TEST_P(CpuAdamw, ANegativeScaleChangesNothing) {
+  Parameters<Float16> got(1000, 1, 0.1);
+  const Parameters<Float16> old = got;
+  const Scalars at{.gradient_scale = -1};
+  adamw(got.tensor(true), at.call());
+  EXPECT_TRUE(same_bits(got.parameter, old.parameter));
+  EXPECT_TRUE(same_bits(got.m, old.m));
+  EXPECT_TRUE(same_bits(got.v, old.v));
+  EXPECT_TRUE(same_bits(got.copy, old.copy));
 }
 
 TEST_P(CpuAdamw, ZeroGradientOnlyDecays) {

@@ -93,6 +93,11 @@ TEST_P(CpuCopy, EveryLayoutEqualsTheIndexWalk) {
       check<float, uint16_t>(one.layout, accumulate);
       check<uint16_t, float>(one.layout, accumulate);
       check<uint16_t, uint16_t>(one.layout, accumulate);
+      check<float, Float16>(one.layout, accumulate);
+      check<Float16, float>(one.layout, accumulate);
+      check<Float16, Float16>(one.layout, accumulate);
+      check<uint16_t, Float16>(one.layout, accumulate);
+      check<Float16, uint16_t>(one.layout, accumulate);
     }
   }
 }
@@ -182,7 +187,9 @@ TEST_P(CpuCopy, FillSetsItsRowsOnly) {
         check_fill<float>(rows, columns, columns, value);
         check_fill<float>(rows, columns, columns + 3, value);
         check_fill<uint16_t>(rows, columns, columns, value);
+        check_fill<Float16>(rows, columns, columns, value);
         check_fill<uint16_t>(rows, columns, columns + 3, value);
+        check_fill<Float16>(rows, columns, columns + 3, value);
       }
     }
   }

@@ -114,6 +114,7 @@ TEST_P(CpuCrossEntropy, FusedMatchesFormula) {
   for (const Shape& shape : kShapes) {
     check_fused<float>(shape);
     check_fused<uint16_t>(shape);
+    check_fused<Float16>(shape);
   }
 }
 
@@ -237,6 +238,7 @@ TEST_P(CpuCrossEntropy, EagerStepsMatchFormula) {
   for (const Shape& shape : kShapes) {
     check_eager<float>(shape);
     check_eager<uint16_t>(shape);
+    check_eager<Float16>(shape);
   }
 }
 

@@ -102,6 +102,7 @@ TEST_P(CpuEmbedding, BackwardAddsRows) {
     for (bool accumulate : {false, true}) {
       check_backward<float>(shape, 1.0f, accumulate);
       check_backward<uint16_t>(shape, 3.0f, accumulate);
+      check_backward<Float16>(shape, 3.0f, accumulate);
     }
   }
 }

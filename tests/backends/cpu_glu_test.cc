@@ -65,6 +65,7 @@ TEST_P(CpuGlu, ForwardMatchesFormula) {
     for (GluActivation activation : kActivations) {
       check_forward<float>(shape, activation);
       check_forward<uint16_t>(shape, activation);
+      check_forward<Float16>(shape, activation);
     }
   }
 }
@@ -112,6 +113,7 @@ TEST_P(CpuGlu, BackwardMatchesFiniteDifferences) {
     for (GluActivation activation : kActivations) {
       check_backward<float>(shape, activation);
       check_backward<uint16_t>(shape, activation);
+      check_backward<Float16>(shape, activation);
     }
   }
 }

@@ -17,7 +17,14 @@
 #include <vector>
 
 #include "base/bf16.h"
+#include "base/float16.h"
 #include "base/random.h"
+
+namespace ridge {
+inline namespace base {
+inline bool operator==(Float16 a, Float16 b) { return a.bits == b.bits; }
+}  // namespace base
+}  // namespace ridge
 
 namespace ridge::backends::cpu {
 
@@ -65,12 +72,15 @@ inline std::string kernel_case_name(const testing::TestParamInfo<std::tuple<Isa,
 inline double to_double(double value) { return value; }
 inline double to_double(float value) { return value; }
 inline double to_double(uint16_t bits) { return bf16_to_float(bits); }
+inline double to_double(Float16 half) { return f16_to_float(half.bits); }
 inline double to_double(int8_t code) { return code; }
 
 template <typename T>
 T from_double(double value) {
   if constexpr (std::is_same_v<T, uint16_t>) {
     return float_to_bf16(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<T, Float16>) {
+    return {float_to_f16(static_cast<float>(value))};
   } else {
     return static_cast<T>(value);
   }
@@ -85,11 +95,11 @@ std::vector<T> random_values(int64_t n, uint32_t seed, double range = 2.0) {
   return values;
 }
 
-// A store keeps 8 significant bits in bf16 and 24 in fp32, so rounding to nearest moves a value by
-// at most 2^-8 or 2^-24 of itself.
+// A store keeps 8 significant bits in bf16, 11 in fp16 and 24 in fp32, so rounding to nearest moves a
+// value by at most 2^-8, 2^-11 or 2^-24 of itself.
 template <typename T>
 constexpr double storage_error() {
-  return std::is_same_v<T, uint16_t> ? 0x1p-8 : 0x1p-24;
+  return std::is_same_v<T, uint16_t> ? 0x1p-8 : std::is_same_v<T, Float16> ? 0x1p-11 : 0x1p-24;
 }
 
 // |got - want| <= one rounding of `want` to T, plus `slack` for fp32 arithmetic on numbers of size
@@ -98,7 +108,9 @@ template <typename T>
 void expect_close(T got, double want, double slack, double size = 1.0) {
   const double bound = storage_error<T>() * std::abs(want) * 1.01 +
                        slack * (size + std::abs(want)) +
-                       (std::is_same_v<T, uint16_t> ? 1e-38 : 0.0);
+                       (std::is_same_v<T, uint16_t>  ? 1e-38
+                        : std::is_same_v<T, Float16> ? 0x1p-25
+                                                     : 0.0);
   ASSERT_LE(std::abs(to_double(got) - want), bound)
       << "got " << to_double(got) << ", want " << want;
 }

@@ -81,6 +81,7 @@ TEST_P(CpuRmsNorm, ForwardMatchesFormula) {
     for (float offset : {0.0f, 1.0f}) {
       check_forward<float>(shape, offset);
       check_forward<uint16_t>(shape, offset);
+      check_forward<Float16>(shape, offset);
     }
   }
 }
@@ -204,6 +205,7 @@ TEST_P(CpuRmsNorm, BackwardMatchesFiniteDifferences) {
     for (bool with_residual : {false, true}) {
       check_backward<float>(shape, 0.0f, with_residual);
       check_backward<uint16_t>(shape, 1.0f, with_residual);
+      check_backward<Float16>(shape, 1.0f, with_residual);
     }
   }
 }

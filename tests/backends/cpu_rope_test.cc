@@ -81,6 +81,7 @@ TEST_P(CpuRope, MatchesFormula) {
       for (bool inverse : {false, true}) {
         check<float>(shape, pairs, inverse);
         check<uint16_t>(shape, pairs, inverse);
+        check<Float16>(shape, pairs, inverse);
       }
     }
   }

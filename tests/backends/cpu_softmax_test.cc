@@ -100,6 +100,7 @@ TEST_P(CpuSoftmax, ForwardMatchesFormula) {
   for (const Case& one : kCases) {
     check_forward<float>(one);
     check_forward<uint16_t>(one);
+    check_forward<Float16>(one);
   }
 }
 
@@ -157,6 +158,7 @@ TEST_P(CpuSoftmax, BackwardMatchesFiniteDifferences) {
   for (const Case& one : kCases) {
     check_backward<float>(one);
     check_backward<uint16_t>(one);
+    check_backward<Float16>(one);
   }
 }
 

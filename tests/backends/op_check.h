@@ -30,12 +30,19 @@ struct Precision {
 inline constexpr Precision kFloatArithmetic{0x1p-24, 16};
 // Queries and the weights of values are rounded to 16 bits, relative to the largest of a head.
 inline constexpr Precision kWordSteps{0x1p-16, 4};
-// Some intermediate values are stored in bf16.
+// Some intermediate values are stored in bf16, or in fp16.
 inline constexpr Precision kBf16Steps{0x1p-8, 4};
+inline constexpr Precision kF16Steps{0x1p-11, 4};
+inline Precision narrow_steps(DType dtype) { return dtype == DType::kF16 ? kF16Steps : kBf16Steps; }
 
 inline double storage_error(DType dtype) {
-  return dtype == DType::kF32 ? 0x1p-24 : dtype == DType::kBF16 ? 0x1p-8 : 0;
+  return dtype == DType::kF32    ? 0x1p-24
+         : dtype == DType::kBF16 ? 0x1p-8
+         : dtype == DType::kF16  ? 0x1p-11
+                                 : 0;
 }
+// Below 2^-14, numbers in fp16 are 2^-24 apart.
+inline double least_error(DType dtype) { return dtype == DType::kF16 ? 0x1p-25 : 0; }
 
 // The movement of each output per relative movement of the operands and of every node's results:
 // the largest of a few random movements. A graph of small steps exposes cancellation in
@@ -86,7 +93,8 @@ inline std::string compare(const Graph& meaning,
       double x = got[o].data[i], y = want[o].data[i];
       if (x == y) continue;
       double arithmetic = precision.unit * precision.units * (moved[o][i] + top);
-      double allowed = arithmetic + storage_error(want[o].type.dtype) * std::abs(y) * 1.01;
+      double allowed = arithmetic + storage_error(want[o].type.dtype) * std::abs(y) * 1.01 +
+                       least_error(want[o].type.dtype);
       if (!(std::abs(x - y) <= allowed))
         return fmt::format("output {} element {}: got {}, want {} within {:.3g}", o, i, x, y,
                            allowed);
@@ -283,16 +291,16 @@ inline Precision precision_of(const Op& op, const Case& sample, const Variant& v
     return kWordSteps;
   if (variant.dtype == DType::kF32) return kFloatArithmetic;
   // Probabilities and their gradients are stored in bf16 before the second product.
-  if (op.name.starts_with("flash_attention")) return kBf16Steps;
+  if (op.name.starts_with("flash_attention")) return narrow_steps(variant.dtype);
   constexpr int64_t kMany = 32;
   if (op.name == "cached_attention" && sample.inputs[0].type.shape[0] > kMany) return kBf16Steps;
   // The sum is normalized after it was rounded for storing.
-  if (op.name == "add_rms_norm") return kBf16Steps;
+  if (op.name == "add_rms_norm") return narrow_steps(variant.dtype);
   // Summed axes that cannot be merged are summed one after the other, in the output's type.
-  if (op.name == "matmul" && sample.name == "group_gradient") return kBf16Steps;
+  if (op.name == "matmul" && sample.name == "group_gradient") return narrow_steps(variant.dtype);
   // An expansion stores the result of every step.
   bool expanded = op.kind == OpKind::kComposite && !variant.fused;
-  return expanded ? kBf16Steps : kFloatArithmetic;
+  return expanded ? narrow_steps(variant.dtype) : kFloatArithmetic;
 }
 
 }  // namespace ridge::backends

@@ -53,8 +53,8 @@ TEST_P(OpGradient, MatchesCentralDifferences) {
       if (feed != Feed::kPlain && form.dtype != DType::kF32) continue;
       Variant variant{feed, form.dtype, form.fused, false};
       SCOPED_TRACE(variant.str());
-      // In bf16, gradients are stored in bf16 between ops.
-      Precision precision = form.dtype == DType::kF32 ? kFloatArithmetic : kBf16Steps;
+      // Gradients are stored in 16 bits between ops.
+      Precision precision = form.dtype == DType::kF32 ? kFloatArithmetic : narrow_steps(form.dtype);
       std::string fault;
       EXPECT_NO_THROW(
           fault = check_gradient(*op, sample, ops::table(), variant, tested_backend(), precision));
@@ -74,7 +74,7 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
       // constants and functions of integers
       "fill", "rope_table",
       // the end of a step
-      "accumulate", "zero", "sum_squares", "clip_coefficient", "adamw", "adamw_multi",
+      "accumulate", "zero", "sum_squares", "clip_coefficient", "loss_scale", "adamw", "adamw_multi",
       // only for inference
       "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample", "matmul_group",
       "row_product", "rope_append", "append_attention",

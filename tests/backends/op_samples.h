@@ -39,9 +39,13 @@ inline bool is_only_on_gpu(const Op& op) {
          op.name == "transpose_multi";
 }
 
-// Cases whose KV cache is narrower than its tokens. An operand that a test may cast is fp32 in its
+// Loss scaling, copies in fp16, and cases whose KV cache is narrower than its tokens. An operand that a test may cast is fp32 in its
 // case, so one in bf16 or i8 is such a cache or its codes.
 inline bool is_only_on_cpu(const Op& op, const Case& sample) {
+  if (op.name == "loss_scale") return true;
+  if (std::any_of(sample.inputs.begin(), sample.inputs.end(),
+                  [](const CaseInput& i) { return i.type.dtype == DType::kF16; }))
+    return true;
   const bool has_cache = op.name == "kv_append" || op.name == "cached_attention" ||
                          op.name == "cached_scores" || op.name == "cached_mix";
   return has_cache &&
@@ -74,15 +78,26 @@ inline Backend& tested_backend() {
   return *instance;
 }
 
+// Whether the backend has the op in fp16: the CPU's ops of training.
+inline bool has_f16(const Sample& s) {
+  if (kTestsCuda) return false;
+  Variant variant;
+  variant.dtype = DType::kF16;
+  variant.fused = has_fused_form(*s.op);
+  SampleGraph built(*s.op, s.sample, ops::table(), variant);
+  return tested_backend().unsupported(built.graph(), built.graph().nodes.back()).empty();
+}
+
 // The forms in which the op of a sample may appear in a graph: element types, and composites whole
 // or expanded.
 inline std::vector<Variant> forms(const Sample& s) {
   std::vector<Variant> forms;
   bool castable = false;
   for (const CaseInput& input : s.sample.inputs) castable = castable || is_castable(input);
-  for (DType dtype : {DType::kF32, DType::kBF16})
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
     for (bool fused : {false, true}) {
-      if ((dtype == DType::kBF16 && !castable) || (fused && !has_fused_form(*s.op))) continue;
+      if ((dtype != DType::kF32 && !castable) || (fused && !has_fused_form(*s.op))) continue;
+      if (dtype == DType::kF16 && !has_f16(s)) continue;
       forms.push_back({Feed::kPlain, dtype, fused, false});
     }
   return forms;

@@ -206,6 +206,20 @@ inline void plain_clip_coefficient(const Op&, const Call& call, Arrays& in, Arra
   out[0][0] = min(1, Number(call.attrs.real("max_norm")) / (sqrt(in[0][0]) + 1e-6));
 }
 
+// Of a step that does not overflow; a comparison is no arithmetic.
+inline void plain_loss_scale(const Op&, const Call& call, Arrays& in, Arrays& out) {
+  const double max_norm = call.attrs.real("max_norm");
+  const Number norm = sqrt(in[0][0]) / in[1].plain(0);
+  Number clip = 1;
+  if (max_norm > 0) clip = min(1, Number(max_norm) / (norm + 1e-6));
+  out[0][0] = in[1].plain(0);
+  out[1][0] = in[2][0] + 1;
+  out[2][0] = in[3].plain(0);
+  out[3][0] = clip / in[1].plain(0);
+  out[4][0] = in[4][0] - in[3].plain(0);
+  out[5][0] = norm * norm;
+}
+
 // Inputs: learning rate, step, perhaps the clipping factor; then parameter, gradient, moments and
 // perhaps a copy of each tensor.
 inline void plain_adamw(const Op&, const Call& call, Arrays& in, Arrays& out) {

@@ -98,7 +98,9 @@ INSTANTIATE_TEST_SUITE_P(Forms,
                                          Form{"baseline", "+lora", 1},
                                          Form{"compiled", "-tune_gemm,+lora", 2},
                                          Form{"compiled", "-tune_gemm,+autocast_bf16", 1},
-                                         Form{"compiled", "-tune_gemm,+autocast_bf16", 2}));
+                                         Form{"compiled", "-tune_gemm,+autocast_bf16", 2},
+                                         Form{"compiled", "-tune_gemm,+autocast_f16", 1},
+                                         Form{"baseline", "+autocast_f16", 2}));
 
 TEST(Checkpoint, AnotherLevelGoesOnFromIt) {
   const files::ScratchFolder folder;

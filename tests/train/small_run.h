@@ -150,6 +150,7 @@ class FixedRun {
         },
         store_);
     program_.bind();
+    if (has_loss_scale(store_)) write_loss_scale(store_, {options.loss_scaling.initial});
     WorkshopData data(config.vocabulary, options.sequence, 3);
     for (int i = 0; i < 8; ++i) rows_.push_back(data.next(1));
   }

@@ -20,18 +20,23 @@ AdamwStep step_of(const BindCall& call) {
   return step;
 }
 
-// `operands` belong to one tensor: the parameter, its gradient, m, v and possibly a bf16 copy.
+// `operands` belong to one tensor: the parameter, its gradient, m, v and possibly a 16-bit copy.
 AdamwTensor tensor_of(const Operand* operands, bool has_copy, double weight_decay) {
   AdamwTensor tensor;
   tensor.elements = operands[0].type.shape.elements();
   tensor.parameter = operands[0].as<float>();
   if (operands[1].type.dtype == DType::kF32)
     tensor.gradient = operands[1].as<const float>();
+  else if (operands[1].type.dtype == DType::kF16)
+    tensor.f16_gradient = operands[1].as<const Float16>();
   else
     tensor.bf16_gradient = operands[1].as<const uint16_t>();
   tensor.m = operands[2].as<float>();
   tensor.v = operands[3].as<float>();
-  tensor.bf16_parameter = has_copy ? operands[4].as<uint16_t>() : nullptr;
+  if (has_copy && operands[4].type.dtype == DType::kF16)
+    tensor.f16_parameter = operands[4].as<Float16>();
+  else if (has_copy)
+    tensor.bf16_parameter = operands[4].as<uint16_t>();
   tensor.weight_decay = weight_decay;
   return tensor;
 }

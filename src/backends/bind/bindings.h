@@ -31,7 +31,7 @@ namespace ridge::backends::bind {
 
 // Makes the launch of a copy between operands of the same shape in any layouts.
 using Copier = std::function<Launch(const Operand& from, const Operand& to)>;
-// A Copier that uses a copy kernel: converts between f32 and bf16, and moves bits if the types are
+// A Copier that uses a copy kernel: converts between f32, bf16 and f16, and moves bits if the types are
 // equal (i32 too). `accumulate`: to += from, in fp32.
 Launch strided_copy(const PairLaunchers<Copy>& launchers,
                     const char* op,
@@ -98,10 +98,18 @@ struct SumKernels {
   const char* backend;  // the backend's name, for messages
   // From the input's type to the same type, from the input's type to fp32, and from fp32 to the
   // output's type.
-  Launchers<ReduceRows<float, float>, ReduceRows<uint16_t, uint16_t>> rows;
-  Launchers<ReduceRows<float, float>, ReduceRows<uint16_t, float>> rows_to_f32;
-  Launchers<SumColumns<float, float>, SumColumns<uint16_t, uint16_t>> columns;
-  Launchers<SumColumns<float, float>, SumColumns<float, uint16_t>> columns_of_f32;
+  template <typename T>
+  using SameRows = ReduceRows<T, T>;
+  template <typename T>
+  using RowsToF32 = ReduceRows<T, float>;
+  template <typename T>
+  using SameColumns = SumColumns<T, T>;
+  template <typename T>
+  using ColumnsOfF32 = SumColumns<float, T>;
+  TypedLaunchers<SameRows> rows;
+  TypedLaunchers<RowsToF32> rows_to_f32;
+  TypedLaunchers<SameColumns> columns;
+  TypedLaunchers<ColumnsOfF32> columns_of_f32;
   int64_t (*columns_workspace_bytes)(int64_t rows, int64_t columns);
   int64_t workspace_alignment;  // of the workspace of sum_columns
   // Launches of sum_columns; null: each node counts as one launch.
@@ -131,6 +139,7 @@ Kernel sum_squares(Launcher<SquaresSum> launcher,
 // The operands of a sum_squares that is not bound yet: sizes without pointers.
 std::vector<SquaresTensor> squares_of(const Call& call);
 Kernel clip_coefficient(Launcher<ClipCoefficient> launcher);
+Kernel loss_scale(Launcher<LossScale> launcher);
 // total += term.
 Kernel accumulate(std::function<Launch(const Operand& term, const Operand& total)> add);
 

@@ -70,7 +70,8 @@ Kernel cached_scores(CacheLaunchers<CachedScores> launchers, CachedWorkspace wor
 
 Kernel cached_mask(TypedLaunchers<CachedMask> launchers) {
   return {.op = "cached_mask",
-          .bind = bind_typed(std::move(launchers), mask_call<float>, mask_call<uint16_t>)};
+          .bind = bind_typed(std::move(launchers), mask_call<float>, mask_call<uint16_t>,
+                             mask_call<Float16>)};
 }
 
 Kernel cached_mix(CacheLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes) {

@@ -27,8 +27,8 @@ CausalMask<T> mask_call(const BindCall& call) {
 }  // namespace
 
 Kernel causal_mask(TypedLaunchers<CausalMask> launchers) {
-  return row_kernel("causal_mask",
-                    bind_typed(std::move(launchers), mask_call<float>, mask_call<uint16_t>));
+  return row_kernel("causal_mask", bind_typed(std::move(launchers), mask_call<float>,
+                                              mask_call<uint16_t>, mask_call<Float16>));
 }
 
 }  // namespace ridge::backends::bind

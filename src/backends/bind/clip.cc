@@ -12,7 +12,8 @@ SquaresSum squares_call(const BindCall& call) {
   for (const Operand& x : call.inputs)
     sum.tensors.push_back({x.type.shape.elements(),
                            x.type.dtype == DType::kF32 ? x.as<const float>() : nullptr,
-                           x.type.dtype == DType::kBF16 ? x.as<const uint16_t>() : nullptr});
+                           x.type.dtype == DType::kBF16 ? x.as<const uint16_t>() : nullptr,
+                           x.type.dtype == DType::kF16 ? x.as<const Float16>() : nullptr});
   sum.y = call.outputs[0].as<float>();
   sum.workspace = reinterpret_cast<double*>(call.workspace);
   return sum;
@@ -28,7 +29,10 @@ ClipCoefficient clip_call(const BindCall& call) {
 
 std::vector<SquaresTensor> squares_of(const Call& call) {
   std::vector<SquaresTensor> tensors;
-  for (const Type& type : call.inputs) tensors.push_back({type.shape.elements(), nullptr, nullptr});
+  for (const Type& type : call.inputs) {
+    SquaresTensor& tensor = tensors.emplace_back();
+    tensor.elements = type.shape.elements();
+  }
   return tensors;
 }
 

@@ -44,8 +44,8 @@ Launch strided_copy(const PairLaunchers<Copy>& launchers,
                     const Operand& from,
                     const Operand& to,
                     bool accumulate) {
-  return by_dtype(moved_as(from.type.dtype), [&](auto source) {
-    return by_dtype(moved_as(to.type.dtype), [&](auto target) {
+  return by_float_dtype(moved_as(from.type.dtype), [&](auto source) {
+    return by_float_dtype(moved_as(to.type.dtype), [&](auto target) {
       using From = decltype(source);
       using To = decltype(target);
       return launchers(

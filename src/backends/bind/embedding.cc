@@ -43,8 +43,8 @@ Kernel embedding(PairLaunchers<Embedding> launchers) {
   return {.op = "embedding",
           .bind =
               [launchers = std::move(launchers)](const BindCall& call) {
-                return by_dtype(call.inputs[0].type.dtype, [&](auto table) {
-                  return by_dtype(call.outputs[0].type.dtype, [&](auto element) {
+                return by_float_dtype(call.inputs[0].type.dtype, [&](auto table) {
+                  return by_float_dtype(call.outputs[0].type.dtype, [&](auto element) {
                     return launchers(embedding_call<decltype(table), decltype(element)>(call),
                                      op_of(call));
                   });
@@ -56,7 +56,7 @@ Kernel embedding(PairLaunchers<Embedding> launchers) {
 Kernel embedding_backward(TypedLaunchers<EmbeddingBackward> launchers) {
   return {.op = "embedding_backward",
           .bind = bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>,
-                             second_input_type),
+                             backward_call<Float16>, second_input_type),
           .takes_input = takes_gradient};
 }
 

@@ -13,7 +13,7 @@ Fill<T> fill_call(const Operand& out, double value) {
 
 Launch bind_floats(const TypedLaunchers<Fill>& floats, const BindCall& call, double value) {
   const Operand& out = call.outputs[0];
-  return by_dtype(moved_as(out.type.dtype), [&](auto element) {
+  return by_float_dtype(moved_as(out.type.dtype), [&](auto element) {
     return floats(fill_call<decltype(element)>(out, value), op_of(call));
   });
 }

@@ -43,12 +43,13 @@ GluBackward<T> backward_call(const BindCall& call) {
 }  // namespace
 
 Kernel glu(TypedLaunchers<Glu> launchers) {
-  return row_kernel("glu", bind_typed(std::move(launchers), glu_call<float>, glu_call<uint16_t>));
+  return row_kernel("glu", bind_typed(std::move(launchers), glu_call<float>, glu_call<uint16_t>,
+                                      glu_call<Float16>));
 }
 
 Kernel glu_backward(TypedLaunchers<GluBackward> launchers) {
   return row_kernel("glu_backward", bind_typed(std::move(launchers), backward_call<float>,
-                                               backward_call<uint16_t>));
+                                               backward_call<uint16_t>, backward_call<Float16>));
 }
 
 }  // namespace ridge::backends::bind

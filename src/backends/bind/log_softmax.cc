@@ -22,13 +22,15 @@ LogSoftmaxBackward<T> backward_call(const BindCall& call) {
 }  // namespace
 
 Kernel log_softmax(TypedLaunchers<LogSoftmax> launchers) {
-  return row_kernel("log_softmax", bind_typed(std::move(launchers), log_softmax_call<float>,
-                                              log_softmax_call<uint16_t>));
+  return row_kernel("log_softmax",
+                    bind_typed(std::move(launchers), log_softmax_call<float>,
+                               log_softmax_call<uint16_t>, log_softmax_call<Float16>));
 }
 
 Kernel log_softmax_backward(TypedLaunchers<LogSoftmaxBackward> launchers) {
-  return row_kernel("log_softmax_backward", bind_typed(std::move(launchers), backward_call<float>,
-                                                       backward_call<uint16_t>));
+  return row_kernel("log_softmax_backward",
+                    bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>,
+                               backward_call<Float16>));
 }
 
 }  // namespace ridge::backends::bind

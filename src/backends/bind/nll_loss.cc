@@ -34,14 +34,15 @@ NllLossBackward<T> backward_call(const BindCall& call) {
 
 Kernel nll_loss(TypedLaunchers<NllLoss> launchers) {
   return {.op = "nll_loss",
-          .bind = bind_typed(std::move(launchers), loss_call<float>, loss_call<uint16_t>),
+          .bind = bind_typed(std::move(launchers), loss_call<float>, loss_call<uint16_t>,
+                             loss_call<Float16>),
           .takes_input = first_lies_in_rows};
 }
 
 Kernel nll_loss_backward(TypedLaunchers<NllLossBackward> launchers) {
   return {.op = "nll_loss_backward",
           .bind = bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>,
-                             first_output_type)};
+                             backward_call<Float16>, first_output_type)};
 }
 
 }  // namespace ridge::backends::bind

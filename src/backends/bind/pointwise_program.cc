@@ -9,8 +9,8 @@
 
 namespace ridge::backends {
 
-// A cast to a narrower type would round only values that leave the cluster. So `rounds` is set for
-// bf16 results: other instructions must read the rounded value.
+// A cast to a narrower type would round only values that leave the cluster. But other instructions
+// must read the rounded value of a narrow result too.
 PointwiseProgram pointwise_program(const Graph& cluster, size_t inputs) {
   PointwiseProgram program;
   program.registers = static_cast<int>(inputs);
@@ -24,7 +24,7 @@ PointwiseProgram pointwise_program(const Graph& cluster, size_t inputs) {
                                     registers[static_cast<size_t>(node.inputs.front())],
                                     registers[static_cast<size_t>(node.inputs.back())],
                                     static_cast<float>(ops::pointwise_parameter(node.attrs))});
-    program.instructions.back().rounds = cluster.type(node.outputs[0]).dtype == DType::kBF16;
+    program.instructions.back().stored_as = cluster.type(node.outputs[0]).dtype;
   }
   for (ValueId output : cluster.outputs)
     program.outputs.push_back(registers[static_cast<size_t>(output)]);

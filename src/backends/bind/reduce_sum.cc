@@ -103,7 +103,7 @@ Launch bind_sum(const SumKernels& kernels,
 }
 
 Launch bind_repeats(const SumKernels& kernels, const BindCall& call) {
-  return by_dtype(call.inputs[0].type.dtype, [&](auto element) {
+  return by_float_dtype(call.inputs[0].type.dtype, [&](auto element) {
     using T = decltype(element);
     const SumSplit s = sum_split(call.call());
     std::vector<Launch> sums;

@@ -60,7 +60,8 @@ bool takes_output(const Call& call, int output, const Layout& layout) {
 
 Kernel rms_norm(TypedLaunchers<RmsNorm> launchers) {
   return {.op = "rms_norm",
-          .bind = bind_typed(std::move(launchers), norm_call<float>, norm_call<uint16_t>),
+          .bind = bind_typed(std::move(launchers), norm_call<float>, norm_call<uint16_t>,
+                             norm_call<Float16>),
           .takes_input = takes_input,
           .takes_output = takes_output,
           .in_place = true};
@@ -68,7 +69,8 @@ Kernel rms_norm(TypedLaunchers<RmsNorm> launchers) {
 
 Kernel add_rms_norm(TypedLaunchers<AddRmsNorm> launchers) {
   return {.op = "add_rms_norm",
-          .bind = bind_typed(std::move(launchers), add_call<float>, add_call<uint16_t>),
+          .bind = bind_typed(std::move(launchers), add_call<float>, add_call<uint16_t>,
+                             add_call<Float16>),
           .takes_input = takes_input,
           .takes_output = takes_output};
 }
@@ -76,7 +78,8 @@ Kernel add_rms_norm(TypedLaunchers<AddRmsNorm> launchers) {
 Kernel rms_norm_backward(TypedLaunchers<RmsNormBackward> launchers,
                          int64_t (*workspace_bytes)(int64_t tokens, int64_t width)) {
   return {.op = "rms_norm_backward",
-          .bind = bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>),
+          .bind = bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>,
+                             backward_call<Float16>),
           .takes_input = takes_input,
           .takes_output = takes_output,
           .workspace_bytes = [workspace_bytes](const Call& call) {

@@ -70,7 +70,8 @@ Rope<T> qkv_call(const BindCall& call) {
 
 Kernel qkv_kernel(std::string_view op, TypedLaunchers<Rope> launchers) {
   return {.op = op,
-          .bind = bind_typed(std::move(launchers), qkv_call<float>, qkv_call<uint16_t>),
+          .bind = bind_typed(std::move(launchers), qkv_call<float>, qkv_call<uint16_t>,
+                             qkv_call<Float16>),
           .takes_input = first_lies_in_rows,
           .takes_output = output_lies_in_rows,
           .in_place = true};
@@ -84,7 +85,8 @@ Kernel rope_table(Launcher<RopeTable> launcher) {
 
 Kernel rope(TypedLaunchers<Rope> launchers) {
   return {.op = "rope",
-          .bind = bind_typed(std::move(launchers), rope_call<float>, rope_call<uint16_t>),
+          .bind = bind_typed(std::move(launchers), rope_call<float>, rope_call<uint16_t>,
+                             rope_call<Float16>),
           .takes_input = first_lies_in_heads,
           .takes_output = output_lies_in_heads,
           .in_place = true};

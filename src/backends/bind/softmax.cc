@@ -37,13 +37,14 @@ SoftmaxBackward<T> backward_call(const BindCall& call) {
 }  // namespace
 
 Kernel softmax(TypedLaunchers<Softmax> launchers) {
-  return row_kernel("softmax",
-                    bind_typed(std::move(launchers), softmax_call<float>, softmax_call<uint16_t>));
+  return row_kernel("softmax", bind_typed(std::move(launchers), softmax_call<float>,
+                                          softmax_call<uint16_t>, softmax_call<Float16>));
 }
 
 Kernel softmax_backward(TypedLaunchers<SoftmaxBackward> launchers) {
-  return row_kernel("softmax_backward", bind_typed(std::move(launchers), backward_call<float>,
-                                                   backward_call<uint16_t>));
+  return row_kernel("softmax_backward",
+                    bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>,
+                               backward_call<Float16>));
 }
 
 }  // namespace ridge::backends::bind

@@ -48,7 +48,8 @@ bool takes_gradient(const Call& call, int output, const Layout& layout) {
 Kernel softmax_cross_entropy(TypedLaunchers<SoftmaxCrossEntropy> launchers,
                              int64_t (*workspace_bytes)(int64_t tokens)) {
   return {.op = "softmax_cross_entropy",
-          .bind = bind_typed(std::move(launchers), loss_call<float>, loss_call<uint16_t>),
+          .bind = bind_typed(std::move(launchers), loss_call<float>, loss_call<uint16_t>,
+                             loss_call<Float16>),
           .takes_input = first_lies_in_rows,
           .workspace_bytes = [workspace_bytes](const Call& call) {
             return workspace_bytes(call.inputs[0].shape[0]);
@@ -57,7 +58,8 @@ Kernel softmax_cross_entropy(TypedLaunchers<SoftmaxCrossEntropy> launchers,
 
 Kernel softmax_cross_entropy_backward(TypedLaunchers<SoftmaxCrossEntropyBackward> launchers) {
   return {.op = "softmax_cross_entropy_backward",
-          .bind = bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>),
+          .bind = bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>,
+                             backward_call<Float16>),
           .takes_input = first_lies_in_rows,
           .takes_output = takes_gradient,
           .in_place = true};

@@ -79,8 +79,9 @@ std::string unsupported(const Call& call) {
 Kernel flash_attention_kernel() {
   return {
       .op = "flash_attention",
-      .bind = bind_typed(on_cpu(flash_attention_forward<float>, flash_attention_forward<uint16_t>),
-                         forward_call<float>, forward_call<uint16_t>),
+      .bind = bind_typed(on_cpu(flash_attention_forward<float>, flash_attention_forward<uint16_t>,
+                                flash_attention_forward<Float16>),
+                         forward_call<float>, forward_call<uint16_t>, forward_call<Float16>),
       .takes_input = takes_input,
       .takes_output = output_lies_in_heads,
       .workspace_bytes = workspace,
@@ -88,14 +89,15 @@ Kernel flash_attention_kernel() {
 }
 
 Kernel flash_attention_backward_kernel() {
-  return {.op = "flash_attention_backward",
-          .bind = bind_typed(
-              on_cpu(flash_attention_backward<float>, flash_attention_backward<uint16_t>),
-              backward_call<float>, backward_call<uint16_t>),
-          .takes_input = takes_input,
-          .takes_output = output_lies_in_heads,
-          .workspace_bytes = workspace_backward,
-          .unsupported = unsupported};
+  return {
+      .op = "flash_attention_backward",
+      .bind = bind_typed(on_cpu(flash_attention_backward<float>, flash_attention_backward<uint16_t>,
+                                flash_attention_backward<Float16>),
+                         backward_call<float>, backward_call<uint16_t>, backward_call<Float16>),
+      .takes_input = takes_input,
+      .takes_output = output_lies_in_heads,
+      .workspace_bytes = workspace_backward,
+      .unsupported = unsupported};
 }
 
 }  // namespace ridge::backends::cpu

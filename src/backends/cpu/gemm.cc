@@ -197,11 +197,11 @@ GemmLaunch bind_sgemm(const GemmShape& g, std::byte* a, std::byte* b, std::byte*
   };
 }
 
-// One bf16 operand of a product and its dense fp32 copy: the same batch axes (except repeated
+// One 16-bit operand of a product and its dense fp32 copy: the same batch axes (except repeated
 // ones), with rows and columns in the order in which they lie in memory.
 struct WideOperand {
   Shape shape;     // batch..., slower axis, faster axis
-  Strides narrow;  // of the bf16 operand
+  Strides narrow;  // of the 16-bit operand
   std::vector<int64_t> wide_batch;
   int64_t wide_row = 0, wide_column = 0;
   int64_t bytes() const { return round_up(4 * shape.elements(), kAlignmentBytes); }
@@ -243,15 +243,15 @@ WideOperand wide_c(const GemmShape& g) {
   return wide_operand(g.batch, g.c_batch, g.m, g.c_m, g.n, g.c_n);
 }
 
-// The bf16 operand and its fp32 copy, as arguments of the copy between them.
-Operand narrow_operand(const WideOperand& w, std::byte* data) {
-  return {data, {DType::kBF16, w.shape}, w.narrow};
+// The 16-bit operand and its fp32 copy, as arguments of the copy between them.
+Operand narrow_operand(const WideOperand& w, DType dtype, std::byte* data) {
+  return {data, {dtype, w.shape}, w.narrow};
 }
 Operand wide_operand(const WideOperand& w, std::byte* data) {
   return {data, {DType::kF32, w.shape}, dense_strides(w.shape)};
 }
-GemmLaunch widen(const WideOperand& w, std::byte* narrow, std::byte* wide) {
-  return strided_copy(narrow_operand(w, narrow), wide_operand(w, wide));
+GemmLaunch widen(const WideOperand& w, DType dtype, std::byte* narrow, std::byte* wide) {
+  return strided_copy(narrow_operand(w, dtype, narrow), wide_operand(w, wide));
 }
 
 // The product in fp32 on the fp32 copies.
@@ -273,7 +273,7 @@ GemmLaunch bind_widened(const GemmShape& g,
   std::byte* x_data = workspace;
   std::byte* y_data = x_data + x.bytes();
   std::byte* z_data = y_data + y.bytes();
-  GemmLaunch widen_a = widen(x, a, x_data), widen_b = widen(y, b, y_data);
+  GemmLaunch widen_a = widen(x, g.input, a, x_data), widen_b = widen(y, g.input, b, y_data);
   if (g.output == DType::kF32) {
     return [widen_a, widen_b, product = bind_matmul(widened(g), x_data, y_data, c, z_data)] {
       widen_a();
@@ -282,8 +282,8 @@ GemmLaunch bind_widened(const GemmShape& g,
     };
   }
   std::byte* scratch = z_data + z.bytes();
-  GemmLaunch widen_c = widen(z, c, z_data);
-  GemmLaunch narrow_c = strided_copy(wide_operand(z, z_data), narrow_operand(z, c));
+  GemmLaunch widen_c = widen(z, g.output, c, z_data);
+  GemmLaunch narrow_c = strided_copy(wide_operand(z, z_data), narrow_operand(z, g.output, c));
   return [widen_a, widen_b, widen_c, narrow_c, adds = g.accumulate,
           product = bind_matmul(widened(g), x_data, y_data, z_data, scratch)] {
     widen_a();
@@ -325,14 +325,14 @@ std::span<const GemmForm> gemm_forms() {
 }
 
 bool takes(GemmForm form, const GemmShape& g) {
-  bool bf16 = g.input == DType::kBF16;
+  const bool f32 = g.input == DType::kF32, bf16 = g.input == DType::kBF16;
   switch (form) {
     case GemmForm::kMatmul:
-      return is_supported(g) && (!bf16 || has_bf16_products());
+      return is_supported(g) && (f32 || (bf16 && has_bf16_products()));
     case GemmForm::kSgemm:
-      return !bf16 && g.output == DType::kF32 && g.batch.empty() && is_supported(g);
+      return f32 && g.output == DType::kF32 && g.batch.empty() && is_supported(g);
     case GemmForm::kWidened:
-      return bf16 && is_supported(g);
+      return !f32 && is_supported(g);
     case GemmForm::kTiles:
       return bf16 && g.batch.empty() && is_supported(g) && has_bf16_tiles();
   }
@@ -341,7 +341,9 @@ bool takes(GemmForm form, const GemmShape& g) {
 
 GemmForm default_form(const GemmShape& g, bool native) {
   if (native && takes(GemmForm::kTiles, g)) return GemmForm::kTiles;
-  return g.input == DType::kBF16 && !has_bf16_products() ? GemmForm::kWidened : GemmForm::kMatmul;
+  const bool multiplies =
+      g.input == DType::kF32 || (g.input == DType::kBF16 && has_bf16_products());
+  return multiplies ? GemmForm::kMatmul : GemmForm::kWidened;
 }
 
 namespace {

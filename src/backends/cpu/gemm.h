@@ -21,8 +21,8 @@ bool is_supported(const GemmShape& shape);
 enum class GemmForm : uint8_t {
   kMatmul,  // a matmul primitive on the strided operands in place
   kSgemm,   // the BLAS-like call, fp32 without batch
-  // bf16 operands are widened to fp32 in the workspace first, for machines without bf16
-  // instructions.
+  // Operands in fp16, and in bf16 on machines without instructions for it, are widened to fp32 in
+  // the workspace first.
   kWidened,
   // Not oneDNN but kernels/tile_gemm/tile_gemm.h: bf16 without batch, on machines with AMX.
   kTiles,
@@ -32,7 +32,7 @@ std::span<const GemmForm> gemm_forms();
 bool takes(GemmForm form, const GemmShape& shape);
 
 // The form to use without measurements: kTiles if it supports the shape and `native` allows it,
-// else kWidened for bf16 on machines that cannot multiply it, else kMatmul.
+// else kWidened for types that the machine cannot multiply, else kMatmul.
 GemmForm default_form(const GemmShape& shape, bool native);
 
 // Scratch bytes that a GEMM needs in the form; oneDNN's scratch depends on the number of threads.

@@ -28,8 +28,9 @@ void update(const bind::AdamwUpdate& call) { adamw_multi(call.tensors, call.step
 void sum_all_squares(const bind::SquaresSum& sum) {
   double total = 0;
   for (const SquaresTensor& x : sum.tensors)
-    total += x.f32 != nullptr ? sum_squares(x.f32, x.elements, sum.workspace)
-                              : sum_squares(x.bf16, x.elements, sum.workspace);
+    total += x.f32 != nullptr   ? sum_squares(x.f32, x.elements, sum.workspace)
+             : x.f16 != nullptr ? sum_squares(x.f16, x.elements, sum.workspace)
+                                : sum_squares(x.bf16, x.elements, sum.workspace);
   *sum.y = static_cast<float>(total);
 }
 
@@ -46,18 +47,26 @@ int64_t sample_workspace(int64_t /*rows*/, int64_t vocabulary) {
 
 bind::SumKernels sum_kernels() {
   return {.backend = "cpu",
-          .rows = on_cpu(reduce_rows<float, float>, reduce_rows<uint16_t, uint16_t>),
-          .rows_to_f32 = on_cpu(reduce_rows<float, float>, reduce_rows<uint16_t, float>),
-          .columns = on_cpu(sum_columns<float, float>, sum_columns<uint16_t, uint16_t>),
-          .columns_of_f32 = on_cpu(sum_columns<float, float>, sum_columns<float, uint16_t>),
+          .rows = on_cpu(reduce_rows<float, float>, reduce_rows<uint16_t, uint16_t>,
+                         reduce_rows<Float16, Float16>),
+          .rows_to_f32 = on_cpu(reduce_rows<float, float>, reduce_rows<uint16_t, float>,
+                                reduce_rows<Float16, float>),
+          .columns = on_cpu(sum_columns<float, float>, sum_columns<uint16_t, uint16_t>,
+                            sum_columns<Float16, Float16>),
+          .columns_of_f32 = on_cpu(sum_columns<float, float>, sum_columns<float, uint16_t>,
+                                   sum_columns<float, Float16>),
           .columns_workspace_bytes = sum_columns_workspace_bytes,
           .workspace_alignment = sizeof(float)};
 }
 
 PairLaunchers<Embedding> embeddings() {
   const IndexNames ids = ids_of("embedding");
-  return {on_cpu(ids, embedding<float, float>, embedding<float, uint16_t>),
-          on_cpu(ids, embedding<uint16_t, float>, embedding<uint16_t, uint16_t>)};
+  return {
+      on_cpu(ids, embedding<float, float>, embedding<float, uint16_t>, embedding<float, Float16>),
+      on_cpu(ids, embedding<uint16_t, float>, embedding<uint16_t, uint16_t>,
+             embedding<uint16_t, Float16>),
+      on_cpu(ids, embedding<Float16, float>, embedding<Float16, uint16_t>,
+             embedding<Float16, Float16>)};
 }
 
 // The bytes of the keys or values that cached_scores and cached_mix read for all heads.
@@ -66,14 +75,22 @@ int64_t cell_product_bytes(const Call& call, int64_t columns) {
   return storage_bytes(call.inputs[1].dtype, x[0] * x[1] * columns * cache[3]);
 }
 
+// Only training keeps activations in f16.
+bool is_for_inference(std::string_view op) {
+  constexpr std::string_view kOps[] = {"matmul_group",  "kv_append",   "cached_attention",
+                                       "cached_scores", "cached_mask", "cached_mix",
+                                       "sample"};
+  return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
+}
+
 }  // namespace
 
 std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
-  const TypedLaunchers<Fill> fill_floats = on_cpu(fill<float>, fill<uint16_t>);
-  const TypedLaunchers<Rope> rope_heads = on_cpu(rope<float>, rope<uint16_t>);
+  const TypedLaunchers<Fill> fill_floats = on_cpu(fill<float>, fill<uint16_t>, fill<Float16>);
+  const TypedLaunchers<Rope> rope_heads = on_cpu(rope<float>, rope<uint16_t>, rope<Float16>);
   const IndexNames ids = ids_of("embedding"), labels = labels_of("nll_loss"),
                    logits_labels = labels_of("softmax_cross_entropy");
-  return {
+  std::vector<Kernel> kernels = {
       bind::copy(strided_copy),
       bind::concat(strided_copy),
       bind::fill(fill_floats, on_cpu(fill<int32_t>)),
@@ -83,34 +100,39 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
       matmul_kernel(tuner),
       matmul_group_kernel(),
       bind::reduce_sum(sum_kernels()),
-      bind::softmax(on_cpu(softmax<float>, softmax<uint16_t>)),
-      bind::softmax_backward(on_cpu(softmax_backward<float>, softmax_backward<uint16_t>)),
-      bind::causal_mask(on_cpu(causal_mask<float>, causal_mask<uint16_t>)),
-      bind::log_softmax(on_cpu(log_softmax<float>, log_softmax<uint16_t>)),
-      bind::log_softmax_backward(
-          on_cpu(log_softmax_backward<float>, log_softmax_backward<uint16_t>)),
-      bind::nll_loss(on_cpu(labels, nll_loss<float>, nll_loss<uint16_t>)),
-      bind::nll_loss_backward(
-          on_cpu(labels, nll_loss_backward<float>, nll_loss_backward<uint16_t>)),
+      bind::softmax(on_cpu(softmax<float>, softmax<uint16_t>, softmax<Float16>)),
+      bind::softmax_backward(
+          on_cpu(softmax_backward<float>, softmax_backward<uint16_t>, softmax_backward<Float16>)),
+      bind::causal_mask(on_cpu(causal_mask<float>, causal_mask<uint16_t>, causal_mask<Float16>)),
+      bind::log_softmax(on_cpu(log_softmax<float>, log_softmax<uint16_t>, log_softmax<Float16>)),
+      bind::log_softmax_backward(on_cpu(log_softmax_backward<float>, log_softmax_backward<uint16_t>,
+                                        log_softmax_backward<Float16>)),
+      bind::nll_loss(on_cpu(labels, nll_loss<float>, nll_loss<uint16_t>, nll_loss<Float16>)),
+      bind::nll_loss_backward(on_cpu(labels, nll_loss_backward<float>, nll_loss_backward<uint16_t>,
+                                     nll_loss_backward<Float16>)),
       bind::softmax_cross_entropy(
-          on_cpu(logits_labels, softmax_cross_entropy<float>, softmax_cross_entropy<uint16_t>),
+          on_cpu(logits_labels, softmax_cross_entropy<float>, softmax_cross_entropy<uint16_t>,
+                 softmax_cross_entropy<Float16>),
           softmax_cross_entropy_workspace_bytes),
-      bind::softmax_cross_entropy_backward(on_cpu(logits_labels,
-                                                  softmax_cross_entropy_backward<float>,
-                                                  softmax_cross_entropy_backward<uint16_t>)),
+      bind::softmax_cross_entropy_backward(on_cpu(
+          logits_labels, softmax_cross_entropy_backward<float>,
+          softmax_cross_entropy_backward<uint16_t>, softmax_cross_entropy_backward<Float16>)),
       with_stored_tables(bind::embedding(embeddings())),
-      bind::embedding_backward(
-          on_cpu(ids, embedding_backward<float>, embedding_backward<uint16_t>)),
+      bind::embedding_backward(on_cpu(ids, embedding_backward<float>, embedding_backward<uint16_t>,
+                                      embedding_backward<Float16>)),
       bind::rope_table(on_cpu(rope_table)),
       bind::rope(rope_heads),
       bind::rope_qkv(rope_heads),
       bind::rope_qkv_backward(rope_heads),
-      bind::rms_norm(on_cpu(rms_norm<float>, rms_norm<uint16_t>)),
-      bind::add_rms_norm(on_cpu(add_rms_norm<float>, add_rms_norm<uint16_t>)),
-      bind::rms_norm_backward(on_cpu(rms_norm_backward<float>, rms_norm_backward<uint16_t>),
-                              rms_norm_backward_workspace_bytes),
-      bind::glu(on_cpu(glu<float>, glu<uint16_t>)),
-      bind::glu_backward(on_cpu(glu_backward<float>, glu_backward<uint16_t>)),
+      bind::rms_norm(on_cpu(rms_norm<float>, rms_norm<uint16_t>, rms_norm<Float16>)),
+      bind::add_rms_norm(
+          on_cpu(add_rms_norm<float>, add_rms_norm<uint16_t>, add_rms_norm<Float16>)),
+      bind::rms_norm_backward(
+          on_cpu(rms_norm_backward<float>, rms_norm_backward<uint16_t>, rms_norm_backward<Float16>),
+          rms_norm_backward_workspace_bytes),
+      bind::glu(on_cpu(glu<float>, glu<uint16_t>, glu<Float16>)),
+      bind::glu_backward(
+          on_cpu(glu_backward<float>, glu_backward<uint16_t>, glu_backward<Float16>)),
       flash_attention_kernel(),
       flash_attention_backward_kernel(),
       bind::kv_append(on_cells<KvAppend>(kv_append, kv_append, kv_append, kv_append)),
@@ -121,7 +143,7 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
           .sharing([](const Call& call) {
             return cell_product_bytes(call, call.attrs.integer("columns"));
           }),
-      bind::cached_mask(on_cpu(cached_mask<float>, cached_mask<uint16_t>)),
+      bind::cached_mask(on_cpu(cached_mask<float>, cached_mask<uint16_t>, cached_mask<Float16>)),
       bind::cached_mix(on_cells<CachedMix>(cached_mix, cached_mix, cached_mix, cached_mix),
                        cached_scores_workspace_bytes)
           .sharing(
@@ -130,9 +152,12 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
       bind::accumulate(add_in_place),
       bind::sum_squares(on_cpu(sum_all_squares), squares_workspace),
       bind::clip_coefficient(on_cpu(clip_coefficient)),
+      bind::loss_scale(on_cpu(loss_scale)),
       bind::adamw(on_cpu(update)),
       bind::adamw_multi(on_cpu(update)),
   };
+  for (Kernel& each : kernels) each.computes_f16 = !is_for_inference(each.op);
+  return kernels;
 }
 
 }  // namespace ridge::backends::cpu

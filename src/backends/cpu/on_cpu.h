@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launchers of CPU kernels, which are synchronous: on_cpu(glu<float>, glu<uint16_t>).
+// Launchers of CPU kernels, which are synchronous: on_cpu(glu<float>, glu<uint16_t>, glu<Float16>).
 #pragma once
 
 #include "backends/cpu/kernels/cache/kv_cache.h"
@@ -17,9 +17,11 @@ Launcher<Given> on_cpu(void (*kernel)(const Given&)) {
   };
 }
 
-template <typename F32, typename BF16>
-Launchers<F32, BF16> on_cpu(void (*f32)(const F32&), void (*bf16)(const BF16&)) {
-  return {on_cpu(f32), on_cpu(bf16)};
+template <typename F32, typename BF16, typename F16>
+FloatLaunchers<F32, BF16, F16> on_cpu(void (*f32)(const F32&),
+                                      void (*bf16)(const BF16&),
+                                      void (*f16)(const F16&)) {
+  return {{on_cpu(f32), on_cpu(bf16)}, on_cpu(f16)};
 }
 
 // For a kernel that returns the first row whose index is out of range, or kNoBadRow.
@@ -35,11 +37,12 @@ Launcher<Given> on_cpu(const IndexNames& names, int64_t (*kernel)(const Given&))
   };
 }
 
-template <typename F32, typename BF16>
-Launchers<F32, BF16> on_cpu(const IndexNames& names,
-                            int64_t (*f32)(const F32&),
-                            int64_t (*bf16)(const BF16&)) {
-  return {on_cpu(names, f32), on_cpu(names, bf16)};
+template <typename F32, typename BF16, typename F16>
+FloatLaunchers<F32, BF16, F16> on_cpu(const IndexNames& names,
+                                      int64_t (*f32)(const F32&),
+                                      int64_t (*bf16)(const BF16&),
+                                      int64_t (*f16)(const F16&)) {
+  return {{on_cpu(names, f32), on_cpu(names, bf16)}, on_cpu(names, f16)};
 }
 
 // Throws if a position, a slot or a block is out of range.

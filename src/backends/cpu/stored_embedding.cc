@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads rows of an embedding table that stays as its file stores it: quantized blocks, f16.
+// Reads rows of an embedding table that stays as its file stores it, in quantized blocks.
 #include <algorithm>
 
 #include "backends/cpu/kernel_table.h"
@@ -55,10 +55,8 @@ int64_t read_rows(const StoredEmbedding& e) {
   return kNoBadRow;
 }
 
-bool is_stored(DType table) { return is_block(table) || table == DType::kF16; }
-
 std::string unsupported(const Call& call) {
-  if (!is_stored(call.inputs[0].dtype) || call.outputs[0].dtype == DType::kF32) return "";
+  if (!is_block(call.inputs[0].dtype) || call.outputs[0].dtype == DType::kF32) return "";
   return fmt::format("rows of a {} table are read as f32", ridge::name(call.inputs[0].dtype));
 }
 
@@ -67,8 +65,8 @@ std::string unsupported(const Call& call) {
 Kernel with_stored_tables(Kernel embedding) {
   const Launcher<StoredEmbedding> stored = on_cpu(ids_of("embedding"), read_rows);
   embedding.bind = [plain = std::move(embedding.bind), stored](const BindCall& call) {
-    return is_stored(call.inputs[0].type.dtype) ? stored(stored_call(call), op_of(call))
-                                                : plain(call);
+    return is_block(call.inputs[0].type.dtype) ? stored(stored_call(call), op_of(call))
+                                               : plain(call);
   };
   embedding.unsupported = unsupported;
   embedding.takes_stored = true;

@@ -9,10 +9,12 @@
 namespace ridge::backends::cpu {
 namespace {
 
-void check_copied(DType dtype) {
-  RIDGE_CHECK(dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kBF16, "a copy of {}",
-              name(dtype));
+bool is_plain(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kBF16 ||
+         dtype == DType::kF16;
 }
+
+void check_copied(DType dtype) { RIDGE_CHECK(is_plain(dtype), "a copy of {}", name(dtype)); }
 
 }  // namespace
 
@@ -24,9 +26,11 @@ Launch strided_copy(const Operand& from, const Operand& to) {
               "a copy of {} to {}", from.type.str(), to.type.str());
   check_copied(from.type.dtype);
   check_copied(to.type.dtype);
-  return bind::strided_copy({on_cpu(copy<float, float>, copy<float, uint16_t>),
-                             on_cpu(copy<uint16_t, float>, copy<uint16_t, uint16_t>)},
-                            "copy", from, to);
+  return bind::strided_copy(
+      {on_cpu(copy<float, float>, copy<float, uint16_t>, copy<float, Float16>),
+       on_cpu(copy<uint16_t, float>, copy<uint16_t, uint16_t>, copy<uint16_t, Float16>),
+       on_cpu(copy<Float16, float>, copy<Float16, uint16_t>, copy<Float16, Float16>)},
+      "copy", from, to);
 }
 
 }  // namespace ridge::backends::cpu

@@ -230,7 +230,7 @@ std::string arithmetic_of(const PointwiseProgram& program,
     text += fmt::format("    float r{} = {};\n", i, element(i, inputs[i], d, width, e));
   for (const PointwiseInstruction& instruction : program.instructions) {
     std::string value = expression(instruction);
-    if (instruction.rounds) value = "from_bf16(to_bf16(" + value + "))";
+    if (instruction.stored_as == DType::kBF16) value = "from_bf16(to_bf16(" + value + "))";
     text += fmt::format("    float r{} = {};\n", instruction.target, value);
   }
   for (size_t o = 0; o < outputs.size(); ++o) {

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/pointwise.h"
 
 namespace ridge::backends {
@@ -16,7 +17,7 @@ struct PointwiseInstruction {
   int a;
   int b;
   float parameter;
-  bool rounds = false;  // round the result to bf16, as a kernel that stores it would
+  DType stored_as = DType::kF32;  // round the result to this type, as a kernel that stores it would
 };
 
 // The first registers hold the inputs in order.

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backends/kernels/strided_rows.h"
+#include "base/float16.h"
 
 namespace ridge::backends {
 
@@ -35,11 +36,12 @@ struct SumColumns {
   float* workspace = nullptr;  // the backend's sum_columns_workspace_bytes
 };
 
-// A dense tensor whose squares are summed; exactly one pointer is null.
+// A dense tensor whose squares are summed; exactly one pointer is not null.
 struct SquaresTensor {
   int64_t elements = 0;
   const float* f32 = nullptr;
   const uint16_t* bf16 = nullptr;
+  const Float16* f16 = nullptr;
 };
 
 }  // namespace ridge::backends

@@ -31,7 +31,10 @@ class NullAnswers : public Target {
   std::string unsupported(const Graph& graph, const Node& node) const override {
     for (ValueId input : node.inputs) {
       const DType dtype = graph.type(input).dtype;
-      if (node.op->kind != OpKind::kView && (is_block(dtype) || dtype == DType::kF16))
+      if (node.op->kind == OpKind::kView) continue;
+      if (dtype == DType::kF16 && graph.value(input).storage == Storage::kTemporary)
+        return "GPUs have no kernel for it in f16; expected --dtype bf16";
+      if (is_block(dtype) || dtype == DType::kF16)
         return fmt::format(
             "GPUs compute on f32 and bf16, not on {} as stored; expected +store_bf16 or +store_f32",
             ridge::name(dtype));

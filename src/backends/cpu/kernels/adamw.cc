@@ -39,12 +39,13 @@ struct AdamwScalars {
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Bound: memory. Per element, 16 bytes are read (14 with bf16 gradients) and 12 written (14 with
-// the bf16 copy). The square root and two divisions take less time than one thread's memory
+// Bound: memory. Per element, 16 bytes are read (14 with 16-bit gradients) and 12 written (14 with
+// a 16-bit copy). The square root and two divisions take less time than one thread's memory
 // traffic.
-template <typename Gradient>
+template <typename Gradient, typename Copy>
 HWY_INLINE void update_range(const AdamwTensor& tensor,
                              const Gradient* gradients,
+                             Copy* copies,
                              const AdamwScalars& scalars,
                              Range range) {
   const F32 d;
@@ -60,7 +61,7 @@ HWY_INLINE void update_range(const AdamwTensor& tensor,
   const Gradient* gradient = gradients + range.begin;
   float* m_at = tensor.m + range.begin;
   float* v_at = tensor.v + range.begin;
-  uint16_t* copy = tensor.bf16_parameter == nullptr ? nullptr : tensor.bf16_parameter + range.begin;
+  Copy* copy = copies == nullptr ? nullptr : copies + range.begin;
   for_lanes(range.end - range.begin, [&](auto part, int64_t i) HWY_ATTR {
     V32 g = hn::Mul(load(part, gradient + i), grad_scale);
     V32 m = load(part, m_at + i);
@@ -76,11 +77,24 @@ HWY_INLINE void update_range(const AdamwTensor& tensor,
   });
 }
 
+template <typename Gradient>
+HWY_INLINE void update_from(const AdamwTensor& tensor,
+                            const Gradient* gradients,
+                            const AdamwScalars& scalars,
+                            Range range) {
+  if (tensor.f16_parameter != nullptr)
+    update_range(tensor, gradients, tensor.f16_parameter, scalars, range);
+  else
+    update_range(tensor, gradients, tensor.bf16_parameter, scalars, range);
+}
+
 void update(const AdamwTensor& tensor, const AdamwScalars& scalars, Range range) {
   if (tensor.gradient != nullptr)
-    update_range(tensor, tensor.gradient, scalars, range);
+    update_from(tensor, tensor.gradient, scalars, range);
+  else if (tensor.f16_gradient != nullptr)
+    update_from(tensor, tensor.f16_gradient, scalars, range);
   else
-    update_range(tensor, tensor.bf16_gradient, scalars, range);
+    update_from(tensor, tensor.bf16_gradient, scalars, range);
 }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -114,8 +128,9 @@ HWY_EXPORT(update);
 // Mapping: the tensors, laid end to end, are cut into equal parts of whole cache lines, one per
 // thread; a part walks the pieces of tensors that it covers.
 void adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step) {
-  constexpr int64_t kLine = 32;  // elements: a cache line of bf16
+  constexpr int64_t kLine = 32;  // elements: a cache line of 16-bit copies
   constexpr int64_t kBytesPerElement = 28;
+  if (step.gradient_scale != nullptr && *step.gradient_scale < 0) return;
   int64_t total = 0;
   for (const AdamwTensor& tensor : tensors) total += tensor.elements;
   const int64_t parts = parts_for(total * kBytesPerElement);
@@ -135,6 +150,22 @@ void adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step) {
 void clip_coefficient(const ClipCoefficient& call) {
   const double norm = std::sqrt(static_cast<double>(*call.sum_squares));
   *call.coefficient = static_cast<float>(std::min(1.0, call.max_norm / (norm + call.norm_epsilon)));
+}
+
+void loss_scale(const LossScale& call) {
+  const double squares = *call.sum_squares, scale = *call.scale, good = *call.good_steps + 1.0;
+  const bool overflows = !std::isfinite(squares);
+  const bool grows = !overflows && good >= static_cast<double>(call.growth_interval);
+  const double norm = std::sqrt(squares) / scale;
+  const double clip =
+      call.max_norm > 0 ? std::min(1.0, call.max_norm / (norm + call.norm_epsilon)) : 1.0;
+  if (overflows) *call.skipped_steps += 1;
+  if (overflows) *call.scale = static_cast<float>(std::max(scale / 2, call.least_scale));
+  if (grows) *call.scale = static_cast<float>(std::min(scale * 2, call.most_scale));
+  *call.good_steps = overflows || grows ? 0.0f : static_cast<float>(good);
+  *call.factor = overflows ? -1.0f : static_cast<float>(clip / scale);
+  *call.updates = *call.step - *call.skipped_steps;
+  *call.squared_norm = static_cast<float>(norm * norm);
 }
 
 }  // namespace ridge::backends::cpu

@@ -15,5 +15,6 @@ void adamw(const AdamwTensor& tensor, const AdamwStep& step);
 void adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step);
 
 void clip_coefficient(const ClipCoefficient& call);
+void loss_scale(const LossScale& call);
 
 }  // namespace ridge::backends::cpu

@@ -140,6 +140,7 @@ HWY_INLINE double squares_in_double(const In* x, int64_t n) {
 
 double squares_f32(const float* x, int64_t n) { return squares_in_double(x, n); }
 double squares_bf16(const uint16_t* x, int64_t n) { return squares_in_double(x, n); }
+double squares_f16(const Float16* x, int64_t n) { return squares_in_double(x, n); }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -199,11 +200,15 @@ int64_t sum_squares_workspace_bytes(int64_t elements) {
 
 HWY_EXPORT(squares_f32);
 HWY_EXPORT(squares_bf16);
+HWY_EXPORT(squares_f16);
 static double block_squares(const float* x, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(squares_f32)(x, n);
 }
 static double block_squares(const uint16_t* x, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(squares_bf16)(x, n);
+}
+static double block_squares(const Float16* x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(squares_f16)(x, n);
 }
 // Mapping: blocks of 16 Ki elements in static ranges over threads. Bound: memory, sizeof(In) read
 // per element.
@@ -223,6 +228,7 @@ double sum_squares(const In* x, int64_t elements, double* workspace) {
 
 template double sum_squares(const float*, int64_t, double*);
 template double sum_squares(const uint16_t*, int64_t, double*);
+template double sum_squares(const Float16*, int64_t, double*);
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

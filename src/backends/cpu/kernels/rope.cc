@@ -62,6 +62,24 @@ HWY_INLINE void store_pairs(V32 a, V32 b, uint16_t* to, bool streamed) {
   }
 }
 
+// The same of fp16.
+HWY_INLINE void load_pairs(const Float16* from, V32& a, V32& b) {
+  const U32 du;
+  auto both = hn::LoadU(du, reinterpret_cast<const uint32_t*>(from));
+  a = widen_f16(hn::TruncateTo(U16Half(), hn::And(both, hn::Set(du, 0xffffu))));
+  b = widen_f16(hn::TruncateTo(U16Half(), hn::ShiftRight<16>(both)));
+}
+HWY_INLINE void store_pairs(V32 a, V32 b, Float16* to, bool streamed) {
+  const U32 du;
+  auto low = hn::PromoteTo(du, narrow_f16(a));
+  auto both = hn::Or(low, hn::ShiftLeft<16>(hn::PromoteTo(du, narrow_f16(b))));
+  if (streamed) {
+    hn::Stream(both, du, reinterpret_cast<uint32_t*>(to));
+  } else {
+    hn::StoreU(both, du, reinterpret_cast<uint32_t*>(to));
+  }
+}
+
 template <typename T>
 HWY_INLINE void rotate_interleaved(const T* x,
                                    const Angles& angles,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: loads and stores of float or bf16 (uint16_t) elements as float vectors, whole and
-// partial, and the loops over a row built on them. vector_math-inl.h has the arithmetic.
+// Per-target: loads and stores of float, bf16 (uint16_t) or fp16 (Float16) elements as float vectors,
+// whole and partial, and the loops over a row built on them. vector_math-inl.h has the arithmetic.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -11,6 +11,7 @@
 #include "backends/cpu/kernels/partition.h"
 #include "backends/kernels/strided_rows.h"
 #include "base/bf16.h"
+#include "base/float16.h"
 
 #if defined(RIDGE_CPU_VECTOR_IO_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RIDGE_CPU_VECTOR_IO_INL_H_
@@ -65,8 +66,43 @@ HWY_INLINE hn::Vec<U16Half> narrow_bf16(V32 v) {
 #endif
 }
 
+// The conversions of fp16 round to nearest even, overflow to infinity and keep subnormals. Highway's
+// scalar code does none of that.
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE V32 widen_f16(hn::Vec<U16Half> bits) {
+  return hn::Set(F32(), f16_to_float(hn::GetLane(bits)));
+}
+HWY_INLINE hn::Vec<U16Half> narrow_f16(V32 v) {
+  return hn::Set(U16Half(), float_to_f16(hn::GetLane(v)));
+}
+#else
+using F16Half = hn::Rebind<hwy::float16_t, F32>;
+HWY_INLINE V32 widen_f16(hn::Vec<U16Half> bits) {
+  return hn::PromoteTo(F32(), hn::BitCast(F16Half(), bits));
+}
+HWY_INLINE hn::Vec<U16Half> narrow_f16(V32 v) {
+  return hn::BitCast(U16Half(), hn::DemoteTo(F16Half(), v));
+}
+#endif
+
+// The 16-bit lanes of a float vector in another type.
+HWY_INLINE V32 widen(hn::Vec<U16Half> bits, uint16_t) { return widen_bf16(bits); }
+HWY_INLINE V32 widen(hn::Vec<U16Half> bits, Float16) { return widen_f16(bits); }
+HWY_INLINE hn::Vec<U16Half> narrow(V32 v, uint16_t) { return narrow_bf16(v); }
+HWY_INLINE hn::Vec<U16Half> narrow(V32 v, Float16) { return narrow_f16(v); }
+
+HWY_INLINE uint16_t* bits_at(uint16_t* at) { return at; }
+HWY_INLINE uint16_t* bits_at(Float16* at) { return reinterpret_cast<uint16_t*>(at); }
+HWY_INLINE const uint16_t* bits_at(const uint16_t* at) { return at; }
+HWY_INLINE const uint16_t* bits_at(const Float16* at) {
+  return reinterpret_cast<const uint16_t*>(at);
+}
+
 HWY_INLINE V32 load(Whole, const float* from) { return hn::LoadU(F32(), from); }
-HWY_INLINE V32 load(Whole, const uint16_t* from) { return widen_bf16(hn::LoadU(U16Half(), from)); }
+template <typename T>
+HWY_INLINE V32 load(Whole, const T* from) {
+  return widen(hn::LoadU(U16Half(), bits_at(from)), T());
+}
 
 // Through memory: only the last step of a row gets here, and no element past the row is touched.
 template <typename T>
@@ -89,7 +125,10 @@ HWY_INLINE V32 load_or(Partial part, const T* from, V32 rest) {
 }
 
 HWY_INLINE void store(Whole, V32 v, float* to) { hn::StoreU(v, F32(), to); }
-HWY_INLINE void store(Whole, V32 v, uint16_t* to) { hn::StoreU(narrow_bf16(v), U16Half(), to); }
+template <typename T>
+HWY_INLINE void store(Whole, V32 v, T* to) {
+  hn::StoreU(narrow(v, T()), U16Half(), bits_at(to));
+}
 template <typename T>
 HWY_INLINE void store(Partial part, V32 v, T* to) {
   HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(float)];
@@ -105,11 +144,12 @@ HWY_INLINE void store(Whole, V32 v, float* to, bool streamed) {
     hn::StoreU(v, F32(), to);
   }
 }
-HWY_INLINE void store(Whole, V32 v, uint16_t* to, bool streamed) {
+template <typename T>
+HWY_INLINE void store(Whole, V32 v, T* to, bool streamed) {
   if (streamed) {
-    hn::Stream(narrow_bf16(v), U16Half(), to);
+    hn::Stream(narrow(v, T()), U16Half(), bits_at(to));
   } else {
-    hn::StoreU(narrow_bf16(v), U16Half(), to);
+    hn::StoreU(narrow(v, T()), U16Half(), bits_at(to));
   }
 }
 template <typename T>

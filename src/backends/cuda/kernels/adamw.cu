@@ -95,7 +95,7 @@ __device__ __forceinline__ void update_piece(const Tensor& tensor,
       s = shared;
       waited = true;
     }
-    if (!inside) continue;
+    if (!inside || s.scale < 0) continue;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const float given = g[i] * s.scale;

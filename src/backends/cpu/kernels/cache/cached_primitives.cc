@@ -13,6 +13,7 @@
 
 #include "backends/cpu/kernels/cache/cache_dispatch.h"
 #include "backends/cpu/kernels/cache/cells-inl.h"
+#include "backends/cpu/kernels/element.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "base/bf16.h"
@@ -148,11 +149,8 @@ RIDGE_CACHE_INSTANCES(void, cached_mix, CachedMix)
 // Masks all cells but those of the last `seen` positions, around the ring.
 template <typename T>
 void cached_mask(const CachedMask<T>& call) {
-  T none;
-  if constexpr (sizeof(T) == 4)
-    none = -std::numeric_limits<float>::infinity();
-  else
-    none = float_to_bf16(-std::numeric_limits<float>::infinity());
+  T none{};
+  narrow_to(-std::numeric_limits<float>::infinity(), none);
   const int64_t reach = call.window > 0 && call.window < call.ring ? call.window : call.ring;
   const int64_t rows = call.tokens * call.heads;
   for_each_range(rows, parts_for(bytes_of<T>(2 * rows * call.columns)), [&](Range range) {

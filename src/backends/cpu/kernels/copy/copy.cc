@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/copy/copy_plan.h"
+#include "backends/cpu/kernels/element.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
@@ -64,7 +65,8 @@ HWY_INLINE void copy_run(const From* from, To* to, int64_t count, bool accumulat
                        HWY_ATTR { store(part, load(part, from + i), to + i, streamed); });
 }
 
-// bf16 to bf16 moves bits: widening and rounding would keep every number but not a NaN's last bits.
+// 16 bits to the same type moves bits: widening and rounding would keep every number but not a NaN's
+// last bits.
 HWY_INLINE void copy_run(const uint16_t* from,
                          uint16_t* to,
                          int64_t count,
@@ -87,6 +89,21 @@ HWY_INLINE void copy_run(const uint16_t* from,
   }
   std::memcpy(to + i, from + i, static_cast<size_t>(count - i) * sizeof(uint16_t));
 }
+
+HWY_INLINE void copy_run(const Float16* from,
+                         Float16* to,
+                         int64_t count,
+                         bool accumulate,
+                         bool streamed) {
+  if (accumulate)
+    copy_run<Float16, Float16>(from, to, count, true, false);
+  else
+    copy_run(bits_at(from), bits_at(to), count, false, streamed);
+}
+
+// Whether a copy moves bits.
+template <typename From, typename To>
+inline constexpr bool kMovesHalves = std::is_same_v<From, To> && sizeof(To) == sizeof(uint16_t);
 
 // Mapping: pieces of runs in static ranges over threads. Bound: memory; the source is read and the
 // target written once (and read, if accumulating).
@@ -112,8 +129,9 @@ HWY_INLINE void copy_runs(const PlannedCopy<From, To>& call, Range units) {
     }
     if (plan.path == CopyPath::kRuns) {
       copy_run(from + first, to, count, call.accumulate, streamed);
-    } else if (std::is_same_v<From, uint16_t> && std::is_same_v<To, uint16_t> && !call.accumulate) {
-      std::fill_n(to, count, static_cast<To>(*from));  // moves bits, as copy_run does
+    } else if (kMovesHalves<From, To> && !call.accumulate) {
+      // Moves bits, as copy_run does.
+      if constexpr (kMovesHalves<From, To>) std::fill_n(bits_at(to), count, *bits_at(from));
     } else {
       const V32 v = hn::Set(F32(), hn::GetLane(load(Partial{1}, from)));
       for_lanes(count, [&](auto part, int64_t i) HWY_ATTR {
@@ -148,7 +166,7 @@ HWY_INLINE void transpose_square(const float* rows, int64_t stride, float* buffe
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, high01, high23)), d, buffer + 3 * kTile<float>);
 }
 
-// ... and 8 x 8 of bf16: three steps that interleave 16, 32 and 64 bits.
+// ... and 8 x 8 of 16 bits: three steps that interleave 16, 32 and 64 bits.
 HWY_INLINE void transpose_square(const uint16_t* rows, int64_t stride, uint16_t* buffer) {
   const hn::Full128<uint16_t> d16;
   const hn::Full128<uint32_t> d32;
@@ -174,6 +192,9 @@ HWY_INLINE void transpose_square(const uint16_t* rows, int64_t stride, uint16_t*
     hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d64, high_a, high_b)), d16,
                to + 3 * kTile<uint16_t>);
   }
+}
+HWY_INLINE void transpose_square(const Float16* rows, int64_t stride, Float16* buffer) {
+  transpose_square(bits_at(rows), stride, bits_at(buffer));
 }
 #endif
 
@@ -274,9 +295,6 @@ HWY_INLINE void copy_tiles(const PlannedCopy<From, To>& call, Range units) {
   if (call.large) hwy::FlushStream();
 }
 
-HWY_INLINE float widened(float value) { return value; }
-HWY_INLINE float widened(uint16_t bits) { return bf16_to_float(bits); }
-
 template <typename From, typename To>
 HWY_INLINE void copy_element(From from, To& to, bool accumulate) {
   if constexpr (std::is_same_v<From, To>) {
@@ -285,12 +303,7 @@ HWY_INLINE void copy_element(From from, To& to, bool accumulate) {
       return;
     }
   }
-  const float value = accumulate ? widened(to) + widened(from) : widened(from);
-  if constexpr (std::is_same_v<To, uint16_t>) {
-    to = float_to_bf16(value);
-  } else {
-    to = value;
-  }
+  narrow_to(accumulate ? widened(to) + widened(from) : widened(from), to);
 }
 
 // Mapping: outer indices in static ranges over threads. Bound: one cache line per element in the

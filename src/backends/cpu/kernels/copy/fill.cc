@@ -35,6 +35,9 @@ void fill_f32(float* y, int64_t count, float value, bool large) {
 void fill_bf16(uint16_t* y, int64_t count, float value, bool large) {
   fill_run(y, count, value, large);
 }
+void fill_f16(Float16* y, int64_t count, float value, bool large) {
+  fill_run(y, count, value, large);
+}
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -45,6 +48,7 @@ namespace {
 
 HWY_EXPORT(fill_f32);
 HWY_EXPORT(fill_bf16);
+HWY_EXPORT(fill_f16);
 
 void run(float* y, int64_t count, float value, bool large) {
   HWY_DYNAMIC_DISPATCH(fill_f32)(y, count, value, large);
@@ -52,8 +56,11 @@ void run(float* y, int64_t count, float value, bool large) {
 void run(uint16_t* y, int64_t count, float value, bool large) {
   HWY_DYNAMIC_DISPATCH(fill_bf16)(y, count, value, large);
 }
+void run(Float16* y, int64_t count, float value, bool large) {
+  HWY_DYNAMIC_DISPATCH(fill_f16)(y, count, value, large);
+}
 
-constexpr int64_t kLine = 32;  // parts of one range are cut at whole cache lines for both types
+constexpr int64_t kLine = 32;  // parts of one range are cut at whole cache lines for all types
 
 }  // namespace
 

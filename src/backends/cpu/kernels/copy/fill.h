@@ -6,7 +6,7 @@
 
 namespace ridge::backends::cpu {
 
-// T is float, uint16_t (bf16) or int32_t.
+// T is float, uint16_t (bf16), Float16 or int32_t.
 template <typename T>
 void fill(const Fill<T>& call);
 

@@ -19,6 +19,8 @@
 #include <limits>
 
 #include "backends/cpu/kernels/flash_attention/plan.h"
+#include "base/bf16.h"
+#include "base/float16.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -52,6 +54,30 @@ HWY_INLINE hn::Vec<D> load(D d, const uint16_t* from) {
   const hn::Rebind<uint16_t, D> d16;
   const hn::Rebind<uint32_t, D> d32;
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, from))));
+}
+
+// As narrow_f16 and widen_f16 of vector_io-inl.h, for any number of lanes.
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const Float16* from) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(d, f16_to_float(from->bits));
+#else
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::Rebind<hwy::float16_t, D> half;
+  return hn::PromoteTo(d,
+                       hn::BitCast(half, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from))));
+#endif
+}
+
+template <class D>
+HWY_INLINE void store(hn::Vec<D> value, D, Float16* to) {
+#if HWY_TARGET == HWY_SCALAR
+  to->bits = float_to_f16(hn::GetLane(value));
+#else
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::Rebind<hwy::float16_t, D> half;
+  hn::StoreU(hn::BitCast(d16, hn::DemoteTo(half, value)), d16, reinterpret_cast<uint16_t*>(to));
+#endif
 }
 
 template <class D>

@@ -2,29 +2,12 @@
 // Negative log-likelihood: the forward gathers N elements, the backward fills N V elements.
 #include "backends/cpu/kernels/losses/losses.h"
 
-#include <type_traits>
-
 #include "backends/cpu/kernels/copy/fill.h"
+#include "backends/cpu/kernels/element.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
-#include "base/bf16.h"
 
 namespace ridge::backends::cpu {
-namespace {
-
-float to_float(float value) { return value; }
-float to_float(uint16_t bits) { return bf16_to_float(bits); }
-
-template <typename T>
-T from_float(float value) {
-  if constexpr (std::is_same_v<T, uint16_t>) {
-    return float_to_bf16(value);
-  } else {
-    return value;
-  }
-}
-
-}  // namespace
 
 // Mapping: one thread, in row order. Bound: latency, one cache line per row.
 template <typename T>
@@ -35,7 +18,7 @@ int64_t nll_loss(const NllLoss<T>& call) {
   int32_t count = 0;
   for (int64_t n = 0; n < call.tokens; ++n) {
     if (call.labels[n] < 0) continue;
-    sum -= to_float(call.log_p[n][call.labels[n]]);
+    sum -= widened(call.log_p[n][call.labels[n]]);
     ++count;
   }
   *call.count = count;
@@ -51,7 +34,8 @@ int64_t nll_loss_backward(const NllLossBackward<T>& call) {
   if (bad != kNoBadRow) return bad;
   fill<T>({call.tokens, call.vocabulary, call.d_log_p, 0.0f});
   if (*call.count == 0) return kNoBadRow;
-  const T each = from_float<T>(-*call.d_loss / static_cast<float>(*call.count));
+  T each{};
+  narrow_to(-*call.d_loss / static_cast<float>(*call.count), each);
   for (int64_t n = 0; n < call.tokens; ++n) {
     if (call.labels[n] >= 0) call.d_log_p[n][call.labels[n]] = each;
   }

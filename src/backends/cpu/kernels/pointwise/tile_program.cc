@@ -15,6 +15,7 @@
 #include <array>
 #include <cmath>
 
+#include "backends/cpu/kernels/element.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/vector_math-inl.h"
 #include "base/error.h"
@@ -68,6 +69,11 @@ void round_to_bf16(float* y, int64_t n) {
   });
 }
 
+void round_to_f16(float* y, int64_t n) {
+  for_lanes(n, [&](auto part, int64_t i)
+                   HWY_ATTR { store(part, widen_f16(narrow_f16(load(part, y + i))), y + i); });
+}
+
 void compute(const TileInstruction& in, const float* a, const float* b, float* y, int64_t n) {
   const V32 p = hn::Set(F32(), in.parameter);
   switch (in.function) {
@@ -118,7 +124,8 @@ void compute(const TileInstruction& in, const float* a, const float* b, float* y
 
 void apply(const TileInstruction& in, const float* a, const float* b, float* y, int64_t n) {
   compute(in, a, b, y, n);
-  if (in.rounds) round_to_bf16(y, n);
+  if (in.stored_as == DType::kBF16) round_to_bf16(y, n);
+  if (in.stored_as == DType::kF16) round_to_f16(y, n);
 }
 
 // Converts n elements, `step` apart, to floats.
@@ -131,10 +138,8 @@ void gather(const T* from, int64_t step, int64_t n, float* to) {
     store(Partial{1}, load(Partial{1}, from), &one);
     const V32 value = hn::Set(F32(), one);
     for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, value, to + i); });
-  } else if constexpr (sizeof(T) == sizeof(float)) {
-    for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
   } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = bf16_to_float(from[i * step]);
+    for (int64_t i = 0; i < n; ++i) to[i] = widened(from[i * step]);
   }
 }
 
@@ -142,10 +147,8 @@ template <typename T>
 void scatter(const float* from, int64_t n, T* to, int64_t step) {
   if (step == 1) {
     for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, from + i), to + i); });
-  } else if constexpr (sizeof(T) == sizeof(float)) {
-    for (int64_t i = 0; i < n; ++i) to[i * step] = from[i];
   } else {
-    for (int64_t i = 0; i < n; ++i) to[i * step] = float_to_bf16(from[i]);
+    for (int64_t i = 0; i < n; ++i) narrow_to(from[i], to[i * step]);
   }
 }
 
@@ -214,6 +217,8 @@ void gather_tile(const TileOperand& operand,
                  float* to) {
   if (operand.dtype == DType::kF32)
     gather_elements<float>(operand, domain, begin, end, to);
+  else if (operand.dtype == DType::kF16)
+    gather_elements<Float16>(operand, domain, begin, end, to);
   else
     gather_elements<uint16_t>(operand, domain, begin, end, to);
 }
@@ -225,6 +230,8 @@ void scatter_tile(const TileOperand& operand,
                   const float* from) {
   if (operand.dtype == DType::kF32)
     scatter_elements<float>(operand, domain, begin, end, from);
+  else if (operand.dtype == DType::kF16)
+    scatter_elements<Float16>(operand, domain, begin, end, from);
   else
     scatter_elements<uint16_t>(operand, domain, begin, end, from);
 }

@@ -4,12 +4,11 @@
 #include "backends/cpu/kernels/softmax/causal_mask.h"
 
 #include <algorithm>
-#include <type_traits>
 
+#include "backends/cpu/kernels/element.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/kernels/document_begin.h"
-#include "base/bf16.h"
 
 namespace ridge::backends::cpu {
 
@@ -17,10 +16,7 @@ namespace ridge::backends::cpu {
 template <typename T>
 void causal_mask(const CausalMask<T>& call) {
   T hidden{};
-  if constexpr (std::is_same_v<T, float>)
-    hidden = call.value;
-  else
-    hidden = float_to_bf16(call.value);
+  narrow_to(call.value, hidden);
   int64_t bytes = bytes_of<T>(2 * call.rows * call.columns);
   for_each_range(call.rows, parts_for(bytes), [&](Range range) {
     for (int64_t r = range.begin; r < range.end; ++r) {

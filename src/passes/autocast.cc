@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// autocast_bf16: runs activations and GEMMs in bf16 with fp32 master weights. A GEMM's weight is
-// cast once per step. Norms keep fp32 weights and statistics; the loss and the logits that are
-// sampled from stay fp32. KV caches are bf16 too.
+// autocast_bf16 and autocast_f16: run activations and GEMMs in 16 bits with fp32 master weights. A
+// GEMM's weight is cast once per step. Norms keep fp32 weights and statistics; the loss and the
+// logits that are sampled from stay fp32. KV caches have the narrow type too.
 #include <functional>
 #include <map>
 
@@ -17,14 +17,15 @@ namespace {
 
 class Autocast {
  public:
-  explicit Autocast(const Graph& graph) : graph_(graph), users_(graph.users()) {}
+  Autocast(const Graph& graph, DType narrow)
+      : graph_(graph), narrow_(narrow), users_(graph.users()) {}
 
   bool operator()(Rewriter& rewriter, NodeId id) {
     Node node = graph_.node(id);
     Builder& b = rewriter.builder();
     auto derive = b.derive(node);
     std::vector<ValueId> inputs = rewriter.map(node.inputs);
-    if (is_a(node, ops::embedding_op())) node.attrs.set("dtype", std::string(name(DType::kBF16)));
+    if (is_a(node, ops::embedding_op())) node.attrs.set("dtype", std::string(name(narrow_)));
     if (is_a(node, ops::matmul_op()))
       for (size_t i = 0; i < inputs.size(); ++i) {
         expect_castable(node.inputs[i]);
@@ -41,20 +42,23 @@ class Autocast {
   }
 
  private:
-  // No kernel multiplies bf16 activations with f16 weights, as files may store them.
+  // No kernel multiplies activations of one 16-bit type with weights of the other, as files may store
+  // them.
   void expect_castable(ValueId operand) const {
-    if (graph_.type(operand).dtype == DType::kF16)
-      throw usage_error(
-          "[autocast_bf16] GEMMs in bf16 take weights in f32, bf16 or blocks, but {} is stored in "
-          "f16; expected +store_bf16 or +store_f32",
-          printable(graph_.value(operand).name));
+    const DType stored = graph_.type(operand).dtype;
+    if (is_block(stored) || stored == DType::kF32 || stored == narrow_) return;
+    throw usage_error(
+        "[autocast_{0}] GEMMs in {0} take weights in f32, {0} or blocks, but {1} is stored in {2}; "
+        "expected {3}+store_f32",
+        name(narrow_), printable(graph_.value(operand).name), name(stored),
+        narrow_ == DType::kBF16 ? "+store_bf16 or " : "");
   }
 
   // One cast per weight, however many GEMMs read it.
   ValueId narrow(Builder& b, ValueId old_value, ValueId value) {
     if (b.type(value).dtype != DType::kF32) return value;
     auto [found, is_new] = narrowed_.try_emplace(old_value, kNoValue);
-    if (is_new) found->second = ops::cast(b, value, DType::kBF16);
+    if (is_new) found->second = ops::cast(b, value, narrow_);
     return found->second;
   }
 
@@ -65,25 +69,34 @@ class Autocast {
   }
 
   const Graph& graph_;
+  DType narrow_;
   std::vector<std::vector<NodeId>> users_;
   std::map<ValueId, ValueId> narrowed_;
 };
 
-Graph with_narrow_caches(const Graph& graph) {
+Graph with_narrow_caches(const Graph& graph, DType narrow) {
   Graph result = graph;
   for (const Node& node : graph.nodes)
     if (is_a(node, ops::kv_append_op()))
       for (size_t cache : {size_t{0}, size_t{1}})
-        result.value(node.inputs[cache]).type.dtype = DType::kBF16;
+        result.value(node.inputs[cache]).type.dtype = narrow;
   return result;
+}
+
+Graph run(const Graph& graph, PassContext& context, DType narrow) {
+  const Graph cached = with_narrow_caches(graph, narrow);
+  Autocast autocast(cached, narrow);
+  return Rewriter(cached, context.ops).run(std::ref(autocast));
 }
 
 }  // namespace
 
 Graph run_autocast_bf16(const Graph& graph, PassContext& context) {
-  Graph narrow = with_narrow_caches(graph);
-  Autocast autocast(narrow);
-  return Rewriter(narrow, context.ops).run(std::ref(autocast));
+  return run(graph, context, DType::kBF16);
+}
+
+Graph run_autocast_f16(const Graph& graph, PassContext& context) {
+  return run(graph, context, DType::kF16);
 }
 
 }  // namespace ridge::passes
