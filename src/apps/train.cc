@@ -192,7 +192,6 @@ class Training {
             {"pack", o_.data.pack},
             {"freeze", o_.training.freeze},
             {"lora", lora_settings()},
-            {"model", start_ ? start_->identity() : nlohmann::ordered_json()},
             {"data", data_->identity()}};
   }
 
@@ -246,7 +245,9 @@ class Training {
                        train::kWorkshopSeed);
     train::BatchSource& data =
         data_ ? static_cast<train::BatchSource&>(data_->batches()) : *workshop;
-    if (pauses_) pauses_->resume(trainer, backend.available_bytes());
+    if (pauses_)
+      pauses_->resume(trainer, start_ ? start_->identity() : nlohmann::ordered_json(),
+                      backend.available_bytes());
     if (schedule_.guard) guard(trainer);
     record::RunRecord run =
         measure::planned_training(experiment_, trainer.graphs(), backend, nullptr);
