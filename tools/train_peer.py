@@ -4,7 +4,7 @@ the loss of each step, validation losses and the time of the whole loop as JSON.
 Usage: train_peer.py MODEL_FOLDER DATA_FOLDER [options, named as those of ridge train] [--compile]
 MODEL_FOLDER is one of `ridge train --save`, DATA_FOLDER one of `ridge data tokenize`. The loader reads windows out of
 mapped shards in this process, which on few cores is faster than one in a process of its own. --checkpoints saves weights and
-moments by torch.save."""
+moments by torch.save. --dtype fp64 shows what rounding makes of the losses."""
 import argparse
 import json
 import math
@@ -101,7 +101,7 @@ class Llama(nn.Module):
             self.lm_head.weight = self.embed_tokens.weight
         size = self.layers[0].head_size
         angles = torch.outer(torch.arange(length).double(), c["rope_theta"] ** (-torch.arange(0, size, 2).double() / size))
-        self.cos, self.sin = angles.cos().float(), angles.sin().float()
+        self.cos, self.sin = angles.cos(), angles.sin()
 
     def load(self, folder):
         file = load_file(os.path.join(folder, "model.safetensors"))
@@ -122,7 +122,7 @@ class Llama(nn.Module):
     def forward(self, windows):
         x = self.embed_tokens(windows[:, :-1])
         for layer in self.layers:
-            x = layer(x, self.cos, self.sin)
+            x = layer(x, self.cos.to(x.dtype), self.sin.to(x.dtype))
         logits = self.lm_head(F.rms_norm(x, x.shape[-1:], self.norm, self.c["rms_norm_eps"]))
         return F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
 
@@ -148,6 +148,7 @@ def parsed():
         parser.add_argument("--" + name, type=float, default=default)
     parser.add_argument("--schedule", default="constant", choices=("constant", "cosine"))
     parser.add_argument("--checkpoints")
+    parser.add_argument("--dtype", default="fp32", choices=("fp32", "fp64"))
     parser.add_argument("--compile", action="store_true")
     return parser.parse_args()
 
@@ -158,6 +159,8 @@ def main():
     with open(os.path.join(o.model, "config.json"), encoding="utf-8") as file:
         model = Llama(json.load(file), o.seq_len)
     model.load(o.model)
+    if o.dtype == "fp64":
+        model.double()
     decayed = [w for name, w in model.named_parameters() if w.dim() > 1 and "embed_tokens" not in name]
     others = [w for name, w in model.named_parameters() if w.dim() == 1 or "embed_tokens" in name]
     optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": o.weight_decay}, {"params": others, "weight_decay": 0}],
