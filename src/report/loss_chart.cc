@@ -75,11 +75,11 @@ Points means(const Points& points) {
 }
 
 std::string line(const Points& points, const Axis& x, const Axis& y, const char* style) {
-  std::string path;
+  std::string at;
   for (const auto& [step, loss] : points)
-    path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", x.at(static_cast<double>(step)),
+    at += fmt::format("{}{:.1f},{:.1f}", at.empty() ? "" : " ", x.at(static_cast<double>(step)),
                         y.at(loss));
-  return fmt::format("<polyline points=\"{}\" fill=\"none\" {}/>\n", path, style);
+  return fmt::format("<polyline points=\"{}\" fill=\"none\" {}/>\n", at, style);
 }
 
 std::string frame(const Axis& x, const Axis& y) {
