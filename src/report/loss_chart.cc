@@ -31,8 +31,8 @@ constexpr std::array<const char*, 8> kColours = {"#4e79a7", "#f28e2b", "#59a14f"
 
 // Text that XML may hold.
 std::string xml(std::string_view text) {
-  std::string out;
-  for (const char c : printable(text.substr(0, kLongestName))) {
+  std::string out, quoted = printable(text.substr(0, kLongestName));
+  for (const char c : std::string_view(quoted).substr(1, quoted.size() - 2)) {
     if (c == '&')
       out += "&amp;";
     else if (c == '<')
