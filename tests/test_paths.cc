@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "files/failing_calls.h"
+
 namespace ridge {
 
 std::filesystem::path test_data(const std::string& name) {
@@ -20,5 +22,7 @@ const char* ridge_program() {
   const char* program = std::getenv("RIDGE_PROGRAM");
   return program != nullptr ? program : RIDGE_PROGRAM;
 }
+
+const char* failing_calls_library() { return RIDGE_FAILING_CALLS; }
 
 }  // namespace ridge

@@ -35,7 +35,9 @@ void StartingModel::tell_types() const {
 }
 
 nlohmann::ordered_json StartingModel::identity() const {
-  return {{"path", file_->path().string()}, {"bytes", file_->file_bytes()}};
+  return {{"path", file_->path().string()},
+          {"bytes", file_->file_bytes()},
+          {"weights", weights_.hash()}};
 }
 
 }  // namespace ridge::apps

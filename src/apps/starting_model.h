@@ -24,7 +24,7 @@ class StartingModel {
   runtime::TensorSource weights();
   // Prints which types are dequantized, if any are.
   void tell_types() const;
-  // What a checkpoint remembers of it: its path and its size in bytes.
+  // What a checkpoint remembers of it: its path, its size in bytes and a hash of the weights that were read.
   nlohmann::ordered_json identity() const;
 
  private:

@@ -222,7 +222,6 @@ class Training {
             {"lora", lora_settings()},
             {"loss_scale_interval",
              scales() ? nlohmann::ordered_json(o_.schedule.loss_scaling.growth_interval) : nullptr},
-            {"model", start_ ? start_->identity() : nlohmann::ordered_json()},
             {"data", data_->identity()}};
   }
 
@@ -281,7 +280,9 @@ class Training {
                        train::kWorkshopSeed);
     train::BatchSource& data =
         data_ ? static_cast<train::BatchSource&>(data_->batches()) : *workshop;
-    if (pauses_) pauses_->resume(trainer, backend.available_bytes());
+    if (pauses_)
+      pauses_->resume(trainer, start_ ? start_->identity() : nlohmann::ordered_json(),
+                      backend.available_bytes());
     if (schedule_.guard) guard(trainer);
     record::RunRecord run =
         measure::planned_training(experiment_, trainer.graphs(), backend, nullptr);

@@ -93,13 +93,30 @@ void TrainingPauses::expect_same_tuning(const nlohmann::json& before) const {
   }
 }
 
-void TrainingPauses::resume(train::Trainer& trainer, int64_t free_bytes) {
+// Adapters are a difference from the weights beside which they were trained.
+void TrainingPauses::expect_same_base(const nlohmann::json& before) const {
+  const auto weights_of = [](const nlohmann::json& settings) {
+    const nlohmann::json model = settings.value("model", nlohmann::json());
+    return model.is_object() ? model.value("weights", nlohmann::json()) : nlohmann::json();
+  };
+  const nlohmann::json now = settings_, expected = weights_of(now), found = weights_of(before);
+  if (expected != found)
+    throw file_error(
+        "[{}] expected adapters of a model whose weights have the hash {}, as those of --model, found {}",
+        found_->path.string(), expected.dump(), printable(found.dump()));
+}
+
+void TrainingPauses::resume(train::Trainer& trainer,
+                            nlohmann::ordered_json model,
+                            int64_t free_bytes) {
+  settings_["model"] = std::move(model);
   free_bytes_ = free_bytes;
   if (!o_.checkpoints.empty()) {
     writer_.emplace(o_.checkpoints, o_.policy, data_.tokenizer());
     save_request_.emplace();
   }
   if (!found_) return;
+  if (trainer.graphs().has_adapters) expect_same_base(found_->state.settings);
   train::restore(*found_, trainer);
   const train::TrainingState& state = found_->state;
   const nlohmann::json before = state.settings;
@@ -129,7 +146,10 @@ void TrainingPauses::tell_changes(const nlohmann::json& before) const {
 }
 
 train::Pauses TrainingPauses::pauses(train::Trainer& trainer) {
-  return {[this](int64_t next) { return due(next).any(); },
+  return {[this](int64_t next) {
+            if (writer_) writer_->expect_no_failure();
+            return due(next).any();
+          },
           [this, &trainer](int64_t next) { pause(trainer, next, due(next)); }};
 }
 

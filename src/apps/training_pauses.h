@@ -56,8 +56,9 @@ class TrainingPauses {
   void find(const models::ModelConfig& config, int64_t sequence);
   // The steps that a run has done before this one.
   int64_t first_step() const { return found_ ? found_->state.step : 0; }
-  // Fills the trainer and the data's place from the checkpoint that was found.
-  void resume(train::Trainer& trainer, int64_t free_bytes);
+  // Fills the trainer and the data's place from the checkpoint that was found. `model` is the identity of the model
+  // that the trainer has read, or null. Throws a bad-file Error if the checkpoint has adapters of other weights.
+  void resume(train::Trainer& trainer, nlohmann::ordered_json model, int64_t free_bytes);
   train::Pauses pauses(train::Trainer& trainer);
   // After the last step: validates, saves and waits.
   void finish(train::Trainer& trainer, int64_t step);
@@ -72,6 +73,7 @@ class TrainingPauses {
   Work due(int64_t step) const;
   void pause(train::Trainer& trainer, int64_t step, const Work& work);
   void expect_same_tuning(const nlohmann::json& before) const;
+  void expect_same_base(const nlohmann::json& before) const;
   void tell_changes(const nlohmann::json& before) const;
 
   const PauseOptions& o_;

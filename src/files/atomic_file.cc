@@ -32,12 +32,15 @@ void read_each_page(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-// Some file systems refuse to sync a folder; the data of its files are safe by then.
 void sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
+  const int error = fd < 0 || ::fsync(fd) != 0 ? errno : 0;
+  if (fd >= 0) ::close(fd);
+  // A folder that may not be read, and a file system that syncs no folders; the data of the files are safe by then.
+  for (const int harmless : {0, EACCES, EINVAL, EROFS, ENOTSUP, ENOSYS})
+    if (error == harmless) return;
+  throw runtime_error("[{}] cannot flush the folder to disk: {}", folder.string(),
+                      system_reason(error));
 }
 
 AtomicFile::AtomicFile(const std::filesystem::path& path, Links links) : path_(path) {

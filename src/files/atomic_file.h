@@ -55,7 +55,8 @@ class AtomicFile {
   bool finished_ = false;
 };
 
-// Makes renames in the folder survive a power failure, as far as its file system can.
+// Makes renames in the folder survive a power failure, as far as its file system can. Throws a run-time Error if the
+// disk fails.
 void sync_folder(const std::filesystem::path& folder);
 
 void write_file(const std::filesystem::path& path,

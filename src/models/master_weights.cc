@@ -5,8 +5,17 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "files/hash.h"
 
 namespace ridge::models {
+namespace {
+
+uint64_t hash_of(const std::string& name, std::span<const std::byte> values) {
+  const std::string both = fmt::format("{:016x} {}", files::hash64(values), name);
+  return files::hash64(std::as_bytes(std::span(both)));
+}
+
+}  // namespace
 
 MasterWeights::MasterWeights(const ModelFile& file, std::function<void(int64_t)> progress)
     : file_(file),
@@ -22,9 +31,13 @@ std::vector<float> MasterWeights::read(const std::string& parameter, const Shape
   std::vector<float> values(static_cast<size_t>(shape.elements()));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   file_.release(file_.bytes(file_.lookup()(parameter, shape).name));
-  if (read_.insert(parameter).second && progress_) progress_(std::ssize(bytes));
+  if (!read_.insert(parameter).second) return values;
+  hashes_ += hash_of(parameter, bytes);
+  if (progress_) progress_(std::ssize(bytes));
   return values;
 }
+
+std::string MasterWeights::hash() const { return fmt::format("{:016x}", hashes_); }
 
 std::string MasterWeights::quantized_types() const {
   std::set<std::string> types;

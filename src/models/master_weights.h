@@ -25,6 +25,8 @@ class MasterWeights {
   // By Hugging Face's name. Throws bad-file Errors: the tensor is missing, has another shape, or has
   // a value that is not finite.
   std::vector<float> read(const std::string& parameter, const Shape& shape);
+  // 16 digits that tell the weights read so far, their names and fp32 values, from others. Their order does not matter.
+  std::string hash() const;
   // The quantized types of the file, "q4_1, q8_0"; empty if there are none.
   std::string quantized_types() const;
 
@@ -34,6 +36,7 @@ class MasterWeights {
   std::function<void(int64_t)> progress_;
   WeightWriter weights_;
   std::set<std::string> read_;
+  uint64_t hashes_ = 0;  // the sum of those of weights
 };
 
 }  // namespace ridge::models

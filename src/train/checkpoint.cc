@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -227,6 +228,11 @@ void CheckpointWriter::save(const Trainer& trainer,
   blocked_ns_ += now_ns() - begin;
 }
 
+void CheckpointWriter::expect_no_failure() {
+  if (writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    writing_.get();
+}
+
 void CheckpointWriter::wait() {
   if (writing_.valid()) writing_.get();
 }
@@ -248,7 +254,7 @@ void CheckpointWriter::write(const Tensors& tensors,
   files::write_file(made.inside() / kState, to_json(state).dump(2) + "\n");
   files::write_manifest(made.inside(), kFormat);
   made.commit();
-  remove_superseded();
+  remove_superseded(state.step);
 }
 
 // Under another name first, so that nobody finds half a checkpoint.
@@ -260,9 +266,11 @@ void CheckpointWriter::remove(int64_t step) const {
   fs::remove_all(other.path(), ignored);
 }
 
-void CheckpointWriter::remove_superseded() const {
+// Later ones were damaged, and training went on from one before them: they stay until it gets there again.
+void CheckpointWriter::remove_superseded(int64_t newest) const {
   std::vector<std::pair<int64_t, std::optional<double>>> found;
   for (const int64_t step : steps_in(folder_)) {
+    if (step > newest) continue;
     try {
       found.emplace_back(step, read_state(folder_ / folder_name(step)).validation_loss);
     } catch (const Error&) {

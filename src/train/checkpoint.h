@@ -70,6 +70,8 @@ class CheckpointWriter {
   // (0: unknown) have no room for a copy while training goes on, returns when it is written. Throws
   // run-time Errors, also those of the checkpoint before.
   void save(const Trainer& trainer, const TrainingState& state, int64_t free_bytes);
+  // Throws the Error of the last checkpoint if writing it has failed by now; waits for nothing.
+  void expect_no_failure();
   // Waits for the last checkpoint. Throws its Error.
   void wait();
   double blocked_ns() const { return blocked_ns_; }  // the time that training waited in save()
@@ -78,7 +80,7 @@ class CheckpointWriter {
   struct Tensors;
   void write(const Tensors& tensors, const SavedForm& form, const TrainingState& state) const;
   void remove(int64_t step) const;
-  void remove_superseded() const;
+  void remove_superseded(int64_t newest) const;
 
   std::filesystem::path folder_;
   CheckpointPolicy policy_;

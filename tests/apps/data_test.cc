@@ -142,6 +142,49 @@ TEST_F(DataTest, BadFilesAreNamed) {
   expect_refused(tokenize("circle", "t"), 3, "symbolic links");
 }
 
+TEST_F(DataTest, BadShardsAreNamedBeforeTheFirstStep) {
+  result(tokenize("a.txt", "good"));
+  const auto refused = [&](const std::function<void()>& damage, const std::string& part) {
+    fs::remove_all(folder_ / "t");
+    fs::copy(folder_ / "good", folder_ / "t", fs::copy_options::recursive);
+    damage();
+    const Output output = run(train_line({}));
+    EXPECT_EQ(output.code, 3) << part << "\n" << output.err;
+    EXPECT_NE(output.err.find(part), std::string::npos) << "expected " << part << "\n" << output.err;
+    EXPECT_EQ(output.out.find("step"), std::string::npos) << output.out;
+  };
+  const fs::path shard = folder_ / "t/shard-00000.bin";
+  refused([&] { fs::resize_file(shard, 100); }, "[t/shard-00000.bin] expected");
+  refused([&] { fs::resize_file(shard, fs::file_size(shard) + 2); }, "[t/shard-00000.bin] expected");
+  refused([&] { fs::resize_file(shard, 0); }, "[t/shard-00000.bin] the file is empty");
+  refused([&] { fs::remove(shard); }, "[t/shard-00000.bin] cannot open");
+  refused([&] { fs::remove(folder_ / "t/shard-00000.hashes"); }, "[t/shard-00000.hashes] cannot open");
+  refused([&] { fs::remove(folder_ / "t/index.json"); }, "[t/index.json] cannot open");
+  refused(
+      [&] {
+        fs::remove(shard);
+        fs::create_directory(shard);
+      },
+      "[t/shard-00000.bin] expected a file, found a folder");
+  refused(
+      [&] {
+        fs::remove(shard);
+        fs::create_symlink("shard-00000.bin", shard);
+      },
+      "[t/shard-00000.bin] cannot open: Too many levels of symbolic links");
+  refused(
+      [&] {
+        std::string bytes = files::contents(shard);
+        bytes[bytes.size() / 3] ^= 1;
+        files::write_plain(shard, bytes);
+      },
+      "[t/shard-00000.bin] bytes 0 to 127066: expected the hash");
+  // Root may read it all the same.
+  if (::geteuid() != 0)
+    refused([&] { fs::permissions(shard, fs::perms::none); },
+            "[t/shard-00000.bin] cannot open: Permission denied");
+}
+
 TEST_F(DataTest, TrainingReadsDataValidatesAndSaves) {
   result(tokenize("a.txt", "t"));
   const std::vector<std::string> data = train(

@@ -153,6 +153,23 @@ TEST(Checkpoint, ADamagedOneIsPassedOver) {
   EXPECT_EQ(refused.size(), 2u);
 }
 
+// One step further on, the only good checkpoint is the one just written.
+TEST(Checkpoint, ADamagedLaterOneDoesNotTakeThePlaceOfANewOne) {
+  const files::ScratchFolder folder;
+  Session run("baseline");
+  run.save(folder / "c", {.keep = 1});                     // after step 0
+  Session ahead("baseline");
+  ahead.train(9);
+  ahead.save(folder / "c", {.keep = 5});
+  std::filesystem::resize_file(folder / "c/step-00000009/model.safetensors", 100);
+  run.save(folder / "c", {.keep = 1});  // after step 2
+  std::vector<RefusedCheckpoint> refused;
+  const auto found = newest_checkpoint(folder / "c", refused);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->state.step, 2);
+  EXPECT_EQ(refused.size(), 1u);
+}
+
 TEST(Checkpoint, APlaceWhereNothingCanBeWrittenIsAnError) {
   const files::ScratchFolder folder;
   files::write_plain(folder / "file", "x");
