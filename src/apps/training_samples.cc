@@ -65,8 +65,11 @@ TrainingSamples::TrainingSamples(const SampleOptions& options,
     : o_(options),
       tokenizer_(known(tokenizer)),
       prompt_(tokenizer_.encode(o_.prompt, {.add_bos = tokenizer_.spec().add_bos})),
-      selection_(
-          inference_selection(chosen_device(machine) == "cuda", false, LevelOptions().level, "")),
+      selection_(inference_selection(chosen_device(machine) == "cuda",
+                                     false,
+                                     false,
+                                     LevelOptions().level,
+                                     "")),
       backend_(make_backend(as_chosen(machine), selection_)) {
   if (prompt_.empty()) prompt_ = tokenizer_.encode("\n");
   if (std::ssize(prompt_) >= config.context)
@@ -88,11 +91,10 @@ TrainingSamples::Sample TrainingSamples::sample(const train::Trainer& trainer, i
   const models::ModelConfig config = train::saved_config(trainer);
   const models::ModelFile model = models::ModelFile::of_tensors(config, std::move(table));
   try {
-    serve::Session session(
-        model,
-        {.capacity = std::min<int64_t>(config.context, std::ssize(prompt_) + o_.tokens),
-         .selection = selection_},
-        *backend_);
+    serve::SessionOptions needs;
+    needs.capacity = std::min<int64_t>(config.context, std::ssize(prompt_) + o_.tokens);
+    needs.selection = selection_;
+    serve::Session session(model, needs, *backend_);
     serve::GenerateOptions options;
     options.sampling = o_.sampling;
     options.max_tokens = o_.tokens;
