@@ -64,8 +64,9 @@ void register_report(Command program, const AppContext& context) {
   Command app = program.add_subcommand("report", "Make the web page of one or more output folders");
   app.add_option("DIR", o->folders, "output folders of ridge lab, train, infer-lab and import")
       .required();
-  app.add_option("--losses", o->losses,
-                 "draw the losses of folders of ridge train --log-dir into this file (SVG) instead");
+  app.add_option(
+      "--losses", o->losses,
+      "draw the losses of folders of ridge train --log-dir into this file (SVG) instead");
   app.add_option("-o,--output", o->output,
                  "file to write (default: report.html in the folder; for several folders, here)");
   app.add_flag("--open", o->open, "open the page in the browser");

@@ -78,7 +78,7 @@ std::string line(const Points& points, const Axis& x, const Axis& y, const char*
   std::string at;
   for (const auto& [step, loss] : points)
     at += fmt::format("{}{:.1f},{:.1f}", at.empty() ? "" : " ", x.at(static_cast<double>(step)),
-                        y.at(loss));
+                      y.at(loss));
   return fmt::format("<polyline points=\"{}\" fill=\"none\" {}/>\n", at, style);
 }
 
@@ -93,8 +93,8 @@ std::string frame(const Axis& x, const Axis& y) {
   }
   for (int64_t i = 0; x.low + static_cast<double>(i) * x.tick <= x.high * (1 + 1e-9); ++i) {
     const double value = x.low + static_cast<double>(i) * x.tick;
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x.at(value),
-                       y.from + 18, format_integer(std::llround(value)));
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+                       x.at(value), y.from + 18, format_integer(std::llround(value)));
   }
   return out +
          fmt::format(
@@ -111,7 +111,8 @@ std::string drawn(const LossCurve& curve, const Axis& x, const Axis& y, const ch
     out += line(means(curve.training), x, y,
                 fmt::format("stroke=\"{}\" stroke-opacity=\"0.55\"", colour).c_str());
   if (curve.validation.empty()) return out;
-  out += line(curve.validation, x, y, fmt::format("stroke=\"{}\" stroke-width=\"2\"", colour).c_str());
+  out +=
+      line(curve.validation, x, y, fmt::format("stroke=\"{}\" stroke-width=\"2\"", colour).c_str());
   for (const auto& [step, loss] : curve.validation)
     out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"/>\n",
                        x.at(static_cast<double>(step)), y.at(loss), colour);
@@ -144,8 +145,8 @@ LossCurve read_loss_curve(const std::filesystem::path& folder) {
     text.remove_prefix(end + 1);
     if (!each.is_object() || !each.contains("step") || !each["step"].is_number_integer())
       throw file_error("[{}] line {}: expected an object with a step", path.string(), number);
-    for (const auto& [key, points] : {std::pair{"loss", &curve.training},
-                                      std::pair{"validation_loss", &curve.validation}})
+    for (const auto& [key, points] :
+         {std::pair{"loss", &curve.training}, std::pair{"validation_loss", &curve.validation}})
       if (each.contains(key) && each[key].is_number() && std::isfinite(each[key].get<double>()))
         points->emplace_back(each["step"].get<int64_t>(), each[key].get<double>());
   }

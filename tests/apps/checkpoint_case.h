@@ -23,7 +23,8 @@ class CheckpointCase : public ProgramTest {
       "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
       "intermediate_size": 48, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
       "rope_theta": 10000, "tie_word_embeddings": false, "hidden_act": "silu"})");
-    succeed({"data", "tokenize", "a.txt", "--tokenizer", test_data("models/tokenizers/gpt2"), "--out", "t"});
+    succeed({"data", "tokenize", "a.txt", "--tokenizer", test_data("models/tokenizers/gpt2"),
+             "--out", "t"});
     succeed(line("c0", 4));
     succeed(line("whole", 6));
   }
@@ -34,14 +35,30 @@ class CheckpointCase : public ProgramTest {
   std::vector<std::string> line(const std::string& checkpoints,
                                 int64_t steps,
                                 std::vector<std::string> more = {}) const {
-    std::vector<std::string> all{"train",        "--config",     "config.json",
-                                 "--pass",       "-tune_gemm",   "--device",
-                                 "cpu",          "--threads",    "1",
-                                 "--data",       "t",            "--seq-len",
-                                 "8",            "--batch-size", "1",
-                                 "--save-every", "2",            "--keep",
-                                 "2",            "--quiet",      "--checkpoints",
-                                 checkpoints,    "--steps",      std::to_string(steps)};
+    std::vector<std::string> all{"train",
+                                 "--config",
+                                 "config.json",
+                                 "--pass",
+                                 "-tune_gemm",
+                                 "--device",
+                                 "cpu",
+                                 "--threads",
+                                 "1",
+                                 "--data",
+                                 "t",
+                                 "--seq-len",
+                                 "8",
+                                 "--batch-size",
+                                 "1",
+                                 "--save-every",
+                                 "2",
+                                 "--keep",
+                                 "2",
+                                 "--quiet",
+                                 "--checkpoints",
+                                 checkpoints,
+                                 "--steps",
+                                 std::to_string(steps)};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -77,13 +94,16 @@ class CheckpointCase : public ProgramTest {
     ASSERT_EQ(output.code, 0) << what << "\n" << output.err;
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "whole/step-00000006")) {
       const std::string name = entry.path().filename();
-      EXPECT_EQ(files::contents(folder_ / "c/step-00000006" / name) == files::contents(entry.path()), true)
+      EXPECT_EQ(
+          files::contents(folder_ / "c/step-00000006" / name) == files::contents(entry.path()),
+          true)
           << what << ": " << name;
     }
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "c"))
       names.insert(entry.path().filename());
-    names.erase("step-00000002");  // it may be there until the next save, if it could not be removed
+    names.erase(
+        "step-00000002");  // it may be there until the next save, if it could not be removed
     EXPECT_EQ(names, (std::set<std::string>{"step-00000004", "step-00000006"})) << what;
   }
   // The n-th call of a save fails in this way, and nothing is lost.
@@ -98,7 +118,8 @@ class CheckpointCase : public ProgramTest {
     if (output.code == 1) {
       EXPECT_NE(output.err.find(how == "ENOSPC" ? "No space left on device" : "Input/output error"),
                 std::string::npos)
-          << what << "\n" << output.err;
+          << what << "\n"
+          << output.err;
     }
     expect_whole(what);
   }

@@ -32,7 +32,8 @@ TEST_P(LongLineTest, FitsIntoMemory) {
   EXPECT_LT(output.peak_bytes, kMost);
   const nlohmann::json said = nlohmann::json::parse(output.out);
   EXPECT_EQ(said["documents"], 1);
-  fmt::print("{}: {} ids, peak {} MB\n", name, said["ids"].get<int64_t>(), output.peak_bytes / 1'000'000);
+  fmt::print("{}: {} ids, peak {} MB\n", name, said["ids"].get<int64_t>(),
+             output.peak_bytes / 1'000'000);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, LongLineTest, testing::Bool());

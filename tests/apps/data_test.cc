@@ -150,15 +150,18 @@ TEST_F(DataTest, BadShardsAreNamedBeforeTheFirstStep) {
     damage();
     const Output output = run(train_line({}));
     EXPECT_EQ(output.code, 3) << part << "\n" << output.err;
-    EXPECT_NE(output.err.find(part), std::string::npos) << "expected " << part << "\n" << output.err;
+    EXPECT_NE(output.err.find(part), std::string::npos) << "expected " << part << "\n"
+                                                        << output.err;
     EXPECT_EQ(output.out.find("step"), std::string::npos) << output.out;
   };
   const fs::path shard = folder_ / "t/shard-00000.bin";
   refused([&] { fs::resize_file(shard, 100); }, "[t/shard-00000.bin] expected");
-  refused([&] { fs::resize_file(shard, fs::file_size(shard) + 2); }, "[t/shard-00000.bin] expected");
+  refused([&] { fs::resize_file(shard, fs::file_size(shard) + 2); },
+          "[t/shard-00000.bin] expected");
   refused([&] { fs::resize_file(shard, 0); }, "[t/shard-00000.bin] the file is empty");
   refused([&] { fs::remove(shard); }, "[t/shard-00000.bin] cannot open");
-  refused([&] { fs::remove(folder_ / "t/shard-00000.hashes"); }, "[t/shard-00000.hashes] cannot open");
+  refused([&] { fs::remove(folder_ / "t/shard-00000.hashes"); },
+          "[t/shard-00000.hashes] cannot open");
   refused([&] { fs::remove(folder_ / "t/index.json"); }, "[t/index.json] cannot open");
   refused(
       [&] {

@@ -116,7 +116,8 @@ TEST_F(FailingDiskTest, ADamagedCheckpointIsPassedOver) {
          fs::remove_all(newest);
          fs::create_directory(newest);
        }},
-      {"a manifest of zeros", [&] { files::write_plain(newest / "manifest.json", std::string(500, '\0')); }}};
+      {"a manifest of zeros",
+       [&] { files::write_plain(newest / "manifest.json", std::string(500, '\0')); }}};
   for (const auto& [what, damage] : damages) {
     copy_checkpoints();
     damage();
@@ -157,7 +158,8 @@ TEST_F(FailingDiskTest, AdaptersOfOtherWeightsAreAnError) {
   files::write_plain(folder_ / "moved/model.safetensors", bytes);
   const Output output = run(tune(6));
   EXPECT_EQ(output.code, 3) << output.err;
-  EXPECT_NE(output.err.find("expected adapters of a model whose weights have the hash"), std::string::npos)
+  EXPECT_NE(output.err.find("expected adapters of a model whose weights have the hash"),
+            std::string::npos)
       << output.err;
   EXPECT_EQ(files::contents(folder_ / "c/step-00000004/adapter_model.safetensors"), before);
 }

@@ -34,24 +34,15 @@ class GuideCase : public ProgramTest {
     }
     return all;
   }
-  static bool has_program(const std::string& name) {
-    return !output_of("command -v " + name).empty();
-  }
-  // Why the guide cannot run here; empty if it can.
-  static std::string missing() {
-    if (!has_program("bible")) return "apt-get install bible-kjv";
-    if (!std::filesystem::exists(files::fetched_model("SmolLM2-135M-Instruct.Q4_1.gguf")))
-      return "make models fetches SmolLM2";
-    return "";
-  }
+  static bool has_bible() { return !output_of("command -v bible").empty(); }
   // Runs the commands of a block; `ridge` is the built program. Returns stdout, or nothing if a command fails.
   std::string run_block(const std::string& text) const {
     std::filesystem::create_directories(folder_ / "bin");
     if (!std::filesystem::exists(folder_ / "bin/ridge"))
       std::filesystem::create_symlink(ridge_program(), folder_ / "bin/ridge");
     files::write_plain(folder_ / "commands.sh", "set -e\n" + text);
-    const std::string out = output_of(
-        fmt::format("cd '{0}' && PATH='{0}/bin':\"$PATH\" sh commands.sh 2>err.txt", folder_.path().string()));
+    const std::string out = output_of(fmt::format(
+        "cd '{0}' && PATH='{0}/bin':\"$PATH\" sh commands.sh 2>err.txt", folder_.path().string()));
     EXPECT_FALSE(out.empty()) << text << files::contents(folder_ / "err.txt");
     return out;
   }

@@ -38,7 +38,8 @@ struct RunLimits {
   int64_t address_bytes = -1;   // maximum address space, like a machine without memory
   int64_t cpu_seconds = -1;     // SIGXCPU ends the program after this time
   std::string cache = {};       // folder of the program's caches; empty: the user's
-  std::vector<std::pair<std::string, std::string>> environment = {};  // variables of the program alone
+  std::vector<std::pair<std::string, std::string>> environment =
+      {};  // variables of the program alone
 };
 
 // Waits for a child to end; 128 + signal if a signal ended it.
@@ -144,8 +145,7 @@ class ProgramTest : public ::testing::Test {
     for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
     argv.push_back(nullptr);
     if (!limits.cache.empty()) ::setenv("XDG_CACHE_HOME", limits.cache.c_str(), 1);
-    for (const auto& [name, value] : limits.environment)
-      ::setenv(name.c_str(), value.c_str(), 1);
+    for (const auto& [name, value] : limits.environment) ::setenv(name.c_str(), value.c_str(), 1);
     limit(RLIMIT_AS, limits.address_bytes);
     if (::chdir(folder_.path().c_str()) == 0) ::execv(ridge_program(), argv.data());
     ::_exit(127);

@@ -42,32 +42,38 @@ class PyTorchTest : public FinetuneCase {
   }
 
   static inline const std::vector<std::string> kOptions = {
-      "--seq-len", "64", "--batch-size", "4", "--lr", "3e-4", "--clip", "1", "--lr-warmup", "100", "--schedule", "cosine"};
+      "--seq-len", "64", "--batch-size", "4",   "--lr",       "3e-4",
+      "--clip",    "1",  "--lr-warmup",  "100", "--schedule", "cosine"};
   mutable std::string version_;
 };
 
 // PyTorch's losses with one and with two threads may be the same bits, which leaves no room for any other order of sums.
 // What rounding does shows in its run in fp64: Ridge may be twice as far from it as PyTorch in fp32 is.
 TEST_F(PyTorchTest, LossesDifferByRounding) {
-  const std::string python = python_with("torch, numpy, safetensors", "torch numpy safetensors", folder_.path());
+  const std::string python =
+      python_with("torch, numpy, safetensors", "torch numpy safetensors", folder_.path());
   if (python.empty()) GTEST_SKIP() << "pip could not fetch torch";
   files::write_plain(folder_ / "a.txt", files::contents(test_data("text/corpus.en")));
   succeed({"tokenizer", "train", "a.txt", "--vocab-size", "1024", "--out", "tokenizer"});
   succeed({"data", "tokenize", "a.txt", "--tokenizer", "tokenizer", "--out", "t"});
-  succeed({"train", "--preset", "tiny", "--data", "t", "--lr", "0", "--weight-decay", "0", "--steps", "1", "--batch-size",
-           "1", "--seq-len", "8", "--device", "cpu", "--save", "init"});
-  std::vector<std::string> line{"train", "--model", "init", "--data", "t", "--steps", "200", "--device", "cpu", "--log-dir", "log"};
+  succeed({"train", "--preset", "tiny", "--data", "t", "--lr", "0", "--weight-decay", "0",
+           "--steps", "1", "--batch-size", "1", "--seq-len", "8", "--device", "cpu", "--save",
+           "init"});
+  std::vector<std::string> line{"train", "--model",  "init", "--data",    "t",  "--steps",
+                                "200",   "--device", "cpu",  "--log-dir", "log"};
   line.insert(line.end(), kOptions.begin(), kOptions.end());
   succeed(line);
-  const std::vector<double> ours = losses("log"), one = peer(python, "--threads 1"), two = peer(python, "--threads 2"),
+  const std::vector<double> ours = losses("log"), one = peer(python, "--threads 1"),
+                            two = peer(python, "--threads 2"),
                             exact = peer(python, "--threads 2 --dtype fp64");
   for (const auto& each : {ours, one, two, exact}) ASSERT_EQ(each.size(), 200u);
-  const double threads = largest(one, two, 200), rounding = std::max(largest(one, exact, 200), largest(two, exact, 200));
+  const double threads = largest(one, two, 200),
+               rounding = std::max(largest(one, exact, 200), largest(two, exact, 200));
   fmt::print(
       "torch {}: loss {:.5f} to {:.5f}; of 200 steps: one and two threads differ by {:.2e}, fp32 and fp64 by {:.2e}; Ridge "
       "differs from fp64 by {:.2e}, from fp32 by {:.2e}, in the first {} by {:.2e}\n",
-      version_, ours.front(), ours.back(), threads, rounding, largest(ours, exact, 200), largest(ours, one, 200), kFirst,
-      largest(ours, one, kFirst));
+      version_, ours.front(), ours.back(), threads, rounding, largest(ours, exact, 200),
+      largest(ours, one, 200), kFirst, largest(ours, one, kFirst));
   EXPECT_LT(largest(ours, one, kFirst), kAllowedFirst);
   EXPECT_LT(largest(ours, exact, kFirst), kAllowedFirst);
   EXPECT_LE(largest(ours, exact, 200), 2 * std::max(threads, rounding));

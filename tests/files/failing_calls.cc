@@ -104,21 +104,21 @@ int remove_name(int folder, const char* name, int flags) {
 
 extern "C" {
 
-#define RIDGE_OPEN(NAME)                                     \
-  int NAME(const char* name, int flags, ...) {               \
-    va_list arguments;                                       \
-    va_start(arguments, flags);                              \
-    const mode_t mode = mode_of(flags, arguments);           \
-    va_end(arguments);                                       \
-    return open_file(AT_FDCWD, name, flags, mode);           \
+#define RIDGE_OPEN(NAME)                           \
+  int NAME(const char* name, int flags, ...) {     \
+    va_list arguments;                             \
+    va_start(arguments, flags);                    \
+    const mode_t mode = mode_of(flags, arguments); \
+    va_end(arguments);                             \
+    return open_file(AT_FDCWD, name, flags, mode); \
   }
-#define RIDGE_OPEN_AT(NAME)                                  \
-  int NAME(int folder, const char* name, int flags, ...) {   \
-    va_list arguments;                                       \
-    va_start(arguments, flags);                              \
-    const mode_t mode = mode_of(flags, arguments);           \
-    va_end(arguments);                                       \
-    return open_file(folder, name, flags, mode);             \
+#define RIDGE_OPEN_AT(NAME)                                \
+  int NAME(int folder, const char* name, int flags, ...) { \
+    va_list arguments;                                     \
+    va_start(arguments, flags);                            \
+    const mode_t mode = mode_of(flags, arguments);         \
+    va_end(arguments);                                     \
+    return open_file(folder, name, flags, mode);           \
   }
 RIDGE_OPEN(open)
 RIDGE_OPEN(open64)

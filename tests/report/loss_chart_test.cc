@@ -52,9 +52,10 @@ TEST(LossChart, OneValueAloneAndNothingAtAll) {
 
 TEST(LossChart, ReadsALogAndRefusesOthers) {
   const files::ScratchFolder folder;
-  files::write_plain(folder / "metrics.jsonl",
-                     "{\"step\": 1, \"loss\": 4.5}\n{\"step\": 0, \"loss\": 5}\n"
-                     "{\"step\": 2, \"loss\": null}\n{\"step\": 2, \"validation_loss\": 4.25}\n{\"st");
+  files::write_plain(
+      folder / "metrics.jsonl",
+      "{\"step\": 1, \"loss\": 4.5}\n{\"step\": 0, \"loss\": 5}\n"
+      "{\"step\": 2, \"loss\": null}\n{\"step\": 2, \"validation_loss\": 4.25}\n{\"st");
   const LossCurve curve = read_loss_curve(folder.path());
   EXPECT_EQ(curve.training, (std::vector<std::pair<int64_t, double>>{{0, 5}, {1, 4.5}}));
   EXPECT_EQ(curve.validation, (std::vector<std::pair<int64_t, double>>{{2, 4.25}}));

@@ -157,7 +157,7 @@ TEST(Checkpoint, ADamagedOneIsPassedOver) {
 TEST(Checkpoint, ADamagedLaterOneDoesNotTakeThePlaceOfANewOne) {
   const files::ScratchFolder folder;
   Session run("baseline");
-  run.save(folder / "c", {.keep = 1});                     // after step 0
+  run.save(folder / "c", {.keep = 1});  // after step 0
   Session ahead("baseline");
   ahead.train(9);
   ahead.save(folder / "c", {.keep = 5});
