@@ -212,8 +212,9 @@ void Engine::insert(List& list, std::unique_ptr<Sequence> sequence) {
 
 // In order: a prompt that has no blocks yet lets none pass by.
 void Engine::admit() {
-  while (!waiting_.empty() && !free_slots_.empty()) {
+  while (!waiting_.empty()) {
     Sequence& next = *waiting_.front();
+    if (free_slots_.empty() && !takes_slot(next)) return;
     const int64_t slot = free_slots_.back();
     try {
       session_.begin(
@@ -223,15 +224,34 @@ void Engine::admit() {
       waiting_.pop_front();
       continue;
     }
-    // With one block to spare for each that runs, so that it isn't pushed out again at once.
-    const int64_t wanted = session_.missing_blocks(slot, std::ssize(next.ids)) + missing_blocks() +
-                           std::ssize(running_);
-    if (!running_.empty() && wanted > session_.blocks().available()) return session_.release(slot);
-    free_slots_.pop_back();
+    if (!takes_blocks(next, slot)) return session_.release(slot);
+    std::erase(free_slots_, slot);
     give_slot(next, slot);
     insert(running_, std::exchange(waiting_.front(), nullptr));
     waiting_.pop_front();
   }
+}
+
+// Whether the last one that runs gives its slot to one that waits.
+bool Engine::takes_slot(const Sequence& next) {
+  if (running_.back()->request.priority <= next.request.priority) return false;
+  preempt_last();
+  return true;
+}
+
+// Whether there are blocks for a prompt that has begun in the slot; pushes out others for it. Each that
+// runs keeps one to spare, so that it isn't pushed out again at once.
+bool Engine::takes_blocks(const Sequence& next, int64_t slot) {
+  std::vector<Holding> running;
+  for (const auto& each : running_)
+    running.push_back({each->request.priority, session_.blocks().owned(each->slot),
+                       session_.missing_blocks(each->slot, std::ssize(each->ids)) + 1});
+  const std::optional<int64_t> count = count_preempted(
+      running, next.request.priority, session_.missing_blocks(slot, std::ssize(next.ids)),
+      session_.blocks().available());
+  if (!count) return false;
+  for (int64_t i = 0; i < *count; ++i) preempt_last();
+  return true;
 }
 
 void Engine::give_slot(Sequence& sequence, int64_t slot) {
@@ -267,16 +287,19 @@ int64_t Engine::missing_blocks() const {
 
 // Preempts the last ones until all others have blocks for what is known of them.
 void Engine::make_room() {
-  while (running_.size() > 1 && missing_blocks() > session_.blocks().available()) {
-    Sequence& last = *running_.back();
-    activity_.requeue(last.activity, now_ns());
-    session_.release(last.slot);
-    free_slots_.push_back(std::exchange(last.slot, -1));
-    insert(waiting_, std::exchange(running_.back(), nullptr));
-    running_.pop_back();
-    const std::lock_guard lock(counts_mutex_);
-    ++counts_.preemptions;
-  }
+  while (running_.size() > 1 && missing_blocks() > session_.blocks().available()) preempt_last();
+}
+
+// It waits again, and is computed again from its tokens.
+void Engine::preempt_last() {
+  Sequence& last = *running_.back();
+  activity_.requeue(last.activity, now_ns());
+  session_.release(last.slot);
+  free_slots_.push_back(std::exchange(last.slot, -1));
+  insert(waiting_, std::exchange(running_.back(), nullptr));
+  running_.pop_back();
+  const std::lock_guard lock(counts_mutex_);
+  ++counts_.preemptions;
 }
 
 // A position that the next step stays below.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves many requests on one session by continuous batching: each step advances all sequences that
 // have a slot, and a request gets a slot as soon as one and the blocks of its prompt are free. If
-// the cache is full, the sequence of least priority that came last waits again and is computed again.
+// the cache is full, or a request of better priority waits, the sequence of least priority that came last
+// waits again and is computed again.
 // A thread of its own owns the session; others speak to it through a mailbox and hear from it through
 // outboxes. Knows no HTTP.
 #pragma once
@@ -83,9 +84,12 @@ class Engine {
   template <typename List>
   static void insert(List& list, std::unique_ptr<Sequence> sequence);
   void admit();
+  bool takes_slot(const Sequence& next);
+  bool takes_blocks(const Sequence& next, int64_t slot);
   void give_slot(Sequence& sequence, int64_t slot);
   int64_t missing_blocks() const;
   void make_room();
+  void preempt_last();
   int64_t reach() const;
   int64_t pending(const Sequence& sequence) const;
   void step();

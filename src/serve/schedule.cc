@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// First come, first served, with decoding sequences always aboard.
+// First come, first served within a priority, with decoding sequences always aboard.
 #include "serve/schedule.h"
 
 #include <algorithm>
@@ -19,6 +19,22 @@ std::vector<int64_t> choose_step(std::span<const Running> running, const StepLim
     left -= ids[i];
   }
   return ids;
+}
+
+std::optional<int64_t> count_preempted(std::span<const Holding> running,
+                                       int64_t priority,
+                                       int64_t wanted,
+                                       int64_t available) {
+  for (const Holding& each : running) wanted += each.wanted;
+  const int64_t all = std::ssize(running);
+  int64_t kept = all;
+  for (; wanted > available && kept > 0; --kept) {
+    const Holding& last = running[static_cast<size_t>(kept - 1)];
+    if (last.priority <= priority) return std::nullopt;
+    wanted -= last.wanted;
+    available += last.owned;
+  }
+  return all - kept;
 }
 
 }  // namespace ridge::serve

@@ -50,9 +50,19 @@ BlockState SequenceBlocks::state(int64_t block) const {
                                                             : BlockState::kFree;
 }
 
-int32_t& SequenceBlocks::entry(Kind kind, int64_t slot, int64_t block) {
-  KindBlocks& of = kinds_[kind];
-  return of.table[static_cast<size_t>(slot * of.ring + block % of.ring)];
+int64_t SequenceBlocks::owned(int64_t at) const {
+  const Kind kind = counted();
+  const KindBlocks& of = kinds_[kind];
+  const Slot& slot = slots_[static_cast<size_t>(at)];
+  int64_t blocks = 0;
+  for (int64_t block = slot.first[kind]; block < slot.end; ++block)
+    blocks += of.pool.users(of.table[place(kind, at, block)]) == 1 ? 1 : 0;
+  return blocks;
+}
+
+size_t SequenceBlocks::place(Kind kind, int64_t slot, int64_t block) const {
+  const int64_t ring = kinds_[kind].ring;
+  return static_cast<size_t>(slot * ring + block % ring);
 }
 
 void SequenceBlocks::release_block(Kind kind, int32_t id) {

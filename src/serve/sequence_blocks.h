@@ -37,6 +37,8 @@ class SequenceBlocks {
   // Blocks that the slot lacks for positions below `length`, of those that `available` counts.
   int64_t missing(int64_t slot, int64_t length) const;
   int64_t available() const;
+  // Blocks, of those that `available` counts, that are free once the slot is released.
+  int64_t owned(int64_t slot) const;
   // Gives the slot blocks for positions below `length`. At most available() may be missing.
   void extend(int64_t slot, int64_t length);
   // The sequence goes on with these ids, whose keys and values are computed.
@@ -76,7 +78,10 @@ class SequenceBlocks {
   };
 
   Kind counted() const { return kinds_[kFull].exists ? kFull : kWindow; }
-  int32_t& entry(Kind kind, int64_t slot, int64_t block);
+  int32_t& entry(Kind kind, int64_t slot, int64_t block) {
+    return kinds_[kind].table[place(kind, slot, block)];
+  }
+  size_t place(Kind kind, int64_t slot, int64_t block) const;
   void release_block(Kind kind, int32_t id);
   int32_t take(Kind kind);
   void forget(Kind kind, int32_t id);

@@ -275,6 +275,37 @@ TEST_P(CpuCachedAttention, WhatIsNoNumberReachesItsHeadsAlone) {
   EXPECT_GT(count_nan(codes, 0)[1], 0);
 }
 
+// A sequence in scattered blocks and in one block. Over i8, scales lie by block, and with them the order
+// of sums.
+template <typename T, typename C>
+void expect_the_same_in_one_block(int64_t window, int64_t block_tokens, int64_t blocks) {
+  const std::vector<int32_t> positions{0, 5, 46, 119, 500, 719, 800, 1203},
+      slots{0, 1, 2, 0, 1, 2, 0, 1};
+  const Prompt<T, C> scattered({6, 2, 64, window, block_tokens, blocks}, positions, slots);
+  Prompt<T, C> whole({6, 2, 64, window, block_tokens * blocks, 1}, positions, slots);
+  std::iota(whole.table.begin(), whole.table.end(), 0);
+  const int64_t ring = block_tokens * blocks, row = 2 * 64;
+  for (int64_t cell = 0; cell < 3 * ring; ++cell) {
+    const auto block = scattered.table[static_cast<size_t>(cell / block_tokens)];
+    const int64_t from = (block * block_tokens + cell % block_tokens) * row;
+    std::copy_n(scattered.keys.begin() + from, row, whole.keys.begin() + cell * row);
+    std::copy_n(scattered.values.begin() + from, row, whole.values.begin() + cell * row);
+  }
+  EXPECT_EQ(scattered.attend(0, 8), whole.attend(0, 8)) << "blocks of " << block_tokens;
+}
+
+TEST_P(CpuCachedAttention, BlocksDoNotChangeTheBits) {
+  for (int64_t window : {0, 700}) {
+    for (int64_t block_tokens : {1, 7, 16, 240}) {
+      const int64_t blocks = (1204 + block_tokens - 1) / block_tokens;
+      expect_the_same_in_one_block<float, float>(window, block_tokens, blocks);
+      expect_the_same_in_one_block<uint16_t, uint16_t>(window, block_tokens, blocks);
+      expect_the_same_in_one_block<float, uint16_t>(window, block_tokens, blocks);
+    }
+    if (window > 0) expect_the_same_in_one_block<float, float>(window, 16, 48);  // around the ring
+  }
+}
+
 TEST_P(CpuCachedAttention, BitsDependOnNeitherTheChunkNorTheThreads) {
   for (int64_t window : {0, 50}) {
     std::vector<int32_t> positions, slots;

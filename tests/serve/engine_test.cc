@@ -236,6 +236,52 @@ TEST_P(EngineTest, PreemptsTheLeastPriority) {
   EXPECT_LT(late->finished().account->steps, early->finished().account->steps);
 }
 
+// One slot: a request of better priority takes it, one of the same does not, and the answer that lost
+// it goes on.
+TEST_P(EngineTest, BetterPrioritiesPushOutOthers) {
+  open(1, 64);
+  const Request low = whole(ids_);
+  for (int64_t priority : {0, -1}) {
+    Request next{.prompt = long_, .max_tokens = 5, .priority = priority, .tenant = 1};
+    const auto gate = std::make_shared<Gate>();
+    const auto running = ask(low, gate);
+    running->await(1);
+    const auto waiting = ask(next);
+    gate->allow(2);  // the engine stops at the third token
+    if (priority < 0)
+      expect_same(waiting->finished(), alone(next));
+    else
+      EXPECT_EQ(running->await(3).tokens, 3);
+    EXPECT_EQ(engine_->counts().preemptions, priority < 0 ? 1 : 0);
+    EXPECT_EQ(engine_->counts().waiting, priority < 0 ? 0 : 1);
+    gate->open();
+    expect_same(running->finished(), alone(low));
+    expect_same(waiting->finished(), alone(next));
+  }
+  await_idle();
+  EXPECT_EQ(engine_->counts().blocks_in_use, 0);
+  EXPECT_EQ(engine_->counts().queue.count, 4);
+}
+
+// A slot is free, but blocks for one of the two prompts only.
+TEST_P(EngineTest, BetterPrioritiesTakeBlocks) {
+  open(2, 64, {}, 14 * models::kBlockTokens);
+  if (!session_->config().has_full_layers()) GTEST_SKIP() << "windows fit";
+  const Request low = whole(long_);
+  const Request next{.prompt = long_, .max_tokens = 5, .priority = -1, .tenant = 1};
+  const auto gate = std::make_shared<Gate>();
+  const auto running = ask(low, gate);
+  running->await(1);
+  const auto waiting = ask(next);
+  gate->allow(2);
+  expect_same(waiting->finished(), alone(next));
+  EXPECT_EQ(engine_->counts().preemptions, 1);
+  gate->open();
+  expect_same(running->finished(), alone(low));
+  await_idle();
+  EXPECT_EQ(engine_->counts().blocks_in_use, 0);
+}
+
 // Tokens of a step are as many as are predicted to fit, and at least one of a prompt.
 TEST_P(EngineTest, StepsAreAsLongAsPredicted) {
   auto ceilings =

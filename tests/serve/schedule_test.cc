@@ -74,5 +74,33 @@ TEST(ChooseStep, AllPromptsEnd) {
   }
 }
 
+// Three run, of priorities 0, 1 and 2; each owns 10 blocks and keeps 1 or 2.
+constexpr Holding kRunning[] = {{0, 10, 1}, {1, 10, 2}, {2, 10, 1}};
+std::optional<int64_t> pushed_out(int64_t priority, int64_t wanted, int64_t available) {
+  return count_preempted(kRunning, priority, wanted, available);
+}
+
+TEST(CountPreempted, NobodyWhereBlocksAreFree) {
+  EXPECT_EQ(pushed_out(5, 6, 10), 0);
+  EXPECT_EQ(pushed_out(-5, 6, 10), 0);
+  EXPECT_EQ(count_preempted({}, 0, 6, 10), 0);
+}
+
+TEST(CountPreempted, AsFewAsAreEnough) {
+  EXPECT_EQ(pushed_out(-1, 7, 10), 1);
+  EXPECT_EQ(pushed_out(-1, 17, 10), 1);  // 17 + 3 for those that stay
+  EXPECT_EQ(pushed_out(-1, 18, 10), 2);
+  EXPECT_EQ(pushed_out(-1, 29, 10), 2);
+  EXPECT_EQ(pushed_out(-1, 30, 10), 3);
+}
+
+TEST(CountPreempted, OnlyLargerPrioritiesAndNoneInVain) {
+  EXPECT_EQ(pushed_out(2, 7, 10), std::nullopt);
+  EXPECT_EQ(pushed_out(1, 17, 10), 1);
+  EXPECT_EQ(pushed_out(1, 18, 10), std::nullopt);
+  EXPECT_EQ(pushed_out(0, 29, 10), 2);
+  EXPECT_EQ(pushed_out(0, 30, 10), std::nullopt);
+}
+
 }  // namespace
 }  // namespace ridge::serve

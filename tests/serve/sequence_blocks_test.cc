@@ -103,7 +103,9 @@ class Memory {
     return true;
   }
   void release(int64_t slot) {
+    const int64_t expected = blocks_.available() + blocks_.owned(slot);
     blocks_.release(slot);
+    EXPECT_EQ(blocks_.available(), expected);
     sequences_[static_cast<size_t>(slot)].clear();
   }
   // What the next token of the slot attends to is there.

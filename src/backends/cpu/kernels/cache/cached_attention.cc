@@ -71,6 +71,7 @@ struct AttentionTask {
   enum Kind { kWhole, kParts, kJoin } kind = kWhole;  // all parts, some of them, or joining them
   int64_t token = 0;
   Range parts;               // of kParts
+  int64_t next = -1;         // the thread's next token; -1: none
   float* scratch = nullptr;  // AttentionScratch
   float* made = nullptr;     // [parts, H, part_floats]; of kWhole two parts
 };
@@ -115,6 +116,11 @@ struct WeightTotals {
   HWY_INLINE WeightTotals() : sum(hn::Zero(F32())) {}
 };
 
+template <typename C>
+HWY_INLINE CellSpan<C> span(const Cache<const C>& cache, const CellRun& run) {
+  return {cache.head(run.row, 0), cache.head(run.row + run.count, 0)};
+}
+
 // One part of the keys for all heads of a token.
 template <typename T, typename C>
 class Part {
@@ -124,20 +130,41 @@ class Part {
                   PartKeys seen,
                   const AttentionScratch& at,
                   float* made)
-      : call_(call), token_(token), seen_(seen), at_(at), made_(made) {}
+      : call_(call), seen_(seen), at_(at), made_(made) {
+    for_each_run(call.cells, call.cells.slots[token], seen.first, seen.count,
+                 [&](const CellRun& run) { runs_[run_count_++] = run; });
+  }
 
-  HWY_INLINE void run() {
-    for_runs([&](const CellRun& run) HWY_ATTR { score({call_.keys, run}, run.index); });
+  // next(i): run i of what is read after this part; empty if nothing is.
+  template <typename Next>
+  HWY_INLINE void run(const Next& next) {
+    const auto values = [&](int64_t i) HWY_ATTR {
+      return i < run_count_ ? span(call_.values, runs_[i]) : next(i - run_count_);
+    };
+    for_runs(call_.keys, values,
+             [&](const CellRows<C>& cells, int64_t index) HWY_ATTR { score(cells, index); });
     for (int64_t h = 0; h < call_.heads; ++h) weigh(h);
-    for_runs([&](const CellRun& run) HWY_ATTR { mix({call_.values, run}, run.index); });
+    for_runs(call_.values, next,
+             [&](const CellRows<C>& cells, int64_t index) HWY_ATTR { mix(cells, index); });
     if (integers_)
       for (int64_t h = 0; h < call_.heads; ++h) finish_sums(h);
   }
 
  private:
-  template <typename Visit>
-  HWY_INLINE void for_runs(const Visit& visit) {
-    for_each_run(call_.cells, call_.cells.slots[token_], seen_.first, seen_.count, visit);
+  // Calls visit(cells, index of the first) for each run; next(i) is run i of what is read after them.
+  template <typename Next, typename Visit>
+  HWY_INLINE void for_runs(const Cache<const C>& cache, const Next& next, const Visit& visit) {
+    const int64_t block_bytes =
+        bytes_of<C>(call_.cells.block_tokens * cache.kv_heads * cache.head_size);
+    const int64_t blocks = kAheadBytes / block_bytes;
+    const auto at = [&](int64_t i) HWY_ATTR {
+      return i < run_count_ ? span(cache, runs_[i]) : next(i - run_count_);
+    };
+    for (int64_t i = 0; i < run_count_; ++i) {
+      CellRows<C> cells(cache, runs_[i]);
+      cells.ahead = {at(i + blocks), at(i + blocks + 1), kAheadBytes - blocks * block_bytes};
+      visit(cells, runs_[i].index);
+    }
   }
 
   template <typename X>
@@ -158,27 +185,29 @@ class Part {
   }
 
   // Replaces each vector of a head's row of scores by change(part, vector, vector of the scales of
-  // these cells, totals). Totals are in registers within a run.
+  // these cells, totals). Scales lie together within a run only.
   template <typename Totals, typename Change>
   HWY_INLINE void for_scores(const Cache<const C>& cache,
                              int64_t h,
                              Totals& totals,
                              const Change& change) {
-    for_runs([&](const CellRun& run) HWY_ATTR {
-      float* x = at_.scores + h * kScoreStride + run.index;
-      Totals local = totals;
-      if constexpr (sizeof(C) == 1) {
-        const float* scales = cache.scale(run.row, h / group_);
-        for_lanes(run.count, [&](auto part, int64_t i) HWY_ATTR {
-          store(part, change(part, load(part, x + i), load(part, scales + i), local), x + i);
-        });
-      } else {
-        for_lanes(run.count, [&](auto part, int64_t i) HWY_ATTR {
-          store(part, change(part, load(part, x + i), hn::Set(F32(), 1.0f), local), x + i);
+    float* const x = at_.scores + h * kScoreStride;
+    Totals local = totals;  // in registers
+    if constexpr (sizeof(C) == 1) {
+      for (int64_t run = 0; run < run_count_; ++run) {
+        const float* scales = cache.scale(runs_[run].row, h / group_);
+        float* const first = x + runs_[run].index;
+        for_lanes(runs_[run].count, [&](auto part, int64_t i) HWY_ATTR {
+          store(part, change(part, load(part, first + i), load(part, scales + i), local),
+                first + i);
         });
       }
-      totals = local;
-    });
+    } else {
+      for_lanes(seen_.count, [&](auto part, int64_t i) HWY_ATTR {
+        store(part, change(part, load(part, x + i), hn::Set(F32(), 1.0f), local), x + i);
+      });
+    }
+    totals = local;
   }
 
   // From scores x of one head to weights e^(scale (x - top)), where top is the largest score; if the
@@ -238,14 +267,31 @@ class Part {
   }
 
   const CachedAttention<T, C>& call_;
-  const int64_t token_;
   const PartKeys seen_;
   const AttentionScratch& at_;
   float* const made_;
   const int64_t size_ = call_.keys.head_size, padded_ = octets(size_);
   const int64_t group_ = call_.heads / call_.keys.kv_heads;
   const bool integers_ = multiplies_codes<C>(size_);
+  int64_t run_count_ = 0;
+  CellRun runs_[kPartKeys + 1];  // blocks of one position, and the ring's end within one
 };
+
+// About run `run` of the keys of a token's part; empty if it has none.
+template <typename T, typename C>
+HWY_INLINE CellSpan<C> key_run(const CachedAttention<T, C>& call,
+                               int64_t token,
+                               int64_t part,
+                               int64_t run) {
+  if (token < 0 || part >= call.parts(token)) return {};
+  const PartKeys keys = call.part(token, part);
+  const int64_t index = run * call.cells.block_tokens;
+  if (index >= keys.count) return {};
+  const int64_t cell = (keys.first + index) % call.cells.ring();
+  const int64_t count =
+      std::min(keys.count - index, call.cells.block_tokens - cell % call.cells.block_tokens);
+  return span(call.keys, {call.cells.row(call.cells.slots[token], cell), index, count});
+}
 
 // Widens q to fp32, or rounds it for integer products.
 template <typename T, typename C>
@@ -309,7 +355,11 @@ HWY_INLINE void attend_parts(const CachedAttention<T, C>& call,
   prepare_queries(call, task.token, at);
   for (int64_t part = parts.begin; part < parts.end; ++part) {
     const int64_t to = joins ? std::min<int64_t>(part - parts.begin, 1) : part;
-    Part<T, C>(call, task.token, call.part(task.token, part), at, task.made + to * step).run();
+    const bool is_last = part + 1 == parts.end;
+    const auto next = [&](int64_t run) HWY_ATTR {
+      return key_run(call, is_last ? task.next : task.token, is_last ? 0 : part + 1, run);
+    };
+    Part<T, C>(call, task.token, call.part(task.token, part), at, task.made + to * step).run(next);
     if (joins && part > parts.begin) join_part(call, task.made + step, task.made);
   }
 }
@@ -392,7 +442,12 @@ void attend_by_tokens(const CachedAttention<T, C>& call, const AttentionWorkspac
   for_each_part(threads, [&](int64_t index) {
     float* scratch = call.workspace + index * w.thread;
     for (int64_t token = index; token < w.tokens; token += threads)
-      run_task(call, {AttentionTask::kWhole, token, {}, scratch, scratch + w.scratch});
+      run_task(call, {AttentionTask::kWhole,
+                      token,
+                      {},
+                      token + threads < w.tokens ? token + threads : -1,
+                      scratch,
+                      scratch + w.scratch});
   });
 }
 
@@ -409,11 +464,12 @@ void attend_by_parts(const CachedAttention<T, C>& call, const AttentionWorkspace
       const Range parts{std::max(range.begin - first, int64_t{0}),
                         std::min(range.end - first, call.parts(token))};
       if (parts.begin < parts.end)
-        run_task(call, {AttentionTask::kParts, token, parts, scratch, sums + token * w.token()});
+        run_task(call,
+                 {AttentionTask::kParts, token, parts, -1, scratch, sums + token * w.token()});
     }
   });
   for (int64_t token = 0; token < w.tokens; ++token)
-    run_task(call, {AttentionTask::kJoin, token, {}, call.workspace, sums + token * w.token()});
+    run_task(call, {AttentionTask::kJoin, token, {}, -1, call.workspace, sums + token * w.token()});
 }
 
 }  // namespace
