@@ -13,10 +13,12 @@ Graph run_recompute(const Graph& graph, PassContext& context) {
   // Of the first layers, because their backward passes come last, when the activations of the layers
   // after them are gone.
   const int64_t layers = context.number.value_or(std::numeric_limits<int64_t>::max());
-  return Recomputer(graph, [layers](const Node& node) {
-           const std::string layer = layer_of(node);
-           return !layer.empty() && layer_number(layer) < layers ? layer : std::string();
-         }).run(context.ops);
+  return Recomputer(graph,
+                    [layers](const Node& node) {
+                      const std::string layer = layer_of(node);
+                      return !layer.empty() && layer_number(layer) < layers ? layer : std::string();
+                    })
+      .run(context.ops);
 }
 
 }  // namespace ridge::passes

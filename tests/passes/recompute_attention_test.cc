@@ -16,8 +16,8 @@ Graph small_attention() {
     return ops::reshape(b, ops::matmul(b, "nd,fd->nf", x, weight), {6, 2, 2});
   };
   ValueId q = projected("q"), k = projected("k"), v = projected("v");
-  ValueId mixed = b.call("attention", {q, k, v},
-                         {{"sequence", int64_t{3}}, {"causal", true}, {"scale", 0.5}});
+  ValueId mixed =
+      b.call("attention", {q, k, v}, {{"sequence", int64_t{3}}, {"causal", true}, {"scale", 0.5}});
   ValueId out = ops::matmul(b, "nd,fd->nf", ops::reshape(b, mixed, {6, 4}),
                             b.parameter("o", {DType::kF32, {4, 4}}));
   ValueId square = ops::unary(b, "square", out);
