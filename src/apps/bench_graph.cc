@@ -124,7 +124,9 @@ void add_bench_graph(Command bench, const AppContext& context) {
       "  %1 = parameter f32[256,128] \"weight\"\n"
       "  %2 : f32[64,256] = matmul(%0, %1) {einsum=\"nd,fd->nf\"} #forward\n"
       "  %3 : f32[64,256] = gelu_tanh(%2) #forward\n"
-      "  return %3\n\n"
+      "  return %3\n"
+      "Sums of products of any number of operands are einsum(%0, %1, %0) {einsum=\"bi,oij,bj->bo\"}, and\n"
+      "rearrange(%2) {pattern=\"(b t) o -> b t o\", sizes=\"b=4\"} splits, permutes and merges axes.\n\n"
       "Examples:\n"
       "  ridge bench graph mlp.txt\n"
       "  ridge bench graph mlp.txt --backward --level all -o md");

@@ -21,6 +21,7 @@
 #include "base/terminal.h"
 #include "base/units.h"
 #include "models/config_json.h"
+#include "models/known_shapes.h"
 #include "ops/registry.h"
 #include "report/tables.h"
 
@@ -80,7 +81,8 @@ void add_model_options(Command app, ModelOptions& options) {
   Option preset =
       app.add_option("--preset", options.preset, "tiny, small, medium or large").show_default();
   app.add_option("--config", options.config_file,
-                 "a config.json with Hugging Face's key names, instead of a preset")
+                 "instead of a preset, a config.json with Hugging Face's key names or a published "
+                 "shape: gemma3-270m, gemma3-1b, llama-2-7b, llama-2-70b, llama-3-8b, smollm2-135m")
       .excludes(preset);
 }
 
@@ -99,6 +101,13 @@ ModelChoice choose_model(const ModelOptions& options) {
     const int64_t sequence = config.context > 0 ? std::min(config.context, kLongest) : kLongest;
     return {file_title(path), config, kBatch, sequence};
   };
+  std::error_code error;
+  const models::ModelConfig* known = models::find_known_shape(options.config_file);
+  if (known != nullptr && !std::filesystem::exists(options.config_file, error)) {
+    ModelChoice made = choice(known->name, *known);
+    made.name = known->name;
+    return made;
+  }
   if (!options.config_file.empty())
     return choice(options.config_file, models::load_config(options.config_file));
   if (!options.model_file.empty()) {

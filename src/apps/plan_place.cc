@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -42,6 +43,10 @@ Place data_sheet_place(const cost::Hardware& hardware, bool tf32) {
   place.target = "null";
   place.memory_bytes = hardware.memory_bytes;
   place.source = hardware.source;
+  place.link_bytes_per_s =
+      hardware.interconnect_giga_bytes * 1e9 / 2;  // sheets add both directions
+  place.link = hardware.interconnect;
+  place.board_watts = hardware.board_watts;
   return place;
 }
 
@@ -79,6 +84,16 @@ bool is_file(const std::string& name) {
          std::filesystem::exists(name, error);
 }
 
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> names;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    names.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return names;
+}
+
 // Empty if the file is a data sheet.
 std::optional<cost::Ceilings> ceilings_in(const std::string& path) {
   const std::string text = files::read_small_file(path, kLargestFile);
@@ -108,12 +123,33 @@ Place choose_place(const std::string& name,
                    const MachineOptions& machine,
                    const passes::Selection& selection,
                    const TerminalOptions& terminal) {
-  if (name == "this") return this_place(machine, selection, terminal);
-  if (const cost::Hardware* known = cost::find_hardware(name))
-    return data_sheet_place(*known, selection.has("tf32"));
-  if (is_file(name)) return file_place(name, selection);
-  throw usage_error("[hardware] expected this, {}, or a JSON file, got {}", cost::hardware_names(),
-                    printable(name));
+  const cost::Hardware* known = cost::find_hardware(name);
+  if (name != "this" && known == nullptr && !is_file(name))
+    throw usage_error("[hardware] expected this, {}, or a JSON file, got {}",
+                      cost::hardware_names(), printable(name));
+  Place place = name == "this"     ? this_place(machine, selection, terminal)
+                : known != nullptr ? data_sheet_place(*known, selection.has("tf32"))
+                                   : file_place(name, selection);
+  place.name = known != nullptr ? known->name : name;
+  return place;
+}
+
+std::vector<Place> choose_places(const std::string& hardware,
+                                 const MachineOptions& machine,
+                                 const passes::Selection& selection,
+                                 const TerminalOptions& terminal) {
+  constexpr size_t kMostPlaces = 16;  // more lines than a screen leaves
+  std::vector<Place> places;
+  if (is_file(hardware) || hardware.find(',') == std::string::npos) {
+    places.push_back(choose_place(hardware, machine, selection, terminal));
+    return places;
+  }
+  for (const std::string& name : split(hardware)) {
+    if (places.size() == kMostPlaces)
+      throw usage_error("[hardware] expected at most {} names", kMostPlaces);
+    places.push_back(choose_place(name, machine, selection, terminal));
+  }
+  return places;
 }
 
 }  // namespace ridge::apps

@@ -29,7 +29,10 @@ struct Hardware {
   int64_t memory_bytes = 0;            // in the vendor's units: 80 GB = 80e9
   int64_t cache_bytes = 0;             // the last-level cache on the chip
   double interconnect_giga_bytes = 0;  // GB/s to peers, sum of both directions; 0 = none
-  std::string interconnect;            // "NVLink 4"
+  std::string interconnect = "";       // "NVLink 4"
+  int64_t multiprocessors = 0;         // NVIDIA: SMs, AMD: compute units; 0 = unknown
+  int64_t shared_bytes = 0;            // the most that they hold for blocks, of each; 0 = unknown
+  double board_watts = 0;              // the most power of a board; 0 = unknown
   std::string source;                  // data sheet and year
 };
 

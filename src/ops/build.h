@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/builder.h"
@@ -29,6 +30,15 @@ inline ValueId matmul(Builder& b, std::string einsum, ValueId x, ValueId y) {
   return b.call("matmul", {x, y}, {{"einsum", std::move(einsum)}});
 }
 ValueId matmul(Builder& b, std::string einsum, ValueId x, ValueId y, DType output);
+
+// Any number of operands, "...ij,jk,k->...i"; ops/contraction.h has the notation.
+inline ValueId einsum(Builder& b, std::string notation, std::vector<ValueId> operands) {
+  return b.call("einsum", std::move(operands), {{"einsum", std::move(notation)}});
+}
+// "b (h e) t -> b t h e" with sizes "h=8"; ops/rearrangement.h has the notation.
+inline ValueId rearrange(Builder& b, std::string pattern, ValueId x, std::string sizes = "") {
+  return b.call("rearrange", {x}, {{"pattern", std::move(pattern)}, {"sizes", std::move(sizes)}});
+}
 
 ValueId reshape(Builder& b, ValueId x, const Shape& shape);
 ValueId slice(Builder& b, ValueId x, int axis, int64_t begin, int64_t end);

@@ -15,6 +15,8 @@
   X(transpose_multi)                \
   X(fill)                           \
   X(matmul)                         \
+  X(einsum)                         \
+  X(rearrange)                      \
   X(matmul_group)                   \
   X(row_product)                    \
   X(reduce_sum)                     \

@@ -55,6 +55,12 @@
       "activation checkpointing: keep each layer's input and recompute the rest for the gradient " \
       "(=4: of the first 4 layers)",                                                               \
       "about a third more FLOPs for less memory")                                                  \
+  ALL(recompute_attention, kStep, kTraining, none,                                                 \
+      "compute the scores of attention again for the gradient",                                    \
+      "more FLOPs for less memory; nothing with flash attention, which does so by itself")         \
+  ALL(recompute_nested, kStep, kTraining, none,                                                    \
+      "keep the input of every sqrt(L)-th of L layers; recompute the others, then the layers",     \
+      "about two thirds more FLOPs for the least memory")                                          \
   ALL(fuse_adamw, kStep, kTraining, kernels,                                                       \
       "update many tensors in one launch and write their 16-bit copies", "")                       \
   CUDA(fuse_rope_append, kStep, kInference, kernels,                                               \

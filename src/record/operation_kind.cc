@@ -15,7 +15,7 @@ struct Kind {
 constexpr std::string_view kElementwise = "elementwise and norms";
 
 const Kind kKinds[] = {
-    {"matmul", {"matmul", "matmul_group", "row_product"}},
+    {"matmul", {"matmul", "einsum", "matmul_group", "row_product"}},
     {"attention",
      {"attention", "flash_attention", "flash_attention_backward", "cached_attention",
       "append_attention", "cached_scores", "cached_mask", "cached_mix"}},
@@ -37,8 +37,8 @@ const Kind kKinds[] = {
       "softcap", "compare", "layer_norm", "layer_norm_backward", "reduce_mean", "reduce_variance",
       "reduce_product", "reduce_max", "reduce_any", "reduce_norm", "reduce_log_sum_exp"}},
     {"data movement",
-     {"copy", "concat", "cast", "fill", "zero", "transpose_multi", "kv_append", "gather",
-      "scatter"}},
+     {"copy", "concat", "rearrange", "cast", "fill", "zero", "transpose_multi", "kv_append",
+      "gather", "scatter"}},
     {"views", {"view", "allocate", "read_back"}},
     {kOptimizerKind,
      {"adamw", "adamw_multi", "sum_squares", "clip_coefficient", "loss_scale", "adam", "sgd",

@@ -44,7 +44,7 @@ class NumberCases : public NumberTrial {
             {"perplexity", {llama, "--ids", "1,2,3", "--threads", "1"}},
             {"explain", {"--preset", "tiny", "--threads", "1", "--pass", "+lora"}},
             {"machine", {"--threads", "1"}},
-            {"plan", {"--preset", "tiny", "--threads", "1"}},
+            {"plan", {"--preset", "tiny", "--threads", "1", "--devices", "2"}},
             {"inspect", {llama}},
             {"convert", {llama, "made.gguf", "--force"}},
             {"bench op", {"softmax", "--shape", "n=2", "--threads", "1", "--seconds", "0.01"}},

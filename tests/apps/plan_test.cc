@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs ridge plan for inference as a user does, and checks its output and errors.
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "apps/program_run.h"
 #include "cost/ceilings.h"
@@ -172,6 +175,175 @@ TEST_F(PlanAppTest, PlansAQuantizedFileAsItIsHeld) {
             std::string::npos);
   training.insert(training.end(), {"--micro-batches", "2"});
   expect_refused(training, 2, "in a plan of inference");
+}
+
+// A lecture on resource accounting (CS336): 70B parameters and 15T tokens take 1,024 H100 144 days.
+TEST_F(PlanAppTest, PlansFromANumberOfParameters) {
+  const std::vector<std::string> command = {
+      "plan",       "--parameters", "70e9",  "--tokens", "15e12",   "--devices", "1024",
+      "--hardware", "h100",         "--mfu", "0.5",      "--price", "2",         "--json"};
+  const json got = training_plan(run(command));
+  EXPECT_EQ(got["flops"], 6.3e24);
+  const double days = got["assumed_mfu_days"];
+  EXPECT_GE(days, 143);
+  EXPECT_LE(days, 144);
+  EXPECT_EQ(got["zero"], 3);  // the lowest stage that fits
+  EXPECT_NEAR(got["device_hours"].get<double>(), days * 24 * 1024, 1);
+  EXPECT_NEAR(got["cost"].get<double>(), days * 24 * 1024 * 2, 1);
+  EXPECT_NEAR(got["energy_kwh"].get<double>(), days * 24 * 1024 * 0.7, 1);
+  std::vector<std::string> plain = command;
+  plain.insert(plain.end(), {"--zero", "0"});
+  const json unfit = training_plan(run(plain));
+  EXPECT_EQ(unfit["fits"], false);
+  EXPECT_TRUE(unfit["assumed_mfu_days"].is_null() && unfit["cost"].is_null());
+  EXPECT_EQ(unfit["would_fit"][0].get<std::string>().rfind("--zero 3", 0), 0u);
+}
+
+// The same lecture: 8 H100 hold 40B parameters with plain AdamW, 16 bytes each.
+TEST_F(PlanAppTest, FortyBillionParametersOnEightH100) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    const json got = training_plan(run({"plan", "--parameters", "40e9", "--devices", "8",
+                                        "--hardware", "h100", "--dtype", dtype, "--json"}));
+    EXPECT_EQ(got["bytes_per_parameter"], 16) << dtype;
+    EXPECT_EQ(got["fits"], true) << dtype;
+    EXPECT_EQ(got["largest_model_parameters"], 40'000'000'000) << dtype;
+  }
+  const json more = training_plan(
+      run({"plan", "--parameters", "40.1e9", "--devices", "8", "--hardware", "h100", "--json"}));
+  EXPECT_EQ(more["fits"], false);
+}
+
+TEST_F(PlanAppTest, SpreadsStateOverDevices) {
+  auto plan = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> all{"plan", "--preset", "large", "--hardware", "h100", "--json"};
+    all.insert(all.end(), more);
+    return training_plan(run(all));
+  };
+  const json alone = plan({});
+  const double n = alone["parameters"];
+  const json& classes = alone["memory"]["class_peak_bytes"];
+  // The graph's own bytes are those of the closed form.
+  EXPECT_EQ(classes["parameters"].get<double>(), 4 * n);
+  EXPECT_EQ(classes["optimizer_state"].get<double>(), 8 * n);
+  int64_t before = 0;
+  for (const char* stage : {"3", "2", "1", "0"}) {
+    const json got = plan({"--devices", "8", "--zero", stage});
+    const json& device = got["device_memory"];
+    EXPECT_GT(device["peak_bytes"], before) << stage;
+    before = device["peak_bytes"];
+    EXPECT_EQ(device["classes"]["activations"], classes["activations"]);
+    EXPECT_EQ(device["classes"]["moments"].get<double>(), 8 * n / (stage[0] == '0' ? 1 : 8));
+    EXPECT_NEAR(got["predicted_days"].get<double>(),
+                1e9 / got["predicted_tokens_per_s"].get<double>() / 86400, 1e-9);
+  }
+  EXPECT_EQ(before, static_cast<int64_t>(16 * n) + classes["activations"].get<int64_t>() +
+                        classes["data"].get<int64_t>());
+  // A ring sends 2 (P - 1) / P of the gradients at 80% of half of NVLink's 900 GB/s.
+  const json plain = plan({"--devices", "8", "--zero", "0"});
+  EXPECT_NEAR(plain["sent_bytes"].get<double>(), 2 * 7.0 / 8 * 4 * n, 1);
+  EXPECT_NEAR(plain["exchange_ns"].get<double>(), 7 * n / 360, 1);
+  const json slow = plan({"--devices", "16", "--zero", "0", "--network", "0.5"});
+  EXPECT_GT(slow["exposed_exchange_ns"], 0);
+  EXPECT_GT(slow["predicted_step_ns"], plain["predicted_step_ns"]);
+  const json types =
+      plan({"--weight-dtype", "bf16", "--gradient-dtype", "bf16", "--moment-dtype", "i8"});
+  EXPECT_EQ(types["bytes_per_parameter"], 6);
+  EXPECT_EQ(types["device_memory"]["classes"]["moments"].get<double>(), 2 * n);
+}
+
+TEST_F(PlanAppTest, RecomputesForMemory) {
+  int64_t before = std::numeric_limits<int64_t>::max();
+  double time = 0;
+  for (const char* recompute : {"none", "attention", "block", "full"}) {
+    const json got =
+        training_plan(run({"plan", "--preset", "large", "--hardware", "h100", "--level", "baseline",
+                           "--recompute", recompute, "--json"}));
+    const int64_t activations = got["memory"]["class_peak_bytes"]["activations"];
+    EXPECT_LT(activations, before) << recompute;
+    EXPECT_GT(got["predicted_step_ns"], time) << recompute;
+    before = activations;
+    time = got["predicted_step_ns"];
+  }
+}
+
+TEST_F(PlanAppTest, ShowsPublishedActivationModelsBesideTheGraph) {
+  auto models = [&](const char* recompute) {
+    return training_plan(run({"plan", "--config", "llama-2-7b", "--batch-size", "1", "--seq-len",
+                              "2048", "--hardware", "b200", "--dtype", "bf16", "--recompute",
+                              recompute, "--json"}))["activation_models"];
+  };
+  const double sbh = 2048.0 * 4096;
+  EXPECT_EQ(models("none")["korthikanti_2022_bytes"], 32 * sbh * (34 + 5 * 32 * 2048.0 / 4096));
+  EXPECT_EQ(models("attention")["korthikanti_2022_bytes"], 32 * sbh * 34);
+  EXPECT_EQ(models("block")["korthikanti_2022_bytes"], 32 * sbh * 2);
+  EXPECT_EQ(models("none")["nano_gpt_study_2023"]["activation_bytes"],
+            32 * (36 * sbh + 6 * 32 * 2048.0 * 2048) + 6 * sbh + 6 * 2048.0 * 32000);
+}
+
+TEST_F(PlanAppTest, SaysWhatWouldFit) {
+  const std::vector<std::string> command = {"plan", "--config",     "llama-2-7b", "--hardware",
+                                            "a100", "--dtype",      "bf16",       "--devices",
+                                            "2",    "--batch-size", "64",         "--json"};
+  const json unfit = training_plan(run(command));
+  ASSERT_EQ(unfit["fits"], false);
+  EXPECT_TRUE(unfit["predicted_days"].is_null() && unfit["energy_kwh"].is_null());
+  ASSERT_GE(unfit["would_fit"].size(), 3u);
+  // Each change by itself makes it fit.
+  for (const json& change : unfit["would_fit"]) {
+    std::istringstream words(change.get<std::string>());
+    std::vector<std::string> changed = command;
+    for (std::string word; words >> word && word[0] != '(';) {
+      const auto at = std::find(changed.begin(), changed.end(), word);
+      if (at != changed.end()) changed.erase(at, at + 2);
+      changed.push_back(word);
+    }
+    EXPECT_EQ(training_plan(run(changed))["fits"], true) << change;
+  }
+}
+
+TEST_F(PlanAppTest, ComparesHardwareSideBySide) {
+  const json got = training_plan(run({"plan", "--preset", "large", "--hardware",
+                                      "A100,H100,H200,MI300X", "--dtype", "bf16", "--json"}));
+  ASSERT_EQ(got["plans"].size(), 4u);
+  for (const json& each : got["plans"]) {
+    const json alone =
+        training_plan(run({"plan", "--preset", "large", "--dtype", "bf16", "--json", "--hardware",
+                           each["hardware"] == "AMD Instinct MI300X"      ? "mi300x"
+                           : each["hardware"] == "NVIDIA A100 SXM 80 GB"  ? "a100"
+                           : each["hardware"] == "NVIDIA H200 SXM 141 GB" ? "h200"
+                                                                          : "h100"}));
+    EXPECT_EQ(each, alone);
+  }
+  const Output text = run({"plan", "--parameters", "7e9", "--hardware", "a100,mi355x"});
+  EXPECT_NE(text.out.find("mi355x"), std::string::npos) << text.err;
+}
+
+TEST_F(PlanAppTest, RefusesLayoutsThatCannotBe) {
+  for (const char* option : {"parameters", "tokens", "devices", "node-devices", "link", "network",
+                             "price", "watts", "mfu"})
+    for (const char* value : {"-1", "nan", "1e308", "inf", "99999999999999999999999", "x"}) {
+      std::vector<std::string> command{"plan", "--hardware", "h100", "--devices=2"};
+      if (option == std::string("devices")) command.pop_back();
+      const bool exchanges = option == std::string("link") || option == std::string("network") ||
+                             option == std::string("node-devices");
+      if (!exchanges && option != std::string("parameters"))
+        command.emplace_back("--parameters=7e9");
+      command.push_back(std::string("--") + option + "=" + value);
+      expect_refused(command, 2, option);
+    }
+  expect_refused({"plan", "--hardware", "h100", "--parameters", "0"}, 2, "[parameters]");
+  expect_refused({"plan", "--hardware", "h100", "--network", "0", "--devices", "2"}, 2,
+                 "[network]");
+  expect_refused({"plan", "--hardware", "h100", "--zero", "4", "--devices", "2"}, 2, "[zero]");
+  expect_refused({"plan", "--hardware", "h100", "--zero", "1"}, 2, "without --devices");
+  expect_refused({"plan", "--hardware", "h100", "--moment-dtype", "q4_0"}, 2, "[moment-dtype]");
+  expect_refused({"plan", "--hardware", "h100", "--weight-dtype", "i8"}, 2, "[weight-dtype]");
+  expect_refused({"plan", "--hardware", "h100", "--recompute", "some"}, 2, "[recompute]");
+  expect_refused({"plan", "--hardware", "h100", "--recompute", "block", "--pass", "+recompute"}, 2,
+                 "got both");
+  expect_refused({"plan", "--hardware", "h100,,a100"}, 2, "[hardware]");
+  expect_refused({"plan", "--hardware", "h100,h1"}, 2, "[hardware]");
+  expect_refused({"plan", "--parameters", "7e9", "--preset", "tiny"}, 2, "with --parameters");
 }
 
 TEST_F(PlanAppTest, RefusesWhatCannotBe) {

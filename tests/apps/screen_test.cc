@@ -122,6 +122,15 @@ TEST_F(ScreenTest, Predictions) {
   expect_brief(with({"plan"}), {"predicted time", "largest batch"}, {"predictions use"});
   expect_brief(with({"plan", "--inference"}), {"TTFT", "owned memory"}, {"kv_cache"});
   expect_fits({"plan", "--preset", "large", "--hardware", "h100"});
+  expect_fits({"plan", "--preset", "large", "--hardware", "l4", "--devices", "64", "--price", "1",
+               "--recompute", "attention", "--zero", "0", "--dtype", "bf16"});
+  expect_fits(
+      {"plan", "--parameters", "70e9", "--devices", "1024", "--hardware", "h100", "--price", "2"});
+  const std::string all =
+      "a6000,a10,a100-40,a100,rtx4090,l4,l40s,h100,h200,b200,mi210,mi250,mi300x,mi355x";
+  expect_fits({"plan", "--parameters", "7e9", "--hardware", all, "--devices", "4", "--price", "2"});
+  expect_fits({"plan", "--config", "llama-2-7b", "--hardware", "a100,h100,h200,mi300x", "--devices",
+               "8", "--price", "2", "--dtype", "bf16"});
   expect_brief(with({"explain"}), {"flash_attention", "Passes that are off", "recompute"},
                {"passes on: "});
   expect_brief({"machine", "--device", "cpu", "--threads", "1"},

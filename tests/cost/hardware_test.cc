@@ -58,19 +58,34 @@ struct Sheet {
   double memory_giga_bytes;  // per second
   int64_t memory_gigabytes, cache_megabytes;
   double link_giga_bytes;
+  int64_t multiprocessors, shared_kilobytes;  // units of the chip; KiB of one for blocks
+  double watts;
 };
 constexpr Sheet kSheets[] = {
     {"a6000", "NVIDIA Ampere GA102 white paper, table of the RTX A6000", 38.7, 38.7,  //
-     1, 77.4, 154.8, 768, 48, 6, 112.5},
-    {"a10", "NVIDIA A10 data sheet", 31.2, 31.2, 2, 125, 250, 600, 24, 6, 64},
-    {"a100-40", "NVIDIA A100 data sheet, SXM 40 GB", 19.5, 19.5, 2, 312, 624, 1555, 40, 40, 600},
-    {"a100", "NVIDIA A100 data sheet, SXM 80 GB", 19.5, 19.5, 2, 312, 624, 2039, 80, 40, 600},
-    {"h100", "NVIDIA H100 data sheet, SXM", 67, 67, 2, 989, 1979, 3350, 80, 50, 900},
-    {"h200", "NVIDIA H200 data sheet, SXM", 67, 67, 2, 989, 1979, 4800, 141, 50, 900},
-    {"mi210", "AMD Instinct MI210 data sheet", 22.6, 45.3, 1, 0, 181, 1600, 64, 8, 300},
-    {"mi250", "AMD Instinct MI250 data sheet", 45.3, 90.5, 1, 0, 362.1, 3200, 128, 16, 600},
+     1, 77.4, 154.8, 768, 48, 6, 112.5, 84, 100, 300},
+    {"a10", "NVIDIA A10 data sheet", 31.2, 31.2, 2, 125, 250, 600, 24, 6, 64, 72, 100, 150},
+    {"a100-40", "NVIDIA A100 data sheet, SXM 40 GB", 19.5, 19.5, 2, 312, 624, 1555, 40, 40, 600,  //
+     108, 164, 400},
+    {"a100", "NVIDIA A100 data sheet, SXM 80 GB", 19.5, 19.5, 2, 312, 624, 2039, 80, 40, 600,  //
+     108, 164, 400},
+    {"h100", "NVIDIA H100 data sheet, SXM", 67, 67, 2, 989, 1979, 3350, 80, 50, 900, 132, 228, 700},
+    {"h200", "NVIDIA H200 data sheet, SXM", 67, 67, 2, 989, 1979, 4800, 141, 50, 900, 132, 228,
+     700},
+    {"mi210", "AMD Instinct MI210 data sheet", 22.6, 45.3, 1, 0, 181, 1600, 64, 8, 300, 104, 64,
+     300},
+    {"mi250", "AMD Instinct MI250 data sheet", 45.3, 90.5, 1, 0, 362.1, 3200, 128, 16, 600, 208, 64,
+     500},
     {"mi300x", "AMD Instinct MI300X data sheet", 163.4, 163.4, 1, 653.7, 1307.4, 5300, 192, 256,
-     896},
+     896, 304, 64, 750},
+    {"rtx4090", "NVIDIA Ada white paper, GeForce RTX 4090, fp32 sums", 82.6, 82.6, 2, 165.2, 330.4,
+     1008, 24, 72, 64, 128, 100, 450},
+    {"l4", "NVIDIA L4 data sheet", 30.3, 30.3, 2, 120, 242, 300, 24, 48, 64, 58, 100, 72},
+    {"l40s", "NVIDIA L40S data sheet", 91.6, 91.6, 1, 183, 362.05, 864, 48, 96, 64, 142, 100, 350},
+    {"b200", "NVIDIA Blackwell data sheet, HGX B200", 80, 80, 2, 2200, 4500, 8000, 180, 126, 1800,
+     148, 228, 1000},
+    {"mi355x", "AMD Instinct MI355X data sheet", 157.3, 157.3, 1, 0, 2516.6, 8000, 288, 256, 1075.2,
+     256, 160, 1400},
 };
 
 TEST(Hardware, IsThatOfTheDataSheets) {
@@ -95,6 +110,9 @@ TEST(Hardware, IsThatOfTheDataSheets) {
     EXPECT_EQ(h.memory_bytes, sheet.memory_gigabytes * 1'000'000'000) << sheet.sheet;
     EXPECT_EQ(h.cache_bytes, sheet.cache_megabytes * 1'000'000) << sheet.sheet;
     EXPECT_DOUBLE_EQ(h.interconnect_giga_bytes, sheet.link_giga_bytes) << sheet.sheet;
+    EXPECT_EQ(h.multiprocessors, sheet.multiprocessors) << sheet.sheet;
+    EXPECT_EQ(h.shared_bytes, sheet.shared_kilobytes * 1024) << sheet.sheet;
+    EXPECT_DOUBLE_EQ(h.board_watts, sheet.watts) << sheet.sheet;
   }
 }
 
@@ -104,7 +122,9 @@ TEST(Hardware, IsFoundInAnyCase) {
   EXPECT_EQ(find_hardware("h10"), nullptr);
   EXPECT_EQ(find_hardware("h1000"), nullptr);
   EXPECT_EQ(find_hardware(""), nullptr);
-  EXPECT_EQ(hardware_names(), "a6000, a10, a100-40, a100, h100, h200, mi210, mi250, mi300x");
+  EXPECT_EQ(
+      hardware_names(),
+      "a6000, a10, a100-40, a100, rtx4090, l4, l40s, h100, h200, b200, mi210, mi250, mi300x, mi355x");
 }
 
 // Rates of the sheet times the shares, per nanosecond.
@@ -147,7 +167,8 @@ TEST(Hardware, PlansTf32AtItsOwnRateOrRefusesIt) {
     }
     const ProductRates rates = ceilings_of(each, true).product(DType::kF32);
     EXPECT_EQ(rates.theoretical_flops_per_ns, 1000 * each.tf32_tera_flops) << each.name;
-    EXPECT_GT(rates.peak_flops_per_ns, ceilings_of(each).product(DType::kF32).peak_flops_per_ns);
+    // GeForce cards multiply TF32 no faster than fp32.
+    EXPECT_GE(rates.peak_flops_per_ns, ceilings_of(each).product(DType::kF32).peak_flops_per_ns);
   }
 }
 
