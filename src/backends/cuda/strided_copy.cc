@@ -22,9 +22,12 @@ Launch bind_copy(const Operand& from,
                  bool accumulate,
                  const char* op,
                  Device& device) {
-  return bind::strided_copy({{copies<float, float>(device), copies<float, uint16_t>(device)},
-                             {copies<uint16_t, float>(device), copies<uint16_t, uint16_t>(device)}},
-                            op, from, to, accumulate);
+  using FromF32 = Launchers<Copy<float, float>, Copy<float, uint16_t>>;
+  using FromBF16 = Launchers<Copy<uint16_t, float>, Copy<uint16_t, uint16_t>>;
+  return bind::strided_copy(
+      {FromF32{copies<float, float>(device), copies<float, uint16_t>(device)},
+       FromBF16{copies<uint16_t, float>(device), copies<uint16_t, uint16_t>(device)}},
+      op, from, to, accumulate);
 }
 
 }  // namespace ridge::backends::cuda
