@@ -48,7 +48,7 @@ HWY_INLINE VOctet load_cells(const C* from, int64_t count) {
 
 // How much later prefetched cells are read. Not a multiple of 4 KiB, at which heads of 256 take half as
 // long again. They go to the L2 cache, because the L1 cache has few fills at a time. On two cores of an
-// EPYC (Zen 5), 16 sequences of 192 keys come at 37 GB/s from scattered blocks of 16 and at 43 GB/s
+// EPYC (Zen 4), 16 sequences of 192 keys come at 37 GB/s from scattered blocks of 16 and at 43 GB/s
 // from one block each (4 KiB ahead in memory, to the L1 cache: 18 and 25). 6 and 14 KiB are as good.
 inline constexpr int64_t kAheadBytes = 10 << 10;
 
