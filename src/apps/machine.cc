@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ridge machine: measures this machine's best rates and compares them with the theoretical ones.
 #include <fmt/format.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "apps/machine_ceilings.h"
+#include "apps/machine_topology.h"
 #include "apps/model_options.h"
 #include "apps/subcommand.h"
 #include "backends/cpu/calibration/calibration.h"
@@ -20,6 +22,7 @@
 #include "base/units.h"
 #include "cost/predict.h"
 #include "cost/stored_time.h"
+#include "measure/topology.h"
 
 namespace ridge::apps {
 namespace {
@@ -28,6 +31,7 @@ struct MachineCommand {
   MachineOptions machine;
   bool tf32 = false;
   bool remeasure = false;
+  bool topology = false;
   bool json = false;
   bool verbose = false;
 };
@@ -244,11 +248,29 @@ std::string age(const std::string& measured_at) {
   return hours < 48 ? fmt::format("{:.1f} h", hours) : fmt::format("{:.0f} days", hours / 24);
 }
 
-void run(const MachineCommand& o, const TerminalOptions& terminal) {
+measure::Topology topology() {
+  measure::Topology found = measure::read_topology();
+  measure::add_nvlinks(found);
+  return found;
+}
+
+int kernel_threads(const MachineOptions& machine) {
+  return machine.threads > 0 ? machine.threads : omp_get_max_threads();
+}
+
+void run(const MachineCommand& o, const Command& app, const TerminalOptions& terminal) {
+  app.refuse_unused({{o.topology, "with --topology", {"--tf32", "--remeasure", "--verbose"}}});
   const bool is_gpu = chosen_device(o.machine) == "cuda";
   if (o.tf32 && !is_gpu) throw usage_error("[tf32] expected a GPU (--device cuda), got a CPU");
   // Sets threads and ISA.
   auto backend = make_backend(o.machine, passes::Selection("baseline", ""));
+  if (o.topology) {
+    if (o.json)
+      fmt::print("{}", topology_json(topology(), kernel_threads(o.machine)));
+    else
+      print_topology(topology(), kernel_threads(o.machine), terminal);
+    return;
+  }
   auto measured = [&](bool tf32) {
     return machine_ceilings(o.machine, tf32, terminal, o.remeasure);
   };
@@ -263,6 +285,8 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
   if (c.machine.clock_ghz > 0)
     heading += fmt::format("{:.2f} GHz ({})\n", c.machine.clock_ghz,
                            terminal_safe(c.machine.clock_source));
+  const measure::Topology places = topology();
+  heading += topology_line(places) + "\n" + obstacle_lines(places, kernel_threads(o.machine));
   fmt::print("{}\n", wrap_lines(heading, terminal.columns));
   print_memory(c, terminal);
   std::string notes;
@@ -290,20 +314,25 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
 void register_machine(Command program, const AppContext& context) {
   auto options = std::make_shared<MachineCommand>();
   Command app = program.add_subcommand(
-      "machine", "Measure this machine's bandwidths, GEMM rates and launch overhead");
+      "machine",
+      "Measure this machine's bandwidths, GEMM rates and launch overhead; show its topology");
   add_machine_options(app, options->machine);
   app.add_flag("--tf32", options->tf32,
                "on a GPU: measure fp32 GEMMs in TF32 only (by default the tables show both, and "
                "--json shows fp32)");
   app.add_flag("--remeasure", options->remeasure, "measure again even if results are cached");
+  app.add_flag("--topology", options->topology,
+               "show sockets, cores, caches, NUMA nodes and GPU links, and what costs speed there; "
+               "measures nothing");
   app.add_verbose_flag(options->verbose).excludes(app.add_json_flag(options->json));
   app.footer(
       "Examples:\n"
       "  ridge machine\n"
       "  ridge machine --verbose                 all rates, by type, size and number of tokens\n"
+      "  ridge machine --topology                where cores, memory and GPUs lie, what hurts\n"
       "  ridge machine --device cpu --threads 1 --isa avx2\n"
       "  ridge machine --remeasure --json > machine.json");
-  app.callback([options, &context] { run(*options, context.terminal); });
+  app.callback([options, app, &context] { run(*options, app, context.terminal); });
 }
 
 }  // namespace ridge::apps
