@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "cost/hardware.h"
 
@@ -129,7 +130,7 @@ std::string link_text(const LayoutOptions& o, const Place& place) {
   const std::string source = !is_node     ? "--network"
                              : o.link > 0 ? "--link"
                                           : place.link + ", data sheet";
-  return fmt::format("{} ({})", format_rate(rate, "B/s"), source);
+  return fmt::format("{} ({})", format_rate(rate, "B/s"), terminal_safe(source));
 }
 
 Expense expense(const LayoutOptions& o, const Place& place, double days) {

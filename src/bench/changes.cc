@@ -73,8 +73,10 @@ class Changes {
   void add_passes() {
     for (const passes::Pass* pass : passes::pipeline(target_.passes())) {
       const std::string name(pass->name);
-      // Adapters are another training, of other parameters.
-      if (name == kCast || name == "lora" || pass->serves == passes::Serves::kInference) continue;
+      // Types are proposed by themselves; adapters are another training, of other parameters.
+      if (name == kCast || name == kHalfCast || name == "lora" ||
+          pass->serves == passes::Serves::kInference)
+        continue;
       const bool is_on = present_.selection.has(name);
       if (is_on && passes::is_required(name)) continue;
       add_switch("pass " + name, fmt::format("turn {} {}", is_on ? "off" : "on", name),

@@ -25,6 +25,23 @@ struct Named {
   std::string letters;
 };
 
+// The letters of `x` that `y` has too.
+std::string shared(const std::string& x, std::string_view y) {
+  std::string both;
+  for (char letter : x)
+    if (has(y, letter)) both += letter;
+  return both;
+}
+
+// The letters of an operand of a matmul. Its kernels multiply matrices with a row or a column of
+// neighbours, so a batch letter must not be the innermost.
+std::string batch_before(const std::string& letters, std::string_view batch) {
+  if (letters.empty() || !has(batch, letters.back())) return letters;
+  std::string first, last;
+  for (char letter : letters) (has(batch, letter) ? first : last) += letter;
+  return first + last;
+}
+
 class Lowering {
  public:
   Lowering(Builder& b, const Contraction& c) : b_(b), c_(c) {}
@@ -39,8 +56,14 @@ class Lowering {
     return {reshape(b_, reduce_sum(b_, x, axes), c_.shape(kept)), kept};
   }
 
-  Named multiply(const Named& x, const Named& y, const ContractedPair& pair, std::string out) {
+  Named multiply(Named x, Named y, const ContractedPair& pair, const std::string& out) {
     if (pair.summed.empty()) return {mul(b_, spread(x, out), spread(y, out)), out};
+    const std::string batch = shared(shared(x.letters, y.letters), out);
+    const std::string made = batch_before(out, batch);
+    for (Named* each : {&x, &y}) {
+      const std::string letters = batch_before(each->letters, batch);
+      *each = {ordered(*each, letters), letters};
+    }
     // Letters of matmul are a to z.
     auto renamed = [distinct = x.letters + y.letters](const std::string& letters) {
       std::string names;
@@ -48,8 +71,8 @@ class Lowering {
       return names;
     };
     const std::string notation =
-        renamed(x.letters) + "," + renamed(y.letters) + "->" + renamed(out);
-    return {matmul(b_, notation, x.value, y.value), std::move(out)};
+        renamed(x.letters) + "," + renamed(y.letters) + "->" + renamed(made);
+    return {matmul(b_, notation, x.value, y.value), made};
   }
 
   // The same axes in another order.

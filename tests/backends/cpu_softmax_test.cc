@@ -143,8 +143,8 @@ void check_backward(const Case& one) {
       const double down = loss();
       row[c] = before;
       // The kernel's y is itself rounded to T, and the dot product inherits that error: up to 2^-8
-      // of |dy| <= 2 in bf16.
-      const double slack = std::is_same_v<T, uint16_t> ? 0x1p-6 : 1e-6;
+      // of |dy| <= 2 in bf16, and 2^-11 in fp16.
+      const double slack = std::is_same_v<T, float> ? 1e-6 : 4 * storage_error<T>();
       const double size_of_y = to_double(y[r * one.stride + c]) * one.scale;
       expect_close(dx[r * one.stride + c], (up - down) / (2 * kStep), slack, size_of_y + 1e-3);
     }

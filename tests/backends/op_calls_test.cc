@@ -62,9 +62,10 @@ TEST_P(OpCalls, AreRefusedOrRight) {
         Variant variant;
         variant.fused = fused;
         Outcome outcome;
-        // With mixed types, intermediate results may be rounded to bf16.
+        // With mixed types, intermediate results may be rounded to the narrow one.
+        const bool is_narrow = other.dtype == DType::kBF16 || other.dtype == DType::kF16;
         Precision precision =
-            other.dtype == DType::kBF16 ? kBf16Steps : precision_of(*op, sample, variant);
+            is_narrow ? narrow_steps(other.dtype) : precision_of(*op, sample, variant);
         EXPECT_NO_THROW(outcome = call(*op, changed, variant, precision));
         EXPECT_EQ("", outcome.fault);
       }

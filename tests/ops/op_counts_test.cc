@@ -342,11 +342,16 @@ std::vector<Case> cases_of(const Op& op) {
   return loop.cases != nullptr ? loop.cases() : op.cases();
 }
 
+// einsum and rearrange become other ops before anything runs.
+bool has_kernels(const Op& op) {
+  return op.kind != OpKind::kView && op.name != "einsum" && op.name != "rearrange";
+}
+
 // Calls body(op, counted case) for all cases of all ops that have kernels, in fp32 and bf16.
 template <typename Body>
 void for_each_case(const Body& body) {
   for (const Op* op : table().all()) {
-    if (op->kind == OpKind::kView) continue;
+    if (!has_kernels(*op)) continue;
     for (const Case& sample : cases_of(*op))
       for (DType dtype : {DType::kF32, DType::kBF16}) {
         SCOPED_TRACE(op->name + " " + sample.name + " " + std::string(name(dtype)));
@@ -361,13 +366,11 @@ void expect_equal(const Work& counted, const Work& work) {
   EXPECT_EQ(counted.transcendentals, work.transcendentals);
 }
 
-// Views have no kernel; every other op has a loop.
 TEST(OpCounts, EveryOpHasAPlainLoop) {
-  std::set<std::string> without;
   for (const Op* op : table().all())
-    if (op->kind != OpKind::kPointwise && !plain_loops().contains(op->name))
-      without.insert(op->name);
-  EXPECT_EQ(without, (std::set<std::string>{"broadcast", "reshape", "slice", "transpose"}));
+    EXPECT_TRUE(!has_kernels(*op) || op->kind == OpKind::kPointwise ||
+                plain_loops().contains(op->name))
+        << op->name;
   for (const auto& [name, loop] : plain_loops()) EXPECT_NE(table().find(name), nullptr) << name;
 }
 
