@@ -2,6 +2,7 @@
 // Hands the trainer's weights to a session of their own, on a backend of its own. Not a subcommand.
 #include "apps/training_samples.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "apps/inference_options.h"
@@ -91,10 +92,10 @@ TrainingSamples::Sample TrainingSamples::sample(const train::Trainer& trainer, i
   const models::ModelConfig config = train::saved_config(trainer);
   const models::ModelFile model = models::ModelFile::of_tensors(config, std::move(table));
   try {
-    serve::SessionOptions needs;
-    needs.capacity = std::min<int64_t>(config.context, std::ssize(prompt_) + o_.tokens);
-    needs.selection = selection_;
-    serve::Session session(model, needs, *backend_);
+    serve::SessionOptions session_options;
+    session_options.capacity = std::min<int64_t>(config.context, std::ssize(prompt_) + o_.tokens);
+    session_options.selection = selection_;
+    serve::Session session(model, session_options, *backend_);
     serve::GenerateOptions options;
     options.sampling = o_.sampling;
     options.max_tokens = o_.tokens;

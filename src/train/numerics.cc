@@ -16,8 +16,9 @@ namespace ridge::train {
 namespace {
 
 enum Kind { kWeights, kGradients, kFirstMoments, kSecondMoments, kActivations, kBackward };
-constexpr std::array<const char*, 6> kKinds = {"weights",        "gradients",   "first moments",
-                                               "second moments", "activations", "their gradients"};
+constexpr std::array<const char*, 6> kKinds = {"weights",       "gradients",
+                                               "first moments", "second moments",
+                                               "activations",   "activation gradients"};
 
 bool is_measured(DType type) {
   return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16;
@@ -69,24 +70,32 @@ void Numerics::add(int kind, const std::string& scope, DType type, std::span<con
   row.range.add(values, type);
 }
 
-// A gradient that the update reads through a cast is one in both types.
+// A gradient is one in each type to which it is cast, and so is the part of it to which the rest is
+// added in place.
 const std::set<ValueId>& Numerics::gradients_in(const runtime::Program& program, int index) {
   const auto [found, is_new] = gradients_.try_emplace(index);
   if (!is_new) return found->second;
   const Graph& graph = program.graph(index).graph();
-  const auto note = [&](ValueId gradient) {
-    found->second.insert(gradient);
-    const Node* producer = graph.producer(gradient);
-    if (is_a(producer, ops::pointwise_op(Pointwise::kCast)))
-      found->second.insert(producer->inputs[0]);
-  };
+  std::set<ValueId>& all = found->second;
   for (const Node& node : graph.nodes) {
-    if (is_a(node, ops::accumulate_op())) note(node.inputs[1]);
+    if (is_a(node, ops::accumulate_op())) all.insert(node.inputs[1]);
     if (!updates(node)) continue;
     for (const ops::AdamwTensor& t : ops::adamw_tensors(node.inputs.size(), node.attrs))
-      note(node.inputs[static_cast<size_t>(t.input) + 1]);
+      all.insert(node.inputs[static_cast<size_t>(t.input) + 1]);
   }
-  return found->second;
+  const auto is_cast = [](const Node& node) {
+    return is_a(node, ops::pointwise_op(Pointwise::kCast));
+  };
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (node->outputs.empty() || !all.contains(node->outputs[0])) continue;
+    if (is_cast(*node)) all.insert(node->inputs[0]);
+    if (node->op->aliases == nullptr) continue;
+    for (const Alias& alias : node->op->aliases(CallTypes(graph, *node).call()))
+      all.insert(node->inputs[static_cast<size_t>(alias.input)]);
+  }
+  for (const Node& node : graph.nodes)
+    if (is_cast(node) && all.contains(node.inputs[0])) all.insert(node.outputs[0]);
+  return all;
 }
 
 void Numerics::before(const runtime::Program& program, int index, NodeId id) {

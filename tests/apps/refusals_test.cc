@@ -25,7 +25,7 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"lab", "--try", "11"}, 2, "[try] expected 0 to 10, got 11");
   expect_refused({"lab", "--try", "1", "--no-advice"}, 2, "--try has no effect with --no-advice");
   expect_refused({"train", "--pass", "+store_bf16"}, 2, "store_bf16 is for inference");
-  expect_refused({"train", "--dtype", "fp8"}, 2, "[dtype] expected fp32, tf32 or bf16");
+  expect_refused({"train", "--dtype", "fp8"}, 2, "[dtype] expected fp32, tf32, bf16 or fp16");
   expect_refused({"train", "--dtype", "bf16", "--tf32"}, 2, "--dtype excludes --tf32");
   expect_refused({"machine", "--device", "cpu", "--tf32"}, 2, "[tf32] expected a GPU");
   expect_refused({"train", "--isa", "z80"}, 2, "[isa]");

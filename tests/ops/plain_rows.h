@@ -206,17 +206,23 @@ inline void plain_clip_coefficient(const Op&, const Call& call, Arrays& in, Arra
   out[0][0] = min(1, Number(call.attrs.real("max_norm")) / (sqrt(in[0][0]) + 1e-6));
 }
 
-// Of a step that does not overflow; a comparison is no arithmetic.
+// Comparisons are no arithmetic, and a scale is doubled or halved in its exponent.
 inline void plain_loss_scale(const Op&, const Call& call, Arrays& in, Arrays& out) {
-  const double max_norm = call.attrs.real("max_norm");
-  const Number norm = sqrt(in[0][0]) / in[1].plain(0);
-  Number clip = 1;
-  if (max_norm > 0) clip = min(1, Number(max_norm) / (norm + 1e-6));
-  out[0][0] = in[1].plain(0);
-  out[1][0] = in[2][0] + 1;
-  out[2][0] = in[3].plain(0);
-  out[3][0] = clip / in[1].plain(0);
-  out[4][0] = in[4][0] - in[3].plain(0);
+  const double max_norm = call.attrs.real("max_norm"), scale = in[1].plain(0);
+  const Number squares = in[0][0], good = Number(in[2][0]) + 1;
+  const bool overflows = std::isinf(in[0].plain(0));
+  const bool grows =
+      in[2].plain(0) + 1 >= static_cast<double>(call.attrs.integer("growth_interval"));
+  const Number norm = sqrt(squares) / scale;
+  Number factor = 1;
+  if (max_norm > 0) factor = min(1, Number(max_norm) / (norm + 1e-6));
+  factor = factor / scale;
+  const double skipped = in[3].plain(0) + (overflows ? 1 : 0);
+  out[0][0] = overflows ? std::fmax(scale / 2, 1) : grows ? std::fmin(scale * 2, 0x1p24) : scale;
+  out[1][0] = overflows || grows ? Number(0) : good;
+  out[2][0] = skipped;
+  out[3][0] = overflows ? Number(-1) : factor;
+  out[4][0] = Number(in[4][0]) - skipped;
   out[5][0] = norm * norm;
 }
 
@@ -239,6 +245,11 @@ inline void plain_adamw(const Op&, const Call& call, Arrays& in, Arrays& out) {
       Number m = Number(in[from + 2][i]) * b1 + g * (1 - b1);
       Number v = Number(in[from + 3][i]) * b2 + g * g * (1 - b2);
       Number p = Number(in[from][i]) * keep - m * size / (sqrt(v) * correction + attrs.real("eps"));
+      if (factor < 0) {  // the step is skipped
+        p = in[from][i];
+        m = in[from + 2][i];
+        v = in[from + 3][i];
+      }
       out[to][i] = p;
       out[to + 1][i] = m;
       out[to + 2][i] = v;

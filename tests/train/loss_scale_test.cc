@@ -153,7 +153,7 @@ TEST_P(LossScale, SmallGradientsVanishWithoutIt) {
     }
     EXPECT_LT(std::sqrt(error / squares), 0.01) << name;
   }
-  EXPECT_GT(lost_zeros - zeros, elements / 2);
+  EXPECT_GT(lost_zeros - zeros, elements / 20);
   EXPECT_LT(kept_zeros - zeros, elements / 100);
 }
 
