@@ -220,7 +220,7 @@ void ParameterPlanner::print_several(const std::vector<Place>& places,
                {"energy", Align::kRight, 2},
                {"cost", Align::kRight, 3},
                {"fewest devices", Align::kRight, 4}});
-  std::string notes;
+  std::string below;
   for (size_t i = 0; i < plans.size(); ++i) {
     const ParameterPlan& plan = plans[i];
     auto if_fits = [&](const std::string& text) { return plan.fits ? text : std::string("-"); };
@@ -233,12 +233,12 @@ void ParameterPlanner::print_several(const std::vector<Place>& places,
          if_fits(request_.layout.price > 0 ? format_count(plan.spent.price) : "-"),
          plan.fewest_devices > 0 ? std::to_string(plan.fewest_devices) : "none"});
     if (!plan.fits)
-      notes += fmt::format("{} would fit: {}\n", terminal_safe(places[i].name),
+      below += fmt::format("{} would fit: {}\n", terminal_safe(places[i].name),
                            fmt::join(plan.would_fit, ", "));
   }
   fmt::print("{}\n", table.text(terminal_));
-  notes += "fewest devices: those that hold it with ZeRO 3\n";
-  fmt::print("{}", wrap_lines(notes + source_lines(), terminal_.columns));
+  below += "fewest devices: those that hold it with ZeRO 3\n";
+  fmt::print("{}", wrap_lines(below + source_lines(), terminal_.columns));
 }
 
 }  // namespace
