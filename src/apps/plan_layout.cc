@@ -127,10 +127,10 @@ std::string link_text(const LayoutOptions& o, const Place& place) {
   ring.efficiency = 1;
   const double rate = ring.ring_bytes_per_s(o.devices);
   const bool is_node = ring.node_bytes_per_s > 0 && rate == ring.node_bytes_per_s;
-  const std::string source = !is_node     ? "--network"
+  const std::string origin = !is_node     ? "--network"
                              : o.link > 0 ? "--link"
-                                          : place.link + ", data sheet";
-  return fmt::format("{} ({})", format_rate(rate, "B/s"), terminal_safe(source));
+                                          : terminal_safe(place.link) + ", data sheet";
+  return fmt::format("{} ({})", format_rate(rate, "B/s"), origin);
 }
 
 Expense expense(const LayoutOptions& o, const Place& place, double days) {

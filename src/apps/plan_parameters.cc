@@ -238,7 +238,7 @@ void ParameterPlanner::print_several(const std::vector<Place>& places,
   }
   fmt::print("{}\n", table.text(terminal_));
   below += "fewest devices: those that hold it with ZeRO 3\n";
-  fmt::print("{}", wrap_lines(terminal_safe_text(below + source_lines()), terminal_.columns));
+  fmt::print("{}", wrap_lines(below + source_lines(), terminal_.columns));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr int64_t kMegabyte = 1000000;
 constexpr int64_t kKilobyte = 1024;  // of shared memory
 constexpr double kMostTera = 1e6;
 
-std::vector<Hardware> nvidia() {
+std::vector<Hardware> nvidia_ampere() {
   using enum DType;
   return {
       {.name = "a6000",
@@ -81,6 +81,12 @@ std::vector<Hardware> nvidia() {
        .shared_bytes = 164 * kKilobyte,
        .board_watts = 400,
        .source = "NVIDIA A100 data sheet (2021)"},
+  };
+}
+
+std::vector<Hardware> nvidia_later() {
+  using enum DType;
+  return {
       {.name = "rtx4090",
        .title = "NVIDIA GeForce RTX 4090",
        .peaks = {{kF32, 82.6}, {kBF16, 165.2}, {kF16, 165.2}},
@@ -259,9 +265,9 @@ std::vector<PeakRate> read_peaks(const JsonField& field) {
 
 std::span<const Hardware> hardware_table() {
   static const std::vector<Hardware> table = [] {
-    std::vector<Hardware> all = nvidia();
-    const std::vector<Hardware> others = amd();
-    all.insert(all.end(), others.begin(), others.end());
+    std::vector<Hardware> all;
+    for (const std::vector<Hardware>& some : {nvidia_ampere(), nvidia_later(), amd()})
+      all.insert(all.end(), some.begin(), some.end());
     return all;
   }();
   return table;
