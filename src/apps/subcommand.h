@@ -38,6 +38,7 @@ void register_perplexity(Command program, const AppContext& context);
 void register_plan(Command program, const AppContext& context);
 void register_report(Command program, const AppContext& context);
 void register_serve(Command program, const AppContext& context);
+void register_study(Command program, const AppContext& context);
 void register_tokenizer(Command program, const AppContext& context);
 void register_train(Command program, const AppContext& context);
 

@@ -47,6 +47,9 @@ struct BenchPoint {
   // the bandwidth of the memory that holds them, whichever takes longer. 0 if no ceilings are known.
   double limit_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
+  // The time of the first form of the same size over this one's: both measured, or both predicted.
+  std::optional<double> speedup;
+  std::map<std::string, double> published_ns;  // of other software on other machines, by its name
   std::string
       level;  // the level of memory that holds the operands; empty if the ceilings have no levels
 
