@@ -126,7 +126,7 @@ record::BenchPoint BenchRun::point(const bench::TrialGraph& trial, bench::TrialS
   setting.is_stopped = [this] { return is_stopped(); };
   if (place_ || o_.is_planned_only)
     return bench::plan_trial(trial, setting, target(setting.selection), &ceilings_);
-  return bench::run_trial(trial, setting, backend(setting.selection), ceilings_);
+  return bench::run_trial(trial, setting, backend(setting.selection), &ceilings_);
 }
 
 std::string BenchRun::title() const { return place_ ? place_->title : ceilings_.machine.device; }

@@ -180,10 +180,10 @@ int run(int argc, char** argv) {
        {apps::register_lab,        apps::register_infer_lab, apps::register_train,
         apps::register_generate,   apps::register_serve,     apps::register_logits,
         apps::register_perplexity, apps::register_explain,   apps::register_bench,
-        apps::register_exhibit,    apps::register_study,     apps::register_diff,
-        apps::register_report,     apps::register_import,    apps::register_machine,
-        apps::register_plan,       apps::register_data,      apps::register_inspect,
-        apps::register_convert,    apps::register_tokenizer})
+        apps::register_exhibit,    apps::register_study,     apps::register_tune,
+        apps::register_diff,       apps::register_report,    apps::register_import,
+        apps::register_machine,    apps::register_plan,      apps::register_data,
+        apps::register_inspect,    apps::register_convert,   apps::register_tokenizer})
     add(apps::Command(&program), context);
   try {
     std::vector<std::string> given = arguments(argc, argv);

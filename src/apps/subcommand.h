@@ -41,5 +41,6 @@ void register_serve(Command program, const AppContext& context);
 void register_study(Command program, const AppContext& context);
 void register_tokenizer(Command program, const AppContext& context);
 void register_train(Command program, const AppContext& context);
+void register_tune(Command program, const AppContext& context);
 
 }  // namespace ridge::apps

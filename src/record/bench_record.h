@@ -56,6 +56,8 @@ struct BenchPoint {
   bool is_measured() const { return time.count > 0; }
   // The measured time, or the predicted one.
   double ns() const { return is_measured() ? time.median : predicted_ns; }
+  // The predicted time over the measured one, less 1; empty if one of them is unknown.
+  std::optional<double> prediction_error() const;
   // What bounds the time: "compute", "overhead", or for memory the level, "L2" for instance.
   std::string_view bound_by() const;
   // Limit over time, up to 1. Empty if the time is shorter, because such a limit is none, or if one of them is unknown.

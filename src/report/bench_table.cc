@@ -73,6 +73,14 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
   const bool is_notebook = bench.bytes == "notebook";
   return {
       {{"case", Align::kLeft}, [](const BenchPoint& p) { return p.name; }, has_case},
+      {{"op", Align::kLeft},
+       [](const BenchPoint& p) { return p.name; },
+       [&bench](const BenchPoint&) { return bench.kind == "shapes"; }},
+      {{"dtype", Align::kLeft},
+       [](const BenchPoint& p) { return p.dtype; },
+       [&bench](const BenchPoint&) {
+         return bench.kind == "shapes" || bench.dtype.find(',') != bench.dtype.npos;
+       }},
       {{"shape", Align::kLeft},
        [](const BenchPoint& p) { return record::str(p.extents); },
        [](const BenchPoint& p) { return !p.extents.empty(); }},
@@ -128,6 +136,13 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
        },
        [](const BenchPoint& p) { return p.ns() > 0; }},
       {{"predicted"}, [](const BenchPoint& p) { return format_ns(p.predicted_ns); }, is_predicted},
+      {{"error"},
+       [](const BenchPoint& p) {
+         return p.prediction_error() ? fmt::format("{:+.0f}%", 100 * *p.prediction_error()) : "-";
+       },
+       [&bench](const BenchPoint& p) {
+         return bench.kind == "shapes" && p.prediction_error().has_value();
+       }},
       {{"limit", Align::kLeft},
        [](const BenchPoint& p) { return std::string(p.bound_by()); },
        is_predicted},
@@ -230,7 +245,7 @@ std::string bench_notes(const BenchRecord& bench) {
   if (!caches.empty()) text += "Caches: " + caches + ".\n";
   std::set<std::string> listed;  // the first point of each form and phase
   for (const BenchPoint& each : bench.points) {
-    if (each.launches < 2) continue;
+    if (each.launches < 2 || each.kernels.empty()) continue;
     std::string name = each.form.empty() ? each.name : each.form;
     if (!each.phase.empty()) name += ", " + each.phase;
     if (listed.empty()) text += "Kernels of the first point of each kind:\n";
