@@ -57,15 +57,15 @@ TEST(InferenceStudy, TechniquesTakeAwayWhatTheyAreNamedFor) {
 
 // Without weights, logits are those of made-up ones: the same for all techniques but for rounding.
 TEST(InferenceStudy, TechniquesComputeTheSameLogits) {
+  // 270 positions: not whole blocks, and more than one chunk of memory-efficient.
+  constexpr int64_t kLength = 270;
   models::ModelConfig config = models::config_by_name("tiny");
+  config.context = kLength;
   const models::ModelFile file = models::ModelFile::of_shape(config);
   std::vector<float> expected;
   for (const Technique& each : techniques()) {
-    // 270 positions: not whole blocks, and more than one chunk of memory-efficient.
-    config.context = std::max<int64_t>(config.context, 270);
     const auto records =
-        measure::measure_phases(file, experiment(each, 2, std::min<int64_t>(config.context, 270)),
-                                serve::cpu_backend(), nullptr);
+        measure::measure_phases(file, experiment(each, 2, kLength), serve::cpu_backend(), nullptr);
     ASSERT_TRUE(records);
     const std::vector<float>& logits = records->prefill.logits;
     if (expected.empty()) expected = logits;
