@@ -5,6 +5,7 @@
 #include "apps/bench_module.h"
 #include "apps/bench_op.h"
 #include "apps/bench_serve.h"
+#include "apps/bench_shapes.h"
 #include "apps/subcommand.h"
 
 namespace ridge::apps {
@@ -17,6 +18,7 @@ void register_bench(Command program, const AppContext& context) {
   add_bench_module(app, context);
   add_bench_graph(app, context);
   add_bench_attention(app, context);
+  add_bench_shapes(app, context);
   add_bench_model(app, context);
   add_bench_serve(app, context);
   app.footer(

@@ -10,15 +10,19 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "apps/bench_run.h"
+#include "apps/tuning_files.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "bench/attention_choice.h"
 #include "bench/op_shapes.h"
 
 namespace ridge::apps {
@@ -137,6 +141,7 @@ class AttentionBench {
           for (const Form& form : choose_forms(o_.forms, decodes))
             measure_form(form, bench::parse_trial_type(dtype), size, lengths, goes_on && !decodes);
           add_winners(first, fmt::format("{}, {}, head size {}", phase, dtype, size));
+          keep_choices(first, decodes, size, bench::parse_trial_type(dtype));
         }
     progress_.hide();
     run_.finish(std::move(bench_));
@@ -165,24 +170,12 @@ class AttentionBench {
                              int64_t size,
                              int64_t length,
                              bool& has_failed) {
+    const bench::AttentionCall call{form.decodes, o_.is_backward, o_.batch, o_.heads,
+                                    o_.kv_heads,  size,           length,   type};
+    const auto [trial, setting, request] =
+        bench::attention_graph(call, form.implementation, form.is_paged ? kPageTokens : length);
     const bench::OpShape& op =
         *bench::find_op_shape(form.decodes ? "cached_attention" : "attention");
-    bench::OpRequest request;
-    record::Extents shape{{"b", o_.batch},
-                          {"h", o_.heads},
-                          {"k", o_.kv_heads},
-                          {form.decodes ? "c" : "t", length},
-                          {"e", size}};
-    if (form.decodes) shape.emplace_back("p", form.is_paged ? kPageTokens : length);
-    request.extents = bench::points(op.letters, shape, {})[0];
-    request.type = type;
-    request.is_causal = true;
-    request.implementation =
-        bench::choose_implementations(op, type, std::string(form.implementation))[0];
-    bench::TrialSetting setting;
-    setting.selection = passes::Selection("baseline", request.implementation.switches);
-    setting.is_backward = o_.is_backward && !form.decodes;
-    const bench::TrialGraph trial = op.build(request);
     record::BenchPoint point =
         bench::plan_trial(trial, setting, run_.target(setting.selection), &run_.ceilings());
     const bool runs = run_.is_on_this_machine() && !o_.run.is_planned_only && point.refused.empty();
@@ -274,6 +267,25 @@ class AttentionBench {
     if (!text.empty()) bench_.notes.push_back(fmt::format("{}: the fastest is {}.", where, text));
   }
 
+  // What --attention auto takes where both of its forms were measured.
+  void keep_choices(size_t first, bool decodes, int64_t size, const bench::TrialType& type) {
+    std::map<int64_t, std::map<std::string, double>> times;  // by length and form
+    for (size_t i = first; i < bench_.points.size(); ++i)
+      if (bench_.points[i].is_measured())
+        times[bench_.points[i].extents[0].second][bench_.points[i].form] =
+            bench_.points[i].time.median;
+    std::erase_if(times, [](const auto& each) {
+      return !each.second.contains("flash") || !each.second.contains("standard") ||
+             !std::has_single_bit(static_cast<uint64_t>(each.first));
+    });
+    if (times.empty()) return;
+    bench::AttentionChoices choices = attention_choices(o_.run.machine);
+    for (const auto& [length, ns] : times)
+      choices.keep({decodes, o_.is_backward && !decodes, o_.batch, o_.heads, o_.kv_heads, size,
+                    length, type},
+                   ns.at("flash"), ns.at("standard"));
+  }
+
   const BenchAttentionOptions& o_;
   BenchRun run_;
   Progress progress_;
@@ -336,7 +348,8 @@ void add_bench_attention(Command bench, const AppContext& context) {
   app.footer(
       "standard keeps the T x T scores in memory; memory-efficient those of 256 queries at a time; flash none. paged reads a\n"
       "KV cache in blocks of 16 positions. Where the standard form needs more memory than is free, a child process that may\n"
-      "allocate that much tries it and says how it failed.\n"
+      "allocate that much tries it and says how it failed. Where flash and standard were measured, --attention auto of train and\n"
+      "generate takes the faster (ridge tune list).\n"
       "Examples:\n"
       "  ridge bench attention --heads 4 --kv-heads 2 --seq-len 64,128 --phase prefill,decode --seconds 0.01\n"
       "  ridge bench attention --head-size 64,128 --hardware h100 --dtype bf16 -o md");

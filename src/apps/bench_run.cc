@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "apps/environment.h"
@@ -42,20 +43,38 @@ std::string heading(const record::BenchRecord& bench) {
 
 }  // namespace
 
-void add_bench_run_options(Command app, BenchRunOptions& o) {
+double parse_budget_ns(const std::string& text) {
+  constexpr double kMostBudget = 24 * 3600;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size() - end);
+  const double seconds = unit == "m" ? 60 * value : value;
+  if (error != std::errc() || (unit != "" && unit != "s" && unit != "m") ||
+      !(seconds > 0 && seconds <= kMostBudget))
+    throw usage_error(
+        "[budget] expected a time such as 60s or 2m, above 0 and at most a day, got {}",
+        printable(text));
+  return 1e9 * seconds;
+}
+
+void add_bench_place_options(Command app, BenchRunOptions& o) {
   app.add_option("--hardware", o.hardware,
                  "count and predict for another machine: " + cost::hardware_names() +
                      ", or a JSON file as of ridge plan; nothing is run")
       .show_default();
   app.add_flag("--plan", o.is_planned_only, "count and predict for this machine; run nothing");
-  app.add_flag("--cold", o.is_cold,
-               "each run reads other copies of the operands, which no cache holds together");
-  app.add_flag("--warm", o.is_warm, "each run reads the same operands (the default)");
-  app.add_option("--seconds", o.seconds, "time for the samples of a point").show_default();
   app.add_option("-o,--output", o.format, "table, md, csv or json").show_default();
   add_output_options(app, o.output, "folder for bench.json and report.html");
   app.add_json_flag(o.json);
   add_machine_options(app, o.machine);
+}
+
+void add_bench_run_options(Command app, BenchRunOptions& o) {
+  app.add_flag("--cold", o.is_cold,
+               "each run reads other copies of the operands, which no cache holds together");
+  app.add_flag("--warm", o.is_warm, "each run reads the same operands (the default)");
+  app.add_option("--seconds", o.seconds, "time for the samples of a point").show_default();
+  add_bench_place_options(app, o);
 }
 
 void check(const BenchRunOptions& o, const Command& app) {
@@ -107,7 +126,7 @@ record::BenchPoint BenchRun::point(const bench::TrialGraph& trial, bench::TrialS
   setting.is_stopped = [this] { return is_stopped(); };
   if (place_ || o_.is_planned_only)
     return bench::plan_trial(trial, setting, target(setting.selection), &ceilings_);
-  return bench::run_trial(trial, setting, backend(setting.selection), ceilings_);
+  return bench::run_trial(trial, setting, backend(setting.selection), &ceilings_);
 }
 
 std::string BenchRun::title() const { return place_ ? place_->title : ceilings_.machine.device; }

@@ -30,7 +30,12 @@ struct BenchRunOptions {
   OutputOptions output;
   MachineOptions machine;
 };
+// --hardware, --plan, --output, --out, --force, --json and the machine's options
+void add_bench_place_options(Command app, BenchRunOptions& options);
+// The same, --cold, --warm and --seconds
 void add_bench_run_options(Command app, BenchRunOptions& options);
+// "60s", "2m" or "0.5": seconds without a unit. Throws usage Errors.
+double parse_budget_ns(const std::string& text);
 // Throws usage Errors for combinations without effect and for values out of range.
 void check(const BenchRunOptions& options, const Command& app);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <memory>
 
@@ -25,21 +24,6 @@ struct ExhibitOptions {
   OutputOptions output;
   MachineOptions machine;
 };
-
-// "60s", "2m" or "0.5": seconds without a unit.
-double parse_budget_ns(const std::string& text) {
-  constexpr double kMostSeconds = 24 * 3600;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string unit(end, text.data() + text.size() - end);
-  const double seconds = unit == "m" ? 60 * value : value;
-  if (error != std::errc() || (unit != "" && unit != "s" && unit != "m") ||
-      !(seconds > 0 && seconds <= kMostSeconds))
-    throw usage_error(
-        "[budget] expected a time such as 60s or 2m, above 0 and at most a day, got {}",
-        printable(text));
-  return 1e9 * seconds;
-}
 
 std::vector<const bench::Exhibit*> chosen(const std::string& name) {
   std::vector<const bench::Exhibit*> all;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "apps/tuning_files.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
@@ -49,7 +50,25 @@ void add_inference_options(Command app, InferenceOptions& o) {
   app.add_option("--context", o.context,
                  "context length to allocate (default: what the run needs)");
   add_level_option(app, o.level);
+  add_attention_option(app, o.level.attention);
 }
+
+namespace {
+
+// --attention, as one more switch: a decode step at the end of what the session holds decides.
+void choose_attention(const models::ModelConfig& config,
+                      const SessionNeeds& needs,
+                      int64_t capacity,
+                      InferenceOptions& o) {
+  bench::AttentionCall call{
+      true, false, needs.slots, config.heads, config.kv_heads, config.head_size, capacity, {}};
+  if (inference_selection(o, o.level.level).activations() == DType::kBF16)
+    call.type = bench::parse_trial_type("bf16");
+  const std::string more = attention_switch(o.level.attention, call, o.machine);
+  if (!more.empty()) o.level.switches += (o.level.switches.empty() ? "" : ",") + more;
+}
+
+}  // namespace
 
 passes::Selection inference_selection(const InferenceOptions& o, const std::string& level) {
   return inference_selection(chosen_device(o.machine) == "cuda", o.exact, o.fast_8bit, level,
@@ -69,7 +88,7 @@ passes::Selection inference_selection(bool on_gpu,
   for (const passes::Switch& each : passes::parse_switches(more))
     if (exact && each.is_on && each.name == "quantize_activations")
       throw usage_error("[exact] quantize_activations rounds what --exact computes in fp32");
-  std::string switches = "-tune_gemm,";
+  std::string switches;
   if (!on_gpu)
     switches += exact ? "" : fast_8bit ? "+quantize_activations=8," : "+quantize_activations,";
   else  // kernels run one after the other: a token's graph has no branches
@@ -150,15 +169,17 @@ int64_t positions_in(int64_t bytes,
 }
 
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,
-                                      const InferenceOptions& o,
+                                      const InferenceOptions& given,
                                       const SessionNeeds& needs) {
+  InferenceOptions o = given;
   serve::SessionOptions options;
-  options.selection = inference_selection(o, o.level.level);
   const models::ModelConfig& config = file.config();
   if (o.context && (*o.context < needs.least || *o.context > config.context))
     throw usage_error("[context] expected {} to {} positions, the model's context, got {}",
                       needs.least, config.context, *o.context);
   options.capacity = o.context.value_or(std::clamp<int64_t>(needs.positions, 1, config.context));
+  choose_attention(config, needs, options.capacity, o);
+  options.selection = inference_selection(o, o.level.level);
   options.slots = needs.slots;
   options.chunk = o.chunk;
   options.cached = needs.cached;

@@ -40,10 +40,9 @@ void add_model_run_options(Command app, InferenceOptions& options);
 // The same options, --context and --level
 void add_inference_options(Command app, InferenceOptions& options);
 
-// The passes of inference at a level, with the options' switches. GEMMs are not tuned, because
-// tuning takes longer than most answers. A CPU reads weights as the file stores them. A GPU holds
-// them in bf16 with bf16 activations, or all in fp32 with --exact. Throws a usage Error for --fast-8bit beside
-// --exact or on a GPU.
+// The passes of inference at a level, with the options' switches. A CPU reads weights as the file
+// stores them. A GPU holds them in bf16 with bf16 activations, or all in fp32 with --exact. Throws a
+// usage Error for --fast-8bit beside --exact or on a GPU.
 passes::Selection inference_selection(const InferenceOptions& options, const std::string& level);
 passes::Selection inference_selection(bool on_gpu,
                                       bool exact,

@@ -48,6 +48,7 @@ constexpr Renamed kRenamed[] = {
     {"--attention-lens", "--attention-seq-len"},
     {"--batch", "--batch-size"},
     {"--batch-sizes", "--batch-size"},
+    {"--dtypes", "--dtype"},
     {"--latency-batches", "--latency-batch-size"},
     {"--levels", "--level"},
     {"--profile-levels", "--profile-level"},
@@ -176,12 +177,13 @@ int run(int argc, char** argv) {
       "Start with: ridge lab --preset tiny");
   apps::AppContext context{apps::terminal_options_from_environment(), command_line(argc, argv)};
   for (apps::Register add :
-       {apps::register_lab, apps::register_infer_lab, apps::register_train, apps::register_generate,
-        apps::register_serve, apps::register_logits, apps::register_perplexity,
-        apps::register_explain, apps::register_bench, apps::register_exhibit, apps::register_diff,
-        apps::register_report, apps::register_import, apps::register_machine, apps::register_plan,
-        apps::register_data, apps::register_inspect, apps::register_convert,
-        apps::register_tokenizer})
+       {apps::register_lab,        apps::register_infer_lab, apps::register_train,
+        apps::register_generate,   apps::register_serve,     apps::register_logits,
+        apps::register_perplexity, apps::register_explain,   apps::register_bench,
+        apps::register_exhibit,    apps::register_study,     apps::register_tune,
+        apps::register_diff,       apps::register_report,    apps::register_import,
+        apps::register_machine,    apps::register_plan,      apps::register_data,
+        apps::register_inspect,    apps::register_convert,   apps::register_tokenizer})
     add(apps::Command(&program), context);
   try {
     std::vector<std::string> given = arguments(argc, argv);

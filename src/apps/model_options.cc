@@ -10,7 +10,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "apps/environment.h"
+#include "apps/tuning_files.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/isa.h"
 #include "backends/cuda/cuda_backend.h"
@@ -52,14 +52,13 @@ std::vector<std::string> split(const std::string& text) {
   return items;
 }
 
-// The path in the cache folder; empty if there is no such folder. A file that cannot be used is
-// replaced after a warning.
+// The path of the file, in a folder that exists; empty if there is no such folder. A file that cannot be used is replaced after
+// a warning.
 std::string tuning_file(const char* file) {
-  std::filesystem::path folder = cache_folder();
-  if (folder.empty()) return "";
+  const std::string path = tuning_path(file);
+  if (path.empty()) return "";
   std::error_code error;  // without the folder nothing is cached, and the next run tunes again
-  std::filesystem::create_directories(folder, error);
-  const std::string path = folder / file;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (const std::string fault = backends::tuning_fault(path); !fault.empty())
     fmt::print(stderr, "warning: {}; GEMMs are measured again\n", terminal_safe(fault));
   return path;

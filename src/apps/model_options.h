@@ -48,7 +48,8 @@ struct LevelOptions {
   std::string level = "compiled";
   std::string switches;
   std::string dtype = "fp32";
-  bool tf32 = false;  // instead of a dtype
+  bool tf32 = false;                // instead of a dtype
+  std::string attention = "level";  // of some subcommands (apps/tuning_files.h)
 };
 void add_level_option(Command app, LevelOptions& options);    // --level
 void add_pass_option(Command app, LevelOptions& options);     // --pass

@@ -38,7 +38,9 @@ void register_perplexity(Command program, const AppContext& context);
 void register_plan(Command program, const AppContext& context);
 void register_report(Command program, const AppContext& context);
 void register_serve(Command program, const AppContext& context);
+void register_study(Command program, const AppContext& context);
 void register_tokenizer(Command program, const AppContext& context);
 void register_train(Command program, const AppContext& context);
+void register_tune(Command program, const AppContext& context);
 
 }  // namespace ridge::apps

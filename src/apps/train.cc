@@ -19,6 +19,7 @@
 #include "apps/training_pauses.h"
 #include "apps/training_samples.h"
 #include "apps/training_schedule.h"
+#include "apps/tuning_files.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
@@ -87,6 +88,7 @@ class Training {
     // Fails before hours of training if the folder cannot be written.
     if (o_.save) files::AtomicFolder probe(*o_.save);
     const MachineOptions& machine = o_.training.machine;
+    choose_attention();
     auto backend = make_backend(machine, choice_.selection);
     expect_effect(choice_.switches, passes::Serves::kTraining, *backend);
     experiment_ = make_experiment(choice_, machine);
@@ -432,6 +434,26 @@ class Training {
                                   : report::brief_operations(record_, run, terminal_));
   }
 
+  // --attention, as one more switch of passes.
+  void choose_attention() {
+    const models::ModelConfig& config = choice_.model.config;
+    bench::AttentionCall call{false,
+                              true,
+                              choice_.step.batch_size,
+                              config.heads,
+                              config.kv_heads,
+                              config.head_size,
+                              choice_.step.sequence,
+                              {}};
+    if (choice_.selection.activations() == DType::kBF16)
+      call.type = bench::parse_trial_type("bf16");
+    const LevelOptions& level = o_.training.level;
+    const std::string more = attention_switch(level.attention, call, o_.training.machine);
+    if (more.empty()) return;
+    choice_.switches += (choice_.switches.empty() ? "" : ",") + more;
+    choice_.selection = passes::Selection(level.level, choice_.switches);
+  }
+
   void save(train::Trainer& trainer) const {
     if (o_.save) train::save_model(trainer, *o_.save, tokenizer());
   }
@@ -455,6 +477,7 @@ class Training {
 
 void add_options(Command app, TrainOptions& o) {
   add_training_options(app, o.training);
+  add_attention_option(app, o.training.level.attention);
   add_model_file_option(app, o.training.model);
   add_tuning_options(app, o.training);
   add_training_data_options(app, o.data);

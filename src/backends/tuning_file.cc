@@ -2,7 +2,11 @@
 // The file is a JSON object with two members, "identity" and "choices".
 #include "backends/tuning_file.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -61,6 +65,47 @@ void write_tuning(const std::string& path,
                       files::Links::kReplace);
   } catch (const Error&) {  // measured again in the next run
   }
+}
+
+nlohmann::json tuned_json(const nlohmann::json& choice, const TunedTimes& times) {
+  return {{"choice", choice}, {"ns", times.ns}, {"default_ns", times.default_ns}};
+}
+
+std::optional<TunedTimes> tuned_times(const nlohmann::json& entry) {
+  if (!entry.is_object() || !entry.contains("choice")) return std::nullopt;
+  const auto ns = entry.find("ns"), default_ns = entry.find("default_ns");
+  if (ns == entry.end() || default_ns == entry.end() || !ns->is_number() ||
+      !default_ns->is_number())
+    return std::nullopt;
+  const TunedTimes times{ns->get<double>(), default_ns->get<double>()};
+  if (!(times.ns > 0) || !(times.default_ns > 0)) return std::nullopt;
+  return times;
+}
+
+size_t first_of_fastest(std::span<const double> times_ns, double margin) {
+  double shortest = std::numeric_limits<double>::infinity();
+  for (double each : times_ns)
+    if (each > 0) shortest = std::min(shortest, each);
+  for (size_t i = 0; i < times_ns.size(); ++i)
+    if (times_ns[i] > 0 && times_ns[i] <= shortest * (1 + margin)) return i;
+  return 0;
+}
+
+TuningList list_tuning(const std::string& path) {
+  const Tuning tuning = read(path);
+  TuningList list{tuning.identity, {}};
+  for (const auto& [key, entry] : tuning.choices.items()) {
+    const std::optional<TunedTimes> times = tuned_times(entry);
+    if (!times) continue;
+    const nlohmann::json& choice = entry["choice"];
+    std::string text;
+    if (choice.is_string())
+      text = choice.get<std::string>();
+    else if (choice.is_array() && !choice.empty() && choice[0].is_number_unsigned())
+      text = fmt::format("{:#x}", choice[0].get<uint64_t>());
+    list.entries.push_back({key, text, *times});
+  }
+  return list;
 }
 
 }  // namespace ridge::backends

@@ -5,7 +5,10 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace ridge::backends {
 
@@ -19,5 +22,33 @@ std::string tuning_fault(const std::string& path);
 void write_tuning(const std::string& path,
                   const std::string& identity,
                   const nlohmann::json& choices);
+
+// A choice as a tuner keeps it: what it chose, what it would have taken without measuring, and the times of both.
+struct TunedTimes {
+  double ns = 0;
+  double default_ns = 0;
+  double gain() const { return ns > 0 ? default_ns / ns : 1; }
+};
+// {"choice": ..., "ns": ..., "default_ns": ...}
+nlohmann::json tuned_json(const nlohmann::json& choice, const TunedTimes& times);
+// Empty if `entry` has no such times. The choice is entry["choice"].
+std::optional<TunedTimes> tuned_times(const nlohmann::json& entry);
+
+// The index of the choice among candidates, of which the first is the default: the first whose time is within `margin` of the
+// shortest, so that ties go to what is listed first. Candidates without a time (0) were not measured. At least one has a time.
+size_t first_of_fastest(std::span<const double> times_ns, double margin);
+
+// What a file holds, for people.
+struct TuningEntry {
+  std::string key;     // the problem, as the tuner names it
+  std::string choice;  // a name, or the first word of an algorithm in hexadecimal
+  TunedTimes times;
+};
+struct TuningList {
+  std::string identity;
+  std::vector<TuningEntry> entries;  // by key; those without times are left out
+};
+// Empty if there is no file. Throws a bad-file Error if it is none of choices.
+TuningList list_tuning(const std::string& path);
 
 }  // namespace ridge::backends

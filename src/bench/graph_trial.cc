@@ -175,12 +175,11 @@ Graph copies_of(const Graph& graph, int64_t count) {
 
 // How many copies of this many bytes fill four times the caches, as far as memory and the number of nodes allow.
 int64_t cold_copies(const cost::CostedGraph& costed,
-                    const cost::Ceilings& ceilings,
+                    const cost::Ceilings* ceilings,
                     int64_t most_bytes) {
   constexpr int64_t kUnknownCache = int64_t{64} << 20;
-  const auto& levels = ceilings.levels;
-  const int64_t cache =
-      levels.size() > 1 ? levels[levels.size() - 2].capacity_bytes : kUnknownCache;
+  const size_t levels = ceilings == nullptr ? 0 : ceilings->levels.size();
+  const int64_t cache = levels > 1 ? ceilings->levels[levels - 2].capacity_bytes : kUnknownCache;
   const int64_t one = std::max<int64_t>(costed.memory.owned_bytes(), 1);
   const int64_t nodes = std::max<int64_t>(std::ssize(costed.graph.nodes), 1);
   int64_t copies = ceil_div(4 * cache, one) + 1;
@@ -431,8 +430,8 @@ record::BenchPoint plan_trial(const TrialGraph& trial,
 record::BenchPoint run_trial(const TrialGraph& trial,
                              const TrialSetting& setting,
                              backends::Backend& backend,
-                             const cost::Ceilings& ceilings) {
-  record::BenchPoint point = plan_trial(trial, setting, backend, &ceilings);
+                             const cost::Ceilings* ceilings) {
+  record::BenchPoint point = plan_trial(trial, setting, backend, ceilings);
   if (!point.refused.empty() || setting.is_planned_only) return point;
   const int64_t left = backend.available_bytes();
   int64_t most = setting.memory_bytes > 0 ? setting.memory_bytes : left - left / 8;
@@ -451,7 +450,8 @@ record::BenchPoint run_trial(const TrialGraph& trial,
       copies = cold_copies(cost::count(plan::plan(prepared.graph, backend)), ceilings, most);
       if (copies > 1) {
         prepared.graph = copies_of(prepared.graph, copies);
-        predict_cold(cost::count(plan::plan(prepared.graph, backend)), copies, ceilings, point);
+        if (ceilings != nullptr)
+          predict_cold(cost::count(plan::plan(prepared.graph, backend)), copies, *ceilings, point);
       }
       point.cache = fmt::format("cold: {} sets of operands in turn, {}", copies,
                                 format_bytes(copies * point.owned_bytes));

@@ -66,12 +66,13 @@ record::BenchPoint plan_trial(const TrialGraph& trial,
                               const passes::PassTarget& target,
                               const cost::Ceilings* ceilings);
 
-// The same, and the time per run on random data. A graph that needs more memory than there is, by plan, is refused before
+// The same, and the time per run on random data. Without ceilings (null) nothing is predicted, and caches are cold only as far as
+// an unknown cache is filled. A graph that needs more memory than there is, by plan, is refused before
 // anything is allocated.
 record::BenchPoint run_trial(const TrialGraph& trial,
                              const TrialSetting& setting,
                              backends::Backend& backend,
-                             const cost::Ceilings& ceilings);
+                             const cost::Ceilings* ceilings);
 
 // Random data for one operand; large operands repeat a run of a few million elements.
 void fill_operand(runtime::Store& store, const std::string& name, const Fill& fill);

@@ -150,7 +150,7 @@ record::BenchPoint run_trial(const Op& op,
       point.inputs = operand_types(trial.graph);
       point.refused = fmt::format("its operands take {}", format_bytes(bytes));
     } else {
-      point = run_trial(trial, {}, backend, ceilings);
+      point = run_trial(trial, {}, backend, &ceilings);
     }
   } catch (const Error& error) {
     point.refused = error.what();

@@ -103,6 +103,8 @@ void check_multiplies(const Ceilings& ceilings) {
   for (const MultiplyRates& rates : ceilings.multiplies) expect_numbers("multiplies.", rates);
   expect_count("unpacking", ceilings.unpacks.size(), 0);
   for (const UnpackRate& rate : ceilings.unpacks) expect_numbers("unpacking.", rate);
+  expect_count("functions", ceilings.functions.size(), 0);
+  for (const FunctionRate& rate : ceilings.functions) expect_numbers("functions.", rate);
 }
 
 void check_stored(const Ceilings& ceilings) {
@@ -178,6 +180,12 @@ const MultiplyRates* Ceilings::multiply_rates(DType dtype) const {
       fastest = &rates;
   const bool is_widened = dtype == DType::kBF16 || dtype == DType::kF16;
   return fastest == nullptr && is_widened ? multiply_rates(DType::kF32) : fastest;
+}
+
+double Ceilings::function_elements_per_ns(std::string_view function) const {
+  for (const FunctionRate& rate : functions)
+    if (rate.function == function) return rate.elements_per_ns;
+  return 0;
 }
 
 double Ceilings::unpack_bytes_per_ns(DType weight) const {
@@ -261,6 +269,7 @@ Ceilings at_threads(Ceilings c, int threads) {
     rates.accumulate_ops_per_ns *= factor;
   }
   for (UnpackRate& rate : c.unpacks) rate.bytes_per_ns *= factor;
+  for (FunctionRate& rate : c.functions) rate.elements_per_ns *= factor;
   for (StoredRates& rates : c.stored)
     for (StoredTime& time : rates.times) time.cached_ns /= factor;
   for (CacheRates& rates : c.cache) {
@@ -274,8 +283,9 @@ Ceilings at_threads(Ceilings c, int threads) {
     rates.backward_scores_per_ns *= factor;
   }
   for (double* rate : {&c.arithmetic_flops_per_ns, &c.fused_flops_per_ns, &c.transcendentals_per_ns,
-                       &c.staged_elements_per_ns, &c.strided_reads_per_ns, &c.strided_writes_per_ns,
-                       &c.runs_per_ns})
+                       &c.widened_elements_per_ns, &c.narrowed_elements_per_ns, &c.rows_per_ns,
+                       &c.exponential_rows_per_ns, &c.staged_elements_per_ns,
+                       &c.strided_reads_per_ns, &c.strided_writes_per_ns, &c.runs_per_ns})
     *rate *= factor;
   c.parallel_ns = threads == 1 ? 0 : c.parallel_ns * factor;
   c.source = fmt::format("{}, scaled from {} to {} threads", c.source, c.machine.threads, threads);

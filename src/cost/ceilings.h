@@ -91,6 +91,12 @@ struct ProductRates {
   std::string name() const;  // "f32", "f32 native"
 };
 
+// How many elements per nanosecond all cores in use put through one pointwise function, from L1 to L1, one function at a time.
+struct FunctionRate {
+  std::string function;  // its op
+  double elements_per_ns = 0;
+};
+
 // The rates at which all cores in use multiply numbers of one type with one instruction, in loops
 // that read nothing but registers. One MAC is 2 operations (ops), also where an instruction only
 // multiplies or adds products in pairs.
@@ -186,6 +192,8 @@ struct Ceilings {
   std::vector<StoredRates> stored;        // may be empty: then the peaks of `products` hold
   std::vector<CacheRates> cache;          // may be empty
   std::vector<AttentionRates> attention;  // may be empty
+  // May be empty: then the rates of additions, fused operations and transcendentals below hold.
+  std::vector<FunctionRate> functions;
   // Additions and multiplications one at a time, operands in L1.
   double arithmetic_flops_per_ns = 0;
   double fused_flops_per_ns = 0;      // many operations at a time, operands in registers
@@ -193,10 +201,17 @@ struct Ceilings {
   // For kernels that accept any layout (pointwise, copies): the rates at which they pass operands
   // that are not dense fp32. 0 = no cost.
   double staged_elements_per_ns = 0;  // converted or broadcast, a vector at a time
-  double strided_reads_per_ns = 0;    // at a stride other than 1 or 0, one at a time
+  // Dense bf16 operands, read and written; 0 = the rate above.
+  double widened_elements_per_ns = 0;
+  double narrowed_elements_per_ns = 0;
+  double strided_reads_per_ns = 0;  // at a stride other than 1 or 0, one at a time
   double strided_writes_per_ns = 0;
   double runs_per_ns = 0;  // starts of evenly spaced runs of elements
-  double launch_ns = 0;    // a kernel call without work
+  // Rows that kernels of norms, reductions and softmax start and end: the part of their time that the width does not change.
+  // 0 = no cost. The second is of rows that take exponentials.
+  double rows_per_ns = 0;
+  double exponential_rows_per_ns = 0;
+  double launch_ns = 0;  // a kernel call without work
   // A dependent round trip to memory that a kernel cannot overlap with other work; 0 = no cost.
   double round_ns = 0;
   // The host's share of a launch outside a CUDA graph; 0 = all of launch_ns.
@@ -215,7 +230,8 @@ struct Ceilings {
   // The fastest instruction that multiplies such numbers, or f32's if none does: 16-bit floats are
   // then widened. Null if no rate was measured.
   const MultiplyRates* multiply_rates(DType dtype) const;
-  double unpack_bytes_per_ns(DType weight) const;  // 0 if it was not measured
+  double function_elements_per_ns(std::string_view function) const;  // 0 if it was not measured
+  double unpack_bytes_per_ns(DType weight) const;                    // 0 if it was not measured
   // Null if they were not measured.
   const StoredRates* stored_rates(DType weight, DType activations) const;
   const CacheRates* cache_rates(std::string_view op, DType dtype) const;

@@ -16,7 +16,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 18;
+constexpr int kFormat = 19;
 
 template <typename Record>
 void write_numbers(const Record& record, Json& to) {
@@ -169,6 +169,8 @@ Ceilings read(const JsonField& r) {
   for (const JsonField& m : r.at("multiplies").items()) c.multiplies.push_back(read_multiply(m));
   for (const JsonField& u : r.at("unpacking").items())
     read_numbers(u, c.unpacks.emplace_back(UnpackRate{read_dtype(u.at("weight"))}));
+  for (const JsonField& f : r.at("functions").items())
+    read_numbers(f, c.functions.emplace_back(FunctionRate{f.at("function").text()}));
   for (const JsonField& g : r.at("stored_gemms").items()) c.stored.push_back(read_stored(g));
   for (const JsonField& a : r.at("cache").items())
     read_numbers(a, c.cache.emplace_back(CacheRates{a.at("op").text(), read_dtype(a.at("dtype"))}));
@@ -192,6 +194,7 @@ std::string to_json(const Ceilings& c) {
             {"gemms", Json::array()},
             {"multiplies", Json::array()},
             {"unpacking", Json::array()},
+            {"functions", Json::array()},
             {"stored_gemms", Json::array()},
             {"cache", Json::array()},
             {"attention", Json::array()}};
@@ -200,6 +203,8 @@ std::string to_json(const Ceilings& c) {
     json["multiplies"].push_back(multiply_json(rates));
   for (const UnpackRate& u : c.unpacks)
     write_numbers(u, json["unpacking"].emplace_back(Json{{"weight", name(u.weight)}}));
+  for (const FunctionRate& f : c.functions)
+    write_numbers(f, json["functions"].emplace_back(Json{{"function", f.function}}));
   for (const StoredRates& rates : c.stored) json["stored_gemms"].push_back(stored_json(rates));
   for (const CacheRates& a : c.cache)
     write_numbers(a, json["cache"].emplace_back(Json{{"op", a.op}, {"dtype", name(a.dtype)}}));

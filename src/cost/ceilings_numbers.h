@@ -62,6 +62,10 @@ inline constexpr auto kNumbers<UnpackRate> = std::to_array<NumberField<UnpackRat
     {{"bytes_per_ns", &UnpackRate::bytes_per_ns, NumberKind::kRate}});
 
 template <>
+inline constexpr auto kNumbers<FunctionRate> = std::to_array<NumberField<FunctionRate>>(
+    {{"elements_per_ns", &FunctionRate::elements_per_ns, NumberKind::kRate}});
+
+template <>
 inline constexpr auto kNumbers<StoredTime> = std::to_array<NumberField<StoredTime>>(
     {{"cached_ns", &StoredTime::cached_ns, NumberKind::kNs},
      {"memory_ns", &StoredTime::memory_ns, NumberKind::kNs},
@@ -88,6 +92,10 @@ inline constexpr auto kNumbers<Ceilings> = std::to_array<NumberField<Ceilings>>(
      {"fused_flops_per_ns", &Ceilings::fused_flops_per_ns, NumberKind::kRate},
      {"transcendentals_per_ns", &Ceilings::transcendentals_per_ns, NumberKind::kRate},
      {"staged_elements_per_ns", &Ceilings::staged_elements_per_ns, NumberKind::kRateOrUnknown},
+     {"widened_elements_per_ns", &Ceilings::widened_elements_per_ns, NumberKind::kRateOrUnknown},
+     {"narrowed_elements_per_ns", &Ceilings::narrowed_elements_per_ns, NumberKind::kRateOrUnknown},
+     {"rows_per_ns", &Ceilings::rows_per_ns, NumberKind::kRateOrUnknown},
+     {"exponential_rows_per_ns", &Ceilings::exponential_rows_per_ns, NumberKind::kRateOrUnknown},
      {"strided_reads_per_ns", &Ceilings::strided_reads_per_ns, NumberKind::kRateOrUnknown},
      {"strided_writes_per_ns", &Ceilings::strided_writes_per_ns, NumberKind::kRateOrUnknown},
      {"runs_per_ns", &Ceilings::runs_per_ns, NumberKind::kRateOrUnknown},

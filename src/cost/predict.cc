@@ -98,6 +98,7 @@ class Predictor {
       p.compute_ns = attends
                          ? attention_ns(node, cost)
                          : threads * fused_ns(cost.work, rounded_to(node).value_or(DType::kF32));
+      p.compute_ns += threads * rows_ns(node, cost.work);
       if (double call_ns = attends ? attention_call_ns(node) : 0; call_ns > 0)
         p.overhead_ns = call_ns;
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
@@ -240,6 +241,22 @@ class Predictor {
            over(static_cast<double>(work.transcendentals), ceilings_.transcendentals_per_ns);
   }
 
+  // The part of a row kernel's time that the width of its rows does not change.
+  double rows_ns(const Node& node, const Work& work) const {
+    const std::string& op = node.op->name;
+    const bool is_rows = op == "rms_norm" || op == "softmax" || op == "log_softmax" ||
+                         ((op == "reduce_sum" || op == "reduce_max") && reduces_rows(node));
+    if (!is_rows) return 0;
+    const Shape& shape = graph_.shape(node.inputs[0]);
+    const double rows = static_cast<double>(shape.elements() / std::max<int64_t>(shape.back(), 1));
+    const bool has_exponentials = static_cast<double>(work.transcendentals) > 2 * rows;
+    return over(rows, has_exponentials ? ceilings_.exponential_rows_per_ns : ceilings_.rows_per_ns);
+  }
+  bool reduces_rows(const Node& node) const {
+    const std::vector<int64_t>& axes = node.attrs.integers("axes");
+    return !axes.empty() && axes.back() == graph_.shape(node.inputs[0]).rank() - 1;
+  }
+
   // Instructions read and write dense operands directly, so that memory and arithmetic overlap.
   // Other operands pass through registers a tile at a time, before and after the instructions, so
   // that the times add up.
@@ -253,12 +270,27 @@ class Predictor {
   // Each instruction of a program loads its operands from L1 and stores its result there. The
   // operations inside an instruction are fused.
   double program_ns(const Node& node, Work work) const {
+    if (const double ns = functions_ns(node); ns > 0) return ns;
     int64_t instructions = node.op->kind == OpKind::kPointwise ? 1 : 0;
     if (node.attrs.has("program"))
       instructions = static_cast<int64_t>(node.attrs.nested("program").nodes.size());
     int64_t steps = instructions * graph_.shape(node.outputs[0]).elements();
     work.flops = std::max<int64_t>(0, work.flops - steps);
     return over(static_cast<double>(steps), ceilings_.arithmetic_flops_per_ns) + fused_ns(work);
+  }
+
+  // The same by the rate of each function; 0 if one was not measured.
+  double functions_ns(const Node& node) const {
+    const double elements = static_cast<double>(graph_.shape(node.outputs[0]).elements());
+    if (!node.attrs.has("program"))
+      return over(elements, ceilings_.function_elements_per_ns(node.op->name));
+    double ns = 0;
+    for (const Node& each : node.attrs.nested("program").nodes) {
+      const double rate = ceilings_.function_elements_per_ns(each.op->name);
+      if (rate == 0) return 0;
+      ns += elements / rate;
+    }
+    return ns;
   }
 
   // The time to bring operands into registers and out of them.
@@ -286,7 +318,11 @@ class Predictor {
       bool by_vector = each[i].step == 1 || each[i].step == 0;
       double strided =
           i < inputs.size() ? ceilings_.strided_reads_per_ns : ceilings_.strided_writes_per_ns;
-      ns += over(elements, by_vector ? ceilings_.staged_elements_per_ns : strided) +
+      const double converted = i < inputs.size() ? ceilings_.widened_elements_per_ns
+                                                 : ceilings_.narrowed_elements_per_ns;
+      const bool is_converted = each[i].dense && converted > 0;
+      const double by_vectors = is_converted ? converted : ceilings_.staged_elements_per_ns;
+      ns += over(elements, by_vector ? by_vectors : strided) +
             over(static_cast<double>(each[i].runs), ceilings_.runs_per_ns);
     }
     return ns;

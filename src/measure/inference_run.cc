@@ -159,6 +159,7 @@ serve::SessionOptions session_options(const InferenceExperiment& e, int64_t capa
   options.chunk = e.chunk;
   options.selection = e.selection;
   options.cache_dtype = e.cache_dtype;
+  options.pages = e.pages;
   return options;
 }
 

@@ -30,6 +30,7 @@ struct InferenceExperiment {
   int64_t length = 128;  // tokens in each prompt; KV entries that a decoded token attends to
   int64_t chunk = 512;
   std::optional<DType> cache_dtype;  // as in serve::SessionOptions
+  bool pages = false;                // likewise
   Repeats repeats;
   // Called before each repeat and each token. True ends the measurement, which then has no record.
   std::function<bool()> is_stopped = [] { return false; };

@@ -29,7 +29,7 @@ void add(int64_t& sum, int64_t bytes) {
 }  // namespace
 
 CacheShape cache_shape(const CacheNeeds& n) {
-  if (!n.shares) {
+  if (!n.shares && !n.pages) {
     const int64_t ring = n.window > 0 ? std::min(n.window + n.chunk - 1, n.capacity) : n.capacity;
     return {n.slots, {n.slots, n.capacity, 1}, {n.slots, ring, 1}, n.dtype};
   }
@@ -40,7 +40,7 @@ CacheShape cache_shape(const CacheNeeds& n) {
   return {n.slots,
           {n.positions > 0 ? blocks_of(n.positions) : checked_product(n.slots, full, kWhat),
            kBlockTokens, full},
-          {checked_product(2 * n.slots, window, kWhat), kBlockTokens, window},
+          {checked_product((n.shares ? 2 : 1) * n.slots, window, kWhat), kBlockTokens, window},
           n.dtype};
 }
 

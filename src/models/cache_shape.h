@@ -44,6 +44,8 @@ struct CacheNeeds {
   // Whether sequences share blocks. If so, window layers have as much memory again for those of
   // sequences that have ended. If not, each slot has one block of its own, of all its positions.
   bool shares = false;
+  // Without sharing: whether a slot's positions lie in blocks of kBlockTokens instead of one block.
+  bool pages = false;
   int64_t positions = 0;  // in memory, for all slots that share; 0: the capacity of each
 };
 CacheShape cache_shape(const CacheNeeds& needs);

@@ -77,6 +77,11 @@ std::optional<double> BenchPoint::limit_share() const {
   return limit_ns / time.median;
 }
 
+std::optional<double> BenchPoint::prediction_error() const {
+  if (!(time.median > 0) || !(predicted_ns > 0)) return std::nullopt;
+  return predicted_ns / time.median - 1;
+}
+
 double BenchPoint::planned_intensity() const {
   return planned_bytes > 0 ? static_cast<double>(work.flops) / static_cast<double>(planned_bytes)
                            : 0;

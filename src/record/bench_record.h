@@ -47,12 +47,17 @@ struct BenchPoint {
   // the bandwidth of the memory that holds them, whichever takes longer. 0 if no ceilings are known.
   double limit_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
+  // The time of the first form of the same size over this one's: both measured, or both predicted.
+  std::optional<double> speedup;
+  std::map<std::string, double> published_ns;  // of other software on other machines, by its name
   std::string
       level;  // the level of memory that holds the operands; empty if the ceilings have no levels
 
   bool is_measured() const { return time.count > 0; }
   // The measured time, or the predicted one.
   double ns() const { return is_measured() ? time.median : predicted_ns; }
+  // The predicted time over the measured one, less 1; empty if one of them is unknown.
+  std::optional<double> prediction_error() const;
   // What bounds the time: "compute", "overhead", or for memory the level, "L2" for instance.
   std::string_view bound_by() const;
   // Limit over time, up to 1. Empty if the time is shorter, because such a limit is none, or if one of them is unknown.

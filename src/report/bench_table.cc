@@ -51,6 +51,20 @@ struct BenchColumn {
   std::function<bool(const BenchPoint&)> is_used = [](const BenchPoint&) { return true; };
 };
 
+// One for each source of published times.
+std::vector<BenchColumn> published_columns(const BenchRecord& bench) {
+  std::set<std::string> sources;
+  for (const BenchPoint& each : bench.points)
+    for (const auto& [source, ns] : each.published_ns) sources.insert(source);
+  std::vector<BenchColumn> columns;
+  for (const std::string& source : sources)
+    columns.push_back({{source}, [source](const BenchPoint& p) {
+                         const auto found = p.published_ns.find(source);
+                         return found == p.published_ns.end() ? "-" : format_ns(found->second);
+                       }});
+  return columns;
+}
+
 std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
   auto has_case = [](const BenchPoint& p) { return p.extents.empty() && !p.name.empty(); };
   auto has_flops = [](const BenchPoint& p) { return p.work.flops > 0; };
@@ -59,6 +73,14 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
   const bool is_notebook = bench.bytes == "notebook";
   return {
       {{"case", Align::kLeft}, [](const BenchPoint& p) { return p.name; }, has_case},
+      {{"op", Align::kLeft},
+       [](const BenchPoint& p) { return p.name; },
+       [&bench](const BenchPoint&) { return bench.kind == "shapes"; }},
+      {{"dtype", Align::kLeft},
+       [](const BenchPoint& p) { return p.dtype; },
+       [&bench](const BenchPoint&) {
+         return bench.kind == "shapes" || bench.dtype.find(',') != bench.dtype.npos;
+       }},
       {{"shape", Align::kLeft},
        [](const BenchPoint& p) { return record::str(p.extents); },
        [](const BenchPoint& p) { return !p.extents.empty(); }},
@@ -77,6 +99,9 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
       {{"95% interval", Align::kRight, 3},
        [](const BenchPoint& p) { return p.is_measured() ? interval_cell(p.time) : "-"; },
        is_measured},
+      {{"speed-up"},
+       [](const BenchPoint& p) { return p.speedup ? fmt::format("{:.2f}x", *p.speedup) : "-"; },
+       [](const BenchPoint& p) { return p.speedup.has_value(); }},
       {{"kernels", Align::kRight, 7},
        [](const BenchPoint& p) { return std::to_string(p.launches); },
        [](const BenchPoint& p) { return p.launches > 1; }},
@@ -111,6 +136,13 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
        },
        [](const BenchPoint& p) { return p.ns() > 0; }},
       {{"predicted"}, [](const BenchPoint& p) { return format_ns(p.predicted_ns); }, is_predicted},
+      {{"error"},
+       [](const BenchPoint& p) {
+         return p.prediction_error() ? fmt::format("{:+.0f}%", 100 * *p.prediction_error()) : "-";
+       },
+       [&bench](const BenchPoint& p) {
+         return bench.kind == "shapes" && p.prediction_error().has_value();
+       }},
       {{"limit", Align::kLeft},
        [](const BenchPoint& p) { return std::string(p.bound_by()); },
        is_predicted},
@@ -158,6 +190,8 @@ Json point_json(const BenchPoint& p) {
           {"limit_ns", p.limit_ns},
           {"bound", name(p.bound)},
           {"level", p.level},
+          {"speedup", p.speedup ? Json(*p.speedup) : Json()},
+          {"published_ns", p.published_ns},
           {"share_of_limit", p.limit_share() ? Json(*p.limit_share()) : Json()}};
 }
 
@@ -174,6 +208,7 @@ Table bench_table(const BenchRecord& bench) {
   for (BenchColumn& each : columns_of(bench))
     if (std::any_of(bench.points.begin(), bench.points.end(), each.is_used))
       used.push_back(std::move(each));
+  for (BenchColumn& each : published_columns(bench)) used.push_back(std::move(each));
   std::vector<Table::Column> columns;
   for (const BenchColumn& each : used) {
     columns.push_back(each.column);
@@ -210,7 +245,7 @@ std::string bench_notes(const BenchRecord& bench) {
   if (!caches.empty()) text += "Caches: " + caches + ".\n";
   std::set<std::string> listed;  // the first point of each form and phase
   for (const BenchPoint& each : bench.points) {
-    if (each.launches < 2) continue;
+    if (each.launches < 2 || each.kernels.empty()) continue;
     std::string name = each.form.empty() ? each.name : each.form;
     if (!each.phase.empty()) name += ", " + each.phase;
     if (listed.empty()) text += "Kernels of the first point of each kind:\n";

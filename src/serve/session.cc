@@ -29,6 +29,7 @@ models::CacheShape cache_of(const SessionOptions& o, const models::ModelConfig& 
                               .chunk = std::clamp<int64_t>(o.chunk, 1, o.slots * o.capacity),
                               .dtype = o.cache_dtype.value_or(o.selection.activations()),
                               .shares = o.keeps_prefixes,
+                              .pages = o.pages,
                               .positions = o.positions});
 }
 

@@ -34,6 +34,8 @@ struct SessionOptions {
   passes::Selection selection{"compiled", "-tune_gemm"};
   // Whether a sequence shares what the cache still holds of others that began alike.
   bool keeps_prefixes = false;
+  // Without keeps_prefixes: keys and values lie in blocks of models::kBlockTokens positions, as with it.
+  bool pages = false;
   // That the cache holds for all sequences, if they share; 0: the capacity of each.
   int64_t positions = 0;
   // The type of keys and values: that of activations, or, if these are fp32, f32, bf16 or i8.

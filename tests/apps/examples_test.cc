@@ -44,6 +44,7 @@ constexpr Change kSmaller[] = {
     {"serve", "--slots", "2"},
     {"bench serve", "--seconds", "1"},
     {"bench graph", "--seconds", "0.01"},
+    {"study inference", "--budget", "1s"},
     {"exhibit fusion", "--budget", "1s"},
     {"exhibit kv-cache", "--budget", "1s"},
 };

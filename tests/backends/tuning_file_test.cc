@@ -93,6 +93,36 @@ TEST(TuningFile, AFailureToWriteIsNone) {
   EXPECT_TRUE(read_tuning("", "here").empty());
 }
 
+TEST(TuningFile, TiesGoToWhatIsListedFirst) {
+  const auto first = [](std::vector<double> times) { return first_of_fastest(times, 0.03); };
+  EXPECT_EQ(first({100, 98, 99}), 0u);  // all within 3% of the fastest
+  EXPECT_EQ(first({100, 90, 89}), 1u);
+  EXPECT_EQ(first({100, 0, 50}), 2u);  // 0: not measured
+  EXPECT_EQ(first({0, 100, 100}), 1u);
+  EXPECT_EQ(first({100}), 0u);
+}
+
+TEST(TuningFile, ListsChoicesWithTheirGain) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "tuning.json";
+  EXPECT_TRUE(list_tuning(path).entries.empty());
+  write_tuning(path, "here",
+               {{"8x8", tuned_json("sgemm", {50, 100})},
+                {"16x16", tuned_json(json::array({66, 2}), {10, 10})},
+                {"old", "sgemm"},
+                {"bad", {{"choice", "sgemm"}, {"ns", "fast"}, {"default_ns", 1}}},
+                {"zero", tuned_json("sgemm", {0, 0})}});
+  const TuningList list = list_tuning(path);
+  ASSERT_EQ(list.entries.size(), 2u);
+  EXPECT_EQ(list.identity, "here");
+  EXPECT_EQ(list.entries[0].key, "16x16");
+  EXPECT_EQ(list.entries[0].choice, "0x42");
+  EXPECT_EQ(list.entries[1].choice, "sgemm");
+  EXPECT_DOUBLE_EQ(list.entries[1].times.gain(), 2);
+  files::write_plain(path, "[]");
+  EXPECT_THROW(list_tuning(path), Error);
+}
+
 // Two programs end at the same time: the file must be the one or the other.
 TEST(TuningFile, WritersDoNotTearIt) {
   files::ScratchFolder folder;

@@ -110,7 +110,7 @@ TEST(ModuleTrial, RunsEveryModuleInEveryPhaseAndForm) {
             setting.is_backward = phase == ModulePhase::kTrain;
             setting.budget_ns = 1;
             const record::BenchPoint point =
-                run_trial(build_module(config, request), setting, *backend, ceilings);
+                run_trial(build_module(config, request), setting, *backend, &ceilings);
             EXPECT_EQ(point.refused, "");
             EXPECT_GT(point.time.median, 0);
           }

@@ -145,7 +145,7 @@ TEST(OpTrial, EveryOpWithLettersRunsInEachImplementation) {
           setting.caches = caches;
           setting.budget_ns = 1;
           const record::BenchPoint point =
-              run_trial(op.build(request), setting, *backend, ceilings);
+              run_trial(op.build(request), setting, *backend, &ceilings);
           EXPECT_EQ(point.refused, "");
           EXPECT_GT(point.time.median, 0);
           EXPECT_GT(point.planned_bytes, 0);
@@ -161,7 +161,8 @@ TEST(OpTrial, RefusesMoreMemoryThanThereIs) {
       points(add.letters, {{"n", 1 << 20}}, {})[0], {}, false, "add", add.implementations[0]};
   TrialSetting setting;
   setting.memory_bytes = 1 << 20;
-  const record::BenchPoint point = run_trial(add.build(request), setting, *backend, machine(1));
+  const cost::Ceilings ceilings = machine(1);
+  const record::BenchPoint point = run_trial(add.build(request), setting, *backend, &ceilings);
   EXPECT_NE(point.refused.find("needs 12.0 MiB of memory, 1.00 MiB are left"), std::string::npos)
       << point.refused;
   EXPECT_FALSE(point.is_measured());

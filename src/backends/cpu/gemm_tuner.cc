@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/isa.h"
@@ -15,13 +17,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/samples.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cpu {
 namespace {
 
-// A form must be faster by more than this to displace one listed before it: medians of 5 runs
-// differ by 1 to 2% by chance.
+// A form must be faster by more than this to displace one listed before it: medians of 5 runs differ by 1 to 2% by chance.
 constexpr double kMargin = 0.03;
 constexpr double kHopeless = 3;
 constexpr int kRuns = 5;
@@ -49,50 +51,69 @@ Arena random_operand(int64_t bytes, DType dtype) {
   return arena;
 }
 
-// Gives up after one run on a form that is far slower than the best so far (0: none yet).
-double median_ns(const GemmLaunch& launch, double best_ns) {
-  launch();
-  double begin = now_ns();
-  launch();
-  double first_ns = now_ns() - begin;
-  if (best_ns > 0 && first_ns > kHopeless * best_ns) return first_ns;
-  int repeats = std::max(1, static_cast<int>(kEnoughNs / std::max(first_ns, 1.0)));
-  std::vector<double> times;
-  for (int run = 0; run < kRuns; ++run) {
-    begin = now_ns();
+// A form that is measured: how often a run repeats it, and its times of a call.
+struct Trial {
+  GemmForm form;
+  GemmLaunch launch;
+  int repeats = 1;
+  std::vector<double> times = {};
+
+  double run() const {
+    const double begin = now_ns();
     for (int i = 0; i < repeats; ++i) launch();
-    times.push_back((now_ns() - begin) / repeats);
+    return (now_ns() - begin) / repeats;
   }
-  std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
-  return times[kRuns / 2];
-}
+};
 
 bool may_take(GemmForm form, const GemmShape& g, bool native) {
   return takes(form, g) && (native || form != GemmForm::kTiles);
 }
 
-GemmForm measure(const GemmShape& g, bool native) {
+// The default first, then the others as they are listed.
+std::vector<GemmForm> candidates(const GemmShape& g, bool native) {
+  const GemmForm usual = default_form(g, native);
+  const int64_t planned = gemm_workspace_bytes(usual, g);
+  std::vector<GemmForm> forms{usual};
+  for (GemmForm form : gemm_forms())
+    if (form != usual && may_take(form, g, native) && gemm_workspace_bytes(form, g) <= planned)
+      forms.push_back(form);
+  return forms;
+}
+
+}  // namespace
+
+GemmTuner::Choice GemmTuner::measure(const GemmShape& g, bool native) {
+  const std::vector<GemmForm> forms = candidates(g, native);
+  // Nothing to choose from: the time is for the list alone, and is not worth a measurement.
+  if (forms.size() == 1) return {std::string(name(forms[0])), {}};
   Arena a = random_operand(
       operand_bytes(g.batch, g.a_batch, (g.m - 1) * g.a_m + (g.k - 1) * g.a_k, g.input), g.input);
   Arena b = random_operand(
       operand_bytes(g.batch, g.b_batch, (g.k - 1) * g.b_k + (g.n - 1) * g.b_n, g.input), g.input);
   Arena c = random_operand(
       operand_bytes(g.batch, g.c_batch, (g.m - 1) * g.c_m + (g.n - 1) * g.c_n, g.output), g.output);
-  GemmForm best = default_form(g, native);
-  const int64_t planned = gemm_workspace_bytes(best, g);
-  double best_ns = 0;
-  for (GemmForm form : gemm_forms()) {
-    if (!may_take(form, g, native) || gemm_workspace_bytes(form, g) > planned) continue;
-    double ns = median_ns(bind_gemm(form, g, a.data(), b.data(), c.data(), {}), best_ns);
-    if (best_ns == 0 || ns < best_ns * (1 - kMargin)) {
-      best = form;
-      best_ns = ns;
-    }
+  std::vector<Trial> trials;
+  double shortest_ns = 0;
+  for (GemmForm form : forms) {
+    Trial trial{form, bind_gemm(form, g, a.data(), b.data(), c.data(), {})};
+    trial.run();
+    const double first_ns = std::max(trial.run(), 1.0);
+    if (shortest_ns == 0 || first_ns < shortest_ns) shortest_ns = first_ns;
+    trial.repeats = std::max(1, static_cast<int>(kEnoughNs / first_ns));
+    trial.times.push_back(first_ns);
+    trials.push_back(std::move(trial));
   }
-  return best;
+  // A form that is far slower than the best has its first time alone.
+  for (Trial& each : trials)
+    if (each.times[0] <= kHopeless * shortest_ns) each.times.clear();
+  for (int run = 0; run < kRuns; ++run)
+    for (Trial& each : trials)
+      if (each.times.size() == static_cast<size_t>(run)) each.times.push_back(each.run());
+  std::vector<double> medians;
+  for (const Trial& each : trials) medians.push_back(median(each.times));
+  const size_t chosen = first_of_fastest(medians, kMargin);
+  return {std::string(name(trials[chosen].form)), {medians[chosen], medians[0]}};
 }
-
-}  // namespace
 
 GemmTuner::GemmTuner(std::string path)
     : path_(std::move(path)),
@@ -102,12 +123,18 @@ GemmTuner::GemmTuner(std::string path)
                             omp_get_max_threads(),
                             gemm_library())) {
   const nlohmann::json kept = read_tuning(path_, identity_);
-  for (const auto& [key, form] : kept.items())
-    if (form.is_string()) choices_[key] = form.get<std::string>();
+  for (const auto& [key, entry] : kept.items())
+    if (const std::optional<TunedTimes> times = tuned_times(entry);
+        times && entry["choice"].is_string())
+      choices_[key] = {entry["choice"].get<std::string>(), *times};
 }
 
 GemmTuner::~GemmTuner() {
-  if (changed_) write_tuning(path_, identity_, choices_);
+  if (!changed_) return;
+  nlohmann::json all = nlohmann::json::object();
+  for (const auto& [key, choice] : choices_)
+    if (choice.times.ns > 0) all[key] = tuned_json(choice.form, choice.times);
+  write_tuning(path_, identity_, all);
 }
 
 GemmForm GemmTuner::choose(const GemmShape& shape, bool native) {
@@ -115,11 +142,13 @@ GemmForm GemmTuner::choose(const GemmShape& shape, bool native) {
   auto found = choices_.find(key);
   if (found != choices_.end())
     for (GemmForm form : gemm_forms())
-      if (name(form) == found->second && may_take(form, shape, native)) return form;
-  GemmForm form = measure(shape, native);
-  choices_[key] = name(form);
-  changed_ = true;
-  return form;
+      if (name(form) == found->second.form && may_take(form, shape, native)) return form;
+  const Choice choice = measure(shape, native);
+  choices_[key] = choice;
+  changed_ = changed_ || choice.times.ns > 0;
+  for (GemmForm form : gemm_forms())
+    if (name(form) == choice.form) return form;
+  return default_form(shape, native);
 }
 
 }  // namespace ridge::backends::cpu

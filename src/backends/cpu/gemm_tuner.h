@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backends/cpu/gemm.h"
+#include "backends/tuning_file.h"
 
 namespace ridge::backends::cpu {
 
@@ -20,15 +21,21 @@ class GemmTuner {
   ~GemmTuner();
   GemmTuner(const GemmTuner&) = delete;
 
-  // The fastest form for the shape, measured with random data once per shape and machine. Ties
-  // within the noise go to the form listed first, so that the choice is stable. Native forms are
-  // considered if `native` allows it.
+  // The fastest form for the shape, measured with random data once per shape and machine, all by turns. Ties within the noise
+  // go to the default form, then to the form listed first, so that the choice is stable. Native forms are considered if
+  // `native` allows it.
   GemmForm choose(const GemmShape& shape, bool native);
 
  private:
   std::string path_;
   std::string identity_;
-  std::map<std::string, std::string> choices_;  // shape key, `native` -> form name
+  struct Choice {
+    std::string form;  // its name
+    TunedTimes times;
+  };
+  static Choice measure(const GemmShape& shape, bool native);
+
+  std::map<std::string, Choice> choices_;  // by the shape's key and `native`
   bool changed_ = false;
 };
 

@@ -141,23 +141,6 @@ class Trial {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-GemmAlgorithm fastest(Device& device,
-                      const GemmProblem& problem,
-                      const std::vector<GemmAlgorithm>& candidates) {
-  Trial trial(device, problem);
-  GemmAlgorithm best = candidates.front();
-  double best_ms = 0;
-  for (const GemmAlgorithm& candidate : candidates) {
-    if (!problem.accepts(candidate)) continue;
-    double ms = trial.median_ms(candidate, best_ms);
-    if (best_ms == 0 || ms < best_ms * (1 - kMargin)) {
-      best = candidate;
-      best_ms = ms;
-    }
-  }
-  return best;
-}
-
 std::string identity_of(const Device& device) {
   const DeviceFacts& facts = device.facts();
   // Includes how choices are made, so that choices made differently are made again.
@@ -167,12 +150,31 @@ std::string identity_of(const Device& device) {
 
 }  // namespace
 
+GemmTuner::Choice GemmTuner::fastest(Device& device,
+                                     const GemmProblem& problem,
+                                     const std::vector<GemmAlgorithm>& candidates) {
+  Trial trial(device, problem);
+  std::vector<double> times_ns;
+  double best_ms = 0;
+  for (const GemmAlgorithm& candidate : candidates) {
+    const double ms = problem.accepts(candidate) ? trial.median_ms(candidate, best_ms) : 0;
+    if (ms > 0 && (best_ms == 0 || ms < best_ms)) best_ms = ms;
+    times_ns.push_back(1e6 * ms);
+  }
+  const size_t chosen = first_of_fastest(times_ns, kMargin);
+  const double usual_ns = times_ns[0] > 0 ? times_ns[0] : times_ns[chosen];
+  return {candidates[chosen], {times_ns[chosen], usual_ns}};
+}
+
 GemmTuner::GemmTuner(Device& device, bool measures, std::string path)
     : device_(device), measures_(measures), path_(std::move(path)) {
   if (!measures_ || path_.empty()) return;
   identity_ = identity_of(device);
   const nlohmann::json kept = read_tuning(path_, identity_);
-  for (const auto& [key, words] : kept.items()) {
+  for (const auto& [key, entry] : kept.items()) {
+    const std::optional<TunedTimes> times = tuned_times(entry);
+    if (!times) continue;
+    const nlohmann::json& words = entry["choice"];
     if (!words.is_array() || words.size() != GemmAlgorithm{}.size()) continue;
     GemmAlgorithm algorithm{};
     bool is_whole = true;
@@ -180,25 +182,31 @@ GemmTuner::GemmTuner(Device& device, bool measures, std::string path)
       is_whole = is_whole && words[i].is_number_unsigned();
       if (is_whole) algorithm[i] = words[i].get<uint64_t>();
     }
-    if (is_whole) choices_[key] = algorithm;
+    if (is_whole) choices_[key] = {algorithm, *times};
   }
 }
 
 GemmTuner::~GemmTuner() {
-  if (changed_) write_tuning(path_, identity_, choices_);
+  if (!changed_) return;
+  nlohmann::json all = nlohmann::json::object();
+  for (const auto& [key, choice] : choices_)
+    if (choice.times.ns > 0 && choice.times.default_ns > 0)
+      all[key] = tuned_json(choice.algorithm, choice.times);
+  write_tuning(path_, identity_, all);
 }
 
 std::optional<GemmAlgorithm> GemmTuner::choose(const GemmProblem& problem) {
   std::string key = problem.key();
   auto found = choices_.find(key);
-  if (found != choices_.end() && problem.accepts(found->second)) return found->second;
+  if (found != choices_.end() && problem.accepts(found->second.algorithm))
+    return found->second.algorithm;
   std::vector<GemmAlgorithm> candidates = problem.candidates(measures_ ? kCandidates : 1);
   if (candidates.empty()) return std::nullopt;
-  GemmAlgorithm chosen =
-      measures_ && candidates.size() > 1 ? fastest(device_, problem, candidates) : candidates[0];
+  const Choice chosen = measures_ && candidates.size() > 1 ? fastest(device_, problem, candidates)
+                                                           : Choice{candidates[0], {}};
   choices_[key] = chosen;
   changed_ = changed_ || measures_;
-  return chosen;
+  return chosen.algorithm;
 }
 
 }  // namespace ridge::backends::cuda

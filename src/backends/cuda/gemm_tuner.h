@@ -7,9 +7,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/gemm.h"
+#include "backends/tuning_file.h"
 
 namespace ridge::backends::cuda {
 
@@ -33,7 +35,15 @@ class GemmTuner {
   bool measures_;
   std::string path_;
   std::string identity_;
-  std::map<std::string, GemmAlgorithm> choices_;  // by the problem's key
+  struct Choice {
+    GemmAlgorithm algorithm{};
+    TunedTimes times;  // 0 where there was one candidate
+  };
+  static Choice fastest(Device& device,
+                        const GemmProblem& problem,
+                        const std::vector<GemmAlgorithm>& candidates);
+
+  std::map<std::string, Choice> choices_;  // by the problem's key
   bool changed_ = false;
 };
 

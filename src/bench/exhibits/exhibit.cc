@@ -66,7 +66,7 @@ record::BenchPoint& Stand::add(const std::string& form,
   setting.budget_ns = budget_for(point.predicted_ns);
   setting.is_stopped = is_stopped_;
   if (point.refused.empty() && setting.budget_ns > 0)
-    point = run_trial(trial, setting, device, ceilings_);
+    point = run_trial(trial, setting, device, &ceilings_);
   point.name = record.name;
   point.form = form;
   point.extents = extents;

@@ -104,6 +104,58 @@ function drawForms(body, points) {
   labelBars(bars, 14, (d) => d.form, (d) => x(length(d)) + 8, (d) => time(length(d)));
 }
 
+// A study of inference: for each phase, type and length a bar for each technique at each batch size, hollow where the time is
+// predicted, with grey marks at the prediction of what ran.
+function drawTechniques(body, cases) {
+  const lengthOf = (each) => each.shape.t || each.shape.c, row = 26,
+        nsOf = (each) => (each.samples > 0 ? each.median_ns : each.predicted_ns);
+  const colour = colourScale(Array.from(new Set(cases.map((each) => each.form))));
+  const groups = new Map();
+  for (const each of cases.filter((one) => nsOf(one) > 0)) {
+    const key = [each.phase, each.dtype, lengthOf(each)].join(' ');
+    groups.set(key, [...(groups.get(key) || []), each]);
+  }
+  for (const [key, points] of Array.from(groups).sort(
+           (a, b) => (a[0].startsWith('prefill') ? 0 : 1) - (b[0].startsWith('prefill') ? 0 : 1))) {
+    const {phase, dtype} = points[0], decodes = phase === 'decode';
+    points.sort((a, b) => a.shape.b - b.shape.b);
+    const {x, bars} = barChart(body, points, {
+      name: key.replace(/ /g, '_'),
+      title: (decodes ? 'Decode: time of a token after ' : 'Prefill: time of ') +
+          plural(lengthOf(points[0]), 'token') + ', ' + dtype,
+      row,
+      most: d3.max(points, (each) => Math.max(nsOf(each), each.predicted_ns)),
+      format: time,
+      margin: {top: 6, right: 150, bottom: 24, left: 190},
+      caption:
+          'Full: the median of the runs; grey mark: predicted. Hollow: predicted, because it did not run.'
+    });
+    bars.append('rect')
+        .attr('width', (d) => x(nsOf(d)))
+        .attr('height', row - 8)
+        .attr('fill', (d) => (d.samples > 0 ? colour(d.form) : 'none'))
+        .attr('stroke', (d) => colour(d.form));
+    bars.filter((d) => d.samples > 0)
+        .append('line')
+        .attr('x1', (d) => x(d.predicted_ns))
+        .attr('x2', (d) => x(d.predicted_ns))
+        .attr('y1', -3)
+        .attr('y2', row - 5)
+        .attr('stroke', 'var(--c6)')
+        .attr('stroke-width', 3);
+    labelBars(bars, 13, (d) => 'batch ' + d.shape.b + ', ' + d.form, (d) => x(nsOf(d)) + 8,
+              (d) => time(nsOf(d)) + (d.speedup ? ', ' + d.speedup.toFixed(2) + '×' : ''));
+    explain(
+        bars,
+        (d) => [pointName(d), [
+          ['time', d.samples > 0 ? time(d.median_ns) : 'not run'],
+          ['predicted', time(d.predicted_ns)],
+          ['speed-up', d.speedup ? d.speedup.toFixed(2) + '×' : ''],
+          ...Object.entries(d.published_ns || {}).map(([source, ns]) => [source, time(ns)])
+        ]]);
+  }
+}
+
 function drawPoints(body, folder, result) {
   const ran = result.cases.filter((each) => !each.refused), roofs = roofsOf(folder),
         dtype = productType(result),
@@ -119,9 +171,13 @@ function drawPoints(body, folder, result) {
     element(body, 'p', sentence);
   if (result.values) drawValues(body, result);
   if (!result.swept && result.claim) drawForms(body, ran);
-  drawPointSweep(body, result);
+  if (folder.bench.kind === 'study')
+    drawTechniques(body, result.cases);
+  else
+    drawPointSweep(body, result);
   // The time is the measured one, or the predicted one where nothing ran.
-  const cases = ran.map((each) => {
+  const shown = folder.bench.kind === 'study' ? result.cases : ran;
+  const cases = shown.map((each) => {
     const ns = each.median_ns > 0 ? each.median_ns : each.predicted_ns;
     return Object.assign({}, each, {
       key:
@@ -143,7 +199,7 @@ function drawPoints(body, folder, result) {
             ['95% interval', point.samples ? time(point.low_ns) + ' – ' + time(point.high_ns) : ''],
             ['predicted', time(point.predicted_ns)],
             ['limit', point.bound + (point.level ? ' (' + point.level + ')' : '')]]);
-    element(
+    if (folder.bench.kind !== 'study') element(
         body, 'p',
         'Each run uses the same operands, so small ones stay in a cache and lie above the roof of memory.',
         'note');

@@ -35,17 +35,19 @@ class Kernels {
           const TileProgram& program,
           const Shape& domain,
           const std::vector<Strides>& strides,
-          const Strides& result)
+          const Strides& result,
+          DType input = DType::kF32,
+          DType output = DType::kF32)
       : threads_(omp_get_max_threads()) {
     constexpr int64_t kSpan = kElements * 4 * 3;  // room for strides of 2
     for (int thread = 0; thread < threads_; ++thread) {
       std::vector<TileOperand> inputs;
       for (const Strides& each : strides)
-        inputs.push_back({pool.input((thread * 3 + static_cast<int64_t>(inputs.size())) * kSpan),
-                          DType::kF32, each});
+        inputs.push_back(
+            {pool.input((thread * 3 + static_cast<int64_t>(inputs.size())) * kSpan), input, each});
       kernels_.emplace_back(
           program, domain, std::move(inputs),
-          std::vector<TileOperand>{{pool.result(thread * kSpan), DType::kF32, result}});
+          std::vector<TileOperand>{{pool.result(thread * kSpan), output, result}});
     }
   }
   void run() const {
@@ -78,6 +80,24 @@ VectorTiming time_kernels(ProbeList& probes,
   return {kernels->elements(), &probes.add("pointwise kernel", [kernels] { kernels->run(); })};
 }
 
+VectorTiming time_function(ProbeList& probes,
+                           const OperandPool& pool,
+                           const TileProgram& program,
+                           DType input = DType::kF32,
+                           DType output = DType::kF32) {
+  auto kernels = std::make_shared<Kernels>(
+      pool, program, Shape{kElements}, std::vector<Strides>{{1}, {1}}, Strides{1}, input, output);
+  return {kernels->elements(), &probes.add("pointwise function", [kernels] { kernels->run(); })};
+}
+
+// The function `count` times, each on the previous result.
+TileProgram repeated(Pointwise function, int count) {
+  TileProgram program{{}, {2}, 3};
+  for (int i = 0; i < count; ++i)
+    program.instructions.push_back({function, 2, i == 0 ? 0 : 2, 1, 0.5f});
+  return program;
+}
+
 // `count` alternating multiplications and additions, each on the previous result and an input.
 TileProgram chain(int count) {
   TileProgram program{{}, {2}, 3};
@@ -91,9 +111,47 @@ TileProgram binary() { return {{{Pointwise::kMul, 2, 0, 1, 0.0f}}, {2}, 3}; }
 
 double rate_of(double ns) { return 1 / std::max(ns, 1e-6); }
 
+// The rate of each function: what a further one adds, so that neither the call nor the way of the operands counts.
+class FunctionTimings {
+ public:
+  FunctionTimings(ProbeList& probes, const OperandPool& pool)
+      : dense_(time_function(probes, pool, repeated(Pointwise::kScale, 1))),
+        widened_(time_function(probes, pool, repeated(Pointwise::kScale, 1), DType::kBF16)),
+        narrowed_(time_function(probes,
+                                pool,
+                                repeated(Pointwise::kScale, 1),
+                                DType::kF32,
+                                DType::kBF16)) {
+    for (const PointwiseInfo& row : pointwise_table())
+      timings_.push_back({row.name, time_function(probes, pool, repeated(row.function, 1)),
+                          time_function(probes, pool, repeated(row.function, kMany))});
+  }
+
+  void finish(cost::Ceilings& c) const {
+    for (const Timing& each : timings_)
+      c.functions.push_back(
+          {std::string(each.name),
+           rate_of((each.many.ns_per_element() - each.one.ns_per_element()) / (kMany - 1))});
+    // Each input is widened, and both are.
+    c.widened_elements_per_ns = rate_of((widened_.ns_per_element() - dense_.ns_per_element()) / 2);
+    c.narrowed_elements_per_ns = rate_of(narrowed_.ns_per_element() - dense_.ns_per_element());
+  }
+
+ private:
+  static constexpr int kMany = 4;
+  struct Timing {
+    std::string_view name;
+    VectorTiming one, many;
+  };
+  VectorTiming dense_, widened_, narrowed_;
+  std::vector<Timing> timings_;
+};
+
 // Rows of a width that no preset has, few enough for L2. Every thread normalizes its rows or takes
 // their softmax.
 constexpr int64_t kTokens = 32, kWidth = 768;
+// As many elements in rows so short that starting them counts.
+constexpr int64_t kShortWidth = 48, kShortTokens = kTokens * kWidth / kShortWidth;
 
 template <typename Kernel>
 VectorTiming time_rows(ProbeList& probes, const Kernel& kernel) {
@@ -104,30 +162,36 @@ VectorTiming time_rows(ProbeList& probes, const Kernel& kernel) {
   return {static_cast<double>(kTokens * kWidth * kWalks) * omp_get_max_threads(), &timing};
 }
 
-VectorTiming time_rms_norm(ProbeList& probes, const OperandPool& pool) {
-  auto statistics = std::make_shared<Arena>(omp_get_max_threads() * kTokens * 64, "row statistics");
-  return time_rows(probes, [statistics, &pool](int thread) {
+VectorTiming time_rms_norm(ProbeList& probes,
+                           const OperandPool& pool,
+                           int64_t tokens,
+                           int64_t width) {
+  auto statistics = std::make_shared<Arena>(omp_get_max_threads() * tokens * 64, "row statistics");
+  return time_rows(probes, [statistics, &pool, tokens, width](int thread) {
     int64_t at = thread * kTokens * kWidth * 4;
     RmsNorm<float> norm;
-    norm.tokens = kTokens;
-    norm.width = kWidth;
-    norm.x = {reinterpret_cast<const float*>(pool.input(at)), kWidth};
+    norm.tokens = tokens;
+    norm.width = width;
+    norm.x = {reinterpret_cast<const float*>(pool.input(at)), width};
     norm.weight = reinterpret_cast<const float*>(pool.input(at));
     norm.eps = 1e-6f;
-    norm.y = {reinterpret_cast<float*>(pool.result(at)), kWidth};
-    norm.rstd = reinterpret_cast<float*>(statistics->data()) + thread * kTokens;
+    norm.y = {reinterpret_cast<float*>(pool.result(at)), width};
+    norm.rstd = reinterpret_cast<float*>(statistics->data()) + thread * tokens;
     rms_norm(norm);
   });
 }
 
-VectorTiming time_softmax(ProbeList& probes, const OperandPool& pool) {
-  return time_rows(probes, [&pool](int thread) {
+VectorTiming time_softmax(ProbeList& probes,
+                          const OperandPool& pool,
+                          int64_t tokens,
+                          int64_t width) {
+  return time_rows(probes, [&pool, tokens, width](int thread) {
     int64_t at = thread * kTokens * kWidth * 4;
     Softmax<float> rows;
-    rows.rows = kTokens;
-    rows.columns = kWidth;
-    rows.x = {reinterpret_cast<const float*>(pool.input(at)), kWidth};
-    rows.y = {reinterpret_cast<float*>(pool.result(at)), kWidth};
+    rows.rows = tokens;
+    rows.columns = width;
+    rows.x = {reinterpret_cast<const float*>(pool.input(at)), width};
+    rows.y = {reinterpret_cast<float*>(pool.result(at)), width};
     softmax(rows);
   });
 }
@@ -222,7 +286,11 @@ Finish vector_probes(ProbeList& probes, const OperandPool& pool) {
   constexpr int kShortChain = 1, kLongChain = 9;
   VectorTiming one = time_kernels(probes, pool, chain(kShortChain), Shape{kElements}, {{1}, {1}});
   VectorTiming nine = time_kernels(probes, pool, chain(kLongChain), Shape{kElements}, {{1}, {1}});
-  VectorTiming norm = time_rms_norm(probes, pool), probabilities = time_softmax(probes, pool);
+  VectorTiming norm = time_rms_norm(probes, pool, kTokens, kWidth),
+               probabilities = time_softmax(probes, pool, kTokens, kWidth),
+               short_norm = time_rms_norm(probes, pool, kShortTokens, kShortWidth),
+               short_probabilities = time_softmax(probes, pool, kShortTokens, kShortWidth);
+  const FunctionTimings functions(probes, pool);
   LayoutTimings layouts(probes, pool);
   const SmallKernels small(probes, pool);
   const Probe& region =
@@ -236,6 +304,13 @@ Finish vector_probes(ProbeList& probes, const OperandPool& pool) {
     c.fused_flops_per_ns = rate_of(norm.ns_per_element() / 4);
     c.transcendentals_per_ns =
         rate_of((probabilities.ns_per_element() - 3 / c.fused_flops_per_ns) / 2);
+    // A short row's share of what a row costs, less a long one's.
+    constexpr double kRowsPerElement = 1.0 / kShortWidth - 1.0 / kWidth;
+    c.rows_per_ns =
+        rate_of((short_norm.ns_per_element() - norm.ns_per_element()) / kRowsPerElement);
+    c.exponential_rows_per_ns = rate_of(
+        (short_probabilities.ns_per_element() - probabilities.ns_per_element()) / kRowsPerElement);
+    functions.finish(c);
     layouts.finish(c);
     c.launch_ns = small.ns();
     c.parallel_ns = parallel ? region.usual_ns() : 0;

@@ -104,9 +104,26 @@ HWY_INLINE V32 load(Whole, const T* from) {
   return widen(hn::LoadU(U16Half(), bits_at(from)), T());
 }
 
-// Through memory: only the last step of a row gets here, and no element past the row is touched.
+// Whether the target has loads and stores of some lanes that touch no memory past them.
+template <typename T>
+inline constexpr bool kHasMasks = HWY_TARGET <= (sizeof(T) == sizeof(float) ? HWY_AVX2 : HWY_AVX3);
+template <typename T>
+using TagOf = std::conditional_t<sizeof(T) == sizeof(float), F32, U16Half>;
+
+// Only the last step of a row gets here, and no element past the row is touched. Through memory, where the target has no masks:
+// the load waits for the stores of a call of memcpy, which takes longer than several whole vectors.
 template <typename T>
 HWY_INLINE V32 load(Partial part, const T* from) {
+#if HWY_TARGET <= HWY_AVX2
+  if constexpr (kHasMasks<T>) {
+    const TagOf<T> d;
+    const auto some = hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(part.count)), d, from);
+    if constexpr (sizeof(T) == sizeof(float))
+      return some;
+    else
+      return widen_bf16(some);
+  }
+#endif
   HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(float)] = {};
   std::memcpy(buffer, from, static_cast<size_t>(part.count) * sizeof(T));
   return load(Whole(), buffer);
@@ -131,6 +148,17 @@ HWY_INLINE void store(Whole, V32 v, T* to) {
 }
 template <typename T>
 HWY_INLINE void store(Partial part, V32 v, T* to) {
+#if HWY_TARGET <= HWY_AVX2
+  if constexpr (kHasMasks<T>) {
+    const TagOf<T> d;
+    const auto mask = hn::FirstN(d, static_cast<size_t>(part.count));
+    if constexpr (sizeof(T) == sizeof(float))
+      hn::BlendedStore(v, mask, d, to);
+    else
+      hn::BlendedStore(narrow_bf16(v), mask, d, to);
+    return;
+  }
+#endif
   HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(float)];
   store(Whole(), v, buffer);
   std::memcpy(to, buffer, static_cast<size_t>(part.count) * sizeof(T));

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds calls of attention and compares their forms.
+#include "bench/attention_choice.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ridge::bench {
+namespace {
+
+constexpr std::array kForms = {"flash", "standard"};
+constexpr double kMargin = 0.03;     // as of GEMMs
+constexpr double kBudgetNs = 100e6;  // for the samples of one form
+
+int64_t rounded(int64_t length) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(length)));
+}
+
+}  // namespace
+
+std::string AttentionCall::key() const {
+  return fmt::format("{} b{} h{} k{} e{} {}{} {}",
+                     decodes       ? "decode"
+                     : is_backward ? "forward+backward"
+                                   : "forward",
+                     batch, heads, kv_heads, head_size, decodes ? 'c' : 't', rounded(length),
+                     type.name);
+}
+
+AttentionTrialGraph attention_graph(const AttentionCall& call,
+                                    std::string_view implementation,
+                                    int64_t page_tokens) {
+  const OpShape& op = *find_op_shape(call.decodes ? "cached_attention" : "attention");
+  record::Extents shape{{"b", call.batch},
+                        {"h", call.heads},
+                        {"k", call.kv_heads},
+                        {call.decodes ? "c" : "t", call.length},
+                        {"e", call.head_size}};
+  if (call.decodes) shape.emplace_back("p", page_tokens);
+  AttentionTrialGraph made;
+  OpRequest& request = made.request;
+  request.extents = points(op.letters, shape, {})[0];
+  request.type = call.type;
+  request.is_causal = true;
+  request.implementation = choose_implementations(op, call.type, std::string(implementation))[0];
+  made.setting.selection = passes::Selection("baseline", request.implementation.switches);
+  made.setting.is_backward = call.is_backward && !call.decodes;
+  made.trial = op.build(request);
+  return made;
+}
+
+AttentionChoices::AttentionChoices(std::string path, std::string identity)
+    : path_(std::move(path)), identity_(std::move(identity)) {
+  const nlohmann::json kept = backends::read_tuning(path_, identity_);
+  for (const auto& [key, entry] : kept.items())
+    if (const std::optional<backends::TunedTimes> times = backends::tuned_times(entry);
+        times && entry["choice"].is_string())
+      choices_[key] = {entry["choice"].get<std::string>(), *times};
+}
+
+AttentionChoices::~AttentionChoices() {
+  if (!changed_) return;
+  nlohmann::json all = nlohmann::json::object();
+  for (const auto& [key, choice] : choices_)
+    all[key] = backends::tuned_json(choice.form, choice.times);
+  backends::write_tuning(path_, identity_, all);
+}
+
+void AttentionChoices::keep(const AttentionCall& call, double flash_ns, double standard_ns) {
+  const std::array times{flash_ns, standard_ns};
+  const size_t chosen = backends::first_of_fastest(times, kMargin);
+  choices_[call.key()] = {kForms[chosen], {times[chosen], flash_ns}};
+  changed_ = true;
+}
+
+bool AttentionChoices::prefers_flash(const AttentionCall& call, backends::Backend& backend) {
+  const auto found = choices_.find(call.key());
+  if (found != choices_.end()) return found->second.form == kForms[0];
+  AttentionCall whole = call;
+  whole.length = rounded(call.length);
+  const int64_t left = backend.available_bytes();
+  std::array<double, kForms.size()> ns{};
+  for (size_t i = 0; i < kForms.size(); ++i) {
+    const char* form = whole.decodes && i == 0 ? "paged" : kForms[i];
+    AttentionTrialGraph made = attention_graph(whole, form, whole.length);
+    made.setting.budget_ns = kBudgetNs;
+    made.setting.memory_bytes = left > 0 ? left / 2 : 0;
+    ns[i] = run_trial(made.trial, made.setting, backend, nullptr).time.median;
+  }
+  if (!(ns[0] > 0) || !(ns[1] > 0)) return true;
+  keep(call, ns[0], ns[1]);
+  return choices_[call.key()].form == kForms[0];
+}
+
+}  // namespace ridge::bench

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses between standard and flash attention by measuring, and keeps the choices in a file with the machine's identity, beside
+// those of GEMMs. Which pass that switches is the caller's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "backends/backend.h"
+#include "backends/tuning_file.h"
+#include "bench/graph_trial.h"
+#include "bench/op_shapes.h"
+
+namespace ridge::bench {
+
+// One call of causal attention. In decode one token of each of `batch` sequences attends to `length` keys.
+struct AttentionCall {
+  bool decodes = false;
+  bool is_backward = false;  // the gradients too; not in decode
+  int64_t batch = 1, heads = 1, kv_heads = 1, head_size = 64;
+  int64_t length = 1;
+  TrialType type;
+
+  // "decode b1 h16 k4 e64 c1024 fp32". Lengths up to the next power of two share a choice.
+  std::string key() const;
+};
+
+// The graph of the call in a form that the op attention or cached_attention has ("flash", "standard", "memory-efficient";
+// "paged" with blocks of `page_tokens`), and its passes.
+struct AttentionTrialGraph {
+  TrialGraph trial;
+  TrialSetting setting;
+  OpRequest request;
+};
+AttentionTrialGraph attention_graph(const AttentionCall& call,
+                                    std::string_view implementation,
+                                    int64_t page_tokens);
+
+class AttentionChoices {
+ public:
+  // Reads earlier choices from `path` (empty: none are kept). A file with another identity, or one that does not parse, is
+  // ignored and overwritten.
+  AttentionChoices(std::string path, std::string identity);
+  // Writes new choices, best effort.
+  ~AttentionChoices();
+  AttentionChoices(const AttentionChoices&) = delete;
+
+  // Keeps the winner of two times. Ties within the noise go to flash, which needs less memory.
+  void keep(const AttentionCall& call, double flash_ns, double standard_ns);
+  // Whether flash attention is the faster one; measured once per call and machine. The standard form loses where its scores do
+  // not fit into half of the free memory.
+  bool prefers_flash(const AttentionCall& call, backends::Backend& backend);
+
+ private:
+  struct Choice {
+    std::string form;
+    backends::TunedTimes times;
+  };
+  std::string path_;
+  std::string identity_;
+  std::map<std::string, Choice> choices_;  // by key
+  bool changed_ = false;
+};
+
+}  // namespace ridge::bench

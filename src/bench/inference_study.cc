@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of techniques, the table of published times, and the points of a study.
+#include "bench/inference_study.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "measure/inference_plan.h"
+
+namespace ridge::bench {
+namespace {
+
+constexpr int64_t kUsualChunk = 512;
+
+constexpr std::array kTechniques = {
+    Technique{"eager", "one kernel a primitive, and the T x T scores in memory", "baseline",
+              "-tune_gemm,+split_activations"},
+    Technique{"compiled", "the same, with one generated kernel per cluster of pointwise operations",
+              "baseline", "-tune_gemm,+generate_pointwise,+capture"},
+    Technique{"flash", "compiled, with attention in tiles: no scores in memory", "baseline",
+              "-tune_gemm,+generate_pointwise,+capture,+flash_attention"},
+    Technique{"memory-efficient", "compiled, with the scores of 256 queries in memory at a time",
+              "baseline", "-tune_gemm,+generate_pointwise,+capture", 256},
+    Technique{"paged", "flash, with a KV cache in blocks of 16 positions", "baseline",
+              "-tune_gemm,+generate_pointwise,+capture,+flash_attention", 0, true},
+    Technique{
+        "tuned",
+        "all that Ridge has: paged, merged projections, hand-written kernels, and GEMM algorithms chosen by timing",
+        "compiled", "+tune_gemm", 0, true}};
+
+constexpr std::string_view kBlog = "MI210, PyTorch fp16";
+constexpr std::string_view kTorch = "H200, PyTorch 2.11 bf16";
+
+// Milliseconds: of a prefill of `length` tokens a sequence, or of a decode step after as many.
+struct Published {
+  std::string_view source, model, technique;
+  bool decodes;
+  int64_t length, batch;
+  double ms;
+};
+// The blog's figures are read off its charts; its tuned GEMMs stand beside flash attention and paged attention.
+constexpr std::array kPublished = {
+    Published{kBlog, "llama-2-7b", "eager", false, 2048, 1, 430},
+    Published{kBlog, "llama-2-7b", "eager", false, 2048, 8, 3509},
+    Published{kBlog, "llama-2-7b", "eager", false, 2048, 16, 7810},
+    Published{kBlog, "llama-2-7b", "compiled", false, 2048, 1, 333},
+    Published{kBlog, "llama-2-7b", "compiled", false, 2048, 8, 2708},
+    Published{kBlog, "llama-2-7b", "compiled", false, 2048, 16, 6193},
+    Published{kBlog, "llama-2-7b", "flash", false, 2048, 1, 305},
+    Published{kBlog, "llama-2-7b", "flash", false, 2048, 8, 2399},
+    Published{kBlog, "llama-2-7b", "flash", false, 2048, 16, 5528},
+    Published{kBlog, "llama-2-7b", "memory-efficient", false, 2048, 1, 307},
+    Published{kBlog, "llama-2-7b", "memory-efficient", false, 2048, 8, 2447},
+    Published{kBlog, "llama-2-7b", "memory-efficient", false, 2048, 16, 5619},
+    Published{kBlog, "llama-2-7b", "tuned", false, 2048, 1, 254},
+    Published{kBlog, "llama-2-7b", "tuned", false, 2048, 8, 2222},
+    Published{kBlog, "llama-2-7b", "tuned", false, 2048, 16, 4456},
+    Published{kBlog, "llama-2-7b", "eager", true, 2048, 1, 33},
+    Published{kBlog, "llama-2-7b", "eager", true, 2048, 8, 35},
+    Published{kBlog, "llama-2-7b", "eager", true, 2048, 16, 35},
+    Published{kBlog, "llama-2-7b", "compiled", true, 2048, 1, 31},
+    Published{kBlog, "llama-2-7b", "compiled", true, 2048, 8, 33},
+    Published{kBlog, "llama-2-7b", "compiled", true, 2048, 16, 33},
+    Published{kBlog, "llama-2-7b", "paged", true, 2048, 1, 24},
+    Published{kBlog, "llama-2-7b", "paged", true, 2048, 8, 26},
+    Published{kBlog, "llama-2-7b", "paged", true, 2048, 16, 28},
+    Published{kBlog, "llama-2-7b", "tuned", true, 2048, 1, 13},
+    Published{kBlog, "llama-2-7b", "tuned", true, 2048, 8, 15},
+    Published{kBlog, "llama-2-7b", "tuned", true, 2048, 16, 18},
+    Published{kTorch, "llama-2-7b", "eager", false, 2048, 1, 108.8},
+    Published{kTorch, "llama-2-7b", "eager", false, 2048, 8, 845},
+    Published{kTorch, "llama-2-7b", "eager", false, 2048, 32, 3424},
+    Published{kTorch, "llama-2-7b", "flash", false, 2048, 1, 62.3},
+    Published{kTorch, "llama-2-7b", "flash", false, 2048, 8, 476},
+    Published{kTorch, "llama-2-7b", "flash", false, 2048, 32, 1920},
+    Published{kTorch, "llama-2-7b", "eager", true, 2048, 1, 33.3},
+    Published{kTorch, "llama-2-7b", "eager", true, 2048, 8, 23.2},
+    Published{kTorch, "llama-2-7b", "eager", true, 2048, 32, 42.7},
+    Published{kTorch, "llama-2-7b", "compiled", true, 2048, 1, 5.86},
+    Published{kTorch, "llama-2-7b", "compiled", true, 2048, 8, 7.39},
+    Published{kTorch, "llama-2-7b", "compiled", true, 2048, 32, 13.55},
+    Published{kTorch, "gemma3-270m", "eager", false, 2048, 1, 22.2},
+    Published{kTorch, "gemma3-270m", "flash", false, 2048, 1, 21.8},
+    Published{kTorch, "gemma3-270m", "eager", true, 2048, 1, 25.4},
+    Published{kTorch, "gemma3-270m", "compiled", true, 2048, 1, 10.8},
+    Published{kTorch, "smollm2-135m", "eager", false, 1024, 1, 23.6},
+    Published{kTorch, "smollm2-135m", "flash", false, 1024, 1, 21.0},
+    Published{kTorch, "smollm2-135m", "eager", true, 1024, 1, 22.0},
+    Published{kTorch, "smollm2-135m", "compiled", true, 1024, 1, 2.00}};
+
+record::BenchPoint point_of(const record::RunRecord& run,
+                            int64_t owned_bytes,
+                            const cost::Ceilings& ceilings) {
+  record::BenchPoint point;
+  point.phase = run.setting.task;
+  point.extents = {{"b", run.setting.batch_size},
+                   {run.setting.task == "decode" ? "c" : "t", run.setting.sequence}};
+  point.work = run.executed;
+  point.launches = run.launches;
+  point.planned_bytes = run.planned_bytes;
+  point.compulsory_bytes = run.compulsory_bytes;
+  point.owned_bytes = owned_bytes;
+  point.predicted_ns = run.predicted_ns;
+  // The roofline: multiplications of each type at its peak, or the weights and keys that must be read once.
+  double multiply_ns = 0;
+  for (const auto& [dtype, macs] : run.amounts.macs)
+    multiply_ns += 2 * static_cast<double>(macs) / ceilings.peak_flops_per_ns(dtype);
+  const double read_ns =
+      static_cast<double>(run.weight_bytes + run.cache_bytes) / ceilings.memory_reads_per_ns();
+  point.limit_ns = std::max(multiply_ns, read_ns);
+  point.bound = multiply_ns >= read_ns ? cost::Bound::kCompute : cost::Bound::kMemory;
+  if (point.bound == cost::Bound::kMemory && !ceilings.levels.empty())
+    point.level = ceilings.levels.back().name;
+  return point;
+}
+
+}  // namespace
+
+std::span<const Technique> techniques() { return kTechniques; }
+
+std::vector<Technique> choose_techniques(const std::string& names) {
+  if (names == "all") return {kTechniques.begin(), kTechniques.end()};
+  std::string known;
+  for (const Technique& each : kTechniques)
+    known += (known.empty() ? "" : ", ") + std::string(each.name);
+  std::vector<Technique> chosen;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    const std::string name = names.substr(begin, end - begin);
+    const auto found = std::find_if(kTechniques.begin(), kTechniques.end(),
+                                    [&](const Technique& each) { return each.name == name; });
+    if (found == kTechniques.end())
+      throw usage_error("[techniques] expected all or some of {}, got {}", known, printable(name));
+    if (std::any_of(chosen.begin(), chosen.end(),
+                    [&](const Technique& each) { return each.name == name; }))
+      throw usage_error("[techniques] expected each once, got {} twice", name);
+    chosen.push_back(*found);
+    begin = end + 1;
+  }
+  return chosen;
+}
+
+measure::InferenceExperiment with_technique(measure::InferenceExperiment e,
+                                            const Technique& technique) {
+  // A whole prompt in one run; several short ones share it.
+  e.chunk = technique.most_queries > 0 ? technique.most_queries : std::max(e.length, kUsualChunk);
+  e.pages = technique.pages;
+  return e;
+}
+
+PhasePoints plan_technique(const models::ModelFile& file,
+                           const measure::InferenceExperiment& e,
+                           const passes::PassTarget& target,
+                           const cost::Ceilings& ceilings,
+                           int64_t most_bytes) {
+  const measure::PhasePlan plan = measure::plan_phases(file, e, target, &ceilings);
+  PhasePoints points{point_of(plan.records.prefill, plan.owned_bytes, ceilings),
+                     point_of(plan.records.decode, plan.owned_bytes, ceilings)};
+  if (most_bytes > 0 && plan.owned_bytes > most_bytes)
+    for (record::BenchPoint* each : {&points.prefill, &points.decode}) {
+      each->refused = fmt::format("needs {} of memory, {} are left", format_bytes(plan.owned_bytes),
+                                  format_bytes(most_bytes));
+      each->lacks_memory = true;
+    }
+  return points;
+}
+
+void time_technique(const models::ModelFile& file,
+                    const measure::InferenceExperiment& e,
+                    backends::Backend& backend,
+                    const cost::Ceilings& ceilings,
+                    PhasePoints& points) {
+  const auto refuse = [&](const std::string& reason, bool lacks_memory) {
+    for (record::BenchPoint* each : {&points.prefill, &points.decode}) {
+      each->refused = reason;
+      each->lacks_memory = lacks_memory;
+    }
+  };
+  try {
+    const std::optional<measure::PhaseRecords> records =
+        measure::measure_phases(file, e, backend, &ceilings);
+    if (!records) return;
+    points.prefill.time = records->prefill.wall();
+    points.decode.time = records->decode.wall();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kOutOfMemory) throw;
+    refuse(error.what(), true);
+  } catch (const std::bad_alloc&) {
+    refuse("out of memory", true);
+  }
+}
+
+void add_speedups(std::vector<record::BenchPoint>& points, size_t first) {
+  std::map<std::string, const record::BenchPoint*> bases;
+  for (size_t i = first; i < points.size(); ++i) {
+    record::BenchPoint& each = points[i];
+    const auto [base, is_first] = bases.try_emplace(each.phase, &each);
+    if (is_first) continue;
+    const record::BenchPoint& of = *base->second;
+    const bool both_measured = of.is_measured() && each.is_measured();
+    const double over = both_measured ? of.time.median : of.predicted_ns,
+                 under = both_measured ? each.time.median : each.predicted_ns;
+    if (over > 0 && under > 0) each.speedup = over / under;
+  }
+}
+
+std::map<std::string, double> published_ns(std::string_view model,
+                                           std::string_view technique,
+                                           std::string_view phase,
+                                           int64_t batch,
+                                           int64_t length) {
+  std::map<std::string, double> found;
+  for (const Published& each : kPublished)
+    if (each.model == model && each.technique == technique && each.decodes == (phase == "decode") &&
+        each.batch == batch && each.length == length)
+      found[std::string(each.source)] = 1e6 * each.ms;
+  return found;
+}
+
+}  // namespace ridge::bench

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The techniques that a study of inference compares, each a level and switches of passes, and their times of prefill and decode.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "backends/backend.h"
+#include "cost/ceilings.h"
+#include "measure/inference_run.h"
+#include "record/bench_record.h"
+
+namespace ridge::bench {
+
+struct Technique {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view level;
+  std::string_view switches;
+  int64_t most_queries = 0;  // whose scores are in memory at once; 0: those of a whole prompt
+  bool pages = false;        // the KV cache lies in blocks of 16 positions
+};
+std::span<const Technique> techniques();
+// "all", or a list of names. Throws usage Errors.
+std::vector<Technique> choose_techniques(const std::string& names);
+
+// The experiment with the technique's prefill chunks and its cache. The selection stays the caller's.
+measure::InferenceExperiment with_technique(measure::InferenceExperiment experiment,
+                                            const Technique& technique);
+
+// The points of one technique at one size: time, counts, prediction and limit of a prefill and of a decode step.
+struct PhasePoints {
+  record::BenchPoint prefill, decode;
+};
+// Counts and predictions. A size that needs more than `most_bytes` (0: unknown) has `refused`; nothing is allocated for it.
+PhasePoints plan_technique(const models::ModelFile& file,
+                           const measure::InferenceExperiment& experiment,
+                           const passes::PassTarget& target,
+                           const cost::Ceilings& ceilings,
+                           int64_t most_bytes);
+// The same with times, of points that plan_technique did not refuse. Without times if it was stopped.
+void time_technique(const models::ModelFile& file,
+                    const measure::InferenceExperiment& experiment,
+                    backends::Backend& backend,
+                    const cost::Ceilings& ceilings,
+                    PhasePoints& points);
+
+// Fills the speed-ups of the points from `first` on over the first of each phase, where both have a time or both a prediction.
+void add_speedups(std::vector<record::BenchPoint>& points, size_t first);
+
+// The time that others published for this model, by "machine, software": see the sources in docs/workbench.md.
+std::map<std::string, double> published_ns(std::string_view model,
+                                           std::string_view technique,
+                                           std::string_view phase,
+                                           int64_t batch,
+                                           int64_t length);
+
+}  // namespace ridge::bench

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of attention: kept by call and machine, ties to flash, measured once.
+#include "bench/attention_choice.h"
+
+#include <gtest/gtest.h>
+
+#include "files/scratch.h"
+#include "serve/real_model.h"
+
+namespace ridge::bench {
+namespace {
+
+AttentionCall call(int64_t length) { return {false, true, 1, 4, 2, 64, length, {}}; }
+
+TEST(AttentionChoice, KeysShareLengthsUpToAPowerOfTwo) {
+  EXPECT_EQ(call(100).key(), "forward+backward b1 h4 k2 e64 t128 fp32");
+  EXPECT_EQ(call(128).key(), call(65).key());
+  EXPECT_NE(call(128).key(), call(129).key());
+  AttentionCall decode = call(16);
+  decode.decodes = true;
+  EXPECT_EQ(decode.key(), "decode b1 h4 k2 e64 c16 fp32");
+}
+
+TEST(AttentionChoice, KeepsTheWinnerForItsMachine) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "attention.json";
+  {
+    AttentionChoices choices(path, "here");
+    choices.keep(call(64), 100, 90);
+    choices.keep(call(128), 100, 98);  // within the noise
+    choices.keep(call(256), 50, 90);
+  }
+  const backends::TuningList list = backends::list_tuning(path);
+  ASSERT_EQ(list.entries.size(), 3u);
+  EXPECT_EQ(list.identity, "here");
+  EXPECT_DOUBLE_EQ(list.entries[2].times.gain(), 100.0 / 90);  // t64 comes last by key
+  EXPECT_EQ(list.entries[2].choice, "standard");
+  AttentionChoices again(path, "here");
+  EXPECT_FALSE(again.prefers_flash(call(64), serve::cpu_backend()));
+  EXPECT_TRUE(again.prefers_flash(call(128), serve::cpu_backend()));
+  EXPECT_TRUE(again.prefers_flash(call(256), serve::cpu_backend()));
+}
+
+TEST(AttentionChoice, MeasuresWhatItDoesNotKnow) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "attention.json";
+  for (bool decodes : {false, true}) {
+    AttentionCall one = call(32);
+    one.decodes = decodes;
+    bool prefers = false;
+    {
+      AttentionChoices choices(path, "here");
+      prefers = choices.prefers_flash(one, serve::cpu_backend());
+    }
+    const backends::TuningList list = backends::list_tuning(path);
+    EXPECT_EQ(list.entries.size(), decodes ? 2u : 1u);
+    AttentionChoices again(path, "here");
+    EXPECT_EQ(again.prefers_flash(one, serve::cpu_backend()), prefers);
+  }
+}
+
+}  // namespace
+}  // namespace ridge::bench

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The techniques of a study of inference: what each takes away, that all compute the same logits, and the published times.
+#include "bench/inference_study.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "cost/made_up_ceilings.h"
+#include "models/known_shapes.h"
+#include "serve/real_model.h"
+
+namespace ridge::bench {
+namespace {
+
+const Technique& technique(std::string_view name) {
+  for (const Technique& each : techniques())
+    if (each.name == name) return each;
+  throw InternalError("no such technique");
+}
+
+measure::InferenceExperiment experiment(const Technique& by, int64_t batch, int64_t length) {
+  measure::InferenceExperiment e;
+  e.selection = passes::Selection(by.level, std::string(by.switches) + ",+store_f32,-tune_gemm");
+  e.setting.task = "prefill";
+  e.batch = batch;
+  e.length = length;
+  e.repeats = {3, 3, 1};
+  return with_technique(std::move(e), by);
+}
+
+PhasePoints planned(const char* model, std::string_view by, int64_t batch, int64_t length) {
+  const models::ModelFile file = models::ModelFile::of_shape(*models::find_known_shape(model));
+  return plan_technique(file, experiment(technique(by), batch, length), serve::cpu_backend(),
+                        cost::made_up_ceilings({{int64_t{1} << 30, 10, 10}}, 100), 0);
+}
+
+TEST(InferenceStudy, TechniquesTakeAwayWhatTheyAreNamedFor) {
+  const auto at = [](const char* by) { return planned("smollm2-135m", by, 2, 1024); };
+  const PhasePoints eager = at("eager"), compiled = at("compiled"), flash = at("flash"),
+                    efficient = at("memory-efficient"), paged = at("paged"), tuned = at("tuned");
+  EXPECT_LT(compiled.prefill.launches, eager.prefill.launches);
+  EXPECT_LT(compiled.decode.launches, eager.decode.launches);
+  EXPECT_LT(flash.prefill.planned_bytes, compiled.prefill.planned_bytes);
+  EXPECT_LT(tuned.decode.launches, paged.decode.launches);
+  // The scores of 9 heads: 1024 x 1024 for a whole prompt, and 256 x 1024 at a time.
+  const int64_t scores = int64_t{4} * 9 * 1024 * 1024;
+  EXPECT_GT(compiled.prefill.owned_bytes, flash.prefill.owned_bytes + scores);
+  EXPECT_GT(compiled.prefill.owned_bytes, efficient.prefill.owned_bytes + scores / 2);
+  // Blocks of 16 positions hold 1024 as exactly as one does.
+  EXPECT_EQ(paged.prefill.work.macs, flash.prefill.work.macs);
+  EXPECT_EQ(paged.prefill.compulsory_bytes > 0, true);
+  // Each of the two runs multiplies all weights but the embedding and reads its keys: 2 MACs a weight and a token at least.
+  EXPECT_EQ(flash.decode.work.macs, compiled.decode.work.macs);
+}
+
+// Without weights, logits are those of made-up ones: the same for all techniques but for rounding.
+TEST(InferenceStudy, TechniquesComputeTheSameLogits) {
+  // 270 positions: not whole blocks, and more than one chunk of memory-efficient.
+  constexpr int64_t kLength = 270;
+  models::ModelConfig config = models::config_by_name("tiny");
+  config.context = kLength;
+  const models::ModelFile file = models::ModelFile::of_shape(config);
+  std::vector<float> expected;
+  for (const Technique& each : techniques()) {
+    const auto records =
+        measure::measure_phases(file, experiment(each, 2, kLength), serve::cpu_backend(), nullptr);
+    ASSERT_TRUE(records);
+    const std::vector<float>& logits = records->prefill.logits;
+    if (expected.empty()) expected = logits;
+    ASSERT_EQ(logits.size(), expected.size());
+    for (size_t i = 0; i < logits.size(); ++i)
+      ASSERT_NEAR(logits[i], expected[i], 2e-4) << each.name << " at " << i;
+  }
+}
+
+TEST(InferenceStudy, NeedsMemoryBeforeItAllocates) {
+  const models::ModelFile file =
+      models::ModelFile::of_shape(*models::find_known_shape("llama-2-70b"));
+  const PhasePoints points =
+      plan_technique(file, experiment(technique("flash"), 1, 128), serve::cpu_backend(),
+                     cost::made_up_ceilings({{int64_t{1} << 30, 10, 10}}, 100), int64_t{1} << 30);
+  EXPECT_NE(points.prefill.refused.find("of memory"), std::string::npos);
+  EXPECT_TRUE(points.decode.lacks_memory);
+  EXPECT_GT(points.prefill.predicted_ns, 0);
+}
+
+TEST(InferenceStudy, SpeedupsCompareLikeWithLike) {
+  std::vector<record::BenchPoint> points(4);
+  for (size_t i = 0; i < points.size(); ++i) points[i].phase = "prefill";
+  points[0].predicted_ns = 1000;  // before `first`
+  points[1].predicted_ns = 40, points[1].time = {7, 60, 60, 60, 1};
+  points[2].predicted_ns = 20, points[2].time = {7, 15, 15, 15, 1};
+  points[3].predicted_ns = 10;
+  add_speedups(points, 1);
+  EXPECT_FALSE(points[1].speedup);
+  EXPECT_DOUBLE_EQ(*points[2].speedup, 4);  // measured
+  EXPECT_DOUBLE_EQ(*points[3].speedup, 4);  // predicted, though the first was measured
+}
+
+TEST(InferenceStudy, HasThePublishedTimes) {
+  const auto blog = published_ns("llama-2-7b", "eager", "prefill", 16, 2048);
+  EXPECT_EQ(blog, (std::map<std::string, double>{{"MI210, PyTorch fp16", 7810e6}}));
+  EXPECT_EQ(published_ns("llama-2-7b", "tuned", "decode", 8, 2048).at("MI210, PyTorch fp16"), 15e6);
+  EXPECT_EQ(published_ns("llama-2-7b", "compiled", "decode", 1, 2048).size(), 2u);
+  EXPECT_TRUE(published_ns("llama-2-7b", "eager", "prefill", 1, 1024).empty());
+}
+
+TEST(InferenceStudy, RefusesUnknownTechniques) {
+  EXPECT_EQ(choose_techniques("all").size(), techniques().size());
+  EXPECT_EQ(choose_techniques("flash,eager")[0].name, "flash");
+  EXPECT_THROW(choose_techniques("flash,"), Error);
+  EXPECT_THROW(choose_techniques("fast"), Error);
+  EXPECT_THROW(choose_techniques("flash,flash"), Error);
+}
+
+}  // namespace
+}  // namespace ridge::bench
