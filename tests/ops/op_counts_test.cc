@@ -11,6 +11,7 @@
 #include "ops/case_data.h"
 #include "ops/case_inputs.h"
 #include "ops/plain_attention.h"
+#include "ops/plain_einsum.h"
 #include "ops/plain_products.h"
 #include "ops/registry.h"
 #include "plan/targets.h"
@@ -126,6 +127,8 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"fill", {plain_fill}},
       {"zero", {plain_zero}},
       {"matmul", {plain_matmul}},
+      {"einsum", {plain_einsum}},
+      {"rearrange", {plain_rearrange}},
       {"matmul_group", {plain_matmul_group, stored_weight_cases}},
       {"row_product", {plain_row_product}},
       {"reduce_sum", {plain_reduce_sum}},
