@@ -25,23 +25,6 @@ struct Named {
   std::string letters;
 };
 
-// The letters of `x` that `y` has too.
-std::string shared(const std::string& x, std::string_view y) {
-  std::string both;
-  for (char letter : x)
-    if (has(y, letter)) both += letter;
-  return both;
-}
-
-// The letters of an operand of a matmul. Its kernels multiply matrices with a row or a column of
-// neighbours, so a batch letter must not be the innermost.
-std::string batch_before(const std::string& letters, std::string_view batch) {
-  if (letters.empty() || !has(batch, letters.back())) return letters;
-  std::string first, last;
-  for (char letter : letters) (has(batch, letter) ? first : last) += letter;
-  return first + last;
-}
-
 class Lowering {
  public:
   Lowering(Builder& b, const Contraction& c) : b_(b), c_(c) {}
@@ -56,23 +39,19 @@ class Lowering {
     return {reshape(b_, reduce_sum(b_, x, axes), c_.shape(kept)), kept};
   }
 
-  Named multiply(Named x, Named y, const ContractedPair& pair, const std::string& out) {
+  Named multiply(const Named& x, const Named& y, const ContractedPair& pair, std::string out) {
     if (pair.summed.empty()) return {mul(b_, spread(x, out), spread(y, out)), out};
-    const std::string batch = shared(shared(x.letters, y.letters), out);
-    const std::string made = batch_before(out, batch);
-    for (Named* each : {&x, &y}) {
-      const std::string letters = batch_before(each->letters, batch);
-      *each = {ordered(*each, letters), letters};
+    PairLetters letters;
+    for (char letter : x.letters) {
+      std::string& group = has(pair.summed, letter) ? letters.k
+                           : has(y.letters, letter) ? letters.batch
+                                                    : letters.m;
+      group += letter;
     }
-    // Letters of matmul are a to z.
-    auto renamed = [distinct = x.letters + y.letters](const std::string& letters) {
-      std::string names;
-      for (char letter : letters) names += static_cast<char>('a' + distinct.find(letter));
-      return names;
-    };
-    const std::string notation =
-        renamed(x.letters) + "," + renamed(y.letters) + "->" + renamed(made);
-    return {matmul(b_, notation, x.value, y.value), made};
+    for (char letter : y.letters)
+      if (!has(x.letters, letter)) letters.n += letter;
+    return product(arranged(x, letters.batch, letters.m, letters.k),
+                   arranged(y, letters.batch, letters.n, letters.k), letters, std::move(out));
   }
 
   // The same axes in another order.
@@ -84,6 +63,62 @@ class Lowering {
   }
 
  private:
+  // Of a product: in both operands and the result, in the first, in the second, summed. In the order
+  // of the first operand; `n` in that of the second.
+  struct PairLetters {
+    std::string batch, m, n, k;
+  };
+
+  // Whether the letters are the batch letters in any order, and then one block and the other: then the
+  // product is a GEMM for each combination of the batch letters.
+  static bool is_in_blocks(const std::string& letters,
+                           const std::string& batch,
+                           const std::string& one,
+                           const std::string& other) {
+    const std::string rest = letters.substr(batch.size());
+    return std::is_permutation(batch.begin(), batch.end(), letters.begin()) &&
+           (rest == one + other || rest == other + one);
+  }
+
+  // The operand in blocks. If it is not, a view is, which is copied where a kernel needs it.
+  Named arranged(const Named& x,
+                 const std::string& batch,
+                 const std::string& free,
+                 const std::string& k) {
+    if (is_in_blocks(x.letters, batch, free, k)) return x;
+    const std::string letters = batch + free + k;
+    return {ordered(x, letters), letters};
+  }
+
+  Named product(Named x, Named y, const PairLetters& l, std::string out) {
+    // Kernels take few batch axes: more become one.
+    constexpr size_t kMostBatchAxes = 3;
+    const bool merges = l.batch.size() > kMostBatchAxes;
+    const std::string natural = l.batch + l.m + l.n;
+    const std::string made = !merges && is_in_blocks(out, l.batch, l.m, l.n) ? out : natural;
+    auto merged = [&](const Named& operand, const std::string& rest) {
+      std::vector<int64_t> dims{c_.elements(l.batch)};
+      for (char letter : rest) dims.push_back(c_.extent(letter));
+      return reshape(b_, ordered(operand, l.batch + rest), Shape(dims));
+    };
+    // Letters of matmul are a to z; the merged axis has the first one.
+    auto renamed = [&](const std::string& letters) {
+      std::string names = merges ? "a" : "";
+      for (char letter : letters)
+        if (!merges || !has(l.batch, letter))
+          names += static_cast<char>('b' + (natural + l.k).find(letter));
+      return names;
+    };
+    const std::string notation =
+        renamed(x.letters) + "," + renamed(y.letters) + "->" + renamed(made);
+    if (merges) {
+      x.value = merged(x, x.letters.substr(l.batch.size()));
+      y.value = merged(y, y.letters.substr(l.batch.size()));
+    }
+    const ValueId value = reshape(b_, matmul(b_, notation, x.value, y.value), c_.shape(made));
+    return {ordered({value, made}, out), std::move(out)};
+  }
+
   // Views of x with all letters of `out`, repeated along those that it lacks.
   ValueId spread(const Named& x, const std::string& out) {
     std::string mine;
@@ -195,7 +230,10 @@ struct EinsumOp {
             sample("pointwise", "ij,ji->ij", {{4, 5}, {5, 4}}),
             sample("sums", "ijk,jl->j", {{3, 4, 5}, {4, 6}}),
             sample("transposed", "ijk->kij", {{3, 4, 5}}),
-            sample("scalar", "ij,ij->", {{3, 4}, {3, 4}})};
+            sample("scalar", "ij,ij->", {{3, 4}, {3, 4}}),
+            sample("inner_batch", "ikb,jkb->jib", {{3, 5, 4}, {2, 5, 4}}),
+            sample("mixed_sums", "iklj,lmkj->mi", {{3, 4, 5, 2}, {5, 6, 4, 2}}),
+            sample("many_batches", "abcdi,dcbai->bacd", {{2, 3, 2, 2, 5}, {2, 2, 3, 2, 5}})};
   }
 };
 

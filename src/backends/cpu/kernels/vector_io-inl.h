@@ -110,18 +110,19 @@ inline constexpr bool kHasMasks = HWY_TARGET <= (sizeof(T) == sizeof(float) ? HW
 template <typename T>
 using TagOf = std::conditional_t<sizeof(T) == sizeof(float), F32, U16Half>;
 
-// Only the last step of a row gets here, and no element past the row is touched. Through memory, where the target has no masks:
-// the load waits for the stores of a call of memcpy, which takes longer than several whole vectors.
+// Only the last step of a row gets here, and no element past the row is touched. Through memory, where
+// the target has no masks: the load waits for the stores of a call of memcpy, which takes longer than
+// several whole vectors.
 template <typename T>
 HWY_INLINE V32 load(Partial part, const T* from) {
 #if HWY_TARGET <= HWY_AVX2
   if constexpr (kHasMasks<T>) {
     const TagOf<T> d;
-    const auto some = hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(part.count)), d, from);
+    const auto mask = hn::FirstN(d, static_cast<size_t>(part.count));
     if constexpr (sizeof(T) == sizeof(float))
-      return some;
+      return hn::MaskedLoad(mask, d, from);
     else
-      return widen_bf16(some);
+      return widen(hn::MaskedLoad(mask, d, bits_at(from)), T());
   }
 #endif
   HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(float)] = {};
@@ -155,7 +156,7 @@ HWY_INLINE void store(Partial part, V32 v, T* to) {
     if constexpr (sizeof(T) == sizeof(float))
       hn::BlendedStore(v, mask, d, to);
     else
-      hn::BlendedStore(narrow_bf16(v), mask, d, to);
+      hn::BlendedStore(narrow(v, T()), mask, d, bits_at(to));
     return;
   }
 #endif
