@@ -166,6 +166,7 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"accumulate", {plain_accumulate}},
       {"sum_squares", {plain_sum_squares}},
       {"clip_coefficient", {plain_clip_coefficient}},
+      {"loss_scale", {plain_loss_scale}},
       {"adamw", {plain_adamw}},
       {"adamw_multi", {plain_adamw}},
       {"generated_pointwise", {plain_generated_pointwise, cluster_cases}},
