@@ -33,7 +33,7 @@
   ALL(autocast_bf16, kForward, kBoth, none,                                                        \
       "run activations and GEMMs in bf16 with fp32 master weights",                                \
       "lower precision; the loss stays within 0.02 of fp32")                                       \
-  ALL(autocast_f16, kForward, kBoth, none,                                                         \
+  ALL(autocast_f16, kForward, kTraining, none,                                                     \
       "run activations and GEMMs in fp16 with fp32 master weights and loss scaling",               \
       "lower precision and range; steps whose gradients overflow are skipped")                     \
   ALL(group_products, kForward, kInference, fused,                                                 \
