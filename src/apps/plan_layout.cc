@@ -18,13 +18,20 @@ namespace {
 
 constexpr int64_t kMostDevices = 10'000'000;
 constexpr double kGiga = 1e9;
-constexpr double kMostRate = 1e6;   // GB/s
+constexpr double kLeastRate = 1e-6;  // GB/s; a modem has more
+constexpr double kMostRate = 1e6;
 constexpr double kMostPrice = 1e6;  // of a device-hour
 constexpr double kMostWatts = 1e6;
 
 void expect_range(const char* option, double value, double most) {
   if (!(value >= 0 && value <= most))
     throw usage_error("[{}] expected a number from 0 to {:g}, got {:g}", option, most, value);
+}
+
+void expect_rate(const char* option, double value) {
+  if (!(value >= kLeastRate && value <= kMostRate))
+    throw usage_error("[{}] expected a number from {:g} to {:g}, got {:g}", option, kLeastRate,
+                      kMostRate, value);
 }
 
 // Bytes of a number of the named type; 0 for the empty name.
@@ -74,10 +81,8 @@ void expect_sane(const LayoutOptions& o) {
        {std::pair("devices", o.devices), std::pair("node-devices", o.node_devices)})
     if (value < 1 || value > kMostDevices)
       throw usage_error("[{}] expected 1 to {}, got {}", option, kMostDevices, value);
-  expect_range("link", o.link, kMostRate);
-  if (!(o.network > 0 && o.network <= kMostRate))
-    throw usage_error("[network] expected a number above 0, at most {:g}, got {:g}", kMostRate,
-                      o.network);
+  expect_rate("network", o.network);
+  if (o.link != 0) expect_rate("link", o.link);
   expect_range("price", o.price, kMostPrice);
   expect_range("watts", o.watts, kMostWatts);
   state_types(o, false, false);
