@@ -55,24 +55,37 @@ TEST(InferenceStudy, TechniquesTakeAwayWhatTheyAreNamedFor) {
   EXPECT_EQ(flash.decode.work.macs, compiled.decode.work.macs);
 }
 
-// Without weights, logits are those of made-up ones: the same for all techniques but for rounding.
-TEST(InferenceStudy, TechniquesComputeTheSameLogits) {
-  // 270 positions: not whole blocks, and more than one chunk of memory-efficient.
-  constexpr int64_t kLength = 270;
+std::vector<float> logits_of(const measure::InferenceExperiment& e) {
   models::ModelConfig config = models::config_by_name("tiny");
-  config.context = kLength;
+  config.context = e.length;
   const models::ModelFile file = models::ModelFile::of_shape(config);
-  std::vector<float> expected;
-  for (const Technique& each : techniques()) {
-    const auto records =
-        measure::measure_phases(file, experiment(each, 2, kLength), serve::cpu_backend(), nullptr);
-    ASSERT_TRUE(records);
-    const std::vector<float>& logits = records->prefill.logits;
-    if (expected.empty()) expected = logits;
+  const auto records = measure::measure_phases(file, e, serve::cpu_backend(), nullptr);
+  return records ? records->prefill.logits : std::vector<float>();
+}
+
+// 270 positions: not whole blocks, and more than one chunk of memory-efficient.
+constexpr int64_t kLength = 270;
+
+// All but tuned have the same made-up weights: merged ones are made up otherwise.
+TEST(InferenceStudy, TechniquesComputeTheSameLogits) {
+  const std::vector<float> expected = logits_of(experiment(technique("eager"), 2, kLength));
+  ASSERT_FALSE(expected.empty());
+  for (const char* name : {"compiled", "flash", "memory-efficient", "paged"}) {
+    const std::vector<float> logits = logits_of(experiment(technique(name), 2, kLength));
     ASSERT_EQ(logits.size(), expected.size());
     for (size_t i = 0; i < logits.size(); ++i)
-      ASSERT_NEAR(logits[i], expected[i], 2e-4) << each.name << " at " << i;
+      ASSERT_NEAR(logits[i], expected[i], 2e-4) << name << " at " << i;
   }
+}
+
+// Where keys and values lie changes no bit.
+TEST(InferenceStudy, PagesChangeNoBit) {
+  measure::InferenceExperiment e = experiment(technique("tuned"), 3, kLength);
+  ASSERT_TRUE(e.pages);
+  const std::vector<float> paged = logits_of(e);
+  e.pages = false;
+  ASSERT_FALSE(paged.empty());
+  EXPECT_EQ(paged, logits_of(e));
 }
 
 TEST(InferenceStudy, NeedsMemoryBeforeItAllocates) {

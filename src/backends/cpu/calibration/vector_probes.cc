@@ -115,13 +115,15 @@ double rate_of(double ns) { return 1 / std::max(ns, 1e-6); }
 class FunctionTimings {
  public:
   FunctionTimings(ProbeList& probes, const OperandPool& pool)
-      : dense_(time_function(probes, pool, repeated(Pointwise::kScale, 1))),
-        widened_(time_function(probes, pool, repeated(Pointwise::kScale, 1), DType::kBF16)),
-        narrowed_(time_function(probes,
-                                pool,
-                                repeated(Pointwise::kScale, 1),
-                                DType::kF32,
-                                DType::kBF16)) {
+      : unary_(time_function(probes, pool, repeated(Pointwise::kScale, 1))),
+        binary_(time_function(probes, pool, repeated(Pointwise::kMul, 1))),
+        narrow_unary_(time_function(probes,
+                                    pool,
+                                    repeated(Pointwise::kScale, 1),
+                                    DType::kBF16,
+                                    DType::kBF16)),
+        narrow_binary_(
+            time_function(probes, pool, repeated(Pointwise::kMul, 1), DType::kBF16, DType::kBF16)) {
     for (const PointwiseInfo& row : pointwise_table())
       timings_.push_back({row.name, time_function(probes, pool, repeated(row.function, 1)),
                           time_function(probes, pool, repeated(row.function, kMany))});
@@ -132,9 +134,12 @@ class FunctionTimings {
       c.functions.push_back(
           {std::string(each.name),
            rate_of((each.many.ns_per_element() - each.one.ns_per_element()) / (kMany - 1))});
-    // Each input is widened, and both are.
-    c.widened_elements_per_ns = rate_of((widened_.ns_per_element() - dense_.ns_per_element()) / 2);
-    c.narrowed_elements_per_ns = rate_of(narrowed_.ns_per_element() - dense_.ns_per_element());
+    // A function of one operand widens it and rounds the result; one of two widens once more.
+    const double unary_ns = narrow_unary_.ns_per_element() - unary_.ns_per_element(),
+                 binary_ns = narrow_binary_.ns_per_element() - binary_.ns_per_element();
+    const double widening_ns = std::max(0.0, binary_ns - unary_ns);
+    c.widened_elements_per_ns = rate_of(widening_ns);
+    c.narrowed_elements_per_ns = rate_of(unary_ns - widening_ns);
   }
 
  private:
@@ -143,7 +148,7 @@ class FunctionTimings {
     std::string_view name;
     VectorTiming one, many;
   };
-  VectorTiming dense_, widened_, narrowed_;
+  VectorTiming unary_, binary_, narrow_unary_, narrow_binary_;
   std::vector<Timing> timings_;
 };
 
