@@ -250,7 +250,18 @@ class Predictor {
     const Shape& shape = graph_.shape(node.inputs[0]);
     const double rows = static_cast<double>(shape.elements() / std::max<int64_t>(shape.back(), 1));
     const bool has_exponentials = static_cast<double>(work.transcendentals) > 2 * rows;
-    return over(rows, has_exponentials ? ceilings_.exponential_rows_per_ns : ceilings_.rows_per_ns);
+    return over(rows,
+                has_exponentials ? ceilings_.exponential_rows_per_ns : ceilings_.rows_per_ns) +
+           row_conversions_ns(node);
+  }
+  // bf16 is widened and rounded in registers.
+  double row_conversions_ns(const Node& node) const {
+    const auto elements = [&](ValueId value) {
+      const Type& type = graph_.type(value);
+      return type.dtype == DType::kBF16 ? static_cast<double>(type.shape.elements()) : 0;
+    };
+    return over(elements(node.inputs[0]), ceilings_.widened_elements_per_ns) +
+           over(elements(node.outputs[0]), ceilings_.narrowed_elements_per_ns);
   }
   bool reduces_rows(const Node& node) const {
     const std::vector<int64_t>& axes = node.attrs.integers("axes");
