@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the files of choices, and makes the choice of attention.
+// Finds the files of choices, and makes the choice of attention. Not a subcommand.
 #include "apps/tuning_files.h"
 
 #include <fmt/format.h>
