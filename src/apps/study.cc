@@ -24,7 +24,7 @@ struct StudyOptions {
   std::string model;
   std::string techniques = "all";
   std::string batch_sizes = "1,8";
-  std::string lengths = "128,512";
+  std::string lengths;
   std::string dtypes;
   std::string budget = "60s";
   BenchRunOptions run;
@@ -69,7 +69,7 @@ class InferenceStudy {
                                          : is_gpu_plan(o.run.hardware, o.run.machine)),
         techniques_(bench::choose_techniques(o.techniques)),
         batches_(parse_sizes(o.batch_sizes, "batch-size")),
-        lengths_(parse_sizes(o.lengths, "seq-len")),
+        lengths_(o.lengths.empty() ? usual_lengths() : parse_sizes(o.lengths, "seq-len")),
         dtypes_(words(o.dtypes.empty() ? file_.has_weights() ? kStored : "bf16" : o.dtypes)),
         left_ns_(parse_budget_ns(o.budget)) {
     check();
@@ -108,6 +108,12 @@ class InferenceStudy {
   std::string title() const {
     return file_.config().name.empty() ? std::filesystem::path(o_.model).stem().string()
                                        : file_.config().name;
+  }
+
+  std::vector<int64_t> usual_lengths() const {
+    const int64_t context = file_.config().context;
+    return context <= 128 ? std::vector<int64_t>{context}
+                          : std::vector<int64_t>{128, std::min<int64_t>(512, context)};
   }
 
   // Before anything is allocated.
@@ -247,9 +253,10 @@ void add_study_inference(Command study, const AppContext& context) {
   app.add_option("--techniques", o->techniques, "all, or some of those below, in order")
       .show_default();
   app.add_option("--batch-size", o->batch_sizes, "sequences at a time").numbers().show_default();
-  app.add_option("--seq-len", o->lengths, "tokens of a prompt, and keys of a decode's context")
-      .numbers()
-      .show_default();
+  app.add_option(
+         "--seq-len", o->lengths,
+         "tokens of a prompt, and keys of a decode's context (default: 128,512, or less if the model's context is shorter)")
+      .numbers();
   app.add_option(
       "--dtype", o->dtypes,
       "some of fp32, bf16, and of a model with weights file, as it stores them (default: bf16 of a "

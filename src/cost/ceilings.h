@@ -201,7 +201,7 @@ struct Ceilings {
   // For kernels that accept any layout (pointwise, copies): the rates at which they pass operands
   // that are not dense fp32. 0 = no cost.
   double staged_elements_per_ns = 0;  // converted or broadcast, a vector at a time
-  // Dense bf16 operands, read and written; 0 = the rate above.
+  // What reading and writing bf16 adds in registers; 0 = no cost.
   double widened_elements_per_ns = 0;
   double narrowed_elements_per_ns = 0;
   double strided_reads_per_ns = 0;  // at a stride other than 1 or 0, one at a time

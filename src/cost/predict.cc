@@ -250,7 +250,18 @@ class Predictor {
     const Shape& shape = graph_.shape(node.inputs[0]);
     const double rows = static_cast<double>(shape.elements() / std::max<int64_t>(shape.back(), 1));
     const bool has_exponentials = static_cast<double>(work.transcendentals) > 2 * rows;
-    return over(rows, has_exponentials ? ceilings_.exponential_rows_per_ns : ceilings_.rows_per_ns);
+    return over(rows,
+                has_exponentials ? ceilings_.exponential_rows_per_ns : ceilings_.rows_per_ns) +
+           row_conversions_ns(node);
+  }
+  // bf16 is widened and rounded in registers.
+  double row_conversions_ns(const Node& node) const {
+    const auto elements = [&](ValueId value) {
+      const Type& type = graph_.type(value);
+      return type.dtype == DType::kBF16 ? static_cast<double>(type.shape.elements()) : 0;
+    };
+    return over(elements(node.inputs[0]), ceilings_.widened_elements_per_ns) +
+           over(elements(node.outputs[0]), ceilings_.narrowed_elements_per_ns);
   }
   bool reduces_rows(const Node& node) const {
     const std::vector<int64_t>& axes = node.attrs.integers("axes");
@@ -261,8 +272,10 @@ class Predictor {
   // Other operands pass through registers a tile at a time, before and after the instructions, so
   // that the times add up.
   void program(const Node& node, const Work& work, double threads, NodePrediction& p) {
-    double passage = passage_ns(node);
-    p.compute_ns = threads * (program_ns(node, work) + passage);
+    // One function on dense bf16 converts in registers, where memory and arithmetic overlap too.
+    const double converting = conversions_ns(node);
+    const double passage = converting > 0 ? 0 : passage_ns(node);
+    p.compute_ns = threads * (program_ns(node, work) + converting + passage);
     p.ns = p.overhead_ns +
            (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
   }
@@ -293,6 +306,22 @@ class Predictor {
     return ns;
   }
 
+  // Of a single function whose operands are all dense bf16; 0 for others and where it was not measured.
+  double conversions_ns(const Node& node) const {
+    if (node.op->kind != OpKind::kPointwise || ceilings_.narrowed_elements_per_ns == 0) return 0;
+    const Shape& shape = graph_.shape(node.outputs[0]);
+    std::vector<ValueId> operands = node.inputs;
+    operands.push_back(node.outputs[0]);
+    for (ValueId each : operands)
+      if (graph_.type(each).dtype != DType::kBF16 ||
+          at(places_, each).layout.strides != dense_strides(shape))
+        return 0;
+    const double elements = static_cast<double>(shape.elements());
+    return static_cast<double>(node.inputs.size()) *
+               over(elements, ceilings_.widened_elements_per_ns) +
+           over(elements, ceilings_.narrowed_elements_per_ns);
+  }
+
   // The time to bring operands into registers and out of them.
   double passage_ns(const Node& node) const {
     if (!node.op->joins)
@@ -318,11 +347,11 @@ class Predictor {
       bool by_vector = each[i].step == 1 || each[i].step == 0;
       double strided =
           i < inputs.size() ? ceilings_.strided_reads_per_ns : ceilings_.strided_writes_per_ns;
-      const double converted = i < inputs.size() ? ceilings_.widened_elements_per_ns
-                                                 : ceilings_.narrowed_elements_per_ns;
-      const bool is_converted = each[i].dense && converted > 0;
-      const double by_vectors = is_converted ? converted : ceilings_.staged_elements_per_ns;
-      ns += over(elements, by_vector ? by_vectors : strided) +
+      const bool is_bf16 = graph_.type(operands[i]).dtype == DType::kBF16;
+      if (is_bf16)
+        ns += over(elements, i < inputs.size() ? ceilings_.widened_elements_per_ns
+                                               : ceilings_.narrowed_elements_per_ns);
+      ns += over(elements, by_vector ? ceilings_.staged_elements_per_ns : strided) +
             over(static_cast<double>(each[i].runs), ceilings_.runs_per_ns);
     }
     return ns;

@@ -112,7 +112,7 @@ class CpuCalibration final : public Calibration {
         f32_(DType::kF32, pool_bytes(levels_, omp_get_max_threads())),
         bf16_(DType::kBF16, least_pool_bytes(omp_get_max_threads())),
         parts_{multiply_probes(probes_),
-               vector_probes(probes_, f32_),
+               vector_probes(probes_, f32_, bf16_),
                memory_probes(probes_, f32_, levels_),
                gemm_probes(probes_, f32_, bf16_),
                stored_probes(probes_, f32_),

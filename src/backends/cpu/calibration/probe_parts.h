@@ -43,6 +43,6 @@ Finish attention_probes(ProbeList& probes, const OperandPool& f32, const Operand
 Finish memory_probes(ProbeList& probes,
                      const OperandPool& f32,
                      const std::vector<cost::MemoryLevel>& caches);
-Finish vector_probes(ProbeList& probes, const OperandPool& f32);
+Finish vector_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
 
 }  // namespace ridge::backends::cpu

@@ -36,18 +36,16 @@ class Kernels {
           const Shape& domain,
           const std::vector<Strides>& strides,
           const Strides& result,
-          DType input = DType::kF32,
-          DType output = DType::kF32)
+          DType dtype = DType::kF32)
       : threads_(omp_get_max_threads()) {
     constexpr int64_t kSpan = kElements * 4 * 3;  // room for strides of 2
     for (int thread = 0; thread < threads_; ++thread) {
       std::vector<TileOperand> inputs;
       for (const Strides& each : strides)
         inputs.push_back(
-            {pool.input((thread * 3 + static_cast<int64_t>(inputs.size())) * kSpan), input, each});
-      kernels_.emplace_back(
-          program, domain, std::move(inputs),
-          std::vector<TileOperand>{{pool.result(thread * kSpan), output, result}});
+            {pool.input((thread * 3 + static_cast<int64_t>(inputs.size())) * kSpan), dtype, each});
+      kernels_.emplace_back(program, domain, std::move(inputs),
+                            std::vector<TileOperand>{{pool.result(thread * kSpan), dtype, result}});
     }
   }
   void run() const {
@@ -83,10 +81,9 @@ VectorTiming time_kernels(ProbeList& probes,
 VectorTiming time_function(ProbeList& probes,
                            const OperandPool& pool,
                            const TileProgram& program,
-                           DType input = DType::kF32,
-                           DType output = DType::kF32) {
-  auto kernels = std::make_shared<Kernels>(
-      pool, program, Shape{kElements}, std::vector<Strides>{{1}, {1}}, Strides{1}, input, output);
+                           DType dtype = DType::kF32) {
+  auto kernels = std::make_shared<Kernels>(pool, program, Shape{kElements},
+                                           std::vector<Strides>{{1}, {1}}, Strides{1}, dtype);
   return {kernels->elements(), &probes.add("pointwise function", [kernels] { kernels->run(); })};
 }
 
@@ -114,14 +111,9 @@ double rate_of(double ns) { return 1 / std::max(ns, 1e-6); }
 // The rate of each function: what a further one adds, so that neither the call nor the way of the operands counts.
 class FunctionTimings {
  public:
-  FunctionTimings(ProbeList& probes, const OperandPool& pool)
-      : dense_(time_function(probes, pool, repeated(Pointwise::kScale, 1))),
-        widened_(time_function(probes, pool, repeated(Pointwise::kScale, 1), DType::kBF16)),
-        narrowed_(time_function(probes,
-                                pool,
-                                repeated(Pointwise::kScale, 1),
-                                DType::kF32,
-                                DType::kBF16)) {
+  FunctionTimings(ProbeList& probes, const OperandPool& pool, const OperandPool& bf16)
+      : narrow_unary_(time_function(probes, bf16, repeated(Pointwise::kScale, 1), DType::kBF16)),
+        narrow_binary_(time_function(probes, bf16, repeated(Pointwise::kMul, 1), DType::kBF16)) {
     for (const PointwiseInfo& row : pointwise_table())
       timings_.push_back({row.name, time_function(probes, pool, repeated(row.function, 1)),
                           time_function(probes, pool, repeated(row.function, kMany))});
@@ -132,9 +124,14 @@ class FunctionTimings {
       c.functions.push_back(
           {std::string(each.name),
            rate_of((each.many.ns_per_element() - each.one.ns_per_element()) / (kMany - 1))});
-    // Each input is widened, and both are.
-    c.widened_elements_per_ns = rate_of((widened_.ns_per_element() - dense_.ns_per_element()) / 2);
-    c.narrowed_elements_per_ns = rate_of(narrowed_.ns_per_element() - dense_.ns_per_element());
+    // What is left beside the function itself: one of one operand widens it and rounds the result; one of two widens once more.
+    const double unary_ns =
+        narrow_unary_.ns_per_element() - 1 / c.function_elements_per_ns("scale");
+    const double binary_ns =
+        narrow_binary_.ns_per_element() - 1 / c.function_elements_per_ns("mul");
+    const double widening_ns = std::max(0.0, binary_ns - unary_ns);
+    c.widened_elements_per_ns = rate_of(widening_ns);
+    c.narrowed_elements_per_ns = rate_of(unary_ns - widening_ns);
   }
 
  private:
@@ -143,7 +140,7 @@ class FunctionTimings {
     std::string_view name;
     VectorTiming one, many;
   };
-  VectorTiming dense_, widened_, narrowed_;
+  VectorTiming narrow_unary_, narrow_binary_;
   std::vector<Timing> timings_;
 };
 
@@ -282,7 +279,7 @@ class SmallKernels {
 
 }  // namespace
 
-Finish vector_probes(ProbeList& probes, const OperandPool& pool) {
+Finish vector_probes(ProbeList& probes, const OperandPool& pool, const OperandPool& bf16) {
   constexpr int kShortChain = 1, kLongChain = 9;
   VectorTiming one = time_kernels(probes, pool, chain(kShortChain), Shape{kElements}, {{1}, {1}});
   VectorTiming nine = time_kernels(probes, pool, chain(kLongChain), Shape{kElements}, {{1}, {1}});
@@ -290,7 +287,7 @@ Finish vector_probes(ProbeList& probes, const OperandPool& pool) {
                probabilities = time_softmax(probes, pool, kTokens, kWidth),
                short_norm = time_rms_norm(probes, pool, kShortTokens, kShortWidth),
                short_probabilities = time_softmax(probes, pool, kShortTokens, kShortWidth);
-  const FunctionTimings functions(probes, pool);
+  const FunctionTimings functions(probes, pool, bf16);
   LayoutTimings layouts(probes, pool);
   const SmallKernels small(probes, pool);
   const Probe& region =

@@ -23,12 +23,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-template <typename Function>
-HWY_INLINE void map_unary(const float* a, float* y, int64_t n, const Function& f) {
+// Over floats, or over bf16 that is widened and rounded in registers.
+template <typename T, typename Function>
+HWY_INLINE void map_unary(const T* a, T* y, int64_t n, const Function& f) {
   for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, f(load(part, a + i)), y + i); });
 }
-template <typename Function>
-HWY_INLINE void map_binary(const float* a, const float* b, float* y, int64_t n, const Function& f) {
+template <typename T, typename Function>
+HWY_INLINE void map_binary(const T* a, const T* b, T* y, int64_t n, const Function& f) {
   for_lanes(n, [&](auto part, int64_t i)
                    HWY_ATTR { store(part, f(load(part, a + i), load(part, b + i)), y + i); });
 }
@@ -60,6 +61,9 @@ HWY_INLINE V32 silu_slope(V32 x) {
 void map_log(const float* a, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = std::log(a[i]);
 }
+void map_log(const uint16_t* a, uint16_t* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = float_to_bf16(std::log(bf16_to_float(a[i])));
+}
 
 // Rounds as a store to bf16 and a load would.
 void round_to_bf16(float* y, int64_t n) {
@@ -74,7 +78,8 @@ void round_to_f16(float* y, int64_t n) {
                    HWY_ATTR { store(part, widen_f16(narrow_f16(load(part, y + i))), y + i); });
 }
 
-void compute(const TileInstruction& in, const float* a, const float* b, float* y, int64_t n) {
+template <typename T>
+void compute(const TileInstruction& in, const T* a, const T* b, T* y, int64_t n) {
   const V32 p = hn::Set(F32(), in.parameter);
   switch (in.function) {
     case Pointwise::kAdd:
@@ -126,6 +131,15 @@ void apply(const TileInstruction& in, const float* a, const float* b, float* y, 
   compute(in, a, b, y, n);
   if (in.stored_as == DType::kBF16) round_to_bf16(y, n);
   if (in.stored_as == DType::kF16) round_to_f16(y, n);
+}
+
+// One instruction alone on bf16 operands, without a register of floats between: rounding is that of the store.
+void apply_bf16(const TileInstruction& in,
+                const uint16_t* a,
+                const uint16_t* b,
+                uint16_t* y,
+                int64_t n) {
+  compute(in, a, b, y, n);
 }
 
 // Converts n elements, `step` apart, to floats.
@@ -270,6 +284,7 @@ TileKernel::TileKernel(const TileProgram& program,
   for (const auto* list : {&inputs_, &outputs_})
     for (const TileOperand& operand : *list)
       bytes_ += storage_bytes(operand.dtype, domain_.elements());
+  is_bf16_alone_ = is_bf16_alone();
 }
 
 // Joins neighboring axes that are contiguous with each other in every operand, so that runs are as
@@ -325,10 +340,37 @@ bool TileKernel::may_compute_in_place(size_t output) const {
   return true;
 }
 
+// Whether the program is one instruction, all of whose operands are dense bf16.
+bool TileKernel::is_bf16_alone() const {
+  if (program_.instructions.size() != 1 || outputs_.size() != 1) return false;
+  const TileInstruction& in = program_.instructions[0];
+  const int inputs = static_cast<int>(inputs_.size());
+  if (program_.outputs[0] != in.target || in.target < inputs || in.a >= inputs || in.b >= inputs)
+    return false;
+  const auto is_dense = [&](const TileOperand& operand) {
+    return operand.dtype == DType::kBF16 && operand.strides == dense_strides(domain_);
+  };
+  return std::all_of(inputs_.begin(), inputs_.end(), is_dense) && is_dense(outputs_[0]);
+}
+
 HWY_EXPORT(apply);
+HWY_EXPORT(apply_bf16);
 HWY_EXPORT(gather_tile);
 HWY_EXPORT(scatter_tile);
 void TileKernel::run() const {
+  if (is_bf16_alone_) {
+    const TileInstruction& in = program_.instructions[0];
+    auto at = [&](const TileOperand& operand, int64_t begin) {
+      return static_cast<uint16_t*>(operand.data) + begin;
+    };
+    auto* apply = &HWY_DYNAMIC_DISPATCH(apply_bf16);
+    for_each_range(domain_.elements(), parts_for(bytes_), [&](Range range) {
+      apply(in, at(inputs_[static_cast<size_t>(in.a)], range.begin),
+            at(inputs_[static_cast<size_t>(in.b)], range.begin), at(outputs_[0], range.begin),
+            range.end - range.begin);
+    });
+    return;
+  }
   auto* apply = &HWY_DYNAMIC_DISPATCH(apply);
   auto* gather = &HWY_DYNAMIC_DISPATCH(gather_tile);
   auto* scatter = &HWY_DYNAMIC_DISPATCH(scatter_tile);

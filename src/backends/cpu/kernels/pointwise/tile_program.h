@@ -38,12 +38,14 @@ class TileKernel {
  private:
   void collapse();
   bool may_compute_in_place(size_t output) const;
+  bool is_bf16_alone() const;
 
   TileProgram program_;
   Shape domain_;
   std::vector<TileOperand> inputs_;
   std::vector<TileOperand> outputs_;
   std::vector<bool> computed_in_place_;  // per output
+  bool is_bf16_alone_ = false;           // one instruction, all operands dense bf16
   int64_t tile_ = 0;                     // elements
   int64_t bytes_ = 0;                    // of all operands
 };
