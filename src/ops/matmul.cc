@@ -126,7 +126,13 @@ struct MatmulOp {
     for (Case* each : {&native, &native_gradient}) each->attrs.set("native", true);
     Case invariant = sample("batch_invariant", "nd,fd->nf", {13, 70}, {45, 70});
     invariant.attrs.set("batch_invariant", true);
+    // No axis of a matrix is contiguous.
+    Case batch_last = sample("batch_last_accumulate", "ikb,jkb->ijb", {4, 5, 3}, {6, 5, 3});
+    batch_last.inputs.push_back({f32({4, 6, 3})});
     return {sample("one", "nd,fd->nf", {1, 1}, {1, 1}),
+            sample("batch_last", "ikb,jkb->bij", {4, 5, 3}, {6, 5, 3}),
+            sample("batch_last_result", "bik,bjk->ijb", {3, 4, 5}, {3, 6, 5}),
+            std::move(batch_last),
             sample("linear", "nd,fd->nf", {13, 17}, {31, 17}),
             sample("linear_wide", "nd,fd->nf", {33, 64}, {65, 64}),
             sample("input_gradient", "nf,fd->nd", {13, 31}, {31, 17}),

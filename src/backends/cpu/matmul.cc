@@ -8,7 +8,9 @@
 #include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/matmul_group.h"
 #include "backends/cpu/native_gemm.h"
+#include "backends/cpu/strided_copy.h"
 #include "backends/in_order.h"
+#include "backends/packed_product.h"
 #include "backends/product_plan.h"
 #include "backends/row_layout.h"
 #include "graph/einsum.h"
@@ -23,6 +25,14 @@ bool sums_alike(const Call& call) {
          call.inputs[1].dtype == DType::kF32 && unsupported_stored(call).empty();
 }
 
+// For dense operands that oneDNN does not take in their order. The third input is packed as well, so
+// that the sum is rounded once.
+PackedProduct packed_product(const Call& call) {
+  PackedProduct packed = plan_packed_product(call);
+  packed.gemm.accumulate = call.inputs.size() == 3;
+  return packed;
+}
+
 // Planned before the layouts are known, so it assumes dense operands.
 int64_t workspace_bytes(const Call& call) {
   if (is_empty_product(call)) return 0;
@@ -30,11 +40,14 @@ int64_t workspace_bytes(const Call& call) {
   ProductLayouts layouts = dense_layouts(call);
   ProductPlan plan = plan_product(call, layouts);
   const bool is_native = call.attrs.flag("native");
+  if (!is_supported(plan.gemm)) {
+    const PackedProduct packed = packed_product(call);
+    return packed.bytes() + gemm_workspace_bytes(default_form(packed.gemm, is_native), packed.gemm);
+  }
   int64_t bytes = 0;
   for (const ProductStep& step : product_steps(call, layouts, plan)) {
     plan.gemm.accumulate = step.accumulate;
-    if (is_supported(plan.gemm))
-      bytes = std::max(bytes, gemm_workspace_bytes(default_form(plan.gemm, is_native), plan.gemm));
+    bytes = std::max(bytes, gemm_workspace_bytes(default_form(plan.gemm, is_native), plan.gemm));
   }
   return bytes;
 }
@@ -62,20 +75,51 @@ bool streams_weight(const BindCall& call) {
   return x.type.shape[0] <= kGemvTokens || sums_alike(call.call());
 }
 
+GemmForm form_of(const GemmShape& shape, bool is_native, GemmTuner* tuner) {
+  return tuner == nullptr ? default_form(shape, is_native) : tuner->choose(shape, is_native);
+}
+
+Launch bind_packed(const BindCall& call, GemmTuner* tuner) {
+  const PackedProduct packed = packed_product(call.call());
+  const Operand* operands[3] = {&call.inputs[0], &call.inputs[1], &call.outputs[0]};
+  std::byte* memory = call.workspace;
+  std::byte* data[3];
+  std::vector<Launch> steps, unpack;
+  for (size_t i = 0; i < 3; ++i) {
+    const PackedOperand& plan = packed.operands[i];
+    data[i] = operands[i]->data;
+    if (!plan.is_packed) continue;
+    data[i] = memory;
+    memory += plan.bytes;
+    Operand there = in_packed_order(*operands[i], plan), here = there;
+    here.data = data[i];
+    here.strides = dense_strides(here.type.shape);
+    if (i < 2 || packed.gemm.accumulate) steps.push_back(strided_copy(there, here));
+    if (i == 2) unpack.push_back(strided_copy(here, there));
+  }
+  const GemmForm form = form_of(packed.gemm, call.attrs().flag("native"), tuner);
+  const int64_t left = workspace_bytes(call.call()) - packed.bytes();
+  steps.push_back(
+      bind_gemm(form, packed.gemm, data[0], data[1], data[2], {memory, static_cast<size_t>(left)}));
+  for (Launch& each : unpack) steps.push_back(std::move(each));
+  return in_order(std::move(steps));
+}
+
 Launch bind(const BindCall& call, GemmTuner* tuner) {
   if (is_empty_product(call.call())) return bind_empty(call);
   if (has_stored_weight(call.call()) || streams_weight(call)) return bind_stored(call);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
+  // Only dense operands come here in such an order: `fits` takes no other layout beside them.
+  if (!is_supported(plan.gemm)) return bind_packed(call, tuner);
   const bool is_native = call.attrs().flag("native");
   std::vector<Launch> gemms;
   std::span<std::byte> workspace(call.workspace, static_cast<size_t>(workspace_bytes(call.call())));
   for (const ProductStep& step : product_steps(call.call(), layouts, plan)) {
     GemmShape shape = plan.gemm;
     shape.accumulate = step.accumulate;
-    GemmForm form =
-        tuner == nullptr ? default_form(shape, is_native) : tuner->choose(shape, is_native);
-    gemms.push_back(bind_gemm(form, shape, call.inputs[0].data + storage_bytes(shape.input, step.a),
+    gemms.push_back(bind_gemm(form_of(shape, is_native, tuner), shape,
+                              call.inputs[0].data + storage_bytes(shape.input, step.a),
                               call.inputs[1].data + storage_bytes(shape.input, step.b),
                               call.outputs[0].data + storage_bytes(shape.output, step.c),
                               workspace));

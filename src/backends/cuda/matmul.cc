@@ -11,11 +11,11 @@
 #include "backends/cuda/kernels/copy/fill.h"
 #include "backends/cuda/kernels/gemm/strided_product.h"
 #include "backends/cuda/native_gemm.h"
-#include "backends/cuda/packed_product.h"
 #include "backends/cuda/row_product.h"
 #include "backends/cuda/short_product.h"
 #include "backends/cuda/strided_copy.h"
 #include "backends/in_order.h"
+#include "backends/packed_product.h"
 #include "backends/product_plan.h"
 #include "base/error.h"
 
@@ -85,17 +85,6 @@ Launch bind_gemm(const GemmShape& shape,
   };
 }
 
-// An operand with its axes in another order.
-Operand permuted(const Operand& operand, const std::string& letters, const std::string& order) {
-  std::vector<int64_t> extents, strides;
-  for (char letter : order) {
-    int axis = static_cast<int>(letters.find(letter));
-    extents.push_back(operand.type.shape[axis]);
-    strides.push_back(operand.strides[axis]);
-  }
-  return {operand.data, {operand.type.dtype, Shape(extents)}, Strides(strides)};
-}
-
 Launch bind_packed(const BindCall& call, const PackedProduct& packed, BindContext& context) {
   const Operand* operands[3] = {&call.inputs[0], &call.inputs[1], &call.outputs[0]};
   std::byte* memory = call.workspace + kGemmWorkspaceBytes;
@@ -107,7 +96,7 @@ Launch bind_packed(const BindCall& call, const PackedProduct& packed, BindContex
     if (!plan.is_packed) continue;
     data[i] = memory;
     memory += plan.bytes;
-    Operand there = permuted(*operands[i], plan.from, plan.letters), here = there;
+    Operand there = in_packed_order(*operands[i], plan), here = there;
     here.data = data[i];
     here.strides = dense_strides(here.type.shape);
     copies[i] = i < 2 ? bind_copy(there, here, false, "matmul", context.device)
@@ -131,8 +120,9 @@ int launches_of(const Call& call, const ProductLayouts& layouts) {
 std::optional<PackedProduct> packing(const Call& call) {
   int apart = launches_of(call, dense_layouts(call));
   if (apart == 1) return std::nullopt;
-  std::optional<PackedProduct> packed = plan_packed_product(call);
-  return packed && packed->launches() < apart ? packed : std::nullopt;
+  PackedProduct packed = plan_packed_product(call);
+  if (!is_supported(packed.gemm) || packed.launches() >= apart) return std::nullopt;
+  return packed;
 }
 
 Launch bind(const BindCall& call, BindContext& context) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Determines which operands must be copied.
-#include "backends/cuda/packed_product.h"
+#include "backends/packed_product.h"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
-#include "backends/cuda/gemm.h"
 #include "graph/einsum.h"
 
-namespace ridge::backends::cuda {
+namespace ridge::backends {
 namespace {
 
 constexpr int64_t kPackAlignment = 256;
@@ -77,7 +78,7 @@ int64_t PackedProduct::bytes() const {
   return sum;
 }
 
-std::optional<PackedProduct> plan_packed_product(const Call& call) {
+PackedProduct plan_packed_product(const Call& call) {
   Einsum e = parse_einsum(call.attrs.text("einsum"));
   EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
   std::string batch = ordered(e.batch, e.out), m = ordered(e.m, e.out), n = ordered(e.n, e.out),
@@ -100,8 +101,17 @@ std::optional<PackedProduct> plan_packed_product(const Call& call) {
   g.output = call.outputs[0].dtype;
   // For a packed result, the third input is added during unpacking.
   g.accumulate = call.inputs.size() == 3 && !packed.operands[2].is_packed;
-  if (!is_supported(g)) return std::nullopt;
   return packed;
 }
 
-}  // namespace ridge::backends::cuda
+Operand in_packed_order(const Operand& operand, const PackedOperand& packed) {
+  std::vector<int64_t> extents, strides;
+  for (char letter : packed.letters) {
+    int axis = static_cast<int>(packed.from.find(letter));
+    extents.push_back(operand.type.shape[axis]);
+    strides.push_back(operand.strides[axis]);
+  }
+  return {operand.data, {operand.type.dtype, Shape(extents)}, Strides(strides)};
+}
+
+}  // namespace ridge::backends
