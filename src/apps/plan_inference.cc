@@ -16,6 +16,7 @@
 #include "apps/plan_place.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "cost/predict.h"
 #include "cost/resource_plan.h"
 #include "measure/inference_plan.h"
 #include "record/lab_record.h"
@@ -286,6 +287,9 @@ class InferencePlanner {
       reasons.insert(each.records.decode.mbu_reason(place_.ceilings));
     reasons.erase("");
     if (!reasons.empty()) notes += fmt::format("MBU over 100%: {}.\n", fmt::join(reasons, "; "));
+    if (const std::string_view left_out = cost::left_out_of_inference(place_.ceilings);
+        !left_out.empty())
+      notes += fmt::format("{}\n", left_out);
     fmt::print("{}\n{}\n", table.text(terminal_), wrap_lines(notes, terminal_.columns));
   }
 

@@ -16,7 +16,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 19;
+constexpr int kFormat = 20;
 
 template <typename Record>
 void write_numbers(const Record& record, Json& to) {

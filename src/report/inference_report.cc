@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/units.h"
+#include "cost/predict.h"
 #include "report/inference_tables.h"
 #include "report/json_text.h"
 #include "report/markdown_report.h"
@@ -86,11 +87,14 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
   auto add = [&](std::string title, std::string note, Table table) {
     if (table.rows() > 0) sections.push_back({std::move(title), std::move(note), std::move(table)});
   };
+  const std::string_view left_out =
+      study.lab.ceilings ? cost::left_out_of_inference(*study.lab.ceilings) : "";
   add("Prefill and decode",
       fmt::format("TTFT is the time of a prefill. TPOT is the time of a decode step that attends "
                   "to `length` KV entries. MFU: {}. MBU: {}.{} "
-                  "Predictions are those of `ridge plan`.",
-                  mfu_convention(study.lab), mbu_convention(study.lab), mbu_reasons(study.lab)),
+                  "Predictions are those of `ridge plan`.{}",
+                  mfu_convention(study.lab), mbu_convention(study.lab), mbu_reasons(study.lab),
+                  left_out.empty() ? "" : " " + std::string(left_out)),
       phase_table(study));
   if (study.lab.ceilings)
     add("Shares of the machine's rates",

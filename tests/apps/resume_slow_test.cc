@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training that is killed at random moments, also while it saves, and resumed each time.
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "apps/program_run.h"
 
@@ -67,14 +69,20 @@ TEST_F(ResumeTest, KilledAHundredTimesTheLossesAreThoseOfAnUnbrokenRun) {
   };
   // Measures the ceilings that the log needs, once.
   ASSERT_EQ(run(line("first", 1, false)).code, 0);
+  // Kills come after a share of the time that some steps take here, from before the first to well after a save.
+  const auto begun = std::chrono::steady_clock::now();
+  ASSERT_EQ(run(line("some", 40, false)).code, 0);
+  const auto some = std::chrono::duration_cast<std::chrono::microseconds>(
+                        std::chrono::steady_clock::now() - begun)
+                        .count();
   std::mt19937 random(1);
   std::map<int64_t, double> seen;
   int64_t end = 0;
   for (int kill = 0; kill < kKills; ++kill) {
     const std::string log = "log-" + std::to_string(kill);
     const pid_t child = start(line(log, 1'000'000, true));
-    // From before the first step to well after a save.
-    ::usleep(200'000 + random() % 800'000);
+    std::this_thread::sleep_for(std::chrono::microseconds(
+        some / 4 + static_cast<int64_t>(random() % static_cast<uint64_t>(some))));
     ::kill(child, SIGKILL);
     finish(child);
     for (const auto& [step, loss] : logged(folder_ / log / "metrics.jsonl")) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces in a tool for PyTorch's traces, HolisticTraceAnalysis 0.5.0: its figures are those of the
-// run. RIDGE_PEER_PYTHON is a Python that has it; otherwise pip fetches it into a scratch folder,
-// and without a network the test is skipped.
+// Traces in tools for PyTorch's traces, HolisticTraceAnalysis 0.5.0 and AMD's TraceLens: their figures are
+// those of the run. RIDGE_PEER_PYTHON is a Python that has them; otherwise pip fetches them into a scratch
+// folder, and without a network the tests are skipped. PyPI's "tracelens" is another program.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -23,6 +23,35 @@ class TraceToolsTest : public ProgramTest {
         python_with("hta", "HolisticTraceAnalysis==0.5.0", folder.path());
     return found;
   }
+
+  static std::string trace_lens_python() {
+    static const files::ScratchFolder folder;
+    static const std::string found = python_with(
+        "TraceLens", "git+https://github.com/AMD-AGI/TraceLens@171dd74721ca", folder.path());
+    return found;
+  }
+
+  // The rows "type,time ms,percent" of the report of TraceLens about all kernels of a trace.
+  std::map<std::string, double> timeline_ms(const std::filesystem::path& trace) const {
+    const std::string out = (folder_ / "trace-lens").string();
+    std::filesystem::remove_all(out);
+    output_of(
+        fmt::format("cd '{}' && '{}' -m "
+                    "TraceLens.Reporting.generate_perf_report_pytorch --profile_json_path '{}' "
+                    "--output_csvs_dir '{}' >lens.txt 2>&1",
+                    folder_.path().string(), trace_lens_python(), trace.string(), out));
+    std::map<std::string, double> rows;
+    if (!std::filesystem::exists(out + "/gpu_timeline.csv")) return rows;
+    std::istringstream lines(files::contents(out + "/gpu_timeline.csv"));
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      const size_t comma = line.find(',');
+      rows[line.substr(0, comma)] = std::stod(line.substr(comma + 1));
+    }
+    return rows;
+  }
+  void compare_timeline(const std::filesystem::path& trace, const json& kernels_of_run) const;
 
   static json figures(const std::filesystem::path& trace) {
     const std::string said =
@@ -77,6 +106,30 @@ void compare(const json& got, const json& kernels_of_run) {
   expect_near(stream_idle_us, ours.kernel_us - ours.busy_us, "idle time of the stream");
   EXPECT_EQ(got["sum_us"].size(), ours.sum_us.size());
   for (const auto& [op, us] : ours.sum_us) expect_near(got["sum_us"].value(op, 0.0), us, op);
+}
+
+void TraceToolsTest::compare_timeline(const std::filesystem::path& trace,
+                                      const json& kernels_of_run) const {
+  const Timeline ours(kernels_of_run);
+  const std::map<std::string, double> rows = timeline_ms(trace);
+  ASSERT_FALSE(rows.empty()) << files::contents(folder_ / "lens.txt");
+  expect_near(rows.at("computation_time") * 1000, ours.busy_us, "computation");
+  expect_near(rows.at("busy_time") * 1000, ours.busy_us, "busy");
+  expect_near(rows.at("total_time") * 1000, ours.kernel_us, "from the first to the last kernel");
+}
+
+TEST_F(TraceToolsTest, TraceLensFindsOurFigures) {
+  if (trace_lens_python().empty()) GTEST_SKIP() << "pip could not fetch TraceLens";
+  const Output lab = run({"lab", "--preset", "tiny", "--device", "cpu", "--steps", "6", "--level",
+                          "baseline,compiled", "--profile-level", "baseline,compiled",
+                          "--no-advice", "--out", "lab"});
+  ASSERT_EQ(lab.code, 0) << lab.err;
+  const json runs = json::parse(files::contents(folder_ / "lab/kernels.json"))["runs"];
+  ASSERT_EQ(runs.size(), 2u);
+  compare_timeline(folder_ / "lab/trace.json", runs[0]);
+  compare_timeline(folder_ / "lab/trace-2.json", runs[1]);
+  const json gpu = json::parse(files::contents(test_data("runs/h100/kernels.json")));
+  compare_timeline(test_data("runs/h100/trace.json"), gpu["runs"][0]);
 }
 
 TEST_F(TraceToolsTest, HolisticTraceAnalysisFindsOurFigures) {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backends/bind/bindings.h"
 #include "backends/bind/cache_operands.h"
 #include "backends/cuda/kernel_table.h"
@@ -60,6 +62,34 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
   });
 }
 
+// A tile of queries walks through its keys 64 at a time. The start, the end and each step take longer
+// with wider heads, and the longest walk counts.
+int tile_rounds(const Call& call) {
+  constexpr int64_t kTileKeys = 64;
+  const int64_t head_size = call.inputs[0].shape[2],
+                steps = (reach_of(call) + kTileKeys - 1) / kTileKeys;
+  return static_cast<int>(5 + head_size / 14 + steps * (2 + head_size / 40));
+}
+
+// Trips to the positions, the block table, the keys, and the parts of other blocks. A block that has a
+// part of the keys loads a round of them after the other, each of which takes longer with more heads;
+// a block that has all keys prefetches them.
+int part_rounds(const Call& call) {
+  constexpr int kTrips = 15;
+  const ops::CachedAttention shape = ops::cached_attention_shape(call);
+  const int64_t tokens = call.inputs[0].shape[0], kv_heads = shape.cache.kv_heads,
+                head_size = call.inputs[0].shape[2], group = shape.heads / kv_heads,
+                splits = cached_attention_splits(tokens, kv_heads, head_size, shape.keys());
+  if (splits == 1) return kTrips;
+  const int64_t part = (shape.keys() + splits - 1) / splits,
+                at_once = cached_attention_round_keys(head_size),
+                loads = (part + at_once - 1) / at_once;
+  return kTrips + static_cast<int>(loads * group * 7 / 5);
+}
+
+// Fitted to kernel times of an H100 (docs/runs/2026-11-25-prediction-inference-h100.md).
+int rounds(const Call& call) { return takes_tiles(call) ? tile_rounds(call) : part_rounds(call); }
+
 std::string unsupported(const Call& call) {
   const std::string_view q = name(call.inputs[0].dtype), cache = name(call.inputs[1].dtype);
   if (q != cache) return fmt::format("expected a KV cache in {}, the type of q, got {}", q, cache);
@@ -77,7 +107,8 @@ Kernel cached_attention_kernel(BindContext& context) {
   kernel.vector_bytes = kVectorBytes;
   // Tiles, then the single tokens of sequences.
   kernel.launches = [](const Call& call) { return takes_tiles(call) ? 2 : 1; };
-  return kernel.refusing(unsupported).in_rounds(6);
+  kernel.rounds_of = rounds;
+  return kernel.refusing(unsupported);
 }
 
 }  // namespace ridge::backends::cuda

@@ -25,18 +25,21 @@ GemmShape generic_shape(const cost::ProductExtents& e, ProductForm form, DType d
   return g;
 }
 
-Launch generic_product(const Device& device,
-                       const GemmShape& shape,
-                       Fp32Products fp32,
-                       const ProductMemory& memory) {
+std::vector<Launch> generic_product(const Device& device,
+                                    const GemmShape& shape,
+                                    Fp32Products fp32,
+                                    const ProductMemory& memory,
+                                    int most) {
   constexpr int64_t kAlignment = 256;
   auto problem = std::make_shared<GemmProblem>(shape, fp32, kAlignment);
-  std::vector<GemmAlgorithm> candidates = problem->candidates(1);
-  if (candidates.empty())
+  std::vector<Launch> launches;
+  for (const GemmAlgorithm& algorithm : problem->candidates(most))
+    launches.push_back([&device, problem, algorithm, memory] {
+      problem->launch(algorithm, memory.a, memory.b, memory.c, memory.workspace, device.stream());
+    });
+  if (launches.empty())
     throw Error("[cuda] cuBLASLt has no kernel for a plain product", ExitCode::kDevice);
-  return [&device, problem, algorithm = candidates[0], memory] {
-    problem->launch(algorithm, memory.a, memory.b, memory.c, memory.workspace, device.stream());
-  };
+  return launches;
 }
 
 }  // namespace ridge::backends::cuda

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dense product of any extents with cuBLASLt's first proposal or a native GEMM, on which rates
-// are measured.
+// A dense product of any extents with cuBLASLt's proposals or a native GEMM, on which rates are
+// measured.
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "backends/backend.h"
 #include "backends/cuda/device.h"
@@ -19,10 +20,12 @@ struct ProductMemory {
   std::byte *a, *b, *c, *workspace;
 };
 
-// Launches on the device's stream. Throws a device Error if cuBLASLt has no kernel for the product.
-Launch generic_product(const Device& device,
-                       const GemmShape& shape,
-                       Fp32Products fp32,
-                       const ProductMemory& memory);
+// Launches on the device's stream, the likely fastest first: at least one, at most `most`. Throws a
+// device Error if cuBLASLt has no kernel for the product.
+std::vector<Launch> generic_product(const Device& device,
+                                    const GemmShape& shape,
+                                    Fp32Products fp32,
+                                    const ProductMemory& memory,
+                                    int most);
 
 }  // namespace ridge::backends::cuda

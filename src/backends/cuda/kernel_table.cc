@@ -175,7 +175,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
           .in_rounds(3),
       bind::sample(sample_launcher(context), sample_workspace_bytes)
           .refusing(large_vocabulary)
-          .in_rounds(4),
+          .in_rounds(12),
       bind::accumulate(copier("accumulate", context, true)),
       bind::sum_squares(on_stream(launch_all_squares), sum_squares_workspace_bytes)
           .in_launches(squares_launches)

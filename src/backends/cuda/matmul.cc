@@ -157,7 +157,9 @@ int launches(const Call& call) {
   return packed ? packed->launches() : launches_of(call, dense_layouts(call));
 }
 
-int rounds(const Call& call) { return has_few_rows(call) ? kRowProductRounds : 0; }
+int rounds(const Call& call) {
+  return has_few_rows(call) ? row_product_rounds(call.inputs[0].shape[0], 0) : 0;
+}
 
 // Supports a layout if the product then takes one launch: several launches cost more than the copy
 // that the layout avoids.

@@ -40,6 +40,13 @@ bool takes_merged(const Call& call, int input, const Layout& layout) {
   return input == 2 && lies_in_rows(call, input, layout);
 }
 
+// To the positions, the block table, the heads and the angles; many tokens queue for the
+// multiprocessors.
+int rounds(const Call& call) {
+  constexpr int64_t kManyTokens = 64;
+  return call.inputs[2].shape[0] > kManyTokens ? 10 : 6;
+}
+
 std::string unsupported(const Call& call) {
   int64_t head_size = call.inputs[0].shape[3];
   if (head_size <= kRopeAppendMostHeadSize) return "";
@@ -54,7 +61,7 @@ Kernel rope_append_kernel(BindContext& context) {
           .bind = in_context(bind, context),
           .takes_input = takes_merged,
           .unsupported = unsupported,
-          .rounds = 4};
+          .rounds_of = rounds};
 }
 
 }  // namespace ridge::backends::cuda

@@ -83,7 +83,18 @@ std::string unsupported(const Call& call) {
   return "";
 }
 
+int rounds(const Call& call) {
+  const ops::RowProduct shape = ops::row_product_shape(call);
+  return row_product_rounds(shape.tokens, (shape.norm >= 0 ? 1 : 0) + (shape.delta >= 0 ? 1 : 0));
+}
+
 }  // namespace
+
+int row_product_rounds(int64_t tokens, int norms) {
+  int doublings = 0;
+  while (int64_t{1} << doublings < tokens) ++doublings;
+  return (norms == 0 ? 2 : 1) + norms * 2 + norms * doublings * 3 / 2;
+}
 
 bool has_few_rows(const Call& call) {
   return call.inputs.size() == 2 && parse_einsum(call.attrs.text("einsum")).is_projection() &&
@@ -111,7 +122,7 @@ Kernel row_product_kernel(BindContext& context) {
           .takes_input = takes_input,
           .vector_bytes = kVectorBytes,
           .unsupported = unsupported,
-          .rounds = kRowProductRounds};
+          .rounds_of = rounds};
 }
 
 }  // namespace ridge::backends::cuda

@@ -9,7 +9,10 @@
 
 namespace ridge::backends::cuda {
 
-inline constexpr int kRowProductRounds = 3;
+// Trips of a product of a few rows: to the rows, and to the sums of the block's other warps. A norm
+// takes two trips, and one and a half more for each doubling of the rows
+// (docs/runs/2026-11-25-prediction-inference-h100.md).
+int row_product_rounds(int64_t tokens, int norms);
 
 // Whether the kernel supports a matmul's types and shapes: a few rows times a weight. Does not
 // check layouts.

@@ -7,6 +7,7 @@ const workOf = (run) => JSON.stringify([
 ]);
 
 function drawLadder(body) {
+  const known = (format) => (number) => (number > 0 ? format(number) : '–');
   for (const group of d3.nest().key(workOf).entries(runs).map((entry) => entry.values)) {
     if (group.length < 2 && runs.length > 1) continue;
     drawRungs(body, group);
@@ -15,13 +16,13 @@ function drawLadder(body) {
     {title: 'run', value: (run) => run.text, isText: true},
     {title: 'step', value: (run) => stepNs(run), text: time},
     {title: '95% interval', value: (run) => interval(run.step), isText: true},
-    {title: 'predicted', value: (run) => run.predicted_step_ns, text: time},
+    {title: 'predicted', value: (run) => run.predicted_step_ns, text: known(time)},
     {title: 'speed-up', value: (run) => run.speed_up, text: (x) => x.toFixed(2) + 'x'},
-    {title: 'tokens/s', value: (run) => run.tokens_per_s, text: amount},
-    {title: 'MFU', value: (run) => run.mfu, text: percent},
+    {title: 'tokens/s', value: (run) => run.tokens_per_s, text: known(amount)},
+    {title: 'MFU', value: (run) => run.mfu, text: known(percent)},
     {title: 'kernel calls', value: (run) => run.kernel_calls, text: integer},
     {title: 'bytes moved', value: (run) => run.planned_bytes, text: bytes},
-    {title: 'owned memory', value: (run) => run.memory.owned_bytes, text: bytes},
+    {title: 'owned memory', value: (run) => run.memory.owned_bytes, text: known(bytes)},
     {title: 'mean loss', value: (run) => run.loss && run.loss.mean, text: (x) => x.toFixed(4)},
   ];
   if (folders.length > 1)

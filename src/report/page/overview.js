@@ -108,28 +108,28 @@ function verdict(run) {
 function drawOverview(body, {run}) {
   element(body, 'p', verdict(run), 'verdict');
   const facts = element(body, 'dl', undefined, 'facts');
-  const fact = (term, value, small) => {
+  // A number that is 0 is not known: an imported trace has no prediction, perhaps no FLOPs.
+  const fact = (term, number, format, small) => {
+    if (!(number > 0)) return;
     const box = element(facts, 'div');
     element(box, 'dt', term);
-    const text = element(box, 'dd', value);
+    const text = element(box, 'dd', format(number));
     if (small) element(text, 'small', small);
   };
-  fact('step, median', time(stepNs(run)), interval(run.step));
-  fact('predicted', time(run.predicted_step_ns),
-       stepNs(run) > 0 && run.predicted_step_ns > 0 ?
-           signedPercent(run.predicted_step_ns / stepNs(run) - 1) :
-           '');
-  fact('tokens/s', amount(run.tokens_per_s), amount(run.samples_per_s) + ' samples/s');
-  fact('MFU', percent(run.mfu),
+  fact('step, median', stepNs(run), time, interval(run.step));
+  fact('predicted', run.predicted_step_ns, time,
+       stepNs(run) > 0 ? signedPercent(run.predicted_step_ns / stepNs(run) - 1) : '');
+  fact('tokens/s', run.tokens_per_s, amount, amount(run.samples_per_s) + ' samples/s');
+  fact('MFU', run.mfu, percent,
        run.mfu_peak ? 'of ' + flops(run.mfu_peak.per_s) + ', ' + run.mfu_peak.source : '');
-  if (run.mbu > 0)
-    fact('MBU', percent(run.mbu),
-         (run.mbu_peak ? 'of ' + bandwidth(run.mbu_peak.per_s) : '') +
-             (run.mbu > 1 ? ': ' + mbuReason(run) : ''));
-  fact('model', flops(run.model_flops_per_s), integer(run.parameters) + ' parameters');
-  fact('owned memory', bytes(run.memory.owned_bytes),
+  fact('MBU', run.mbu, percent,
+       (run.mbu_peak ? 'of ' + bandwidth(run.mbu_peak.per_s) : '') +
+           (run.mbu > 1 ? ': ' + mbuReason(run) : ''));
+  fact('model', run.model_flops_per_s, flops,
+       run.parameters > 0 ? integer(run.parameters) + ' parameters' : '');
+  fact('owned memory', run.memory.owned_bytes, bytes,
        bytes(run.memory.measured_peak_bytes) + ' resident at most');
-  fact('kernel calls', integer(run.kernel_calls), bytes(run.planned_bytes) + ' moved');
+  fact('kernel calls', run.kernel_calls, integer, bytes(run.planned_bytes) + ' moved');
   const warnings = run.folder.warnings || [];
   if (warnings.length) {
     const box = element(body, 'details', undefined, 'note warning');

@@ -81,7 +81,8 @@ std::vector<Launch> MixedLaunches::products(DType dtype) const {
   for (const ProductExtents& extents : kExtents)
     for (ProductForm form : kForms)
       launches.push_back(
-          generic_product(device_, generic_shape(extents, form, dtype), {tf32_, false}, memory));
+          generic_product(device_, generic_shape(extents, form, dtype), {tf32_, false}, memory, 1)
+              .front());
   return launches;
 }
 

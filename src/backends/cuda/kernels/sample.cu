@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / kLanes;
-constexpr int64_t kBlockLogits = 2048;  // logits that one block searches
+constexpr int64_t kLeastLogits = 2048;  // logits that one block searches, or more
 constexpr int kDigits = 256;            // values of a digit of a key: 8 bits
 
 // The keys of -infinity and +infinity.
@@ -339,7 +339,7 @@ __device__ int64_t choose(const Sample& p,
   return draw(p, logits, range, kept, top_key, settings, static_cast<double>(number), s);
 }
 
-// Mapping: one block per kBlockLogits of a row (x) and per row (y). Bound: L2, the logits once if
+// Mapping: one block per part of a row (x) and per row (y). Bound: L2, the logits once if
 // a slot is greedy; otherwise its last block reads them up to a dozen times.
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const __grid_constant__ Ticketed<Sample> p) {
@@ -355,11 +355,12 @@ __global__ void __launch_bounds__(kThreads)
   const Logits logits = logits_of(p, row, slot, marks);
   if (logits.has_changes()) mark_changed(p, logits, marks);
   uint64_t best = 0;
-  const int64_t begin = blockIdx.x * kBlockLogits, end = min(begin + kBlockLogits, p.vocabulary);
-#pragma unroll
-  for (int i = 0; i < kBlockLogits / kThreads; ++i) {
-    const int64_t id = begin + threadIdx.x + i * kThreads;
-    if (id >= end) break;
+  const int64_t rounds =
+      (p.vocabulary + kThreads * int64_t{gridDim.x} - 1) / (kThreads * int64_t{gridDim.x});
+  const int64_t begin = blockIdx.x * rounds * kThreads,
+                end = min(begin + rounds * kThreads, p.vocabulary);
+#pragma unroll 4
+  for (int64_t id = begin + threadIdx.x; id < end; id += kThreads) {
     const uint64_t each = candidate(logits.key(id), id);
     best = each > best ? each : best;
   }
@@ -387,12 +388,18 @@ __global__ void __launch_bounds__(kThreads)
   p.recent[slot * p.recent_tokens + position % p.recent_tokens] = token;
 }
 
-int64_t blocks_of(int64_t vocabulary) { return (vocabulary + kBlockLogits - 1) / kBlockLogits; }
+// Blocks of a row: as many as run at a time on 132 multiprocessors, four on each, over all rows. More
+// would wait for the first ones to end.
+int64_t blocks_of(int64_t rows, int64_t vocabulary) {
+  constexpr int64_t kBlocks = 528;
+  return std::clamp<int64_t>(kBlocks / std::max<int64_t>(rows, 1), 1,
+                             (vocabulary + kLeastLogits - 1) / kLeastLogits);
+}
 
 }  // namespace
 
 int64_t sample_workspace_bytes(int64_t rows, int64_t vocabulary) {
-  return rows * blocks_of(vocabulary) * static_cast<int64_t>(sizeof(uint64_t));
+  return rows * blocks_of(rows, vocabulary) * static_cast<int64_t>(sizeof(uint64_t));
 }
 
 cudaError_t launch_sample(const Ticketed<Sample>& call, cudaStream_t stream) {
@@ -402,7 +409,7 @@ cudaError_t launch_sample(const Ticketed<Sample>& call, cudaStream_t stream) {
   const cudaError_t status = cudaFuncSetAttribute(
       sample_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (status != cudaSuccess) return status;
-  const dim3 grid(static_cast<unsigned>(blocks_of(call.vocabulary)),
+  const dim3 grid(static_cast<unsigned>(blocks_of(call.rows, call.vocabulary)),
                   static_cast<unsigned>(call.rows));
   return launch_early(sample_kernel, grid, kThreads, shared_bytes, stream, call);
 }

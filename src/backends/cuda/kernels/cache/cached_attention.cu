@@ -497,13 +497,17 @@ bool is_valid(const CachedAttention<T>& call) {
 
 }  // namespace
 
+int64_t cached_attention_round_keys(int64_t head_size) {
+  return kThreads / team_of(head_size) * kUnroll;
+}
+
 int64_t cached_attention_splits(int64_t tokens,
                                 int64_t kv_heads,
                                 int64_t head_size,
                                 int64_t reach) {
   // Four blocks for each of 132 multiprocessors, but no part shorter than a round of its teams.
   constexpr int64_t kBlocks = 528, kLeastKeys = 32, kMostSplits = kLanes;
-  const int64_t round_keys = kThreads / team_of(head_size) * kUnroll;
+  const int64_t round_keys = cached_attention_round_keys(head_size);
   const int64_t splits = kBlocks / std::max<int64_t>(tokens * kv_heads, 1);
   return std::clamp<int64_t>(std::min(splits, reach / std::max(round_keys, kLeastKeys)), 1,
                              kMostSplits);

@@ -30,6 +30,8 @@ inline constexpr int64_t kCachedAttentionMostHeadSize = 256;
 // The number of parts into which the keys of a token are split so that the whole GPU is busy. It
 // depends only on the extents.
 int64_t cached_attention_splits(int64_t tokens, int64_t kv_heads, int64_t head_size, int64_t reach);
+// Keys that the teams of a block load at a time.
+int64_t cached_attention_round_keys(int64_t head_size);
 int64_t cached_attention_workspace_bytes(int64_t tokens,
                                          int64_t heads,
                                          int64_t kv_heads,
