@@ -92,7 +92,9 @@ function verdict(run) {
       amount(run.tokens_per_s) + ' tokens/s' +
       (utilisation.length ? ': ' + utilisation.join(' and ') : '') + '. ';
   if (!rows.length) return text;
-  const top = rows[0], loss = bottlenecks(run)[0];
+  const top = rows[0], loss = bottlenecks(run)[0], a = run.attribution;
+  const idle = a && a.wall_ns > 0 ? a.idle_ns / a.wall_ns : 0;
+  if (idle > top.share) text += 'No kernel runs for ' + percent(idle) + ' of the step; ';
   text += percent(top.share) + ' of the step is ' + top.key;
   text += top.predicted_ns > 0 ?
       ', at ' + percent(top.predicted_ns / top.exclusive_ns) + ' of its ' + top.bound + ' limit' :
