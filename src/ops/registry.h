@@ -19,6 +19,7 @@
   X(rearrange)                      \
   X(matmul_group)                   \
   X(row_product)                    \
+  X(ladder_gemm)                    \
   X(reduce_sum)                     \
   X(softmax)                        \
   X(softmax_backward)               \

@@ -15,7 +15,7 @@ struct Kind {
 constexpr std::string_view kElementwise = "elementwise and norms";
 
 const Kind kKinds[] = {
-    {"matmul", {"matmul", "einsum", "matmul_group", "row_product"}},
+    {"matmul", {"matmul", "einsum", "matmul_group", "row_product", "ladder_gemm"}},
     {"attention",
      {"attention", "flash_attention", "flash_attention_backward", "cached_attention",
       "append_attention", "cached_scores", "cached_mask", "cached_mix"}},

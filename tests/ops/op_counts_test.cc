@@ -131,6 +131,7 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"rearrange", {plain_rearrange}},
       {"matmul_group", {plain_matmul_group, stored_weight_cases}},
       {"row_product", {plain_row_product}},
+      {"ladder_gemm", {plain_ladder_gemm}},
       {"reduce_sum", {plain_reduce_sum}},
       {"softmax", {plain_softmax}},
       {"softmax_backward", {plain_softmax_backward}},

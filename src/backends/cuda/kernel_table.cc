@@ -115,6 +115,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       matmul_kernel(context),
       matmul_group_kernel(context),
       row_product_kernel(context),
+      ladder_gemm_kernel(context),
       transpose_multi_kernel(context),
       bind::reduce_sum(sum_kernels(on_stream)).in_rounds(2),
       bind::softmax(on_stream(launch_softmax<float>, launch_softmax<uint16_t>)),

@@ -16,6 +16,7 @@ Kernel generated_pointwise_kernel(BindContext& context);
 Kernel matmul_kernel(BindContext& context);
 Kernel matmul_group_kernel(BindContext& context);
 Kernel row_product_kernel(BindContext& context);
+Kernel ladder_gemm_kernel(BindContext& context);
 Kernel transpose_multi_kernel(BindContext& context);
 Kernel flash_attention_kernel(BindContext& context);
 Kernel flash_attention_backward_kernel(BindContext& context);

@@ -111,6 +111,9 @@ const record::BenchPoint* Stand::find(std::string_view form, int64_t extent) con
   return nullptr;
 }
 
+// What times_text says of points that were not measured.
+constexpr std::string_view kUnknownTimes = "? times";
+
 record::BenchRecord show(const Exhibit& exhibit, Stand stand) {
   stand.record.kind = "exhibit";
   stand.record.name = exhibit.name;
@@ -119,6 +122,8 @@ record::BenchRecord show(const Exhibit& exhibit, Stand stand) {
   stand.record.swept = exhibit.swept;
   stand.record.teaches.assign(exhibit.teaches.begin(), exhibit.teaches.end());
   exhibit.run(stand);
+  if (stand.record.finding.find(kUnknownTimes) != std::string::npos)
+    stand.record.finding += " (?: not measured)";
   const auto predicted =
       std::count_if(stand.record.points.begin(), stand.record.points.end(), [](const auto& each) {
         return !each.is_measured() && each.refused.empty() && each.predicted_ns > 0;
@@ -140,7 +145,7 @@ TrialGraph product_graph(int64_t n, int64_t k, int64_t m, DType dtype) {
 
 std::string times_text(const record::BenchPoint* slow, const record::BenchPoint* fast) {
   if (slow == nullptr || fast == nullptr || !slow->is_measured() || !fast->is_measured())
-    return "not measured";
+    return std::string(kUnknownTimes);
   return fmt::format("{:.2f} times", slow->time.median / fast->time.median);
 }
 

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of ladder_gemm, each of which mends what holds the one before up.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace ridge::ops {
+
+inline constexpr std::array<std::string_view, 5> kLadderKernels = {
+    "naive",           // a thread for each result; the threads of a warp read different rows
+    "coalesced",       // the threads of a warp read neighbouring columns
+    "shared_tiles",    // a block reads tiles into shared memory
+    "register_tiles",  // a thread computes 8 by 8 results in registers
+    "tensor_cores"};   // bf16 on tensor cores, sums in fp32
+
+}  // namespace ridge::ops
