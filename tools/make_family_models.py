@@ -104,7 +104,18 @@ def qwen3(folder):
     make(folder, config, transformers.Qwen3ForCausalLM, torch.bfloat16)
 
 
-MODELS = {"mistral_fp32": mistral, "qwen2_fp32": qwen2, "qwen2_window_fp32": qwen2_window, "qwen3_bf16": qwen3}
+def gemma3_cap(folder):
+    """A soft cap of the logits, small enough that it bends them."""
+    config = transformers.Gemma3TextConfig(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+                                           num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                                           max_position_embeddings=256, sliding_window=6, query_pre_attn_scalar=8,
+                                           layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                                           final_logit_softcapping=3.0)
+    make(folder, config, transformers.Gemma3ForCausalLM, seed=12)
+
+
+MODELS = {"gemma3_cap_fp32": gemma3_cap, "mistral_fp32": mistral, "qwen2_fp32": qwen2, "qwen2_window_fp32": qwen2_window,
+          "qwen3_bf16": qwen3}
 
 
 def main():

@@ -104,6 +104,9 @@ void validate(const ModelConfig& c) {
   if (!(c.attention_scale >= 0 && c.attention_scale <= kMostFactor))
     throw usage_error("[config] expected an attention scale of at most {:g}, got {:g}", kMostFactor,
                       c.attention_scale);
+  if (!(c.logit_cap >= 0 && c.logit_cap <= kMostFactor))
+    throw usage_error("[config] expected a soft cap of logits between 0 and {:g}, got {:g}",
+                      kMostFactor, c.logit_cap);
   if (c.parameters() > kMostParameters)
     throw usage_error("[config] expected a model of at most {} parameters, got {}", kMostParameters,
                       c.parameters());

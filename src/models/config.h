@@ -45,6 +45,7 @@ struct ModelConfig {
   int64_t window = 0;
   double window_rope_theta = 1e4;  // of window layers
   double attention_scale = 0;      // 0: 1 / sqrt(E)
+  double logit_cap = 0;            // c tanh(x / c) instead of each logit x; 0: none
 
   bool is_window(int64_t layer) const {
     return window > 0 && !is_window_layer.empty() && is_window_layer[static_cast<size_t>(layer)];

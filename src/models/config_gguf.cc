@@ -136,6 +136,7 @@ class Reader {
     for (int64_t layer = 0; layer < c_.layers; ++layer)
       c_.is_window_layer.push_back((layer + 1) % pattern != 0);
     c_.attention_scale = gguf_attention_scale(c_);
+    c_.logit_cap = metadata_.real_or(key("final_logit_softcapping"), 0);
   }
 
   const files::GgufFile& file_;

@@ -28,6 +28,8 @@ void set_gemma3(files::GgufWriter& writer, const ModelConfig& c) {
   writer.set("gemma3.attention.sliding_window", static_cast<uint32_t>(c.window));
   writer.set("gemma3.attention.sliding_window_pattern", window_period(c));
   writer.set("gemma3.rope.freq_base_swa", static_cast<float>(c.window_rope_theta));
+  if (c.logit_cap > 0)
+    writer.set("gemma3.final_logit_softcapping", static_cast<float>(c.logit_cap));
   double implied = gguf_attention_scale(c);
   if (std::abs(c.attention_scale - implied) > 1e-6 * implied)
     throw usage_error(

@@ -124,8 +124,12 @@ void read_gemma3_windows(const JsonField& file, ModelConfig& c) {
 
 void read_gemma3(const JsonField& file, ModelConfig& c) {
   c.norm_offset = 1;
-  for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
-    if (file.has(cap)) throw file.at(cap).fault("null, as capped logits cannot be computed");
+  // transformers ignores this key, so nobody can say what a model that has it expects.
+  if (file.has("attn_logit_softcapping"))
+    throw file.at("attn_logit_softcapping").fault("null, as Gemma 3 does not cap scores");
+  c.logit_cap = file.real_or("final_logit_softcapping", 0);
+  if (file.has("final_logit_softcapping") && !(c.logit_cap > 0))
+    throw file.at("final_logit_softcapping").fault("null or a number > 0");
   read_gemma3_windows(file, c);
   double scalar = file.real_or("query_pre_attn_scalar", static_cast<double>(c.head_size));
   if (!(scalar > 0)) throw file.at("query_pre_attn_scalar").fault("a number > 0");

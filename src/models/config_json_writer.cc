@@ -76,7 +76,7 @@ void add_gemma3(json& out, const ModelConfig& c) {
                                      ? json(static_cast<int64_t>(rounded))
                                      : json(scalar);
   out["attn_logit_softcapping"] = nullptr;
-  out["final_logit_softcapping"] = nullptr;
+  out["final_logit_softcapping"] = c.logit_cap > 0 ? json(c.logit_cap) : json();
 }
 
 // The family's model in transformers has fixed biases, or one key for those of q, k, v and o.

@@ -153,7 +153,8 @@ ValueId Decoder::build_head(ValueId x) {
   x = norm(x, "model.norm.weight");
   ValueId head =
       config.tied_head ? table() : matrix("lm_head.weight", {config.vocabulary, config.hidden});
-  return ops::matmul(b, "nd,vd->nv", x, head);
+  const ValueId logits = ops::matmul(b, "nd,vd->nv", x, head);
+  return config.logit_cap > 0 ? ops::soft_cap(b, logits, config.logit_cap) : logits;
 }
 
 }  // namespace ridge::models

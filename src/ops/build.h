@@ -21,6 +21,10 @@ inline ValueId scale(Builder& b, ValueId x, double factor) {
 inline ValueId add_scalar(Builder& b, ValueId x, double term) {
   return b.call("add_scalar", {x}, {{"parameter", term}});
 }
+// cap tanh(x / cap): between -cap and cap.
+inline ValueId soft_cap(Builder& b, ValueId x, double cap) {
+  return scale(b, b.call("tanh", {scale(b, x, 1 / cap)}), cap);
+}
 inline ValueId unary(Builder& b, std::string_view name, ValueId x) { return b.call(name, {x}); }
 
 // The value in another element type; the value itself if it already has that type.

@@ -242,15 +242,22 @@ TEST(ConfigJson, RefusesWhatItCannotRun) {
   EXPECT_NE(with("rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}).find("factor > 0"),
             std::string::npos);
   EXPECT_NE(with("rope_scaling", "linear"), "");
+  json gemma = plain();
+  gemma["model_type"] = "gemma3_text";
+  gemma["hidden_activation"] = "gelu_pytorch_tanh";
   for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
-    json gemma = plain();
-    gemma["model_type"] = "gemma3_text";
-    gemma["hidden_activation"] = "gelu_pytorch_tanh";
     gemma[cap] = nullptr;
     EXPECT_EQ(refusal(gemma), "");
-    gemma[cap] = 30.0;
-    EXPECT_NE(refusal(gemma).find(cap), std::string::npos);
+    for (const json& bad : {json(0), json(-1), json("30")}) {
+      gemma[cap] = bad;
+      EXPECT_NE(refusal(gemma).find(cap), std::string::npos) << bad;
+    }
+    gemma[cap] = nullptr;
   }
+  gemma["final_logit_softcapping"] = 30.0;
+  EXPECT_EQ(refusal(gemma), "");
+  gemma["attn_logit_softcapping"] = 30.0;
+  EXPECT_NE(refusal(gemma).find("attn_logit_softcapping"), std::string::npos);
   EXPECT_NE(refusal(json::array()), "");
   EXPECT_NE(refusal(json()), "");
 }

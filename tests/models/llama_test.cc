@@ -18,6 +18,7 @@
 #include "models/transformers_model.h"
 #include "ops/reference_run.h"
 #include "ops/registry.h"
+#include "small_models.h"
 
 namespace ridge::models {
 namespace {
@@ -134,24 +135,12 @@ TEST_P(Transformers, HasTheSameWeightsByTheSameNames) {
 
 INSTANTIATE_TEST_SUITE_P(Models,
                          TrainingTransformers,
-                         testing::Values("llama_fp32",
-                                         "llama3_bf16_sharded",
-                                         "gemma3_bf16",
-                                         "mistral_fp32",
-                                         "qwen2_fp32",
-                                         "qwen2_window_fp32",
-                                         "qwen3_bf16"),
+                         testing::ValuesIn(kSmallModels),
                          [](const auto& each) { return std::string(each.param); });
 
 INSTANTIATE_TEST_SUITE_P(Models,
                          Transformers,
-                         testing::Values("llama_fp32",
-                                         "llama3_bf16_sharded",
-                                         "gemma3_bf16",
-                                         "mistral_fp32",
-                                         "qwen2_fp32",
-                                         "qwen2_window_fp32",
-                                         "qwen3_bf16"),
+                         testing::ValuesIn(kSmallModels),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST(TrainingGraph, ReturnsTheLossOfItsLogits) {

@@ -39,6 +39,7 @@ INSTANTIATE_TEST_SUITE_P(All,
                          testing::Values("llama_fp32",
                                          "llama3_bf16_sharded",
                                          "gemma3_bf16",
+                                         "gemma3_cap_fp32",
                                          "qwen2_fp32",
                                          "qwen3_bf16"));
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "serve/real_model.h"
+#include "small_models.h"
 
 namespace ridge::serve {
 namespace {
@@ -232,15 +233,7 @@ TEST_P(SmallModel, RefusesWhatItCannotRun) {
   EXPECT_THROW(session(at_level("compiled", file_.config().context + 1)), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(All,
-                         SmallModel,
-                         testing::Values("llama_fp32",
-                                         "llama3_bf16_sharded",
-                                         "gemma3_bf16",
-                                         "mistral_fp32",
-                                         "qwen2_fp32",
-                                         "qwen2_window_fp32",
-                                         "qwen3_bf16"));
+INSTANTIATE_TEST_SUITE_P(All, SmallModel, testing::ValuesIn(kSmallModels));
 
 }  // namespace
 }  // namespace ridge::serve

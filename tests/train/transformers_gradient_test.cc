@@ -60,11 +60,14 @@ TEST_P(TransformersGradient, IsThatOfEachParameter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models,
-    TransformersGradient,
-    testing::Values("mistral_fp32", "qwen2_fp32", "qwen2_window_fp32", "qwen3_bf16"),
-    [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Models,
+                         TransformersGradient,
+                         testing::Values("gemma3_cap_fp32",
+                                         "mistral_fp32",
+                                         "qwen2_fp32",
+                                         "qwen2_window_fp32",
+                                         "qwen3_bf16"),
+                         [](const auto& each) { return std::string(each.param); });
 
 models::ModelConfig small_qwen(models::Family family) {
   models::ModelConfig config = small_config();
