@@ -331,6 +331,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 void open_connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> all, bool refuses) {
   error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens leave as they come
+  // Else the system would take megabytes from the server for a client that takes nothing.
+  socket.set_option(asio::socket_base::send_buffer_size(64 << 10), ignored);
   const auto connection = std::make_shared<Connection>(std::move(socket), std::move(all));
   connection->enter();
   if (refuses)
