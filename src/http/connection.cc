@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -68,6 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   static constexpr int64_t kLeastBuffer = 4096;
   static constexpr double kLingerSeconds = 2;
+  static constexpr size_t kFew = 64;
 
   template <typename Handler>
   auto bound(Handler handler) {
@@ -166,12 +168,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
       const std::lock_guard lock(all.awake_mutex);
       awake.swap(all.awake);
     }
+    // Few are sent to by this thread alone, as another one would take a core from the engine.
+    const bool is_few = awake.size() <= kFew;
     for (std::shared_ptr<Connection>& each : awake) {
       const auto strand = each->stream_.get_executor();
-      asio::post(strand, [self = std::move(each)] {
+      auto pump = [self = std::move(each)] {
         self->is_awake_ = false;
-        self->pump();
-      });
+        try {
+          self->pump();
+        } catch (const std::exception&) {  // out of memory: this connection ends, the others go on
+          self->close();
+        }
+      };
+      is_few ? asio::dispatch(strand, std::move(pump)) : asio::post(strand, std::move(pump));
     }
   }
 
@@ -322,6 +331,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 void open_connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> all, bool refuses) {
   error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens leave as they come
+  // Else the system would take megabytes from the server for a client that takes nothing.
+  socket.set_option(asio::socket_base::send_buffer_size(64 << 10), ignored);
   const auto connection = std::make_shared<Connection>(std::move(socket), std::move(all));
   connection->enter();
   if (refuses)

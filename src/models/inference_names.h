@@ -38,8 +38,9 @@ inline constexpr const char* kTokens = "tokens";
 inline constexpr const char* kRecent = "recent";
 inline constexpr int64_t kRecentTokens = 64;
 
+inline constexpr std::string_view kCacheStates = "cache.";
 inline std::string cache_state(int64_t layer, std::string_view part) {
-  return fmt::format("cache.{}.{}", layer, part);
+  return fmt::format("{}{}.{}", kCacheStates, layer, part);
 }
 
 }  // namespace ridge::models

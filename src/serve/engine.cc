@@ -90,6 +90,7 @@ void Engine::warm_up() {
   const Prompt prompt{0, {&id, 1}, {}};
   session_.start({&prompt, 1});
   session_.release(0);
+  session_.touch_cache();
 }
 
 void Engine::expect_runnable(const Request& request) const {
@@ -168,9 +169,11 @@ void Engine::serve() {
     admit();
     step();
     count_load();
+    wake_readers();
   }
   for (auto& each : running_) end(*each, Finish::kCancelled, {});
   for (auto& each : waiting_) end(*each, Finish::kCancelled, {});
+  wake_readers();
 }
 
 // Waits while there is nothing to do; false when the engine stops.
@@ -408,7 +411,18 @@ void Engine::accept(Sequence& sequence, int32_t token) {
   if (sequence.text.has_ended() || is_full)
     return end(sequence, sequence.text.has_ended() ? Finish::kStop : Finish::kLength,
                std::move(delta));
+  put(sequence, std::move(delta));
+}
+
+// Readers are woken when all of a step is there: each that wakes may take this thread's core.
+void Engine::put(Sequence& sequence, Delta delta) {
   sequence.outbox->put(std::move(delta));
+  unread_.push_back(sequence.outbox);
+}
+
+void Engine::wake_readers() {
+  for (const auto& each : unread_) each->wake();
+  unread_.clear();
 }
 
 TokenScores Engine::scores(const Sequence& sequence, int32_t token) const {
@@ -437,7 +451,7 @@ void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
   }
   count_load();
   activity_.end(sequence.activity, finish, now);
-  sequence.outbox->put(std::move(delta));
+  put(sequence, std::move(delta));
   const std::lock_guard lock(mutex_);
   if (!sequence.was_admitted) --queued_;
   --open_;

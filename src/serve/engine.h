@@ -97,6 +97,8 @@ class Engine {
                const std::vector<Sequence*>& sequences,
                StepActivity& step);
   void accept(Sequence& sequence, int32_t token);
+  void put(Sequence& sequence, Delta delta);
+  void wake_readers();
   TokenScores scores(const Sequence& sequence, int32_t token) const;
   void end(Sequence& sequence, Finish finish, Delta delta);
   static Account finished_account(const Sequence& sequence);
@@ -125,6 +127,7 @@ class Engine {
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
   std::vector<int64_t> free_slots_;
+  std::vector<std::shared_ptr<Outbox>> unread_;  // whose readers are to be woken
   Accounting accounting_;
   std::thread thread_;
 };

@@ -24,18 +24,15 @@ std::string_view finish_name(Finish finish) {
 }
 
 void Outbox::put(Delta delta) {
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.text += delta.text;
-    waiting_.scores.insert(waiting_.scores.end(), std::move_iterator(delta.scores.begin()),
-                           std::move_iterator(delta.scores.end()));
-    waiting_.tokens += delta.tokens;
-    waiting_.cached_tokens += delta.cached_tokens;
-    waiting_.finish = delta.finish;
-    waiting_.error = std::move(delta.error);
-    waiting_.account = std::move(delta.account);
-  }
-  if (wake_) wake_();
+  const std::lock_guard lock(mutex_);
+  waiting_.text += delta.text;
+  waiting_.scores.insert(waiting_.scores.end(), std::move_iterator(delta.scores.begin()),
+                         std::move_iterator(delta.scores.end()));
+  waiting_.tokens += delta.tokens;
+  waiting_.cached_tokens += delta.cached_tokens;
+  waiting_.finish = delta.finish;
+  waiting_.error = std::move(delta.error);
+  waiting_.account = std::move(delta.account);
 }
 
 Delta Outbox::take() {

@@ -63,11 +63,14 @@ struct Delta {
 // never holds more than one answer.
 class Outbox {
  public:
-  // `wake` is called on the engine's thread, without a lock, after something was put: it must return
-  // soon and may not throw.
+  // `wake` is called on the engine's thread, without a lock, at the end of a step after which there is
+  // something to take: it must return soon and may not throw.
   explicit Outbox(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void put(Delta delta);
+  void wake() const {
+    if (wake_) wake_();
+  }
   // All that was put since the last call. After a finish nothing comes.
   Delta take();
 

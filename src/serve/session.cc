@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/finite.h"
+#include "base/touch_pages.h"
 #include "models/inference_names.h"
 #include "ops/kv_cache.h"
 
@@ -62,6 +63,7 @@ Session::Session(const models::ModelFile& file,
                  const SessionOptions& options,
                  backends::Backend& backend)
     : file_(file),
+      backend_(backend),
       options_(checked(options, file.config())),
       cache_(cache_of(options_, file.config())),
       blocks_(cache_, file.config(), options_.keeps_prefixes),
@@ -149,6 +151,18 @@ void Session::begin(const Prompt& prompt) {
 void Session::release(int64_t slot) {
   blocks_.release(slot);
   lengths_[static_cast<size_t>(slot)] = 0;
+}
+
+// Memory of a device has its pages as soon as it is allocated.
+void Session::touch_cache() {
+  const bool is_of_host = backend_.borrow({}) != nullptr;
+  if (!is_of_host || models::cache_bytes(config(), cache_) > backend_.available_bytes()) return;
+  for (const std::string& name : store_.names()) {
+    if (!name.starts_with(models::kCacheStates)) continue;
+    const Type& type = store_.type(name);
+    const int64_t bytes = storage_bytes(type.dtype, type.shape.elements());
+    touch_pages({store_.require(name, type), static_cast<size_t>(bytes)});
+  }
 }
 
 // Writes the per-slot inputs of the next run.

@@ -100,6 +100,9 @@ class Session {
     return blocks_.missing(slot, length);
   }
   const SequenceBlocks& blocks() const { return blocks_; }
+  // Has the system give the cache its pages now, if there is memory for them, so that no run waits for
+  // pages. Once something has run.
+  void touch_cache();
   // Computes parts of several sequences, prompts and last tokens alike, in one run. Each part has
   // its own slot, 1 to `chunk` ids, and room for them; all have at most most_ids(). tokens[i] is
   // the token after part i, or -1 if it is not sampled or its logits are NaN or infinite. A run
@@ -167,6 +170,7 @@ class Session {
   void read_tokens();
 
   const models::ModelFile& file_;
+  backends::Backend& backend_;
   SessionOptions options_;
   models::CacheShape cache_;
   SequenceBlocks blocks_;

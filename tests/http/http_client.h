@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -44,6 +46,9 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   bool is_open() const { return is_open_; }
+  double age_s() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
   void send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -96,8 +101,8 @@ class HttpClient {
     received_.clear();
     return receive();
   }
-  // Whether the server has closed the connection.
-  bool is_closed() { return received_.empty() && !receive(); }
+  // Whether the server closes the connection, without another byte.
+  bool is_closed() { return received_.empty() && !receive() && !has_timed_out_; }
 
   // Bytes of the stream up to and including `part`; empty if it ends before.
   std::string read_until(const std::string& part) {
@@ -140,13 +145,15 @@ class HttpClient {
   bool receive() {
     char bytes[4096];
     const ssize_t count = ::recv(socket_, bytes, sizeof bytes, 0);
+    has_timed_out_ = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
     if (count <= 0) return false;
     received_.append(bytes, static_cast<size_t>(count));
     return true;
   }
 
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int socket_;
-  bool is_open_ = false;
+  bool is_open_ = false, has_timed_out_ = false;
   std::string received_;
 };
 

@@ -230,6 +230,79 @@ TEST_F(SmallServerTest, HasRoomForSoManyConnections) {
   EXPECT_EQ(third.read().status, 503);
 }
 
+// Has always more to say.
+class EndlessSite final : public Site {
+ public:
+  std::optional<Reply> refuse(const Message&) const override { return std::nullopt; }
+  Reply reply(const Message& message, std::function<void()>) override {
+    Reply reply;
+    reply.streams = message.path == "/stream";
+    if (reply.streams)
+      reply.answer = std::make_unique<Endless>(*this);
+    else
+      reply.body.assign(size_t{64} << 20, 'x');
+    return reply;
+  }
+  Reply fault(int status, const std::string&) const override { return {status, "{}"}; }
+
+  std::atomic<int64_t> answers = 0, bytes = 0;
+
+ private:
+  class Endless final : public Answer {
+   public:
+    explicit Endless(EndlessSite& site) : site_(site) { ++site_.answers; }
+    ~Endless() override { --site_.answers; }
+    Piece take() override {
+      site_.bytes += 1 << 10;
+      return {std::string(1 << 10, 'x')};
+    }
+
+   private:
+    EndlessSite& site_;
+  };
+};
+
+// A client that takes nothing costs no more than the buffers of its connection, and not for long.
+TEST(SlowReaderTest, IsCutAfterAWhile) {
+  EndlessSite site;
+  const Server server(site, {.port = 0, .write_s = 1});
+  HttpClient streams(server.port(), 2048), whole(server.port(), 2048), reads(server.port());
+  streams.send("GET", "/stream", "");
+  whole.send("GET", "/whole", "");
+  reads.send("GET", "/stream", "");
+  const auto await = [](const auto& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!condition() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(condition());
+  };
+  await([&] { return site.answers == 2; });
+  await([&] {
+    reads.skim();
+    return server.connections() == 1;
+  });
+  EXPECT_EQ(site.answers, 1);  // that of the client that reads
+  const int64_t before = site.bytes;
+  await([&] {
+    reads.skim();
+    return site.bytes > before + (1 << 20);
+  });
+  EXPECT_EQ(server.connections(), 1);
+}
+
+// What the server keeps for a client that takes nothing is a fraction of a megabyte.
+TEST(SlowReaderTest, IsBufferedToABound) {
+  EndlessSite site;
+  const Server server(site, {.port = 0, .write_s = 60});
+  HttpClient streams(server.port(), 2048);
+  streams.send("GET", "/stream", "");
+  for (int64_t before = -1; site.bytes != before;
+       std::this_thread::sleep_for(std::chrono::milliseconds(100)))
+    before = site.bytes;
+  EXPECT_GT(site.bytes, 0);
+  EXPECT_LT(site.bytes, 1 << 20);
+}
+
 TEST(ServerOptionsTest, AreChecked) {
   for (const ServerOptions& wrong :
        {ServerOptions{.host = "nowhere.example"}, ServerOptions{.port = -1},

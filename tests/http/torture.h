@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -35,6 +37,7 @@ namespace ridge::http {
 class TorturedServer {
  public:
   static constexpr int64_t kSlots = 16, kCapacity = 192, kQueue = 48;
+  static constexpr double kPatienceSeconds = 1;
 
   TorturedServer(const std::string& path, backends::Backend& backend, serve::SessionOptions options)
       : file_(models::ModelFile::open(path)),
@@ -44,9 +47,12 @@ class TorturedServer {
         engine_(session_, tokenizer_, {.step_tokens = 48, .queue = kQueue}),
         model_("tortured", engine_, serve::ChatFormat{text::ChatTemplate::named("chatml"), ""}),
         api_("ridge test", {}),
-        server_(
-            api_,
-            {.port = 0, .body_bytes = int64_t{1} << 20, .idle_s = 1, .read_s = 1, .write_s = 2}) {
+        server_(api_,
+                {.port = 0,
+                 .body_bytes = int64_t{1} << 20,
+                 .idle_s = kPatienceSeconds,
+                 .read_s = kPatienceSeconds,
+                 .write_s = 2}) {
     api_.open(model_);
   }
 
@@ -96,6 +102,7 @@ class Torture {
            std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
     std::vector<std::thread> threads;
     threads.emplace_back([this] { watch(); });
+    threads.emplace_back([this] { notice_stops(); });
     for (unsigned i = 0; i < kClients; ++i)
       threads.emplace_back([this, seed = ++runs_] { misbehave(seed); });
     for (std::thread& each : threads) each.join();
@@ -122,6 +129,9 @@ class Torture {
   }
   int64_t requests() const { return requests_; }
   double worst_health_ms() const { return worst_health_ms_; }
+  // Of the requests that were cancelled, those that were last at this stage.
+  int64_t cancelled(serve::Stage stage) const { return cancelled_[static_cast<size_t>(stage)]; }
+  int64_t closed() const { return closed_; }
 
   void print() const {
     const serve::EngineCounts counts = under_.engine().counts();
@@ -130,10 +140,15 @@ class Torture {
     replies.pop_back();
     fmt::print(
         "{} requests (replies{}), {} steps, {} preemptions, {} cancelled; /health {} times, at most "
-        "{:.1f} ms\n",
+        "{:.1f} ms, {} times over 100 ms; stopped for {:.0f} ms\n",
         requests_.load(), replies, counts.steps, counts.preemptions,
         counts.finished[static_cast<size_t>(serve::Finish::kCancelled)], healths_.load(),
-        worst_health_ms_);
+        worst_health_ms_, slow_healths_, stopped_ms_.load());
+    fmt::print(
+        "cancelled {} in the queue, {} in prefill, {} in decode; {} slow readers cut, {} silent or "
+        "slow senders closed\n",
+        cancelled(serve::Stage::kQueued), cancelled(serve::Stage::kPrefill),
+        cancelled(serve::Stage::kDecode), cut_.load(), closed_.load());
   }
 
  private:
@@ -144,6 +159,10 @@ class Torture {
   bool is_over() const { return std::chrono::steady_clock::now() >= end_; }
   static int64_t below(Random& random, int64_t end) {
     return std::uniform_int_distribution<int64_t>(0, end - 1)(random);
+  }
+  static double ms_since(std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+        .count();
   }
   static void pause(Random& random, int64_t most_ms) {
     std::this_thread::sleep_for(std::chrono::microseconds(below(random, 1000 * most_ms + 1)));
@@ -161,8 +180,12 @@ class Torture {
     ++statuses_[status];
     ++requests_;
   }
-  void expect_status(const Response& made, std::initializer_list<int> expected) {
+  // A client whom this machine lets wait for longer than the server's patience may find its connection closed.
+  void expect_status(const HttpClient& client,
+                     const Response& made,
+                     std::initializer_list<int> expected) {
     count(made.status);
+    if (made.status == 0 && client.age_s() >= TorturedServer::kPatienceSeconds) return;
     const bool is_expected = std::ranges::find(expected, made.status) != expected.end();
     EXPECT_TRUE(is_expected) << "expected " << *expected.begin() << ", got " << made.status
                              << made.body;
@@ -195,7 +218,7 @@ class Torture {
     const auto& [ids, text] = expected_[static_cast<size_t>(below(random, std::ssize(expected_)))];
     HttpClient client(port());
     const Response made = client.post("/v1/completions", fixed(ids).dump());
-    expect_status(made, {200, 429});
+    expect_status(client, made, {200, 429});
     if (made.status == 200 && compares_) {
       EXPECT_EQ(text_of(made), text);
     }
@@ -210,6 +233,14 @@ class Torture {
     for (int64_t events = below(random, 20); events > 0; --events)
       if (client.read_until("data: ").empty()) break;
   }
+  // Leaves soon after its long prompt has pushed others out.
+  void push_in(Random& random) {
+    json ids = json::array();
+    for (int64_t i = 0; i < 180; ++i) ids.push_back(below(random, under_.vocabulary()));
+    HttpClient client(port());
+    ask(client, json{{"prompt", ids}, {"max_tokens", 2}, {"priority", -3}}.dump());
+    pause(random, 60);
+  }
   // Leaves when the answer is about to end.
   void race(Random& random) {
     HttpClient client(port());
@@ -217,19 +248,40 @@ class Torture {
     client.skim();
     if (below(random, 2) == 0) client.break_off();
   }
-  // Closes its sending half, which ends the request, or says nothing.
+  // Closes its sending half, which ends the request, or says nothing, or nothing more.
   void half_open(Random& random) {
     HttpClient client(port());
+    if (below(random, 8) == 0) return outstay(client, random);
     if (below(random, 2) == 0) ask(client, any_request(random));
     if (below(random, 2) == 0) client.end_sending();
     if (below(random, 4) == 0) client.send("POST /v1/completions HTTP/1.1\r\nContent-Le");
     pause(random, 300);
   }
-  // Takes a little now and then, of an answer with much to say.
+  // Until the server's patience ends.
+  void outstay(HttpClient& client, Random& random) {
+    static const std::string beginnings[] = {
+        "", "P", "POST /v1/completions HTTP/1.1\r\nContent-Length: 900\r\n",
+        "POST /v1/completions HTTP/1.1\r\nContent-Length: 900\r\n\r\n{"};
+    client.send(beginnings[static_cast<size_t>(below(random, 4))]);
+    if (below(random, 2) == 0)  // a byte at a time does not help
+      for (int i = 0; i < 40; ++i) {
+        client.send("X");
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      }
+    EXPECT_TRUE(client.is_closed());
+    ++closed_;
+  }
+  // Takes a little now and then, of an answer with much to say, or nothing.
   void dawdle(Random& random) {
     HttpClient client(port(), 2048);
     ask(client,
         R"({"prompt": [5, 6], "max_tokens": 180, "ignore_eos": true, "stream": true, "logprobs": 20})");
+    if (below(random, 8) == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+      const bool was_refused = client.read_until("\r\n").find("429") != std::string::npos;
+      if (!was_refused && client.read_until("[DONE]").empty()) ++cut_;
+      return;
+    }
     for (int64_t times = below(random, 30); times > 0 && client.skim(); --times) pause(random, 40);
   }
   void flood_header(Random& random) {
@@ -239,18 +291,18 @@ class Torture {
     client.send("\r\n");
     // A server that has refused closes, and what was sent after that can cost the client the reply.
     const Response made = client.read();
-    made.status == 0 ? count(0) : expect_status(made, {200, 431});
+    made.status == 0 ? count(0) : expect_status(client, made, {200, 431});
   }
   void send_giant(Random& random) {
     HttpClient client(port());
     if (below(random, 2) == 0) {
       client.send("POST /v1/completions HTTP/1.1\r\nContent-Length: 1099511627776\r\n\r\n");
-      return expect_status(client.read(), {413});
+      return expect_status(client, client.read(), {413});
     }
     client.send("POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < 10; ++i) client.send("40000\r\n" + std::string(0x40000, ' ') + "\r\n");
     const Response made = client.read();
-    made.status == 0 ? count(0) : expect_status(made, {413});
+    made.status == 0 ? count(0) : expect_status(client, made, {413});
   }
   void send_nonsense(Random& random) {
     static const std::string bodies[] = {"{\"prompt\": \"\xff\xfe\"}", "{",
@@ -259,9 +311,27 @@ class Torture {
                                          "{\"prompt\": [1e308]}",      "null"};
     HttpClient client(port());
     for (int64_t times = 1 + below(random, 4); times > 0; --times)
-      expect_status(client.post("/v1/completions", bodies[static_cast<size_t>(below(random, 8))]),
+      expect_status(client,
+                    client.post("/v1/completions", bodies[static_cast<size_t>(below(random, 8))]),
                     {400});
     if (below(random, 2) == 0) client.send("\x16\x03\x01 no request at all\r\n\r\n");
+  }
+  // A field with a number that it may not have; most of them may not.
+  void misnumber(Random& random) {
+    static const std::string fields[] = {
+        "max_tokens", "temperature", "top_p", "top_k",    "min_p",      "repetition_penalty",
+        "seed",       "n",           "stop",  "priority", "logit_bias", "presence_penalty",
+        "logprobs",   "echo"};
+    static const std::string values[] = {"-1",    "0",     "2147483648", "9223372036854775808",
+                                         "1e308", "null",  "\"NaN\"",    "[1]",
+                                         "{}",    "-1e308"};
+    std::string value = values[static_cast<size_t>(below(random, 10))];
+    if (below(random, 10) == 0) value = std::string(300, '[') + "1" + std::string(300, ']');
+    HttpClient client(port());
+    const Response made = client.post(
+        "/v1/completions", fmt::format(R"({{"prompt": [5], "max_tokens": 1, "{}": {}}})",
+                                       fields[static_cast<size_t>(below(random, 14))], value));
+    expect_status(client, made, {200, 400, 429});
   }
   // Prompts that fill the context, and that are one token too long.
   void fill(Random& random) {
@@ -270,8 +340,8 @@ class Torture {
     const json body{
         {"prompt", std::vector<int>(static_cast<size_t>(TorturedServer::kCapacity + more), 5)}};
     const Response made = client.post("/v1/completions", body.dump());
-    if (more > 0) return expect_status(made, {400});
-    expect_status(made, {200, 429});
+    if (more > 0) return expect_status(client, made, {400});
+    expect_status(client, made, {200, 429});
     if (made.status != 200) return;
     EXPECT_EQ(json::parse(made.body).at("usage").at("completion_tokens"), 1);
   }
@@ -280,8 +350,8 @@ class Torture {
     HttpClient client(port());
     for (int i = 0; i < 3; ++i) client.send("GET", "/metrics", "");
     ask(client, any_request(random, 4));
-    for (int i = 0; i < 3; ++i) expect_status(client.read(), {200});
-    if (below(random, 2) == 0) expect_status(client.read(), {200, 429});
+    for (int i = 0; i < 3; ++i) expect_status(client, client.read(), {200});
+    if (below(random, 2) == 0) expect_status(client, client.read(), {200, 429});
   }
 
   void misbehave(unsigned seed) {
@@ -289,20 +359,48 @@ class Torture {
     void (Torture::*const habits[])(Random&) = {
         &Torture::complete,   &Torture::complete,      &Torture::leave,  &Torture::leave,
         &Torture::race,       &Torture::half_open,     &Torture::dawdle, &Torture::flood_header,
-        &Torture::send_giant, &Torture::send_nonsense, &Torture::fill,   &Torture::hurry};
+        &Torture::send_giant, &Torture::send_nonsense, &Torture::fill,   &Torture::hurry,
+        &Torture::misnumber,  &Torture::push_in};
     while (!is_over()) (this->*habits[below(random, std::ssize(habits))])(random);
+  }
+
+  // What has happened since the last look, which the engine remembers of its last requests.
+  void count_cancelled() {
+    const serve::Activity::Snapshot seen = under_.engine().activity().since(event_, 0);
+    event_ = seen.event;
+    for (const serve::RequestActivity& each : seen.requests)
+      if (each.finish == serve::Finish::kCancelled)
+        ++cancelled_[static_cast<size_t>(each.entries().back().stage)];
   }
 
   // Asks for health all the time.
   void watch() {
     while (!is_over()) {
       const auto begin = std::chrono::steady_clock::now();
-      EXPECT_EQ(HttpClient(port()).get("/health").status, 200);
-      const std::chrono::duration<double, std::milli> took =
-          std::chrono::steady_clock::now() - begin;
-      worst_health_ms_ = std::max(worst_health_ms_, took.count());
+      const double stopped_before_ms = stopped_ms_;
+      HttpClient client(port());
+      const int status = client.get("/health").status;
+      EXPECT_TRUE(status == 200 || client.age_s() >= TorturedServer::kPatienceSeconds) << status;
+      const double all_ms = ms_since(begin);
+      if (all_ms > 100)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until a stop is noticed
+      const double took_ms = all_ms - (stopped_ms_ - stopped_before_ms);
+      worst_health_ms_ = std::max(worst_health_ms_, took_ms);
+      slow_healths_ += took_ms > 100;
       ++healths_;
+      count_cancelled();
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+
+  // Somebody may stop the whole process for a while, which is no fault of the server.
+  void notice_stops() {
+    constexpr double kStopMs = 500;
+    while (!is_over()) {
+      const auto begin = std::chrono::steady_clock::now();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      if (const double took_ms = ms_since(begin); took_ms > kStopMs)
+        stopped_ms_ = stopped_ms_ + took_ms;
     }
   }
 
@@ -328,8 +426,12 @@ class Torture {
   unsigned runs_ = 0;  // of all clients
   std::mutex mutex_;
   std::map<int, int64_t> statuses_;
-  std::atomic<int64_t> requests_ = 0, healths_ = 0;
-  double worst_health_ms_ = 0;  // the watching thread's
+  std::atomic<int64_t> requests_ = 0, healths_ = 0, cut_ = 0, closed_ = 0;
+  std::atomic<double> stopped_ms_ = 0;
+  // The watching thread's.
+  double worst_health_ms_ = 0;
+  int64_t slow_healths_ = 0, event_ = 0;
+  std::array<int64_t, 3> cancelled_ = {};  // by stage
 };
 
 // So long, in two halves: what is in use after the first is in use after the second.
@@ -353,6 +455,12 @@ inline void torture(const TorturedServer& under, double seconds, bool compares) 
   constexpr int64_t kMany = 5000;
   for (int status : {200, 400, 413, 429, 431})
     EXPECT_TRUE(clients.requests() < kMany || clients.seen(status) > 0) << status;
+  // The small model's prompts take no time.
+  constexpr double kLong = 20;
+  for (serve::Stage stage : {serve::Stage::kQueued, serve::Stage::kPrefill, serve::Stage::kDecode})
+    EXPECT_TRUE(seconds < kLong || clients.requests() < kMany || clients.cancelled(stage) > 0)
+        << static_cast<int>(stage);
+  EXPECT_TRUE(clients.requests() < kMany || clients.closed() > 0);
   const serve::EngineCounts counts = under.engine().counts();
   EXPECT_TRUE(counts.steps < kMany || counts.preemptions > 0);
   EXPECT_LT(clients.worst_health_ms(), 5000);

@@ -382,6 +382,28 @@ TEST_P(EngineTest, StoppingEndsAllAnswers) {
   EXPECT_EQ(waiting->finished().finish, Finish::kCancelled);
 }
 
+// A reader that wakes finds the tokens of the whole step, its own and those of others.
+TEST_P(EngineTest, ReadersAreWokenWhenAStepIsThere) {
+  open(2);
+  struct Reader {
+    std::shared_ptr<Outbox> outbox;
+    int64_t tokens = 0;
+  } readers[2];
+  std::vector<int64_t> leads;  // of the first reader's answer over the second's, at each wake
+  const auto look = [&] {
+    for (Reader& each : readers) each.tokens += each.outbox->take().tokens;
+    if (readers[0].tokens > 0 && readers[1].tokens > 0 && readers[1].tokens < 20)
+      leads.push_back(readers[0].tokens - readers[1].tokens);
+  };
+  for (Reader& each : readers) each.outbox = std::make_shared<Outbox>(look);
+  for (Reader& each : readers)
+    engine_->submit({.prompt = ids_, .max_tokens = 40, .ignores_end = true}, each.outbox);
+  await_idle();
+  engine_.reset();
+  ASSERT_GT(leads.size(), 20u);  // two wakes a step
+  EXPECT_EQ(std::ranges::count(leads, leads.front()), std::ssize(leads));
+}
+
 TEST_P(EngineTest, EndsAtStopTextsAndAtTheContextsEnd) {
   open(2);
   const Request full = whole(long_);
