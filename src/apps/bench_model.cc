@@ -362,7 +362,9 @@ class ModelBench {
     about["read_share_convention"] = record::kReadShareConvention;
     for (const ModelTrial& t : trials_) {
       Summary s = t.summary();
-      const auto known = [](double value) { return value > 0 ? report::Json(value) : report::Json(); };
+      const auto known = [](double value) {
+        return value > 0 ? report::Json(value) : report::Json();
+      };
       about["tests"].push_back({{"test", t.name},
                                 {"tokens", t.tokens},
                                 {"tokens_per_s", s.median},

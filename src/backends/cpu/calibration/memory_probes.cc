@@ -32,8 +32,8 @@ void on_all_threads(const Body& body) {
 
 // Each thread reads its share of `data`.
 std::function<void()> reading(const std::byte* data, int64_t share_bytes, int64_t walks) {
-  auto sums = std::make_shared<Arena>(
-      share_bytes * omp_get_max_threads() / kRow + kAlignmentBytes, "row sums");
+  auto sums = std::make_shared<Arena>(share_bytes * omp_get_max_threads() / kRow + kAlignmentBytes,
+                                      "row sums");
   int64_t rows = share_bytes / (kRow * 4);
   return [=] {
     on_all_threads([&](int thread) {

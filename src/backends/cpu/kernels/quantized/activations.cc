@@ -194,14 +194,11 @@ struct PartRow {
 };
 
 // Stores the codes of four blocks from block `at` on, two vectors each, in units of `unit`.
-HWY_INLINE void store_group(const IntVector* codes,
-                            FourFloats unit,
-                            const PartRow& x,
-                            int64_t at) {
+HWY_INLINE void store_group(const IntVector* codes, FourFloats unit, const PartRow& x, int64_t at) {
   const auto add = [](IntVector a, IntVector b) { return hn::Add(a, b); };
   const IntVector low = four_in_turn(codes, add), high = four_in_turn(codes + 4, add);
-  const IntVector both = hn::Add(hn::ConcatLowerLower(kInts, high, low),
-                                 hn::ConcatUpperUpper(kInts, high, low));
+  const IntVector both =
+      hn::Add(hn::ConcatLowerLower(kInts, high, low), hn::ConcatUpperUpper(kInts, high, low));
   const IntVector halves = hn::Add(both, hn::SwapAdjacentBlocks(both));
   const auto first = hn::LowerHalf(hn::LowerHalf(halves)),
              second = hn::LowerHalf(hn::UpperHalf(kEightInts, halves));
@@ -212,8 +209,8 @@ HWY_INLINE void store_group(const IntVector* codes,
              half_sums);
   hn::StoreU(hn::Mul(hn::InterleaveUpper(kFourFloats, unit, unit), floats(second)), kFourFloats,
              half_sums + 4);
-  const auto sums = hn::Add(hn::ConcatEven(kFourInts, second, first),
-                            hn::ConcatOdd(kFourInts, second, first));
+  const auto sums =
+      hn::Add(hn::ConcatEven(kFourInts, second, first), hn::ConcatOdd(kFourInts, second, first));
   hn::StoreU(hn::Mul(unit, floats(sums)), kFourFloats, x.sums + at);
   if (x.words != nullptr) {
     hn::StoreU(first, kFourInts, x.code_sums + 2 * at);
@@ -238,17 +235,17 @@ HWY_INLINE void quantize_group(const float* x, float most, const PartRow* parts,
   }
   const IntVector all = four_in_turn(largest, max);
   const auto half = hn::Max(hn::LowerHalf(all), hn::UpperHalf(kEightInts, all));
-  const FourFloats top = hn::BitCast(
-      kFourFloats, hn::Max(hn::LowerHalf(half), hn::UpperHalf(kFourInts, half)));
+  const FourFloats top =
+      hn::BitCast(kFourFloats, hn::Max(hn::LowerHalf(half), hn::UpperHalf(kFourInts, half)));
   const auto steps = hn::Set(kFourFloats, most);
   const FourFloats unit = hn::Div(top, steps);
-  const FourFloats inverse = hn::IfThenElseZero(hn::Gt(top, hn::Set(kFourFloats, kLeastTop)),
-                                                hn::Div(steps, top));
+  const FourFloats inverse =
+      hn::IfThenElseZero(hn::Gt(top, hn::Set(kFourFloats, kLeastTop)), hn::Div(steps, top));
   alignas(16) float inverses[kGroup];
   hn::Store(inverse, kFourFloats, inverses);
   for (int i = 0; i < 2 * kGroup; ++i)
-    codes[i] = nearest(hn::Mul(hn::LoadU(kFloats, x + i * kLanes),
-                               hn::Set(kFloats, inverses[i / 2])));
+    codes[i] =
+        nearest(hn::Mul(hn::LoadU(kFloats, x + i * kLanes), hn::Set(kFloats, inverses[i / 2])));
   if (kParts == 1) return store_group(codes, unit, parts[0], at);
   IntVector first[2 * kGroup];
   for (int i = 0; i < 2 * kGroup; ++i) first[i] = take_first_part(codes[i]);
