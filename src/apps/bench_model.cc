@@ -15,9 +15,11 @@
 #include "apps/inference_options.h"
 #include "apps/machine_ceilings.h"
 #include "apps/output_folder.h"
+#include "backends/cpu/calibration/calibration.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/process_memory.h"
 #include "base/samples.h"
 #include "base/units.h"
 #include "cost/rate_limits.h"
@@ -55,6 +57,10 @@ struct ModelTrial {
   bool is_decode = false;
   std::vector<double> rates;  // tokens per second
   record::RateShares shares;  // at the median rate
+  // The read bandwidth of memory between the repeats, and the median share of it that the repeats
+  // reach; 0 if not measured.
+  double beside_bytes_per_ns = 0;
+  double of_beside = 0;
 
   Summary summary() const { return summarize(rates); }
 };
@@ -122,16 +128,64 @@ class ModelBench {
                    int64_t tokens,
                    bool is_decode,
                    const std::function<double()>& once) {
-    ModelTrial trial{std::move(name), tokens, is_decode, {}, {}};
+    ModelTrial trial{std::move(name), tokens, is_decode, {}, {}, 0, 0};
+    const std::function<void()> read = is_decode ? reader() : nullptr;
     once();
     once();
-    for (int64_t i = 0; i < o_.repeats; ++i)
+    std::vector<double> read_rates;  // before, between and after the repeats
+    const auto measure_read = [&] {
+      if (read) read_rates.push_back(bytes_per_ns(read));
+    };
+    measure_read();
+    for (int64_t i = 0; i < o_.repeats; ++i) {
       trial.rates.push_back(static_cast<double>(tokens * o_.batch) * 1e9 / once());
+      measure_read();
+    }
     record::RatedWork work = counted(once);
     if (is_decode) work.cache_bytes = decoded_cache_bytes(tokens);
     work.ns = static_cast<double>(tokens * o_.batch) * 1e9 / trial.summary().median;
     trial.shares = record::rate_shares(work, ceilings_);
+    if (read) add_shares_of(read_rates, trial);
     return trial;
+  }
+
+  // The bytes that are read to measure the bandwidth beside a decode: as many as the weights, within
+  // limits. 0 if the device measures none, or if they are not clear of the caches.
+  int64_t beside_bytes() const {
+    constexpr int64_t kMost = int64_t{512} << 20;
+    const int64_t weights = model_->file.weight_bytes();
+    if (chosen_device(o_.inference.machine) != "cpu") return 0;
+    for (const cost::MemoryLevel& level : ceilings_.levels)
+      if (level.name != "memory" && weights < 2 * level.capacity_bytes) return 0;
+    const int64_t bytes = std::min(weights, kMost);
+    return bytes <= available_memory_bytes() / 4 ? bytes : 0;
+  }
+
+  std::function<void()> reader() const {
+    const int64_t bytes = beside_bytes();
+    return bytes > 0 ? backends::cpu::memory_reader(bytes) : nullptr;
+  }
+
+  // The median of a few reads.
+  double bytes_per_ns(const std::function<void()>& read) const {
+    constexpr int kReads = 5;
+    std::vector<double> ns;
+    for (int i = 0; i < kReads; ++i) {
+      const double begin = now_ns();
+      read();
+      ns.push_back(now_ns() - begin);
+    }
+    return static_cast<double>(beside_bytes()) / summarize(ns).median;
+  }
+
+  // A repeat is compared with the reads just before and just after it.
+  static void add_shares_of(const std::vector<double>& read_rates, ModelTrial& trial) {
+    const double bytes_per_token = trial.shares.bytes_per_ns / trial.summary().median;
+    std::vector<double> shares;
+    for (size_t i = 0; i < trial.rates.size(); ++i)
+      shares.push_back(trial.rates[i] * bytes_per_token * 2 / (read_rates[i] + read_rates[i + 1]));
+    trial.beside_bytes_per_ns = summarize(read_rates).median;
+    trial.of_beside = summarize(shares).median;
   }
 
   // What the timed part of `once` multiplies and reads, from the graphs that it runs.
@@ -308,6 +362,9 @@ class ModelBench {
     about["read_share_convention"] = record::kReadShareConvention;
     for (const ModelTrial& t : trials_) {
       Summary s = t.summary();
+      const auto known = [](double value) {
+        return value > 0 ? report::Json(value) : report::Json();
+      };
       about["tests"].push_back({{"test", t.name},
                                 {"tokens", t.tokens},
                                 {"tokens_per_s", s.median},
@@ -315,6 +372,8 @@ class ModelBench {
                                 {"high", s.high},
                                 {"coverage", s.coverage},
                                 {"samples", t.rates},
+                                {"read_beside_bytes_per_s", known(t.beside_bytes_per_ns * 1e9)},
+                                {"of_read_beside", known(t.of_beside)},
                                 {"rate_shares", report::to_json(t.shares, t.is_decode)}});
     }
     return about;
@@ -371,7 +430,8 @@ class ModelBench {
   void print_csv(const report::Json& about) const {
     fmt::print(
         "model,size_bytes,parameters,device,isa,threads,batch,test,tokens_per_s,low,high,coverage,"
-        "samples,ops_per_s,of_theoretical,of_multiply_only,bytes_per_s,mbu,of_unpack_or_read\n");
+        "samples,ops_per_s,of_theoretical,of_multiply_only,bytes_per_s,mbu,of_unpack_or_read,"
+        "read_beside_bytes_per_s,of_read_beside\n");
     for (const ModelTrial& t : trials_) {
       const Summary s = t.summary();
       const report::Json shares = report::to_json(t.shares, t.is_decode);
@@ -387,6 +447,8 @@ class ModelBench {
         const bool is_known = found != shares.end() && found->is_number();
         fmt::print(",{}", is_known ? fmt::format("{:.6g}", found->get<double>()) : "");
       }
+      for (double value : {t.beside_bytes_per_ns * 1e9, t.of_beside})
+        fmt::print(",{}", value > 0 ? fmt::format("{:.6g}", value) : "");
       fmt::print("\n");
     }
   }
@@ -404,6 +466,12 @@ class ModelBench {
     }
     fmt::print("\n{}\n", table_text(table));
     print_lines(report::shares_note(all, ceilings_));
+    for (const ModelTrial& t : trials_)
+      if (t.of_beside > 0)
+        print_lines(fmt::format(
+            "{}: {:.1f}% of what reading {} of memory reached between the repeats ({}).", t.name,
+            100 * t.of_beside, format_bytes(beside_bytes()),
+            format_rate(t.beside_bytes_per_ns * 1e9, "B/s")));
   }
 
   const BenchModelOptions& o_;

@@ -7,6 +7,7 @@
 #include <omp.h>
 
 #include <chrono>
+#include <cstddef>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -56,6 +57,18 @@ TEST_P(CpuTeam, WakesWhoSleeps) {
       for_each_part(2, [](int64_t index) {
         if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       });
+    }
+  });
+}
+
+// Waiting threads prefetch what they read next: also bytes that are no whole lines, and none.
+TEST_P(CpuTeam, ReadsWhileItWaits) {
+  const std::vector<std::byte> next(1000);
+  Team::gather([&] {
+    for (int64_t bytes : {0, 1, 64, 1000}) {
+      for_each_part(3, [&](int64_t) { Team::read_when_idle(next.data(), bytes); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      expect_chain(100, 4);
     }
   });
 }

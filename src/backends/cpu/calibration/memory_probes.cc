@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <memory>
 
+#include "backends/cpu/calibration/calibration.h"
 #include "backends/cpu/calibration/probe_parts.h"
 #include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/kernels/reduce.h"
+#include "backends/random_block.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cpu {
@@ -28,12 +30,14 @@ void on_all_threads(const Body& body) {
   body(omp_get_thread_num());
 }
 
-std::function<void()> reading(const OperandPool& pool, int64_t share_bytes, int64_t walks) {
-  auto sums = std::make_shared<Arena>(pool.bytes() / kRow + kAlignmentBytes, "row sums");
+// Each thread reads its share of `data`.
+std::function<void()> reading(const std::byte* data, int64_t share_bytes, int64_t walks) {
+  auto sums = std::make_shared<Arena>(share_bytes * omp_get_max_threads() / kRow + kAlignmentBytes,
+                                      "row sums");
   int64_t rows = share_bytes / (kRow * 4);
-  return [=, &pool] {
+  return [=] {
     on_all_threads([&](int thread) {
-      auto* x = reinterpret_cast<const float*>(pool.input(thread * share_bytes));
+      auto* x = reinterpret_cast<const float*>(data + thread * share_bytes);
       auto* y = reinterpret_cast<float*>(sums->data()) + thread * rows;
       ReduceRows<float, float> reduce{rows, kRow, Reduction::kMax, {x, kRow}, y};
       for (int64_t walk = 0; walk < walks; ++walk) reduce_rows(reduce);
@@ -105,7 +109,7 @@ Finish memory_probes(ProbeList& probes,
     auto add = [&](const char* name, const std::function<void()>& run) -> const Probe* {
       return walks <= kFewWalks ? &probes.add(name, run, run) : &probes.add(name, run);
     };
-    const Probe* read = add("read", reading(pool, share, walks));
+    const Probe* read = add("read", reading(pool.input(0), share, walks));
     const Probe* copy = add("copy", copying(pool, share, threads, walks));
     timings.push_back({share * threads, static_cast<double>(walks), read, copy});
   }
@@ -126,6 +130,18 @@ Finish memory_probes(ProbeList& probes,
     ceilings.levels.push_back({"memory", ceilings.machine.memory_bytes, last.read_bytes_per_ns,
                                last.copy_bytes_per_ns, 0});
   };
+}
+
+std::function<void()> memory_reader(int64_t bytes) {
+  const int64_t share = bytes / omp_get_max_threads() / (kRow * 4) * (kRow * 4);
+  if (share == 0) return {};
+  auto data = std::make_shared<Arena>(share * omp_get_max_threads(), "memory to read");
+  const std::vector<std::byte> drawn = random_block(DType::kF32, kRow * 4, 1);
+  on_all_threads([&](int thread) {
+    for (int64_t at = 0; at < share; at += kRow * 4)
+      std::copy(drawn.begin(), drawn.end(), data->data() + thread * share + at);
+  });
+  return [data, read = reading(data->data(), share, 1)] { read(); };
 }
 
 }  // namespace ridge::backends::cpu

@@ -10,6 +10,7 @@
 // The order of these matters to Highway.
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "backends/cpu/kernels/partition.h"
@@ -22,6 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 const HWY_CAPPED(float, 16) kFloats;
 using Floats = decltype(kFloats);
 const hn::RebindToSigned<Floats> kInts;
+const hn::RebindToUnsigned<Floats> kBits;
 using IntVector = hn::Vec<decltype(kInts)>;
 constexpr size_t kLanes = hn::MaxLanes(kFloats);
 constexpr size_t kBlock = kActivationBlock;
@@ -55,16 +57,25 @@ HWY_INLINE int32_t sum_of(const int32_t* codes, size_t count) {
 }
 
 // Stores each group of four codes in the order 0, 2, 1, 3.
+HWY_INLINE void store_words(IntVector codes, int16_t* to) {
+  const hn::Rebind<uint16_t, Floats> words;
+  alignas(64) static constexpr int32_t kOrder[16] = {0, 2,  1, 3,  4,  6,  5,  7,
+                                                     8, 10, 9, 11, 12, 14, 13, 15};
+  const auto order = hn::SetTableIndices(kInts, kOrder);
+  hn::StoreU(hn::TruncateTo(words, hn::BitCast(kBits, hn::TableLookupLanes(codes, order))), words,
+             reinterpret_cast<uint16_t*>(to));
+}
+
+HWY_INLINE void store_bytes(IntVector codes, int8_t* to) {
+  const hn::Rebind<uint8_t, Floats> bytes;
+  hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(kBits, codes)), bytes,
+             reinterpret_cast<uint8_t*>(to));
+}
+
 HWY_INLINE void store_words(const BlockCodes& block, int16_t* to) {
-  const hn::Rebind<int16_t, Floats> words;
   if constexpr (kLanes >= 4) {
-    alignas(64) static constexpr int32_t kOrder[16] = {0, 2,  1, 3,  4,  6,  5,  7,
-                                                       8, 10, 9, 11, 12, 14, 13, 15};
-    const auto order = hn::SetTableIndices(kInts, kOrder);
-    for (size_t i = 0; i < kBlock; i += kLanes) {
-      const auto codes = hn::TableLookupLanes(hn::Load(kInts, block.codes + i), order);
-      hn::StoreU(hn::DemoteTo(words, codes), words, to + i);
-    }
+    for (size_t i = 0; i < kBlock; i += kLanes)
+      store_words(hn::Load(kInts, block.codes + i), to + i);
   } else {
     for (size_t i = 0; i < kBlock; ++i)
       to[i] = static_cast<int16_t>(block.codes[i / 4 * 4 + i % 2 * 2 + i / 2 % 2]);
@@ -72,9 +83,7 @@ HWY_INLINE void store_words(const BlockCodes& block, int16_t* to) {
 }
 
 HWY_INLINE void store_bytes(const BlockCodes& block, int8_t* to) {
-  const hn::Rebind<int8_t, Floats> bytes;
-  for (size_t i = 0; i < kBlock; i += kLanes)
-    hn::StoreU(hn::DemoteTo(bytes, hn::Load(kInts, block.codes + i)), bytes, to + i);
+  for (size_t i = 0; i < kBlock; i += kLanes) store_bytes(hn::Load(kInts, block.codes + i), to + i);
 }
 
 // Stores a block's codes of one part, in units of `unit`.
@@ -98,27 +107,36 @@ HWY_INLINE void store_part(const BlockCodes& block,
   }
 }
 
-// Returns the first part of the codes and leaves the second part in `block`.
+// Returns the first part of the codes and leaves the second part in `codes`.
+HWY_INLINE IntVector take_first_part(IntVector& codes) {
+  const auto part =
+      nearest(hn::Mul(hn::ConvertTo(kFloats, codes), hn::Set(kFloats, 1.0f / kPartRatio)));
+  codes = hn::Sub(codes, hn::Mul(part, hn::Set(kInts, kPartRatio)));
+  return part;
+}
+
 HWY_INLINE BlockCodes take_first_part(BlockCodes& block) {
   BlockCodes first;
   for (size_t i = 0; i < kBlock; i += kLanes) {
-    const auto codes = hn::Load(kInts, block.codes + i);
-    const auto part =
-        nearest(hn::Mul(hn::ConvertTo(kFloats, codes), hn::Set(kFloats, 1.0f / kPartRatio)));
-    hn::Store(part, kInts, first.codes + i);
-    hn::Store(hn::Sub(codes, hn::Mul(part, hn::Set(kInts, kPartRatio))), kInts, block.codes + i);
+    IntVector codes = hn::Load(kInts, block.codes + i);
+    hn::Store(take_first_part(codes), kInts, first.codes + i);
+    hn::Store(codes, kInts, block.codes + i);
   }
   return first;
 }
+
+float most_code(Codes form) { return form == Codes::kByte ? 127 : 127 * kPartRatio; }
+
+// A block of numbers below this is treated as zero, since its inverse would overflow.
+constexpr float kLeastTop = 0x1p-110f;
 
 HWY_INLINE void quantize_block(const float* x,
                                const QuantizedActivations& out,
                                int64_t n,
                                int64_t at) {
   const float top = largest_magnitude(x);
-  const float steps = out.form == Codes::kByte ? 127 : 127 * kPartRatio;
-  // A block of numbers below 2^-110 is treated as zero, since its inverse would overflow.
-  const float inverse = top > 0x1p-110f ? steps / top : 0.0f;
+  const float steps = most_code(out.form);
+  const float inverse = top > kLeastTop ? steps / top : 0.0f;
   const float unit = top / steps;
   BlockCodes block;
   for (size_t i = 0; i < kBlock; i += kLanes) {
@@ -133,10 +151,134 @@ HWY_INLINE void quantize_block(const float* x,
   store_part(block, unit, out, n, at);
 }
 
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_AVX2
+// Four blocks at a time, with 16 lanes: their maxima and sums are reduced together, so that a block
+// takes 7 ns on one EPYC core (Zen 4), and alone 26. The bits are those of quantize_block.
+constexpr int kGroup = 4;
+static_assert(kLanes == 16);
+const hn::Full128<float> kFourFloats;
+const hn::Full128<int32_t> kFourInts;
+const hn::Half<decltype(kInts)> kEightInts;
+using FourFloats = hn::Vec<hn::Full128<float>>;
+
+// Reduces two vectors: each 128 bits of the result have partial results of a and b in turn.
+template <typename Reduce>
+HWY_INLINE IntVector in_turn(IntVector a, IntVector b, const Reduce& reduce) {
+  return reduce(hn::InterleaveLower(kInts, a, b), hn::InterleaveUpper(kInts, a, b));
+}
+// Of four vectors.
+template <typename Reduce>
+HWY_INLINE IntVector four_in_turn(const IntVector* v, const Reduce& reduce) {
+  const hn::Repartition<int64_t, decltype(kInts)> pairs;
+  const auto a = hn::BitCast(pairs, in_turn(v[0], v[1], reduce)),
+             b = hn::BitCast(pairs, in_turn(v[2], v[3], reduce));
+  return reduce(hn::BitCast(kInts, hn::InterleaveLower(pairs, a, b)),
+                hn::BitCast(kInts, hn::InterleaveUpper(pairs, a, b)));
+}
+
+// One part of a token. Stores of bytes may alias anything but local variables.
+struct PartRow {
+  PartRow(const QuantizedActivations& x, int64_t n)
+      : bytes(x.codes(n)),
+        words(x.in_words() ? x.words(n) : nullptr),
+        code_sums(x.in_words() ? x.code_sums(n) : nullptr),
+        scales(x.scales(n)),
+        sums(x.sums(n)),
+        half_sums(x.half_sums(n)) {}
+  int8_t* bytes;
+  int16_t* words;
+  int32_t* code_sums;
+  float* scales;
+  float* sums;
+  float* half_sums;
+};
+
+// Stores the codes of four blocks from block `at` on, two vectors each, in units of `unit`.
+HWY_INLINE void store_group(const IntVector* codes, FourFloats unit, const PartRow& x, int64_t at) {
+  const auto add = [](IntVector a, IntVector b) { return hn::Add(a, b); };
+  const IntVector low = four_in_turn(codes, add), high = four_in_turn(codes + 4, add);
+  const IntVector both =
+      hn::Add(hn::ConcatLowerLower(kInts, high, low), hn::ConcatUpperUpper(kInts, high, low));
+  const IntVector halves = hn::Add(both, hn::SwapAdjacentBlocks(both));
+  const auto first = hn::LowerHalf(hn::LowerHalf(halves)),
+             second = hn::LowerHalf(hn::UpperHalf(kEightInts, halves));
+  const auto floats = [](auto v) { return hn::ConvertTo(kFourFloats, v); };
+  float* half_sums = x.half_sums + 2 * at;
+  hn::StoreU(unit, kFourFloats, x.scales + at);
+  hn::StoreU(hn::Mul(hn::InterleaveLower(kFourFloats, unit, unit), floats(first)), kFourFloats,
+             half_sums);
+  hn::StoreU(hn::Mul(hn::InterleaveUpper(kFourFloats, unit, unit), floats(second)), kFourFloats,
+             half_sums + 4);
+  const auto sums =
+      hn::Add(hn::ConcatEven(kFourInts, second, first), hn::ConcatOdd(kFourInts, second, first));
+  hn::StoreU(hn::Mul(unit, floats(sums)), kFourFloats, x.sums + at);
+  if (x.words != nullptr) {
+    hn::StoreU(first, kFourInts, x.code_sums + 2 * at);
+    hn::StoreU(second, kFourInts, x.code_sums + 2 * at + 4);
+  }
+  for (int64_t i = 0; i < 2 * kGroup; ++i) {
+    const int64_t to = at * kActivationBlock + i * static_cast<int64_t>(kLanes);
+    x.words != nullptr ? store_words(codes[i], x.words + to) : store_bytes(codes[i], x.bytes + to);
+  }
+}
+
+template <int kParts>
+HWY_INLINE void quantize_group(const float* x, float most, const PartRow* parts, int64_t at) {
+  const auto max = [](IntVector a, IntVector b) { return hn::Max(a, b); };
+  IntVector largest[kGroup], codes[2 * kGroup];
+  for (int b = 0; b < kGroup; ++b) {
+    const auto magnitude = [&](size_t i) {
+      return hn::And(hn::BitCast(kInts, hn::LoadU(kFloats, x + b * kBlock + i)),
+                     hn::Set(kInts, 0x7fffffff));
+    };
+    largest[b] = max(magnitude(0), magnitude(kLanes));
+  }
+  const IntVector all = four_in_turn(largest, max);
+  const auto half = hn::Max(hn::LowerHalf(all), hn::UpperHalf(kEightInts, all));
+  const FourFloats top =
+      hn::BitCast(kFourFloats, hn::Max(hn::LowerHalf(half), hn::UpperHalf(kFourInts, half)));
+  const auto steps = hn::Set(kFourFloats, most);
+  const FourFloats unit = hn::Div(top, steps);
+  const FourFloats inverse =
+      hn::IfThenElseZero(hn::Gt(top, hn::Set(kFourFloats, kLeastTop)), hn::Div(steps, top));
+  alignas(16) float inverses[kGroup];
+  hn::Store(inverse, kFourFloats, inverses);
+  for (int i = 0; i < 2 * kGroup; ++i)
+    codes[i] =
+        nearest(hn::Mul(hn::LoadU(kFloats, x + i * kLanes), hn::Set(kFloats, inverses[i / 2])));
+  if (kParts == 1) return store_group(codes, unit, parts[0], at);
+  IntVector first[2 * kGroup];
+  for (int i = 0; i < 2 * kGroup; ++i) first[i] = take_first_part(codes[i]);
+  store_group(first, hn::Mul(unit, hn::Set(kFourFloats, kPartRatio)), parts[0], at);
+  store_group(codes, unit, parts[1], at);
+}
+
+// The last group may begin within the one before it.
+template <int kParts>
+void quantize_groups(const float* x, float most, const QuantizedActivations& out, int64_t n) {
+  const PartRow parts[] = {{out, n}, {out.part(kParts - 1), n}};
+  const int64_t blocks = out.blocks();
+  for (int64_t b = 0; b < blocks; b += kGroup) {
+    const int64_t at = std::min(b, blocks - kGroup);
+    quantize_group<kParts>(x + at * kActivationBlock, most, parts, at);
+  }
+}
+
+void quantize_row(const float* x, const QuantizedActivations& out, int64_t n) {
+  const int64_t blocks = out.blocks();
+  if (blocks >= kGroup && out.parts() == 1)
+    return quantize_groups<1>(x, most_code(out.form), out, n);
+  if (blocks >= kGroup) return quantize_groups<2>(x, most_code(out.form), out, n);
+  for (int64_t b = 0; b < blocks; ++b) quantize_block(x + b * kActivationBlock, out, n, b);
+}
+#else
+void quantize_row(const float* x, const QuantizedActivations& out, int64_t n) {
+  for (int64_t b = 0; b < out.blocks(); ++b) quantize_block(x + b * kActivationBlock, out, n, b);
+}
+#endif
+
 void quantize_rows(StridedRows<const float> x, const QuantizedActivations& out, Range range) {
-  for (int64_t n = range.begin; n < range.end; ++n)
-    for (int64_t b = 0; b < out.blocks(); ++b)
-      quantize_block(x[n] + b * kActivationBlock, out, n, b);
+  for (int64_t n = range.begin; n < range.end; ++n) quantize_row(x[n], out, n);
 }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE

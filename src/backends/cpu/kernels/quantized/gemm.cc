@@ -77,16 +77,21 @@ constexpr int64_t kTokenBlock = 160;
 // unpacking them into a panel of words.
 constexpr int64_t kDirectTokens = 8;
 
-// Prefetches the bytes after a part of panels, which the thread unpacks next, into L2.
-void fetch_next_part(const WeightPart& part) {
-  const auto bytes_of = [&](int64_t rows, int64_t columns) {
-    return storage_bytes(part.weight.dtype, rows * columns);
-  };
-  const int64_t bytes = bytes_of(kPanelRows, part.depth);
-  const int64_t begin =
-      bytes_of(part.row, part.weight.in) + bytes_of(kPanelRows, part.column) + bytes;
-  const int64_t end = std::min(begin + bytes, bytes_of(part.weight.out, part.weight.in));
-  for (int64_t at = begin; at < end; at += 64) __builtin_prefetch(part.weight.data + at, 0, 2);
+// The bytes of a part of panels; those after the last row are left out.
+std::span<const std::byte> bytes_of(const WeightPart& part) {
+  const QuantizedMatrix& weight = part.weight;
+  if (part.row >= weight.out) return {};
+  const auto bytes = [&](int64_t elements) { return storage_bytes(weight.dtype, elements); };
+  return {weight.data + bytes(part.row * weight.in) + bytes(kPanelRows * part.column),
+          static_cast<size_t>(bytes(kPanelRows * part.depth))};
+}
+
+// The part that is unpacked after this one: the next columns, or the first of the rows of the next
+// task.
+WeightPart after(const WeightPart& part, int64_t rows_of_task) {
+  const int64_t in = part.weight.in, column = part.column + part.depth;
+  if (column < in) return {part.weight, part.row, column, std::min(kPanelDepth, in - column)};
+  return {part.weight, part.row + rows_of_task, 0, std::min(kPanelDepth, in)};
 }
 
 void multiply_panels(const PanelLoops& loops,
@@ -110,8 +115,9 @@ void multiply_panels(const PanelLoops& loops,
     call.depth = std::min(kPanelDepth, x.in - column);
     for (int64_t first = 0; first < call.rows; first += kPanelRows) {
       const WeightPart part{product.weight, row + first, column, call.depth};
-      (in_panels ? loops.unpack_panels : loops.unpack_rows)(part, panels[first / kPanelRows]);
-      if (in_panels) fetch_next_part(part);
+      const int64_t p = first / kPanelRows;
+      (in_panels ? loops.unpack_panels : loops.unpack_rows)(part, panels[p]);
+      if (in_panels) call.next[p] = bytes_of(after(part, loops.panels * kPanelRows));
     }
     call.accumulate = product.accumulate || column > 0;
     loops.multiply(call);

@@ -87,7 +87,7 @@ void multiply_tokens(const PanelProduct& call) {
   constexpr void (*kTiles[])(const PanelProduct&, int64_t) = {
       multiply<kGroup, kHasMin, 1>, multiply<kGroup, kHasMin, 2>, multiply<kGroup, kHasMin, 3>,
       multiply<kGroup, kHasMin, 4>, multiply<kGroup, kHasMin, 5>, multiply<kGroup, kHasMin, 6>};
-  for_each_tile(call.tokens, std::size(kTiles),
+  for_each_tile(call, std::size(kTiles),
                 [&](int64_t first, int64_t count) { kTiles[count - 1](call, first); });
 }
 

@@ -101,7 +101,7 @@ void multiply_tokens(const PanelProduct& call) {
   // 14 + 14 of the 32 registers hold sums.
   static constexpr auto kTiles =
       tiles<Form, kGroup, kHasOffsets, kPanels>(std::make_integer_sequence<int, 7>());
-  for_each_tile(call.tokens, kTiles.size(), [&](int64_t first, int64_t count) {
+  for_each_tile(call, kTiles.size(), [&](int64_t first, int64_t count) {
     kTiles[static_cast<size_t>(count - 1)](call, first);
   });
 }

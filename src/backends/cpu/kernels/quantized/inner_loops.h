@@ -79,6 +79,8 @@ struct RowsProduct {
 };
 using RowsTimesVectors = void (*)(const RowsProduct& call);
 
+inline constexpr int64_t kMostPanels = 2;
+
 // One or more panels times a range of tokens: y[n, 0..rows) = or += the sum over the columns of the
 // panels, which begin at `column`.
 struct PanelProduct {
@@ -92,6 +94,9 @@ struct PanelProduct {
   Range tokens;
   StridedRows<float> y;  // at the panel's first row
   bool accumulate = false;
+  // What is unpacked next, of each panel. The multiplication prefetches it into L2 little by little:
+  // a core has room for few requests.
+  std::span<const std::byte> next[kMostPanels] = {};
 };
 // How an instruction set unpacks 16 rows of blocks, or 16 rows that are stored as panels, and
 // multiplies `panels` of them at a time, 1 or 2.
@@ -101,15 +106,20 @@ struct PanelLoops {
   void (*multiply)(const PanelProduct& call);
   int64_t panels = 1;
 };
-inline constexpr int64_t kMostPanels = 2;
 
-// Calls multiply(first, count) for tiles of at most `most` of the tokens, of near-equal sizes.
+// Calls multiply(first, count) for tiles of at most `most` of the call's tokens, of near-equal sizes.
 template <typename Multiply>
-void for_each_tile(Range tokens, int64_t most, const Multiply& multiply) {
-  const int64_t count = tokens.end - tokens.begin, tiles = (count + most - 1) / most;
+void for_each_tile(const PanelProduct& call, int64_t most, const Multiply& multiply) {
+  constexpr int64_t kLine = 64;
+  const int64_t count = call.tokens.end - call.tokens.begin, tiles = (count + most - 1) / most;
   for (int64_t tile = 0; tile < tiles; ++tile) {
+    for (const std::span<const std::byte> next : call.next) {
+      const Range bytes = part_of(static_cast<int64_t>(next.size()), tiles, tile, kLine);
+      for (int64_t at = bytes.begin; at < bytes.end; at += kLine)
+        __builtin_prefetch(next.data() + at, 0, 2);
+    }
     const Range part = part_of(count, tiles, tile);
-    multiply(tokens.begin + part.begin, part.end - part.begin);
+    multiply(call.tokens.begin + part.begin, part.end - part.begin);
   }
 }
 

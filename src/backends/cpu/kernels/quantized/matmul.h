@@ -54,8 +54,9 @@ struct QuantizedProduct {
 inline constexpr int64_t kGemvTokens = 4;
 
 // Up to so many vectors of 8-bit codes, one or two a token, panels are multiplied without a copy in
-// memory (AVX-512 VNNI): read once, and unpacked in registers for every four vectors.
-inline constexpr int64_t kDirectVectors = 32;
+// memory (AVX-512 VNNI): read once, and unpacked in registers for every four vectors. Panels of words for
+// more tokens take as many multiplications, panels of bytes half as many instructions to unpack.
+inline constexpr int64_t kDirectVectors = 64;
 
 // Every block dtype, and f32, f16, bf16 (exact only).
 bool supports_quantized(DType dtype);
