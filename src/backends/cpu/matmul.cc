@@ -51,6 +51,8 @@ Launch bind_empty(const BindCall& call) {
   return [kernel = std::move(kernel)] { kernel.run(); };
 }
 
+}  // namespace
+
 // A few tokens times a dense fp32 or bf16 weight: reading the weight takes most of the time. Unlike
 // oneDNN's calls, this path allocates nothing for a decoded token.
 bool streams_weight(const BindCall& call) {
@@ -67,6 +69,8 @@ bool streams_weight(const BindCall& call) {
   if (dtype != DType::kF32 || result != DType::kF32) return false;
   return x.type.shape[0] <= kGemvTokens || sums_alike(call.call());
 }
+
+namespace {
 
 template <typename Y>
 Launch bind_gemv_bf16(const BindCall& call) {

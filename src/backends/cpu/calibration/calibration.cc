@@ -115,7 +115,7 @@ class CpuCalibration final : public Calibration {
                vector_probes(probes_, f32_, bf16_),
                memory_probes(probes_, f32_, levels_),
                gemm_probes(probes_, f32_, bf16_),
-               stored_probes(probes_, f32_),
+               stored_probes(probes_, f32_, bf16_),
                attention_probes(probes_, f32_, bf16_),
                cache_probes(probes_, f32_, bf16_)} {}
 
