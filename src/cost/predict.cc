@@ -328,9 +328,10 @@ class Predictor {
   // that the times add up.
   void program(const Node& node, const Work& work, double threads, NodePrediction& p) {
     // One function on dense bf16 converts in registers, where memory and arithmetic overlap too.
-    const double converting = conversions_ns(node);
-    const double passage = converting > 0 ? 0 : passage_ns(node);
-    p.compute_ns = threads * (program_ns(node, work) + converting + passage);
+    const bool is_narrow = is_dense_bf16(node);
+    const double passage = is_narrow ? 0 : passage_ns(node);
+    p.compute_ns =
+        threads * (is_narrow ? narrow_ns(node, work) : program_ns(node, work) + passage);
     p.ns = p.overhead_ns +
            (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
   }
@@ -361,18 +362,28 @@ class Predictor {
     return ns;
   }
 
-  // Of a single function whose operands are all dense bf16; 0 for others and where it was not measured.
-  double conversions_ns(const Node& node) const {
-    if (node.op->kind != OpKind::kPointwise || ceilings_.narrowed_elements_per_ns == 0) return 0;
+  // Whether it is a single function whose operands are all dense bf16, on a machine whose conversions
+  // were measured.
+  bool is_dense_bf16(const Node& node) const {
+    if (node.op->kind != OpKind::kPointwise || ceilings_.narrowed_elements_per_ns == 0)
+      return false;
     const Shape& shape = graph_.shape(node.outputs[0]);
     std::vector<ValueId> operands = node.inputs;
     operands.push_back(node.outputs[0]);
     for (ValueId each : operands)
       if (graph_.type(each).dtype != DType::kBF16 ||
           at(places_, each).layout.strides != dense_strides(shape))
-        return 0;
-    const double elements = static_cast<double>(shape.elements());
-    return static_cast<double>(node.inputs.size()) *
+        return false;
+    return true;
+  }
+
+  // The time of such a function with its conversions: what was measured, or the sum of both.
+  double narrow_ns(const Node& node, const Work& work) const {
+    const double elements = static_cast<double>(graph_.shape(node.outputs[0]).elements());
+    if (const double rate = ceilings_.function_elements_per_ns(node.op->name + " bf16"); rate > 0)
+      return elements / rate;
+    return program_ns(node, work) +
+           static_cast<double>(node.inputs.size()) *
                over(elements, ceilings_.widened_elements_per_ns) +
            over(elements, ceilings_.narrowed_elements_per_ns);
   }

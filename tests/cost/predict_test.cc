@@ -144,6 +144,24 @@ TEST(Predict, LooksUpGemmsOfStoredWeightsByTheirTokens) {
   EXPECT_NEAR(stored_ns(1, {weight}, c), 1000 + 1280 * 4 + 64 * 11, 0.1);
 }
 
+// Conversions add to a function on bf16, unless both were measured together.
+TEST(Predict, AFunctionOnBf16TakesWhatWasMeasuredOfIt) {
+  Ceilings c = immediate();
+  c.widened_elements_per_ns = c.narrowed_elements_per_ns = 1;
+  c.functions = {{"sqrt", 4}};
+  auto sqrt_ns = [&](DType dtype) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    graph.outputs = {b.call("sqrt", {b.input("x", {dtype, {1000}})})};
+    return predict(graph, c).back().ns;
+  };
+  EXPECT_NEAR(sqrt_ns(DType::kF32), 250, 0.1);
+  EXPECT_NEAR(sqrt_ns(DType::kBF16), 2250, 0.1);
+  c.functions.push_back({"sqrt bf16", 0.5});
+  EXPECT_NEAR(sqrt_ns(DType::kBF16), 2000, 0.1);
+  EXPECT_NEAR(sqrt_ns(DType::kF32), 250, 0.1);
+}
+
 // Rows that the threads cannot share evenly: one of them has 2 of 3.
 TEST(Predict, UnevenRowsTakeTheTimeOfTheThreadWithMost) {
   Ceilings c = immediate();

@@ -117,15 +117,20 @@ class FunctionTimings {
       : narrow_unary_(time_function(probes, bf16, repeated(Pointwise::kScale, 1), DType::kBF16)),
         narrow_binary_(time_function(probes, bf16, repeated(Pointwise::kMul, 1), DType::kBF16)) {
     for (const PointwiseInfo& row : pointwise_table())
-      timings_.push_back({row.name, time_function(probes, pool, repeated(row.function, 1)),
-                          time_function(probes, pool, repeated(row.function, kMany))});
+      timings_.push_back(
+          {row.name, time_function(probes, pool, repeated(row.function, 1)),
+           time_function(probes, pool, repeated(row.function, kMany)),
+           time_function(probes, bf16, repeated(row.function, 1), DType::kBF16)});
   }
 
   void finish(cost::Ceilings& c) const {
-    for (const Timing& each : timings_)
+    for (const Timing& each : timings_) {
       c.functions.push_back(
           {std::string(each.name),
            rate_of((each.many.ns_per_element() - each.one.ns_per_element()) / (kMany - 1))});
+      c.functions.push_back(
+          {std::string(each.name) + " bf16", rate_of(each.narrow.ns_per_element())});
+    }
     // What is left beside the function itself: one of one operand widens it and rounds the result; one of two widens once more.
     const double unary_ns =
         narrow_unary_.ns_per_element() - 1 / c.function_elements_per_ns("scale");
@@ -140,7 +145,7 @@ class FunctionTimings {
   static constexpr int kMany = 4;
   struct Timing {
     std::string_view name;
-    VectorTiming one, many;
+    VectorTiming one, many, narrow;
   };
   VectorTiming narrow_unary_, narrow_binary_;
   std::vector<Timing> timings_;
