@@ -73,7 +73,7 @@ TEST(Ceilings, MultiplyRatesAreThoseOfTheFastestInstruction) {
 // GEMMs of i16 are only Ridge's own, so their best rate is no ceiling.
 TEST(Ceilings, UtilizationOfI16IsAShareOfMultiplicationsAlone) {
   Ceilings c = measured();
-  c.products.push_back({DType::kI16, false, 260, 400, 1, 0, {}});
+  c.products.push_back({DType::kI16, false, 260, 400, 1, 0, 0, {}, {}});
   EXPECT_EQ(c.mfu_reference(DType::kI16).per_ns, 390);
   EXPECT_EQ(c.peak_flops_per_ns(DType::kI16), 260);
   c.multiplies.clear();
