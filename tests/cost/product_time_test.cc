@@ -80,7 +80,7 @@ TEST(ProductTime, ColumnsCountInWholeVectors) {
   };
   const double seventeen = ns(17);
   rates.vector_columns = 16;
-  EXPECT_GT(ns(17), 1.5 * seventeen);
+  EXPECT_GT(ns(17), 1.3 * seventeen);
   EXPECT_NEAR(ns(17) / ns(32), 1, 0.02);
 }
 

@@ -50,6 +50,8 @@ HWY_INLINE void log_rows(const LogSoftmax<T>& call, Range range) {
       subtract_from_row(call, range, r, static_cast<float>(lse), large);
     }
   } else {
+    // A cache line that one row streams and the next stores takes several times as long.
+    const bool streams = large && bytes_of<T>(call.y.stride) % HWY_MAX_BYTES == 0;
     HWY_ALIGN float highest[kGroupedRows] = {}, sums[kGroupedRows] = {};
     for (int64_t begin = range.begin; begin < range.end; begin += kGroupedRows) {
       const int64_t count = HWY_MIN(kGroupedRows, range.end - begin);
@@ -63,7 +65,7 @@ HWY_INLINE void log_rows(const LogSoftmax<T>& call, Range range) {
         store(Whole(), hn::Add(load(Whole(), highest + i), logarithms), sums + i);
       }
       for (int64_t i = 0; i < count; ++i)
-        subtract_from_row(call, range, begin + i, sums[i], large);
+        subtract_from_row(call, range, begin + i, sums[i], streams);
     }
   }
   if (large) hwy::FlushStream();
