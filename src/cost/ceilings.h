@@ -99,7 +99,8 @@ struct ProductRates {
 // How many elements per nanosecond all cores in use put through one pointwise function, from L1 to
 // L1, one function at a time; or through a kernel of rows, from L2 to L2.
 struct FunctionRate {
-  std::string function;  // its op; of rows "softmax bf16 768": op, type and width
+  // Its op; with its conversions "sqrt bf16"; of rows "softmax bf16 768": op, type and width.
+  std::string function;
   double elements_per_ns = 0;
 };
 

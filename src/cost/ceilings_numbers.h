@@ -87,8 +87,7 @@ inline constexpr auto kNumbers<AttentionRates> = std::to_array<NumberField<Atten
      {"forward_call_ns", &AttentionRates::forward_call_ns, NumberKind::kNs},
      {"backward_call_ns", &AttentionRates::backward_call_ns, NumberKind::kNs},
      {"forward_short_slowdown", &AttentionRates::forward_short_slowdown, NumberKind::kSlowdown},
-     {"backward_short_slowdown", &AttentionRates::backward_short_slowdown,
-      NumberKind::kSlowdown}});
+     {"backward_short_slowdown", &AttentionRates::backward_short_slowdown, NumberKind::kSlowdown}});
 
 template <>
 inline constexpr auto kNumbers<Ceilings> = std::to_array<NumberField<Ceilings>>(

@@ -100,8 +100,8 @@ Bandwidth::Bandwidth(const Ceilings& ceilings) {
 
 double Bandwidth::ns_beyond_caches(int64_t distance_bytes, bool is_write) const {
   if (cached_bytes_ == 0 || distance_bytes <= cached_bytes_) return 0;
-  return std::max(
-      0.0, ns_per_byte(distance_bytes, is_write) - ns_per_byte(cached_bytes_, is_write));
+  return std::max(0.0,
+                  ns_per_byte(distance_bytes, is_write) - ns_per_byte(cached_bytes_, is_write));
 }
 
 double Bandwidth::ns_per_byte(int64_t distance_bytes, bool is_write) const {

@@ -330,8 +330,7 @@ class Predictor {
     // One function on dense bf16 converts in registers, where memory and arithmetic overlap too.
     const bool is_narrow = is_dense_bf16(node);
     const double passage = is_narrow ? 0 : passage_ns(node);
-    p.compute_ns =
-        threads * (is_narrow ? narrow_ns(node, work) : program_ns(node, work) + passage);
+    p.compute_ns = threads * (is_narrow ? narrow_ns(node, work) : program_ns(node, work) + passage);
     p.ns = p.overhead_ns +
            (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
   }

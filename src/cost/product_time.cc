@@ -81,7 +81,8 @@ double exposed_memory_share(const ProductRates& rates,
       if (from_memory.form != form || sample.form != form || e.batch != same.batch ||
           e.m != same.m || e.n != same.n || e.k != same.k)
         continue;
-      const int64_t width = storage_bytes(rates.dtype, 1), far = std::numeric_limits<int64_t>::max();
+      const int64_t width = storage_bytes(rates.dtype, 1),
+                    far = std::numeric_limits<int64_t>::max();
       const double reads = static_cast<double>(width * e.batch * (e.m * e.k + e.k * e.n)),
                    writes = static_cast<double>(width * e.batch * e.m * e.n);
       const double beyond_ns = reads * bandwidth.ns_beyond_caches(far, false) +

@@ -42,7 +42,9 @@ class ProductTime {
 
 // The part of what operands take beyond the caches that a GEMM of the form does not overlap with
 // arithmetic: 0 without samples from memory, and above 1 if it reads slower than `bandwidth`.
-double exposed_memory_share(const ProductRates& rates, ProductForm form, const Bandwidth& bandwidth);
+double exposed_memory_share(const ProductRates& rates,
+                            ProductForm form,
+                            const Bandwidth& bandwidth);
 
 // The laws of several rates, each fitted on first use. The rates must outlive it.
 class ProductTimes {

@@ -30,8 +30,11 @@ StoredTime stored_time(const StoredRates& rates, int64_t tokens) {
       tokens);
 }
 
-double stored_product_ns(
-    const StoredTime& time, double memory_share, int64_t out, int64_t in, bool overlaps) {
+double stored_product_ns(const StoredTime& time,
+                         double memory_share,
+                         int64_t out,
+                         int64_t in,
+                         bool overlaps) {
   const double ns_per_weight =
       overlaps ? std::max(time.cached_ns, memory_share * time.memory_ns)
                : time.cached_ns + memory_share * std::max(0.0, time.memory_ns - time.cached_ns);

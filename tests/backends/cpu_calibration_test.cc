@@ -86,12 +86,11 @@ TEST(CpuCalibration, HasRatesOfKernelsOfRows) {
   // Each sample from memory stands beside one of the same product from the caches.
   for (const cost::ProductRates& rates : c.products)
     for (const cost::ProductSample& cold : rates.memory_samples)
-      EXPECT_TRUE(std::any_of(rates.samples.begin(), rates.samples.end(),
-                              [&](const cost::ProductSample& hot) {
-                                return hot.form == cold.form && hot.extents.m == cold.extents.m &&
-                                       hot.extents.n == cold.extents.n &&
-                                       hot.extents.k == cold.extents.k;
-                              }));
+      EXPECT_TRUE(std::any_of(
+          rates.samples.begin(), rates.samples.end(), [&](const cost::ProductSample& hot) {
+            return hot.form == cold.form && hot.extents.m == cold.extents.m &&
+                   hot.extents.n == cold.extents.n && hot.extents.k == cold.extents.k;
+          }));
 }
 
 // Multiplications alone are a ceiling of every type that GEMMs multiply, and each type of panels has

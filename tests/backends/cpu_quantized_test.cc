@@ -380,14 +380,14 @@ TEST_P(CpuQuantized, ExactBitsOfPlainWeightsDependOnNoOtherToken) {
 template <typename Y>
 void expect_bf16_gemv() {
   for (int64_t in : {1, 31, 32, 33, 64, 77, 1031, 5000})
-    for (int64_t out : {1, 5, 530})
+    for (int64_t out : {1, 5, 67})
       for (int64_t tokens : {1, 2, 3, 4, 9}) {
         const int64_t x_stride = in + 2, y_stride = out + 3;
         const std::vector<uint16_t> w = random_values<uint16_t>(out * in, 3),
                                     x = random_values<uint16_t>(tokens * x_stride, 5);
         std::vector<Y> y(static_cast<size_t>(tokens * y_stride));
-        gemv_bf16(GemvBf16<Y>{
-            w.data(), out, in, {x.data(), x_stride}, {y.data(), y_stride}, tokens});
+        gemv_bf16(
+            GemvBf16<Y>{w.data(), out, in, {x.data(), x_stride}, {y.data(), y_stride}, tokens});
         for (int64_t n = 0; n < tokens; ++n)
           for (int64_t r = 0; r < y_stride; ++r) {
             const double found = to_double(y[static_cast<size_t>(n * y_stride + r)]);

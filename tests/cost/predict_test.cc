@@ -212,8 +212,7 @@ TEST(Predict, FewTokensTimesAPlainWeightRunOnTheKernelsOfStoredOnes) {
     Graph graph;
     Builder b(graph, ops::table());
     graph.outputs = {
-        b.call("matmul",
-               {b.input("x", {dtype, {tokens, 64}}), b.parameter("w", {dtype, {64, 64}})},
+        b.call("matmul", {b.input("x", {dtype, {tokens, 64}}), b.parameter("w", {dtype, {64, 64}})},
                {{"einsum", einsum}})};
     plan::PlainTarget target;
     return predict_run_ns(count_plan(graph, target), c);

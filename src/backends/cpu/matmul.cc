@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of matmul to oneDNN, to native GEMMs, and to kernels for few tokens. backends/product_plan.h maps the einsum to
 // products.
-#include "backends/cpu/kernels/quantized/gemv_bf16.h"
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/kernels/pointwise/tile_program.h"
+#include "backends/cpu/kernels/quantized/gemv_bf16.h"
 #include "backends/cpu/matmul_group.h"
 #include "backends/cpu/native_gemm.h"
 #include "backends/in_order.h"
@@ -76,8 +76,8 @@ template <typename Y>
 Launch bind_gemv_bf16(const BindCall& call) {
   const Operand &x = call.inputs[0], &weight = call.inputs[1];
   return [gemv = GemvBf16<Y>{reinterpret_cast<const uint16_t*>(weight.data), weight.type.shape[0],
-                             weight.type.shape[1], rows<const uint16_t>(x), rows<Y>(call.outputs[0]),
-                             x.type.shape[0]}] { gemv_bf16(gemv); };
+                             weight.type.shape[1], rows<const uint16_t>(x),
+                             rows<Y>(call.outputs[0]), x.type.shape[0]}] { gemv_bf16(gemv); };
 }
 
 Launch bind_streamed(const BindCall& call) {

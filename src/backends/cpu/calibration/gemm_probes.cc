@@ -118,9 +118,9 @@ class Products {
     std::vector<GemmLaunch> launches;
     for (int64_t i = 0; (i + 1) * std::max(a + b, c) <= pool_.bytes(); ++i) {
       std::byte* from = pool_.input(i * (a + b));
-      launches.push_back(
-          bind_gemm(default_form(shape, is_native_), shape, from, from + a, pool_.result(i * c),
-                    {workspace_.data(), static_cast<size_t>(workspace_.bytes())}));
+      launches.push_back(bind_gemm(default_form(shape, is_native_), shape, from, from + a,
+                                   pool_.result(i * c),
+                                   {workspace_.data(), static_cast<size_t>(workspace_.bytes())}));
     }
     return launches;
   }
@@ -291,9 +291,11 @@ Finish attention_probes_of(ProbeList& probes, const OperandPool& pool, DType dty
   const int threads = omp_get_max_threads();
   // As long as prompts are, and short: there, tiles that the mask cuts take a larger share.
   for (int64_t head_size : {24, 48, 96, 160})
-    timings.push_back(time_attention<T>(probes, pool, head_size, AttentionRates::kLongTokens, threads));
+    timings.push_back(
+        time_attention<T>(probes, pool, head_size, AttentionRates::kLongTokens, threads));
   for (int64_t head_size : {48, 96})
-    brief.push_back(time_attention<T>(probes, pool, head_size, AttentionRates::kShortTokens, threads));
+    brief.push_back(
+        time_attention<T>(probes, pool, head_size, AttentionRates::kShortTokens, threads));
   return [timings, brief, dtype](cost::Ceilings& ceilings) {
     std::vector<cost::TimedTerms<2>> forward, backward;
     for (const AttentionTiming& t : timings) {

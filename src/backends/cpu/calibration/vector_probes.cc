@@ -117,10 +117,9 @@ class FunctionTimings {
       : narrow_unary_(time_function(probes, bf16, repeated(Pointwise::kScale, 1), DType::kBF16)),
         narrow_binary_(time_function(probes, bf16, repeated(Pointwise::kMul, 1), DType::kBF16)) {
     for (const PointwiseInfo& row : pointwise_table())
-      timings_.push_back(
-          {row.name, time_function(probes, pool, repeated(row.function, 1)),
-           time_function(probes, pool, repeated(row.function, kMany)),
-           time_function(probes, bf16, repeated(row.function, 1), DType::kBF16)});
+      timings_.push_back({row.name, time_function(probes, pool, repeated(row.function, 1)),
+                          time_function(probes, pool, repeated(row.function, kMany)),
+                          time_function(probes, bf16, repeated(row.function, 1), DType::kBF16)});
   }
 
   void finish(cost::Ceilings& c) const {

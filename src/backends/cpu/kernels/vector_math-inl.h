@@ -102,8 +102,7 @@ HWY_INLINE V32 log_of_positive(V32 x) {
   const hn::RebindToSigned<F32> di;
   const auto bits = hn::BitCast(di, x);
   const auto n = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3f3504f3)));
-  const V32 f =
-      hn::Sub(hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(n))), hn::Set(d, 1.0f));
+  const V32 f = hn::Sub(hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(n))), hn::Set(d, 1.0f));
   V32 p = hn::MulAdd(hn::Set(d, -0.0763449669f), f, hn::Set(d, 0.127615765f));
   p = hn::MulAdd(p, f, hn::Set(d, -0.131601826f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.142017573f));

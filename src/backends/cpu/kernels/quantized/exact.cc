@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMMs of quantized weights and fp32 activations: blocks are unpacked to floats in L1 and
-// multiplied there; rows of plain types are multiplied as they are read, if tokens are few. Activations are not rounded; gemv.cc and gemm.cc have the GEMMs that round
+// multiplied there; rows of plain types are multiplied as they are read, if tokens are few.
+// Activations are not rounded; gemv.cc and gemm.cc have the GEMMs that round
 // them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/exact.cc"

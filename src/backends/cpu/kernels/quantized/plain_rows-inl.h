@@ -30,7 +30,7 @@ struct TwoVectors {
 // instruction. Scalar code has no vectors of two.
 template <typename W, typename X>
 inline constexpr bool kPairs =
-    std::is_same_v<W, uint16_t> && std::is_same_v<X, uint16_t> && HWY_TARGET != HWY_SCALAR;
+    std::is_same_v<W, uint16_t>&& std::is_same_v<X, uint16_t>&& HWY_TARGET != HWY_SCALAR;
 
 template <bool kPaired, typename T>
 HWY_INLINE TwoVectors load_two(const T* from) {
@@ -84,8 +84,7 @@ HWY_INLINE void multiply_rows(const W* w,
   if (k < in) rest(Partial{in - k});
   for (int r = 0; r < kRows; ++r) {
     for (int t = 0; t < kTokens; ++t) {
-      const float sum =
-          hn::GetLane(hn::SumOfLanes(F32(), hn::Add(first[r][t], second[r][t])));
+      const float sum = hn::GetLane(hn::SumOfLanes(F32(), hn::Add(first[r][t], second[r][t])));
       if constexpr (std::is_same_v<Y, float>) {
         y[t][r] = accumulate ? y[t][r] + sum : sum;
       } else {

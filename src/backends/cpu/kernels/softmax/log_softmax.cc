@@ -21,8 +21,11 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 // y = x - lse for a row of the call.
 template <typename T>
-HWY_INLINE void subtract_from_row(
-    const LogSoftmax<T>& call, Range range, int64_t r, float lse, bool large) {
+HWY_INLINE void subtract_from_row(const LogSoftmax<T>& call,
+                                  Range range,
+                                  int64_t r,
+                                  float lse,
+                                  bool large) {
   const T* x = call.x[r];
   T* y = call.y[r];
   const bool streamed = large && x != y && is_aligned(y);
