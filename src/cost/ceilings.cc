@@ -79,21 +79,26 @@ void check_bandwidth(const Ceilings& ceilings) {
   }
 }
 
+void check_samples(const std::string& field, const std::vector<ProductSample>& samples) {
+  expect_count(field, samples.size(), 0);
+  for (const ProductSample& sample : samples) {
+    for (int64_t extent :
+         {sample.extents.batch, sample.extents.m, sample.extents.n, sample.extents.k})
+      if (extent < 1 || extent > kMostExtent)
+        refuse(field, fmt::format("expects extents from 1 to 2^32, got {}", extent));
+    expect_number(field + ".ns", sample.ns, NumberKind::kNs);
+    if (sample.ns == 0) refuse(field + ".ns", "expects more than 0");
+  }
+}
+
 void check_products(const Ceilings& ceilings) {
   expect_count("gemms", ceilings.products.size(), 1);
   bool has_f32 = false;
   for (const ProductRates& rates : ceilings.products) {
     has_f32 = has_f32 || (rates.dtype == DType::kF32 && !rates.is_native);
     expect_numbers("gemms.", rates);
-    expect_count("gemms.samples", rates.samples.size(), 0);
-    for (const ProductSample& sample : rates.samples) {
-      for (int64_t extent :
-           {sample.extents.batch, sample.extents.m, sample.extents.n, sample.extents.k})
-        if (extent < 1 || extent > kMostExtent)
-          refuse("gemms.samples", fmt::format("expects extents from 1 to 2^32, got {}", extent));
-      expect_number("gemms.samples.ns", sample.ns, NumberKind::kNs);
-      if (sample.ns == 0) refuse("gemms.samples.ns", "expects more than 0");
-    }
+    check_samples("gemms.samples", rates.samples);
+    check_samples("gemms.memory_samples", rates.memory_samples);
   }
   if (!has_f32) refuse("gemms", "expects an entry for f32");
 }
@@ -262,6 +267,7 @@ Ceilings at_threads(Ceilings c, int threads) {
     rates.peak_flops_per_ns *= factor;
     rates.theoretical_flops_per_ns *= factor;
     for (ProductSample& sample : rates.samples) sample.ns /= factor;
+    for (ProductSample& sample : rates.memory_samples) sample.ns /= factor;
   }
   for (MultiplyRates& rates : c.multiplies) {
     rates.theoretical_ops_per_ns *= factor;

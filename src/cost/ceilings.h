@@ -86,14 +86,21 @@ struct ProductRates {
   double power_of_two_slowdown = 1;
   // The host's time for a library call outside a CUDA graph; 0 = the same as for other launches.
   double stream_call_ns = 0;
+  // Columns of C that one vector holds: kernels compute whole ones. 0 = no matter.
+  double vector_columns = 0;
   std::vector<ProductSample> samples;  // empty for a data sheet
+  // Whose operands come from memory, of extents that `samples` have too: what reading adds where
+  // GEMMs do not overlap it with arithmetic. Empty: all of it overlaps.
+  std::vector<ProductSample> memory_samples;
 
   std::string name() const;  // "f32", "f32 native"
 };
 
-// How many elements per nanosecond all cores in use put through one pointwise function, from L1 to L1, one function at a time.
+// How many elements per nanosecond all cores in use put through one pointwise function, from L1 to
+// L1, one function at a time; or through a kernel of rows, from L2 to L2.
 struct FunctionRate {
-  std::string function;  // its op
+  // Its op; with its conversions "sqrt bf16"; of rows "softmax bf16 768": op, type and width.
+  std::string function;
   double elements_per_ns = 0;
 };
 
@@ -164,6 +171,12 @@ struct AttentionRates {
   // overhead of other ops.
   double forward_call_ns = 0;
   double backward_call_ns = 0;
+  // How much longer than by these rates sequences of kShortTokens take; the rates are of
+  // kLongTokens. 1 = no longer.
+  double forward_short_slowdown = 1;
+  double backward_short_slowdown = 1;
+
+  static constexpr int64_t kShortTokens = 60, kLongTokens = 600;
 };
 
 // The rate that a utilization is a share of: the measured one, or the data sheet's if nothing was

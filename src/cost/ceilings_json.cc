@@ -16,7 +16,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 20;
+constexpr int kFormat = 21;
 
 template <typename Record>
 void write_numbers(const Record& record, Json& to) {
@@ -39,18 +39,23 @@ Json machine_json(const Machine& machine) {
           {"memory_bytes", machine.memory_bytes}};
 }
 
+Json samples_json(const std::vector<ProductSample>& samples) {
+  Json json = Json::array();
+  for (const ProductSample& s : samples)
+    json.push_back({{"form", name(s.form)},
+                    {"batch", s.extents.batch},
+                    {"m", s.extents.m},
+                    {"n", s.extents.n},
+                    {"k", s.extents.k},
+                    {"ns", s.ns}});
+  return json;
+}
+
 Json product_json(const ProductRates& rates) {
-  Json samples = Json::array();
-  for (const ProductSample& s : rates.samples)
-    samples.push_back({{"form", name(s.form)},
-                       {"batch", s.extents.batch},
-                       {"m", s.extents.m},
-                       {"n", s.extents.n},
-                       {"k", s.extents.k},
-                       {"ns", s.ns}});
   Json json{{"dtype", name(rates.dtype)}, {"is_native", rates.is_native}};
   write_numbers(rates, json);
-  json["samples"] = std::move(samples);
+  json["samples"] = samples_json(rates.samples);
+  json["memory_samples"] = samples_json(rates.memory_samples);
   return json;
 }
 
@@ -115,16 +120,23 @@ ProductForm read_form(const JsonField& field) {
   throw field.fault("one of nn, nt, tn, tt");
 }
 
+std::vector<ProductSample> read_samples(const JsonField& r) {
+  std::vector<ProductSample> samples;
+  for (const JsonField& s : r.items())
+    samples.push_back(
+        {{s.at("batch").integer(), s.at("m").integer(), s.at("n").integer(), s.at("k").integer()},
+         read_form(s.at("form")),
+         s.at("ns").real()});
+  return samples;
+}
+
 ProductRates read_product(const JsonField& r) {
   ProductRates rates;
   rates.dtype = read_dtype(r.at("dtype"));
   rates.is_native = r.at("is_native").flag();
   read_numbers(r, rates);
-  for (const JsonField& s : r.at("samples").items())
-    rates.samples.push_back(
-        {{s.at("batch").integer(), s.at("m").integer(), s.at("n").integer(), s.at("k").integer()},
-         read_form(s.at("form")),
-         s.at("ns").real()});
+  rates.samples = read_samples(r.at("samples"));
+  rates.memory_samples = read_samples(r.at("memory_samples"));
   return rates;
 }
 

@@ -47,7 +47,8 @@ inline constexpr auto kNumbers<ProductRates> = std::to_array<NumberField<Product
      {"theoretical_flops_per_ns", &ProductRates::theoretical_flops_per_ns,
       NumberKind::kRateOrUnknown},
      {"power_of_two_slowdown", &ProductRates::power_of_two_slowdown, NumberKind::kSlowdown},
-     {"stream_call_ns", &ProductRates::stream_call_ns, NumberKind::kNs}});
+     {"stream_call_ns", &ProductRates::stream_call_ns, NumberKind::kNs},
+     {"vector_columns", &ProductRates::vector_columns, NumberKind::kRateOrUnknown}});
 
 template <>
 inline constexpr auto kNumbers<MultiplyRates> = std::to_array<NumberField<MultiplyRates>>(
@@ -84,7 +85,9 @@ inline constexpr auto kNumbers<AttentionRates> = std::to_array<NumberField<Atten
      {"backward_flops_per_ns", &AttentionRates::backward_flops_per_ns, NumberKind::kRate},
      {"backward_scores_per_ns", &AttentionRates::backward_scores_per_ns, NumberKind::kRate},
      {"forward_call_ns", &AttentionRates::forward_call_ns, NumberKind::kNs},
-     {"backward_call_ns", &AttentionRates::backward_call_ns, NumberKind::kNs}});
+     {"backward_call_ns", &AttentionRates::backward_call_ns, NumberKind::kNs},
+     {"forward_short_slowdown", &AttentionRates::forward_short_slowdown, NumberKind::kSlowdown},
+     {"backward_short_slowdown", &AttentionRates::backward_short_slowdown, NumberKind::kSlowdown}});
 
 template <>
 inline constexpr auto kNumbers<Ceilings> = std::to_array<NumberField<Ceilings>>(

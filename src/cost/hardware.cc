@@ -331,7 +331,10 @@ Ceilings ceilings_of(const Hardware& hardware, bool tf32, const AssumedEfficienc
   for (const PeakRate& peak : hardware.peaks) {
     const bool is_tf32 = tf32 && peak.dtype == DType::kF32;
     const double rate = (is_tf32 ? hardware.tf32_tera_flops : peak.tera_flops) * kPerNs;
-    c.products.push_back({peak.dtype, false, rate * assumed.products, rate, 1, 0, {}});
+    ProductRates& products = c.products.emplace_back();
+    products.dtype = peak.dtype;
+    products.peak_flops_per_ns = rate * assumed.products;
+    products.theoretical_flops_per_ns = rate;
     // Tiles enter and leave the matrix units through vector code, so assume half the rate of GEMMs.
     double tiles = rate * assumed.products / 2,
            scores = hardware.vector_tera_flops * kPerNs * assumed.vector / 16;

@@ -94,6 +94,14 @@ Bandwidth::Bandwidth(const Ceilings& ceilings) {
     double write = std::max(2 / p.copy_bytes_per_ns - read, kLeastWriteShare * read);
     points_.push_back({std::log2(static_cast<double>(p.footprint_bytes)), read, write});
   }
+  const size_t levels = ceilings.levels.size();
+  if (levels > 1) cached_bytes_ = ceilings.levels[levels - 2].capacity_bytes / 2;
+}
+
+double Bandwidth::ns_beyond_caches(int64_t distance_bytes, bool is_write) const {
+  if (cached_bytes_ == 0 || distance_bytes <= cached_bytes_) return 0;
+  return std::max(0.0,
+                  ns_per_byte(distance_bytes, is_write) - ns_per_byte(cached_bytes_, is_write));
 }
 
 double Bandwidth::ns_per_byte(int64_t distance_bytes, bool is_write) const {
@@ -135,7 +143,7 @@ std::vector<MemoryTime> memory_times(const CostedGraph& costed, const Ceilings& 
   std::vector<MemoryTime> times(schedule.size());
   for (int round = 0; round < 2; ++round)
     for (size_t i = 0; i < schedule.size(); ++i) {
-      double ns = 0, stored_ns = 0, slowest_ns = 0;
+      double ns = 0, stored_ns = 0, slowest_ns = 0, beyond_ns = 0;
       walk(schedule[i], piece, [&](const plan::Access& access, int64_t at, int64_t moved) {
         PieceUse& use = uses[static_cast<size_t>(at)];
         int64_t distance = clock.touch(at, moved);
@@ -145,11 +153,12 @@ std::vector<MemoryTime> memory_times(const CostedGraph& costed, const Ceilings& 
         const double bytes = static_cast<double>(moved);
         const double here = bytes * bandwidth.ns_per_byte(distance, access.is_write);
         ns += here;
+        beyond_ns += bytes * bandwidth.ns_beyond_caches(distance, access.is_write);
         if (access.is_write || !access.is_stored) return;
         stored_ns += here;
         slowest_ns += bytes * bandwidth.slowest_read();
       });
-      times[i] = {ns, slowest_ns > 0 ? std::min(1.0, stored_ns / slowest_ns) : 0};
+      times[i] = {ns, slowest_ns > 0 ? std::min(1.0, stored_ns / slowest_ns) : 0, beyond_ns};
     }
   return times;
 }

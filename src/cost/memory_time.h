@@ -19,6 +19,8 @@ class Bandwidth {
   double ns_per_byte(int64_t distance_bytes, bool is_write) const;
   // ns per byte from behind all caches.
   double slowest_read() const { return points_.back().read_ns_per_byte; }
+  // What a byte takes longer than one that half of the last cache would hold; 0 without caches.
+  double ns_beyond_caches(int64_t distance_bytes, bool is_write) const;
 
  private:
   struct Point {
@@ -27,6 +29,7 @@ class Bandwidth {
     double write_ns_per_byte;
   };
   std::vector<Point> points_;
+  int64_t cached_bytes_ = 0;  // half of the last cache; 0 without caches
 };
 
 // The time of a node's traffic.
@@ -35,6 +38,8 @@ struct MemoryTime {
   // The time of its reads of stored values (weights, KV caches), as a share of what they would take
   // from behind all caches, at most 1; 0 if it reads none.
   double stored_share = 0;
+  // The part of ns by which the traffic takes longer than it would from the last cache.
+  double beyond_caches_ns = 0;
 };
 
 // The time of each node's traffic. An address is an offset in the arena, or lies in the

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/shape.h"
 #include "cost/memory_time.h"
 #include "cost/product_call.h"
 #include "cost/product_time.h"
+#include "cost/row_time.h"
 #include "cost/stored_time.h"
 #include "graph/einsum.h"
 #include "ops/attention.h"
@@ -64,7 +66,11 @@ double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 class Predictor {
  public:
   Predictor(const CostedGraph& costed, const Ceilings& ceilings)
-      : costed_(costed), graph_(costed.graph), places_(costed.places), ceilings_(ceilings) {}
+      : costed_(costed),
+        graph_(costed.graph),
+        places_(costed.places),
+        ceilings_(ceilings),
+        bandwidth_(ceilings) {}
 
   NodePrediction node(size_t index, const MemoryTime& memory) {
     const Node& node = graph_.nodes[index];
@@ -84,9 +90,11 @@ class Predictor {
     if (const std::optional<StoredProducts> stored = stored_products(node, memory.stored_share)) {
       p.compute_ns = threads * stored->compute_ns;
       p.overhead_ns = launches_ns + stored->rounding_ns;
+      // One team of threads runs all such kernels of a graph.
+      if (parallel && !std::exchange(has_team_, true)) p.overhead_ns += ceilings_.parallel_ns;
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     } else if (law == TimeLaw::kProduct && cost.rounds == 0 && !has_stored_weight(node)) {
-      product(node, p);
+      product(node, memory, p);
     } else if (law == TimeLaw::kWalk) {
       program(node, cost.work, threads, p);
     } else if (const CacheRates* rates = cache_rates(node)) {
@@ -95,10 +103,19 @@ class Predictor {
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     } else {
       bool attends = law == TimeLaw::kAttention || law == TimeLaw::kAttentionBackward;
-      p.compute_ns = attends
-                         ? attention_ns(node, cost)
-                         : threads * fused_ns(cost.work, rounded_to(node).value_or(DType::kF32));
-      p.compute_ns += threads * rows_ns(node, cost.work);
+      if (const std::optional<double> measured_ns = measured_rows_ns(node)) {
+        p.compute_ns = threads * *measured_ns;
+      } else {
+        p.compute_ns = attends
+                           ? attention_ns(node, cost)
+                           : threads * fused_ns(cost.work, rounded_to(node).value_or(DType::kF32));
+        p.compute_ns += threads * rows_ns(node, cost.work);
+      }
+      if (parallel) {
+        const double uneven = unevenness(node);
+        p.compute_ns *= uneven;
+        p.memory_ns *= uneven;
+      }
       if (double call_ns = attends ? attention_call_ns(node) : 0; call_ns > 0)
         p.overhead_ns = call_ns;
       // A product of a few rows reads its weight during its trips, from the end of the kernel before it on.
@@ -138,19 +155,19 @@ class Predictor {
                        parse_einsum(node.attrs.text("einsum")).is_projection()))
       return {};
     const Type& x = graph_.type(node.inputs[0]);
-    if (x.dtype != DType::kF32) return {};
-    const DType rounded = rounded_to(node).value_or(DType::kF32);
+    const DType rounded = rounded_to(node).value_or(x.dtype);
     StoredProducts sum;
     for (size_t i = 1; i < node.inputs.size(); ++i) {
       const Type& weight = graph_.type(node.inputs[i]);
       const StoredRates* rates =
-          ceilings_.stored_rates(weight.dtype, is_block(weight.dtype) ? rounded : DType::kF32);
+          ceilings_.stored_rates(weight.dtype, is_block(weight.dtype) ? rounded : x.dtype);
       if (rates == nullptr || (rates->most_tokens > 0 && x.shape[0] > rates->most_tokens))
         return {};
       StoredTime time = stored_time(*rates, x.shape[0]);
       sum.rounding_ns = std::max(sum.rounding_ns, static_cast<double>(x.shape[1]) * time.ns_per_in);
       time.ns_per_in = 0;  // once for all weights
-      sum.compute_ns += stored_product_ns(time, memory_share, weight.shape[0], x.shape[1]);
+      sum.compute_ns += stored_product_ns(time, memory_share, weight.shape[0], x.shape[1],
+                                          !is_block(weight.dtype));
     }
     return sum;
   }
@@ -187,7 +204,7 @@ class Predictor {
   }
 
   // The samples of GEMMs include the overhead of the call.
-  void product(const Node& node, NodePrediction& p) {
+  void product(const Node& node, const MemoryTime& memory, NodePrediction& p) {
     CallTypes types(graph_, node);
     ProductCall call =
         product_call(types.call(), at(places_, node.inputs[0]).layout,
@@ -196,7 +213,9 @@ class Predictor {
     p.compute_ns = call.extents.flops() > 0 ? products_.ns(rates, call.form, call.extents) : 0;
     if (call.power_of_two_rows) p.compute_ns *= rates.power_of_two_slowdown;
     if (!rates.samples.empty()) p.overhead_ns = 0;
-    p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
+    const double exposed_ns =
+        exposed_memory_share(rates, call.form, bandwidth_) * memory.beyond_caches_ns;
+    p.ns = std::max(p.compute_ns + exposed_ns, p.memory_ns) + p.overhead_ns;
   }
 
   static bool is_backward(const Node& attention) {
@@ -230,10 +249,22 @@ class Predictor {
         backward ? static_cast<double>(ops::flash_backward_scores(CallTypes(graph_, node).call()))
                  : static_cast<double>(cost.work.macs) / std::max(2 * size, 1.0);
     double flops = (backward ? 10 : 4) * size * scores;
-    return backward ? over(flops, rates->backward_flops_per_ns) +
-                          over(scores, rates->backward_scores_per_ns)
-                    : over(flops, rates->forward_flops_per_ns) +
-                          over(scores, rates->forward_scores_per_ns);
+    const double slowdown =
+        slowdown_at(node.attrs.has("sequence") ? node.attrs.integer("sequence") : q.shape[0],
+                    backward ? rates->backward_short_slowdown : rates->forward_short_slowdown);
+    return slowdown * (backward ? over(flops, rates->backward_flops_per_ns) +
+                                      over(scores, rates->backward_scores_per_ns)
+                                : over(flops, rates->forward_flops_per_ns) +
+                                      over(scores, rates->forward_scores_per_ns));
+  }
+
+  // Linear in the logarithm of the sequence's length.
+  static double slowdown_at(int64_t tokens, double short_slowdown) {
+    const double low = static_cast<double>(AttentionRates::kShortTokens),
+                 high = static_cast<double>(AttentionRates::kLongTokens),
+                 length = static_cast<double>(std::max<int64_t>(tokens, 1));
+    const double share = std::clamp(std::log(high / length) / std::log(high / low), 0.0, 1.0);
+    return 1 + share * (short_slowdown - 1);
   }
 
   // The compute time of kernels with operands in registers.
@@ -245,12 +276,36 @@ class Predictor {
            over(static_cast<double>(work.transcendentals), ceilings_.transcendentals_per_ns);
   }
 
+  bool is_by_rows(const Node& node) const {
+    const std::string& op = node.op->name;
+    return op == "rms_norm" || op == "softmax" || op == "log_softmax" ||
+           ((op == "reduce_sum" || op == "reduce_max") && reduces_rows(node));
+  }
+
+  // Empty for other nodes and for what was not measured: sums into another type for instance.
+  std::optional<double> measured_rows_ns(const Node& node) const {
+    if (!is_by_rows(node)) return {};
+    const Type& x = graph_.type(node.inputs[0]);
+    if (graph_.type(node.outputs[0]).dtype != x.dtype) return {};
+    const std::optional<double> ns =
+        row_ns_per_element(ceilings_, node.op->name, x.dtype, x.shape.back());
+    if (!ns) return {};
+    return *ns * static_cast<double>(x.shape.elements());
+  }
+
+  // How much longer the thread with the most rows takes than if all had as many.
+  double unevenness(const Node& node) const {
+    if (!is_by_rows(node)) return 1;
+    const Shape& shape = graph_.shape(node.inputs[0]);
+    const int64_t rows = shape.elements() / std::max<int64_t>(shape.back(), 1),
+                  threads = std::max(1, ceilings_.machine.threads);
+    if (rows == 0) return 1;
+    return static_cast<double>(ceil_div(rows, threads) * threads) / static_cast<double>(rows);
+  }
+
   // The part of a row kernel's time that the width of its rows does not change.
   double rows_ns(const Node& node, const Work& work) const {
-    const std::string& op = node.op->name;
-    const bool is_rows = op == "rms_norm" || op == "softmax" || op == "log_softmax" ||
-                         ((op == "reduce_sum" || op == "reduce_max") && reduces_rows(node));
-    if (!is_rows) return 0;
+    if (!is_by_rows(node)) return 0;
     const Shape& shape = graph_.shape(node.inputs[0]);
     const double rows = static_cast<double>(shape.elements() / std::max<int64_t>(shape.back(), 1));
     const bool has_exponentials = static_cast<double>(work.transcendentals) > 2 * rows;
@@ -277,9 +332,9 @@ class Predictor {
   // that the times add up.
   void program(const Node& node, const Work& work, double threads, NodePrediction& p) {
     // One function on dense bf16 converts in registers, where memory and arithmetic overlap too.
-    const double converting = conversions_ns(node);
-    const double passage = converting > 0 ? 0 : passage_ns(node);
-    p.compute_ns = threads * (program_ns(node, work) + converting + passage);
+    const bool is_narrow = is_dense_bf16(node);
+    const double passage = is_narrow ? 0 : passage_ns(node);
+    p.compute_ns = threads * (is_narrow ? narrow_ns(node, work) : program_ns(node, work) + passage);
     p.ns = p.overhead_ns +
            (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
   }
@@ -310,18 +365,28 @@ class Predictor {
     return ns;
   }
 
-  // Of a single function whose operands are all dense bf16; 0 for others and where it was not measured.
-  double conversions_ns(const Node& node) const {
-    if (node.op->kind != OpKind::kPointwise || ceilings_.narrowed_elements_per_ns == 0) return 0;
+  // Whether it is a single function whose operands are all dense bf16, on a machine whose conversions
+  // were measured.
+  bool is_dense_bf16(const Node& node) const {
+    if (node.op->kind != OpKind::kPointwise || ceilings_.narrowed_elements_per_ns == 0)
+      return false;
     const Shape& shape = graph_.shape(node.outputs[0]);
     std::vector<ValueId> operands = node.inputs;
     operands.push_back(node.outputs[0]);
     for (ValueId each : operands)
       if (graph_.type(each).dtype != DType::kBF16 ||
           at(places_, each).layout.strides != dense_strides(shape))
-        return 0;
-    const double elements = static_cast<double>(shape.elements());
-    return static_cast<double>(node.inputs.size()) *
+        return false;
+    return true;
+  }
+
+  // The time of such a function with its conversions: what was measured, or the sum of both.
+  double narrow_ns(const Node& node, const Work& work) const {
+    const double elements = static_cast<double>(graph_.shape(node.outputs[0]).elements());
+    if (const double rate = ceilings_.function_elements_per_ns(node.op->name + " bf16"); rate > 0)
+      return elements / rate;
+    return program_ns(node, work) +
+           static_cast<double>(node.inputs.size()) *
                over(elements, ceilings_.widened_elements_per_ns) +
            over(elements, ceilings_.narrowed_elements_per_ns);
   }
@@ -365,7 +430,9 @@ class Predictor {
   const Graph& graph_;
   const std::vector<plan::Place>& places_;
   const Ceilings& ceilings_;
+  const Bandwidth bandwidth_;
   ProductTimes products_;
+  bool has_team_ = false;
 };
 
 // The additional host time of a GEMM's library call over that of another launch. The node's other

@@ -2,7 +2,9 @@
 // The terms of the law, and the deviations of the samples from it.
 #include "cost/product_time.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "cost/relative_fit.h"
@@ -30,14 +32,15 @@ double squared_distance(const ProductExtents& a, const ProductExtents& b) {
 
 }  // namespace
 
-ProductTime::Terms ProductTime::terms(const ProductExtents& e) {
+ProductTime::Terms ProductTime::terms(const ProductExtents& e) const {
   double b = static_cast<double>(e.batch), m = static_cast<double>(e.m),
          n = static_cast<double>(e.n), k = static_cast<double>(e.k);
+  if (vector_columns_ > 0) n = std::ceil(n / vector_columns_) * vector_columns_;
   return {1, b * m * n * k, b * m * n, b * m * k, b * n * k};
 }
 
 ProductTime::ProductTime(const ProductRates& rates, ProductForm form, bool in_batches)
-    : peak_flops_per_ns_(rates.peak_flops_per_ns) {
+    : peak_flops_per_ns_(rates.peak_flops_per_ns), vector_columns_(rates.vector_columns) {
   std::vector<ProductSample> samples;
   for (const ProductSample& sample : rates.samples)
     if (sample.form == form && (sample.extents.batch > 1) == in_batches) samples.push_back(sample);
@@ -66,6 +69,29 @@ double ProductTime::ns(const ProductExtents& extents) const {
     weights += weight;
   }
   return law(extents) * std::exp(sum / weights);
+}
+
+double exposed_memory_share(const ProductRates& rates,
+                            ProductForm form,
+                            const Bandwidth& bandwidth) {
+  std::vector<double> shares;
+  for (const ProductSample& from_memory : rates.memory_samples)
+    for (const ProductSample& sample : rates.samples) {
+      const ProductExtents &e = from_memory.extents, &same = sample.extents;
+      if (from_memory.form != form || sample.form != form || e.batch != same.batch ||
+          e.m != same.m || e.n != same.n || e.k != same.k)
+        continue;
+      const int64_t width = storage_bytes(rates.dtype, 1),
+                    far = std::numeric_limits<int64_t>::max();
+      const double reads = static_cast<double>(width * e.batch * (e.m * e.k + e.k * e.n)),
+                   writes = static_cast<double>(width * e.batch * e.m * e.n);
+      const double beyond_ns = reads * bandwidth.ns_beyond_caches(far, false) +
+                               writes * bandwidth.ns_beyond_caches(far, true);
+      if (beyond_ns > 0) shares.push_back(std::max(0.0, from_memory.ns - sample.ns) / beyond_ns);
+    }
+  if (shares.empty()) return 0;
+  std::sort(shares.begin(), shares.end());
+  return shares[shares.size() / 2];
 }
 
 double ProductTimes::ns(const ProductRates& rates,

@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "cost/ceilings.h"
+#include "cost/memory_time.h"
 
 namespace ridge::cost {
 
-// The law is ns = c0 + c1 mnk + c2 mn + c3 mk + c4 nk (each product times the batch), c >= 0,
-// fitted to relative errors. The terms stand for the work of a GEMM: arithmetic, writing C, packing
+// The law is ns = c0 + c1 mnk + c2 mn + c3 mk + c4 nk (each product times the batch, n in whole
+// vectors), c >= 0, fitted to relative errors. The terms stand for the work of a GEMM: arithmetic, writing C, packing
 // A, packing B. Batched and single GEMMs of a form have separate laws, because other kernels
 // compute them. Between samples, the ratio of measured time to law is averaged with weights that
 // decrease with the distance in log2 of the extents.
@@ -30,13 +31,20 @@ class ProductTime {
     ProductExtents extents;
     double log_ratio;
   };
-  static Terms terms(const ProductExtents& extents);
+  Terms terms(const ProductExtents& extents) const;
   double law(const ProductExtents& extents) const;
 
   double peak_flops_per_ns_;
+  double vector_columns_;
   Terms coefficients_{};
   std::vector<Deviation> deviations_;  // empty without samples; then the peak holds at every size
 };
+
+// The part of what operands take beyond the caches that a GEMM of the form does not overlap with
+// arithmetic: 0 without samples from memory, and above 1 if it reads slower than `bandwidth`.
+double exposed_memory_share(const ProductRates& rates,
+                            ProductForm form,
+                            const Bandwidth& bandwidth);
 
 // The laws of several rates, each fitted on first use. The rates must outlive it.
 class ProductTimes {

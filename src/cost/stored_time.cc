@@ -30,9 +30,14 @@ StoredTime stored_time(const StoredRates& rates, int64_t tokens) {
       tokens);
 }
 
-double stored_product_ns(const StoredTime& time, double memory_share, int64_t out, int64_t in) {
+double stored_product_ns(const StoredTime& time,
+                         double memory_share,
+                         int64_t out,
+                         int64_t in,
+                         bool overlaps) {
   const double ns_per_weight =
-      time.cached_ns + memory_share * std::max(0.0, time.memory_ns - time.cached_ns);
+      overlaps ? std::max(time.cached_ns, memory_share * time.memory_ns)
+               : time.cached_ns + memory_share * std::max(0.0, time.memory_ns - time.cached_ns);
   return static_cast<double>(in) * (static_cast<double>(out) * ns_per_weight + time.ns_per_in);
 }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cpu/cpu_backend.h"
@@ -13,6 +14,7 @@
 #include "backends/cpu/matmul_group.h"
 #include "base/random.h"
 #include "base/row_panels.h"
+#include "cost/row_time.h"
 #include "cost/stored_time.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
@@ -67,6 +69,28 @@ TEST(CpuCalibration, HasTimesOfEveryTypeOfStoredWeight) {
       if (takes_panels()) expect_rates(c, panel_dtype(weight, {1024, 1024}), rounded, tokens);
     }
   EXPECT_EQ(c.stored_rates(DType::kF32, DType::kF32)->most_tokens, kGemvTokens);
+  expect_rates(c, DType::kBF16, DType::kBF16, 1);
+  EXPECT_EQ(c.stored_rates(DType::kBF16, DType::kBF16)->most_tokens, kGemvTokens);
+  EXPECT_EQ(c.stored_rates(DType::kBF16, DType::kF32)->most_tokens, 0);
+}
+
+TEST(CpuCalibration, HasRatesOfKernelsOfRows) {
+  const cost::Ceilings c = made_up();
+  for (const char* op : {"rms_norm", "softmax", "log_softmax", "reduce_sum"})
+    for (DType dtype : {DType::kF32, DType::kBF16})
+      EXPECT_TRUE(cost::row_ns_per_element(c, op, dtype, 1000)) << op << ' ' << name(dtype);
+  for (const cost::AttentionRates& rates : c.attention) {
+    EXPECT_GE(rates.forward_short_slowdown, 1);
+    EXPECT_GE(rates.backward_short_slowdown, 1);
+  }
+  // Each sample from memory stands beside one of the same product from the caches.
+  for (const cost::ProductRates& rates : c.products)
+    for (const cost::ProductSample& cold : rates.memory_samples)
+      EXPECT_TRUE(std::any_of(
+          rates.samples.begin(), rates.samples.end(), [&](const cost::ProductSample& hot) {
+            return hot.form == cold.form && hot.extents.m == cold.extents.m &&
+                   hot.extents.n == cold.extents.n && hot.extents.k == cold.extents.k;
+          }));
 }
 
 // Multiplications alone are a ceiling of every type that GEMMs multiply, and each type of panels has

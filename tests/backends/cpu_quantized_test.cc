@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/cpu/kernels/quantized/gemv_bf16.h"
 #include "backends/quantized_samples.h"
 
 namespace ridge::backends::cpu {
@@ -353,6 +354,63 @@ TEST_P(CpuQuantized, ExactBitsDependOnNothingElseInTheCall) {
     EXPECT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(36 * out)], alone.size() * 4),
               0);
   }
+}
+
+// Tokens of plain weights are multiplied four, three, two or one at a time.
+TEST_P(CpuQuantized, ExactBitsOfPlainWeightsDependOnNoOtherToken) {
+  const int64_t tokens = 7, out = 131;
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
+    for (int64_t in : {77, 1031}) {
+      const Weights w(dtype, out, in, 31);
+      const std::vector<float> x = random_values<float>(tokens * in, 29);
+      std::vector<float> together(static_cast<size_t>(tokens * out), 0.5f);
+      const QuantizedProduct all{w.matrix, {together.data(), out}, true};
+      quantized_gemv_exact({&all, 1}, {x.data(), in}, tokens);
+      for (int64_t count : {1, 2, 3}) {
+        std::vector<float> few(static_cast<size_t>(count * out), 0.5f);
+        const QuantizedProduct call{w.matrix, {few.data(), out}, true};
+        quantized_gemv_exact({&call, 1}, {&x[static_cast<size_t>(2 * in)], in}, count);
+        EXPECT_EQ(std::memcmp(few.data(), &together[static_cast<size_t>(2 * out)], few.size() * 4),
+                  0)
+            << name(dtype) << " in " << in << " N " << count;
+      }
+    }
+}
+
+template <typename Y>
+void expect_bf16_gemv() {
+  for (int64_t in : {1, 31, 32, 33, 64, 77, 1031, 5000})
+    for (int64_t out : {1, 5, 67})
+      for (int64_t tokens : {1, 2, 3, 4, 9}) {
+        const int64_t x_stride = in + 2, y_stride = out + 3;
+        const std::vector<uint16_t> w = random_values<uint16_t>(out * in, 3),
+                                    x = random_values<uint16_t>(tokens * x_stride, 5);
+        std::vector<Y> y(static_cast<size_t>(tokens * y_stride));
+        gemv_bf16(
+            GemvBf16<Y>{w.data(), out, in, {x.data(), x_stride}, {y.data(), y_stride}, tokens});
+        for (int64_t n = 0; n < tokens; ++n)
+          for (int64_t r = 0; r < y_stride; ++r) {
+            const double found = to_double(y[static_cast<size_t>(n * y_stride + r)]);
+            if (r >= out) {
+              ASSERT_EQ(found, 0) << "wrote past the row";
+              continue;
+            }
+            double want = 0, terms = 0;
+            for (int64_t k = 0; k < in; ++k) {
+              const double term = to_double(w[static_cast<size_t>(r * in + k)]) *
+                                  to_double(x[static_cast<size_t>(n * x_stride + k)]);
+              want += term, terms += std::abs(term);
+            }
+            const double rounding = std::is_same_v<Y, float> ? 0 : 0x1p-8 * std::abs(want);
+            ASSERT_NEAR(found, want, rounding + 0x1p-24 * (static_cast<double>(in) / 4 + 8) * terms)
+                << "in " << in << " out " << out << " N " << tokens;
+          }
+      }
+}
+
+TEST_P(CpuQuantized, ProductsOfBf16WithBf16) {
+  expect_bf16_gemv<float>();
+  expect_bf16_gemv<uint16_t>();
 }
 
 // A value that is not finite in the token `bad_token` affects only that token's results.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels' exp, sigmoid and tanh against the C library's in double: the bounds stated in their
+// The kernels' exp, log, sigmoid and tanh against the C library's in double: the bounds stated in their
 // headers, and special values.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu_vector_math_test.cc"
@@ -28,6 +28,10 @@ void exp2_floored_of(const float* x, int64_t n, float* y) {
   for_lanes(n, [&](auto part, int64_t i)
                    HWY_ATTR { store(part, exp2_floored(load(part, x + i)), y + i); });
 }
+void log_of_positive_of(const float* x, int64_t n, float* y) {
+  for_lanes(n, [&](auto part, int64_t i)
+                   HWY_ATTR { store(part, log_of_positive(load(part, x + i)), y + i); });
+}
 void sigmoid_of(const float* x, int64_t n, float* y) {
   for_lanes(n,
             [&](auto part, int64_t i) HWY_ATTR { store(part, sigmoid(load(part, x + i)), y + i); });
@@ -49,6 +53,7 @@ namespace {
 HWY_EXPORT(exp_of);
 HWY_EXPORT(exp2_of_negative_of);
 HWY_EXPORT(exp2_floored_of);
+HWY_EXPORT(log_of_positive_of);
 HWY_EXPORT(sigmoid_of);
 HWY_EXPORT(tanh_of);
 HWY_EXPORT(to_bf16_of);
@@ -85,6 +90,23 @@ TEST_P(CpuVectorMath, Exp2WithinItsBound) {
     ASSERT_LE(std::abs(y[i] - want), want * 2e-7) << "exp2 " << z[i];
   }
   EXPECT_TRUE(same_bits(y, floored));
+}
+
+TEST_P(CpuVectorMath, LogWithinItsBound) {
+  for (const auto& x : {sweep(0.5, 2.0), sweep(1.0, 1e5), sweep(2e-38, 1.0), sweep(1.0, 3.4e38)}) {
+    std::vector<float> y(x.size());
+    HWY_DYNAMIC_DISPATCH(log_of_positive_of)(x.data(), static_cast<int64_t>(x.size()), y.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double want = std::log(static_cast<double>(x[i]));
+      ASSERT_LE(std::abs(y[i] - want), std::abs(want) * 2e-7) << "log " << x[i];
+    }
+  }
+  const std::vector<float> special = {0.0f, NAN, 1.0f};
+  std::vector<float> y(special.size());
+  HWY_DYNAMIC_DISPATCH(log_of_positive_of)(special.data(), 3, y.data());
+  EXPECT_EQ(y[0], -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(y[1]));
+  EXPECT_EQ(y[2], 0);
 }
 
 TEST_P(CpuVectorMath, SigmoidWithinItsBound) {

@@ -22,6 +22,8 @@ Ceilings measured() {
   c.others_share = 0.25;
   c.levels.push_back({"L2", 50 << 20, 5500, 5000, 0});
   c.products[0].samples.push_back({{2, 96, 48, 24}, ProductForm::kTN, 1234.5});
+  c.products[0].memory_samples.push_back({{2, 96, 48, 24}, ProductForm::kTN, 2345.5});
+  c.products[0].vector_columns = 16;
   c.products[0].stream_call_ns = 7500;
   c.attention.push_back({DType::kBF16, 1, 2, 3, 4});
   c.multiplies = {{DType::kI16, "vpmaddwd ymm", 64, 400, 390, 300, "Zen 3 (a document)"},
@@ -42,6 +44,9 @@ TEST(Ceilings, AreReadAsWritten) {
   EXPECT_EQ(read.machine.hash(), measured().machine.hash());
   EXPECT_EQ(read.others_share, 0.25);
   EXPECT_EQ(read.products[0].samples[0].form, ProductForm::kTN);
+  ASSERT_EQ(read.products[0].memory_samples.size(), 1u);
+  EXPECT_EQ(read.products[0].memory_samples[0].ns, 2345.5);
+  EXPECT_EQ(read.products[0].vector_columns, 16);
   EXPECT_EQ(read.products[0].stream_call_ns, 7500);
   const StoredRates* stored = read.stored_rates(DType::kQ4_Kx16, DType::kI16);
   ASSERT_NE(stored, nullptr);
@@ -68,7 +73,7 @@ TEST(Ceilings, MultiplyRatesAreThoseOfTheFastestInstruction) {
 // GEMMs of i16 are only Ridge's own, so their best rate is no ceiling.
 TEST(Ceilings, UtilizationOfI16IsAShareOfMultiplicationsAlone) {
   Ceilings c = measured();
-  c.products.push_back({DType::kI16, false, 260, 400, 1, 0, {}});
+  c.products.push_back({DType::kI16, false, 260, 400, 1, 0, 0, {}, {}});
   EXPECT_EQ(c.mfu_reference(DType::kI16).per_ns, 390);
   EXPECT_EQ(c.peak_flops_per_ns(DType::kI16), 260);
   c.multiplies.clear();
@@ -125,6 +130,9 @@ TEST(Ceilings, ImpossibleNumbersAreRefused) {
   refused("/gemms/0/dtype", "f31");
   refused("/gemms/0/samples/0/m", 0);
   refused("/gemms/0/samples/0/form", "xx");
+  refused("/gemms/0/memory_samples/0/k", 0);
+  refused("/gemms/0/memory_samples/0/ns", 0);
+  refused("/gemms/0/vector_columns", -1);
   refused("/multiplies/0/multiply_ops_per_ns", 0);
   refused("/multiplies/0/theoretical_ops_per_ns", -1);
   refused("/multiplies/0/theoretical_ops_per_cycle", 1e12);

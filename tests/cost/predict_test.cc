@@ -10,6 +10,7 @@
 #include "backends/null/null_backend.h"
 #include "cost/hardware.h"
 #include "cost/made_up_ceilings.h"
+#include "cost/row_time.h"
 #include "cost/stored_time.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
@@ -143,11 +144,50 @@ TEST(Predict, LooksUpGemmsOfStoredWeightsByTheirTokens) {
   EXPECT_NEAR(stored_ns(1, {weight}, c), 1000 + 1280 * 4 + 64 * 11, 0.1);
 }
 
+// Conversions add to a function on bf16, unless both were measured together.
+TEST(Predict, AFunctionOnBf16TakesWhatWasMeasuredOfIt) {
+  Ceilings c = immediate();
+  c.widened_elements_per_ns = c.narrowed_elements_per_ns = 1;
+  c.functions = {{"sqrt", 4}};
+  auto sqrt_ns = [&](DType dtype) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    graph.outputs = {b.call("sqrt", {b.input("x", {dtype, {1000}})})};
+    return predict(graph, c).back().ns;
+  };
+  EXPECT_NEAR(sqrt_ns(DType::kF32), 250, 0.1);
+  EXPECT_NEAR(sqrt_ns(DType::kBF16), 2250, 0.1);
+  c.functions.push_back({"sqrt bf16", 0.5});
+  EXPECT_NEAR(sqrt_ns(DType::kBF16), 2000, 0.1);
+  EXPECT_NEAR(sqrt_ns(DType::kF32), 250, 0.1);
+}
+
+// Rows that the threads cannot share evenly: one of them has 2 of 3.
+TEST(Predict, UnevenRowsTakeTheTimeOfTheThreadWithMost) {
+  Ceilings c = immediate();
+  c.machine.threads = 2;
+  c.parallel_threshold_bytes = 1;
+  for (int64_t width : kRowWidths)
+    c.functions.push_back({row_function("softmax", DType::kF32, width), 4});
+  auto rows_ns = [&](int64_t rows) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    graph.outputs = {b.call("softmax", {b.input("x", {DType::kF32, {rows, 1000}})})};
+    return predict(graph, c).back().ns;
+  };
+  EXPECT_NEAR(rows_ns(4), 1000, 0.1);
+  EXPECT_NEAR(rows_ns(3), 750 * 4 / 3.0, 0.1);
+  EXPECT_NEAR(rows_ns(1), 500, 0.1);
+}
+
 TEST(StoredProduct, TakesItsWeightsAndItsColumns) {
   const StoredTime time{1, 0.5, 0.75, 3};
   EXPECT_DOUBLE_EQ(stored_product_ns(time, 0, 10, 20), 20 * (10 * 0.5 + 3));
   EXPECT_DOUBLE_EQ(stored_product_ns(time, 0.5, 10, 20), 20 * (10 * 0.625 + 3));
   EXPECT_DOUBLE_EQ(stored_product_ns({1, 0.75, 0.5, 0}, 1, 10, 20), 20 * 10 * 0.75);
+  // Plain weights are read while others are multiplied.
+  EXPECT_DOUBLE_EQ(stored_product_ns(time, 0.5, 10, 20, true), 20 * (10 * 0.5 + 3));
+  EXPECT_DOUBLE_EQ(stored_product_ns(time, 1, 10, 20, true), 20 * (10 * 0.75 + 3));
 }
 
 // The weight, 1360 bytes, is read again in each step, after x and y. A machine whose caches hold
@@ -166,19 +206,21 @@ TEST(Predict, StoredWeightsTakeLongerFromMemoryThanFromCaches) {
 
 TEST(Predict, FewTokensTimesAPlainWeightRunOnTheKernelsOfStoredOnes) {
   Ceilings c = with_stored_times();
+  c.stored.push_back({DType::kBF16, DType::kBF16, 4, {{1, 7, 7, 0}}});
   c.products[0].peak_flops_per_ns = 1;
-  auto matmul_ns = [&](int64_t tokens, const std::string& einsum) {
+  auto matmul_ns = [&](int64_t tokens, const std::string& einsum, DType dtype = DType::kF32) {
     Graph graph;
     Builder b(graph, ops::table());
-    graph.outputs = {b.call(
-        "matmul",
-        {b.input("x", {DType::kF32, {tokens, 64}}), b.parameter("w", {DType::kF32, {64, 64}})},
-        {{"einsum", einsum}})};
+    graph.outputs = {
+        b.call("matmul", {b.input("x", {dtype, {tokens, 64}}), b.parameter("w", {dtype, {64, 64}})},
+               {{"einsum", einsum}})};
     plan::PlainTarget target;
     return predict_run_ns(count_plan(graph, target), c);
   };
   EXPECT_NEAR(matmul_ns(1, "nd,fd->nf"), 4096 * 5, 0.1);
+  EXPECT_NEAR(matmul_ns(1, "nd,fd->nf", DType::kBF16), 4096 * 7, 0.1);
   EXPECT_NEAR(matmul_ns(8, "nd,fd->nf"), 8 * 2 * 4096, 0.1);  // the GEMM peak
+  EXPECT_NEAR(matmul_ns(8, "nd,fd->nf", DType::kBF16), 8 * 2 * 4096, 0.1);
   EXPECT_NEAR(matmul_ns(1, "nf,fd->nd"), 2 * 4096, 0.1);
 }
 
@@ -298,6 +340,14 @@ TEST(Predict, AttentionTakesTheTimeOfItsScores) {
   std::vector<NodePrediction> p = predicted(DType::kF32);
   EXPECT_NEAR(p[0].compute_ns, kScores * (4.0 * kSize / 20 + 1.0 / 2), 1);
   EXPECT_NEAR(p[1].compute_ns, kScores * (10.0 * kSize / 10 + 1.0), 1);
+  // 64 tokens are nearly short ones: 97% of the way from 600 to 60.
+  const double way = std::log(600.0 / kTokens) / std::log(10.0);
+  c.attention[0].forward_short_slowdown = 1.5;
+  c.attention[0].backward_short_slowdown = 2;
+  const std::vector<NodePrediction> brief = predicted(DType::kF32);
+  EXPECT_NEAR(brief[0].compute_ns / p[0].compute_ns, 1 + 0.5 * way, 1e-9);
+  EXPECT_NEAR(brief[1].compute_ns / p[1].compute_ns, 1 + way, 1e-9);
+  c.attention[0] = wide;
   EXPECT_EQ(p[0].overhead_ns, 70);
   p = predicted(DType::kBF16);
   EXPECT_NEAR(p[0].compute_ns, kScores * (4.0 * kSize / 40 + 1.0 / 4), 1);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time of a GEMM between samples: machines that follow the law, and one that deviates from it.
-#include "cost/predict.h"
+#include "cost/product_time.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "cost/predict.h"
 
 namespace ridge::cost {
 namespace {
@@ -68,6 +70,40 @@ TEST(ProductTime, DeviationsCarryOverToSizesNearby) {
   EXPECT_NEAR(share(slow), 2, 0.1);
   EXPECT_GT(share({1, 70, 128, 256}), 1.7);
   EXPECT_LT(share({1, 512, 1024, 16}), 1.1);
+}
+
+// A machine whose GEMMs compute vectors of 16 columns, of which all samples have whole ones.
+TEST(ProductTime, ColumnsCountInWholeVectors) {
+  ProductRates rates = sampled(ProductForm::kNN, 1);
+  auto ns = [&](int64_t columns) {
+    return predict_product_ns(rates, ProductForm::kNN, {1, 100, columns, 700});
+  };
+  const double seventeen = ns(17);
+  rates.vector_columns = 16;
+  EXPECT_GT(ns(17), 1.3 * seventeen);
+  EXPECT_NEAR(ns(17) / ns(32), 1, 0.02);
+}
+
+// Operands that come from memory take 30 ns longer than from the last cache. The machine reads them
+// a third slower than its bandwidth tells, and does not overlap that.
+TEST(ProductTime, FindsTheShareOfMemoryThatGemmsDoNotOverlap) {
+  Ceilings c;
+  c.bandwidth = {{1 << 10, 10, 10}, {1 << 20, 1, 1}};
+  c.levels = {{"L1", 2 << 10, 10, 10, 0}, {"memory", 1 << 30, 1, 1, 0}};
+  const Bandwidth bandwidth(c);
+  const double read_ns = bandwidth.ns_beyond_caches(1 << 20, false),
+               write_ns = bandwidth.ns_beyond_caches(1 << 20, true);
+  EXPECT_NEAR(read_ns, 0.9, 1e-9);
+  EXPECT_EQ(bandwidth.ns_beyond_caches(1 << 10, false), 0);
+  ProductRates rates;
+  const ProductExtents e{1, 10, 20, 30};
+  EXPECT_EQ(exposed_memory_share(rates, ProductForm::kNT, bandwidth), 0);
+  const double beyond_ns = 4 * ((10 * 30 + 20 * 30) * read_ns + 10 * 20 * write_ns);
+  rates.samples = {{e, ProductForm::kNT, 5000}, {e, ProductForm::kNN, 5000}};
+  rates.memory_samples = {{e, ProductForm::kNT, 5000 + 4 * beyond_ns / 3},
+                          {e, ProductForm::kNN, 4000}};
+  EXPECT_NEAR(exposed_memory_share(rates, ProductForm::kNT, bandwidth), 4.0 / 3, 1e-9);
+  EXPECT_EQ(exposed_memory_share(rates, ProductForm::kNN, bandwidth), 0);
 }
 
 TEST(ProductTime, WithoutSamplesThePeakHolds) {

@@ -70,7 +70,8 @@ class CpuBackend final : public TableBackend {
   // True for oneDNN's GEMMs, and for those with AMX tiles, whose threads wait for each other within
   // one GEMM.
   bool brings_threads(const BindCall& call) const override {
-    return call.node.op->name == "matmul" && !has_stored_weight(call.call());
+    return call.node.op->name == "matmul" && !has_stored_weight(call.call()) &&
+           !streams_weight(call);
   }
   void together(const std::function<void()>& launches) override { Team::gather(launches); }
 

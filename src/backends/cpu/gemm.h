@@ -32,7 +32,7 @@ std::span<const GemmForm> gemm_forms();
 bool takes(GemmForm form, const GemmShape& shape);
 
 // The form to use without measurements: kTiles if it supports the shape and `native` allows it,
-// else kWidened for types that the machine cannot multiply, else kMatmul.
+// else kSgemm for A^T B in fp32, kWidened for types that the machine cannot multiply, else kMatmul.
 GemmForm default_form(const GemmShape& shape, bool native);
 
 // Scratch bytes that a GEMM needs in the form; oneDNN's scratch depends on the number of threads.

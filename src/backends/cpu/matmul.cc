@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul to oneDNN and to native GEMMs. backends/product_plan.h maps the einsum to
+// Binding of matmul to oneDNN, to native GEMMs, and to kernels for few tokens. backends/product_plan.h maps the einsum to
 // products.
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/kernels/pointwise/tile_program.h"
+#include "backends/cpu/kernels/quantized/gemv_bf16.h"
 #include "backends/cpu/matmul_group.h"
 #include "backends/cpu/native_gemm.h"
 #include "backends/cpu/strided_copy.h"
@@ -63,17 +64,26 @@ Launch bind_empty(const BindCall& call) {
   return [kernel = std::move(kernel)] { kernel.run(); };
 }
 
-// A few tokens times a dense fp32 weight: reading the weight takes most of the time. Unlike
+}  // namespace
+
+// A few tokens times a dense fp32 or bf16 weight: reading the weight takes most of the time. Unlike
 // oneDNN's calls, this path allocates nothing for a decoded token.
 bool streams_weight(const BindCall& call) {
   if (call.inputs.size() != 2 || !parse_einsum(call.attrs().text("einsum")).is_projection())
     return false;
   const Operand &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
   for (const Operand* each : {&x, &weight, &y})
-    if (each->type.dtype != DType::kF32 || each->strides[1] != 1) return false;
+    if (each->strides[1] != 1) return false;
   if (weight.strides[0] != weight.type.shape[1]) return false;
+  const DType dtype = x.type.dtype, result = y.type.dtype;
+  if (weight.type.dtype != dtype) return false;
+  if (dtype == DType::kBF16)
+    return x.type.shape[0] <= kGemvTokens && (result == DType::kBF16 || result == DType::kF32);
+  if (dtype != DType::kF32 || result != DType::kF32) return false;
   return x.type.shape[0] <= kGemvTokens || sums_alike(call.call());
 }
+
+namespace {
 
 GemmForm form_of(const GemmShape& shape, bool is_native, GemmTuner* tuner) {
   return tuner == nullptr ? default_form(shape, is_native) : tuner->choose(shape, is_native);
@@ -105,9 +115,24 @@ Launch bind_packed(const BindCall& call, GemmTuner* tuner) {
   return in_order(std::move(steps));
 }
 
+template <typename Y>
+Launch bind_gemv_bf16(const BindCall& call) {
+  const Operand &x = call.inputs[0], &weight = call.inputs[1];
+  return [gemv = GemvBf16<Y>{reinterpret_cast<const uint16_t*>(weight.data), weight.type.shape[0],
+                             weight.type.shape[1], rows<const uint16_t>(x),
+                             rows<Y>(call.outputs[0]), x.type.shape[0]}] { gemv_bf16(gemv); };
+}
+
+Launch bind_streamed(const BindCall& call) {
+  if (call.inputs[0].type.dtype == DType::kF32) return bind_stored(call);
+  return call.outputs[0].type.dtype == DType::kF32 ? bind_gemv_bf16<float>(call)
+                                                   : bind_gemv_bf16<uint16_t>(call);
+}
+
 Launch bind(const BindCall& call, GemmTuner* tuner) {
   if (is_empty_product(call.call())) return bind_empty(call);
-  if (has_stored_weight(call.call()) || streams_weight(call)) return bind_stored(call);
+  if (has_stored_weight(call.call())) return bind_stored(call);
+  if (streams_weight(call)) return bind_streamed(call);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
   // Only dense operands come here in such an order: `fits` takes no other layout beside them.

@@ -16,6 +16,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
+using cost::AttentionRates;
 using cost::ProductExtents;
 using cost::ProductForm;
 
@@ -30,6 +31,7 @@ constexpr std::array kExtents = {
     ProductExtents{1, 1536, 1536, 384},  ProductExtents{1, 384, 1536, 1536},
     ProductExtents{1, 2304, 1536, 1536}, ProductExtents{1, 1, 1536, 768},
     ProductExtents{1, 12, 768, 768},     ProductExtents{1, 48, 768, 1536},
+    ProductExtents{1, 1536, 48, 768},    ProductExtents{1, 1536, 768, 48},
     ProductExtents{24, 96, 96, 48},      ProductExtents{24, 96, 48, 96},
     ProductExtents{24, 192, 192, 48},    ProductExtents{24, 192, 48, 192},
     ProductExtents{48, 96, 96, 24},      ProductExtents{48, 96, 24, 96},
@@ -42,6 +44,11 @@ constexpr std::array kVaried = {ProductExtents{1, 192, 192, 192}, ProductExtents
                                 ProductExtents{1, 1536, 192, 192},
                                 ProductExtents{1, 1536, 384, 384},
                                 ProductExtents{1, 768, 384, 1536}};
+
+// These are also timed with operands from memory: B, A and C take most of their bytes.
+constexpr std::array kFromMemory = {ProductExtents{1, 48, 768, 1536},
+                                    ProductExtents{1, 1536, 48, 768},
+                                    ProductExtents{1, 1536, 768, 48}};
 
 // The matrices of a batch lie side by side in each row, as the heads of attention do. oneDNN has
 // faster kernels for matrices that lie one after the other, but no model's graph has those.
@@ -102,6 +109,21 @@ class Products {
     return bind_gemm(default_form(shape, is_native_), shape, a, a + bytes_of_a(shape),
                      pool_.result(0), {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
   }
+  // The product on as many sets of operands as the pool holds, one after the other.
+  std::vector<GemmLaunch> bind_all(const ProductExtents& e, ProductForm form) const {
+    GemmShape shape = gemm_shape(e, form, dtype_);
+    const int64_t a = bytes_of_a(shape),
+                  b = round_up(storage_bytes(dtype_, e.k * e.n), kAlignmentBytes),
+                  c = round_up(storage_bytes(dtype_, e.m * e.n), kAlignmentBytes);
+    std::vector<GemmLaunch> launches;
+    for (int64_t i = 0; (i + 1) * std::max(a + b, c) <= pool_.bytes(); ++i) {
+      std::byte* from = pool_.input(i * (a + b));
+      launches.push_back(bind_gemm(default_form(shape, is_native_), shape, from, from + a,
+                                   pool_.result(i * c),
+                                   {workspace_.data(), static_cast<size_t>(workspace_.bytes())}));
+    }
+    return launches;
+  }
 
  private:
   const OperandPool& pool_;
@@ -114,6 +136,9 @@ struct ProductTiming {
   ProductExtents extents;
   ProductForm form;
   const Probe* timing;
+  double calls = 1;  // in a run of the probe
+
+  cost::ProductSample sample() const { return {extents, form, timing->usual_ns() / calls}; }
 };
 
 const Probe& timing_of(const std::vector<ProductTiming>& hot, const ProductTiming& varied) {
@@ -124,6 +149,17 @@ const Probe& timing_of(const std::vector<ProductTiming>& hot, const ProductTimin
   }
   RIDGE_CHECK(false, "a size that was timed in one way only");
   return *varied.timing;
+}
+
+// Of the vectors in which the library's GEMMs hold columns of C.
+double fp32_lanes() {
+  const std::string isa = isa_name();
+  return isa.starts_with("avx512") || isa.starts_with("amx") ? 16 : isa.starts_with("avx2") ? 8 : 4;
+}
+
+int64_t last_cache_bytes(const cost::Ceilings& ceilings) {
+  const size_t levels = ceilings.levels.size();
+  return levels > 1 ? ceilings.levels[levels - 2].capacity_bytes : 0;
 }
 
 double median(std::vector<double> values) {
@@ -144,7 +180,7 @@ Finish dtype_probes(ProbeList& probes,
                     DType dtype,
                     bool is_native = false) {
   auto products = std::make_shared<Products>(pool, dtype, is_native);
-  std::vector<ProductTiming> hot, padded;
+  std::vector<ProductTiming> hot, padded, cold;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms)
       if (e.batch == 1 || !is_native)
@@ -154,17 +190,30 @@ Finish dtype_probes(ProbeList& probes,
       padded.push_back({e, form,
                         &probes.add("GEMM of rows a power of two apart",
                                     products->bind(e, form, RowStep::kPowerOfTwo))});
-  return [=](cost::Ceilings& ceilings) {
+  for (const ProductExtents& e : kFromMemory)
+    for (ProductForm form : kForms) {
+      std::vector<GemmLaunch> launches = products->bind_all(e, form);
+      const double calls = static_cast<double>(launches.size());
+      auto run = [launches = std::move(launches)] {
+        for (const GemmLaunch& launch : launches) launch();
+      };
+      cold.push_back({e, form, &probes.add("GEMM from memory", run), calls});
+    }
+  return [=, &pool](cost::Ceilings& ceilings) {
     (void)products;  // owns the workspace that the timings used
     cost::ProductRates rates;
     rates.dtype = dtype;
     rates.is_native = is_native;
     for (const ProductTiming& each : hot) {
-      rates.samples.push_back({each.extents, each.form, each.timing->usual_ns()});
+      rates.samples.push_back(each.sample());
       rates.peak_flops_per_ns =
           std::max(rates.peak_flops_per_ns, each.extents.flops() / each.timing->undisturbed_ns());
     }
     rates.power_of_two_slowdown = slowdown(hot, padded);
+    rates.vector_columns = static_cast<double>(fp32_lanes());
+    // A pool that the caches hold tells nothing of memory.
+    if (4 * pool.bytes() > 3 * last_cache_bytes(ceilings))
+      for (const ProductTiming& each : cold) rates.memory_samples.push_back(each.sample());
     ceilings.products.push_back(std::move(rates));
   };
 }
@@ -174,17 +223,34 @@ struct AttentionTiming {
   AttentionExtents extents;
   const Probe* forward;
   const Probe* backward;
+
+  double heads() const { return static_cast<double>(extents.batch * extents.heads); }
+  cost::TimedTerms<2> forward_terms() const {
+    const double scores = heads() * static_cast<double>(flash_attention_visited_scores(extents));
+    return {{4 * static_cast<double>(extents.head_size) * scores, scores}, forward->usual_ns()};
+  }
+  cost::TimedTerms<2> backward_terms() const {
+    const double scores =
+        heads() * static_cast<double>(flash_attention_backward_visited_scores(extents));
+    return {{10 * static_cast<double>(extents.head_size) * scores, scores}, backward->usual_ns()};
+  }
 };
+
+// The time over that by the two rates.
+double slowdown(const cost::TimedTerms<2>& timed, double first_rate, double second_rate) {
+  const double ns = timed.terms[0] / first_rate + timed.terms[1] / second_rate;
+  return std::clamp(timed.ns / ns, 1.0, 100.0);
+}
 
 template <typename T>
 AttentionTiming time_attention(ProbeList& probes,
                                const OperandPool& pool,
                                int64_t head_size,
+                               int64_t sequence,
                                int threads) {
   AttentionExtents e;
-  // As long as prompts are: in short ones, tiles that the mask cuts take a larger share.
   e.batch = std::clamp<int64_t>(threads / 2, 2, 20);
-  e.sequence = 600;
+  e.sequence = sequence;
   e.heads = 4;
   e.kv_heads = 2;
   e.head_size = head_size;
@@ -221,25 +287,32 @@ AttentionTiming time_attention(ProbeList& probes,
 
 template <typename T>
 Finish attention_probes_of(ProbeList& probes, const OperandPool& pool, DType dtype) {
-  std::vector<AttentionTiming> timings;
+  std::vector<AttentionTiming> timings, brief;
+  const int threads = omp_get_max_threads();
+  // As long as prompts are, and short: there, tiles that the mask cuts take a larger share.
   for (int64_t head_size : {24, 48, 96, 160})
-    timings.push_back(time_attention<T>(probes, pool, head_size, omp_get_max_threads()));
-  return [timings, dtype](cost::Ceilings& ceilings) {
+    timings.push_back(
+        time_attention<T>(probes, pool, head_size, AttentionRates::kLongTokens, threads));
+  for (int64_t head_size : {48, 96})
+    brief.push_back(
+        time_attention<T>(probes, pool, head_size, AttentionRates::kShortTokens, threads));
+  return [timings, brief, dtype](cost::Ceilings& ceilings) {
     std::vector<cost::TimedTerms<2>> forward, backward;
     for (const AttentionTiming& t : timings) {
-      const AttentionExtents& e = t.extents;
-      double size = static_cast<double>(e.head_size),
-             heads = static_cast<double>(e.batch * e.heads);
-      double scores = heads * static_cast<double>(flash_attention_visited_scores(e));
-      double scores_backward =
-          heads * static_cast<double>(flash_attention_backward_visited_scores(e));
-      forward.push_back({{4 * size * scores, scores}, t.forward->usual_ns()});
-      backward.push_back({{10 * size * scores_backward, scores_backward}, t.backward->usual_ns()});
+      forward.push_back(t.forward_terms());
+      backward.push_back(t.backward_terms());
     }
     auto [forward_flops, forward_scores] = two_rates(forward);
     auto [backward_flops, backward_scores] = two_rates(backward);
-    ceilings.attention.push_back(
-        {dtype, forward_flops, forward_scores, backward_flops, backward_scores});
+    AttentionRates rates{dtype, forward_flops, forward_scores, backward_flops, backward_scores};
+    std::vector<double> forward_slowdowns, backward_slowdowns;
+    for (const AttentionTiming& t : brief) {
+      forward_slowdowns.push_back(slowdown(t.forward_terms(), forward_flops, forward_scores));
+      backward_slowdowns.push_back(slowdown(t.backward_terms(), backward_flops, backward_scores));
+    }
+    rates.forward_short_slowdown = median(std::move(forward_slowdowns));
+    rates.backward_short_slowdown = median(std::move(backward_slowdowns));
+    ceilings.attention.push_back(rates);
   };
 }
 

@@ -29,10 +29,11 @@ constexpr std::array kBlocks = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType:
 // multiply at a time.
 constexpr std::array<int64_t, 11> kTokens = {1, 2, 4, 5, 8, 12, 16, 24, 32, 64, 192};
 
-// A size that no preset has. The smallest weight, of 2.6 bits, is above kParallelBytes, so that threads
-// share all of them, and all but the plain ones fit into the L2 of their threads.
+// Sizes that no preset has. The smallest weight, of 2.6 bits, is above kParallelBytes, so that threads
+// share all of them, and all fit into the L2 of their threads.
 constexpr int64_t kIn = 768;
 int64_t out_of(int threads) { return std::max<int64_t>(1152, 576 * threads); }
+int64_t plain_out_of(int threads) { return 192 * std::max(threads, 2); }
 
 // A run of a probe takes about this long; short ones repeat the GEMM, so that gathering the threads
 // does not count. A step of a model gathers them once for a hundred and more GEMMs.
@@ -58,13 +59,16 @@ struct StoredTiming {
 
 class StoredProbes {
  public:
-  StoredProbes(ProbeList& probes, const OperandPool& pool)
+  StoredProbes(ProbeList& probes, const OperandPool& pool, const OperandPool& bf16)
       : probes_(probes),
         pool_(pool),
+        bf16_(bf16),
         out_(out_of(omp_get_max_threads())),
         weights_(pool.bytes(), "weights of probes") {
     fill_weights();
     for (DType weight : kPlain) add(weight);
+    for (int64_t tokens : kTokens)
+      if (tokens <= kGemvTokens) add(DType::kBF16, "bf16", tokens);
     for (DType weight : kBlocks) {
       add(weight);
       const DType panels = panel_dtype(weight, {out_, kIn});
@@ -72,7 +76,7 @@ class StoredProbes {
     }
     for (int64_t tokens : kTokens)
       for (const std::string& rounded : roundings_of(tokens)) {
-        const auto node = bind(rounded_weight(), rounded, tokens, kFewRows);
+        const auto node = bind({rounded_weight(), *parse_dtype(rounded)}, tokens, kFewRows);
         if (node->is_supported())
           roundings_[{tokens, *parse_dtype(rounded)}] =
               &probes_.add("rounding of activations", [node] { node->run(kRoundings); });
@@ -147,34 +151,35 @@ class StoredProbes {
   }
 
   void add(DType weight, const std::string& activations, int64_t tokens) {
-    const StoredTiming timing = time(weight, activations, tokens);
-    if (timing.cached != nullptr) timings_[{weight, *parse_dtype(activations)}].push_back(timing);
+    const StoredForm form{weight, *parse_dtype(activations)};
+    const StoredTiming timing = time(form, tokens);
+    if (timing.cached != nullptr) timings_[form].push_back(timing);
   }
 
   // Without probes if no kernel takes these types.
-  StoredTiming time(DType weight, const std::string& activations, int64_t tokens) {
-    const auto cached = bind(weight, activations, tokens, out_),
-               memory = bind(weight, activations, tokens, out_);
+  StoredTiming time(const StoredForm& form, int64_t tokens) {
+    const int64_t out = is_block(form.weight) ? out_ : plain_out_of(omp_get_max_threads());
+    const auto cached = bind(form, tokens, out), memory = bind(form, tokens, out);
     if (!cached->is_supported()) return {};
-    memory->rotate(1, slices(storage_bytes(weight, out_ * kIn)));
+    memory->rotate(1, slices(storage_bytes(form.weight, out * kIn)));
     constexpr double kFlopsPerNs = 50;  // a rough rate: the repeats need not be exact
     const double ns = static_cast<double>(cached->work().flops) / kFlopsPerNs;
     const int64_t repeats = std::clamp<int64_t>(static_cast<int64_t>(kRunNs / ns), 1, 16);
     auto probe = [&](const std::shared_ptr<BoundNode>& node) {
       return &probes_.add("GEMM of a weight as stored", [node, repeats] { node->run(repeats); });
     };
-    return {tokens, out_, repeats, probe(cached), probe(memory)};
+    return {tokens, out, repeats, probe(cached), probe(memory)};
   }
 
-  std::shared_ptr<BoundNode> bind(DType weight,
-                                  const std::string& activations,
-                                  int64_t tokens,
-                                  int64_t out) {
+  std::shared_ptr<BoundNode> bind(const StoredForm& form, int64_t tokens, int64_t out) {
+    const bool is_narrow = form.weight == DType::kBF16 && form.activations == DType::kBF16;
+    const DType x = is_narrow ? DType::kBF16 : DType::kF32;
     return std::make_shared<BoundNode>(
-        kernels_, "matmul_group",
-        std::vector<NodeInput>{{{DType::kF32, {tokens, kIn}}, pool_.input(0)},
-                               {{weight, {out, kIn}}, weights_.data()}},
-        Attrs{{"activations", activations}},
+        kernels_, is_narrow ? "matmul" : "matmul_group",
+        std::vector<NodeInput>{{{x, {tokens, kIn}}, (is_narrow ? bf16_ : pool_).input(0)},
+                               {{form.weight, {out, kIn}}, weights_.data()}},
+        is_narrow ? Attrs{{"einsum", std::string("nd,fd->nf")}}
+                  : Attrs{{"activations", std::string(name(form.activations))}},
         std::span(pool_.result(0), static_cast<size_t>(pool_.bytes())));
   }
 
@@ -191,7 +196,8 @@ class StoredProbes {
     cost::StoredRates rates;
     rates.weight = form.weight;
     rates.activations = form.activations;
-    rates.most_tokens = form.weight == DType::kF32 ? kGemvTokens : 0;
+    const bool is_plain = form.weight == DType::kF32 || form.activations == DType::kBF16;
+    rates.most_tokens = is_plain && !is_block(form.weight) ? kGemvTokens : 0;
     for (const StoredTiming& t : timings) {
       // Whatever disturbed one of the probes, the GEMM itself takes at least half of each time.
       const double rounding =
@@ -204,6 +210,7 @@ class StoredProbes {
 
   ProbeList& probes_;
   const OperandPool& pool_;
+  const OperandPool& bf16_;
   int64_t out_;
   Arena weights_;  // as large as the pool: larger than all caches
   KernelTable kernels_{cpu_kernels(nullptr)};
@@ -213,8 +220,8 @@ class StoredProbes {
 
 }  // namespace
 
-Finish stored_probes(ProbeList& probes, const OperandPool& pool) {
-  auto all = std::make_shared<StoredProbes>(probes, pool);
+Finish stored_probes(ProbeList& probes, const OperandPool& pool, const OperandPool& bf16) {
+  auto all = std::make_shared<StoredProbes>(probes, pool, bf16);
   return [all](cost::Ceilings& ceilings) { all->finish(ceilings); };
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -18,6 +19,7 @@
 #include "backends/cpu/kernels/softmax/softmax.h"
 #include "base/pointwise.h"
 #include "base/shape.h"
+#include "cost/row_time.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -116,14 +118,18 @@ class FunctionTimings {
         narrow_binary_(time_function(probes, bf16, repeated(Pointwise::kMul, 1), DType::kBF16)) {
     for (const PointwiseInfo& row : pointwise_table())
       timings_.push_back({row.name, time_function(probes, pool, repeated(row.function, 1)),
-                          time_function(probes, pool, repeated(row.function, kMany))});
+                          time_function(probes, pool, repeated(row.function, kMany)),
+                          time_function(probes, bf16, repeated(row.function, 1), DType::kBF16)});
   }
 
   void finish(cost::Ceilings& c) const {
-    for (const Timing& each : timings_)
+    for (const Timing& each : timings_) {
       c.functions.push_back(
           {std::string(each.name),
            rate_of((each.many.ns_per_element() - each.one.ns_per_element()) / (kMany - 1))});
+      c.functions.push_back(
+          {std::string(each.name) + " bf16", rate_of(each.narrow.ns_per_element())});
+    }
     // What is left beside the function itself: one of one operand widens it and rounds the result; one of two widens once more.
     const double unary_ns =
         narrow_unary_.ns_per_element() - 1 / c.function_elements_per_ns("scale");
@@ -138,17 +144,15 @@ class FunctionTimings {
   static constexpr int kMany = 4;
   struct Timing {
     std::string_view name;
-    VectorTiming one, many;
+    VectorTiming one, many, narrow;
   };
   VectorTiming narrow_unary_, narrow_binary_;
   std::vector<Timing> timings_;
 };
 
 // Rows of a width that no preset has, few enough for L2. Every thread normalizes its rows or takes
-// their softmax.
-constexpr int64_t kTokens = 32, kWidth = 768;
-// As many elements in rows so short that starting them counts.
-constexpr int64_t kShortWidth = 48, kShortTokens = kTokens * kWidth / kShortWidth;
+// their softmax. As many elements are in rows so short that starting them counts.
+constexpr int64_t kTokens = 32, kWidth = cost::kRowWidths[1], kShortWidth = cost::kRowWidths[0];
 
 template <typename Kernel>
 VectorTiming time_rows(ProbeList& probes, const Kernel& kernel) {
@@ -159,6 +163,7 @@ VectorTiming time_rows(ProbeList& probes, const Kernel& kernel) {
   return {static_cast<double>(kTokens * kWidth * kWalks) * omp_get_max_threads(), &timing};
 }
 
+template <typename T>
 VectorTiming time_rms_norm(ProbeList& probes,
                            const OperandPool& pool,
                            int64_t tokens,
@@ -166,32 +171,84 @@ VectorTiming time_rms_norm(ProbeList& probes,
   auto statistics = std::make_shared<Arena>(omp_get_max_threads() * tokens * 64, "row statistics");
   return time_rows(probes, [statistics, &pool, tokens, width](int thread) {
     int64_t at = thread * kTokens * kWidth * 4;
-    RmsNorm<float> norm;
+    RmsNorm<T> norm;
     norm.tokens = tokens;
     norm.width = width;
-    norm.x = {reinterpret_cast<const float*>(pool.input(at)), width};
+    norm.x = {reinterpret_cast<const T*>(pool.input(at)), width};
+    // Of bf16 inputs, two that follow each other are a number of about the size of the second.
     norm.weight = reinterpret_cast<const float*>(pool.input(at));
     norm.eps = 1e-6f;
-    norm.y = {reinterpret_cast<float*>(pool.result(at)), width};
+    norm.y = {reinterpret_cast<T*>(pool.result(at)), width};
     norm.rstd = reinterpret_cast<float*>(statistics->data()) + thread * tokens;
     rms_norm(norm);
   });
 }
 
+template <typename T, template <typename> typename Rows>
 VectorTiming time_softmax(ProbeList& probes,
                           const OperandPool& pool,
                           int64_t tokens,
-                          int64_t width) {
-  return time_rows(probes, [&pool, tokens, width](int thread) {
+                          int64_t width,
+                          void (*kernel)(const Rows<T>&)) {
+  return time_rows(probes, [&pool, tokens, width, kernel](int thread) {
     int64_t at = thread * kTokens * kWidth * 4;
-    Softmax<float> rows;
+    Rows<T> rows;
     rows.rows = tokens;
     rows.columns = width;
-    rows.x = {reinterpret_cast<const float*>(pool.input(at)), width};
-    rows.y = {reinterpret_cast<float*>(pool.result(at)), width};
-    softmax(rows);
+    rows.x = {reinterpret_cast<const T*>(pool.input(at)), width};
+    rows.y = {reinterpret_cast<T*>(pool.result(at)), width};
+    kernel(rows);
   });
 }
+
+template <typename T>
+VectorTiming time_row_sums(ProbeList& probes,
+                           const OperandPool& pool,
+                           int64_t tokens,
+                           int64_t width) {
+  return time_rows(probes, [&pool, tokens, width](int thread) {
+    int64_t at = thread * kTokens * kWidth * 4;
+    ReduceRows<T, T> reduce{tokens, width, Reduction::kSum, {}, {}};
+    reduce.x = {reinterpret_cast<const T*>(pool.input(at)), width};
+    reduce.y = reinterpret_cast<T*>(pool.result(at));
+    reduce_rows(reduce);
+  });
+}
+
+// The rate of each kernel of rows by type and width. Kernels take different ways for short and long
+// rows.
+class RowTimings {
+ public:
+  RowTimings(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16) {
+    for (int64_t width : cost::kRowWidths) {
+      add<float>(probes, f32, "f32", width);
+      add<uint16_t>(probes, bf16, "bf16", width);
+    }
+  }
+  void finish(cost::Ceilings& c) const {
+    for (const auto& [name, timing] : timings_)
+      c.functions.push_back({name, rate_of(timing.ns_per_element())});
+  }
+  double ns_per_element(const std::string& op, int64_t width) const {
+    return timings_.at(cost::row_function(op, DType::kF32, width)).ns_per_element();
+  }
+
+ private:
+  template <typename T>
+  void add(ProbeList& probes, const OperandPool& pool, const char* type, int64_t width) {
+    const int64_t rows = kTokens * kWidth / width;
+    const DType dtype = *parse_dtype(type);
+    auto at = [&](const char* op) -> VectorTiming& {
+      return timings_[cost::row_function(op, dtype, width)];
+    };
+    at("rms_norm") = time_rms_norm<T>(probes, pool, rows, width);
+    at("softmax") = time_softmax<T, Softmax>(probes, pool, rows, width, softmax<T>);
+    at("log_softmax") = time_softmax<T, LogSoftmax>(probes, pool, rows, width, log_softmax<T>);
+    at("reduce_sum") = time_row_sums<T>(probes, pool, rows, width);
+  }
+
+  std::map<std::string, VectorTiming> timings_;
+};
 
 // Measures the cost of operands that are not dense, with one multiplication whose second operand
 // repeats its rows or elements.
@@ -283,10 +340,7 @@ Finish vector_probes(ProbeList& probes, const OperandPool& pool, const OperandPo
   constexpr int kShortChain = 1, kLongChain = 9;
   VectorTiming one = time_kernels(probes, pool, chain(kShortChain), Shape{kElements}, {{1}, {1}});
   VectorTiming nine = time_kernels(probes, pool, chain(kLongChain), Shape{kElements}, {{1}, {1}});
-  VectorTiming norm = time_rms_norm(probes, pool, kTokens, kWidth),
-               probabilities = time_softmax(probes, pool, kTokens, kWidth),
-               short_norm = time_rms_norm(probes, pool, kShortTokens, kShortWidth),
-               short_probabilities = time_softmax(probes, pool, kShortTokens, kShortWidth);
+  const RowTimings rows(probes, pool, bf16);
   const FunctionTimings functions(probes, pool, bf16);
   LayoutTimings layouts(probes, pool);
   const SmallKernels small(probes, pool);
@@ -298,16 +352,19 @@ Finish vector_probes(ProbeList& probes, const OperandPool& pool, const OperandPo
     c.arithmetic_flops_per_ns =
         rate_of((nine.ns_per_element() - one.ns_per_element()) / (kLongChain - kShortChain));
     // rms_norm takes 4 FLOPs per element; softmax takes 5, of which 2 are transcendentals.
-    c.fused_flops_per_ns = rate_of(norm.ns_per_element() / 4);
+    c.fused_flops_per_ns = rate_of(rows.ns_per_element("rms_norm", kWidth) / 4);
     c.transcendentals_per_ns =
-        rate_of((probabilities.ns_per_element() - 3 / c.fused_flops_per_ns) / 2);
+        rate_of((rows.ns_per_element("softmax", kWidth) - 3 / c.fused_flops_per_ns) / 2);
     // A short row's share of what a row costs, less a long one's.
     constexpr double kRowsPerElement = 1.0 / kShortWidth - 1.0 / kWidth;
-    c.rows_per_ns =
-        rate_of((short_norm.ns_per_element() - norm.ns_per_element()) / kRowsPerElement);
-    c.exponential_rows_per_ns = rate_of(
-        (short_probabilities.ns_per_element() - probabilities.ns_per_element()) / kRowsPerElement);
+    auto start_ns = [&](const char* op) {
+      return (rows.ns_per_element(op, kShortWidth) - rows.ns_per_element(op, kWidth)) /
+             kRowsPerElement;
+    };
+    c.rows_per_ns = rate_of(start_ns("rms_norm"));
+    c.exponential_rows_per_ns = rate_of(start_ns("softmax"));
     functions.finish(c);
+    rows.finish(c);
     layouts.finish(c);
     c.launch_ns = small.ns();
     c.parallel_ns = parallel ? region.usual_ns() : 0;

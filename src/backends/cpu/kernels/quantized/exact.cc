@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMMs of quantized weights and fp32 activations: blocks are unpacked to floats in L1 and
-// multiplied there. Activations are not rounded; gemv.cc and gemm.cc have the GEMMs that round
+// multiplied there; rows of plain types are multiplied as they are read, if tokens are few.
+// Activations are not rounded; gemv.cc and gemm.cc have the GEMMs that round
 // them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/exact.cc"
@@ -14,6 +15,7 @@
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
+#include "backends/cpu/kernels/quantized/plain_rows-inl.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "base/error.h"
 
@@ -35,10 +37,10 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 // Mapping: rows in static ranges over threads, each unpacked once for all tokens. Bound: memory,
 // the bytes of W; for formats of 4 and 5 bits, unpacking takes about as long.
-void gemv_exact_rows(const QuantizedProduct& product,
-                     Range rows,
-                     StridedRows<const float> x,
-                     int64_t tokens) {
+HWY_INLINE void gemv_block_rows(const QuantizedProduct& product,
+                                Range rows,
+                                StridedRows<const float> x,
+                                int64_t tokens) {
   const QuantizedMatrix& weight = product.weight;
   alignas(64) float part[kExactRowDepth];
   for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -54,6 +56,26 @@ void gemv_exact_rows(const QuantizedProduct& product,
         y = product.accumulate || column > 0 ? y + dot : dot;
       }
     }
+  }
+}
+
+void gemv_exact_rows(const QuantizedProduct& product,
+                     Range rows,
+                     StridedRows<const float> x,
+                     int64_t tokens) {
+  const QuantizedMatrix& weight = product.weight;
+  const auto multiply = [&](const auto* data) HWY_ATTR {
+    plain_rows(data, weight.in, rows, x, tokens, product.y, product.accumulate);
+  };
+  switch (weight.dtype) {
+    case DType::kF32:
+      return multiply(reinterpret_cast<const float*>(weight.data));
+    case DType::kF16:
+      return multiply(reinterpret_cast<const Float16*>(weight.data));
+    case DType::kBF16:
+      return multiply(reinterpret_cast<const uint16_t*>(weight.data));
+    default:
+      return gemv_block_rows(product, rows, x, tokens);
   }
 }
 

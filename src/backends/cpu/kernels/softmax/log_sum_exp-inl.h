@@ -59,7 +59,7 @@ HWY_INLINE ExpSum exp_sum(const T* x, int64_t n, float scale) {
     const int64_t count = HWY_MIN(kBlock, n - begin);
     const float raised = row_max(block, count);
     if (raised > highest) {
-      sum *= std::exp(scale * (static_cast<double>(highest) - raised));
+      if (sum != 0.0) sum *= std::exp(scale * (static_cast<double>(highest) - raised));
       highest = raised;
     }
     const V32 offset = hn::Set(d, highest == kNone ? 0.0f : highest);

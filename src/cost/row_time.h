@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time of kernels that work row by row (norms, softmax, sums of rows), by the width of a row.
+// Independent of graphs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/dtype.h"
+#include "cost/ceilings.h"
+
+namespace ridge::cost {
+
+// Widths at which these kernels are measured: multiples of 48, so that no preset has them.
+inline constexpr std::array<int64_t, 3> kRowWidths = {48, 768, 6144};
+
+// The name of such a rate in Ceilings::functions: "softmax bf16 768".
+std::string row_function(std::string_view op, DType dtype, int64_t width);
+
+// ns per element of rows of this width. Up to the second width, a row has a time of its own beside
+// that of its elements; beyond, the rate is linear in the logarithm of the width, and constant from
+// the last one on. Empty if the kernel was not measured.
+std::optional<double> row_ns_per_element(const Ceilings& ceilings,
+                                         std::string_view op,
+                                         DType dtype,
+                                         int64_t width);
+
+}  // namespace ridge::cost
