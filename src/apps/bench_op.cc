@@ -196,10 +196,12 @@ void run_cases(const BenchOpOptions& o, const AppContext& context) {
   if (o.tune && &op != &ops::matmul_op())
     throw usage_error("[tune] --tune has no effect on {}; it chooses algorithms of matmul",
                       op.name);
-  if (o.run.hardware != "this" || o.run.is_planned_only)
+  if (o.run.hardware != "this" || o.run.runs_nothing())
     throw usage_error(
         "[shape] expected --shape or --sweep with {}, as `ridge bench op matmul --shape n=1024`",
-        o.run.is_planned_only ? "--plan" : "--hardware");
+        o.run.is_counts         ? "--counts"
+        : o.run.is_planned_only ? "--plan"
+                                : "--hardware");
   BenchRun run(o.run, context, selection.has("tf32"));
   backends::Backend& backend = run.backend(selection);
   std::vector<Case> cases;

@@ -41,6 +41,18 @@ std::string heading(const record::BenchRecord& bench) {
   return text + ", " + bench.dtype;
 }
 
+// FLOPs per byte from which a data sheet's memory is fast enough for its GEMMs; empty for machines that were measured.
+std::string ridge_points(const cost::Ceilings& ceilings) {
+  if (ceilings.levels.empty()) return "";
+  const double bandwidth = ceilings.levels.back().theoretical_bytes_per_ns;
+  std::string text;
+  for (const cost::ProductRates& each : ceilings.products)
+    if (each.theoretical_flops_per_ns > 0 && bandwidth > 0)
+      text += fmt::format("{}{} {:.2f}", text.empty() ? "" : ", ", each.name(),
+                          each.theoretical_flops_per_ns / bandwidth);
+  return text.empty() ? "" : "ridge points of the data sheet, FLOP/B: " + text;
+}
+
 }  // namespace
 
 double parse_budget_ns(const std::string& text) {
@@ -63,6 +75,8 @@ void add_bench_place_options(Command app, BenchRunOptions& o) {
                      ", or a JSON file as of ridge plan; nothing is run")
       .show_default();
   app.add_flag("--plan", o.is_planned_only, "count and predict for this machine; run nothing");
+  app.add_flag("--counts", o.is_counts,
+               "show kernels, FLOPs, MACs and bytes in full, and no times; run nothing");
   app.add_option("-o,--output", o.format, "table, md, csv or json").show_default();
   add_output_options(app, o.output, "folder for bench.json and report.html");
   app.add_json_flag(o.json);
@@ -78,11 +92,12 @@ void add_bench_run_options(Command app, BenchRunOptions& o) {
 }
 
 void check(const BenchRunOptions& o, const Command& app) {
-  const bool is_planned = o.is_planned_only || o.hardware != "this";
+  const bool is_planned = o.runs_nothing() || o.hardware != "this";
   app.refuse_unused(
       {without_folder(o.output),
        {is_planned, "where nothing is run", {"--cold", "--warm", "--seconds"}},
        {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa", "--plan"}},
+       {o.is_counts, "with --counts", {"--plan"}},
        {o.json, "with --json", {"--output"}}});
   if (o.is_cold && o.is_warm) throw usage_error("[cold] expected --cold or --warm, got both");
   if (!(o.seconds > 0 && o.seconds <= kMostSeconds))
@@ -91,6 +106,8 @@ void check(const BenchRunOptions& o, const Command& app) {
   const char* const formats[] = {"table", "md", "csv", "json"};
   if (std::find(std::begin(formats), std::end(formats), o.format) == std::end(formats))
     throw usage_error("[output] expected table, md, csv or json, got {}", printable(o.format));
+  if (o.is_counts && (o.json || o.format == "csv" || o.format == "json"))
+    throw usage_error("[counts] --counts is for tables: csv and json have all counts in full");
 }
 
 BenchRun::BenchRun(const BenchRunOptions& options, const AppContext& context, bool tf32)
@@ -124,7 +141,7 @@ record::BenchPoint BenchRun::point(const bench::TrialGraph& trial, bench::TrialS
   setting.caches = o_.is_cold ? bench::Caches::kCold : bench::Caches::kWarm;
   setting.budget_ns = 1e9 * o_.seconds;
   setting.is_stopped = [this] { return is_stopped(); };
-  if (place_ || o_.is_planned_only)
+  if (place_ || o_.runs_nothing())
     return bench::plan_trial(trial, setting, target(setting.selection), &ceilings_);
   return bench::run_trial(trial, setting, backend(setting.selection), &ceilings_);
 }
@@ -135,9 +152,14 @@ report::Json BenchRun::print(record::BenchRecord bench, const std::string& folde
   bench.device = title();
   bench.threads = place_ ? 0 : ceilings_.machine.threads;
   bench.is_interrupted = is_stopped();
+  bench.is_counts = o_.is_counts;
   const TerminalOptions& terminal = context_.terminal;
-  if (place_)
-    for (const std::string& note : ceilings_.notes) bench.notes.push_back(note);
+  if (place_) {
+    if (const std::string points = ridge_points(ceilings_); !points.empty())
+      bench.notes.push_back(points);
+    if (!o_.is_counts)
+      for (const std::string& note : ceilings_.notes) bench.notes.push_back(note);
+  }
   const report::Json json = report::bench_json(bench);
   const bool is_empty = bench.points.empty() && bench.values.empty();
   if (!folder.empty() && !is_empty) folder_.emplace(folder, o_.output.overwrite);

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the commands of the guides and keeps their outputs. `make guides` refreshes outputs and pictures in place.
+
+    tools/guides.py [--ridge build/ridge] [--check] [--only TEXT] [PAGE...]
+
+A page is a file of docs/guides. Its commands are the blocks that begin with ```console and a line `$ ridge ...`; a line that ends
+with a backslash goes on in the next. The output follows, of which ```console lines=12 keeps the first 12 lines and says how many
+are left out. The commands of a page run in order in one scratch folder with the page's text files (graphs); a picture that they write
+and the page shows (`![...](name.svg)`) is copied beside the page.
+
+--check runs the commands and compares what is arithmetic with the page: outputs that are counted or planned from a data sheet whole, the
+columns of counts of all other tables, and the figures that the page's text states. Measured times and pictures are not compared.
+
+check(root), without a run: each figure that the text states must stand in an output above it. A figure is a number of three and more
+digits, or any number in backticks. Names such as 270M or fp32 are none. Sources and notes at the end, under "## Notes", are left out."""
+import argparse
+import datetime
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+FOLDER = "docs/guides"
+STAMP = re.compile(r"^\*Outputs: .*\*$")
+# A number that is not part of a name (fp32, 270M, llama-2-7b, MI210) and at least three digits long.
+FIGURE = re.compile(r"(?<![\w.,/-])(\d[\d,]*(?:\.\d+)?)(?![\w]|[.,/-]\w)")
+# Columns that follow from the graph alone.
+COUNTED = ("kernels", "calls", "FLOPs", "MACs", "bytes", "notebook bytes", "compulsory", "FLOP/B", "kernel calls")
+# Their output is the same on every machine.
+EXACT = re.compile(r" --(hardware (?!this\b)|counts\b|parameters )")
+
+
+class Block:
+    """A command of a page and its output."""
+
+    def __init__(self, begin, most):
+        self.begin, self.end, self.most = begin, begin, most  # lines of the page: the fence, the closing fence
+        self.command = []
+        self.output = []
+
+    def text(self):
+        """The command in one line."""
+        return " ".join(line.strip().rstrip("\\").strip() for line in self.command)
+
+    def shown(self, output):
+        """The lines of an output that the page keeps."""
+        lines = [line.rstrip() for line in output.rstrip("\n").split("\n")]
+        if self.most and len(lines) > self.most:
+            left = len(lines) - self.most
+            lines = lines[:self.most] + [f"[... {left} more line{'s' if left > 1 else ''}]"]
+        return lines
+
+
+def blocks(lines):
+    """The blocks of a page."""
+    found, block, in_command = [], None, False
+    for i, line in enumerate(lines):
+        if block is None:
+            fence = re.fullmatch(r"```console(?: lines=(\d+))?", line)
+            if fence and i + 1 < len(lines) and lines[i + 1].startswith("$ ridge "):
+                block, in_command = Block(i, int(fence[1] or 0)), True
+        elif line == "```":
+            block.end = i
+            found.append(block)
+            block = None
+        elif in_command:
+            block.command.append(line[2:] if line.startswith("$ ") else line)
+            in_command = line.endswith("\\")
+        else:
+            block.output.append(line)
+    return found
+
+
+def figures(text):
+    """The figures that a line of text states."""
+    text = re.sub(r"\]\([^)]*\)", "]", text)  # targets of links
+    quoted = [each for part in re.findall(r"`([^`]*)`", text) for each in FIGURE.findall(part) if part == each]
+    plain = [each for each in FIGURE.findall(re.sub(r"`[^`]*`", "", text)) if len(re.sub(r"\D", "", each)) >= 3]
+    return quoted + plain
+
+
+def missing_figures(lines):
+    """(line number, figure) of each figure of a page that no output above it has."""
+    spans = {block.begin: block for block in blocks(lines)}
+    seen, end, missing, fenced = set(), -1, [], False
+    for i, line in enumerate(lines):
+        if line == "## Notes":
+            break
+        if i in spans:
+            end = spans[i].end
+            seen.update(FIGURE.findall("\n".join(spans[i].output)))
+            seen.update(re.findall(r"\d[\d,]*(?:\.\d+)?", spans[i].text()))
+        if i <= end:
+            continue
+        if line.startswith("```"):
+            fenced = not fenced
+        elif not fenced and not STAMP.match(line) and not line.startswith(("#", "> ")):
+            missing += [(i + 1, each) for each in figures(line) if each not in seen]
+    return missing
+
+
+def check(root):
+    """Yields (file, line, reason) for each figure that no output has, and for a page without commands."""
+    for page in sorted((root / FOLDER).glob("*.md")):
+        lines = page.read_text("utf-8").split("\n")
+        name = page.relative_to(root).as_posix()
+        if page.name != "README.md" and not blocks(lines):
+            yield name, 1, "has no command: ```console, then $ ridge ..."
+        for number, figure in missing_figures(lines):
+            yield name, number, f"states {figure}, which is in no output above"
+        for i, line in enumerate(lines):
+            for picture in re.findall(r"!\[[^\]]*\]\(([^)]*)\)", line):
+                if not (page.parent / picture).is_file():
+                    yield name, i + 1, f"shows {picture}, which is not there"
+
+
+def counted_cells(lines):
+    """The cells of counts in the tables of an output, by column and row."""
+    cells, header = {}, None
+    for i, line in enumerate(lines):
+        row = re.split(r" {2,}", line.strip())
+        if i + 1 < len(lines) and re.fullmatch("─+", lines[i + 1]):
+            header = row
+        elif not line.strip() or re.fullmatch("─+", line):
+            header = header if line.strip() else None
+        elif header and len(row) == len(header):
+            # Rows that are not known by their name, such as the ops by time, may change places.
+            key = tuple(cell for cell, title in zip(row, header) if title in ("case", "shape", "form", "phase", "dtype"))
+            cells.update({(key, title): cell for cell, title in zip(row, header) if title in COUNTED and key})
+    return cells
+
+
+def differences(block, output, stated):
+    """What the check finds in a new output of a block; `stated` are the figures of the page's text."""
+    new = block.shown(output)
+    if EXACT.search(" " + block.text()):
+        return [f"expected {old!r}, got {now!r}" for old, now in zip(block.output, new) if old != now] + (
+            [f"expected {len(block.output)} lines, got {len(new)}"] if len(new) != len(block.output) else [])
+    old_cells, new_cells = counted_cells(block.output), counted_cells(new)
+    found = [f"{' '.join(key)}: expected {value} {title}, got {new_cells[key, title]}"
+             for (key, title), value in old_cells.items() if new_cells.get((key, title), value) != value]
+    old_figures, new_figures = (set(FIGURE.findall("\n".join(lines))) for lines in (block.output, new))
+    return found + [f"the text states {each}, which is not in the new output"
+                    for each in sorted(stated & old_figures - new_figures)]
+
+
+class Page:
+    """A page and the scratch folder where its commands run."""
+
+    def __init__(self, path, ridge):
+        self.path, self.ridge = path, ridge
+        self.lines = path.read_text("utf-8").split("\n")
+        self.blocks = blocks(self.lines)
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="ridge-guide-"))
+        (self.scratch / ".bin").mkdir()
+        (self.scratch / ".bin/ridge").symlink_to(ridge)
+        for each in path.parent.glob("*.txt"):
+            shutil.copy(each, self.scratch)
+
+    def run(self, block):
+        """The output of a command; ends the program if the command fails."""
+        path = f"{self.scratch / '.bin'}:{os.environ['PATH']}"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", block.text()], cwd=self.scratch, capture_output=True, text=True,
+                              check=False, env={**os.environ, "PATH": path, "NO_COLOR": "1"})
+        if done.returncode != 0:
+            sys.exit(f"{self.path.name}:{block.begin + 1}: exit code {done.returncode}\n$ {block.text()}\n{done.stdout}{done.stderr}")
+        return done.stdout.replace(str(pathlib.Path.home()), "~").replace(str(self.scratch), ".")
+
+    def stated(self):
+        """The figures of the page's text."""
+        return {each for line in self.lines for each in figures(line)}
+
+    def write(self, outputs, machine):
+        """Replaces outputs, from the last block to the first, copies pictures, and stamps the page."""
+        for block, output in sorted(outputs.items(), key=lambda item: -item[0].begin):
+            self.lines[block.begin + 1 + len(block.command):block.end] = block.shown(output)
+        self.lines = [f"*Outputs: {machine}.*" if STAMP.match(line) else line for line in self.lines]
+        for line in self.lines:
+            for picture in re.findall(r"!\[[^\]]*\]\(([^)/]*\.svg)\)", line):
+                if (self.scratch / picture).is_file():
+                    shutil.copy(self.scratch / picture, self.path.parent)
+        self.path.write_text("\n".join(self.lines), "utf-8")
+
+    def close(self):
+        """Removes the scratch folder."""
+        shutil.rmtree(self.scratch)
+
+
+def makes_folder(block):
+    """Whether later commands of the page read what this one writes."""
+    return " --out " in block.text() or " --log-dir " in block.text() or " --save " in block.text()
+
+
+def run_page(page, options, machine, progress):
+    """Runs a page's commands; returns the number of differences."""
+    outputs, found = {}, 0
+    chosen = [block for block in page.blocks if options.only in block.text()]
+    for block in page.blocks:
+        if not chosen or (block not in chosen and not (options.only and makes_folder(block))):
+            continue
+        begin = time.monotonic()
+        output = page.run(block)
+        seconds = time.monotonic() - begin
+        if block in chosen:
+            outputs[block] = output
+        progress(f"{page.path.name}: {block.text()[:90]}  {seconds:.1f} s")
+        for each in differences(block, output, page.stated()) if options.check and block in chosen else []:
+            print(f"{page.path.name}:{block.begin + 1}: {each}", flush=True)
+            found += 1
+    if outputs and not options.check:
+        page.write(outputs, machine)
+    return found
+
+
+def main():
+    """Reads the options and goes through the pages."""
+    parser = argparse.ArgumentParser(description="Runs the commands of the guides and keeps their outputs.")
+    parser.add_argument("pages", nargs="*", help="names of pages (default: all)")
+    parser.add_argument("--ridge", default="build/ridge", help="the program")
+    parser.add_argument("--check", action="store_true", help="compare arithmetic with the pages; write nothing")
+    parser.add_argument("--only", default="", help="only commands that contain this text")
+    options = parser.parse_args()
+    root = pathlib.Path(__file__).resolve().parents[1]
+    ridge = pathlib.Path(options.ridge).resolve()
+    paths = [each for each in sorted((root / FOLDER).glob("*.md"))
+             if not options.pages or each.name in options.pages or each.stem in options.pages]
+    first = subprocess.run([ridge, "machine"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
+    version = subprocess.run([ridge, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    machine = f"{version} on {first}, {datetime.date.today()}"
+    pages = [Page(path, ridge) for path in paths]
+    total, done, found, begin = sum(len(page.blocks) for page in pages), 0, 0, time.monotonic()
+
+    def progress(text):
+        nonlocal done
+        done += 1
+        print(f"[{done}/{total}] {text}", flush=True)
+
+    try:
+        for page in pages:
+            found += run_page(page, options, machine, progress)
+    finally:
+        for page in pages:
+            page.close()
+    print(f"{done} commands in {time.monotonic() - begin:.0f} s" + (f", {found} differences" if options.check else ""))
+    missing = list(check(root))
+    for path, line, reason in missing:
+        print(f"{path}:{line}: {reason}")
+    sys.exit(1 if found or (missing and not options.check) else 0)
+
+
+if __name__ == "__main__":
+    main()
