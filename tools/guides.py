@@ -4,16 +4,17 @@
 
     tools/guides.py [--ridge build/ridge] [--check] [--only TEXT] [PAGE...]
 
-A page is a file of docs/guides. Its commands are the blocks that begin with ```console and a line `$ ridge ...`; a line that ends
-with a backslash goes on in the next. The output follows, of which ```console lines=12 keeps the first 12 lines and says how many
+A page is a file of docs/guides. Its commands are the lines `$ ridge ...` of blocks that begin with ```console and such a line; a line that
+ends with a backslash goes on in the next. The output follows, of which ```console lines=12 keeps the first 12 lines and says how many
 are left out. The commands of a page run in order in one scratch folder with the page's text files (graphs); a picture that they write
 and the page shows (`![...](name.svg)`) is copied beside the page.
 
 --check runs the commands and compares what is arithmetic with the page: outputs that are counted or planned from a data sheet whole, the
 columns of counts of all other tables, and the figures that the page's text states. Measured times and pictures are not compared.
 
-check(root), without a run: each figure that the text states must stand in an output above it. A figure is a number of three and more
-digits, or any number in backticks. Names such as 270M or fp32 are none. Sources and notes at the end, under "## Notes", are left out."""
+check(root), without a run: each figure that an answer states must stand in a command or an output above it. A figure is a number of three
+and more digits, or any number in backticks; names such as 270M or fp32 are none. What a section says before its first command is the
+question. "## Notes" ends the page."""
 import argparse
 import datetime
 import os
@@ -28,7 +29,8 @@ import time
 FOLDER = "docs/guides"
 STAMP = re.compile(r"^\*Outputs: .*\*$")
 # A number that is not part of a name (fp32, 270M, llama-2-7b, MI210) and at least three digits long.
-FIGURE = re.compile(r"(?<![\w.,/-])(\d[\d,]*(?:\.\d+)?)(?![\w]|[.,/-]\w)")
+FIGURE = re.compile(r"(?<![\w.,/-])(\d+(?:,\d{3})*(?:\.\d+)?)(?![\w]|[.,/-]\w)")
+NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 # Columns that follow from the graph alone.
 COUNTED = ("kernels", "calls", "FLOPs", "MACs", "bytes", "notebook bytes", "compulsory", "FLOP/B", "kernel calls")
 # Their output is the same on every machine.
@@ -38,10 +40,12 @@ EXACT = re.compile(r" --(hardware (?!this\b)|counts\b|parameters )")
 class Block:
     """A command of a page and its output."""
 
-    def __init__(self, begin, most):
-        self.begin, self.end, self.most = begin, begin, most  # lines of the page: the fence, the closing fence
+    def __init__(self, begin, fence, most):
+        # The line of the command, that of the fence, and how many lines of output the page keeps (0: all).
+        self.begin, self.fence, self.most = begin, fence, most
         self.command = []
         self.output = []
+        self.end = begin  # the line after the output
 
     def text(self):
         """The command in one line."""
@@ -49,7 +53,7 @@ class Block:
 
     def shown(self, output):
         """The lines of an output that the page keeps."""
-        lines = [line.rstrip() for line in output.rstrip("\n").split("\n")]
+        lines = [line.rstrip() for line in output.strip("\n").split("\n")]
         if self.most and len(lines) > self.most:
             left = len(lines) - self.most
             lines = lines[:self.most] + [f"[... {left} more line{'s' if left > 1 else ''}]"]
@@ -57,22 +61,25 @@ class Block:
 
 
 def blocks(lines):
-    """The blocks of a page."""
-    found, block, in_command = [], None, False
+    """The commands of a page."""
+    found, most, begin, in_command = [], None, 0, False
     for i, line in enumerate(lines):
-        if block is None:
+        if most is None:
             fence = re.fullmatch(r"```console(?: lines=(\d+))?", line)
             if fence and i + 1 < len(lines) and lines[i + 1].startswith("$ ridge "):
-                block, in_command = Block(i, int(fence[1] or 0)), True
+                most, begin = int(fence[1] or 0), i
         elif line == "```":
-            block.end = i
-            found.append(block)
-            block = None
-        elif in_command:
-            block.command.append(line[2:] if line.startswith("$ ") else line)
+            most = None
+        elif line.startswith("$ ridge ") or in_command:
+            if not in_command:
+                found.append(Block(i, begin, most))
+            found[-1].command.append(line.removeprefix("$ "))
+            found[-1].end = i + 1
             in_command = line.endswith("\\")
         else:
-            block.output.append(line)
+            if line or found[-1].output:
+                found[-1].output.append(line)
+            found[-1].end = i + 1
     return found
 
 
@@ -87,19 +94,20 @@ def figures(text):
 def missing_figures(lines):
     """(line number, figure) of each figure of a page that no output above it has."""
     spans = {block.begin: block for block in blocks(lines)}
-    seen, end, missing, fenced = set(), -1, [], False
+    seen, end, missing, fenced, is_answer = set(), 0, [], False, False
     for i, line in enumerate(lines):
         if line == "## Notes":
             break
+        if line.startswith("## "):
+            is_answer = False
         if i in spans:
-            end = spans[i].end
-            seen.update(FIGURE.findall("\n".join(spans[i].output)))
-            seen.update(re.findall(r"\d[\d,]*(?:\.\d+)?", spans[i].text()))
-        if i <= end:
+            end, is_answer = spans[i].end, True
+            seen.update(NUMBER.findall("\n".join(spans[i].output) + spans[i].text()))
+        if i < end:
             continue
         if line.startswith("```"):
             fenced = not fenced
-        elif not fenced and not STAMP.match(line) and not line.startswith(("#", "> ")):
+        elif is_answer and not fenced:
             missing += [(i + 1, each) for each in figures(line) if each not in seen]
     return missing
 
@@ -137,14 +145,17 @@ def counted_cells(lines):
 
 def differences(block, output, stated):
     """What the check finds in a new output of a block; `stated` are the figures of the page's text."""
-    new = block.shown(output)
+    # A count names the machine whose kernels it plans.
+    old, new = ([line for line in lines if not re.search(r", \d+ threads?, ", line)] for lines in (block.output, block.shown(output)))
+    while old and not old[-1]:
+        old.pop()
     if EXACT.search(" " + block.text()):
-        return [f"expected {old!r}, got {now!r}" for old, now in zip(block.output, new) if old != now] + (
-            [f"expected {len(block.output)} lines, got {len(new)}"] if len(new) != len(block.output) else [])
-    old_cells, new_cells = counted_cells(block.output), counted_cells(new)
+        return [f"expected {was!r}, got {now!r}" for was, now in zip(old, new) if was != now] + (
+            [f"expected {len(old)} lines, got {len(new)}"] if len(new) != len(old) else [])
+    old_cells, new_cells = counted_cells(old), counted_cells(new)
     found = [f"{' '.join(key)}: expected {value} {title}, got {new_cells[key, title]}"
              for (key, title), value in old_cells.items() if new_cells.get((key, title), value) != value]
-    old_figures, new_figures = (set(FIGURE.findall("\n".join(lines))) for lines in (block.output, new))
+    old_figures, new_figures = (set(FIGURE.findall("\n".join(lines))) for lines in (old, new))
     return found + [f"the text states {each}, which is not in the new output"
                     for each in sorted(stated & old_figures - new_figures)]
 
@@ -162,6 +173,11 @@ class Page:
         for each in path.parent.glob("*.txt"):
             shutil.copy(each, self.scratch)
 
+    def chosen(self, text):
+        """All commands of the fences in which one contains the text: commands of a fence use each other's folders."""
+        fences = {block.fence for block in self.blocks if text in block.text()}
+        return [block for block in self.blocks if block.fence in fences]
+
     def run(self, block):
         """The output of a command; ends the program if the command fails."""
         path = f"{self.scratch / '.bin'}:{os.environ['PATH']}"
@@ -178,7 +194,8 @@ class Page:
     def write(self, outputs, machine):
         """Replaces outputs, from the last block to the first, copies pictures, and stamps the page."""
         for block, output in sorted(outputs.items(), key=lambda item: -item[0].begin):
-            self.lines[block.begin + 1 + len(block.command):block.end] = block.shown(output)
+            is_last = self.lines[block.end] == "```"
+            self.lines[block.begin + len(block.command):block.end] = block.shown(output) + ([] if is_last else [""])
         self.lines = [f"*Outputs: {machine}.*" if STAMP.match(line) else line for line in self.lines]
         for line in self.lines:
             for picture in re.findall(r"!\[[^\]]*\]\(([^)/]*\.svg)\)", line):
@@ -191,25 +208,14 @@ class Page:
         shutil.rmtree(self.scratch)
 
 
-def makes_folder(block):
-    """Whether later commands of the page read what this one writes."""
-    return " --out " in block.text() or " --log-dir " in block.text() or " --save " in block.text()
-
-
 def run_page(page, options, machine, progress):
     """Runs a page's commands; returns the number of differences."""
     outputs, found = {}, 0
-    chosen = [block for block in page.blocks if options.only in block.text()]
-    for block in page.blocks:
-        if not chosen or (block not in chosen and not (options.only and makes_folder(block))):
-            continue
+    for block in page.chosen(options.only):
         begin = time.monotonic()
-        output = page.run(block)
-        seconds = time.monotonic() - begin
-        if block in chosen:
-            outputs[block] = output
-        progress(f"{page.path.name}: {block.text()[:90]}  {seconds:.1f} s")
-        for each in differences(block, output, page.stated()) if options.check and block in chosen else []:
+        outputs[block] = page.run(block)
+        progress(f"{page.path.name}: {block.text()[:90]}  {time.monotonic() - begin:.1f} s")
+        for each in differences(block, outputs[block], page.stated()) if options.check else []:
             print(f"{page.path.name}:{block.begin + 1}: {each}", flush=True)
             found += 1
     if outputs and not options.check:
@@ -223,7 +229,7 @@ def main():
     parser.add_argument("pages", nargs="*", help="names of pages (default: all)")
     parser.add_argument("--ridge", default="build/ridge", help="the program")
     parser.add_argument("--check", action="store_true", help="compare arithmetic with the pages; write nothing")
-    parser.add_argument("--only", default="", help="only commands that contain this text")
+    parser.add_argument("--only", default="", help="only fences with a command that contains this text")
     options = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parents[1]
     ridge = pathlib.Path(options.ridge).resolve()
@@ -233,7 +239,7 @@ def main():
     version = subprocess.run([ridge, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     machine = f"{version} on {first}, {datetime.date.today()}"
     pages = [Page(path, ridge) for path in paths]
-    total, done, found, begin = sum(len(page.blocks) for page in pages), 0, 0, time.monotonic()
+    total, done, found, begin = sum(len(page.chosen(options.only)) for page in pages), 0, 0, time.monotonic()
 
     def progress(text):
         nonlocal done

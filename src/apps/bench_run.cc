@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/units.h"
 #include "cost/hardware.h"
 #include "report/bench_files.h"
 #include "report/bench_table.h"
@@ -41,16 +42,20 @@ std::string heading(const record::BenchRecord& bench) {
   return text + ", " + bench.dtype;
 }
 
-// FLOPs per byte from which a data sheet's memory is fast enough for its GEMMs; empty for machines that were measured.
+// The rates of a data sheet and the FLOPs per byte from which its memory is fast enough for its GEMMs; empty for machines
+// that were measured.
 std::string ridge_points(const cost::Ceilings& ceilings) {
   if (ceilings.levels.empty()) return "";
   const double bandwidth = ceilings.levels.back().theoretical_bytes_per_ns;
   std::string text;
   for (const cost::ProductRates& each : ceilings.products)
     if (each.theoretical_flops_per_ns > 0 && bandwidth > 0)
-      text += fmt::format("{}{} {:.2f}", text.empty() ? "" : ", ", each.name(),
+      text += fmt::format("; {} {}, {:.2f} FLOP/B", each.name(),
+                          format_rate(1e9 * each.theoretical_flops_per_ns, "FLOP/s"),
                           each.theoretical_flops_per_ns / bandwidth);
-  return text.empty() ? "" : "ridge points of the data sheet, FLOP/B: " + text;
+  return text.empty() ? ""
+                      : fmt::format("data sheet, with ridge points: memory {}{}",
+                                    format_rate(1e9 * bandwidth, "B/s"), text);
 }
 
 }  // namespace
