@@ -102,7 +102,7 @@ def missing_figures(lines):
             is_answer = False
         if i in spans:
             end, is_answer = spans[i].end, True
-            seen.update(NUMBER.findall("\n".join(spans[i].output) + spans[i].text()))
+            seen.update(NUMBER.findall("\n".join(spans[i].output)), re.findall(r"\d+(?:\.\d+)?", spans[i].text()))
         if i < end:
             continue
         if line.startswith("```"):

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -86,13 +85,11 @@ std::vector<RoofPoint> bench_points(const JsonField& result) {
 
 // The ops of the last run that was reported in detail.
 std::vector<RoofPoint> run_points(const nlohmann::json& document) {
-  std::optional<JsonField> operations;
+  std::vector<JsonField> rows;
   for (const JsonField& run : JsonField(document, "performance_summary.json").at("runs").items())
-    if (run.has("operations")) operations.emplace(run.at("operations"));
+    if (run.has("operations")) rows = run.at("operations").at("by_op").items();
   std::vector<RoofPoint> points;
-  if (!operations) return points;
-  const JsonField rows = operations->is_array() ? *operations : operations->at("rows");
-  for (const JsonField& row : rows.items())
+  for (const JsonField& row : rows)
     if (const double flops = row.real_or("flops", 0), ns = row.real_or("exclusive_ns", 0),
         intensity = row.real_or("flops_per_byte", 0);
         flops > 0 && ns > 0 && intensity > 0)
