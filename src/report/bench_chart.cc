@@ -114,7 +114,7 @@ std::string lines_chart(const JsonField& result, const std::string& letter) {
   std::vector<double> sizes;
   double least = std::numeric_limits<double>::infinity(), most = 0;
   for (const JsonField& point : result.at("cases").items()) {
-    if (!point.at("shape").has(letter) || sizes.size() >= kMostPoints) continue;
+    if (!point.at("shape").object().contains(letter) || sizes.size() >= kMostPoints) continue;
     const auto size = static_cast<double>(point.at("shape").at(letter).integer(1));
     const std::string name = joined(point.text_or("form", ""), point.text_or("phase", ""));
     if (std::find(names.begin(), names.end(), name) == names.end()) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/printable.h"
@@ -42,10 +43,15 @@ LogAxis::LogAxis(double least, double most, double from_pixel, double to_pixel)
 }
 
 double LogAxis::at(double value) const {
-  return from + std::log(value / low) / std::log(high / low) * (to - from);
+  return from + (std::log(value) - std::log(low)) / (std::log(high) - std::log(low)) * (to - from);
 }
 
-bool LogAxis::is_short() const { return high < 1000 * low; }
+bool LogAxis::is_short() const { return high / 1000 < low; }
+
+double LogAxis::tick_ratio() const {
+  constexpr double kMostTicks = 10;
+  return std::pow(10, std::max(1.0, std::ceil((std::log10(high) - std::log10(low)) / kMostTicks)));
+}
 
 double LogAxis::first_power() const { return std::pow(10, std::floor(std::log10(low) + 1e-9)); }
 

@@ -27,10 +27,10 @@ struct LogAxis {
   LogAxis(double least, double most, double from_pixel, double to_pixel);
   double at(double value) const;
   bool is_short() const;  // less than three powers of ten
-  // 1, 10, 100 or 1, 2, 5, 10 between `low` and `high`.
+  // 1, 10, 100 (or wider apart) or 1, 2, 5, 10 between `low` and `high`.
   template <typename Draw>
   void each_tick(Draw draw) const {
-    for (double power = first_power(); power <= high * (1 + 1e-9); power *= 10)
+    for (double power = first_power(); power <= high * (1 + 1e-9); power *= tick_ratio())
       for (const double factor : {1.0, 2.0, 5.0})
         if ((factor == 1 || is_short()) && power * factor >= low * (1 - 1e-9) &&
             power * factor <= high * (1 + 1e-9))
@@ -39,6 +39,7 @@ struct LogAxis {
 
  private:
   double first_power() const;
+  double tick_ratio() const;  // of one power to the next, so that there are at most ten or so
 };
 
 }  // namespace ridge::report
