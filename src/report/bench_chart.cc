@@ -8,10 +8,13 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
 #include "files/json_field.h"
+#include "report/bench_shape.h"
 #include "report/svg.h"
 
 namespace ridge::report {
@@ -51,15 +54,6 @@ double time_of(const JsonField& point) {
 
 std::string joined(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + ", " + b;
-}
-
-std::string shape_text(const JsonField& point) {
-  std::string text;
-  if (!point.has("shape")) return text;
-  for (const auto& [letter, extent] : point.at("shape").object().items())
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", letter,
-                        JsonField(extent, letter).integer());
-  return text;
 }
 
 std::string lines_frame(const LogAxis& x, const LogAxis& y, const std::string& letter) {
@@ -226,12 +220,11 @@ std::vector<Bar> form_bars(const JsonField& result) {
       bar.group = shape;
     bars.push_back(std::move(bar));
   }
+  // The bars of a group lie together, groups in the order of their first bars.
+  std::map<std::string, size_t> first;
+  for (const Bar& bar : bars) first.try_emplace(bar.group, first.size());
   std::stable_sort(bars.begin(), bars.end(), [&](const Bar& a, const Bar& b) {
-    auto first = [&](const Bar& of) {
-      return std::find_if(bars.begin(), bars.end(),
-                          [&](const Bar& each) { return each.group == of.group; });
-    };
-    return first(a) < first(b);
+    return first.at(a.group) < first.at(b.group);
   });
   return bars;
 }
@@ -276,6 +269,20 @@ std::vector<Bar> technique_bars(const JsonField& result) {
 }
 
 }  // namespace
+
+std::string shape_text(const JsonField& point) {
+  if (!point.has("shape")) return "";
+  const nlohmann::json& shape = point.at("shape").object();
+  std::string each_alone, together;
+  bool are_equal = shape.size() > 1;
+  for (const auto& [letter, extent] : shape.items()) {
+    const int64_t value = JsonField(extent, letter).integer();
+    each_alone += fmt::format("{}{}={}", each_alone.empty() ? "" : ",", letter, value);
+    together += letter + "=";
+    are_equal = are_equal && extent == *shape.begin();
+  }
+  return are_equal ? together + std::to_string(shape.begin()->get<int64_t>()) : each_alone;
+}
 
 std::string bench_chart(const RunFolder& folder) {
   const nlohmann::json document = folder_document(folder);

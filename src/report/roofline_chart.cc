@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "files/json_field.h"
 #include "report/bench_chart.h"
+#include "report/bench_shape.h"
 #include "report/svg.h"
 
 namespace ridge::report {
@@ -69,11 +70,7 @@ std::vector<RoofPoint> bench_points(const JsonField& result) {
                  ns = measured > 0 ? measured : each.real_or("predicted_ns", 0);
     const double flops = each.real_or("flops", 0), bytes = each.real_or("bytes", 0);
     if (!(ns > 0 && flops > 0 && bytes > 0)) continue;
-    std::string name;
-    if (each.has("shape"))
-      for (const auto& [letter, extent] : each.at("shape").object().items())
-        name += fmt::format("{}{}={}", name.empty() ? "" : ",", letter,
-                            JsonField(extent, letter).integer());
+    std::string name = shape_text(each);
     for (const char* key : {"form", "phase"})
       if (const std::string text = each.text_or(key, ""); !text.empty())
         name += (name.empty() ? "" : " ") + text;
@@ -207,9 +204,10 @@ class RooflineDrawing {
       if (!is_free || placed.size() == kMostLabels) continue;
       placed.emplace_back(x, y);
       const bool is_right = x > (x_.from + x_.to) / 2;
-      out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"10\"{}>{}</text>\n",
-                         is_right ? x - 8 : x + 8, y + 13, is_right ? " text-anchor=\"end\"" : "",
-                         svg_text(point.name, kLongestLabel));
+      out += fmt::format(
+          "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"10\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\"{}>{}</text>\n",
+          is_right ? x - 8 : x + 8, y + 13, is_right ? " text-anchor=\"end\"" : "",
+          svg_text(point.name, kLongestLabel));
     }
     return out;
   }

@@ -55,7 +55,7 @@ TEST_F(GuideTest, EachCommandOfTheFourCoursesParses) {
 TEST_F(GuideTest, CountsAreThoseOfThePages) {
   const std::string out =
       output_of(fmt::format("python3 -B '{}' --check --only=--counts --ridge '{}' 2>&1",
-                            source_file("tools/guides.py"), ridge_program()));
+                            std::filesystem::path(source_file("tools/guides.py")).string(), ridge_program()));
   EXPECT_NE(out.find(", 0 differences"), out.npos) << out;
 }
 
