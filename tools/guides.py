@@ -91,10 +91,10 @@ def figures(text):
     return quoted + plain
 
 
-def missing_figures(lines):
-    """(line number, figure) of each figure of a page that no output above it has."""
+def statements(lines):
+    """(line number, figure, whether an output above has it) of each figure that the answers of a page state."""
     spans = {block.begin: block for block in blocks(lines)}
-    seen, end, missing, fenced, is_answer = set(), 0, [], False, False
+    seen, end, fenced, is_answer = set(), 0, False, False
     for i, line in enumerate(lines):
         if line == "## Notes":
             break
@@ -108,8 +108,7 @@ def missing_figures(lines):
         if line.startswith("```"):
             fenced = not fenced
         elif is_answer and not fenced:
-            missing += [(i + 1, each) for each in figures(line) if each not in seen]
-    return missing
+            yield from ((i + 1, each, each in seen) for each in figures(line))
 
 
 def check(root):
@@ -119,8 +118,9 @@ def check(root):
         name = page.relative_to(root).as_posix()
         if page.name != "README.md" and not blocks(lines):
             yield name, 1, "has no command: ```console, then $ ridge ..."
-        for number, figure in missing_figures(lines):
-            yield name, number, f"states {figure}, which is in no output above"
+        for number, figure, is_seen in statements(lines):
+            if not is_seen:
+                yield name, number, f"states {figure}, which is in no output above"
         for i, line in enumerate(lines):
             for picture in re.findall(r"!\[[^\]]*\]\(([^)]*)\)", line):
                 if not (page.parent / picture).is_file():
@@ -145,10 +145,7 @@ def counted_cells(lines):
 
 def differences(block, output, stated):
     """What the check finds in a new output of a block; `stated` are the figures of the page's text."""
-    # A count names the machine whose kernels it plans.
-    old, new = ([line for line in lines if not re.search(r", \d+ threads?, ", line)] for lines in (block.output, block.shown(output)))
-    while old and not old[-1]:
-        old.pop()
+    old, new = "\n".join(block.output).rstrip().split("\n"), block.shown(output)
     if EXACT.search(" " + block.text()):
         return [f"expected {was!r}, got {now!r}" for was, now in zip(old, new) if was != now] + (
             [f"expected {len(old)} lines, got {len(new)}"] if len(new) != len(old) else [])
@@ -188,8 +185,8 @@ class Page:
         return done.stdout.replace(str(pathlib.Path.home()), "~").replace(str(self.scratch), ".")
 
     def stated(self):
-        """The figures of the page's text."""
-        return {each for line in self.lines for each in figures(line)}
+        """The figures of the page's answers."""
+        return {figure for _, figure, _ in statements(self.lines)}
 
     def write(self, outputs, machine):
         """Replaces outputs, from the last block to the first, copies pictures, and stamps the page."""

@@ -177,7 +177,8 @@ class AttentionBench {
     const bench::OpShape& op =
         *bench::find_op_shape(form.decodes ? "cached_attention" : "attention");
     record::BenchPoint point =
-        bench::plan_trial(trial, setting, run_.target(setting.selection), &run_.ceilings());
+        bench::plan_trial(trial, setting, run_.target(setting.selection),
+                          o_.run.is_counts ? nullptr : &run_.ceilings());
     const bool runs = run_.is_on_this_machine() && !o_.run.runs_nothing() && point.refused.empty();
     if (runs && has_failed)
       point.refused = "a shorter one failed to allocate";

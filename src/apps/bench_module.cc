@@ -128,7 +128,7 @@ class ModuleBench {
 
   // What each form saves over the first one, for the points from `first` on.
   void add_savings(record::BenchRecord& bench, size_t first) const {
-    if (bench.points.size() < first + 2 || o_.run.is_counts) return;
+    if (bench.points.size() < first + 2) return;
     const record::BenchPoint& base = bench.points[first];
     for (size_t i = first + 1; i < bench.points.size(); ++i) {
       const record::BenchPoint& each = bench.points[i];

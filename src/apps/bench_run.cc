@@ -80,8 +80,6 @@ void add_bench_place_options(Command app, BenchRunOptions& o) {
                      ", or a JSON file as of ridge plan; nothing is run")
       .show_default();
   app.add_flag("--plan", o.is_planned_only, "count and predict for this machine; run nothing");
-  app.add_flag("--counts", o.is_counts,
-               "show kernels, FLOPs, MACs and bytes in full, and no times; run nothing");
   app.add_option("-o,--output", o.format, "table, md, csv or json").show_default();
   add_output_options(app, o.output, "folder for bench.json and report.html");
   app.add_json_flag(o.json);
@@ -89,6 +87,8 @@ void add_bench_place_options(Command app, BenchRunOptions& o) {
 }
 
 void add_bench_run_options(Command app, BenchRunOptions& o) {
+  app.add_flag("--counts", o.is_counts,
+               "show kernels, FLOPs, MACs and bytes in full, and no times; run nothing");
   app.add_flag("--cold", o.is_cold,
                "each run reads other copies of the operands, which no cache holds together");
   app.add_flag("--warm", o.is_warm, "each run reads the same operands (the default)");
@@ -126,7 +126,7 @@ BenchRun::BenchRun(const BenchRunOptions& options, const AppContext& context, bo
     return;
   }
   backend(plain(tf32));  // sets threads and ISA
-  ceilings_ = machine_ceilings(o_.machine, tf32, context.terminal);
+  if (!o_.is_counts) ceilings_ = machine_ceilings(o_.machine, tf32, context.terminal);
 }
 
 backends::Backend& BenchRun::backend(const passes::Selection& selection) {
@@ -147,11 +147,16 @@ record::BenchPoint BenchRun::point(const bench::TrialGraph& trial, bench::TrialS
   setting.budget_ns = 1e9 * o_.seconds;
   setting.is_stopped = [this] { return is_stopped(); };
   if (place_ || o_.runs_nothing())
-    return bench::plan_trial(trial, setting, target(setting.selection), &ceilings_);
+    return bench::plan_trial(trial, setting, target(setting.selection),
+                             o_.is_counts ? nullptr : &ceilings_);
   return bench::run_trial(trial, setting, backend(setting.selection), &ceilings_);
 }
 
-std::string BenchRun::title() const { return place_ ? place_->title : ceilings_.machine.device; }
+std::string BenchRun::title() const {
+  if (place_) return place_->title;
+  // Counts depend on the kernels, not on the machine.
+  return o_.is_counts ? chosen_device(o_.machine) : ceilings_.machine.device;
+}
 
 report::Json BenchRun::print(record::BenchRecord bench, const std::string& folder, bool is_quiet) {
   bench.device = title();

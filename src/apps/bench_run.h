@@ -33,9 +33,9 @@ struct BenchRunOptions {
 
   bool runs_nothing() const { return is_planned_only || is_counts; }
 };
-// --hardware, --plan, --counts, --output, --out, --force, --json and the machine's options
+// --hardware, --plan, --output, --out, --force, --json and the machine's options
 void add_bench_place_options(Command app, BenchRunOptions& options);
-// The same, --cold, --warm and --seconds
+// The same, --counts, --cold, --warm and --seconds
 void add_bench_run_options(Command app, BenchRunOptions& options);
 // "60s", "2m" or "0.5": seconds without a unit. Throws usage Errors.
 double parse_budget_ns(const std::string& text);

@@ -156,7 +156,7 @@ class InferenceStudy {
     e.length = length;
     e.is_stopped = [this] { return run_->is_stopped(); };
     e = bench::with_technique(std::move(e), technique);
-    const bool runs = run_->is_on_this_machine() && !o_.run.runs_nothing();
+    const bool runs = run_->is_on_this_machine() && !o_.run.is_planned_only;
     const int64_t free = runs ? run_->backend(e.selection).available_bytes() : 0;
     bench::PhasePoints points = bench::plan_technique(file_, e, run_->target(e.selection),
                                                       run_->ceilings(), free - free / 8);
