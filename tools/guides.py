@@ -143,18 +143,15 @@ def counted_cells(lines):
     return cells
 
 
-def differences(block, output, stated):
-    """What the check finds in a new output of a block; `stated` are the figures of the page's text."""
+def differences(block, output):
+    """What the check finds in a new output of a block."""
     old, new = "\n".join(block.output).rstrip().split("\n"), block.shown(output)
     if EXACT.search(" " + block.text()):
         return [f"expected {was!r}, got {now!r}" for was, now in zip(old, new) if was != now] + (
             [f"expected {len(old)} lines, got {len(new)}"] if len(new) != len(old) else [])
     old_cells, new_cells = counted_cells(old), counted_cells(new)
-    found = [f"{' '.join(key)}: expected {value} {title}, got {new_cells[key, title]}"
-             for (key, title), value in old_cells.items() if new_cells.get((key, title), value) != value]
-    old_figures, new_figures = (set(FIGURE.findall("\n".join(lines))) for lines in (old, new))
-    return found + [f"the text states {each}, which is not in the new output"
-                    for each in sorted(stated & old_figures - new_figures)]
+    return [f"{' '.join(key)}: expected {value} {title}, got {new_cells[key, title]}"
+            for (key, title), value in old_cells.items() if new_cells.get((key, title), value) != value]
 
 
 class Page:
@@ -173,6 +170,11 @@ class Page:
     def chosen(self, text):
         """All commands of the fences in which one contains the text: commands of a fence use each other's folders."""
         fences = {block.fence for block in self.blocks if text in block.text()}
+        for block in self.blocks:
+            for model in re.findall(r"~/\S*", block.text()):
+                if block.fence in fences and not pathlib.Path(model).expanduser().exists():
+                    print(f"{self.path.name}:{block.begin + 1}: skipped, because {model} is missing (make models)", flush=True)
+                    fences.discard(block.fence)
         return [block for block in self.blocks if block.fence in fences]
 
     def run(self, block):
@@ -184,40 +186,45 @@ class Page:
             sys.exit(f"{self.path.name}:{block.begin + 1}: exit code {done.returncode}\n$ {block.text()}\n{done.stdout}{done.stderr}")
         return done.stdout.replace(str(pathlib.Path.home()), "~").replace(str(self.scratch), ".")
 
-    def stated(self):
-        """The figures of the page's answers."""
-        return {figure for _, figure, _ in statements(self.lines)}
+    def with_outputs(self, outputs):
+        """The lines of the page with new outputs, from the last block to the first."""
+        lines = list(self.lines)
+        for block, output in sorted(outputs.items(), key=lambda item: -item[0].begin):
+            is_last = lines[block.end] == "```"
+            lines[block.begin + len(block.command):block.end] = block.shown(output) + ([] if is_last else [""])
+        return lines
 
     def write(self, outputs, machine):
-        """Replaces outputs, from the last block to the first, copies pictures, and stamps the page."""
-        for block, output in sorted(outputs.items(), key=lambda item: -item[0].begin):
-            is_last = self.lines[block.end] == "```"
-            self.lines[block.begin + len(block.command):block.end] = block.shown(output) + ([] if is_last else [""])
-        self.lines = [f"*Outputs: {machine}.*" if STAMP.match(line) else line for line in self.lines]
-        for line in self.lines:
+        """Replaces outputs, copies pictures, and stamps the page."""
+        lines = [f"*Outputs: {machine}.*" if STAMP.match(line) else line for line in self.with_outputs(outputs)]
+        for line in lines:
             for picture in re.findall(r"!\[[^\]]*\]\(([^)/]*\.svg)\)", line):
                 if (self.scratch / picture).is_file():
                     shutil.copy(self.scratch / picture, self.path.parent)
-        self.path.write_text("\n".join(self.lines), "utf-8")
+        self.path.write_text("\n".join(lines), "utf-8")
 
     def close(self):
         """Removes the scratch folder."""
         shutil.rmtree(self.scratch)
 
 
-def run_page(page, options, machine, progress):
-    """Runs a page's commands; returns the number of differences."""
-    outputs, found = {}, 0
-    for block in page.chosen(options.only):
+def run_page(page, chosen, machine, progress):
+    """Runs commands of a page; writes the page, or without a machine returns the number of differences."""
+    outputs, found = {}, []
+    for block in chosen:
         begin = time.monotonic()
         outputs[block] = page.run(block)
         progress(f"{page.path.name}: {block.text()[:90]}  {time.monotonic() - begin:.1f} s")
-        for each in differences(block, outputs[block], page.stated()) if options.check else []:
-            print(f"{page.path.name}:{block.begin + 1}: {each}", flush=True)
-            found += 1
-    if outputs and not options.check:
-        page.write(outputs, machine)
-    return found
+        found += [(block.begin + 1, each) for each in differences(block, outputs[block])]
+    if machine:
+        if outputs:
+            page.write(outputs, machine)
+        return 0
+    found += [(number, f"the text states {figure}, which is in no new output above")
+              for number, figure, is_seen in statements(page.with_outputs(outputs)) if not is_seen]
+    for number, each in found:
+        print(f"{page.path.name}:{number}: {each}", flush=True)
+    return len(found)
 
 
 def main():
@@ -232,11 +239,14 @@ def main():
     ridge = pathlib.Path(options.ridge).resolve()
     paths = [each for each in sorted((root / FOLDER).glob("*.md"))
              if not options.pages or each.name in options.pages or each.stem in options.pages]
+    if not paths:
+        parser.error(f"no page of {FOLDER} has one of these names: {' '.join(options.pages)}")
     first = subprocess.run([ridge, "machine"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
     version = subprocess.run([ridge, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     machine = f"{version} on {first}, {datetime.date.today()}"
     pages = [Page(path, ridge) for path in paths]
-    total, done, found, begin = sum(len(page.chosen(options.only)) for page in pages), 0, 0, time.monotonic()
+    chosen = {page: page.chosen(options.only) for page in pages}
+    total, done, found, begin = sum(map(len, chosen.values())), 0, 0, time.monotonic()
 
     def progress(text):
         nonlocal done
@@ -245,7 +255,7 @@ def main():
 
     try:
         for page in pages:
-            found += run_page(page, options, machine, progress)
+            found += run_page(page, chosen[page], machine if not options.check else None, progress)
     finally:
         for page in pages:
             page.close()
