@@ -498,9 +498,12 @@ TEST_F(ResultTest, ReportDrawsPictures) {
   ASSERT_EQ(drawn.code, 0) << drawn.err;
   for (const char* file : {"times.svg", "roofline.svg"})
     EXPECT_TRUE(files::contents(folder_ / file).starts_with("<svg")) << file;
-  ASSERT_EQ(run(tiny({"train", "--steps", "2", "--out", "trained"})).code, 0);
-  ASSERT_EQ(run({"report", "trained", "--roofline", "ops.svg"}).code, 0);
+  std::filesystem::copy(test_data("runs/h100"), folder_ / "trained");
+  std::filesystem::copy(test_data("runs/version_1"), folder_ / "old");
+  const Output ops = run({"report", "trained", "--roofline", "ops.svg"});
+  ASSERT_EQ(ops.code, 0) << ops.err;
   EXPECT_NE(files::contents(folder_ / "ops.svg").find(">matmul<"), std::string::npos);
+  expect_refused({"report", "old", "--roofline", "a.svg"}, 2, "has no ceilings");
   expect_refused({"report", "trained", "--chart", "a.svg"}, 2, "expected a folder of ridge bench");
   expect_refused({"report", "gemms", "gemms", "--chart", "a.svg"}, 2, "expects one folder");
   expect_refused({"report", "gemms", "--chart", "a.svg", "--losses", "b.svg"}, 2, "with --losses");
