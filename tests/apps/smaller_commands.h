@@ -46,7 +46,7 @@ constexpr Change kSmaller[] = {
     {"exhibit (?!list)\\S+", "--budget", "1s"},
     {"bench attention", "--budget", "1"},
     {"bench attention", "--seq-len", "32,64"},
-    {"bench op", "--seconds", "0.01"},
+    {"bench op(?=.* --(shape|sweep) )", "--seconds", "0.01"},
     {"bench module", "--seconds", "0.01"},
 };
 
