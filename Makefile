@@ -50,6 +50,10 @@ mutants: build  ## change the source in one place at a time and count the change
 build: $(BUILD)/build.ninja  ## set up and build (incremental); the program is build/ridge
 	cmake --build $(BUILD)
 
+guides: models $(BUILD)/build.ninja  ## run the commands of docs/guides on this machine and refresh outputs and pictures (15 minutes)
+	cmake --build $(BUILD) --target ridge
+	tools/guides.py --ridge $(BUILD)/ridge
+
 setup:  ## install the missing packages of packages/debian.txt
 ifneq ($(SETUP),no)
 	@tools/setup.sh
@@ -102,4 +106,4 @@ define run_tests
 	  status=$$?; python3 tools/skipped_tests.py $(1)/test-results; exit $$status
 endef
 
-.PHONY: help lab test test-slow test-asan test-tsan fuzz mutants build bundle hip-check setup setup-all models format tidy clean
+.PHONY: help lab test test-slow test-asan test-tsan fuzz mutants build bundle hip-check guides setup setup-all models format tidy clean

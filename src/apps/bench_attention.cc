@@ -160,7 +160,7 @@ class AttentionBench {
       progress_.tick(1, fmt::format("{} {}", form.name, lengths[i]));
       // On until the matrix of scores does not fit.
       if (goes_on && form.name == "standard" && i + 1 == lengths.size() && !has_failed &&
-          lengths[i] < kLongest && run_.is_on_this_machine() && !o_.run.is_planned_only)
+          lengths[i] < kLongest && run_.is_on_this_machine() && !o_.run.runs_nothing())
         lengths.push_back(2 * lengths[i]);
     }
   }
@@ -177,8 +177,9 @@ class AttentionBench {
     const bench::OpShape& op =
         *bench::find_op_shape(form.decodes ? "cached_attention" : "attention");
     record::BenchPoint point =
-        bench::plan_trial(trial, setting, run_.target(setting.selection), &run_.ceilings());
-    const bool runs = run_.is_on_this_machine() && !o_.run.is_planned_only && point.refused.empty();
+        bench::plan_trial(trial, setting, run_.target(setting.selection),
+                          o_.run.is_counts ? nullptr : &run_.ceilings());
+    const bool runs = run_.is_on_this_machine() && !o_.run.runs_nothing() && point.refused.empty();
     if (runs && has_failed)
       point.refused = "a shorter one failed to allocate";
     else if (runs && does_not_fit(point))

@@ -196,10 +196,12 @@ void run_cases(const BenchOpOptions& o, const AppContext& context) {
   if (o.tune && &op != &ops::matmul_op())
     throw usage_error("[tune] --tune has no effect on {}; it chooses algorithms of matmul",
                       op.name);
-  if (o.run.hardware != "this" || o.run.is_planned_only)
+  if (o.run.hardware != "this" || o.run.runs_nothing())
     throw usage_error(
         "[shape] expected --shape or --sweep with {}, as `ridge bench op matmul --shape n=1024`",
-        o.run.is_planned_only ? "--plan" : "--hardware");
+        o.run.is_counts         ? "--counts"
+        : o.run.is_planned_only ? "--plan"
+                                : "--hardware");
   BenchRun run(o.run, context, selection.has("tf32"));
   backends::Backend& backend = run.backend(selection);
   std::vector<Case> cases;
@@ -311,6 +313,7 @@ void add_bench_op(Command bench, const AppContext& context) {
       "  ridge bench op softmax\n"
       "  ridge bench op matmul --shape n=256,k=256,m=256 --dtype bf16 --device cpu --threads 1 --json\n"
       "  ridge bench op matmul --sweep n=k=m=64:256*2 --fit -o md\n"
+      "  ridge bench op matmul --sweep n=k=m=512:8192*2 --counts\n"
       "  ridge bench op attention --shape b=1,h=16,k=4,t=4096,e=128 --causal --hardware a6000 --dtype bf16\n"
       "  ridge bench op attention --shape h=2,k=2,t=128 --causal --implementation all --backward\n"
       "  ridge bench op gemv --shape k=1024,m=1024 --dtype q8_0 --cold");

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/units.h"
 #include "cost/hardware.h"
 #include "report/bench_files.h"
 #include "report/bench_table.h"
@@ -39,6 +40,22 @@ std::string heading(const record::BenchRecord& bench) {
   if (bench.threads > 0)
     text += fmt::format(", {} thread{}", bench.threads, bench.threads == 1 ? "" : "s");
   return text + ", " + bench.dtype;
+}
+
+// The rates of a data sheet and the FLOPs per byte from which its memory is fast enough for its GEMMs; empty for machines
+// that were measured.
+std::string ridge_points(const cost::Ceilings& ceilings) {
+  if (ceilings.levels.empty()) return "";
+  const double bandwidth = ceilings.levels.back().theoretical_bytes_per_ns;
+  std::string text;
+  for (const cost::ProductRates& each : ceilings.products)
+    if (each.theoretical_flops_per_ns > 0 && bandwidth > 0)
+      text += fmt::format("; {} {}, {:.2f} FLOP/B", each.name(),
+                          format_rate(1e9 * each.theoretical_flops_per_ns, "FLOP/s"),
+                          each.theoretical_flops_per_ns / bandwidth);
+  return text.empty() ? ""
+                      : fmt::format("data sheet, with ridge points: memory {}{}",
+                                    format_rate(1e9 * bandwidth, "B/s"), text);
 }
 
 }  // namespace
@@ -70,6 +87,8 @@ void add_bench_place_options(Command app, BenchRunOptions& o) {
 }
 
 void add_bench_run_options(Command app, BenchRunOptions& o) {
+  app.add_flag("--counts", o.is_counts,
+               "show kernels, FLOPs, MACs and bytes in full, and no times; run nothing");
   app.add_flag("--cold", o.is_cold,
                "each run reads other copies of the operands, which no cache holds together");
   app.add_flag("--warm", o.is_warm, "each run reads the same operands (the default)");
@@ -78,11 +97,12 @@ void add_bench_run_options(Command app, BenchRunOptions& o) {
 }
 
 void check(const BenchRunOptions& o, const Command& app) {
-  const bool is_planned = o.is_planned_only || o.hardware != "this";
+  const bool is_planned = o.runs_nothing() || o.hardware != "this";
   app.refuse_unused(
       {without_folder(o.output),
        {is_planned, "where nothing is run", {"--cold", "--warm", "--seconds"}},
        {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa", "--plan"}},
+       {o.is_counts, "with --counts", {"--plan"}},
        {o.json, "with --json", {"--output"}}});
   if (o.is_cold && o.is_warm) throw usage_error("[cold] expected --cold or --warm, got both");
   if (!(o.seconds > 0 && o.seconds <= kMostSeconds))
@@ -91,6 +111,8 @@ void check(const BenchRunOptions& o, const Command& app) {
   const char* const formats[] = {"table", "md", "csv", "json"};
   if (std::find(std::begin(formats), std::end(formats), o.format) == std::end(formats))
     throw usage_error("[output] expected table, md, csv or json, got {}", printable(o.format));
+  if (o.is_counts && (o.json || o.format == "csv" || o.format == "json"))
+    throw usage_error("[counts] --counts is for tables: csv and json have all counts in full");
 }
 
 BenchRun::BenchRun(const BenchRunOptions& options, const AppContext& context, bool tf32)
@@ -104,7 +126,7 @@ BenchRun::BenchRun(const BenchRunOptions& options, const AppContext& context, bo
     return;
   }
   backend(plain(tf32));  // sets threads and ISA
-  ceilings_ = machine_ceilings(o_.machine, tf32, context.terminal);
+  if (!o_.is_counts) ceilings_ = machine_ceilings(o_.machine, tf32, context.terminal);
 }
 
 backends::Backend& BenchRun::backend(const passes::Selection& selection) {
@@ -124,20 +146,30 @@ record::BenchPoint BenchRun::point(const bench::TrialGraph& trial, bench::TrialS
   setting.caches = o_.is_cold ? bench::Caches::kCold : bench::Caches::kWarm;
   setting.budget_ns = 1e9 * o_.seconds;
   setting.is_stopped = [this] { return is_stopped(); };
-  if (place_ || o_.is_planned_only)
-    return bench::plan_trial(trial, setting, target(setting.selection), &ceilings_);
+  if (place_ || o_.runs_nothing())
+    return bench::plan_trial(trial, setting, target(setting.selection),
+                             o_.is_counts ? nullptr : &ceilings_);
   return bench::run_trial(trial, setting, backend(setting.selection), &ceilings_);
 }
 
-std::string BenchRun::title() const { return place_ ? place_->title : ceilings_.machine.device; }
+std::string BenchRun::title() const {
+  if (place_) return place_->title;
+  // Counts depend on the kernels, not on the machine.
+  return o_.is_counts ? chosen_device(o_.machine) : ceilings_.machine.device;
+}
 
 report::Json BenchRun::print(record::BenchRecord bench, const std::string& folder, bool is_quiet) {
   bench.device = title();
   bench.threads = place_ ? 0 : ceilings_.machine.threads;
   bench.is_interrupted = is_stopped();
+  bench.is_counts = o_.is_counts;
   const TerminalOptions& terminal = context_.terminal;
-  if (place_)
-    for (const std::string& note : ceilings_.notes) bench.notes.push_back(note);
+  if (place_) {
+    if (const std::string points = ridge_points(ceilings_); !points.empty())
+      bench.notes.push_back(points);
+    if (!o_.is_counts)
+      for (const std::string& note : ceilings_.notes) bench.notes.push_back(note);
+  }
   const report::Json json = report::bench_json(bench);
   const bool is_empty = bench.points.empty() && bench.values.empty();
   if (!folder.empty() && !is_empty) folder_.emplace(folder, o_.output.overwrite);

@@ -22,6 +22,7 @@ namespace ridge::apps {
 struct BenchRunOptions {
   std::string hardware = "this";
   bool is_planned_only = false;
+  bool is_counts = false;  // plans, and shows counts alone
   bool is_cold = false;
   bool is_warm = false;
   double seconds = 0.5;  // for the samples of a point
@@ -29,10 +30,12 @@ struct BenchRunOptions {
   bool json = false;
   OutputOptions output;
   MachineOptions machine;
+
+  bool runs_nothing() const { return is_planned_only || is_counts; }
 };
 // --hardware, --plan, --output, --out, --force, --json and the machine's options
 void add_bench_place_options(Command app, BenchRunOptions& options);
-// The same, --cold, --warm and --seconds
+// The same, --counts, --cold, --warm and --seconds
 void add_bench_run_options(Command app, BenchRunOptions& options);
 // "60s", "2m" or "0.5": seconds without a unit. Throws usage Errors.
 double parse_budget_ns(const std::string& text);

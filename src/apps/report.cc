@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge report: makes report.html from output folders, also from those of older versions, and pictures of losses.
+// ridge report: makes report.html from output folders, also from those of older versions, and pictures (SVG).
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "files/atomic_file.h"
+#include "report/bench_chart.h"
 #include "report/loss_chart.h"
 #include "report/report_page.h"
 
@@ -22,6 +26,8 @@ struct ReportOptions {
   std::vector<std::string> folders;
   std::optional<std::string> output;
   std::optional<std::string> losses;
+  std::optional<std::string> chart;
+  std::optional<std::string> roofline;
   bool open = false;
 };
 
@@ -44,8 +50,24 @@ void draw_losses(const ReportOptions& o, const TerminalOptions& terminal) {
   tell_written(*o.losses, terminal);
 }
 
+// Both pictures, or one of them, of a single folder.
+void draw_points(const ReportOptions& o, const TerminalOptions& terminal) {
+  if (o.folders.size() != 1)
+    throw usage_error("[report] --{} expects one folder, got {}", o.chart ? "chart" : "roofline",
+                      o.folders.size());
+  const report::RunFolder folder = report::read_run_folder(o.folders[0]);
+  std::vector<std::pair<std::string, std::string>> pictures;
+  if (o.chart) pictures.emplace_back(*o.chart, report::bench_chart(folder));
+  if (o.roofline) pictures.emplace_back(*o.roofline, report::roofline_chart(folder));
+  for (const auto& [file, picture] : pictures) {
+    files::write_file(file, picture, files::Links::kFollow);
+    tell_written(file, terminal);
+  }
+}
+
 void run(const ReportOptions& o, const TerminalOptions& terminal) {
   if (o.losses) return draw_losses(o, terminal);
+  if (o.chart || o.roofline) return draw_points(o, terminal);
   const fs::path file = o.output                ? fs::path(*o.output)
                         : o.folders.size() == 1 ? fs::path(o.folders[0]) / "report.html"
                                                 : fs::path("report.html");
@@ -62,11 +84,17 @@ void run(const ReportOptions& o, const TerminalOptions& terminal) {
 void register_report(Command program, const AppContext& context) {
   auto o = std::make_shared<ReportOptions>();
   Command app = program.add_subcommand("report", "Make the web page of one or more output folders");
-  app.add_option("DIR", o->folders, "output folders of ridge lab, train, infer-lab and import")
+  app.add_option("DIR", o->folders,
+                 "output folders of ridge lab, train, infer-lab, import, bench, exhibit and study")
       .required();
   app.add_option(
       "--losses", o->losses,
       "draw the losses of folders of ridge train --log-dir into this file (SVG) instead");
+  app.add_option("--chart", o->chart,
+                 "draw the times of a folder of ridge bench, exhibit or study into this file (SVG) "
+                 "instead: over the size that varies, or a bar for each form");
+  app.add_option("--roofline", o->roofline,
+                 "draw a folder's roofline into this file (SVG) instead; goes with --chart");
   app.add_option("-o,--output", o->output,
                  "file to write (default: report.html in the folder; for several folders, here)");
   app.add_flag("--open", o->open, "open the page in the browser");
@@ -78,9 +106,14 @@ void register_report(Command program, const AppContext& context) {
       "  ridge lab --preset tiny --pass -fuse_glu --out unfused\n"
       "  ridge report fused unfused -o comparison.html\n"
       "  ridge train --preset tiny --steps 200 --log-dir run\n"
-      "  ridge report run --losses losses.svg");
+      "  ridge report run --losses losses.svg\n"
+      "  ridge bench op matmul --sweep n=k=m=64:256*2 --plan --out gemms\n"
+      "  ridge report gemms --chart times.svg --roofline roofline.svg");
   app.callback([o, app, &context] {
-    app.refuse_unused({{o->losses.has_value(), "with --losses", {"--output", "--open"}}});
+    app.refuse_unused(
+        {{o->losses.has_value(), "with --losses", {"--output", "--open", "--chart", "--roofline"}},
+         {o->chart.has_value(), "with --chart", {"--output", "--open"}},
+         {o->roofline.has_value(), "with --roofline", {"--output", "--open"}}});
     run(*o, context.terminal);
   });
 }

@@ -192,8 +192,8 @@ class Differentiator {
       else
         slices.push_back(part);
     }
-    if (!slices.empty()) {
-      ValueId joined = join(value, slices);
+    for (const std::vector<Contribution>& apart : without_overlap(std::move(slices))) {
+      ValueId joined = join(value, apart);
       whole = whole == kNoValue ? joined : ops::add(builder_, whole, joined);
     }
     for (const Contribution& part : contributions_[index(value)]) --count(holders_, part.gradient);
@@ -241,12 +241,28 @@ class Differentiator {
     return count(reads_, gradient) == 0 && count(holders_, gradient) <= 1;
   }
 
-  // Concatenates slices along one axis. Elements that no slice covers are zero.
-  ValueId join(ValueId value, std::vector<Contribution> slices) {
+  // Groups of slices along one axis, in order and without overlap; most values have one.
+  static std::vector<std::vector<Contribution>> without_overlap(std::vector<Contribution> slices) {
+    std::stable_sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.axis, a.begin) < std::pair(b.axis, b.begin);
+    });
+    std::vector<std::vector<Contribution>> groups;
+    for (Contribution& slice : slices) {
+      auto fits = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+        return group.back().axis == slice.axis && group.back().end <= slice.begin;
+      });
+      if (fits == groups.end())
+        groups.push_back({std::move(slice)});
+      else
+        fits->push_back(std::move(slice));
+    }
+    return groups;
+  }
+
+  // Concatenates slices along one axis, in order and without overlap. Elements that no slice covers are zero.
+  ValueId join(ValueId value, const std::vector<Contribution>& slices) {
     const Type type = graph_.type(value);
     int axis = slices[0].axis;
-    std::sort(slices.begin(), slices.end(),
-              [](const auto& a, const auto& b) { return a.begin < b.begin; });
     std::vector<ValueId> parts;
     int64_t at = 0;
     auto zeros_until = [&](int64_t end) {
@@ -258,7 +274,6 @@ class Differentiator {
       at = end;
     };
     for (const Contribution& slice : slices) {
-      RIDGE_CHECK(slice.axis == axis && slice.begin >= at, "overlapping slices of %{}", value);
       zeros_until(slice.begin);
       parts.push_back(slice.gradient);
       at = slice.end;

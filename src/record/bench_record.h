@@ -92,6 +92,7 @@ struct BenchRecord {
   int threads = 1;
   std::string swept;            // the letter that varies, for a chart; empty if none or several do
   std::string bytes = "ridge";  // the convention of the bytes that the table shows
+  bool is_counts = false;       // the table shows counts in full and no times
   std::vector<BenchPoint> points;
   std::vector<BenchFit> fits;
   std::vector<BenchCliff> cliffs;

@@ -49,7 +49,16 @@ struct BenchColumn {
   Table::Column column;
   std::function<std::string(const BenchPoint&)> text;
   std::function<bool(const BenchPoint&)> is_used = [](const BenchPoint&) { return true; };
+  bool is_time = false;  // it follows from a time
 };
+
+// In full where counts are all that is asked for.
+std::string count_text(const BenchRecord& bench, int64_t count) {
+  return bench.is_counts ? format_integer(count) : format_count(static_cast<double>(count));
+}
+std::string bytes_text(const BenchRecord& bench, int64_t bytes) {
+  return bench.is_counts ? format_integer(bytes) : format_bytes(bytes);
+}
 
 // One for each source of published times.
 std::vector<BenchColumn> published_columns(const BenchRecord& bench) {
@@ -95,26 +104,29 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
        [](const BenchPoint& p) {
          return !p.refused.empty() ? "not run" : p.is_measured() ? format_ns(p.time.median) : "-";
        },
-       [](const BenchPoint& p) { return p.is_measured() || !p.refused.empty(); }},
+       [](const BenchPoint& p) { return p.is_measured() || !p.refused.empty(); },
+       true},
       {{"95% interval", Align::kRight, 3},
        [](const BenchPoint& p) { return p.is_measured() ? interval_cell(p.time) : "-"; },
-       is_measured},
+       is_measured,
+       true},
       {{"speed-up"},
        [](const BenchPoint& p) { return p.speedup ? fmt::format("{:.2f}x", *p.speedup) : "-"; },
-       [](const BenchPoint& p) { return p.speedup.has_value(); }},
+       [](const BenchPoint& p) { return p.speedup.has_value(); },
+       true},
       {{"kernels", Align::kRight, 7},
        [](const BenchPoint& p) { return std::to_string(p.launches); },
        [](const BenchPoint& p) { return p.launches > 1; }},
       {{"FLOPs", Align::kRight, 4},
-       [](const BenchPoint& p) { return format_count(static_cast<double>(p.work.flops)); },
+       [&bench](const BenchPoint& p) { return count_text(bench, p.work.flops); },
        has_flops},
       {{"MACs", Align::kRight, 9},
-       [](const BenchPoint& p) { return format_count(static_cast<double>(p.work.macs)); },
+       [&bench](const BenchPoint& p) { return count_text(bench, p.work.macs); },
        [](const BenchPoint& p) { return p.work.macs > 0; }},
       {{is_notebook ? "notebook bytes" : "bytes", Align::kRight, 5},
-       [&bench](const BenchPoint& p) { return format_bytes(shown_bytes(bench, p)); }},
+       [&bench](const BenchPoint& p) { return bytes_text(bench, shown_bytes(bench, p)); }},
       {{"compulsory", Align::kRight, 8},
-       [](const BenchPoint& p) { return format_bytes(p.compulsory_bytes); },
+       [&bench](const BenchPoint& p) { return bytes_text(bench, p.compulsory_bytes); },
        [](const BenchPoint& p) { return p.compulsory_bytes != p.planned_bytes; }},
       {{"FLOP/B", Align::kRight, 6},
        [&bench](const BenchPoint& p) {
@@ -127,28 +139,36 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
                     ? "-"
                     : format_rate(per_s(static_cast<double>(p.work.flops), p.ns()), "FLOP/s");
        },
-       has_flops},
+       has_flops,
+       true},
       {{"bandwidth", Align::kRight, 2},
        [&bench](const BenchPoint& p) {
          return p.ns() > 0
                     ? format_rate(per_s(static_cast<double>(shown_bytes(bench, p)), p.ns()), "B/s")
                     : "-";
        },
-       [](const BenchPoint& p) { return p.ns() > 0; }},
-      {{"predicted"}, [](const BenchPoint& p) { return format_ns(p.predicted_ns); }, is_predicted},
+       [](const BenchPoint& p) { return p.ns() > 0; },
+       true},
+      {{"predicted"},
+       [](const BenchPoint& p) { return format_ns(p.predicted_ns); },
+       is_predicted,
+       true},
       {{"error"},
        [](const BenchPoint& p) {
          return p.prediction_error() ? fmt::format("{:+.0f}%", 100 * *p.prediction_error()) : "-";
        },
        [&bench](const BenchPoint& p) {
          return bench.kind == "shapes" && p.prediction_error().has_value();
-       }},
+       },
+       true},
       {{"limit", Align::kLeft},
        [](const BenchPoint& p) { return std::string(p.bound_by()); },
-       is_predicted},
-      {{"of limit"}, share_text, [=](const BenchPoint& p) {
-         return is_measured(p) && p.limit_ns > 0;
-       }}};
+       is_predicted,
+       true},
+      {{"of limit"},
+       share_text,
+       [=](const BenchPoint& p) { return is_measured(p) && p.limit_ns > 0; },
+       true}};
 }
 
 Json point_json(const BenchPoint& p) {
@@ -206,9 +226,11 @@ Table bench_table(const BenchRecord& bench) {
   }
   std::vector<BenchColumn> used;
   for (BenchColumn& each : columns_of(bench))
-    if (std::any_of(bench.points.begin(), bench.points.end(), each.is_used))
+    if (std::any_of(bench.points.begin(), bench.points.end(), each.is_used) &&
+        !(bench.is_counts && each.is_time))
       used.push_back(std::move(each));
-  for (BenchColumn& each : published_columns(bench)) used.push_back(std::move(each));
+  if (!bench.is_counts)
+    for (BenchColumn& each : published_columns(bench)) used.push_back(std::move(each));
   std::vector<Table::Column> columns;
   for (const BenchColumn& each : used) {
     columns.push_back(each.column);

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "base/printable.h"
 #include "base/units.h"
 #include "files/mapped_file.h"
+#include "report/svg.h"
 
 namespace ridge::report {
 namespace {
@@ -22,28 +22,8 @@ using Points = std::vector<std::pair<int64_t, double>>;
 
 constexpr const char* kLines = "metrics.jsonl";
 constexpr size_t kMostPoints = 400;
-constexpr size_t kLongestName = 40;
 // Pixels.
 constexpr double kWidth = 720, kHeight = 400, kLeft = 56, kRight = 16, kTop = 36, kBottom = 44;
-// Tableau's colours, which differ for most eyes.
-constexpr std::array<const char*, 8> kColours = {"#4e79a7", "#f28e2b", "#59a14f", "#e15759",
-                                                 "#76b7b2", "#b07aa1", "#9c755f", "#79706e"};
-
-// Text that XML may hold.
-std::string xml(std::string_view text) {
-  std::string out, quoted = printable(text.substr(0, kLongestName));
-  for (const char c : std::string_view(quoted).substr(1, quoted.size() - 2)) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 // A linear axis with ticks at 1, 2 or 5 times a power of ten.
 struct Axis {
@@ -121,7 +101,7 @@ std::string drawn(const LossCurve& curve, const Axis& x, const Axis& y, const ch
 
 // "my_run: training 3.21, validation 3.40": the last values.
 std::string legend(const LossCurve& curve) {
-  std::string out = xml(curve.name) + ":";
+  std::string out = svg_text(curve.name) + ":";
   if (!curve.training.empty())
     out += fmt::format(" training {:.3f}", means(curve.training).back().second);
   if (!curve.validation.empty())
@@ -157,8 +137,9 @@ LossCurve read_loss_curve(const std::filesystem::path& folder) {
 }
 
 std::string loss_chart(std::span<const LossCurve> curves) {
-  if (curves.empty() || curves.size() > kColours.size())
-    throw usage_error("[losses] expected 1 to {} folders, got {}", kColours.size(), curves.size());
+  if (curves.empty() || curves.size() > kSvgColours.size())
+    throw usage_error("[losses] expected 1 to {} folders, got {}", kSvgColours.size(),
+                      curves.size());
   double least = std::numeric_limits<double>::infinity(), most = -least, first = least, last = most;
   for (const LossCurve& curve : curves)
     for (const Points& points : {means(curve.training), curve.validation})
@@ -174,19 +155,15 @@ std::string loss_chart(std::span<const LossCurve> curves) {
   const double top = kTop + 18 * static_cast<double>(curves.size() - 1);
   const Axis x(first, last, 8, kLeft, kWidth - kRight);
   const Axis y(least, most, 7, kHeight - kBottom, top);
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-      "font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n"
-      "<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
-      kWidth, kHeight);
+  std::string out = svg_begin(kWidth, kHeight);
   out += frame(x, y);
   for (size_t i = 0; i < curves.size(); ++i) {
-    out += drawn(curves[i], x, y, kColours.at(i));
+    out += drawn(curves[i], x, y, kSvgColours.at(i));
     const double at = 22 + 18 * static_cast<double>(i);
     out += fmt::format(
         "<rect x=\"{}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" "
         "y=\"{}\">{}</text>\n",
-        kLeft, at - 9, kColours.at(i), kLeft + 16, at, legend(curves[i]));
+        kLeft, at - 9, kSvgColours.at(i), kLeft + 16, at, legend(curves[i]));
   }
   return out + "</svg>\n";
 }

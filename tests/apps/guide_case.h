@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of docs/training.md, read from the page and run by a shell in a scratch folder.
+// The commands of docs/training.md and of docs/guides, read from the pages and run by a shell in a scratch folder.
 #pragma once
 
 #include <regex>
@@ -32,6 +32,14 @@ class GuideCase : public ProgramTest {
         all.back().text += line + "\n";
       }
     }
+    return all;
+  }
+  // The lines `$ ridge ...` of a page of docs/guides.
+  static std::vector<std::string> commands(const std::filesystem::path& page) {
+    std::istringstream text(files::contents(page));
+    std::vector<std::string> all;
+    for (std::string line; std::getline(text, line);)
+      if (line.starts_with("$ ridge ")) all.push_back(line.substr(2));
     return all;
   }
   static bool has_bible() { return !output_of("command -v bible").empty(); }

@@ -461,6 +461,56 @@ TEST_F(ResultTest, BenchModuleHasTheNotebooksFigures) {
   EXPECT_NEAR(point("decode")["flops_per_notebook_byte"], 7.731, 0.0005);
 }
 
+TEST_F(ResultTest, BenchCountsInFull) {
+  RunLimits fresh;
+  fresh.cache = folder_ / "cache";  // counts need no ceilings, which would take minutes to measure
+  const Output op =
+      run({"bench", "op", "matmul", "--shape", "n=512,k=256,m=512", "--device", "cpu", "--counts"},
+          fresh);
+  ASSERT_EQ(op.code, 0) << op.err;
+  for (const char* figure : {"134,217,728", "67,108,864", "2,097,152", "64.00"})
+    EXPECT_NE(op.out.find(figure), std::string::npos) << op.out;
+  for (const char* column : {"predicted", "rate", "time", "limit"})
+    EXPECT_EQ(op.out.find(column), std::string::npos) << op.out;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache" / "ridge"));
+  const Output forms =
+      run({"bench", "attention", "--seq-len", "512", "--device", "cpu", "--counts"}, fresh);
+  ASSERT_EQ(forms.code, 0) << forms.err;
+  EXPECT_EQ(forms.out.find("fastest"), std::string::npos) << forms.out;
+  const Output sheet = run(
+      {"bench", "op", "matmul", "--shape", "n=303,k=303,m=303", "--hardware", "a6000", "--counts"});
+  EXPECT_NE(sheet.out.find("f32 38.7 TFLOP/s, 50.39 FLOP/B"), std::string::npos) << sheet.out;
+  expect_refused({"bench", "op", "matmul", "--counts"}, 2, "with --counts");
+  expect_refused({"bench", "op", "matmul", "--shape", "n=1", "--counts", "--json"}, 2, "[counts]");
+  expect_refused({"bench", "op", "matmul", "--shape", "n=1", "--counts", "--plan"}, 2,
+                 "--plan has no effect with --counts");
+  expect_refused({"bench", "op", "matmul", "--shape", "n=1", "--counts", "--seconds", "1"}, 2,
+                 "--seconds has no effect");
+}
+
+TEST_F(ResultTest, ReportDrawsPictures) {
+  ASSERT_EQ(run({"bench", "op", "matmul", "--sweep", "n=k=m=64:256*2", "--hardware", "a6000",
+                 "--out", "gemms"})
+                .code,
+            0);
+  const Output drawn =
+      run({"report", "gemms", "--chart", "times.svg", "--roofline", "roofline.svg"});
+  ASSERT_EQ(drawn.code, 0) << drawn.err;
+  for (const char* file : {"times.svg", "roofline.svg"})
+    EXPECT_TRUE(files::contents(folder_ / file).starts_with("<svg")) << file;
+  std::filesystem::copy(test_data("runs/h100"), folder_ / "trained");
+  std::filesystem::copy(test_data("runs/version_1"), folder_ / "old");
+  const Output ops = run({"report", "trained", "--roofline", "ops.svg"});
+  ASSERT_EQ(ops.code, 0) << ops.err;
+  EXPECT_NE(files::contents(folder_ / "ops.svg").find(">matmul<"), std::string::npos);
+  expect_refused({"report", "old", "--roofline", "a.svg"}, 2, "has no ceilings");
+  expect_refused({"report", "trained", "--chart", "a.svg"}, 2, "expected a folder of ridge bench");
+  expect_refused({"report", "gemms", "gemms", "--chart", "a.svg"}, 2, "expects one folder");
+  expect_refused({"report", "gemms", "--chart", "a.svg", "--losses", "b.svg"}, 2, "with --losses");
+  expect_refused({"report", "gemms", "--roofline", "a.svg", "--open"}, 2, "with --roofline");
+  expect_refused({"report", "nowhere", "--chart", "a.svg"}, 3, "[report]");
+}
+
 TEST_F(ResultTest, BenchGraphReadsAPersonsGraph) {
   files::write_plain(folder_ / "mlp.txt",
                      "%0 = input f32[4,8] \"x\"\n%1 = parameter f32[6,8] \"weight\"\n"

@@ -29,6 +29,23 @@ table from the keys at the start of each file: date, machine, versions, commit, 
 | --- | --- | --- | --- |
 | 2026-01-02 | a step | two cores | [step](2026-01-02-step.md) |
 """
+GUIDE = """# A guide
+
+## 1. Bytes
+
+Are there 123 of them?
+
+```console
+$ ridge bench op copy --shape n=200,d=3 --counts
+bytes  4,800
+```
+
+200 rows are 4,800 bytes, in `3` columns; llama-270M, fp32 and 12 of anything are no figures.
+
+## Notes
+
+999 is a note.
+"""
 EQUAL = "src/base/middle.cc: return n / 2 +\nbecomes: return n * 2 +\nbecause: n is 0.\n"
 CLEAN = {
     "CMakeLists.txt": "# " + LICENCE[3:] + "ridge_room(graph DEPENDS base)\n",
@@ -59,6 +76,7 @@ CLEAN = {
     "src/apps/lab.cc": TAG + 'fmt::print("{}: {}\\n", terminal_safe(setting.str()), title.size());\n'
                        'throw usage_error("[{}]", path.string());\n',
     "src/apps/presets.cc": LICENCE + "// Names of presets. Not a subcommand.\n",
+    "docs/guides/a.md": GUIDE,
     "docs/results.md": "[a step](runs/2026-01-02-step.md)\n",
     "docs/runs/2026-01-02-step.md": RUN,
     "docs/runs/README.md": RUNS,
@@ -107,6 +125,10 @@ PLANTED = [
     ("runs", "docs/runs/2026-01-03-step.md", RUN, "docs/runs/2026-01-03-step.md:1: has the date 2026-01-02"),
     ("runs", "docs/runs/step.md", RUN, "docs/runs/step.md:1: is not named"),
     ("runs", "docs/runs/README.md", RUNS.replace("a step", "steps"), "docs/runs/README.md:1: is outdated"),
+    ("guides", "docs/guides/a.md", GUIDE.replace("are 4,800", "are 4,801"), "docs/guides/a.md:12: states 4,801"),
+    ("guides", "docs/guides/a.md", GUIDE.replace("in `3`", "in `5`"), "docs/guides/a.md:12: states 5,"),
+    ("guides", "docs/guides/a.md", GUIDE.replace("## Notes", "![a](a.svg)"), "docs/guides/a.md:14: shows a.svg"),
+    ("guides", "docs/guides/a.md", "# A guide\n", "docs/guides/a.md:1: has no command"),
     ("foreign", "src/apps/lab.cc", TAG + 'fmt::print("{}\\n", 1,\n           place.title);\n',
      "src/apps/lab.cc:4: place.title may be"),
     ("foreign", "src/apps/lab.cc", TAG + 'table.add({"a, b", run.setting.str()});\n', "lab.cc:3: run.setting.str() may be"),
@@ -133,7 +155,7 @@ def lint(script, tree):
 
 def main():
     failures = 0
-    for script in ("layers", "sizes", "names", "lists", "runs", "foreign", "mutants"):
+    for script in ("layers", "sizes", "names", "lists", "runs", "guides", "foreign", "mutants"):
         status, output = lint(script, CLEAN)
         if status != 0:
             failures += 1
