@@ -67,7 +67,6 @@ struct RowProductOp {
                       {"dtype", std::string(), false},
                       {"eps", 0.0, false},
                       {"offset", 0.0, false}},
-            .time_law = TimeLaw::kProduct,
             .formula = "MACs = N D F; norms, sums and the activation as alone"};
   }
 
