@@ -407,7 +407,8 @@ TEST_P(EngineTest, ReadersAreWokenWhenAStepIsThere) {
 TEST_P(EngineTest, EndsAtStopTextsAndAtTheContextsEnd) {
   open(2);
   const Request full = whole(long_);
-  const Delta& cut = ask(full)->finished();
+  const auto answer = ask(full);
+  const Delta& cut = answer->finished();
   EXPECT_EQ(cut.finish, Finish::kLength);
   EXPECT_EQ(cut.tokens, kCapacity - std::ssize(long_) + 1);
   Request stopped{.prompt = ids_, .max_tokens = 40, .ignores_end = true};
