@@ -64,6 +64,17 @@ Steps place(PackedOperand& operand,
   return {extents.product(rows) * width, width, 1};
 }
 
+// The operand with the axes of its packed copy, still in its own memory.
+Operand in_packed_order(const Operand& operand, const PackedOperand& packed) {
+  std::vector<int64_t> extents, strides;
+  for (char letter : packed.letters) {
+    int axis = static_cast<int>(packed.from.find(letter));
+    extents.push_back(operand.type.shape[axis]);
+    strides.push_back(operand.strides[axis]);
+  }
+  return {operand.data, {operand.type.dtype, Shape(extents)}, Strides(strides)};
+}
+
 }  // namespace
 
 int PackedProduct::launches() const {
@@ -104,14 +115,23 @@ PackedProduct plan_packed_product(const Call& call) {
   return packed;
 }
 
-Operand in_packed_order(const Operand& operand, const PackedOperand& packed) {
-  std::vector<int64_t> extents, strides;
-  for (char letter : packed.letters) {
-    int axis = static_cast<int>(packed.from.find(letter));
-    extents.push_back(operand.type.shape[axis]);
-    strides.push_back(operand.strides[axis]);
+std::array<PackedPlace, 3> packed_places(const BindCall& call,
+                                         const PackedProduct& packed,
+                                         std::byte* memory) {
+  const Operand* operands[] = {&call.inputs[0], &call.inputs[1], &call.outputs[0]};
+  std::array<PackedPlace, 3> places;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const PackedOperand& plan = packed.operands[i];
+    PackedPlace& place = places[i];
+    place.is_packed = plan.is_packed;
+    place.there = plan.is_packed ? in_packed_order(*operands[i], plan) : *operands[i];
+    place.here = place.there;
+    if (!plan.is_packed) continue;
+    place.here.data = memory;
+    place.here.strides = dense_strides(place.here.type.shape);
+    memory += plan.bytes;
   }
-  return {operand.data, {operand.type.dtype, Shape(extents)}, Strides(strides)};
+  return places;
 }
 
 }  // namespace ridge::backends

@@ -31,7 +31,15 @@ struct PackedProduct {
 // supports it.
 PackedProduct plan_packed_product(const Call& call);
 
-// The operand with the axes of its packed copy, still in its own memory.
-Operand in_packed_order(const Operand& operand, const PackedOperand& packed);
+// An operand where the call has it, and where the GEMM finds it: at the same place, or in a packed copy,
+// whose axes both then have.
+struct PackedPlace {
+  Operand there, here;
+  bool is_packed = false;
+};
+// The places of A, B and C; `memory` has packed.bytes() for the copies.
+std::array<PackedPlace, 3> packed_places(const BindCall& call,
+                                         const PackedProduct& packed,
+                                         std::byte* memory);
 
 }  // namespace ridge::backends

@@ -91,27 +91,18 @@ GemmForm form_of(const GemmShape& shape, bool is_native, GemmTuner* tuner) {
 
 Launch bind_packed(const BindCall& call, GemmTuner* tuner) {
   const PackedProduct packed = packed_product(call.call());
-  const Operand* operands[3] = {&call.inputs[0], &call.inputs[1], &call.outputs[0]};
-  std::byte* memory = call.workspace;
-  std::byte* data[3];
-  std::vector<Launch> steps, unpack;
-  for (size_t i = 0; i < 3; ++i) {
-    const PackedOperand& plan = packed.operands[i];
-    data[i] = operands[i]->data;
-    if (!plan.is_packed) continue;
-    data[i] = memory;
-    memory += plan.bytes;
-    Operand there = in_packed_order(*operands[i], plan), here = there;
-    here.data = data[i];
-    here.strides = dense_strides(here.type.shape);
-    if (i < 2 || packed.gemm.accumulate) steps.push_back(strided_copy(there, here));
-    if (i == 2) unpack.push_back(strided_copy(here, there));
-  }
+  const std::array<PackedPlace, 3> places = packed_places(call, packed, call.workspace);
+  const auto& [a, b, c] = places;
+  std::vector<Launch> steps;
+  for (const PackedPlace* each : {&a, &b, &c})
+    if (each->is_packed && (each != &c || packed.gemm.accumulate))
+      steps.push_back(strided_copy(each->there, each->here));
   const GemmForm form = form_of(packed.gemm, call.attrs().flag("native"), tuner);
-  const int64_t left = workspace_bytes(call.call()) - packed.bytes();
-  steps.push_back(
-      bind_gemm(form, packed.gemm, data[0], data[1], data[2], {memory, static_cast<size_t>(left)}));
-  for (Launch& each : unpack) steps.push_back(std::move(each));
+  const std::span<std::byte> left(
+      call.workspace + packed.bytes(),
+      static_cast<size_t>(workspace_bytes(call.call()) - packed.bytes()));
+  steps.push_back(bind_gemm(form, packed.gemm, a.here.data, b.here.data, c.here.data, left));
+  if (c.is_packed) steps.push_back(strided_copy(c.here, c.there));
   return in_order(std::move(steps));
 }
 

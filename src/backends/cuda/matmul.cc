@@ -86,26 +86,16 @@ Launch bind_gemm(const GemmShape& shape,
 }
 
 Launch bind_packed(const BindCall& call, const PackedProduct& packed, BindContext& context) {
-  const Operand* operands[3] = {&call.inputs[0], &call.inputs[1], &call.outputs[0]};
-  std::byte* memory = call.workspace + kGemmWorkspaceBytes;
-  std::byte* data[3];
-  Launch copies[3];
-  for (size_t i = 0; i < 3; ++i) {
-    const PackedOperand& plan = packed.operands[i];
-    data[i] = operands[i]->data;
-    if (!plan.is_packed) continue;
-    data[i] = memory;
-    memory += plan.bytes;
-    Operand there = in_packed_order(*operands[i], plan), here = there;
-    here.data = data[i];
-    here.strides = dense_strides(here.type.shape);
-    copies[i] = i < 2 ? bind_copy(there, here, false, "matmul", context.device)
-                      : bind_copy(here, there, call.inputs.size() == 3, "matmul", context.device);
-  }
-  Launch gemm = bind_gemm(packed.gemm, data[0], data[1], data[2], call, context);
+  const std::array<PackedPlace, 3> places =
+      packed_places(call, packed, call.workspace + kGemmWorkspaceBytes);
+  const auto& [a, b, c] = places;
   std::vector<Launch> steps;
-  for (Launch* step : {&copies[0], &copies[1], &gemm, &copies[2]})
-    if (*step) steps.push_back(std::move(*step));
+  for (const PackedPlace* each : {&a, &b})
+    if (each->is_packed)
+      steps.push_back(bind_copy(each->there, each->here, false, "matmul", context.device));
+  steps.push_back(bind_gemm(packed.gemm, a.here.data, b.here.data, c.here.data, call, context));
+  if (c.is_packed)
+    steps.push_back(bind_copy(c.here, c.there, call.inputs.size() == 3, "matmul", context.device));
   return in_order(std::move(steps));
 }
 

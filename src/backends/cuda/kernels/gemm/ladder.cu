@@ -11,6 +11,16 @@ unsigned blocks(int64_t extent, int each) {
   return static_cast<unsigned>((extent + each - 1) / each);
 }
 
+// A row of a times a column of b.
+template <typename T>
+__device__ __forceinline__ void compute_result(const LadderGemm<T>& p, int64_t i, int64_t j) {
+  if (i >= p.n || j >= p.m) return;
+  float sum = 0.0f;
+  for (int64_t k = 0; k < p.k; ++k)
+    sum = fmaf(to_float(p.a[i * p.k + k]), to_float(p.b[k * p.m + j]), sum);
+  p.c[i * p.m + j] = from_float<T>(sum);
+}
+
 // Mapping: a thread for each result; neighbouring threads have neighbouring rows. Bound: L1, since each load
 // of a warp touches 32 lines of a and 32 of c.
 constexpr int kSide = 32;
@@ -18,11 +28,7 @@ template <typename T>
 __global__ void naive_kernel(const __grid_constant__ LadderGemm<T> p) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kSide + threadIdx.x,
                 j = static_cast<int64_t>(blockIdx.y) * kSide + threadIdx.y;
-  if (i >= p.n || j >= p.m) return;
-  float sum = 0.0f;
-  for (int64_t k = 0; k < p.k; ++k)
-    sum = fmaf(to_float(p.a[i * p.k + k]), to_float(p.b[k * p.m + j]), sum);
-  p.c[i * p.m + j] = from_float<T>(sum);
+  compute_result(p, i, j);
 }
 
 // Mapping: as above, but neighbouring threads have neighbouring columns, so that a warp reads one line of b
@@ -31,11 +37,7 @@ template <typename T>
 __global__ void coalesced_kernel(const __grid_constant__ LadderGemm<T> p) {
   const int64_t i = static_cast<int64_t>(blockIdx.y) * kSide + threadIdx.y,
                 j = static_cast<int64_t>(blockIdx.x) * kSide + threadIdx.x;
-  if (i >= p.n || j >= p.m) return;
-  float sum = 0.0f;
-  for (int64_t k = 0; k < p.k; ++k)
-    sum = fmaf(to_float(p.a[i * p.k + k]), to_float(p.b[k * p.m + j]), sum);
-  p.c[i * p.m + j] = from_float<T>(sum);
+  compute_result(p, i, j);
 }
 
 // Mapping: a block for 32 x 32 results; it reads 32 x 32 tiles of a and b once, from which each thread takes a row
