@@ -57,8 +57,9 @@ struct ModelTrial {
   bool is_decode = false;
   std::vector<double> rates;  // tokens per second
   record::RateShares shares;  // at the median rate
-  // The read bandwidth of memory between the repeats, and the median share of it that the repeats
-  // reach; 0 if not measured.
+  // The bytes that are read between the repeats, the bandwidth of these reads, and the median share of
+  // it that the repeats reach; 0 if not measured.
+  int64_t beside_bytes = 0;
   double beside_bytes_per_ns = 0;
   double of_beside = 0;
 
@@ -128,13 +129,15 @@ class ModelBench {
                    int64_t tokens,
                    bool is_decode,
                    const std::function<double()>& once) {
-    ModelTrial trial{std::move(name), tokens, is_decode, {}, {}, 0, 0};
-    const std::function<void()> read = is_decode ? reader() : nullptr;
+    ModelTrial trial{
+        std::move(name), tokens, is_decode, {}, {}, is_decode ? beside_bytes() : 0, 0, 0};
+    const std::function<void()> read =
+        trial.beside_bytes > 0 ? backends::cpu::memory_reader(trial.beside_bytes) : nullptr;
     once();
     once();
     std::vector<double> read_rates;  // before, between and after the repeats
     const auto measure_read = [&] {
-      if (read) read_rates.push_back(bytes_per_ns(read));
+      if (read) read_rates.push_back(static_cast<double>(trial.beside_bytes) / median_ns(read));
     };
     measure_read();
     for (int64_t i = 0; i < o_.repeats; ++i) {
@@ -161,13 +164,8 @@ class ModelBench {
     return bytes <= available_memory_bytes() / 4 ? bytes : 0;
   }
 
-  std::function<void()> reader() const {
-    const int64_t bytes = beside_bytes();
-    return bytes > 0 ? backends::cpu::memory_reader(bytes) : nullptr;
-  }
-
-  // The median of a few reads.
-  double bytes_per_ns(const std::function<void()>& read) const {
+  // Of a few reads.
+  static double median_ns(const std::function<void()>& read) {
     constexpr int kReads = 5;
     std::vector<double> ns;
     for (int i = 0; i < kReads; ++i) {
@@ -175,7 +173,7 @@ class ModelBench {
       read();
       ns.push_back(now_ns() - begin);
     }
-    return static_cast<double>(beside_bytes()) / summarize(ns).median;
+    return summarize(ns).median;
   }
 
   // A repeat is compared with the reads just before and just after it.
@@ -470,7 +468,7 @@ class ModelBench {
       if (t.of_beside > 0)
         print_lines(fmt::format(
             "{}: {:.1f}% of what reading {} of memory reached between the repeats ({}).", t.name,
-            100 * t.of_beside, format_bytes(beside_bytes()),
+            100 * t.of_beside, format_bytes(t.beside_bytes),
             format_rate(t.beside_bytes_per_ns * 1e9, "B/s")));
   }
 
