@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "base/process_memory.h"
 #include "base/random.h"
 #include "base/units.h"
@@ -108,6 +109,7 @@ class Running {
 
  private:
   double once() {
+    spread_openmp_threads();
     const double start = now_ns();
     program_.run(0);
     program_.wait();

@@ -13,6 +13,7 @@
 #include "base/bf16.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "base/random.h"
 #include "base/units.h"
 #include "cost/predict.h"
@@ -350,6 +351,7 @@ Summary time_repeatedly(const std::function<void()>& once,
                         double budget_ns,
                         const std::function<bool()>& is_stopped) {
   auto measured = [&](int64_t repeats) {
+    spread_openmp_threads();
     const double begin = now_ns();
     for (int64_t i = 0; i < repeats; ++i) once();
     wait();

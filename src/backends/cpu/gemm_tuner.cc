@@ -16,6 +16,7 @@
 #include "base/bf16.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "base/random.h"
 #include "base/samples.h"
 #include "base/shape.h"
@@ -59,6 +60,7 @@ struct Trial {
   std::vector<double> times = {};
 
   double run() const {
+    spread_openmp_threads();
     const double begin = now_ns();
     for (int i = 0; i < repeats; ++i) launch();
     return (now_ns() - begin) / repeats;

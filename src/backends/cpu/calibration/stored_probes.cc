@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <utility>
@@ -183,12 +184,19 @@ class StoredProbes {
         std::span(pool_.result(0), static_cast<size_t>(pool_.bytes())));
   }
 
-  // Weights of this size that fill more memory than all caches have.
-  std::vector<std::byte*> slices(int64_t bytes) const {
+  // Weights of this size that fill more memory than all caches have. Each probe begins elsewhere: a
+  // cache still has what the probe before it has read.
+  std::vector<std::byte*> slices(int64_t bytes) {
     std::vector<std::byte*> all;
     const int64_t step = round_up(bytes, kAlignmentBytes);
     for (int64_t at = 0; at + step <= weights_.bytes(); at += step)
       all.push_back(weights_.data() + at);
+    constexpr double kGoldenRatio = 0.618034;  // its multiples, modulo 1, stay far from each other
+    const double place = kGoldenRatio * static_cast<double>(rotated_++);
+    std::rotate(all.begin(),
+                all.begin() + static_cast<int64_t>((place - std::floor(place)) *
+                                                   static_cast<double>(all.size())),
+                all.end());
     return all;
   }
 
@@ -212,7 +220,8 @@ class StoredProbes {
   const OperandPool& pool_;
   const OperandPool& bf16_;
   int64_t out_;
-  Arena weights_;  // as large as the pool: larger than all caches
+  Arena weights_;        // as large as the pool: larger than all caches
+  int64_t rotated_ = 0;  // probes that read them in turn
   KernelTable kernels_{cpu_kernels(nullptr)};
   std::map<StoredForm, std::vector<StoredTiming>> timings_;
   std::map<std::pair<int64_t, DType>, const Probe*> roundings_;  // by tokens and activations
