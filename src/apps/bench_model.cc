@@ -21,6 +21,7 @@
 #include "base/printable.h"
 #include "base/process_memory.h"
 #include "base/samples.h"
+#include "base/timed_work.h"
 #include "base/units.h"
 #include "cost/rate_limits.h"
 #include "measure/inference_run.h"
@@ -168,11 +169,7 @@ class ModelBench {
   static double median_ns(const std::function<void()>& read) {
     constexpr int kReads = 5;
     std::vector<double> ns;
-    for (int i = 0; i < kReads; ++i) {
-      const double begin = now_ns();
-      read();
-      ns.push_back(now_ns() - begin);
-    }
+    for (int i = 0; i < kReads; ++i) ns.push_back(timed_ns(read));
     return summarize(ns).median;
   }
 

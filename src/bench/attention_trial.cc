@@ -9,11 +9,10 @@
 #include <memory>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "base/openmp_threads.h"
 #include "base/process_memory.h"
 #include "base/random.h"
+#include "base/timed_work.h"
 #include "base/units.h"
 #include "cost/predict.h"
 #include "cost/resource_plan.h"
@@ -109,11 +108,10 @@ class Running {
 
  private:
   double once() {
-    spread_openmp_threads();
-    const double start = now_ns();
-    program_.run(0);
-    program_.wait();
-    return now_ns() - start;
+    return timed_ns([this] {
+      program_.run(0);
+      program_.wait();
+    });
   }
 
   runtime::Store store_;

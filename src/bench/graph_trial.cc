@@ -13,8 +13,8 @@
 #include "base/bf16.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/openmp_threads.h"
 #include "base/random.h"
+#include "base/timed_work.h"
 #include "base/units.h"
 #include "cost/predict.h"
 #include "files/quantize.h"
@@ -351,11 +351,11 @@ Summary time_repeatedly(const std::function<void()>& once,
                         double budget_ns,
                         const std::function<bool()>& is_stopped) {
   auto measured = [&](int64_t repeats) {
-    spread_openmp_threads();
-    const double begin = now_ns();
-    for (int64_t i = 0; i < repeats; ++i) once();
-    wait();
-    return (now_ns() - begin) / static_cast<double>(repeats);
+    const double ns = timed_ns([&] {
+      for (int64_t i = 0; i < repeats; ++i) once();
+      wait();
+    });
+    return ns / static_cast<double>(repeats);
   };
   double one = std::max(measured(1), 1.0);  // lazy loading and page faults happen here
   for (int i = 1; i < kWarmups && one < budget_ns && !is_stopped(); ++i)

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/clock.h"
-#include "base/openmp_threads.h"
+#include "base/timed_work.h"
 #include "measure/cpu_load.h"
 
 namespace ridge::measure {
@@ -25,10 +25,9 @@ constexpr int64_t kMostRepeats = 1 << 20;
 constexpr double kLongNs = 20e6;
 
 double time_ns(const std::function<void()>& run, int64_t repeats) {
-  spread_openmp_threads();
-  const double begin = now_ns();
-  for (int64_t i = 0; i < repeats; ++i) run();
-  return now_ns() - begin;
+  return timed_ns([&] {
+    for (int64_t i = 0; i < repeats; ++i) run();
+  });
 }
 
 // The sampling state of one probe.

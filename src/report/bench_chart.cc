@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "files/json_field.h"
-#include "report/bench_shape.h"
+#include "report/bench_point.h"
 #include "report/svg.h"
 
 namespace ridge::report {
@@ -45,12 +45,6 @@ struct Bar {
   std::string text;       // beside the bar
   double published = -1;  // a mark of another machine; below 0: none
 };
-
-// The median, or the prediction where nothing ran; 0 if neither is known.
-double time_of(const JsonField& point) {
-  const double measured = point.real_or("median_ns", 0);
-  return measured > 0 ? measured : std::max(0.0, point.real_or("predicted_ns", 0));
-}
 
 std::string joined(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + ", " + b;
@@ -202,7 +196,7 @@ Bar time_bar(const JsonField& point, std::string name) {
   Bar bar;
   bar.name = std::move(name);
   bar.value = time_of(point);
-  bar.is_measured = point.real_or("median_ns", 0) > 0;
+  bar.is_measured = is_measured(point);
   bar.predicted = std::max(0.0, point.real_or("predicted_ns", 0));
   bar.text = format_ns(bar.value);
   return bar;
@@ -269,6 +263,12 @@ std::vector<Bar> technique_bars(const JsonField& result) {
 }
 
 }  // namespace
+
+bool is_measured(const JsonField& point) { return point.real_or("median_ns", 0) > 0; }
+
+double time_of(const JsonField& point) {
+  return std::max(0.0, point.real_or(is_measured(point) ? "median_ns" : "predicted_ns", 0));
+}
 
 std::string shape_text(const JsonField& point) {
   if (!point.has("shape")) return "";

@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "files/json_field.h"
 #include "report/bench_chart.h"
-#include "report/bench_shape.h"
+#include "report/bench_point.h"
 #include "report/svg.h"
 
 namespace ridge::report {
@@ -66,16 +66,15 @@ std::vector<Roof> roofs_of(const JsonField& roofs) {
 std::vector<RoofPoint> bench_points(const JsonField& result) {
   std::vector<RoofPoint> points;
   for (const JsonField& each : result.at("cases").items()) {
-    const double measured = each.real_or("median_ns", 0),
-                 ns = measured > 0 ? measured : each.real_or("predicted_ns", 0);
-    const double flops = each.real_or("flops", 0), bytes = each.real_or("bytes", 0);
+    const double ns = time_of(each), flops = each.real_or("flops", 0),
+                 bytes = each.real_or("bytes", 0);
     if (!(ns > 0 && flops > 0 && bytes > 0)) continue;
     std::string name = shape_text(each);
     for (const char* key : {"form", "phase"})
       if (const std::string text = each.text_or(key, ""); !text.empty())
         name += (name.empty() ? "" : " ") + text;
     if (name.empty()) name = each.text_or("name", "");
-    points.push_back({name, flops / bytes, 1e9 * flops / ns, measured > 0});
+    points.push_back({name, flops / bytes, 1e9 * flops / ns, is_measured(each)});
   }
   return points;
 }
@@ -100,11 +99,13 @@ class RooflineDrawing {
       : roofs_(roofs), points_(points), x_(1, 10, 0, 1), y_(1, 10, 0, 1) {
     double top = 0, slowest = kInfinite, left = kInfinite, right = 0, low = kInfinite, high = 0;
     for (const Roof& roof : roofs) {
-      if (roof.is_slanted)
+      if (roof.is_slanted) {
         slowest = std::min(slowest, roof.rate);
-      else
-        top = std::max(top, roof.rate), low = std::min(low, roof.rate);
-      if (roof.is_slanted) fastest_ = std::max(fastest_, roof.rate);
+        fastest_ = std::max(fastest_, roof.rate);
+      } else {
+        top = std::max(top, roof.rate);
+        low = std::min(low, roof.rate);
+      }
     }
     if (!(top > 0) || slowest == kInfinite)
       throw usage_error("[roofline] the folder has no bandwidth and no rate of arithmetic");

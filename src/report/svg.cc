@@ -38,7 +38,7 @@ LogAxis::LogAxis(double least, double most, double from_pixel, double to_pixel)
     : low(least), high(most), from(from_pixel), to(to_pixel) {
   if (!(high > low * (1 + 1e-9))) {  // a single value lies in the middle
     low /= 2;
-    high = 2 * low * 2;
+    high = 4 * low;
   }
 }
 

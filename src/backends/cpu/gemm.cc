@@ -366,8 +366,6 @@ GemmForm default_form(const GemmShape& g, bool native) {
   return multiplies ? GemmForm::kMatmul : GemmForm::kWidened;
 }
 
-namespace {}  // namespace
-
 int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape) {
   GemmShape g = by_rows(shape);
   switch (form) {

@@ -14,12 +14,11 @@
 #include "backends/tuning_file.h"
 #include "base/arena.h"
 #include "base/bf16.h"
-#include "base/clock.h"
 #include "base/error.h"
-#include "base/openmp_threads.h"
 #include "base/random.h"
 #include "base/samples.h"
 #include "base/shape.h"
+#include "base/timed_work.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -60,10 +59,10 @@ struct Trial {
   std::vector<double> times = {};
 
   double run() const {
-    spread_openmp_threads();
-    const double begin = now_ns();
-    for (int i = 0; i < repeats; ++i) launch();
-    return (now_ns() - begin) / repeats;
+    const double ns = timed_ns([this] {
+      for (int i = 0; i < repeats; ++i) launch();
+    });
+    return ns / repeats;
   }
 };
 

@@ -210,7 +210,7 @@ Finish dtype_probes(ProbeList& probes,
           std::max(rates.peak_flops_per_ns, each.extents.flops() / each.timing->undisturbed_ns());
     }
     rates.power_of_two_slowdown = slowdown(hot, padded);
-    rates.vector_columns = static_cast<double>(fp32_lanes());
+    rates.vector_columns = fp32_lanes();
     // A pool that the caches hold tells nothing of memory.
     if (4 * pool.bytes() > 3 * last_cache_bytes(ceilings))
       for (const ProductTiming& each : cold) rates.memory_samples.push_back(each.sample());

@@ -192,11 +192,9 @@ class StoredProbes {
     for (int64_t at = 0; at + step <= weights_.bytes(); at += step)
       all.push_back(weights_.data() + at);
     constexpr double kGoldenRatio = 0.618034;  // its multiples, modulo 1, stay far from each other
-    const double place = kGoldenRatio * static_cast<double>(rotated_++);
-    std::rotate(all.begin(),
-                all.begin() + static_cast<int64_t>((place - std::floor(place)) *
-                                                   static_cast<double>(all.size())),
-                all.end());
+    const double place = std::fmod(kGoldenRatio * static_cast<double>(rotated_++), 1.0);
+    const auto first = static_cast<int64_t>(place * static_cast<double>(all.size()));
+    std::rotate(all.begin(), all.begin() + first, all.end());
     return all;
   }
 

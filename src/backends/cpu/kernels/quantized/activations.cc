@@ -264,18 +264,17 @@ void quantize_groups(const float* x, float most, const QuantizedActivations& out
   }
 }
 
+#endif
+
 void quantize_row(const float* x, const QuantizedActivations& out, int64_t n) {
   const int64_t blocks = out.blocks();
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_AVX2
   if (blocks >= kGroup && out.parts() == 1)
     return quantize_groups<1>(x, most_code(out.form), out, n);
   if (blocks >= kGroup) return quantize_groups<2>(x, most_code(out.form), out, n);
+#endif
   for (int64_t b = 0; b < blocks; ++b) quantize_block(x + b * kActivationBlock, out, n, b);
 }
-#else
-void quantize_row(const float* x, const QuantizedActivations& out, int64_t n) {
-  for (int64_t b = 0; b < out.blocks(); ++b) quantize_block(x + b * kActivationBlock, out, n, b);
-}
-#endif
 
 void quantize_rows(StridedRows<const float> x, const QuantizedActivations& out, Range range) {
   for (int64_t n = range.begin; n < range.end; ++n) quantize_row(x[n], out, n);
