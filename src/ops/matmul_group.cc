@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul_group: products of one x[N,in] with several weights W[out,in], each in the type in which a
 // file stores it, with one result [N,out] each. With activations "i16" or "i8", x is rounded to 16
-// or 8 bits for weights in blocks, 32 elements per scale; with "bf16", x and the weights in blocks
-// are rounded to bf16. Sums are always in fp32. Weights are not concatenated. Inference only: it
+// or 8 bits for weights in blocks, with a unit for each row and a power of two for each 32 elements;
+// with "bf16", x and the weights in blocks are rounded to bf16. Sums are always in fp32. Weights are not concatenated. Inference only: it
 // has no gradient.
 #include <algorithm>
 #include <cmath>
@@ -17,15 +17,26 @@ namespace {
 
 constexpr const char* kOp = "matmul_group";
 
-// Rounds each block of 32 to multiples of its largest magnitude / steps.
-std::vector<double> rounded_to_codes(std::vector<double> x, double steps) {
+// Rounds each row of `in` elements to multiples of its largest magnitude / steps, and each block of 32
+// of them to multiples of that / 2^n, with the largest n for which its largest magnitude is still no
+// more than `steps` of them.
+std::vector<double> rounded_to_codes(std::vector<double> x, size_t in, double steps) {
   constexpr size_t kBlock = 32;
-  for (size_t begin = 0; begin < x.size(); begin += kBlock) {
+  constexpr int kMostHalvings = 40;
+  const auto top_of = [&](size_t begin, size_t count) {
     double top = 0;
-    for (size_t i = begin; i < begin + kBlock; ++i) top = std::max(top, std::abs(x[i]));
-    if (top == 0) continue;
-    double unit = top / steps;
-    for (size_t i = begin; i < begin + kBlock; ++i) x[i] = unit * std::nearbyint(x[i] / unit);
+    for (size_t i = begin; i < begin + count; ++i) top = std::max(top, std::abs(x[i]));
+    return top;
+  };
+  for (size_t row = 0; row < x.size(); row += in) {
+    const double top_of_row = top_of(row, in);
+    if (top_of_row == 0) continue;
+    for (size_t begin = row; begin < row + in; begin += kBlock) {
+      double unit = top_of_row / steps;
+      const double top = top_of(begin, kBlock);
+      for (int n = 0; n < kMostHalvings && top <= unit / 2 * steps; ++n) unit /= 2;
+      for (size_t i = begin; i < begin + kBlock; ++i) x[i] = unit * std::nearbyint(x[i] / unit);
+    }
   }
   return x;
 }
@@ -80,8 +91,8 @@ struct MatmulGroupOp {
     bool to_bf16 = activations == "bf16";
     const std::vector<double>& exact = inputs[0]->data;
     // 16 bits are 127 steps of a first code, each divided into 254 steps of a second code.
-    std::vector<double> coarse = activations == "i8"    ? rounded_to_codes(exact, 127)
-                                 : activations == "i16" ? rounded_to_codes(exact, 127 * 254)
+    std::vector<double> coarse = activations == "i8"    ? rounded_to_codes(exact, in, 127)
+                                 : activations == "i16" ? rounded_to_codes(exact, in, 127 * 254)
                                  : to_bf16              ? rounded_to_bf16(exact)
                                                         : exact;
     for (size_t w = 0; w < outputs.size(); ++w) {

@@ -49,10 +49,11 @@ bool is_for_few(const Call& call) {
 std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "bf16" && !has_bf16_tiles())
     return "only AMX tiles multiply blocks in bf16";
-  if (call.attrs.text("activations") == "i8" && any_panels(call) &&
-      few_token_codes(true) == Codes::kWord)
-    return "panels of rows are multiplied by 8-bit activations with AVX-512 VNNI only";
   for (const Type& weight : call.inputs.subspan(1)) {
+    if (call.attrs.text("activations") == "i8" && is_block(weight.dtype) && takes_panels() &&
+        !multiplies_bytes(weight.dtype))
+      return fmt::format("weights in {} are multiplied by 8-bit activations with AVX-512 VNNI only",
+                         ridge::name(weight.dtype));
     if (is_panels(weight.dtype) && (!takes_panels() || call.attrs.text("activations") == "f32"))
       return "panels of rows are multiplied in codes, from AVX2 on, or in bf16 tiles (AMX)";
     std::string missing = unsupported_weight(weight.dtype);
@@ -192,7 +193,7 @@ std::string_view rounded_activations(int64_t tokens, int bits) {
   return bits == 8 ? "i8" : "i16";
 }
 
-bool has_byte_products() { return has_bf16_tiles() || few_token_codes(true) == Codes::kTwoBytes; }
+bool has_byte_products() { return takes_panels(); }
 
 Launch bind_stored(const BindCall& call) {
   return bind_exact({product(call.inputs[1], call.outputs[0])}, rows<const float>(call.inputs[0]),

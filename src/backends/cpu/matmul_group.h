@@ -23,8 +23,7 @@ int64_t stored_shared_bytes(const Call& call);
 // The type to which GEMMs of this many tokens with weights in blocks round their activations, unless
 // they are exact: "i16", or "i8" if `bits` is 8; with AMX "bf16" or "i8".
 std::string_view rounded_activations(int64_t tokens, int bits = 16);
-// Whether 8-bit activations are faster than 16-bit ones for any number of tokens: with AVX-512 VNNI, and
-// with AMX, which has no 16-bit ones.
+// Whether some 8-bit activations are multiplied faster than 16-bit ones: from AVX2 on.
 bool has_byte_products();
 inline constexpr int64_t kManyTokens = 1024;  // as which GEMMs count that are alike for any number
 // The activations are fp32.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_activations: GEMMs with quantized weights round their input to 16 bits and multiply
-// integers; =8 rounds it to 8 bits, which multiplies twice as many at once. With AMX, the input is
-// rounded to 8 bits or to bf16. The weights do not change. No other backend multiplies quantized
-// blocks.
+// integers; =8 rounds it to 8 bits, which multiplies twice as many at once. AVX2 adds such products
+// in 16 bits, where those with codes of more than six bits do not fit: their GEMMs keep 16 bits. With AMX,
+// the input is rounded to 8 bits or to bf16. The weights do not change. No other backend multiplies
+// quantized blocks.
 #include <string>
 #include <vector>
 
@@ -32,20 +33,23 @@ Graph run_quantize_activations(const Graph& graph, passes::PassContext& context)
   const int64_t bits = context.number.value_or(16);
   if (bits == 8 && !has_byte_products())
     throw usage_error(
-        "[quantize_activations] expected AVX-512 VNNI or AMX, which multiply 8 bits faster than 16, "
-        "got {}",
+        "[quantize_activations] expected AVX2 or more, which multiplies 8 bits faster than 16, got {}",
         isa_name());
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     const Node& node = graph.node(id);
     if (is_group(node) ? node.attrs.text("activations") != "f32"
                        : !passes::is_stored_product(graph, node))
       return false;
-    const passes::NewNode group{
-        "matmul_group",
-        node.inputs,
-        {{"activations", std::string(rounded_activations(graph.shape(node.inputs[0])[0],
-                                                         static_cast<int>(bits)))}}};
-    if (!has_blocks(graph, node) || !passes::runs_on_target(context, graph, group)) return false;
+    if (!has_blocks(graph, node)) return false;
+    const auto rounded_to = [&](int64_t each) {
+      const std::string_view type =
+          rounded_activations(graph.shape(node.inputs[0])[0], static_cast<int>(each));
+      return passes::NewNode{
+          "matmul_group", node.inputs, {{"activations", std::string(type)}}};
+    };
+    passes::NewNode group = rounded_to(bits);
+    if (!passes::runs_on_target(context, graph, group)) group = rounded_to(16);
+    if (!passes::runs_on_target(context, graph, group)) return false;
     auto derive = rewriter.builder().derive(node);
     rewriter.replace_all(node.outputs, append(rewriter, group));
     return true;

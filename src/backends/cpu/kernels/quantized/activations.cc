@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "backends/cpu/kernels/partition.h"
 
@@ -40,14 +41,17 @@ HWY_INLINE IntVector nearest(hn::Vec<Floats> values) {
   return hn::ShiftRight<16>(hn::ShiftLeft<16>(bits));
 }
 
-// Compares bits as integers, where an infinity exceeds every number and a NaN exceeds an infinity.
-HWY_INLINE float largest_magnitude(const float* x) {
-  IntVector largest = hn::Zero(kInts);
-  for (size_t i = 0; i < kBlock; i += kLanes) {
-    const auto bits = hn::BitCast(kInts, hn::LoadU(kFloats, x + i));
-    largest = hn::Max(largest, hn::And(bits, hn::Set(kInts, 0x7fffffff)));
+// The bits of the largest magnitude. Compares bits as integers, where an infinity exceeds every
+// number and a NaN exceeds an infinity. `count` is whole blocks.
+HWY_INLINE int32_t largest_magnitude(const float* x, int64_t count) {
+  IntVector largest[2] = {hn::Zero(kInts), hn::Zero(kInts)};
+  for (size_t i = 0; i < static_cast<size_t>(count); i += 2 * kLanes) {
+    for (size_t half = 0; half < 2; ++half) {
+      const auto bits = hn::BitCast(kInts, hn::LoadU(kFloats, x + i + half * kLanes));
+      largest[half] = hn::Max(largest[half], hn::And(bits, hn::Set(kInts, 0x7fffffff)));
+    }
   }
-  return std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(kInts, largest)));
+  return hn::GetLane(hn::MaxOfLanes(kInts, hn::Max(largest[0], largest[1])));
 }
 
 HWY_INLINE int32_t sum_of(const int32_t* codes, size_t count) {
@@ -86,23 +90,24 @@ HWY_INLINE void store_bytes(const BlockCodes& block, int8_t* to) {
   for (size_t i = 0; i < kBlock; i += kLanes) store_bytes(hn::Load(kInts, block.codes + i), to + i);
 }
 
-// Stores a block's codes of one part, in units of `unit`.
+// Stores a block's codes of one part.
 HWY_INLINE void store_part(const BlockCodes& block,
-                           float unit,
+                           float scale,
                            const QuantizedActivations& x,
                            int64_t n,
                            int64_t at) {
   const int32_t first = sum_of(block.codes, kBlock / 2),
                 second = sum_of(block.codes + kBlock / 2, kBlock / 2);
-  x.scales(n)[at] = unit;
-  x.half_sums(n)[2 * at] = unit * static_cast<float>(first);
-  x.half_sums(n)[2 * at + 1] = unit * static_cast<float>(second);
-  x.sums(n)[at] = unit * static_cast<float>(first + second);
+  x.scales(n)[at] = scale;
+  x.half_sums(n)[2 * at] = scale * static_cast<float>(first);
+  x.half_sums(n)[2 * at + 1] = scale * static_cast<float>(second);
+  x.sums(n)[at] = scale * static_cast<float>(first + second);
   if (x.in_words()) {
     x.code_sums(n)[2 * at] = first;
     x.code_sums(n)[2 * at + 1] = second;
     store_words(block, x.words(n) + at * kActivationBlock);
   } else {
+    if (x.parts() == 1) x.code_sums(n)[at] = first + second;
     store_bytes(block, x.codes(n) + at * kActivationBlock);
   }
 }
@@ -127,17 +132,40 @@ HWY_INLINE BlockCodes take_first_part(BlockCodes& block) {
 
 float most_code(Codes form) { return form == Codes::kByte ? 127 : 127 * kPartRatio; }
 
-// A block of numbers below this is treated as zero, since its inverse would overflow.
-constexpr float kLeastTop = 0x1p-110f;
+// A row of numbers below this is treated as zero, since the inverse of its unit would overflow.
+constexpr float kLeastTop = 0x1p-60f;
+constexpr int kMantissaBits = 23;
+
+// Of a row: the bits of its largest magnitude, and by what to multiply the numbers of the block that
+// has it.
+struct RowScaling {
+  int32_t top = 0;
+  float inverse = 0;
+};
+
+// Stores the unit.
+HWY_INLINE RowScaling row_scaling(const float* x, const QuantizedActivations& out, int64_t n) {
+  const int32_t bits = largest_magnitude(x, out.in);
+  const float top = std::bit_cast<float>(bits), steps = most_code(out.form);
+  const bool is_finite = top <= std::numeric_limits<float>::max();
+  const float unit = is_finite ? top / steps : std::numeric_limits<float>::quiet_NaN();
+  for (int p = 0; p < out.parts(); ++p)
+    out.part(p).unit(n) = unit * (1.0f / (int64_t{1} << kMostExponent));
+  return {bits, is_finite && top > kLeastTop ? steps / top : 0.0f};
+}
 
 HWY_INLINE void quantize_block(const float* x,
+                               const RowScaling& row,
                                const QuantizedActivations& out,
                                int64_t n,
                                int64_t at) {
-  const float top = largest_magnitude(x);
-  const float steps = most_code(out.form);
-  const float inverse = top > kLeastTop ? steps / top : 0.0f;
-  const float unit = top / steps;
+  // The floor of the difference: the block's largest number may take the largest code.
+  const int32_t below =
+      std::min((row.top - largest_magnitude(x, kActivationBlock)) >> kMantissaBits, kMostExponent);
+  const auto power = [](int exponent) {
+    return std::bit_cast<float>(kOneBits + (exponent << kMantissaBits));
+  };
+  const float inverse = row.inverse * power(below), scale = power(kMostExponent - below);
   BlockCodes block;
   for (size_t i = 0; i < kBlock; i += kLanes) {
     const auto scaled = hn::Mul(hn::LoadU(kFloats, x + i), hn::Set(kFloats, inverse));
@@ -145,10 +173,10 @@ HWY_INLINE void quantize_block(const float* x,
   }
   if (out.parts() == 2) {
     const BlockCodes first = take_first_part(block);
-    store_part(first, unit * kPartRatio, out, n, at);
-    return store_part(block, unit, out.part(1), n, at);
+    store_part(first, scale * kPartRatio, out, n, at);
+    return store_part(block, scale, out.part(1), n, at);
   }
-  store_part(block, unit, out, n, at);
+  store_part(block, scale, out, n, at);
 }
 
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_AVX2
@@ -181,7 +209,7 @@ struct PartRow {
   PartRow(const QuantizedActivations& x, int64_t n)
       : bytes(x.codes(n)),
         words(x.in_words() ? x.words(n) : nullptr),
-        code_sums(x.in_words() ? x.code_sums(n) : nullptr),
+        code_sums(x.parts() == 1 ? x.code_sums(n) : nullptr),
         scales(x.scales(n)),
         sums(x.sums(n)),
         half_sums(x.half_sums(n)) {}
@@ -193,8 +221,11 @@ struct PartRow {
   float* half_sums;
 };
 
-// Stores the codes of four blocks from block `at` on, two vectors each, in units of `unit`.
-HWY_INLINE void store_group(const IntVector* codes, FourFloats unit, const PartRow& x, int64_t at) {
+// Stores the codes of four blocks from block `at` on, two vectors each.
+HWY_INLINE void store_group(const IntVector* codes,
+                            FourFloats scale,
+                            const PartRow& x,
+                            int64_t at) {
   const auto add = [](IntVector a, IntVector b) { return hn::Add(a, b); };
   const IntVector low = four_in_turn(codes, add), high = four_in_turn(codes + 4, add);
   const IntVector both =
@@ -204,17 +235,19 @@ HWY_INLINE void store_group(const IntVector* codes, FourFloats unit, const PartR
              second = hn::LowerHalf(hn::UpperHalf(kEightInts, halves));
   const auto floats = [](auto v) { return hn::ConvertTo(kFourFloats, v); };
   float* half_sums = x.half_sums + 2 * at;
-  hn::StoreU(unit, kFourFloats, x.scales + at);
-  hn::StoreU(hn::Mul(hn::InterleaveLower(kFourFloats, unit, unit), floats(first)), kFourFloats,
+  hn::StoreU(scale, kFourFloats, x.scales + at);
+  hn::StoreU(hn::Mul(hn::InterleaveLower(kFourFloats, scale, scale), floats(first)), kFourFloats,
              half_sums);
-  hn::StoreU(hn::Mul(hn::InterleaveUpper(kFourFloats, unit, unit), floats(second)), kFourFloats,
+  hn::StoreU(hn::Mul(hn::InterleaveUpper(kFourFloats, scale, scale), floats(second)), kFourFloats,
              half_sums + 4);
   const auto sums =
       hn::Add(hn::ConcatEven(kFourInts, second, first), hn::ConcatOdd(kFourInts, second, first));
-  hn::StoreU(hn::Mul(unit, floats(sums)), kFourFloats, x.sums + at);
+  hn::StoreU(hn::Mul(scale, floats(sums)), kFourFloats, x.sums + at);
   if (x.words != nullptr) {
     hn::StoreU(first, kFourInts, x.code_sums + 2 * at);
     hn::StoreU(second, kFourInts, x.code_sums + 2 * at + 4);
+  } else if (x.code_sums != nullptr) {
+    hn::StoreU(sums, kFourInts, x.code_sums + at);
   }
   for (int64_t i = 0; i < 2 * kGroup; ++i) {
     const int64_t to = at * kActivationBlock + i * static_cast<int64_t>(kLanes);
@@ -223,7 +256,10 @@ HWY_INLINE void store_group(const IntVector* codes, FourFloats unit, const PartR
 }
 
 template <int kParts>
-HWY_INLINE void quantize_group(const float* x, float most, const PartRow* parts, int64_t at) {
+HWY_INLINE void quantize_group(const float* x,
+                               const RowScaling& row,
+                               const PartRow* parts,
+                               int64_t at) {
   const auto max = [](IntVector a, IntVector b) { return hn::Max(a, b); };
   IntVector largest[kGroup], codes[2 * kGroup];
   for (int b = 0; b < kGroup; ++b) {
@@ -235,32 +271,38 @@ HWY_INLINE void quantize_group(const float* x, float most, const PartRow* parts,
   }
   const IntVector all = four_in_turn(largest, max);
   const auto half = hn::Max(hn::LowerHalf(all), hn::UpperHalf(kEightInts, all));
-  const FourFloats top =
-      hn::BitCast(kFourFloats, hn::Max(hn::LowerHalf(half), hn::UpperHalf(kFourInts, half)));
-  const auto steps = hn::Set(kFourFloats, most);
-  const FourFloats unit = hn::Div(top, steps);
-  const FourFloats inverse =
-      hn::IfThenElseZero(hn::Gt(top, hn::Set(kFourFloats, kLeastTop)), hn::Div(steps, top));
+  const auto top = hn::Max(hn::LowerHalf(half), hn::UpperHalf(kFourInts, half));
+  const auto four = [](int32_t value) { return hn::Set(kFourInts, value); };
+  const auto below =
+      hn::Min(hn::ShiftRight<kMantissaBits>(hn::Sub(four(row.top), top)), four(kMostExponent));
+  const auto power = [&](auto exponent) {
+    return hn::BitCast(kFourFloats,
+                       hn::Add(hn::ShiftLeft<kMantissaBits>(exponent), four(kOneBits)));
+  };
+  const FourFloats scale = power(hn::Sub(four(kMostExponent), below));
   alignas(16) float inverses[kGroup];
-  hn::Store(inverse, kFourFloats, inverses);
+  hn::Store(hn::Mul(hn::Set(kFourFloats, row.inverse), power(below)), kFourFloats, inverses);
   for (int i = 0; i < 2 * kGroup; ++i)
     codes[i] =
         nearest(hn::Mul(hn::LoadU(kFloats, x + i * kLanes), hn::Set(kFloats, inverses[i / 2])));
-  if (kParts == 1) return store_group(codes, unit, parts[0], at);
+  if (kParts == 1) return store_group(codes, scale, parts[0], at);
   IntVector first[2 * kGroup];
   for (int i = 0; i < 2 * kGroup; ++i) first[i] = take_first_part(codes[i]);
-  store_group(first, hn::Mul(unit, hn::Set(kFourFloats, kPartRatio)), parts[0], at);
-  store_group(codes, unit, parts[1], at);
+  store_group(first, hn::Mul(scale, hn::Set(kFourFloats, kPartRatio)), parts[0], at);
+  store_group(codes, scale, parts[1], at);
 }
 
 // The last group may begin within the one before it.
 template <int kParts>
-void quantize_groups(const float* x, float most, const QuantizedActivations& out, int64_t n) {
+void quantize_groups(const float* x,
+                     const RowScaling& row,
+                     const QuantizedActivations& out,
+                     int64_t n) {
   const PartRow parts[] = {{out, n}, {out.part(kParts - 1), n}};
   const int64_t blocks = out.blocks();
   for (int64_t b = 0; b < blocks; b += kGroup) {
     const int64_t at = std::min(b, blocks - kGroup);
-    quantize_group<kParts>(x + at * kActivationBlock, most, parts, at);
+    quantize_group<kParts>(x + at * kActivationBlock, row, parts, at);
   }
 }
 
@@ -268,12 +310,12 @@ void quantize_groups(const float* x, float most, const QuantizedActivations& out
 
 void quantize_row(const float* x, const QuantizedActivations& out, int64_t n) {
   const int64_t blocks = out.blocks();
+  const RowScaling row = row_scaling(x, out, n);
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_AVX2
-  if (blocks >= kGroup && out.parts() == 1)
-    return quantize_groups<1>(x, most_code(out.form), out, n);
-  if (blocks >= kGroup) return quantize_groups<2>(x, most_code(out.form), out, n);
+  if (blocks >= kGroup && out.parts() == 1) return quantize_groups<1>(x, row, out, n);
+  if (blocks >= kGroup) return quantize_groups<2>(x, row, out, n);
 #endif
-  for (int64_t b = 0; b < blocks; ++b) quantize_block(x + b * kActivationBlock, out, n, b);
+  for (int64_t b = 0; b < blocks; ++b) quantize_block(x + b * kActivationBlock, row, out, n, b);
 }
 
 void quantize_rows(StridedRows<const float> x, const QuantizedActivations& out, Range range) {

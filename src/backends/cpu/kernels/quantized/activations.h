@@ -2,14 +2,19 @@
 // Activations rounded to 16 or 8 bits for GEMMs with quantized weights: their layout and the
 // rounding. matmul.h has the GEMMs.
 //
-// Each row is cut into blocks of 32: x_i is about unit * q_i with unit = max |x| / 32258 and q_i
-// the nearest integer. GEMMs of many tokens read q as 16-bit words. GEMMs of few tokens may
-// multiply bytes and read q in two parts, q_i = 254 c_i + d_i with c_i and d_i from -127 to 127, or in one
-// part, where unit = max |x| / 127 and q_i is from -127 to 127. Each part stores, after its codes,
-// its unit as `scale`, and scale * (sum of codes) of each block and each half block, which weights
-// with an offset need: sum (s w_i + m) x_i = s scale sum w_i q_i + m scale sum q_i. Words also store
-// the integer sums of their half blocks. A block with an infinity or a NaN has scale infinity or
-// NaN, so every GEMM with it yields NaN.
+// Each row is cut into blocks of 32: x_i is about unit * 2^e * q_i, with a unit for the row, an
+// exponent e from 0 to 40 for the block, and q_i the nearest integer. The block with the row's
+// largest |x| has e = 40 and the largest code; any other has the least e with which its codes do
+// not exceed that. Powers of two cost up to one bit; for them, kernels multiply a weight's scale by
+// a block's with an integer addition to its exponent, which leaves the ports of multiplications
+// free. (Added to a weight's scale of zero, an exponent makes a number below 2^-86.) GEMMs of many
+// tokens read q as 16-bit words, up to 32258. GEMMs of few tokens may multiply bytes and read q in
+// two parts, q_i = 254 c_i + d_i with c_i and d_i from -127 to 127, or in one part from -127 to
+// 127. Each part stores, after its codes, 2^e as `scale` (254 times it in the first of two parts),
+// and scale * (sum of codes) of each block and each half block, which weights with an offset need:
+// sum (s w_i + m) x_i = unit (s scale sum w_i q_i + m scale sum q_i). Integer sums of codes follow,
+// of half blocks for words and of blocks for one part of bytes. A row with an infinity or a NaN has
+// the unit NaN, so every GEMM with it yields NaN.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +30,20 @@ inline constexpr int64_t kCodeSumColumns = kActivationBlock / 2;
 // The code of an element: 8 bits, 16 bits in two parts of 8, or 16 bits.
 enum class Codes { kByte, kTwoBytes, kWord };
 
+// The largest exponent of a block, that of the block with the row's largest number.
+inline constexpr int kMostExponent = 40;
+
+// The bits of 1: those of a product with a power of two are the sum of both factors' bits, less
+// these. An integer addition leaves the ports of multiplications to the GEMM.
+inline constexpr int32_t kOneBits = 0x3f800000;
+
 // The ratio of the first part's scale to the second part's.
 inline constexpr int kPartRatio = 254;
 
 // The rows of one buffer. Each part of a token is stored separately and padded to whole cache
-// lines: codes int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16].
-// Words are int16 [in] in place of the codes, with each four columns in the order 0, 2, 1, 3, and
-// int32 code_sums [in / 16] follow the other sums. `in` is a multiple of 32.
+// lines: codes int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16], int32
+// code_sums, and the unit. Words are int16 [in] in place of the codes, with each four columns in
+// the order 0, 2, 1, 3. `in` is a multiple of 32.
 struct QuantizedActivations {
   int64_t tokens = 0;         // N
   int64_t in = 0;             // D
@@ -41,7 +53,8 @@ struct QuantizedActivations {
   int64_t blocks() const { return in / kActivationBlock; }
   bool in_words() const { return form == Codes::kWord; }
   int64_t code_bytes() const { return in_words() ? 2 * in : in; }
-  int64_t sum_bytes() const { return in / 2 + (in_words() ? in / 4 : 0); }
+  int64_t code_sums_per_block() const { return in_words() ? 2 : parts() == 1 ? 1 : 0; }
+  int64_t sum_bytes() const { return 4 + blocks() * (16 + 4 * code_sums_per_block()); }
   int64_t part_bytes() const { return (code_bytes() + sum_bytes() + 63) / 64 * 64; }
   int parts() const { return form == Codes::kTwoBytes ? 2 : 1; }
   int64_t row_bytes() const { return parts() * part_bytes(); }
@@ -56,6 +69,7 @@ struct QuantizedActivations {
   int32_t* code_sums(int64_t n) const {
     return reinterpret_cast<int32_t*>(scales(n) + 4 * blocks());
   }
+  float& unit(int64_t n) const { return scales(n)[blocks() * (4 + code_sums_per_block())]; }
 
   // The same rows for part p: codes(n) and the other accessors return that part's data.
   QuantizedActivations part(int p) const { return {tokens, in, data + p * part_bytes(), form}; }
@@ -66,8 +80,8 @@ struct QuantizedActivations {
   int part_of(int64_t vector) const { return static_cast<int>(vector % parts()); }
 };
 
-// Fills `out` from x [out.tokens, out.in]. Bound: memory, one read of x and 2.5 bytes per element
-// written, 3 in two parts.
+// Fills `out` from x [out.tokens, out.in]. Bound: memory, one read of x and 2.75 bytes per element
+// written, 3 in two parts, 1.63 in one part of bytes.
 void quantize_activations(StridedRows<const float> x, const QuantizedActivations& out);
 
 }  // namespace ridge::backends::cpu

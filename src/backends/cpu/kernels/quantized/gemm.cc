@@ -28,7 +28,7 @@ PanelLoops panel_loops_of_target(Codes form) {
   if (vnni && in_bytes) return {unpack_bytes, unpack_byte_panels_avx512, gemm_panels_avx512, 2};
   if (vnni) return {unpack_words, unpack_panels_avx512, gemm_panels_avx512, 2};
 #endif
-  if (in_bytes) return {unpack_bytes, nullptr, gemm_panel_portable};
+  if (in_bytes) return {unpack_bytes, unpack_byte_panels_avx2, gemm_byte_panel_avx2};
   return {unpack_words, unpack_panels_avx2, gemm_panel_avx2};
 #endif
 }
@@ -45,7 +45,7 @@ HWY_EXPORT(panel_loops_of_target);
 // that machines without AVX2 run, and those without VNNI in bytes.
 void gemm_panel_portable(const PanelProduct& call) {
   const int64_t group = call.group;
-  const bool in_words = call.x->in_words();
+  const bool in_words = call.x->in_words(), has_offsets = call.has_min || call.zero != 0;
   for (int64_t n = call.tokens.begin; n < call.tokens.end; ++n) {
     const int16_t* words = call.x->words(n) + call.column;
     const int8_t* bytes = call.x->codes(n) + call.column;
@@ -61,9 +61,10 @@ void gemm_panel_portable(const PanelProduct& call) {
                           : call.panels->bytes[k / 4 * kStepBytes + 4 * r + k % 4] * bytes[k];
         const float scale = call.panels->scales[g * kPanelRows + r];
         total += scale * scales[g * group / kActivationBlock] * static_cast<float>(dot);
-        if (call.has_offsets) total += call.panels->offsets[g * kPanelRows + r] * sums[g];
+        if (has_offsets) total += call.panels->offsets[g * kPanelRows + r] * sums[g];
       }
       float& y = call.y[n][r];
+      total *= call.x->unit(n);
       y = call.accumulate ? y + total : total;
     }
   }
@@ -73,9 +74,9 @@ namespace {
 
 // The words of so many tokens, and kPanelDepth columns, take half of an L2 of 512 KiB.
 constexpr int64_t kTokenBlock = 160;
-// Up to this many tokens, reading panels into registers again for every four tokens is faster than
-// unpacking them into a panel of words.
-constexpr int64_t kDirectTokens = 8;
+// With AVX2 up to so many tokens, reading panels into registers again for every four tokens is faster
+// than unpacking them into a panel of words, or of bytes.
+constexpr int64_t kDirectTokens = 8, kDirectByteTokens = 32;
 
 // The bytes of a part of panels; those after the last row are left out.
 std::span<const std::byte> bytes_of(const WeightPart& part) {
@@ -106,7 +107,9 @@ void multiply_panels(const PanelLoops& loops,
   call.panels = panels;
   call.x = &x;
   call.group = format.group;
-  call.has_offsets = format.has_min || (!x.in_words() && format.zero != 0);
+  call.has_min = format.has_min;
+  call.zero = x.in_words() ? 0 : format.zero;
+  call.most_code = format.most;
   call.rows = std::min(loops.panels * kPanelRows, product.weight.out - row);
   call.tokens = tokens;
   call.y = {product.y.data + row, product.y.stride};
@@ -124,8 +127,9 @@ void multiply_panels(const PanelLoops& loops,
   }
 }
 
-bool is_direct(std::span<const QuantizedProduct> products, int64_t tokens) {
-  return tokens <= kDirectTokens && few_token_codes(true) == Codes::kWord && all_panels(products);
+bool is_direct(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
+  return x.tokens <= (x.in_words() ? kDirectTokens : kDirectByteTokens) &&
+         few_token_codes(true) == Codes::kWord && all_panels(products);
 }
 
 }  // namespace
@@ -134,7 +138,7 @@ void quantized_gemm(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next) {
   RIDGE_CHECK(x.parts() == 1, "expected activations in words or in bytes");
-  if (x.in_words() && is_direct(products, x.tokens)) return quantized_gemv(products, x, next);
+  if (is_direct(products, x)) return quantized_gemv(products, x, next);
   const PanelLoops loops = HWY_DYNAMIC_DISPATCH(panel_loops_of_target)(x.form);
   for (const QuantizedProduct& product : products) {
     RIDGE_CHECK(product.weight.in == x.in && supports_fast(product.weight.dtype),

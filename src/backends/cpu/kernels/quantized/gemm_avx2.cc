@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 16-bit panel product for AVX2: pairs of words are multiplied and added in 32 bits.
-// gemm_avx512.cc has the form for VNNI.
+// The panel products for AVX2: pairs of words are multiplied and added in 32 bits, pairs of bytes in
+// 16 bits. gemm_avx512.cc has the form for VNNI.
 #include <cstdint>
 #include <iterator>
 
@@ -13,8 +13,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-inline __m256i load(const int16_t* from) {
-  return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
+inline __m256i load(const void* from) {
+  return _mm256_load_si256(static_cast<const __m256i*>(from));
 }
 
 // Keeps the sum as written: GCC would reassociate a chain of vector additions into a tree, which
@@ -24,28 +24,74 @@ inline __m256i in_order(__m256i sum) {
   return sum;
 }
 
-// The integer sums of one group for 16 rows and kTokens tokens.
-template <int kGroup, int kTokens>
-inline void group_dots(const int16_t* panel,
-                       const TokenRows& x,
-                       int64_t k,
-                       __m256i (&dots)[2][kTokens]) {
-#pragma GCC unroll 16
-  for (int pair = 0; pair < kGroup / 2; ++pair) {
-    const __m256i first = load(panel + pair * kPairWords),
-                  second = load(panel + pair * kPairWords + kPairWords / 2);
-#pragma GCC unroll 6
-    for (int t = 0; t < kTokens; ++t) {
-      const __m256i two = _mm256_set1_epi32(x.bits(t, k / 2 + pair));
-      const __m256i a = _mm256_madd_epi16(first, two), b = _mm256_madd_epi16(second, two);
-      dots[0][t] = pair == 0 ? a : in_order(_mm256_add_epi32(dots[0][t], a));
-      dots[1][t] = pair == 0 ? b : in_order(_mm256_add_epi32(dots[1][t], b));
-    }
-  }
+// A weight's scales, to which the bits of a power of two are added.
+inline __m256i less_one(const float* scales) {
+  return _mm256_sub_epi32(_mm256_castps_si256(_mm256_load_ps(scales)),
+                          _mm256_set1_epi32(kOneBits));
 }
 
+// The integer sums of one group for 16 rows and kTokens tokens.
+template <int kTokens>
+using Dots = __m256i[2][kTokens];
+
+struct Words {
+  template <int kGroup, int kTokens>
+  static void set_dots(const CodePanel& panel, const TokenRows& x, int64_t g, Dots<kTokens>& dots) {
+    const int16_t* words = panel.words + g * kGroup * kPanelRows;
+#pragma GCC unroll 16
+    for (int pair = 0; pair < kGroup / 2; ++pair) {
+      const __m256i first = load(words + pair * kPairWords),
+                    second = load(words + pair * kPairWords + kPairWords / 2);
+#pragma GCC unroll 6
+      for (int t = 0; t < kTokens; ++t) {
+        const __m256i two = _mm256_set1_epi32(x.bits(t, g * kGroup / 2 + pair));
+        const __m256i a = _mm256_madd_epi16(first, two), b = _mm256_madd_epi16(second, two);
+        dots[0][t] = pair == 0 ? a : in_order(_mm256_add_epi32(dots[0][t], a));
+        dots[1][t] = pair == 0 ? b : in_order(_mm256_add_epi32(dots[1][t], b));
+      }
+    }
+  }
+};
+
+// Codes up to kMostCode: the sums of so many steps of four columns fit in 16 bits.
+template <int kMostCode>
+struct Bytes {
+  static constexpr int kSteps = 32767 / (kMostCode * 127 * 2);
+
+  template <int kGroup, int kTokens>
+  static void set_dots(const CodePanel& panel, const TokenRows& x, int64_t g, Dots<kTokens>& dots) {
+    const uint8_t* bytes = panel.bytes + g * kGroup * kPanelRows;
+    constexpr int kAll = kGroup / 4, kRun = kSteps < kAll ? kSteps : kAll;
+    static_assert(kAll % kRun == 0);
+#pragma GCC unroll 4
+    for (int begin = 0; begin < kAll; begin += kRun) {
+      __m256i sums[2][kTokens];
+#pragma GCC unroll 8
+      for (int step = begin; step < begin + kRun; ++step) {
+        const __m256i first = load(bytes + step * kStepBytes),
+                      second = load(bytes + step * kStepBytes + kStepBytes / 2);
+#pragma GCC unroll 6
+        for (int t = 0; t < kTokens; ++t) {
+          const __m256i four = _mm256_set1_epi32(x.bits(t, g * kAll + step));
+          const __m256i a = _mm256_maddubs_epi16(first, four),
+                        b = _mm256_maddubs_epi16(second, four);
+          sums[0][t] = step == begin ? a : in_order(_mm256_add_epi16(sums[0][t], a));
+          sums[1][t] = step == begin ? b : in_order(_mm256_add_epi16(sums[1][t], b));
+        }
+      }
+      for (int half = 0; half < 2; ++half) {
+#pragma GCC unroll 6
+        for (int t = 0; t < kTokens; ++t) {
+          const __m256i run = _mm256_madd_epi16(sums[half][t], _mm256_set1_epi16(1));
+          dots[half][t] = begin == 0 ? run : _mm256_add_epi32(dots[half][t], run);
+        }
+      }
+    }
+  }
+};
+
 // The sums of scaled groups are in memory, as the integer sums take most registers.
-template <int kGroup, bool kHasMin, int kTokens>
+template <typename Form, int kGroup, Extra kExtra, int kTokens>
 void multiply(const PanelProduct& call, int64_t token) {
   const TokenRows x(call, kGroup, token);
   const CodePanel& panel = *call.panels;
@@ -54,20 +100,26 @@ void multiply(const PanelProduct& call, int64_t token) {
   for (int t = 0; t < kTokens; ++t) __builtin_prefetch(call.y[token + t], 1);
   alignas(32) float totals[kTokens][kPanelRows] = {};
   for (int64_t g = 0; g < call.depth / kGroup; ++g) {
-    __m256i dots[2][kTokens];
-    group_dots<kGroup, kTokens>(panel.words + g * kGroup * kPanelRows, x, g * kGroup, dots);
-    const float* scales = panel.scales + g * kPanelRows;
+    Dots<kTokens> dots;
+    Form::template set_dots<kGroup, kTokens>(panel, x, g, dots);
+    const __m256i scales[2] = {less_one(panel.scales + g * kPanelRows),
+                               less_one(panel.scales + g * kPanelRows + 8)};
     const float* offsets = panel.offsets + g * kPanelRows;
 #pragma GCC unroll 6
     for (int t = 0; t < kTokens; ++t) {
-      const __m256 scale = _mm256_set1_ps(x.scale(t, g * kGroup / kActivationBlock));
+      const __m256i power = _mm256_set1_epi32(x.scale_bits(t, g * kGroup / kActivationBlock));
+      __m256i start;
+      if constexpr (kExtra == Extra::kZero)
+        start = _mm256_set1_epi32(-call.zero * x.code_sum(t, g));
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
+        if constexpr (kExtra == Extra::kZero)
+          dots[half][t] = _mm256_add_epi32(dots[half][t], start);
         float* sum = totals[t] + 8 * half;
-        const __m256 both = _mm256_mul_ps(_mm256_load_ps(scales + 8 * half), scale);
+        const __m256 both = _mm256_castsi256_ps(_mm256_add_epi32(scales[half], power));
         __m256 total =
             _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[half][t]), both, _mm256_load_ps(sum));
-        if constexpr (kHasMin)
+        if constexpr (kExtra == Extra::kMin)
           total = _mm256_fmadd_ps(_mm256_load_ps(offsets + 8 * half), _mm256_set1_ps(x.sum(t, g)),
                                   total);
         _mm256_store_ps(sum, total);
@@ -76,19 +128,39 @@ void multiply(const PanelProduct& call, int64_t token) {
   }
   for (int t = 0; t < kTokens; ++t) {
     float* y = call.y[token + t];
+    for (int half = 0; half < 2; ++half) {
+      float* sum = totals[t] + 8 * half;
+      _mm256_store_ps(sum, _mm256_mul_ps(_mm256_load_ps(sum), _mm256_set1_ps(x.unit(t))));
+    }
     for (int64_t r = 0; r < call.rows; ++r)
       y[r] = call.accumulate ? y[r] + totals[t][r] : totals[t][r];
   }
 }
 
-template <int kGroup, bool kHasMin>
+template <typename Form, int kGroup, Extra kExtra>
 void multiply_tokens(const PanelProduct& call) {
-  // 10 or 12 accumulators, two vectors of words and an activation fill the 16 registers.
+  // 10 or 12 accumulators, two vectors of codes and an activation fill the 16 registers.
   constexpr void (*kTiles[])(const PanelProduct&, int64_t) = {
-      multiply<kGroup, kHasMin, 1>, multiply<kGroup, kHasMin, 2>, multiply<kGroup, kHasMin, 3>,
-      multiply<kGroup, kHasMin, 4>, multiply<kGroup, kHasMin, 5>, multiply<kGroup, kHasMin, 6>};
+      multiply<Form, kGroup, kExtra, 1>, multiply<Form, kGroup, kExtra, 2>,
+      multiply<Form, kGroup, kExtra, 3>, multiply<Form, kGroup, kExtra, 4>,
+      multiply<Form, kGroup, kExtra, 5>, multiply<Form, kGroup, kExtra, 6>};
   for_each_tile(call, std::size(kTiles),
                 [&](int64_t first, int64_t count) { kTiles[count - 1](call, first); });
+}
+
+template <int kGroup>
+void multiply_words(const PanelProduct& call) {
+  call.has_min ? multiply_tokens<Words, kGroup, Extra::kMin>(call)
+               : multiply_tokens<Words, kGroup, Extra::kNone>(call);
+}
+
+template <int kMostCode>
+void multiply_bytes(const PanelProduct& call) {
+  using Form = Bytes<kMostCode>;
+  // x has no integer sums of half blocks, so that the offsets hold a zero's part.
+  if (call.group == 16) return multiply_tokens<Form, 16, Extra::kMin>(call);
+  call.has_min ? multiply_tokens<Form, 32, Extra::kMin>(call)
+               : multiply_tokens<Form, 32, Extra::kZero>(call);
 }
 
 }  // namespace
@@ -98,9 +170,17 @@ void multiply_tokens(const PanelProduct& call) {
 // instructions per cycle, which is 30 multiply-adds per cycle on a core with that many ports.
 // Additions take ports from multiplications: loops on registers make 26 (Zen 4).
 void gemm_panel_avx2(const PanelProduct& call) {
-  if (call.group == 16)
-    return call.has_offsets ? multiply_tokens<16, true>(call) : multiply_tokens<16, false>(call);
-  call.has_offsets ? multiply_tokens<32, true>(call) : multiply_tokens<32, false>(call);
+  call.group == 16 ? multiply_words<16>(call) : multiply_words<32>(call);
+}
+
+// Mapping: the same. Per 32 columns of 8 rows and one token, of codes up to 15: 8 multiplications, 7
+// additions, one multiplication by 1 to widen, and as many instructions to scale. Bound: four vector
+// instructions per cycle, about 50 multiply-adds.
+void gemm_byte_panel_avx2(const PanelProduct& call) {
+  if (call.most_code > kMostByteCode) return gemm_panel_portable(call);
+  call.most_code <= 15   ? multiply_bytes<15>(call)
+  : call.most_code <= 31 ? multiply_bytes<31>(call)
+                         : multiply_bytes<63>(call);
 }
 
 }  // namespace ridge::backends::cpu

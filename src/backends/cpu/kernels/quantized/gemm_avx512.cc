@@ -3,6 +3,7 @@
 // four bytes, and accumulates in 32 bits. Without VNNI, the AVX2 form is as fast in words.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <utility>
 
@@ -26,20 +27,28 @@ struct Bytes {
   static __m512i add(__m512i sum, __m512i w, __m512i x) { return _mm512_dpbusd_epi32(sum, w, x); }
 };
 
-template <typename Form, int kGroup, bool kHasOffsets, int kPanels, int kTokens>
+template <typename Form, int kGroup, Extra kExtra, int kPanels, int kTokens>
 void multiply(const PanelProduct& call, int64_t token) {
   // A multiplication takes five cycles and two begin in each, so that ten sums must be independent.
   constexpr int kSums = kPanels * kTokens, kChains = kSums < 4 ? 4 : kSums < 8 ? 2 : 1;
   constexpr int kSteps = kGroup / Form::kColumns;
   const TokenRows x(call, kGroup, token);
+  const __m128i zero_bits = _mm_cvtsi32_si128(std::countr_zero(static_cast<unsigned>(call.zero)));
   __m512 totals[kTokens][kPanels];
   for (auto& of_token : totals)
     for (__m512& total : of_token) total = _mm512_setzero_ps();
   for (int64_t g = 0; g < call.depth / kGroup; ++g) {
     __m512i dots[kTokens][kPanels][kChains];
-    for (auto& of_token : dots)
-      for (auto& chains : of_token)
+    for (int t = 0; t < kTokens; ++t) {
+      __m512i first = _mm512_setzero_si512();
+      if constexpr (kExtra == Extra::kZero)
+        first = _mm512_sub_epi32(
+            first, _mm512_sll_epi32(_mm512_set1_epi32(x.code_sum(t, g)), zero_bits));
+      for (auto& chains : dots[t]) {
         for (__m512i& dot : chains) dot = _mm512_setzero_si512();
+        chains[0] = first;
+      }
+    }
 #pragma GCC unroll 16
     for (int step = 0; step < kSteps; ++step) {
       __m512i w[kPanels];
@@ -56,66 +65,78 @@ void multiply(const PanelProduct& call, int64_t token) {
         }
       }
     }
-    __m512 scales[kPanels], offsets[kPanels];
+    __m512i scales[kPanels];
+    __m512 offsets[kPanels];
     for (int p = 0; p < kPanels; ++p) {
-      scales[p] = _mm512_load_ps(call.panels[p].scales + g * kPanelRows);
-      if constexpr (kHasOffsets)
+      scales[p] = _mm512_sub_epi32(_mm512_load_si512(call.panels[p].scales + g * kPanelRows),
+                                   _mm512_set1_epi32(kOneBits));
+      if constexpr (kExtra == Extra::kMin)
         offsets[p] = _mm512_load_ps(call.panels[p].offsets + g * kPanelRows);
     }
 #pragma GCC unroll 7
     for (int t = 0; t < kTokens; ++t) {
-      const __m512 x_scale = _mm512_set1_ps(x.scale(t, g * kGroup / kActivationBlock));
+      const __m512i power = _mm512_set1_epi32(x.scale_bits(t, g * kGroup / kActivationBlock));
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels; ++p) {
         __m512i dot = dots[t][p][0];
         for (int chain = 1; chain < kChains; ++chain)
           dot = _mm512_add_epi32(dot, dots[t][p][chain]);
         __m512& total = totals[t][p];
-        total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scales[p], x_scale), total);
-        if constexpr (kHasOffsets)
+        const __m512 scale = _mm512_castsi512_ps(_mm512_add_epi32(scales[p], power));
+        total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, total);
+        if constexpr (kExtra == Extra::kMin)
           total = _mm512_fmadd_ps(offsets[p], _mm512_set1_ps(x.sum(t, g)), total);
       }
     }
   }
 #pragma GCC unroll 7
   for (int t = 0; t < kTokens; ++t) {
+    const __m512 unit = _mm512_set1_ps(x.unit(t));
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels; ++p) {
       const int64_t left = std::min(call.rows - p * kPanelRows, kPanelRows);
       const __mmask16 rows = static_cast<__mmask16>((1u << left) - 1);
       float* y = call.y[token + t] + p * kPanelRows;
       const __m512 before = call.accumulate ? _mm512_maskz_loadu_ps(rows, y) : _mm512_setzero_ps();
-      _mm512_mask_storeu_ps(y, rows, _mm512_add_ps(before, totals[t][p]));
+      _mm512_mask_storeu_ps(y, rows, _mm512_fmadd_ps(totals[t][p], unit, before));
     }
   }
 }
 
 using Tile = void (*)(const PanelProduct& call, int64_t token);
-template <typename Form, int kGroup, bool kHasOffsets, int kPanels, int... kLess>
+template <typename Form, int kGroup, Extra kExtra, int kPanels, int... kLess>
 constexpr std::array<Tile, sizeof...(kLess)> tiles(std::integer_sequence<int, kLess...>) {
-  return {multiply<Form, kGroup, kHasOffsets, kPanels, kLess + 1>...};
+  return {multiply<Form, kGroup, kExtra, kPanels, kLess + 1>...};
 }
 
-template <typename Form, int kGroup, bool kHasOffsets, int kPanels>
+template <typename Form, int kGroup, Extra kExtra, int kPanels>
 void multiply_tokens(const PanelProduct& call) {
   // 14 + 14 of the 32 registers hold sums.
   static constexpr auto kTiles =
-      tiles<Form, kGroup, kHasOffsets, kPanels>(std::make_integer_sequence<int, 7>());
+      tiles<Form, kGroup, kExtra, kPanels>(std::make_integer_sequence<int, 7>());
   for_each_tile(call, kTiles.size(), [&](int64_t first, int64_t count) {
     kTiles[static_cast<size_t>(count - 1)](call, first);
   });
 }
 
-template <typename Form, int kGroup, bool kHasOffsets>
+template <typename Form, int kGroup, Extra kExtra>
 void multiply_panels(const PanelProduct& call) {
-  call.rows > kPanelRows ? multiply_tokens<Form, kGroup, kHasOffsets, 2>(call)
-                         : multiply_tokens<Form, kGroup, kHasOffsets, 1>(call);
+  call.rows > kPanelRows ? multiply_tokens<Form, kGroup, kExtra, 2>(call)
+                         : multiply_tokens<Form, kGroup, kExtra, 1>(call);
 }
 
-template <typename Form, bool kHasOffsets>
+template <typename Form, int kGroup>
 void multiply_form(const PanelProduct& call) {
-  call.group == 16 ? multiply_panels<Form, 16, kHasOffsets>(call)
-                   : multiply_panels<Form, 32, kHasOffsets>(call);
+  if (call.has_min) return multiply_panels<Form, kGroup, Extra::kMin>(call);
+  if (call.zero == 0) return multiply_panels<Form, kGroup, Extra::kNone>(call);
+  // x's bytes have code sums of whole blocks.
+  constexpr bool kHasCodeSums = kGroup == kActivationBlock;
+  multiply_panels<Form, kGroup, kHasCodeSums ? Extra::kZero : Extra::kMin>(call);
+}
+
+template <typename Form>
+void multiply_groups(const PanelProduct& call) {
+  call.group == 16 ? multiply_form<Form, 16>(call) : multiply_form<Form, 32>(call);
 }
 
 }  // namespace
@@ -123,12 +144,11 @@ void multiply_form(const PanelProduct& call) {
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
 
 // Mapping: 32 rows x 7 tokens in registers. Per 32 columns, 16 rows and token: 16 multiplications of
-// words or 8 of bytes, and 3 instructions to scale, 4 with offsets. Bound: one multiplication (32 or
-// 64 multiply-adds) per cycle and port; two panels halve the loads of activations, which would take
-// as many cycles. Codes of every format have a zero or a min, so in bytes there are always offsets.
+// words or 8 of bytes, and to scale one more instruction on the multipliers' ports, two with a min.
+// Bound: one multiplication (32 or 64 multiply-adds) per cycle and port; two panels halve the loads
+// of activations, which would take as many cycles.
 void gemm_panels_avx512(const PanelProduct& call) {
-  if (!call.x->in_words()) return multiply_form<Bytes, true>(call);
-  call.has_offsets ? multiply_form<Words, true>(call) : multiply_form<Words, false>(call);
+  call.x->in_words() ? multiply_groups<Words>(call) : multiply_groups<Bytes>(call);
 }
 
 }  // namespace ridge::backends::cpu

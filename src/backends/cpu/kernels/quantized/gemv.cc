@@ -65,6 +65,11 @@ bool all_panels(std::span<const QuantizedProduct> products) {
   });
 }
 
+bool multiplies_bytes(DType dtype) {
+  return few_token_codes(true) == Codes::kTwoBytes ||
+         (takes_panels() && code_format(dtype).most <= kMostByteCode);
+}
+
 bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
 
 void gemv_portable(const RowsProduct& call) {
@@ -95,6 +100,7 @@ void gemv_portable(const RowsProduct& call) {
           total += offsets[g] * sums[column / group + g];
         }
       }
+      total *= x.unit(n);
       const bool adds = accumulate || x.part_of(v) != 0;
       y[n][row] = adds ? y[n][row] + total : total;
     }
@@ -171,7 +177,8 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
                 "expected blocks of {} columns, got {} of {}", x.in, weight.in, name(weight.dtype));
     RIDGE_CHECK(!is_panels(weight.dtype) || takes_panels(), "no panels of {} here",
                 name(weight.dtype));
-    RIDGE_CHECK(!is_panels(weight.dtype) || x.in_words() == (few_token_codes(true) == Codes::kWord),
+    RIDGE_CHECK(!is_panels(weight.dtype) || x.form == Codes::kByte ||
+                    x.form == few_token_codes(true),
                 "panels of {} need activations in another form", name(weight.dtype));
     bytes += weight_bytes(weight);
   }

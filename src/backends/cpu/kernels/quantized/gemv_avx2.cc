@@ -320,6 +320,7 @@ struct RowsCall : RowsProduct {
   // Stores or adds the sum of a row. `behind`: the sum is of later columns, so it is added.
   void add(int64_t v, int64_t row, float dot, bool behind = false) const {
     float& to = y[x.token_of(v)][row];
+    dot *= x.unit(x.token_of(v));
     to = accumulate || behind || x.part_of(v) != 0 ? to + dot : dot;
   }
 };

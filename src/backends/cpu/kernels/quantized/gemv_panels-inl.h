@@ -28,9 +28,9 @@ inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
   for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
-// Up to four of x's vectors of 8-bit codes, from `first` on, and the outputs of their tokens.
+// Up to eight of x's vectors of 8-bit codes, from `first` on, and the outputs of their tokens.
 struct Vectors {
-  static constexpr int64_t kMost = 4;
+  static constexpr int64_t kMost = 8;
   Vectors() = default;
   Vectors(const QuantizedActivations& x, int64_t first, StridedRows<float> to)
       : count(std::min<int64_t>(x.vectors() - first, kMost)) {
@@ -41,8 +41,13 @@ struct Vectors {
       scales[v] = part.scales(n);
       sums[v] = part.sums(n);
       half_sums[v] = part.half_sums(n);
+      code_sums[v] = part.code_sums(n);
     }
-    for (int64_t t = 0; t < count / x.parts(); ++t) y[t] = to[x.token_of(first) + t];
+    for (int64_t t = 0; t < count / x.parts(); ++t) {
+      const int64_t n = x.token_of(first) + t;
+      y[t] = to[n];
+      units[t] = x.unit(n);
+    }
   }
 
   // The sums over groups of `columns` columns.
@@ -55,6 +60,8 @@ struct Vectors {
   const float* scales[kMost] = {};
   const float* sums[kMost] = {};       // scale times the sum of a block's codes
   const float* half_sums[kMost] = {};  // the same of half a block
+  const int32_t* code_sums[kMost] = {};
+  float units[kMost] = {};
   float* y[kMost] = {};
 };
 

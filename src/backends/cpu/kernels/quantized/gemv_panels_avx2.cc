@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMMs of few tokens for AVX2 with weights in panels of 16 rows: each lane of two vectors holds a
 // row of W, so that a block's sums need no shuffle and its rows share every load of x. Codes are
-// widened in registers and multiplied by words of x, as gemm_avx2.cc multiplies a panel that is
-// unpacked for many tokens, with the same bits. gemv_avx2.cc reads weights in the file's layout.
+// widened in registers and multiplied by words of x, or multiplied by bytes, as gemm_avx2.cc
+// multiplies a panel that is unpacked for many tokens, with the same bits. gemv_avx2.cc reads
+// weights in the file's layout.
+#include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/cpu/kernels/quantized/gemv_panels-inl.h"
 #include "backends/cpu/kernels/quantized/panel_codes_avx2-inl.h"
@@ -30,19 +33,23 @@ struct Tokens {
   Tokens(const QuantizedActivations& x, int64_t first, StridedRows<float> to)
       : count(std::min<int64_t>(x.tokens - first, kMostTokens)) {
     for (int64_t t = 0; t < count; ++t) {
-      words[t] = x.words(first + t);
+      codes[t] = x.codes(first + t);
       scales[t] = x.scales(first + t);
       sums[t] = x.sums(first + t);
+      half_sums[t] = x.half_sums(first + t);
       code_sums[t] = x.code_sums(first + t);
+      units[t] = x.unit(first + t);
       y[t] = to[first + t];
     }
   }
 
   int64_t count = 0;
-  const int16_t* words[kMostTokens] = {};
+  const void* codes[kMostTokens] = {};  // words or bytes
   const float* scales[kMostTokens] = {};
-  const float* sums[kMostTokens] = {};  // scale times the sum of a block's codes
+  const float* sums[kMostTokens] = {};       // scale times the sum of a block's codes
+  const float* half_sums[kMostTokens] = {};  // the same of half a block
   const int32_t* code_sums[kMostTokens] = {};
+  float units[kMostTokens] = {};
   float* y[kMostTokens] = {};
 };
 
@@ -55,44 +62,37 @@ inline __m256i in_order(__m256i sum) {
   return sum;
 }
 
-// Sum s_w s_x sum (c - o) q + m_w s_x sum q over the columns that share a scale, where o is the
-// offset of the codes c, and q are the codes of x.
-template <typename P>
-struct PanelForm {
-  using Panel = P;
-  using Inputs = Tokens;
-  static constexpr int64_t kMost = kMostTokens;
-  using PanelScales = Scales<Panel>;
-  static constexpr int64_t kFetchedAhead = kFetchBytes;
-  static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
-  static constexpr int64_t kColumns = Panel::kScaleColumns;
+// The integer sums of 16 rows and each token over the columns of a scale. Both halves of the rows
+// share a load of x: with separate loads, GEMMs of four tokens took a third longer.
+template <int kTokens>
+using Dots = __m256i[2][kTokens];
 
-  // -o sum q, from which the sum of the products starts.
-  static __m256i start(const Tokens& x, int t, int64_t part) {
+template <typename Panel>
+struct Words {
+  static constexpr int64_t kColumns = Panel::kScaleColumns;
+  static constexpr bool kBeginsBelow = Panel::kOffset != 0;
+
+  // -o sum q, from which the sum of the products begins.
+  static __m256i begin(const Tokens& x, int t, int64_t part) {
     const int32_t* sums = x.code_sums[t] + part * kColumns / kCodeSumColumns;
     int32_t sum = sums[0];
     if constexpr (kColumns == 2 * kCodeSumColumns) sum += sums[1];
     return _mm256_set1_epi32(-Panel::kOffset * sum);
   }
 
-  // The exact integer sums for all rows and each token. Both halves of the rows share a load of x:
-  // with separate loads, GEMMs of four tokens took a third longer.
   template <int kTokens>
-  static void set_dots(const Panel& panel,
-                       int s,
-                       const Tokens& x,
-                       int64_t part,
-                       __m256i (&dots)[2][kTokens]) {
-    if constexpr (Panel::kOffset != 0)
-      for (int t = 0; t < kTokens; ++t) dots[0][t] = dots[1][t] = start(x, t, part);
+  static void set_dots(
+      const Panel& panel, int s, const Tokens& x, int64_t part, Dots<kTokens>& dots) {
+    if constexpr (kBeginsBelow)
+      for (int t = 0; t < kTokens; ++t) dots[0][t] = dots[1][t] = begin(x, t, part);
 #pragma GCC unroll 8
     for (int group = 0; group < kColumns / 4; ++group) {
-      const bool begins = Panel::kOffset == 0 && group == 0;
+      const bool begins = !kBeginsBelow && group == 0;
       const ColumnPairs w[2] = {ColumnPairs(codes(panel, s, group, 0)),
                                 ColumnPairs(codes(panel, s, group, 1))};
 #pragma GCC unroll 4
       for (int t = 0; t < kTokens; ++t) {
-        const auto* pairs = reinterpret_cast<const int32_t*>(x.words[t] + part * kColumns);
+        const auto* pairs = static_cast<const int32_t*>(x.codes[t]) + part * kColumns / 2;
         const __m256i even = _mm256_set1_epi32(pairs[2 * group]),
                       odd = _mm256_set1_epi32(pairs[2 * group + 1]);
 #pragma GCC unroll 2
@@ -105,6 +105,68 @@ struct PanelForm {
       }
     }
   }
+};
+
+template <typename Panel>
+struct Bytes {
+  static constexpr int64_t kColumns = Panel::kScaleColumns;
+  // x has the integer sums of whole blocks only.
+  static constexpr bool kBeginsBelow = Panel::kOffset != 0 && kColumns == kActivationBlock;
+  // The sums of so many groups of four columns fit in 16 bits.
+  static constexpr int kMostCode = std::is_same_v<Panel, PanelQ6_K>   ? 63
+                                   : std::is_same_v<Panel, PanelQ5_0> ? 31
+                                                                      : 15;
+  static constexpr int kRun = std::min<int>(32767 / (kMostCode * 127 * 2), kColumns / 4);
+
+  template <int kTokens>
+  static void set_dots(
+      const Panel& panel, int s, const Tokens& x, int64_t part, Dots<kTokens>& dots) {
+#pragma GCC unroll 8
+    for (int first = 0; first < kColumns / 4; first += kRun) {
+      __m256i sums[2][kTokens];
+#pragma GCC unroll 8
+      for (int group = first; group < first + kRun; ++group) {
+        const __m256i w[2] = {codes(panel, s, group, 0), codes(panel, s, group, 1)};
+#pragma GCC unroll 4
+        for (int t = 0; t < kTokens; ++t) {
+          const auto* fours = static_cast<const int32_t*>(x.codes[t]) + part * kColumns / 4;
+          const __m256i four = _mm256_set1_epi32(fours[group]);
+#pragma GCC unroll 2
+          for (int rows = 0; rows < 2; ++rows) {
+            const __m256i products = _mm256_maddubs_epi16(w[rows], four);
+            __m256i& sum = sums[rows][t];
+            sum = group == first ? products : in_order(_mm256_add_epi16(sum, products));
+          }
+        }
+      }
+#pragma GCC unroll 4
+      for (int t = 0; t < kTokens; ++t)
+        for (int rows = 0; rows < 2; ++rows) {
+          const __m256i wide = _mm256_madd_epi16(sums[rows][t], _mm256_set1_epi16(1));
+          dots[rows][t] = first == 0 ? wide : _mm256_add_epi32(dots[rows][t], wide);
+        }
+    }
+    if constexpr (kBeginsBelow)
+      for (int t = 0; t < kTokens; ++t) {
+        const __m256i begin = _mm256_set1_epi32(-Panel::kOffset * x.code_sums[t][part]);
+        for (int rows = 0; rows < 2; ++rows)
+          dots[rows][t] = _mm256_add_epi32(dots[rows][t], begin);
+      }
+  }
+};
+
+// Sum s_w s_x sum (c - o) q + m_w s_x sum q over the columns that share a scale, where o is the
+// offset of the codes c, and q are the codes of x.
+template <typename P, template <typename> typename Form>
+struct PanelForm {
+  using Panel = P;
+  using Inputs = Tokens;
+  static constexpr int64_t kMost = kMostTokens;
+  using PanelScales = Scales<Panel>;
+  static constexpr int64_t kFetchedAhead = kFetchBytes;
+  static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
+  static constexpr bool kAddsOffset = Panel::kOffset != 0 && !Form<Panel>::kBeginsBelow;
+  static constexpr int64_t kColumns = Panel::kScaleColumns;
 
   template <int kTokens>
   static void add_part(const Panel& panel,
@@ -113,19 +175,25 @@ struct PanelForm {
                        const Tokens& x,
                        int64_t part,
                        __m256 (&totals)[2][kTokens]) {
-    __m256i dots[2][kTokens];
-    set_dots<kTokens>(panel, s, x, part, dots);
+    Dots<kTokens> dots;
+    Form<Panel>::template set_dots<kTokens>(panel, s, x, part, dots);
 #pragma GCC unroll 2
     for (int rows = 0; rows < 2; ++rows) {
-      const __m256 scale = scales.scale(s, rows);
+      const __m256 w_scale = scales.scale(s, rows);
+      const __m256i scale =
+          _mm256_sub_epi32(_mm256_castps_si256(w_scale), _mm256_set1_epi32(kOneBits));
 #pragma GCC unroll 4
       for (int t = 0; t < kTokens; ++t) {
-        const __m256 both =
-            _mm256_mul_ps(scale, broadcast(x.scales[t] + part * kColumns / kActivationBlock));
+        const __m256i power =
+            _mm256_castps_si256(broadcast(x.scales[t] + part * kColumns / kActivationBlock));
+        const __m256 both = _mm256_castsi256_ps(_mm256_add_epi32(scale, power));
         __m256& total = totals[rows][t];
         total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[rows][t]), both, total);
         if constexpr (kHasMins)
           total = _mm256_fmadd_ps(scales.min(s, rows), broadcast(x.sums[t] + part), total);
+        else if constexpr (kAddsOffset)
+          total = _mm256_fmadd_ps(_mm256_mul_ps(w_scale, _mm256_set1_ps(-Panel::kOffset)),
+                                  broadcast(x.half_sums[t] + part), total);
       }
     }
   }
@@ -156,7 +224,7 @@ struct PanelForm {
     for (int t = 0; t < kTokens; ++t)
       for (int rows = 0; rows < 2; ++rows) {
         float* y = x.y[t] + strip.row + 8 * rows;
-        __m256 sum = totals[rows][t];
+        __m256 sum = _mm256_mul_ps(totals[rows][t], _mm256_set1_ps(x.units[t]));
         if (strip.accumulate) sum = _mm256_add_ps(_mm256_loadu_ps(y), sum);
         _mm256_storeu_ps(y, sum);
       }
@@ -169,12 +237,22 @@ struct PanelForm {
   }
 };
 
+template <typename Panel>
+using WordForm = PanelForm<Panel, Words>;
+template <typename Panel>
+using ByteForm = PanelForm<Panel, Bytes>;
+
 }  // namespace
 
 // Bound: memory for one token. Per 32 columns of 8 rows: 24 instructions to unpack nibbles to
 // words, and 16 multiplications, 15 additions and 3 to 4 instructions to scale for each token;
-// about three run per cycle.
-void gemv_panels_avx2(const RowsProduct& call) { multiply_panels<PanelForm>(call); }
+// about three run per cycle. In bytes, 2 to 6 instructions to unpack, and 8 multiplications, 7 additions
+// and 4 instructions to widen and scale.
+void gemv_panels_avx2(const RowsProduct& call) {
+  RIDGE_CHECK(call.x.in_words() || multiplies_bytes(call.weight.dtype),
+              "sums of bytes and codes of {} do not fit in 16 bits", name(call.weight.dtype));
+  call.x.in_words() ? multiply_panels<WordForm>(call) : multiply_panels<ByteForm>(call);
+}
 
 }  // namespace ridge::backends::cpu
 #pragma GCC pop_options

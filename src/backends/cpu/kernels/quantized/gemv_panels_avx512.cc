@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMMs of few tokens for AVX-512 with VNNI, with weights in panels of 16 rows: each lane holds a
 // row of W. gemv_avx2.cc reads weights in the file's layout.
+#include <array>
 #include <cstdint>
+#include <utility>
 
 #include "backends/cpu/kernels/quantized/gemv_panels-inl.h"
 #include "backends/cpu/kernels/quantized/panel_codes_avx512-inl.h"
@@ -26,14 +28,13 @@ inline __m512i four_codes(const int8_t* x, int group) {
   return _mm512_set1_epi32(reinterpret_cast<const int32_t*>(x)[group]);
 }
 
-// For each vector: the sum of codes times activations over the columns of scale s.
+// For each vector: its start plus the sum of codes times activations over the columns of scale s.
 template <int kVectors, typename Panel>
-inline void set_dots(const Panel& panel, int s, const int8_t* const* x, __m512i* dots) {
-  for (int v = 0; v < kVectors; ++v) dots[v] = _mm512_setzero_si512();
+inline void add_dots(const Panel& panel, int s, const int8_t* const* x, __m512i* dots) {
 #pragma GCC unroll 8
   for (int group = 0; group < Panel::kScaleColumns / 4; ++group) {
     const __m512i w = codes(panel, s, group);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
       dots[v] = _mm512_dpbusd_epi32(dots[v], w, four_codes(x[v], group));
   }
@@ -52,48 +53,93 @@ struct PanelForm {
   static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
   static constexpr int64_t kColumns = Panel::kScaleColumns;
 
-  // The sum of s_x sum (c c_x) - o s_x sum c_x over kParts vectors of one token, from v on; `part`
-  // is the index of the kColumns columns in the row.
-  template <int kParts>
+  static __m512 sum_of(const Vectors& x, int v, int64_t part) {
+    return _mm512_set1_ps(x.sums_of(kColumns, v)[part]);
+  }
+
+  // Of a token in two parts, s_x sum (c c_x) - o s_x sum c_x over both; `part` is the index of the
+  // kColumns columns in the row.
   static __m512 unscaled(const __m512i* dots, const Vectors& x, int v, int64_t part) {
     const auto dot = [&](int p) { return _mm512_cvtepi32_ps(dots[v + p]); };
     const auto scale = [&](int p) {
       return _mm512_set1_ps(x.scales[v + p][part * kColumns / kActivationBlock]);
     };
-    const auto sum = [&](int p) { return _mm512_set1_ps(x.sums_of(kColumns, v + p)[part]); };
     __m512 first;
     if constexpr (Panel::kOffset == 0) {
       first = _mm512_mul_ps(dot(0), scale(0));
     } else {
       const __m512 code_offset = _mm512_set1_ps(Panel::kOffset);
-      __m512 offset = _mm512_mul_ps(sum(0), code_offset);
-      if constexpr (kParts == 2) offset = _mm512_fmadd_ps(sum(1), code_offset, offset);
+      const __m512 offset = _mm512_fmadd_ps(sum_of(x, v + 1, part), code_offset,
+                                            _mm512_mul_ps(sum_of(x, v, part), code_offset));
       first = _mm512_fmsub_ps(dot(0), scale(0), offset);
     }
-    if constexpr (kParts == 2) return _mm512_fmadd_ps(dot(1), scale(1), first);
-    return first;
+    return _mm512_fmadd_ps(dot(1), scale(1), first);
   }
 
-  template <int kTokens, int kParts>
-  static void add_part(const Panel& panel,
-                       const Scales<Panel>& scales,
-                       int s,
-                       const Vectors& x,
-                       int64_t part,
-                       __m512 (&totals)[kTokens]) {
-    constexpr int kVectors = kTokens * kParts;
+  template <int kTokens>
+  static void add_two_parts(const Panel& panel,
+                            const Scales<Panel>& scales,
+                            int s,
+                            const Vectors& x,
+                            int64_t part,
+                            __m512 (&totals)[kTokens]) {
+    constexpr int kVectors = 2 * kTokens;
     const int8_t* codes[kVectors];
     __m512i dots[kVectors];
-    for (int v = 0; v < kVectors; ++v) codes[v] = x.codes[v] + part * kColumns;
-    set_dots<kVectors>(panel, s, codes, dots);
+    for (int v = 0; v < kVectors; ++v) {
+      codes[v] = x.codes[v] + part * kColumns;
+      dots[v] = _mm512_setzero_si512();
+    }
+    add_dots<kVectors>(panel, s, codes, dots);
     const __m512 scale = scales.scale(s);
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; ++t) {
-      totals[t] = _mm512_fmadd_ps(scale, unscaled<kParts>(dots, x, t * kParts, part), totals[t]);
+      totals[t] = _mm512_fmadd_ps(scale, unscaled(dots, x, 2 * t, part), totals[t]);
       if constexpr (kHasMins)
-        for (int v = t * kParts; v < (t + 1) * kParts; ++v)
-          totals[t] = _mm512_fmadd_ps(scales.min(s), _mm512_set1_ps(x.sums_of(kColumns, v)[part]),
-                                      totals[t]);
+        for (int v = 2 * t; v < 2 * t + 2; ++v)
+          totals[t] = _mm512_fmadd_ps(scales.min(s), sum_of(x, v, part), totals[t]);
+    }
+  }
+
+  // -o sum c_x, from which the sum of the products begins, if x has the integer sums of a scale's
+  // columns.
+  static constexpr bool kBeginsBelow = Panel::kOffset != 0 && kColumns == kActivationBlock;
+  static __m512i begin(const Vectors& x, int v, int64_t part) {
+    if constexpr (!kBeginsBelow) return _mm512_setzero_si512();
+    return _mm512_set1_epi32(-Panel::kOffset * x.code_sums[v][part]);
+  }
+
+  // x's scales are powers of two.
+  template <int kTokens>
+  static void add_one_part(const Panel& panel,
+                           const Scales<Panel>& scales,
+                           int s,
+                           const Vectors& x,
+                           int64_t part,
+                           __m512 (&totals)[kTokens]) {
+    const int8_t* codes[kTokens];
+    __m512i dots[kTokens];
+    for (int t = 0; t < kTokens; ++t) {
+      codes[t] = x.codes[t] + part * kColumns;
+      dots[t] = begin(x, t, part);
+    }
+    add_dots<kTokens>(panel, s, codes, dots);
+    const __m512 scale = scales.scale(s);
+    const __m512i less_one =
+        _mm512_sub_epi32(_mm512_castps_si512(scale), _mm512_set1_epi32(kOneBits));
+    __m512 offset;
+    if constexpr (kHasMins)
+      offset = scales.min(s);
+    else if constexpr (Panel::kOffset != 0)
+      offset = _mm512_mul_ps(scale, _mm512_set1_ps(-Panel::kOffset));
+#pragma GCC unroll 8
+    for (int t = 0; t < kTokens; ++t) {
+      const __m512 power = _mm512_set1_ps(x.scales[t][part * kColumns / kActivationBlock]);
+      const __m512i both = _mm512_add_epi32(less_one, _mm512_castps_si512(power));
+      totals[t] =
+          _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[t]), _mm512_castsi512_ps(both), totals[t]);
+      if constexpr (kHasMins || (Panel::kOffset != 0 && !kBeginsBelow))
+        totals[t] = _mm512_fmadd_ps(offset, sum_of(x, t, part), totals[t]);
     }
   }
 
@@ -104,23 +150,31 @@ struct PanelForm {
       for (__m512& total : half) total = _mm512_setzero_ps();
     for_each_scale<PanelForm>(
         strip, [&](const Panel& panel, const auto& scales, int s, int odd, int64_t part) {
-          add_part<kTokens, kParts>(panel, scales, s, x, part, totals[odd]);
+          if constexpr (kParts == 2)
+            add_two_parts<kTokens>(panel, scales, s, x, part, totals[odd]);
+          else
+            add_one_part<kTokens>(panel, scales, s, x, part, totals[odd]);
         });
     for (int t = 0; t < kTokens; ++t) {
       float* y = x.y[t] + strip.row;
-      __m512 sum = _mm512_add_ps(totals[0][t], totals[1][t]);
-      if (strip.accumulate) sum = _mm512_add_ps(_mm512_loadu_ps(y), sum);
-      _mm512_storeu_ps(y, sum);
+      const __m512 before = strip.accumulate ? _mm512_loadu_ps(y) : _mm512_setzero_ps();
+      const __m512 sum = _mm512_add_ps(totals[0][t], totals[1][t]);
+      _mm512_storeu_ps(y, _mm512_fmadd_ps(sum, _mm512_set1_ps(x.units[t]), before));
     }
   }
 
-  static auto product_of(const Vectors& vectors, const QuantizedActivations& x) {
-    const int64_t tokens = vectors.count / x.parts();
-    if (x.parts() == 2) return tokens == 1 ? multiply<1, 2> : multiply<2, 2>;
-    return tokens == 1   ? multiply<1, 1>
-           : tokens == 2 ? multiply<2, 1>
-           : tokens == 3 ? multiply<3, 1>
-                         : multiply<4, 1>;
+  using Product = void (*)(const Strip<Panel>& strip, const Vectors& x);
+  template <int kParts, int... kLess>
+  static constexpr std::array<Product, sizeof...(kLess)> products(
+      std::integer_sequence<int, kLess...>) {
+    return {multiply<kLess + 1, kParts>...};
+  }
+
+  static Product product_of(const Vectors& vectors, const QuantizedActivations& x) {
+    static constexpr auto kOfTwoParts = products<2>(std::make_integer_sequence<int, kMost / 2>()),
+                          kOfOnePart = products<1>(std::make_integer_sequence<int, kMost>());
+    const auto tokens = static_cast<size_t>(vectors.count / x.parts());
+    return x.parts() == 2 ? kOfTwoParts[tokens - 1] : kOfOnePart[tokens - 1];
   }
 };
 

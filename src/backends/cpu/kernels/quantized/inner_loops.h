@@ -81,12 +81,18 @@ using RowsTimesVectors = void (*)(const RowsProduct& call);
 
 inline constexpr int64_t kMostPanels = 2;
 
+// What weights have beside a scale. A zero is the code of the value 0; the sums of products begin at
+// -zero times the sum of x's codes.
+enum class Extra { kNone, kMin, kZero };
+
 // One or more panels times a range of tokens: y[n, 0..rows) = or += the sum over the columns of the
 // panels, which begin at `column`.
 struct PanelProduct {
   const CodePanel* panels = nullptr;  // in the form of x
   int64_t group = 32;                 // columns that share a scale
-  bool has_offsets = false;
+  bool has_min = false;               // panels have offsets for it
+  int zero = 0;                       // the code of the value 0: of bytes it may not be 0
+  int most_code = 0;
   int64_t column = 0;
   int64_t depth = 0;
   int64_t rows = 0;  // of all panels
@@ -134,22 +140,35 @@ struct TokenRows {
             reinterpret_cast<const std::byte*>(call.x->scales(n) + call.column / kActivationBlock)),
         sums(reinterpret_cast<const std::byte*>(
             (group == 16 ? call.x->half_sums(n) : call.x->sums(n)) + call.column / group)),
+        code_sums(reinterpret_cast<const std::byte*>(
+            call.x->code_sums(n) +
+            call.x->code_sums_per_block() * call.column / kActivationBlock)),
+        units(reinterpret_cast<const std::byte*>(&call.x->unit(n))),
         stride(call.x->row_bytes()) {}
 
   // 32 bits, the i-th of the token: the words of two columns, or the bytes of four.
   int32_t bits(int64_t token, int64_t i) const {
     return *reinterpret_cast<const int32_t*>(codes + token * stride + 4 * i);
   }
-  float scale(int64_t token, int64_t block) const {
-    return reinterpret_cast<const float*>(scales + token * stride)[block];
+  // Of a power of two.
+  int32_t scale_bits(int64_t token, int64_t block) const {
+    return reinterpret_cast<const int32_t*>(scales + token * stride)[block];
   }
   float sum(int64_t token, int64_t group) const {
     return reinterpret_cast<const float*>(sums + token * stride)[group];
+  }
+  int32_t code_sum(int64_t token, int64_t i) const {
+    return reinterpret_cast<const int32_t*>(code_sums + token * stride)[i];
+  }
+  float unit(int64_t token) const {
+    return *reinterpret_cast<const float*>(units + token * stride);
   }
 
   const std::byte* codes;
   const std::byte* scales;
   const std::byte* sums;
+  const std::byte* code_sums;
+  const std::byte* units;
   int64_t stride;
 };
 // What a panel holds beside 32 bits of each token: two columns in words, four in bytes.
@@ -173,15 +192,20 @@ bool all_panels(std::span<const QuantizedProduct> products);
 
 void gemv_avx2(const RowsProduct& call);
 void unpack_panels_avx2(const WeightPart& part, CodePanel& panel);
+void unpack_byte_panels_avx2(const WeightPart& part, CodePanel& panel);
 void gemm_panel_avx2(const PanelProduct& call);
+void gemm_byte_panel_avx2(const PanelProduct& call);  // of codes up to kMostByteCode
+
+// Two products of an activation in bytes and a code up to this fit in 16 bits, as AVX2 adds them.
+inline constexpr int kMostByteCode = 63;
 
 // For AVX-512 with VNNI.
 void unpack_panels_avx512(const WeightPart& part, CodePanel& panel);
 void unpack_byte_panels_avx512(const WeightPart& part, CodePanel& panel);
 void gemm_panels_avx512(const PanelProduct& call);  // in words or in bytes
 
-// Weights in panels of rows (base/row_panels.h); rows are whole panels. x is in words with AVX2, and
-// in bytes with AVX-512.
+// Weights in panels of rows (base/row_panels.h); rows are whole panels. With AVX2, x is in words or in
+// one part of bytes (of codes up to kMostByteCode), with AVX-512 in one or two parts of bytes.
 void gemv_panels_avx2(const RowsProduct& call);
 void gemv_panels_avx512(const RowsProduct& call);
 

@@ -65,6 +65,9 @@ bool supports_fast(DType dtype);
 bool takes_panels();
 // Whether the processor has the products of bytes and words of AVX-512 VNNI.
 bool has_vnni();
+// Whether activations in one part of bytes are multiplied faster than words: with VNNI by any codes,
+// with AVX2 by codes of up to six bits.
+bool multiplies_bytes(DType dtype);
 // The form of 16-bit activations that quantized_gemv takes for weights of which some, or none, are in
 // panels.
 Codes few_token_codes(bool any_panels);

@@ -151,29 +151,30 @@ CodeFormat code_format(DType dtype) {
   switch (dtype) {
     case DType::kQ4_0:
     case DType::kQ4_0x16:
-      return {32, 8, false};
+      return {32, 15, 8, false};
     case DType::kQ5_0:
     case DType::kQ5_0x16:
-      return {32, 16, false};
+      return {32, 31, 16, false};
     case DType::kQ8_0:
     case DType::kQ8_0x16:
-      return {32, 128, false};
+      return {32, 255, 128, false};
     case DType::kQ4_1:
     case DType::kQ4_1x16:
-    case DType::kQ5_1:
     case DType::kQ4_K:
     case DType::kQ4_Kx16:
+      return {32, 15, 0, true};
+    case DType::kQ5_1:
     case DType::kQ5_K:
-      return {32, 0, true};
+      return {32, 31, 0, true};
     case DType::kQ2_K:
-      return {16, 0, true};
+      return {16, 3, 0, true};
     case DType::kQ3_K:
-      return {16, 4, false};
+      return {16, 7, 4, false};
     case DType::kQ6_K:
     case DType::kQ6_Kx16:
-      return {16, 32, false};
+      return {16, 63, 32, false};
     default:
-      return {1, 0, false};
+      return {1, 0, 0, false};
   }
 }
 

@@ -15,6 +15,7 @@ namespace ridge::backends::cpu {
 // min, offset is -zero * scale.
 struct CodeFormat {
   int64_t group = 32;  // elements: 16 or 32
+  int most = 0;        // the largest code
   int zero = 0;        // the code of the value 0
   bool has_min = false;
 };

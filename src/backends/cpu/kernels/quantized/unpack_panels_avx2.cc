@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unpacks panels of 16 rows to words for the 16-bit GEMM of many tokens, with AVX2.
+// Unpacks panels of 16 rows to words or bytes for the GEMMs of many tokens, with AVX2.
 // unpack_panels_avx512.cc has the form for AVX-512; unpack.cc unpacks rows of blocks.
 #include <cstdint>
 
@@ -14,13 +14,14 @@
 namespace ridge::backends::cpu {
 namespace {
 
-inline void store(__m256i words, int16_t* to) {
-  _mm256_store_si256(reinterpret_cast<__m256i*>(to), words);
+inline void store(__m256i codes, void* to) {
+  _mm256_store_si256(static_cast<__m256i*>(to), codes);
 }
 
 // The columns of scale s.
 template <typename Panel>
-inline void unpack_scale(const Panel& panel, int s, int16_t* words) {
+inline void unpack_words(const Panel& panel, int s, CodePanel& to, int64_t at) {
+  int16_t* words = to.words + at * Panel::kScaleColumns * kPanelRows;
   const __m256i offset = _mm256_set1_epi16(Panel::kOffset);
 #pragma GCC unroll 8
   for (int group = 0; group < Panel::kScaleColumns / 4; ++group, words += 4 * kPanelRows) {
@@ -34,30 +35,57 @@ inline void unpack_scale(const Panel& panel, int s, int16_t* words) {
 }
 
 template <typename Panel>
+inline void unpack_bytes(const Panel& panel, int s, CodePanel& to, int64_t at) {
+  uint8_t* bytes = to.bytes + at * Panel::kScaleColumns * kPanelRows;
+#pragma GCC unroll 8
+  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, bytes += kStepBytes)
+#pragma GCC unroll 2
+    for (int rows = 0; rows < 2; ++rows)
+      store(codes(panel, s, group, rows), bytes + kStepBytes / 2 * rows);
+}
+
+template <bool kInBytes, typename Panel>
 void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
   int64_t at = 0;  // index of the scale
   for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel) {
     const Scales<Panel> scales(*panel);
     for (int s = 0; s < kScaleCount<Panel>; ++s, ++at) {
-      unpack_scale(*panel, s, to.words + at * Panel::kScaleColumns * kPanelRows);
+      if constexpr (kInBytes)
+        unpack_bytes(*panel, s, to, at);
+      else
+        unpack_words(*panel, s, to, at);
       for (int rows = 0; rows < 2; ++rows) {
         const int64_t lane = at * kPanelRows + 8 * rows;
-        _mm256_store_ps(to.scales + lane, scales.scale(s, rows));
+        const __m256 scale = scales.scale(s, rows);
+        _mm256_store_ps(to.scales + lane, scale);
         if constexpr (requires { panel->mins; })
           _mm256_store_ps(to.offsets + lane, scales.min(s, rows));
+        else if constexpr (kInBytes)
+          _mm256_store_ps(to.offsets + lane,
+                          _mm256_mul_ps(scale, _mm256_set1_ps(-Panel::kOffset)));
       }
     }
   }
+}
+
+template <bool kInBytes>
+void unpack_part(const WeightPart& part, CodePanel& panel) {
+  with_panel(part.weight.dtype, [&](auto type) {
+    using Panel = typename decltype(type)::type;
+    unpack<kInBytes>(first_panel<Panel>(part), part.depth, panel);
+  });
 }
 
 }  // namespace
 
 // Bound: stores, one of 32 bytes per cycle.
 void unpack_panels_avx2(const WeightPart& part, CodePanel& panel) {
-  with_panel(part.weight.dtype, [&](auto type) {
-    using Panel = typename decltype(type)::type;
-    unpack(first_panel<Panel>(part), part.depth, panel);
-  });
+  unpack_part<false>(part, panel);
+}
+
+// Bound: half as many stores.
+void unpack_byte_panels_avx2(const WeightPart& part, CodePanel& panel) {
+  unpack_part<true>(part, panel);
 }
 
 }  // namespace ridge::backends::cpu
