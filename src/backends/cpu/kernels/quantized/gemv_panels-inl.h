@@ -76,7 +76,7 @@ struct Strip {
 };
 
 // Reads strip after strip, in the order of memory; a strip is in L1 when further tokens are
-// multiplied with it. Form::Inputs holds up to Form::kMost tokens, or vectors of codes of x, and
+// multiplied with it. More than kDirectVectors vectors read the strips again. Form::Inputs holds up to Form::kMost tokens, or vectors of codes of x, and
 // Form::product_of(inputs, x) is the function that multiplies a strip with them.
 template <typename Form>
 void multiply_strips(const RowsProduct& call) {
