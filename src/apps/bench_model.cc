@@ -262,7 +262,10 @@ class ModelBench {
     };
     for (int64_t each : prompts_) {
       observed([&] { start(each); });
-      print_run(fmt::format("the last run of a {}-token prompt", each), runs.back());
+      const int64_t chunk = o_.inference.chunk, last = (each - 1) % chunk + 1;
+      print_run(each <= chunk ? fmt::format("the last run of a {}-token prompt", each)
+                              : fmt::format("the last {} of a {}-token prompt", last, each),
+                runs.back());
     }
     if (generated_.empty()) return;
     std::vector<int32_t> last = start_at_depth();

@@ -16,7 +16,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 21;
+constexpr int kFormat = 22;
 
 template <typename Record>
 void write_numbers(const Record& record, Json& to) {

@@ -456,6 +456,38 @@ TEST_P(CpuQuantized, NotANumberStaysInItsTokenOfPanels) {
 
 TEST_P(CpuQuantized, NotANumberStaysInItsToken) { expect_contained<Weights>(kBlockTypes, 18, 2); }
 
+// A scale that is not finite affects its row of W, in every token. An addition to its exponent would
+// make a number of it.
+TEST_P(CpuQuantized, InfiniteScalesAreSeen) {
+  const int64_t tokens = 9, in = 768, out = 32, bad_row = 21;
+  const std::vector<float> x = random_values<float>(tokens * in, 61);
+  const auto expect_seen = [&](const QuantizedMatrix& w, const Fast& fast) {
+    const Activations a(x, tokens, in, fast.form);
+    std::vector<float> y(static_cast<size_t>(tokens * out));
+    const QuantizedProduct call{w, {y.data(), out}, false};
+    fast.product({&call, 1}, a.x);
+    for (size_t i = 0; i < y.size(); ++i)
+      ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) % out != bad_row)
+          << name(w.dtype) << ' ' << fast.name << ' ' << i;
+  };
+  for (uint16_t bad : {0x7c00, 0xfc00, 0x7e00}) {  // infinities and a NaN
+    for (DType dtype : kBlockTypes) {
+      Weights rows(dtype, out, in, 63);
+      const size_t at = static_cast<size_t>(storage_bytes(dtype, bad_row * in)) +
+                        static_cast<size_t>(info(dtype).bytes_per_block) +
+                        static_cast<size_t>(half_offsets(dtype).scale);
+      std::memcpy(&rows.bytes[at], &bad, 2);
+      for (const Fast& fast : fast_forms(false)) expect_seen(rows.matrix, fast);
+      const DType packed = panel_dtype(dtype, {out, in});
+      if (!takes_panels() || packed == dtype) continue;
+      std::vector<std::byte> panels(rows.bytes.size());
+      pack_panels(packed, in, rows.bytes, panels);
+      for (const Fast& fast : fast_forms(true))
+        if (takes_panels_of(packed, fast.form)) expect_seen({packed, out, in, panels.data()}, fast);
+    }
+  }
+}
+
 TEST_P(CpuQuantized, TakesEmptyExtents) {
   const Weights w(DType::kQ4_0, 3, 64, 1);
   const QuantizedProduct call{w.matrix, {nullptr, 3}, false};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The panel products for AVX2: pairs of words are multiplied and added in 32 bits, pairs of bytes in
 // 16 bits. gemm_avx512.cc has the form for VNNI.
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 
@@ -98,7 +99,8 @@ void multiply(const PanelProduct& call, int64_t token) {
   // Each token's row of y is a cache line in another page, seldom in L2: fetched now, it is there
   // when the sums are, and the stores before it do not wait.
   for (int t = 0; t < kTokens; ++t) __builtin_prefetch(call.y[token + t], 1);
-  alignas(32) float totals[kTokens][kPanelRows] = {};
+  alignas(32) float totals[kTokens][kPanelRows];
+  for (auto& of_token : totals) std::copy_n(panel.zero_or_nan, kPanelRows, of_token);
   for (int64_t g = 0; g < call.depth / kGroup; ++g) {
     Dots<kTokens> dots;
     Form::template set_dots<kGroup, kTokens>(panel, x, g, dots);

@@ -36,7 +36,7 @@ void multiply(const PanelProduct& call, int64_t token) {
   const __m128i zero_bits = _mm_cvtsi32_si128(std::countr_zero(static_cast<unsigned>(call.zero)));
   __m512 totals[kTokens][kPanels];
   for (auto& of_token : totals)
-    for (__m512& total : of_token) total = _mm512_setzero_ps();
+    for (int p = 0; p < kPanels; ++p) of_token[p] = _mm512_load_ps(call.panels[p].zero_or_nan);
   for (int64_t g = 0; g < call.depth / kGroup; ++g) {
     __m512i dots[kTokens][kPanels][kChains];
     for (int t = 0; t < kTokens; ++t) {

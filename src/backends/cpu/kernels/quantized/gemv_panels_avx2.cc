@@ -155,6 +155,14 @@ struct Bytes {
   }
 };
 
+// The sums of scaled groups, and what is added to those of all tokens: 0, or NaN in rows of which a
+// scale is not finite (unpack.h).
+template <int kTokens>
+struct Totals {
+  __m256 sums[2][kTokens];
+  __m256 zero_or_nan[2];
+};
+
 // Sum s_w s_x sum (c - o) q + m_w s_x sum q over the columns that share a scale, where o is the
 // offset of the codes c, and q are the codes of x.
 template <typename P, template <typename> typename Form>
@@ -174,7 +182,7 @@ struct PanelForm {
                        int s,
                        const Tokens& x,
                        int64_t part,
-                       __m256 (&totals)[2][kTokens]) {
+                       Totals<kTokens>& totals) {
     Dots<kTokens> dots;
     Form<Panel>::template set_dots<kTokens>(panel, s, x, part, dots);
 #pragma GCC unroll 2
@@ -182,12 +190,14 @@ struct PanelForm {
       const __m256 w_scale = scales.scale(s, rows);
       const __m256i scale =
           _mm256_sub_epi32(_mm256_castps_si256(w_scale), _mm256_set1_epi32(kOneBits));
+      __m256& zero_or_nan = totals.zero_or_nan[rows];
+      zero_or_nan = _mm256_fmadd_ps(w_scale, _mm256_setzero_ps(), zero_or_nan);
 #pragma GCC unroll 4
       for (int t = 0; t < kTokens; ++t) {
         const __m256i power =
             _mm256_castps_si256(broadcast(x.scales[t] + part * kColumns / kActivationBlock));
         const __m256 both = _mm256_castsi256_ps(_mm256_add_epi32(scale, power));
-        __m256& total = totals[rows][t];
+        __m256& total = totals.sums[rows][t];
         total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[rows][t]), both, total);
         if constexpr (kHasMins)
           total = _mm256_fmadd_ps(scales.min(s, rows), broadcast(x.sums[t] + part), total);
@@ -214,9 +224,11 @@ struct PanelForm {
   // `first` is the index of the segment's first scale in the row.
   template <int kTokens>
   static void multiply_segment(const Strip<Panel>& strip, const Tokens& x, int64_t first) {
-    __m256 totals[2][kTokens];
-    for (auto& rows : totals)
-      for (__m256& total : rows) total = _mm256_setzero_ps();
+    Totals<kTokens> totals;
+    for (int rows = 0; rows < 2; ++rows) {
+      totals.zero_or_nan[rows] = _mm256_setzero_ps();
+      for (__m256& total : totals.sums[rows]) total = _mm256_setzero_ps();
+    }
     for_each_scale<PanelForm>(
         strip, [&](const Panel& panel, const auto& scales, int s, int, int64_t part) {
           add_part(panel, scales, s, x, first + part, totals);
@@ -224,7 +236,8 @@ struct PanelForm {
     for (int t = 0; t < kTokens; ++t)
       for (int rows = 0; rows < 2; ++rows) {
         float* y = x.y[t] + strip.row + 8 * rows;
-        __m256 sum = _mm256_mul_ps(totals[rows][t], _mm256_set1_ps(x.units[t]));
+        __m256 sum = _mm256_mul_ps(_mm256_add_ps(totals.sums[rows][t], totals.zero_or_nan[rows]),
+                                   _mm256_set1_ps(x.units[t]));
         if (strip.accumulate) sum = _mm256_add_ps(_mm256_loadu_ps(y), sum);
         _mm256_storeu_ps(y, sum);
       }

@@ -109,14 +109,15 @@ struct PanelForm {
     return _mm512_set1_epi32(-Panel::kOffset * x.code_sums[v][part]);
   }
 
-  // x's scales are powers of two.
+  // x's scales are powers of two. `zero_or_nan` is as in unpack.h.
   template <int kTokens>
   static void add_one_part(const Panel& panel,
                            const Scales<Panel>& scales,
                            int s,
                            const Vectors& x,
                            int64_t part,
-                           __m512 (&totals)[kTokens]) {
+                           __m512 (&totals)[kTokens],
+                           __m512& zero_or_nan) {
     const int8_t* codes[kTokens];
     __m512i dots[kTokens];
     for (int t = 0; t < kTokens; ++t) {
@@ -125,6 +126,7 @@ struct PanelForm {
     }
     add_dots<kTokens>(panel, s, codes, dots);
     const __m512 scale = scales.scale(s);
+    zero_or_nan = _mm512_fmadd_ps(scale, _mm512_setzero_ps(), zero_or_nan);
     const __m512i less_one =
         _mm512_sub_epi32(_mm512_castps_si512(scale), _mm512_set1_epi32(kOneBits));
     __m512 offset;
@@ -148,17 +150,19 @@ struct PanelForm {
     __m512 totals[2][kTokens];
     for (auto& half : totals)
       for (__m512& total : half) total = _mm512_setzero_ps();
+    __m512 zero_or_nan = _mm512_setzero_ps();
     for_each_scale<PanelForm>(
         strip, [&](const Panel& panel, const auto& scales, int s, int odd, int64_t part) {
           if constexpr (kParts == 2)
             add_two_parts<kTokens>(panel, scales, s, x, part, totals[odd]);
           else
-            add_one_part<kTokens>(panel, scales, s, x, part, totals[odd]);
+            add_one_part<kTokens>(panel, scales, s, x, part, totals[odd], zero_or_nan);
         });
     for (int t = 0; t < kTokens; ++t) {
       float* y = x.y[t] + strip.row;
       const __m512 before = strip.accumulate ? _mm512_loadu_ps(y) : _mm512_setzero_ps();
-      const __m512 sum = _mm512_add_ps(totals[0][t], totals[1][t]);
+      const __m512 sum =
+          _mm512_add_ps(_mm512_add_ps(totals[0][t], totals[1][t]), zero_or_nan);
       _mm512_storeu_ps(y, _mm512_fmadd_ps(sum, _mm512_set1_ps(x.units[t]), before));
     }
   }

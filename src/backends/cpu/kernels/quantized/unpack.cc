@@ -81,10 +81,13 @@ HWY_INLINE void unpack_rows(const WeightPart& part, uint8_t* bytes, CodePanel& p
     }
     for (int64_t k = 0; k < depth; k += 4)
       std::memcpy(bytes + kPanelRows * k + 4 * r, codes + k, 4);
+    float zero_or_nan = 0;
     for (int64_t g = 0; g < groups; ++g) {
       panel.scales[kPanelRows * g + r] = scales[g];
       panel.offsets[kPanelRows * g + r] = offsets[g];
+      zero_or_nan += 0 * scales[g];
     }
+    panel.zero_or_nan[r] = zero_or_nan;
   }
 }
 

@@ -37,6 +37,9 @@ struct CodePanel {
   };
   alignas(64) float scales[kPanelRows * kPanelDepth / 16];   // [depth / group, 16]
   alignas(64) float offsets[kPanelRows * kPanelDepth / 16];  // in words, if has_min
+  // 0, or NaN in a row of which a scale is not finite: where a power of two is added to a scale's
+  // exponent, sums begin with it, for the addition makes a number of an infinity.
+  alignas(64) float zero_or_nan[kPanelRows];
 };
 
 // Columns column .. column + depth - 1 of a row, or of a panel's rows from that row on. column and

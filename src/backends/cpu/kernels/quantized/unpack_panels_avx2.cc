@@ -47,6 +47,7 @@ inline void unpack_bytes(const Panel& panel, int s, CodePanel& to, int64_t at) {
 template <bool kInBytes, typename Panel>
 void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
   int64_t at = 0;  // index of the scale
+  __m256 zero_or_nan[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
   for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel) {
     const Scales<Panel> scales(*panel);
     for (int s = 0; s < kScaleCount<Panel>; ++s, ++at) {
@@ -57,6 +58,7 @@ void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
       for (int rows = 0; rows < 2; ++rows) {
         const int64_t lane = at * kPanelRows + 8 * rows;
         const __m256 scale = scales.scale(s, rows);
+        zero_or_nan[rows] = _mm256_fmadd_ps(scale, _mm256_setzero_ps(), zero_or_nan[rows]);
         _mm256_store_ps(to.scales + lane, scale);
         if constexpr (requires { panel->mins; })
           _mm256_store_ps(to.offsets + lane, scales.min(s, rows));
@@ -66,6 +68,8 @@ void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
       }
     }
   }
+  for (int rows = 0; rows < 2; ++rows)
+    _mm256_store_ps(to.zero_or_nan + 8 * rows, zero_or_nan[rows]);
 }
 
 template <bool kInBytes>

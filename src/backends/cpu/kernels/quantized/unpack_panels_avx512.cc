@@ -44,10 +44,12 @@ template <bool kInBytes, typename Panel>
 void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
   constexpr bool kHasMins = requires(const Panel& each) { each.mins; };
   int64_t at = 0;  // index of the scale
+  __m512 zero_or_nan = _mm512_setzero_ps();
   for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel) {
     const Scales<Panel> scales(*panel);
     for (int s = 0; s < kScaleCount<Panel>; ++s, ++at) {
       const __m512 scale = scales.scale(s);
+      zero_or_nan = _mm512_fmadd_ps(scale, _mm512_setzero_ps(), zero_or_nan);
       _mm512_store_ps(to.scales + at * kPanelRows, scale);
       float* offsets = to.offsets + at * kPanelRows;
       if constexpr (kHasMins)
@@ -60,6 +62,7 @@ void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
         unpack_words(*panel, s, to, at);
     }
   }
+  _mm512_store_ps(to.zero_or_nan, zero_or_nan);
 }
 
 template <bool kInBytes>
