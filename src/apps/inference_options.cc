@@ -32,7 +32,7 @@ void add_phase_options(Command app,
                "on a CPU, round activations to 8 bits instead of 16 before GEMMs with quantized "
                "weights: faster prompts and batches, farther from the exact result (ridge "
                "perplexity prints how far); without AVX-512 VNNI, GEMMs with weights of more than six "
-               "bits keep 16; with AMX only GEMMs of 5 to 32 tokens change");
+               "bits keep 16, and with AMX nothing changes");
   app.add_option("--cache-dtype", cache_dtype,
                  "type of the keys and values in the KV cache: fp32, bf16, or i8 with a scale per "
                  "head and position (default: that of activations, the only one on a GPU)");
