@@ -264,7 +264,7 @@ class ModelBench {
       observed([&] { start(each); });
       const int64_t chunk = o_.inference.chunk, last = (each - 1) % chunk + 1;
       print_run(each <= chunk ? fmt::format("the last run of a {}-token prompt", each)
-                              : fmt::format("the last {} of a {}-token prompt", last, each),
+                              : fmt::format("the last {} of {} prompt tokens", last, each),
                 runs.back());
     }
     if (generated_.empty()) return;

@@ -28,11 +28,12 @@ void add_phase_options(Command app,
                        std::string& cache_dtype) {
   add_chunk_option(app, chunk);
   app.add_flag("--exact", exact, "compute in fp32 (on a GPU, weights and KV cache too)");
-  app.add_flag("--fast-8bit", fast_8bit,
-               "on a CPU, round activations to 8 bits instead of 16 before GEMMs with quantized "
-               "weights: faster prompts and batches, farther from the exact result (ridge "
-               "perplexity prints how far); without AVX-512 VNNI, GEMMs with weights of more than six "
-               "bits keep 16, and with AMX nothing changes");
+  app.add_flag(
+      "--fast-8bit", fast_8bit,
+      "on a CPU, round activations to 8 bits instead of 16 before GEMMs with quantized "
+      "weights: faster prompts and batches, farther from the exact result (ridge "
+      "perplexity prints how far); without AVX-512 VNNI, GEMMs with weights of more than six "
+      "bits keep 16, and with AMX nothing changes");
   app.add_option("--cache-dtype", cache_dtype,
                  "type of the keys and values in the KV cache: fp32, bf16, or i8 with a scale per "
                  "head and position (default: that of activations, the only one on a GPU)");

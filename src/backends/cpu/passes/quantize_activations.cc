@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_activations: GEMMs with quantized weights round their input to 16 bits and multiply
 // integers; =8 rounds it to 8 bits, which multiplies twice as many at once. AVX2 adds such products
-// in 16 bits, where those with codes of more than six bits do not fit: their GEMMs keep 16 bits. With AMX,
-// the input is rounded to 8 bits, for more tokens to bf16. The weights do not change. No other backend multiplies
-// quantized blocks.
+// in 16 bits, where those with codes of more than six bits do not fit: their GEMMs keep 16 bits.
+// With AMX, the input is rounded to 8 bits, for more than 32 tokens to bf16. The weights do not
+// change. No other backend multiplies quantized blocks.
 #include <string>
 #include <vector>
 
@@ -44,8 +44,7 @@ Graph run_quantize_activations(const Graph& graph, passes::PassContext& context)
     const auto rounded_to = [&](int64_t each) {
       const std::string_view type =
           rounded_activations(graph.shape(node.inputs[0])[0], static_cast<int>(each));
-      return passes::NewNode{
-          "matmul_group", node.inputs, {{"activations", std::string(type)}}};
+      return passes::NewNode{"matmul_group", node.inputs, {{"activations", std::string(type)}}};
     };
     passes::NewNode group = rounded_to(bits);
     if (!passes::runs_on_target(context, graph, group)) group = rounded_to(16);

@@ -27,8 +27,7 @@ inline __m256i in_order(__m256i sum) {
 
 // A weight's scales, to which the bits of a power of two are added.
 inline __m256i less_one(const float* scales) {
-  return _mm256_sub_epi32(_mm256_castps_si256(_mm256_load_ps(scales)),
-                          _mm256_set1_epi32(kOneBits));
+  return _mm256_sub_epi32(_mm256_castps_si256(_mm256_load_ps(scales)), _mm256_set1_epi32(kOneBits));
 }
 
 // The integer sums of one group for 16 rows and kTokens tokens.

@@ -42,8 +42,8 @@ void multiply(const PanelProduct& call, int64_t token) {
     for (int t = 0; t < kTokens; ++t) {
       __m512i first = _mm512_setzero_si512();
       if constexpr (kExtra == Extra::kZero)
-        first = _mm512_sub_epi32(
-            first, _mm512_sll_epi32(_mm512_set1_epi32(x.code_sum(t, g)), zero_bits));
+        first = _mm512_sub_epi32(first,
+                                 _mm512_sll_epi32(_mm512_set1_epi32(x.code_sum(t, g)), zero_bits));
       for (auto& chains : dots[t]) {
         for (__m512i& dot : chains) dot = _mm512_setzero_si512();
         chains[0] = first;
@@ -125,18 +125,18 @@ void multiply_panels(const PanelProduct& call) {
                          : multiply_tokens<Form, kGroup, kExtra, 1>(call);
 }
 
-template <typename Form, int kGroup>
-void multiply_form(const PanelProduct& call) {
-  if (call.has_min) return multiply_panels<Form, kGroup, Extra::kMin>(call);
-  if (call.zero == 0) return multiply_panels<Form, kGroup, Extra::kNone>(call);
-  // x's bytes have code sums of whole blocks.
-  constexpr bool kHasCodeSums = kGroup == kActivationBlock;
-  multiply_panels<Form, kGroup, kHasCodeSums ? Extra::kZero : Extra::kMin>(call);
+template <int kGroup>
+void multiply_words(const PanelProduct& call) {
+  call.has_min ? multiply_panels<Words, kGroup, Extra::kMin>(call)
+               : multiply_panels<Words, kGroup, Extra::kNone>(call);
 }
 
-template <typename Form>
-void multiply_groups(const PanelProduct& call) {
-  call.group == 16 ? multiply_form<Form, 16>(call) : multiply_form<Form, 32>(call);
+template <int kGroup>
+void multiply_bytes(const PanelProduct& call) {
+  // x has no integer sums of half blocks, so that the offsets hold a zero's part.
+  constexpr Extra kOfZero = kGroup == kActivationBlock ? Extra::kZero : Extra::kMin;
+  call.has_min ? multiply_panels<Bytes, kGroup, Extra::kMin>(call)
+               : multiply_panels<Bytes, kGroup, kOfZero>(call);
 }
 
 }  // namespace
@@ -148,7 +148,9 @@ bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
 // Bound: one multiplication (32 or 64 multiply-adds) per cycle and port; two panels halve the loads
 // of activations, which would take as many cycles.
 void gemm_panels_avx512(const PanelProduct& call) {
-  call.x->in_words() ? multiply_groups<Words>(call) : multiply_groups<Bytes>(call);
+  const bool halves = call.group == 16;
+  if (call.x->in_words()) return halves ? multiply_words<16>(call) : multiply_words<32>(call);
+  halves ? multiply_bytes<16>(call) : multiply_bytes<32>(call);
 }
 
 }  // namespace ridge::backends::cpu

@@ -177,9 +177,9 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
                 "expected blocks of {} columns, got {} of {}", x.in, weight.in, name(weight.dtype));
     RIDGE_CHECK(!is_panels(weight.dtype) || takes_panels(), "no panels of {} here",
                 name(weight.dtype));
-    RIDGE_CHECK(!is_panels(weight.dtype) || x.form == Codes::kByte ||
-                    x.form == few_token_codes(true),
-                "panels of {} need activations in another form", name(weight.dtype));
+    RIDGE_CHECK(
+        !is_panels(weight.dtype) || x.form == Codes::kByte || x.form == few_token_codes(true),
+        "panels of {} need activations in another form", name(weight.dtype));
     bytes += weight_bytes(weight);
   }
   if (x.in_words() && !all_panels(products)) return split_by_layout(products, x, next);

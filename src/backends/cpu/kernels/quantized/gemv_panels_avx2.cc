@@ -81,8 +81,11 @@ struct Words {
   }
 
   template <int kTokens>
-  static void set_dots(
-      const Panel& panel, int s, const Tokens& x, int64_t part, Dots<kTokens>& dots) {
+  static void set_dots(const Panel& panel,
+                       int s,
+                       const Tokens& x,
+                       int64_t part,
+                       Dots<kTokens>& dots) {
     if constexpr (kBeginsBelow)
       for (int t = 0; t < kTokens; ++t) dots[0][t] = dots[1][t] = begin(x, t, part);
 #pragma GCC unroll 8
@@ -119,8 +122,11 @@ struct Bytes {
   static constexpr int kRun = std::min<int>(32767 / (kMostCode * 127 * 2), kColumns / 4);
 
   template <int kTokens>
-  static void set_dots(
-      const Panel& panel, int s, const Tokens& x, int64_t part, Dots<kTokens>& dots) {
+  static void set_dots(const Panel& panel,
+                       int s,
+                       const Tokens& x,
+                       int64_t part,
+                       Dots<kTokens>& dots) {
 #pragma GCC unroll 8
     for (int first = 0; first < kColumns / 4; first += kRun) {
       __m256i sums[2][kTokens];
@@ -149,8 +155,7 @@ struct Bytes {
     if constexpr (kBeginsBelow)
       for (int t = 0; t < kTokens; ++t) {
         const __m256i begin = _mm256_set1_epi32(-Panel::kOffset * x.code_sums[t][part]);
-        for (int rows = 0; rows < 2; ++rows)
-          dots[rows][t] = _mm256_add_epi32(dots[rows][t], begin);
+        for (int rows = 0; rows < 2; ++rows) dots[rows][t] = _mm256_add_epi32(dots[rows][t], begin);
       }
   }
 };

@@ -141,8 +141,7 @@ struct TokenRows {
         sums(reinterpret_cast<const std::byte*>(
             (group == 16 ? call.x->half_sums(n) : call.x->sums(n)) + call.column / group)),
         code_sums(reinterpret_cast<const std::byte*>(
-            call.x->code_sums(n) +
-            call.x->code_sums_per_block() * call.column / kActivationBlock)),
+            call.x->code_sums(n) + call.x->code_sums_per_block() * call.column / kActivationBlock)),
         units(reinterpret_cast<const std::byte*>(&call.x->unit(n))),
         stride(call.x->row_bytes()) {}
 

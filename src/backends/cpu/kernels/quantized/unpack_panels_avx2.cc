@@ -14,9 +14,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-inline void store(__m256i codes, void* to) {
-  _mm256_store_si256(static_cast<__m256i*>(to), codes);
-}
+inline void store(__m256i codes, void* to) { _mm256_store_si256(static_cast<__m256i*>(to), codes); }
 
 // The columns of scale s.
 template <typename Panel>
@@ -63,8 +61,7 @@ void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
         if constexpr (requires { panel->mins; })
           _mm256_store_ps(to.offsets + lane, scales.min(s, rows));
         else if constexpr (kInBytes)
-          _mm256_store_ps(to.offsets + lane,
-                          _mm256_mul_ps(scale, _mm256_set1_ps(-Panel::kOffset)));
+          _mm256_store_ps(to.offsets + lane, _mm256_mul_ps(scale, _mm256_set1_ps(-Panel::kOffset)));
       }
     }
   }
