@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cached_attention (composite): for each token softmax(scale q k^T) v over the keys and values that
 // its slot's cache holds up to the token's position, or within a window. If kept whole (attribute
-// `fused`), it never writes the N x C matrix of scores. Inference only: it has no gradient.
+// `fused`), it never writes the N x C matrix of scores. `activations` = i16 allows kernels to round q,
+// k, the weights and v to 16 bits where that is faster. Inference only: it has no gradient.
 #include "ops/cached_attention.h"
 
 #include <cmath>
@@ -29,6 +30,8 @@ CachedAttention cached_attention_shape(const Call& call) {
   expect_head_groups(kOp, s.heads, s.cache.kv_heads);
   if (s.window < 0) throw usage_error("[{}] expected a window >= 0, got {}", kOp, s.window);
   if (!(s.scale > 0)) throw usage_error("[{}] expected a scale > 0, got {}", kOp, s.scale);
+  if (const std::string& to = call.attrs.text("activations"); to != "f32" && to != "i16")
+    throw usage_error("[{}] expected activations f32 or i16, got '{}'", kOp, to);
   if (s.context < 1) throw usage_error("[{}] expected a context >= 1, got {}", kOp, s.context);
   checked_product(checked_product(q.shape.elements(), s.columns(), kOp), 32, kOp);
   return s;
@@ -71,7 +74,8 @@ struct CachedAttentionOp {
                       {"scale", 0.0},
                       {"context", int64_t{0}},
                       {"fused", false, false},
-                      {"batch_invariant", false, false}},
+                      {"batch_invariant", false, false},
+                      {"activations", std::string("f32"), false}},
             .formula =
                 "MACs = 2 N H C E for C keys that a token sees at most; 6 FLOPs a score besides"};
   }
@@ -149,6 +153,12 @@ struct CachedAttentionOp {
     invariant.name += "_batch_invariant";
     invariant.attrs.set("batch_invariant", true);
     cases.push_back(invariant);
+    for (size_t i : {size_t{6}, size_t{7}}) {
+      Case rounded = cases[i];
+      rounded.name += "_i16";
+      rounded.attrs.set("activations", std::string("i16"));
+      cases.push_back(rounded);
+    }
     return with_narrow_caches(std::move(cases), {1, 2});
   }
 };

@@ -79,6 +79,23 @@ TEST(QuantizeActivations, RoundsToEightBitsWhereAsked) {
   }
 }
 
+// A graph without quantized weights stays in fp32 as a whole.
+TEST(QuantizeActivations, RoundsAttentionBesideBlocks) {
+  for (DType weight : {DType::kQ4_0, DType::kBF16}) {
+    Graph graph = two_products(weight, weight);
+    Builder b(graph, ops::table());
+    const ValueId ids = b.input("ids", {DType::kI32, {4}}),
+                  cache = b.input("cache", {DType::kF32, {1, 16, 1, 8}});
+    graph.outputs.push_back(b.call("cached_attention",
+                                   {b.input("q", {DType::kF32, {4, 2, 8}}), cache, cache, ids, ids,
+                                    b.input("table", {DType::kI32, {1, 1}})},
+                                   {{"scale", 0.5}, {"context", int64_t{16}}}));
+    const Graph after = run_pass(cpu::quantize_activations_pass, graph);
+    ASSERT_EQ(after.nodes.back().op->name, "cached_attention");
+    EXPECT_EQ(after.nodes.back().attrs.text("activations"), is_block(weight) ? "i16" : "f32");
+  }
+}
+
 TEST(QuantizeActivations, FollowsGroupProducts) {
   Graph graph;
   Builder b(graph, ops::table());

@@ -3,7 +3,9 @@
 // integers; =8 rounds it to 8 bits, which multiplies twice as many at once. AVX2 adds such products
 // in 16 bits, where those with codes of more than six bits do not fit: their GEMMs keep 16 bits.
 // With AMX, the input is rounded to 8 bits, for more than 32 tokens to bf16. The weights do not
-// change. No other backend multiplies quantized blocks.
+// change. No other backend multiplies quantized blocks. In a graph with such GEMMs, the attention of a
+// prompt also rounds to 16 bits.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "backends/cpu/passes/passes.h"
 #include "base/error.h"
 #include "graph/rewriter.h"
+#include "ops/cached_attention.h"
 #include "ops/registry.h"
 #include "passes/new_node.h"
 #include "passes/stored_product.h"
@@ -25,6 +28,11 @@ bool has_blocks(const Graph& graph, const Node& node) {
   return false;
 }
 
+bool any_has_blocks(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [&](const Node& node) { return has_blocks(graph, node); });
+}
+
 bool is_group(const Node& node) { return is_a(node, ops::matmul_group_op()); }
 
 }  // namespace
@@ -35,7 +43,7 @@ Graph run_quantize_activations(const Graph& graph, passes::PassContext& context)
     throw usage_error(
         "[quantize_activations] expected AVX2 or more, which multiplies 8 bits faster than 16, got {}",
         isa_name());
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+  Graph result = Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     const Node& node = graph.node(id);
     if (is_group(node) ? node.attrs.text("activations") != "f32"
                        : !passes::is_stored_product(graph, node))
@@ -53,6 +61,10 @@ Graph run_quantize_activations(const Graph& graph, passes::PassContext& context)
     rewriter.replace_all(node.outputs, append(rewriter, group));
     return true;
   });
+  if (any_has_blocks(graph))
+    for (Node& node : result.nodes)
+      if (is_a(node, ops::cached_attention_op())) node.attrs.set("activations", std::string("i16"));
+  return result;
 }
 
 }  // namespace ridge::backends::cpu

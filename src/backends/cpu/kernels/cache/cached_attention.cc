@@ -45,7 +45,7 @@ inline float& sum_of(float* made, int64_t head_size) { return made[octets(head_s
 
 // What a thread writes besides the results of parts: scores [H, kScoreStride] and q [H, octets]; for
 // integer products the codes of both, and the value of code 1 for each head.
-struct AttentionScratch {
+struct TokenScratch {
   float* scores;
   float* queries;
   float* weight_values;
@@ -57,7 +57,7 @@ struct AttentionScratch {
     const int64_t row = kScoreStride + octets(head_size);
     return heads * (row + 2) + heads * row / 2;
   }
-  AttentionScratch(float* at, int64_t heads, int64_t head_size)
+  TokenScratch(float* at, int64_t heads, int64_t head_size)
       : scores(at),
         queries(scores + heads * kScoreStride),
         weight_values(queries + heads * octets(head_size)),
@@ -72,7 +72,7 @@ struct AttentionTask {
   int64_t token = 0;
   Range parts;               // of kParts
   int64_t next = -1;         // the thread's next token; -1: none
-  float* scratch = nullptr;  // AttentionScratch
+  float* scratch = nullptr;  // TokenScratch
   float* made = nullptr;     // [parts, H, part_floats]; of kWhole two parts
 };
 
@@ -128,7 +128,7 @@ class Part {
   HWY_INLINE Part(const CachedAttention<T, C>& call,
                   int64_t token,
                   PartKeys seen,
-                  const AttentionScratch& at,
+                  const TokenScratch& at,
                   float* made)
       : call_(call), seen_(seen), at_(at), made_(made) {
     for_each_run(call.cells, call.cells.slots[token], seen.first, seen.count,
@@ -268,7 +268,7 @@ class Part {
 
   const CachedAttention<T, C>& call_;
   const PartKeys seen_;
-  const AttentionScratch& at_;
+  const TokenScratch& at_;
   float* const made_;
   const int64_t size_ = call_.keys.head_size, padded_ = octets(size_);
   const int64_t group_ = call_.heads / call_.keys.kv_heads;
@@ -297,7 +297,7 @@ HWY_INLINE CellSpan<C> key_run(const CachedAttention<T, C>& call,
 template <typename T, typename C>
 HWY_INLINE void prepare_queries(const CachedAttention<T, C>& call,
                                 int64_t token,
-                                const AttentionScratch& at) {
+                                const TokenScratch& at) {
   const int64_t size = call.keys.head_size, padded = octets(size);
   for (int64_t h = 0; h < call.heads; ++h) {
     float* q = at.queries + h * padded;
@@ -350,7 +350,7 @@ HWY_INLINE void attend_parts(const CachedAttention<T, C>& call,
                              const AttentionTask& task,
                              Range parts,
                              bool joins) {
-  const AttentionScratch at(task.scratch, call.heads, call.keys.head_size);
+  const TokenScratch at(task.scratch, call.heads, call.keys.head_size);
   const int64_t step = call.heads * part_floats(call.keys.head_size);
   prepare_queries(call, task.token, at);
   for (int64_t part = parts.begin; part < parts.end; ++part) {
@@ -399,7 +399,7 @@ struct AttentionWorkspace {
       : tokens(count),
         threads(omp_get_max_threads()),
         part(heads * part_floats(head_size)),
-        scratch(round_up(AttentionScratch::floats(heads, head_size), 16)),
+        scratch(round_up(TokenScratch::floats(heads, head_size), 16)),
         thread(round_up(scratch + 2 * part, 16)),
         parts(parts_of_keys(most_keys)) {}
 

@@ -4,7 +4,8 @@
 //
 // Mapping: a unit is one KV head with up to 4 of its query heads and at most 64 tokens. Tiles of
 // keys begin at multiples of 64 positions, so that a token's sums have the same order in every
-// chunk that contains it. Bound: FMA, at E = 64 two thirds of it (flash_attention/forward.cc).
+// chunk that contains it. Tiles are fp32 (flash_attention/tiles-inl.h), or, where the call allows it,
+// integers of 16 bits (word_tiles-inl.h). Bound: multiplications.
 #include "backends/cpu/kernels/cache/cached_attention_chunk.h"
 
 #include <omp.h>
@@ -19,6 +20,7 @@
 #include "hwy/foreach_target.h"
 // These must follow foreach_target.h:
 #include "backends/cpu/kernels/cache/cache_dispatch.h"
+#include "backends/cpu/kernels/cache/word_tiles-inl.h"
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
 #include "hwy/highway.h"
@@ -40,12 +42,31 @@ struct ChunkShape : HeadPasses {
   int64_t query_tile = kQueryTile;
 };
 
+// Scratch of a thread. For integers, codes [rows, columns] of a tile's keys, values and queries lie
+// where their fp32 would; those of keys and values a second time behind them, before they are packed.
+struct ChunkScratch : AttentionScratch {
+  ChunkScratch(int64_t head_size, int64_t query_rows)
+      : AttentionScratch(head_size, query_rows),
+        key_units(floats),
+        value_units(key_units + kKeyTile),
+        query_units(value_units + kKeyTile),
+        weight_units(query_units + query_rows),
+        weights(weight_units + kQueryTile),
+        all_floats(weights + kQueryTile * kKeyTile / 2) {}
+  int64_t key_units;     // [64]
+  int64_t value_units;   // [64]
+  int64_t query_units;   // [rows]
+  int64_t weight_units;  // [64]
+  int64_t weights;       // codes [64, 64]
+  int64_t all_floats;
+};
+
 // A thread's unit of work: the queries of some tokens for heads of one KV head.
 struct ChunkUnit {
   TileRange tokens;
   int64_t kv_head;
   TileRange heads;
-  const AttentionScratch& at;
+  const ChunkScratch& at;
   float* scratch;
 };
 
@@ -56,15 +77,128 @@ struct ChunkUnit {
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
+// Calls visit(the keys of a run, its values, its first row in the tile) for the cells of positions
+// key .. key + keys - 1; the last run is padded to whole blocks.
+template <typename T, typename C, typename Visit>
+HWY_INLINE void for_each_rows(const CachedAttention<T, C>& call,
+                              int64_t kv_head,
+                              int64_t key,
+                              int64_t keys,
+                              const Visit& visit) {
+  const int64_t size = call.keys.head_size, stride = call.keys.kv_heads * size;
+  for_each_run(call.cells, call.cells.slots[0], key, keys, [&](const CellRun& run) HWY_ATTR {
+    const bool last = run.index + run.count == keys;
+    const int64_t padded = last ? round_up(keys, kScoreBlock) - run.index : run.count;
+    const auto rows = [&](const Cache<const C>& cache) {
+      return HeadRows<C>{cache.head(run.row, kv_head),
+                         stride,
+                         run.count,
+                         padded,
+                         size,
+                         sizeof(C) == 1 ? cache.scale(run.row, kv_head) : nullptr};
+    };
+    visit(rows(call.keys), rows(call.values), run.index);
+  });
+}
+
+// The rows of queries of head h of a unit.
+template <typename T, typename C>
+HWY_INLINE HeadRows<T> query_rows(const CachedAttention<T, C>& call,
+                                  const ChunkUnit& unit,
+                                  int64_t h) {
+  const int64_t tokens = unit.tokens.size();
+  return {call.q.head(unit.tokens.first, unit.heads.first + h), call.q.token_stride, tokens, tokens,
+          call.keys.head_size};
+}
+
+// The operands of a unit in fp32.
+class FloatOperands {
+ public:
+  FloatOperands(const ChunkUnit& unit, int64_t head_size)
+      : at_(unit.at), scratch_(unit.scratch), size_(head_size) {}
+
+  template <typename T>
+  HWY_INLINE void pack_queries(int64_t h, const HeadRows<T>& rows, float factor) const {
+    pack_panels<T>(rows, factor, queries(h));
+  }
+  template <typename T, typename C>
+  HWY_INLINE void pack_keys(const CachedAttention<T, C>& call,
+                            int64_t kv_head,
+                            int64_t key,
+                            int64_t keys) const {
+    for_each_rows(call, kv_head, key, keys,
+                  [&](const HeadRows<C>& k, const HeadRows<C>& v, int64_t row) HWY_ATTR {
+                    pack_transposed(k, scratch_ + at_.keys + row);
+                    pack_panels(v, 1.0f, scratch_ + at_.values, row);
+                  });
+  }
+  HWY_INLINE PackedTiles tiles(int64_t h) const {
+    return {queries(h), scratch_ + at_.keys, scratch_ + at_.values, size_};
+  }
+
+ private:
+  float* queries(int64_t h) const { return scratch_ + at_.queries + h * kQueryTile * at_.columns; }
+
+  const ChunkScratch& at_;
+  float* const scratch_;
+  const int64_t size_;
+};
+
+#if HWY_TARGET != HWY_SCALAR
+// The operands of a unit in codes of 16 bits.
+class WordOperands {
+ public:
+  WordOperands(const ChunkUnit& unit, int64_t head_size)
+      : at_(unit.at), scratch_(unit.scratch), size_(head_size) {}
+
+  template <typename T>
+  HWY_INLINE void pack_queries(int64_t h, const HeadRows<T>& rows, float factor) const {
+    round_rows<WordUnit::kLength>(rows, factor, queries(h), query_units(h));
+  }
+  template <typename T, typename C>
+  HWY_INLINE void pack_keys(const CachedAttention<T, C>& call,
+                            int64_t kv_head,
+                            int64_t key,
+                            int64_t keys) const {
+    int16_t *key_codes = words(at_.keys) + kKeyTile * size_,
+            *value_codes = words(at_.values) + kKeyTile * at_.columns;
+    for_each_rows(call, kv_head, key, keys,
+                  [&](const HeadRows<C>& k, const HeadRows<C>& v, int64_t row) HWY_ATTR {
+                    round_rows<WordUnit::kLength>(k, 1.0f, key_codes + row * size_,
+                                                  scratch_ + at_.key_units + row);
+                    round_rows<WordUnit::kLargest>(v, 1.0f, value_codes + row * size_,
+                                                   scratch_ + at_.value_units + row);
+                  });
+    const int64_t padded = round_up(keys, kScoreBlock);
+    transpose_pairs(key_codes, padded, size_, words(at_.keys));
+    interleave_rows(value_codes, padded, size_, words(at_.values));
+  }
+  HWY_INLINE WordTiles tiles(int64_t h) const {
+    return {queries(h),     words(at_.keys),          words(at_.values),
+            query_units(h), scratch_ + at_.key_units, scratch_ + at_.value_units,
+            size_,          words(at_.weights),       scratch_ + at_.weight_units};
+  }
+
+ private:
+  int16_t* words(int64_t offset) const { return reinterpret_cast<int16_t*>(scratch_ + offset); }
+  int16_t* queries(int64_t h) const { return words(at_.queries) + h * kQueryTile * size_; }
+  float* query_units(int64_t h) const { return scratch_ + at_.query_units + h * kQueryTile; }
+
+  const ChunkScratch& at_;
+  float* const scratch_;
+  const int64_t size_;
+};
+#endif
+
 // One head's queries against a tile of `keys` keys and values from position `key` on. If all
 // queries attend to the whole tile, it is computed at once; else in strips of 16 queries, each with
 // the blocks that any of its rows attends to.
-template <typename T, typename C>
+template <typename T, typename C, typename Tiles>
 HWY_NOINLINE void attend_keys(const CachedAttention<T, C>& call,
                               TileRange tokens,
                               int64_t key,
                               int64_t keys,
-                              const PackedTiles& tiles,
+                              const Tiles& tiles,
                               const SoftmaxRows& state) {
   const auto seen = [&](int64_t row) {
     const int64_t token = tokens.first + row, last = call.cells.positions[token] + 1 - key;
@@ -83,61 +217,38 @@ HWY_NOINLINE void attend_keys(const CachedAttention<T, C>& call,
   }
 }
 
-// Packs keys and values of positions key .. key + keys - 1 into scratch, with zeros up to whole
-// blocks.
-template <typename T, typename C>
-HWY_INLINE void pack_keys(const CachedAttention<T, C>& call,
-                          int64_t kv_head,
-                          int64_t key,
-                          int64_t keys,
-                          float* transposed,
-                          float* values) {
-  const int64_t size = call.keys.head_size, stride = call.keys.kv_heads * size;
-  for_each_run(call.cells, call.cells.slots[0], key, keys, [&](const CellRun& run) {
-    const bool last = run.index + run.count == keys;
-    const int64_t padded = last ? round_up(keys, kScoreBlock) - run.index : run.count;
-    const auto rows = [&](const Cache<const C>& cache) {
-      return HeadRows<C>{cache.head(run.row, kv_head),
-                         stride,
-                         run.count,
-                         padded,
-                         size,
-                         sizeof(C) == 1 ? cache.scale(run.row, kv_head) : nullptr};
-    };
-    pack_transposed(rows(call.keys), transposed + run.index);
-    pack_panels(rows(call.values), 1.0f, values, run.index);
-  });
-}
-
-template <typename T, typename C>
-HWY_NOINLINE void attend_unit(const CachedAttention<T, C>& call, const ChunkUnit& unit) {
-  const AttentionScratch& at = unit.at;
-  float* scratch = unit.scratch;
+template <typename Operands, typename T, typename C>
+HWY_NOINLINE void attend_in(const CachedAttention<T, C>& call, const ChunkUnit& unit) {
+  const ChunkScratch& at = unit.at;
+  const Operands operands(unit, call.keys.head_size);
   const int64_t size = call.keys.head_size, tokens = unit.tokens.size();
   const float factor = static_cast<float>(static_cast<double>(call.scale) * kLog2E);
-  const auto queries = [&](int64_t h) {
-    return scratch + at.queries + h * kQueryTile * at.columns;
-  };
-  const auto state = [&](int64_t h) HWY_ATTR { return softmax_rows(at, scratch, h * kQueryTile); };
+  const auto state = [&](int64_t h)
+                         HWY_ATTR { return softmax_rows(at, unit.scratch, h * kQueryTile); };
   for (int64_t h = 0; h < unit.heads.size(); ++h)
-    pack_panels<T>({call.q.head(unit.tokens.first, unit.heads.first + h), call.q.token_stride,
-                    tokens, tokens, size},
-                   factor, queries(h));
+    operands.pack_queries(h, query_rows(call, unit, h), factor);
   clear_rows(state(0), at.rows);
 
   const int64_t first = call.cells.positions[unit.tokens.first] + 1 - call.seen(unit.tokens.first);
   const int64_t last = call.cells.positions[unit.tokens.last - 1] + 1;
   for (int64_t key = first / kKeyTile * kKeyTile; key < last; key += kKeyTile) {
     const int64_t keys = std::min(kKeyTile, last - key);
-    pack_keys(call, unit.kv_head, key, keys, scratch + at.keys, scratch + at.values);
+    operands.pack_keys(call, unit.kv_head, key, keys);
     for (int64_t h = 0; h < unit.heads.size(); ++h)
-      attend_keys(call, unit.tokens, key, keys,
-                  {queries(h), scratch + at.keys, scratch + at.values, size}, state(h));
+      attend_keys(call, unit.tokens, key, keys, operands.tiles(h), state(h));
   }
   for (int64_t h = 0; h < unit.heads.size(); ++h) {
     for (int64_t row = 0; row < tokens; ++row)
       finish_row(state(h), row, size, call.o.head(unit.tokens.first + row, unit.heads.first + h));
   }
+}
+
+template <typename T, typename C>
+HWY_INLINE void attend_unit(const CachedAttention<T, C>& call, const ChunkUnit& unit) {
+#if HWY_TARGET != HWY_SCALAR
+  if (call.in_words && has_fast_words()) return attend_in<WordOperands>(call, unit);
+#endif
+  attend_in<FloatOperands>(call, unit);
 }
 RIDGE_CACHE_TARGETS(attend_unit, CachedAttention, const ChunkUnit&)
 
@@ -153,7 +264,7 @@ bool takes_chunks(int64_t tokens, int64_t head_size) {
 
 int64_t chunk_workspace_floats(int64_t heads, int64_t kv_heads, int64_t head_size) {
   const ChunkShape shape(heads, kv_heads, 1, 1);
-  return omp_get_max_threads() * AttentionScratch(head_size, shape.rows()).floats;
+  return omp_get_max_threads() * ChunkScratch(head_size, shape.rows()).all_floats;
 }
 
 RIDGE_CACHE_DISPATCH(run_unit, attend_unit, CachedAttention, const ChunkUnit&)
@@ -163,7 +274,7 @@ template <typename T, typename C>
 void attend_chunk(const CachedAttention<T, C>& call) {
   const int64_t threads = omp_get_max_threads(), tokens = call.cells.tokens;
   const ChunkShape shape(call.heads, call.keys.kv_heads, tokens, threads);
-  const AttentionScratch at(call.keys.head_size, shape.rows());
+  const ChunkScratch at(call.keys.head_size, shape.rows());
   const int64_t units = shape.groups * ceil_div(tokens, shape.query_tile);
   for_each_part(threads, [&](int64_t thread) {
     for (int64_t round = 0; round * threads < units; ++round) {
@@ -178,7 +289,7 @@ void attend_chunk(const CachedAttention<T, C>& call) {
                       kv_head,
                       {first_head, first_head + heads},
                       at,
-                      call.workspace + thread * at.floats});
+                      call.workspace + thread * at.all_floats});
     }
   });
 }

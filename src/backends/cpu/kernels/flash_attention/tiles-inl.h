@@ -276,64 +276,68 @@ HWY_INLINE void product_in_registers(Left<kTransposed> a,
   }
 }
 
-// All rows of kVectors vectors of columns.
-template <int kVectors, bool kTransposed>
-HWY_NOINLINE void product_of_columns(Left<kTransposed> a,
-                                     StridedRows<const float> b,
-                                     StridedRows<float> c,
-                                     int64_t rows,
-                                     int64_t depth,
-                                     bool accumulate) {
-  const int64_t a_step = kTransposed ? 1 : a.stride;
-  for (; rows >= kRegisterRows; rows -= kRegisterRows) {
-    product_in_registers<kRegisterRows, kVectors>(a, b, c, depth, accumulate);
-    a.data += kRegisterRows * a_step;
-    c.data += kRegisterRows * c.stride;
-  }
-  switch (rows) {
+// Computes all rows of kVectors vectors of columns from `column` on.
+template <int kVectors, typename Product>
+HWY_NOINLINE void product_of_columns(const Product& product, int64_t rows, int64_t column) {
+  int64_t row = 0;
+  for (; row + kRegisterRows <= rows; row += kRegisterRows)
+    product.template tile<kRegisterRows, kVectors>(row, column);
+  switch (rows - row) {
     case 5:
-      return product_in_registers<5, kVectors>(a, b, c, depth, accumulate);
+      return product.template tile<5, kVectors>(row, column);
     case 4:
-      return product_in_registers<4, kVectors>(a, b, c, depth, accumulate);
+      return product.template tile<4, kVectors>(row, column);
     case 3:
-      return product_in_registers<3, kVectors>(a, b, c, depth, accumulate);
+      return product.template tile<3, kVectors>(row, column);
     case 2:
-      return product_in_registers<2, kVectors>(a, b, c, depth, accumulate);
+      return product.template tile<2, kVectors>(row, column);
     case 1:
-      return product_in_registers<1, kVectors>(a, b, c, depth, accumulate);
+      return product.template tile<1, kVectors>(row, column);
     default:
       return;
   }
 }
 
-// c[rows, columns] = (accumulate ? c : 0) + a[rows, depth] b[depth, columns]; columns is a multiple
-// of 16.
-template <bool kTransposed>
-HWY_INLINE void product(Left<kTransposed> a,
-                        StridedRows<const float> b,
-                        StridedRows<float> c,
-                        int64_t rows,
-                        int64_t columns,
-                        int64_t depth,
-                        bool accumulate) {
+// Computes [rows, columns] of a GEMM, whose tile<kRows, kVectors>(row, column) computes so many rows
+// and vectors of columns in registers; columns is a multiple of 16.
+template <typename Product>
+HWY_INLINE void compute(const Product& product, int64_t rows, int64_t columns) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Wide()));
   const int64_t step = kRegisterVectors * lanes;
-  for (; columns >= step; columns -= step, b.data += step, c.data += step) {
-    product_of_columns<kRegisterVectors>(a, b, c, rows, depth, accumulate);
-  }
+  int64_t column = 0;
+  for (; column + step <= columns; column += step)
+    product_of_columns<kRegisterVectors>(product, rows, column);
   if constexpr (kRegisterVectors > 2) {
-    switch (columns / lanes) {
+    switch ((columns - column) / lanes) {
       case 3:
-        return product_of_columns<3>(a, b, c, rows, depth, accumulate);
+        return product_of_columns<3>(product, rows, column);
       case 2:
-        return product_of_columns<2>(a, b, c, rows, depth, accumulate);
+        return product_of_columns<2>(product, rows, column);
       case 1:
-        return product_of_columns<1>(a, b, c, rows, depth, accumulate);
+        return product_of_columns<1>(product, rows, column);
       default:
         return;
     }
   }
 }
+
+// c = (accumulate ? c : 0) + a[rows, depth] b[depth, columns].
+template <bool kTransposed>
+struct FloatProduct {
+  Left<kTransposed> a;
+  StridedRows<const float> b;
+  StridedRows<float> c;
+  int64_t depth;
+  bool accumulate;
+
+  template <int kRows, int kVectors>
+  HWY_INLINE void tile(int64_t row, int64_t column) const {
+    const float* left = a.data + row * (kTransposed ? 1 : a.stride);
+    product_in_registers<kRows, kVectors>(Left<kTransposed>{left, a.stride},
+                                          {b.data + column, b.stride}, {c[row] + column, c.stride},
+                                          depth, accumulate);
+  }
+};
 
 // Scores: c[rows, columns] = a b over the head size, with a in panels from row `row` on and b
 // transposed from column `column` on. The depth is cut at panels, so that 64 x 64 of b are in use
@@ -348,9 +352,12 @@ HWY_INLINE void product_of_panels(const float* panels,
   for (int64_t start = 0, panel = 0; start < head_size; start += kPanelColumns, ++panel) {
     const int64_t width = panel_width(padded, panel);
     const Left<false> a{panels + panel_offset(panel) + rows.first * width, width};
-    product(a, {transposed + start * kPanelColumns + columns.first, kPanelColumns},
-            {scores + rows.first * kKeyTile + columns.first, kKeyTile}, rows.size(), columns.size(),
-            std::min(kPanelColumns, head_size - start), start > 0);
+    compute(FloatProduct<false>{a,
+                                {transposed + start * kPanelColumns + columns.first, kPanelColumns},
+                                {scores + rows.first * kKeyTile + columns.first, kKeyTile},
+                                std::min(kPanelColumns, head_size - start),
+                                start > 0},
+            rows.size(), columns.size());
   }
 }
 
@@ -366,8 +373,12 @@ HWY_INLINE void add_product_with_panels(Left<kTransposed> a,
   const int64_t padded = padded_head_size(head_size);
   for (int64_t start = 0, panel = 0; start < padded; start += kPanelColumns, ++panel) {
     const int64_t width = panel_width(padded, panel);
-    product(a, {panels + panel_offset(panel) + depth.first * width, width}, {c + start, padded},
-            rows, width, depth.size(), true);
+    compute(FloatProduct<kTransposed>{a,
+                                      {panels + panel_offset(panel) + depth.first * width, width},
+                                      {c + start, padded},
+                                      depth.size(),
+                                      true},
+            rows, width);
   }
 }
 
