@@ -30,8 +30,6 @@ CachedAttention cached_attention_shape(const Call& call) {
   expect_head_groups(kOp, s.heads, s.cache.kv_heads);
   if (s.window < 0) throw usage_error("[{}] expected a window >= 0, got {}", kOp, s.window);
   if (!(s.scale > 0)) throw usage_error("[{}] expected a scale > 0, got {}", kOp, s.scale);
-  if (const std::string& to = call.attrs.text("activations"); to != "f32" && to != "i16")
-    throw usage_error("[{}] expected activations f32 or i16, got '{}'", kOp, to);
   if (s.context < 1) throw usage_error("[{}] expected a context >= 1, got {}", kOp, s.context);
   checked_product(checked_product(q.shape.elements(), s.columns(), kOp), 32, kOp);
   return s;
@@ -82,6 +80,8 @@ struct CachedAttentionOp {
 
   static std::vector<Type> infer(const Call& call) {
     cached_attention_shape(call);
+    if (const std::string& to = call.attrs.text("activations"); to != "f32" && to != "i16")
+      throw usage_error("[cached_attention] expected activations f32 or i16, got '{}'", to);
     return {call.inputs[0]};
   }
 
