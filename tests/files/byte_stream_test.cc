@@ -34,7 +34,7 @@ std::string zstd(const std::string& text) {
 
 std::string some_text() {
   std::string text;
-  for (int i = 0; text.size() < 3'000'000; ++i) text += std::to_string(i * 7919) + "\n";
+  for (int64_t i = 0; text.size() < 3'000'000; ++i) text += std::to_string(i * 7919) + "\n";
   return text;
 }
 

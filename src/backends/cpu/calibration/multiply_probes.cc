@@ -60,9 +60,9 @@ Loops loops(Multiplier multiplier) {
 class Factors {
  public:
   Factors() : bytes_(3 * kFactorBytes, "factors") {
-    fill(0, random_block(DType::kF32, kFactorBytes / 4, 1));
-    fill(1, random_block(DType::kBF16, kFactorBytes / 2, 1));
-    fill(2, random_block(DType::kF32, kFactorBytes / 4, 2));
+    fill(0, random_block(DType::kF32, kFactorBytes, 1));
+    fill(1, random_block(DType::kBF16, kFactorBytes, 1));
+    fill(2, random_block(DType::kF32, kFactorBytes, 2));
   }
   const std::byte* of(DType dtype) const {
     return bytes_.data() + kFactorBytes * (dtype == DType::kF32    ? 0
