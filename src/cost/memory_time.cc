@@ -70,7 +70,9 @@ void walk(const std::vector<plan::Access>& accesses, int64_t piece_bytes, const 
       const int64_t end = way.pieces == most ? step : step * way.pieces / most;
       while (way.passed < end) {
         const int64_t piece = access.begin / piece_bytes + way.passed++;
-        const int64_t moved = way.passed * access.bytes / way.pieces;
+        // Planned shapes may have so many bytes that their product with the pieces is no int64_t.
+        const auto moved =
+            static_cast<int64_t>(static_cast<__int128>(way.passed) * access.bytes / way.pieces);
         visit(access, piece, moved - way.moved);
         way.moved = moved;
       }
