@@ -455,14 +455,18 @@ inline void torture(const TorturedServer& under, double seconds, bool compares) 
   constexpr int64_t kMany = 5000;
   for (int status : {200, 400, 413, 429, 431})
     EXPECT_TRUE(clients.requests() < kMany || clients.seen(status) > 0) << status;
-  // Few steps see no client leave in prefill: 1 of 80 did in ten minutes, and a sanitizer's are slow. The
-  // small model's prompts take no time.
+  // The small model's prompts take no time. In ten minutes a client left in prefill in 1 of 80 steps, of
+  // which a sanitizer's program makes few.
   constexpr double kLong = 20;
-  constexpr int64_t kManySteps = 1000;
+  constexpr int64_t kManySteps = 500;
   const serve::EngineCounts counts = under.engine().counts();
-  for (serve::Stage stage : {serve::Stage::kQueued, serve::Stage::kPrefill, serve::Stage::kDecode})
-    EXPECT_TRUE(seconds < kLong || counts.steps < kManySteps || clients.cancelled(stage) > 0)
+  for (serve::Stage stage :
+       {serve::Stage::kQueued, serve::Stage::kPrefill, serve::Stage::kDecode}) {
+    const bool is_rare = stage == serve::Stage::kPrefill && counts.steps < kManySteps;
+    EXPECT_TRUE(seconds < kLong || clients.requests() < kMany || is_rare ||
+                clients.cancelled(stage) > 0)
         << static_cast<int>(stage);
+  }
   EXPECT_TRUE(clients.requests() < kMany || clients.closed() > 0);
   EXPECT_TRUE(counts.steps < kMany || counts.preemptions > 0);
   EXPECT_LT(clients.worst_health_ms(), 5000);

@@ -111,11 +111,22 @@ HWY_INLINE HeadRows<T> query_rows(const CachedAttention<T, C>& call,
           call.keys.head_size};
 }
 
-// The operands of a unit in fp32.
-class FloatOperands {
+// A unit's operands in its scratch.
+class Operands {
  public:
-  FloatOperands(const ChunkUnit& unit, int64_t head_size)
+  Operands(const ChunkUnit& unit, int64_t head_size)
       : at_(unit.at), scratch_(unit.scratch), size_(head_size) {}
+
+ protected:
+  const ChunkScratch& at_;
+  float* const scratch_;
+  const int64_t size_;
+};
+
+// In fp32.
+class FloatOperands : public Operands {
+ public:
+  using Operands::Operands;
 
   template <typename T>
   HWY_INLINE void pack_queries(int64_t h, const HeadRows<T>& rows, float factor) const {
@@ -138,18 +149,13 @@ class FloatOperands {
 
  private:
   float* queries(int64_t h) const { return scratch_ + at_.queries + h * kQueryTile * at_.columns; }
-
-  const ChunkScratch& at_;
-  float* const scratch_;
-  const int64_t size_;
 };
 
 #if HWY_TARGET != HWY_SCALAR
-// The operands of a unit in codes of 16 bits.
-class WordOperands {
+// In codes of 16 bits.
+class WordOperands : public Operands {
  public:
-  WordOperands(const ChunkUnit& unit, int64_t head_size)
-      : at_(unit.at), scratch_(unit.scratch), size_(head_size) {}
+  using Operands::Operands;
 
   template <typename T>
   HWY_INLINE void pack_queries(int64_t h, const HeadRows<T>& rows, float factor) const {
@@ -183,10 +189,6 @@ class WordOperands {
   int16_t* words(int64_t offset) const { return reinterpret_cast<int16_t*>(scratch_ + offset); }
   int16_t* queries(int64_t h) const { return words(at_.queries) + h * kQueryTile * size_; }
   float* query_units(int64_t h) const { return scratch_ + at_.query_units + h * kQueryTile; }
-
-  const ChunkScratch& at_;
-  float* const scratch_;
-  const int64_t size_;
 };
 #endif
 
@@ -217,10 +219,10 @@ HWY_NOINLINE void attend_keys(const CachedAttention<T, C>& call,
   }
 }
 
-template <typename Operands, typename T, typename C>
+template <typename Form, typename T, typename C>
 HWY_NOINLINE void attend_in(const CachedAttention<T, C>& call, const ChunkUnit& unit) {
   const ChunkScratch& at = unit.at;
-  const Operands operands(unit, call.keys.head_size);
+  const Form operands(unit, call.keys.head_size);
   const int64_t size = call.keys.head_size, tokens = unit.tokens.size();
   const float factor = static_cast<float>(static_cast<double>(call.scale) * kLog2E);
   const auto state = [&](int64_t h)
