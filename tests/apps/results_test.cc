@@ -546,7 +546,8 @@ TEST_F(ResultTest, BenchAttentionGoesOnWhereTheStandardFormFails) {
       run({"bench", "attention", "--heads", "32", "--kv-heads", "32", "--seq-len", "64,4194304",
            "--form", "standard,flash", "--threads", "1", "--seconds", "0.01", "--json"});
   ASSERT_EQ(output.code, 0) << output.err;
-  for (const json& each : json::parse(output.out)["cases"]) {
+  const json cases = json::parse(output.out)["cases"];
+  for (const json& each : cases) {
     const bool is_long = each["shape"]["t"] > 64;
     EXPECT_EQ(each["refused"] == "", !is_long) << each;
     if (is_long && each["form"] == "standard") {
