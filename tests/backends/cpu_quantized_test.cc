@@ -77,15 +77,15 @@ void expect_sums(const QuantizedActivations& x, int64_t n) {
     int sum = 0;
     for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += Activations::code(x, n, k);
     EXPECT_EQ(x.half_sums(n)[g], x.scales(n)[g / 2] * static_cast<float>(sum));
-    if (x.in_words()) {
-      EXPECT_EQ(x.code_sums(n)[g], sum);
+    if (x.parts() == 1) {
+      EXPECT_EQ(x.half_code_sums(n)[g], sum);
     }
   }
   for (int64_t b = 0; b < x.in / 32; ++b) {
     const float both = x.half_sums(n)[2 * b] + x.half_sums(n)[2 * b + 1];
     EXPECT_NEAR(x.sums(n)[b], both, 1e-6f * std::abs(both));
-    if (x.form == Codes::kByte) {
-      EXPECT_EQ(static_cast<float>(x.code_sums(n)[b]) * x.scales(n)[b], x.sums(n)[b]);
+    if (x.parts() == 1) {
+      EXPECT_EQ(x.code_sums(n)[b], x.half_code_sums(n)[2 * b] + x.half_code_sums(n)[2 * b + 1]);
     }
   }
 }

@@ -102,14 +102,13 @@ HWY_INLINE void store_part(const BlockCodes& block,
   x.half_sums(n)[2 * at] = scale * static_cast<float>(first);
   x.half_sums(n)[2 * at + 1] = scale * static_cast<float>(second);
   x.sums(n)[at] = scale * static_cast<float>(first + second);
-  if (x.in_words()) {
-    x.code_sums(n)[2 * at] = first;
-    x.code_sums(n)[2 * at + 1] = second;
-    store_words(block, x.words(n) + at * kActivationBlock);
-  } else {
-    if (x.parts() == 1) x.code_sums(n)[at] = first + second;
-    store_bytes(block, x.codes(n) + at * kActivationBlock);
+  if (x.parts() == 1) {
+    x.code_sums(n)[at] = first + second;
+    x.half_code_sums(n)[2 * at] = first;
+    x.half_code_sums(n)[2 * at + 1] = second;
   }
+  x.in_words() ? store_words(block, x.words(n) + at * kActivationBlock)
+               : store_bytes(block, x.codes(n) + at * kActivationBlock);
 }
 
 // Returns the first part of the codes and leaves the second part in `codes`.
@@ -210,12 +209,14 @@ struct PartRow {
       : bytes(x.codes(n)),
         words(x.in_words() ? x.words(n) : nullptr),
         code_sums(x.parts() == 1 ? x.code_sums(n) : nullptr),
+        half_code_sums(x.half_code_sums(n)),
         scales(x.scales(n)),
         sums(x.sums(n)),
         half_sums(x.half_sums(n)) {}
   int8_t* bytes;
   int16_t* words;
   int32_t* code_sums;
+  int32_t* half_code_sums;
   float* scales;
   float* sums;
   float* half_sums;
@@ -243,11 +244,10 @@ HWY_INLINE void store_group(const IntVector* codes,
   const auto sums =
       hn::Add(hn::ConcatEven(kFourInts, second, first), hn::ConcatOdd(kFourInts, second, first));
   hn::StoreU(hn::Mul(scale, floats(sums)), kFourFloats, x.sums + at);
-  if (x.words != nullptr) {
-    hn::StoreU(first, kFourInts, x.code_sums + 2 * at);
-    hn::StoreU(second, kFourInts, x.code_sums + 2 * at + 4);
-  } else if (x.code_sums != nullptr) {
+  if (x.code_sums != nullptr) {
     hn::StoreU(sums, kFourInts, x.code_sums + at);
+    hn::StoreU(first, kFourInts, x.half_code_sums + 2 * at);
+    hn::StoreU(second, kFourInts, x.half_code_sums + 2 * at + 4);
   }
   for (int64_t i = 0; i < 2 * kGroup; ++i) {
     const int64_t to = at * kActivationBlock + i * static_cast<int64_t>(kLanes);

@@ -12,9 +12,9 @@
 // two parts, q_i = 254 c_i + d_i with c_i and d_i from -127 to 127, or in one part from -127 to
 // 127. Each part stores, after its codes, 2^e as `scale` (254 times it in the first of two parts),
 // and scale * (sum of codes) of each block and each half block, which weights with an offset need:
-// sum (s w_i + m) x_i = unit (s scale sum w_i q_i + m scale sum q_i). Integer sums of codes follow,
-// of half blocks for words and of blocks for one part of bytes. A row with an infinity or a NaN has
-// the unit NaN, so every GEMM with it yields NaN.
+// sum (s w_i + m) x_i = unit (s scale sum w_i q_i + m scale sum q_i). Words, and one part of bytes, have
+// the integer sums of codes too. A row with an infinity or a NaN has the unit NaN,
+// so every GEMM with it yields NaN.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,6 @@
 namespace ridge::backends::cpu {
 
 inline constexpr int64_t kActivationBlock = 32;
-inline constexpr int64_t kCodeSumColumns = kActivationBlock / 2;
 
 // The code of an element: 8 bits, 16 bits in two parts of 8, or 16 bits.
 enum class Codes { kByte, kTwoBytes, kWord };
@@ -41,9 +40,9 @@ inline constexpr int32_t kOneBits = 0x3f800000;
 inline constexpr int kPartRatio = 254;
 
 // The rows of one buffer. Each part of a token is stored separately and padded to whole cache
-// lines: codes int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16], int32
-// code_sums, and the unit. Words are int16 [in] in place of the codes, with each four columns in
-// the order 0, 2, 1, 3. `in` is a multiple of 32.
+// lines: codes int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16], in one
+// part int32 code_sums [in / 32] and half_code_sums [in / 16], and the unit. Words are int16 [in] in
+// place of the codes, with each four columns in the order 0, 2, 1, 3. `in` is a multiple of 32.
 struct QuantizedActivations {
   int64_t tokens = 0;         // N
   int64_t in = 0;             // D
@@ -53,8 +52,8 @@ struct QuantizedActivations {
   int64_t blocks() const { return in / kActivationBlock; }
   bool in_words() const { return form == Codes::kWord; }
   int64_t code_bytes() const { return in_words() ? 2 * in : in; }
-  int64_t code_sums_per_block() const { return in_words() ? 2 : parts() == 1 ? 1 : 0; }
-  int64_t sum_bytes() const { return 4 + blocks() * (16 + 4 * code_sums_per_block()); }
+  int64_t code_sum_bytes() const { return parts() == 1 ? 12 * blocks() : 0; }
+  int64_t sum_bytes() const { return 16 * blocks() + code_sum_bytes() + 4; }
   int64_t part_bytes() const { return (code_bytes() + sum_bytes() + 63) / 64 * 64; }
   int parts() const { return form == Codes::kTwoBytes ? 2 : 1; }
   int64_t row_bytes() const { return parts() * part_bytes(); }
@@ -69,7 +68,8 @@ struct QuantizedActivations {
   int32_t* code_sums(int64_t n) const {
     return reinterpret_cast<int32_t*>(scales(n) + 4 * blocks());
   }
-  float& unit(int64_t n) const { return scales(n)[blocks() * (4 + code_sums_per_block())]; }
+  int32_t* half_code_sums(int64_t n) const { return code_sums(n) + blocks(); }
+  float& unit(int64_t n) const { return scales(n)[4 * blocks() + code_sum_bytes() / 4]; }
 
   // The same rows for part p: codes(n) and the other accessors return that part's data.
   QuantizedActivations part(int p) const { return {tokens, in, data + p * part_bytes(), form}; }
@@ -80,8 +80,8 @@ struct QuantizedActivations {
   int part_of(int64_t vector) const { return static_cast<int>(vector % parts()); }
 };
 
-// Fills `out` from x [out.tokens, out.in]. Bound: memory, one read of x and 2.75 bytes per element
-// written, 3 in two parts, 1.63 in one part of bytes.
+// Fills `out` from x [out.tokens, out.in]. Bound: memory, one read of x and 2.88 bytes per element
+// written, 3 in two parts, 1.88 in one part of bytes.
 void quantize_activations(StridedRows<const float> x, const QuantizedActivations& out);
 
 }  // namespace ridge::backends::cpu

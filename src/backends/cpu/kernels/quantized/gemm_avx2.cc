@@ -25,6 +25,23 @@ inline __m256i in_order(__m256i sum) {
   return sum;
 }
 
+// Stores or adds the sums of 16 rows, or of fewer at the end of W.
+inline void store(__m256 first, __m256 second, float* y, int64_t rows, bool accumulate) {
+  if (rows == kPanelRows) {
+    if (accumulate) {
+      first = _mm256_add_ps(_mm256_loadu_ps(y), first);
+      second = _mm256_add_ps(_mm256_loadu_ps(y + 8), second);
+    }
+    _mm256_storeu_ps(y, first);
+    _mm256_storeu_ps(y + 8, second);
+    return;
+  }
+  alignas(32) float sums[kPanelRows];
+  _mm256_store_ps(sums, first);
+  _mm256_store_ps(sums + 8, second);
+  for (int64_t r = 0; r < rows; ++r) y[r] = accumulate ? y[r] + sums[r] : sums[r];
+}
+
 // A weight's scales, to which the bits of a power of two are added.
 inline __m256i less_one(const float* scales) {
   return _mm256_sub_epi32(_mm256_castps_si256(_mm256_load_ps(scales)), _mm256_set1_epi32(kOneBits));
@@ -95,6 +112,7 @@ template <typename Form, int kGroup, Extra kExtra, int kTokens>
 void multiply(const PanelProduct& call, int64_t token) {
   const TokenRows x(call, kGroup, token);
   const CodePanel& panel = *call.panels;
+  const SumStarts<kGroup, kExtra, kTokens> starts(call, x);
   // Each token's row of y is a cache line in another page, seldom in L2: fetched now, it is there
   // when the sums are, and the stores before it do not wait.
   for (int t = 0; t < kTokens; ++t) __builtin_prefetch(call.y[token + t], 1);
@@ -110,8 +128,7 @@ void multiply(const PanelProduct& call, int64_t token) {
     for (int t = 0; t < kTokens; ++t) {
       const __m256i power = _mm256_set1_epi32(x.scale_bits(t, g * kGroup / kActivationBlock));
       __m256i start;
-      if constexpr (kExtra == Extra::kZero)
-        start = _mm256_set1_epi32(-call.zero * x.code_sum(t, g));
+      if constexpr (kExtra == Extra::kZero) start = _mm256_set1_epi32(starts.of[t][g]);
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         if constexpr (kExtra == Extra::kZero)
@@ -128,13 +145,10 @@ void multiply(const PanelProduct& call, int64_t token) {
     }
   }
   for (int t = 0; t < kTokens; ++t) {
-    float* y = call.y[token + t];
-    for (int half = 0; half < 2; ++half) {
-      float* sum = totals[t] + 8 * half;
-      _mm256_store_ps(sum, _mm256_mul_ps(_mm256_load_ps(sum), _mm256_set1_ps(x.unit(t))));
-    }
-    for (int64_t r = 0; r < call.rows; ++r)
-      y[r] = call.accumulate ? y[r] + totals[t][r] : totals[t][r];
+    const __m256 unit = _mm256_set1_ps(x.unit(t));
+    store(_mm256_mul_ps(_mm256_load_ps(totals[t]), unit),
+          _mm256_mul_ps(_mm256_load_ps(totals[t] + 8), unit), call.y[token + t], call.rows,
+          call.accumulate);
   }
 }
 
@@ -155,13 +169,16 @@ void multiply_words(const PanelProduct& call) {
                : multiply_tokens<Words, kGroup, Extra::kNone>(call);
 }
 
-template <int kMostCode>
+template <int kMostCode, int kGroup>
 void multiply_bytes(const PanelProduct& call) {
   using Form = Bytes<kMostCode>;
-  // x has no integer sums of half blocks, so that the offsets hold a zero's part.
-  if (call.group == 16) return multiply_tokens<Form, 16, Extra::kMin>(call);
-  call.has_min ? multiply_tokens<Form, 32, Extra::kMin>(call)
-               : multiply_tokens<Form, 32, Extra::kZero>(call);
+  call.has_min ? multiply_tokens<Form, kGroup, Extra::kMin>(call)
+               : multiply_tokens<Form, kGroup, Extra::kZero>(call);
+}
+
+template <int kMostCode>
+void multiply_bytes(const PanelProduct& call) {
+  call.group == 16 ? multiply_bytes<kMostCode, 16>(call) : multiply_bytes<kMostCode, 32>(call);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 // four bytes, and accumulates in 32 bits. Without VNNI, the AVX2 form is as fast in words.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <utility>
 
@@ -33,7 +32,12 @@ void multiply(const PanelProduct& call, int64_t token) {
   constexpr int kSums = kPanels * kTokens, kChains = kSums < 4 ? 4 : kSums < 8 ? 2 : 1;
   constexpr int kSteps = kGroup / Form::kColumns;
   const TokenRows x(call, kGroup, token);
-  const __m128i zero_bits = _mm_cvtsi32_si128(std::countr_zero(static_cast<unsigned>(call.zero)));
+  const SumStarts<kGroup, kExtra, kTokens> starts(call, x);
+  // As in gemm_avx2.cc.
+  for (int t = 0; t < kTokens; ++t) {
+    __builtin_prefetch(call.y[token + t], 1);
+    if (kPanels == 2) __builtin_prefetch(call.y[token + t] + kPanelRows, 1);
+  }
   __m512 totals[kTokens][kPanels];
   for (auto& of_token : totals)
     for (int p = 0; p < kPanels; ++p) of_token[p] = _mm512_load_ps(call.panels[p].zero_or_nan);
@@ -41,9 +45,7 @@ void multiply(const PanelProduct& call, int64_t token) {
     __m512i dots[kTokens][kPanels][kChains];
     for (int t = 0; t < kTokens; ++t) {
       __m512i first = _mm512_setzero_si512();
-      if constexpr (kExtra == Extra::kZero)
-        first = _mm512_sub_epi32(first,
-                                 _mm512_sll_epi32(_mm512_set1_epi32(x.code_sum(t, g)), zero_bits));
+      if constexpr (kExtra == Extra::kZero) first = _mm512_set1_epi32(starts.of[t][g]);
       for (auto& chains : dots[t]) {
         for (__m512i& dot : chains) dot = _mm512_setzero_si512();
         chains[0] = first;
@@ -133,10 +135,8 @@ void multiply_words(const PanelProduct& call) {
 
 template <int kGroup>
 void multiply_bytes(const PanelProduct& call) {
-  // x has no integer sums of half blocks, so that the offsets hold a zero's part.
-  constexpr Extra kOfZero = kGroup == kActivationBlock ? Extra::kZero : Extra::kMin;
   call.has_min ? multiply_panels<Bytes, kGroup, Extra::kMin>(call)
-               : multiply_panels<Bytes, kGroup, kOfZero>(call);
+               : multiply_panels<Bytes, kGroup, Extra::kZero>(call);
 }
 
 }  // namespace

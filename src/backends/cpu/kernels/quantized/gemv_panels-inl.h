@@ -42,6 +42,7 @@ struct Vectors {
       sums[v] = part.sums(n);
       half_sums[v] = part.half_sums(n);
       code_sums[v] = part.code_sums(n);
+      half_code_sums[v] = part.half_code_sums(n);
     }
     for (int64_t t = 0; t < count / x.parts(); ++t) {
       const int64_t n = x.token_of(first) + t;
@@ -54,13 +55,17 @@ struct Vectors {
   const float* sums_of(int64_t columns, int v) const {
     return columns == kActivationBlock ? sums[v] : half_sums[v];
   }
+  const int32_t* code_sums_of(int64_t columns, int v) const {
+    return columns == kActivationBlock ? code_sums[v] : half_code_sums[v];
+  }
 
   int64_t count = 0;
   const int8_t* codes[kMost] = {};
   const float* scales[kMost] = {};
-  const float* sums[kMost] = {};       // scale times the sum of a block's codes
-  const float* half_sums[kMost] = {};  // the same of half a block
-  const int32_t* code_sums[kMost] = {};
+  const float* sums[kMost] = {};         // scale times the sum of a block's codes
+  const float* half_sums[kMost] = {};    // the same of half a block
+  const int32_t* code_sums[kMost] = {};  // in one part
+  const int32_t* half_code_sums[kMost] = {};
   float units[kMost] = {};
   float* y[kMost] = {};
 };

@@ -36,8 +36,8 @@ struct Tokens {
       codes[t] = x.codes(first + t);
       scales[t] = x.scales(first + t);
       sums[t] = x.sums(first + t);
-      half_sums[t] = x.half_sums(first + t);
       code_sums[t] = x.code_sums(first + t);
+      half_code_sums[t] = x.half_code_sums(first + t);
       units[t] = x.unit(first + t);
       y[t] = to[first + t];
     }
@@ -46,9 +46,9 @@ struct Tokens {
   int64_t count = 0;
   const void* codes[kMostTokens] = {};  // words or bytes
   const float* scales[kMostTokens] = {};
-  const float* sums[kMostTokens] = {};       // scale times the sum of a block's codes
-  const float* half_sums[kMostTokens] = {};  // the same of half a block
+  const float* sums[kMostTokens] = {};  // scale times the sum of a block's codes
   const int32_t* code_sums[kMostTokens] = {};
+  const int32_t* half_code_sums[kMostTokens] = {};
   float units[kMostTokens] = {};
   float* y[kMostTokens] = {};
 };
@@ -67,18 +67,18 @@ inline __m256i in_order(__m256i sum) {
 template <int kTokens>
 using Dots = __m256i[2][kTokens];
 
+// -o sum q, from which the sum of the products begins.
+template <typename Panel>
+inline __m256i begin(const Tokens& x, int t, int64_t part) {
+  const int32_t* sums =
+      Panel::kScaleColumns == kActivationBlock ? x.code_sums[t] : x.half_code_sums[t];
+  return _mm256_set1_epi32(-Panel::kOffset * sums[part]);
+}
+
 template <typename Panel>
 struct Words {
   static constexpr int64_t kColumns = Panel::kScaleColumns;
   static constexpr bool kBeginsBelow = Panel::kOffset != 0;
-
-  // -o sum q, from which the sum of the products begins.
-  static __m256i begin(const Tokens& x, int t, int64_t part) {
-    const int32_t* sums = x.code_sums[t] + part * kColumns / kCodeSumColumns;
-    int32_t sum = sums[0];
-    if constexpr (kColumns == 2 * kCodeSumColumns) sum += sums[1];
-    return _mm256_set1_epi32(-Panel::kOffset * sum);
-  }
 
   template <int kTokens>
   static void set_dots(const Panel& panel,
@@ -87,7 +87,7 @@ struct Words {
                        int64_t part,
                        Dots<kTokens>& dots) {
     if constexpr (kBeginsBelow)
-      for (int t = 0; t < kTokens; ++t) dots[0][t] = dots[1][t] = begin(x, t, part);
+      for (int t = 0; t < kTokens; ++t) dots[0][t] = dots[1][t] = begin<Panel>(x, t, part);
 #pragma GCC unroll 8
     for (int group = 0; group < kColumns / 4; ++group) {
       const bool begins = !kBeginsBelow && group == 0;
@@ -113,8 +113,6 @@ struct Words {
 template <typename Panel>
 struct Bytes {
   static constexpr int64_t kColumns = Panel::kScaleColumns;
-  // x has the integer sums of whole blocks only.
-  static constexpr bool kBeginsBelow = Panel::kOffset != 0 && kColumns == kActivationBlock;
   // The sums of so many groups of four columns fit in 16 bits.
   static constexpr int kMostCode = std::is_same_v<Panel, PanelQ6_K>   ? 63
                                    : std::is_same_v<Panel, PanelQ5_0> ? 31
@@ -152,10 +150,10 @@ struct Bytes {
           dots[rows][t] = first == 0 ? wide : _mm256_add_epi32(dots[rows][t], wide);
         }
     }
-    if constexpr (kBeginsBelow)
+    if constexpr (Panel::kOffset != 0)
       for (int t = 0; t < kTokens; ++t) {
-        const __m256i begin = _mm256_set1_epi32(-Panel::kOffset * x.code_sums[t][part]);
-        for (int rows = 0; rows < 2; ++rows) dots[rows][t] = _mm256_add_epi32(dots[rows][t], begin);
+        const __m256i start = begin<Panel>(x, t, part);
+        for (int rows = 0; rows < 2; ++rows) dots[rows][t] = _mm256_add_epi32(dots[rows][t], start);
       }
   }
 };
@@ -178,7 +176,6 @@ struct PanelForm {
   using PanelScales = Scales<Panel>;
   static constexpr int64_t kFetchedAhead = kFetchBytes;
   static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
-  static constexpr bool kAddsOffset = Panel::kOffset != 0 && !Form<Panel>::kBeginsBelow;
   static constexpr int64_t kColumns = Panel::kScaleColumns;
 
   template <int kTokens>
@@ -206,9 +203,6 @@ struct PanelForm {
         total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[rows][t]), both, total);
         if constexpr (kHasMins)
           total = _mm256_fmadd_ps(scales.min(s, rows), broadcast(x.sums[t] + part), total);
-        else if constexpr (kAddsOffset)
-          total = _mm256_fmadd_ps(_mm256_mul_ps(w_scale, _mm256_set1_ps(-Panel::kOffset)),
-                                  broadcast(x.half_sums[t] + part), total);
       }
     }
   }

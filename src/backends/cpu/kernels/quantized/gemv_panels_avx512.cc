@@ -101,12 +101,10 @@ struct PanelForm {
     }
   }
 
-  // -o sum c_x, from which the sum of the products begins, if x has the integer sums of a scale's
-  // columns.
-  static constexpr bool kBeginsBelow = Panel::kOffset != 0 && kColumns == kActivationBlock;
+  // -o sum c_x, from which the sum of the products begins.
   static __m512i begin(const Vectors& x, int v, int64_t part) {
-    if constexpr (!kBeginsBelow) return _mm512_setzero_si512();
-    return _mm512_set1_epi32(-Panel::kOffset * x.code_sums[v][part]);
+    if constexpr (Panel::kOffset == 0) return _mm512_setzero_si512();
+    return _mm512_set1_epi32(-Panel::kOffset * x.code_sums_of(kColumns, v)[part]);
   }
 
   // x's scales are powers of two. `zero_or_nan` is as in unpack.h.
@@ -129,19 +127,15 @@ struct PanelForm {
     zero_or_nan = _mm512_fmadd_ps(scale, _mm512_setzero_ps(), zero_or_nan);
     const __m512i less_one =
         _mm512_sub_epi32(_mm512_castps_si512(scale), _mm512_set1_epi32(kOneBits));
-    __m512 offset;
-    if constexpr (kHasMins)
-      offset = scales.min(s);
-    else if constexpr (Panel::kOffset != 0)
-      offset = _mm512_mul_ps(scale, _mm512_set1_ps(-Panel::kOffset));
+    __m512 min;
+    if constexpr (kHasMins) min = scales.min(s);
 #pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) {
       const __m512 power = _mm512_set1_ps(x.scales[t][part * kColumns / kActivationBlock]);
       const __m512i both = _mm512_add_epi32(less_one, _mm512_castps_si512(power));
       totals[t] =
           _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[t]), _mm512_castsi512_ps(both), totals[t]);
-      if constexpr (kHasMins || (Panel::kOffset != 0 && !kBeginsBelow))
-        totals[t] = _mm512_fmadd_ps(offset, sum_of(x, t, part), totals[t]);
+      if constexpr (kHasMins) totals[t] = _mm512_fmadd_ps(min, sum_of(x, t, part), totals[t]);
     }
   }
 

@@ -29,14 +29,14 @@ inline constexpr int64_t kPanelDepth = 768;
 
 // In words: codes minus their format's zero. For every four columns, the words hold columns 0 and 2 of
 // each of the 16 rows, then columns 1 and 3: the order that widening of bytes yields.
-// In bytes: the codes themselves. The offsets then hold -zero * scale too.
+// In bytes: the codes themselves.
 struct CodePanel {
   union {
     alignas(64) int16_t words[kPanelRows * kPanelDepth];  // [depth / 4, 2, 16, 2]
     alignas(64) uint8_t bytes[kPanelRows * kPanelDepth];  // [depth / 4, 16, 4]
   };
   alignas(64) float scales[kPanelRows * kPanelDepth / 16];   // [depth / group, 16]
-  alignas(64) float offsets[kPanelRows * kPanelDepth / 16];  // in words, if has_min
+  alignas(64) float offsets[kPanelRows * kPanelDepth / 16];  // if has_min
   // 0, or NaN in a row of which a scale is not finite: where a power of two is added to a scale's
   // exponent, sums begin with it, for the addition makes a number of an infinity.
   alignas(64) float zero_or_nan[kPanelRows];

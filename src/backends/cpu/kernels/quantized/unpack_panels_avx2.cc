@@ -60,8 +60,6 @@ void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
         _mm256_store_ps(to.scales + lane, scale);
         if constexpr (requires { panel->mins; })
           _mm256_store_ps(to.offsets + lane, scales.min(s, rows));
-        else if constexpr (kInBytes)
-          _mm256_store_ps(to.offsets + lane, _mm256_mul_ps(scale, _mm256_set1_ps(-Panel::kOffset)));
       }
     }
   }

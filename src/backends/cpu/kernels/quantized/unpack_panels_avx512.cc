@@ -51,11 +51,7 @@ void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
       const __m512 scale = scales.scale(s);
       zero_or_nan = _mm512_fmadd_ps(scale, _mm512_setzero_ps(), zero_or_nan);
       _mm512_store_ps(to.scales + at * kPanelRows, scale);
-      float* offsets = to.offsets + at * kPanelRows;
-      if constexpr (kHasMins)
-        _mm512_store_ps(offsets, scales.min(s));
-      else if constexpr (kInBytes)
-        _mm512_store_ps(offsets, _mm512_mul_ps(scale, _mm512_set1_ps(-Panel::kOffset)));
+      if constexpr (kHasMins) _mm512_store_ps(to.offsets + at * kPanelRows, scales.min(s));
       if constexpr (kInBytes)
         unpack_bytes(*panel, s, to, at);
       else
