@@ -14,11 +14,12 @@
 namespace ridge::serve {
 namespace {
 
-// Padding costs as much as real tokens, so small counts are rounded up to small multiples.
+// Padding costs as much as real tokens: from 128 tokens on, it is less than an eighth of them.
 int64_t padded_tokens(int64_t tokens) {
   if (tokens <= 4) return tokens;
   if (tokens <= 16) return round_up(tokens, 4);
-  return tokens <= 128 ? round_up(tokens, 16) : round_up(tokens, 64);
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens - 1)));
+  return round_up(tokens, std::max<int64_t>(power / 8, 16));
 }
 
 // Every row for steps that decode alone; else few different numbers, for each is another graph with an
