@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes whole heads into the cache, rounded to its type. Heads are split over threads, so that
-// tokens that share a cell are written in order.
+// Writes whole heads into the cache, rounded to its type. Heads of keys and of values are split over
+// threads, so that tokens that share a cell are written in order.
 #include "backends/cpu/kernels/cache/kv_cache.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -70,16 +70,19 @@ HWY_INLINE void append_head(const T* x, const Cache<C>& cache, int64_t row, int6
               [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, x + i), to + i); });
 }
 
-// The cell of each token = its keys and values, for some of the KV heads.
+// The cell of each token = its keys and values, for some parts: those of KV head h are 2 h and 2 h + 1.
 template <typename T, typename C>
-HWY_INLINE void append_heads(const KvAppend<T, C>& call, Range heads) {
+HWY_INLINE void append_heads(const KvAppend<T, C>& call, Range parts) {
   const CacheCells& cells = call.cells;
   for (int64_t n = 0; n < cells.tokens; ++n) {
     if (cells.positions[n] < 0) continue;
     const int64_t row = cells.row(cells.slots[n], cells.positions[n] % cells.ring());
-    for (int64_t h = heads.begin; h < heads.end; ++h) {
-      append_head(call.k.head(n, h), call.keys, row, h);
-      append_head(call.v.head(n, h), call.values, row, h);
+    for (int64_t part = parts.begin; part < parts.end; ++part) {
+      const int64_t h = part / 2;
+      if (part % 2 == 0)
+        append_head(call.k.head(n, h), call.keys, row, h);
+      else
+        append_head(call.v.head(n, h), call.values, row, h);
     }
   }
 }
@@ -110,8 +113,8 @@ RIDGE_CACHE_DISPATCH(run_heads, append_heads, KvAppend, Range)
 template <typename T, typename C>
 void kv_append(const KvAppend<T, C>& call) {
   const int64_t elements = 2 * call.cells.tokens * call.keys.kv_heads * call.keys.head_size;
-  for_each_range(call.keys.kv_heads, parts_for(bytes_of<T>(elements) + bytes_of<C>(elements)),
-                 [&](Range heads) { run_heads(call, heads); });
+  for_each_range(2 * call.keys.kv_heads, parts_for(bytes_of<T>(elements) + bytes_of<C>(elements)),
+                 [&](Range parts) { run_heads(call, parts); });
 }
 RIDGE_CACHE_INSTANCES(void, kv_append, KvAppend)
 
