@@ -13,8 +13,8 @@
 // 127. Each part stores, after its codes, 2^e as `scale` (254 times it in the first of two parts),
 // and scale * (sum of codes) of each block and each half block, which weights with an offset need:
 // sum (s w_i + m) x_i = unit (s scale sum w_i q_i + m scale sum q_i). Words, and one part of bytes, have
-// the integer sums of codes too. A row with an infinity or a NaN has the unit NaN,
-// so every GEMM with it yields NaN.
+// the integer sums of codes too. A row with an infinity or a NaN has the unit NaN, so every GEMM with it
+// yields NaN.
 #pragma once
 
 #include <cstddef>

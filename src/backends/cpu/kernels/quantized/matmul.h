@@ -79,7 +79,8 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next = {});
 
-// Bound: 16-bit multiply-adds; W is unpacked once for 160 tokens, into a panel of 16 rows in L1.
+// Bound: 16-bit multiply-adds; W is unpacked once for 160 tokens, in bytes for 256, into a
+// panel of 16 rows in L1.
 void quantized_gemm(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next = {});
