@@ -2,13 +2,16 @@
 // matmul_group: products of one x[N,in] with several weights W[out,in], each in the type in which a
 // file stores it, with one result [N,out] each. With activations "i16" or "i8", x is rounded to 16
 // or 8 bits for weights in blocks, with a unit for each row and a power of two for each 32 elements;
-// with "bf16", x and the weights in blocks are rounded to bf16. Sums are always in fp32. Weights are not concatenated. Inference only: it
-// has no gradient.
+// with "bf16", x and the weights in blocks are rounded to bf16. Sums are always in fp32. With `glu`,
+// "silu" or "gelu_tanh", there are two weights of one shape and one result [N,out], the activation of
+// the first product times the second. Weights are not concatenated. Inference only: it has no gradient.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "base/bf16.h"
+#include "base/pointwise.h"
 #include "ops/case_inputs.h"
 #include "ops/op_from.h"
 
@@ -46,13 +49,22 @@ std::vector<double> rounded_to_bf16(std::vector<double> x) {
   return x;
 }
 
+std::optional<Pointwise> glu_of(const Call& call) {
+  const std::string& glu = call.attrs.text("glu");
+  if (glu.empty()) return {};
+  if (glu != "silu" && glu != "gelu_tanh")
+    throw usage_error("[{}] expected the glu 'silu' or 'gelu_tanh', got '{}'", kOp, glu);
+  return parse_pointwise(glu);
+}
+
 struct MatmulGroupOp {
   static Op declaration() {
-    return {
-        .name = kOp,
-        .operands = {2, kAnyNumber},
-        .attrs = {{"activations", std::string("f32"), false}, {"batch_invariant", false, false}},
-        .formula = "MACs = N in times the weights' outs"};
+    return {.name = kOp,
+            .operands = {2, kAnyNumber},
+            .attrs = {{"activations", std::string("f32"), false},
+                      {"batch_invariant", false, false},
+                      {"glu", std::string(), false}},
+            .formula = "MACs = N in times the weights' outs; a GLU as alone"};
   }
 
   static std::vector<Type> infer(const Call& call) {
@@ -72,13 +84,21 @@ struct MatmulGroupOp {
       checked_product(checked_product(x.shape[0], weight.shape[0], kOp), 4 * x.shape[1] + 4, kOp);
       products.push_back(f32({x.shape[0], weight.shape[0]}));
     }
-    return products;
+    if (!glu_of(call)) return products;
+    if (products.size() != 2)
+      throw usage_error("[{}] expected two weights of a GLU, got {}", kOp, products.size());
+    expect_shape(kOp, call.inputs[2], call.inputs[1].shape, "the second weight of a GLU");
+    return {products[0]};
   }
 
   static Work work(const Call& call) {
     Work sum;
     for (const Type& weight : call.inputs.subspan(1))
       sum += products(call.inputs[0].shape[0] * weight.shape.elements());
+    if (const auto glu = glu_of(call)) {
+      const int64_t results = call.inputs[0].shape[0] * call.inputs[1].shape[0];
+      sum += arithmetic((info(*glu).flops + 1) * results, info(*glu).transcendentals * results);
+    }
     return sum;
   }
 
@@ -95,18 +115,23 @@ struct MatmulGroupOp {
                                  : activations == "i16" ? rounded_to_codes(exact, in, 127 * 254)
                                  : to_bf16              ? rounded_to_bf16(exact)
                                                         : exact;
-    for (size_t w = 0; w < outputs.size(); ++w) {
-      bool in_blocks = is_block(call.inputs[w + 1].dtype);
+    const auto product = [&](size_t w) {
+      bool in_blocks = is_block(call.inputs[w].dtype);
       const std::vector<double>& x = in_blocks ? coarse : exact;
       std::vector<double> weight =
-          in_blocks && to_bf16 ? rounded_to_bf16(inputs[w + 1]->data) : inputs[w + 1]->data;
-      size_t out = static_cast<size_t>(call.inputs[w + 1].shape[0]);
+          in_blocks && to_bf16 ? rounded_to_bf16(inputs[w]->data) : inputs[w]->data;
+      size_t out = static_cast<size_t>(call.inputs[w].shape[0]);
+      std::vector<double> y(tokens * out);
       for (size_t n = 0; n < tokens; ++n)
-        for (size_t f = 0; f < out; ++f) {
-          double sum = 0;
-          for (size_t k = 0; k < in; ++k) sum += x[n * in + k] * weight[f * in + k];
-          outputs[w].data[n * out + f] = sum;
-        }
+        for (size_t f = 0; f < out; ++f)
+          for (size_t k = 0; k < in; ++k) y[n * out + f] += x[n * in + k] * weight[f * in + k];
+      return y;
+    };
+    for (size_t o = 0; o < outputs.size(); ++o) outputs[o].data = product(o + 1);
+    if (const auto glu = glu_of(call)) {
+      const std::vector<double> up = product(2);
+      for (size_t i = 0; i < up.size(); ++i)
+        outputs[0].data[i] = evaluate(*glu, outputs[0].data[i], 0, 0) * up[i];
     }
   }
 

@@ -46,6 +46,8 @@
   CPU(pack_weights, kForward, kInference, kernels,                                                 \
       "repack quantized weights in the order in which GEMMs read them",                            \
       "a lookup of one row reads a panel of 16 rows")                                              \
+  CPU(fuse_gate_up, kForward, kInference, kernels,                                                 \
+      "compute gate, up and their GLU in one kernel, with quantized weights", "")                  \
   ALL(expand, kForward, kBoth, baseline, "expand the remaining composites into primitives",        \
       "more launches and bytes than a fused form")                                                 \
   ALL(split_activations, kForward, kBoth, none,                                                    \

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul_group on the CPU with block-quantized weights, in all modes, against the op's double
 // reference. The op's cases cover plain weights; cpu_quantized_test.cc tests the kernels alone.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
@@ -19,26 +21,30 @@ namespace ridge::backends::cpu {
 namespace {
 
 constexpr int64_t kIn = 512;
-const std::vector<std::pair<DType, int64_t>>& weights() {
-  static const std::vector<std::pair<DType, int64_t>> weights = {{DType::kQ4_1, 40},
-                                                                 {DType::kQ8_0, 7},
-                                                                 {DType::kQ4_K, 33},
-                                                                 {DType::kBF16, 9},
-                                                                 {DType::kQ6_K, 16}};
+using Weights = std::vector<std::pair<DType, int64_t>>;
+const Weights& weights() {
+  static const Weights weights = {{DType::kQ4_1, 40},
+                                  {DType::kQ8_0, 7},
+                                  {DType::kQ4_K, 33},
+                                  {DType::kBF16, 9},
+                                  {DType::kQ6_K, 16}};
   return weights;
 }
 
 class GroupRun {
  public:
-  GroupRun(int64_t tokens, const std::string& activations)
+  GroupRun(int64_t tokens,
+           const std::string& activations,
+           const Weights& group = weights(),
+           const std::string& glu = "")
       : backend_(make_cpu_backend({})), store_(*backend_), program_(*backend_, store_) {
     Graph graph;
     Builder b(graph, ops::table());
     std::vector<ValueId> operands{b.input("x", {DType::kF32, {tokens, kIn}})};
-    for (size_t i = 0; i < weights().size(); ++i)
-      operands.push_back(
-          b.parameter(std::to_string(i), {weights()[i].first, {weights()[i].second, kIn}}));
-    graph.outputs = b.call_all("matmul_group", operands, {{"activations", activations}});
+    for (size_t i = 0; i < group.size(); ++i)
+      operands.push_back(b.parameter(std::to_string(i), {group[i].first, {group[i].second, kIn}}));
+    graph.outputs =
+        b.call_all("matmul_group", operands, {{"activations", activations}, {"glu", glu}});
     node_ = graph.nodes[0];
     program_.add("group", std::move(graph));
     program_.bind();
@@ -101,6 +107,10 @@ constexpr double kRounding = 1e-5;
 // root mean square is the root of 512.
 constexpr double kCode = 3.0 / 127 * 4 / 22.6;
 
+// A weight near the middle of two bf16 numbers, which fp32 and double round differently, differs by
+// 2^-8 of itself.
+constexpr double kHalf = 3.0 * 0x1p-8 * 4 / 22.6;
+
 TEST(MatmulGroup, KeepsActivationsInExactMode) {
   for (int64_t tokens : {1, 3, 70})
     EXPECT_LT(GroupRun(tokens, "f32").distance(), kRounding) << tokens << " tokens";
@@ -118,13 +128,46 @@ TEST(MatmulGroup, RoundsToSixteenBitsAsTheReferenceDoes) {
         << tokens << " tokens";
 }
 
-// A weight near the middle of two bf16 numbers, which fp32 and double round differently, differs by
-// 2^-8 of itself.
 TEST(MatmulGroup, RoundsToBf16AsTheReferenceDoes) {
   if (!has_bf16_tiles()) GTEST_SKIP() << "this machine has no AMX";
-  constexpr double kHalf = 3.0 * 0x1p-8 * 4 / 22.6;
   for (int64_t tokens : {1, 3, 70})
     EXPECT_LT(GroupRun(tokens, "bf16").distance(), kHalf) << tokens << " tokens";
+}
+
+// A GLU multiplies two such products. Their errors add up in each other's size, which is up to about 4
+// root mean squares, and the slope of an activation is up to 1.13.
+TEST(MatmulGroup, GluOfTwoProducts) {
+  constexpr double kFactor = 2 * 4 * 1.13;
+  for (const char* glu : {"silu", "gelu_tanh"})
+    for (DType dtype : {DType::kQ4_1, DType::kQ5_1, DType::kQ6_K})
+      for (int64_t out : {33, 48})
+        for (int64_t tokens : {1, 3, 30, 70, 300}) {
+          SCOPED_TRACE(fmt::format("{} of {} [{}], {} tokens", glu, name(dtype), out, tokens));
+          const Weights two = {{dtype, out}, {dtype, out}};
+          EXPECT_LT(GroupRun(tokens, "i8", two, glu).distance(), kFactor * kCode);
+          EXPECT_LT(GroupRun(tokens, "i16", two, glu).distance(),
+                    kFactor * (kRounding + 2 * kCode / 254));
+          if (has_bf16_tiles()) {
+            EXPECT_LT(GroupRun(tokens, "bf16", two, glu).distance(), kFactor * kHalf);
+          }
+        }
+}
+
+TEST(MatmulGroup, GluNeedsTwoWeightsOfOneTypeAndRoundedActivations) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend({});
+  const auto reason = [&](DType up, const char* activations) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    const std::vector<ValueId> operands = {b.input("x", {DType::kF32, {3, kIn}}),
+                                           b.parameter("gate", {DType::kQ4_1, {32, kIn}}),
+                                           b.parameter("up", {up, {32, kIn}})};
+    b.call_all("matmul_group", operands,
+               {{"activations", std::string(activations)}, {"glu", std::string("silu")}});
+    return backend->unsupported(graph, graph.nodes[0]);
+  };
+  EXPECT_EQ(reason(DType::kQ4_1, "i16"), "");
+  for (const std::string& refused : {reason(DType::kQ8_0, "i16"), reason(DType::kQ4_1, "f32")})
+    EXPECT_NE(refused.find("one type of blocks"), std::string::npos) << refused;
 }
 
 }  // namespace

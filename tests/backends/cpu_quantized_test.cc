@@ -10,7 +10,9 @@
 #include <span>
 #include <vector>
 
+#include "backends/cpu/kernels/pointwise/glu.h"
 #include "backends/cpu/kernels/quantized/gemv_bf16.h"
+#include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "backends/quantized_samples.h"
 
 namespace ridge::backends::cpu {
@@ -249,6 +251,96 @@ TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
   expect_same(Weights(DType::kQ8_0, out, in, 43));
   if (takes_panels())
     for (DType dtype : kPanelTypes) expect_same(PanelWeights(dtype, out, in, 43));
+}
+
+// Gate and up multiplied on their own, then their GLU.
+std::vector<float> glu_of(const Fast& fast,
+                          const QuantizedMatrix& gate,
+                          const QuantizedMatrix& up,
+                          GluActivation activation,
+                          const QuantizedActivations& x) {
+  std::vector<float> gates(static_cast<size_t>(x.tokens * gate.out)), ups(gates);
+  const QuantizedProduct products[] = {{gate, {gates.data(), gate.out}},
+                                       {up, {ups.data(), gate.out}}};
+  fast.product(std::span<const QuantizedProduct>(products), x);
+  glu_on_thread({x.tokens,
+                 gate.out,
+                 activation,
+                 {gates.data(), gate.out},
+                 {ups.data(), gate.out},
+                 {gates.data(), gate.out}});
+  return gates;
+}
+
+void expect_glu(const QuantizedMatrix& gate, const QuantizedMatrix& up, int64_t tokens) {
+  const std::vector<float> x = random_values<float>(tokens * gate.in, 17);
+  for (const Fast& fast : fast_forms(is_panels(gate.dtype))) {
+    if (is_panels(gate.dtype) && !takes_panels_of(gate.dtype, fast.form)) continue;
+    const Activations a(x, tokens, gate.in, fast.form);
+    for (GluActivation activation : {GluActivation::kSilu, GluActivation::kGeluTanh}) {
+      const int64_t stride = gate.out + 3;
+      std::vector<float> y(static_cast<size_t>(tokens * stride), -7.0f),
+          scratch(static_cast<size_t>(tokens * gate.out));
+      const QuantizedProduct call{
+          gate, {y.data(), stride}, false, {up, activation, {scratch.data(), gate.out}}};
+      fast.product({&call, 1}, a.x);
+      const std::vector<float> want = glu_of(fast, gate, up, activation, a.x);
+      for (int64_t n = 0; n < tokens; ++n)
+        for (int64_t r = 0; r < stride; ++r)
+          ASSERT_EQ(y[static_cast<size_t>(n * stride + r)],
+                    r < gate.out ? want[static_cast<size_t>(n * gate.out + r)] : -7.0f)
+              << name(gate.dtype) << ' ' << fast.name << " out " << gate.out << " N " << tokens
+              << " at " << n << ", " << r;
+    }
+  }
+}
+
+TEST_P(CpuQuantized, GluHasTheBitsOfItsProducts) {
+  for (int64_t tokens : {1, 3, 17, 300})
+    for (int64_t out : {15, 37}) {
+      const Weights gate(DType::kQ5_1, out, 1280, 3), up(DType::kQ5_1, out, 1280, 5);
+      expect_glu(gate.matrix, up.matrix, tokens);
+    }
+  if (!takes_panels()) return;
+  for (DType dtype : kPanelTypes)
+    for (int64_t tokens : {1, 3, 17, 300}) {
+      const PanelWeights gate(dtype, 48, 1280, 3), up(dtype, 48, 1280, 5);
+      expect_glu(gate.matrix, up.matrix, tokens);
+    }
+  // A weight whose last rows are dealt to threads.
+  const PanelWeights gate(DType::kQ8_0, 8208, 2048, 7), up(DType::kQ8_0, 8208, 2048, 9);
+  expect_glu(gate.matrix, up.matrix, 2);
+}
+
+// Outputs of 16 MiB and more bypass the caches, if their cache lines are written whole.
+TEST_P(CpuQuantized, LargeOutputsHaveTheBitsOfSmallOnes) {
+  if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
+  const int64_t in = 64, tokens = 40, out = (16 << 20) / (4 * tokens) / 16 * 16 + 16;
+  const PanelWeights w(DType::kQ4_0, out, in, 3);
+  const std::vector<float> x = random_values<float>(tokens * in, 19);
+  struct Free {
+    void operator()(float* p) const { std::free(p); }
+  };
+  const int64_t stride = out + 16;  // whole cache lines, or not
+  std::unique_ptr<float, Free> y(
+      static_cast<float*>(std::aligned_alloc(64, static_cast<size_t>(4 * (tokens * stride + 16)))));
+  for (const Fast& fast : fast_forms(true)) {
+    const Activations a(x, tokens, in, fast.form);
+    const auto product = [&](float* to) {
+      const QuantizedProduct call{w.matrix, {to, stride}};
+      fast.product({&call, 1}, a.x);
+      std::vector<float> rows;
+      for (int64_t n = 0; n < tokens; ++n)
+        rows.insert(rows.end(), to + n * stride, to + n * stride + out);
+      return rows;
+    };
+    const QuantizedProduct whole{w.matrix, {y.get(), stride}}, cut{w.matrix, {y.get() + 1, stride}};
+    EXPECT_TRUE(is_streamed(whole, tokens));
+    EXPECT_FALSE(is_streamed(cut, tokens));
+    EXPECT_FALSE(is_streamed(whole, tokens / 2));
+    const std::vector<float> streamed = product(y.get()), cached = product(y.get() + 1);
+    EXPECT_TRUE(same_bits(streamed, cached)) << fast.name;
+  }
 }
 
 // The largest and the smallest codes times activations of -127 in each part: no 16-bit sum may

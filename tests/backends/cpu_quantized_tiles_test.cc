@@ -31,9 +31,14 @@ struct Tiles {
 };
 
 void array_product(std::span<const QuantizedProduct> products, const ActivationTiles& x) {
-  for (const QuantizedProduct& product : products)
-    for (int64_t row = 0; row < product.weight.out; row += kTilePanelRows)
-      multiply_rows<ArrayTiles>(product, row, x, {0, x.tokens});
+  for (const QuantizedProduct& product : products) {
+    if (product.is_glu())
+      for (int64_t row = 0; row < product.weight.out; row += kTileRows)
+        multiply_glu_rows<ArrayTiles>(product, row, x, {0, x.tokens});
+    else
+      for (int64_t row = 0; row < product.weight.out; row += kTilePanelRows)
+        multiply_rows<ArrayTiles>(product, row, x, {0, x.tokens});
+  }
 }
 
 class CpuQuantizedTiles : public TileKernel {
@@ -97,6 +102,27 @@ TEST_P(CpuQuantizedTiles, ProductsOfEveryFormat) {
   }
 }
 
+TEST_P(CpuQuantizedTiles, GluHasTheBitsOfItsProducts) {
+  for (int64_t out : {16, 37})
+    for (int64_t tokens : {1, 33, 70}) {
+      const int64_t in = 1280, stride = out + 3;
+      const Weights gate(DType::kQ4_K, out, in, 3), up(DType::kQ4_K, out, in, 5);
+      const Tiles tiles(random_values<float>(tokens * in, 7), tokens, in);
+      std::vector<float> gates(static_cast<size_t>(tokens * stride), -7.0f), ups(gates), y(gates);
+      multiply({gate.matrix, {gates.data(), stride}}, tiles.x);
+      multiply({up.matrix, {ups.data(), stride}}, tiles.x);
+      glu_on_thread({tokens,
+                     out,
+                     GluActivation::kSilu,
+                     {gates.data(), stride},
+                     {ups.data(), stride},
+                     {gates.data(), stride}});
+      multiply({gate.matrix, {y.data(), stride}, false, {up.matrix, GluActivation::kSilu, {}}},
+               tiles.x);
+      EXPECT_TRUE(same_bits(y, gates)) << "out " << out << " N " << tokens;
+    }
+}
+
 // Panels of rows produce the same tiles as their rows, bit for bit.
 TEST_P(CpuQuantizedTiles, PanelsMakeTheTilesOfTheirRows) {
   for (DType dtype : kPanelTypes) {
@@ -106,15 +132,15 @@ TEST_P(CpuQuantizedTiles, PanelsMakeTheTilesOfTheirRows) {
       QuantizedMatrix rows = packed.matrix;
       rows.dtype = dtype;
       rows.data = packed.bytes.data();
-      for (int64_t row = 0; row < out; row += kTilePanelRows) {
+      for (int64_t row = 0; row < out; row += kTileRows) {
         for (const auto& [column, depth] : {std::pair<int64_t, int64_t>{0, 768}, {768, 512}}) {
           auto want = std::make_unique<WeightTiles>(), got = std::make_unique<WeightTiles>();
-          unpack_tiles({rows, row, column, depth}, *want);
-          unpack_tiles({packed.matrix, row, column, depth}, *got);
-          ASSERT_EQ(got->depth_tiles, want->depth_tiles);
-          const int64_t tiles = (row + kTileRows < out ? 2 : 1) * want->depth_tiles;
-          ASSERT_EQ(std::memcmp(got->values, want->values,
-                                static_cast<size_t>(2 * tiles * kTileElements)),
+          const int64_t tile = row / kTileRows % 2;
+          for (WeightTiles* each : {want.get(), got.get()}) each->depth_tiles = depth / kTileDepth;
+          unpack_tiles({rows, row, column, depth}, tile, *want);
+          unpack_tiles({packed.matrix, row, column, depth}, tile, *got);
+          ASSERT_EQ(std::memcmp(got->tile(tile, 0), want->tile(tile, 0),
+                                static_cast<size_t>(2 * want->depth_tiles * kTileElements)),
                     0)
               << name(dtype) << " out " << out << " row " << row << " column " << column;
         }

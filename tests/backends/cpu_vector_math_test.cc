@@ -36,6 +36,10 @@ void sigmoid_of(const float* x, int64_t n, float* y) {
   for_lanes(n,
             [&](auto part, int64_t i) HWY_ATTR { store(part, sigmoid(load(part, x + i)), y + i); });
 }
+void sigmoid_of_power_of(const float* x, int64_t n, float* y) {
+  for_lanes(n, [&](auto part, int64_t i)
+                   HWY_ATTR { store(part, sigmoid_of_power(load(part, x + i)), y + i); });
+}
 void tanh_of(const float* x, int64_t n, float* y) {
   for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, tanh(load(part, x + i)), y + i); });
 }
@@ -55,6 +59,7 @@ HWY_EXPORT(exp2_of_negative_of);
 HWY_EXPORT(exp2_floored_of);
 HWY_EXPORT(log_of_positive_of);
 HWY_EXPORT(sigmoid_of);
+HWY_EXPORT(sigmoid_of_power_of);
 HWY_EXPORT(tanh_of);
 HWY_EXPORT(to_bf16_of);
 
@@ -119,6 +124,17 @@ TEST_P(CpuVectorMath, SigmoidWithinItsBound) {
   }
 }
 
+// The scalar form multiplies by ln 2, whose rounding the exponent magnifies.
+TEST_P(CpuVectorMath, SigmoidOfPowerWithinItsBound) {
+  const auto z = sweep(-140.0, 125.0);
+  std::vector<float> y(z.size());
+  HWY_DYNAMIC_DISPATCH(sigmoid_of_power_of)(z.data(), static_cast<int64_t>(z.size()), y.data());
+  for (size_t i = 0; i < z.size(); ++i) {
+    const double want = 1.0 / (1.0 + std::exp2(static_cast<double>(z[i])));
+    ASSERT_LE(std::abs(y[i] - want), want * (5e-7 + 6e-8 * std::abs(z[i]))) << "2^" << z[i];
+  }
+}
+
 TEST_P(CpuVectorMath, TanhWithinItsBound) {
   for (const auto& x : {sweep(-0.7, 0.7), sweep(-12.0, 12.0), sweep(-1e-6, 1e-6)}) {
     std::vector<float> y(x.size());
@@ -151,6 +167,11 @@ TEST_P(CpuVectorMath, SpecialValues) {
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(y[i], 0.0f, 2e-38f) << x[i];
   for (size_t i = 3; i < 5; ++i) EXPECT_NEAR(y[i], 0.5f, 1e-7f) << x[i];
   for (size_t i = 5; i < 8; ++i) EXPECT_NEAR(y[i], 1.0f, 1e-7f) << x[i];
+  EXPECT_TRUE(std::isnan(y[8]));
+  HWY_DYNAMIC_DISPATCH(sigmoid_of_power_of)(x.data(), n, y.data());
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(y[i], 1.0f, 1e-7f) << x[i];
+  for (size_t i = 3; i < 5; ++i) EXPECT_NEAR(y[i], 0.5f, 1e-7f) << x[i];
+  for (size_t i = 5; i < 8; ++i) EXPECT_NEAR(y[i], 0.0f, 1e-26f) << x[i];
   EXPECT_TRUE(std::isnan(y[8]));
   HWY_DYNAMIC_DISPATCH(tanh_of)(x.data(), n, y.data());
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(y[i], -1.0f) << x[i];

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
@@ -102,6 +104,55 @@ TEST(MatmulGroup, ActivationsAreRoundedForWeightsInBlocksAlone) {
         EXPECT_NEAR(outputs[w].data[i], want[w][i], 1e-9) << "weight " << w << ", element " << i;
     }
   }
+}
+
+TEST(MatmulGroup, GluIsTheActivationOfOneProductTimesTheOther) {
+  Random random(7);
+  const Op& op = table().at("matmul_group");
+  const std::vector<Type> types = {
+      {DType::kF32, {kTokens, kIn}}, {DType::kBF16, {5, kIn}}, {DType::kF32, {5, kIn}}};
+  std::vector<std::vector<double>> values;
+  for (const Type& type : types) {
+    values.emplace_back();
+    for (int64_t i = 0; i < type.shape.elements(); ++i)
+      values.back().push_back(random.uniform() - 0.5);
+  }
+  const std::vector<Tensor64> inputs = {
+      {types[0], values[0]}, {types[1], values[1]}, {types[2], values[2]}};
+  const std::vector<double> gate = product(values[0], values[1]),
+                            up = product(values[0], values[2]);
+  const auto expect = [&](const char* glu, const auto& activation) {
+    const Attrs attrs = complete_attrs(op, {{"glu", std::string(glu)}});
+    const std::vector<Type> results = op.infer({types, {}, attrs});
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_EQ(results[0].shape, (Shape{kTokens, 5}));
+    std::vector<Tensor64> y = {{results[0], std::vector<double>(gate.size())}};
+    op.reference({types, results, attrs},
+                 std::vector<const Tensor64*>{&inputs[0], &inputs[1], &inputs[2]}, y);
+    for (size_t i = 0; i < gate.size(); ++i)
+      EXPECT_NEAR(y[0].data[i], activation(gate[i]) * up[i], 1e-12) << glu << ' ' << i;
+  };
+  expect("silu", [](double x) { return x / (1 + std::exp(-x)); });
+  expect("gelu_tanh", [](double x) {
+    return x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x))) / 2;
+  });
+}
+
+TEST(MatmulGroup, GluNeedsTwoWeightsOfOneShape) {
+  const Op& op = table().at("matmul_group");
+  const Type x = {DType::kF32, {kTokens, kIn}}, five = {DType::kF32, {5, kIn}},
+             four = {DType::kF32, {4, kIn}};
+  const auto infer = [&](std::vector<Type> types, const char* glu) {
+    return op.infer({types, {}, complete_attrs(op, {{"glu", std::string(glu)}})});
+  };
+  EXPECT_EQ(infer({x, five, five}, "silu").size(), 1u);
+  EXPECT_EQ(infer({x, five, four}, "").size(), 2u);
+  for (const auto& [types, glu] :
+       std::vector<std::pair<std::vector<Type>, const char*>>{{{x, five}, "silu"},
+                                                              {{x, five, five, five}, "silu"},
+                                                              {{x, five, four}, "silu"},
+                                                              {{x, five, five}, "relu"}})
+    EXPECT_THROW(infer(types, glu), Error) << types.size() << glu;
 }
 
 }  // namespace

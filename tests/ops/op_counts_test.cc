@@ -55,6 +55,11 @@ std::vector<Case> stored_weight_cases() {
   for (DType dtype : {DType::kQ4_0, DType::kQ5_1, DType::kQ8_0, DType::kQ3_K, DType::kQ6_K})
     each.inputs.push_back(fixed({dtype, {16, 256}}));
   cases.push_back(each);
+  for (const char* glu : {"silu", "gelu_tanh"})
+    cases.push_back(
+        {glu,
+         {fixed(f32({3, 256})), fixed({DType::kQ4_0, {16, 256}}), fixed({DType::kQ4_0, {16, 256}})},
+         {{"glu", std::string(glu)}}});
   return cases;
 }
 

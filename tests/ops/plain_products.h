@@ -74,12 +74,16 @@ inline Number row_dot(const std::vector<Number>& x, CountedArray& weight, int64_
   return sum;
 }
 
-inline void plain_matmul_group(const Op&, const Call&, Arrays& in, Arrays& out) {
+inline void plain_matmul_group(const Op&, const Call& call, Arrays& in, Arrays& out) {
+  const std::string& glu = call.attrs.text("glu");
   for (size_t w = 0; w < out.size(); ++w)
     for (int64_t n = 0; n < rows_of(in[0]); ++n) {
       std::vector<Number> x = row_of(in[0], n);
-      for (int64_t f = 0; f < width_of(out[w]); ++f)
-        out[w][n * width_of(out[w]) + f] = row_dot(x, in[w + 1], f);
+      for (int64_t f = 0; f < width_of(out[w]); ++f) {
+        Number y = row_dot(x, in[w + 1], f);
+        if (!glu.empty()) y = (glu == "silu" ? silu(y) : gelu_tanh(y)) * row_dot(x, in[2], f);
+        out[w][n * width_of(out[w]) + f] = y;
+      }
     }
 }
 

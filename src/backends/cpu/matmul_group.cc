@@ -8,6 +8,7 @@
 
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernel_table.h"
+#include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/kernels/quantized/tiles.h"
 #include "backends/row_layout.h"
@@ -46,6 +47,20 @@ bool is_for_few(const Call& call) {
   return call.inputs[0].shape[0] <= most && !is_batch_invariant(call);
 }
 
+bool is_rounded(const Call& call, size_t input) {
+  return call.attrs.text("activations") != "f32" && supports_fast(call.inputs[input].dtype);
+}
+
+bool is_glu(const Call& call) { return !call.attrs.text("glu").empty(); }
+
+std::string unsupported_glu(const Call& call) {
+  const DType gate = call.inputs[1].dtype, up = call.inputs[2].dtype;
+  if (gate == up && is_rounded(call, 1)) return "";
+  return fmt::format(
+      "gate and up of a GLU have one type of blocks and rounded activations, not {} and {}",
+      ridge::name(gate), ridge::name(up));
+}
+
 std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "bf16" && !has_bf16_tiles())
     return "only AMX tiles multiply blocks in bf16";
@@ -59,7 +74,7 @@ std::string unsupported(const Call& call) {
     std::string missing = unsupported_weight(weight.dtype);
     if (!missing.empty()) return missing;
   }
-  return "";
+  return is_glu(call) ? unsupported_glu(call) : "";
 }
 
 QuantizedMatrix matrix(const Operand& weight) {
@@ -70,8 +85,10 @@ QuantizedProduct product(const Operand& weight, const Operand& y) {
   return {matrix(weight), rows<float>(y)};
 }
 
-bool is_rounded(const Call& call, size_t input) {
-  return call.attrs.text("activations") != "f32" && supports_fast(call.inputs[input].dtype);
+// Where few tokens keep x up^T.
+int64_t up_bytes(const Call& call) {
+  const int64_t tokens = call.inputs[0].shape[0];
+  return tokens <= kDirectVectors ? bytes_of<float>(tokens * call.inputs[1].shape[0]) : 0;
 }
 
 Launch bind_exact(std::vector<QuantizedProduct> products,
@@ -132,7 +149,23 @@ Launch bind_rounded(std::vector<QuantizedProduct> products,
                     call.next_inputs.empty() ? QuantizedMatrix{} : matrix(call.next_inputs[1]));
 }
 
+int64_t activation_bytes(const Call& call) {
+  const Shape& x = call.inputs[0].shape;
+  return takes_tiles(call) ? ActivationTiles{x[0], x[1], nullptr}.bytes() : codes_of(call).bytes();
+}
+
+Launch bind_glu(const BindCall& call) {
+  QuantizedProduct glu = product(call.inputs[1], call.outputs[0]);
+  const bool is_silu = call.attrs().text("glu") == "silu";
+  glu.up = {
+      matrix(call.inputs[2]),
+      is_silu ? GluActivation::kSilu : GluActivation::kGeluTanh,
+      {reinterpret_cast<float*>(call.workspace + activation_bytes(call.call())), glu.weight.out}};
+  return bind_rounded({glu}, rows<const float>(call.inputs[0]), call);
+}
+
 Launch bind(const BindCall& call) {
+  if (is_glu(call.call())) return bind_glu(call);
   std::vector<QuantizedProduct> rounded, exact;
   for (size_t i = 1; i < call.inputs.size(); ++i)
     (is_rounded(call.call(), i) ? rounded : exact)
@@ -147,13 +180,10 @@ Launch bind(const BindCall& call) {
   };
 }
 
+// The rounded activations, then x up^T of a GLU.
 int64_t workspace_bytes(const Call& call) {
-  const Shape& x = call.inputs[0].shape;
-  for (size_t i = 1; i < call.inputs.size(); ++i) {
-    if (!is_rounded(call, i)) continue;
-    return takes_tiles(call) ? ActivationTiles{x[0], x[1], nullptr}.bytes()
-                             : codes_of(call).bytes();
-  }
+  for (size_t i = 1; i < call.inputs.size(); ++i)
+    if (is_rounded(call, i)) return activation_bytes(call) + (is_glu(call) ? up_bytes(call) : 0);
   return 0;
 }
 

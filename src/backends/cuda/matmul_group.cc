@@ -30,8 +30,9 @@ Launch bind(const BindCall& call, BindContext& context) {
 int launches(const Call& call) { return static_cast<int>(call.inputs.size()) - 1; }
 
 std::string unsupported(const Call& call) {
-  if (call.attrs.text("activations") == "f32") return "";
-  return "the cuda backend does not round activations";
+  if (call.attrs.text("activations") != "f32") return "the cuda backend does not round activations";
+  if (!call.attrs.text("glu").empty()) return "the cuda backend computes a GLU in another kernel";
+  return "";
 }
 
 }  // namespace

@@ -23,17 +23,16 @@ inline constexpr float kGeluLinear = 1.5957691216057308f;  // 2 sqrt(2 / pi)
 inline constexpr float kGeluCubic = 0.044715f;
 
 struct Silu {
-  static HWY_INLINE V32 argument(V32 x) { return x; }
+  static HWY_INLINE V32 power(V32 x) { return hn::Mul(x, hn::Set(F32(), -kLog2E)); }
   static HWY_INLINE V32 slope(V32) { return hn::Set(F32(), 1.0f); }  // du / dx
 };
 
 struct GeluTanh {
-  static HWY_INLINE V32 argument(V32 x) {
+  static HWY_INLINE V32 power(V32 x) {
+    constexpr float kFactor = -kGeluLinear * kLog2E;
     const F32 d;
     const V32 square = hn::Mul(x, x);
-    const V32 stretch =
-        hn::MulAdd(square, hn::Set(d, kGeluLinear * kGeluCubic), hn::Set(d, kGeluLinear));
-    return hn::Mul(x, stretch);
+    return hn::Mul(x, hn::MulAdd(square, hn::Set(d, kFactor * kGeluCubic), hn::Set(d, kFactor)));
   }
   static HWY_INLINE V32 slope(V32 x) {
     const F32 d;
@@ -41,6 +40,27 @@ struct GeluTanh {
     return hn::MulAdd(square, hn::Set(d, 3.0f * kGeluLinear * kGeluCubic), hn::Set(d, kGeluLinear));
   }
 };
+
+// sigmoid(u) = 1 / (1 + 2^power).
+template <typename Activation>
+HWY_INLINE V32 sigmoid_at(V32 x) {
+  return sigmoid_of_power(Activation::power(x));
+}
+
+// A block in cache. Bound: 14 multiplications and additions on the multipliers' ports a vector for GELU.
+template <typename Activation>
+HWY_INLINE void glu_block(const Glu<float>& call) {
+  for (int64_t n = 0; n < call.tokens; ++n) {
+    const float* gate = call.gate[n];
+    const float* up = call.up[n];
+    float* y = call.y[n];
+    for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
+      const V32 x = load(part, gate + i);
+      const V32 active = hn::Mul(x, sigmoid_at<Activation>(x));
+      store(part, hn::Mul(active, load(part, up + i)), y + i, false);
+    });
+  }
+}
 
 // Mapping: rows in static ranges over threads, one pass. Bound: memory, 3 N F sizeof(T). The exp
 // and the division take about as long as one thread's traffic of fp32, so it takes two threads to
@@ -57,7 +77,7 @@ HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
     for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
       next.prefetch(i);
       V32 x = load(part, gate + i);
-      V32 active = hn::Mul(x, sigmoid(Activation::argument(x)));
+      V32 active = hn::Mul(x, sigmoid_at<Activation>(x));
       store(part, hn::Mul(active, load(part, up + i)), y + i, streamed);
     });
   }
@@ -84,7 +104,7 @@ HWY_INLINE void glu_backward_rows(const GluBackward<T>& call, Range range) {
       next.prefetch(i);
       V32 x = load(part, gate + i);
       V32 given = load(part, dy + i);
-      V32 s = sigmoid(Activation::argument(x));
+      V32 s = sigmoid_at<Activation>(x);
       V32 active = hn::Mul(x, s);
       V32 bend = hn::Mul(hn::Sub(one, s), Activation::slope(x));
       V32 derivative = hn::MulAdd(active, bend, s);
@@ -113,6 +133,10 @@ HWY_INLINE void glu_any(const Glu<T>& call, Range range) {
 }
 RIDGE_TYPED_TARGETS(glu_any, Glu, Range)
 
+void glu_of_block(const Glu<float>& call) {
+  with_activation(call.activation, [&](auto act) HWY_ATTR { glu_block<decltype(act)>(call); });
+}
+
 template <typename T>
 HWY_INLINE void glu_backward_any(const GluBackward<T>& call, Range range) {
   with_activation(call.activation,
@@ -127,6 +151,9 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 
 RIDGE_TYPED_ROWS(glu, glu_any, Glu, tokens, 3 * call.width)
+HWY_EXPORT(glu_of_block);
+void glu_on_thread(const Glu<float>& call) { HWY_DYNAMIC_DISPATCH(glu_of_block)(call); }
+
 RIDGE_TYPED_ROWS(glu_backward, glu_backward_any, GluBackward, tokens, 5 * call.width)
 
 }  // namespace ridge::backends::cpu

@@ -13,6 +13,9 @@ namespace ridge::backends::cpu {
 template <typename T>
 void glu(const Glu<T>& call);
 
+// The same on the calling thread alone, for a task of another kernel.
+void glu_on_thread(const Glu<float>& call);
+
 template <typename T>
 void glu_backward(const GluBackward<T>& call);
 

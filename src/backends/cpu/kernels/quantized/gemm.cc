@@ -7,10 +7,12 @@
 // Highway re-includes this file for each target from here.
 #include <hwy/foreach_target.h>
 // The order of these matters to Highway.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
 
+#include "backends/cpu/kernels/pointwise/glu.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "base/error.h"
 #include "base/row_panels.h"
@@ -64,7 +66,7 @@ void gemm_panel_portable(const PanelProduct& call) {
         total += scale * scales[g * group / kActivationBlock] * static_cast<float>(dot);
         if (call.has_min) total += call.panels->offsets[g * kPanelRows + r] * sums[g];
       }
-      float& y = call.y[n][r];
+      float& y = call.y_of(n)[r];
       total *= call.x->unit(n);
       y = call.accumulate ? y + total : total;
     }
@@ -97,36 +99,90 @@ WeightPart after(const WeightPart& part, int64_t rows_of_task) {
   return {part.weight, part.row + rows_of_task, 0, std::min(kPanelDepth, in)};
 }
 
-void multiply_panels(const PanelLoops& loops,
-                     const QuantizedProduct& product,
-                     int64_t row,
-                     const QuantizedActivations& x,
-                     Range tokens) {
-  const bool in_panels = is_panels(product.weight.dtype);
-  const CodeFormat format = code_format(product.weight.dtype);
+// Panels of one format and depth whose products are side by side in y.
+struct Task {
+  struct Panel {
+    const QuantizedMatrix& weight;
+    int64_t row;
+  };
+  std::span<const Panel> panels;
+  int64_t rows;     // of all panels
+  int64_t advance;  // a thread's next task begins so many rows of a weight later
+};
+
+// `call` has x, the tokens and y.
+void multiply_panels(const PanelLoops& loops, const Task& task, PanelProduct call) {
+  const DType dtype = task.panels[0].weight.dtype;
+  const bool in_panels = is_panels(dtype), accumulate = call.accumulate;
+  const CodeFormat format = code_format(dtype);
+  const QuantizedActivations& x = *call.x;
   CodePanel panels[kMostPanels];
-  PanelProduct call;
-  call.panels = panels;
-  call.x = &x;
   call.group = format.group;
   call.has_min = format.has_min;
   call.zero = x.in_words() ? 0 : format.zero;
   call.most_code = format.most;
-  call.rows = std::min(loops.panels * kPanelRows, product.weight.out - row);
-  call.tokens = tokens;
-  call.y = {product.y.data + row, product.y.stride};
+  const StridedRows<float> y = call.y;
   for (int64_t column = 0; column < x.in; column += kPanelDepth) {
     call.column = column;
     call.depth = std::min(kPanelDepth, x.in - column);
-    for (int64_t first = 0; first < call.rows; first += kPanelRows) {
-      const WeightPart part{product.weight, row + first, column, call.depth};
-      const int64_t p = first / kPanelRows;
+    for (size_t p = 0; p < task.panels.size(); ++p) {
+      const WeightPart part{task.panels[p].weight, task.panels[p].row, column, call.depth};
       (in_panels ? loops.unpack_panels : loops.unpack_rows)(part, panels[p]);
-      if (in_panels) call.next[p] = bytes_of(after(part, loops.panels * kPanelRows));
+      if (in_panels) call.next[p] = bytes_of(after(part, task.advance));
     }
-    call.accumulate = product.accumulate || column > 0;
-    loops.multiply(call);
+    call.accumulate = accumulate || column > 0;
+    const int64_t at_once = loops.panels * kPanelRows;
+    for (int64_t row = 0; row < task.rows; row += at_once) {
+      call.panels = panels + row / kPanelRows;
+      call.rows = std::min(at_once, task.rows - row);
+      call.y.data = y.data + row;
+      loops.multiply(call);
+    }
   }
+}
+
+void multiply(const PanelLoops& loops,
+              const QuantizedProduct& product,
+              int64_t row,
+              const QuantizedActivations& x,
+              Range tokens) {
+  const QuantizedMatrix& weight = product.weight;
+  const Task::Panel panels[] = {{weight, row}, {weight, row + kPanelRows}};
+  const int64_t rows = std::min(loops.panels * kPanelRows, weight.out - row);
+  PanelProduct call;
+  call.x = &x;
+  call.tokens = tokens;
+  call.y = call.result = {product.y.data + row, product.y.stride};
+  call.accumulate = product.accumulate;
+  call.is_streamed = x.in <= kPanelDepth && is_streamed(product, x.tokens);
+  const auto count = static_cast<size_t>((rows + kPanelRows - 1) / kPanelRows);
+  multiply_panels(loops, {{panels, count}, rows, loops.panels * kPanelRows}, call);
+  if (call.is_streamed) hwy::FlushStream();
+}
+
+// 16 rows of gate and of up, of which only the GLU leaves the core. Rows past the last are computed as
+// zeros.
+void multiply_glu(const PanelLoops& loops,
+                  const QuantizedProduct& product,
+                  int64_t row,
+                  const QuantizedActivations& x,
+                  Range tokens) {
+  constexpr int64_t kBoth = 2 * kPanelRows;
+  alignas(64) float gate_and_up[std::max(kTokenBlock, kByteTokenBlock)][kBoth];
+  const Task::Panel panels[] = {{product.weight, row}, {product.up.weight, row}};
+  PanelProduct call;
+  call.x = &x;
+  call.tokens = tokens;
+  call.y = {gate_and_up[0], kBoth};
+  call.token_of_y = tokens.begin;
+  call.result = {product.y.data + row, product.y.stride};
+  multiply_panels(loops, {panels, kBoth, kPanelRows}, call);
+  glu_on_thread({tokens.end - tokens.begin,
+                 std::min(kPanelRows, product.weight.out - row),
+                 product.up.activation,
+                 {gate_and_up[0], kBoth},
+                 {gate_and_up[0] + kPanelRows, kBoth},
+                 {call.result[tokens.begin], call.result.stride}});
 }
 
 bool is_direct(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
@@ -142,17 +198,15 @@ void quantized_gemm(std::span<const QuantizedProduct> products,
   RIDGE_CHECK(x.parts() == 1, "expected activations in words or in bytes");
   if (is_direct(products, x)) return quantized_gemv(products, x, next);
   const PanelLoops loops = HWY_DYNAMIC_DISPATCH(panel_loops_of_target)(x.form);
-  for (const QuantizedProduct& product : products) {
-    RIDGE_CHECK(product.weight.in == x.in && supports_fast(product.weight.dtype),
-                "expected blocks of {} columns, got {} of {}", x.in, product.weight.in,
-                name(product.weight.dtype));
+  check_fast(products, x.in);
+  for (const QuantizedProduct& product : products)
     RIDGE_CHECK(loops.unpack_panels != nullptr || !is_panels(product.weight.dtype),
                 "no panels of {} here", name(product.weight.dtype));
-  }
-  for_each_panel_task(products, loops.panels * kPanelRows, x.tokens,
+  const bool glu = is_glu(products);
+  for_each_panel_task(products, glu ? kPanelRows : loops.panels * kPanelRows, x.tokens,
                       x.in_words() ? kTokenBlock : kByteTokenBlock,
                       [&](const QuantizedProduct& product, int64_t row, Range tokens) {
-                        multiply_panels(loops, product, row, x, tokens);
+                        (glu ? multiply_glu : multiply)(loops, product, row, x, tokens);
                       });
 }
 

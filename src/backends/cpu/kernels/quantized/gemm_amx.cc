@@ -74,44 +74,34 @@ void round_activations(StridedRows<const float> x, const ActivationTiles& out) {
 }
 
 // Bound: the two shuffle ports, about 7 cycles per 32 columns of a row.
-void unpack_tiles(const WeightPart& part, WeightTiles& tiles) {
-  auto [weight, row, column, depth] = part;
-  if (is_panels(weight.dtype)) return unpack_panel_tiles(part, tiles);
+void unpack_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles) {
+  const auto& [weight, row, column, depth] = part;
+  if (is_panels(weight.dtype)) return unpack_panel_tiles(part, row_tile, tiles);
   RowCodes from;
-  tiles.depth_tiles = depth / kTileDepth;
   const int64_t group = code_format(weight.dtype).group;
-  for (int64_t half = 0; half < 2; ++half, row += kTileRows) {
-    if (row >= weight.out) return;
-    for (int64_t r = 0; r < kTileRows; ++r) {
-      if (row + r < weight.out) {
-        unpack_codes({weight, row + r, column, depth},
-                     {from.codes[r], from.scales[r], from.offsets[r]});
-      } else {
-        std::fill_n(from.codes[r], depth, uint8_t{0});
-        std::fill_n(from.scales[r], depth / group, 0.0f);
-        std::fill_n(from.offsets[r], depth / group, 0.0f);
-      }
-    }
-    if (group == 16) {
-      make_tiles<16>(from, tiles.depth_tiles, tiles.tile(half, 0));
+  for (int64_t r = 0; r < kTileRows; ++r) {
+    if (row + r < weight.out) {
+      unpack_codes({weight, row + r, column, depth},
+                   {from.codes[r], from.scales[r], from.offsets[r]});
     } else {
-      make_tiles<32>(from, tiles.depth_tiles, tiles.tile(half, 0));
+      std::fill_n(from.codes[r], depth, uint8_t{0});
+      std::fill_n(from.scales[r], depth / group, 0.0f);
+      std::fill_n(from.offsets[r], depth / group, 0.0f);
     }
   }
+  (group == 16 ? make_tiles<16> : make_tiles<32>)(from, tiles.depth_tiles, tiles.tile(row_tile, 0));
 }
 
 void quantized_gemm_tiles(std::span<const QuantizedProduct> products, const ActivationTiles& x) {
-  for (const QuantizedProduct& product : products) {
-    RIDGE_CHECK(product.weight.in == x.in && supports_fast(product.weight.dtype),
-                "expected blocks of {} columns, got {} of {}", x.in, product.weight.in,
-                name(product.weight.dtype));
-  }
+  check_fast(products, x.in);
   AmxTiles::ask();
-  for_each_panel_task(products, kTilePanelRows, x.tokens, x.tokens,
-                      [&](const QuantizedProduct& product, int64_t row, Range tokens) {
-                        const AmxTiles::Shapes shapes;
-                        multiply_rows<AmxTiles>(product, row, x, tokens);
-                      });
+  const bool glu = is_glu(products);
+  for_each_panel_task(
+      products, glu ? kTileRows : kTilePanelRows, x.tokens, glu ? kGluTokens : x.tokens,
+      [&](const QuantizedProduct& product, int64_t row, Range tokens) {
+        const AmxTiles::Shapes shapes;
+        (glu ? multiply_glu_rows<AmxTiles> : multiply_rows<AmxTiles>)(product, row, x, tokens);
+      });
 }
 
 }  // namespace ridge::backends::cpu

@@ -115,7 +115,8 @@ void multiply(const PanelProduct& call, int64_t token) {
   const SumStarts<kGroup, kExtra, kTokens> starts(call, x);
   // Each token's row of y is a cache line in another page, seldom in L2: fetched now, it is there
   // when the sums are, and the stores before it do not wait.
-  for (int t = 0; t < kTokens; ++t) __builtin_prefetch(call.y[token + t], 1);
+  for (int t = 0; t < kTokens && !call.is_streamed; ++t)
+    __builtin_prefetch(call.result[token + t], 1);
   alignas(32) float totals[kTokens][kPanelRows];
   for (auto& of_token : totals) std::copy_n(panel.zero_or_nan, kPanelRows, of_token);
   for (int64_t g = 0; g < call.depth / kGroup; ++g) {
@@ -145,10 +146,16 @@ void multiply(const PanelProduct& call, int64_t token) {
     }
   }
   for (int t = 0; t < kTokens; ++t) {
-    const __m256 unit = _mm256_set1_ps(x.unit(t));
-    store(_mm256_mul_ps(_mm256_load_ps(totals[t]), unit),
-          _mm256_mul_ps(_mm256_load_ps(totals[t] + 8), unit), call.y[token + t], call.rows,
-          call.accumulate);
+    const __m256 unit = _mm256_set1_ps(x.unit(t)),
+                 first = _mm256_mul_ps(_mm256_load_ps(totals[t]), unit),
+                 second = _mm256_mul_ps(_mm256_load_ps(totals[t] + 8), unit);
+    float* y = call.y_of(token + t);
+    if (call.is_streamed) {
+      _mm256_stream_ps(y, first);
+      _mm256_stream_ps(y + 8, second);
+    } else {
+      store(first, second, y, call.rows, call.accumulate);
+    }
   }
 }
 

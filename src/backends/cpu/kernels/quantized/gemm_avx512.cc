@@ -34,9 +34,9 @@ void multiply(const PanelProduct& call, int64_t token) {
   const TokenRows x(call, kGroup, token);
   const SumStarts<kGroup, kExtra, kTokens> starts(call, x);
   // As in gemm_avx2.cc.
-  for (int t = 0; t < kTokens; ++t) {
-    __builtin_prefetch(call.y[token + t], 1);
-    if (kPanels == 2) __builtin_prefetch(call.y[token + t] + kPanelRows, 1);
+  for (int t = 0; t < kTokens && !call.is_streamed; ++t) {
+    __builtin_prefetch(call.result[token + t], 1);
+    if (kPanels == 2) __builtin_prefetch(call.result[token + t] + kPanelRows, 1);
   }
   __m512 totals[kTokens][kPanels];
   for (auto& of_token : totals)
@@ -98,7 +98,11 @@ void multiply(const PanelProduct& call, int64_t token) {
     for (int p = 0; p < kPanels; ++p) {
       const int64_t left = std::min(call.rows - p * kPanelRows, kPanelRows);
       const __mmask16 rows = static_cast<__mmask16>((1u << left) - 1);
-      float* y = call.y[token + t] + p * kPanelRows;
+      float* y = call.y_of(token + t) + p * kPanelRows;
+      if (call.is_streamed) {
+        _mm512_stream_ps(y, _mm512_mul_ps(totals[t][p], unit));
+        continue;
+      }
       const __m512 before = call.accumulate ? _mm512_maskz_loadu_ps(rows, y) : _mm512_setzero_ps();
       _mm512_mask_storeu_ps(y, rows, _mm512_fmadd_ps(totals[t][p], unit, before));
     }

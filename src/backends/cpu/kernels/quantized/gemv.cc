@@ -7,11 +7,13 @@
 // Highway re-includes this file for each target from here.
 #include <hwy/foreach_target.h>
 // The order of these matters to Highway.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
 #include <atomic>
 
+#include "backends/cpu/kernels/pointwise/glu.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "base/error.h"
 #include "base/row_panels.h"
@@ -63,6 +65,26 @@ bool all_panels(std::span<const QuantizedProduct> products) {
   return std::all_of(products.begin(), products.end(), [](const QuantizedProduct& product) {
     return is_panels(product.weight.dtype);
   });
+}
+
+void check_fast(std::span<const QuantizedProduct> products, int64_t in) {
+  for (const auto& [weight, y, accumulate, up] : products) {
+    RIDGE_CHECK(weight.in == in && supports_fast(weight.dtype),
+                "expected blocks of {} columns, got {} of {}", in, weight.in, name(weight.dtype));
+    if (up.weight.data == nullptr) continue;
+    RIDGE_CHECK(products.size() == 1 && !accumulate && up.weight.dtype == weight.dtype &&
+                    up.weight.out == weight.out && up.weight.in == in,
+                "expected one GLU of two weights [{}, {}] in {}", weight.out, in,
+                name(weight.dtype));
+  }
+}
+
+bool is_streamed(const QuantizedProduct& product, int64_t tokens) {
+  const auto is_aligned = [](uintptr_t bytes) { return bytes % 64 == 0; };
+  return bytes_of<float>(tokens * product.weight.out) >= kStreamBytes / 2 && !product.accumulate &&
+         product.weight.out % kPanelRows == 0 &&
+         is_aligned(reinterpret_cast<uintptr_t>(product.y.data)) &&
+         is_aligned(sizeof(float) * static_cast<uintptr_t>(product.y.stride));
 }
 
 bool multiplies_bytes(DType dtype) {
@@ -133,11 +155,14 @@ struct Shares {
   int64_t piece = 0, pieces = 0;  // the rest is `pieces` pieces of `piece` rows
 };
 
+const std::byte* row_begin(const QuantizedMatrix& weight, int64_t row) {
+  return weight.data + storage_bytes(weight.dtype, row * weight.in);
+}
+
 // The address where a part begins to read.
 const std::byte* share_begin(const QuantizedMatrix& weight, int64_t parts, int64_t index) {
   const Shares shares(weight, parts);
-  const Range rows = part_of(shares.even, parts, index, shares.granule);
-  return weight.data + storage_bytes(weight.dtype, rows.begin * weight.in);
+  return row_begin(weight, part_of(shares.even, parts, index, shares.granule).begin);
 }
 
 // What a thread prefetches of its share of the next weight while it waits: memory would idle during
@@ -170,26 +195,42 @@ void split_by_layout(std::span<const QuantizedProduct> products,
 void quantized_gemv(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next) {
+  check_fast(products, x.in);
   int64_t bytes = 0;
   for (const QuantizedProduct& product : products) {
     const QuantizedMatrix& weight = product.weight;
-    RIDGE_CHECK(weight.in == x.in && supports_fast(weight.dtype),
-                "expected blocks of {} columns, got {} of {}", x.in, weight.in, name(weight.dtype));
     RIDGE_CHECK(!is_panels(weight.dtype) || takes_panels(), "no panels of {} here",
                 name(weight.dtype));
     RIDGE_CHECK(
         !is_panels(weight.dtype) || x.form == Codes::kByte || x.form == few_token_codes(true),
         "panels of {} need activations in another form", name(weight.dtype));
-    bytes += weight_bytes(weight);
+    bytes += weight_bytes(weight) + weight_bytes(product.up.weight);
   }
   if (x.in_words() && !all_panels(products)) return split_by_layout(products, x, next);
   const int64_t parts = parts_for(bytes);
   const RowsTimesVectors of_rows = HWY_DYNAMIC_DISPATCH(gemv_of_target)(),
                          of_panels = HWY_DYNAMIC_DISPATCH(gemv_panels_of_target)();
+  const auto multiply_rows = [&](const QuantizedProduct& product, const RowStream& stream) {
+    const bool in_panels = is_panels(product.weight.dtype),
+               past_caches = in_panels && is_streamed(product, x.tokens);
+    (in_panels ? of_panels
+               : of_rows)({product.weight, stream, x, product.y, product.accumulate, past_caches});
+    if (past_caches) hwy::FlushStream();
+  };
   const auto multiply = [&](const QuantizedProduct& product, const RowStream& stream) {
-    if (stream.rows.begin < stream.rows.end)
-      (is_panels(product.weight.dtype) ? of_panels : of_rows)(
-          {product.weight, stream, x, product.y, product.accumulate});
+    const Range rows = stream.rows;
+    if (rows.begin == rows.end) return;
+    if (!product.is_glu()) return multiply_rows(product, stream);
+    const QuantizedUp& up = product.up;
+    multiply_rows({product.weight, product.y}, {rows, row_begin(up.weight, rows.begin)});
+    multiply_rows({up.weight, up.product}, stream);
+    const StridedRows<float> y{product.y.data + rows.begin, product.y.stride};
+    glu_on_thread({x.tokens,
+                   rows.end - rows.begin,
+                   up.activation,
+                   y,
+                   {up.product.data + rows.begin, up.product.stride},
+                   y});
   };
   std::atomic<int64_t> dealt = 0;  // pieces handed out, over all products
   for_each_part(parts, [&](int64_t index) {

@@ -77,6 +77,7 @@ struct Strip {
   int64_t across;
   int64_t row;
   bool accumulate;
+  bool is_streamed;
   ReadPath path;
 };
 
@@ -92,7 +93,8 @@ void multiply_strips(const RowsProduct& call) {
   const Range rows = call.stream.rows;
   RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
               "rows {} to {} are no panels", rows.begin, rows.end);
-  Strip<Panel> strip{nullptr, call.weight.in / Panel::kColumns, 0, call.accumulate, {}};
+  Strip<Panel> strip{
+      nullptr, call.weight.in / Panel::kColumns, 0, call.accumulate, call.is_streamed, {}};
   const Panel* panels = reinterpret_cast<const Panel*>(call.weight.data);
   const auto strip_of = [&](int64_t row) { return panels + row / kPanelRows * strip.across; };
   strip.path = {reinterpret_cast<const std::byte*>(strip_of(rows.end)), call.stream.then};

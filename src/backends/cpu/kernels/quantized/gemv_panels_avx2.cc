@@ -212,6 +212,7 @@ struct PanelForm {
   static void multiply(const Strip<Panel>& strip, const Tokens& x) {
     constexpr int64_t kAcross = kPanelDepth / Panel::kColumns;
     Strip<Panel> segment = strip;
+    segment.is_streamed = strip.is_streamed && strip.across <= kAcross;
     for (int64_t begin = 0; begin < strip.across; begin += kAcross) {
       segment.panels = strip.panels + begin;
       segment.across = std::min(kAcross, strip.across - begin);
@@ -238,7 +239,7 @@ struct PanelForm {
         __m256 sum = _mm256_mul_ps(_mm256_add_ps(totals.sums[rows][t], totals.zero_or_nan[rows]),
                                    _mm256_set1_ps(x.units[t]));
         if (strip.accumulate) sum = _mm256_add_ps(_mm256_loadu_ps(y), sum);
-        _mm256_storeu_ps(y, sum);
+        strip.is_streamed ? _mm256_stream_ps(y, sum) : _mm256_storeu_ps(y, sum);
       }
   }
 

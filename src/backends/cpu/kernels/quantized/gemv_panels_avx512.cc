@@ -154,9 +154,14 @@ struct PanelForm {
         });
     for (int t = 0; t < kTokens; ++t) {
       float* y = x.y[t] + strip.row;
-      const __m512 before = strip.accumulate ? _mm512_loadu_ps(y) : _mm512_setzero_ps();
       const __m512 sum = _mm512_add_ps(_mm512_add_ps(totals[0][t], totals[1][t]), zero_or_nan);
-      _mm512_storeu_ps(y, _mm512_fmadd_ps(sum, _mm512_set1_ps(x.units[t]), before));
+      const __m512 unit = _mm512_set1_ps(x.units[t]);
+      if (strip.is_streamed) {
+        _mm512_stream_ps(y, _mm512_mul_ps(sum, unit));
+        continue;
+      }
+      const __m512 before = strip.accumulate ? _mm512_loadu_ps(y) : _mm512_setzero_ps();
+      _mm512_storeu_ps(y, _mm512_fmadd_ps(sum, unit, before));
     }
   }
 

@@ -13,8 +13,8 @@
 // A weight in f32, f16 or bf16 (files mix them with blocks) has only the exact forms:
 // supports_fast().
 //
-// A call takes several GEMMs with the same x (q, k and v; gate and up), of any mix of dtypes, and
-// splits their rows of W over the threads in one parallel region. Each output is one sum whose
+// A call takes several GEMMs with the same x (q, k and v), of any mix of dtypes, or one GLU (gate and
+// up; fast mode alone), and splits their rows of W over the threads in one parallel region. Each output is one sum whose
 // order is fixed by the shape and the instruction set. Its bits depend neither on the thread count,
 // nor on N, nor on the other GEMMs of the call; quantized_gemv and quantized_gemm may differ in the
 // last bits.
@@ -28,6 +28,7 @@
 #include <span>
 
 #include "backends/cpu/kernels/quantized/activations.h"
+#include "backends/kernels/glu.h"
 #include "backends/kernels/strided_rows.h"
 #include "base/dtype.h"
 
@@ -43,10 +44,21 @@ struct QuantizedMatrix {
   const std::byte* data = nullptr;
 };
 
+// What makes a product the gate of a GLU.
+struct QuantizedUp {
+  QuantizedMatrix weight;  // without data, there is no GLU
+  GluActivation activation = GluActivation::kSilu;
+  StridedRows<float> product;  // [N, out] for x up^T: needed for N <= kDirectVectors alone
+};
+
+// y = x W^T, or with `up`, of W's dtype and extents, y = activation(x W^T) (x up^T).
 struct QuantizedProduct {
   QuantizedMatrix weight;
   StridedRows<float> y;     // [N, out]
-  bool accumulate = false;  // y += instead of y =
+  bool accumulate = false;  // y += instead of y =; not of a GLU
+  QuantizedUp up = {};
+
+  bool is_glu() const { return up.weight.data != nullptr; }
 };
 
 // Up to this many tokens, a GEMM reads W once for every few tokens and is bound by memory; with

@@ -64,18 +64,15 @@ inline void make_tile(const Panel& panel, const Scales<Panel>& scales, int first
 }
 
 template <typename Panel>
-void unpack(const WeightPart& part, WeightTiles& tiles) {
+void unpack(const WeightPart& part, int64_t row_tile, WeightTiles& tiles) {
   const QuantizedMatrix& weight = part.weight;
   constexpr int kTiles = Panel::kColumns / kTileDepth, kScales = kTileDepth / Panel::kScaleColumns;
-  int64_t row = part.row;
-  for (int64_t row_tile = 0; row_tile < 2 && row < weight.out; ++row_tile, row += kTileRows) {
-    const Panel* panel = reinterpret_cast<const Panel*>(weight.data) +
-                         (row / kTileRows * weight.in + part.column) / Panel::kColumns;
-    for (int64_t k = 0; k < tiles.depth_tiles; k += kTiles, ++panel) {
-      const Scales<Panel> scales(*panel);
-      for (int tile = 0; tile < kTiles; ++tile)
-        make_tile(*panel, scales, tile * kScales, tiles.tile(row_tile, k + tile));
-    }
+  const Panel* panel = reinterpret_cast<const Panel*>(weight.data) +
+                       (part.row / kTileRows * weight.in + part.column) / Panel::kColumns;
+  for (int64_t k = 0; k < tiles.depth_tiles; k += kTiles, ++panel) {
+    const Scales<Panel> scales(*panel);
+    for (int tile = 0; tile < kTiles; ++tile)
+      make_tile(*panel, scales, tile * kScales, tiles.tile(row_tile, k + tile));
   }
 }
 
@@ -84,10 +81,9 @@ void unpack(const WeightPart& part, WeightTiles& tiles) {
 static_assert(kPanelRowCount == kTileRows);
 
 // Bound: conversions, about 2.5 cycles per 32 columns of a row.
-void unpack_panel_tiles(const WeightPart& part, WeightTiles& tiles) {
-  tiles.depth_tiles = part.depth / kTileDepth;
+void unpack_panel_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles) {
   with_panel(part.weight.dtype,
-             [&](auto type) { unpack<typename decltype(type)::type>(part, tiles); });
+             [&](auto type) { unpack<typename decltype(type)::type>(part, row_tile, tiles); });
 }
 
 }  // namespace ridge::backends::cpu

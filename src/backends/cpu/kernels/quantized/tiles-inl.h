@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/pointwise/glu.h"
 #include "backends/cpu/kernels/quantized/tiles.h"
 #include "backends/cpu/kernels/quantized/unpack.h"
 #include "base/block_formats.h"
@@ -38,11 +39,17 @@ struct WeightTiles {
   }
 };
 
-// Unpacks kTilePanelRows rows; those past the last are zeros. depth <= kTilePanelDepth.
-void unpack_tiles(const WeightPart& part, WeightTiles& tiles);
+// Unpacks kTileRows rows, those past the last as zeros, to a tile of rows; depth <= kTilePanelDepth.
+void unpack_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles);
 
 // The same for weights in panels of rows; needs AVX-512 BF16.
-void unpack_panel_tiles(const WeightPart& part, WeightTiles& tiles);
+void unpack_panel_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles);
+
+// kTileRows rows of a weight from `row` on.
+struct TileRows {
+  const QuantizedMatrix& weight;
+  int64_t row;
+};
 
 struct TileProduct {
   const WeightTiles* weights = nullptr;
@@ -50,7 +57,10 @@ struct TileProduct {
   int64_t first_depth_tile = 0;  // of x, at the weights' first column
   int64_t rows = 0;              // 1..kTilePanelRows
   StridedRows<float> y;          // at the panel's first row
+  int64_t token_of_y = 0;        // of y's first row
   bool accumulate = false;
+
+  float* y_of(int64_t token) const { return y[token - token_of_y]; }
 };
 
 // Registers: sums 0..3 ([token tile][row tile]), activations 4 and 5, weights 6 and 7. Loads are
@@ -84,7 +94,7 @@ struct OutputTile {
 
 inline OutputTile output_tile(const TileProduct& call, int64_t token_tile, int64_t row_tile) {
   const int64_t token = token_tile * kTileRows, row = row_tile * kTileRows;
-  return {call.y[token] + row, call.y.stride, std::min(call.x->tokens - token, kTileRows),
+  return {call.y_of(token) + row, call.y.stride, std::min(call.x->tokens - token, kTileRows),
           std::min(call.rows - row, kTileRows)};
 }
 
@@ -93,8 +103,8 @@ inline OutputTile output_tile(const TileProduct& call, int64_t token_tile, int64
 inline void fetch_outputs(const TileProduct& call, int64_t token_tile, int64_t token_tiles) {
   const int64_t end = std::min((token_tile + token_tiles) * kTileRows, call.x->tokens);
   for (int64_t n = token_tile * kTileRows; n < end; ++n) {
-    __builtin_prefetch(call.y[n], 1);
-    __builtin_prefetch(call.y[n] + call.rows - 1, 1);
+    __builtin_prefetch(call.y_of(n), 1);
+    __builtin_prefetch(call.y_of(n) + call.rows - 1, 1);
   }
 }
 
@@ -150,26 +160,64 @@ void multiply_panel(const TileProduct& call, Range token_tiles) {
   }
 }
 
-// 32 rows of W from `row` on, over all columns; `tokens` begins at a whole tile.
+// Multiplies one or two tiles of rows over all columns; `call` has x, the rows and y.
+template <typename Unit>
+void multiply_row_tiles(std::span<const TileRows> rows, TileProduct call, Range tokens) {
+  const Range token_tiles{tokens.begin / kTileRows, (tokens.end + kTileRows - 1) / kTileRows};
+  const bool accumulate = call.accumulate;
+  WeightTiles weights;
+  call.weights = &weights;
+  const int64_t in = call.x->in, depth = tile_panel_depth(in);
+  for (int64_t column = 0; column < in; column += depth) {
+    const int64_t part = std::min(depth, in - column);
+    weights.depth_tiles = part / kTileDepth;
+    for (size_t t = 0; t < rows.size(); ++t)
+      unpack_tiles({rows[t].weight, rows[t].row, column, part}, static_cast<int64_t>(t), weights);
+    call.first_depth_tile = column / kTileDepth;
+    call.accumulate = accumulate || column > 0;
+    multiply_panel<Unit>(call, token_tiles);
+  }
+}
+
+// 32 rows of W from `row` on; `tokens` begins at a whole tile.
 template <typename Unit>
 void multiply_rows(const QuantizedProduct& product,
                    int64_t row,
                    const ActivationTiles& x,
                    Range tokens) {
-  const Range token_tiles{tokens.begin / kTileRows, (tokens.end + kTileRows - 1) / kTileRows};
-  WeightTiles weights;
+  const QuantizedMatrix& weight = product.weight;
+  const TileRows rows[] = {{weight, row}, {weight, row + kTileRows}};
   TileProduct call;
-  call.weights = &weights;
   call.x = &x;
-  call.rows = std::min(kTilePanelRows, product.weight.out - row);
+  call.rows = std::min(kTilePanelRows, weight.out - row);
   call.y = {product.y.data + row, product.y.stride};
-  const int64_t depth = tile_panel_depth(x.in);
-  for (int64_t column = 0; column < x.in; column += depth) {
-    unpack_tiles({product.weight, row, column, std::min(depth, x.in - column)}, weights);
-    call.first_depth_tile = column / kTileDepth;
-    call.accumulate = product.accumulate || column > 0;
-    multiply_panel<Unit>(call, token_tiles);
-  }
+  call.accumulate = product.accumulate;
+  multiply_row_tiles<Unit>({rows, call.rows > kTileRows ? 2u : 1u}, call, tokens);
+}
+
+// Of a GLU, up to so many tokens at once: 64 KiB of gate and up in L2.
+inline constexpr int64_t kGluTokens = 512;
+
+// 16 rows of gate and of up from `row` on, of which only the GLU leaves the core; as multiply_rows.
+template <typename Unit>
+void multiply_glu_rows(const QuantizedProduct& product,
+                       int64_t row,
+                       const ActivationTiles& x,
+                       Range tokens) {
+  alignas(64) float gate_and_up[kGluTokens][kTilePanelRows];
+  const TileRows rows[] = {{product.weight, row}, {product.up.weight, row}};
+  TileProduct call;
+  call.x = &x;
+  call.rows = kTilePanelRows;
+  call.y = {gate_and_up[0], kTilePanelRows};
+  call.token_of_y = tokens.begin;
+  multiply_row_tiles<Unit>(rows, call, tokens);
+  glu_on_thread({tokens.end - tokens.begin,
+                 std::min(kTileRows, product.weight.out - row),
+                 product.up.activation,
+                 {gate_and_up[0], kTilePanelRows},
+                 {gate_and_up[0] + kTileRows, kTilePanelRows},
+                 {product.y[tokens.begin] + row, product.y.stride}});
 }
 
 }  // namespace ridge::backends::cpu
