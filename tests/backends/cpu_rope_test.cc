@@ -87,12 +87,14 @@ TEST_P(CpuRope, MatchesFormula) {
   }
 }
 
+void fill_table(const RopeTable& call) { RopeAngles(call).fill(); }
+
 TEST_P(CpuRope, InverseUndoesIt) {
   const int64_t tokens = 12, heads = 3, size = 64;
   std::vector<int32_t> positions;
   for (int i = 0; i < tokens; ++i) positions.push_back(i * 311);
   std::vector<float> cos(tokens * size / 2), sin(cos.size());
-  rope_table({.tokens = tokens,
+  fill_table({.tokens = tokens,
               .head_size = size,
               .positions = positions.data(),
               .cos = cos.data(),
@@ -124,7 +126,7 @@ TEST_P(CpuRope, InverseIsTheGradient) {
   auto x = random_values<float>(size, 1), g = random_values<float>(size, 2);
   std::vector<int32_t> positions = {5};
   std::vector<float> cos(size / 2), sin(size / 2), y(size), dx(size);
-  rope_table({.tokens = 1,
+  fill_table({.tokens = 1,
               .head_size = size,
               .positions = positions.data(),
               .cos = cos.data(),
@@ -156,7 +158,7 @@ TEST_P(CpuRope, MatchesSnapshot) {
   for (int64_t n = 0; n < batch * length; ++n)
     positions.push_back(static_cast<int32_t>(n % length));
   std::vector<float> cos(batch * length * size / 2), sin(cos.size()), y(x.size());
-  rope_table({.tokens = batch * length,
+  fill_table({.tokens = batch * length,
               .head_size = size,
               .positions = positions.data(),
               .theta = 1e4,
@@ -192,7 +194,7 @@ std::vector<float> angles_at_one(const RopeTable& given) {
   call.positions = positions.data();
   call.cos = cos.data();
   call.sin = sin.data();
-  rope_table(call);
+  fill_table(call);
   for (int64_t i = 0; i < half; ++i) {
     angles.push_back(std::atan2(sin[i], cos[i]));
     EXPECT_EQ(cos[half + i], 1.0f) << "padding";
@@ -249,7 +251,7 @@ TEST_P(CpuRope, TableFollowsLlama3Scaling) {
 TEST_P(CpuRope, TableIsRightFarOut) {
   const std::vector<int32_t> positions = {0, 131071, 1 << 20};
   std::vector<float> cos(3 * 32), sin(3 * 32);
-  rope_table({.tokens = 3,
+  fill_table({.tokens = 3,
               .head_size = 64,
               .positions = positions.data(),
               .theta = 1e6,

@@ -120,7 +120,9 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
       with_stored_tables(bind::embedding(embeddings())),
       bind::embedding_backward(on_cpu(ids, embedding_backward<float>, embedding_backward<uint16_t>,
                                       embedding_backward<Float16>)),
-      bind::rope_table(on_cpu(rope_table)),
+      bind::rope_table([](const RopeTable& call, const char*) -> Launch {
+        return [angles = RopeAngles(call)] { angles.fill(); };
+      }),
       bind::rope(rope_heads),
       bind::rope_qkv(rope_heads),
       bind::rope_qkv_backward(rope_heads),

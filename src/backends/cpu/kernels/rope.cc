@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding: the rotation uses vectors, the table scalar double.
+// Rotary position embedding: the rotation, and the table of its angles in double.
 #include "backends/cpu/kernels/rope.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -8,9 +8,12 @@
 // Highway re-includes this file for each target from here.
 #include <hwy/foreach_target.h>
 // The order of these matters to Highway.
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "backends/cpu/kernels/partition.h"
@@ -150,6 +153,43 @@ HWY_INLINE void rope_tokens(const Rope<T>& call, Range range) {
 }
 RIDGE_TYPED_TARGETS(rope_tokens, Rope, Range)
 
+using F64 = hn::ScalableTag<double>;
+
+// An angle less the nearest multiple of 2 pi, which Highway's Sin and Cos take exactly only below 39000.
+HWY_INLINE hn::Vec<F64> within_a_turn(hn::Vec<F64> angle) {
+  const F64 d;
+  constexpr double kTurn = 2 * std::numbers::pi,
+                   kRest = 2.4492935982947064e-16;  // their sum is 2 pi
+  const auto turns = hn::Round(hn::Mul(angle, hn::Set(d, 1 / kTurn)));
+  return hn::NegMulAdd(turns, hn::Set(d, kRest), hn::NegMulAdd(turns, hn::Set(d, kTurn), angle));
+}
+
+// Stores up to a vector of doubles as floats.
+HWY_INLINE void store_floats(hn::Vec<F64> v, int64_t count, float* to) {
+  const hn::Rebind<float, F64> floats;
+  if (count >= static_cast<int64_t>(hn::Lanes(F64()))) {
+    hn::StoreU(hn::DemoteTo(floats, v), floats, to);
+  } else {
+    HWY_ALIGN float buffer[HWY_MAX_BYTES / sizeof(double)];
+    hn::StoreU(hn::DemoteTo(floats, v), floats, buffer);
+    std::memcpy(to, buffer, static_cast<size_t>(count) * sizeof(float));
+  }
+}
+
+// `steps` are the frequencies of the pairs, padded to a whole vector.
+void fill_angles(const RopeTable& call, const double* steps, Range tokens) {
+  const F64 d;
+  const int64_t pairs = call.head_size / 2, lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t n = tokens.begin; n < tokens.end; ++n) {
+    const auto position = hn::Set(d, std::max(0, call.positions[n]));
+    for (int64_t i = 0; i < pairs; i += lanes) {
+      const auto angle = within_a_turn(hn::Mul(position, hn::LoadU(d, steps + i)));
+      store_floats(hn::Cos(d, angle), pairs - i, call.cos + n * pairs + i);
+      store_floats(hn::Sin(d, angle), pairs - i, call.sin + n * pairs + i);
+    }
+  }
+}
+
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -183,21 +223,22 @@ void rope(const Rope<T>& call) {
 }
 RIDGE_TYPED_INSTANCES(void, rope, Rope)
 
-// Mapping: an outer loop over pairs, an inner loop over tokens in static ranges. The cos and sin of
-// a position take about 30 ns in double; all heads and layers of a step share them. Bound: those 30
-// ns, not memory.
-void rope_table(const RopeTable& call) {
+HWY_EXPORT(fill_angles);
+
+RopeAngles::RopeAngles(const RopeTable& call) : call_(call) {
+  constexpr size_t kMostLanes = HWY_MAX_BYTES / sizeof(double);
   const int64_t pairs = call.head_size / 2;
-  constexpr int64_t kSineBytes = 1024;  // what memory moves in 30 ns
-  for_each_range(call.tokens, parts_for(call.tokens * pairs * kSineBytes), [&](Range range) {
-    for (int64_t i = 0; i < pairs; ++i) {
-      const double step = frequency(call, i);
-      for (int64_t n = range.begin; n < range.end; ++n) {
-        const double angle = call.positions[n] < 0 ? 0.0 : call.positions[n] * step;
-        call.cos[n * pairs + i] = static_cast<float>(std::cos(angle));
-        call.sin[n * pairs + i] = static_cast<float>(std::sin(angle));
-      }
-    }
+  for (int64_t i = 0; i < pairs; ++i) steps_.push_back(frequency(call, i));
+  steps_.resize((steps_.size() + kMostLanes - 1) / kMostLanes * kMostLanes);
+}
+
+// Mapping: tokens in static ranges over threads. Bound: the arithmetic of cos and sin in double, about
+// 2 ns a pair with AVX-512; all heads and layers of a step share them.
+void RopeAngles::fill() const {
+  constexpr int64_t kPairBytes = 64;  // what memory moves in 2 ns
+  const int64_t bytes = call_.tokens * call_.head_size / 2 * kPairBytes;
+  for_each_range(call_.tokens, parts_for(bytes), [&](Range range) {
+    HWY_DYNAMIC_DISPATCH(fill_angles)(call_, steps_.data(), range);
   });
 }
 

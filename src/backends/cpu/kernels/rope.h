@@ -2,6 +2,8 @@
 // Rotary position embedding and its table on CPUs; backends/kernels/rope.h defines them.
 #pragma once
 
+#include <vector>
+
 #include "backends/kernels/rope.h"
 
 namespace ridge::backends::cpu {
@@ -10,6 +12,15 @@ namespace ridge::backends::cpu {
 template <typename T>
 void rope(const Rope<T>& call);
 
-void rope_table(const RopeTable& call);
+// Fills a table. The frequencies of the pairs are computed once.
+class RopeAngles {
+ public:
+  explicit RopeAngles(const RopeTable& call);
+  void fill() const;
+
+ private:
+  RopeTable call_;
+  std::vector<double> steps_;  // radians from one position to the next, padded to whole vectors
+};
 
 }  // namespace ridge::backends::cpu

@@ -222,18 +222,61 @@ struct PartRow {
   float* half_sums;
 };
 
+// Highway 1.0 has no names for four of the instructions below.
+//
+// A block as words: in each 128 bits, four codes of its first half and four of its second.
+using PackedBlock = __m512i;
+
+// Adds neighbours, 32 bits or pairs of 32 bits, of a followed by b.
+template <typename Tag>
+HWY_INLINE IntVector neighbours_added(Tag tag, IntVector a, IntVector b) {
+  const auto first = hn::BitCast(tag, a), second = hn::BitCast(tag, b);
+  return hn::Add(hn::BitCast(kInts, hn::ConcatEven(tag, second, first)),
+                 hn::BitCast(kInts, hn::ConcatOdd(tag, second, first)));
+}
+
+// The sums of the half blocks of four blocks, in order.
+HWY_INLINE auto half_sums_of(const PackedBlock* blocks) {
+  const hn::Repartition<int64_t, decltype(kInts)> pairs;
+  IntVector twos[kGroup];
+  for (int b = 0; b < kGroup; ++b)
+    twos[b] = IntVector{_mm512_madd_epi16(blocks[b], _mm512_set1_epi16(1))};
+  const IntVector eights = neighbours_added(pairs, neighbours_added(kInts, twos[0], twos[1]),
+                                            neighbours_added(kInts, twos[2], twos[3]));
+  return hn::LowerHalf(neighbours_added(pairs, eights, eights));
+}
+
+HWY_INLINE void store_words(const PackedBlock* blocks, int16_t* to) {
+  // In the order of columns, with each four in the order 0, 2, 1, 3.
+  alignas(64) static constexpr int16_t kOrder[32] = {0,  2,  1,  3,  8,  10, 9,  11, 16, 18, 17,
+                                                     19, 24, 26, 25, 27, 4,  6,  5,  7,  12, 14,
+                                                     13, 15, 20, 22, 21, 23, 28, 30, 29, 31};
+  const __m512i order = _mm512_load_si512(kOrder);
+  for (int b = 0; b < kGroup; ++b)
+    _mm512_storeu_si512(to + b * kActivationBlock, _mm512_permutexvar_epi16(order, blocks[b]));
+}
+
+HWY_INLINE void store_bytes(const PackedBlock* blocks, int8_t* to) {
+  // Each 128 bits of two blocks have four codes of each of the four half blocks.
+  alignas(64) static constexpr int32_t kOrder[16] = {0, 4, 8,  12, 1, 5, 9,  13,
+                                                     2, 6, 10, 14, 3, 7, 11, 15};
+  const __m512i order = _mm512_load_si512(kOrder);
+  for (int b = 0; b < kGroup; b += 2) {
+    const __m512i both = _mm512_packs_epi16(blocks[b], blocks[b + 1]);
+    _mm512_storeu_si512(to + b * kActivationBlock, _mm512_permutexvar_epi32(order, both));
+  }
+}
+
 // Stores the codes of four blocks from block `at` on, two vectors each.
 HWY_INLINE void store_group(const IntVector* codes,
                             FourFloats scale,
                             const PartRow& x,
                             int64_t at) {
-  const auto add = [](IntVector a, IntVector b) { return hn::Add(a, b); };
-  const IntVector low = four_in_turn(codes, add), high = four_in_turn(codes + 4, add);
-  const IntVector both =
-      hn::Add(hn::ConcatLowerLower(kInts, high, low), hn::ConcatUpperUpper(kInts, high, low));
-  const IntVector halves = hn::Add(both, hn::SwapAdjacentBlocks(both));
-  const auto first = hn::LowerHalf(hn::LowerHalf(halves)),
-             second = hn::LowerHalf(hn::UpperHalf(kEightInts, halves));
+  PackedBlock blocks[kGroup];
+  for (int b = 0; b < kGroup; ++b)
+    blocks[b] = _mm512_packs_epi32(codes[2 * b].raw, codes[2 * b + 1].raw);
+  const auto halves = half_sums_of(blocks);
+  const auto first = hn::LowerHalf(halves), second = hn::UpperHalf(kFourInts, halves);
   const auto floats = [](auto v) { return hn::ConvertTo(kFourFloats, v); };
   float* half_sums = x.half_sums + 2 * at;
   hn::StoreU(scale, kFourFloats, x.scales + at);
@@ -249,10 +292,8 @@ HWY_INLINE void store_group(const IntVector* codes,
     hn::StoreU(first, kFourInts, x.half_code_sums + 2 * at);
     hn::StoreU(second, kFourInts, x.half_code_sums + 2 * at + 4);
   }
-  for (int64_t i = 0; i < 2 * kGroup; ++i) {
-    const int64_t to = at * kActivationBlock + i * static_cast<int64_t>(kLanes);
-    x.words != nullptr ? store_words(codes[i], x.words + to) : store_bytes(codes[i], x.bytes + to);
-  }
+  const int64_t to = at * kActivationBlock;
+  x.words != nullptr ? store_words(blocks, x.words + to) : store_bytes(blocks, x.bytes + to);
 }
 
 template <int kParts>
@@ -282,9 +323,11 @@ HWY_INLINE void quantize_group(const float* x,
   const FourFloats scale = power(hn::Sub(four(kMostExponent), below));
   alignas(16) float inverses[kGroup];
   hn::Store(hn::Mul(hn::Set(kFourFloats, row.inverse), power(below)), kFourFloats, inverses);
-  for (int i = 0; i < 2 * kGroup; ++i)
-    codes[i] =
-        nearest(hn::Mul(hn::LoadU(kFloats, x + i * kLanes), hn::Set(kFloats, inverses[i / 2])));
+  for (int i = 0; i < 2 * kGroup; ++i) {
+    const auto scaled =
+        hn::Mul(hn::LoadU(kFloats, x + i * kLanes), hn::Set(kFloats, inverses[i / 2]));
+    codes[i] = IntVector{_mm512_cvtps_epi32(scaled.raw)};
+  }
   if (kParts == 1) return store_group(codes, scale, parts[0], at);
   IntVector first[2 * kGroup];
   for (int i = 0; i < 2 * kGroup; ++i) first[i] = take_first_part(codes[i]);
