@@ -15,20 +15,14 @@
 #include <limits>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/quantized/packed_blocks-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-const HWY_CAPPED(float, 16) kFloats;
-using Floats = decltype(kFloats);
-const hn::RebindToSigned<Floats> kInts;
-const hn::RebindToUnsigned<Floats> kBits;
-using IntVector = hn::Vec<decltype(kInts)>;
-constexpr size_t kLanes = hn::MaxLanes(kFloats);
 constexpr size_t kBlock = kActivationBlock;
 static_assert(kBlock / 2 % kLanes == 0);
+const hn::RebindToUnsigned<Floats> kBits;
 
 // The codes of a block, or of one part of it.
 struct BlockCodes {
@@ -142,9 +136,8 @@ struct RowScaling {
   float inverse = 0;
 };
 
-// Stores the unit.
-HWY_INLINE RowScaling row_scaling(const float* x, const QuantizedActivations& out, int64_t n) {
-  const int32_t bits = largest_magnitude(x, out.in);
+// Stores the unit. `bits` are those of the row's largest magnitude.
+HWY_INLINE RowScaling row_scaling(int32_t bits, const QuantizedActivations& out, int64_t n) {
   const float top = std::bit_cast<float>(bits), steps = most_code(out.form);
   const bool is_finite = top <= std::numeric_limits<float>::max();
   const float unit = is_finite ? top / steps : std::numeric_limits<float>::quiet_NaN();
@@ -178,30 +171,10 @@ HWY_INLINE void quantize_block(const float* x,
   store_part(block, scale, out, n, at);
 }
 
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_AVX2
-// Four blocks at a time, with 16 lanes: their maxima and sums are reduced together, so that a block
-// takes 7 ns on one EPYC core (Zen 4), and alone 26. The bits are those of quantize_block.
-constexpr int kGroup = 4;
-static_assert(kLanes == 16);
-const hn::Full128<float> kFourFloats;
-const hn::Full128<int32_t> kFourInts;
-const hn::Half<decltype(kInts)> kEightInts;
-using FourFloats = hn::Vec<hn::Full128<float>>;
-
-// Reduces two vectors: each 128 bits of the result have partial results of a and b in turn.
-template <typename Reduce>
-HWY_INLINE IntVector in_turn(IntVector a, IntVector b, const Reduce& reduce) {
-  return reduce(hn::InterleaveLower(kInts, a, b), hn::InterleaveUpper(kInts, a, b));
-}
-// Of four vectors.
-template <typename Reduce>
-HWY_INLINE IntVector four_in_turn(const IntVector* v, const Reduce& reduce) {
-  const hn::Repartition<int64_t, decltype(kInts)> pairs;
-  const auto a = hn::BitCast(pairs, in_turn(v[0], v[1], reduce)),
-             b = hn::BitCast(pairs, in_turn(v[2], v[3], reduce));
-  return reduce(hn::BitCast(kInts, hn::InterleaveLower(pairs, a, b)),
-                hn::BitCast(kInts, hn::InterleaveUpper(pairs, a, b)));
-}
+#if HWY_TARGET != HWY_SCALAR
+// Four blocks at a time: their maxima and sums are reduced together, so that a block takes 6 ns on one
+// EPYC core (Zen 4) with AVX-512, and alone 26. The bits are those of quantize_block.
+constexpr int kGroup = kPackedGroup, kVectors = static_cast<int>(kBlock / kLanes);
 
 // One part of a token. Stores of bytes may alias anything but local variables.
 struct PartRow {
@@ -222,61 +195,12 @@ struct PartRow {
   float* half_sums;
 };
 
-// Highway 1.0 has no names for four of the instructions below.
-//
-// A block as words: in each 128 bits, four codes of its first half and four of its second.
-using PackedBlock = __m512i;
-
-// Adds neighbours, 32 bits or pairs of 32 bits, of a followed by b.
-template <typename Tag>
-HWY_INLINE IntVector neighbours_added(Tag tag, IntVector a, IntVector b) {
-  const auto first = hn::BitCast(tag, a), second = hn::BitCast(tag, b);
-  return hn::Add(hn::BitCast(kInts, hn::ConcatEven(tag, second, first)),
-                 hn::BitCast(kInts, hn::ConcatOdd(tag, second, first)));
-}
-
-// The sums of the half blocks of four blocks, in order.
-HWY_INLINE auto half_sums_of(const PackedBlock* blocks) {
-  const hn::Repartition<int64_t, decltype(kInts)> pairs;
-  IntVector twos[kGroup];
-  for (int b = 0; b < kGroup; ++b)
-    twos[b] = IntVector{_mm512_madd_epi16(blocks[b], _mm512_set1_epi16(1))};
-  const IntVector eights = neighbours_added(pairs, neighbours_added(kInts, twos[0], twos[1]),
-                                            neighbours_added(kInts, twos[2], twos[3]));
-  return hn::LowerHalf(neighbours_added(pairs, eights, eights));
-}
-
-HWY_INLINE void store_words(const PackedBlock* blocks, int16_t* to) {
-  // In the order of columns, with each four in the order 0, 2, 1, 3.
-  alignas(64) static constexpr int16_t kOrder[32] = {0,  2,  1,  3,  8,  10, 9,  11, 16, 18, 17,
-                                                     19, 24, 26, 25, 27, 4,  6,  5,  7,  12, 14,
-                                                     13, 15, 20, 22, 21, 23, 28, 30, 29, 31};
-  const __m512i order = _mm512_load_si512(kOrder);
-  for (int b = 0; b < kGroup; ++b)
-    _mm512_storeu_si512(to + b * kActivationBlock, _mm512_permutexvar_epi16(order, blocks[b]));
-}
-
-HWY_INLINE void store_bytes(const PackedBlock* blocks, int8_t* to) {
-  // Each 128 bits of two blocks have four codes of each of the four half blocks.
-  alignas(64) static constexpr int32_t kOrder[16] = {0, 4, 8,  12, 1, 5, 9,  13,
-                                                     2, 6, 10, 14, 3, 7, 11, 15};
-  const __m512i order = _mm512_load_si512(kOrder);
-  for (int b = 0; b < kGroup; b += 2) {
-    const __m512i both = _mm512_packs_epi16(blocks[b], blocks[b + 1]);
-    _mm512_storeu_si512(to + b * kActivationBlock, _mm512_permutexvar_epi32(order, both));
-  }
-}
-
-// Stores the codes of four blocks from block `at` on, two vectors each.
-HWY_INLINE void store_group(const IntVector* codes,
+// Stores the codes of four blocks from block `at` on.
+HWY_INLINE void store_group(const PackedBlock* blocks,
                             FourFloats scale,
                             const PartRow& x,
                             int64_t at) {
-  PackedBlock blocks[kGroup];
-  for (int b = 0; b < kGroup; ++b)
-    blocks[b] = _mm512_packs_epi32(codes[2 * b].raw, codes[2 * b + 1].raw);
-  const auto halves = half_sums_of(blocks);
-  const auto first = hn::LowerHalf(halves), second = hn::UpperHalf(kFourInts, halves);
+  const auto [first, second] = half_sums_of(blocks);
   const auto floats = [](auto v) { return hn::ConvertTo(kFourFloats, v); };
   float* half_sums = x.half_sums + 2 * at;
   hn::StoreU(scale, kFourFloats, x.scales + at);
@@ -296,23 +220,26 @@ HWY_INLINE void store_group(const IntVector* codes,
   x.words != nullptr ? store_words(blocks, x.words + to) : store_bytes(blocks, x.bytes + to);
 }
 
+// The bits of the largest magnitudes of four blocks.
+HWY_INLINE FourInts largest_of_group(const float* x) {
+  IntVector largest[kGroup];
+  for (int b = 0; b < kGroup; ++b) {
+    largest[b] = hn::Zero(kInts);
+    for (size_t i = 0; i < kBlock; i += kLanes) {
+      const auto bits = hn::BitCast(kInts, hn::LoadU(kFloats, x + b * kBlock + i));
+      largest[b] = hn::Max(largest[b], hn::And(bits, hn::Set(kInts, 0x7fffffff)));
+    }
+  }
+  return reduce_four(largest, [](auto a, auto b) { return hn::Max(a, b); });
+}
+
+// `top` is their largest_of_group.
 template <int kParts>
 HWY_INLINE void quantize_group(const float* x,
+                               FourInts top,
                                const RowScaling& row,
                                const PartRow* parts,
                                int64_t at) {
-  const auto max = [](IntVector a, IntVector b) { return hn::Max(a, b); };
-  IntVector largest[kGroup], codes[2 * kGroup];
-  for (int b = 0; b < kGroup; ++b) {
-    const auto magnitude = [&](size_t i) {
-      return hn::And(hn::BitCast(kInts, hn::LoadU(kFloats, x + b * kBlock + i)),
-                     hn::Set(kInts, 0x7fffffff));
-    };
-    largest[b] = max(magnitude(0), magnitude(kLanes));
-  }
-  const IntVector all = four_in_turn(largest, max);
-  const auto half = hn::Max(hn::LowerHalf(all), hn::UpperHalf(kEightInts, all));
-  const auto top = hn::Max(hn::LowerHalf(half), hn::UpperHalf(kFourInts, half));
   const auto four = [](int32_t value) { return hn::Set(kFourInts, value); };
   const auto below =
       hn::Min(hn::ShiftRight<kMantissaBits>(hn::Sub(four(row.top), top)), four(kMostExponent));
@@ -323,41 +250,52 @@ HWY_INLINE void quantize_group(const float* x,
   const FourFloats scale = power(hn::Sub(four(kMostExponent), below));
   alignas(16) float inverses[kGroup];
   hn::Store(hn::Mul(hn::Set(kFourFloats, row.inverse), power(below)), kFourFloats, inverses);
-  for (int i = 0; i < 2 * kGroup; ++i) {
-    const auto scaled =
-        hn::Mul(hn::LoadU(kFloats, x + i * kLanes), hn::Set(kFloats, inverses[i / 2]));
-    codes[i] = IntVector{_mm512_cvtps_epi32(scaled.raw)};
+  PackedBlock blocks[kParts][kGroup];
+  for (int b = 0; b < kGroup; ++b) {
+    IntVector codes[kVectors], first[kVectors];
+    for (int i = 0; i < kVectors; ++i) {
+      const auto values = hn::LoadU(kFloats, x + b * kBlock + i * kLanes);
+      codes[i] = nearest_code(hn::Mul(values, hn::Set(kFloats, inverses[b])));
+      if constexpr (kParts == 2) first[i] = take_first_part(codes[i]);
+    }
+    blocks[kParts - 1][b] = packed(codes);
+    if constexpr (kParts == 2) blocks[0][b] = packed(first);
   }
-  if (kParts == 1) return store_group(codes, scale, parts[0], at);
-  IntVector first[2 * kGroup];
-  for (int i = 0; i < 2 * kGroup; ++i) first[i] = take_first_part(codes[i]);
-  store_group(first, hn::Mul(scale, hn::Set(kFourFloats, kPartRatio)), parts[0], at);
-  store_group(codes, scale, parts[1], at);
+  const FourFloats first_scale =
+      kParts == 2 ? hn::Mul(scale, hn::Set(kFourFloats, kPartRatio)) : scale;
+  store_group(blocks[0], first_scale, parts[0], at);
+  if constexpr (kParts == 2) store_group(blocks[1], scale, parts[1], at);
 }
 
-// The last group may begin within the one before it.
+// Groups of blocks; the last may begin within the one before it. Until a group is rounded, the largest
+// magnitudes of its blocks are in the place of their scales.
 template <int kParts>
-void quantize_groups(const float* x,
-                     const RowScaling& row,
-                     const QuantizedActivations& out,
-                     int64_t n) {
+void quantize_groups(const float* x, const QuantizedActivations& out, int64_t n) {
   const PartRow parts[] = {{out, n}, {out.part(kParts - 1), n}};
-  const int64_t blocks = out.blocks();
-  for (int64_t b = 0; b < blocks; b += kGroup) {
-    const int64_t at = std::min(b, blocks - kGroup);
-    quantize_group<kParts>(x + at * kActivationBlock, row, parts, at);
+  auto* tops = reinterpret_cast<int32_t*>(parts[0].scales);
+  const int64_t last = out.blocks() - kGroup;
+  FourInts largest = hn::Zero(kFourInts), top = largest;
+  for (int64_t b = 0; b < last + kGroup; b += kGroup) {
+    const int64_t at = std::min(b, last);
+    top = largest_of_group(x + at * kActivationBlock);
+    largest = hn::Max(largest, top);
+    hn::StoreU(top, kFourInts, tops + at);
   }
+  const RowScaling row = row_scaling(hn::GetLane(hn::MaxOfLanes(kFourInts, largest)), out, n);
+  for (int64_t b = 0; b < last; b += kGroup)
+    quantize_group<kParts>(x + b * kActivationBlock, hn::LoadU(kFourInts, tops + b), row, parts, b);
+  quantize_group<kParts>(x + last * kActivationBlock, top, row, parts, last);
 }
 
 #endif
 
 void quantize_row(const float* x, const QuantizedActivations& out, int64_t n) {
   const int64_t blocks = out.blocks();
-  const RowScaling row = row_scaling(x, out, n);
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_AVX2
-  if (blocks >= kGroup && out.parts() == 1) return quantize_groups<1>(x, row, out, n);
-  if (blocks >= kGroup) return quantize_groups<2>(x, row, out, n);
+#if HWY_TARGET != HWY_SCALAR
+  if (blocks >= kGroup)
+    return (out.parts() == 1 ? quantize_groups<1> : quantize_groups<2>)(x, out, n);
 #endif
+  const RowScaling row = row_scaling(largest_magnitude(x, out.in), out, n);
   for (int64_t b = 0; b < blocks; ++b) quantize_block(x + b * kActivationBlock, row, out, n, b);
 }
 
