@@ -64,7 +64,7 @@ struct MatmulGroupOp {
             .attrs = {{"activations", std::string("f32"), false},
                       {"batch_invariant", false, false},
                       {"glu", std::string(), false}},
-            .formula = "MACs = N in times the weights' outs; a GLU as alone"};
+            .formula = "MACs = N in times the weights' outs; with a GLU, FLOPs as of glu"};
   }
 
   static std::vector<Type> infer(const Call& call) {

@@ -3,6 +3,7 @@
 // for every format, instruction set and thread count.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -94,22 +95,27 @@ void expect_sums(const QuantizedActivations& x, int64_t n) {
 
 RIDGE_CPU_KERNEL_SUITE(CpuQuantized);
 
+// Three blocks, whole groups of four, and a last group that begins within the one before it.
 TEST_P(CpuQuantized, RoundsActivationsToNearest) {
-  const int64_t tokens = 3, in = 96;
-  std::vector<float> values = random_values<float>(tokens * in, 5);
-  for (int64_t k = 32; k < 64; ++k) values[static_cast<size_t>(k)] = 0;
-  const Activations words(values, tokens, in, Codes::kWord),
-      two(values, tokens, in, Codes::kTwoBytes), one(values, tokens, in, Codes::kByte);
-  for (const Activations* a : {&words, &two, &one}) {
-    for (int64_t n = 0; n < tokens; ++n) {
-      for (int64_t k = 0; k < in; ++k) {
-        const float value = values[static_cast<size_t>(n * in + k)];
-        // The last bits of a 16-bit code are about as large as the error of its fp32 arithmetic.
-        EXPECT_NEAR(a->rounded(n, k), value, 0.5001f * a->step(n, k) + 2e-7f * std::abs(value));
-        EXPECT_EQ(Activations::code(words.x, n, k),
-                  254 * Activations::code(two.x, n, k) + Activations::code(two.x.part(1), n, k));
+  const int64_t tokens = 3;
+  for (const int64_t in : {96, 128, 160, 1056}) {
+    std::vector<float> values = random_values<float>(tokens * in, 5);
+    for (int64_t k = 32; k < 64; ++k) values[static_cast<size_t>(k)] = 0;
+    const Activations words(values, tokens, in, Codes::kWord),
+        two(values, tokens, in, Codes::kTwoBytes), one(values, tokens, in, Codes::kByte);
+    for (const Activations* a : {&words, &two, &one}) {
+      for (int64_t n = 0; n < tokens; ++n) {
+        for (int64_t k = 0; k < in; ++k) {
+          const float value = values[static_cast<size_t>(n * in + k)];
+          // The last bits of a 16-bit code are about as large as the error of its fp32 arithmetic.
+          ASSERT_NEAR(a->rounded(n, k), value, 0.5001f * a->step(n, k) + 2e-7f * std::abs(value))
+              << k << " of " << in;
+          ASSERT_EQ(Activations::code(words.x, n, k),
+                    254 * Activations::code(two.x, n, k) + Activations::code(two.x.part(1), n, k))
+              << k << " of " << in;
+        }
+        for (int p = 0; p < a->x.parts(); ++p) expect_sums(a->x.part(p), n);
       }
-      for (int p = 0; p < a->x.parts(); ++p) expect_sums(a->x.part(p), n);
     }
   }
 }
@@ -312,34 +318,39 @@ TEST_P(CpuQuantized, GluHasTheBitsOfItsProducts) {
   expect_glu(gate.matrix, up.matrix, 2);
 }
 
-// Outputs of 16 MiB and more bypass the caches, if their cache lines are written whole.
+// Outputs of 16 MiB and more bypass the caches, if their cache lines are written whole. Weights of more
+// than 768 columns are multiplied in parts, which are added to the output.
 TEST_P(CpuQuantized, LargeOutputsHaveTheBitsOfSmallOnes) {
   if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
-  const int64_t in = 64, tokens = 40, out = (16 << 20) / (4 * tokens) / 16 * 16 + 16;
-  const PanelWeights w(DType::kQ4_0, out, in, 3);
-  const std::vector<float> x = random_values<float>(tokens * in, 19);
   struct Free {
     void operator()(float* p) const { std::free(p); }
   };
-  const int64_t stride = out + 16;  // whole cache lines, or not
-  std::unique_ptr<float, Free> y(
-      static_cast<float*>(std::aligned_alloc(64, static_cast<size_t>(4 * (tokens * stride + 16)))));
-  for (const Fast& fast : fast_forms(true)) {
-    const Activations a(x, tokens, in, fast.form);
-    const auto product = [&](float* to) {
-      const QuantizedProduct call{w.matrix, {to, stride}};
-      fast.product({&call, 1}, a.x);
-      std::vector<float> rows;
-      for (int64_t n = 0; n < tokens; ++n)
-        rows.insert(rows.end(), to + n * stride, to + n * stride + out);
-      return rows;
-    };
-    const QuantizedProduct whole{w.matrix, {y.get(), stride}}, cut{w.matrix, {y.get() + 1, stride}};
-    EXPECT_TRUE(is_streamed(whole, tokens));
-    EXPECT_FALSE(is_streamed(cut, tokens));
-    EXPECT_FALSE(is_streamed(whole, tokens / 2));
-    const std::vector<float> streamed = product(y.get()), cached = product(y.get() + 1);
-    EXPECT_TRUE(same_bits(streamed, cached)) << fast.name;
+  // With the last panel alone or in a pair, and for GEMMs of few and of many tokens.
+  for (const auto& [in, tokens, extra] :
+       {std::array<int64_t, 3>{64, 40, 16}, {1024, 40, 32}, {64, 12, 16}}) {
+    const int64_t out = (16 << 20) / (4 * tokens) / 32 * 32 + 32 + extra, stride = out + 16;
+    const PanelWeights w(DType::kQ4_0, out, in, 3);
+    const std::vector<float> x = random_values<float>(tokens * in, 19);
+    std::unique_ptr<float, Free> y(static_cast<float*>(
+        std::aligned_alloc(64, static_cast<size_t>(4 * (tokens * stride + 16)))));
+    for (const Fast& fast : fast_forms(true)) {
+      const Activations a(x, tokens, in, fast.form);
+      const auto product = [&](float* to) {
+        const QuantizedProduct call{w.matrix, {to, stride}};
+        fast.product({&call, 1}, a.x);
+        std::vector<float> rows;
+        for (int64_t n = 0; n < tokens; ++n)
+          rows.insert(rows.end(), to + n * stride, to + n * stride + out);
+        return rows;
+      };
+      const QuantizedProduct whole{w.matrix, {y.get(), stride}},
+          cut{w.matrix, {y.get() + 1, stride}};
+      EXPECT_TRUE(is_streamed(whole, tokens));
+      EXPECT_FALSE(is_streamed(cut, tokens));
+      EXPECT_FALSE(is_streamed(whole, tokens / 2));
+      const std::vector<float> streamed = product(y.get()), cached = product(y.get() + 1);
+      EXPECT_TRUE(same_bits(streamed, cached)) << fast.name << " in " << in << " N " << tokens;
+    }
   }
 }
 

@@ -111,12 +111,12 @@ TEST_P(CpuQuantizedTiles, GluHasTheBitsOfItsProducts) {
       std::vector<float> gates(static_cast<size_t>(tokens * stride), -7.0f), ups(gates), y(gates);
       multiply({gate.matrix, {gates.data(), stride}}, tiles.x);
       multiply({up.matrix, {ups.data(), stride}}, tiles.x);
-      glu_on_thread({tokens,
-                     out,
-                     GluActivation::kSilu,
-                     {gates.data(), stride},
-                     {ups.data(), stride},
-                     {gates.data(), stride}});
+      glu<float>({tokens,
+                  out,
+                  GluActivation::kSilu,
+                  {gates.data(), stride},
+                  {ups.data(), stride},
+                  {gates.data(), stride}});
       multiply({gate.matrix, {y.data(), stride}, false, {up.matrix, GluActivation::kSilu, {}}},
                tiles.x);
       EXPECT_TRUE(same_bits(y, gates)) << "out " << out << " N " << tokens;

@@ -248,20 +248,24 @@ TEST_P(CpuRope, TableFollowsLlama3Scaling) {
   EXPECT_GT(blended, 0);
 }
 
+// Also for numbers of pairs that fill no vectors.
 TEST_P(CpuRope, TableIsRightFarOut) {
   const std::vector<int32_t> positions = {0, 131071, 1 << 20};
-  std::vector<float> cos(3 * 32), sin(3 * 32);
-  fill_table({.tokens = 3,
-              .head_size = 64,
-              .positions = positions.data(),
-              .theta = 1e6,
-              .cos = cos.data(),
-              .sin = sin.data()});
-  for (int n = 0; n < 3; ++n) {
-    for (int i = 0; i < 32; ++i) {
-      const long double angle = positions[n] * std::pow(1e6L, -i / 32.0L);
-      EXPECT_NEAR(cos[n * 32 + i], std::cos(angle), 1e-7);
-      EXPECT_NEAR(sin[n * 32 + i], std::sin(angle), 1e-7);
+  for (const int pairs : {1, 10, 32, 50}) {
+    std::vector<float> cos(3 * pairs), sin(3 * pairs);
+    fill_table({.tokens = 3,
+                .head_size = 2 * pairs,
+                .positions = positions.data(),
+                .theta = 1e6,
+                .cos = cos.data(),
+                .sin = sin.data()});
+    for (int n = 0; n < 3; ++n) {
+      for (int i = 0; i < pairs; ++i) {
+        const long double angle =
+            positions[n] * std::pow(1e6L, static_cast<long double>(-i) / pairs);
+        EXPECT_NEAR(cos[n * pairs + i], std::cos(angle), 1e-7) << i << " of " << pairs;
+        EXPECT_NEAR(sin[n * pairs + i], std::sin(angle), 1e-7) << i << " of " << pairs;
+      }
     }
   }
 }

@@ -226,7 +226,7 @@ RIDGE_TYPED_INSTANCES(void, rope, Rope)
 HWY_EXPORT(fill_angles);
 
 RopeAngles::RopeAngles(const RopeTable& call) : call_(call) {
-  constexpr size_t kMostLanes = HWY_MAX_BYTES / sizeof(double);
+  constexpr size_t kMostLanes = 8;  // doubles of AVX-512; here HWY_MAX_BYTES is that of scalar code
   const int64_t pairs = call.head_size / 2;
   for (int64_t i = 0; i < pairs; ++i) steps_.push_back(frequency(call, i));
   steps_.resize((steps_.size() + kMostLanes - 1) / kMostLanes * kMostLanes);

@@ -126,7 +126,7 @@ HWY_INLINE V32 log_of_positive(V32 x) {
   return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), y, hn::Sub(x, infinity));
 }
 
-// 1 / x for x from 1 to 2^127. A division takes ten cycles per vector on Zen 4. The 12-bit estimate and
+// 1 / x for x from 1 to 2^126, beyond which an estimate may be 0. A division takes ten cycles per vector on Zen 4. The 12-bit estimate and
 // one Newton step take three cycles, with an error of 1e-7.
 HWY_INLINE V32 reciprocal(V32 x) {
   const V32 estimate = hn::ApproximateReciprocal(x);
@@ -148,15 +148,15 @@ HWY_INLINE V32 sigmoid(V32 x) {
 #endif
 }
 
-// 1 / (1 + 2^z), as exp2_bounded is to exp: sigmoid(x) for z = -x log2(e). From z = 126 on it stays at
-// 2^-126.
+// 1 / (1 + 2^z), as exp2_bounded is to exp: sigmoid(x) for z = -x log2(e). From z = 125 on it stays at
+// 2^-125.
 HWY_INLINE V32 sigmoid_of_power(V32 z) {
   const F32 d;
   const V32 one = hn::Set(d, 1.0f);
 #if HWY_TARGET == HWY_SCALAR
   return hn::Div(one, hn::Add(one, exp(hn::Mul(z, hn::Set(d, 0.693147181f)))));
 #else
-  const V32 limit = hn::Set(d, 126.0f);
+  const V32 limit = hn::Set(d, 125.0f);
   const Power2 power = power2(hn::Min(limit, hn::Max(hn::Neg(limit), z)));
   return reciprocal(hn::MulAdd(power.of_rest, power.of_integer, one));
 #endif

@@ -47,6 +47,13 @@ HWY_INLINE V32 sigmoid_at(V32 x) {
   return sigmoid_of_power(Activation::power(x));
 }
 
+// act(gate) up.
+template <typename Activation, typename Part, typename T>
+HWY_INLINE V32 gated(Part part, const T* gate, const T* up) {
+  const V32 x = load(part, gate);
+  return hn::Mul(hn::Mul(x, sigmoid_at<Activation>(x)), load(part, up));
+}
+
 // A block in cache. Bound: 14 multiplications and additions on the multipliers' ports a vector for GELU.
 template <typename Activation>
 HWY_INLINE void glu_block(const Glu<float>& call) {
@@ -55,9 +62,7 @@ HWY_INLINE void glu_block(const Glu<float>& call) {
     const float* up = call.up[n];
     float* y = call.y[n];
     for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
-      const V32 x = load(part, gate + i);
-      const V32 active = hn::Mul(x, sigmoid_at<Activation>(x));
-      store(part, hn::Mul(active, load(part, up + i)), y + i, false);
+      store(part, gated<Activation>(part, gate + i, up + i), y + i);
     });
   }
 }
@@ -76,9 +81,7 @@ HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
     const auto next = rows_after(n, range, call.tokens, call.width, call.gate, call.up);
     for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
       next.prefetch(i);
-      V32 x = load(part, gate + i);
-      V32 active = hn::Mul(x, sigmoid_at<Activation>(x));
-      store(part, hn::Mul(active, load(part, up + i)), y + i, streamed);
+      store(part, gated<Activation>(part, gate + i, up + i), y + i, streamed);
     });
   }
   if (large) hwy::FlushStream();

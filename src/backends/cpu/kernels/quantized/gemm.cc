@@ -77,6 +77,7 @@ namespace {
 
 // The words, or bytes, of so many tokens and kPanelDepth columns take half of an L2 of 512 KiB.
 constexpr int64_t kTokenBlock = 160, kByteTokenBlock = 256;
+static_assert(kTokenBlock % kTokenCut == 0 && kByteTokenBlock % kTokenCut == 0);
 // With AVX2 up to so many tokens, reading panels into registers again for every four tokens is faster
 // than unpacking them into a panel of words, or of bytes (formats differ: with 16 tokens, unpacking
 // takes 1.05 times as long for Q4_1 and 0.8 times for Q6_K).

@@ -93,6 +93,7 @@ void unpack_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles) 
 }
 
 void quantized_gemm_tiles(std::span<const QuantizedProduct> products, const ActivationTiles& x) {
+  static_assert(kGluTokens % kTokenCut == 0);
   check_fast(products, x.in);
   AmxTiles::ask();
   const bool glu = is_glu(products);

@@ -36,7 +36,8 @@ void multiply(const PanelProduct& call, int64_t token) {
   // As in gemm_avx2.cc.
   for (int t = 0; t < kTokens && !call.is_streamed; ++t) {
     __builtin_prefetch(call.result[token + t], 1);
-    if (kPanels == 2) __builtin_prefetch(call.result[token + t] + kPanelRows, 1);
+    if (call.result.data == call.y.data && kPanels == 2)
+      __builtin_prefetch(call.result[token + t] + kPanelRows, 1);
   }
   __m512 totals[kTokens][kPanels];
   for (auto& of_token : totals)

@@ -204,6 +204,7 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
     RIDGE_CHECK(
         !is_panels(weight.dtype) || x.form == Codes::kByte || x.form == few_token_codes(true),
         "panels of {} need activations in another form", name(weight.dtype));
+    RIDGE_CHECK(!product.is_glu() || product.up.product, "a GLU of few tokens has no place for up");
     bytes += weight_bytes(weight) + weight_bytes(product.up.weight);
   }
   if (x.in_words() && !all_panels(products)) return split_by_layout(products, x, next);
@@ -212,10 +213,10 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
                          of_panels = HWY_DYNAMIC_DISPATCH(gemv_panels_of_target)();
   const auto multiply_rows = [&](const QuantizedProduct& product, const RowStream& stream) {
     const bool in_panels = is_panels(product.weight.dtype),
-               past_caches = in_panels && is_streamed(product, x.tokens);
+               bypasses = in_panels && is_streamed(product, x.tokens);
     (in_panels ? of_panels
-               : of_rows)({product.weight, stream, x, product.y, product.accumulate, past_caches});
-    if (past_caches) hwy::FlushStream();
+               : of_rows)({product.weight, stream, x, product.y, product.accumulate, bypasses});
+    if (bypasses) hwy::FlushStream();
   };
   const auto multiply = [&](const QuantizedProduct& product, const RowStream& stream) {
     const Range rows = stream.rows;

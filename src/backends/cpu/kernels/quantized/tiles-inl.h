@@ -59,6 +59,9 @@ struct TileProduct {
   StridedRows<float> y;          // at the panel's first row
   int64_t token_of_y = 0;        // of y's first row
   bool accumulate = false;
+  // What is written in the end, by token: `columns` of y, or of what a GLU makes of it.
+  StridedRows<float> result;
+  int64_t columns = 0;
 
   float* y_of(int64_t token) const { return y[token - token_of_y]; }
 };
@@ -103,8 +106,8 @@ inline OutputTile output_tile(const TileProduct& call, int64_t token_tile, int64
 inline void fetch_outputs(const TileProduct& call, int64_t token_tile, int64_t token_tiles) {
   const int64_t end = std::min((token_tile + token_tiles) * kTileRows, call.x->tokens);
   for (int64_t n = token_tile * kTileRows; n < end; ++n) {
-    __builtin_prefetch(call.y_of(n), 1);
-    __builtin_prefetch(call.y_of(n) + call.rows - 1, 1);
+    __builtin_prefetch(call.result[n], 1);
+    __builtin_prefetch(call.result[n] + call.columns - 1, 1);
   }
 }
 
@@ -190,13 +193,15 @@ void multiply_rows(const QuantizedProduct& product,
   TileProduct call;
   call.x = &x;
   call.rows = std::min(kTilePanelRows, weight.out - row);
-  call.y = {product.y.data + row, product.y.stride};
+  call.y = call.result = {product.y.data + row, product.y.stride};
+  call.columns = call.rows;
   call.accumulate = product.accumulate;
   multiply_row_tiles<Unit>({rows, call.rows > kTileRows ? 2u : 1u}, call, tokens);
 }
 
 // Of a GLU, up to so many tokens at once: 64 KiB of gate and up in L2.
 inline constexpr int64_t kGluTokens = 512;
+static_assert(kGluTokens % kTileRows == 0);
 
 // 16 rows of gate and of up from `row` on, of which only the GLU leaves the core; as multiply_rows.
 template <typename Unit>
@@ -211,13 +216,15 @@ void multiply_glu_rows(const QuantizedProduct& product,
   call.rows = kTilePanelRows;
   call.y = {gate_and_up[0], kTilePanelRows};
   call.token_of_y = tokens.begin;
+  call.result = {product.y.data + row, product.y.stride};
+  call.columns = std::min(kTileRows, product.weight.out - row);
   multiply_row_tiles<Unit>(rows, call, tokens);
   glu_on_thread({tokens.end - tokens.begin,
-                 std::min(kTileRows, product.weight.out - row),
+                 call.columns,
                  product.up.activation,
                  {gate_and_up[0], kTilePanelRows},
                  {gate_and_up[0] + kTileRows, kTilePanelRows},
-                 {product.y[tokens.begin] + row, product.y.stride}});
+                 {call.result[tokens.begin], call.result.stride}});
 }
 
 }  // namespace ridge::backends::cpu
