@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "backends/cpu/kernels/quantized/matmul.h"
@@ -102,6 +104,37 @@ struct PanelWeights : Weights {
     matrix.data = panels.data();
   }
   std::vector<std::byte> panels;
+};
+
+// Rounded activations.
+struct Activations {
+  Activations(const std::vector<float>& values, int64_t tokens, int64_t in, Codes form)
+      : x{tokens, in, nullptr, form} {
+    storage.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(x.bytes()))));
+    x.data = storage.get();
+    quantize_activations(StridedRows<const float>{values.data(), in}, x);
+  }
+  // The value to which element k of token n was rounded.
+  float rounded(int64_t n, int64_t k) const {
+    double sum = 0;
+    for (int p = 0; p < x.parts(); ++p)
+      sum += static_cast<double>(x.part(p).scales(n)[k / 32]) * code(x.part(p), n, k);
+    return static_cast<float>(sum * x.unit(n));
+  }
+  static int code(const QuantizedActivations& part, int64_t n, int64_t k) {
+    constexpr int64_t kOrder[] = {0, 2, 1, 3};
+    return part.in_words() ? part.words(n)[k / 4 * 4 + kOrder[k % 4]] : part.codes(n)[k];
+  }
+  // The distance of adjacent values to which an element of its block may be rounded.
+  float step(int64_t n, int64_t k) const {
+    return x.unit(n) * x.part(x.parts() - 1).scales(n)[k / 32];
+  }
+
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  QuantizedActivations x;
+  std::unique_ptr<std::byte, Free> storage;
 };
 
 inline double dot(const float* a, const float* b, int64_t n) {
