@@ -1,27 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // glu (composite): activation(gate) * up, both [N,F]; the activation is silu (SwiGLU) or gelu_tanh.
 // Also its fused gradient.
+#include "ops/glu.h"
+
+#include <string>
 #include <vector>
 
-#include "base/pointwise.h"
 #include "ops/build.h"
 #include "ops/infer.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {
+
+Pointwise glu_activation(const char* op, const std::string& name) {
+  if (name != "silu" && name != "gelu_tanh")
+    throw usage_error("[{}] expected the activation 'silu' or 'gelu_tanh', got '{}'", op, name);
+  return *parse_pointwise(name);
+}
+
+Work glu_work(Pointwise activation, int64_t results) {
+  const PointwiseInfo& row = info(activation);
+  return arithmetic((row.flops + 1) * results, row.transcendentals * results);
+}
+
 namespace {
 
-Pointwise activation(const Attrs& attrs) { return *parse_pointwise(attrs.text("activation")); }
+Pointwise activation(const Attrs& attrs) { return glu_activation("glu", attrs.text("activation")); }
 
 Pointwise activation_backward(const Attrs& attrs) {
   return activation(attrs) == Pointwise::kSilu ? Pointwise::kSiluBackward
                                                : Pointwise::kGeluTanhBackward;
-}
-
-void expect_activation(const Attrs& attrs) {
-  const std::string& name = attrs.text("activation");
-  if (name != "silu" && name != "gelu_tanh")
-    throw usage_error("[glu] expected the activation 'silu' or 'gelu_tanh', got '{}'", name);
 }
 
 // The activation again, its slope, and two products.
@@ -45,15 +53,12 @@ struct GluOp {
     expect_float("glu", call.inputs[0], "the gate");
     expect_same("glu", call.inputs[0], call.inputs[1], "gate and up");
     expect_rank("glu", call.inputs[0], 2, "the gate");
-    expect_activation(call.attrs);
+    activation(call.attrs);
     return {call.inputs[0]};
   }
 
-  // The activation and a product.
   static Work work(const Call& call) {
-    int64_t elements = call.inputs[0].shape.elements();
-    const PointwiseInfo& row = info(activation(call.attrs));
-    return arithmetic((row.flops + 1) * elements, row.transcendentals * elements);
+    return glu_work(activation(call.attrs), call.inputs[0].shape.elements());
   }
 
   static ModelWork model_work(const Call& call) {
@@ -102,7 +107,7 @@ struct GluBackwardOp {
   static std::vector<Type> infer(const Call& call) {
     expect_same("glu_backward", call.inputs[0], call.inputs[1], "dy and gate");
     expect_same("glu_backward", call.inputs[1], call.inputs[2], "gate and up");
-    expect_activation(call.attrs);
+    activation(call.attrs);
     return {call.inputs[1], call.inputs[2]};
   }
 

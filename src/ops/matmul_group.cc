@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/bf16.h"
-#include "base/pointwise.h"
 #include "ops/case_inputs.h"
+#include "ops/glu.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {
@@ -51,10 +51,7 @@ std::vector<double> rounded_to_bf16(std::vector<double> x) {
 
 std::optional<Pointwise> glu_of(const Call& call) {
   const std::string& glu = call.attrs.text("glu");
-  if (glu.empty()) return {};
-  if (glu != "silu" && glu != "gelu_tanh")
-    throw usage_error("[{}] expected the glu 'silu' or 'gelu_tanh', got '{}'", kOp, glu);
-  return parse_pointwise(glu);
+  return glu.empty() ? std::nullopt : std::optional(glu_activation(kOp, glu));
 }
 
 struct MatmulGroupOp {
@@ -95,10 +92,8 @@ struct MatmulGroupOp {
     Work sum;
     for (const Type& weight : call.inputs.subspan(1))
       sum += products(call.inputs[0].shape[0] * weight.shape.elements());
-    if (const auto glu = glu_of(call)) {
-      const int64_t results = call.inputs[0].shape[0] * call.inputs[1].shape[0];
-      sum += arithmetic((info(*glu).flops + 1) * results, info(*glu).transcendentals * results);
-    }
+    if (const auto glu = glu_of(call))
+      sum += glu_work(*glu, call.inputs[0].shape[0] * call.inputs[1].shape[0]);
     return sum;
   }
 

@@ -11,6 +11,7 @@
 
 #include "base/pointwise.h"
 #include "ops/case_inputs.h"
+#include "ops/glu.h"
 #include "ops/op_from.h"
 #include "ops/rms_norm.h"
 #include "ops/row_product.h"
@@ -24,9 +25,7 @@ RowProduct row_product_shape(const Call& call) {
   size_t next = 2;
   auto take = [&](bool wanted) { return wanted ? static_cast<int>(next++) : -1; };
   const std::string& activation = call.attrs.text("activation");
-  if (!activation.empty() && activation != "silu" && activation != "gelu_tanh")
-    throw usage_error("[{}] expected the activation 'silu' or 'gelu_tanh', got '{}'", kOp,
-                      activation);
+  if (!activation.empty()) glu_activation(kOp, activation);
   bool adds = call.attrs.flag("adds");
   if (adds && !call.attrs.flag("norms")) throw usage_error("[{}] expected a sum to be normed", kOp);
   p.norm = take(call.attrs.flag("norms"));
@@ -83,8 +82,7 @@ struct RowProductOp {
     if (p.delta >= 0) sum += arithmetic(call.inputs[0].shape.elements());
     int64_t results = p.tokens * p.out;
     if (auto activation = parse_pointwise(call.attrs.text("activation")))
-      sum += arithmetic((info(*activation).flops + 1) * results,
-                        info(*activation).transcendentals * results);
+      sum += glu_work(*activation, results);
     if (p.residual >= 0) sum += arithmetic(results);
     return sum;
   }

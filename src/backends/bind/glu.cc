@@ -6,10 +6,6 @@
 namespace ridge::backends::bind {
 namespace {
 
-GluActivation activation(const Attrs& attrs) {
-  return attrs.text("activation") == "silu" ? GluActivation::kSilu : GluActivation::kGeluTanh;
-}
-
 // The arguments that the forward and the backward kernel share; gate and up are inputs `gate` and
 // `gate` + 1.
 template <typename T, template <typename> typename Given>
@@ -18,7 +14,7 @@ Given<T> given_gate(const BindCall& call, size_t gate) {
   Given<T> given;
   given.tokens = shape[0];
   given.width = shape[1];
-  given.activation = activation(call.attrs());
+  given.activation = glu_activation(call.attrs().text("activation"));
   given.gate = rows<const T>(call.inputs[gate]);
   given.up = rows<const T>(call.inputs[gate + 1]);
   return given;

@@ -156,10 +156,9 @@ int64_t activation_bytes(const Call& call) {
 
 Launch bind_glu(const BindCall& call) {
   QuantizedProduct glu = product(call.inputs[1], call.outputs[0]);
-  const bool is_silu = call.attrs().text("glu") == "silu";
   glu.up = {
       matrix(call.inputs[2]),
-      is_silu ? GluActivation::kSilu : GluActivation::kGeluTanh,
+      glu_activation(call.attrs().text("glu")),
       {reinterpret_cast<float*>(call.workspace + activation_bytes(call.call())), glu.weight.out}};
   return bind_rounded({glu}, rows<const float>(call.inputs[0]), call);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "backends/kernels/strided_rows.h"
 
@@ -14,6 +15,11 @@ enum class GluActivation : uint8_t {
   kSilu,      // x / (1 + exp(-x))
   kGeluTanh,  // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2
 };
+
+// By the name of an op's attribute, silu or gelu_tanh.
+inline GluActivation glu_activation(std::string_view name) {
+  return name == "silu" ? GluActivation::kSilu : GluActivation::kGeluTanh;
+}
 
 // y = act(gate) up.
 template <typename T>

@@ -27,7 +27,6 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 constexpr size_t kBlock = kActivationBlock;
 static_assert(kBlock / 2 % kLanes == 0);
-const hn::RebindToUnsigned<Floats> kBits;
 
 // The codes of a block, or of one part of it.
 struct BlockCodes {
@@ -59,34 +58,14 @@ HWY_INLINE int32_t sum_of(const int32_t* codes, size_t count) {
   return hn::GetLane(hn::SumOfLanes(kInts, sum));
 }
 
-// Stores each group of four codes in the order 0, 2, 1, 3.
-HWY_INLINE void store_words(IntVector codes, int16_t* to) {
-  const hn::Rebind<uint16_t, Floats> words;
-  alignas(64) static constexpr int32_t kOrder[16] = {0, 2,  1, 3,  4,  6,  5,  7,
-                                                     8, 10, 9, 11, 12, 14, 13, 15};
-  const auto order = hn::SetTableIndices(kInts, kOrder);
-  hn::StoreU(hn::TruncateTo(words, hn::BitCast(kBits, hn::TableLookupLanes(codes, order))), words,
-             reinterpret_cast<uint16_t*>(to));
-}
-
-HWY_INLINE void store_bytes(IntVector codes, int8_t* to) {
-  const hn::Rebind<uint8_t, Floats> bytes;
-  hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(kBits, codes)), bytes,
-             reinterpret_cast<uint8_t*>(to));
-}
-
+// Stores each four codes in the order 0, 2, 1, 3.
 HWY_INLINE void store_words(const BlockCodes& block, int16_t* to) {
-  if constexpr (kLanes >= 4) {
-    for (size_t i = 0; i < kBlock; i += kLanes)
-      store_words(hn::Load(kInts, block.codes + i), to + i);
-  } else {
-    for (size_t i = 0; i < kBlock; ++i)
-      to[i] = static_cast<int16_t>(block.codes[i / 4 * 4 + i % 2 * 2 + i / 2 % 2]);
-  }
+  for (size_t i = 0; i < kBlock; ++i)
+    to[i] = static_cast<int16_t>(block.codes[i / 4 * 4 + i % 2 * 2 + i / 2 % 2]);
 }
 
 HWY_INLINE void store_bytes(const BlockCodes& block, int8_t* to) {
-  for (size_t i = 0; i < kBlock; i += kLanes) store_bytes(hn::Load(kInts, block.codes + i), to + i);
+  for (size_t i = 0; i < kBlock; ++i) to[i] = static_cast<int8_t>(block.codes[i]);
 }
 
 // Stores a block's codes of one part.

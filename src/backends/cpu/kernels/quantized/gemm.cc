@@ -12,7 +12,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/kernels/pointwise/glu.h"
+#include "backends/cpu/kernels/quantized/gate_and_up.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "base/error.h"
 #include "base/row_panels.h"
@@ -168,22 +168,17 @@ void multiply_glu(const PanelLoops& loops,
                   int64_t row,
                   const QuantizedActivations& x,
                   Range tokens) {
-  constexpr int64_t kBoth = 2 * kPanelRows;
-  alignas(64) float gate_and_up[std::max(kTokenBlock, kByteTokenBlock)][kBoth];
+  GateAndUp<std::max(kTokenBlock, kByteTokenBlock)> products;
+  static_assert(products.kRows == kPanelRows);
   const Task::Panel panels[] = {{product.weight, row}, {product.up.weight, row}};
   PanelProduct call;
   call.x = &x;
   call.tokens = tokens;
-  call.y = {gate_and_up[0], kBoth};
+  call.y = products.y();
   call.token_of_y = tokens.begin;
   call.result = {product.y.data + row, product.y.stride};
-  multiply_panels(loops, {panels, kBoth, kPanelRows}, call);
-  glu_on_thread({tokens.end - tokens.begin,
-                 std::min(kPanelRows, product.weight.out - row),
-                 product.up.activation,
-                 {gate_and_up[0], kBoth},
-                 {gate_and_up[0] + kPanelRows, kBoth},
-                 {call.result[tokens.begin], call.result.stride}});
+  multiply_panels(loops, {panels, 2 * kPanelRows, kPanelRows}, call);
+  products.store_glu(product, row, tokens);
 }
 
 bool is_direct(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {

@@ -14,10 +14,10 @@
 // supports_fast().
 //
 // A call takes several GEMMs with the same x (q, k and v), of any mix of dtypes, or one GLU (gate and
-// up; fast mode alone), and splits their rows of W over the threads in one parallel region. Each output is one sum whose
-// order is fixed by the shape and the instruction set. Its bits depend neither on the thread count,
-// nor on N, nor on the other GEMMs of the call; quantized_gemv and quantized_gemm may differ in the
-// last bits.
+// up; fast mode alone), and splits their rows of W over the threads in one parallel region. Each
+// output is one sum whose order is fixed by the shape and the instruction set. Its bits depend neither
+// on the thread count, nor on N, nor on the other GEMMs of the call; quantized_gemv and quantized_gemm
+// may differ in the last bits.
 //
 // Weights in 2 MiB pages are read faster than in the 4 KiB pages of a mapped file: 30 GB/s against
 // 19 on one core, 33 against 25 on two.

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/partition.h"
-#include "backends/cpu/kernels/pointwise/glu.h"
+#include "backends/cpu/kernels/quantized/gate_and_up.h"
 #include "backends/cpu/kernels/quantized/tiles.h"
 #include "backends/cpu/kernels/quantized/unpack.h"
 #include "base/block_formats.h"
@@ -209,22 +209,18 @@ void multiply_glu_rows(const QuantizedProduct& product,
                        int64_t row,
                        const ActivationTiles& x,
                        Range tokens) {
-  alignas(64) float gate_and_up[kGluTokens][kTilePanelRows];
+  GateAndUp<kGluTokens> products;
+  static_assert(products.kRows == kTileRows);
   const TileRows rows[] = {{product.weight, row}, {product.up.weight, row}};
   TileProduct call;
   call.x = &x;
   call.rows = kTilePanelRows;
-  call.y = {gate_and_up[0], kTilePanelRows};
+  call.y = products.y();
   call.token_of_y = tokens.begin;
   call.result = {product.y.data + row, product.y.stride};
   call.columns = std::min(kTileRows, product.weight.out - row);
   multiply_row_tiles<Unit>(rows, call, tokens);
-  glu_on_thread({tokens.end - tokens.begin,
-                 call.columns,
-                 product.up.activation,
-                 {gate_and_up[0], kTilePanelRows},
-                 {gate_and_up[0] + kTileRows, kTilePanelRows},
-                 {call.result[tokens.begin], call.result.stride}});
+  products.store_glu(product, row, tokens);
 }
 
 }  // namespace ridge::backends::cpu
