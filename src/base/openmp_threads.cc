@@ -6,9 +6,9 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <future>
+#include <iterator>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -33,39 +33,51 @@ void try_threads(int threads) {
     });
 }
 
-// Moves the calling thread to the processor of this number among those that it may use and that are
-// not in `taken`. It may leave it again at once.
-bool move_to_free_processor(std::span<const int> taken, int64_t number) {
+// The processors that the calling thread may use, in order.
+std::vector<int> allowed_processors() {
   cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return false;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || std::ranges::count(taken, cpu) > 0 || number-- > 0) continue;
-    cpu_set_t only;
-    CPU_ZERO(&only);
-    CPU_SET(cpu, &only);
-    return ::sched_setaffinity(0, sizeof(only), &only) == 0 &&
-           ::sched_setaffinity(0, sizeof(allowed), &allowed) == 0;
-  }
-  return false;
+  std::vector<int> processors;
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return processors;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) processors.push_back(cpu);
+  return processors;
+}
+
+// Moves the calling thread to the processor. It may leave it again at once.
+bool move_to_processor(int cpu) {
+  cpu_set_t allowed, only;
+  CPU_ZERO(&only);
+  CPU_SET(cpu, &only);
+  return ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0 &&
+         ::sched_setaffinity(0, sizeof(only), &only) == 0 &&
+         ::sched_setaffinity(0, sizeof(allowed), &allowed) == 0;
 }
 
 }  // namespace
+
+std::vector<int> choose_free_processors(std::span<const int> on, std::span<const int> allowed) {
+  std::vector<int> free;
+  std::ranges::copy_if(allowed, std::back_inserter(free),
+                       [&](int cpu) { return std::ranges::count(on, cpu) == 0; });
+  std::vector<int> chosen(on.size(), -1);
+  size_t used = 0;
+  for (size_t thread = 0; thread < on.size(); ++thread) {
+    const bool shares = std::ranges::count(on.first(thread), on[thread]) > 0;
+    if (shares && used < free.size()) chosen[thread] = free[used++];
+  }
+  return chosen;
+}
 
 int spread_openmp_threads() {
   std::vector<int> on(static_cast<size_t>(omp_get_max_threads()), -1);
   int moved = 0;
 #pragma omp parallel reduction(+ : moved)
   {
-    const int64_t own = omp_get_thread_num();
-    on[static_cast<size_t>(own)] = ::sched_getcpu();
+    const size_t own = static_cast<size_t>(omp_get_thread_num());
+    on[own] = ::sched_getcpu();
 #pragma omp barrier
-    const auto shares = [&](int64_t thread) {
-      const auto end = on.begin() + thread;
-      return std::find(on.begin(), end, *end) != end;
-    };
-    int64_t before = 0;  // threads that choose first
-    for (int64_t thread = 0; thread < own; ++thread) before += shares(thread) ? 1 : 0;
-    if (shares(own) && move_to_free_processor(on, before)) moved = 1;
+    const int cpu = choose_free_processors(on, allowed_processors())[own];
+    if (cpu >= 0 && move_to_processor(cpu)) moved = 1;
   }
   return moved;
 }

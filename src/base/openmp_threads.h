@@ -3,6 +3,9 @@
 // changes their number for a while.
 #pragma once
 
+#include <span>
+#include <vector>
+
 namespace ridge {
 inline namespace base {
 
@@ -10,6 +13,11 @@ inline namespace base {
 // an out-of-memory Error if the system has no memory for them: OpenMP itself would end the program
 // when the first parallel region begins.
 void start_openmp_threads();
+
+// Where threads that run on the processors `on` move so that each has one of its own: for each thread
+// a processor of `allowed` that no thread runs on, or -1 if it stays, because it came first on its
+// processor or because none is free.
+std::vector<int> choose_free_processors(std::span<const int> on, std::span<const int> allowed);
 
 // Moves those threads of OpenMP's team that run on the processor of another one to processors that
 // none of them uses, and returns how many it moved. They may go elsewhere afterwards. Linux wakes a
