@@ -44,11 +44,13 @@ def arguments(text, begin):
 
 
 def check(root):
+    calls = 0
     for file in sources.files(root, *FOLDERS):
         if file.suffix not in sources.CPP or EXEMPT.search(file.as_posix()):
             continue
         text = (root / file).read_text("utf-8")
         for call in CALL.finditer(text):
+            calls += 1
             if ESCAPED_LATER.search(text[:call.start()].rstrip()):
                 continue
             for begin, argument in arguments(text, call.end()):
@@ -56,6 +58,7 @@ def check(root):
                 for value in re.split(r" \+ |[?:] ", LITERAL.sub('""', argument.strip())):
                     if FOREIGN.search(value.strip()):
                         yield file, line, f"{value} may be text of a file: terminal_safe({value})"
+    yield from sources.some(calls, "src/apps", "call that prints")
 
 
 sources.run(check)

@@ -9,4 +9,10 @@ import sources
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import guides  # noqa: E402
 
-sources.run(guides.check)
+
+def check(root):
+    yield from guides.check(root)
+    yield from sources.some([*root.glob(f"{guides.FOLDER}/*.md")], guides.FOLDER, "page")
+
+
+sources.run(check)

@@ -35,7 +35,8 @@ def refusal(rank, path, included):
 
 
 def check(root):
-    rank = ranks(root)
+    rank, includes = ranks(root), 0
+    yield from sources.some(rank, TABLE, "row of a room")
     for file in sources.files(root, "src"):
         path = file.relative_to("src").as_posix()
         if "/" not in path or path.split("/")[0] not in rank:
@@ -45,9 +46,11 @@ def check(root):
             continue
         for number, line in enumerate((root / file).read_text("utf-8").splitlines(), 1):
             included = INCLUDE.match(line)
+            includes += included is not None
             reason = included and refusal(rank, path, included.group(1))
             if reason:
                 yield file, number, reason
+    yield from sources.some(includes, "src", "include")
     # The build says the same: a target links only lower rooms.
     cmake = root / "CMakeLists.txt"
     text = cmake.read_text("utf-8") if cmake.exists() else ""

@@ -1,54 +1,98 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lists agree with files: each op that is defined is in the registry, each pass that is defined is in the list of passes,
-under the backend whose folder holds it, and has a test and golden graphs, each subcommand has its line in README.md. A
+"""Lists agree with files. Each row of src/passes/passes.h has a source file in the folder of its backend that defines
+run_NAME, a test and two golden graphs, and each run_NAME has a row. Each op that a file of src/ops makes is in the registry and
+each row of the registry is made; a struct with a declaration() becomes an op. Each subcommand has its line in README.md; a
 file of src/apps that is no subcommand says so in its first comment: "Not a subcommand."."""
 import re
 
 import sources
 
-DEFINED = re.compile(r"\s*const\s+(?:passes::)?(Op|Pass)\s*&\s*(\w+)_(?:op|pass)\(\)\s*\{")
-OWNER = re.compile(r"src/backends/(\w+)/passes/")
-PASSES = "src/passes/passes.h"
+OP_LIST, PASS_LIST = "src/ops/registry.h", "src/passes/passes.h"
+OP_ROW = re.compile(r"^\s+X\((\w+)\)")
+OP_MADE = re.compile(r"^const Op& (\w+)_op\(\) \{\s*return op_from<(\w+)>\(\);", re.M)
+OP_DECLARED = re.compile(r"^(?:struct|class) (\w+)\b[^;{]*\{(?:(?!^\};).)*?\bstatic Op declaration\(\)", re.M | re.S)
+PASS_ROW = re.compile(r"^\s+(ALL|CPU|CUDA)\((\w+),")
+PASS_DEFINED = re.compile(r"^Graph run_(\w+)\(const Graph& \w+,\s*(?:passes::)?PassContext&[^)]*\)\s*\{", re.M)
+PASS_FOLDERS = {"ALL": "src/passes", "CPU": "src/backends/cpu/passes", "CUDA": "src/backends/cuda/passes"}
+GOLDENS = "tests/golden"
 
 
 def text_of(root, path):
     return (root / path).read_text("utf-8") if (root / path).exists() else ""
 
 
-def definitions(root, folder):
-    """Yields (file, line, name) of each `const Op& NAME_op() {` or `const Pass& NAME_pass() {`."""
+def rows(root, path, row):
+    """(line, groups of the match) of each line of the list that is a row."""
+    found = ((number, row.match(line)) for number, line in enumerate(text_of(root, path).splitlines(), 1))
+    return [(number, *match.groups()) for number, match in found if match]
+
+
+def definitions(root, folder, pattern):
+    """(file, line, groups of the match) of each place in the .cc files of the folder where the pattern is found."""
+    found = []
     for file in sources.files(root, folder):
-        for number, line in enumerate((root / file).read_text("utf-8").splitlines(), 1):
-            defined = DEFINED.match(line)
-            if defined:
-                yield file, number, defined.group(2)
+        text = text_of(root, file) if file.suffix == ".cc" else ""
+        found += [(file, text.count("\n", 0, match.start()) + 1, *match.groups()) for match in pattern.finditer(text)]
+    return found
 
 
-def check(root):
-    registry = text_of(root, "src/ops/registry.h")
-    for file, line, op in definitions(root, "src/ops"):
-        if f"X({op})" not in registry:
-            yield file, line, f"X({op}) is not in the list of src/ops/registry.h"
-    listed = text_of(root, PASSES)
-    tests = {f"{path.parent.name}/{path.name}" for path in sources.files(root, "tests/passes", "tests/golden")}
-    folders = ["src/passes"] + sorted(path.relative_to(root).as_posix() for path in root.glob("src/backends/*/passes"))
-    for file, line, name in (found for folder in folders for found in definitions(root, folder)):
-        owner = OWNER.match(file.as_posix())
-        owner = owner.group(1).upper() if owner else "ALL"
-        if not re.search(rf"\b{owner}\({name}, \w+\)", listed):
-            yield file, line, f"{owner}({name}, LEVEL) is not in the list of {PASSES}"
-        for want in (f"passes/{name}_test.cc", f"golden/{name}.before.txt", f"golden/{name}.after.txt"):
-            if want not in tests:
-                yield file, line, f"has no tests/{want}"
-    readme = text_of(root, "README.md")
+def check_ops(root):
+    listed = rows(root, OP_LIST, OP_ROW)
+    made = definitions(root, "src/ops", OP_MADE)
+    yield from sources.some(listed, OP_LIST, "row X(NAME)")
+    yield from sources.some(made, "src/ops", "op_from<STRUCT>()")
+    for file, line, op, _ in made:
+        if op not in {name for _, name in listed}:
+            yield file, line, f"X({op}) is not in the list of {OP_LIST}"
+    for line, op in listed:
+        if op not in {name for _, _, name, _ in made}:
+            yield OP_LIST, line, f"no file of src/ops makes {op}_op() by op_from"
+    for file, line, struct in definitions(root, "src/ops", OP_DECLARED):
+        if (file, struct) not in {(place, name) for place, _, _, name in made}:
+            yield file, line, f"{struct} declares an op that no function makes by op_from"
+
+
+def check_passes(root):
+    listed = rows(root, PASS_LIST, PASS_ROW)
+    yield from sources.some(listed, PASS_LIST, "row of a pass")
+    there = {path.as_posix() for path in sources.files(root, "src", "tests")}
+    for owner, folder in PASS_FOLDERS.items():
+        defined = definitions(root, folder, PASS_DEFINED)
+        of_owner = [(line, name) for line, backend, name in listed if backend == owner]
+        for file, line, name in defined:
+            if name not in {row for _, row in of_owner}:
+                yield file, line, f"{owner}({name}, ...) is not in the list of {PASS_LIST}"
+        for line, name in of_owner:
+            source = f"{folder}/{name}.cc"
+            wanted = [f"tests/passes/{name}_test.cc", f"{GOLDENS}/{name}.before.txt", f"{GOLDENS}/{name}.after.txt"]
+            if (source, name) not in {(file.as_posix(), pass_name) for file, _, pass_name in defined}:
+                yield PASS_LIST, line, f"{source} does not define run_{name}", f"pass {name}"
+            for path in wanted:
+                if path not in there:
+                    yield PASS_LIST, line, f"{name} has no {path}", f"pass {name}"
+    for file in sources.files(root, GOLDENS):
+        if file.name.split(".")[0] not in {name for _, _, name in listed}:
+            yield file, 1, f"is the golden graph of no pass in {PASS_LIST}"
+
+
+def check_subcommands(root):
+    readme, commands = text_of(root, "README.md"), 0
     for file in sources.files(root, "src/apps"):
         top = "\n".join(text_of(root, file).splitlines()[:6])
         if file.suffix != ".cc" or file.name == "main.cc" or "Not a subcommand." in top:
             continue
+        commands += 1
         command = re.sub(r"_command$", "", file.stem).replace("_", "-")
         if not re.search(rf"\bridge {command}\b", readme):
             yield file, 1, f'README.md has no line on "ridge {command}"'
+    yield from sources.some(commands, "src/apps", "subcommand")
+
+
+def check(root):
+    yield from check_ops(root)
+    yield from check_passes(root)
+    yield from check_subcommands(root)
 
 
 sources.run(check)

@@ -9,4 +9,10 @@ import sources
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import mutants  # noqa: E402
 
-sources.run(mutants.check)
+
+def check(root):
+    yield from mutants.check(root)
+    yield from sources.some(mutants.read_equal(root), mutants.EQUAL, "entry")
+
+
+sources.run(check)

@@ -54,6 +54,8 @@ def name_violations(file):
 
 def check(root):
     replaced = [(re.compile(r"(?<![\w])" + re.escape(word) + r"(?![\w])"), word) for word in refused(root)]
+    types = 0
+    yield from sources.some(replaced, GLOSSARY, "replaced word")
     for file in sources.files(root):
         yield from name_violations(file)
         try:
@@ -73,6 +75,7 @@ def check(root):
                 if pattern.search(line) and not VERSION_1.match(line):
                     yield file, number, f'"{word}" is replaced ({GLOSSARY})'
             declared = TYPE.match(line) if file.suffix in sources.CPP else None
+            types += declared is not None
             for word in words(declared.group(1)) if declared else ():
                 if word in EMPTY_NOUNS:
                     yield file, number, f'"{word}" in {declared.group(1)} names nothing: find the noun'
@@ -81,6 +84,7 @@ def check(root):
             for pattern, what in BANNED:
                 if pattern.search(line):
                     yield file, number, f"holds {what}"
+    yield from sources.some(types, "src", "type")
 
 
 sources.run(check)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the lint tests: each planted violation must be found at its place, and a clean tree must pass."""
+"""Tests of the lint tests: each planted violation must be found at its place, a clean tree must pass, a waiver must count, and
+a lint that finds nothing to check must fail."""
 import pathlib
 import subprocess
 import sys
@@ -9,7 +10,17 @@ import tempfile
 LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 TAG = LICENCE + "// What it is.\n"
 LONG = "void f() {\n" + "  g();\n" * 120 + "}\n"
-PASS = "const Pass& recompute_pass() {\n}\n"
+PASS = "Graph run_{}(const Graph& graph, PassContext& context) {{\n}}\n"
+BACKEND_PASS = "Graph run_{}(const Graph& graph,\n              passes::PassContext&) {{\n}}\n"
+OP = "struct {1}Op {{\n  int n;\n  static Op declaration() {{ return {{.name = \"{0}\"}}; }}\n}};\n"
+MADE = "const Op& {0}_op() {{ return op_from<{1}Op>(); }}\n"
+OPS = "#define RIDGE_OPS(X) \\\n  X(rope) \\\n  X(softmax_cross_entropy)\n"
+MADE_BELOW = "const Op& {0}_op() {{\n  return op_from<{1}Op>();\n}}\n"
+PASSES = """#define RIDGE_PASSES(ALL, CPU, CUDA)                                                         \\
+  ALL(merge_qkv, kForward, kBoth, fused, "merge the q, k and v projections into one GEMM", "") \\
+  CUDA(native_gemm, kStep, kBoth, kernels,                                                     \\
+       "run fp32 GEMMs as sums of bf16 pieces on native Hopper kernels", "")
+"""
 RUN = """```
 date: 2026-01-02
 machine: two cores
@@ -60,12 +71,13 @@ CLEAN = {
         TAG + '#include "base/shape.h"\n#include "backends/cpu/kernels/tiles.h"\n#include "backends/kernels/rows.h"\n' + LONG,
     "tests/mutants_equal.txt": "# Comment.\n\n" + EQUAL,
     "src/base/middle.cc": TAG + "int middle(int n) {\n  return n / 2 +\n         1;\n}\n",
-    "src/ops/registry.h": TAG + "#define RIDGE_OPS(X) \\\n  X(rope)\n",
-    "src/ops/rope.cc": TAG + "const Op& rope_op() {\n}\n",
-    "src/passes/passes.h": TAG + "  ALL(merge_qkv, fused) \\\n  CUDA(native_gemm, kernels)\n",
-    "src/passes/merge_qkv.cc": TAG + "const Pass& merge_qkv_pass() {\n}\n",
+    "src/ops/registry.h": TAG + OPS,
+    "src/ops/rope.cc": TAG + OP.format("rope", "Rope") + MADE.format("rope", "Rope"),
+    "src/ops/loss.cc": TAG + OP.format("softmax_cross_entropy", "Loss") + MADE_BELOW.format("softmax_cross_entropy", "Loss"),
+    "src/passes/passes.h": TAG + PASSES,
+    "src/passes/merge_qkv.cc": TAG + PASS.format("merge_qkv"),
     "src/passes/differentiate.cc": TAG,
-    "src/backends/cuda/passes/native_gemm.cc": TAG + "const passes::Pass& native_gemm_pass() {\n}\n",
+    "src/backends/cuda/passes/native_gemm.cc": TAG + BACKEND_PASS.format("native_gemm"),
     "tests/passes/native_gemm_test.cc": TAG,
     "tests/golden/native_gemm.before.txt": "",
     "tests/golden/native_gemm.after.txt": "",
@@ -99,7 +111,10 @@ PLANTED = [
      "node.h:5: src/graph/node.h A"),
     ("sizes", "src/backends/cpu/kernels/k.cc", TAG + LONG + LONG.replace("{\n", "{\n" + " g();\n" * 40), "k.cc:125:"),
     ("sizes", "tools/plot.py", "def f():\n" + "    g()\n" * 101, "tools/plot.py:1:"),
-    ("sizes", "tests/lint/waivers.txt", "src/graph/graph.cc: it is long\n", "waivers.txt:1: the waiver"),
+    ("sizes", "tests/lint/waivers.txt", "file src/graph/graph.cc: it is long\n",
+     "waivers.txt:1: the waiver of file src/graph/graph.cc is not needed"),
+    ("sizes", "tests/lint/waivers.txt", "files src/graph/graph.cc: it is long\n",
+     "waivers.txt:1: files src/graph/graph.cc names no"),
     ("names", "src/graph/graph_utils.cc", TAG, "src/graph/graph_utils.cc:1:"),
     ("names", "src/graph/helpers/a.cc", TAG, "src/graph/helpers/a.cc:1:"),
     ("names", "src/graph/node.h", TAG + "class NodeManager {\n", "src/graph/node.h:3:"),
@@ -113,13 +128,22 @@ PLANTED = [
     ("names", "src/passes/merge_qkv.cc", TAG + 'if (node.op->name == "rope") {\n', "merge_qkv.cc:3: a pass compares"),
     ("names", "src/backends/cpu/passes/a.cc", TAG + 'x = "rope" != producer->op->name;\n', "a.cc:3: a pass compares"),
     ("names", "src/backends/cuda/passes/a.cc", TAG + 'node.op->name.starts_with("r");\n', "a.cc:3: a pass compares"),
-    ("lists", "src/ops/glu.cc", TAG + "const Op& glu_op() {\n}\n", "src/ops/glu.cc:3: X(glu)"),
-    ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:3: ALL(recompute, LEVEL)"),
-    ("lists", "src/backends/cpu/passes/native_gemm.cc", TAG + "const passes::Pass& native_gemm_pass() {\n}\n",
-     "src/backends/cpu/passes/native_gemm.cc:3: CPU(native_gemm, LEVEL) is not"),
-    ("lists", "src/backends/cpu/passes/recompute.cc", TAG + "const passes::Pass& recompute_pass() {\n}\n",
-     "src/backends/cpu/passes/recompute.cc:3: has no tests/golden/recompute.after.txt"),
-    ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:3: has no tests/passes/recompute_test.cc"),
+    ("lists", "src/ops/glu.cc", TAG + MADE.format("glu", "Glu"), "src/ops/glu.cc:3: X(glu)"),
+    ("lists", "src/ops/glu.cc", TAG + OP.format("glu", "Glu"), "src/ops/glu.cc:3: GluOp declares an op"),
+    ("lists", "src/ops/registry.h", TAG + OPS + "  X(glu)\n", "src/ops/registry.h:6: no file of src/ops makes glu_op()"),
+    ("lists", "src/ops/registry.h", TAG, "src/ops/registry.h:1: has no row X(NAME)"),
+    ("lists", "src/passes/recompute.cc", TAG + PASS.format("recompute"), "src/passes/recompute.cc:3: ALL(recompute, ...) is not"),
+    ("lists", "src/backends/cpu/passes/native_gemm.cc", TAG + BACKEND_PASS.format("native_gemm"),
+     "src/backends/cpu/passes/native_gemm.cc:3: CPU(native_gemm, ...) is not"),
+    ("lists", "src/backends/cuda/passes/native_gemm.cc", TAG,
+     "passes.h:5: src/backends/cuda/passes/native_gemm.cc does not define"),
+    ("lists", "src/passes/passes.h", TAG + PASSES.replace("CUDA(n", "CPU(n"),
+     "src/backends/cpu/passes/native_gemm.cc does not define"),
+    ("lists", "src/passes/passes.h", TAG + PASSES + "  ALL(lora,\n", "passes.h:7: lora has no tests/passes/lora_test.cc"),
+    ("lists", "src/passes/passes.h", TAG + PASSES + "  ALL(lora,\n", "passes.h:7: lora has no tests/golden/lora.before.txt"),
+    ("lists", "src/passes/passes.h", TAG + PASSES + "  ALL(lora,\n", "passes.h:7: lora has no tests/golden/lora.after.txt"),
+    ("lists", "src/passes/passes.h", TAG, "src/passes/passes.h:1: has no row of a pass"),
+    ("lists", "tests/golden/lora.before.txt", "", "lora.before.txt:1: is the golden graph of no pass"),
     ("lists", "src/apps/explain.cc", TAG, 'src/apps/explain.cc:1: README.md has no line on "ridge explain"'),
     ("runs", "docs/runs/2026-01-02-step.md", RUN.replace("versions: PyTorch 2.15.0\n", ""), "step.md:1: has no key versions"),
     ("runs", "docs/runs/2026-01-03-step.md", RUN, "docs/runs/2026-01-03-step.md:1: has the date 2026-01-02"),
@@ -139,6 +163,19 @@ PLANTED = [
     ("mutants", "src/base/middle.cc", TAG, "mutants_equal.txt:3: no change of src/base/middle.cc"),
     ("runs", "docs/results.md", "\nSee runs/2026-01-04-step.md.\n", "docs/results.md:2: links to docs/runs/2026-01-04-step.md"),
 ]
+# (script, files to plant, the waivers, what must be printed; nothing: the lint must pass)
+LONG_GRAPH = {"src/graph/graph.cc": TAG + LONG}
+NO_TEST = {"src/passes/passes.h": TAG + PASSES + "  ALL(lora,\n", "src/passes/lora.cc": TAG + PASS.format("lora")}
+WAIVED = [
+    ("sizes", LONG_GRAPH, "function src/graph/graph.cc f: a table\n", ""),
+    ("sizes", LONG_GRAPH, "function src/graph/graph.cc f:\n",
+     "waivers.txt:1: the waiver of function src/graph/graph.cc f gives no"),
+    ("sizes", LONG_GRAPH, "function src/graph/graph.cc g: a table\n", "src/graph/graph.cc:3: src/graph/graph.cc f has"),
+    ("lists", NO_TEST, "pass lora 3: no test\n", ""),
+    ("lists", NO_TEST, "pass lora 2: no test\n", "passes.h:7: lora has no tests/passes/lora_test.cc"),
+    ("lists", NO_TEST, "pass lora 4: no test\n", "waivers.txt:1: the waiver of pass lora is for 4 violations, there are 3"),
+]
+SCRIPTS = ("layers", "sizes", "names", "lists", "runs", "guides", "foreign", "mutants")
 
 
 def lint(script, tree):
@@ -155,7 +192,7 @@ def lint(script, tree):
 
 def main():
     failures = 0
-    for script in ("layers", "sizes", "names", "lists", "runs", "guides", "foreign", "mutants"):
+    for script in SCRIPTS:
         status, output = lint(script, CLEAN)
         if status != 0:
             failures += 1
@@ -165,11 +202,16 @@ def main():
         if status != 1 or expected not in output:
             failures += 1
             print(f"{script}: {name} should give status 1 and '{expected}'; got {status} and:\n{output}")
-    waived = {"src/graph/graph.cc": TAG + LONG, "tests/lint/waivers.txt": "src/graph/graph.cc f: a table\n"}
-    status, output = lint("sizes", {**CLEAN, **waived})
-    if status != 0:
-        failures += 1
-        print(f"sizes: a waived function failed:\n{output}")
+    for script, tree, waiver, expected in WAIVED:
+        status, output = lint(script, {**CLEAN, **tree, "tests/lint/waivers.txt": waiver})
+        if status != (1 if expected else 0) or expected not in output:
+            failures += 1
+            print(f"{script}: with the waiver '{waiver}' expected '{expected}'; got {status} and:\n{output}")
+    for script in SCRIPTS:
+        status, output = lint(script, {"docs/architecture.md": "", "src/apps/main.cc": TAG})
+        if status != 1 or "checks nothing" not in output:
+            failures += 1
+            print(f"{script}: a tree in which it finds nothing to check should fail; got {status} and:\n{output}")
     print(f"planted_test: {len(PLANTED)} violations planted, {failures} failures")
     sys.exit(1 if failures else 0)
 

@@ -9,4 +9,10 @@ import sources
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import runs_index  # noqa: E402
 
-sources.run(runs_index.check)
+
+def check(root):
+    yield from runs_index.check(root)
+    yield from sources.some([*root.glob("docs/runs/*-*.md")], "docs/runs", "run")
+
+
+sources.run(check)
