@@ -1,22 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads C++ without a parser, for the lint tests: functions are found by matching braces."""
+"""Reads C++ without a parser, for the lint tests: functions, classes and their members are found by matching braces."""
+import dataclasses
 import re
 
-# Comments, preprocessor lines, strings and character literals: blanked, so that their braces don't count.
-BLANK = re.compile(
-    r'//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'
-    r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'", re.S | re.M)
+COMMENT = r"//[^\n]*|/\*.*?\*/"
+LITERAL = (r'R"(?P<fence>\w*)\(.*?\)(?P=fence)"|"(?:\\.|[^"\\\n])*"|'
+           r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'")
+# What is blanked, so that its braces don't count.
+BLANK = re.compile(rf"{COMMENT}|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*|{LITERAL}", re.S | re.M)
+# Comments, told from literals that look like one.
+COMMENTED = re.compile(rf"(?P<comment>{COMMENT})|{LITERAL}", re.S)
 PREFIX = re.compile(r"\s*(?:(?:public|private|protected)\s*:\s*|template\s*<[^{]*?>\s*(?=\w)|inline\s+)*")
 SCOPE = re.compile(r"(?:namespace|class|struct|union|enum|extern)\b")
 NAME = re.compile(r"(operator\W+?|[\w:~]+)\s*\(")
 CONTINUED = re.compile(r"\s*[,){]")
 BEFORE = re.compile(r"(?:\s*(?:public|private|protected)\s*:)*\s*")
 CASE = re.compile(r"(?:TEST|TEST_F|TEST_P|TYPED_TEST)\s*\(([^)]*)\)")
+CLASS = re.compile(r"(?:typedef\s+)?(?:class|struct)\s+(?:alignas\([^)]*\)\s*|\[\[[^\]]*\]\]\s*)*([\w:]*)"
+                   r"(?:<[^{]*>)?(?:\s+final)?\s*(?::[^{]*)?$")
+LABEL = re.compile(r"(?:public|private|protected)\s*:(?!:)")
+NO_MEMBER = re.compile(r"(?:using|typedef|friend|static_assert|enum|class|struct|union)\b")
+UNCHANGING = re.compile(r"\s*const\b|.*=\s*delete\b")
 
 
 def blanked(text):
     """The text with comments, preprocessor lines and literals as spaces, line by line the same."""
     return BLANK.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def comments(text):
+    """The match of each comment."""
+    return [found for found in COMMENTED.finditer(text) if found["comment"]]
 
 
 def function_name(header):
@@ -52,4 +66,71 @@ def functions(text):
             if name is not None:
                 first = BEFORE.match(text, begun).end()
                 yield name, text.count("\n", 0, first) + 1, text.count("\n", first, at) + 1
+        start = at + 1
+
+
+@dataclasses.dataclass
+class Class:
+    """A class or struct: its name, first line, lines, data members, and whether member functions may change it."""
+    name: str
+    line: int
+    lines: int
+    members: list
+    changes: bool
+
+
+def without(pattern, text):
+    """The text without what the pattern finds, again and again: nested brackets vanish from the inside out."""
+    while (fewer := re.sub(pattern, "", text)) != text:
+        text = fewer
+    return text
+
+
+def statements(body):
+    """The statements of a class's body without access labels and what stands in inner braces, each on one line."""
+    flat, depth = [], 0
+    for c in body:
+        depth -= c == "}"
+        flat += c if depth == 0 else ""
+        depth += c == "{"
+    for statement in re.split(r";|(?<=\{\})(?!\s*[,){;])", LABEL.sub(" ", "".join(flat))):
+        yield " ".join(statement.split())
+
+
+def outline(name, body):
+    """The data members of the class of this name and body, and whether a member function may change them: one that is not
+    const, static, a constructor, a destructor or an assignment."""
+    members, changes = [], False
+    for text in statements(body):
+        text = re.sub(r"\boperator ?(?:\(\)|[^\w\s(]+)", "operator_sign", text.replace("->", " "))
+        text = re.sub(r"^template (?=\w)|\[\[.*?\]\] ?|\balignas\(.*?\) ?", "", without(r"<[^<>]*>", text))
+        declared = re.split(r"=|\{|(?<!:):(?!:)", text)[0]
+        if not text or NO_MEMBER.match(text) or re.search(r"\bstatic\b", declared):
+            continue
+        if "(" not in declared:
+            for part in without(r"\([^()]*\)", text).split(","):
+                named = re.match(r"[^={:]*?(?:\w+::[^={:]*?)*(\w+)\s*(?:\[[^=]*\]\s*)*(?:[={]|:(?!:)|$)", part)
+                members += [named.group(1)] if named else []
+        elif pointer := re.search(r"\(\s*\*\s*(\w+)\s*\)", declared):
+            members.append(pointer.group(1))
+        elif not re.search(rf"(?:^|[\s~]){name}\(|& operator_sign\({name}\b|& operator_sign\(const {name}\b", declared):
+            changes |= not UNCHANGING.match(re.sub(r"^[^()]*\(\)", "", without(r"(?<=\()[^()]+|(?<=\()\(\)", text), count=1))
+    return members, changes
+
+
+def classes(text):
+    """Yields each Class of a file, also those inside of classes and functions."""
+    text = blanked(text)
+    stack, start = [], 0
+    for brace in re.finditer(r"[{};]", text):
+        at = brace.start()
+        if brace.group() == "{":
+            header = PREFIX.sub("", text[start:at], count=1)
+            stack.append((CLASS.match(header.strip()), start, at))
+        elif brace.group() == "}" and stack:
+            found, begun, opened = stack.pop()
+            if found:
+                first = BEFORE.match(text, begun).end()
+                members, changes = outline(found.group(1), text[opened + 1:at])
+                yield Class(found.group(1), text.count("\n", 0, first) + 1, text.count("\n", first, at) + 1, members, changes)
         start = at + 1

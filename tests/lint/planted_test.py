@@ -57,6 +57,39 @@ bytes  4,800
 
 999 is a note.
 """
+REWRITER = "class Rewriter {\n public:\n" + "  void f(int n = g({}));\n" * 14 + "};\n"
+# A has 15 data members, b_ to p_: one too many.
+MEMBERS = """class A final : public B<int> {{
+ public:
+  enum class Kind {{ kA, kB }};
+  using Call = std::function<void(int)>;
+  struct Pair {{
+    int first = 0, second = 0;
+  }};
+  static constexpr int kMost = 2;
+  static A made();
+  explicit A(int b) : b_{{b}}, c_({{}}) {{}}
+  ~A() {{ close(); }}
+  A(A&&) = default;
+  A& operator=(A&&) = default;
+  bool operator<(const A& other) const {{ return b_ < other.b_; }}
+  std::vector<int> list(int a, Call call = {{}}) const;
+  {0}
+
+ private:
+  int b_ = 0, c_{{f(1, 2)}}, d_[2] = {{1, 2}};
+  std::map<int, std::vector<int>> e_, f_;
+  std::function<void(int, int)> g_ = [](int a, int b) {{ return a < b; }};
+  void (*h_)(int) = nullptr;
+  Kind i_ = Kind::kA;
+  std::unique_ptr<int> j_, k_, l_;
+  uint8_t m_ : 4, n_ : 4;
+  alignas(64) std::atomic<int> o_{{0}};
+  [[maybe_unused]] bool p_ = 1 > 0;
+}};
+"""
+# A plain record may have any number of them.
+RECORD = "struct Record {\n" + "".join(f"  int a{i} = 0;\n" for i in range(20)) + "  Record() {}\n  int sum() const;\n};\n"
 EQUAL = "src/base/middle.cc: return n / 2 +\nbecomes: return n * 2 +\nbecause: n is 0.\n"
 CLEAN = {
     "CMakeLists.txt": "# " + LICENCE[3:] + "ridge_room(graph DEPENDS base)\n",
@@ -69,6 +102,7 @@ CLEAN = {
     "src/graph/graph.cc": TAG + '#include <fmt/format.h>\n#include "base/shape.h"\n#include "graph/graph.h"\n',
     "src/backends/cpu/kernels/softmax/softmax_online.cc":
         TAG + '#include "base/shape.h"\n#include "backends/cpu/kernels/tiles.h"\n#include "backends/kernels/rows.h"\n' + LONG,
+    "src/graph/rewriter.h": TAG + REWRITER + RECORD,
     "tests/mutants_equal.txt": "# Comment.\n\n" + EQUAL,
     "src/base/middle.cc": TAG + "int middle(int n) {\n  return n / 2 +\n         1;\n}\n",
     "src/ops/registry.h": TAG + OPS,
@@ -115,6 +149,19 @@ PLANTED = [
      "waivers.txt:1: the waiver of file src/graph/graph.cc is not needed"),
     ("sizes", "tests/lint/waivers.txt", "files src/graph/graph.cc: it is long\n",
      "waivers.txt:1: files src/graph/graph.cc names no"),
+    ("classes", "src/graph/node.cc", TAG + "class A {\n" + "  int a() const;\n" * 199 + "};\n", "node.cc:3: A has 201 lines"),
+    ("classes", "src/graph/node.cc", TAG + "void f() {\n  struct A {\n" + "  int a;\n" * 199 + "  };\n}\n",
+     "node.cc:4: A has 201 lines"),
+    ("classes", "src/graph/node.cc", TAG + "class A {\n  void f();\n};\nvoid A::f() {\n" + "  g();\n" * 196 + "}\n",
+     "node.cc:3: A has 201 lines"),
+    ("classes", "src/graph/rewriter_runs.cc", TAG + "void Rewriter::run() {\n" + "  g();\n" * 190 + "}\n",
+     "src/graph/rewriter.h:3: Rewriter has 209 lines"),
+    ("classes", "src/apps/lab.cc", TAG + "struct A {\n" + "  int a;\n" * 79 + "};\n", "lab.cc:3: A has 81 lines, at most 80"),
+    ("classes", "src/graph/node.h", TAG + MEMBERS.format("void set(int value) { b_ = value; }"), "node.h:3: A has 15 data members"),
+    ("classes", "src/graph/node.h", TAG + MEMBERS.format("bool operator()(int);").replace("_", ""), "node.h:3: A has 15 data members"),
+    ("classes", "src/graph/node.h", TAG + MEMBERS.format(""), "node.h:3: A has 15 data members"),
+    ("classes", "src/apps/lab.cc", TAG + "#include <nlohmann/json.hpp>\n", "src/apps/lab.cc:3: names a type of nlohmann"),
+    ("classes", "src/apps/lab.cc", TAG + "// Json.\nreport::Json list; // {\n", "src/apps/lab.cc:4: names a type of nlohmann"),
     ("names", "src/graph/graph_utils.cc", TAG, "src/graph/graph_utils.cc:1:"),
     ("names", "src/graph/helpers/a.cc", TAG, "src/graph/helpers/a.cc:1:"),
     ("names", "src/graph/node.h", TAG + "class NodeManager {\n", "src/graph/node.h:3:"),
@@ -165,17 +212,21 @@ PLANTED = [
 ]
 # (script, files to plant, the waivers, what must be printed; nothing: the lint must pass)
 LONG_GRAPH = {"src/graph/graph.cc": TAG + LONG}
+JSON_LINES = {"src/apps/lab.cc": TAG + "nlohmann::json a;\n" * 2}
 NO_TEST = {"src/passes/passes.h": TAG + PASSES + "  ALL(lora,\n", "src/passes/lora.cc": TAG + PASS.format("lora")}
 WAIVED = [
     ("sizes", LONG_GRAPH, "function src/graph/graph.cc f: a table\n", ""),
     ("sizes", LONG_GRAPH, "function src/graph/graph.cc f:\n",
      "waivers.txt:1: the waiver of function src/graph/graph.cc f gives no"),
     ("sizes", LONG_GRAPH, "function src/graph/graph.cc g: a table\n", "src/graph/graph.cc:3: src/graph/graph.cc f has"),
+    ("classes", JSON_LINES, "json src/apps/lab.cc 2: moves to report/\n", ""),
+    ("classes", JSON_LINES, "json src/apps/lab.cc: moves to report/\n", "src/apps/lab.cc:4: names a type of nlohmann"),
+    ("classes", JSON_LINES, "json src/apps/lab.cc 3: moves to report/\n", "lab.cc is for 3 violations, there are 2"),
     ("lists", NO_TEST, "pass lora 3: no test\n", ""),
     ("lists", NO_TEST, "pass lora 2: no test\n", "passes.h:7: lora has no tests/passes/lora_test.cc"),
     ("lists", NO_TEST, "pass lora 4: no test\n", "waivers.txt:1: the waiver of pass lora is for 4 violations, there are 3"),
 ]
-SCRIPTS = ("layers", "sizes", "names", "lists", "runs", "guides", "foreign", "mutants")
+SCRIPTS = ("layers", "sizes", "classes", "names", "lists", "runs", "guides", "foreign", "mutants")
 
 
 def lint(script, tree):
