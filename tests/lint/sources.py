@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the lint tests share: the listing of the repository's text files, waivers, and the way a violation is printed."""
+import collections
 import pathlib
 import re
 import sys
@@ -14,6 +15,7 @@ COUNTED = re.compile(r"(.*) (\d+)$")
 RULES = {
     "sizes": ("file", "function"),
     "classes": ("class", "members", "json"),
+    "comments": ("comment",),
     "lists": ("pass",),
 }
 
@@ -50,35 +52,48 @@ def read_waivers(root):
 def unwaived(root, lint, found):
     """The violations (file, line, reason) among `found`, whose items may have a waiver's key as the fourth value, and the
     lines of the waivers of this lint that do not fit them: a waiver stands for as many violations as it says, no fewer."""
-    waivers, by_key = read_waivers(root), {}
+    waivers, by_key = read_waivers(root), collections.defaultdict(list)
     for violation in found:
         if len(violation) == 4 and violation[3] in waivers:
-            by_key.setdefault(violation[3], []).append(violation[:3])
+            by_key[violation[3]].append(violation[:3])
         else:
             yield violation[:3]
     for key, (number, count, reason) in waivers.items():
-        owner = next((name for name, rules in RULES.items() if key.split()[0] in rules), None)
-        violations = by_key.get(key, [])
-        if owner is None:
-            yield WAIVERS, number, f"{key} names no rule of a lint"
-        if owner != lint:
+        rule = key.split()[0]
+        if not any(rule in rules for rules in RULES.values()):
+            yield WAIVERS, number, f"{rule} is no rule of a lint"
+        if rule not in RULES.get(lint, ()):
             continue
+        there = len(by_key[key])
         if not reason:
             yield WAIVERS, number, f"the waiver of {key} gives no reason"
-        if len(violations) > count:
-            yield from violations
-        if not violations:
-            yield WAIVERS, number, f"the waiver of {key} is not needed"
-        elif len(violations) != count:
-            yield WAIVERS, number, f"the waiver of {key} is for {count} violations, there are {len(violations)}"
+        if there > count:
+            yield from by_key[key]
+        if there != count:
+            needed = f"for {count} violations, there are {there}" if there else "not needed"
+            yield WAIVERS, number, f"the waiver of {key} is {needed}{' (--lower)' if there < count else ''}"
+
+
+def lower(root, lint, found):
+    """Lowers the numbers of this lint's waivers to the violations that are there and drops the waivers without any."""
+    there = collections.Counter(violation[3] for violation in found if len(violation) == 4)
+    lines = (root / WAIVERS).read_text("utf-8").splitlines()
+    for key, (number, count, reason) in read_waivers(root).items():
+        if key.split()[0] in RULES.get(lint, ()) and there[key] < count:
+            counted = f"{key} {there[key]}" if there[key] > 1 else key
+            lines[number - 1] = f"{counted}: {reason}" if there[key] else None
+    (root / WAIVERS).write_text("".join(f"{line}\n" for line in lines if line is not None), "utf-8")
 
 
 def run(check):
     """Runs check(root), an iterable of (file, line, reason) or (file, line, reason, "RULE PLACE" of a waiver), on the root given
-    as argument."""
-    root, lint = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[0]).stem
-    violations = list(unwaived(root, lint.removesuffix("_test"), check(root)))
+    as argument; with --lower after it, the lint's waivers are lowered first."""
+    root, script = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[0]).stem
+    lint, found = script.removesuffix("_test"), list(check(root))
+    if sys.argv[2:] == ["--lower"]:
+        lower(root, lint, found)
+    violations = list(unwaived(root, lint, found))
     for path, line, reason in violations:
         print(f"{path}:{line}: {reason}")
-    print(f"{lint}: {len(violations)} violations")
+    print(f"{script}: {len(violations)} violations")
     sys.exit(1 if violations else 0)
