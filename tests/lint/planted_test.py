@@ -40,6 +40,15 @@ table from the keys at the start of each file: date, machine, versions, commit, 
 | --- | --- | --- | --- |
 | 2026-01-02 | a step | two cores | [step](2026-01-02-step.md) |
 """
+ROOMS = """# Rooms
+backends/cuda/kernels 10
+backends 300: kernels of two backends
+base 20
+graph 200
+ops 100
+passes 100
+apps 100
+"""
 GUIDE = """# A guide
 
 ## 1. Bytes
@@ -132,6 +141,8 @@ CLEAN = {
     "src/apps/lab.cc": TAG + 'fmt::print("{}: {}\\n", terminal_safe(setting.str()), title.size());\n'
                        'throw usage_error("[{}]", path.string());\n',
     "src/apps/presets.cc": LICENCE + "// Names of presets. Not a subcommand.\n",
+    "src/backends/cuda/kernels/gemm/tiles.h": TAG,
+    "tests/lint/room_lines.txt": ROOMS,
     "docs/guides/a.md": GUIDE,
     "docs/results.md": "[a step](runs/2026-01-02-step.md)\n",
     "docs/runs/2026-01-02-step.md": RUN,
@@ -159,6 +170,12 @@ PLANTED = [
      "waivers.txt:1: the waiver of file src/graph/graph.cc is not needed"),
     ("sizes", "tests/lint/waivers.txt", "files src/graph/graph.cc: it is long\n",
      "waivers.txt:1: files is no rule of a lint"),
+    ("sizes", "tests/lint/room_lines.txt", ROOMS.replace("graph 200", "graph 50"),
+     "room_lines.txt:5: src/graph has 57 lines, at most 50"),
+    ("sizes", "src/backends/cuda/kernels/k.cu", TAG * 6, "room_lines.txt:2: src/backends/cuda/kernels has 14 lines, at most 10"),
+    ("sizes", "src/report/page/a.js", TAG, "room_lines.txt:1: has no row for src/report, which has 2 lines"),
+    ("sizes", "tests/lint/room_lines.txt", ROOMS + "report 100: a new chart\n", "room_lines.txt:9: src/report has no files"),
+    ("sizes", "tests/lint/room_lines.txt", ROOMS + "report many\n", "room_lines.txt:9: is not ROOM LINES"),
     ("classes", "src/graph/node.cc", TAG + "class A {\n" + "  int a() const;\n" * 199 + "};\n", "node.cc:3: A has 201 lines"),
     ("classes", "src/graph/node.cc", TAG + "void f() {\n  struct A {\n" + "  int a;\n" * 199 + "  };\n}\n",
      "node.cc:4: A has 201 lines"),
