@@ -20,7 +20,9 @@ CLASS = re.compile(r"(?:typedef\s+)?(?:class|struct)\s+(?:alignas\([^)]*\)\s*|\[
                    r"(?:<[^{]*>)?(?:\s+final)?\s*(?::[^{]*)?$")
 LABEL = re.compile(r"(?:public|private|protected)\s*:(?!:)")
 NO_MEMBER = re.compile(r"(?:using|typedef|friend|static_assert|enum|class|struct|union)\b")
-UNCHANGING = re.compile(r"\s*const\b|.*=\s*delete\b")
+UNCHANGING = re.compile(r"@ ?const\b|= ?delete\b")  # @: a parameter list
+FUNCTION_POINTER = re.compile(r"\(\s*(?:\w+::)*\*\s*(\w+)\s*\)")
+MEMBER = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=|(?<!:):(?!:)|$)")
 
 
 def blanked(text):
@@ -79,9 +81,9 @@ class Class:
     changes: bool
 
 
-def without(pattern, text):
-    """The text without what the pattern finds, again and again: nested brackets vanish from the inside out."""
-    while (fewer := re.sub(pattern, "", text)) != text:
+def without(pattern, text, mark=""):
+    """The text with a mark for what the pattern finds, again and again: nested brackets vanish from the inside out."""
+    while (fewer := re.sub(pattern, mark, text)) != text:
         text = fewer
     return text
 
@@ -101,20 +103,20 @@ def outline(name, body):
     """The data members of the class of this name and body, and whether a member function may change them: one that is not
     const, static, a constructor, a destructor or an assignment."""
     members, changes = [], False
+    special = re.compile(rf"(?:^|[\s~]){name}\(|& operator_sign\((?:const )?{name}\b")
     for text in statements(body):
         text = re.sub(r"\boperator ?(?:\(\)|[^\w\s(]+)", "operator_sign", text.replace("->", " "))
         text = re.sub(r"^template (?=\w)|\[\[.*?\]\] ?|\balignas\(.*?\) ?", "", without(r"<[^<>]*>", text))
-        declared = re.split(r"=|\{|(?<!:):(?!:)", text)[0]
+        declared = re.split(r"=|\{|(?<!:):(?!:)", text)[0]  # without initializers, the width of bits and a body
         if not text or NO_MEMBER.match(text) or re.search(r"\bstatic\b", declared):
             continue
-        if "(" not in declared:
-            for part in without(r"\([^()]*\)", text).split(","):
-                named = re.match(r"[^={:]*?(?:\w+::[^={:]*?)*(\w+)\s*(?:\[[^=]*\]\s*)*(?:[={]|:(?!:)|$)", part)
-                members += [named.group(1)] if named else []
-        elif pointer := re.search(r"\(\s*\*\s*(\w+)\s*\)", declared):
+        if pointer := FUNCTION_POINTER.search(declared):
             members.append(pointer.group(1))
-        elif not re.search(rf"(?:^|[\s~]){name}\(|& operator_sign\({name}\b|& operator_sign\(const {name}\b", declared):
-            changes |= not UNCHANGING.match(re.sub(r"^[^()]*\(\)", "", without(r"(?<=\()[^()]+|(?<=\()\(\)", text), count=1))
+        elif "(" not in declared:
+            declarators = without(r"\([^()]*\)|\{[^{}]*\}", text).split(",")
+            members += [MEMBER.search(declarator).group(1) for declarator in declarators if MEMBER.search(declarator)]
+        elif not special.search(declared):
+            changes |= not UNCHANGING.search(without(r"\([^()]*\)", text, "@"))
     return members, changes
 
 
@@ -131,6 +133,6 @@ def classes(text):
             found, begun, opened = stack.pop()
             if found:
                 first = BEFORE.match(text, begun).end()
-                members, changes = outline(found.group(1), text[opened + 1:at])
+                members, changes = outline(found.group(1).split("::")[-1], text[opened + 1:at])
                 yield Class(found.group(1), text.count("\n", 0, first) + 1, text.count("\n", first, at) + 1, members, changes)
         start = at + 1

@@ -98,7 +98,7 @@ MEMBERS = """class A final : public B<int> {{
   int b_ = 0, c_{{f(1, 2)}}, d_[2] = {{1, 2}};
   std::map<int, std::vector<int>> e_, f_;
   std::function<void(int, int)> g_ = [](int a, int b) {{ return a < b; }};
-  void (*h_)(int) = nullptr;
+  void (B::*h_)(int) const = nullptr;
   Kind i_ = Kind::kA;
   std::unique_ptr<int> j_, k_, l_;
   uint8_t m_ : 4, n_ : 4;
