@@ -154,6 +154,7 @@ void run(const Options& o) {
   std::optional<serve::ChatFormat> format;
   if (o.chat) format = chat_format(o.chat_template, source.chat_template);
   const text::Tokenizer tokenizer = tokenizer_of(file, std::move(source));
+  file.limit_tokens(tokenizer.vocab_size());
   double load_ns = now_ns() - begin;
   auto open = [&](int64_t positions) {
     return open_model(std::move(file), o.inference,

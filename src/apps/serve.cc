@@ -67,6 +67,7 @@ LoadedModel::LoadedModel(const Options& o) {
     no_chat = error.what();  // texts can be completed all the same
   }
   tokenizer = tokenizer_of(file, std::move(source));
+  file.limit_tokens(tokenizer->vocab_size());
   const int64_t cache_bytes = o.kv_memory.empty() ? 0 : parse_bytes(o.kv_memory, "kv-memory");
   model = open_model(std::move(file), o.inference,
                      {.positions = kPositions,

@@ -90,7 +90,8 @@ TrainingSamples::Sample TrainingSamples::sample(const train::Trainer& trainer, i
     table.add(
         {each.name, DType::kF32, each.shape, std::as_bytes(std::span<const float>(each.values))});
   const models::ModelConfig config = train::saved_config(trainer);
-  const models::ModelFile model = models::ModelFile::of_tensors(config, std::move(table));
+  models::ModelFile model = models::ModelFile::of_tensors(config, std::move(table));
+  model.limit_tokens(tokenizer_.vocab_size());
   try {
     serve::SessionOptions session_options;
     session_options.capacity = std::min<int64_t>(config.context, std::ssize(prompt_) + o_.tokens);

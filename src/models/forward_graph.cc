@@ -130,7 +130,11 @@ class InferenceBuilder {
 
   void build_sample(ValueId row_slots) {
     int64_t s = shape_.cache.slots;
-    std::vector<ValueId> inputs{d_.out.logits,
+    ValueId logits = d_.out.logits;
+    if (const int64_t v = d_.config.sampled_vocabulary(); v < d_.config.vocabulary)
+      logits =
+          d_.b.call("slice", {logits}, {{"axis", int64_t{1}}, {"begin", int64_t{0}}, {"end", v}});
+    std::vector<ValueId> inputs{logits,
                                 tokens_,
                                 d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
                                 d_.b.input(kNextPositions, per_slot()),

@@ -4,6 +4,7 @@
 // tokenizer_file.h.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -31,6 +32,8 @@ class ModelFile {
   static ModelFile of_tensors(const ModelConfig& config, files::TensorTable tensors);
 
   const ModelConfig& config() const { return config_; }
+  // Notes that only this many ids have a token, for a vocabulary padded beyond its tokenizer.
+  void limit_tokens(int64_t tokens) { config_.tokens = std::min(tokens, config_.vocabulary); }
   const std::filesystem::path& path() const { return path_; }
   const files::TensorTable& tensors() const;
   bool has_weights() const { return !std::holds_alternative<std::monostate>(file_); }

@@ -2,6 +2,7 @@
 // autocast_bf16 and autocast_f16: run activations and GEMMs in 16 bits with fp32 master weights. A
 // GEMM's weight is cast once per step. Norms keep fp32 weights and statistics; the loss and the
 // logits that are sampled from stay fp32. KV caches have the narrow type too.
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -62,10 +63,13 @@ class Autocast {
     return found->second;
   }
 
+  // A padded vocabulary is sliced before it is sampled.
   bool is_sampled(ValueId logits) const {
-    for (NodeId user : users_[static_cast<size_t>(logits)])
-      if (is_a(graph_.node(user), ops::sample_op())) return true;
-    return false;
+    return std::ranges::any_of(users_[static_cast<size_t>(logits)], [&](NodeId id) {
+      const Node& user = graph_.node(id);
+      return is_a(user, ops::sample_op()) ||
+             (is_a(user, ops::slice_op()) && is_sampled(user.outputs[0]));
+    });
   }
 
   const Graph& graph_;

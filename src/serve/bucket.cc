@@ -78,8 +78,7 @@ models::InferenceShape bucket_shape(models::InferenceTask task,
   const int64_t n = decodes ? cache.slots : padded_tokens(tokens);
   models::InferenceShape shape{task, n, cached ? padded_context(context, cache.full.ring()) : n,
                                cached, cache};
-  if (task == models::InferenceTask::kPrefill)
-    shape.rows = padded_rows(rows, n, cache.slots);
+  if (task == models::InferenceTask::kPrefill) shape.rows = padded_rows(rows, n, cache.slots);
   return shape;
 }
 

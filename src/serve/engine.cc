@@ -94,7 +94,7 @@ void Engine::warm_up() {
 }
 
 void Engine::expect_runnable(const Request& request) const {
-  const int64_t most = session_.options().capacity, vocabulary = session_.config().vocabulary;
+  const int64_t most = session_.options().capacity, vocabulary = this->vocabulary();
   if (request.prompt.empty()) throw usage_error("[prompt] expected at least one token, got none");
   if (std::ssize(request.prompt) > most)
     throw usage_error("[prompt] expected at most {} tokens, the context, got {}", most,
@@ -166,8 +166,12 @@ EngineCounts Engine::counts() const {
 
 void Engine::serve() {
   while (take_mail()) {
-    admit();
-    step();
+    try {
+      admit();
+      step();
+    } catch (const std::exception& error) {
+      fail_running(error);
+    }
     count_load();
     wake_readers();
   }
@@ -353,7 +357,11 @@ void Engine::step() {
     if (!error.empty())
       end(*chosen[i], Finish::kFailed, {.error = error});
     else if (parts[i].samples)
-      accept(*chosen[i], tokens[i]);
+      try {
+        accept(*chosen[i], tokens[i]);
+      } catch (const std::exception& thrown) {
+        fail(*chosen[i], thrown);
+      }
   }
   std::erase_if(running_, [](const auto& each) { return each->slot < 0; });
 }
@@ -414,6 +422,23 @@ void Engine::accept(Sequence& sequence, int32_t token) {
   put(sequence, std::move(delta));
 }
 
+// Ends the request for which a fault of Ridge was thrown; the others go on.
+void Engine::fail(Sequence& sequence, const std::exception& error) {
+  {
+    const std::lock_guard lock(counts_mutex_);
+    ++counts_.internal_errors;
+  }
+  if (sequence.slot >= 0) end(sequence, Finish::kFailed, {.error = error.what()});
+}
+
+// Nobody knows whose fault it was, so that all that run end; what waits goes on.
+void Engine::fail_running(const std::exception& error) {
+  for (auto& each : running_)
+    if (each != nullptr) fail(*each, error);
+  running_.clear();
+  std::erase(waiting_, nullptr);
+}
+
 // Readers are woken when all of a step is there: each that wakes may take this thread's core.
 void Engine::put(Sequence& sequence, Delta delta) {
   sequence.outbox->put(std::move(delta));
@@ -426,14 +451,17 @@ void Engine::wake_readers() {
 }
 
 TokenScores Engine::scores(const Sequence& sequence, int32_t token) const {
-  return score_token(session_.logits(sequence.slot), token, sequence.request.top_logprobs);
+  const std::vector<float> logits = session_.logits(sequence.slot);
+  return score_token(std::span(logits).first(static_cast<size_t>(vocabulary())), token,
+                     sequence.request.top_logprobs);
 }
 
 // The cache keeps what was computed, for prompts that begin alike.
 void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
   const double now = now_ns();
   const int64_t generated = sequence.generated();
-  delta.text += sequence.text.finish();
+  // A text that failed is not finished: that might fail again.
+  if (finish != Finish::kFailed) delta.text += sequence.text.finish();
   delta.finish = finish;
   delta.account = std::make_shared<Account>(finished_account(sequence));
   {

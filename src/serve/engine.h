@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -70,7 +71,8 @@ class Engine {
   const EngineOptions& options() const { return options_; }
   const StepBudget& budget() const { return budget_; }
   const SessionOptions& session_options() const { return session_.options(); }
-  int64_t vocabulary() const { return session_.config().vocabulary; }
+  // Ids below it can be prompts and answers; rows of the model after them have no token.
+  int64_t vocabulary() const { return session_.config().sampled_vocabulary(); }
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
@@ -97,6 +99,8 @@ class Engine {
                const std::vector<Sequence*>& sequences,
                StepActivity& step);
   void accept(Sequence& sequence, int32_t token);
+  void fail(Sequence& sequence, const std::exception& error);
+  void fail_running(const std::exception& error);
   void put(Sequence& sequence, Delta delta);
   void wake_readers();
   TokenScores scores(const Sequence& sequence, int32_t token) const;

@@ -35,6 +35,7 @@ struct EngineCounts {
   int64_t generated_tokens = 0;
   int64_t steps = 0;
   int64_t preemptions = 0;
+  int64_t internal_errors = 0;  // faults of Ridge that ended one request; none are expected
   StepCost cost;                      // of all steps
   std::optional<double> mfu, mbu;     // of the last ones; none without ceilings
   int64_t refused = 0;                // because the queue was full

@@ -68,7 +68,7 @@ Session::Session(const models::ModelFile& file,
       cache_(cache_of(options_, file.config())),
       blocks_(cache_, file.config(), options_.keeps_prefixes),
       store_(backend),
-      biases_(options_.slots, file.config().vocabulary, store_),
+      biases_(options_.slots, file.config().sampled_vocabulary(), store_),
       buckets_(file, cache_, options_.cached, options_.selection, backend, store_) {
   size_t slots = static_cast<size_t>(options_.slots), chunk = static_cast<size_t>(options_.chunk);
   lengths_.assign(slots, 0);

@@ -417,6 +417,7 @@ class Torture {
     EXPECT_EQ(counts.running, 0);
     EXPECT_EQ(counts.waiting, 0);
     EXPECT_EQ(counts.finished[static_cast<size_t>(serve::Finish::kFailed)], 0);
+    EXPECT_EQ(counts.internal_errors, 0);
   }
 
   const TorturedServer& under_;
