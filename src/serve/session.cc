@@ -222,10 +222,21 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
   return chosen;
 }
 
-void Session::run(Bucket& bucket) {
-  if (observed_ == nullptr) return bucket.run();
-  record::ProfiledRun profile = bucket.run_profiled();
-  observed_->push_back({&bucket, std::move(profile)});
+// Runs the bucket of so many tokens and rows. The slots must have their blocks for the run already.
+void Session::run_bucket(models::InferenceTask task,
+                         int64_t tokens,
+                         int64_t reach,
+                         int64_t rows,
+                         std::initializer_list<RunInput> inputs) {
+  last_ = &buckets_.at(task, tokens, reach, rows);
+  for (const auto& [name, values] : inputs) last_->write(name, values);
+  if (task == models::InferenceTask::kScore)
+    write_tables();
+  else
+    write_slots();
+  if (observed_ == nullptr) return last_->run();
+  record::ProfiledRun profile = last_->run_profiled();
+  observed_->push_back({last_, std::move(profile)});
 }
 
 void Session::run(std::span<const Part> parts, std::span<int32_t> tokens) {
@@ -261,14 +272,12 @@ void Session::run_parts(std::span<const Part> parts) {
     next_positions_[slot] = static_cast<int32_t>(lengths_[slot]);
   }
   RIDGE_CHECK(std::ssize(ids_) <= most_ids(), "{} ids in a run of {}", ids_.size(), most_ids());
-  last_ = &buckets_.at(models::InferenceTask::kPrefill, std::ssize(ids_), reach, std::ssize(rows_));
-  last_->write(models::kIds, ids_);
-  last_->write(models::kPositions, positions_);
-  last_->write(models::kSlots, token_slots_);
-  last_->write(models::kRows, rows_);
-  last_->write(models::kRowSlots, row_slots_);
-  write_slots();
-  run(*last_);
+  run_bucket(models::InferenceTask::kPrefill, std::ssize(ids_), reach, std::ssize(rows_),
+             {{models::kIds, ids_},
+              {models::kPositions, positions_},
+              {models::kSlots, token_slots_},
+              {models::kRows, rows_},
+              {models::kRowSlots, row_slots_}});
   for (const Part& part : parts) blocks_.append(part.slot, part.ids);
 }
 
@@ -280,14 +289,12 @@ void Session::run_whole(int64_t slot) {
   lengths_[static_cast<size_t>(slot)] = length;
   next_positions_[0] = static_cast<int32_t>(length);
   logit_rows_[0] = 0;
-  last_ = &buckets_.at(models::InferenceTask::kPrefill, length, length, 1);
-  last_->write(models::kIds, history_);
-  last_->write(models::kPositions, positions_);
   const int32_t row = static_cast<int32_t>(length) - 1, slot_of_row = 0;
-  last_->write(models::kRows, {&row, 1});
-  last_->write(models::kRowSlots, {&slot_of_row, 1});
-  write_slots();
-  run(*last_);
+  run_bucket(models::InferenceTask::kPrefill, length, length, 1,
+             {{models::kIds, history_},
+              {models::kPositions, positions_},
+              {models::kRows, {&row, 1}},
+              {models::kRowSlots, {&slot_of_row, 1}}});
 }
 
 void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
@@ -314,11 +321,8 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
       logit_rows_[s] = slot;
       reach = std::max(reach, lengths_[s]);
     }
-    last_ = &buckets_.at(models::InferenceTask::kDecode, options_.slots, reach, options_.slots);
-    last_->write(models::kPositions, positions_);
-    last_->write(models::kSlots, token_slots_);
-    write_slots();
-    run(*last_);
+    run_bucket(models::InferenceTask::kDecode, options_.slots, reach, options_.slots,
+               {{models::kPositions, positions_}, {models::kSlots, token_slots_}});
     for (int64_t slot : slots) blocks_.append(slot, {&tokens_[static_cast<size_t>(slot)], 1});
   }
   read_tokens();
@@ -394,15 +398,12 @@ Likelihood Session::score(std::span<const int32_t> ids) {
     positions_.clear();
     for (size_t p = begin; p < end; ++p) positions_.push_back(static_cast<int32_t>(p));
     token_slots_.assign(ids_.size(), 0);
-    last_ = &buckets_.at(models::InferenceTask::kScore, static_cast<int64_t>(ids_.size()),
-                         static_cast<int64_t>(end), 0);
-    last_->write(models::kIds, ids_);
-    last_->write(models::kPositions, positions_);
-    last_->write(models::kSlots, token_slots_);
-    last_->write(models::kLabels, labels);
     extend(0, static_cast<int64_t>(end));
-    write_tables();
-    run(*last_);
+    run_bucket(models::InferenceTask::kScore, std::ssize(ids_), static_cast<int64_t>(end), 0,
+               {{models::kIds, ids_},
+                {models::kPositions, positions_},
+                {models::kSlots, token_slots_},
+                {models::kLabels, labels}});
     const std::vector<float> mean = last_->output();
     expect_finite("log-likelihoods", mean);
     sum.nll += static_cast<double>(mean[0]) * static_cast<double>(ids_.size());

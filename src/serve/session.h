@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/backend.h"
@@ -156,6 +158,12 @@ class Session {
   int64_t owned_bytes() const { return store_.bytes() + buckets_.arena_bytes(); }
 
  private:
+  // An input of a bucket that has one value for each token or row.
+  struct RunInput {
+    std::string_view name;
+    std::span<const int32_t> values;
+  };
+
   void expect_tokens(std::span<const int32_t> tokens) const;
   void expect_finite(std::string_view what, std::span<const float> values) const;
   [[noreturn]] void refuse_not_finite(std::string_view what, std::string_view found) const;
@@ -163,7 +171,11 @@ class Session {
   void extend(int64_t slot, int64_t length);
   void write_tables();
   void write_slots();
-  void run(Bucket& bucket);
+  void run_bucket(models::InferenceTask task,
+                  int64_t tokens,
+                  int64_t reach,
+                  int64_t rows,
+                  std::initializer_list<RunInput> inputs);
   void run_parts(std::span<const Part> parts);
   void run_whole(int64_t slot);
   int32_t take_token(int64_t slot);
