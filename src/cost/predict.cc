@@ -277,9 +277,9 @@ class Predictor {
   }
 
   bool is_by_rows(const Node& node) const {
-    const std::string& op = node.op->name;
-    return op == "rms_norm" || op == "softmax" || op == "log_softmax" ||
-           ((op == "reduce_sum" || op == "reduce_max") && reduces_rows(node));
+    return is_a(node, ops::rms_norm_op()) || is_a(node, ops::softmax_op()) ||
+           is_a(node, ops::log_softmax_op()) ||
+           (is_a(node, ops::reduce_sum_op()) && reduces_rows(node));
   }
 
   // Empty for other nodes and for what was not measured: sums into another type for instance.

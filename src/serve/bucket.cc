@@ -54,9 +54,9 @@ std::vector<ValueId> unread(const Graph& graph) {
 
 // What fills the cache. Cut after the passes, so that weights are joined and packed as in other graphs.
 Graph up_to_last_attention(const Graph& graph) {
-  constexpr std::string_view kAttention[] = {"cached_attention", "cached_mix", "append_attention"};
-  const auto last = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), [&](const Node& node) {
-    return std::ranges::find(kAttention, node.op->name) != std::end(kAttention);
+  const auto last = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), [](const Node& node) {
+    return is_a(node, ops::cached_attention_op()) || is_a(node, ops::cached_mix_op()) ||
+           is_a(node, ops::append_attention_op());
   });
   RIDGE_CHECK(last != graph.nodes.rend(), "a graph with a cache has attention");
   Graph cut = graph;
