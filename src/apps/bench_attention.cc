@@ -353,7 +353,7 @@ void add_bench_attention(Command bench, const AppContext& context) {
       "generate takes the faster (ridge tune list).\n"
       "Examples:\n"
       "  ridge bench attention --heads 4 --kv-heads 2 --seq-len 64,128 --phase prefill,decode --seconds 0.01\n"
-      "  ridge bench attention --head-size 64,128 --hardware h100 --dtype bf16 -o md");
+      "  ridge bench attention --head-size 64,128 --hardware h100 --dtype bf16 --format md");
   app.callback([o, app, &context] { run(*o, app, context); });
 }
 

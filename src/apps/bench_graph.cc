@@ -129,7 +129,7 @@ void add_bench_graph(Command bench, const AppContext& context) {
       "rearrange(%2) {pattern=\"(b t) o -> b t o\", sizes=\"b=4\"} splits, permutes and merges axes.\n\n"
       "Examples:\n"
       "  ridge bench graph mlp.txt\n"
-      "  ridge bench graph mlp.txt --backward --level all -o md");
+      "  ridge bench graph mlp.txt --backward --level all --format md");
   app.callback([o, app, &context] { run(*o, app, context); });
 }
 

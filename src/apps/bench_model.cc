@@ -12,13 +12,13 @@
 #include <memory>
 #include <optional>
 
+#include "apps/bench_run.h"
 #include "apps/inference_options.h"
 #include "apps/machine_ceilings.h"
 #include "apps/output_folder.h"
 #include "backends/cpu/calibration/calibration.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/printable.h"
 #include "base/process_memory.h"
 #include "base/samples.h"
 #include "base/timed_work.h"
@@ -84,9 +84,7 @@ class ModelBench {
     if (o_.batch < 1 || o_.batch > serve::kMostSlots)
       throw usage_error("[batch-size] expected 1 to {}, got {}", serve::kMostSlots, o_.batch);
     if (o_.depth < 0) throw usage_error("[depth] expected at least 0, got {}", o_.depth);
-    const char* const formats[] = {"table", "md", "csv", "json"};
-    if (std::find(std::begin(formats), std::end(formats), o_.format) == std::end(formats))
-      throw usage_error("[output] expected table, md, csv or json, got {}", printable(o_.format));
+    check_text_format(o_.format);
   }
 
   void run() {
@@ -508,23 +506,24 @@ void add_bench_model(Command bench, const AppContext& context) {
   app.add_flag("--operations", o->operations,
                "also print kernel times by op, of a prefill per prompt length and a decode step");
   app.add_verbose_flag(o->verbose);
-  app.add_option("-o,--output", o->format, "table, md, csv or json").show_default();
+  add_text_format_option(app, o->format);
   add_output_options(app, o->output, "folder for bench.json and report.html");
   app.add_option("-t", o->inference.machine.threads, "same as --threads");
   add_inference_options(app, o->inference);
   app.footer(
       "Examples:\n"
       "  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128\n"
-      "  ridge bench model model/ -p 128,512 -n 0 --device cpu -t 1 -o json\n"
+      "  ridge bench model model/ -p 128,512 -n 0 --device cpu -t 1 --format json\n"
       "  ridge bench model llama-2-7b/config.json --random-weights --device cuda -p 2048 -n 64");
   app.callback([o, app, &context] {
-    app.refuse_unused(
-        {without_folder(o->output),
-         {o->inference.json, "with --json", {"--output", "--operations"}},
-         {o->format == "csv" || o->format == "json", "with -o " + o->format, {"--operations"}},
-         {!o->operations, "without --operations", {"--verbose"}},
-         {app.given("-t"), "with -t", {"--threads"}},
-         {o->generated == "0", "without generated tokens (-n 0)", {"--depth"}}});
+    app.refuse_unused({without_folder(o->output),
+                       {o->inference.json, "with --json", {"--format", "--operations"}},
+                       {o->format == "csv" || o->format == "json",
+                        "with --format " + o->format,
+                        {"--operations"}},
+                       {!o->operations, "without --operations", {"--verbose"}},
+                       {app.given("-t"), "with -t", {"--threads"}},
+                       {o->generated == "0", "without generated tokens (-n 0)", {"--depth"}}});
     if (o->inference.json) o->format = "json";
     ModelBench(*o, context).run();
   });

@@ -312,7 +312,7 @@ void add_bench_op(Command bench, const AppContext& context) {
       "Examples:\n"
       "  ridge bench op softmax\n"
       "  ridge bench op matmul --shape n=256,k=256,m=256 --dtype bf16 --device cpu --threads 1 --json\n"
-      "  ridge bench op matmul --sweep n=k=m=64:256*2 --fit -o md\n"
+      "  ridge bench op matmul --sweep n=k=m=64:256*2 --fit --format md\n"
       "  ridge bench op matmul --sweep n=k=m=512:8192*2 --counts\n"
       "  ridge bench op attention --shape b=1,h=16,k=4,t=4096,e=128 --causal --hardware a6000 --dtype bf16\n"
       "  ridge bench op attention --shape h=2,k=2,t=128 --causal --implementation all --backward\n"

@@ -74,13 +74,27 @@ double parse_budget_ns(const std::string& text) {
   return 1e9 * seconds;
 }
 
+void add_text_format_option(Command app, std::string& format) {
+  app.add_option("--format,-o,--output", format,
+                 "text to print: table, md, csv or json (-o and --output are older names)")
+      .show_default();
+}
+
+void check_text_format(const std::string& format) {
+  const char* const formats[] = {"table", "md", "csv", "json"};
+  if (std::find(std::begin(formats), std::end(formats), format) == std::end(formats))
+    throw usage_error(
+        "[format] expected --format table, md, csv or json, got {}; --out DIR writes files",
+        printable(format));
+}
+
 void add_bench_place_options(Command app, BenchRunOptions& o) {
   app.add_option("--hardware", o.hardware,
                  "count and predict for another machine: " + cost::hardware_names() +
                      ", or a JSON file as of ridge plan; nothing is run")
       .show_default();
   app.add_flag("--plan", o.is_planned_only, "count and predict for this machine; run nothing");
-  app.add_option("-o,--output", o.format, "table, md, csv or json").show_default();
+  add_text_format_option(app, o.format);
   add_output_options(app, o.output, "folder for bench.json and report.html");
   app.add_json_flag(o.json);
   add_machine_options(app, o.machine);
@@ -103,14 +117,12 @@ void check(const BenchRunOptions& o, const Command& app) {
        {is_planned, "where nothing is run", {"--cold", "--warm", "--seconds"}},
        {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa", "--plan"}},
        {o.is_counts, "with --counts", {"--plan"}},
-       {o.json, "with --json", {"--output"}}});
+       {o.json, "with --json", {"--format"}}});
   if (o.is_cold && o.is_warm) throw usage_error("[cold] expected --cold or --warm, got both");
   if (!(o.seconds > 0 && o.seconds <= kMostSeconds))
     throw usage_error("[seconds] expected more than 0 and at most {:g}, got {:g}", kMostSeconds,
                       o.seconds);
-  const char* const formats[] = {"table", "md", "csv", "json"};
-  if (std::find(std::begin(formats), std::end(formats), o.format) == std::end(formats))
-    throw usage_error("[output] expected table, md, csv or json, got {}", printable(o.format));
+  check_text_format(o.format);
   if (o.is_counts && (o.json || o.format == "csv" || o.format == "json"))
     throw usage_error("[counts] --counts is for tables: csv and json have all counts in full");
 }

@@ -33,7 +33,11 @@ struct BenchRunOptions {
 
   bool runs_nothing() const { return is_planned_only || is_counts; }
 };
-// --hardware, --plan, --output, --out, --force, --json and the machine's options
+// --format; -o and --output are its older names, which scripts may use.
+void add_text_format_option(Command app, std::string& format);
+// Throws a usage Error for an unknown format.
+void check_text_format(const std::string& format);
+// --hardware, --plan, --format, --out, --force, --json and the machine's options
 void add_bench_place_options(Command app, BenchRunOptions& options);
 // The same, --counts, --cold, --warm and --seconds
 void add_bench_run_options(Command app, BenchRunOptions& options);

@@ -88,7 +88,7 @@ void add_bench_shapes(Command bench, const AppContext& context) {
       "The error is the predicted time over the measured one, less 1.\n"
       "Examples:\n"
       "  ridge bench shapes --count 10 --plan\n"
-      "  ridge bench shapes --count 5 --seconds 0.05 -o csv");
+      "  ridge bench shapes --count 5 --seconds 0.05 --format csv");
   app.callback([o, app, &context] { run(*o, app, context); });
 }
 

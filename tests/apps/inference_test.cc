@@ -210,7 +210,7 @@ TEST_F(InferenceAppTest, BenchModelInThreeForms) {
                                 "2",     "--device", "cpu",         "-t", "1"};
   auto with = [&](const char* format) {
     std::vector<std::string> all = line;
-    all.insert(all.end(), {"-o", format});
+    all.insert(all.end(), {"--format", format});
     return run(all);
   };
   Output md = with("md");
@@ -230,7 +230,7 @@ TEST_F(InferenceAppTest, BenchModelInThreeForms) {
             0);
   // A configuration without weights, and the list of its kernels.
   Output shape = run({"bench", "model", small_model() + "/config.json", "--random-weights", "-p",
-                      "8", "-n", "2", "-r", "1", "--operations", "-o", "md"});
+                      "8", "-n", "2", "-r", "1", "--operations", "--format", "md"});
   EXPECT_EQ(shape.code, 0) << shape.err;
   EXPECT_NE(shape.out.find("| cached_attention |"), std::string::npos);
   EXPECT_NE(shape.out.find("a decode step: "), std::string::npos);
@@ -241,7 +241,7 @@ TEST_F(InferenceAppTest, BenchModelInThreeForms) {
                  "the model's context");
   expect_refused({"bench", "model", small_model(), "-r", "0"}, 2, "[repeats]");
   expect_refused({"bench", "model", small_model(), "-b", "0"}, 2, "[batch-size]");
-  expect_refused({"bench", "model", small_model(), "-o", "xml"}, 2, "[output]");
+  expect_refused({"bench", "model", small_model(), "--format", "xml"}, 2, "[format]");
 }
 
 TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {

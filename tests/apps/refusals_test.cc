@@ -51,7 +51,8 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"bench", "op", "softmax", "--shape", "n=1", "--implementation", "fast"}, 2,
                  "some of kernel");
   expect_refused({"bench", "op", "softmax", "--shape", "n=1", "--seconds", "0"}, 2, "[seconds]");
-  expect_refused({"bench", "op", "softmax", "--shape", "n=1", "-o", "xml"}, 2, "[output]");
+  expect_refused({"bench", "op", "softmax", "--shape", "n=1", "--format", "xml"}, 2, "[format]");
+  expect_refused({"bench", "op", "softmax", "--shape", "n=1", "-o", "a.csv"}, 2, "--format");
   expect_refused({"explain", "--op", "nonsense"}, 2, "unknown op \"nonsense\"");
   expect_refused({"explain", "--preset", "tiny", "--node", "x"}, 2,
                  "[node] expected a value of the graph");
@@ -258,8 +259,9 @@ TEST_F(RefusalTest, OptionsWithoutEffect) {
            {{"convert", "m", "m.gguf", "--max-shard", "9"},
             "--max-shard has no effect with a .gguf"},
            {{"convert", "m", "folder", "--force"}, "--force has no effect with a folder"},
-           {{"bench", "model", "m", "-o", "csv", "--operations"}, "no effect with -o csv"},
-           {{"bench", "model", "m", "-o", "csv", "--json"}, "--output has no effect with --json"},
+           {{"bench", "model", "m", "--format", "csv", "--operations"},
+            "no effect with --format csv"},
+           {{"bench", "model", "m", "-o", "csv", "--json"}, "--format has no effect with --json"},
            {{"bench", "model", "m", "-n", "0", "-d", "8"},
             "--depth has no effect without generated"},
            {{"bench", "model", "m", "-t", "1", "--threads", "2"},

@@ -47,7 +47,7 @@ TEST_F(ResultTest, OneSampleHasNoInterval) {
   EXPECT_NE(plain.out.find("(one step)"), std::string::npos) << plain.out;
   EXPECT_EQ(plain.out.find("interval"), std::string::npos) << plain.out;
   const Output model = run({"bench", "model", test_data("models/llama_fp32").string(), "-p", "0",
-                            "-n", "2", "-r", "1", "-t", "1", "-o", "md"});
+                            "-n", "2", "-r", "1", "-t", "1", "--format", "md"});
   EXPECT_TRUE(std::regex_search(model.out, std::regex("\\| tg2 \\| *[0-9.]+ \\| *- \\|")))
       << model.out;
 }
@@ -431,9 +431,10 @@ TEST_F(ResultTest, BenchSweepsAnOpInEveryFormat) {
   EXPECT_EQ(written["result"]["swept"], "n");
   EXPECT_NE(files::contents(folder_ / "sweep" / "report.html").find("drawSweep"),
             std::string::npos);
-  const std::string csv = with({"-o", "csv"});
+  const std::string csv = with({"--format", "csv"});
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
   EXPECT_NE(csv.find("\"n=32,k=32,m=32\""), std::string::npos) << csv;
+  // -o is the older name of --format.
   EXPECT_NE(with({"-o", "md"}).find("| n=64,k=64,m=64 |"), std::string::npos);
 }
 
