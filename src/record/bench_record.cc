@@ -39,11 +39,14 @@ double unit_ns(const BenchPoint& point) {
   return amount > 0 ? point.ns() / amount : 0;
 }
 
-std::string reason_of(const BenchPoint& point, std::string_view letter) {
+// Rows lie along the last extent. They explain a cliff only if they differ from those of `before`.
+std::string reason_of(const BenchPoint& point, const BenchPoint& before, std::string_view letter) {
   const int64_t size = *find(point.extents, letter);
-  const int64_t bytes = size * (point.dtype == "bf16" || point.dtype == "fp16" ? 2 : 4);
+  const int64_t row = point.extents.back().second;
+  const bool rows_change = row != before.extents.back().second;
+  const int64_t bytes = row * (point.dtype == "bf16" || point.dtype == "fp16" ? 2 : 4);
   constexpr int64_t kColliding = 2048, kTile = 16;
-  if (bytes >= kColliding && (bytes & (bytes - 1)) == 0)
+  if (rows_change && bytes >= kColliding && (bytes & (bytes - 1)) == 0)
     return fmt::format("rows of {} bytes, a power of two, collide in few sets of the caches",
                        bytes);
   if (size > kTile && size % kTile != 0 && size % kTile <= kTile / 4)
@@ -106,7 +109,7 @@ std::vector<BenchCliff> find_cliffs(const std::vector<BenchPoint>& points,
       const double ratio = now / std::max(before, after);
       if (ratio >= kLeast)
         cliffs.push_back({(form.empty() ? "" : form + ": ") + str(sized[i].point->extents), ratio,
-                          reason_of(*sized[i].point, letter)});
+                          reason_of(*sized[i].point, *sized[i - 1].point, letter)});
     }
   return cliffs;
 }

@@ -38,6 +38,22 @@ TEST(BenchRecord, MarksWhatDoesNotFollowItsNeighbours) {
   EXPECT_NE(cliffs[0].reason.find("1 over a multiple of 16"), std::string::npos);
 }
 
+TEST(BenchRecord, CliffsNameRowsByTheLastExtentAndOnlyWhereItVaries) {
+  auto wide = [](int64_t n, int64_t d, double ns) {
+    BenchPoint made = point(n * d, ns);
+    made.extents = {{"n", n}, {"d", d}};
+    return made;
+  };
+  const std::vector<BenchCliff> of_n =
+      find_cliffs({wide(1, 2048, 100), wide(64, 2048, 6400), wide(512, 2048, 102400)}, "n");
+  ASSERT_EQ(of_n.size(), 1u);
+  EXPECT_EQ(of_n[0].reason, "") << "n is not the axis of the rows";
+  const std::vector<BenchCliff> of_d =
+      find_cliffs({wide(3, 2000, 2000), wide(3, 2048, 4096), wide(3, 2100, 2100)}, "d");
+  ASSERT_EQ(of_d.size(), 1u);
+  EXPECT_EQ(of_d[0].reason.find("rows of 8192 bytes"), 0u);
+}
+
 TEST(BenchRecord, SharesAreOfLimitsThatHold) {
   BenchPoint made = point(10, 100);
   EXPECT_FALSE(made.limit_share()) << "no limit is known";
