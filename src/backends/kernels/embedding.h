@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the embedding kernels: looks up rows of a table by id, and adds gradients to the
-// rows. T and the table's type are float or uint16_t (bf16).
+// rows. T and the table's type are float, uint16_t (bf16) or Float16.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the fill kernel: writes one value to every element of a strided matrix. T is float,
-// uint16_t (bf16, rounded to nearest even) or int32_t.
+// uint16_t (bf16, rounded to nearest even), Float16 or int32_t.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the glu kernels: the gated activation of a feed-forward layer, and its gradient
-// (Shazeer 2020). T is float or uint16_t (bf16). gate and up may be slices of one merged
+// (Shazeer 2020). T is float, uint16_t (bf16) or Float16. gate and up may be slices of one merged
 // projection.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the loss kernels. softmax_cross_entropy computes the loss from logits without
 // writing probabilities; log_softmax (softmax.h) and nll_loss compute it in two steps, as an eager
-// framework does. T is float or uint16_t (bf16).
+// framework does. T is float, uint16_t (bf16) or Float16.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 // Arguments of the rms_norm kernels: RMSNorm over the last axis, and its gradient.
 //   rstd[n] = 1 / sqrt(mean over d of x[n, d]^2 + eps)
 //   y[n, d] = x[n, d] rstd[n] (weight_offset + weight[d])
-// (Zhang and Sennrich 2019; Gemma stores weight - 1, so its weight_offset is 1.) T is float or
-// uint16_t (bf16). Unlike LayerNorm, no mean is subtracted.
+// (Zhang and Sennrich 2019; Gemma stores weight - 1, so its weight_offset is 1.) T is float,
+// uint16_t (bf16) or Float16. Unlike LayerNorm, no mean is subtracted.
 #pragma once
 
 #include <cstdint>

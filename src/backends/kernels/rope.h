@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the rope kernels: rotary position embedding rotates each pair of a head's elements
 // by an angle of its token's position (Su et al. 2021). The table holds the cosines and sines of
-// those angles. T is float or uint16_t (bf16).
+// those angles. T is float, uint16_t (bf16) or Float16.
 #pragma once
 
 #include <cstdint>

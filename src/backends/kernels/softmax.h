@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the softmax kernels: softmax over the last axis with an optional causal or window
 // mask, log_softmax, and their gradients. Attention that is not fused runs softmax; a loss that is
-// not fused runs log_softmax. T is float or uint16_t (bf16).
+// not fused runs log_softmax. T is float, uint16_t (bf16) or Float16.
 #pragma once
 
 #include <cstdint>
