@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the causal_mask kernel: applies a causal or window mask to a matrix of scores in a
-// separate kernel, as an eager framework does, or the mask of documents that
-// share a row. T is float, uint16_t (bf16) or Float16.
+// separate kernel, as an eager framework does, or the mask of documents that share a
+// row. T is float, uint16_t (bf16) or Float16.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the reduction kernels: each row to one value, all rows to one row, or whole tensors
 // to their sum of squares. In and Out are float, uint16_t (bf16) or Float16; arithmetic is fp32
-// in a fixed
-// order.
+// in a fixed order.
 #pragma once
 
 #include <cstdint>
