@@ -14,9 +14,9 @@ inline namespace base {
 // when the first parallel region begins.
 void start_openmp_threads();
 
-// Where threads that run on the processors `on` move so that each has one of its own: for each thread
-// a processor of `allowed` that no thread runs on, or -1 if it stays, because it came first on its
-// processor or because none is free.
+// Where threads that run on the processors `on` move so that each has one of its own: for each
+// thread a processor of `allowed` that no thread runs on, or -1 if it stays, because it came first
+// on its processor or because none is free.
 std::vector<int> choose_free_processors(std::span<const int> on, std::span<const int> allowed);
 
 // Moves those threads of OpenMP's team that run on the processor of another one to processors that

@@ -46,8 +46,8 @@ struct ModelConfig {
   double window_rope_theta = 1e4;  // of window layers
   double attention_scale = 0;      // 0: 1 / sqrt(E)
   double logit_cap = 0;            // c tanh(x / c) instead of each logit x; 0: none
-  // The ids below it have a token in the model's tokenizer; the rows of V after them are padding and
-  // are never sampled. 0: every id has one.
+  // The ids below it have a token in the model's tokenizer; the rows of V after them are padding
+  // and are never sampled. 0: every id has one.
   int64_t tokens = 0;
 
   int64_t sampled_vocabulary() const { return tokens > 0 ? tokens : vocabulary; }

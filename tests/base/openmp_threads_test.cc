@@ -43,8 +43,8 @@ TEST(ChooseFreeProcessors, LeavesThreadsThatHaveTheirOwnOrNoFreeProcessor) {
   EXPECT_EQ(choose({3, 3}, {3}), (Processors{-1, -1}));
 }
 
-// Which threads share a processor is up to the scheduler and to the programs beside the test, so that
-// a call may move any number of them, but never all.
+// Which threads share a processor is up to the scheduler and to the programs beside the test, so
+// that a call may move any number of them, but never all.
 TEST(SpreadOpenmpThreads, LeavesThreadsFreeToRunWhereTheyCould) {
   const cpu_set_t before = allowed();
   for (const int threads : {2, CPU_COUNT(&before) + 1}) {
