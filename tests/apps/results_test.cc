@@ -407,6 +407,18 @@ TEST_F(ResultTest, BenchTimesEveryCase) {
   EXPECT_TRUE(has_preset);
 }
 
+// Extents beyond 32 bits are counted, and refused only where they would be multiplied.
+TEST_F(ResultTest, BenchCountsProductsOfAnyExtent) {
+  for (const char* shape :
+       {"n=4294967296,k=8,m=8", "n=8,k=4294967296,m=8", "n=8,k=8,m=4294967296"}) {
+    SCOPED_TRACE(shape);
+    const Output output = run({"bench", "op", "matmul", "--shape", shape, "--plan", "--device",
+                               "cpu", "--threads", "1", "--json"});
+    ASSERT_EQ(output.code, 0) << output.err;
+    EXPECT_EQ(json::parse(output.out)["cases"][0]["macs"], int64_t{64} << 32);
+  }
+}
+
 TEST_F(ResultTest, BenchSweepsAnOpInEveryFormat) {
   const std::vector<std::string> sweep{"bench",         "op",        "matmul", "--sweep",
                                        "n=k=m=16:64*2", "--seconds", "0.01",   "--device",

@@ -4,7 +4,9 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -125,8 +127,15 @@ dnnl::matmul::primitive_desc describe_matmul(const GemmShape& g) {
   return {{da, db, dc}, attr, engine()};
 }
 
-// Called whenever a graph is costed, and slow to compute.
+// oneDNN's matmul divides by blocks that it counts in 32 bits: more rows, columns or terms end the
+// program (SIGFPE with AVX-512), even where only its scratch is asked for.
+bool has_32_bit_extents(const GemmShape& g) {
+  return std::max({g.m, g.n, g.k}) <= std::numeric_limits<int32_t>::max();
+}
+
+// Called whenever a graph is costed, and slow to compute. 0 for a product that cannot be bound.
 int64_t matmul_scratch_bytes(const GemmShape& g) {
+  if (!has_32_bit_extents(g)) return 0;
   static std::map<std::pair<std::string, int>, int64_t> known;
   const std::pair key(g.key(), omp_get_max_threads());
   auto found = known.find(key);
@@ -143,6 +152,10 @@ GemmLaunch bind_matmul(const GemmShape& g,
                        std::byte* b,
                        std::byte* c,
                        std::byte* scratch) {
+  if (!has_32_bit_extents(g))
+    throw usage_error(
+        "[matmul] expected extents up to {}, which oneDNN multiplies, got {} x {} x {}",
+        std::numeric_limits<int32_t>::max(), g.m, g.k, g.n);
   return call_onednn([&]() -> GemmLaunch {
     dnnl::matmul::primitive_desc product = describe_matmul(g);
     std::unordered_map<int, dnnl::memory> arguments = {
