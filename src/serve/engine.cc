@@ -460,8 +460,7 @@ TokenScores Engine::scores(const Sequence& sequence, int32_t token) const {
 void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
   const double now = now_ns();
   const int64_t generated = sequence.generated();
-  // A text that failed is not finished: that might fail again.
-  if (finish != Finish::kFailed) delta.text += sequence.text.finish();
+  delta.text += sequence.text.finish();
   delta.finish = finish;
   delta.account = std::make_shared<Account>(finished_account(sequence));
   {
