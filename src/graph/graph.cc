@@ -25,6 +25,16 @@ std::string_view name(Phase phase) {
   return kNames[static_cast<size_t>(phase)];
 }
 
+std::string_view name(OpCategory category) {
+  constexpr std::string_view kNames[] = {"other",         "matmul",
+                                         "attention",     "softmax and loss",
+                                         "embedding",     "elementwise and norms",
+                                         "data movement", "views",
+                                         "optimizer",     "sampling",
+                                         "collectives"};
+  return kNames[static_cast<size_t>(category)];
+}
+
 std::string Type::str() const { return fmt::format("{}{}", ridge::name(dtype), shape.str()); }
 
 Work& Work::operator+=(const Work& other) {

@@ -84,6 +84,24 @@ enum class OpKind : uint8_t {
   kFused,      // made by passes only
 };
 
+// The purpose of an op, so coarse that programs which fuse differently have the same categories. A
+// norm is elementwise arithmetic, since many programs have no kernel of its own for it.
+enum class OpCategory : uint8_t {
+  kOther,
+  kMatmul,
+  kAttention,
+  kSoftmaxAndLoss,
+  kEmbedding,
+  kElementwise,
+  kDataMovement,
+  kView,
+  kOptimizer,
+  kSampling,
+  kCollective,
+};
+// The category as reports print it, such as "elementwise and norms".
+std::string_view name(OpCategory category);
+
 // How the time of an op's kernels follows from the machine's ceilings (cost/predict).
 enum class TimeLaw : uint8_t {
   kRoofline,           // its arithmetic or its traffic, whichever takes longer
@@ -144,6 +162,7 @@ struct GradientCall;
 
 struct Op {
   std::string name = {};
+  OpCategory category = OpCategory::kOther;
   OpKind kind = OpKind::kPrimitive;
   OperandCount operands = {};
   std::vector<AttrSpec> attrs = {};

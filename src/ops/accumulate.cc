@@ -16,6 +16,7 @@ std::vector<Alias> aliases(const Call&) { return {{0, 0}}; }
 struct AccumulateOp {
   static Op declaration() {
     return {.name = "accumulate",
+            .category = OpCategory::kElementwise,
             .operands = {2},
             .time_law = TimeLaw::kWalk,
             .formula = "1 FLOP an element",
@@ -43,7 +44,10 @@ struct AccumulateOp {
 
 struct ZeroOp {
   static Op declaration() {
-    return {.name = "zero", .formula = "no FLOPs; writes each element once", .aliases = aliases};
+    return {.name = "zero",
+            .category = OpCategory::kDataMovement,
+            .formula = "no FLOPs; writes each element once",
+            .aliases = aliases};
   }
 
   static std::vector<Type> infer(const Call& call) { return {call.inputs[0]}; }

@@ -107,6 +107,7 @@ Case sample(std::string name, std::vector<Shape> shapes, SampleUpdate update) {
 struct UpdatesTensors {
   static Op declaration(std::string name, OpKind kind) {
     return {.name = std::move(name),
+            .category = OpCategory::kOptimizer,
             .kind = kind,
             .operands = {6, kAnyNumber},
             .attrs = {{"beta1", 0.9, false},

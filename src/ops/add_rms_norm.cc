@@ -15,6 +15,7 @@ namespace {
 struct AddRmsNormOp {
   static Op declaration() {
     return {.name = "add_rms_norm",
+            .category = OpCategory::kElementwise,
             .kind = OpKind::kFused,
             .operands = {3},
             .attrs = {{"eps", 0.0}, {"offset", 0.0, false}},

@@ -37,6 +37,7 @@ struct AppendAttentionOp {
     attrs.push_back({"scale", 0.0});
     attrs.push_back({"context", int64_t{0}});
     return {.name = "append_attention",
+            .category = OpCategory::kAttention,
             .kind = OpKind::kFused,
             .operands = {8, 10},
             .attrs = std::move(attrs),

@@ -151,6 +151,7 @@ namespace {
 struct AttentionOp {
   static Op declaration() {
     return {.name = "attention",
+            .category = OpCategory::kAttention,
             .kind = OpKind::kComposite,
             .operands = {3, 4},
             .attrs = attention_attrs(),

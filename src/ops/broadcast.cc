@@ -12,8 +12,10 @@ namespace {
 
 struct BroadcastOp {
   static Op declaration() {
-    return {
-        .name = "broadcast", .kind = OpKind::kView, .attrs = {{"shape", std::vector<int64_t>{}}}};
+    return {.name = "broadcast",
+            .category = OpCategory::kView,
+            .kind = OpKind::kView,
+            .attrs = {{"shape", std::vector<int64_t>{}}}};
   }
 
   static std::vector<Type> infer(const Call& call) {

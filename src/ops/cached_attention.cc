@@ -66,6 +66,7 @@ void attend_token(const CachedAttention& s, Inputs64 inputs, int64_t n, std::vec
 struct CachedAttentionOp {
   static Op declaration() {
     return {.name = "cached_attention",
+            .category = OpCategory::kAttention,
             .kind = OpKind::kComposite,
             .operands = {kKeyScales, kValueScales + 1},
             .attrs = {{"window", int64_t{0}, false},

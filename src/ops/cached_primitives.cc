@@ -62,8 +62,10 @@ void visit_cells(const CellProduct& p, Inputs64 in, const Visit& visit) {
 // Shared by cached_scores and cached_mix.
 struct MultipliesCells {
   static Op declaration(std::string name) {
-    return {
-        .name = std::move(name), .operands = {kScales, kScales + 1}, .formula = "MACs = N H C E"};
+    return {.name = std::move(name),
+            .category = OpCategory::kAttention,
+            .operands = {kScales, kScales + 1},
+            .formula = "MACs = N H C E"};
   }
 
   static std::vector<Type> infer(const Call& call) { return {cell_product(call).out}; }
@@ -146,6 +148,7 @@ struct CachedMixOp : MultipliesCells {
 struct CachedMaskOp {
   static Op declaration() {
     return {.name = "cached_mask",
+            .category = OpCategory::kAttention,
             .operands = {2},
             .attrs = {{"window", int64_t{0}, false}, {"ring", int64_t{0}}},
             .formula = "no FLOPs: a selection"};

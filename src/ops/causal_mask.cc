@@ -17,6 +17,7 @@ namespace {
 struct CausalMaskOp {
   static Op declaration() {
     return {.name = "causal_mask",
+            .category = OpCategory::kSoftmaxAndLoss,
             .operands = {1, 2},
             .attrs = {{"window", int64_t{0}, false},
                       {"value", -std::numeric_limits<double>::infinity(), false}},

@@ -17,7 +17,10 @@ constexpr double kNormEpsilon = 1e-6;  // PyTorch's clip_grad_norm_ adds it to t
 
 struct SumSquaresOp {
   static Op declaration() {
-    return {.name = "sum_squares", .operands = {1, kAnyNumber}, .formula = "2 FLOPs an element"};
+    return {.name = "sum_squares",
+            .category = OpCategory::kOptimizer,
+            .operands = {1, kAnyNumber},
+            .formula = "2 FLOPs an element"};
   }
 
   static std::vector<Type> infer(const Call& call) {
@@ -44,7 +47,10 @@ struct SumSquaresOp {
 
 struct ClipCoefficientOp {
   static Op declaration() {
-    return {.name = "clip_coefficient", .attrs = {{"max_norm", 0.0}}, .formula = "4 FLOPs"};
+    return {.name = "clip_coefficient",
+            .category = OpCategory::kOptimizer,
+            .attrs = {{"max_norm", 0.0}},
+            .formula = "4 FLOPs"};
   }
 
   static std::vector<Type> infer(const Call& call) {

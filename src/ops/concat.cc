@@ -14,6 +14,7 @@ namespace {
 struct ConcatOp {
   static Op declaration() {
     return {.name = "concat",
+            .category = OpCategory::kDataMovement,
             .operands = {1, kAnyNumber},
             .attrs = {{"axis", int64_t{0}}},
             .joins = true,

@@ -12,7 +12,9 @@ namespace {
 
 struct CopyOp {
   static Op declaration() {
-    return {.name = "copy", .formula = "no FLOPs; reads and writes each element once"};
+    return {.name = "copy",
+            .category = OpCategory::kDataMovement,
+            .formula = "no FLOPs; reads and writes each element once"};
   }
 
   static std::vector<Type> infer(const Call& call) { return {call.inputs[0]}; }

@@ -138,6 +138,7 @@ class Lowering {
 struct EinsumOp {
   static Op declaration() {
     return {.name = "einsum",
+            .category = OpCategory::kMatmul,
             .kind = OpKind::kComposite,
             .operands = {1, kAnyNumber},
             .attrs = {{"einsum", std::string()}},

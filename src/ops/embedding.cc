@@ -16,6 +16,7 @@ namespace {
 struct EmbeddingOp {
   static Op declaration() {
     return {.name = "embedding",
+            .category = OpCategory::kEmbedding,
             .operands = {2},
             .attrs = {{"dtype", std::string(), false}},
             .formula = "no FLOPs; reads the rows named"};
@@ -71,6 +72,7 @@ struct EmbeddingOp {
 struct EmbeddingBackwardOp {
   static Op declaration() {
     return {.name = "embedding_backward",
+            .category = OpCategory::kEmbedding,
             .operands = {2, 3},
             .attrs = {{"vocabulary", int64_t{0}}},
             .formula = "1 FLOP an element of the gradient"};

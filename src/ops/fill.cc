@@ -13,6 +13,7 @@ namespace {
 struct FillOp {
   static Op declaration() {
     return {.name = "fill",
+            .category = OpCategory::kDataMovement,
             .operands = {0},
             .attrs = {{"shape", std::vector<int64_t>{}}, {"value", 0.0}, {"dtype", std::string()}},
             .formula = "no FLOPs; writes each element once"};

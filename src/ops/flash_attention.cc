@@ -41,6 +41,7 @@ std::vector<AttrSpec> attrs() {
 struct FlashAttentionOp {
   static Op declaration() {
     return {.name = "flash_attention",
+            .category = OpCategory::kAttention,
             .kind = OpKind::kFused,
             .operands = {3, 4},
             .attrs = attrs(),
@@ -96,6 +97,7 @@ struct FlashAttentionBackwardOp {
     // gradient test of flash_attention covers it.
     return {
         .name = "flash_attention_backward",
+        .category = OpCategory::kAttention,
         .kind = OpKind::kFused,
         .operands = {6, 7},
         .attrs = attrs(),

@@ -40,6 +40,7 @@ struct GeneratedPointwiseOp {
   static Op declaration() {
     // Tests use random programs (tests/backends); cases of its own would only repeat them.
     return {.name = "generated_pointwise",
+            .category = OpCategory::kElementwise,
             .kind = OpKind::kFused,
             .operands = {0, kAnyNumber},
             .attrs = {{"program", NestedGraph()}},

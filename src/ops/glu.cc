@@ -43,6 +43,7 @@ Work backward_work(const Attrs& attrs, int64_t elements) {
 struct GluOp {
   static Op declaration() {
     return {.name = "glu",
+            .category = OpCategory::kElementwise,
             .kind = OpKind::kComposite,
             .operands = {2},
             .attrs = {{"activation", std::string()}, {"fused", false, false}},
@@ -97,6 +98,7 @@ struct GluBackwardOp {
   static Op declaration() {
     return {
         .name = "glu_backward",
+        .category = OpCategory::kElementwise,
         .kind = OpKind::kFused,
         .operands = {3},
         .attrs = {{"activation", std::string()}},

@@ -164,6 +164,7 @@ void append_row(const CacheExtents& e,
 struct KvAppendOp {
   static Op declaration() {
     return {.name = "kv_append",
+            .category = OpCategory::kDataMovement,
             .operands = {kPlain, kPlain + 2},
             .formula = "no FLOPs; writes the rows appended"};
   }

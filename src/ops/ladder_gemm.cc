@@ -21,6 +21,7 @@ Case sample(std::string_view kernel, int64_t n, int64_t k, int64_t m) {
 struct LadderGemmOp {
   static Op declaration() {
     return {.name = "ladder_gemm",
+            .category = OpCategory::kMatmul,
             .operands = {2, 2},
             .attrs = {{"kernel", std::string()}},
             .formula = "MACs = n k m"};

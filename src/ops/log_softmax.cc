@@ -15,7 +15,9 @@ namespace {
 
 struct LogSoftmaxOp {
   static Op declaration() {
-    return {.name = "log_softmax", .formula = "5 FLOPs an element and a log a row"};
+    return {.name = "log_softmax",
+            .category = OpCategory::kSoftmaxAndLoss,
+            .formula = "5 FLOPs an element and a log a row"};
   }
 
   static std::vector<Type> infer(const Call& call) {
@@ -54,7 +56,10 @@ struct LogSoftmaxOp {
 
 struct LogSoftmaxBackwardOp {
   static Op declaration() {
-    return {.name = "log_softmax_backward", .operands = {2}, .formula = "4 FLOPs an element"};
+    return {.name = "log_softmax_backward",
+            .category = OpCategory::kSoftmaxAndLoss,
+            .operands = {2},
+            .formula = "4 FLOPs an element"};
   }
 
   static std::vector<Type> infer(const Call& call) {

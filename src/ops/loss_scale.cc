@@ -32,6 +32,7 @@ Case sample(std::string name, double squares, std::vector<double> others, Attrs 
 struct LossScaleOp {
   static Op declaration() {
     return {.name = "loss_scale",
+            .category = OpCategory::kOptimizer,
             .operands = {5},
             .attrs = {{"growth_interval", int64_t{2000}, false}, {"max_norm", 0.0, false}},
             .formula = "6 FLOPs (9 with clipping)"};

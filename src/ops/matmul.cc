@@ -21,6 +21,7 @@ struct MatmulOp {
   static Op declaration() {
     return {
         .name = "matmul",
+        .category = OpCategory::kMatmul,
         .operands = {2, 3},
         .attrs = {{"einsum", std::string()},
                   {"dtype", std::string(), false},

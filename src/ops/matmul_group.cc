@@ -57,6 +57,7 @@ std::optional<Pointwise> glu_of(const Call& call) {
 struct MatmulGroupOp {
   static Op declaration() {
     return {.name = kOp,
+            .category = OpCategory::kMatmul,
             .operands = {2, kAnyNumber},
             .attrs = {{"activations", std::string("f32"), false},
                       {"batch_invariant", false, false},

@@ -18,7 +18,10 @@ double count_labels(const Tensor64& labels) {
 
 struct NllLossOp {
   static Op declaration() {
-    return {.name = "nll_loss", .operands = {2}, .formula = "1 FLOP a row"};
+    return {.name = "nll_loss",
+            .category = OpCategory::kSoftmaxAndLoss,
+            .operands = {2},
+            .formula = "1 FLOP a row"};
   }
 
   static std::vector<Type> infer(const Call& call) {
@@ -63,6 +66,7 @@ struct NllLossOp {
 struct NllLossBackwardOp {
   static Op declaration() {
     return {.name = "nll_loss_backward",
+            .category = OpCategory::kSoftmaxAndLoss,
             .operands = {4},
             .formula = "no FLOPs: writes -d/count at the labels"};
   }

@@ -162,6 +162,8 @@ template <Pointwise kFunction>
 Op make() {
   const PointwiseInfo& row = info(kFunction);
   Op op{.name = std::string(row.name),
+        .category =
+            kFunction == Pointwise::kCast ? OpCategory::kDataMovement : OpCategory::kElementwise,
         .kind = OpKind::kPointwise,
         .operands = {row.arity},
         .commutative = kFunction == Pointwise::kAdd || kFunction == Pointwise::kMul,

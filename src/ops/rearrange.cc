@@ -20,6 +20,7 @@ Rearrangement parsed(const Attrs& attrs, const Shape& shape) {
 struct RearrangeOp {
   static Op declaration() {
     return {.name = "rearrange",
+            .category = OpCategory::kDataMovement,
             .kind = OpKind::kComposite,
             .attrs = {{"pattern", std::string()}, {"sizes", std::string(), false}},
             .formula = "none"};

@@ -13,6 +13,7 @@ namespace {
 struct ReduceSumOp {
   static Op declaration() {
     return {.name = "reduce_sum",
+            .category = OpCategory::kElementwise,
             .attrs = {{"axes", std::vector<int64_t>{}}},
             .formula = "1 FLOP an element read"};
   }

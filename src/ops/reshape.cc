@@ -13,7 +13,10 @@ namespace {
 
 struct ReshapeOp {
   static Op declaration() {
-    return {.name = "reshape", .kind = OpKind::kView, .attrs = {{"shape", std::vector<int64_t>{}}}};
+    return {.name = "reshape",
+            .category = OpCategory::kView,
+            .kind = OpKind::kView,
+            .attrs = {{"shape", std::vector<int64_t>{}}}};
   }
 
   static std::vector<Type> infer(const Call& call) {

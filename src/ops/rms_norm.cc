@@ -43,6 +43,7 @@ namespace {
 struct RmsNormOp {
   static Op declaration() {
     return {.name = "rms_norm",
+            .category = OpCategory::kElementwise,
             .kind = OpKind::kComposite,
             .operands = {2},
             .attrs = {{"eps", 0.0}, {"offset", 0.0, false}, {"fused", false, false}},
@@ -103,6 +104,7 @@ struct RmsNormBackwardOp {
   static Op declaration() {
     return {
         .name = "rms_norm_backward",
+        .category = OpCategory::kElementwise,
         .kind = OpKind::kFused,
         .operands = {4, 5},
         .attrs = {{"offset", 0.0, false}},

@@ -38,6 +38,7 @@ std::vector<ValueId> split_pairs(Builder& b, ValueId x, bool interleaved) {
 struct RopeOp {
   static Op declaration() {
     return {.name = "rope",
+            .category = OpCategory::kElementwise,
             .kind = OpKind::kComposite,
             .operands = {3},
             .attrs = {{"interleaved", false}, {"inverse", false, false}, {"fused", false, false}},

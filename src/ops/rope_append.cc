@@ -79,6 +79,7 @@ Extents extents(const Call& call) {
 struct RopeAppendOp {
   static Op declaration() {
     return {.name = kOp,
+            .category = OpCategory::kElementwise,
             .kind = OpKind::kFused,
             .operands = {8, 10},
             .attrs = rope_append_attrs(),

@@ -33,6 +33,7 @@ std::vector<Type> check(std::string_view name, const Call& call) {
 struct RotatesMerged {
   static Op declaration(std::string name) {
     return {.name = std::move(name),
+            .category = OpCategory::kElementwise,
             .kind = OpKind::kFused,
             .operands = {3},
             .attrs = {{"interleaved", false}, {"heads", int64_t{0}}, {"kv_heads", int64_t{0}}},

@@ -42,6 +42,7 @@ namespace {
 struct RopeTableOp {
   static Op declaration() {
     return {.name = "rope_table",
+            .category = OpCategory::kElementwise,
             .attrs = {{"head_size", int64_t{0}},
                       {"theta", 1e4},
                       {"scaling", std::string(), false},

@@ -57,6 +57,7 @@ namespace {
 struct RowProductOp {
   static Op declaration() {
     return {.name = "row_product",
+            .category = OpCategory::kMatmul,
             .kind = OpKind::kFused,
             .operands = {2, 6},
             .attrs = {{"norms", false, false},

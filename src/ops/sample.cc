@@ -99,7 +99,10 @@ size_t choose(const std::vector<double>& logits, const double* settings, double 
 
 struct SampleOp {
   static Op declaration() {
-    return {.name = "sample", .operands = {8, 9}, .formula = "1 FLOP a logit"};
+    return {.name = "sample",
+            .category = OpCategory::kSampling,
+            .operands = {8, 9},
+            .formula = "1 FLOP a logit"};
   }
 
   static std::vector<Type> infer(const Call& call) {

@@ -13,6 +13,7 @@ namespace {
 struct SliceOp {
   static Op declaration() {
     return {.name = "slice",
+            .category = OpCategory::kView,
             .kind = OpKind::kView,
             .attrs = {{"axis", int64_t{0}}, {"begin", int64_t{0}}, {"end", int64_t{0}}}};
   }

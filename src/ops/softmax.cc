@@ -15,6 +15,7 @@ namespace {
 struct SoftmaxOp {
   static Op declaration() {
     return {.name = "softmax",
+            .category = OpCategory::kSoftmaxAndLoss,
             .attrs = {{"convention", std::string(), false}},
             .formula = "5 FLOPs an element: max, subtract, exp, sum, divide"};
   }
@@ -67,7 +68,10 @@ struct SoftmaxOp {
 
 struct SoftmaxBackwardOp {
   static Op declaration() {
-    return {.name = "softmax_backward", .operands = {2}, .formula = "4 FLOPs an element"};
+    return {.name = "softmax_backward",
+            .category = OpCategory::kSoftmaxAndLoss,
+            .operands = {2},
+            .formula = "4 FLOPs an element"};
   }
 
   static std::vector<Type> infer(const Call& call) {

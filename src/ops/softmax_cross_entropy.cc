@@ -25,6 +25,7 @@ double row_lse(const double* x, int64_t v) {
 struct SoftmaxCrossEntropyOp {
   static Op declaration() {
     return {.name = "softmax_cross_entropy",
+            .category = OpCategory::kSoftmaxAndLoss,
             .kind = OpKind::kComposite,
             .operands = {2},
             .attrs = {{"fused", false, false}},
@@ -89,6 +90,7 @@ struct SoftmaxCrossEntropyOp {
 struct SoftmaxCrossEntropyBackwardOp {
   static Op declaration() {
     return {.name = "softmax_cross_entropy_backward",
+            .category = OpCategory::kSoftmaxAndLoss,
             .kind = OpKind::kFused,
             .operands = {5},
             .formula = "3 FLOPs an element and 1 a row"};

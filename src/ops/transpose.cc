@@ -14,6 +14,7 @@ namespace {
 struct TransposeOp {
   static Op declaration() {
     return {.name = "transpose",
+            .category = OpCategory::kView,
             .kind = OpKind::kView,
             .attrs = {{"permutation", std::vector<int64_t>{}}}};
   }

@@ -14,6 +14,7 @@ namespace {
 struct TransposeMultiOp {
   static Op declaration() {
     return {.name = "transpose_multi",
+            .category = OpCategory::kDataMovement,
             .operands = {1, kAnyNumber},
             .formula = "no FLOPs; reads and writes each element once"};
   }

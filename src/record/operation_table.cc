@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "record/operation_kind.h"
+#include "record/operation_category.h"
 
 namespace ridge::record {
 namespace {
@@ -158,7 +158,8 @@ OperationTable table_by_op(const StepRecord& step, const cost::Ceilings* ceiling
 
 OperationTable table_by_kind(const StepRecord& step, const cost::Ceilings* ceilings) {
   return flat_table("kind", step, ceilings, [](const NodeRecord& node) {
-    return std::string(node.phase == "optimizer" ? kOptimizerKind : operation_kind(node.op));
+    return std::string(
+        name(node.phase == "optimizer" ? OpCategory::kOptimizer : operation_category(node.op)));
   });
 }
 

@@ -62,7 +62,7 @@ struct OperationTable {
 
 OperationTable table_by_op(const StepRecord& step, const cost::Ceilings* ceilings);
 OperationTable table_by_scope(const StepRecord& step, const cost::Ceilings* ceilings);
-// By operation_kind(): the rows of two programs that name and fuse operations differently line up.
+// By operation_category(), so that programs which name and fuse operations differently line up.
 OperationTable table_by_kind(const StepRecord& step, const cost::Ceilings* ceilings);
 OperationTable table_by_phase(const StepRecord& step, const cost::Ceilings* ceilings);
 // The finest table that still folds layers: one row per op, folded scope and phase. The other

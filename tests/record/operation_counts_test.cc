@@ -11,7 +11,7 @@
 #include "base/pointwise.h"
 #include "ops/registry.h"
 #include "record/import/torch_operations.h"
-#include "record/operation_kind.h"
+#include "record/operation_category.h"
 
 namespace ridge::record {
 namespace {
@@ -204,15 +204,16 @@ TEST(TorchOperations, PatternsMatchAsUsual) {
   EXPECT_FALSE(matches(std::string(50, '*') + "b", std::string(5000, 'a')));
 }
 
-TEST(OperationKind, EveryOpHasOne) {
+TEST(OperationCategory, EveryOpAndEveryOperationOfPyTorchHasOne) {
   for (const Op* op : ops::table().all()) {
-    if (op->kind == OpKind::kView) continue;
-    EXPECT_NE(operation_kind(op->name), kOtherKind) << op->name;
+    EXPECT_NE(op->category, OpCategory::kOther) << op->name;
+    EXPECT_EQ(op->category == OpCategory::kView, op->kind == OpKind::kView) << op->name;
   }
   for (const TorchOperation& row : torch_operations()) {
     if (row.op.empty()) continue;
-    EXPECT_NE(operation_kind(row.op), kOtherKind) << row.op;
+    EXPECT_NE(operation_category(row.op), OpCategory::kOther) << row.op;
   }
+  EXPECT_EQ(operation_category("made up"), OpCategory::kOther);
 }
 
 }  // namespace
