@@ -89,6 +89,8 @@ void add_doubts(const RunRecord& run, LabRecord& lab) {
         "{} reached {:.0f}% of the measured peak, so that peak is too low; measure it again with "
         "ridge machine --remeasure",
         name, 100 * mfu));
+  if (!run.step.caveat.empty())
+    found.push_back(fmt::format("the operations of {}: {}", name, run.step.caveat));
   if (run.step.busy_ns() > run.step.wall_ns)
     found.push_back(fmt::format("the kernels of {} took longer than its wall time", name));
   const double median_ns = run.wall().median;

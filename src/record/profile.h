@@ -47,6 +47,8 @@ struct ProfiledRun {
   // Overhead of the instrument before and after the run, not part of wall_ns.
   double instrument_ns = 0;
   int64_t dropped = 0;  // records that the instrument lost
+  // A caveat that a reader of the times should know; empty if there is none.
+  std::string caveat;
 };
 
 }  // namespace ridge::record

@@ -106,6 +106,7 @@ struct StepRecord {
   Summary backward;
   Summary optimizer;
   int64_t dropped = 0;                // records that the instrument lost, over all steps
+  std::string caveat;                 // about the times; empty if there is none
   std::vector<TimelineRun> timeline;  // the step with the median wall time
   int64_t timeline_step = 0;          // its number
   double timeline_wall_ns = 0;        // its wall time

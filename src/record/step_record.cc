@@ -243,6 +243,13 @@ int64_t dropped_records(std::span<const InstrumentedStep> steps) {
   return sum;
 }
 
+std::string first_caveat(std::span<const InstrumentedStep> steps) {
+  for (const InstrumentedStep& step : steps)
+    for (const ProfiledRun& run : step.runs)
+      if (!run.caveat.empty()) return run.caveat;
+  return "";
+}
+
 }  // namespace
 
 void add_step_times(std::span<const InstrumentedStep> steps,
@@ -276,6 +283,7 @@ void add_step_times(std::span<const InstrumentedStep> steps,
   record.idle_ns = static_cast<int64_t>(std::floor(inside / count)) - record.busy_ns();
   record.host_ns = record.wall_ns - record.idle_ns - record.busy_ns();
   record.dropped = dropped_records(steps);
+  record.caveat = first_caveat(steps);
   record.forward = phase_summary(record, "forward", steps.size());
   record.backward = phase_summary(record, "backward", steps.size());
   record.optimizer = phase_summary(record, "optimizer", steps.size());

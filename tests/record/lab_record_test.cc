@@ -61,6 +61,12 @@ TEST(Doubts, MoreThanThePeakAndMoreThanTheWall) {
   EXPECT_NE(lab.warnings[0].find("120% of the measured peak"), std::string::npos);
 }
 
+TEST(Doubts, TheInstrumentsCaveat) {
+  RunRecord run = steady(1e6, 1e6);
+  run.step.caveat = "kernels are timed by events";
+  EXPECT_NE(warnings(run).find("kernels are timed by events"), std::string::npos);
+}
+
 RunRecord run_of(const std::string& task, int64_t batch, int64_t length, double ns) {
   RunRecord run;
   run.setting.task = task;
