@@ -52,11 +52,15 @@ struct BindCall {
 // branch on a type.
 using Launch = std::function<void()>;
 
-// Calls make(float{}) for fp32, otherwise make(uint16_t{}) for bf16, to bind the kernel of that
-// element type.
+// Throws an InternalError: the kernel that is bound is not compiled for this element type.
+[[noreturn]] void refuse_element_type(DType dtype);
+
+// Calls make(float{}) for fp32, make(uint16_t{}) for bf16, to bind the kernel of that type.
 template <typename Make>
 Launch by_dtype(DType dtype, const Make& make) {
-  return dtype == DType::kF32 ? make(float{}) : make(uint16_t{});
+  if (dtype == DType::kF32) return make(float{});
+  if (dtype == DType::kBF16) return make(uint16_t{});
+  refuse_element_type(dtype);
 }
 
 // A launch and the node that it belongs to.
@@ -103,13 +107,11 @@ class Instrument {
   // the other.
   virtual bool sees_branches() const { return true; }
   // Sets the run's spans to the kernels since `start` in the order they began, on a clock that is 0
-  // when `start` or `release` returns, and its kernels to what is known of them. Increases the
-  // number of lost records. The device must be idle.
+  // when `start` or `release` returns, its kernels to what is known of them, and its caveat.
+  // Increases the number of lost records. The device must be idle.
   virtual void stop(record::ProfiledRun& run) = 0;
   // Stops everything that slows launches down, until the next `start`.
   virtual void rest() {}
-  // A caveat that a reader of the times should know; empty if there is none.
-  virtual std::string doubt() const { return ""; }
 };
 
 // Memory of the backend's device.

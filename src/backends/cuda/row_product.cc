@@ -5,6 +5,7 @@
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/kernels/gemm/row_product.h"
 #include "backends/cuda/settled_operand.h"
+#include "backends/kernels/glu.h"
 #include "base/error.h"
 #include "graph/einsum.h"
 #include "ops/row_product.h"
@@ -18,7 +19,13 @@ constexpr int64_t kChunk = 32;
 
 RowActivation activation(const std::string& name) {
   if (name.empty()) return RowActivation::kNone;
-  return name == "silu" ? RowActivation::kSilu : RowActivation::kGeluTanh;
+  switch (glu_activation(name)) {
+    case GluActivation::kSilu:
+      return RowActivation::kSilu;
+    case GluActivation::kGeluTanh:
+      return RowActivation::kGeluTanh;
+  }
+  throw InternalError("an activation without a value");
 }
 
 // y = x times weight.

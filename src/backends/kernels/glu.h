@@ -16,10 +16,8 @@ enum class GluActivation : uint8_t {
   kGeluTanh,  // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2
 };
 
-// By the name of an op's attribute, silu or gelu_tanh.
-inline GluActivation glu_activation(std::string_view name) {
-  return name == "silu" ? GluActivation::kSilu : GluActivation::kGeluTanh;
-}
+// By the name of an op's attribute; throws an InternalError for any but silu and gelu_tanh.
+GluActivation glu_activation(std::string_view name);
 
 // y = act(gate) up.
 template <typename T>
