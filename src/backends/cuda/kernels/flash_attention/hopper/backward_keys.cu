@@ -98,19 +98,13 @@ struct Consumer {
     for (int j = 0; j < kScores; j += 2) packed[j / 2] = pack_bf16(s[j], s[j + 1]);
   }
 
-  // dS^T = P^T (dP^T - delta), packed.
+  // dS^T = P^T (dP^T - delta), packed; dp starts at -delta.
   __device__ __forceinline__ void score_gradients(const float (&s)[kScores],
                                                   const float (&dp)[kScores],
-                                                  uint32_t (&packed)[kScores / 2],
-                                                  const float2 (&minus_delta)[kScores / 4]) const {
+                                                  uint32_t (&packed)[kScores / 2]) const {
 #pragma unroll
-    for (int j = 0; j < kScores; j += 2) {
-      const float2 v = Tile::kHoldDeltas ? minus_delta[j / 4]
-                                         : make_float2(0.0f, 0.0f);  // else dp has it already
-      packed[j / 2] = Tile::kHoldDeltas
-                          ? pack_bf16(s[j] * (dp[j] + v.x), s[j + 1] * (dp[j + 1] + v.y))
-                          : pack_bf16(s[j] * dp[j], s[j + 1] * dp[j + 1]);
-    }
+    for (int j = 0; j < kScores; j += 2)
+      packed[j / 2] = pack_bf16(s[j] * dp[j], s[j + 1] * dp[j + 1]);
   }
 
   // Load the row statistics of the block in stage `slot`. Loads from shared memory queue behind
@@ -119,11 +113,6 @@ struct Consumer {
     const uint32_t address = barriers.lse(slot) + (thread % 4) * 8;
 #pragma unroll
     for (int j = 0; j < kScores / 4; ++j) minus_lse[j] = load_shared_float2(address + 32 * j);
-  }
-  __device__ __forceinline__ void load_deltas(float2 (&minus_delta)[kScores / 4], int slot) const {
-    const uint32_t address = barriers.delta(slot) + (thread % 4) * 16;
-#pragma unroll
-    for (int j = 0; j < kScores / 4; ++j) minus_delta[j] = load_shared_float2(address + 64 * j);
   }
   // dP^T starts at -delta instead of 0.
   __device__ __forceinline__ void start_gradients(float (&dp)[kScores], int slot) const {
@@ -199,14 +188,10 @@ struct Consumer {
     uint32_t ds[kScores / 2];
     clear(ds);
     float dp[kScores];
-    float2 minus_lse[kScores / 4], minus_delta[kScores / 4];
+    float2 minus_lse[kScores / 4];
     barrier_wait(barriers.full(ring.slot), ring.parity);
     load_lse(minus_lse, ring.slot);
-    if (Tile::kHoldDeltas) {
-      load_deltas(minus_delta, ring.slot);
-    } else {
-      start_gradients(dp, ring.slot);
-    }
+    start_gradients(dp, ring.slot);
     int before = ring.slot;  // stage of block i - 1; for the first block its own, with dS zero
     for (int m = own.begin; m < own.end; ++m) {
       float s[kScores];
@@ -215,18 +200,12 @@ struct Consumer {
       product_fence();
       accumulate(g.dk, ds, barriers.stage(before));
       transposed_scores(s, keys, held.keys, stage, 0);
-      if (RIDGE_LATE_DELTA && !Tile::kHoldDeltas) {
-        start_gradients(dp, ring.slot);
-        pin(dp);
-        product_fence();
-      }
-      transposed_scores(dp, values, held.values, stage + Tile::kQueryBytes, !Tile::kHoldDeltas);
+      transposed_scores(dp, values, held.values, stage + Tile::kQueryBytes, 1);
       if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
       // dS is stored here, because this warpgroup waits for its scores anyway.
       if (Tile::kSpill && m > own.begin) spill(ds, block_image(images, batch, m - 1, n));
       Ring<Tile::kStages> next = ring;
       next.advance();
-      if (RIDGE_NEXT_EARLY && m + 1 < own.end) barrier_wait(barriers.full(next.slot), next.parity);
       product_wait<1>();
       pin(s);
       pin(g.dk);
@@ -238,7 +217,7 @@ struct Consumer {
       probabilities(s, probability, minus_lse);
       pin(probability);
       if (m + 1 < own.end) {
-        if (!RIDGE_NEXT_EARLY) barrier_wait(barriers.full(next.slot), next.parity);
+        barrier_wait(barriers.full(next.slot), next.parity);
         load_lse(minus_lse, next.slot);
       }
       product_fence();
@@ -252,15 +231,9 @@ struct Consumer {
         pin(g.dv);
       }
       pin(dp);
-      score_gradients(s, dp, ds, minus_delta);
+      score_gradients(s, dp, ds);
       pin(ds);
-      if (m + 1 < own.end) {
-        if (Tile::kHoldDeltas) {
-          load_deltas(minus_delta, ring.slot);
-        } else if (!RIDGE_LATE_DELTA) {
-          start_gradients(dp, ring.slot);
-        }
-      }
+      if (m + 1 < own.end) start_gradients(dp, ring.slot);
       if (Tile::kOverlapValues) {
         product_wait<0>();
         pin(g.dv);
@@ -560,16 +533,13 @@ cudaError_t launch_in_rows(const HopperBackward& call, const SpillMemory& spill,
 
 int backward_spill_ring(const AttentionExtents& extents) { return spill_order(extents, 0).ring; }
 
-#ifndef RIDGE_K64_WG
-#define RIDGE_K64_WG 2
-#endif
 cudaError_t launch_backward_keys_hopper(const HopperBackward& call,
                                         const SpillMemory& spill,
                                         int* next_tile) {
   if (call.extents.head_size == 64) {
     return spill.images != nullptr
                ? launch_in_rows<KeysTile<64, 2, 3, true>>(call, spill, next_tile)
-               : launch_in_rows<KeysTile<64, RIDGE_K64_WG, 4, false>>(call, spill, next_tile);
+               : launch_in_rows<KeysTile<64, 2, 4, false>>(call, spill, next_tile);
   }
   return spill.images != nullptr
              ? launch_in_rows<KeysTile<128, 2, 3, true>>(call, spill, next_tile)

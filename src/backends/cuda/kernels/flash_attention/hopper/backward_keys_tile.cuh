@@ -10,16 +10,6 @@ namespace ridge::backends::cuda::backward_keys {
 
 using namespace hopper;
 
-#ifndef RIDGE_NEXT_EARLY
-#define RIDGE_NEXT_EARLY 0
-#endif
-#ifndef RIDGE_HOLD
-#define RIDGE_HOLD 0
-#endif
-#ifndef RIDGE_LATE_DELTA
-#define RIDGE_LATE_DELTA 0
-#endif
-
 struct KeysArguments {
   CUtensorMap q, k, v, d_o, dq, dk, dv;
   RowStatistics statistics;
@@ -41,22 +31,12 @@ struct KeysTile {
   static constexpr int kWarpgroups = kWarpgroupsT;
   static constexpr int kStages = kStagesT;
   static constexpr bool kSpill = kSpillT;
-#ifndef RIDGE_KEYS_TURNS
-#define RIDGE_KEYS_TURNS 1
-#endif
-  static constexpr bool kTurns = kWarpgroups == 2 && RIDGE_KEYS_TURNS;
+  static constexpr bool kTurns = kWarpgroups == 2;
   // dS is computed while dV is, if the registers hold both operands. For E 128 they do not: ptxas
   // would serialize the products.
   static constexpr bool kOverlapValues = kHeadSize == 64;
-  // -delta stays in registers; otherwise dP starts from it, which needs no registers but a late
-  // load.
-  static constexpr bool kHoldDeltas = kHeadSize == 64 && RIDGE_HOLD;
   // Keys and values as register operands of the score products: halves their shared-memory reads.
-#ifndef RIDGE_KEYS_REGISTERS
-#define RIDGE_KEYS_REGISTERS 1
-#endif
-  static constexpr bool kKeysInRegisters =
-      kHeadSize == 64 && kWarpgroups == 2 && RIDGE_KEYS_REGISTERS;
+  static constexpr bool kKeysInRegisters = kHeadSize == 64 && kWarpgroups == 2;
   static constexpr int kKeys = 64 * kWarpgroups;
   static_assert(!kSpill || kKeys == SpillLayout::kKeys);
   static constexpr int kQueries = 64;

@@ -36,11 +36,6 @@ struct QueriesTile {
   static constexpr int kKeyStages = kKeyStagesT;  // keys are used in two products and stay longer
   static constexpr int kValueStages = kValueStagesT;
   static constexpr bool kTurns = kWarpgroups == 2;
-#ifndef RIDGE_QREG
-#define RIDGE_QREG 0
-#endif
-  // Q and dO as register operands of the score products: halves their shared-memory reads.
-  static constexpr bool kQueriesInRegisters = kHeadSize == 64 && RIDGE_QREG;
   static constexpr int kQueries = 64 * kWarpgroups;
   static constexpr int kThreads = kWarpgroupThreads * (1 + kWarpgroups);
   static constexpr int kProducerRegisters = kWarpgroups == 2 ? 24 : 32;
@@ -171,39 +166,14 @@ struct Consumer {
   Ring<Tile::kValueStages> value_ring{};
   uint32_t q_parity = 0;
 
-  // Loads this warp's 16 of the warpgroup's 64 rows as register operands.
-  __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4],
-                                            uint32_t rows) const {
-    const int lane = thread % 32;
-    const uint32_t address = rows + (warpgroup * 64 + own_row(thread)) * kRowBytes;
-#pragma unroll
-    for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
-      uint32_t m[4];
-      load_matrices(address + (i / 4) * Tile::kQueries * kRowBytes +
-                        ((2 * (i % 4) + lane / 16) ^ (lane % 8)) * 16,
-                    m);
-#pragma unroll
-      for (int c = 0; c < 4; ++c) a[4 * i + c] = m[c];
-    }
-  }
-
-  // d[64 queries, kKeys] = rows(64 of `queries`) times rows(keys)^T; `held` has those queries in
-  // registers.
-  __device__ __forceinline__ void scores(float (&d)[kScores],
-                                         uint32_t queries,
-                                         const uint32_t (&held)[Tile::kHeadSize / 4],
-                                         uint32_t keys) {
+  // d[64 queries, kKeys] = rows(64 of `queries`) times rows(keys)^T
+  __device__ __forceinline__ void scores(float (&d)[kScores], uint32_t queries, uint32_t keys) {
     const uint64_t a = by_columns(queries + warpgroup * 64 * kRowBytes);
     const uint64_t b = by_columns(keys);
 #pragma unroll
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
-      if (Tile::kQueriesInRegisters) {
-        Product<Tile::kKeys>::template registers<0>(d, held + 4 * i,
-                                                    b + column_step<Tile::kKeys>(i), i != 0);
-      } else {
-        Product<Tile::kKeys>::template shared<0, 0>(d, a + column_step<Tile::kQueries>(i),
-                                                    b + column_step<Tile::kKeys>(i), i != 0);
-      }
+      Product<Tile::kKeys>::template shared<0, 0>(d, a + column_step<Tile::kQueries>(i),
+                                                  b + column_step<Tile::kKeys>(i), i != 0);
     }
     product_commit();
   }
@@ -261,11 +231,6 @@ struct Consumer {
     clear(ds);
     barrier_wait(barriers.q_full(), q_parity);
     q_parity ^= 1;
-    uint32_t held_queries[Tile::kHeadSize / 4], held_gradients[Tile::kHeadSize / 4];
-    if (Tile::kQueriesInRegisters) {
-      load_rows(held_queries, barriers.base);
-      load_rows(held_gradients, barriers.base + Tile::kGradientOffset);
-    }
     // The vote and the barrier show the compiler that the warp does not diverge.
     if (__any_sync(0xffffffff, own.end < keys.end)) {
 #pragma unroll 1
@@ -279,11 +244,10 @@ struct Consumer {
       if (Tile::kTurns) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
       product_fence();
       accumulate(dq, ds, barriers.key_tile(before));
-      scores(s, barriers.base, held_queries, barriers.key_tile(key_ring.slot));
+      scores(s, barriers.base, barriers.key_tile(key_ring.slot));
       barrier_wait(barriers.v_full(value_ring.slot), value_ring.parity);
       product_fence();
-      scores(dp, barriers.base + Tile::kGradientOffset, held_gradients,
-             barriers.value_tile(value_ring.slot));
+      scores(dp, barriers.base + Tile::kGradientOffset, barriers.value_tile(value_ring.slot));
       if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
       product_wait<1>();
       pin(s);
@@ -422,16 +386,7 @@ int64_t tile_pairs(const AttentionExtents& extents) {
   return blocks * 64 * Tile::kKeys * extents.batch * extents.heads;
 }
 
-#ifndef RIDGE_Q64_KEYS
-#define RIDGE_Q64_KEYS 64
-#endif
-#ifndef RIDGE_Q64_WG
-#define RIDGE_Q64_WG 3
-#endif
-#ifndef RIDGE_Q64_STAGES
-#define RIDGE_Q64_STAGES 4
-#endif
-using Queries64 = QueriesTile<64, RIDGE_Q64_KEYS, RIDGE_Q64_WG, RIDGE_Q64_STAGES, RIDGE_Q64_STAGES>;
+using Queries64 = QueriesTile<64, 64, 3, 4, 4>;
 using Queries128 = QueriesTile<128, 96, 2, 3, 3>;
 using Queries256 = QueriesTile<256, 64, 2, 2, 1>;
 
