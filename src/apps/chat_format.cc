@@ -12,13 +12,23 @@
 
 namespace ridge::apps {
 
-serve::ChatFormat chat_format(const std::string& name, const std::string& jinja) {
+void add_chat_format_options(Command app, ChatFormatOptions& options) {
+  app.add_option("--chat-template", options.name,
+                 "the name of a chat template to use instead of the file's");
+  app.add_flag("--parse-special", options.parses_messages,
+               "read control tokens such as <|im_end|> in messages as tokens, as transformers and "
+               "llama-server do: a message can then forge turns");
+}
+
+serve::ChatFormat chat_format(const ChatFormatOptions& options, const std::string& jinja) {
+  const std::string& name = options.name;
   if (jinja.empty() && name.empty())
     throw usage_error(
         "[chat] the model file has no chat template; choose one with --chat-template: {}",
         fmt::join(text::ChatTemplate::names(), ", "));
   serve::ChatFormat format{
-      name.empty() ? text::ChatTemplate::recognise(jinja) : text::ChatTemplate::named(name), ""};
+      name.empty() ? text::ChatTemplate::recognise(jinja) : text::ChatTemplate::named(name), "",
+      options.parses_messages};
   if (format.chat.uses_date())
     format.date = fmt::format("{:%d %b %Y}", fmt::localtime(std::time(nullptr)));
   return format;

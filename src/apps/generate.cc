@@ -36,7 +36,7 @@ struct Options {
   serve::GenerateOptions generate;
   bool chat = false;
   std::string system;
-  std::string chat_template;
+  ChatFormatOptions chat_format;
   bool no_cache = false;
 };
 
@@ -152,7 +152,7 @@ void run(const Options& o) {
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   models::TokenizerFile source = models::read_tokenizer(file.path());
   std::optional<serve::ChatFormat> format;
-  if (o.chat) format = chat_format(o.chat_template, source.chat_template);
+  if (o.chat) format = chat_format(o.chat_format, source.chat_template);
   const text::Tokenizer tokenizer = tokenizer_of(file, std::move(source));
   file.limit_tokens(tokenizer.vocab_size());
   double load_ns = now_ns() - begin;
@@ -202,8 +202,7 @@ void add_options(Command app, Options& o) {
       "format the prompt as a user message with the chat template; without a prompt, chat on "
       "the terminal");
   app.add_option("--system", o.system, "with --chat: the system message");
-  app.add_option("--chat-template", o.chat_template,
-                 "with --chat: the name of a template to use instead of the file's");
+  add_chat_format_options(app, o.chat_format);
   app.add_flag("--no-kv-cache", o.no_cache, "recompute the whole sequence for every token");
   serve::SamplingOptions& s = o.generate.sampling;
   app = app.under("Sampling");
@@ -242,11 +241,12 @@ void register_generate(Command program, const AppContext&) {
       "  ridge generate model.gguf --max-tokens 8 -- \"--threads sets\"      a prompt that begins with -\n"
       "  ridge generate model/ --json < prompt.txt");
   app.callback([o, app] {
-    app.refuse_unused({{!o->chat, "without --chat", {"--system", "--chat-template"}},
-                       {o->no_cache, "with --no-kv-cache", {"--cache-dtype"}},
-                       {o->generate.sampling.temperature == 0,
-                        "at temperature 0, which takes the most likely token (see --temperature)",
-                        {"--top-k", "--top-p", "--min-p", "--seed"}}});
+    app.refuse_unused(
+        {{!o->chat, "without --chat", {"--system", "--chat-template", "--parse-special"}},
+         {o->no_cache, "with --no-kv-cache", {"--cache-dtype"}},
+         {o->generate.sampling.temperature == 0,
+          "at temperature 0, which takes the most likely token (see --temperature)",
+          {"--top-k", "--top-p", "--min-p", "--seed"}}});
     o->has_prompt = app.given("PROMPT");
     run(*o);
   });

@@ -13,9 +13,11 @@ std::vector<int32_t> encode_chat(std::span<const text::ChatMessage> messages,
   };
   text::ChatOptions options{.bos = written(spec.bos), .eos = written(spec.eos)};
   if (!format.date.empty()) options.date = format.date;
-  return tokenizer.encode(
-      format.chat.render(messages, options),
-      {.parse_special = true, .add_bos = !format.chat.writes_bos() && spec.add_bos});
+  const text::RenderedChat chat = format.chat.render(messages, options);
+  text::EncodeOptions encoding{.parse_special = true,
+                               .add_bos = !format.chat.writes_bos() && spec.add_bos};
+  if (!format.parses_messages) encoding.plain = chat.said;
+  return tokenizer.encode(chat.text, encoding);
 }
 
 }  // namespace ridge::serve

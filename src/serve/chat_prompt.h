@@ -14,10 +14,12 @@ namespace ridge::serve {
 struct ChatFormat {
   text::ChatTemplate chat;
   std::string date;  // for templates that write it
+  // Control tokens written in a message become their ids, as with transformers and llama-server: a
+  // message can then end its turn and begin another one.
+  bool parses_messages = false;
 };
 
-// The messages in the model's chat format, up to where the next answer begins; special tokens are
-// part of the text.
+// The messages in the model's chat format, up to where the next answer begins.
 std::vector<int32_t> encode_chat(std::span<const text::ChatMessage> messages,
                                  const ChatFormat& format,
                                  const text::Tokenizer& tokenizer);

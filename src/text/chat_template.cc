@@ -47,23 +47,35 @@ void check_alternation(Messages messages) {
           i, messages[i].role);
 }
 
+// A part of the prompt that comes from the messages.
+struct Said {
+  std::string_view text;
+};
+
 class Writer {
  public:
   template <typename... Parts>
   void add(const Parts&... parts) {
-    (text_.append(parts), ...);
+    (append(parts), ...);
   }
-  std::string take() { return std::move(text_); }
+  RenderedChat take() { return std::move(chat_); }
 
  private:
-  std::string text_;
+  void append(std::string_view text) { chat_.text.append(text); }
+  void append(const Said& said) {
+    const size_t begin = chat_.text.size();
+    append(said.text);
+    if (!said.text.empty()) chat_.said.push_back({begin, chat_.text.size()});
+  }
+
+  RenderedChat chat_;
 };
 
 void chatml(Writer& out, Messages messages, bool prompt, const std::string& default_system) {
   if (!default_system.empty() && !begins_with_system(messages))
     out.add("<|im_start|>system\n", default_system, "<|im_end|>\n");
   for (const ChatMessage& m : messages)
-    out.add("<|im_start|>", m.role, "\n", m.content, "<|im_end|>\n");
+    out.add("<|im_start|>", m.role, "\n", Said{m.content}, "<|im_end|>\n");
   if (prompt) out.add("<|im_start|>assistant\n");
 }
 
@@ -104,17 +116,17 @@ void qwen3(Writer& out, Messages messages, bool prompt, const std::string& answe
   for (size_t i = 0; i < messages.size(); ++i) {
     const ChatMessage& m = messages[i];
     if (m.role != "assistant") {
-      out.add("<|im_start|>", m.role, "\n", m.content, "<|im_end|>\n");
+      out.add("<|im_start|>", m.role, "\n", Said{m.content}, "<|im_end|>\n");
       continue;
     }
     const Answer answer(m.content);
     out.add("<|im_start|>assistant\n");
     if (i > question && (i + 1 == messages.size() || !answer.thought.empty()))
-      out.add(
-          "<think>\n", answer.thought, "\n</think>\n\n",
-          answer.said.substr(std::min(answer.said.find_first_not_of('\n'), answer.said.size())));
+      out.add("<think>\n", Said{answer.thought}, "\n</think>\n\n",
+              Said{answer.said.substr(
+                  std::min(answer.said.find_first_not_of('\n'), answer.said.size()))});
     else
-      out.add(answer.said);
+      out.add(Said{answer.said});
     out.add("<|im_end|>\n");
   }
   if (prompt) out.add(answer_begin);
@@ -130,15 +142,15 @@ void llama2(Writer& out, Messages messages, const ChatOptions& options) {
   for (const ChatMessage& m : messages) {
     std::string content = &m == messages.data() ? system + m.content : m.content;
     if (m.role == "user")
-      out.add(options.bos, "[INST] ", trimmed(content), " [/INST]");
+      out.add(options.bos, "[INST] ", Said{trimmed(content)}, " [/INST]");
     else
-      out.add(" ", trimmed(content), " ", options.eos);
+      out.add(" ", Said{trimmed(content)}, " ", options.eos);
   }
 }
 
 void llama3_messages(Writer& out, Messages messages, bool prompt) {
   for (const ChatMessage& m : messages)
-    out.add("<|start_header_id|>", m.role, "<|end_header_id|>\n\n", trimmed(m.content),
+    out.add("<|start_header_id|>", m.role, "<|end_header_id|>\n\n", Said{trimmed(m.content)},
             "<|eot_id|>");
   if (prompt) out.add("<|start_header_id|>assistant<|end_header_id|>\n\n");
 }
@@ -150,7 +162,7 @@ void llama31(Writer& out, Messages messages, const ChatOptions& options) {
     messages = messages.subspan(1);
   }
   out.add("<|start_header_id|>system<|end_header_id|>\n\n",
-          "Cutting Knowledge Date: December 2023\nToday Date: ", options.date, "\n\n", system,
+          "Cutting Knowledge Date: December 2023\nToday Date: ", options.date, "\n\n", Said{system},
           "<|eot_id|>");
   llama3_messages(out, messages, options.add_generation_prompt);
 }
@@ -165,8 +177,8 @@ void gemma(Writer& out, Messages messages, bool prompt, bool takes_system) {
   check_alternation(messages);
   for (const ChatMessage& m : messages) {
     out.add("<start_of_turn>", m.role == "assistant" ? "model" : m.role, "\n");
-    if (&m == messages.data()) out.add(system);
-    out.add(trimmed(m.content), "<end_of_turn>\n");
+    if (&m == messages.data()) out.add(Said{system});
+    out.add(Said{trimmed(m.content)}, "<end_of_turn>\n");
   }
   if (prompt) out.add("<start_of_turn>model\n");
 }
@@ -176,9 +188,9 @@ void mistral_v1(Writer& out, Messages messages, const ChatOptions& options) {
   check_alternation(messages);
   for (const ChatMessage& m : messages) {
     if (m.role == "user")
-      out.add("[INST] ", m.content, " [/INST]");
+      out.add("[INST] ", Said{m.content}, " [/INST]");
     else
-      out.add(m.content, options.eos);
+      out.add(Said{m.content}, options.eos);
   }
 }
 
@@ -194,12 +206,12 @@ void mistral_v3(Writer& out, Messages messages, const ChatOptions& options, bool
   for (const ChatMessage& m : messages) {
     if (m.role == "user") {
       out.add(nemo ? "[INST]" : "[INST] ");
-      if (system != nullptr && &m == &messages.back()) out.add(system->content, "\n\n");
-      out.add(m.content, "[/INST]");
+      if (system != nullptr && &m == &messages.back()) out.add(Said{system->content}, "\n\n");
+      out.add(Said{m.content}, "[/INST]");
     } else if (nemo) {
-      out.add(m.content, options.eos);
+      out.add(Said{m.content}, options.eos);
     } else {
-      out.add(" ", trimmed(m.content), options.eos);
+      out.add(" ", Said{trimmed(m.content)}, options.eos);
     }
   }
 }
@@ -223,7 +235,7 @@ void check(Messages messages) {
 
 }  // namespace
 
-std::string ChatTemplate::render(Messages messages, const ChatOptions& options) const {
+RenderedChat ChatTemplate::render(Messages messages, const ChatOptions& options) const {
   check(messages);
   Writer out;
   bool prompt = options.add_generation_prompt;

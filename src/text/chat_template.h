@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/tokenizer.h"
+
 namespace ridge::text {
 
 struct ChatMessage {
@@ -22,6 +24,12 @@ struct ChatOptions {
   std::string bos = "";               // the tokens' texts, for templates that write them
   std::string eos = "";
   std::string date = "26 Jul 2024";  // Llama 3.1's default; see uses_date()
+};
+
+// A prompt, and where in it the messages' own words stand: in order and disjoint.
+struct RenderedChat {
+  std::string text;
+  std::vector<TextRange> said;
 };
 
 class ChatTemplate {
@@ -49,11 +57,12 @@ class ChatTemplate {
   static std::vector<std::string_view> names();
 
   // The prompt, as Hugging Face's apply_chat_template renders it. Encode it with special tokens
-  // parsed, and without BOS unless writes_bos() is false and the model expects one. Throws
+  // parsed, except in what was said, and without BOS unless writes_bos() is false and the model
+  // expects one. Throws
   // usage_error for an unknown role, roles that do not alternate where the template requires it, a
   // system message that the template does not support, no message at all, or more than kMaxMessages
   // or kMaxBytes.
-  std::string render(std::span<const ChatMessage> messages, const ChatOptions& options) const;
+  RenderedChat render(std::span<const ChatMessage> messages, const ChatOptions& options) const;
 
   Format format() const { return format_; }
   bool writes_bos() const { return writes_bos_; }

@@ -21,9 +21,17 @@
 
 namespace ridge::text {
 
+// The bytes [begin, end) of a text.
+struct TextRange {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
 struct EncodeOptions {
   bool parse_special = false;  // control tokens written in the text become their ids
-  bool add_bos = false;        // usage_error if the tokenizer has none
+  // With parse_special: disjoint parts of the text, in order, whose control tokens stay text.
+  std::span<const TextRange> plain = {};
+  bool add_bos = false;  // usage_error if the tokenizer has none
   bool add_eos = false;
   bool continuation = false;  // the text continues an earlier one: no space prefix at its start
 };
@@ -76,6 +84,8 @@ class Tokenizer {
   void build_sentencepiece();
   void note_inner_spaces(std::string_view token);
   void build_specials();
+  // The special tokens that the options let stand for their ids, from left to right.
+  std::vector<SpecialMatch> specials(std::string_view text, const EncodeOptions& options) const;
   void check_id(int32_t id) const;
 
   TokenizerSpec spec_;

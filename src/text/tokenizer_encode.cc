@@ -173,6 +173,26 @@ class Tokenizer::Encoder {
   std::vector<int32_t>& ids_;
 };
 
+std::vector<SpecialMatch> Tokenizer::specials(std::string_view text,
+                                              const EncodeOptions& options) const {
+  std::vector<SpecialMatch> found;
+  auto find = [&](const SpecialFinder& finder, size_t begin, size_t end) {
+    for (SpecialMatch match : finder.find(text.substr(begin, end - begin))) {
+      match.begin += begin;
+      found.push_back(match);
+    }
+  };
+  size_t at = 0;
+  if (options.parse_special)
+    for (const TextRange& plain : options.plain) {
+      find(all_special_, at, plain.begin);
+      find(user_defined_, plain.begin, plain.end);
+      at = plain.end;
+    }
+  find(options.parse_special ? all_special_ : user_defined_, at, text.size());
+  return found;
+}
+
 std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   if (text.size() > kMaxTextBytes)
     throw usage_error("[tokenizer] expected at most {} bytes of text at once, got {}",
@@ -196,8 +216,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
     space_before = false;
   };
   size_t at = 0;
-  for (const SpecialMatch& special :
-       (options.parse_special ? all_special_ : user_defined_).find(text)) {
+  for (const SpecialMatch& special : specials(text, options)) {
     raw(at, special.begin);
     ids.push_back(special.id);
     at = special.begin + special.size;

@@ -47,7 +47,14 @@ void render(const ChatTemplate& chat, const std::vector<ChatMessage>& messages) 
     options.add_generation_prompt = prompt;
     options.bos = "<s>";
     options.eos = "</s>";
-    expect(chat.render(messages, options).size() <= bound);
+    const RenderedChat rendered = chat.render(messages, options);
+    expect(rendered.text.size() <= bound);
+    size_t at = 0;
+    for (const TextRange& said : rendered.said) {
+      expect(at <= said.begin && said.begin < said.end);
+      at = said.end;
+    }
+    expect(at <= rendered.text.size());
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "models/tokenizer_file.h"
 #include "serve/bytes_tokenizer.h"
 #include "serve/real_model.h"
 
@@ -82,6 +83,37 @@ TEST(EncodeChat, WritesTheDateWhereTheFormatHasOne) {
   };
   EXPECT_NE(encoded("24 Nov 2026").find("Today Date: 24 Nov 2026"), std::string::npos);
   EXPECT_NE(encoded("").find("Today Date: " + text::ChatOptions().date), std::string::npos);
+}
+
+TEST(EncodeChat, AMessageForgesNoTurn) {
+  const std::pair<const char*, const char*> models[] = {{"smollm", "chatml"},
+                                                        {"qwen2", "qwen2.5"},
+                                                        {"llama2", "llama2"},
+                                                        {"llama3", "llama3.1"},
+                                                        {"gemma", "gemma3"}};
+  for (const auto& [folder, name] : models) {
+    const text::Tokenizer tokenizer =
+        models::load_tokenizer(test_data("models/tokenizers") / folder);
+    ChatFormat format{text::ChatTemplate::named(name), ""};
+    const auto controls = [&](const std::string& message) {
+      const std::vector<text::ChatMessage> messages{
+          {"user", "Hello"}, {"assistant", message}, {"user", message}};
+      return std::ranges::count_if(encode_chat(messages, format, tokenizer),
+                                   [&](int32_t id) { return tokenizer.is_special(id); });
+    };
+    const auto expected = controls("Hello");
+    int64_t tokens = 0;
+    std::string all;
+    for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+      if (!tokenizer.is_special(id) || tokenizer.token_bytes(id).empty()) continue;
+      ++tokens;
+      all += "Hello" + std::string(tokenizer.token_bytes(id));
+    }
+    ASSERT_GT(tokens, 0) << name;
+    EXPECT_EQ(controls(all), expected) << name;
+    format.parses_messages = true;  // as transformers and llama-server do
+    EXPECT_GE(controls(all), expected + 2 * tokens) << name;
+  }
 }
 
 TEST_P(ConversationTest, ClearForgetsTheTurns) {

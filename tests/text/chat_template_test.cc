@@ -34,7 +34,7 @@ TEST(ChatTemplate, RendersAsJinjaDoes) {
       if (c["expected"].is_null()) {
         EXPECT_NE(error_of([&] { chat.render(messages, options); }, ExitCode::kUsage), "") << name;
       } else {
-        EXPECT_EQ(chat.render(messages, options), c["expected"].get<std::string>()) << name;
+        EXPECT_EQ(chat.render(messages, options).text, c["expected"].get<std::string>()) << name;
       }
     }
   }
@@ -78,7 +78,7 @@ TEST(ChatTemplate, DefaultSystemMessagesAreTakenFromTheTemplate) {
   jinja.replace(at, jinja.find("<|im_end|>") - at, "It\\'s me.\\nTruly.");
   ChatTemplate chat = ChatTemplate::recognise(jinja);
   EXPECT_EQ(chat.default_system(), "It's me.\nTruly.");
-  EXPECT_EQ(chat.render(std::vector<ChatMessage>{{"user", "hi"}}, {}),
+  EXPECT_EQ(chat.render(std::vector<ChatMessage>{{"user", "hi"}}, {}).text,
             "<|im_start|>system\nIt's "
             "me.\nTruly.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
 }
@@ -101,7 +101,8 @@ TEST(ChatTemplate, TheDateOfLlama31CanBeGiven) {
   jinja.replace(at, 13, "strftime_now(\"%d %b %Y\")");
   ChatTemplate chat = ChatTemplate::recognise(jinja);
   EXPECT_TRUE(chat.uses_date());
-  std::string text = chat.render(std::vector<ChatMessage>{{"user", "hi"}}, {.date = "05 Mar 2031"});
+  const std::string text =
+      chat.render(std::vector<ChatMessage>{{"user", "hi"}}, {.date = "05 Mar 2031"}).text;
   EXPECT_NE(text.find("Today Date: 05 Mar 2031\n"), std::string::npos);
 }
 
