@@ -27,8 +27,8 @@ std::atomic<const void*> unreadable = nullptr;  // the address whose read failed
 enum class Request { kNone, kOpen, kSet };
 std::atomic<Request> request = Request::kNone;
 std::atomic<const char*> request_notice = "";
-std::atomic<bool> request_is_term = false;  // SIGTERM counts as well
-std::atomic<int> request_signal = SIGINT;   // the one that set it
+std::atomic<bool> request_is_all = false;  // SIGTERM and SIGHUP count as well
+std::atomic<int> request_signal = SIGINT;  // the one that set it
 
 constexpr int kSave = SIGUSR1;
 std::atomic<Request> save_request = Request::kNone;
@@ -39,7 +39,8 @@ bool takes_request(int signal) {
     save_request = Request::kSet;
     return true;
   }
-  if (signal != SIGINT && !(signal == SIGTERM && request_is_term)) return false;
+  if (signal != SIGINT && !((signal == SIGTERM || signal == SIGHUP) && request_is_all))
+    return false;
   Request open = Request::kOpen;
   request_signal = signal;
   if (!request.compare_exchange_strong(open, Request::kSet)) return false;
@@ -76,10 +77,10 @@ void on_bus_error(int, siginfo_t* info, void*) {
   std::abort();  // not reached
 }
 
-// `timeout` sends SIGTERM to the program and to its process group, so that it may come twice. Ctrl-C
-// comes once each time.
+// `timeout` sends SIGTERM to the program and to its process group, and a terminal that closes SIGHUP,
+// so that they may come twice. Ctrl-C comes once each time.
 void pass_over_repeats(int signal) {
-  if (signal != SIGTERM) return;
+  if (signal == SIGINT) return;
   constexpr timespec kSoon{0, 100'000'000};
   sigset_t same;
   sigemptyset(&same);
@@ -128,7 +129,7 @@ void end_cleanly_on_signals() {
 
 InterruptRequest::InterruptRequest(const char* notice, Signals signals) {
   request_notice = notice;
-  request_is_term = signals == Signals::kCtrlCAndTerm;
+  request_is_all = signals == Signals::kAll;
   request = Request::kOpen;
 }
 

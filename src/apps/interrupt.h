@@ -18,7 +18,7 @@ void end_cleanly_on_signals();
 // one exists at a time.
 class InterruptRequest {
  public:
-  enum class Signals { kCtrlC, kCtrlCAndTerm };  // which count: SIGINT, or SIGTERM as well
+  enum class Signals { kCtrlC, kAll };  // which count: SIGINT, or SIGTERM and SIGHUP as well
   // `notice` is printed to stderr at the first Ctrl-C; it must be a literal.
   explicit InterruptRequest(const char* notice = "", Signals signals = Signals::kCtrlC);
   ~InterruptRequest();

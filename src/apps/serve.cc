@@ -30,7 +30,8 @@ struct Options {
   std::string kv_memory;
   std::string name;  // empty: of the file
   std::string key_file;
-  std::string chat_template;
+  std::string allowed_hosts;
+  ChatFormatOptions chat;
   bool no_page = false;
   bool batch_invariant = false;
 };
@@ -61,9 +62,9 @@ LoadedModel::LoadedModel(const Options& o) {
   models::TokenizerFile source = models::read_tokenizer(file.path());
   std::optional<serve::ChatFormat> chat;
   try {
-    chat = chat_format(o.chat_template, source.chat_template);
+    chat = chat_format(o.chat, source.chat_template);
   } catch (const Error& error) {
-    if (!o.chat_template.empty()) throw;
+    if (!o.chat.name.empty()) throw;
     no_chat = error.what();  // texts can be completed all the same
   }
   tokenizer = tokenizer_of(file, std::move(source));
@@ -129,6 +130,13 @@ void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKe
   std::fflush(stdout);
 }
 
+// A server that only this machine reaches, and that asks for no key, trusts whoever reaches it.
+http::AllowedHosts allowed_hosts(const Options& o) {
+  if (!o.allowed_hosts.empty()) return http::AllowedHosts(o.allowed_hosts);
+  if (!o.key_file.empty() || !is_loopback(o.server.host)) return {};
+  return http::AllowedHosts("localhost,*.localhost");
+}
+
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
 void add_switch(std::string& switches, const std::string& more) {
@@ -145,8 +153,8 @@ void run(Options o) {
   serve::validate(o.engine);
   const http::ApiKeys keys = o.key_file.empty() ? http::ApiKeys() : http::ApiKeys::read(o.key_file);
   const InterruptRequest interrupt("\nFinishing what is open; a second signal ends it now.\n",
-                                   InterruptRequest::Signals::kCtrlCAndTerm);
-  http::Api api(kProgram, keys, !o.no_page);
+                                   InterruptRequest::Signals::kAll);
+  http::Api api(kProgram, keys, allowed_hosts(o), !o.no_page);
   std::optional<LoadedModel> loaded;  // outlives the server, whose answers refer to it
   http::Server server(api, o.server);
   fmt::print("Listening on {}, loading the model\n", terminal_safe(url(o.server, server.port())));
@@ -162,6 +170,7 @@ void run(Options o) {
   server.drain();
   while (!loaded->engine->is_idle() || server.connections() > 0) pause();
   fmt::print("Stopped after {} requests\n", format_integer(loaded->engine->counts().queue.count));
+  if (interrupt.signal() == SIGHUP) end_by_interrupt(SIGHUP);
 }
 
 void add_options(Command app, Options& o) {
@@ -173,9 +182,12 @@ void add_options(Command app, Options& o) {
       "--api-key-file", o.key_file,
       "answer only requests that show a key of this file: a key a line, then, if it has one, "
       "a space and its tenant; tenants share no cached prefixes");
+  app.add_option("--allowed-hosts", o.allowed_hosts,
+                 "answer only requests whose Host and Origin are an address or one of these names: "
+                 "a,*.b.org, or * for any (default: localhost, if the server listens on this "
+                 "machine alone and asks for no key; else any)");
   app.add_flag("--no-page", o.no_page, "no page at /: only the API");
-  app.add_option("--chat-template", o.chat_template,
-                 "the name of a chat template to use instead of the file's");
+  add_chat_format_options(app, o.chat);
   Command batching = app.under("Batching");
   batching.add_option("--slots", o.slots, "requests that run at once").show_default();
   batching.add_option("--context", o.inference.context,

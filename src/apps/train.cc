@@ -118,7 +118,7 @@ class Training {
     const InterruptRequest interrupt(
         "\nridge: the training ends after this step; Ctrl-C again ends it at once\n",
         o_.pauses.checkpoints.empty() ? InterruptRequest::Signals::kCtrlC
-                                      : InterruptRequest::Signals::kCtrlCAndTerm);
+                                      : InterruptRequest::Signals::kAll);
     const double begin_ns = now_ns();
     const train::StopCheck is_stopped = [&] {
       const bool is_over = schedule_.limit_ns > 0 && now_ns() - begin_ns > schedule_.limit_ns;

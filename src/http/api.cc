@@ -30,15 +30,16 @@ struct Api::Route {
   Reply (Api::*reply)(const Message&, std::function<void()>&) const;
   bool is_open = false;  // without a key
   bool is_page = false;
+  bool is_state = false;
 };
 
-const Api::Route Api::kRoutes[] = {{"/health", "GET", &Api::health, true},
-                                   {"/ready", "GET", &Api::ready, true},
+const Api::Route Api::kRoutes[] = {{"/health", "GET", &Api::health, true, false, true},
+                                   {"/ready", "GET", &Api::ready, true, false, true},
                                    {"/", "GET", &Api::page, true, true},
                                    {"/page.css", "GET", &Api::page_style, true, true},
                                    {"/page.js", "GET", &Api::page_script, true, true},
                                    {"/version", "GET", &Api::version},
-                                   {"/metrics", "GET", &Api::metrics},
+                                   {"/metrics", "GET", &Api::metrics, false, false, true},
                                    {"/debug/activity", "GET", &Api::activity},
                                    {"/debug/trace", "GET", &Api::trace},
                                    {"/v1/models", "GET", &Api::models},
@@ -54,6 +55,14 @@ const Api::Route* Api::find(const std::string& path) const {
 }
 
 std::optional<Reply> Api::refuse(const Message& head) const {
+  const bool is_host_allowed = hosts_.accepts_host(head.host);
+  if (!is_host_allowed || !hosts_.accepts_origin(head.origin))
+    return error_reply({403,
+                        fmt::format("the {} {} is not allowed; the server's option "
+                                    "--allowed-hosts names those that are",
+                                    is_host_allowed ? "origin" : "host",
+                                    printable(is_host_allowed ? head.origin : head.host)),
+                        "", "host_not_allowed"});
   const Route* route = find(head.path);
   const bool is_known = route != nullptr;
   if (!keys_.empty() && !(is_known && route->is_open) && !keys_.accept(head.authorization))
@@ -76,6 +85,11 @@ std::optional<Reply> Api::refuse(const Message& head) const {
 
 Reply Api::fault(int status, const std::string& message) const {
   return error_reply({status, message});
+}
+
+bool Api::asks_for_state(const Message& head) const {
+  const Route* route = find(head.path);
+  return route != nullptr && route->is_state;
 }
 
 Reply Api::reply(const Message& message, std::function<void()> wake) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <string>
 
+#include "http/allowed_hosts.h"
 #include "http/api_keys.h"
 #include "http/exchange.h"
 #include "http/served_model.h"
@@ -14,8 +15,11 @@ namespace ridge::http {
 class Api : public Site {
  public:
   // Until `open`, the model counts as loading.
-  Api(std::string version, ApiKeys keys, bool has_page = true)
-      : version_(std::move(version)), keys_(std::move(keys)), has_page_(has_page) {}
+  Api(std::string version, ApiKeys keys, AllowedHosts hosts = {}, bool has_page = true)
+      : version_(std::move(version)),
+        keys_(std::move(keys)),
+        hosts_(std::move(hosts)),
+        has_page_(has_page) {}
 
   // From now on requests are answered by this model, which must outlive all replies.
   void open(const ServedModel& model) { model_ = &model; }
@@ -25,6 +29,7 @@ class Api : public Site {
   std::optional<Reply> refuse(const Message& head) const override;
   Reply reply(const Message& message, std::function<void()> wake) override;
   Reply fault(int status, const std::string& message) const override;
+  bool asks_for_state(const Message& head) const override;
 
  private:
   struct Route;
@@ -50,6 +55,7 @@ class Api : public Site {
 
   const std::string version_;
   const ApiKeys keys_;
+  const AllowedHosts hosts_;
   const bool has_page_;
   std::atomic<const ServedModel*> model_ = nullptr;
   std::atomic<bool> drains_ = false;

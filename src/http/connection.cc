@@ -35,8 +35,9 @@ std::string text_of(boost::string_view text) { return {text.data(), text.size()}
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> all)
+  Connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> all, bool is_reserve)
       : all_(std::move(all)),
+        is_reserve_(is_reserve),
         stream_(std::move(socket)),
         // A request's header, or what a client sends ahead while it is answered.
         buffer_(static_cast<size_t>(std::max(all_->options.header_bytes, kLeastBuffer))) {}
@@ -53,12 +54,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start() {
     asio::post(stream_.get_executor(), [self = shared_from_this()] { self->read_header(); });
   }
-  void refuse() {
-    asio::post(stream_.get_executor(), [self = shared_from_this()] {
-      self->keeps_ = false;
-      self->write(self->all_->site.fault(503, "the server has too many connections"));
-    });
-  }
   // For any thread: closes the connection, or only if it waits for a request.
   void end(bool only_idle) {
     asio::post(stream_.get_executor(), [self = shared_from_this(), only_idle] {
@@ -69,6 +64,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   static constexpr int64_t kLeastBuffer = 4096;
   static constexpr double kLingerSeconds = 2;
+  static constexpr double kReserveSeconds = 5;    // without a header on a connection in reserve
+  static constexpr size_t kLargeBody = 64 << 10;  // its JSON takes a millisecond
   static constexpr size_t kFew = 64;
 
   template <typename Handler>
@@ -84,7 +81,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(all_->options.header_bytes));
     parser_->body_limit(static_cast<uint64_t>(all_->options.body_bytes));
-    stream_.expires_after(seconds(all_->options.idle_s));
+    stream_.expires_after(seconds(is_reserve_ ? std::min(kReserveSeconds, all_->options.idle_s)
+                                              : all_->options.idle_s));
     bhttp::async_read_header(stream_, buffer_, *parser_, bound(&Connection::on_header));
   }
 
@@ -92,13 +90,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
     is_idle_ = false;
     if (error) return on_fault(error);
     const auto& head = parser_->get();
-    keeps_ = head.keep_alive() && !all_->drains;
+    keeps_ = head.keep_alive() && !all_->drains && !is_reserve_;
     const std::string target = text_of(head.target());
     const size_t path_size = std::min(target.find('?'), target.size());
-    message_ = {text_of(head.method_string()), target.substr(0, path_size),
-                text_of(head[bhttp::field::authorization]), "",
-                target.substr(std::min(path_size + 1, target.size()))};
-    std::optional<Reply> refused = all_->site.refuse(message_);
+    message_ = {text_of(head.method_string()),
+                target.substr(0, path_size),
+                text_of(head[bhttp::field::authorization]),
+                "",
+                target.substr(std::min(path_size + 1, target.size())),
+                text_of(head[bhttp::field::host]),
+                text_of(head[bhttp::field::origin])};
+    std::optional<Reply> refused =
+        is_reserve_ && !all_->site.asks_for_state(message_)
+            ? all_->site.fault(503, "the server has too many connections")
+            : all_->site.refuse(message_);
     if (refused.has_value()) {
       keeps_ = keeps_ && parser_->is_done();  // else the body is not read
       return write(std::move(*refused));
@@ -120,6 +125,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The request could not be read.
   void on_fault(error_code error) {
     keeps_ = false;
+    message_.method = text_of(parser_->get().method_string());
     const bool is_of_http = error.category() == bhttp::make_error_code(bhttp::error{}).category();
     if (!is_of_http || error == bhttp::error::end_of_stream ||
         error == bhttp::error::partial_message)
@@ -136,12 +142,27 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_body(error_code error, size_t) {
     if (error) return on_fault(error);
     message_.body = std::move(parser_->get().body());
-    Reply reply = all_->site.reply(message_, [weak = weak_from_this()] {
+    if (message_.body.size() < kLargeBody) return on_reply(reply());
+    // One thread reads large bodies, so that the others answer short requests meanwhile.
+    stream_.expires_never();
+    asio::post(all_->reader, [self = shared_from_this()] {
+      auto made = std::make_shared<Reply>(self->reply());
+      asio::post(self->stream_.get_executor(), [self, made] { self->on_reply(std::move(*made)); });
+    });
+  }
+
+  Reply reply() {
+    Reply made = all_->site.reply(message_, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) wake(self);
     });
     message_.body = {};
+    return made;
+  }
+
+  void on_reply(Reply reply) {
     if (reply.answer == nullptr) return write(std::move(reply));
     answer_ = std::move(reply.answer);
+    while_answering_ = shared_from_this();
     streams_ = reply.streams;
     watch();
     if (streams_) return write_head(std::move(reply));
@@ -202,7 +223,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       return (this->*next)();
     }
     if (!error) return answer_ != nullptr ? watch() : void();
-    answer_.reset();  // the client has left
+    drop_answer();  // the client has left
     if (!is_writing_) close();
   }
 
@@ -212,22 +233,29 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Answer::Piece piece = answer_->take();
     if (!streams_) {
       if (!piece.is_last) return;
-      answer_.reset();
+      drop_answer();
       return write({piece.status, std::move(piece.bytes)});
     }
-    if (piece.is_last) answer_.reset();
+    if (piece.is_last) drop_answer();
     if (piece.bytes.empty() && !piece.is_last) return;
     chunk_ = std::move(piece.bytes);
     is_writing_ = true;
     stream_.expires_after(seconds(all_->options.write_s));
     if (piece.is_last) return write_last_chunk();
-    asio::async_write(stream_, bhttp::make_chunk(asio::buffer(chunk_)),
-                      bound(&Connection::on_chunk));
+    if (is_chunked()) {
+      asio::async_write(stream_, bhttp::make_chunk(asio::buffer(chunk_)),
+                        bound(&Connection::on_chunk));
+    } else {
+      asio::async_write(stream_, asio::buffer(chunk_), bound(&Connection::on_chunk));
+    }
   }
+
+  // A client of HTTP/1.0 knows no chunks: its answer ends with the connection.
+  bool is_chunked() const { return parser_->get().version() >= 11; }
 
   void on_chunk(error_code error, size_t) {
     is_writing_ = false;
-    if (error) answer_.reset();
+    if (error) drop_answer();
     if (answer_ == nullptr) return close();
     pump();
   }
@@ -237,6 +265,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       self->is_writing_ = false;
       self->finish(error);
     };
+    if (!is_chunked()) return asio::async_write(stream_, asio::buffer(chunk_), end);
     if (chunk_.empty()) return asio::async_write(stream_, bhttp::make_chunk_last(), end);
     asio::async_write(stream_, bhttp::make_chunk(asio::buffer(chunk_)),
                       [self = shared_from_this(), end](error_code error, size_t bytes) {
@@ -258,8 +287,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void write_head(Reply reply) {
     head_.emplace();
+    keeps_ = keeps_ && is_chunked();
     fill_head(*head_, reply);
-    head_->chunked(true);
+    head_->chunked(is_chunked());
     head_serializer_.emplace(*head_);
     is_writing_ = true;
     stream_.expires_after(seconds(all_->options.write_s));
@@ -269,8 +299,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write(Reply reply) {
     response_.emplace();
     fill_head(*response_, reply);
-    response_->content_length(reply.body.size());
-    if (message_.method != "HEAD") response_->body() = std::move(reply.body);
+    const bool has_body = message_.method != "HEAD";
+    if (has_body || reply.status < 400) response_->content_length(reply.body.size());
+    if (has_body) response_->body() = std::move(reply.body);
     is_writing_ = true;
     stream_.expires_after(seconds(all_->options.write_s));
     bhttp::async_write(stream_, *response_, [self = shared_from_this()](error_code error, size_t) {
@@ -305,13 +336,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
                             });
   }
 
-  void close() {
+  void drop_answer() {
     answer_.reset();
+    while_answering_.reset();
+  }
+
+  void close() {
+    drop_answer();
     error_code ignored;
     stream_.socket().close(ignored);
   }
 
   const std::shared_ptr<Connections> all_;
+  const bool is_reserve_;
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_;
   std::optional<bhttp::request_parser<bhttp::string_body>> parser_;
@@ -320,6 +357,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<bhttp::response<bhttp::string_body>> response_;
   Message message_;
   std::unique_ptr<Answer> answer_;
+  // Nothing else holds the connection where its buffer is full, so that it reads nothing.
+  std::shared_ptr<Connection> while_answering_;
   std::string chunk_;  // being sent
   bool streams_ = false;
   bool keeps_ = true;  // the connection stays open after this reply
@@ -328,17 +367,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void (Connection::*next_)() = nullptr;  // what follows when the watching read has ended
 };
 
-void open_connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> all, bool refuses) {
+void open_connection(asio::ip::tcp::socket socket,
+                     std::shared_ptr<Connections> all,
+                     bool is_reserve) {
   error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens leave as they come
   // Else the system would take megabytes from the server for a client that takes nothing.
   socket.set_option(asio::socket_base::send_buffer_size(64 << 10), ignored);
-  const auto connection = std::make_shared<Connection>(std::move(socket), std::move(all));
+  const auto connection =
+      std::make_shared<Connection>(std::move(socket), std::move(all), is_reserve);
   connection->enter();
-  if (refuses)
-    connection->refuse();
-  else
-    connection->start();
+  connection->start();
 }
 
 void end_connections(Connections& all, bool only_idle) {

@@ -25,7 +25,8 @@ struct Connections {
 
   Site& site;
   const ServerOptions options;
-  boost::asio::any_io_executor executor;  // of the threads, without a strand
+  boost::asio::any_io_executor executor;  // the threads, without a strand
+  boost::asio::any_io_executor reader;    // one thread that reads large bodies
   std::atomic<bool> drains = false;
   std::mutex mutex;
   std::set<Connection*> open;
@@ -33,11 +34,11 @@ struct Connections {
   std::vector<std::shared_ptr<Connection>> awake;  // their answers have more
 };
 
-// Takes over a socket whose executor is a strand. With `refuses` it only answers that the server
-// has too many connections.
+// Takes over a socket whose executor is a strand. One in reserve answers a request for the server's
+// state, or that the server has too many connections, and closes.
 void open_connection(boost::asio::ip::tcp::socket socket,
                      std::shared_ptr<Connections> all,
-                     bool refuses);
+                     bool is_reserve);
 // Closes connections soon: all, or those that wait for a request.
 void end_connections(Connections& all, bool only_idle);
 

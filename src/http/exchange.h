@@ -17,6 +17,8 @@ struct Message {
   std::string authorization;  // the header's value; empty if there is none
   std::string body;
   std::string query = "";  // what follows "?" in the target
+  std::string host = "";   // the header's value, as is `origin`; empty if there is none
+  std::string origin = "";
 };
 
 // An answer that is made while its client waits. Its end of life cancels what is left of it. Called
@@ -53,6 +55,9 @@ class Site {
   virtual Reply reply(const Message& message, std::function<void()> wake) = 0;
   // The reply to bytes that are no valid request.
   virtual Reply fault(int status, const std::string& message) const = 0;
+  // Whether the request asks how the server is: it is answered where the server has no connection
+  // left for others.
+  virtual bool asks_for_state(const Message& head) const = 0;
 };
 
 }  // namespace ridge::http

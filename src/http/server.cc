@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -56,6 +57,7 @@ class Server::Impl {
         acceptor_(asio::make_strand(context_)),
         pause_(acceptor_.get_executor()) {
     all_->executor = context_.get_executor();
+    all_->reader = reader_.get_executor();
     listen(endpoint_of(options));
     accept();
     for (int64_t i = 0; i < options.threads; ++i) threads_.emplace_back([this] { run(); });
@@ -67,6 +69,7 @@ class Server::Impl {
     for (; is_accepting_ || connections() > 0;
          std::this_thread::sleep_for(std::chrono::milliseconds(1)))
       end_connections(*all_, false);
+    reader_.join();
     context_.stop();
     for (std::thread& thread : threads_) thread.join();
   }
@@ -135,6 +138,7 @@ class Server::Impl {
 
   const std::shared_ptr<Connections> all_;
   asio::io_context context_;
+  asio::thread_pool reader_{1};
   // The threads run until the end, also where no connection waits for anything: what is posted to a
   // connection that has just left must run, for it holds the connection.
   const asio::executor_work_guard<asio::io_context::executor_type> runs_{context_.get_executor()};

@@ -421,20 +421,22 @@ TEST_F(DataTest, DocumentsArePackedWithBoundaries) {
 
 TEST_F(DataTest, SignalsSave) {
   result(tokenize("a.txt", "t"));
-  const std::vector<std::string> options{"--checkpoints", "c",     "--steps", "100000",
-                                         "--save-every",  "100000"};
-  const pid_t child = start(train_line(options));
-  await("step    2");
-  ::kill(child, SIGUSR1);
-  for (int i = 0; i < 6000 && !fs::exists(folder_ / "c"); ++i) ::usleep(1000);
-  ::usleep(200'000);
-  ::kill(child, SIGTERM);
-  const Output output = finish(child);
-  EXPECT_EQ(output.code, 143) << output.err;
-  size_t saved = 0;
-  for (const auto& entry : fs::directory_iterator(folder_ / "c"))
-    saved += fs::exists(entry.path() / "manifest.json");
-  EXPECT_EQ(saved, 2u);
+  for (const int last : {SIGTERM, SIGHUP}) {
+    const std::string folder = "c" + std::to_string(last);
+    const pid_t child =
+        start(train_line({"--checkpoints", folder, "--steps", "100000", "--save-every", "100000"}));
+    await("step    2");
+    ::kill(child, SIGUSR1);
+    for (int i = 0; i < 6000 && !fs::exists(folder_ / folder); ++i) ::usleep(1000);
+    ::usleep(200'000);
+    ::kill(child, last);
+    const Output output = finish(child);
+    EXPECT_EQ(output.code, 128 + last) << output.err;
+    size_t saved = 0;
+    for (const auto& entry : fs::directory_iterator(folder_ / folder))
+      saved += fs::exists(entry.path() / "manifest.json");
+    EXPECT_EQ(saved, 2u) << last;
+  }
 }
 
 }  // namespace

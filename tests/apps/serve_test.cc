@@ -106,6 +106,23 @@ TEST_F(ServeTest, ASecondSignalEndsIt) {
   EXPECT_EQ(finish(child).code, 128 + SIGTERM);
 }
 
+TEST_F(ServeTest, AnswersNoStrangersPageAndDrainsWhenItsTerminalCloses) {
+  const int64_t port = free_port();
+  const pid_t child = serve(port, {});
+  await("Ready");
+  {
+    http::HttpClient client(port);
+    EXPECT_EQ(client.get("/v1/models").status, 200);
+    client.send("GET /v1/models HTTP/1.1\r\nHost: evil.com\r\n\r\n");
+    EXPECT_EQ(client.read().status, 403);
+  }
+  ::kill(child, SIGHUP);
+  const Output output = finish(child);
+  EXPECT_EQ(output.code, 128 + SIGHUP) << output.err;
+  EXPECT_NE(output.out.find("Stopped after 0 requests"), std::string::npos) << output.out;
+  expect_refused({"serve", "model", "--allowed-hosts", "http://a"}, 2, "[allowed-hosts]");
+}
+
 TEST_F(ServeTest, RefusesWhatItCannotServe) {
   const int64_t port = free_port();
   const pid_t child = serve(port, {});

@@ -60,11 +60,11 @@ class HttpClient {
             const std::string& path,
             const std::string& body,
             const std::string& headers = "") {
-    send(method + " " + path + " HTTP/1.1\r\nHost: test\r\n" + headers +
+    send(method + " " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   }
   Response get(const std::string& path, const std::string& headers = "") {
-    send("GET " + path + " HTTP/1.1\r\nHost: test\r\n" + headers + "\r\n");
+    send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
     return read();
   }
   Response post(const std::string& path, const std::string& body, const std::string& headers = "") {
@@ -110,6 +110,12 @@ class HttpClient {
     while ((at = received_.find(part)) == std::string::npos)
       if (!receive()) return "";
     return take(at + part.size());
+  }
+  // Returns the bytes that come until the server closes the connection.
+  std::string read_to_end() {
+    while (receive()) {
+    }
+    return take(received_.size());
   }
 
  private:

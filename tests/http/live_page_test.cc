@@ -52,7 +52,7 @@ TEST_F(LivePageTest, AllowsNothingFromElsewhere) {
 }
 
 TEST_F(LivePageTest, CanBeOff) {
-  Api api("ridge test", {}, false);
+  Api api("ridge test", {}, {}, false);
   api.open(model_);
   for (const char* path : {"/", "/page.css", "/page.js"}) EXPECT_EQ(get(api, path).status, 404);
   EXPECT_EQ(get(api, "/metrics").status, 200);

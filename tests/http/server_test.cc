@@ -2,6 +2,9 @@
 // A real server on a free port: connections, limits, streaming, and clients that leave.
 #include "http/server.h"
 
+#include <atomic>
+#include <thread>
+
 #include "http/http_client.h"
 #include "http/served_model_test.h"
 
@@ -161,6 +164,64 @@ TEST_F(ServerTest, BytesThatAreNoRequestAreErrors) {
   EXPECT_EQ(HttpClient(port()).get("/health").status, 200);
 }
 
+// Larger than the buffer of what a client sends ahead.
+TEST_F(ServerTest, ALargeRequestWaitsForTheAnswerBeforeIt) {
+  const std::string large = R"({"prompt": "Once", "max_tokens": 3, "temperature": 0, "user": ")" +
+                            std::string(17'000, 'u') + "\"}";
+  for (const std::string& running : {std::string(kStream), std::string(kWhole)}) {
+    HttpClient client(port());
+    client.send("POST", "/v1/completions", running);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    client.send("POST", "/v1/completions", large);
+    EXPECT_EQ(client.read().status, 200) << running;
+    const Response second = client.read();
+    EXPECT_EQ(second.status, 200) << running;
+    EXPECT_EQ(json::parse(second.body).at("choices").at(0).at("text"),
+              alone(tokenizer_.encode("Once"), 3).text);
+  }
+}
+
+// Bodies that take long to read do not hold the threads that answer the others.
+TEST_F(ServerTest, HealthIsAnsweredWhileLargeBodiesAreRead) {
+  std::string ids = "0";
+  while (ids.size() < 4'000'000) ids += ",0";
+  const std::string body = "{\"tokens\": [" + ids + "]}";
+  std::atomic<int> answered = 0;
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < 4; ++i)
+    clients.emplace_back([&] {
+      HttpClient client(port());
+      EXPECT_EQ(client.post("/detokenize", body).status, 400);
+      ++answered;
+    });
+  int64_t during = 0;
+  HttpClient watcher(port());
+  do {
+    EXPECT_EQ(watcher.get("/health").status, 200);
+    during += answered < 4 ? 1 : 0;
+  } while (answered < 4);
+  EXPECT_GT(during, 0);
+}
+
+TEST_F(ServerTest, AClientOfHttp10GetsNoChunks) {
+  HttpClient client(port());
+  client.send("POST /v1/completions HTTP/1.0\r\nContent-Length: " +
+              std::to_string(std::string(kStream).size()) + "\r\n\r\n" + kStream);
+  const std::string head = client.read_until("\r\n\r\n");
+  EXPECT_EQ(head.find("chunked"), std::string::npos) << head;
+  const std::string body = client.read_to_end();
+  EXPECT_EQ(events(body).back(), "[DONE]");
+}
+
+TEST_F(ServerTest, AFaultOfAHeadHasNoBody) {
+  HttpClient client(port());
+  client.send("HEAD /health HTTP/1.1\r\nbad header\r\n\r\n");
+  const std::string head = client.read_until("\r\n\r\n");
+  EXPECT_NE(head.find(" 400 "), std::string::npos) << head;
+  EXPECT_EQ(head.find("Content-Length"), std::string::npos) << head;
+  EXPECT_EQ(client.read_to_end(), "");
+}
+
 TEST_F(ServerTest, TellsAClientToSendItsBody) {
   HttpClient client(port());
   client.send(
@@ -223,11 +284,21 @@ TEST_F(SmallServerTest, ClosesWhatSendsNothing) {
   EXPECT_EQ(HttpClient(port()).get("/health").status, 200);
 }
 
-TEST_F(SmallServerTest, HasRoomForSoManyConnections) {
+class FullServerTest : public ServerTest {
+ protected:
+  FullServerTest() : ServerTest(ApiKeys({kKey}), {.connections = 2}) {}
+};
+
+TEST_F(FullServerTest, AnswersOnlyForItsState) {
   HttpClient first(port()), second(port());
   await([&] { return server_->connections() == 2; });
-  HttpClient third(port());
-  EXPECT_EQ(third.read().status, 503);
+  const std::string key = std::string("Authorization: Bearer ") + kKey + "\r\n";
+  EXPECT_EQ(HttpClient(port()).post("/v1/completions", kShort, key).status, 503);
+  // A monitor of the server sees it all the same.
+  HttpClient watcher(port());
+  EXPECT_EQ(watcher.get("/health").status, 200);
+  EXPECT_TRUE(watcher.is_closed());
+  EXPECT_EQ(HttpClient(port()).get("/metrics", key).status, 200);
 }
 
 // Has always more to say.
@@ -244,6 +315,7 @@ class EndlessSite final : public Site {
     return reply;
   }
   Reply fault(int status, const std::string&) const override { return {status, "{}"}; }
+  bool asks_for_state(const Message&) const override { return false; }
 
   std::atomic<int64_t> answers = 0, bytes = 0;
 
