@@ -97,13 +97,13 @@ ifneq ($(SETUP),no)
 	@tools/setup.sh --all
 endif
 
-# $(call run_tests,BUILD FOLDER,SELECTION FOR CTEST) runs ctest, then lists skipped tests; the status is that of ctest.
+# $(call run_tests,BUILD FOLDER,SELECTION FOR CTEST) runs ctest, then lists skipped tests and the slowest programs; the status is that of ctest.
 define run_tests
 	@rm -rf $(1)/test-results && mkdir -p $(1)/test-results
 	@GTEST_OUTPUT=xml:$(abspath $(1))/test-results/ \
 	  ctest --test-dir $(1) --output-on-failure --no-tests=error \
 	  --output-junit test-results/ctest.junit $(2) $(TEST_ARGS); \
-	  status=$$?; python3 tools/skipped_tests.py $(1)/test-results; exit $$status
+	  status=$$?; python3 tools/test_summary.py $(1)/test-results; exit $$status
 endef
 
 .PHONY: help lab test test-slow test-asan test-tsan fuzz mutants build bundle hip-check guides setup setup-all models format tidy clean

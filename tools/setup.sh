@@ -1,14 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the missing packages of packages/debian.txt on Debian 12 or newer; on other systems it prints the list and
-# stops. It uses no network if nothing is missing. Usage: tools/setup.sh [--all]; --all adds the optional packages.
+# stops. It uses no network if nothing is missing. Usage: tools/setup.sh [--tests | --all]; --tests adds the packages that
+# only tests use, --all these and the optional ones.
 set -eu
 list="$(dirname "$0")/../packages/debian.txt"
 
-# The packages to install, one per line; optional ones only with --all.
-packages=$(awk -v all="${1:-}" '
+# The packages to install, one per line.
+packages=$(awk -v asked="${1:-}" '
   /^[[:space:]]*(#|$)/ { next }
-  all == "--all" || $0 !~ /#[[:space:]]*optional:/ { print $1 }' "$list")
+  /#[[:space:]]*optional:/ { if (asked == "--all") print $1; next }
+  /#[[:space:]]*tests:/ { if (asked != "") print $1; next }
+  { print $1 }' "$list")
 
 version_of_debian() {  # prints 12 or another version, "rolling" for testing and unstable, nothing on other systems
   [ -r /etc/os-release ] || return 0

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converted models in the programs that they are made for. RIDGE_PEER_PYTHON is a Python with
-// transformers and torch, RIDGE_PEER_LLAMA a folder with llama.cpp's llama-perplexity. Without them
-// the tests are skipped.
+// Converted models in the programs that they are made for: transformers, and llama.cpp's
+// llama-perplexity in the folder RIDGE_PEER_LLAMA. Without them the tests are skipped.
 #include <gtest/gtest.h>
-
-#include <array>
-#include <cstdio>
 
 #include "files/scratch.h"
 #include "models/convert.h"
 #include "models/tokenizer_file.h"
+#include "peer_python.h"
 #include "serve/real_model.h"
 
 namespace ridge::serve {
@@ -18,26 +15,6 @@ namespace {
 constexpr const char* kText =
     "The theory of everything, said 1234567 people: caf\u00e9 \u65e5\u672c \U0001f600  two "
     "spaces\n\tend.";
-
-// The stdout of a command. The test fails if the command fails.
-std::string output_of(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return "";
-  std::string text;
-  std::array<char, 4096> part;
-  while (size_t size = std::fread(part.data(), 1, part.size(), pipe))
-    text.append(part.data(), size);
-  EXPECT_EQ(::pclose(pipe), 0) << command << "\n" << text;
-  return text;
-}
-
-std::string peer(const char* variable, const char* program) {
-  const char* value = std::getenv(variable);
-  if (value == nullptr) return "";
-  return (program == nullptr ? std::filesystem::path(value)
-                             : std::filesystem::path(value) / program)
-      .string();
-}
 
 nlohmann::json transformers_says(const std::string& python,
                                  const std::filesystem::path& folder,
@@ -57,8 +34,10 @@ std::filesystem::path model_path(const std::string& name) {
 class InTransformers : public testing::TestWithParam<const char*> {};
 
 TEST_P(InTransformers, GivesOurLogitsAndIds) {
-  std::string python = peer("RIDGE_PEER_PYTHON", nullptr);
-  if (python.empty()) GTEST_SKIP() << "RIDGE_PEER_PYTHON names no Python with transformers";
+  static const files::ScratchFolder environment;
+  static const std::string python =
+      python_with("torch, transformers", "torch transformers", environment.path());
+  if (python.empty()) GTEST_SKIP() << "no Python with transformers, and pip does not fetch it";
   std::filesystem::path path = model_path(GetParam());
   if (path.empty()) GTEST_SKIP() << GetParam() << " is not on this machine: make models fetches it";
   models::ModelFile model = models::ModelFile::open(path);
@@ -118,7 +97,9 @@ class InLlamaCpp : public testing::TestWithParam<Conversion> {};
 TEST_P(InLlamaCpp, HasOurPerplexity) {
   constexpr size_t kContext = 256;
   constexpr double kDistance = 0.02;
-  std::string program = peer("RIDGE_PEER_LLAMA", "llama-perplexity");
+  const char* programs = std::getenv("RIDGE_PEER_LLAMA");
+  const std::string program =
+      programs == nullptr ? "" : std::filesystem::path(programs) / "llama-perplexity";
   if (program.empty()) GTEST_SKIP() << "RIDGE_PEER_LLAMA names no folder with llama-perplexity";
   std::filesystem::path path = model_path(GetParam().model);
   if (path.empty())

@@ -1,15 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """GPT-2's encoding built from the files in tests/data/text by tiktoken: tiktoken_ids.py DATA TEXTS.
-TEXTS is a JSON file with a list of texts; prints, for each, the ids without and with special tokens. Status 3: this
-Python has no tiktoken."""
+TEXTS is a JSON file with a list of texts; prints, for each, the ids without and with special tokens."""
 import json
 import sys
 
-try:
-    import tiktoken
-except ImportError:
-    sys.exit(3)
+import tiktoken
 
 data, texts = sys.argv[1], json.load(open(sys.argv[2], encoding="utf-8"))
 printed = [b for b in range(256) if chr(b).isprintable() and chr(b) != " " and b != 0xAD]

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2's ids against tiktoken. RIDGE_PEER_PYTHON is a Python with tiktoken; without it the test is
-// skipped.
+// GPT-2's ids against tiktoken.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
+#include "files/scratch.h"
+#include "peer_python.h"
 #include "test_paths.h"
 #include "text/text_fixtures.h"
 #include "text/tokenizer.h"
@@ -33,25 +30,17 @@ std::vector<std::string> texts() {
 }
 
 TEST(Tiktoken, GivesOurIds) {
-  const char* python = std::getenv("RIDGE_PEER_PYTHON");
-  if (python == nullptr) GTEST_SKIP() << "RIDGE_PEER_PYTHON names no Python with tiktoken";
+  const files::ScratchFolder folder;
+  const std::string python = python_with("tiktoken", "tiktoken", folder.path());
+  if (python.empty()) GTEST_SKIP() << "no Python with tiktoken, and pip does not fetch it";
   std::vector<std::string> list = texts();
-  std::filesystem::path input = std::filesystem::temp_directory_path() /
-                                ("ridge-tiktoken-" + std::to_string(::getpid()) + ".json");
+  const std::filesystem::path input = folder / "texts.json";
   std::ofstream(input) << nlohmann::json(list).dump();
   std::string command =
       fmt::format("'{}' '{}' '{}' '{}'", python, source_file("tests/text/tiktoken_ids.py").string(),
                   test_data("text").string(), input.string());
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
-  std::string said;
-  std::array<char, 65536> part;
-  while (size_t size = std::fread(part.data(), 1, part.size(), pipe))
-    said.append(part.data(), size);
-  int status = ::pclose(pipe);
-  std::filesystem::remove(input);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 3) GTEST_SKIP() << python << " has no tiktoken";
-  ASSERT_EQ(status, 0) << command;
+  const std::string said = output_of(command);
+  ASSERT_NE(said, "") << command;
   nlohmann::json expected = nlohmann::json::parse(said);
   ASSERT_EQ(expected.size(), list.size());
   Tokenizer tokenizer(gpt2_spec());

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the skipped tests and their reasons, from the JUnit file of ctest and the XML files of GoogleTest in a folder."""
+"""Prints the skipped tests with their reasons and the slowest programs, from the JUnit file of ctest and the XML files of
+GoogleTest in a folder."""
 import pathlib
 import sys
 import xml.etree.ElementTree as xml
 
 NAMES_SHOWN = 4
+PROGRAMS_SHOWN = 10
 
 
 def cases(folder):
@@ -29,9 +31,16 @@ def cases(folder):
                 yield case.get("name"), output[-1] if output else skipped.get("message", "")
 
 
+def seconds_of_programs(folder):
+    """Returns (seconds, name) of each program that ctest ran, the slowest first."""
+    return sorted(((float(case.get("time") or 0), case.get("name")) for path in folder.glob("*.junit")
+                   for case in xml.parse(path).iter("testcase")), reverse=True)
+
+
 def main():
+    folder = pathlib.Path(sys.argv[1])
     count, by_reason = 0, {}
-    for name, reason in cases(pathlib.Path(sys.argv[1])):
+    for name, reason in cases(folder):
         count += 1
         if reason is not None:
             by_reason.setdefault(reason, []).append(name)
@@ -41,6 +50,9 @@ def main():
         shown = ", ".join(names[:NAMES_SHOWN])
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
         print(f"  {len(names):4}  {reason}: {shown}{more}")
+    print("Slowest programs:")
+    for seconds, name in seconds_of_programs(folder)[:PROGRAMS_SHOWN]:
+        print(f"  {seconds:6.1f} s  {name}")
 
 
 if __name__ == "__main__":
