@@ -10,7 +10,7 @@
 
 namespace ridge::apps {
 
-inline constexpr const char* kProgram = "ridge 0.1.0";
+extern const char* const kProgram;  // name and version, "ridge 0.1.0"
 
 struct AppContext {
   TerminalOptions terminal;
