@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names under which a server may be addressed. A page of a stranger can make a browser send
-// requests to a server that only this machine reaches (DNS rebinding); they show the stranger's name.
+// requests to a server that only this machine reaches (DNS rebinding); they have the page's host.
 #pragma once
 
 #include <string>
