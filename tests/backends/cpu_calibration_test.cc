@@ -9,9 +9,8 @@
 #include <cmath>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/partition.h"
-#include "backends/cpu/kernels/quantized/matmul.h"
-#include "backends/cpu/matmul_group.h"
 #include "base/random.h"
 #include "base/row_panels.h"
 #include "cost/row_time.h"
@@ -61,16 +60,16 @@ TEST(CpuCalibration, HasTimesOfEveryTypeOfStoredWeight) {
                        DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ2_K, DType::kQ3_K,
                        DType::kQ4_K, DType::kQ5_K, DType::kQ6_K})
     for (int64_t tokens : {1, 4, 5, 32, 500}) {
-      ASSERT_TRUE(supports_quantized(weight)) << name(weight);
       expect_rates(c, weight, DType::kF32, tokens);
       if (!is_block(weight)) continue;
-      const DType rounded = *parse_dtype(rounded_activations(tokens));
+      const DType rounded = rounded_activations(quantized_isa(), tokens, 16);
       expect_rates(c, weight, rounded, tokens);
-      if (takes_panels()) expect_rates(c, panel_dtype(weight, {1024, 1024}), rounded, tokens);
+      if (takes_repacked(quantized_isa()))
+        expect_rates(c, panel_dtype(weight, {1024, 1024}), rounded, tokens);
     }
-  EXPECT_EQ(c.stored_rates(DType::kF32, DType::kF32)->most_tokens, kGemvTokens);
+  EXPECT_EQ(c.stored_rates(DType::kF32, DType::kF32)->most_tokens, 4);
   expect_rates(c, DType::kBF16, DType::kBF16, 1);
-  EXPECT_EQ(c.stored_rates(DType::kBF16, DType::kBF16)->most_tokens, kGemvTokens);
+  EXPECT_EQ(c.stored_rates(DType::kBF16, DType::kBF16)->most_tokens, 4);
   EXPECT_EQ(c.stored_rates(DType::kBF16, DType::kF32)->most_tokens, 0);
 }
 
@@ -116,7 +115,7 @@ TEST(CpuCalibration, HasRatesOfMultiplyingAndUnpackingAlone) {
   measured.measured_at = "2026-11-24T00:00:00Z";
   EXPECT_EQ(measured.mfu_reference(DType::kI16).per_ns,
             c.multiply_rates(DType::kI16)->multiply_ops_per_ns);
-  if (takes_panels()) {
+  if (takes_repacked(quantized_isa())) {
     for (DType dtype :
          {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K})
       EXPECT_GT(c.unpack_bytes_per_ns(panel_dtype(dtype, {1024, 1024})), 0) << name(dtype);

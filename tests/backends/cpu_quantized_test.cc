@@ -19,33 +19,46 @@
 namespace ridge::backends::cpu {
 namespace {
 
-using FastProduct = void (*)(std::span<const QuantizedProduct>, const QuantizedActivations&);
-void gemv(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
-  quantized_gemv(products, x);
-}
-void gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
-  quantized_gemm(products, x);
-}
 struct Fast {
-  FastProduct product;
-  Codes form;  // of the activations
+  ActivationForm form;
+  QuantizedPath path;
   const char* name;
+
+  // The kernel of such weights on the instruction set in use; null if there is none.
+  const QuantizedKernel* kernel(DType weight) const {
+    for (const QuantizedRow& row : quantized_rows())
+      if (row.runs_on(vector_isa()) && row.layout == layout_of(weight) &&
+          code_format(weight).most <= row.most_quant && row.kernel->form == form &&
+          row.kernel->path == path)
+        return row.kernel;
+    return nullptr;
+  }
+  void product(std::span<const QuantizedProduct> products,
+               const QuantizedActivations& x,
+               const QuantizedMatrix& next = {}) const {
+    std::vector<QuantizedProduct> bound(products.begin(), products.end());
+    for (QuantizedProduct& each : bound) each.kernel = kernel(each.weight.dtype);
+    path == QuantizedPath::kGemv ? quantized_gemv(bound, x, next) : quantized_gemm(bound, x);
+  }
 };
-// The forms for weights of which some, or none, are in panels.
-std::vector<Fast> fast_forms(bool any_panels) {
-  return {{gemm, Codes::kWord, "gemm in 16 bits"},
-          {gemv, few_token_codes(any_panels), "gemv in 16 bits"},
-          {gemv, Codes::kByte, "gemv in 8 bits"},
-          {gemm, Codes::kByte, "gemm in 8 bits"}};
+constexpr Fast kGemm16 = {ActivationForm::kInt16, QuantizedPath::kGemm, "gemm in int16"},
+               kGemm8 = {ActivationForm::kInt8, QuantizedPath::kGemm, "gemm in int8"},
+               kGemv16 = {ActivationForm::kInt16, QuantizedPath::kGemv, "gemv in int16"},
+               kGemvTwo = {ActivationForm::kTwoInt8, QuantizedPath::kGemv, "gemv in two int8"},
+               kGemv8 = {ActivationForm::kInt8, QuantizedPath::kGemv, "gemv in int8"};
+
+// The forms in which the instruction set multiplies such weights.
+std::vector<Fast> fast_forms(DType weight) {
+  std::vector<Fast> forms;
+  for (const Fast& each : {kGemm16, kGemvTwo, kGemv16, kGemv8, kGemm8})
+    if (each.kernel(weight) != nullptr) forms.push_back(each);
+  return forms;
 }
-// AVX2 has no sums of bytes for every format.
-bool takes_panels_of(DType dtype, Codes form) {
-  return form != Codes::kByte || multiplies_bytes(dtype);
-}
+bool takes_panels() { return takes_repacked(vector_isa()); }
 
 void expect_sums(const QuantizedActivations& x, int64_t n) {
   for (int64_t k = 0; k < x.in; ++k)
-    EXPECT_LE(std::abs(Activations::code(x, n, k)), x.in_words() ? 127 * 254 : 127);
+    EXPECT_LE(std::abs(Activations::code(x, n, k)), x.is_int16() ? 127 * 254 : 127);
   for (int64_t g = 0; g < x.in / 16; ++g) {
     int sum = 0;
     for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += Activations::code(x, n, k);
@@ -71,8 +84,9 @@ TEST_P(CpuQuantized, RoundsActivationsToNearest) {
   for (const int64_t in : {96, 128, 160, 1056}) {
     std::vector<float> values = random_values<float>(tokens * in, 5);
     for (int64_t k = 32; k < 64; ++k) values[static_cast<size_t>(k)] = 0;
-    const Activations words(values, tokens, in, Codes::kWord),
-        two(values, tokens, in, Codes::kTwoBytes), one(values, tokens, in, Codes::kByte);
+    const Activations words(values, tokens, in, ActivationForm::kInt16),
+        two(values, tokens, in, ActivationForm::kTwoInt8),
+        one(values, tokens, in, ActivationForm::kInt8);
     for (const Activations* a : {&words, &two, &one}) {
       for (int64_t n = 0; n < tokens; ++n) {
         for (int64_t k = 0; k < in; ++k) {
@@ -99,9 +113,9 @@ void expect_fast_products(const Weights& w, int64_t tokens, Bits bits) {
   // and -127.
   for (size_t i = 0; i < x.size() && bits != Bits::kRandom; ++i)
     x[i] = i % 32 == 0 ? -127.0f : -126.499f;
-  for (const Fast& fast : fast_forms(is_panels(dtype))) {
-    if (is_panels(dtype) && !takes_panels_of(dtype, fast.form)) continue;
-    if (fast.form == Codes::kByte && bits != Bits::kRandom) std::fill(x.begin(), x.end(), -127.0f);
+  for (const Fast& fast : fast_forms(dtype)) {
+    if (fast.form == ActivationForm::kInt8 && bits != Bits::kRandom)
+      std::fill(x.begin(), x.end(), -127.0f);
     const Activations a(x, tokens, in, fast.form);
     std::vector<float> rounded(x.size());
     for (int64_t n = 0; n < tokens; ++n)
@@ -159,12 +173,12 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
   if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
   const int64_t tokens = 7, in = 1280, out = 528;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
-  for (const Fast& fast : fast_forms(true)) {
+  for (const Fast& fast : fast_forms(DType::kQ5_1)) {
     const Activations a(x, tokens, in, fast.form);
     const Weights other(DType::kQ5_1, 19, in, 37);
     for (DType dtype : kPanelTypes) {
-      if (!takes_panels_of(dtype, fast.form)) continue;
       const PanelWeights w(dtype, out, in, 31);
+      if (fast.kernel(w.matrix.dtype) == nullptr) continue;
       std::vector<float> together(static_cast<size_t>(tokens * out), 0.5f), plain(together);
       std::vector<float> beside(static_cast<size_t>(tokens * 19)), alone(beside);
       const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
@@ -185,21 +199,22 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
   }
 }
 
-// With AVX2, a few tokens have the bits that they have among many.
+// A row of the table that says so has the bits of the row for any number of tokens.
 TEST_P(CpuQuantized, FewTokensOfPanelsHaveTheBitsOfMany) {
-  if (!takes_panels() || few_token_codes(true) != Codes::kWord)
-    GTEST_SKIP() << "has another order of sums for a few tokens";
   const int64_t tokens = 13, in = 1280, out = 48;
-  for (Codes form : {Codes::kWord, Codes::kByte}) {
-    const Activations a(random_values<float>(tokens * in, 47), tokens, in, form);
+  for (const QuantizedRow& row : quantized_rows()) {
+    if (!row.has_bits_of_many || !row.runs_on(vector_isa())) continue;
+    const Activations a(random_values<float>(tokens * in, 47), tokens, in, row.kernel->form);
+    const Fast &to_few = row.activations == DType::kI8 ? kGemv8 : kGemv16,
+               &to_many = row.activations == DType::kI8 ? kGemm8 : kGemm16;
     for (DType dtype : kPanelTypes) {
-      if (!takes_panels_of(dtype, form)) continue;
       const PanelWeights w(dtype, out, in, 53);
+      if (to_few.kernel(w.matrix.dtype) == nullptr) continue;
       std::vector<float> many(static_cast<size_t>(tokens * out)), few(many);
-      const QuantizedProduct to_many{w.matrix, {many.data(), out}, false},
-          to_few{w.matrix, {few.data(), out}, false};
-      quantized_gemm({&to_many, 1}, a.x);
-      quantized_gemv({&to_few, 1}, a.x);
+      const QuantizedProduct many_call{w.matrix, {many.data(), out}},
+          few_call{w.matrix, {few.data(), out}};
+      to_many.product({&many_call, 1}, a.x);
+      to_few.product({&few_call, 1}, a.x);
       EXPECT_TRUE(same_bits(many, few)) << name(dtype);
     }
   }
@@ -211,17 +226,18 @@ TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
   const int64_t tokens = 2, in = 2048, out = 8208;
   const std::vector<float> x = random_values<float>(tokens * in, 41);
   const auto expect_same = [&](const Weights& w) {
-    const Activations a(x, tokens, in, few_token_codes(is_panels(w.matrix.dtype)));
+    const Fast& fast = kGemvTwo.kernel(w.matrix.dtype) == nullptr ? kGemv16 : kGemvTwo;
+    const Activations a(x, tokens, in, fast.form);
     std::vector<float> dealt(static_cast<size_t>(tokens * out)), even(dealt);
     const QuantizedProduct whole{w.matrix, {dealt.data(), out}, false};
-    quantized_gemv({&whole, 1}, a.x, w.matrix);
+    fast.product({&whole, 1}, a.x, w.matrix);
     QuantizedMatrix top = w.matrix, rest = w.matrix;
     top.out = out / 32 * 16;
     rest.out = out - top.out;
     rest.data += storage_bytes(top.dtype, top.out * in);
     const QuantizedProduct halves[] = {{top, {even.data(), out}, false},
                                        {rest, {even.data() + top.out, out}, false}};
-    quantized_gemv(halves, a.x);
+    fast.product(halves, a.x);
     EXPECT_TRUE(same_bits(dealt, even)) << name(w.matrix.dtype);
   };
   expect_same(Weights(DType::kQ8_0, out, in, 43));
@@ -250,8 +266,7 @@ std::vector<float> glu_of(const Fast& fast,
 
 void expect_glu(const QuantizedMatrix& gate, const QuantizedMatrix& up, int64_t tokens) {
   const std::vector<float> x = random_values<float>(tokens * gate.in, 17);
-  for (const Fast& fast : fast_forms(is_panels(gate.dtype))) {
-    if (is_panels(gate.dtype) && !takes_panels_of(gate.dtype, fast.form)) continue;
+  for (const Fast& fast : fast_forms(gate.dtype)) {
     const Activations a(x, tokens, gate.in, fast.form);
     for (GluActivation activation : {GluActivation::kSilu, GluActivation::kGeluTanh}) {
       const int64_t stride = gate.out + 3;
@@ -303,7 +318,7 @@ TEST_P(CpuQuantized, LargeOutputsHaveTheBitsOfSmallOnes) {
     const std::vector<float> x = random_values<float>(tokens * in, 19);
     std::unique_ptr<float, Free> y(static_cast<float*>(
         std::aligned_alloc(64, static_cast<size_t>(4 * (tokens * stride + 16)))));
-    for (const Fast& fast : fast_forms(true)) {
+    for (const Fast& fast : fast_forms(w.matrix.dtype)) {
       const Activations a(x, tokens, in, fast.form);
       const auto product = [&](float* to) {
         const QuantizedProduct call{w.matrix, {to, stride}};
@@ -337,9 +352,10 @@ TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
 TEST_P(CpuQuantized, FastErrorIsTheActivationsRounding) {
   const int64_t tokens = 5, out = 20, in = 768;
   const std::vector<float> x = random_values<float>(tokens * in, 11);
-  for (const Fast& fast : fast_forms(false)) {
+  for (const Fast& fast : fast_forms(DType::kQ4_1)) {
     const Activations a(x, tokens, in, fast.form);
     for (DType dtype : kBlockTypes) {
+      if (fast.kernel(dtype) == nullptr) continue;
       const Weights w(dtype, out, in, 13);
       std::vector<float> y(static_cast<size_t>(tokens * out));
       const QuantizedProduct call{w.matrix, {y.data(), out}, false};
@@ -396,9 +412,10 @@ TEST_P(CpuQuantized, ExactProductsOfEveryFormat) {
 TEST_P(CpuQuantized, BitsDependOnNothingElseInTheCall) {
   const int64_t tokens = 37, in = 1280;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
-  for (const Fast& fast : fast_forms(false)) {
+  for (const Fast& fast : fast_forms(DType::kQ4_1)) {
     const Activations a(x, tokens, in, fast.form);
     for (DType dtype : kBlockTypes) {
+      if (fast.kernel(dtype) == nullptr) continue;
       const Weights w(dtype, 530, in, 31), other(DType::kQ4_1, 19, in, 37);
       std::vector<float> together(static_cast<size_t>(tokens * 530), 0.5f);
       std::vector<float> beside(static_cast<size_t>(tokens * 19));
@@ -506,11 +523,10 @@ void expect_contained(std::span<const DType> dtypes, int64_t out, int64_t bad_to
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> x = random_values<float>(tokens * in, 41);
     x[static_cast<size_t>(bad_token * in + 300)] = bad;
-    for (const Fast& fast : fast_forms(std::is_same_v<W, PanelWeights>)) {
-      const Activations a(x, tokens, in, fast.form);
-      for (DType dtype : dtypes) {
-        if (std::is_same_v<W, PanelWeights> && !takes_panels_of(dtype, fast.form)) continue;
-        const W w(dtype, out, in, 43);
+    for (DType dtype : dtypes) {
+      const W w(dtype, out, in, 43);
+      for (const Fast& fast : fast_forms(w.matrix.dtype)) {
+        const Activations a(x, tokens, in, fast.form);
         std::vector<float> y(static_cast<size_t>(tokens * out));
         const QuantizedProduct call{w.matrix, {y.data(), out}, false};
         fast.product({&call, 1}, a.x);
@@ -550,13 +566,13 @@ TEST_P(CpuQuantized, InfiniteScalesAreSeen) {
                         static_cast<size_t>(info(dtype).bytes_per_block) +
                         static_cast<size_t>(half_offsets(dtype).scale);
       std::memcpy(&rows.bytes[at], &bad, 2);
-      for (const Fast& fast : fast_forms(false)) expect_seen(rows.matrix, fast);
+      for (const Fast& fast : fast_forms(dtype)) expect_seen(rows.matrix, fast);
       const DType packed = panel_dtype(dtype, {out, in});
       if (!takes_panels() || packed == dtype) continue;
       std::vector<std::byte> panels(rows.bytes.size());
       pack_panels(packed, in, rows.bytes, panels);
-      for (const Fast& fast : fast_forms(true))
-        if (takes_panels_of(packed, fast.form)) expect_seen({packed, out, in, panels.data()}, fast);
+      for (const Fast& fast : fast_forms(packed))
+        expect_seen({packed, out, in, panels.data()}, fast);
     }
   }
 }
@@ -564,7 +580,7 @@ TEST_P(CpuQuantized, InfiniteScalesAreSeen) {
 TEST_P(CpuQuantized, TakesEmptyExtents) {
   const Weights w(DType::kQ4_0, 3, 64, 1);
   const QuantizedProduct call{w.matrix, {nullptr, 3}, false};
-  for (const Fast& fast : fast_forms(false)) {
+  for (const Fast& fast : fast_forms(DType::kQ4_0)) {
     const Activations a({}, 0, 64, fast.form);
     fast.product({&call, 1}, a.x);
     fast.product({}, a.x);

@@ -108,7 +108,7 @@ struct PanelWeights : Weights {
 
 // Rounded activations.
 struct Activations {
-  Activations(const std::vector<float>& values, int64_t tokens, int64_t in, Codes form)
+  Activations(const std::vector<float>& values, int64_t tokens, int64_t in, ActivationForm form)
       : x{tokens, in, nullptr, form} {
     storage.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(x.bytes()))));
     x.data = storage.get();
@@ -123,7 +123,7 @@ struct Activations {
   }
   static int code(const QuantizedActivations& part, int64_t n, int64_t k) {
     constexpr int64_t kOrder[] = {0, 2, 1, 3};
-    return part.in_words() ? part.words(n)[k / 4 * 4 + kOrder[k % 4]] : part.codes(n)[k];
+    return part.is_int16() ? part.words(n)[k / 4 * 4 + kOrder[k % 4]] : part.codes(n)[k];
   }
   // The distance of adjacent values to which an element of its block may be rounded.
   float step(int64_t n, int64_t k) const {

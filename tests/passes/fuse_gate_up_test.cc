@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of fuse_gate_up: the GLU of a group of two quantized weights joins the group, and nothing else
 // does.
-#include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/passes/passes.h"
 #include "passes/pass_trial.h"
 

@@ -3,8 +3,7 @@
 // not.
 #include <string>
 
-#include "backends/cpu/kernels/quantized/matmul.h"
-#include "backends/cpu/matmul_group.h"
+#include "backends/cpu/isa.h"
 #include "backends/cpu/passes/passes.h"
 #include "base/error.h"
 #include "passes/pass_trial.h"
@@ -64,7 +63,7 @@ TEST(QuantizeActivations, RoundsToEightBitsWhereAsked) {
   LoadGraph load = identity_load(before);
   PassContext context{ops::table(), target(), load};
   context.number = 8;
-  if (!cpu::has_byte_products()) {
+  if (!cpu::takes_repacked(cpu::quantized_isa())) {
     EXPECT_THROW(cpu::quantize_activations_pass.run(before, context), Error);
     return;
   }
@@ -72,9 +71,8 @@ TEST(QuantizeActivations, RoundsToEightBitsWhereAsked) {
   for (const Node& node : after.nodes) {
     if (node.op->name == "matmul_group") {
       const bool is_wide = after.type(node.inputs[1]).dtype == DType::kQ8_0;
-      const int bits = is_wide && !cpu::multiplies_bytes(DType::kQ8_0) ? 16 : 8;
       EXPECT_EQ(node.attrs.text("activations"),
-                cpu::rounded_activations(before.shape(node.inputs[0])[0], bits));
+                is_wide && cpu::quantized_isa() == cpu::QuantizedIsa::kAvx2 ? "i16" : "i8");
     }
   }
 }

@@ -66,4 +66,6 @@ bool has_bf16_products() {
 
 bool has_bf16_tiles() { return isa_name() == "amx"; }
 
+QuantizedIsa quantized_isa() { return has_bf16_tiles() ? QuantizedIsa::kAmx : vector_isa(); }
+
 }  // namespace ridge::backends::cpu

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "backends/cpu/kernels/quantized/choose.h"
+
 namespace ridge::backends::cpu {
 
 // "" keeps the machine's best; "avx2", "avx512" or "amx" sets the highest allowed. Throws a usage
@@ -26,5 +28,8 @@ bool has_bf16_products();
 
 // Whether this machine multiplies tiles of bf16 (AMX).
 bool has_bf16_tiles();
+
+// The instruction set in use, as the table of quantized GEMMs distinguishes them.
+QuantizedIsa quantized_isa();
 
 }  // namespace ridge::backends::cpu

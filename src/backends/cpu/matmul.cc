@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul to oneDNN, to native GEMMs, and to kernels for few tokens. backends/product_plan.h maps the einsum to
-// products.
+// Binding of matmul to oneDNN, to native GEMMs, and to kernels for few tokens.
+// backends/product_plan.h maps the einsum to products.
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
@@ -19,15 +19,15 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Whether the kernel for weights as stored computes a product in fp32 in one order for any number of
-// tokens.
+// Whether the kernel for quantized weights computes a product in fp32 in one order for any number
+// of tokens.
 bool sums_alike(const Call& call) {
   return is_batch_invariant(call) && call.inputs[0].dtype == DType::kF32 &&
          call.inputs[1].dtype == DType::kF32 && unsupported_stored(call).empty();
 }
 
-// For dense operands that oneDNN does not take in their order. The third input is packed as well, so
-// that the sum is rounded once.
+// For dense operands that oneDNN does not take in their order. The third input is packed as well,
+// so that the sum is rounded once.
 PackedProduct packed_product(const Call& call) {
   PackedProduct packed = plan_packed_product(call);
   packed.gemm.accumulate = call.inputs.size() == 3;
@@ -66,8 +66,9 @@ Launch bind_empty(const BindCall& call) {
 
 }  // namespace
 
-// A few tokens times a dense fp32 or bf16 weight: reading the weight takes most of the time. Unlike
-// oneDNN's calls, this path allocates nothing for a decoded token.
+// A few tokens, as many as the GEMV path of plain weights takes, times a dense fp32 or bf16 weight:
+// reading the weight takes most of the time. Unlike oneDNN's calls, this path allocates nothing for
+// a decoded token.
 bool streams_weight(const BindCall& call) {
   if (call.inputs.size() != 2 || !parse_einsum(call.attrs().text("einsum")).is_projection())
     return false;
@@ -77,10 +78,10 @@ bool streams_weight(const BindCall& call) {
   if (weight.strides[0] != weight.type.shape[1]) return false;
   const DType dtype = x.type.dtype, result = y.type.dtype;
   if (weight.type.dtype != dtype) return false;
-  if (dtype == DType::kBF16)
-    return x.type.shape[0] <= kGemvTokens && (result == DType::kBF16 || result == DType::kF32);
-  if (dtype != DType::kF32 || result != DType::kF32) return false;
-  return x.type.shape[0] <= kGemvTokens || sums_alike(call.call());
+  if (dtype != DType::kF32 && dtype != DType::kBF16) return false;
+  const bool is_gemv = choose({.weight = dtype, .tokens = x.type.shape[0]})->is_gemv();
+  if (dtype == DType::kBF16) return is_gemv && (result == DType::kBF16 || result == DType::kF32);
+  return result == DType::kF32 && (is_gemv || sums_alike(call.call()));
 }
 
 namespace {

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "backends/backend.h"
 
@@ -20,12 +19,6 @@ bool is_batch_invariant(const Call& call);
 std::string unsupported_stored(const Call& matmul);
 // The bytes by which the kernels decide whether threads share the work of a matmul or matmul_group.
 int64_t stored_shared_bytes(const Call& call);
-// The type to which GEMMs of this many tokens with weights in blocks round their activations, unless
-// they are exact: "i16", or "i8" if `bits` is 8; with AMX "bf16" or "i8".
-std::string_view rounded_activations(int64_t tokens, int bits = 16);
-// Whether some 8-bit activations are multiplied faster than 16-bit ones: from AVX2 on.
-bool has_byte_products();
-inline constexpr int64_t kManyTokens = 1024;  // as which GEMMs count that are alike for any number
 // The activations are fp32.
 Launch bind_stored(const BindCall& matmul);
 

@@ -186,7 +186,7 @@ class UnpackProbes {
  public:
   explicit UnpackProbes(ProbeList& probes)
       : panels_(omp_get_max_threads() * kThreadBytes, "panels of probes") {
-    if (!takes_panels()) return;
+    if (!takes_repacked(quantized_isa())) return;
     // Bytes from 0x14 to 0x17 are small scales, whatever the type.
     std::fill_n(panels_.data(), panels_.bytes(), std::byte{0x15});
     const bool is_512 = isa_name() != "avx2" && has_vnni();

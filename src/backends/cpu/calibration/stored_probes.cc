@@ -12,9 +12,9 @@
 
 #include "backends/cpu/calibration/bound_node.h"
 #include "backends/cpu/calibration/probe_parts.h"
+#include "backends/cpu/isa.h"
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/kernels/quantized/matmul.h"
-#include "backends/cpu/matmul_group.h"
 #include "base/random.h"
 #include "base/row_panels.h"
 
@@ -26,18 +26,18 @@ constexpr std::array kBlocks = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType:
                                 DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
                                 DType::kQ5_K, DType::kQ6_K};
 
-// Close together where kernels change: at kGemvTokens, and at the 12 tokens that exact GEMMs
-// multiply at a time.
+// Close together where kernels change (choose.cc), and at the 12 tokens that exact GEMMs multiply
+// at a time.
 constexpr std::array<int64_t, 11> kTokens = {1, 2, 4, 5, 8, 12, 16, 24, 32, 64, 192};
 
-// Sizes that no preset has. The smallest weight, of 2.6 bits, is above kParallelBytes, so that threads
-// share all of them, and all fit into the L2 of their threads.
+// Sizes that no preset has. The smallest weight, of 2.6 bits, is above kParallelBytes, so that
+// threads share all of them, and all fit into the L2 of their threads.
 constexpr int64_t kIn = 768;
 int64_t out_of(int threads) { return std::max<int64_t>(1152, 576 * threads); }
 int64_t plain_out_of(int threads) { return 192 * std::max(threads, 2); }
 
-// A run of a probe takes about this long; short ones repeat the GEMM, so that gathering the threads
-// does not count. A step of a model gathers them once for a hundred and more GEMMs.
+// A run of a probe takes about this long; short ones repeat the GEMM, so that gathering the
+// threads does not count. A step of a model gathers them once for a hundred and more GEMMs.
 constexpr double kRunNs = 600e3;
 
 struct StoredForm {
@@ -69,7 +69,7 @@ class StoredProbes {
     fill_weights();
     for (DType weight : kPlain) add(weight);
     for (int64_t tokens : kTokens)
-      if (tokens <= kGemvTokens) add(DType::kBF16, "bf16", tokens);
+      if (is_gemv(DType::kBF16, tokens)) add(DType::kBF16, "bf16", tokens);
     for (DType weight : kBlocks) {
       add(weight);
       const DType panels = panel_dtype(weight, {out_, kIn});
@@ -101,7 +101,7 @@ class StoredProbes {
   // Rounding the activations takes most of the time of so few rows, which one thread multiplies.
   static constexpr int64_t kFewRows = kPanelRowCount, kRoundings = 8;
   DType rounded_weight() const {
-    return takes_panels() ? panel_dtype(DType::kQ8_0, {out_, kIn}) : DType::kQ8_0;
+    return takes_repacked(quantized_isa()) ? panel_dtype(DType::kQ8_0, {out_, kIn}) : DType::kQ8_0;
   }
 
   // From the times of few rows and of many: few = rounding + kFewRows threads x,
@@ -118,8 +118,8 @@ class StoredProbes {
     return few_ns;
   }
 
-  // Random bytes from 0x14 to 0x17: wherever a format has its scales, they are about 0.001 in fp16,
-  // and no number of a plain type is 0, subnormal or infinite.
+  // Random bytes from 0x14 to 0x17: wherever a format has its scales, they are about 0.001 in
+  // fp16, and no number of a plain type is 0, subnormal or infinite.
   void fill_weights() {
     std::vector<std::byte> drawn(1'000'003);  // repeated, as in an OperandPool
     Random random(1);
@@ -132,15 +132,21 @@ class StoredProbes {
 
   // The types to which GEMMs of so many tokens may round their activations.
   static std::vector<std::string> roundings_of(int64_t tokens) {
-    std::vector<std::string> types{std::string(rounded_activations(tokens))};
-    const std::string bytes(rounded_activations(tokens, 8));
-    if (has_byte_products() && bytes != types[0]) types.push_back(bytes);
+    std::vector<std::string> types;
+    for (int64_t bits : {16, 8}) {
+      const std::string type(name(rounded_activations(quantized_isa(), tokens, bits)));
+      if (types.empty() || types[0] != type) types.push_back(type);
+    }
     return types;
   }
 
-  // fp32 weights run here only for a few tokens; beyond them they are GEMMs of two plain operands.
+  // Whether the GEMV path multiplies a plain weight. Other GEMMs of fp32 weights have two plain
+  // operands and belong to the library, as do those of bf16 weights and bf16 tokens.
+  static bool is_gemv(DType plain, int64_t tokens) {
+    return choose({.weight = plain, .tokens = tokens})->is_gemv();
+  }
   static bool is_library(DType weight, int64_t tokens) {
-    return weight == DType::kF32 && tokens > kGemvTokens;
+    return weight == DType::kF32 && !is_gemv(weight, tokens);
   }
 
   void add(DType weight) {
@@ -184,8 +190,8 @@ class StoredProbes {
         std::span(pool_.result(0), static_cast<size_t>(pool_.bytes())));
   }
 
-  // Weights of this size that fill more memory than all caches have. Each probe begins elsewhere: a
-  // cache still has what the probe before it has read.
+  // Weights of this size that fill more memory than all caches have. Each probe begins elsewhere:
+  // a cache still has what the probe before it has read.
   std::vector<std::byte*> slices(int64_t bytes) {
     std::vector<std::byte*> all;
     const int64_t step = round_up(bytes, kAlignmentBytes);
@@ -203,7 +209,7 @@ class StoredProbes {
     rates.weight = form.weight;
     rates.activations = form.activations;
     const bool is_plain = form.weight == DType::kF32 || form.activations == DType::kBF16;
-    rates.most_tokens = is_plain && !is_block(form.weight) ? kGemvTokens : 0;
+    if (is_plain && !is_block(form.weight)) rates.most_tokens = most_gemv_tokens(form.weight);
     for (const StoredTiming& t : timings) {
       // Whatever disturbed one of the probes, the GEMM itself takes at least half of each time.
       const double rounding =

@@ -5,7 +5,7 @@
 // form. All other kernels compute rows one by one.
 #include <algorithm>
 
-#include "backends/cpu/matmul_group.h"
+#include "backends/cpu/isa.h"
 #include "backends/cpu/passes/passes.h"
 #include "base/error.h"
 #include "graph/einsum.h"
@@ -37,8 +37,9 @@ Graph run_batch_invariant(const Graph& graph, passes::PassContext&) {
     node.attrs.set("batch_invariant", true);
     if (!is_group) continue;
     if (const std::string& to = node.attrs.text("activations"); to != "f32")
-      node.attrs.set("activations",
-                     std::string(rounded_activations(kManyTokens, to == "i8" ? 8 : 16)));
+      node.attrs.set(
+          "activations",
+          std::string(name(rounded_activations(quantized_isa(), kAnyTokens, to == "i8" ? 8 : 16))));
   }
   return result;
 }

@@ -3,7 +3,7 @@
 // GEMMs read them. The weights stay quantized. No other backend multiplies quantized blocks.
 #include <algorithm>
 
-#include "backends/cpu/kernels/quantized/matmul.h"
+#include "backends/cpu/isa.h"
 #include "backends/cpu/passes/passes.h"
 #include "base/row_panels.h"
 #include "ops/registry.h"
@@ -23,7 +23,7 @@ bool reads_panels(const Node& node) {
 
 Graph run_pack_weights(const Graph& graph, passes::PassContext& context) {
   Graph result = graph;
-  if (!takes_panels()) return result;
+  if (!takes_repacked(quantized_isa())) return result;
   std::vector<std::vector<NodeId>> users = graph.users();
   bool any = false;
   for (size_t v = 0; v < result.values.size(); ++v) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "backends/cpu/isa.h"
-#include "backends/cpu/matmul_group.h"
 #include "backends/cpu/passes/passes.h"
 #include "base/error.h"
 #include "graph/rewriter.h"
@@ -22,10 +21,17 @@
 namespace ridge::backends::cpu {
 namespace {
 
-bool has_blocks(const Graph& graph, const Node& node) {
+// The types of the operands after the first.
+std::vector<DType> weights_of(const Graph& graph, const Node& node) {
+  std::vector<DType> weights;
   for (size_t i = 1; i < node.inputs.size(); ++i)
-    if (is_block(graph.type(node.inputs[i]).dtype)) return true;
-  return false;
+    weights.push_back(graph.type(node.inputs[i]).dtype);
+  return weights;
+}
+
+bool has_blocks(const Graph& graph, const Node& node) {
+  const std::vector<DType> weights = weights_of(graph, node);
+  return std::any_of(weights.begin(), weights.end(), is_block);
 }
 
 bool any_has_blocks(const Graph& graph) {
@@ -39,7 +45,8 @@ bool is_group(const Node& node) { return is_a(node, ops::matmul_group_op()); }
 
 Graph run_quantize_activations(const Graph& graph, passes::PassContext& context) {
   const int64_t bits = context.number.value_or(16);
-  if (bits == 8 && !has_byte_products())
+  const QuantizedIsa isa = quantized_isa();
+  if (bits == 8 && !takes_repacked(isa))
     throw usage_error(
         "[quantize_activations] expected AVX2 or more, which multiplies 8 bits faster than 16, got {}",
         isa_name());
@@ -49,14 +56,11 @@ Graph run_quantize_activations(const Graph& graph, passes::PassContext& context)
                        : !passes::is_stored_product(graph, node))
       return false;
     if (!has_blocks(graph, node)) return false;
-    const auto rounded_to = [&](int64_t each) {
-      const std::string_view type =
-          rounded_activations(graph.shape(node.inputs[0])[0], static_cast<int>(each));
-      return passes::NewNode{"matmul_group", node.inputs, {{"activations", std::string(type)}}};
-    };
-    passes::NewNode group = rounded_to(bits);
-    if (!passes::runs_on_target(context, graph, group)) group = rounded_to(16);
-    if (!passes::runs_on_target(context, graph, group)) return false;
+    const DType rounded =
+        rounded_activations(isa, graph.shape(node.inputs[0])[0], bits, weights_of(graph, node));
+    const passes::NewNode group{
+        "matmul_group", node.inputs, {{"activations", std::string(name(rounded))}}};
+    if (rounded == DType::kF32 || !passes::runs_on_target(context, graph, group)) return false;
     auto derive = rewriter.builder().derive(node);
     rewriter.replace_all(node.outputs, append(rewriter, group));
     return true;

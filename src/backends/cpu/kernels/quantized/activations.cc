@@ -85,7 +85,7 @@ HWY_INLINE void store_part(const BlockCodes& block,
     x.half_code_sums(n)[2 * at] = first;
     x.half_code_sums(n)[2 * at + 1] = second;
   }
-  x.in_words() ? store_words(block, x.words(n) + at * kActivationBlock)
+  x.is_int16() ? store_words(block, x.words(n) + at * kActivationBlock)
                : store_bytes(block, x.codes(n) + at * kActivationBlock);
 }
 
@@ -107,7 +107,9 @@ HWY_INLINE BlockCodes take_first_part(BlockCodes& block) {
   return first;
 }
 
-float most_code(Codes form) { return form == Codes::kByte ? 127 : 127 * kPartRatio; }
+float most_code(ActivationForm form) {
+  return form == ActivationForm::kInt8 ? 127 : 127 * kPartRatio;
+}
 
 // A row of numbers below this is treated as zero, since the inverse of its unit would overflow.
 constexpr float kLeastTop = 0x1p-60f;
@@ -165,7 +167,7 @@ constexpr int kGroup = kPackedGroup, kVectors = static_cast<int>(kBlock / kLanes
 struct PartRow {
   PartRow(const QuantizedActivations& x, int64_t n)
       : bytes(x.codes(n)),
-        words(x.in_words() ? x.words(n) : nullptr),
+        words(x.is_int16() ? x.words(n) : nullptr),
         code_sums(x.parts() == 1 ? x.code_sums(n) : nullptr),
         half_code_sums(x.half_code_sums(n)),
         scales(x.scales(n)),

@@ -5,16 +5,16 @@
 // Each row is cut into blocks of 32: x_i is about unit * 2^e * q_i, with a unit for the row, an
 // exponent e from 0 to 40 for the block, and q_i the nearest integer. The block with the row's
 // largest |x| has e = 40 and the largest code; any other has the least e with which its codes do
-// not exceed that. Powers of two cost up to one bit; for them, kernels multiply a weight's scale by
-// a block's with an integer addition to its exponent, which leaves the ports of multiplications
+// not exceed that. Powers of two cost up to one bit; for them, kernels multiply a weight's scale
+// by a block's with an integer addition to its exponent, which leaves the ports of multiplications
 // free. (Added to a weight's scale of zero, an exponent makes a number below 2^-86.) GEMMs of many
 // tokens read q as 16-bit words, up to 32258. GEMMs of few tokens may multiply bytes and read q in
 // two parts, q_i = 254 c_i + d_i with c_i and d_i from -127 to 127, or in one part from -127 to
 // 127. Each part stores, after its codes, 2^e as `scale` (254 times it in the first of two parts),
 // and scale * (sum of codes) of each block and each half block, which weights with an offset need:
-// sum (s w_i + m) x_i = unit (s scale sum w_i q_i + m scale sum q_i). Words, and one part of bytes, have
-// the integer sums of codes too. A row with an infinity or a NaN has the unit NaN, so every GEMM with it
-// yields NaN.
+// sum (s w_i + m) x_i = unit (s scale sum w_i q_i + m scale sum q_i). Words, and one part of
+// bytes, have the integer sums of codes too. A row with an infinity or a NaN has the unit NaN, so
+// every GEMM with it yields NaN.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,9 @@ namespace ridge::backends::cpu {
 
 inline constexpr int64_t kActivationBlock = 32;
 
-// The code of an element: 8 bits, 16 bits in two parts of 8, or 16 bits.
-enum class Codes { kByte, kTwoBytes, kWord };
+// Kernels multiply fp32 as it is, int8, 16 bits as two parts of int8, int16, or tiles of
+// bf16 (tiles.h).
+enum class ActivationForm : uint8_t { kFloat32, kInt8, kTwoInt8, kInt16, kBf16Tiles };
 
 // The largest exponent of a block, that of the block with the row's largest number.
 inline constexpr int kMostExponent = 40;
@@ -40,22 +41,23 @@ inline constexpr int32_t kOneBits = 0x3f800000;
 inline constexpr int kPartRatio = 254;
 
 // The rows of one buffer. Each part of a token is stored separately and padded to whole cache
-// lines: codes int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16], in one
-// part int32 code_sums [in / 32] and half_code_sums [in / 16], and the unit. Words are int16 [in] in
-// place of the codes, with each four columns in the order 0, 2, 1, 3. `in` is a multiple of 32.
+// lines: codes int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16], in
+// one part int32 code_sums [in / 32] and half_code_sums [in / 16], and the unit. Words are int16
+// [in] in place of the codes, with each four columns in the order 0, 2, 1, 3. `in` is a multiple
+// of 32.
 struct QuantizedActivations {
   int64_t tokens = 0;         // N
   int64_t in = 0;             // D
   std::byte* data = nullptr;  // [N, row_bytes()], aligned to 64 bytes
-  Codes form = Codes::kTwoBytes;
+  ActivationForm form = ActivationForm::kTwoInt8;
 
   int64_t blocks() const { return in / kActivationBlock; }
-  bool in_words() const { return form == Codes::kWord; }
-  int64_t code_bytes() const { return in_words() ? 2 * in : in; }
+  bool is_int16() const { return form == ActivationForm::kInt16; }
+  int64_t code_bytes() const { return is_int16() ? 2 * in : in; }
   int64_t code_sum_bytes() const { return parts() == 1 ? 12 * blocks() : 0; }
   int64_t sum_bytes() const { return 16 * blocks() + code_sum_bytes() + 4; }
   int64_t part_bytes() const { return (code_bytes() + sum_bytes() + 63) / 64 * 64; }
-  int parts() const { return form == Codes::kTwoBytes ? 2 : 1; }
+  int parts() const { return form == ActivationForm::kTwoInt8 ? 2 : 1; }
   int64_t row_bytes() const { return parts() * part_bytes(); }
   int64_t bytes() const { return tokens * row_bytes(); }
   int8_t* codes(int64_t n) const { return reinterpret_cast<int8_t*>(data + n * row_bytes()); }

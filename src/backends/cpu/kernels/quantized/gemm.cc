@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// 8- and 16-bit GEMMs of many tokens: the split into tasks, the choice of the inner loop, and its portable
-// form. The fast inner loops are in files named after their ISA.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/gemm.cc"
-#include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
+// The GEMM path: the split into tasks, and the GLU. The inner loops are in files named after their
+// ISA; choose.cc says which one a weight takes.
 #include <hwy/cache_control.h>
-#include <hwy/highway.h>
 
 #include <algorithm>
 
@@ -17,71 +10,8 @@
 #include "base/error.h"
 #include "base/row_panels.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace ridge::backends::cpu::HWY_NAMESPACE {
-
-PanelLoops panel_loops_of_target(Codes form) {
-  const bool in_bytes = form == Codes::kByte;
-#if HWY_TARGET == HWY_SCALAR
-  return {in_bytes ? unpack_bytes : unpack_words, nullptr, gemm_panel_portable};
-#else
-#if HWY_TARGET != HWY_AVX2
-  static const bool vnni = has_vnni();
-  if (vnni && in_bytes) return {unpack_bytes, unpack_byte_panels_avx512, gemm_panels_avx512, 2};
-  if (vnni) return {unpack_words, unpack_panels_avx512, gemm_panels_avx512, 2};
-#endif
-  if (in_bytes) return {unpack_bytes, unpack_byte_panels_avx2, gemm_byte_panel_avx2};
-  return {unpack_words, unpack_panels_avx2, gemm_panel_avx2};
-#endif
-}
-
-}  // namespace ridge::backends::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace ridge::backends::cpu {
-
-HWY_EXPORT(panel_loops_of_target);
-
-// Scales the exact integer sum of each group. It is the reference for the fast forms, and the form
-// that machines without AVX2 run, and those without VNNI in bytes.
-void gemm_panel_portable(const PanelProduct& call) {
-  const int64_t group = call.group;
-  const bool in_words = call.x->in_words();
-  for (int64_t n = call.tokens.begin; n < call.tokens.end; ++n) {
-    const int16_t* words = call.x->words(n) + call.column;
-    const int8_t* bytes = call.x->codes(n) + call.column;
-    const float* scales = call.x->scales(n) + call.column / kActivationBlock;
-    const float* sums = group == 16 ? call.x->half_sums(n) : call.x->sums(n);
-    sums += call.column / group;
-    for (int64_t r = 0; r < call.rows; ++r) {
-      float total = 0;
-      for (int64_t g = 0; g < call.depth / group; ++g) {
-        int32_t dot = 0;
-        for (int64_t k = g * group; k < (g + 1) * group; ++k)
-          dot += in_words ? call.panels->words[k / 2 * kPairWords + 2 * r + k % 2] * words[k]
-                          : (call.panels->bytes[k / 4 * kStepBytes + 4 * r + k % 4] - call.zero) *
-                                bytes[k];
-        const float scale = call.panels->scales[g * kPanelRows + r];
-        total += scale * scales[g * group / kActivationBlock] * static_cast<float>(dot);
-        if (call.has_min) total += call.panels->offsets[g * kPanelRows + r] * sums[g];
-      }
-      float& y = call.y_of(n)[r];
-      total *= call.x->unit(n);
-      y = call.accumulate ? y + total : total;
-    }
-  }
-}
-
 namespace {
-
-// The words, or bytes, of so many tokens and kPanelDepth columns take half of an L2 of 512 KiB.
-constexpr int64_t kTokenBlock = 160, kByteTokenBlock = 256;
-static_assert(kTokenBlock % kTokenCut == 0 && kByteTokenBlock % kTokenCut == 0);
-// With AVX2 up to so many tokens, reading panels into registers again for every four tokens is faster
-// than unpacking them into a panel of words, or of bytes (formats differ: with 16 tokens, unpacking
-// takes 1.05 times as long for Q4_1 and 0.8 times for Q6_K).
-constexpr int64_t kDirectTokens = 8, kDirectByteTokens = 12;
 
 // The bytes of a part of panels; those after the last row are left out.
 std::span<const std::byte> bytes_of(const WeightPart& part) {
@@ -102,6 +32,7 @@ WeightPart after(const WeightPart& part, int64_t rows_of_task) {
 
 // Panels of one format and depth whose products are side by side in y.
 struct Task {
+  const QuantizedKernel& kernel;
   struct Panel {
     const QuantizedMatrix& weight;
     int64_t row;
@@ -112,7 +43,7 @@ struct Task {
 };
 
 // `call` has x, the tokens and y.
-void multiply_panels(const PanelLoops& loops, const Task& task, PanelProduct call) {
+void multiply_panels(const Task& task, PanelProduct call) {
   const DType dtype = task.panels[0].weight.dtype;
   const bool in_panels = is_panels(dtype), accumulate = call.accumulate;
   const CodeFormat format = code_format(dtype);
@@ -120,7 +51,7 @@ void multiply_panels(const PanelLoops& loops, const Task& task, PanelProduct cal
   CodePanel panels[kMostPanels];
   call.group = format.group;
   call.has_min = format.has_min;
-  call.zero = x.in_words() ? 0 : format.zero;
+  call.zero = x.is_int16() ? 0 : format.zero;
   call.most_code = format.most;
   const StridedRows<float> y = call.y;
   for (int64_t column = 0; column < x.in; column += kPanelDepth) {
@@ -128,28 +59,28 @@ void multiply_panels(const PanelLoops& loops, const Task& task, PanelProduct cal
     call.depth = std::min(kPanelDepth, x.in - column);
     for (size_t p = 0; p < task.panels.size(); ++p) {
       const WeightPart part{task.panels[p].weight, task.panels[p].row, column, call.depth};
-      (in_panels ? loops.unpack_panels : loops.unpack_rows)(part, panels[p]);
+      task.kernel.unpack(part, panels[p]);
       if (in_panels) call.next[p] = bytes_of(after(part, task.advance));
     }
     call.accumulate = accumulate || column > 0;
-    const int64_t at_once = loops.panels * kPanelRows;
+    const int64_t at_once = task.kernel.rows;
     for (int64_t row = 0; row < task.rows; row += at_once) {
       call.panels = panels + row / kPanelRows;
       call.rows = std::min(at_once, task.rows - row);
       call.y.data = y.data + row;
-      loops.multiply(call);
+      task.kernel.gemm(call);
     }
   }
 }
 
-void multiply(const PanelLoops& loops,
-              const QuantizedProduct& product,
+void multiply(const QuantizedProduct& product,
               int64_t row,
               const QuantizedActivations& x,
               Range tokens) {
   const QuantizedMatrix& weight = product.weight;
+  const QuantizedKernel& kernel = *product.kernel;
   const Task::Panel panels[] = {{weight, row}, {weight, row + kPanelRows}};
-  const int64_t rows = std::min(loops.panels * kPanelRows, weight.out - row);
+  const int64_t rows = std::min(kernel.rows, weight.out - row);
   PanelProduct call;
   call.x = &x;
   call.tokens = tokens;
@@ -157,18 +88,17 @@ void multiply(const PanelLoops& loops,
   call.accumulate = product.accumulate;
   call.is_streamed = x.in <= kPanelDepth && is_streamed(product, x.tokens);
   const auto count = static_cast<size_t>((rows + kPanelRows - 1) / kPanelRows);
-  multiply_panels(loops, {{panels, count}, rows, loops.panels * kPanelRows}, call);
+  multiply_panels({kernel, {panels, count}, rows, kernel.rows}, call);
   if (call.is_streamed) hwy::FlushStream();
 }
 
-// 16 rows of gate and of up, of which only the GLU leaves the core. Rows past the last are computed as
-// zeros.
-void multiply_glu(const PanelLoops& loops,
-                  const QuantizedProduct& product,
+// 16 rows of gate and of up, of which only the GLU leaves the core. Rows past the last are
+// computed as zeros.
+void multiply_glu(const QuantizedProduct& product,
                   int64_t row,
                   const QuantizedActivations& x,
                   Range tokens) {
-  GateAndUp<std::max(kTokenBlock, kByteTokenBlock)> products;
+  GateAndUp<kMostTokenBlock> products;
   static_assert(products.kRows == kPanelRows);
   const Task::Panel panels[] = {{product.weight, row}, {product.up.weight, row}};
   PanelProduct call;
@@ -177,34 +107,24 @@ void multiply_glu(const PanelLoops& loops,
   call.y = products.y();
   call.token_of_y = tokens.begin;
   call.result = {product.y.data + row, product.y.stride};
-  multiply_panels(loops, {panels, 2 * kPanelRows, kPanelRows}, call);
+  multiply_panels({*product.kernel, panels, 2 * kPanelRows, kPanelRows}, call);
   products.store_glu(product, row, tokens);
-}
-
-bool is_direct(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
-  return x.tokens <= (x.in_words() ? kDirectTokens : kDirectByteTokens) &&
-         few_token_codes(true) == Codes::kWord && all_panels(products);
 }
 
 }  // namespace
 
-void quantized_gemm(std::span<const QuantizedProduct> products,
-                    const QuantizedActivations& x,
-                    const QuantizedMatrix& next) {
-  RIDGE_CHECK(x.parts() == 1, "expected activations in words or in bytes");
-  if (is_direct(products, x)) return quantized_gemv(products, x, next);
-  const PanelLoops loops = HWY_DYNAMIC_DISPATCH(panel_loops_of_target)(x.form);
-  check_fast(products, x.in);
+void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
+  check_rounded(products, x, QuantizedPath::kGemm);
+  if (products.empty()) return;
+  const QuantizedKernel& kernel = *products[0].kernel;
   for (const QuantizedProduct& product : products)
-    RIDGE_CHECK(loops.unpack_panels != nullptr || !is_panels(product.weight.dtype),
-                "no panels of {} here", name(product.weight.dtype));
+    RIDGE_CHECK(product.kernel->rows == kernel.rows, "expected kernels of {} rows at a time",
+                kernel.rows);
   const bool glu = is_glu(products);
-  for_each_panel_task(products, glu ? kPanelRows : loops.panels * kPanelRows, x.tokens,
-                      x.in_words() ? kTokenBlock : kByteTokenBlock,
+  for_each_panel_task(products, glu ? kPanelRows : kernel.rows, x.tokens, kernel.token_block,
                       [&](const QuantizedProduct& product, int64_t row, Range tokens) {
-                        (glu ? multiply_glu : multiply)(loops, product, row, x, tokens);
+                        (glu ? multiply_glu : multiply)(product, row, x, tokens);
                       });
 }
 
 }  // namespace ridge::backends::cpu
-#endif  // HWY_ONCE

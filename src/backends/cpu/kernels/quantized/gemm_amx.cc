@@ -94,7 +94,7 @@ void unpack_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles) 
 
 void quantized_gemm_tiles(std::span<const QuantizedProduct> products, const ActivationTiles& x) {
   static_assert(kGluTokens % kTokenCut == 0);
-  check_fast(products, x.in);
+  check_blocks(products, x.in);
   AmxTiles::ask();
   const bool glu = is_glu(products);
   for_each_panel_task(

@@ -166,7 +166,8 @@ void multiply_tokens(const PanelProduct& call) {
       multiply<Form, kGroup, kExtra, 1>, multiply<Form, kGroup, kExtra, 2>,
       multiply<Form, kGroup, kExtra, 3>, multiply<Form, kGroup, kExtra, 4>,
       multiply<Form, kGroup, kExtra, 5>, multiply<Form, kGroup, kExtra, 6>};
-  for_each_tile(call, std::size(kTiles),
+  static_assert(std::size(kTiles) == kGemmTokensAvx2);
+  for_each_tile(call, kGemmTokensAvx2,
                 [&](int64_t first, int64_t count) { kTiles[count - 1](call, first); });
 }
 
@@ -194,15 +195,14 @@ void multiply_bytes(const PanelProduct& call) {
 // multiplications, 15 additions and 3 instructions to scale (4 with a min). Bound: four vector
 // instructions per cycle, which is 30 multiply-adds per cycle on a core with that many ports.
 // Additions take ports from multiplications: loops on registers make 26 (Zen 4).
-void gemm_panel_avx2(const PanelProduct& call) {
+void gemm_avx2(const PanelProduct& call) {
   call.group == 16 ? multiply_words<16>(call) : multiply_words<32>(call);
 }
 
 // Mapping: the same. Per 32 columns of 8 rows and one token, of codes up to 15: 8 multiplications, 7
 // additions, one multiplication by 1 to widen, and as many instructions to scale. Bound: four vector
 // instructions per cycle, about 50 multiply-adds.
-void gemm_byte_panel_avx2(const PanelProduct& call) {
-  if (call.most_code > kMostByteCode) return gemm_panel_portable(call);
+void gemm_bytes_avx2(const PanelProduct& call) {
   call.most_code <= 15   ? multiply_bytes<15>(call)
   : call.most_code <= 31 ? multiply_bytes<31>(call)
                          : multiply_bytes<63>(call);

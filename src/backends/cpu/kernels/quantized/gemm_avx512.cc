@@ -120,7 +120,7 @@ template <typename Form, int kGroup, Extra kExtra, int kPanels>
 void multiply_tokens(const PanelProduct& call) {
   // 14 + 14 of the 32 registers hold sums.
   static constexpr auto kTiles =
-      tiles<Form, kGroup, kExtra, kPanels>(std::make_integer_sequence<int, 7>());
+      tiles<Form, kGroup, kExtra, kPanels>(std::make_integer_sequence<int, kGemmTokensAvx512>());
   for_each_tile(call, kTiles.size(), [&](int64_t first, int64_t count) {
     kTiles[static_cast<size_t>(count - 1)](call, first);
   });
@@ -152,9 +152,9 @@ bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
 // words or 8 of bytes, and to scale one more instruction on the multipliers' ports, two with a min.
 // Bound: one multiplication (32 or 64 multiply-adds) per cycle and port; two panels halve the loads
 // of activations, which would take as many cycles.
-void gemm_panels_avx512(const PanelProduct& call) {
+void gemm_avx512(const PanelProduct& call) {
   const bool halves = call.group == 16;
-  if (call.x->in_words()) return halves ? multiply_words<16>(call) : multiply_words<32>(call);
+  if (call.x->is_int16()) return halves ? multiply_words<16>(call) : multiply_words<32>(call);
   halves ? multiply_bytes<16>(call) : multiply_bytes<32>(call);
 }
 

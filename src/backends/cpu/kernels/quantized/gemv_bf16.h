@@ -21,7 +21,7 @@ struct GemvBf16 {
 };
 
 // The bits depend neither on the thread count nor on N. Mapping: rows in static ranges over threads.
-// Bound: memory, the bytes of W, up to kGemvTokens tokens.
+// Bound: memory, the bytes of W, up to four tokens.
 template <typename Y>
 void gemv_bf16(const GemvBf16<Y>& call);
 

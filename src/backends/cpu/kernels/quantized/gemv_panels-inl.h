@@ -30,7 +30,7 @@ inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
 
 // Up to eight of x's vectors of 8-bit codes, from `first` on, and the outputs of their tokens.
 struct Vectors {
-  static constexpr int64_t kMost = 8;
+  static constexpr int64_t kMost = kGemvVectorsAvx512;
   Vectors() = default;
   Vectors(const QuantizedActivations& x, int64_t first, StridedRows<float> to)
       : count(std::min<int64_t>(x.vectors() - first, kMost)) {
@@ -82,13 +82,14 @@ struct Strip {
 };
 
 // Reads strip after strip, in the order of memory; a strip is in L1 when further tokens are
-// multiplied with it. More than kDirectVectors vectors read the strips again. Form::Inputs holds up to Form::kMost tokens, or vectors of codes of x, and
-// Form::product_of(inputs, x) is the function that multiplies a strip with them.
+// multiplied with it. More than 32 tokens, or vectors of codes, read the strips again. Form::Inputs
+// holds up to Form::kMost of them, and Form::product_of(inputs, x) is the function that multiplies a
+// strip with them.
 template <typename Form>
 void multiply_strips(const RowsProduct& call) {
   using Panel = typename Form::Panel;
   using Inputs = typename Form::Inputs;
-  constexpr int64_t kAtOnce = kDirectVectors / Form::kMost;
+  constexpr int64_t kAtOnce = 32 / Form::kMost;
   const QuantizedActivations& x = call.x;
   const Range rows = call.stream.rows;
   RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,

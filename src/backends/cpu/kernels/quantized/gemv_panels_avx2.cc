@@ -25,7 +25,7 @@ namespace {
 inline constexpr int64_t kFetchBytes = 8192;
 
 // The integer sums of 16 rows and so many tokens take half of the registers.
-inline constexpr int64_t kMostTokens = 4;
+inline constexpr int64_t kMostTokens = kGemvTokensAvx2;
 
 // Up to four of x's tokens, from `first` on, and their outputs.
 struct Tokens {
@@ -262,9 +262,9 @@ using ByteForm = PanelForm<Panel, Bytes>;
 // about three run per cycle. In bytes, 2 to 6 instructions to unpack, and 8 multiplications, 7 additions
 // and 4 instructions to widen and scale.
 void gemv_panels_avx2(const RowsProduct& call) {
-  RIDGE_CHECK(call.x.in_words() || multiplies_bytes(call.weight.dtype),
+  RIDGE_CHECK(call.x.is_int16() || code_format(call.weight.dtype).most <= kMostByteCode,
               "sums of bytes and codes of {} do not fit in 16 bits", name(call.weight.dtype));
-  call.x.in_words() ? multiply_panels<WordForm>(call) : multiply_panels<ByteForm>(call);
+  call.x.is_int16() ? multiply_panels<WordForm>(call) : multiply_panels<ByteForm>(call);
 }
 
 }  // namespace ridge::backends::cpu

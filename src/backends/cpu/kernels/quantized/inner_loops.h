@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops that quantized_gemv and quantized_gemm choose from by instruction set. Private to
-// those two; each ISA's file defines its own. All but *_panels_* accept any row format for which
-// supports_fast() holds.
+// The inner loops that the table of choose.h names, and what quantized_gemv and quantized_gemm
+// share. The header is private to those. Each instruction set's file defines its own loops. All
+// but *_panels_* accept blocks of any format.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,13 @@
 
 namespace ridge::backends::cpu {
 
-// Throws an Error unless each weight, and up, has the columns of x and a type that supports_fast(),
-// and a GLU is the only product.
-void check_fast(std::span<const QuantizedProduct> products, int64_t in);
+// Throws an Error unless each weight, and up, is in blocks of the columns of x, and a GLU is the
+// only product.
+void check_blocks(std::span<const QuantizedProduct> products, int64_t in);
+// Checks the same, and that each has a kernel of this path for the form of x.
+void check_rounded(std::span<const QuantizedProduct> products,
+                   const QuantizedActivations& x,
+                   QuantizedPath path);
 
 inline bool is_glu(std::span<const QuantizedProduct> products) {
   return products.size() == 1 && products[0].is_glu();
@@ -26,10 +30,10 @@ inline bool is_glu(std::span<const QuantizedProduct> products) {
 bool is_streamed(const QuantizedProduct& product, int64_t tokens);
 
 // Calls body(product, first row, tokens) for each task, in parallel. A task is one panel of rows
-// and a range of at most `most_tokens` tokens; all tasks have about the same cost. A thread's tasks
-// have the same tokens as long as there are panels, so that their activations stay in its L2. Tokens
-// are cut at multiples of kTokenCut, also if the panels alone would leave threads idle; each cut
-// unpacks the panel once more.
+// and a range of at most `most_tokens` tokens; all tasks have about the same cost. A thread's
+// tasks have the same tokens as long as there are panels, so that their activations stay in its
+// L2. Tokens are cut at multiples of kTokenCut, also if the panels alone would leave threads idle;
+// each cut unpacks the panel once more.
 inline constexpr int64_t kTokenCut = 32;
 template <typename Body>
 void for_each_panel_task(std::span<const QuantizedProduct> products,
@@ -90,16 +94,15 @@ struct RowsProduct {
   bool accumulate = false;
   bool is_streamed = false;  // kernels for panels may store past the caches; the caller fences
 };
-using RowsTimesVectors = void (*)(const RowsProduct& call);
 
 inline constexpr int64_t kMostPanels = 2;
 
-// What weights have beside a scale. A zero is the code of the value 0; the sums of products begin at
-// -zero times the sum of x's codes.
+// Weights may have a min or a zero next to a scale. A zero is the quant of the value 0; the sums
+// of products begin at -zero times the sum of x's quants.
 enum class Extra { kNone, kMin, kZero };
 
-// One or more panels times a range of tokens: y[n, 0..rows) = or += the sum over the columns of the
-// panels, which begin at `column`.
+// One or more panels times a range of tokens: y[n, 0..rows) = or += the sum over the columns of
+// the panels, which begin at `column`.
 struct PanelProduct {
   const CodePanel* panels = nullptr;  // in the form of x
   int64_t group = 32;                 // columns that share a scale
@@ -108,32 +111,25 @@ struct PanelProduct {
   int most_code = 0;
   int64_t column = 0;
   int64_t depth = 0;
-  int64_t rows = 0;  // of all panels
+  int64_t rows = 0;  // all panels together
   const QuantizedActivations* x = nullptr;
   Range tokens;
   StridedRows<float> y;    // at the panel's first row
-  int64_t token_of_y = 0;  // of y's first row
+  int64_t token_of_y = 0;  // the token of y's first row
   bool accumulate = false;
   bool is_streamed = false;  // as in RowsProduct
-  // What is written in the end, by token: y, or what a GLU makes of it. It is fetched early, for each
-  // token's row is a cache line in another page and seldom in L2.
+  // The rows that are written in the end, by token: y, or the GLU. They are fetched early, for
+  // each token's row is a cache line in another page and seldom in L2.
   StridedRows<float> result;
-  // What is unpacked next, of each panel. The multiplication prefetches it into L2 little by little:
-  // a core has room for few requests.
+  // The bytes that each panel unpacks next. The multiplication prefetches them into L2 little by
+  // little: a core has room for few requests.
   std::span<const std::byte> next[kMostPanels] = {};
 
   float* y_of(int64_t token) const { return y[token - token_of_y]; }
 };
-// How an instruction set unpacks 16 rows of blocks, or 16 rows that are stored as panels, and
-// multiplies `panels` of them at a time, 1 or 2.
-struct PanelLoops {
-  void (*unpack_rows)(const WeightPart& part, CodePanel& panel);
-  void (*unpack_panels)(const WeightPart& part, CodePanel& panel);
-  void (*multiply)(const PanelProduct& call);
-  int64_t panels = 1;
-};
 
-// Calls multiply(first, count) for tiles of at most `most` of the call's tokens, of near-equal sizes.
+// Calls multiply(first, count) for tiles of at most `most` of the call's tokens, of near-equal
+// sizes.
 template <typename Multiply>
 void for_each_tile(const PanelProduct& call, int64_t most, const Multiply& multiply) {
   constexpr int64_t kLine = 64;
@@ -155,7 +151,7 @@ struct TokenRows {
   // For tokens from n on; `group` is the format's.
   TokenRows(const PanelProduct& call, int64_t group, int64_t n)
       : codes(reinterpret_cast<const std::byte*>(call.x->codes(n)) +
-              call.column * (call.x->in_words() ? 2 : 1)),
+              call.column * (call.x->is_int16() ? 2 : 1)),
         scales(
             reinterpret_cast<const std::byte*>(call.x->scales(n) + call.column / kActivationBlock)),
         sums(reinterpret_cast<const std::byte*>(
@@ -170,7 +166,7 @@ struct TokenRows {
   int32_t bits(int64_t token, int64_t i) const {
     return *reinterpret_cast<const int32_t*>(codes + token * stride + 4 * i);
   }
-  // Of a power of two.
+  // The bits of the block's scale, a power of two.
   int32_t scale_bits(int64_t token, int64_t block) const {
     return reinterpret_cast<const int32_t*>(scales + token * stride)[block];
   }
@@ -192,9 +188,9 @@ struct TokenRows {
   int64_t stride;
 };
 
-// Where the integer sums of a tile's groups begin if weights in bytes have a zero: at -zero times the
-// sum of x's codes. They are computed before the first group; a shift and a subtraction between the
-// multiplications cost 5 to 8% of a GEMM in bytes (AVX-512).
+// The integer sums of a tile's groups begin at -zero times the sum of x's quants if int8 weights
+// have a zero. They are computed before the first group; a shift and a subtraction between the
+// multiplications cost 5 to 8% of an int8 GEMM (AVX-512).
 template <int kGroup, Extra kExtra, int kTokens>
 struct SumStarts {
   SumStarts(const PanelProduct&, const TokenRows&) {}
@@ -208,11 +204,11 @@ struct SumStarts<kGroup, Extra::kZero, kTokens> {
   int32_t of[kTokens][kPanelDepth / kGroup];
 };
 
-// What a panel holds beside 32 bits of each token: two columns in words, four in bytes.
+// A panel has two columns of int16, or four of int8, for each 32 bits of a token.
 inline constexpr int64_t kStepBytes = 4 * kPanelRows;
 inline constexpr int64_t kPairWords = kStepBytes / 2;
 
-// Of a weight that is stored as panels.
+// The first panel of a part of a repacked weight.
 template <typename Panel>
 const Panel* first_panel(const WeightPart& part) {
   return reinterpret_cast<const Panel*>(part.weight.data) +
@@ -222,27 +218,30 @@ const Panel* first_panel(const WeightPart& part) {
 // Plain loops for machines without AVX2. They compute the exact integer sums that the fast forms
 // must match.
 void gemv_portable(const RowsProduct& call);
-void gemm_panel_portable(const PanelProduct& call);
+void gemm_portable(const PanelProduct& call);
 
-// Whether every weight is in panels.
-bool all_panels(std::span<const QuantizedProduct> products);
+// The tokens, or int8 vectors of tokens, of the tiles that registers hold, and the largest block
+// of tokens.
+inline constexpr int64_t kGemvTokensAvx2 = 4, kGemvVectorsAvx512 = 8;
+inline constexpr int64_t kGemmTokensAvx2 = 6, kGemmTokensAvx512 = 7;
+inline constexpr int64_t kMostTokenBlock = 256;
 
 void gemv_avx2(const RowsProduct& call);
 void unpack_panels_avx2(const WeightPart& part, CodePanel& panel);
 void unpack_byte_panels_avx2(const WeightPart& part, CodePanel& panel);
-void gemm_panel_avx2(const PanelProduct& call);
-void gemm_byte_panel_avx2(const PanelProduct& call);  // of codes up to kMostByteCode
+void gemm_avx2(const PanelProduct& call);
+void gemm_bytes_avx2(const PanelProduct& call);  // quants up to kMostByteCode
 
-// Two products of an activation in bytes and a code up to this fit in 16 bits, as AVX2 adds them.
+// AVX2 adds two products of int8 in 16 bits, which hold those of quants up to this.
 inline constexpr int kMostByteCode = 63;
 
 // For AVX-512 with VNNI.
 void unpack_panels_avx512(const WeightPart& part, CodePanel& panel);
 void unpack_byte_panels_avx512(const WeightPart& part, CodePanel& panel);
-void gemm_panels_avx512(const PanelProduct& call);  // in words or in bytes
+void gemm_avx512(const PanelProduct& call);  // int16 or int8
 
-// Weights in panels of rows (base/row_panels.h); rows are whole panels. With AVX2, x is in words or in
-// one part of bytes (of codes up to kMostByteCode), with AVX-512 in one or two parts of bytes.
+// For repacked weights (base/row_panels.h); rows are whole panels. With AVX2, x is in int16 or
+// int8 (quants up to kMostByteCode), with AVX-512 in one or two parts of int8.
 void gemv_panels_avx2(const RowsProduct& call);
 void gemv_panels_avx512(const RowsProduct& call);
 

@@ -117,8 +117,8 @@ HWY_INLINE void multiply_range(const W* weight,
 // time, of 8 KiB 54 and 47, of 32 KiB 42 and 58.
 constexpr int64_t kLoneRowBytes = 16 << 10;
 
-// y[n, row] of the rows of a weight [out, in] in the range, four tokens at a time. Bound: memory, the
-// bytes of W.
+// Computes y[n, row] for the rows of a weight [out, in] in the range, four tokens at a time. Bound:
+// memory, the bytes of W.
 template <typename W, typename X, typename Y>
 HWY_INLINE void plain_rows(const W* weight,
                            int64_t in,
@@ -127,11 +127,12 @@ HWY_INLINE void plain_rows(const W* weight,
                            int64_t tokens,
                            StridedRows<Y> y,
                            bool accumulate) {
+  constexpr int64_t kAtOnce = 4;
   const bool alone = bytes_of<W>(in) <= kLoneRowBytes;
-  for (int64_t n = 0; n < tokens; n += kGemvTokens) {
+  for (int64_t n = 0; n < tokens; n += kAtOnce) {
     const StridedRows<const X> from{x[n], x.stride};
     const StridedRows<Y> to{y[n], y.stride};
-    switch (HWY_MIN(tokens - n, kGemvTokens)) {
+    switch (HWY_MIN(tokens - n, kAtOnce)) {
       case 1:
         if (alone) {
           multiply_range<1, 1>(weight, in, rows, from, to, accumulate);

@@ -181,12 +181,6 @@ CodeFormat code_format(DType dtype) {
   }
 }
 
-bool supports_fast(DType dtype) { return is_block(dtype); }
-
-bool supports_quantized(DType dtype) {
-  return is_block(dtype) || dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
 HWY_EXPORT(unpack_word_panel);
 void unpack_words(const WeightPart& part, CodePanel& panel) {
   HWY_DYNAMIC_DISPATCH(unpack_word_panel)(part, panel);
