@@ -78,7 +78,7 @@ TrialGraph build_matmul(const OpRequest& r) {
   ValueId b = is_stored ? g.input("b", r.type.weights, weight, {Fill::kNormal, 0.03, false})
                         : g.input("b", weight);
   if (is_stored && is_block(r.type.weights))
-    return g.call("matmul_group", {a, b}, {{"activations", r.implementation.activations}});
+    return g.call("quantized_matmul", {a, b}, {{"activations", r.implementation.activations}});
   return g.call("matmul", {a, b},
                 {{"einsum", std::string(a_t ? "kn," : "nk,") + (b_t ? "mk->nm" : "km->nm")}});
 }

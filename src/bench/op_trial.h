@@ -16,8 +16,8 @@ namespace ridge::bench {
 // the last level, largest first. With `dtype` bf16, the steps are autocast to bf16.
 std::vector<Case> preset_cases(const Op& op, DType dtype, const passes::PassTarget& target);
 
-// Calls that training does not make: matmul_group on two weights [8192,1024] of each stored type.
-// From 5 bits on, the two together are larger than most caches.
+// Calls that training does not make: quantized_matmul on two weights [8192,1024] of each stored
+// type. From 5 bits on, the two together are larger than most caches.
 std::vector<Case> stored_cases(const Op& op);
 
 // Returns the case with its castable inputs converted to `dtype`.

@@ -150,7 +150,7 @@ class Predictor {
 
   // Empty if the node has other GEMMs or none, or if these were not measured.
   std::optional<StoredProducts> stored_products(const Node& node, double memory_share) const {
-    const bool is_group = is_a(node, ops::matmul_group_op());
+    const bool is_group = is_a(node, ops::quantized_matmul_op());
     if (!is_group && !(is_a(node, ops::matmul_op()) && node.inputs.size() == 2 &&
                        parse_einsum(node.attrs.text("einsum")).is_projection()))
       return {};

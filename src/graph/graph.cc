@@ -64,7 +64,13 @@ OpTable::OpTable(std::vector<const Op*> ops) : ops_(std::move(ops)) {
       RIDGE_CHECK(ops_[i]->name != ops_[j]->name, "op '{}' is listed twice", ops_[i]->name);
 }
 
+// Graphs and records that users saved may name an op as older versions did.
+constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {
+    {"matmul_group", "quantized_matmul"}};
+
 const Op* OpTable::find(std::string_view name) const {
+  for (const auto& [former, now] : kFormerNames)
+    if (name == former) name = now;
   for (const Op* op : ops_)
     if (op->name == name) return op;
   return nullptr;

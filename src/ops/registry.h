@@ -17,7 +17,7 @@
   X(matmul)                         \
   X(einsum)                         \
   X(rearrange)                      \
-  X(matmul_group)                   \
+  X(quantized_matmul)               \
   X(row_product)                    \
   X(ladder_gemm)                    \
   X(reduce_sum)                     \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // group_products: runs the GEMMs of one input with several weights that stay as their file stores
-// them (q, k and v; gate and up) in one launch. merge_products handles weights that can be stacked.
-// The pass has no pattern, since the readers of one value do not form a tree.
+// them (q, k and v; gate and up) in one launch. merge_products handles weights that can be
+// stacked. The pass has no pattern, since the readers of one value do not form a tree.
 #include <map>
 
 #include "graph/rewriter.h"
@@ -34,7 +34,7 @@ Graph run_group_products(const Graph& graph, PassContext& context) {
     if (rewriter.is_mapped(node.outputs[0])) return true;  // replaced with the first of its group
     auto found = groups.find(id);
     if (found == groups.end()) return false;
-    NewNode group{"matmul_group", {node.inputs[0]}};
+    NewNode group{"quantized_matmul", {node.inputs[0]}};
     std::vector<ValueId> replaced;
     std::vector<Origin> from;
     for (NodeId member : found->second) {

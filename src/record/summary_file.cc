@@ -8,6 +8,7 @@
 
 #include "files/json.h"
 #include "files/json_field.h"
+#include "ops/registry.h"
 
 namespace ridge::record {
 namespace {
@@ -36,6 +37,7 @@ Summary read_samples(const JsonField& part) {
 SummaryOperation read_operation(const JsonField& part) {
   SummaryOperation row;
   row.key = part.at("key").text();
+  if (const Op* op = ops::table().find(row.key)) row.key = op->name;
   row.calls = count(part.at("calls"));
   row.time_ns = part.at("time_ns").real();
   row.exclusive_ns = part.at("exclusive_ns").real();

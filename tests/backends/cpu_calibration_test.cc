@@ -92,8 +92,8 @@ TEST(CpuCalibration, HasRatesOfKernelsOfRows) {
           }));
 }
 
-// Multiplications alone are a ceiling of every type that GEMMs multiply, and each type of panels has
-// a rate of unpacking.
+// Multiplications alone are a ceiling of every type that GEMMs multiply, and each type of panels
+// has a rate of unpacking.
 TEST(CpuCalibration, HasRatesOfMultiplyingAndUnpackingAlone) {
   const cost::Ceilings c = made_up();
   if (c.machine.isa == "sse4.1") GTEST_SKIP() << "no AVX2";
@@ -130,8 +130,8 @@ TEST(CpuCalibration, HasRatesOfAttentionToACache) {
     EXPECT_NE(c.cache_rates(op, DType::kI8), nullptr) << op;
 }
 
-// One thread multiplies a weight of 96 KiB with a few tokens, and all threads with more of them, or
-// several such weights.
+// One thread multiplies a weight of 96 KiB with a few tokens, and all threads with more of them,
+// or several such weights.
 TEST(CpuKernels, StateTheBytesByWhichThreadsShareStoredWeights) {
   const std::unique_ptr<Backend> backend = make_cpu_backend({});
   auto shared_bytes = [&](int64_t tokens, int count) {
@@ -140,7 +140,7 @@ TEST(CpuKernels, StateTheBytesByWhichThreadsShareStoredWeights) {
     std::vector<ValueId> inputs = {b.input("x", {DType::kF32, {tokens, 256}})};
     for (int i = 0; i < count; ++i)
       inputs.push_back(b.parameter(std::to_string(i), {DType::kBF16, {192, 256}}));
-    graph.outputs = b.call_all("matmul_group", inputs);
+    graph.outputs = b.call_all("quantized_matmul", inputs);
     return backend->shared_bytes(graph, graph.nodes[0]).value();
   };
   EXPECT_LT(shared_bytes(4, 1), kParallelBytes);

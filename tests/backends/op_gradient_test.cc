@@ -76,7 +76,7 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
       // the end of a step
       "accumulate", "zero", "sum_squares", "clip_coefficient", "loss_scale", "adamw", "adamw_multi",
       // only for inference
-      "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample", "matmul_group",
+      "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample", "quantized_matmul",
       "row_product", "rope_append", "append_attention",
       // only in an exhibit
       "ladder_gemm",

@@ -34,7 +34,7 @@ double compute_ns(const std::string& activations, const Ceilings& ceilings) {
   Builder b(graph, ops::table());
   ValueId x = b.input("x", {DType::kF32, {512, 1024}}),
           w = b.parameter("w", {DType::kQ4_0, {1024, 1024}});
-  graph.outputs = b.call_all("matmul_group", {x, w}, {{"activations", activations}});
+  graph.outputs = b.call_all("quantized_matmul", {x, w}, {{"activations", activations}});
   return predict(graph, ceilings).back().compute_ns;
 }
 
@@ -124,7 +124,7 @@ double stored_ns(int64_t tokens, const std::vector<Type>& weights, const Ceiling
   std::vector<ValueId> inputs = {b.input("x", {DType::kF32, {tokens, 64}})};
   for (const Type& weight : weights)
     inputs.push_back(b.parameter("w" + std::to_string(inputs.size()), weight));
-  graph.outputs = b.call_all("matmul_group", inputs, {{"activations", std::string("i16")}});
+  graph.outputs = b.call_all("quantized_matmul", inputs, {{"activations", std::string("i16")}});
   plan::PlainTarget target;
   return predict_run_ns(count_plan(graph, target), ceilings);
 }

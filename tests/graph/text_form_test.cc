@@ -53,6 +53,18 @@ TEST(TextForm, FrozenParametersComeBack) {
   EXPECT_EQ(print(graph), text);
 }
 
+TEST(TextForm, ReadsTheFormerNamesOfOps) {
+  const std::string text =
+      "origin 0 quantized_matmul \"\" #forward (6,12,0) (0,0,0)\n"
+      "%0 = input f32[1,2] \"x\"\n"
+      "%1 = parameter bf16[3,2] \"w\"\n"
+      "%2 : f32[1,3] = quantized_matmul(%0, %1) @ \"\" #forward <0f>\n"
+      "return %2\n";
+  std::string former = text;
+  former.replace(former.rfind("quantized_matmul"), 16, "matmul_group");
+  EXPECT_EQ(print(parse(former)), text);
+}
+
 TEST(TextForm, RandomGraphsComeBack) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     RandomGraph random(seed, {.nodes = 20, .bf16 = true, .updates = true, .scopes = true});

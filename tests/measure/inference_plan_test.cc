@@ -125,7 +125,7 @@ TEST(CountPhase, NamesTheTypeOfMostMacs) {
                   rounded = b.parameter("rounded", {DType::kQ8_0, {64, 32}}),
                   plain = b.parameter("plain", {DType::kF32, {8, 32}});
     const auto multiply = [&](ValueId weight, const char* activations) {
-      return b.call_all("matmul_group", {x, weight},
+      return b.call_all("quantized_matmul", {x, weight},
                         {{"activations", std::string(activations)}})[0];
     };
     if (!is_last) graph.outputs.push_back(multiply(rounded, "i16"));

@@ -50,7 +50,7 @@ std::vector<Case> embedding_backward_cases() {
 }
 
 std::vector<Case> stored_weight_cases() {
-  std::vector<Case> cases = table().at("matmul_group").cases();
+  std::vector<Case> cases = table().at("quantized_matmul").cases();
   Case each{"quantized", {fixed(f32({3, 256}))}, {}};
   for (DType dtype : {DType::kQ4_0, DType::kQ5_1, DType::kQ8_0, DType::kQ3_K, DType::kQ6_K})
     each.inputs.push_back(fixed({dtype, {16, 256}}));
@@ -134,7 +134,7 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"matmul", {plain_matmul}},
       {"einsum", {plain_einsum}},
       {"rearrange", {plain_rearrange}},
-      {"matmul_group", {plain_matmul_group, stored_weight_cases}},
+      {"quantized_matmul", {plain_quantized_matmul, stored_weight_cases}},
       {"row_product", {plain_row_product}},
       {"ladder_gemm", {plain_ladder_gemm}},
       {"reduce_sum", {plain_reduce_sum}},

@@ -74,7 +74,7 @@ inline Number row_dot(const std::vector<Number>& x, CountedArray& weight, int64_
   return sum;
 }
 
-inline void plain_matmul_group(const Op&, const Call& call, Arrays& in, Arrays& out) {
+inline void plain_quantized_matmul(const Op&, const Call& call, Arrays& in, Arrays& out) {
   const std::string& glu = call.attrs.text("glu");
   for (size_t w = 0; w < out.size(); ++w)
     for (int64_t n = 0; n < rows_of(in[0]); ++n) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of fuse_gate_up: the GLU of a group of two quantized weights joins the group, and nothing else
-// does.
+// Tests of fuse_gate_up: the GLU of a group of two quantized weights joins the group, and nothing
+// else does.
 #include "backends/cpu/passes/passes.h"
 #include "passes/pass_trial.h"
 
@@ -25,7 +25,7 @@ Graph feed_forward(const Layer& layer) {
                 up = b.parameter("up.weight", {layer.up, {24, 256}});
   const bool swaps = layer.is_up_first;
   const std::vector<ValueId> made =
-      b.call_all("matmul_group", {x, swaps ? up : gate, swaps ? gate : up},
+      b.call_all("quantized_matmul", {x, swaps ? up : gate, swaps ? gate : up},
                  {{"activations", layer.activations}});
   const ValueId product = made[swaps ? 1 : 0];
   graph.outputs = {b.call("glu", {product, made[swaps ? 0 : 1]},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of group_products: GEMMs of one input with weights as a file stores them become one launch.
+// Tests of group_products: GEMMs of one input with weights as a file stores them become one
+// launch.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
@@ -23,7 +24,7 @@ Graph three_products(DType v_type) {
 TEST(GroupProducts, MakesOneLaunchOfAll) {
   Graph after = try_pass(group_products_pass, three_products(DType::kBF16));
   EXPECT_EQ(count(after, "matmul"), 0);
-  EXPECT_EQ(count(after, "matmul_group"), 1);
+  EXPECT_EQ(count(after, "quantized_matmul"), 1);
 }
 
 TEST(GroupProducts, LowersLaunchesAndBytes) {
@@ -40,7 +41,7 @@ TEST(GroupProducts, LeavesPlainAndLoneProductsAlone) {
   EXPECT_EQ(count(after, "matmul"), 1);
   EXPECT_EQ(after.nodes.size(), graph.nodes.size() - 2);
   models::ForwardGraph forward = one_layer_forward();
-  EXPECT_EQ(count(run_pass(group_products_pass, forward.graph), "matmul_group"), 0);
+  EXPECT_EQ(count(run_pass(group_products_pass, forward.graph), "quantized_matmul"), 0);
 }
 
 }  // namespace

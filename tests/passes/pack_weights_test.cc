@@ -18,15 +18,15 @@ Graph tied_head(const std::string& activations) {
   ValueId x = b.call("embedding", {table, b.input("ids", {DType::kI32, {3}})},
                      {{"dtype", std::string("f32")}});
   auto layer = b.scope("layer.0");
-  std::vector<ValueId> made = b.call_all("matmul_group",
+  std::vector<ValueId> made = b.call_all("quantized_matmul",
                                          {x, b.parameter("up.weight", {DType::kQ4_0, {64, 64}}),
                                           b.parameter("odd.weight", {DType::kQ4_0, {24, 64}})},
                                          {{"activations", activations}});
-  ValueId deep = b.call("matmul_group",
+  ValueId deep = b.call("quantized_matmul",
                         {b.input("deep", {DType::kF32, {3, 256}}),
                          b.parameter("down.weight", {DType::kQ6_K, {64, 256}})},
                         {{"activations", activations}});
-  graph.outputs = {b.call("matmul_group", {made[0], table}, {{"activations", activations}}),
+  graph.outputs = {b.call("quantized_matmul", {made[0], table}, {{"activations", activations}}),
                    made[1], deep};
   return graph;
 }

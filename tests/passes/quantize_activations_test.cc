@@ -30,14 +30,14 @@ TEST(QuantizeActivations, RoundsWhatBlocksMultiply) {
   verify(after);
   verify_origins(before, after);
   expect_golden("quantize_activations.after.txt", print(after));
-  ASSERT_EQ(count(after, "matmul_group"), 1);
+  ASSERT_EQ(count(after, "quantized_matmul"), 1);
   EXPECT_EQ(count(after, "matmul"), 1) << "a bf16 weight";
   EXPECT_EQ(print(run_pass(cpu::quantize_activations_pass, after)), print(after))
       << "the pass does not come to an end";
 }
 
-// The op's reference rounds too: the error of each rounded element is at most half a unit, 1/64,516
-// of the largest element of its block.
+// The op's reference rounds too: the error of each rounded element is at most half a unit,
+// 1/64,516 of the largest element of its block.
 TEST(QuantizeActivations, MovesResultsByRoundingAlone) {
   Graph before = two_products(DType::kQ8_0, DType::kQ4_0);
   Graph after = run_pass(cpu::quantize_activations_pass, before);
@@ -50,10 +50,10 @@ TEST(QuantizeActivations, MovesResultsByRoundingAlone) {
     distance += (want[i] - got[i]) * (want[i] - got[i]);
   }
   EXPECT_GT(distance, 0);
-  // The largest of 32 normal elements is about 2.1, so that with a unit of its own a block's rounding
-  // error is uniform with a standard deviation of 0.0048 / 254. Units that are powers of two of one unit of the
-  // row are up to twice as large, and their squares 2.16 times on average. Two products in a row
-  // round twice.
+  // The largest of 32 normal elements is about 2.1, so that with a unit of its own a block's
+  // rounding error is uniform with a standard deviation of 0.0048 / 254. Units that are powers of
+  // two of one unit of the row are up to twice as large, and their squares 2.16 times on average.
+  // Two products in a row round twice.
   EXPECT_LT(std::sqrt(distance / squares), 1.2 * std::sqrt(2.0 * 2.16) * 0.0048 / 254);
 }
 
@@ -69,7 +69,7 @@ TEST(QuantizeActivations, RoundsToEightBitsWhereAsked) {
   }
   const Graph after = cpu::quantize_activations_pass.run(before, context);
   for (const Node& node : after.nodes) {
-    if (node.op->name == "matmul_group") {
+    if (node.op->name == "quantized_matmul") {
       const bool is_wide = after.type(node.inputs[1]).dtype == DType::kQ8_0;
       EXPECT_EQ(node.attrs.text("activations"),
                 is_wide && cpu::quantized_isa() == cpu::QuantizedIsa::kAvx2 ? "i16" : "i8");
@@ -102,7 +102,7 @@ TEST(QuantizeActivations, FollowsGroupProducts) {
     graph.outputs.push_back(
         ops::matmul(b, "nd,fd->nf", x, b.parameter(name, {DType::kQ4_1, {8, 32}})));
   Graph after = run_pass(cpu::quantize_activations_pass, run_pass(group_products_pass, graph));
-  ASSERT_EQ(count(after, "matmul_group"), 1);
+  ASSERT_EQ(count(after, "quantized_matmul"), 1);
   EXPECT_EQ(after.nodes[0].attrs.text("activations"), "i16");
   EXPECT_FALSE(cpu::quantize_activations_pass.trade.empty());
 }

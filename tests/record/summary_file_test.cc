@@ -110,6 +110,13 @@ TEST(SummaryFile, RefusesAVersionToCome) {
   }
 }
 
+TEST(SummaryFile, NamesOpsAsTheyAreNow) {
+  nlohmann::json summary = files::read_json(version_1() / "performance_summary.json");
+  summary.at("runs").at(1).at("operations").at("by_op").at(0).at("key") = "matmul_group";
+  const SummaryFile file = read_summary(current_summary(summary, "old.json"), "old.json");
+  EXPECT_EQ(file.runs.at(1).by_op.at(0).key, "quantized_matmul");
+}
+
 // A list of a summary has at most 4096 elements.
 TEST(SummaryFile, RefusesListsOfMoreThanAnyRunHas) {
   nlohmann::json summary = files::read_json(version_1() / "performance_summary.json");

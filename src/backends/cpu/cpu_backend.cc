@@ -10,8 +10,8 @@
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/kernels/flash_attention/flash_attention.h"
 #include "backends/cpu/kernels/team.h"
-#include "backends/cpu/matmul_group.h"
 #include "backends/cpu/passes/passes.h"
+#include "backends/cpu/quantized_matmul.h"
 #include "backends/host_memory.h"
 #include "backends/table_backend.h"
 #include "base/error.h"
@@ -67,10 +67,10 @@ class CpuBackend final : public TableBackend {
   void synchronize() override {}
   int64_t available_bytes() const override { return available_memory_bytes(); }
 
-  // True for oneDNN's GEMMs, and for those with AMX tiles, whose threads wait for each other within
-  // one GEMM.
+  // True for oneDNN's GEMMs, and for those with AMX tiles, whose threads wait for each other
+  // within one GEMM.
   bool brings_threads(const BindCall& call) const override {
-    return call.node.op->name == "matmul" && !has_stored_weight(call.call()) &&
+    return call.node.op->name == "matmul" && !has_quantized_weight(call.call()) &&
            !streams_weight(call);
   }
   void together(const std::function<void()>& launches) override { Team::gather(launches); }

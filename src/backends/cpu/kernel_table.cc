@@ -77,9 +77,9 @@ int64_t cell_product_bytes(const Call& call, int64_t columns) {
 
 // Only training keeps activations in f16.
 bool is_for_inference(std::string_view op) {
-  constexpr std::string_view kOps[] = {"matmul_group",  "kv_append",   "cached_attention",
-                                       "cached_scores", "cached_mask", "cached_mix",
-                                       "sample"};
+  constexpr std::string_view kOps[] = {
+      "quantized_matmul", "kv_append", "cached_attention", "cached_scores", "cached_mask",
+      "cached_mix",       "sample"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 
@@ -98,7 +98,7 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
       pointwise_kernel(),
       generated_pointwise_kernel(),
       matmul_kernel(tuner),
-      matmul_group_kernel(),
+      quantized_matmul_kernel(),
       bind::reduce_sum(sum_kernels()),
       bind::softmax(on_cpu(softmax<float>, softmax<uint16_t>, softmax<Float16>)),
       bind::softmax_backward(

@@ -19,7 +19,7 @@ Launch add_in_place(const Operand& term, const Operand& total);
 Kernel matmul_kernel(GemmTuner* tuner);
 // Whether that kernel is one of Ridge's own for few tokens, whose parts a team of threads takes.
 bool streams_weight(const BindCall& matmul);
-Kernel matmul_group_kernel();
+Kernel quantized_matmul_kernel();
 Kernel flash_attention_kernel();
 Kernel flash_attention_backward_kernel();
 Kernel cached_attention_kernel();

@@ -7,8 +7,8 @@
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/kernels/quantized/gemv_bf16.h"
-#include "backends/cpu/matmul_group.h"
 #include "backends/cpu/native_gemm.h"
+#include "backends/cpu/quantized_matmul.h"
 #include "backends/cpu/strided_copy.h"
 #include "backends/in_order.h"
 #include "backends/packed_product.h"
@@ -23,7 +23,7 @@ namespace {
 // of tokens.
 bool sums_alike(const Call& call) {
   return is_batch_invariant(call) && call.inputs[0].dtype == DType::kF32 &&
-         call.inputs[1].dtype == DType::kF32 && unsupported_stored(call).empty();
+         call.inputs[1].dtype == DType::kF32 && unsupported_quantized(call).empty();
 }
 
 // For dense operands that oneDNN does not take in their order. The third input is packed as well,
@@ -37,7 +37,7 @@ PackedProduct packed_product(const Call& call) {
 // Planned before the layouts are known, so it assumes dense operands.
 int64_t workspace_bytes(const Call& call) {
   if (is_empty_product(call)) return 0;
-  if (has_stored_weight(call) || sums_alike(call)) return 0;
+  if (has_quantized_weight(call) || sums_alike(call)) return 0;
   ProductLayouts layouts = dense_layouts(call);
   ProductPlan plan = plan_product(call, layouts);
   const bool is_native = call.attrs.flag("native");
@@ -66,9 +66,9 @@ Launch bind_empty(const BindCall& call) {
 
 }  // namespace
 
-// A few tokens, as many as the GEMV path of plain weights takes, times a dense fp32 or bf16 weight:
-// reading the weight takes most of the time. Unlike oneDNN's calls, this path allocates nothing for
-// a decoded token.
+// A few tokens, as many as the GEMV path of plain weights takes, times a dense fp32 or bf16
+// weight: reading the weight takes most of the time. Unlike oneDNN's calls, this path allocates
+// nothing for a decoded token.
 bool streams_weight(const BindCall& call) {
   if (call.inputs.size() != 2 || !parse_einsum(call.attrs().text("einsum")).is_projection())
     return false;
@@ -116,14 +116,14 @@ Launch bind_gemv_bf16(const BindCall& call) {
 }
 
 Launch bind_streamed(const BindCall& call) {
-  if (call.inputs[0].type.dtype == DType::kF32) return bind_stored(call);
+  if (call.inputs[0].type.dtype == DType::kF32) return bind_quantized(call);
   return call.outputs[0].type.dtype == DType::kF32 ? bind_gemv_bf16<float>(call)
                                                    : bind_gemv_bf16<uint16_t>(call);
 }
 
 Launch bind(const BindCall& call, GemmTuner* tuner) {
   if (is_empty_product(call.call())) return bind_empty(call);
-  if (has_stored_weight(call.call())) return bind_stored(call);
+  if (has_quantized_weight(call.call())) return bind_quantized(call);
   if (streams_weight(call)) return bind_streamed(call);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
@@ -144,8 +144,8 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
   return in_order(std::move(gemms));
 }
 
-// oneDNN needs one of the two inner axes of each matrix to be contiguous, and at most as many batch
-// axes as it supports.
+// oneDNN needs one of the two inner axes of each matrix to be contiguous, and at most as many
+// batch axes as it supports.
 bool fits(const Call& call, int operand, const Layout& layout) {
   ProductLayouts layouts = dense_layouts(call);
   (operand == 0 ? layouts.a : operand == 1 ? layouts.b : layouts.out) = layout.strides;
@@ -153,30 +153,31 @@ bool fits(const Call& call, int operand, const Layout& layout) {
 }
 
 bool takes_input(const Call& call, int input, const Layout& layout) {
-  if (has_stored_weight(call) || sums_alike(call))
+  if (has_quantized_weight(call) || sums_alike(call))
     return input == 0 && lies_in_rows(call, input, layout);
   return input < 2 && fits(call, input, layout);
 }
 
 bool takes_output(const Call& call, int output, const Layout& layout) {
-  if (has_stored_weight(call) || sums_alike(call)) return output_lies_in_rows(call, output, layout);
+  if (has_quantized_weight(call) || sums_alike(call))
+    return output_lies_in_rows(call, output, layout);
   return call.inputs.size() == 2 && fits(call, 2, layout);
 }
 
 // Empty for GEMMs that time samples of their own.
 std::optional<int64_t> shared_bytes(const Call& call) {
-  if (!has_stored_weight(call) && !sums_alike(call)) return {};
-  return stored_shared_bytes(call);
+  if (!has_quantized_weight(call) && !sums_alike(call)) return {};
+  return quantized_shared_bytes(call);
 }
 
 std::string unsupported(const Call& call) {
-  return has_stored_weight(call) || sums_alike(call) ? unsupported_stored(call) : "";
+  return has_quantized_weight(call) || sums_alike(call) ? unsupported_quantized(call) : "";
 }
 
 }  // namespace
 
 bool has_native_gemm(const Call& call) {
-  if (is_empty_product(call) || has_stored_weight(call)) return false;
+  if (is_empty_product(call) || has_quantized_weight(call)) return false;
   return takes(GemmForm::kTiles, plan_product(call, dense_layouts(call)).gemm);
 }
 

@@ -113,7 +113,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       pointwise_kernel(context),
       generated_pointwise_kernel(context),
       matmul_kernel(context),
-      matmul_group_kernel(context),
+      quantized_matmul_kernel(context),
       row_product_kernel(context),
       ladder_gemm_kernel(context),
       transpose_multi_kernel(context),

@@ -14,7 +14,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context);
 Kernel pointwise_kernel(BindContext& context);  // for all primitives
 Kernel generated_pointwise_kernel(BindContext& context);
 Kernel matmul_kernel(BindContext& context);
-Kernel matmul_group_kernel(BindContext& context);
+Kernel quantized_matmul_kernel(BindContext& context);
 Kernel row_product_kernel(BindContext& context);
 Kernel ladder_gemm_kernel(BindContext& context);
 Kernel transpose_multi_kernel(BindContext& context);

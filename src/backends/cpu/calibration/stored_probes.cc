@@ -182,7 +182,7 @@ class StoredProbes {
     const bool is_narrow = form.weight == DType::kBF16 && form.activations == DType::kBF16;
     const DType x = is_narrow ? DType::kBF16 : DType::kF32;
     return std::make_shared<BoundNode>(
-        kernels_, is_narrow ? "matmul" : "matmul_group",
+        kernels_, is_narrow ? "matmul" : "quantized_matmul",
         std::vector<NodeInput>{{{x, {tokens, kIn}}, (is_narrow ? bf16_ : pool_).input(0)},
                                {{form.weight, {out, kIn}}, weights_.data()}},
         is_narrow ? Attrs{{"einsum", std::string("nd,fd->nf")}}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// batch_invariant: a token's bits depend on its sequence alone, not on what else is in the run, how a
-// prompt is cut, or whether a position was computed as part of a prompt or decoded. GEMMs and
-// attention have forms for few and for many tokens, which sum in other orders; here each has one
-// form. All other kernels compute rows one by one.
+// batch_invariant: a token's bits depend on its sequence alone, not on what else is in the run,
+// how a prompt is cut, or whether a position was computed as part of a prompt or decoded. GEMMs
+// and attention have forms for few and for many tokens, which sum in other orders; here each has
+// one form. All other kernels compute rows one by one.
 #include <algorithm>
 
 #include "backends/cpu/isa.h"
@@ -15,7 +15,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Of products with weights. The library multiplies them in bf16, in an order that it does not tell.
+// Of products with weights. The library multiplies them in bf16, in an order that it does not
+// tell.
 bool is_product(const Graph& graph, const Node& node) {
   if (!is_a(node, ops::matmul_op()) || node.inputs.size() != 2 ||
       !parse_einsum(node.attrs.text("einsum")).is_projection())
@@ -32,7 +33,7 @@ Graph run_batch_invariant(const Graph& graph, passes::PassContext&) {
   if (std::any_of(graph.nodes.begin(), graph.nodes.end(), trains)) return graph;
   Graph result = graph;
   for (Node& node : result.nodes) {
-    const bool is_group = is_a(node, ops::matmul_group_op());
+    const bool is_group = is_a(node, ops::quantized_matmul_op());
     if (!is_group && !is_product(graph, node) && !is_a(node, ops::cached_attention_op())) continue;
     node.attrs.set("batch_invariant", true);
     if (!is_group) continue;

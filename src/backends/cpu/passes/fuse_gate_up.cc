@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_gate_up: one kernel multiplies with the quantized weights of gate and up and computes their GLU,
-// so that both products stay in a core's caches. merge_gate_up and fuse_glu handle weights that can be
-// stacked.
+// fuse_gate_up: one kernel multiplies with the quantized weights of gate and up and computes their
+// GLU, so that both products stay in a core's caches. merge_gate_up and fuse_glu handle weights
+// that can be stacked.
 #include <array>
 
 #include "backends/cpu/passes/passes.h"
@@ -14,7 +14,7 @@ namespace {
 
 // `gate` is the first weight of the group, or the second.
 Pattern glu_of_group(size_t gate) {
-  return node_of(ops::glu_op(), {node_of(ops::matmul_group_op()).output(gate).as("gate").once(),
+  return node_of(ops::glu_op(), {node_of(ops::quantized_matmul_op()).output(gate).as("gate").once(),
                                  output_of("gate", 1 - gate).once()});
 }
 
@@ -22,7 +22,7 @@ passes::NewNode fused(const Match& match) {
   const Node& group = match.node("gate");
   const bool is_first = group.outputs[0] == match.value("gate");
   passes::NewNode made{
-      "matmul_group",
+      "quantized_matmul",
       {group.inputs[0], group.inputs[is_first ? 1 : 2], group.inputs[is_first ? 2 : 1]},
       group.attrs};
   made.attrs.set("glu", match.root().attrs.text("activation"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// pack_weights: repacks quantized weights into panels of rows, in the order in which this backend's
-// GEMMs read them. The weights stay quantized. No other backend multiplies quantized blocks.
+// pack_weights: repacks quantized weights into panels of rows, in the order in which this
+// backend's GEMMs read them. The weights stay quantized. No other backend multiplies quantized
+// blocks.
 #include <algorithm>
 
 #include "backends/cpu/isa.h"
@@ -12,11 +13,11 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Exact GEMMs and views read blocks in the file's order. The result is the same for every bucket of
-// a model, since all buckets share the store.
+// Exact GEMMs and views read blocks in the file's order. The result is the same for every bucket
+// of a model, since all buckets share the store.
 bool reads_panels(const Node& node) {
   if (is_a(node, ops::embedding_op())) return true;
-  return is_a(node, ops::matmul_group_op()) && node.attrs.text("activations") != "f32";
+  return is_a(node, ops::quantized_matmul_op()) && node.attrs.text("activations") != "f32";
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_activations: GEMMs with quantized weights round their input to 16 bits and multiply
-// integers; =8 rounds it to 8 bits, which multiplies twice as many at once. AVX2 adds such products
-// in 16 bits, where those with codes of more than six bits do not fit: their GEMMs keep 16 bits.
-// With AMX, the input is rounded to 8 bits, for more than 32 tokens to bf16. The weights do not
-// change. No other backend multiplies quantized blocks. In a graph with such GEMMs, the attention of a
-// prompt also rounds to 16 bits.
+// integers; =8 rounds it to 8 bits, which multiplies twice as many at once. AVX2 adds such
+// products in 16 bits, where those with codes of more than six bits do not fit: their GEMMs keep
+// 16 bits. With AMX, the input is rounded to 8 bits, for more than 32 tokens to bf16. The weights
+// do not change. No other backend multiplies quantized blocks. In a graph with such GEMMs, the
+// attention of a prompt also rounds to 16 bits.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -39,7 +39,7 @@ bool any_has_blocks(const Graph& graph) {
                      [&](const Node& node) { return has_blocks(graph, node); });
 }
 
-bool is_group(const Node& node) { return is_a(node, ops::matmul_group_op()); }
+bool is_group(const Node& node) { return is_a(node, ops::quantized_matmul_op()); }
 
 }  // namespace
 
@@ -59,7 +59,7 @@ Graph run_quantize_activations(const Graph& graph, passes::PassContext& context)
     const DType rounded =
         rounded_activations(isa, graph.shape(node.inputs[0])[0], bits, weights_of(graph, node));
     const passes::NewNode group{
-        "matmul_group", node.inputs, {{"activations", std::string(name(rounded))}}};
+        "quantized_matmul", node.inputs, {{"activations", std::string(name(rounded))}}};
     if (rounded == DType::kF32 || !passes::runs_on_target(context, graph, group)) return false;
     auto derive = rewriter.builder().derive(node);
     rewriter.replace_all(node.outputs, append(rewriter, group));

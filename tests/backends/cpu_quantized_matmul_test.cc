@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul_group on the CPU with block-quantized weights, in all modes, against the op's double
+// quantized_matmul on the CPU with block-quantized weights, in all modes, against the op's double
 // reference. The op's cases cover plain weights; cpu_quantized_test.cc tests the kernels alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "backends/cpu/isa.h"
 #include "base/block_formats.h"
 #include "base/random.h"
+#include "base/row_panels.h"
 #include "files/quantize.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
@@ -33,18 +35,26 @@ const Weights& weights() {
 
 class GroupRun {
  public:
+  // Repacks the weights before the last `in_blocks` ones, if they have panels of rows.
   GroupRun(int64_t tokens,
            const std::string& activations,
            const Weights& group = weights(),
-           const std::string& glu = "")
+           const std::string& glu = "",
+           size_t in_blocks = std::numeric_limits<size_t>::max())
       : backend_(make_cpu_backend({})), store_(*backend_), program_(*backend_, store_) {
     Graph graph;
     Builder b(graph, ops::table());
     std::vector<ValueId> operands{b.input("x", {DType::kF32, {tokens, kIn}})};
-    for (size_t i = 0; i < group.size(); ++i)
-      operands.push_back(b.parameter(std::to_string(i), {group[i].first, {group[i].second, kIn}}));
+    for (size_t i = 0; i < group.size(); ++i) {
+      const Shape shape{group[i].second, kIn};
+      const bool repacks = group.size() > in_blocks && i < group.size() - in_blocks;
+      operands.push_back(
+          b.parameter(std::to_string(i),
+                      {repacks ? panel_dtype(group[i].first, shape) : group[i].first, shape}));
+      stored_.push_back(group[i].first);
+    }
     graph.outputs =
-        b.call_all("matmul_group", operands, {{"activations", activations}, {"glu", glu}});
+        b.call_all("quantized_matmul", operands, {{"activations", activations}, {"glu", glu}});
     node_ = graph.nodes[0];
     program_.add("group", std::move(graph));
     program_.bind();
@@ -80,14 +90,19 @@ class GroupRun {
   void fill() {
     Random random(11);
     const Graph& graph = program_.graph(0).graph();
-    for (ValueId operand : node_.inputs) {
-      const Value& value = graph.value(operand);
+    for (size_t i = 0; i < node_.inputs.size(); ++i) {
+      const Value& value = graph.value(node_.inputs[i]);
+      const DType stored = i == 0 ? value.type.dtype : stored_[i - 1];
       std::vector<float> floats(static_cast<size_t>(value.type.shape.elements()));
       random.fill_normal(floats, 1.0f);
       std::vector<std::byte> bytes(
           static_cast<size_t>(storage_bytes(value.type.dtype, value.type.shape.elements())));
-      files::quantize(value.type.dtype, floats, bytes);
-      dequantize(value.type.dtype, bytes, floats);
+      files::quantize(stored, floats, bytes);
+      dequantize(stored, bytes, floats);
+      if (is_panels(value.type.dtype)) {
+        const std::vector<std::byte> rows = bytes;
+        pack_panels(value.type.dtype, kIn, rows, bytes);
+      }
       store_.write(value.name, bytes.data(), static_cast<int64_t>(bytes.size()));
       operands_.push_back({value.type, {floats.begin(), floats.end()}});
     }
@@ -97,6 +112,7 @@ class GroupRun {
   runtime::Store store_;
   runtime::Program program_;
   Node node_;
+  std::vector<DType> stored_;  // the types of the weights before they were repacked
   std::vector<Tensor64> operands_;
 };
 
@@ -107,36 +123,50 @@ constexpr double kRounding = 1e-5;
 // root mean square is the root of 512.
 constexpr double kCode = 3.0 / 127 * 4 / 22.6;
 
-// A weight near the middle of two bf16 numbers, which fp32 and double round differently, differs by
-// 2^-8 of itself.
+// A weight near the middle of two bf16 numbers, which fp32 and double round differently, differs
+// by 2^-8 of itself.
 constexpr double kHalf = 3.0 * 0x1p-8 * 4 / 22.6;
 
-TEST(MatmulGroup, KeepsActivationsInExactMode) {
+TEST(QuantizedMatmul, KeepsActivationsInExactMode) {
   for (int64_t tokens : {1, 3, 70})
     EXPECT_LT(GroupRun(tokens, "f32").distance(), kRounding) << tokens << " tokens";
 }
 
-TEST(MatmulGroup, RoundsToEightBitsAsTheReferenceDoes) {
+TEST(QuantizedMatmul, RoundsToEightBitsAsTheReferenceDoes) {
   for (int64_t tokens : {1, 3})
     EXPECT_LT(GroupRun(tokens, "i8").distance(), kCode) << tokens << " tokens";
 }
 
 // The same with units 254 times smaller; some elements in a hundred differ by one unit.
-TEST(MatmulGroup, RoundsToSixteenBitsAsTheReferenceDoes) {
+TEST(QuantizedMatmul, RoundsToSixteenBitsAsTheReferenceDoes) {
   for (int64_t tokens : {1, 3, 70})
     EXPECT_LT(GroupRun(tokens, "i16").distance(), kRounding + 2 * kCode / 254)
         << tokens << " tokens";
 }
 
-TEST(MatmulGroup, RoundsToBf16AsTheReferenceDoes) {
+// Repacked weights beside plain ones, and beside blocks in the file's order.
+TEST(QuantizedMatmul, MultipliesWeightsOfSeveralLayoutsInOneLaunch) {
+  if (!takes_repacked(quantized_isa())) GTEST_SKIP() << "no repacked weights here";
+  const Weights group = {
+      {DType::kQ4_1, 48}, {DType::kQ6_K, 16}, {DType::kBF16, 9}, {DType::kQ5_1, 32}};
+  const Weights without_blocks(group.begin(), group.end() - 1);
+  for (int64_t tokens : {1, 4, 5, 8, 9, 16, 17, 33, 70})
+    for (const char* activations : {"i16", "i8"}) {
+      const double slack = activations == std::string("i8") ? kCode : kRounding + 2 * kCode / 254;
+      EXPECT_LT(GroupRun(tokens, activations, group, "", 1).distance(), slack) << tokens;
+      EXPECT_LT(GroupRun(tokens, activations, without_blocks, "", 0).distance(), slack) << tokens;
+    }
+}
+
+TEST(QuantizedMatmul, RoundsToBf16AsTheReferenceDoes) {
   if (!has_bf16_tiles()) GTEST_SKIP() << "this machine has no AMX";
   for (int64_t tokens : {1, 3, 70})
     EXPECT_LT(GroupRun(tokens, "bf16").distance(), kHalf) << tokens << " tokens";
 }
 
-// A GLU multiplies two such products. Their errors add up in each other's size, which is up to about 4
-// root mean squares, and the slope of an activation is up to 1.13.
-TEST(MatmulGroup, GluOfTwoProducts) {
+// A GLU multiplies two such products. Their errors add up in each other's size, which is up to
+// about 4 root mean squares, and the slope of an activation is up to 1.13.
+TEST(QuantizedMatmul, GluOfTwoProducts) {
   constexpr double kFactor = 2 * 4 * 1.13;
   for (const char* glu : {"silu", "gelu_tanh"})
     for (DType dtype : {DType::kQ4_1, DType::kQ5_1, DType::kQ6_K})
@@ -153,7 +183,7 @@ TEST(MatmulGroup, GluOfTwoProducts) {
         }
 }
 
-TEST(MatmulGroup, GluNeedsTwoWeightsOfOneTypeAndRoundedActivations) {
+TEST(QuantizedMatmul, GluNeedsTwoWeightsOfOneTypeAndRoundedActivations) {
   const std::unique_ptr<Backend> backend = make_cpu_backend({});
   const auto reason = [&](DType up, const char* activations) {
     Graph graph;
@@ -161,7 +191,7 @@ TEST(MatmulGroup, GluNeedsTwoWeightsOfOneTypeAndRoundedActivations) {
     const std::vector<ValueId> operands = {b.input("x", {DType::kF32, {3, kIn}}),
                                            b.parameter("gate", {DType::kQ4_1, {32, kIn}}),
                                            b.parameter("up", {up, {32, kIn}})};
-    b.call_all("matmul_group", operands,
+    b.call_all("quantized_matmul", operands,
                {{"activations", std::string(activations)}, {"glu", std::string("silu")}});
     return backend->unsupported(graph, graph.nodes[0]);
   };

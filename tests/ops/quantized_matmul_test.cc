@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference of matmul_group against sums of operands that are rounded by construction: a value
-// is a code times its unit, and a rest of less than half a unit.
+// The reference of quantized_matmul against sums of operands that are rounded by construction: a
+// value is a code times its unit, and a rest of less than half a unit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -64,9 +64,9 @@ std::vector<double> product(const std::vector<double>& x, const std::vector<doub
   return y;
 }
 
-TEST(MatmulGroup, ActivationsAreRoundedForWeightsInBlocksAlone) {
+TEST(QuantizedMatmul, ActivationsAreRoundedForWeightsInBlocksAlone) {
   Random random(11);
-  const Op& op = table().at("matmul_group");
+  const Op& op = table().at("quantized_matmul");
   for (const char* activations : {"f32", "i8", "i16", "bf16"}) {
     SCOPED_TRACE(activations);
     const bool is_f32 = std::string_view(activations) == "f32",
@@ -106,9 +106,9 @@ TEST(MatmulGroup, ActivationsAreRoundedForWeightsInBlocksAlone) {
   }
 }
 
-TEST(MatmulGroup, GluIsTheActivationOfOneProductTimesTheOther) {
+TEST(QuantizedMatmul, GluIsTheActivationOfOneProductTimesTheOther) {
   Random random(7);
-  const Op& op = table().at("matmul_group");
+  const Op& op = table().at("quantized_matmul");
   const std::vector<Type> types = {
       {DType::kF32, {kTokens, kIn}}, {DType::kBF16, {5, kIn}}, {DType::kF32, {5, kIn}}};
   std::vector<std::vector<double>> values;
@@ -138,8 +138,8 @@ TEST(MatmulGroup, GluIsTheActivationOfOneProductTimesTheOther) {
   });
 }
 
-TEST(MatmulGroup, GluNeedsTwoWeightsOfOneShape) {
-  const Op& op = table().at("matmul_group");
+TEST(QuantizedMatmul, GluNeedsTwoWeightsOfOneShape) {
+  const Op& op = table().at("quantized_matmul");
   const Type x = {DType::kF32, {kTokens, kIn}}, five = {DType::kF32, {5, kIn}},
              four = {DType::kF32, {4, kIn}};
   const auto infer = [&](std::vector<Type> types, const char* glu) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warp per result, for any type of weight.
-#include "backends/cuda/kernels/gemm/matmul_group.h"
+#include "backends/cuda/kernels/gemm/quantized_matmul.h"
 
 #include <algorithm>
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul_group: products of one x[N,in] with several weights W[out,in], each in the type in which a
-// file stores it, with one result [N,out] each. With activations "i16" or "i8", x is rounded to 16
-// or 8 bits for weights in blocks, with a unit for each row and a power of two for each 32 elements;
-// with "bf16", x and the weights in blocks are rounded to bf16. Sums are always in fp32. With `glu`,
-// "silu" or "gelu_tanh", there are two weights of one shape and one result [N,out], the activation of
-// the first product times the second. Weights are not concatenated. Inference only: it has no gradient.
+// quantized_matmul: the product of x[N,in] and a quantized weight W[out,in], which stays as a file
+// stores it (blocks, f16, bf16; f32 too). One launch may multiply x with several weights of any
+// types, with one result [N,out] each; they are not concatenated. With activations "i16" or "i8",
+// x is rounded to int16 or int8 for weights in blocks, with a scale for each row and a power of
+// two for each 32 elements; with "bf16", x and the weights in blocks are rounded to bf16. Sums are
+// always in fp32. The epilogue `glu`, "silu" or "gelu_tanh", takes two weights of one shape and
+// has one result [N,out], the activation of the first product times the second. Inference only: it
+// has no gradient.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -18,12 +20,12 @@
 namespace ridge::ops {
 namespace {
 
-constexpr const char* kOp = "matmul_group";
+constexpr const char* kOp = "quantized_matmul";
 
-// Rounds each row of `in` elements to multiples of its largest magnitude / steps, and each block of 32
-// of them to multiples of that / 2^n, with the largest n for which its largest magnitude is still no
-// more than `steps` of them.
-std::vector<double> rounded_to_codes(std::vector<double> x, size_t in, double steps) {
+// Rounds each row of `in` elements to multiples of its largest magnitude / steps, and each block
+// of 32 of them to multiples of that / 2^n, with the largest n for which its largest magnitude is
+// still no more than `steps` of them.
+std::vector<double> rounded_to_quants(std::vector<double> x, size_t in, double steps) {
   constexpr size_t kBlock = 32;
   constexpr int kMostHalvings = 40;
   const auto top_of = [&](size_t begin, size_t count) {
@@ -54,7 +56,7 @@ std::optional<Pointwise> glu_of(const Call& call) {
   return glu.empty() ? std::nullopt : std::optional(glu_activation(kOp, glu));
 }
 
-struct MatmulGroupOp {
+struct QuantizedMatmulOp {
   static Op declaration() {
     return {.name = kOp,
             .category = OpCategory::kMatmul,
@@ -107,8 +109,8 @@ struct MatmulGroupOp {
     bool to_bf16 = activations == "bf16";
     const std::vector<double>& exact = inputs[0]->data;
     // 16 bits are 127 steps of a first code, each divided into 254 steps of a second code.
-    std::vector<double> coarse = activations == "i8"    ? rounded_to_codes(exact, in, 127)
-                                 : activations == "i16" ? rounded_to_codes(exact, in, 127 * 254)
+    std::vector<double> coarse = activations == "i8"    ? rounded_to_quants(exact, in, 127)
+                                 : activations == "i16" ? rounded_to_quants(exact, in, 127 * 254)
                                  : to_bf16              ? rounded_to_bf16(exact)
                                                         : exact;
     const auto product = [&](size_t w) {
@@ -156,6 +158,6 @@ struct MatmulGroupOp {
 
 }  // namespace
 
-const Op& matmul_group_op() { return op_from<MatmulGroupOp>(); }
+const Op& quantized_matmul_op() { return op_from<QuantizedMatmulOp>(); }
 
 }  // namespace ridge::ops

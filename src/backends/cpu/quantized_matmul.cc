@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of products with quantized weights to kernels/quantized/matmul.h.
 // kernels/quantized/choose.h says which kernel each weight takes.
-#include "backends/cpu/matmul_group.h"
+#include "backends/cpu/quantized_matmul.h"
 
 #include <algorithm>
 #include <array>
@@ -168,11 +168,11 @@ bool takes_input(const Call& call, int input, const Layout& layout) {
 
 bool is_batch_invariant(const Call& call) { return call.attrs.flag("batch_invariant"); }
 
-bool has_stored_weight(const Call& call) {
+bool has_quantized_weight(const Call& call) {
   return call.inputs[0].dtype == DType::kF32 && call.inputs[1].dtype != DType::kF32;
 }
 
-std::string unsupported_stored(const Call& call) {
+std::string unsupported_quantized(const Call& call) {
   if (!parse_einsum(call.attrs.text("einsum")).is_projection() || call.inputs.size() != 2)
     return "a weight as stored supports only the form nd,fd->nf";
   if (call.outputs[0].dtype != DType::kF32) return "a GEMM with a weight as stored returns f32";
@@ -180,7 +180,7 @@ std::string unsupported_stored(const Call& call) {
   return kernels_of(call)[0] == nullptr ? missing_kernel(weight, DType::kF32) : "";
 }
 
-int64_t stored_shared_bytes(const Call& call) {
+int64_t quantized_shared_bytes(const Call& call) {
   const std::vector<const QuantizedKernel*> kernels = kernels_of(call);
   int64_t bytes = 0;
   for (size_t i = 0; i < kernels.size(); ++i) {
@@ -191,17 +191,17 @@ int64_t stored_shared_bytes(const Call& call) {
   return bytes;
 }
 
-Launch bind_stored(const BindCall& call) { return bind(call); }
+Launch bind_quantized(const BindCall& call) { return bind(call); }
 
-Kernel matmul_group_kernel() {
-  return {.op = "matmul_group",
+Kernel quantized_matmul_kernel() {
+  return {.op = "quantized_matmul",
           .bind = bind,
           .takes_input = takes_input,
           .takes_output = output_lies_in_rows,
           .workspace_bytes = workspace_bytes,
           .unsupported = unsupported,
           .takes_stored = true,
-          .shared_bytes = stored_shared_bytes};
+          .shared_bytes = quantized_shared_bytes};
 }
 
 }  // namespace ridge::backends::cpu

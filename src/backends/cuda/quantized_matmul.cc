@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul_group: one launch per weight.
-#include "backends/cuda/kernels/gemm/matmul_group.h"
+// Binding of quantized_matmul, with bf16 and fp32 weights: one launch per weight.
+#include "backends/cuda/kernels/gemm/quantized_matmul.h"
 
 #include "backends/cuda/kernel_table.h"
 #include "backends/in_order.h"
@@ -21,7 +21,7 @@ Launch bind(const BindCall& call, BindContext& context) {
       product.x = call.inputs[0].as<const float>();
       product.weight = weight.as<const Weight>();
       product.y = call.outputs[i].as<float>();
-      return launch_on(context.device, "matmul_group", launch_stored_product<Weight>, product);
+      return launch_on(context.device, "quantized_matmul", launch_stored_product<Weight>, product);
     }));
   }
   return in_order(std::move(products));
@@ -37,8 +37,8 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
-Kernel matmul_group_kernel(BindContext& context) {
-  return {.op = "matmul_group",
+Kernel quantized_matmul_kernel(BindContext& context) {
+  return {.op = "quantized_matmul",
           .bind = in_context(bind, context),
           .unsupported = unsupported,
           .launches = launches};
