@@ -15,9 +15,11 @@
 #include "apps/model_options.h"
 #include "apps/pass_list.h"
 #include "apps/subcommand.h"
+#include "backends/cpu/isa.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "bench/quantized_table.h"
 #include "graph/text_form.h"
 #include "ops/registry.h"
 #include "report/brief_report.h"
@@ -290,6 +292,7 @@ void register_explain(Command program, const AppContext& context) {
       "  ridge explain --passes                  all passes, and the levels that add them\n"
       "  ridge explain --preset tiny --level fused --graph\n"
       "  ridge explain --op flash_attention      its formula and its nodes in the step\n"
+      "  ridge explain --op quantized_matmul     how the CPU chooses the kernels of quantized weights\n"
       "  ridge explain --node %12                the node that computes %12, or its readers\n"
       "  ridge explain lab-out                   results of a finished run\n"
       "  ridge explain lab-out --json            the same for programs");
@@ -305,7 +308,11 @@ void register_explain(Command program, const AppContext& context) {
           {"--verbose"}}});
     if (o->passes)
       fmt::print("{}", o->json ? pass_list_json() : pass_list_text(context.terminal.columns));
-    else if (o->folder.empty())
+    else if (!o->op.empty() && &ops::table().at(o->op) == &ops::quantized_matmul_op()) {
+      backends::cpu::set_isa(o->training.machine.isa);
+      fmt::print("{}",
+                 bench::quantized_table_text(backends::cpu::quantized_isa(), context.terminal));
+    } else if (o->folder.empty())
       Explanation(*o, app, context.terminal).run();
     else
       explain_folder(o->folder, {o->json, o->verbose}, context.terminal);

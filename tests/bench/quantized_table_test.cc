@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of quantized GEMMs, as ridge explain prints it.
+#include "bench/quantized_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ridge::bench {
+namespace {
+
+TEST(QuantizedTable, HasEachRowOfTheTable) {
+  TerminalOptions wide;
+  wide.columns = 200;
+  const std::string text = quantized_table_text(backends::cpu::QuantizedIsa::kAvx2, wide);
+  for (const backends::cpu::QuantizedRow& row : backends::cpu::quantized_rows())
+    EXPECT_NE(text.find(std::string(row.kernel->file) + ".cc"), std::string::npos);
+  EXPECT_GT(std::count(text.begin(), text.end(), '\n'),
+            static_cast<int64_t>(backends::cpu::quantized_rows().size()));
+  EXPECT_NE(text.find("This machine runs avx2"), std::string::npos) << text;
+  EXPECT_NE(text.find("quantize_activations=8: i8 for 1 token"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace ridge::bench
