@@ -133,8 +133,12 @@ TEST(QuantizedMatmul, KeepsActivationsInExactMode) {
 }
 
 TEST(QuantizedMatmul, RoundsToEightBitsAsTheReferenceDoes) {
+  Weights group = weights();
+  // AVX2 multiplies quants of up to 6 bits by int8.
+  if (quantized_isa() == QuantizedIsa::kAvx2)
+    std::erase_if(group, [](const auto& weight) { return weight.first == DType::kQ8_0; });
   for (int64_t tokens : {1, 3})
-    EXPECT_LT(GroupRun(tokens, "i8").distance(), kCode) << tokens << " tokens";
+    EXPECT_LT(GroupRun(tokens, "i8", group).distance(), kCode) << tokens << " tokens";
 }
 
 // The same with units 254 times smaller; some elements in a hundred differ by one unit.

@@ -130,9 +130,12 @@ Launch multiply(std::vector<QuantizedProduct> products, const Bound& b) {
 std::vector<QuantizedProduct> products_of(const BindCall& call) {
   const std::vector<const QuantizedKernel*> kernels = kernels_of(call.call());
   std::vector<QuantizedProduct> products;
-  for (size_t o = 0; o < call.outputs.size(); ++o)
+  for (size_t o = 0; o < call.outputs.size(); ++o) {
+    RIDGE_CHECK(kernels[o] != nullptr, "no kernel multiplies {}",
+                ridge::name(call.inputs[o + 1].type.dtype));
     products.push_back(
         {matrix(call.inputs[o + 1]), rows<float>(call.outputs[o]), false, {}, kernels[o]});
+  }
   if (is_glu(call.call()))
     products[0].up = {matrix(call.inputs[2]),
                       glu_activation(call.attrs().text("glu")),
