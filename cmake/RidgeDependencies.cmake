@@ -12,6 +12,7 @@ find_package(ZLIB REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_library(RIDGE_ZSTD zstd REQUIRED)
 find_path(RIDGE_XXHASH xxhash.h REQUIRED)  # headers alone
+find_library(RIDGE_HWLOC hwloc REQUIRED)
 find_library(RIDGE_HWY hwy REQUIRED)
 find_library(RIDGE_PCRE2 pcre2-8 REQUIRED)
 find_library(RIDGE_UTF8PROC utf8proc REQUIRED)

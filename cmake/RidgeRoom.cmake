@@ -2,7 +2,7 @@
 # ridge_room(NAME DEPENDS rooms... [EXECUTABLE program]): one room of src/ as a target ridge_NAME.
 
 # What each room takes from outside; a room not listed takes what its rooms carry (fmt through base).
-set(RIDGE_EXTERNAL_base fmt::fmt)
+set(RIDGE_EXTERNAL_base fmt::fmt ${RIDGE_HWLOC})
 set(RIDGE_EXTERNAL_files nlohmann_json::nlohmann_json ZLIB::ZLIB ${RIDGE_ZSTD} SQLite::SQLite3)
 set(RIDGE_EXTERNAL_text ${RIDGE_PCRE2} ${RIDGE_UTF8PROC} nlohmann_json::nlohmann_json)
 set(RIDGE_EXTERNAL_models nlohmann_json::nlohmann_json)

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where this machine's cores, memory and GPUs lie, from the files of Linux, and which settings cost
-// speed. Changes nothing.
+// Where this machine's cores, memory and GPUs lie, by hwloc, and which settings cost speed. Changes
+// nothing.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
+
+struct hwloc_topology;
 
 namespace ridge::measure {
 
@@ -34,7 +35,6 @@ struct PciGpu {
   int node = -1;                  // its NUMA node; -1: unknown, or the machine has one
   std::string speed, most_speed;  // of its PCIe link now and at most: "16.0 GT/s PCIe"
   int width = 0, most_width = 0;  // lanes; 0: unknown
-  std::vector<std::string> path;  // of PCI bridges, from the root: "pci0000:16", "0000:16:01.0"
 };
 
 // How two GPUs reach each other, as nvidia-smi names it: "NV18" (18 NVLinks), "PIX" (one PCIe
@@ -62,12 +62,15 @@ struct Topology {
   std::optional<bool> numa_balancing;  // automatic; empty: the kernel has none
 };
 
-// Reads /sys and /proc below `root`. What is missing or cannot be read stays empty.
-Topology read_topology(const std::filesystem::path& root = "/");
+Topology read_topology();
+// The part that hwloc knows, from a topology that it loaded.
+Topology topology_of(hwloc_topology* loaded);
+// Adds PCIe lanes, quotas and NUMA balancing from the files of Linux below `root`. A file that is
+// missing or cannot be read changes nothing.
+void add_linux_settings(Topology& topology, const std::filesystem::path& root = "/");
 
-// "0-3,8" as {0, 1, 2, 3, 8}; what follows a fault is left out.
-std::vector<int> parse_cpu_list(std::string_view text);
-std::string cpu_list(const std::vector<int>& cpus);  // and back
+// {0, 1, 2, 3, 8} as "0-3,8".
+std::string cpu_list(const std::vector<int>& cpus);
 
 // Counts NVLinks through NVIDIA's management library, if it is installed, and names the GPUs.
 void add_nvlinks(Topology& topology);

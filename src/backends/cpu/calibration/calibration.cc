@@ -2,19 +2,17 @@
 // Identifies the machine, computes its theoretical rates, and sets the order of the measurements.
 #include "backends/cpu/calibration/calibration.h"
 
+#include <hwloc.h>
 #include <hwy/highway.h>
 #include <omp.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <set>
 
 #include "backends/cpu/calibration/probe_parts.h"
 #include "backends/cpu/isa.h"
 #include "base/error.h"
+#include "base/hwloc_topology.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -24,64 +22,31 @@ constexpr int64_t kLeastPool = int64_t{64} << 20;
 constexpr int64_t kPoolPerThread = int64_t{2} << 20;
 constexpr int64_t kLargestPool = int64_t{1} << 30;
 
-std::string line_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-// "32768K" -> bytes; 0 when unreadable.
-int64_t size_of(const std::string& text) {
-  int64_t value = 0;
-  for (char c : text) {
-    if (c >= '0' && c <= '9')
-      value = value * 10 + (c - '0');
-    else if (c == 'K')
-      return value << 10;
-    else if (c == 'M')
-      return value << 20;
-  }
-  return value;
-}
-
-std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  return cpus;
-}
-
-std::filesystem::path cpu_folder(int cpu) {
-  return fmt::format("/sys/devices/system/cpu/cpu{}", cpu);
-}
-
 int physical_cores() {
-  std::set<std::string> cores;
-  for (int cpu : allowed_cpus())
-    cores.insert(line_of(cpu_folder(cpu) / "topology/thread_siblings_list"));
-  return static_cast<int>(std::max<size_t>(cores.size(), 1));
+  const HwlocTopology topology = load_hwloc_topology();
+  const HwlocBitmap cpus = allowed_cpus(topology.get());
+  int cores = 0;
+  for (hwloc_obj_t core = nullptr;
+       (core = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_CORE, core)) != nullptr;)
+    cores += hwloc_bitmap_intersects(core->cpuset, cpus.get());
+  return std::max(cores, 1);
 }
 
 // Data and unified caches; each instance that the threads can use counts once.
 std::vector<cost::MemoryLevel> caches(int threads) {
+  const HwlocTopology topology = load_hwloc_topology();
+  const HwlocBitmap cpus = allowed_cpus(topology.get());
+  while (hwloc_bitmap_weight(cpus.get()) > threads)
+    hwloc_bitmap_clr(cpus.get(), hwloc_bitmap_last(cpus.get()));
   std::vector<cost::MemoryLevel> levels;
-  std::vector<int> cpus = allowed_cpus();
-  cpus.resize(std::min(cpus.size(), static_cast<size_t>(threads)));
-  for (int index = 0; index < 8; ++index) {
-    std::set<std::string> seen;
+  for (int type = HWLOC_OBJ_L1CACHE; type <= HWLOC_OBJ_L5CACHE; ++type) {
     int64_t bytes = 0;
-    std::string level;
-    for (int cpu : cpus) {
-      std::filesystem::path folder = cpu_folder(cpu) / fmt::format("cache/index{}", index);
-      if (line_of(folder / "type") == "Instruction") continue;
-      if (!seen.insert(line_of(folder / "shared_cpu_list")).second) continue;
-      bytes += size_of(line_of(folder / "size"));
-      level = line_of(folder / "level");
-    }
-    if (bytes > 0 && !level.empty()) levels.push_back({"L" + level, bytes, 0, 0, 0});
+    for (hwloc_obj_t cache = nullptr;
+         (cache = hwloc_get_next_obj_covering_cpuset_by_type(
+              topology.get(), cpus.get(), static_cast<hwloc_obj_type_t>(type), cache)) != nullptr;)
+      bytes += static_cast<int64_t>(cache->attr->cache.size);
+    if (bytes > 0)
+      levels.push_back({fmt::format("L{}", type - HWLOC_OBJ_L1CACHE + 1), bytes, 0, 0, 0});
   }
   return levels;
 }
