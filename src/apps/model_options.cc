@@ -393,7 +393,7 @@ int64_t expect_fits(const measure::TrainingExperiment& e, const backends::Backen
                        e.setting.device == "cuda" ? "GPU" : "machine", format_bytes(available),
                        report::memory_table(planned.memory).text({}));
   if (e.data == nullptr)
-    train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed)
+    train::SyntheticData(e.config.vocabulary, e.step.sequence, train::kSyntheticSeed)
         .next(e.step.batch_size);
   return planned.memory.owned_bytes;
 }

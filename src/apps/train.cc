@@ -32,9 +32,9 @@
 #include "report/numerics_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
+#include "train/synthetic_data.h"
 #include "train/trained_model.h"
 #include "train/training_loop.h"
-#include "train/workshop_data.h"
 
 namespace ridge::apps {
 namespace {
@@ -276,12 +276,12 @@ class Training {
   void train(backends::Backend& backend, const train::StopCheck& is_stopped, Progress& progress) {
     train::Trainer trainer(experiment_.config, experiment_.step, experiment_.selection, backend,
                            nullptr, experiment_.weights);
-    std::optional<train::WorkshopData> workshop;
+    std::optional<train::SyntheticData> synthetic;
     if (!data_)
-      workshop.emplace(experiment_.config.vocabulary, experiment_.step.sequence,
-                       train::kWorkshopSeed);
+      synthetic.emplace(experiment_.config.vocabulary, experiment_.step.sequence,
+                        train::kSyntheticSeed);
     train::BatchSource& data =
-        data_ ? static_cast<train::BatchSource&>(data_->batches()) : *workshop;
+        data_ ? static_cast<train::BatchSource&>(data_->batches()) : *synthetic;
     if (pauses_)
       pauses_->resume(trainer, start_ ? start_->identity() : nlohmann::ordered_json(),
                       backend.available_bytes());

@@ -40,9 +40,9 @@ SamplingSchedule schedule_of(const TrainingExperiment& e, const backends::Instru
                       : SamplingSchedule::nothing(e.steps);
 }
 
-std::optional<train::WorkshopData> workshop_of(const TrainingExperiment& e) {
+std::optional<train::SyntheticData> synthetic_data_of(const TrainingExperiment& e) {
   if (e.data != nullptr) return {};
-  return train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed);
+  return train::SyntheticData(e.config.vocabulary, e.step.sequence, train::kSyntheticSeed);
 }
 
 const TrainingExperiment& checked(const TrainingExperiment& e) {
@@ -67,8 +67,8 @@ TrainingRun::TrainingRun(const TrainingExperiment& e,
       before_(settled_memory(backend)),
       others_bytes_(before_.resident_bytes - e.foreign_bytes.value_or(before_.resident_bytes)),
       trainer_(e.config, e.step, e.selection, backend, ceilings, e.weights),
-      workshop_(workshop_of(e)),
-      data_(e.data != nullptr ? *e.data : *workshop_),
+      synthetic_(synthetic_data_of(e)),
+      data_(e.data != nullptr ? *e.data : *synthetic_),
       counts_(begin_record(e, trainer_.graphs().passes)),
       graphs_(record::count_graphs(trainer_.step_program(), ceilings, counts_)),
       begun_(-e.warmup_steps),

@@ -18,9 +18,9 @@
 #include "record/run_record.h"
 #include "record/step_record.h"
 #include "train/step.h"
+#include "train/synthetic_data.h"
 #include "train/trainer.h"
 #include "train/training_loop.h"
-#include "train/workshop_data.h"
 
 namespace ridge::measure {
 
@@ -39,9 +39,9 @@ struct TrainingExperiment {
   // Resident memory that belongs to no experiment. If empty, it is all memory that is resident when
   // this experiment begins. Memory of other experiments beyond it is left out of the record.
   std::optional<int64_t> foreign_bytes;
-  // Null: the workshop's data. It must outlive the run.
+  // Null: synthetic data. It must outlive the run.
   train::BatchSource* data = nullptr;
-  // The weights to start from, by their names in a file; empty: the workshop's.
+  // The weights to start from, by their names in a file; empty: drawn from the seed.
   runtime::TensorSource weights;
 };
 
@@ -90,7 +90,7 @@ class TrainingRun {
   ProcessMemory before_;
   int64_t others_bytes_;  // resident bytes of experiments that began earlier
   train::Trainer trainer_;
-  std::optional<train::WorkshopData> workshop_;  // unless the experiment has data
+  std::optional<train::SyntheticData> synthetic_;  // unless the experiment has data
   train::BatchSource& data_;
   record::RunRecord counts_;  // counts and planned memory of a step, from before the first run
   std::vector<record::PredictedGraph> graphs_;

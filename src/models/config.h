@@ -83,7 +83,7 @@ inline constexpr int64_t kMostParameters = int64_t{1} << 44;
 // and bounded, heads a multiple of KV heads, the head size even, factors finite.
 void validate(const ModelConfig& config);
 
-// tiny, small, medium and large: the sizes of the published training workshop.
+// tiny, small, medium and large: the sizes of the published training runs (docs/accounting.md).
 struct Preset {
   ModelConfig config;
   int64_t batch_size;

@@ -11,7 +11,7 @@ struct Batch {
   std::vector<int32_t> ids;         // [B*T]
   std::vector<int32_t> positions;   // [B*T]
   std::vector<int32_t> labels;      // [B*T], -1 = does not count
-  std::vector<uint32_t> rows = {};  // [B], of the workshop's data
+  std::vector<uint32_t> rows = {};  // [B], of synthetic data
 };
 
 class BatchSource {

@@ -19,7 +19,7 @@ struct OptimizerOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
-  // Whether norms, biases and the embedding table decay too, as in the workshop.
+  // Whether norms, biases and the embedding table decay too, as in the published runs.
   bool decays_all = true;
   double clip_norm = 0;      // 0: no clipping
   int64_t warmup_steps = 0;  // linear from 0

@@ -14,7 +14,7 @@
 #include "ops/loss_scale.h"
 #include "ops/registry.h"
 #include "train/adapter.h"
-#include "train/workshop_data.h"
+#include "train/synthetic_data.h"
 
 namespace ridge::train {
 namespace {
@@ -65,13 +65,13 @@ Trainer::Trainer(const models::ModelConfig& config,
 void Trainer::load(const runtime::TensorSource& weights) {
   std::map<std::string, std::vector<float>> drawn;
   if (!weights)
-    draw_weights(config_, kWorkshopSeed, [&](const std::string& name, std::vector<float> data) {
+    draw_weights(config_, kSyntheticSeed, [&](const std::string& name, std::vector<float> data) {
       drawn[name] = std::move(data);
     });
   runtime::load_parameters(
       step_.load,
       [&](const std::string& name, const Type& type) {
-        if (passes::is_lora(name)) return initial_adapter(name, type.shape, kWorkshopSeed);
+        if (passes::is_lora(name)) return initial_adapter(name, type.shape, kSyntheticSeed);
         if (weights) return weights(name, type);
         auto found = drawn.find(name);
         RIDGE_CHECK(found != drawn.end(), "no weight '{}' was drawn", name);

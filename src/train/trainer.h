@@ -38,7 +38,7 @@ struct StepResult {
 class Trainer {
  public:
   // With `ceilings`, the pass records have predicted times. `weights` are those to start from, by
-  // their names in a file; without them, the workshop's are drawn.
+  // their names in a file; without them, they are drawn as synthetic_data.h says.
   Trainer(const models::ModelConfig& config,
           const StepOptions& options,
           const passes::Selection& selection,

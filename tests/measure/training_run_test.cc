@@ -54,7 +54,7 @@ TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
   EXPECT_EQ(run.step.wall_samples_ns.size(), 4u);
 
   train::Trainer trainer(e.config, e.step, e.selection, *backend);
-  train::WorkshopData data = train::workshop_data(trainer);
+  train::SyntheticData data = train::synthetic_data(trainer);
   train::losses(trainer, data, 2);
   EXPECT_EQ(run.losses, train::losses(trainer, data, 9));  // bit for bit
 }

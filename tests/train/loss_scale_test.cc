@@ -29,7 +29,7 @@ struct Session {
   Session(std::string_view level, StepOptions options, std::string_view switches = "+autocast_f16")
       : backend(cpu_backend(1)),
         trainer(small_config(), options, passes::Selection(level, switches), *backend),
-        batch(workshop_data(trainer).next(options.batch_size)) {}
+        batch(synthetic_data(trainer).next(options.batch_size)) {}
   StepResult step() {
     return trainer.step(
         std::vector<Batch>(static_cast<size_t>(trainer.options().micro_batches), batch));
@@ -123,7 +123,7 @@ std::map<std::string, std::vector<float>> small_gradients(std::string_view level
       step.load, [&](const std::string& name, const Type&) { return weights.at(name); }, store);
   program.bind();
   if (has_loss_scale(store)) store.write_scalar(kLossScale, static_cast<float>(scale));
-  const Batch batch = WorkshopData(64, options.sequence, 3).next(options.batch_size);
+  const Batch batch = SyntheticData(64, options.sequence, 3).next(options.batch_size);
   for (const auto& [name, values] :
        {std::pair{"ids", &batch.ids}, {"positions", &batch.positions}, {"labels", &batch.labels}})
     store.write(name, values->data(), static_cast<int64_t>(values->size() * sizeof(int32_t)));

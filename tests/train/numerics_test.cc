@@ -16,13 +16,13 @@ struct Session {
     options.micro_batches = micro_batches;
     trainer = std::make_unique<Trainer>(small_config(), options, passes::Selection(level, switches),
                                         *backend);
-    data.emplace(workshop_data(*trainer));
+    data.emplace(synthetic_data(*trainer));
   }
   StepResult step() { return trainer->step(read_step(*data, trainer->options())); }
 
   std::unique_ptr<backends::Backend> backend;
   std::unique_ptr<Trainer> trainer;
-  std::optional<WorkshopData> data;
+  std::optional<SyntheticData> data;
 };
 
 const NumericsRow& row(const record::NumericsRecord& record,
@@ -97,7 +97,7 @@ TEST(Numerics, ShowTheEffectOfTheLossScale) {
     options.loss_scaling.initial = scale;
     Trainer trainer(small_config(), options, passes::Selection("kernels", "+autocast_f16"),
                     *backend);
-    WorkshopData data = workshop_data(trainer);
+    SyntheticData data = synthetic_data(trainer);
     trainer.inspect_next();
     const StepResult result = trainer.step(read_step(data, trainer.options()));
     const record::NumberRange& range =

@@ -19,9 +19,9 @@
 #include "ops/registry.h"
 #include "runtime/load.h"
 #include "train/adapter.h"
+#include "train/synthetic_data.h"
 #include "train/trainer.h"
 #include "train/training_loop.h"
-#include "train/workshop_data.h"
 
 namespace ridge::train {
 
@@ -61,18 +61,18 @@ inline StepOptions small_step(double learning_rate = 3e-4) {
 // At this rate FixedRun's loss falls from 5 to 0.06 within 20 steps.
 inline constexpr double kLearningByHeart = 1e-2;
 
-inline WorkshopData workshop_data(const Trainer& trainer) {
-  return {trainer.config().vocabulary, trainer.options().sequence, kWorkshopSeed};
+inline SyntheticData synthetic_data(const Trainer& trainer) {
+  return {trainer.config().vocabulary, trainer.options().sequence, kSyntheticSeed};
 }
 
-inline std::vector<double> losses(Trainer& trainer, WorkshopData& data, int64_t steps) {
+inline std::vector<double> losses(Trainer& trainer, SyntheticData& data, int64_t steps) {
   std::vector<double> losses;
   run_loop(trainer, data, 0, steps,
            [&](int64_t, const StepResult& result) { losses.push_back(result.loss); });
   return losses;
 }
 inline std::vector<double> losses(Trainer& trainer, int64_t steps) {
-  WorkshopData data = workshop_data(trainer);
+  SyntheticData data = synthetic_data(trainer);
   return losses(trainer, data, steps);
 }
 
@@ -151,7 +151,7 @@ class FixedRun {
         store_);
     program_.bind();
     if (has_loss_scale(store_)) write_loss_scale(store_, {options.loss_scaling.initial});
-    WorkshopData data(config.vocabulary, options.sequence, 3);
+    SyntheticData data(config.vocabulary, options.sequence, 3);
     for (int i = 0; i < 8; ++i) rows_.push_back(data.next(1));
   }
 

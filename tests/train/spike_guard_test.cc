@@ -36,7 +36,7 @@ TEST_P(SkippedStepTest, LeavesWeightsAndMomentsAsTheyWere) {
       options.separates_update = separates;
       auto backend = cpu_backend(1);
       Trainer trainer(small_config(), options, passes::Selection(GetParam(), switches), *backend);
-      WorkshopData data = workshop_data(trainer);
+      SyntheticData data = synthetic_data(trainer);
       std::vector<double> seen;
       int64_t count = 0;
       if (separates) trainer.guard([&](double) { return ++count == 3; });

@@ -19,10 +19,10 @@
 #include "measure/training_run.h"
 #include "ops/registry.h"
 #include "train/step.h"
+#include "train/synthetic_data.h"
 #include "train/token_batches.h"
 #include "train/trainer.h"
 #include "train/training_loop.h"
-#include "train/workshop_data.h"
 
 namespace ridge::train {
 namespace {
@@ -44,7 +44,7 @@ struct GpuRun {
     options.batch_size = p.batch_size;
     options.sequence = p.sequence;
     trainer = std::make_unique<Trainer>(p.config, options, selection, *backend);
-    data = {p.config.vocabulary, p.sequence, kWorkshopSeed};
+    data = {p.config.vocabulary, p.sequence, kSyntheticSeed};
   }
   std::vector<double> losses(int64_t steps) {
     std::vector<double> all;
@@ -56,7 +56,7 @@ struct GpuRun {
   passes::Selection selection;
   std::unique_ptr<backends::Backend> backend;
   std::unique_ptr<Trainer> trainer;
-  WorkshopData data{2, 1, kWorkshopSeed};
+  SyntheticData data{2, 1, kSyntheticSeed};
 };
 
 void expect_published(const std::vector<double>& losses, double tolerance) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rebuilds the weights and batches of the published training workshop bit by bit from their seeds,
+// Rebuilds the weights and batches of the published training runs bit by bit from their seeds,
 // and uses the same recipe for other sizes. docs/accounting.md describes it.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace ridge::train {
 
-inline constexpr uint32_t kWorkshopSeed = 42;
+inline constexpr uint32_t kSyntheticSeed = 42;
 
 // Calls `put` for every weight, in the order in which they are drawn. Norms multiply by 1, and biases
 // are 0.
@@ -23,11 +23,11 @@ void draw_weights(const models::ModelConfig& config,
                   const std::function<void(const std::string& name, std::vector<float> data)>& put);
 
 // 1000 rows of T+1 random ids. Each batch takes the first rows of a fresh permutation. Position t
-// predicts id t + 2: labels are shifted twice, as in the workshop's loss, and the last position of
+// predicts id t + 2: labels are shifted twice, as in the published loss, and the last position of
 // a row does not count (-1).
-class WorkshopData final : public BatchSource {
+class SyntheticData final : public BatchSource {
  public:
-  WorkshopData(int64_t vocabulary, int64_t sequence, uint32_t seed);
+  SyntheticData(int64_t vocabulary, int64_t sequence, uint32_t seed);
 
   Batch next(int64_t batch_size) override;
   const std::vector<int32_t>& row(int64_t index) const { return rows_[static_cast<size_t>(index)]; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws in the order of the workshop's constructors, initialization and data set.
-#include "train/workshop_data.h"
+// Draws in the order of the published run's constructors, initialization and data set.
+#include "train/synthetic_data.h"
 
 #include <span>
 
@@ -20,7 +20,7 @@ std::vector<float> normal(Random& random, int64_t n) {
   return data;
 }
 
-// The workshop's constructors draw once for each element, and all of these values are overwritten.
+// The published constructors draw once for each element, and all of these values are overwritten.
 // It has a table and a head, also where they are tied.
 int64_t elements_constructed(std::span<const models::Parameter> parameters, bool tied_head) {
   int64_t elements = 0;
@@ -43,7 +43,7 @@ void draw_weights(const models::ModelConfig& c,
   for (const models::Parameter& each : parameters) {
     const auto size = static_cast<size_t>(each.shape.elements());
     if (each.shape.rank() == 1) {
-      // Biases start at zero; the workshop's model has none.
+      // Biases start at zero; the published model has none.
       put(each.name, std::vector<float>(size, models::is_norm(each.name) ? one : 0.0f));
       continue;
     }
@@ -54,7 +54,7 @@ void draw_weights(const models::ModelConfig& c,
   if (c.tied_head) put(kTable, normal(random, c.vocabulary * c.hidden));
 }
 
-WorkshopData::WorkshopData(int64_t vocabulary, int64_t sequence, uint32_t seed)
+SyntheticData::SyntheticData(int64_t vocabulary, int64_t sequence, uint32_t seed)
     : random_(seed), sequence_(sequence) {
   if (vocabulary < 2 || sequence < 1)
     throw usage_error("[data] expected a vocabulary >= 2 and a sequence >= 1, got {} and {}",
@@ -67,7 +67,7 @@ WorkshopData::WorkshopData(int64_t vocabulary, int64_t sequence, uint32_t seed)
   }
 }
 
-Batch WorkshopData::next(int64_t batch_size) {
+Batch SyntheticData::next(int64_t batch_size) {
   if (batch_size > kRows)
     throw usage_error("[data] expected a batch of at most {} rows, got {}", kRows, batch_size);
   std::vector<uint32_t> order = random_.permutation(kRows);

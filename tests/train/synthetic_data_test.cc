@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The published workshop's weights and batches, against the numbers of its published recipe.
-#include "train/workshop_data.h"
+#include "train/synthetic_data.h"
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,11 @@
 namespace ridge::train {
 namespace {
 
-TEST(WorkshopWeights, AreThoseOfThePublishedRun) {
+TEST(SyntheticWeights, AreThoseOfThePublishedRun) {
   const models::ModelConfig& config = models::preset("small").config;
   int64_t parameters = 0;
   std::vector<float> table;
-  draw_weights(config, kWorkshopSeed, [&](const std::string& name, std::vector<float> data) {
+  draw_weights(config, kSyntheticSeed, [&](const std::string& name, std::vector<float> data) {
     parameters += static_cast<int64_t>(data.size());
     if (name == "model.embed_tokens.weight") table = std::move(data);
   });
@@ -30,7 +30,7 @@ TEST(WorkshopWeights, AreThoseOfThePublishedRun) {
   EXPECT_NEAR(std::accumulate(table.begin(), table.end(), 0.0), -21.032001, 5e-6);
 }
 
-TEST(WorkshopWeights, EachIsDrawnOnceInItsShape) {
+TEST(SyntheticWeights, EachIsDrawnOnceInItsShape) {
   models::ModelConfig config = small_config();
   config.tied_head = false;
   std::map<std::string, size_t> sizes;
@@ -46,7 +46,7 @@ TEST(WorkshopWeights, EachIsDrawnOnceInItsShape) {
   EXPECT_EQ(static_cast<int64_t>(all), config.parameters());
 }
 
-TEST(WorkshopWeights, BiasesAreZero) {
+TEST(SyntheticWeights, BiasesAreZero) {
   models::ModelConfig config = small_config();
   config.qkv_bias = config.output_bias = config.mlp_bias = true;
   size_t biases = 0;
@@ -58,16 +58,16 @@ TEST(WorkshopWeights, BiasesAreZero) {
   EXPECT_GT(biases, 0u);
 }
 
-TEST(WorkshopBatches, AreThoseOfThePublishedRun) {
-  WorkshopData data(1000, 128, kWorkshopSeed);
+TEST(SyntheticBatches, AreThoseOfThePublishedRun) {
+  SyntheticData data(1000, 128, kSyntheticSeed);
   const int32_t row[] = {103, 436, 861, 271, 107, 72};
   for (size_t i = 0; i < 6; ++i) EXPECT_EQ(data.row(0)[i], row[i]);
   EXPECT_EQ(data.row(0).size(), 129u);
   EXPECT_EQ(data.next(8).rows, (std::vector<uint32_t>{342, 748, 182, 142, 946, 47, 515, 136}));
 }
 
-TEST(WorkshopBatches, ShiftLabelsTwiceAndLeaveTheLastOut) {
-  WorkshopData data(64, 5, 9);
+TEST(SyntheticBatches, ShiftLabelsTwiceAndLeaveTheLastOut) {
+  SyntheticData data(64, 5, 9);
   Batch batch = data.next(3);
   for (size_t r = 0; r < 3; ++r) {
     const std::vector<int32_t>& row = data.row(batch.rows[r]);
@@ -79,19 +79,19 @@ TEST(WorkshopBatches, ShiftLabelsTwiceAndLeaveTheLastOut) {
   }
 }
 
-TEST(WorkshopBatches, AreFreshEachTimeAndWithinTheVocabulary) {
-  WorkshopData data(7, 4, 2);
+TEST(SyntheticBatches, AreFreshEachTimeAndWithinTheVocabulary) {
+  SyntheticData data(7, 4, 2);
   Batch first = data.next(1000), second = data.next(1000);
   EXPECT_NE(first.rows, second.rows);
   EXPECT_EQ(std::set<uint32_t>(first.rows.begin(), first.rows.end()).size(), 1000u);
   for (int32_t id : first.ids) EXPECT_TRUE(id >= 1 && id < 7) << id;
 }
 
-TEST(WorkshopBatches, RefuseWhatTheyCannotDraw) {
-  EXPECT_THROW(WorkshopData(1, 4, 2), Error);
-  EXPECT_THROW(WorkshopData(0, 4, 2), Error);
-  EXPECT_THROW(WorkshopData(7, 0, 2), Error);
-  WorkshopData data(7, 4, 2);
+TEST(SyntheticBatches, RefuseWhatTheyCannotDraw) {
+  EXPECT_THROW(SyntheticData(1, 4, 2), Error);
+  EXPECT_THROW(SyntheticData(0, 4, 2), Error);
+  EXPECT_THROW(SyntheticData(7, 0, 2), Error);
+  SyntheticData data(7, 4, 2);
   EXPECT_THROW(data.next(1001), Error);
 }
 
