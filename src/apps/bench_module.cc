@@ -55,8 +55,7 @@ class ModuleBench {
     module_ = *module;
     config_ = models::config_by_name(o.config);
     type_ = bench::parse_trial_type(o.dtype);
-    if (o.bytes != "ridge" && o.bytes != "notebook")
-      throw usage_error("[bytes] expected ridge or notebook, got {}", printable(o.bytes));
+    bench::check_bytes_name(o.bytes);
     const std::vector<int64_t> batches = parse_sizes(o.batch_sizes, "batch-size"),
                                lengths = parse_sizes(o.lengths, "seq-len");
     const std::vector<int64_t> contexts =
@@ -122,7 +121,7 @@ class ModuleBench {
     point.form = form.name;
     point.phase = bench::name(request.phase);
     point.dtype = type_.name;
-    point.notebook_bytes = bench::notebook_bytes(config_, request);
+    point.unfused_bytes = bench::unfused_bytes(config_, request);
     return point;
   }
 
@@ -188,16 +187,16 @@ void add_bench_module(Command bench, const AppContext& context) {
                  "bf16, fp32, tf32, or a type of weights: fp16, q8_0, q4_k ...")
       .show_default();
   app.add_option("--form", o->forms, "all, or some of the forms below").show_default();
-  app.add_option(
-         "--bytes", o->bytes,
-         "ridge, or notebook: the lab notebook's bytes of an unfused MLP and of attention in seven passes")
-      .show_default();
+  std::string bytes_help = "ridge";
+  for (const bench::BytesName& each : bench::unfused_bytes_names())
+    bytes_help += fmt::format(", or {}: {}", each.name, each.summary);
+  app.add_option("--bytes", o->bytes, bytes_help).show_default();
   add_bench_run_options(app, o->run);
   app.footer(
       forms_help() +
       "\nWeights are made up. --hardware and --plan count and predict without a run.\n"
       "Examples:\n"
-      "  ridge bench module mlp --config gemma3-270m --phase prefill --batch-size 8 --seq-len 2048 --bytes notebook --counts\n"
+      "  ridge bench module mlp --config gemma3-270m --phase prefill --batch-size 8 --seq-len 2048 --counts\n"
       "  ridge bench module mlp --config tiny --phase prefill,decode --batch-size 1,8 --seq-len 32\n"
       "  ridge bench module attention --config llama-2-70b --hardware h100 --phase decode --context 4096 --json");
   app.callback([o, app, &context] {

@@ -23,6 +23,9 @@
 #include "base/nearest_name.h"
 #include "base/printable.h"
 #include "base/terminal.h"
+#ifdef RIDGE_COURSES
+#include "courses/courses.h"
+#endif
 
 namespace {
 
@@ -175,6 +178,9 @@ int run(int argc, char** argv) {
       "of\n"
       "memory, 5 device error, 130 ended by Ctrl-C.\n"
       "Start with: ridge lab --preset tiny");
+#ifdef RIDGE_COURSES
+  courses::add_to_program();
+#endif
   apps::AppContext context{apps::terminal_options_from_environment(), command_line(argc, argv)};
   for (apps::Register add :
        {apps::register_lab,        apps::register_infer_lab, apps::register_train,

@@ -37,16 +37,21 @@ void add_gzip_option(Command app, report::OutputFormat& format) {
 
 void add_format_options(Command app, FormatOptions& options) {
   add_gzip_option(app, options.files);
-  app.add_option("--format", options.name,
-                 "ridge, or workshop: the JSON files of the Tiny LLaMA workshop's scripts instead")
-      .show_default();
+  std::string help = "ridge";
+  for (const report::FileFormat& each : report::file_formats())
+    help += fmt::format(", or {}: {}", each.name, each.summary);
+  app.add_option("--format", options.name, help).show_default();
 }
 
 report::OutputFormat FormatOptions::chosen() const {
-  if (name != "ridge" && name != "workshop")
-    throw usage_error("[format] expected ridge or workshop, got {}", printable(name));
   report::OutputFormat format = files;
-  format.workshop = name == "workshop";
+  std::string known = "ridge";
+  for (const report::FileFormat& each : report::file_formats()) {
+    if (each.name == name) format.instead = &each;
+    known += fmt::format(" or {}", each.name);
+  }
+  if (format.instead == nullptr && name != "ridge")
+    throw usage_error("[format] expected {}, got {}", known, printable(name));
   return format;
 }
 

@@ -270,7 +270,7 @@ void add_study_inference(Command study, const AppContext& context) {
       "\nCtrl-C ends the study after the present point and prints what was measured.\n"
       "Examples:\n"
       "  ridge study inference tiny --batch-size 1,2 --seq-len 32 --budget 5s\n"
-      "  ridge study inference llama-2-7b --batch-size 1,8,16 --seq-len 2048 --hardware mi210\n"
+      "  ridge study inference llama-2-7b --batch-size 1,8,16 --seq-len 2048 --hardware h200\n"
       "  ridge study inference gemma3-270m --techniques eager,flash,tuned --plan --json");
   app.callback([o, app, &context] {
     check(o->run, app);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of techniques, the table of published times, and the points of a study.
+// The table of techniques, and the points of a study.
 #include "bench/inference_study.h"
 
 #include <algorithm>
@@ -30,66 +30,6 @@ constexpr std::array kTechniques = {
         "tuned",
         "all that Ridge has: paged, merged projections, hand-written kernels, and GEMM algorithms chosen by timing",
         "compiled", "+tune_gemm", 0, true}};
-
-constexpr std::string_view kBlog = "MI210, PyTorch fp16";
-constexpr std::string_view kTorch = "H200, PyTorch 2.11 bf16";
-
-// Milliseconds: of a prefill of `length` tokens a sequence, or of a decode step after as many.
-struct Published {
-  std::string_view source, model, technique;
-  bool decodes;
-  int64_t length, batch;
-  double ms;
-};
-// The blog's figures are read off its charts; its tuned GEMMs stand beside flash attention and paged attention.
-constexpr std::array kPublished = {
-    Published{kBlog, "llama-2-7b", "eager", false, 2048, 1, 430},
-    Published{kBlog, "llama-2-7b", "eager", false, 2048, 8, 3509},
-    Published{kBlog, "llama-2-7b", "eager", false, 2048, 16, 7810},
-    Published{kBlog, "llama-2-7b", "compiled", false, 2048, 1, 333},
-    Published{kBlog, "llama-2-7b", "compiled", false, 2048, 8, 2708},
-    Published{kBlog, "llama-2-7b", "compiled", false, 2048, 16, 6193},
-    Published{kBlog, "llama-2-7b", "flash", false, 2048, 1, 305},
-    Published{kBlog, "llama-2-7b", "flash", false, 2048, 8, 2399},
-    Published{kBlog, "llama-2-7b", "flash", false, 2048, 16, 5528},
-    Published{kBlog, "llama-2-7b", "memory-efficient", false, 2048, 1, 307},
-    Published{kBlog, "llama-2-7b", "memory-efficient", false, 2048, 8, 2447},
-    Published{kBlog, "llama-2-7b", "memory-efficient", false, 2048, 16, 5619},
-    Published{kBlog, "llama-2-7b", "tuned", false, 2048, 1, 254},
-    Published{kBlog, "llama-2-7b", "tuned", false, 2048, 8, 2222},
-    Published{kBlog, "llama-2-7b", "tuned", false, 2048, 16, 4456},
-    Published{kBlog, "llama-2-7b", "eager", true, 2048, 1, 33},
-    Published{kBlog, "llama-2-7b", "eager", true, 2048, 8, 35},
-    Published{kBlog, "llama-2-7b", "eager", true, 2048, 16, 35},
-    Published{kBlog, "llama-2-7b", "compiled", true, 2048, 1, 31},
-    Published{kBlog, "llama-2-7b", "compiled", true, 2048, 8, 33},
-    Published{kBlog, "llama-2-7b", "compiled", true, 2048, 16, 33},
-    Published{kBlog, "llama-2-7b", "paged", true, 2048, 1, 24},
-    Published{kBlog, "llama-2-7b", "paged", true, 2048, 8, 26},
-    Published{kBlog, "llama-2-7b", "paged", true, 2048, 16, 28},
-    Published{kBlog, "llama-2-7b", "tuned", true, 2048, 1, 13},
-    Published{kBlog, "llama-2-7b", "tuned", true, 2048, 8, 15},
-    Published{kBlog, "llama-2-7b", "tuned", true, 2048, 16, 18},
-    Published{kTorch, "llama-2-7b", "eager", false, 2048, 1, 108.8},
-    Published{kTorch, "llama-2-7b", "eager", false, 2048, 8, 845},
-    Published{kTorch, "llama-2-7b", "eager", false, 2048, 32, 3424},
-    Published{kTorch, "llama-2-7b", "flash", false, 2048, 1, 62.3},
-    Published{kTorch, "llama-2-7b", "flash", false, 2048, 8, 476},
-    Published{kTorch, "llama-2-7b", "flash", false, 2048, 32, 1920},
-    Published{kTorch, "llama-2-7b", "eager", true, 2048, 1, 33.3},
-    Published{kTorch, "llama-2-7b", "eager", true, 2048, 8, 23.2},
-    Published{kTorch, "llama-2-7b", "eager", true, 2048, 32, 42.7},
-    Published{kTorch, "llama-2-7b", "compiled", true, 2048, 1, 5.86},
-    Published{kTorch, "llama-2-7b", "compiled", true, 2048, 8, 7.39},
-    Published{kTorch, "llama-2-7b", "compiled", true, 2048, 32, 13.55},
-    Published{kTorch, "gemma3-270m", "eager", false, 2048, 1, 22.2},
-    Published{kTorch, "gemma3-270m", "flash", false, 2048, 1, 21.8},
-    Published{kTorch, "gemma3-270m", "eager", true, 2048, 1, 25.4},
-    Published{kTorch, "gemma3-270m", "compiled", true, 2048, 1, 10.8},
-    Published{kTorch, "smollm2-135m", "eager", false, 1024, 1, 23.6},
-    Published{kTorch, "smollm2-135m", "flash", false, 1024, 1, 21.0},
-    Published{kTorch, "smollm2-135m", "eager", true, 1024, 1, 22.0},
-    Published{kTorch, "smollm2-135m", "compiled", true, 1024, 1, 2.00}};
 
 record::BenchPoint point_of(const record::RunRecord& run,
                             int64_t owned_bytes,
@@ -207,13 +147,18 @@ void add_speedups(std::vector<record::BenchPoint>& points, size_t first) {
   }
 }
 
+std::vector<PublishedTime>& published_times() {
+  static std::vector<PublishedTime> times;
+  return times;
+}
+
 std::map<std::string, double> published_ns(std::string_view model,
                                            std::string_view technique,
                                            std::string_view phase,
                                            int64_t batch,
                                            int64_t length) {
   std::map<std::string, double> found;
-  for (const Published& each : kPublished)
+  for (const PublishedTime& each : published_times())
     if (each.model == model && each.technique == technique && each.decodes == (phase == "decode") &&
         each.batch == batch && each.length == length)
       found[std::string(each.source)] = 1e6 * each.ms;

@@ -53,7 +53,17 @@ void time_technique(const models::ModelFile& file,
 // Fills the speed-ups of the points from `first` on over the first of each phase, where both have a time or both a prediction.
 void add_speedups(std::vector<record::BenchPoint>& points, size_t first);
 
-// The time that others published for this model, by "machine, software": see the sources in docs/workbench.md.
+// A time that others published: of a prefill of `length` tokens a sequence, or of a decode step after as many.
+struct PublishedTime {
+  std::string_view source;  // "machine, software"
+  std::string_view model, technique;
+  bool decodes;
+  int64_t length, batch;
+  double ms;
+};
+// Empty until the program adds times, at its start.
+std::vector<PublishedTime>& published_times();
+// The published times of this model, by their source.
 std::map<std::string, double> published_ns(std::string_view model,
                                            std::string_view technique,
                                            std::string_view phase,

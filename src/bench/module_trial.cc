@@ -97,12 +97,26 @@ TrialGraph build_module(const models::ModelConfig& config, const ModuleRequest& 
   return trial;
 }
 
-int64_t notebook_attention_bytes(const NotebookAttention& a, int64_t element_bytes) {
+std::vector<BytesName>& unfused_bytes_names() {
+  static std::vector<BytesName> names;
+  return names;
+}
+
+void check_bytes_name(const std::string& name) {
+  std::string known = "ridge";
+  for (const BytesName& each : unfused_bytes_names()) {
+    if (each.name == name) return;
+    known += fmt::format(" or {}", each.name);
+  }
+  if (name != "ridge") throw usage_error("[bytes] expected {}, got {}", known, printable(name));
+}
+
+int64_t three_pass_softmax_bytes(const UnfusedAttention& a, int64_t element_bytes) {
   const int64_t rows = 2 * a.batch * a.heads * (a.queries + a.keys) * a.head_size;
   return element_bytes * (rows + 7 * a.batch * a.heads * a.queries * a.keys);
 }
 
-std::optional<int64_t> notebook_bytes(const models::ModelConfig& config, const ModuleRequest& r) {
+std::optional<int64_t> unfused_bytes(const models::ModelConfig& config, const ModuleRequest& r) {
   if (is_block(r.type.weights) || r.phase == ModulePhase::kTrain) return std::nullopt;
   const int64_t n = r.batch * tokens(r), d = config.hidden, f = config.feed_forward;
   const int64_t width = storage_bytes(r.type.activations, 1);
@@ -114,9 +128,9 @@ std::optional<int64_t> notebook_bytes(const models::ModelConfig& config, const M
     return width * (2 * gemm(d, f) + 2 * n * f + 3 * n * f + gemm(f, d));
   if (r.module != models::Module::kAttention) return std::nullopt;
   const int64_t q = config.heads * config.head_size, kv = config.kv_heads * config.head_size;
-  const NotebookAttention core{r.batch, config.heads, tokens(r), r.length, config.head_size};
+  const UnfusedAttention core{r.batch, config.heads, tokens(r), r.length, config.head_size};
   return width * (gemm(d, q) + 2 * gemm(d, kv) + gemm(q, d)) +
-         notebook_attention_bytes(core, width);
+         three_pass_softmax_bytes(core, width);
 }
 
 }  // namespace ridge::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One module of a configuration, at a phase and a size, in the forms in which Ridge can run it; and the lab notebook's bytes.
+// One module of a configuration, at a phase and a size, in the forms in which Ridge can run it; and its bytes without fusion.
 #pragma once
 
 #include <cstdint>
@@ -42,14 +42,24 @@ std::vector<ModuleForm> choose_forms(const std::string& names, bool on_gpu);
 // Throws usage Errors for sizes and types that cannot be.
 TrialGraph build_module(const models::ModelConfig& config, const ModuleRequest& request);
 
-// Bytes by the convention of the lab notebook (docs/accounting.md): an unfused MLP, and attention whose softmax passes seven
+// Bytes of unfused kernels (docs/accounting.md): an unfused MLP, and attention whose softmax passes seven
 // times over the scores, with its projections. Empty for other modules, and for weights in blocks.
-std::optional<int64_t> notebook_bytes(const models::ModelConfig& config,
-                                      const ModuleRequest& request);
+std::optional<int64_t> unfused_bytes(const models::ModelConfig& config,
+                                     const ModuleRequest& request);
 // Of attention alone: q, k, v and the result once, seven passes over B H Lq Lkv scores, at `element_bytes` each.
-struct NotebookAttention {
+struct UnfusedAttention {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1, head_size = 1;
 };
-int64_t notebook_attention_bytes(const NotebookAttention& attention, int64_t element_bytes);
+int64_t three_pass_softmax_bytes(const UnfusedAttention& attention, int64_t element_bytes);
+
+// A name that --bytes takes for the bytes of unfused kernels.
+struct BytesName {
+  std::string_view name;
+  std::string_view summary;
+};
+// Empty until the program adds names, at its start.
+std::vector<BytesName>& unfused_bytes_names();
+// Throws a usage Error for another name than "ridge" and these.
+void check_bytes_name(const std::string& name);
 
 }  // namespace ridge::bench

@@ -39,7 +39,7 @@ struct BenchPoint {
   int64_t planned_bytes = 0;  // each operand of each kernel once
   int64_t compulsory_bytes = 0;
   int64_t owned_bytes = 0;                 // arena and store
-  std::optional<int64_t> notebook_bytes;   // by the convention of that name (docs/accounting.md)
+  std::optional<int64_t> unfused_bytes;    // by the convention of that name (docs/accounting.md)
   std::map<std::string, int64_t> kernels;  // launches by op
   Summary time;                            // per call; no samples if it was only planned
   double predicted_ns = 0;                 // 0 if no ceilings are known
@@ -91,7 +91,7 @@ struct BenchRecord {
   std::string device;
   int threads = 1;
   std::string swept;            // the letter that varies, for a chart; empty if none or several do
-  std::string bytes = "ridge";  // the convention of the bytes that the table shows
+  std::string bytes = "ridge";  // the name of the bytes that the table shows
   bool is_counts = false;       // the table shows counts in full and no times
   std::vector<BenchPoint> points;
   std::vector<BenchFit> fits;

@@ -237,9 +237,21 @@ std::vector<Bar> value_bars(const JsonField& result) {
   return bars;
 }
 
+// The last source of published times by its name, "machine, software": one is enough for marks, and
+// bars name its machine.
+std::string marked_source(const JsonField& result) {
+  std::string last;
+  for (const JsonField& point : result.at("cases").items())
+    if (point.has("published_ns"))
+      for (const auto& [source, ns] : point.at("published_ns").object().items())
+        last = std::max(last, source);
+  return last;
+}
+
 // Prefill first, then decode; in each a group for each length and type.
 std::vector<Bar> technique_bars(const JsonField& result) {
   std::vector<Bar> bars;
+  const std::string source = marked_source(result);
   for (const char* phase : {"prefill", "decode"})
     for (const JsonField& point : result.at("cases").items()) {
       if (bars.size() == kMostBars || point.text_or("phase", "") != phase || !(time_of(point) > 0))
@@ -250,13 +262,11 @@ std::vector<Bar> technique_bars(const JsonField& result) {
           point, fmt::format("batch {}, {}", shape.integer_or("b", 1), point.text_or("form", "")));
       bar.group = fmt::format("{} {} tokens, {}", decodes ? "Decode: a token after" : "Prefill of",
                               shape.integer_or(decodes ? "c" : "t", 0), point.text_or("dtype", ""));
-      // One machine is enough for a mark; the text names it.
-      if (point.has("published_ns"))
-        for (const auto& [source, ns] : point.at("published_ns").object().items())
-          if (source.starts_with("MI210")) {
-            bar.published = std::max(0.0, JsonField(ns, source).real());
-            bar.text += fmt::format("; MI210: {}", format_ns(bar.published));
-          }
+      if (point.has("published_ns") && point.at("published_ns").has(source)) {
+        bar.published = std::max(0.0, point.at("published_ns").at(source).real());
+        bar.text +=
+            fmt::format("; {}: {}", source.substr(0, source.find(',')), format_ns(bar.published));
+      }
       bars.push_back(std::move(bar));
     }
   return bars;

@@ -21,7 +21,7 @@ using record::BenchRecord;
 double per_s(double amount, double ns) { return ns > 0 ? amount / ns * 1e9 : 0; }
 
 int64_t shown_bytes(const BenchRecord& bench, const BenchPoint& p) {
-  return bench.bytes == "notebook" && p.notebook_bytes ? *p.notebook_bytes : p.planned_bytes;
+  return bench.bytes != "ridge" && p.unfused_bytes ? *p.unfused_bytes : p.planned_bytes;
 }
 
 std::string intensity_text(int64_t flops, int64_t bytes) {
@@ -79,7 +79,6 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
   auto has_flops = [](const BenchPoint& p) { return p.work.flops > 0; };
   auto is_measured = [](const BenchPoint& p) { return p.is_measured(); };
   auto is_predicted = [](const BenchPoint& p) { return p.predicted_ns > 0; };
-  const bool is_notebook = bench.bytes == "notebook";
   return {
       {{"case", Align::kLeft}, [](const BenchPoint& p) { return p.name; }, has_case},
       {{"op", Align::kLeft},
@@ -123,7 +122,7 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
       {{"MACs", Align::kRight, 9},
        [&bench](const BenchPoint& p) { return count_text(bench, p.work.macs); },
        [](const BenchPoint& p) { return p.work.macs > 0; }},
-      {{is_notebook ? "notebook bytes" : "bytes", Align::kRight, 5},
+      {{bench.bytes == "ridge" ? "bytes" : bench.bytes + " bytes", Align::kRight, 5},
        [&bench](const BenchPoint& p) { return bytes_text(bench, shown_bytes(bench, p)); }},
       {{"compulsory", Align::kRight, 8},
        [&bench](const BenchPoint& p) { return bytes_text(bench, p.compulsory_bytes); },
@@ -194,15 +193,15 @@ Json point_json(const BenchPoint& p) {
           {"macs", p.work.macs},
           {"bytes", p.planned_bytes},
           {"compulsory_bytes", p.compulsory_bytes},
-          {"notebook_bytes", p.notebook_bytes ? Json(*p.notebook_bytes) : Json()},
+          {"unfused_bytes", p.unfused_bytes ? Json(*p.unfused_bytes) : Json()},
           {"owned_bytes", p.owned_bytes},
           {"kernel_calls", p.launches},
           {"kernels", std::move(kernels)},
           {"flops_per_byte", p.planned_intensity()},
           {"flops_per_compulsory_byte", p.compulsory_intensity()},
-          {"flops_per_notebook_byte",
-           p.notebook_bytes && *p.notebook_bytes > 0
-               ? Json(static_cast<double>(p.work.flops) / static_cast<double>(*p.notebook_bytes))
+          {"flops_per_unfused_byte",
+           p.unfused_bytes && *p.unfused_bytes > 0
+               ? Json(static_cast<double>(p.work.flops) / static_cast<double>(*p.unfused_bytes))
                : Json()},
           {"flops_per_s", known(per_s(static_cast<double>(p.work.flops), ns))},
           {"bytes_per_s", known(per_s(static_cast<double>(p.planned_bytes), ns))},
@@ -292,7 +291,7 @@ std::string bench_notes(const BenchRecord& bench) {
 std::string bench_csv(const BenchRecord& bench) {
   std::string text =
       "name,shape,form,phase,dtype,caches,refused,median_ns,low_ns,high_ns,samples,flops,macs,bytes,compulsory_bytes,"
-      "notebook_bytes,owned_bytes,kernel_calls,flops_per_byte,flops_per_s,bytes_per_s,predicted_ns,limit_ns,bound,"
+      "unfused_bytes,owned_bytes,kernel_calls,flops_per_byte,flops_per_s,bytes_per_s,predicted_ns,limit_ns,bound,"
       "level,share_of_limit\r\n";
   for (const BenchPoint& p : bench.points) {
     const std::optional<double> share = p.limit_share();
@@ -301,7 +300,7 @@ std::string bench_csv(const BenchRecord& bench) {
         csv_field(p.name), csv_field(record::str(p.extents)), csv_field(p.form), csv_field(p.phase),
         csv_field(p.dtype), csv_field(p.cache), csv_field(p.refused), p.time.median, p.time.low,
         p.time.high, p.time.count, p.work.flops, p.work.macs, p.planned_bytes, p.compulsory_bytes,
-        p.notebook_bytes ? std::to_string(*p.notebook_bytes) : "", p.owned_bytes, p.launches,
+        p.unfused_bytes ? std::to_string(*p.unfused_bytes) : "", p.owned_bytes, p.launches,
         p.planned_intensity(), per_s(static_cast<double>(p.work.flops), p.ns()),
         per_s(static_cast<double>(p.planned_bytes), p.ns()), p.predicted_ns, p.limit_ns,
         name(p.bound), csv_field(p.level), share ? fmt::format("{:.4f}", *share) : "");

@@ -10,7 +10,7 @@
 
 namespace ridge::report {
 
-// One row per point. Columns that are empty in all points are left out. With bytes "notebook", bytes and intensity are by that
+// One row per point. Columns that are empty in all points are left out. With other bytes than "ridge", bytes and intensity are by that
 // convention where a point has it.
 Table bench_table(const record::BenchRecord& bench);
 

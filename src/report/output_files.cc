@@ -17,7 +17,6 @@
 #include "report/operators_csv.h"
 #include "report/performance_summary.h"
 #include "report/report_page.h"
-#include "report/workshop_files.h"
 
 namespace ridge::report {
 namespace {
@@ -37,16 +36,12 @@ std::vector<OutputFile> trace_files(record::LabRecord& lab, const OutputFormat& 
   return files;
 }
 
-std::vector<OutputFile> as_workshop(const record::LabRecord& lab, std::vector<OutputFile> files) {
-  std::vector<OutputFile> kept = workshop_files(lab);
-  kept.push_back(page_file(files));
-  kept.push_back({"comprehensive_profiling_report.md", markdown_report(lab)});
-  for (OutputFile& file : files)
-    if (file.name.starts_with("trace")) kept.push_back(std::move(file));
-  return kept;
-}
-
 }  // namespace
+
+std::vector<FileFormat>& file_formats() {
+  static std::vector<FileFormat> formats;
+  return formats;
+}
 
 std::vector<OutputFile> record_files(record::LabRecord& lab, const OutputFormat& format) {
   // Write the traces first, because the other files include their warnings.
@@ -63,7 +58,7 @@ std::vector<OutputFile> record_files(record::LabRecord& lab, const OutputFormat&
 
 std::vector<OutputFile> output_files(record::LabRecord& lab, const OutputFormat& format) {
   std::vector<OutputFile> files = record_files(lab, format);
-  if (format.workshop) return as_workshop(lab, std::move(files));
+  if (format.instead != nullptr) return format.instead->files(lab, std::move(files));
   files.push_back({"report.md", markdown_report(lab)});
   files.push_back(page_file(files));
   return files;

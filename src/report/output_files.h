@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "record/lab_record.h"
@@ -14,16 +15,25 @@ struct OutputFile {
   std::string text;
 };
 
+// Another program's files of a training lab, by their name for --format.
+struct FileFormat {
+  std::string_view name;
+  std::string_view summary;
+  // `own` are Ridge's machine-readable files, of which some may be kept.
+  std::vector<OutputFile> (*files)(const record::LabRecord& lab, std::vector<OutputFile> own);
+};
+// Empty until the program adds formats, at its start.
+std::vector<FileFormat>& file_formats();
+
 struct OutputFormat {
-  bool gzip = false;      // traces as trace.json.gz
-  bool workshop = false;  // the workshop's JSON files (workshop_files.h) instead of Ridge's
+  bool gzip = false;                    // traces as trace.json.gz
+  const FileFormat* instead = nullptr;  // null: Ridge's own files
 };
 
 // The machine-readable files of a lab's runs, for training and inference. Adds a warning to the
 // record if a file had to be cut.
 std::vector<OutputFile> record_files(record::LabRecord& lab, const OutputFormat& format = {});
-// All files of a training lab; in the workshop's format its six, the traces, the page and the
-// Markdown report under its name there. Adds a warning to the record if a file had to be cut.
+// All files of a training lab in the format. Adds a warning to the record if a file had to be cut.
 std::vector<OutputFile> output_files(record::LabRecord& lab, const OutputFormat& format = {});
 
 }  // namespace ridge::report

@@ -470,8 +470,8 @@ TEST_F(ResultTest, BenchModuleHasTheNotebooksFigures) {
     return json::parse(output.out)["cases"][0];
   };
   EXPECT_EQ(point("prefill")["flops"], 129'151'008'768);
-  EXPECT_NEAR(point("prefill")["flops_per_notebook_byte"], 212.54, 0.005);
-  EXPECT_NEAR(point("decode")["flops_per_notebook_byte"], 7.731, 0.0005);
+  EXPECT_NEAR(point("prefill")["flops_per_unfused_byte"], 212.54, 0.005);
+  EXPECT_NEAR(point("decode")["flops_per_unfused_byte"], 7.731, 0.0005);
 }
 
 TEST_F(ResultTest, BenchCountsInFull) {

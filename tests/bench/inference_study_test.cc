@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The techniques of a study of inference: what each takes away, that all compute the same logits, and the published times.
+// The techniques of a study of inference: what each takes away, that all compute the same logits, and published times.
 #include "bench/inference_study.h"
 
 #include <gtest/gtest.h>
@@ -112,12 +112,15 @@ TEST(InferenceStudy, SpeedupsCompareLikeWithLike) {
   EXPECT_DOUBLE_EQ(*points[3].speedup, 4);  // predicted, though the first was measured
 }
 
-TEST(InferenceStudy, HasThePublishedTimes) {
-  const auto blog = published_ns("llama-2-7b", "eager", "prefill", 16, 2048);
-  EXPECT_EQ(blog, (std::map<std::string, double>{{"MI210, PyTorch fp16", 7810e6}}));
-  EXPECT_EQ(published_ns("llama-2-7b", "tuned", "decode", 8, 2048).at("MI210, PyTorch fp16"), 15e6);
-  EXPECT_EQ(published_ns("llama-2-7b", "compiled", "decode", 1, 2048).size(), 2u);
-  EXPECT_TRUE(published_ns("llama-2-7b", "eager", "prefill", 1, 1024).empty());
+TEST(InferenceStudy, FindsPublishedTimes) {
+  published_times() = {{"A, fast", "small", "eager", false, 64, 2, 5},
+                       {"B, slow", "small", "eager", false, 64, 2, 7},
+                       {"A, fast", "small", "eager", true, 64, 2, 1}};
+  EXPECT_EQ(published_ns("small", "eager", "prefill", 2, 64),
+            (std::map<std::string, double>{{"A, fast", 5e6}, {"B, slow", 7e6}}));
+  EXPECT_EQ(published_ns("small", "eager", "decode", 2, 64).size(), 1u);
+  EXPECT_TRUE(published_ns("small", "eager", "decode", 2, 65).empty());
+  published_times().clear();
 }
 
 TEST(InferenceStudy, RefusesUnknownTechniques) {

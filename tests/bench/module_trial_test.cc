@@ -49,7 +49,7 @@ TEST(ModuleTrial, HasTheNotebooksFigures) {
   EXPECT_EQ(whole.work.flops, 129'151'008'768);
   const auto intensity = [&](const record::BenchPoint& point, const ModuleRequest& request) {
     return static_cast<double>(point.work.flops) /
-           static_cast<double>(*notebook_bytes(gemma(), request));
+           static_cast<double>(*unfused_bytes(gemma(), request));
   };
   EXPECT_NEAR(intensity(whole, prefill), 212.54, 0.005);
   EXPECT_NEAR(intensity(one, decode), 7.731, 0.0005);
@@ -59,7 +59,7 @@ TEST(ModuleTrial, HasTheNotebooksFigures) {
       request.batch = batch;
       request.length = length;
       const NotebookMlp want(batch * length, 640, 2048);
-      EXPECT_EQ(*notebook_bytes(gemma(), request), want.bytes);
+      EXPECT_EQ(*unfused_bytes(gemma(), request), want.bytes);
       for (const ModuleForm& each : choose_forms("all", false))
         EXPECT_EQ(planned(gemma(), request, each).work.flops, want.flops) << each.name;
     }
@@ -67,7 +67,7 @@ TEST(ModuleTrial, HasTheNotebooksFigures) {
 
 // 4 (2 B H Lq E + 2 B H Lkv E + 7 B H Lq Lkv) in fp32.
 TEST(ModuleTrial, CountsSevenPassesOfAttention) {
-  EXPECT_EQ(notebook_attention_bytes({1, 4, 173, 256, 128}, 4),
+  EXPECT_EQ(three_pass_softmax_bytes({1, 4, 173, 256, 128}, 4),
             4 * (2 * 4 * 173 * 128 + 2 * 4 * 256 * 128 + 7 * 4 * 173 * 256));
 }
 
@@ -82,7 +82,7 @@ TEST(ModuleTrial, CountsTheKernelsOfEachForm) {
   // Unfused GELU and product: 3 GEMMs and 5 passes over [N,F]; eager, the GELU alone makes 18.
   const int64_t n = 16, d = 640, f = 2048;
   EXPECT_EQ(planned(gemma(), request, form("eager")).planned_bytes,
-            *notebook_bytes(gemma(), request) + 2 * 16 * n * f);
+            *unfused_bytes(gemma(), request) + 2 * 16 * n * f);
   EXPECT_EQ(fused.compulsory_bytes, 2 * (2 * n * d + 3 * d * f));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workshop's files: the keys that its scripts read, and figures computed here from the record.
-#include "report/workshop_files.h"
+#include "courses/workshop_files.h"
 
 #include <gtest/gtest.h>
 
@@ -10,14 +10,19 @@
 
 #include "report/lab_fixture.h"
 
-namespace ridge::report {
+namespace ridge::courses {
 namespace {
 
 using nlohmann::json;
 
-std::map<std::string, json> files_of(const record::LabRecord& lab) {
+using report::lab_record;
+
+// The JSON files that replace Ridge's own.
+std::map<std::string, json> files_of(record::LabRecord lab) {
   std::map<std::string, json> files;
-  for (const OutputFile& file : workshop_files(lab)) files[file.name] = json::parse(file.text);
+  for (const report::OutputFile& file : workshop_files(lab, report::record_files(lab)))
+    if (file.name.ends_with(".json") && !file.name.starts_with("trace"))
+      files[file.name] = json::parse(file.text);
   return files;
 }
 
@@ -154,4 +159,4 @@ TEST(WorkshopFiles, WithoutABaselineNoFusionIsCounted) {
 }
 
 }  // namespace
-}  // namespace ridge::report
+}  // namespace ridge::courses

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Spells a run's figures with the workshop's keys.
-#include "report/workshop_files.h"
+#include "courses/workshop_files.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,15 @@
 
 #include "record/operation_table.h"
 #include "report/json_text.h"
+#include "report/markdown_report.h"
+#include "report/report_page.h"
 
-namespace ridge::report {
+namespace ridge::courses {
 namespace {
+
+using report::Json;
+using report::json_text;
+using report::OutputFile;
 
 double seconds(double ns) { return ns / 1e9; }
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -338,14 +344,20 @@ class Workshop {
 
 }  // namespace
 
-std::vector<OutputFile> workshop_files(const record::LabRecord& lab) {
+std::vector<OutputFile> workshop_files(const record::LabRecord& lab, std::vector<OutputFile> own) {
   const Workshop workshop(lab);
-  return {{"performance_summary.json", json_text(workshop.performance_summary())},
-          {"flops_profile.json", json_text(workshop.flops_profile())},
-          {"computational_intensity.json", json_text(workshop.computational_intensity())},
-          {"roofline_data.json", json_text(workshop.roofline_data())},
-          {"operator_analysis.json", json_text(workshop.operator_analysis())},
-          {"memory_analysis.json", json_text(workshop.memory_analysis())}};
+  std::vector<OutputFile> files = {
+      {"performance_summary.json", json_text(workshop.performance_summary())},
+      {"flops_profile.json", json_text(workshop.flops_profile())},
+      {"computational_intensity.json", json_text(workshop.computational_intensity())},
+      {"roofline_data.json", json_text(workshop.roofline_data())},
+      {"operator_analysis.json", json_text(workshop.operator_analysis())},
+      {"memory_analysis.json", json_text(workshop.memory_analysis())},
+      page_file(own),
+      {"comprehensive_profiling_report.md", report::markdown_report(lab)}};
+  for (OutputFile& file : own)
+    if (file.name.starts_with("trace")) files.push_back(std::move(file));
+  return files;
 }
 
-}  // namespace ridge::report
+}  // namespace ridge::courses
