@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `ridge bench op`, `module`, `graph`, `attention` and `ridge exhibit` share: the machine or the data sheet, the caches,
+// What `ridge bench op`, `module`, `graph`, `attention` and `ridge demo` share: the machine or the data sheet, the caches,
 // and the output of a record. Not a subcommand.
 #pragma once
 

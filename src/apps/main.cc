@@ -43,7 +43,8 @@ std::vector<std::string> arguments(int argc, char** argv) {
   return all;
 }
 
-// Options that had another name before. Both are accepted; --help lists the present one.
+// Subcommands and options that had another name before. Both are accepted; --help lists the present
+// one.
 struct Renamed {
   std::string_view before, now;
 };
@@ -57,6 +58,7 @@ constexpr Renamed kRenamed[] = {
     {"--profile-levels", "--profile-level"},
     {"--prompt", "--prompt-tokens"},
     {"--seq-lens", "--seq-len"},
+    {"exhibit", "demo"},
 };
 
 // Puts the present names into the arguments, which are in reverse order, of the subcommand that they
@@ -64,14 +66,20 @@ constexpr Renamed kRenamed[] = {
 void use_present_names(const CLI::App& program, std::vector<std::string>& reversed) {
   const CLI::App* at = &program;
   for (auto word = reversed.rbegin(); word != reversed.rend() && *word != "--"; ++word) {
-    for (const CLI::App* each : at->get_subcommands([](const CLI::App*) { return true; }))
-      if (each->get_name() == *word) at = each;
-    const std::string_view name = std::string_view(*word).substr(0, word->find('='));
+    const auto subcommands = at->get_subcommands([](const CLI::App*) { return true; });
+    const auto is_known = [&](const std::string& name) {
+      return at->get_option_no_throw(name) != nullptr ||
+             std::any_of(subcommands.begin(), subcommands.end(),
+                         [&](const CLI::App* each) { return each->get_name() == name; });
+    };
+    const std::string name = word->substr(0, word->find('='));
     for (const Renamed& each : kRenamed)
-      if (name == each.before && at->get_option_no_throw(std::string(each.now)) != nullptr) {
+      if (name == each.before && is_known(std::string(each.now))) {
         word->replace(0, name.size(), each.now);
         break;
       }
+    for (const CLI::App* each : subcommands)
+      if (each->get_name() == *word) at = each;
   }
 }
 
@@ -186,10 +194,13 @@ int run(int argc, char** argv) {
        {apps::register_lab,        apps::register_infer_lab, apps::register_train,
         apps::register_generate,   apps::register_serve,     apps::register_logits,
         apps::register_perplexity, apps::register_explain,   apps::register_bench,
-        apps::register_exhibit,    apps::register_study,     apps::register_tune,
-        apps::register_diff,       apps::register_report,    apps::register_import,
-        apps::register_machine,    apps::register_plan,      apps::register_data,
-        apps::register_inspect,    apps::register_convert,   apps::register_tokenizer})
+#ifdef RIDGE_COURSES
+        apps::register_demo,
+#endif
+        apps::register_study,      apps::register_tune,      apps::register_diff,
+        apps::register_report,     apps::register_import,    apps::register_machine,
+        apps::register_plan,       apps::register_data,      apps::register_inspect,
+        apps::register_convert,    apps::register_tokenizer})
     add(apps::Command(&program), context);
   try {
     std::vector<std::string> given = arguments(argc, argv);

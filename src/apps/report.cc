@@ -85,13 +85,13 @@ void register_report(Command program, const AppContext& context) {
   auto o = std::make_shared<ReportOptions>();
   Command app = program.add_subcommand("report", "Make the web page of one or more output folders");
   app.add_option("DIR", o->folders,
-                 "output folders of ridge lab, train, infer-lab, import, bench, exhibit and study")
+                 "output folders of ridge lab, train, infer-lab, import, bench, demo and study")
       .required();
   app.add_option(
       "--losses", o->losses,
       "draw the losses of folders of ridge train --log-dir into this file (SVG) instead");
   app.add_option("--chart", o->chart,
-                 "draw the times of a folder of ridge bench, exhibit or study into this file (SVG) "
+                 "draw the times of a folder of ridge bench, demo or study into this file (SVG) "
                  "instead: over the size that varies, or a bar for each form");
   app.add_option("--roofline", o->roofline,
                  "draw a folder's roofline into this file (SVG) instead; goes with --chart");

@@ -24,8 +24,8 @@ using Register = void (*)(Command program, const AppContext& context);
 void register_bench(Command program, const AppContext& context);
 void register_convert(Command program, const AppContext& context);
 void register_data(Command program, const AppContext& context);
+void register_demo(Command program, const AppContext& context);  // with courses/ alone
 void register_diff(Command program, const AppContext& context);
-void register_exhibit(Command program, const AppContext& context);
 void register_explain(Command program, const AppContext& context);
 void register_generate(Command program, const AppContext& context);
 void register_inspect(Command program, const AppContext& context);

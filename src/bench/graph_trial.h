@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans, fills and times one graph: what all of `ridge bench` and the exhibits stand on.
+// Plans, fills and times one graph: what all of `ridge bench` and the demos stand on.
 #pragma once
 
 #include <functional>

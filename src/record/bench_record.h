@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defines the records of `ridge bench` and `ridge exhibit`: one point is one op, module or graph at one size, planned and
+// Defines the records of `ridge bench` and `ridge demo`: one point is one op, module or graph at one size, planned and
 // perhaps measured. bench/ fills the records, report/ prints them.
 #pragma once
 
@@ -84,7 +84,7 @@ struct BenchCliff {
 };
 
 struct BenchRecord {
-  std::string kind;     // "op", "module", "graph", "attention", "exhibit"
+  std::string kind;     // "op", "module", "graph", "attention", "study"
   std::string name;     // the op or the module
   std::string formula;  // its cost in words; may be empty
   std::string dtype;
@@ -97,7 +97,7 @@ struct BenchRecord {
   std::vector<BenchFit> fits;
   std::vector<BenchCliff> cliffs;
   std::vector<std::string> notes;
-  // Of an exhibit: what it claims, what the ceilings predict, what was measured, what it teaches.
+  // Of a demo: what it claims, what the ceilings predict, what was measured, what it teaches.
   std::string claim, prediction, finding;
   std::vector<std::string> teaches;
   // Where something else than time is measured: names and values of this quantity.

@@ -297,7 +297,7 @@ std::string shape_text(const JsonField& point) {
 std::string bench_chart(const RunFolder& folder) {
   const nlohmann::json document = folder_document(folder);
   if (!document.contains("bench"))
-    throw usage_error("[chart] expected a folder of ridge bench, exhibit or study, got {}",
+    throw usage_error("[chart] expected a folder of ridge bench, demo or study, got {}",
                       printable(folder.name));
   const JsonField bench(document["bench"], "bench.json"), result = bench.at("result");
   if (result.has("values")) return bars_chart(value_bars(result));

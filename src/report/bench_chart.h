@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures (SVG) of an output folder for pages without scripts: the times of a bench, an exhibit or a study, and rooflines.
+// Pictures (SVG) of an output folder for pages without scripts: the times of a bench, a demo or a study, and rooflines.
 // report.html draws the same data with tooltips and filters.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ridge::report {
 
-// Of a folder of ridge bench, exhibit or study: the time over the size that varies, both logarithmic, a line for each form;
+// Of a folder of ridge bench, demo or study: the time over the size that varies, both logarithmic, a line for each form;
 // or a bar for each form, technique or value where none varies. Full: measured. Dashed or hollow: predicted. Throws bad-file
 // Errors, and usage Errors for folders without such points.
 std::string bench_chart(const RunFolder& folder);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the points of `ridge bench` and `ridge exhibit`: one printer for the terminal, Markdown, CSV and JSON.
+// Prints the points of `ridge bench` and `ridge demo`: one printer for the terminal, Markdown, CSV and JSON.
 #pragma once
 
 #include <string>

@@ -53,9 +53,9 @@ TEST_F(GuideTest, EachCommandOfTheFourCoursesParses) {
 
 // What they count is compared in full; what a data sheet predicts, in the slow test (tools/guides.py --check).
 TEST_F(GuideTest, CountsAreThoseOfThePages) {
-  const std::string out =
-      output_of(fmt::format("python3 -B '{}' --check --only=--counts --ridge '{}' 2>&1 || true",
-                            std::filesystem::path(source_file("tools/guides.py")).string(), ridge_program()));
+  const std::string out = output_of(
+      fmt::format("python3 -B '{}' --check --only=--counts --ridge '{}' 2>&1 || true",
+                  std::filesystem::path(source_file("tools/guides.py")).string(), ridge_program()));
   EXPECT_NE(out.find(", 0 differences"), out.npos) << out;
 }
 

@@ -80,7 +80,8 @@ TEST_F(ImportTest, RefusesBadTracesAndLeavesNothing) {
   files::write_plain(folder_ / "rows.csv", "Kernel_Name,Start_Timestamp\n");
   expect_refused({"import", "rows.csv", "--out", "made"}, 3, "found no End_Timestamp");
   files::write_plain(folder_ / "tool.json", R"({"rocprofiler-sdk-tool": [{}]})");
-  expect_refused({"import", "tool.json", "--out", "made"}, 3, "the key \"kernel_symbols\" is missing");
+  expect_refused({"import", "tool.json", "--out", "made"}, 3,
+                 "the key \"kernel_symbols\" is missing");
 }
 
 TEST_F(ImportTest, OtherCommandsReadTracesOfKernels) {

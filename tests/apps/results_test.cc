@@ -569,10 +569,11 @@ TEST_F(ResultTest, BenchAttentionGoesOnWhereTheStandardFormFails) {
   }
 }
 
-TEST_F(ResultTest, ExhibitsAreListedAndShown) {
-  EXPECT_EQ(json::parse(run({"exhibit", "list", "--json"}).out).size(), 16u);
+TEST_F(ResultTest, DemosAreListedAndShown) {
+  EXPECT_EQ(json::parse(run({"demo", "list", "--json"}).out).size(), 16u);
+  EXPECT_EQ(run({"exhibit", "list"}).out, run({"demo", "list"}).out) << "the former name";
   const Output output =
-      run({"exhibit", "fusion", "--budget", "1s", "--threads", "1", "--json", "--out", "shown"});
+      run({"demo", "fusion", "--budget", "1s", "--threads", "1", "--json", "--out", "shown"});
   ASSERT_EQ(output.code, 0) << output.err;
   const json shown = json::parse(output.out);
   EXPECT_EQ(shown["teaches"].size(), 4u);
@@ -581,17 +582,17 @@ TEST_F(ResultTest, ExhibitsAreListedAndShown) {
     EXPECT_EQ(each["kernel_calls"], each["form"] == "eager" ? 8 : 1) << each;
   EXPECT_EQ(json::parse(files::contents(folder_ / "shown" / "bench.json"))["kind"], "exhibit");
   const Output all =
-      run({"exhibit", "all", "--budget", "0.1", "--threads", "1", "--json", "--out", "all"});
+      run({"demo", "all", "--budget", "0.1", "--threads", "1", "--json", "--out", "all"});
   ASSERT_EQ(all.code, 0) << all.err;
   EXPECT_EQ(json::parse(all.out).size(), 16u);
   for (const json& each : json::parse(all.out))
     EXPECT_TRUE(
         std::filesystem::exists(folder_ / "all" / std::string(each["exhibit"]) / "report.html"))
         << each;
-  expect_refused({"exhibit", "all", "--out", "all"}, 2, "is not empty");
-  expect_refused({"exhibit", "fusionn"}, 2, "did you mean fusion?");
-  expect_refused({"exhibit", "fusion", "--budget", "0"}, 2, "[budget]");
-  expect_refused({"exhibit", "list", "--budget", "1s"}, 2, "--budget has no effect with list");
+  expect_refused({"demo", "all", "--out", "all"}, 2, "is not empty");
+  expect_refused({"demo", "fusionn"}, 2, "did you mean fusion?");
+  expect_refused({"demo", "fusion", "--budget", "0"}, 2, "[budget]");
+  expect_refused({"demo", "list", "--budget", "1s"}, 2, "--budget has no effect with list");
 }
 
 }  // namespace

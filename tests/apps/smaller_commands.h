@@ -43,7 +43,7 @@ constexpr Change kSmaller[] = {
     {"study inference", "--seq-len", "16"},
     {"plan --inference", "--batch-size", "1"},
     {"plan --inference", "--seq-len", "16"},
-    {"exhibit (?!list)\\S+", "--budget", "1s"},
+    {"demo (?!list)\\S+", "--budget", "1s"},
     {"bench attention", "--budget", "1"},
     {"bench attention", "--seq-len", "32,64"},
     {"bench op(?=.* --(shape|sweep) )", "--seconds", "0.01"},

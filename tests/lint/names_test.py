@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Names of files and types, the licence tag, words that the glossary replaces, words that don't belong in the
-repository, and ops that a pass compares by name."""
+repository, words of courses outside src/courses/, and ops that a pass compares by name."""
 import re
 
 import sources
@@ -21,8 +21,11 @@ BANNED = [
 # A pass asks whether a node is of an op, is_a(node, ops::glu_op()): a misspelt name would never be found.
 PASS = re.compile(r"src/(?:passes|backends/\w+/passes)/")
 COMPARED = re.compile(r'\bop->name\s*[!=]=|[!=]=\s*[\w.()>-]*\bop->name\b|\bop->name\.(?!size|c_str|data)\w+\(')
-# The table of renamed JSON keys, which must name the old ones.
-VERSION_1 = re.compile(r'^\s*\{"\w+", "\w+"\}[,}]')
+# The tables of renamed JSON keys, options and subcommands, which must name the old ones.
+RENAMED = re.compile(r'^\s*\{"\w+", "\w+"\}[,}]')
+# The engine knows no course. A data sheet may name its card.
+COURSE = re.compile(r"workshop|notebook|exhibit|MI210", re.I)
+KNOWS_COURSES = ("src/courses/", "src/cost/hardware.cc")
 GLOSSARY = "docs/glossary.md"
 ROOMS_OF_WORDS = ("src/", "README.md", "CONTRIBUTING.md", "docs/accounting.md", "docs/architecture.md", "docs/inference.md",
                   "docs/model_files.md", "docs/results.md", "docs/tried.md")
@@ -69,10 +72,14 @@ def check(root):
                 yield file, 1, f'the first line is not "{TAG}"'
             elif file.suffix in sources.CPP and not "".join(lines[1:2]).startswith("// "):
                 yield file, 2, "no sentence after the tag says what the file is"
+        is_engine = file.parts[0] == "src" and not file.as_posix().startswith(KNOWS_COURSES)
+        for number, line in enumerate([file.as_posix(), *lines] if is_engine else []):
+            if (word := COURSE.search(line)) and not RENAMED.match(line):
+                yield file, max(number, 1), f'"{word.group()}" belongs in src/courses/'
         spoken = replaced if file.as_posix().startswith(ROOMS_OF_WORDS) else []
         for number, line in enumerate(lines, 1):
             for pattern, word in spoken:
-                if pattern.search(line) and not VERSION_1.match(line):
+                if pattern.search(line) and not RENAMED.match(line):
                     yield file, number, f'"{word}" is replaced ({GLOSSARY})'
             declared = TYPE.match(line) if file.suffix in sources.CPP else None
             types += declared is not None

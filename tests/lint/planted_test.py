@@ -207,6 +207,9 @@ PLANTED = [
     ("names", "src/graph/node.h", LICENCE + "#pragma once\n", "src/graph/node.h:2: no sentence after the tag"),
     ("names", "tools/run.sh", "#!/bin/sh\necho\n", "tools/run.sh:1: the first line"),
     ("names", "src/graph/node.cc", TAG + "int64_t told_ns = 0;\n", 'src/graph/node.cc:3: "told_ns" is replaced'),
+    ("names", "src/graph/node.cc", TAG + "// The Workshop's files.\n", 'node.cc:3: "Workshop" belongs in src/courses/'),
+    ("names", "src/report/exhibit.cc", TAG, 'exhibit.cc:1: "exhibit" belongs in src/courses/'),
+    ("names", "src/bench/a.cc", TAG + 'int notebook_bytes = f("mi210");\n', 'a.cc:3: "notebook" belongs in src/courses/'),
     ("names", "docs/a.md", "See /" + "work/x.\n", "docs/a.md:1: holds a path"),
     ("names", "src/graph/node.cc", TAG + "// See issue" + " #12.\n", "src/graph/node.cc:3: holds an issue number"),
     ("names", "src/passes/merge_qkv.cc", TAG + 'if (node.op->name == "rope") {\n', "merge_qkv.cc:3: a pass compares"),
@@ -251,6 +254,7 @@ PLANTED = [
 LONG_GRAPH = {"src/graph/graph.cc": TAG + LONG}
 FRAGMENTS = {"src/graph/graph.cc": TAG + "int a;  // of b\nint b;  // it is " + "a" * 90 + "\n"}
 JSON_LINES = {"src/apps/lab.cc": TAG + "nlohmann::json a;\n" * 2}
+COURSES = {"src/courses/a.cc": TAG + "// A notebook.\n", "src/apps/a.cc": TAG + '    {"exhibit", "demo"},\n'}
 NO_TEST = {"src/passes/passes.h": TAG + PASSES + "  ALL(lora,\n", "src/passes/lora.cc": TAG + PASS.format("lora")}
 WAIVED = [
     ("sizes", LONG_GRAPH, "function src/graph/graph.cc f: a table\n", ""),
@@ -264,6 +268,7 @@ WAIVED = [
     ("classes", JSON_LINES, "json src/apps/lab.cc 2: moves to report/\n", ""),
     ("classes", JSON_LINES, "json src/apps/lab.cc: moves to report/\n", "src/apps/lab.cc:4: names a type of nlohmann"),
     ("classes", JSON_LINES, "json src/apps/lab.cc 3: moves to report/\n", "lab.cc is for 3 violations, there are 2"),
+    ("names", COURSES, "", ""),
     ("lists", NO_TEST, "pass lora 3: no test\n", ""),
     ("lists", NO_TEST, "pass lora 2: no test\n", "passes.h:7: lora has no tests/passes/lora_test.cc"),
     ("lists", NO_TEST, "pass lora 4: no test\n", "waivers.txt:1: the waiver of pass lora is for 4 violations, there are 3"),

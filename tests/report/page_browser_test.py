@@ -266,13 +266,13 @@ class PageTest(unittest.TestCase):
         for each in self.load("model", "bench.json")["result"]["tests"]:
             self.assertIn(each["test"], page.panel("bench")["text"])
 
-    def test_a_sweep_a_module_and_exhibits(self):
+    def test_a_sweep_a_module_and_demos(self):
         commands = {
             "sweep": ("bench", "op", "matmul", "--sweep", "n=k=m=16:64*2", "--fit", "--threads", 1, "--seconds", 0.01),
             "module": ("bench", "module", "mlp", "--config", "tiny", "--seq-len", "8,16", "--threads", 1, "--seconds", 0.01),
             "sheet": ("bench", "attention", "--hardware", "h100", "--dtype", "bf16", "--seq-len", "256,512"),
-            "exhibit": ("exhibit", "fusion", "--budget", "1s", "--threads", 1),
-            "losses": ("exhibit", "initialisation", "--budget", "1s", "--threads", 1),
+            "demo": ("demo", "fusion", "--budget", "1s", "--threads", 1),
+            "losses": ("demo", "initialisation", "--budget", "1s", "--threads", 1),
         }
         for name, command in commands.items():
             self.ridge(*command, "--out", name)

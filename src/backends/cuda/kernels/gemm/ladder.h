@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMMs of the exhibit gemm-ladder: short kernels that are meant to be read, each with one idea more than
+// The GEMMs of the demo gemm-ladder: short kernels that are meant to be read, each with one idea more than
 // the one before. Matrices are dense rows: c [n, m] = a [n, k] b [k, m]. T is float or uint16_t (bf16);
 // sums are fp32.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of exhibits, and the stand that they measure with.
-#include "bench/exhibits/exhibit.h"
+// The list of demos, and the fixture that they measure with.
+#include "courses/demos/demo.h"
 
 #include <fmt/format.h>
 
@@ -8,12 +8,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 constexpr double kPointNs = 3e8;  // for the samples of a point at most
@@ -21,46 +21,45 @@ constexpr double kRuns = 10;      // warm-ups and samples that a point needs
 
 }  // namespace
 
-std::span<const Exhibit> exhibits() {
-#define RIDGE_LIST(name) name##_exhibit(),
-  static const std::vector<Exhibit> all = {RIDGE_EXHIBITS(RIDGE_LIST)};
+std::span<const Demo> demos() {
+#define RIDGE_LIST(name) name##_demo(),
+  static const std::vector<Demo> all = {RIDGE_DEMOS(RIDGE_LIST)};
 #undef RIDGE_LIST
   return all;
 }
 
-const Exhibit* find_exhibit(std::string_view name) {
-  for (const Exhibit& each : exhibits())
+const Demo* find_demo(std::string_view name) {
+  for (const Demo& each : demos())
     if (each.name == name) return &each;
   return nullptr;
 }
 
-std::string exhibit_names() {
+std::string demo_names() {
   std::string names;
-  for (const Exhibit& each : exhibits())
-    names += (names.empty() ? "" : ", ") + std::string(each.name);
+  for (const Demo& each : demos()) names += (names.empty() ? "" : ", ") + std::string(each.name);
   return names;
 }
 
-Stand::Stand(Backends backends,
-             const cost::Ceilings& ceilings,
-             double budget_ns,
-             std::function<bool()> is_stopped)
+Fixture::Fixture(Backends backends,
+                 const cost::Ceilings& ceilings,
+                 double budget_ns,
+                 std::function<bool()> is_stopped)
     : backends_(std::move(backends)),
       ceilings_(ceilings),
       end_ns_(now_ns() + budget_ns),
       is_stopped_(std::move(is_stopped)) {}
 
-double Stand::left_ns() const { return std::max(0.0, end_ns_ - now_ns()); }
+double Fixture::left_ns() const { return std::max(0.0, end_ns_ - now_ns()); }
 
-double Stand::budget_for(double predicted_ns) const {
+double Fixture::budget_for(double predicted_ns) const {
   if (is_stopped() || kRuns * predicted_ns > left_ns()) return 0;
   return std::min(kPointNs, left_ns() / 4);
 }
 
-record::BenchPoint& Stand::add(const std::string& form,
-                               const record::Extents& extents,
-                               const TrialGraph& trial,
-                               TrialSetting setting) {
+record::BenchPoint& Fixture::add(const std::string& form,
+                                 const record::Extents& extents,
+                                 const TrialGraph& trial,
+                                 TrialSetting setting) {
   backends::Backend& device = backends_(setting.selection);
   record::BenchPoint point = plan_trial(trial, setting, device, &ceilings_);
   setting.budget_ns = budget_for(point.predicted_ns);
@@ -75,9 +74,9 @@ record::BenchPoint& Stand::add(const std::string& form,
   return record.points.back();
 }
 
-record::BenchPoint& Stand::add_loop(const std::string& form,
-                                    const record::Extents& extents,
-                                    const Loop& loop) {
+record::BenchPoint& Fixture::add_loop(const std::string& form,
+                                      const record::Extents& extents,
+                                      const Loop& loop) {
   Summary time;
   if (const double budget_ns = budget_for(loop.predicted_ns); budget_ns > 0)
     time = time_repeatedly(
@@ -90,9 +89,9 @@ record::BenchPoint& Stand::add_loop(const std::string& form,
   return point;
 }
 
-record::BenchPoint& Stand::add_time(const std::string& form,
-                                    const record::Extents& extents,
-                                    const Summary& time) {
+record::BenchPoint& Fixture::add_time(const std::string& form,
+                                      const record::Extents& extents,
+                                      const Summary& time) {
   record::BenchPoint point;
   point.name = record.name;
   point.form = form;
@@ -103,7 +102,7 @@ record::BenchPoint& Stand::add_time(const std::string& form,
   return record.points.back();
 }
 
-const record::BenchPoint* Stand::find(std::string_view form, int64_t extent) const {
+const record::BenchPoint* Fixture::find(std::string_view form, int64_t extent) const {
   for (const record::BenchPoint& each : record.points)
     if (each.form == form &&
         (extent < 0 || (!each.extents.empty() && each.extents[0].second == extent)))
@@ -114,25 +113,25 @@ const record::BenchPoint* Stand::find(std::string_view form, int64_t extent) con
 // What times_text says of points that were not measured.
 constexpr std::string_view kUnknownTimes = "? times";
 
-record::BenchRecord show(const Exhibit& exhibit, Stand stand) {
-  stand.record.kind = "exhibit";
-  stand.record.name = exhibit.name;
-  stand.record.claim = exhibit.claim;
-  stand.record.dtype = "fp32";
-  stand.record.swept = exhibit.swept;
-  stand.record.teaches.assign(exhibit.teaches.begin(), exhibit.teaches.end());
-  exhibit.run(stand);
-  if (stand.record.finding.find(kUnknownTimes) != std::string::npos)
-    stand.record.finding += " (?: not measured)";
-  const auto predicted =
-      std::count_if(stand.record.points.begin(), stand.record.points.end(), [](const auto& each) {
+record::BenchRecord show(const Demo& demo, Fixture fixture) {
+  fixture.record.kind = "exhibit";  // the name that run folders have
+  fixture.record.name = demo.name;
+  fixture.record.claim = demo.claim;
+  fixture.record.dtype = "fp32";
+  fixture.record.swept = demo.swept;
+  fixture.record.teaches.assign(demo.teaches.begin(), demo.teaches.end());
+  demo.run(fixture);
+  if (fixture.record.finding.find(kUnknownTimes) != std::string::npos)
+    fixture.record.finding += " (?: not measured)";
+  const auto predicted = std::count_if(
+      fixture.record.points.begin(), fixture.record.points.end(), [](const auto& each) {
         return !each.is_measured() && each.refused.empty() && each.predicted_ns > 0;
       });
   if (predicted > 0)
-    stand.record.notes.push_back(
+    fixture.record.notes.push_back(
         fmt::format("The budget did not last for {} of {} points; they are predicted.", predicted,
-                    stand.record.points.size()));
-  return std::move(stand.record);
+                    fixture.record.points.size()));
+  return std::move(fixture.record);
 }
 
 TrialGraph product_graph(int64_t n, int64_t k, int64_t m, DType dtype) {
@@ -154,4 +153,4 @@ double times_predicted(const record::BenchPoint* slow, const record::BenchPoint*
   return slow->predicted_ns / fast->predicted_ns;
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit flash-attention: the same attention with and without its matrix of scores in memory.
+// The demo flash-attention: the same attention with and without its matrix of scores in memory.
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
 #include "bench/op_shapes.h"
+#include "courses/demos/demos.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
-void run(Stand& stand) {
-  const OpShape& attention = *find_op_shape("attention");
+void run(Fixture& fixture) {
+  const bench::OpShape& attention = *bench::find_op_shape("attention");
   for (int64_t t = 128; t <= 32768; t *= 2)
-    for (const Implementation& each : attention.implementations) {
-      OpRequest request;
+    for (const bench::Implementation& each : attention.implementations) {
+      bench::OpRequest request;
       request.extents = points(attention.letters, {{"h", 4}, {"k", 2}, {"t", t}}, {})[0];
       request.is_causal = true;
       request.implementation = each;
       TrialSetting setting;
       setting.selection = passes::Selection("baseline", each.switches);
-      stand.add(each.name, {{"t", t}}, attention.build(request), setting);
+      fixture.add(each.name, {{"t", t}}, attention.build(request), setting);
     }
-  const record::BenchPoint *standard = stand.find("standard", 2048),
-                           *flash = stand.find("flash", 2048);
+  const record::BenchPoint *standard = fixture.find("standard", 2048),
+                           *flash = fixture.find("flash", 2048);
   if (standard == nullptr || flash == nullptr) return;
-  stand.record.prediction = fmt::format(
+  fixture.record.prediction = fmt::format(
       "at 2048 tokens standard attention owns {} and flash {}; it takes {:.1f} times as long.",
       format_bytes(standard->owned_bytes), format_bytes(flash->owned_bytes),
       times_predicted(standard, flash));
-  stand.record.finding =
+  fixture.record.finding =
       fmt::format("standard attention takes {} the time of flash at 512 tokens and {} at 2048.",
-                  times_text(stand.find("standard", 512), stand.find("flash", 512)),
+                  times_text(fixture.find("standard", 512), fixture.find("flash", 512)),
                   times_text(standard, flash));
 }
 
 }  // namespace
 
-Exhibit flash_attention_exhibit() {
+Demo flash_attention_demo() {
   return {
       "flash-attention",
       "Attention in tiles has the same result, memory that grows with the length instead of its square, and less time.",
@@ -48,4 +48,4 @@ Exhibit flash_attention_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of exhibits, in the order in which `ridge exhibit all` shows them. Each is src/bench/exhibits/NAME.cc.
+// The list of demos, in the order in which `ridge demo all` shows them. Each is src/courses/demos/NAME.cc.
 #pragma once
 
-#include "bench/exhibits/exhibit.h"
+#include "courses/demos/demo.h"
 
-#define RIDGE_EXHIBITS(X)       \
+#define RIDGE_DEMOS(X)          \
   X(timing)                     \
   X(launch_overhead)            \
   X(gemm_ladder)                \
@@ -22,10 +22,10 @@
   X(kv_cache)                   \
   X(initialisation)
 
-namespace ridge::bench {
+namespace ridge::courses {
 
-#define RIDGE_DECLARE_EXHIBIT(name) Exhibit name##_exhibit();
-RIDGE_EXHIBITS(RIDGE_DECLARE_EXHIBIT)
-#undef RIDGE_DECLARE_EXHIBIT
+#define RIDGE_DECLARE_DEMO(name) Demo name##_demo();
+RIDGE_DEMOS(RIDGE_DECLARE_DEMO)
+#undef RIDGE_DECLARE_DEMO
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit contiguity: a view costs nothing until a kernel must read it against its order.
+// The demo contiguity: a view costs nothing until a kernel must read it against its order.
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 // A transposed view of x[n,n] alone, its copy, and the copy of x as it lies.
@@ -21,23 +21,23 @@ TrialGraph copied(int64_t n, bool transposes) {
   return trial;
 }
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   for (int64_t n : {256, 512, 1024, 2048, 4096}) {
-    stand.add("as it lies", {{"n", n}}, copied(n, false));
-    stand.add("transposed", {{"n", n}}, copied(n, true));
+    fixture.add("as it lies", {{"n", n}}, copied(n, false));
+    fixture.add("transposed", {{"n", n}}, copied(n, true));
   }
-  const record::BenchPoint *rows = stand.find("as it lies", 2048),
-                           *columns = stand.find("transposed", 2048);
+  const record::BenchPoint *rows = fixture.find("as it lies", 2048),
+                           *columns = fixture.find("transposed", 2048);
   if (rows == nullptr || columns == nullptr) return;
-  stand.record.prediction =
+  fixture.record.prediction =
       fmt::format("at 2048 both move {}; the transposed copy takes {:.2f} times as long.",
                   format_bytes(rows->planned_bytes), times_predicted(columns, rows));
-  stand.record.finding = fmt::format("it takes {} as long.", times_text(columns, rows));
+  fixture.record.finding = fmt::format("it takes {} as long.", times_text(columns, rows));
 }
 
 }  // namespace
 
-Exhibit contiguity_exhibit() {
+Demo contiguity_demo() {
   return {
       "contiguity",
       "A transposed view moves no byte, but its copy reads a cache line for each element.",
@@ -49,4 +49,4 @@ Exhibit contiguity_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

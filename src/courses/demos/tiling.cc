@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit tiling: a GEMM in tiles of T reads each operand N / T times.
+// The demo tiling: a GEMM in tiles of T reads each operand N / T times.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 #include "base/random.h"
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 constexpr int kSize = 512;
@@ -31,39 +31,40 @@ void tiled(const std::vector<float>& a,
           }
 }
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   std::vector<float> a(kSize * kSize), b(a.size()), c(a.size());
   Random random(2);
   random.fill_normal(a, 1);
   random.fill_normal(b, 1);
   const int64_t macs = int64_t{kSize} * kSize * kSize;
-  const double threads = std::max(1, stand.ceilings().machine.threads);
+  const double threads = std::max(1, fixture.ceilings().machine.threads);
   // The compiler makes vectors of four: a multiplication and an addition of one a cycle.
   constexpr double kLanes = 4, kUsualClock = 3;
   const double clock =
-      stand.ceilings().machine.clock_ghz > 0 ? stand.ceilings().machine.clock_ghz : kUsualClock;
+      fixture.ceilings().machine.clock_ghz > 0 ? fixture.ceilings().machine.clock_ghz : kUsualClock;
   const double arithmetic = static_cast<double>(macs) / kLanes / clock;
-  const double bandwidth = std::max(stand.ceilings().memory_bytes_per_ns() / threads, 1e-3);
+  const double bandwidth = std::max(fixture.ceilings().memory_bytes_per_ns() / threads, 1e-3);
   for (int tile = 4; tile <= kSize; tile *= 2) {
     // Of A and B N^3 / T elements each, and C once a tile of k, read and written.
     const int64_t read = 4 * (4 * macs / tile);
-    stand.add_loop(
+    fixture.add_loop(
         "in tiles", {{"t", tile}},
         {products(macs), read, std::max(arithmetic, static_cast<double>(read) / bandwidth),
          [&, tile] { tiled(a, b, c, tile); }});
   }
-  const record::BenchPoint *small = stand.find("in tiles", 4), *middle = stand.find("in tiles", 64);
+  const record::BenchPoint *small = fixture.find("in tiles", 4),
+                           *middle = fixture.find("in tiles", 64);
   if (small == nullptr || middle == nullptr) return;
-  stand.record.prediction =
+  fixture.record.prediction =
       fmt::format("tiles of 4 read {}, tiles of 64 {}.", format_bytes(small->planned_bytes),
                   format_bytes(middle->planned_bytes));
-  stand.record.finding =
+  fixture.record.finding =
       fmt::format("tiles of 4 take {} the time of tiles of 64.", times_text(small, middle));
 }
 
 }  // namespace
 
-Exhibit tiling_exhibit() {
+Demo tiling_demo() {
   return {
       "tiling",
       "A tile of T by T turns N reads of each element into N / T.",
@@ -75,4 +76,4 @@ Exhibit tiling_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

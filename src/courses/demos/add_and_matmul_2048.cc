@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit add-and-matmul-2048: the same operands, two thousand times the FLOPs, and nowhere near that in time.
+// The demo add-and-matmul-2048: the same operands, two thousand times the FLOPs, and nowhere near that in time.
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 TrialGraph addition(int64_t n) {
@@ -19,24 +19,24 @@ TrialGraph addition(int64_t n) {
   return trial;
 }
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   for (int64_t n : {512, 1024, 2048}) {
-    stand.add("add", {{"n", n}}, addition(n));
-    stand.add("matmul", {{"n", n}}, product_graph(n, n, n));
+    fixture.add("add", {{"n", n}}, addition(n));
+    fixture.add("matmul", {{"n", n}}, product_graph(n, n, n));
   }
-  const record::BenchPoint *add = stand.find("add", 1024), *matmul = stand.find("matmul", 1024);
+  const record::BenchPoint *add = fixture.find("add", 1024), *matmul = fixture.find("matmul", 1024);
   if (add == nullptr || matmul == nullptr) return;
-  stand.record.prediction = fmt::format(
+  fixture.record.prediction = fmt::format(
       "at 1024 the product has {} FLOPs for each of the sum, and takes {:.0f} times as long.",
       matmul->work.flops / std::max<int64_t>(add->work.flops, 1), times_predicted(matmul, add));
-  stand.record.finding =
+  fixture.record.finding =
       fmt::format("at 1024 it takes {} as long; the sum is bound by {}, the product by {}.",
                   times_text(matmul, add), add->bound_by(), matmul->bound_by());
 }
 
 }  // namespace
 
-Exhibit add_and_matmul_2048_exhibit() {
+Demo add_and_matmul_2048_demo() {
   return {
       "add-and-matmul-2048",
       "A sum and a product of the same matrices move the same bytes, but only one of them is bound by them.",
@@ -48,4 +48,4 @@ Exhibit add_and_matmul_2048_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit coalescing: one of every s elements, from a stride of 1 to one of 32.
+// The demo coalescing: one of every s elements, from a stride of 1 to one of 32.
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 constexpr int64_t kElements = int64_t{1} << 20;
@@ -21,22 +21,22 @@ TrialGraph every(int64_t stride) {
   return trial;
 }
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   for (int64_t stride : {1, 2, 4, 8, 16, 32})
-    stand.add("a million elements", {{"s", stride}}, every(stride));
-  const record::BenchPoint *dense = stand.find("a million elements", 1),
-                           *sparse = stand.find("a million elements", 32);
+    fixture.add("a million elements", {{"s", stride}}, every(stride));
+  const record::BenchPoint *dense = fixture.find("a million elements", 1),
+                           *sparse = fixture.find("a million elements", 32);
   if (dense == nullptr || sparse == nullptr) return;
-  stand.record.prediction =
+  fixture.record.prediction =
       fmt::format("each reads and writes {}; at a stride of 32 it takes {:.1f} times as long.",
                   format_bytes(dense->planned_bytes), times_predicted(sparse, dense));
-  stand.record.finding =
+  fixture.record.finding =
       fmt::format("at a stride of 32 it takes {} as long.", times_text(sparse, dense));
 }
 
 }  // namespace
 
-Exhibit coalescing_exhibit() {
+Demo coalescing_demo() {
   return {
       "coalescing",
       "The same million elements cost more the further apart they lie.",
@@ -48,4 +48,4 @@ Exhibit coalescing_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

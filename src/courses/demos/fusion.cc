@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit fusion: one GELU as eight kernels, as one generated kernel, and as one hand-written kernel.
+// The demo fusion: one GELU as eight kernels, as one generated kernel, and as one hand-written kernel.
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 TrialGraph gelu(int64_t n) {
@@ -18,7 +18,7 @@ TrialGraph gelu(int64_t n) {
   return trial;
 }
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   for (int64_t n : {1 << 12, 1 << 16, 1 << 20, 1 << 24}) {
     for (const auto& [form, switches] :
          {std::pair{"eager", "+split_activations"},
@@ -26,25 +26,25 @@ void run(Stand& stand) {
           std::pair{"hand-written", ""}}) {
       TrialSetting setting;
       setting.selection = passes::Selection("baseline", switches);
-      stand.add(form, {{"n", n}}, gelu(n), setting);
+      fixture.add(form, {{"n", n}}, gelu(n), setting);
     }
   }
-  const record::BenchPoint *eager = stand.find("eager", 1 << 20),
-                           *generated = stand.find("generated", 1 << 20),
-                           *written = stand.find("hand-written", 1 << 20);
+  const record::BenchPoint *eager = fixture.find("eager", 1 << 20),
+                           *generated = fixture.find("generated", 1 << 20),
+                           *written = fixture.find("hand-written", 1 << 20);
   if (eager == nullptr || generated == nullptr || written == nullptr) return;
-  stand.record.prediction = fmt::format(
+  fixture.record.prediction = fmt::format(
       "of a million elements, eight kernels move {} and one moves {}: {:.1f} times the time.",
       format_bytes(eager->planned_bytes), format_bytes(generated->planned_bytes),
       times_predicted(eager, generated));
-  stand.record.finding = fmt::format(
+  fixture.record.finding = fmt::format(
       "eager takes {} the time of the generated kernel and {} that of the hand-written one.",
       times_text(eager, generated), times_text(eager, written));
 }
 
 }  // namespace
 
-Exhibit fusion_exhibit() {
+Demo fusion_demo() {
   return {
       "fusion",
       "Eight kernels of one operation each move nine times the bytes of one kernel that does all eight.",
@@ -56,4 +56,4 @@ Exhibit fusion_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit gemm-scaling: the rate of square GEMMs by their size, and the cliffs.
+// The demo gemm-scaling: the rate of square GEMMs by their size, and the cliffs.
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   for (int64_t n :
        {64, 128, 256, 257, 512, 768, 1024, 1025, 1536, 1792, 1793, 2048, 4096, 8192, 16384})
-    stand.add("library", {{"n", n}}, product_graph(n, n, n));
-  stand.record.fits = record::fit_laws(stand.record.points, "n");
-  stand.record.cliffs = record::find_cliffs(stand.record.points, "n");
-  const record::BenchPoint *small = stand.find("library", 64), *large = stand.find("library", 1024);
+    fixture.add("library", {{"n", n}}, product_graph(n, n, n));
+  fixture.record.fits = record::fit_laws(fixture.record.points, "n");
+  fixture.record.cliffs = record::find_cliffs(fixture.record.points, "n");
+  const record::BenchPoint *small = fixture.find("library", 64),
+                           *large = fixture.find("library", 1024);
   if (small == nullptr || large == nullptr) return;
   auto rate = [](const record::BenchPoint& p, double ns) {
     return format_rate(static_cast<double>(p.work.flops) / ns * 1e9, "FLOP/s");
   };
-  stand.record.prediction =
+  fixture.record.prediction =
       fmt::format("{} at 64 and {} at 1024.", rate(*small, small->predicted_ns),
                   rate(*large, large->predicted_ns));
-  stand.record.finding =
+  fixture.record.finding =
       fmt::format("{} at 64 and {} at 1024.", rate(*small, small->ns()), rate(*large, large->ns()));
 }
 
 }  // namespace
 
-Exhibit gemm_scaling_exhibit() {
+Demo gemm_scaling_demo() {
   return {
       "gemm-scaling",
       "A square GEMM's FLOPs grow with n^3 and its bytes with n^2, so it becomes compute-bound.",
@@ -40,4 +41,4 @@ Exhibit gemm_scaling_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit initialisation: the first loss of a model by the size of its random weights.
+// The demo initialisation: the first loss of a model by the size of its random weights.
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 #include "models/forward_graph.h"
 #include "ops/registry.h"
 #include "runtime/program.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 double first_loss(double deviation, backends::Backend& device) {
@@ -36,25 +36,25 @@ double first_loss(double deviation, backends::Backend& device) {
   return static_cast<double>(program.read(0, program.graph(0).graph().outputs[0])[0]);
 }
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   const double vocabulary = static_cast<double>(models::preset("tiny").config.vocabulary);
-  stand.record.prediction = fmt::format(
+  fixture.record.prediction = fmt::format(
       "a model that knows nothing gives each of {:.0f} tokens the same probability: a loss of ln {:.0f} = {:.3f}.",
       vocabulary, vocabulary, std::log(vocabulary));
-  stand.record.quantity = "first loss";
+  fixture.record.quantity = "first loss";
   for (double deviation : {0.02, 0.1, 0.3, 1.0, 4.0, 16.0}) {
-    if (stand.is_stopped()) return;
-    stand.record.values.emplace_back(fmt::format("weights of {:g}", deviation),
-                                     first_loss(deviation, stand.backend()));
+    if (fixture.is_stopped()) return;
+    fixture.record.values.emplace_back(fmt::format("weights of {:g}", deviation),
+                                       first_loss(deviation, fixture.backend()));
   }
-  stand.record.finding =
+  fixture.record.finding =
       fmt::format("the first loss is {:.3f} with weights of 0.02 and {:.0f} with weights of 16.",
-                  stand.record.values.front().second, stand.record.values.back().second);
+                  fixture.record.values.front().second, fixture.record.values.back().second);
 }
 
 }  // namespace
 
-Exhibit initialisation_exhibit() {
+Demo initialisation_demo() {
   return {
       "initialisation",
       "With weights of a standard deviation of 0.02 the first loss is ln V; with large ones it is a hundred times that.",
@@ -66,4 +66,4 @@ Exhibit initialisation_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

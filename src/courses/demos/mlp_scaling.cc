@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit mlp-scaling: the time of a gated MLP by its batch, from a vector to a matrix.
+// The demo mlp-scaling: the time of a gated MLP by its batch, from a vector to a matrix.
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
 #include "bench/module_trial.h"
+#include "courses/demos/demos.h"
 #include "models/known_shapes.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   const models::ModelConfig& config = *models::find_known_shape("smollm2-135m");
   TrialSetting fused;
   fused.selection = passes::Selection("kernels", "");
   for (int64_t tokens = 1; tokens <= 4096; tokens *= 4) {
-    ModuleRequest request;
+    bench::ModuleRequest request;
     request.length = tokens;
-    stand.add("MLP of SmolLM2 135M", {{"n", tokens}}, build_module(config, request), fused);
+    fixture.add("MLP of SmolLM2 135M", {{"n", tokens}}, bench::build_module(config, request),
+                fused);
   }
   models::ModelConfig wide = config;
   wide.feed_forward *= 4;
   for (int64_t tokens : {1, 64, 1024}) {
-    ModuleRequest request;
+    bench::ModuleRequest request;
     request.length = tokens;
-    stand.add("four times as wide", {{"n", tokens}}, build_module(wide, request), fused);
+    fixture.add("four times as wide", {{"n", tokens}}, bench::build_module(wide, request), fused);
   }
   const char* name = "MLP of SmolLM2 135M";
-  const record::BenchPoint *one = stand.find(name, 1), *many = stand.find(name, 64);
+  const record::BenchPoint *one = fixture.find(name, 1), *many = fixture.find(name, 64);
   if (one == nullptr || many == nullptr) return;
-  stand.record.prediction =
+  fixture.record.prediction =
       fmt::format("64 tokens take {:.1f} times as long as one.", times_predicted(many, one));
-  stand.record.finding = fmt::format("64 tokens take {} as long as one.", times_text(many, one));
+  fixture.record.finding = fmt::format("64 tokens take {} as long as one.", times_text(many, one));
 }
 
 }  // namespace
 
-Exhibit mlp_scaling_exhibit() {
+Demo mlp_scaling_demo() {
   return {
       "mlp-scaling",
       "The first tokens of a batch are nearly free, because the weights are read anyway.",
@@ -48,4 +49,4 @@ Exhibit mlp_scaling_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An exhibit shows one lesson about performance: a claim, the prediction from the machine's ceilings, the measurement, and what
+// A demo shows one lesson about performance: a claim, the prediction from the machine's ceilings, the measurement, and what
 // it teaches. Each is one short file of this folder, meant to be read.
 #pragma once
 
@@ -12,23 +12,32 @@
 #include "bench/graph_trial.h"
 #include "record/bench_record.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 
-// What an exhibit measures with. Points are measured while the budget lasts, and predicted alone after that.
-class Stand {
+using bench::fill_operand;
+using bench::plan_trial;
+using bench::prepare;
+using bench::PreparedGraph;
+using bench::run_trial;
+using bench::time_repeatedly;
+using bench::TrialGraph;
+using bench::TrialSetting;
+
+// What a demo measures with. Points are measured while the budget lasts, and predicted alone after that.
+class Fixture {
  public:
   using Backends = std::function<backends::Backend&(const passes::Selection&)>;
-  Stand(Backends backends,
-        const cost::Ceilings& ceilings,
-        double budget_ns,
-        std::function<bool()> is_stopped);
+  Fixture(Backends backends,
+          const cost::Ceilings& ceilings,
+          double budget_ns,
+          std::function<bool()> is_stopped);
 
   // Adds a point: the graph after the passes of `setting`, planned, and timed if the budget allows.
   record::BenchPoint& add(const std::string& form,
                           const record::Extents& extents,
                           const TrialGraph& trial,
                           TrialSetting setting = {});
-  // Adds a point of the exhibit's own loop, which is called repeatedly; `predicted_ns` is what the exhibit expects of a call.
+  // Adds a point of the demo's own loop, which is called repeatedly; `predicted_ns` is what the demo expects of a call.
   struct Loop {
     Work work;
     int64_t bytes = 0;
@@ -64,22 +73,22 @@ class Stand {
   std::function<bool()> is_stopped_;
 };
 
-struct Exhibit {
+struct Demo {
   std::string_view name;  // "flash-attention"
   std::string_view claim;
   std::array<std::string_view, 4> teaches;
   std::string_view swept;  // the letter of the chart's axis; empty: bars of forms
-  void (*run)(Stand&);     // adds points, and sets record.prediction and record.finding
+  void (*run)(Fixture&);   // adds points, and sets record.prediction and record.finding
 };
 
-std::span<const Exhibit> exhibits();
-const Exhibit* find_exhibit(std::string_view name);
-std::string exhibit_names();
+std::span<const Demo> demos();
+const Demo* find_demo(std::string_view name);
+std::string demo_names();
 
 // Runs one within its budget.
-record::BenchRecord show(const Exhibit& exhibit, Stand stand);
+record::BenchRecord show(const Demo& demo, Fixture fixture);
 
-// Graphs that several exhibits use.
+// Graphs that several demos use.
 TrialGraph product_graph(int64_t n,
                          int64_t k,
                          int64_t m,
@@ -88,4 +97,4 @@ TrialGraph product_graph(int64_t n,
 std::string times_text(const record::BenchPoint* slow, const record::BenchPoint* fast);
 double times_predicted(const record::BenchPoint* slow, const record::BenchPoint* fast);
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

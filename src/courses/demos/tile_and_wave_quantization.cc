@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit tile-and-wave-quantization: a size that leaves the last tile or the last wave of tiles nearly empty.
+// The demo tile-and-wave-quantization: a size that leaves the last tile or the last wave of tiles nearly empty.
 #include <fmt/format.h>
 
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   constexpr int64_t kDepth = 512, kColumns = 512;
   for (int64_t n : {240, 248, 256, 257, 264, 272, 288, 304, 320, 321, 384, 385})
-    stand.add("library", {{"n", n}}, product_graph(n, kDepth, kColumns));
-  stand.record.cliffs = record::find_cliffs(stand.record.points, "n");
-  const record::BenchPoint *full = stand.find("library", 256), *over = stand.find("library", 257);
+    fixture.add("library", {{"n", n}}, product_graph(n, kDepth, kColumns));
+  fixture.record.cliffs = record::find_cliffs(fixture.record.points, "n");
+  const record::BenchPoint *full = fixture.find("library", 256),
+                           *over = fixture.find("library", 257);
   if (full == nullptr || over == nullptr) return;
-  stand.record.prediction = "by FLOPs alone, 257 rows take 1.004 times the time of 256.";
-  stand.record.finding = fmt::format("257 rows take {} the time of 256.", times_text(over, full));
+  fixture.record.prediction = "by FLOPs alone, 257 rows take 1.004 times the time of 256.";
+  fixture.record.finding = fmt::format("257 rows take {} the time of 256.", times_text(over, full));
 }
 
 }  // namespace
 
-Exhibit tile_and_wave_quantization_exhibit() {
+Demo tile_and_wave_quantization_demo() {
   return {
       "tile-and-wave-quantization",
       "One row more can cost a whole tile, and one tile more a whole wave.",
@@ -32,4 +33,4 @@ Exhibit tile_and_wave_quantization_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

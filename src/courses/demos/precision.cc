@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit precision: half the bytes, half the time, and what the missing bits cost.
+// The demo precision: half the bytes, half the time, and what the missing bits cost.
 #include <fmt/format.h>
 
 #include <array>
 #include <cmath>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 struct Format {
@@ -48,29 +48,29 @@ TrialGraph scaled(int64_t n, DType dtype) {
   return trial;
 }
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   for (int64_t n : {1 << 16, 1 << 20, 1 << 24})
     for (DType dtype : {DType::kF32, DType::kBF16})
-      stand.add(dtype == DType::kF32 ? "fp32" : "bf16", {{"n", n}}, scaled(n, dtype)).dtype =
+      fixture.add(dtype == DType::kF32 ? "fp32" : "bf16", {{"n", n}}, scaled(n, dtype)).dtype =
           name(dtype);
   for (const Format& each : kFormats)
-    stand.record.notes.push_back(fmt::format(
+    fixture.record.notes.push_back(fmt::format(
         "{}: up to {:.3g}, down to {:.3g}, steps of {:.3g} at 1; 1e-8 becomes {:.3g}, 1 + 1e-3 becomes {:.6g}.",
         each.name, each.largest(), each.smallest(), each.step_at_one(), each.rounded(1e-8),
         each.rounded(1 + 1e-3)));
-  const record::BenchPoint *wide = stand.find("fp32", 1 << 24),
-                           *narrow = stand.find("bf16", 1 << 24);
+  const record::BenchPoint *wide = fixture.find("fp32", 1 << 24),
+                           *narrow = fixture.find("bf16", 1 << 24);
   if (wide == nullptr || narrow == nullptr) return;
-  stand.record.prediction =
+  fixture.record.prediction =
       fmt::format("16 million elements move {} in fp32 and {} in bf16, {:.2f} times the time.",
                   format_bytes(wide->planned_bytes), format_bytes(narrow->planned_bytes),
                   times_predicted(wide, narrow));
-  stand.record.finding = fmt::format("fp32 takes {} the time of bf16.", times_text(wide, narrow));
+  fixture.record.finding = fmt::format("fp32 takes {} the time of bf16.", times_text(wide, narrow));
 }
 
 }  // namespace
 
-Exhibit precision_exhibit() {
+Demo precision_demo() {
   return {
       "precision",
       "A memory-bound kernel takes half the time in 16 bits; bf16 keeps the range of fp32, fp16 its precision.",
@@ -82,4 +82,4 @@ Exhibit precision_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

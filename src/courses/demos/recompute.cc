@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit recompute: the gradient of three sigmoids, with results kept and with results computed again.
+// The demo recompute: the gradient of three sigmoids, with results kept and with results computed again.
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 TrialGraph sigmoids(int64_t n) {
@@ -26,7 +26,7 @@ int64_t passes_over(const record::BenchPoint& point, int64_t n) {
   return point.planned_bytes / (4 * n);
 }
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   constexpr int64_t kLargest = 1 << 22;
   for (int64_t n = 1 << 12; n <= kLargest; n *= 32)
     for (const auto& [form, switches] :
@@ -35,23 +35,23 @@ void run(Stand& stand) {
       TrialSetting setting;
       setting.is_backward = true;
       setting.selection = passes::Selection("baseline", switches);
-      stand.add(form, {{"n", n}}, sigmoids(n), setting);
+      fixture.add(form, {{"n", n}}, sigmoids(n), setting);
     }
-  const record::BenchPoint *kept = stand.find("kept", kLargest),
-                           *again = stand.find("computed again", kLargest);
+  const record::BenchPoint *kept = fixture.find("kept", kLargest),
+                           *again = fixture.find("computed again", kLargest);
   if (kept == nullptr || again == nullptr) return;
-  stand.record.prediction = fmt::format(
+  fixture.record.prediction = fmt::format(
       "{} passes over memory become {}, {} FLOPs become {}: {:.2f} times the time.",
       passes_over(*kept, kLargest), passes_over(*again, kLargest),
       format_count(static_cast<double>(kept->work.flops)),
       format_count(static_cast<double>(again->work.flops)), times_predicted(kept, again));
-  stand.record.finding =
+  fixture.record.finding =
       fmt::format("keeping takes {} the time of computing again.", times_text(kept, again));
 }
 
 }  // namespace
 
-Exhibit recompute_exhibit() {
+Demo recompute_demo() {
   return {
       "recompute",
       "Computing three sigmoids twice can be faster than reading their results back.",
@@ -63,4 +63,4 @@ Exhibit recompute_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit gemm-ladder: C = A B in six steps, from three loops to a library, and on a GPU in seven, from a
+// The demo gemm-ladder: C = A B in six steps, from three loops to a library, and on a GPU in seven, from a
 // thread for each result to a library's tensor cores. This file is compiled for AVX2 with FMA where
 // it says so, and at -O2.
 #include <fmt/format.h>
@@ -10,12 +10,12 @@
 
 #include "base/random.h"
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 #include "graph/builder.h"
 #include "ops/ladder_gemm.h"
 #include "ops/registry.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 struct Matrices {
@@ -116,32 +116,32 @@ TrialGraph step_graph(std::string_view kernel, int64_t n, DType dtype) {
   return trial;
 }
 
-void run_on_gpu(Stand& stand) {
+void run_on_gpu(Fixture& fixture) {
   constexpr int64_t kSize = 2048;
   const record::Extents extents{{"n", kSize}};
   for (size_t i = 0; i < ops::kLadderKernels.size(); ++i) {
     const std::string_view kernel = ops::kLadderKernels[i];
     const DType dtype = kernel == "tensor_cores" ? DType::kBF16 : DType::kF32;
-    stand.add(fmt::format("{} {}", i + 1, kernel), extents, step_graph(kernel, kSize, dtype));
+    fixture.add(fmt::format("{} {}", i + 1, kernel), extents, step_graph(kernel, kSize, dtype));
   }
-  stand.add("6 library, fp32", extents, product_graph(kSize, kSize, kSize));
-  stand.add("7 library, bf16", extents, product_graph(kSize, kSize, kSize, DType::kBF16));
-  const record::BenchPoint *first = stand.find("1 naive"),
-                           *registers = stand.find("4 register_tiles"),
-                           *last = stand.find("7 library, bf16");
-  stand.record.prediction =
+  fixture.add("6 library, fp32", extents, product_graph(kSize, kSize, kSize));
+  fixture.add("7 library, bf16", extents, product_graph(kSize, kSize, kSize, DType::kBF16));
+  const record::BenchPoint *first = fixture.find("1 naive"),
+                           *registers = fixture.find("4 register_tiles"),
+                           *last = fixture.find("7 library, bf16");
+  fixture.record.prediction =
       "the model counts arithmetic and memory, not where operands wait: the first steps miss it by far.";
-  stand.record.finding = fmt::format(
+  fixture.record.finding = fmt::format(
       "a thread for each result takes {} the time of tiles in registers, and {} that of the library in bf16.",
       times_text(first, registers), times_text(first, last));
 }
 
-void run(Stand& stand) {
-  if (stand.ceilings().machine.isa.starts_with("sm_")) return run_on_gpu(stand);
+void run(Fixture& fixture) {
+  if (fixture.ceilings().machine.isa.starts_with("sm_")) return run_on_gpu(fixture);
   constexpr int kSize = 512;
   Matrices m(kSize);
   const int64_t macs = int64_t{kSize} * kSize * kSize;
-  const cost::Ceilings& c = stand.ceilings();
+  const cost::Ceilings& c = fixture.ceilings();
   const double threads = std::max(1, c.machine.threads);
   // An addition waits four cycles for the one before it.
   constexpr double kAddCycles = 4, kUsualClock = 3;
@@ -165,7 +165,7 @@ void run(Stand& stand) {
         {"4 vectorised", vectorised, flops / peak * threads},
         {"5 threaded", threaded, flops / peak}}) {
     if (!has_vectors && step.name[0] >= '4') continue;
-    stand.add_loop(
+    fixture.add_loop(
         step.name, {{"n", kSize}},
         {products(macs), 3 * 4 * int64_t{kSize} * kSize, step.predicted_ns, [&] { step.run(m); }});
     if (want.empty()) {
@@ -175,22 +175,23 @@ void run(Stand& stand) {
     step.run(m);
     error = std::max(error, largest_error(m, want));
   }
-  stand.add("6 library", {{"n", kSize}}, product_graph(kSize, kSize, kSize));
-  const record::BenchPoint *first = stand.find("1 three loops"), *last = stand.find("6 library");
-  stand.record.prediction = fmt::format("from three loops to the library {:.0f} times as fast.",
-                                        times_predicted(first, last));
-  stand.record.finding = fmt::format(
+  fixture.add("6 library", {{"n", kSize}}, product_graph(kSize, kSize, kSize));
+  const record::BenchPoint *first = fixture.find("1 three loops"),
+                           *last = fixture.find("6 library");
+  fixture.record.prediction = fmt::format("from three loops to the library {:.0f} times as fast.",
+                                          times_predicted(first, last));
+  fixture.record.finding = fmt::format(
       "three loops take {} the time of the library; the results of all steps differ by at most {:.1e}.",
       times_text(first, last), error);
 }
 
 }  // namespace
 
-Exhibit gemm_ladder_exhibit() {
+Demo gemm_ladder_demo() {
   return {
       "gemm-ladder",
       "The same multiply-adds take a small part of the time once their operands come from registers and L1.",
-      {"A result at a time waits for memory and for the addition before; the arithmetic units stand idle.",
+      {"A result at a time waits for memory and for the addition before; the arithmetic units fixture idle.",
        "Order, blocks and tiles change no arithmetic, only where operands come from.",
        "Registers that hold a tile of results turn two loads into eight multiply-adds, on a GPU 16 into 64.",
        "Threads multiply what one core reaches, tensor cores what one thread does; a library adds packing and prefetching."},
@@ -198,4 +199,4 @@ Exhibit gemm_ladder_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

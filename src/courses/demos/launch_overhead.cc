@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit launch-overhead: below a size, a kernel takes as long as its call.
+// The demo launch-overhead: below a size, a kernel takes as long as its call.
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
+#include "courses/demos/demos.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
 // `count` additions in a chain, each a kernel of its own, over n elements.
@@ -21,30 +21,30 @@ TrialGraph additions(int64_t n, int count) {
   return trial;
 }
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   constexpr int kKernels = 32;
   for (int64_t n = 1; n <= int64_t{1} << 20; n *= 32) {
-    stand.add("32 kernels", {{"n", n}}, additions(n, kKernels));
+    fixture.add("32 kernels", {{"n", n}}, additions(n, kKernels));
     TrialSetting generated;
     generated.selection = passes::Selection("baseline", "+generate_pointwise");
-    stand.add("1 generated kernel", {{"n", n}}, additions(n, kKernels), generated);
+    fixture.add("1 generated kernel", {{"n", n}}, additions(n, kKernels), generated);
   }
-  const record::BenchPoint *small = stand.find("32 kernels", 1),
-                           *one = stand.find("1 generated kernel", 1);
+  const record::BenchPoint *small = fixture.find("32 kernels", 1),
+                           *one = fixture.find("1 generated kernel", 1);
   if (small == nullptr || one == nullptr) return;
-  stand.record.prediction =
+  fixture.record.prediction =
       fmt::format("32 calls on one element take {}, one call {}; a call costs {}.",
                   format_ns(small->predicted_ns), format_ns(one->predicted_ns),
-                  format_ns(stand.ceilings().launch_ns));
-  stand.record.finding = fmt::format(
+                  format_ns(fixture.ceilings().launch_ns));
+  fixture.record.finding = fmt::format(
       "32 kernels take {} the time of one on one element, and {} on a million.",
       times_text(small, one),
-      times_text(stand.find("32 kernels", 1 << 20), stand.find("1 generated kernel", 1 << 20)));
+      times_text(fixture.find("32 kernels", 1 << 20), fixture.find("1 generated kernel", 1 << 20)));
 }
 
 }  // namespace
 
-Exhibit launch_overhead_exhibit() {
+Demo launch_overhead_demo() {
   return {"launch-overhead",
           "On small operands the number of kernels decides, not their arithmetic.",
           {"A call costs the same for one element as for a thousand.",
@@ -55,4 +55,4 @@ Exhibit launch_overhead_exhibit() {
           run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses

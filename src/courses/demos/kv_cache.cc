@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exhibit kv-cache: one more token of a layer, with and without the keys and values of those before it.
+// The demo kv-cache: one more token of a layer, with and without the keys and values of those before it.
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "bench/exhibits/exhibits.h"
 #include "bench/module_trial.h"
+#include "courses/demos/demos.h"
 #include "models/known_shapes.h"
 
-namespace ridge::bench {
+namespace ridge::courses {
 namespace {
 
-void run(Stand& stand) {
+void run(Fixture& fixture) {
   const models::ModelConfig& config = *models::find_known_shape("smollm2-135m");
   TrialSetting fused;
   fused.selection = passes::Selection("kernels", "");
   for (int64_t context = 16; context <= 4096; context *= 4) {
-    ModuleRequest request;
+    bench::ModuleRequest request;
     request.module = models::Module::kLayer;
     request.length = context;
-    stand.add("without", {{"c", context}}, build_module(config, request), fused);
-    request.phase = ModulePhase::kDecode;
-    stand.add("with", {{"c", context}}, build_module(config, request), fused);
+    fixture.add("without", {{"c", context}}, bench::build_module(config, request), fused);
+    request.phase = bench::ModulePhase::kDecode;
+    fixture.add("with", {{"c", context}}, bench::build_module(config, request), fused);
   }
-  const record::BenchPoint *without = stand.find("without", 1024), *with = stand.find("with", 1024);
+  const record::BenchPoint *without = fixture.find("without", 1024),
+                           *with = fixture.find("with", 1024);
   if (without == nullptr || with == nullptr) return;
   const int64_t entry = 2 * config.layers * config.kv_heads * config.head_size * 4;
-  stand.record.prediction = fmt::format(
+  fixture.record.prediction = fmt::format(
       "after 1024 tokens, {} FLOPs a layer become {}, {:.0f} times less time.",
       format_count(static_cast<double>(without->work.flops)),
       format_count(static_cast<double>(with->work.flops)), times_predicted(without, with));
-  stand.record.finding = fmt::format(
+  fixture.record.finding = fmt::format(
       "after 64 tokens a token without the cache takes {} as long, after 1024 {}.",
-      times_text(stand.find("without", 64), stand.find("with", 64)), times_text(without, with));
-  stand.record.notes.push_back(
+      times_text(fixture.find("without", 64), fixture.find("with", 64)), times_text(without, with));
+  fixture.record.notes.push_back(
       fmt::format("The cache of SmolLM2 135M takes {} a token in fp32.", format_bytes(entry)));
 }
 
 }  // namespace
 
-Exhibit kv_cache_exhibit() {
+Demo kv_cache_demo() {
   return {
       "kv-cache",
       "With a KV cache a token costs the same after any length, nearly; without one it costs all tokens again.",
@@ -50,4 +51,4 @@ Exhibit kv_cache_exhibit() {
       run};
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::courses
