@@ -59,7 +59,9 @@ class NumberCases : public NumberTrial {
              {"tiny", "--techniques", "flash", "--batch-size", "1", "--seq-len", "8", "--budget",
               "0.2", "--threads", "1"}},
             {"bench shapes", {"--count", "2", "--threads", "1", "--seconds", "0.01"}},
+#ifdef RIDGE_COURSES
             {"demo", {"precision", "--budget", "0.01", "--threads", "1"}},
+#endif
             {"bench model",
              {llama, "--prompt-tokens", "4", "--tokens", "2", "--repeats", "1", "--threads", "1"}},
             {"bench serve", {server.url(), "--model", "m", "--requests", "2", "--seconds", "0.2"}},

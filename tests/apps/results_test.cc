@@ -220,26 +220,6 @@ TEST_F(ResultTest, TracesMayBePacked) {
   expect_refused(train({"--steps", "2", "--gzip"}), 2, "--gzip");
 }
 
-TEST_F(ResultTest, TheWorkshopsFormatReplacesTheJsonFiles) {
-  ASSERT_EQ(run(train({"--steps", "3", "--out", "a", "--format", "workshop"})).code, 0);
-  EXPECT_EQ(names_in(folder_ / "a"),
-            (std::set<std::string>{
-                "performance_summary.json", "flops_profile.json", "computational_intensity.json",
-                "roofline_data.json", "operator_analysis.json", "memory_analysis.json",
-                "comprehensive_profiling_report.md", "report.html", "trace.json"}));
-  const json summary = json::parse(files::contents(folder_ / "a" / "performance_summary.json"));
-  EXPECT_EQ(summary["config"]["hidden_dim"], 256);
-  EXPECT_EQ(summary["config"]["n_layers"], 4);
-  EXPECT_EQ(summary["training_params"]["num_steps"], 3);
-  EXPECT_GT(summary["performance_summary"]["avg_forward_time"].get<double>(), 0);
-  EXPECT_LT(summary["performance_summary"]["avg_forward_time"].get<double>(),
-            summary["performance_summary"]["avg_batch_time"].get<double>());
-  const json flops = json::parse(files::contents(folder_ / "a" / "flops_profile.json"));
-  EXPECT_EQ(flops["step_by_step_results"].size(), 3u);
-  expect_refused(train({"--steps", "2", "--out", "b", "--format", "other"}), 2, "[format]");
-  expect_refused(train({"--steps", "2", "--format", "workshop"}), 2, "--format");
-}
-
 TEST_F(ResultTest, EveryPointOfASweepMayBeProfiled) {
   const Output lab =
       run(tiny({"lab", "--level", "baseline,compiled", "--batch-size", "1,2", "--seq-len", "16",
@@ -461,19 +441,6 @@ TEST_F(ResultTest, BenchPredictsForOtherMachines) {
   EXPECT_NEAR(point["limit_ns"], 2.0 * 4096 * 4096 * 4096 / (0.7 * 989.5e3), 2e3);
 }
 
-TEST_F(ResultTest, BenchModuleHasTheNotebooksFigures) {
-  auto point = [&](const char* phase) {
-    const Output output = run({"bench", "module", "mlp", "--config", "gemma3-270m", "--phase",
-                               phase, "--batch-size", "8", "--seq-len", "2048", "--bytes",
-                               "notebook", "--form", "eager", "--plan", "--json"});
-    EXPECT_EQ(output.code, 0) << output.err;
-    return json::parse(output.out)["cases"][0];
-  };
-  EXPECT_EQ(point("prefill")["flops"], 129'151'008'768);
-  EXPECT_NEAR(point("prefill")["flops_per_unfused_byte"], 212.54, 0.005);
-  EXPECT_NEAR(point("decode")["flops_per_unfused_byte"], 7.731, 0.0005);
-}
-
 TEST_F(ResultTest, BenchCountsInFull) {
   RunLimits fresh;
   fresh.cache = folder_ / "cache";  // counts need no ceilings, which would take minutes to measure
@@ -567,32 +534,6 @@ TEST_F(ResultTest, BenchAttentionGoesOnWhereTheStandardFormFails) {
       EXPECT_NE(std::string(each["refused"]).find("fails to allocate"), std::string::npos) << each;
     }
   }
-}
-
-TEST_F(ResultTest, DemosAreListedAndShown) {
-  EXPECT_EQ(json::parse(run({"demo", "list", "--json"}).out).size(), 16u);
-  EXPECT_EQ(run({"exhibit", "list"}).out, run({"demo", "list"}).out) << "the former name";
-  const Output output =
-      run({"demo", "fusion", "--budget", "1s", "--threads", "1", "--json", "--out", "shown"});
-  ASSERT_EQ(output.code, 0) << output.err;
-  const json shown = json::parse(output.out);
-  EXPECT_EQ(shown["teaches"].size(), 4u);
-  EXPECT_NE(shown["prediction"], "");
-  for (const json& each : shown["cases"])
-    EXPECT_EQ(each["kernel_calls"], each["form"] == "eager" ? 8 : 1) << each;
-  EXPECT_EQ(json::parse(files::contents(folder_ / "shown" / "bench.json"))["kind"], "exhibit");
-  const Output all =
-      run({"demo", "all", "--budget", "0.1", "--threads", "1", "--json", "--out", "all"});
-  ASSERT_EQ(all.code, 0) << all.err;
-  EXPECT_EQ(json::parse(all.out).size(), 16u);
-  for (const json& each : json::parse(all.out))
-    EXPECT_TRUE(
-        std::filesystem::exists(folder_ / "all" / std::string(each["exhibit"]) / "report.html"))
-        << each;
-  expect_refused({"demo", "all", "--out", "all"}, 2, "is not empty");
-  expect_refused({"demo", "fusionn"}, 2, "did you mean fusion?");
-  expect_refused({"demo", "fusion", "--budget", "0"}, 2, "[budget]");
-  expect_refused({"demo", "list", "--budget", "1s"}, 2, "--budget has no effect with list");
 }
 
 }  // namespace

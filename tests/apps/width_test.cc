@@ -94,8 +94,10 @@ TEST_F(WidthTest, CommandsFitTheTerminal) {
              {"bench", "op", "--help"},
              {"bench", "module", "mlp", "--config", "tiny", "--seq-len", "8", "--threads", "1",
               "--seconds", "0.01"},
+#ifdef RIDGE_COURSES
              {"demo", "list"},
              {"demo", "precision", "--budget", "1s", "--threads", "1"},
+#endif
              {"train", "--preset", "tiny", "--steps", "2", "--batch-size", "1", "--seq-len", "8"},
              {"explain", "run"},
              {"diff", "run", "run"},
