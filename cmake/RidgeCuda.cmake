@@ -25,6 +25,10 @@ endif()
 
 if(RIDGE_HAS_CUDA)
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/*.cu)
+  if(RIDGE_COURSES)
+    file(GLOB ladder CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/courses/cuda/kernels/*.cu)
+    list(APPEND kernels ${ladder})
+  endif()
   add_library(ridge_cuda_kernels STATIC ${kernels})
   target_include_directories(ridge_cuda_kernels PUBLIC ${CMAKE_SOURCE_DIR}/src)
   # Hopper's own instructions need the 90a target.

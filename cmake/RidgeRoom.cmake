@@ -63,7 +63,7 @@ function(ridge_room NAME)
     # Its passes are there all the same: plans for GPUs run them.
     set(passes ${sources})
     list(FILTER passes INCLUDE REGEX "/backends/cuda/passes/")
-    list(FILTER sources EXCLUDE REGEX "/backends/cuda/")
+    list(FILTER sources EXCLUDE REGEX "/(backends|courses)/cuda/")
     list(APPEND sources ${absent} ${passes})
   endif()
   if(NOT RIDGE_COURSES)

@@ -23,7 +23,7 @@ for architecture in gfx90a gfx940 gfx942; do
     echo "hip-check: this hipcc does not know $architecture"
     continue
   fi
-  for kernel in $(find "$here/src/backends/cuda/kernels" -name '*.cu' | sort); do
+  for kernel in $(find "$here"/src/{backends,courses}/cuda/kernels -name '*.cu' | sort); do
     case $kernel in */flash_attention/* | *_hopper.cu | */row_product* | */append_attention*) continue ;; esac
     count=$((count + 1))
     if ! compile $architecture "$kernel"; then

@@ -3,12 +3,22 @@
 #include "courses/courses.h"
 
 #include "bench/module_trial.h"
+#include "courses/ladder_gemm.h"
 #include "courses/workshop_files.h"
+#include "ops/registry.h"
 #include "report/output_files.h"
+#ifdef RIDGE_HAS_CUDA
+#include "backends/cuda/kernel_table.h"
+#include "courses/cuda/ladder_gemm.h"
+#endif
 
 namespace ridge::courses {
 
 void add_to_program() {
+  ops::add_op(ladder_gemm_op());
+#ifdef RIDGE_HAS_CUDA
+  backends::cuda::added_kernels().push_back(ladder_gemm_kernel);
+#endif
   report::file_formats().push_back(
       {"workshop", "the JSON files of the Tiny LLaMA workshop's scripts instead", workshop_files});
   bench::unfused_bytes_names().push_back(

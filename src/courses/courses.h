@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Courses on performance: the formats of their files, the names of their conventions and the times
-// that they published. The engine builds without this room.
+// Courses on performance: demos, a ladder of GEMMs, the formats of their files, the names of their
+// conventions and the times that they published. The engine builds without this room.
 #pragma once
 
 #include <span>

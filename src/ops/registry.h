@@ -19,7 +19,6 @@
   X(rearrange)                      \
   X(quantized_matmul)               \
   X(row_product)                    \
-  X(ladder_gemm)                    \
   X(reduce_sum)                     \
   X(softmax)                        \
   X(softmax_backward)               \
@@ -68,5 +67,7 @@ RIDGE_OPS(RIDGE_DECLARE_OP)
 #undef RIDGE_DECLARE_OP
 
 const OpTable& table();
+// Appends an op to the table. The program does so at its start, before the first call of table().
+void add_op(const Op& op);
 
 }  // namespace ridge::ops

@@ -6,6 +6,9 @@
 #include <string>
 
 #include "backends/cuda/cuda_backend.h"
+#ifdef RIDGE_COURSES
+#include "courses/courses.h"
+#endif
 
 namespace {
 
@@ -21,6 +24,9 @@ class NeedsGpu : public testing::Test {
 }  // namespace
 
 int main(int argc, char** argv) {
+#ifdef RIDGE_COURSES
+  ridge::courses::add_to_program();
+#endif
   testing::InitGoogleTest(&argc, argv);
   std::string why = ridge::backends::cuda::why_no_gpu();
   if (!why.empty()) {

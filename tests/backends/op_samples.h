@@ -36,7 +36,7 @@ inline constexpr bool kTestsCuda = false;
 // Ops that only a GPU's passes insert.
 inline bool is_only_on_gpu(const Op& op) {
   return op.name == "row_product" || op.name == "rope_append" || op.name == "append_attention" ||
-         op.name == "transpose_multi" || op.name == "ladder_gemm";
+         op.name == "transpose_multi";
 }
 
 // Loss scaling, copies in fp16, and cases whose KV cache is narrower than its tokens. An operand that a test may cast is fp32 in its

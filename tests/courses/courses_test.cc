@@ -6,14 +6,26 @@
 
 #include "base/error.h"
 #include "bench/module_trial.h"
+#include "courses/ladder_gemm.h"
+#include "ops/registry.h"
 #include "report/output_files.h"
 
 namespace ridge::courses {
 namespace {
 
+// As the program does, before anything reads the lists.
+class AddedCourses : public testing::Environment {
+  void SetUp() override {
+    EXPECT_THROW(bench::check_bytes_name("notebook"), Error);
+    add_to_program();
+  }
+};
+const auto* const kCourses = testing::AddGlobalTestEnvironment(new AddedCourses);
+
 TEST(Courses, AddTheirRows) {
-  EXPECT_THROW(bench::check_bytes_name("notebook"), Error);
-  add_to_program();
+  ASSERT_NE(kCourses, nullptr);
+  EXPECT_NE(ops::table().find("ladder_gemm"), nullptr);
+  EXPECT_THROW(ops::add_op(ladder_gemm_op()), InternalError) << "the table is made";
   EXPECT_NO_THROW(bench::check_bytes_name("notebook"));
   ASSERT_EQ(report::file_formats().size(), 1u);
   EXPECT_EQ(report::file_formats()[0].name, "workshop");

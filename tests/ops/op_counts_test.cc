@@ -136,7 +136,6 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"rearrange", {plain_rearrange}},
       {"quantized_matmul", {plain_quantized_matmul, stored_weight_cases}},
       {"row_product", {plain_row_product}},
-      {"ladder_gemm", {plain_ladder_gemm}},
       {"reduce_sum", {plain_reduce_sum}},
       {"softmax", {plain_softmax}},
       {"softmax_backward", {plain_softmax_backward}},

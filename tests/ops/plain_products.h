@@ -87,16 +87,6 @@ inline void plain_quantized_matmul(const Op&, const Call& call, Arrays& in, Arra
     }
 }
 
-inline void plain_ladder_gemm(const Op&, const Call&, Arrays& in, Arrays& out) {
-  const int64_t depth = width_of(in[0]), m = width_of(in[1]);
-  for (int64_t i = 0; i < rows_of(in[0]); ++i)
-    for (int64_t j = 0; j < m; ++j) {
-      Number sum;
-      for (int64_t k = 0; k < depth; ++k) sum = mac(sum, in[0][i * depth + k], in[1][k * m + j]);
-      out[0][i * m + j] = sum;
-    }
-}
-
 // x, weight, then what the attributes require: norm; delta and its norm; residual.
 inline void plain_row_product(const Op&, const Call& call, Arrays& in, Arrays& out) {
   const Attrs& attrs = call.attrs;

@@ -99,13 +99,18 @@ PairLaunchers<Embedding> embeddings(const OnStream& on_stream) {
 
 }  // namespace
 
+std::vector<Kernel (*)(BindContext&)>& added_kernels() {
+  static std::vector<Kernel (*)(BindContext&)> makers;
+  return makers;
+}
+
 std::vector<Kernel> cuda_kernels(BindContext& context) {
   const OnStream on_stream(context);
   const IndexNames labels = labels_of("nll_loss"),
                    logits_labels = labels_of("softmax_cross_entropy");
   const TypedLaunchers<Fill> fill_floats = on_stream(launch_fill<float>, launch_fill<uint16_t>);
   const TypedLaunchers<Rope> rope_heads = on_stream(launch_rope<float>, launch_rope<uint16_t>);
-  return {
+  std::vector<Kernel> kernels = {
       bind::copy(copier("copy", context)),
       bind::concat(copier("concat", context)).in_launches(concat_launches),
       bind::fill(fill_floats, on_stream(launch_fill<int32_t>)),
@@ -115,7 +120,6 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       matmul_kernel(context),
       quantized_matmul_kernel(context),
       row_product_kernel(context),
-      ladder_gemm_kernel(context),
       transpose_multi_kernel(context),
       bind::reduce_sum(sum_kernels(on_stream)).in_rounds(2),
       bind::softmax(on_stream(launch_softmax<float>, launch_softmax<uint16_t>)),
@@ -185,6 +189,8 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::adamw(on_stream(launch_update)).in_launches(adamw_node_launches).in_rounds(4),
       bind::adamw_multi(on_stream(launch_update)).in_launches(adamw_node_launches).in_rounds(4),
   };
+  for (const auto make : added_kernels()) kernels.push_back(make(context));
+  return kernels;
 }
 
 }  // namespace ridge::backends::cuda

@@ -10,13 +10,14 @@ namespace ridge::backends::cuda {
 
 // The context must outlive the kernels and their launches.
 std::vector<Kernel> cuda_kernels(BindContext& context);
+// Kernels of ops that the program added; it adds them at its start.
+std::vector<Kernel (*)(BindContext&)>& added_kernels();
 
 Kernel pointwise_kernel(BindContext& context);  // for all primitives
 Kernel generated_pointwise_kernel(BindContext& context);
 Kernel matmul_kernel(BindContext& context);
 Kernel quantized_matmul_kernel(BindContext& context);
 Kernel row_product_kernel(BindContext& context);
-Kernel ladder_gemm_kernel(BindContext& context);
 Kernel transpose_multi_kernel(BindContext& context);
 Kernel flash_attention_kernel(BindContext& context);
 Kernel flash_attention_backward_kernel(BindContext& context);

@@ -11,8 +11,8 @@
 #include "base/random.h"
 #include "base/units.h"
 #include "courses/demos/demos.h"
+#include "courses/ladder_gemm.h"
 #include "graph/builder.h"
-#include "ops/ladder_gemm.h"
 #include "ops/registry.h"
 
 namespace ridge::courses {
@@ -107,7 +107,7 @@ double largest_error(const Matrices& m, const std::vector<float>& want) {
   return error;
 }
 
-// On a GPU the steps are kernels of the backend (backends/cuda/kernels/gemm/ladder.cu).
+// On a GPU the steps are kernels of this room (courses/cuda/kernels/ladder.cu).
 TrialGraph step_graph(std::string_view kernel, int64_t n, DType dtype) {
   TrialGraph trial;
   Builder b(trial.graph, ops::table());
@@ -119,8 +119,8 @@ TrialGraph step_graph(std::string_view kernel, int64_t n, DType dtype) {
 void run_on_gpu(Fixture& fixture) {
   constexpr int64_t kSize = 2048;
   const record::Extents extents{{"n", kSize}};
-  for (size_t i = 0; i < ops::kLadderKernels.size(); ++i) {
-    const std::string_view kernel = ops::kLadderKernels[i];
+  for (size_t i = 0; i < kLadderKernels.size(); ++i) {
+    const std::string_view kernel = kLadderKernels[i];
     const DType dtype = kernel == "tensor_cores" ? DType::kBF16 : DType::kF32;
     fixture.add(fmt::format("{} {}", i + 1, kernel), extents, step_graph(kernel, kSize, dtype));
   }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The last GEMM of the ladder: the multiply-adds of a warp in one instruction. CUDA only (mma.sync).
-#include "backends/cuda/kernels/gemm/ladder.h"
+#include "courses/cuda/kernels/ladder.h"
 #include "backends/cuda/kernels/gemm/warp_product.cuh"
 #include "backends/cuda/kernels/gpu_dialect.cuh"
 
-namespace ridge::backends::cuda {
+namespace ridge::courses {
 namespace {
+
+using backends::cuda::from_float;
+using backends::cuda::warp_product;
 
 constexpr int kTile = 128, kDepth = 32, kThreads = 256;
 constexpr int kWarpRows = 64, kWarpColumns = 32;  // of a warp's results: 2 x 4 warps
@@ -84,4 +87,4 @@ cudaError_t launch_ladder_on_tensor_cores(const LadderGemm<uint16_t>& call, cuda
   return cudaGetLastError();
 }
 
-}  // namespace ridge::backends::cuda
+}  // namespace ridge::courses

@@ -6,13 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "courses/ladder_gemm.h"
 #include "ops/build.h"
 #include "ops/infer.h"
-#include "ops/ladder_gemm.h"
 #include "ops/op_from.h"
 
-namespace ridge::ops {
+namespace ridge::courses {
 namespace {
+
+using ops::f32;
 
 Case sample(std::string_view kernel, int64_t n, int64_t k, int64_t m) {
   return {std::string(kernel), {{f32({n, k})}, {f32({k, m})}}, {{"kernel", std::string(kernel)}}};
@@ -33,8 +35,8 @@ struct LadderGemmOp {
     if (std::find(kLadderKernels.begin(), kLadderKernels.end(), kernel) == kLadderKernels.end())
       throw usage_error("[ladder_gemm] expected kernel {}, got {}", fmt::join(kLadderKernels, ", "),
                         kernel);
-    expect_float("ladder_gemm", a, "a");
-    for (const Type* each : {&a, &b}) expect_rank("ladder_gemm", *each, 2, "each operand");
+    ops::expect_float("ladder_gemm", a, "a");
+    for (const Type* each : {&a, &b}) ops::expect_rank("ladder_gemm", *each, 2, "each operand");
     if (a.dtype != b.dtype || a.shape[1] != b.shape[0])
       throw usage_error("[ladder_gemm] expected a [n, k] and b [k, m] of one type, got {} and {}",
                         a.str(), b.str());
@@ -69,6 +71,6 @@ struct LadderGemmOp {
 
 }  // namespace
 
-const Op& ladder_gemm_op() { return op_from<LadderGemmOp>(); }
+const Op& ladder_gemm_op() { return ops::op_from<LadderGemmOp>(); }
 
-}  // namespace ridge::ops
+}  // namespace ridge::courses

@@ -8,12 +8,17 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/device_memory.h"
-#include "backends/cuda/kernels/gemm/ladder.h"
 #include "backends/random_block.h"
 #include "base/bf16.h"
+#include "courses/cuda/kernels/ladder.h"
 
-namespace ridge::backends::cuda {
+namespace ridge::courses {
 namespace {
+
+using backends::random_block;
+using backends::cuda::check;
+using backends::cuda::Device;
+using backends::cuda::DeviceMemory;
 
 TEST(GpuLadderGemm, TensorCoresMultiplyTilesThatAreNotFull) {
   const Device device;
@@ -51,4 +56,4 @@ TEST(GpuLadderGemm, TensorCoresMultiplyTilesThatAreNotFull) {
 }
 
 }  // namespace
-}  // namespace ridge::backends::cuda
+}  // namespace ridge::courses

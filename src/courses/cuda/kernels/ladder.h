@@ -8,7 +8,7 @@
 
 #include "backends/cuda/kernels/gpu_runtime.h"
 
-namespace ridge::backends::cuda {
+namespace ridge::courses {
 
 enum class LadderKernel : int8_t { kNaive, kCoalesced, kSharedTiles, kRegisterTiles, kTensorCores };
 
@@ -29,4 +29,4 @@ template <typename T>
 cudaError_t launch_ladder(const LadderGemm<T>& call, cudaStream_t stream);
 cudaError_t launch_ladder_on_tensor_cores(const LadderGemm<uint16_t>& call, cudaStream_t stream);
 
-}  // namespace ridge::backends::cuda
+}  // namespace ridge::courses

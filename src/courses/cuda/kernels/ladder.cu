@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Four GEMMs without tensor cores.
-#include "backends/cuda/kernels/gemm/ladder.h"
+#include "courses/cuda/kernels/ladder.h"
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
 
-namespace ridge::backends::cuda {
+namespace ridge::courses {
 namespace {
+
+using backends::cuda::from_float;
+using backends::cuda::to_float;
 
 unsigned blocks(int64_t extent, int each) {
   return static_cast<unsigned>((extent + each - 1) / each);
@@ -141,4 +144,4 @@ cudaError_t launch_ladder(const LadderGemm<T>& call, cudaStream_t stream) {
 template cudaError_t launch_ladder(const LadderGemm<float>&, cudaStream_t);
 template cudaError_t launch_ladder(const LadderGemm<uint16_t>&, cudaStream_t);
 
-}  // namespace ridge::backends::cuda
+}  // namespace ridge::courses
