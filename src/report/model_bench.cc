@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a bench of a whole model.
+#include "report/model_bench.h"
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "record/rate_shares.h"
+#include "report/operators_csv.h"
+#include "report/rate_shares.h"
+
+namespace ridge::report {
+namespace {
+
+constexpr size_t kBriefRows = 8;
+
+Json known(double value) { return value > 0 ? Json(value) : Json(); }
+
+std::string table_text(const Table& table, const TerminalOptions& terminal, bool is_markdown) {
+  return (is_markdown ? table.markdown() : table.text(terminal)) + "\n";
+}
+
+Json trial_json(const record::ModelTrial& t) {
+  const Summary s = t.summary();
+  return {{"test", t.name},
+          {"tokens", t.tokens},
+          {"tokens_per_s", s.median},
+          {"low", s.low},
+          {"high", s.high},
+          {"coverage", s.coverage},
+          {"samples", t.rates},
+          {"read_beside_bytes_per_s", known(t.beside_bytes_per_ns * 1e9)},
+          {"of_read_beside", known(t.of_beside)},
+          {"rate_shares", to_json(t.shares, t.is_decode)}};
+}
+
+std::string rates_text(const record::ModelBenchRecord& bench,
+                       const TerminalOptions& terminal,
+                       bool is_markdown) {
+  Table table({{"model", Align::kLeft},
+               {"size", Align::kRight, 3},
+               {"params", Align::kRight, 4},
+               {"device", Align::kLeft, 1},
+               {"threads", Align::kRight, 2},
+               {"test"},
+               {"tokens/s"},
+               {"95% interval"}});
+  for (const record::ModelTrial& t : bench.trials) {
+    const Summary s = t.summary();
+    const std::string coverage =
+        s.coverage < 0.95 ? fmt::format(" ({:.0f}%)", 100 * s.coverage) : "";
+    table.add({terminal_safe(bench.setting.model), format_bytes(bench.size_bytes),
+               format_count(static_cast<double>(bench.parameters)),
+               terminal_safe(bench.setting.device) + " " + terminal_safe(bench.setting.isa),
+               std::to_string(bench.setting.threads), t.name, fmt::format("{:.2f}", s.median),
+               s.count < 2 ? "-" : fmt::format("{:.2f} - {:.2f}{}", s.low, s.high, coverage)});
+  }
+  return table_text(table, terminal, is_markdown);
+}
+
+std::string shares_text(const record::ModelBenchRecord& bench,
+                        const TerminalOptions& terminal,
+                        bool is_markdown) {
+  std::vector<Table::Column> columns = shares_columns();
+  columns.insert(columns.begin(), {"test", Align::kLeft});
+  Table table(std::move(columns));
+  std::vector<PhaseShares> all;
+  for (const record::ModelTrial& t : bench.trials) {
+    all.push_back({t.is_decode, t.shares});
+    std::vector<std::string> cells = shares_cells(t.shares, t.is_decode);
+    cells.insert(cells.begin(), t.name);
+    table.add(std::move(cells));
+  }
+  std::string text = "\n" + table_text(table, terminal, is_markdown) +
+                     wrap_lines(shares_note(all, bench.ceilings), terminal.columns);
+  for (const record::ModelTrial& t : bench.trials)
+    if (t.of_beside > 0)
+      text += wrap_lines(
+          fmt::format("{}: {:.1f}% of what reading {} of memory reached between the repeats ({}).",
+                      t.name, 100 * t.of_beside, format_bytes(t.beside_bytes),
+                      format_rate(t.beside_bytes_per_ns * 1e9, "B/s")),
+          terminal.columns);
+  return text;
+}
+
+}  // namespace
+
+Json model_bench_json(const record::ModelBenchRecord& bench) {
+  const record::Setting& s = bench.setting;
+  Json json{{"program", bench.program},
+            {"model", s.model},
+            {"format", bench.format},
+            {"size_bytes", bench.size_bytes},
+            {"parameters", bench.parameters},
+            {"device", s.device},
+            {"isa", s.isa},
+            {"threads", s.threads},
+            {"level", s.level},
+            {"dtype", s.dtype},
+            {"activations", bench.activations},
+            {"cache_dtype", s.cache_dtype},
+            {"batch", s.batch_size},
+            {"read_ms", bench.read_ns / 1e6},
+            {"open_ms", bench.open_ns / 1e6},
+            {"first_token_ms", bench.first_token_ns / 1e6},
+            {"owned_bytes", bench.owned_bytes},
+            {"multiply_share_convention", record::kMultiplyShareConvention},
+            {"read_share_convention", record::kReadShareConvention}};
+  for (const record::ModelTrial& t : bench.trials) json["tests"].push_back(trial_json(t));
+  return json;
+}
+
+std::string model_bench_csv(const record::ModelBenchRecord& bench) {
+  std::string text =
+      "model,size_bytes,parameters,device,isa,threads,batch,test,tokens_per_s,low,high,coverage,"
+      "samples,ops_per_s,of_theoretical,of_multiply_only,bytes_per_s,mbu,of_unpack_or_read,"
+      "read_beside_bytes_per_s,of_read_beside\n";
+  const record::Setting& setting = bench.setting;
+  for (const record::ModelTrial& t : bench.trials) {
+    const Summary s = t.summary();
+    text += fmt::format("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{}",
+                        csv_field(setting.model), bench.size_bytes, bench.parameters,
+                        csv_field(setting.device), csv_field(setting.isa), setting.threads,
+                        setting.batch_size, t.name, s.median, s.low, s.high, s.coverage, s.count);
+    const record::RateShares& shares = t.shares;
+    const bool decodes = t.is_decode;
+    for (double value : {decodes ? 0 : shares.ops_per_ns * 1e9, decodes ? 0 : shares.of_theoretical,
+                         decodes ? 0 : shares.of_multiply, decodes ? shares.bytes_per_ns * 1e9 : 0,
+                         decodes ? shares.of_reads : 0, decodes ? shares.of_read_and_unpack : 0,
+                         t.beside_bytes_per_ns * 1e9, t.of_beside})
+      text += value > 0 ? fmt::format(",{:.6g}", value) : ",";
+    text += "\n";
+  }
+  return text;
+}
+
+std::string model_bench_text(const record::ModelBenchRecord& bench,
+                             const TerminalOptions& terminal,
+                             bool is_markdown) {
+  const record::Setting& s = bench.setting;
+  const char* activations = bench.activations == "exact"    ? " with --exact"
+                            : bench.activations == "8 bits" ? " with --fast-8bit"
+                                                            : "";
+  return rates_text(bench, terminal, is_markdown) +
+         wrap_lines(
+             fmt::format("level {}{}, KV cache in {}, batch {}; read the file in {}, opened a "
+                         "session in {}; first token of a one-token prompt in {}; owned memory {}",
+                         s.level, activations, s.cache_dtype, s.batch_size,
+                         format_ns(bench.read_ns), format_ns(bench.open_ns),
+                         format_ns(bench.first_token_ns), format_bytes(bench.owned_bytes)),
+             terminal.columns) +
+         shares_text(bench, terminal, is_markdown);
+}
+
+std::string kernel_times_text(const record::KernelTimes& times,
+                              const TerminalOptions& terminal,
+                              bool is_markdown,
+                              bool is_whole) {
+  Table table({{"operation", Align::kLeft}, {"kernels"}, {"time"}});
+  record::KernelTimes::Operation rest;
+  for (size_t i = 0; i < times.operations.size(); ++i) {
+    const record::KernelTimes::Operation& each = times.operations[i];
+    if (is_whole || i < kBriefRows) {
+      table.add({each.name, std::to_string(each.kernels), format_ns(each.ns)});
+    } else {
+      rest.kernels += each.kernels;
+      rest.ns += each.ns;
+    }
+  }
+  if (rest.kernels > 0)
+    table.add({fmt::format("({} more)", times.operations.size() - kBriefRows),
+               std::to_string(rest.kernels), format_ns(rest.ns)});
+  return "\n" + table_text(table, terminal, is_markdown) +
+         wrap_lines(fmt::format("{}: {} in kernels, {} wall time", times.run,
+                                format_ns(times.kernel_ns), format_ns(times.wall_ns)),
+                    terminal.columns);
+}
+
+}  // namespace ridge::report
