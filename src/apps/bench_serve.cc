@@ -9,11 +9,9 @@
 
 #include "apps/environment.h"
 #include "base/error.h"
-#include "base/terminal.h"
-#include "base/units.h"
 #include "files/mapped_file.h"
 #include "http/load_summary.h"
-#include "report/json_text.h"
+#include "report/load.h"
 
 namespace ridge::apps {
 namespace {
@@ -26,7 +24,7 @@ struct Options {
   bool json = false;
 };
 
-// Of `ridge serve`'s --api-key-file: the first line that is a key.
+// Returns the first line of `ridge serve`'s --api-key-file that is a key.
 std::string first_key(const std::string& path) {
   constexpr size_t kLargest = 1 << 20;
   const std::string text = files::read_small_file(path, kLargest);
@@ -38,86 +36,6 @@ std::string first_key(const std::string& path) {
     begin = end + 1;
   }
   throw file_error("[{}] expected a key, got none", path);
-}
-
-std::string shape_of(const http::LoadOptions& o) {
-  return o.rate > 0 ? fmt::format("open loop, {} requests/s (Poisson)", o.rate)
-                    : fmt::format("closed loop, {} client{}", o.clients, o.clients == 1 ? "" : "s");
-}
-
-std::string table_text(const http::LoadSummary& s, const TerminalOptions& terminal) {
-  Table table({{"latency", Align::kLeft}, {"mean"}, {"p50"}, {"p90"}, {"p99"}, {"count"}});
-  const auto add = [&](const char* name, const http::Percentiles& p) {
-    if (p.count == 0) return table.add({name, "-", "-", "-", "-", "0"});
-    table.add({name, format_ns(p.mean), format_ns(p.p50), format_ns(p.p90), format_ns(p.p99),
-               format_integer(p.count)});
-  };
-  add("first token (TTFT)", s.ttft);
-  add("later token (TPOT)", s.tpot);
-  add("between pieces (ITL)", s.itl);
-  add("whole request", s.e2e);
-  return table.text(terminal);
-}
-
-report::Json json_of(const http::Percentiles& p) {
-  return {{"count", p.count},
-          {"mean_ns", p.mean},
-          {"p50_ns", p.p50},
-          {"p90_ns", p.p90},
-          {"p99_ns", p.p99}};
-}
-
-report::Json json_of(const Options& o, const std::string& model, const http::LoadSummary& s) {
-  report::Json json = {{"url", o.url},
-                       {"model", model},
-                       {"clients", o.load.rate > 0 ? report::Json() : report::Json(o.load.clients)},
-                       {"rate", o.load.rate > 0 ? report::Json(o.load.rate) : report::Json()},
-                       {"prompt", o.prompt},
-                       {"output", o.output},
-                       {"shared_prefix", o.load.shared_prefix},
-                       {"seed", o.seed},
-                       {"wall_ns", s.wall_ns},
-                       {"completed", s.completed},
-                       {"failed", s.failed},
-                       {"prompt_tokens", s.prompt_tokens},
-                       {"output_tokens", s.output_tokens},
-                       {"requests_per_s", s.per_s(s.completed)},
-                       {"prompt_tokens_per_s", s.per_s(s.prompt_tokens)},
-                       {"output_tokens_per_s", s.per_s(s.output_tokens)},
-                       {"ttft", json_of(s.ttft)},
-                       {"tpot", json_of(s.tpot)},
-                       {"itl", json_of(s.itl)},
-                       {"e2e", json_of(s.e2e)},
-                       {"slo", o.slo.empty() ? report::Json() : report::Json(o.slo)},
-                       {"errors", report::Json::object()}};
-  if (!o.slo.empty()) {
-    json["within_slo"] = s.kept;
-    json["goodput_requests_per_s"] = s.per_s(s.kept);
-  }
-  for (const auto& [error, count] : s.errors) json["errors"][error] = count;
-  return json;
-}
-
-void print_summary(const Options& o,
-                   const std::string& model,
-                   const http::LoadSummary& s,
-                   const TerminalOptions& terminal) {
-  fmt::print("{}\n", wrap_lines(fmt::format("{} at {}: {}, prompts of {} words, {} tokens each",
-                                            terminal_safe(model), terminal_safe(o.url),
-                                            shape_of(o.load), o.prompt, o.output),
-                                terminal.columns));
-  fmt::print("{}\n", table_text(s, terminal));
-  fmt::print(
-      "{} requests in {}, {} failed: {:.2f} requests/s, {:.1f} output tokens/s, {:.1f} prompt "
-      "tokens/s\n",
-      format_integer(s.completed), format_ns(s.wall_ns), format_integer(s.failed),
-      s.per_s(s.completed), s.per_s(s.output_tokens), s.per_s(s.prompt_tokens));
-  const int64_t all = s.completed + s.failed;
-  if (!o.slo.empty() && all > 0)
-    fmt::print("goodput under {}: {:.2f} requests/s ({:.0f}% of requests)\n", o.slo,
-               s.per_s(s.kept), 100 * static_cast<double>(s.kept) / static_cast<double>(all));
-  for (const auto& [error, count] : s.errors)
-    fmt::print("failed {} times: {}\n", count, terminal_safe(error, kLongestMessage));
 }
 
 void run(Options o, const AppContext& context) {
@@ -135,11 +53,17 @@ void run(Options o, const AppContext& context) {
   Progress progress("load", o.load.requests, "requests", context.terminal);
   const http::LoadResult result = http::run_load(url, o.load, [&] { progress.tick(1, ""); });
   progress.hide();
-  const http::LoadSummary summary = http::summarize_load(result, promise);
-  if (o.json)
-    fmt::print("{}", report::json_text(json_of(o, result.model, summary)));
-  else
-    print_summary(o, result.model, summary, context.terminal);
+  record::LoadSummary summary = http::summarize_load(result, promise);
+  summary.url = o.url;
+  summary.clients = o.load.clients;
+  summary.rate = o.load.rate;
+  summary.prompt = o.prompt;
+  summary.output = o.output;
+  summary.shared_prefix = o.load.shared_prefix;
+  summary.seed = o.seed;
+  summary.slo = o.slo;
+  fmt::print("{}", o.json ? report::json_text(report::load_json(summary))
+                          : report::load_text(summary, context.terminal));
   if (summary.completed == 0) throw runtime_error("[url] no request was completed");
 }
 

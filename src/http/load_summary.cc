@@ -66,7 +66,7 @@ Promise Promise::parse(const std::string& text) {
   return promise;
 }
 
-Percentiles percentiles(std::vector<double> values) {
+record::Percentiles percentiles(std::vector<double> values) {
   if (values.empty()) return {};
   std::ranges::sort(values);
   const auto count = static_cast<double>(values.size());
@@ -77,8 +77,9 @@ Percentiles percentiles(std::vector<double> values) {
           at(0.9), at(0.99)};
 }
 
-LoadSummary summarize_load(const LoadResult& result, const Promise& promise) {
-  LoadSummary sum;
+record::LoadSummary summarize_load(const LoadResult& result, const Promise& promise) {
+  record::LoadSummary sum;
+  sum.model = result.model;
   sum.wall_ns = result.wall_ns;
   std::vector<double> ttft, tpot, itl, e2e;
   for (const RequestTimes& each : result.requests) {

@@ -83,7 +83,7 @@ TEST_F(LoadTest, CountsFailures) {
   options.prompt = {Lengths::Law::kUniform, 1, 60};  // some of 192 bytes and more
   options.seed = 3;
   const LoadResult result = run_load(url(), options, {});
-  const LoadSummary sum = summarize_load(result, {});
+  const record::LoadSummary sum = summarize_load(result, {});
   EXPECT_EQ(sum.completed + sum.failed, 4);
   for (const auto& [error, count] : sum.errors) EXPECT_TRUE(error.starts_with("400 ")) << error;
   options.api_key = "sk-wrong-key";
@@ -162,7 +162,7 @@ TEST(LoadSummary, CountsByHand) {
   result.requests.push_back(
       {.due_ns = 100e6, .end_ns = 700e6, .arrivals_ns = {600e6}, .output_tokens = 1});
   result.requests.push_back({.end_ns = 5, .error = "429 full"});
-  const LoadSummary sum = summarize_load(result, Promise::parse("ttft=0.4s,tpot=100ms"));
+  const record::LoadSummary sum = summarize_load(result, Promise::parse("ttft=0.4s,tpot=100ms"));
   EXPECT_EQ(sum.completed, 2);
   EXPECT_EQ(sum.failed, 1);
   EXPECT_EQ(sum.errors.at("429 full"), 1);
@@ -187,7 +187,7 @@ TEST(LoadSummary, CountsByHand) {
 TEST(Percentiles, AreByNearestRank) {
   std::vector<double> values;
   for (int i = 100; i >= 1; --i) values.push_back(i);
-  const Percentiles p = percentiles(values);
+  const record::Percentiles p = percentiles(values);
   EXPECT_EQ(p.p50, 50);
   EXPECT_EQ(p.p90, 90);
   EXPECT_EQ(p.p99, 99);
