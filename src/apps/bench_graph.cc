@@ -6,19 +6,11 @@
 
 #include "apps/bench_module.h"
 #include "apps/bench_run.h"
-#include "base/error.h"
 #include "base/printable.h"
-#include "base/units.h"
-#include "files/mapped_file.h"
-#include "graph/builder.h"
-#include "graph/text_form.h"
-#include "graph/verifier.h"
-#include "ops/registry.h"
+#include "bench/graph_file.h"
 
 namespace ridge::apps {
 namespace {
-
-constexpr size_t kLargestFile = 16 << 20;
 
 struct BenchGraphOptions {
   std::string file;
@@ -28,60 +20,12 @@ struct BenchGraphOptions {
   BenchRunOptions run;
 };
 
-// Ids are below the extent that they index; what else is an integer is 0.
-Fill fill_of_integers(const Graph& graph, ValueId value) {
-  for (const Node& node : graph.nodes)
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] != value) continue;
-      if (is_a(node, ops::embedding_op()) && i == 1)
-        return {Fill::kIds, static_cast<double>(graph.shape(node.inputs[0])[0]), false};
-      if ((is_a(node, ops::softmax_cross_entropy_op()) || is_a(node, ops::nll_loss_op())) && i == 1)
-        return {Fill::kIds, static_cast<double>(graph.shape(node.inputs[0]).back()), false};
-      if (is_a(node, ops::embedding_backward_op()) && i == 0)
-        return {Fill::kIds, static_cast<double>(node.attrs.integer("vocabulary")), false};
-    }
-  return {Fill::kConstant, 0, false};
-}
-
-// Each node of a person's graph is work of its own.
-void add_origins(Graph& graph) {
-  for (Node& node : graph.nodes) {
-    if (!node.from.empty() || node.op->kind == OpKind::kView) continue;
-    node.from = {{static_cast<int32_t>(graph.origins.size()), node.phase}};
-    graph.origins.push_back({node.op->name, node.scope, node.phase,
-                             model_work(*node.op, CallTypes(graph, node).call())});
-  }
-}
-
-bench::TrialGraph read_graph(const std::string& path) {
-  bench::TrialGraph trial;
-  const std::string text = files::read_small_file(path, kLargestFile);
-  try {
-    trial.graph = parse_graph(text, ops::table());
-    add_origins(trial.graph);
-    verify(trial.graph);
-  } catch (const Error& error) {
-    throw Error(fmt::format("[{}] {}", path, error.what()),
-                error.code() == ExitCode::kOutOfMemory ? error.code() : ExitCode::kBadFile);
-  } catch (const InternalError& error) {
-    // The verifier takes an illegal graph for a fault of a pass; here it is the file's.
-    throw file_error("[{}] the graph is not legal: {}", path, error.what());
-  }
-  if (trial.graph.nodes.empty()) throw file_error("[{}] the graph has no node", path);
-  for (size_t i = 0; i < trial.graph.values.size(); ++i) {
-    const Value& value = trial.graph.values[i];
-    if (value.producer == kNoNode && !is_float(value.type.dtype) && !is_block(value.type.dtype))
-      trial.fills[value.name] = fill_of_integers(trial.graph, static_cast<ValueId>(i));
-  }
-  return trial;
-}
-
 void run(const BenchGraphOptions& o, const Command& app, const AppContext& context) {
   check(o.run, app);
   const std::vector<std::string> levels = parse_levels(o.levels, "level");
   std::vector<passes::Selection> selections;
   for (const std::string& level : levels) selections.emplace_back(level, o.switches);
-  const bench::TrialGraph trial = read_graph(o.file);
+  const bench::TrialGraph trial = bench::read_graph(o.file);
   BenchRun run(o.run, context, false);
   record::BenchRecord bench;
   bench.kind = "graph";
@@ -93,7 +37,7 @@ void run(const BenchGraphOptions& o, const Command& app, const AppContext& conte
       bench::TrialSetting setting;
       setting.selection = selection;
       setting.is_backward = backward;
-      record::BenchPoint point = run.point(trial, setting);
+      record::BenchPoint point = run.trials().point(trial, setting);
       if (run.is_stopped()) continue;
       point.name = o.file;
       point.form = selection.level();

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/units.h"
 #include "cost/hardware.h"
 #include "report/bench_files.h"
 #include "report/bench_table.h"
@@ -31,31 +30,6 @@ record::LabRecord about(const AppContext& context, const cost::Ceilings& ceiling
   lab.finished_at = utc_now();
   lab.ceilings = ceilings;
   return lab;
-}
-
-std::string heading(const record::BenchRecord& bench) {
-  const std::string& about = bench.claim.empty() ? bench.formula : bench.claim;
-  std::string text = about.empty() ? bench.name : bench.name + ": " + about;
-  text += fmt::format("\n{}", terminal_safe(bench.device, kLongestMessage));
-  if (bench.threads > 0)
-    text += fmt::format(", {} thread{}", bench.threads, bench.threads == 1 ? "" : "s");
-  return text + ", " + bench.dtype;
-}
-
-// The rates of a data sheet and the FLOPs per byte from which its memory is fast enough for its GEMMs; empty for machines
-// that were measured.
-std::string ridge_points(const cost::Ceilings& ceilings) {
-  if (ceilings.levels.empty()) return "";
-  const double bandwidth = ceilings.levels.back().theoretical_bytes_per_ns;
-  std::string text;
-  for (const cost::ProductRates& each : ceilings.products)
-    if (each.theoretical_flops_per_ns > 0 && bandwidth > 0)
-      text += fmt::format("; {} {}, {:.2f} FLOP/B", each.name(),
-                          format_rate(1e9 * each.theoretical_flops_per_ns, "FLOP/s"),
-                          each.theoretical_flops_per_ns / bandwidth);
-  return text.empty() ? ""
-                      : fmt::format("data sheet, with ridge points: memory {}{}",
-                                    format_rate(1e9 * bandwidth, "B/s"), text);
 }
 
 }  // namespace
@@ -127,81 +101,53 @@ void check(const BenchRunOptions& o, const Command& app) {
     throw usage_error("[counts] --counts is for tables: csv and json have all counts in full");
 }
 
-BenchRun::BenchRun(const BenchRunOptions& options, const AppContext& context, bool tf32)
-    : o_(options),
+BenchRun::BenchRun(const BenchRunOptions& o, const AppContext& context, bool tf32)
+    : o_(o),
       context_(context),
-      folder_(requested_folder(options.output)),
+      folder_(requested_folder(o.output)),
       interrupt_("\nEnding after this point; a second Ctrl-C ends at once.\n") {
-  if (o_.hardware != "this") {
-    place_ = choose_place(o_.hardware, o_.machine, plain(tf32), context.terminal);
-    ceilings_ = place_->ceilings;
+  if (o.hardware != "this")
+    place_ = choose_place(o.hardware, o.machine, plain(tf32), context.terminal);
+  trials_.emplace(bench::TrialRunner::Setting{
+      .runs = !o.runs_nothing(),
+      .predicts = !o.is_counts,
+      .caches = o.is_cold ? bench::Caches::kCold : bench::Caches::kWarm,
+      .budget_ns = 1e9 * o.seconds,
+      .is_stopped = [this] { return is_stopped(); },
+      .make_backend = [this](const passes::Selection& s) { return make_backend(o_.machine, s); },
+      .planned = place_ ? place_->planned.get() : nullptr});
+  if (place_) {
+    trials_->set_ceilings(place_->ceilings);
     return;
   }
-  backend(plain(tf32));  // sets threads and ISA
-  if (!o_.is_counts) ceilings_ = machine_ceilings(o_.machine, tf32, context.terminal);
-}
-
-backends::Backend& BenchRun::backend(const passes::Selection& selection) {
-  std::string key;
-  for (const char* option : {"tune_gemm", "tf32", "capture", "branches"})
-    if (selection.has(option)) key += option;
-  std::unique_ptr<backends::Backend>& found = backends_[key];
-  if (found == nullptr) found = make_backend(o_.machine, selection);
-  return *found;
-}
-
-const passes::PassTarget& BenchRun::target(const passes::Selection& selection) {
-  return place_ ? *place_->planned : backend(selection);
-}
-
-record::BenchPoint BenchRun::point(const bench::TrialGraph& trial, bench::TrialSetting setting) {
-  setting.caches = o_.is_cold ? bench::Caches::kCold : bench::Caches::kWarm;
-  setting.budget_ns = 1e9 * o_.seconds;
-  setting.is_stopped = [this] { return is_stopped(); };
-  if (place_ || o_.runs_nothing())
-    return bench::plan_trial(trial, setting, target(setting.selection),
-                             o_.is_counts ? nullptr : &ceilings_);
-  return bench::run_trial(trial, setting, backend(setting.selection), &ceilings_);
-}
-
-std::string BenchRun::title() const {
-  if (place_) return place_->title;
-  // Counts depend on the kernels, not on the machine.
-  return o_.is_counts ? chosen_device(o_.machine) : ceilings_.machine.device;
+  trials_->backend(plain(tf32));  // sets threads and ISA
+  if (!o.is_counts) trials_->set_ceilings(machine_ceilings(o.machine, tf32, context.terminal));
 }
 
 report::Json BenchRun::print(record::BenchRecord bench, const std::string& folder, bool is_quiet) {
-  bench.device = title();
-  bench.threads = place_ ? 0 : ceilings_.machine.threads;
+  const cost::Ceilings& ceilings = trials_->ceilings();
+  bench.threads = place_ ? 0 : ceilings.machine.threads;
   bench.is_interrupted = is_stopped();
   bench.is_counts = o_.is_counts;
-  const TerminalOptions& terminal = context_.terminal;
   if (place_) {
-    if (const std::string points = ridge_points(ceilings_); !points.empty())
-      bench.notes.push_back(points);
-    if (!o_.is_counts)
-      for (const std::string& note : ceilings_.notes) bench.notes.push_back(note);
+    bench.device = place_->title;
+    bench::add_sheet_notes(ceilings, bench);
+  } else {  // counts depend on the kernels, not on the machine
+    bench.device = o_.is_counts ? chosen_device(o_.machine) : ceilings.machine.device;
   }
-  const report::Json json = report::bench_json(bench);
+  report::Json json = report::bench_json(bench);
   const bool is_empty = bench.points.empty() && bench.values.empty();
   if (!folder.empty() && !is_empty) folder_.emplace(folder, o_.output.overwrite);
   if (folder_ && !is_empty)
-    folder_->commit(report::bench_files(about(context_, ceilings_), bench.kind, json));
-  if (is_quiet) return json;
+    folder_->commit(report::bench_files(about(context_, ceilings), bench.kind, json));
   const std::string format = o_.json ? "json" : o_.format;
+  if (is_quiet) return json;
   if (format == "json")
     fmt::print("{}", report::json_text(json));
-  else if (format == "csv")
-    fmt::print("{}", report::bench_csv(bench));
-  else if (is_empty)
+  else if (is_empty && format != "csv")
     fmt::print(stderr, "Nothing was complete.\n");
-  else if (format == "md")
-    fmt::print("{}\n{}", report::bench_table(bench).markdown(),
-               terminal_safe_text(report::bench_notes(bench)));
   else
-    fmt::print("{}\n{}\n{}", wrap_lines(heading(bench), terminal.columns),
-               report::bench_table(bench).text(terminal),
-               wrap_lines(terminal_safe_text(report::bench_notes(bench)), terminal.columns));
+    fmt::print("{}", report::bench_text(bench, format, context_.terminal));
   return json;
 }
 
@@ -217,6 +163,18 @@ void BenchRun::finish(record::BenchRecord bench) {
   end();
   if (!refused.empty())
     throw lacks_memory ? memory_error("[bench] {}", refused) : usage_error("[bench] {}", refused);
+}
+
+void BenchRun::show(
+    const std::string& label,
+    int64_t count,
+    const std::string& unit,
+    const std::function<record::BenchRecord(const bench::PointListener&)>& measure) {
+  Progress progress(label, count, unit, context_.terminal);
+  record::BenchRecord record =
+      measure([&](int64_t points, const std::string& note) { progress.tick(points, note); });
+  progress.hide();
+  finish(std::move(record));
 }
 
 }  // namespace ridge::apps

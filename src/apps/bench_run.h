@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `ridge bench op`, `module`, `graph`, `attention` and `ridge demo` share: the machine or the data sheet, the caches,
-// and the output of a record. Not a subcommand.
+// The options, the machine and the output that the subcommands of `ridge bench`, `ridge demo` and
+// `ridge study` share. Not a subcommand.
 #pragma once
 
-#include <map>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -13,7 +12,7 @@
 #include "apps/output_folder.h"
 #include "apps/plan_place.h"
 #include "apps/subcommand.h"
-#include "bench/graph_trial.h"
+#include "bench/trial_runner.h"
 #include "record/bench_record.h"
 #include "report/json_text.h"
 
@@ -46,40 +45,36 @@ double parse_budget_ns(const std::string& text);
 // Throws usage Errors for combinations without effect and for values out of range.
 void check(const BenchRunOptions& options, const Command& app);
 
-// The machine of a bench, and the points that it has so far. The first Ctrl-C ends it after the present point.
+// The machine and the output of a bench. The first Ctrl-C ends it after the present point.
 class BenchRun {
  public:
   BenchRun(const BenchRunOptions& options, const AppContext& context, bool tf32);
 
   bool is_stopped() const { return interrupt_.is_set(); }
-  // Runs the graph, or plans it where the options say so.
-  record::BenchPoint point(const bench::TrialGraph& trial, bench::TrialSetting setting);
-  // The device that runs graphs with this selection; only for runs on this machine.
-  backends::Backend& backend(const passes::Selection& selection);
-  const passes::PassTarget& target(const passes::Selection& selection);
-  const cost::Ceilings& ceilings() const { return ceilings_; }
-  bool is_on_this_machine() const { return !place_; }
-  std::string title() const;
+  bench::TrialRunner& trials() { return *trials_; }
 
-  // Writes the folder, that of the options or `folder` if it is not empty, and prints the record in the chosen format unless
-  // `is_quiet`. Returns its JSON.
+  // Writes the folder, that of the options or `folder` if it is not empty, and prints the record in
+  // the chosen format unless `is_quiet`. Returns its JSON.
   report::Json print(record::BenchRecord record,
                      const std::string& folder = "",
                      bool is_quiet = false);
   // Ends the program by SIGINT if Ctrl-C was pressed.
   void end() const;
-  // Both; a single point that could not be run is an Error.
+  // Prints the record and ends; a single point that could not be run is an Error.
   void finish(record::BenchRecord record);
+  // Measures under a progress bar of `count` units (0: unknown), then finishes.
+  void show(const std::string& label,
+            int64_t count,
+            const std::string& unit,
+            const std::function<record::BenchRecord(const bench::PointListener&)>& measure);
 
  private:
   const BenchRunOptions& o_;
   const AppContext& context_;
   std::optional<OutputFolder> folder_;
   std::optional<Place> place_;  // of a data sheet or a file
-  cost::Ceilings ceilings_;
-  std::map<std::string, std::unique_ptr<backends::Backend>>
-      backends_;  // by what they are made with
   InterruptRequest interrupt_;
+  std::optional<bench::TrialRunner> trials_;
 };
 
 }  // namespace ridge::apps

@@ -4,14 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <map>
 #include <memory>
 
 #include "apps/bench_run.h"
 #include "base/error.h"
-#include "base/units.h"
 #include "bench/shape_draw.h"
 
 namespace ridge::apps {
@@ -23,15 +19,6 @@ struct BenchShapesOptions {
   int64_t skip = 0;
   BenchRunOptions run;
 };
-
-// "norm: median 4%, 90% of them within 9%" over the errors of the measured points.
-std::string errors_text(const std::string& name, std::vector<double> errors) {
-  std::sort(errors.begin(), errors.end());
-  const size_t within = std::min(errors.size() - 1, errors.size() * 9 / 10);
-  return fmt::format(
-      "{}: {} shapes, median absolute error {:.1f}%, 90% within {:.0f}%, largest {:.0f}%.", name,
-      errors.size(), 100 * median(errors), 100 * errors[within], 100 * errors.back());
-}
 
 void run(const BenchShapesOptions& o, const Command& app, const AppContext& context) {
   check(o.run, app);
@@ -45,32 +32,11 @@ void run(const BenchShapesOptions& o, const Command& app, const AppContext& cont
       bench::draw_shapes(static_cast<uint32_t>(o.seed), o.count + o.skip);
   shapes.erase(shapes.begin(), shapes.begin() + o.skip);
   BenchRun run(o.run, context, false);
-  record::BenchRecord record;
-  record.kind = "shapes";
-  record.name = fmt::format("shapes of seed {}", o.seed);
-  record.dtype = "fp32 and bf16";
-  std::map<std::string, std::vector<double>> errors;  // by kind
-  Progress progress("shapes", o.count, "shapes", context.terminal);
-  for (const bench::DrawnShape& each : shapes) {
-    bench::TrialSetting setting;
-    setting.selection = passes::Selection("baseline", each.request.implementation.switches);
-    record::BenchPoint point = run.point(each.op->build(each.request), setting);
-    if (run.is_stopped()) break;
-    point.name = each.op->name;
-    for (const auto& extent : each.request.extents)
-      if (extent.second < bench::kMostExtent) point.extents.push_back(extent);
-    point.form = each.form();
-    point.phase = each.kind;
-    point.dtype = each.request.type.name;
-    if (const std::optional<double> error = point.prediction_error())
-      for (const std::string& kind : {each.kind, std::string("all")})
-        errors[kind].push_back(std::abs(*error));
-    progress.tick(1, each.op->name);
-    record.points.push_back(std::move(point));
-  }
-  progress.hide();
-  for (const auto& [kind, all] : errors) record.notes.push_back(errors_text(kind, all));
-  run.finish(std::move(record));
+  run.show("shapes", o.count, "shapes", [&](const bench::PointListener& listener) {
+    record::BenchRecord record = bench::time_shapes(shapes, run.trials(), listener);
+    record.name = fmt::format("shapes of seed {}", o.seed);
+    return record;
+  });
 }
 
 }  // namespace

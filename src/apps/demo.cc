@@ -74,11 +74,12 @@ void run(const DemoOptions& o, const Command& app, const AppContext& context) {
   for (const courses::Demo* each : demos) {
     courses::Fixture fixture(
         [&](const passes::Selection& selection) -> backends::Backend& {
-          return run.backend(selection);
+          return run.trials().backend(selection);
         },
-        run.ceilings(), budget_ns, [&] { return run.is_stopped(); });
+        run.trials().ceilings(), budget_ns, [&] { return run.is_stopped(); });
     record::BenchRecord record = courses::show(*each, std::move(fixture));
-    if (each != demos.front() && !o.json) fmt::print("\n");
+    if (each != demos.front() && !o.json) fmt::print("
+");
     const std::string folder =
         is_many && o.output.folder ? *o.output.folder + "/" + std::string(each->name) : "";
     all.push_back(run.print(std::move(record), folder, is_many && o.json));

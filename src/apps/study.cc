@@ -156,10 +156,10 @@ class InferenceStudy {
     e.length = length;
     e.is_stopped = [this] { return run_->is_stopped(); };
     e = bench::with_technique(std::move(e), technique);
-    const bool runs = run_->is_on_this_machine() && !o_.run.is_planned_only;
-    const int64_t free = runs ? run_->backend(e.selection).available_bytes() : 0;
-    bench::PhasePoints points = bench::plan_technique(file_, e, run_->target(e.selection),
-                                                      run_->ceilings(), free - free / 8);
+    const bool runs = run_->trials().runs();
+    const int64_t free = runs ? run_->trials().backend(e.selection).available_bytes() : 0;
+    bench::PhasePoints points = bench::plan_technique(file_, e, run_->trials().target(e.selection),
+                                                      run_->trials().ceilings(), free - free / 8);
     if (runs && points.prefill.refused.empty()) time(e, points);
     return points;
   }
@@ -181,7 +181,8 @@ class InferenceStudy {
     e.repeats = {kLeast, 40,
                  std::clamp(left_ns_ / static_cast<double>(4 * points_left()), 1e6, 5e8)};
     const double begin = now_ns();
-    bench::time_technique(file_, e, run_->backend(e.selection), run_->ceilings(), points);
+    bench::time_technique(file_, e, run_->trials().backend(e.selection), run_->trials().ceilings(),
+                          points);
     left_ns_ = std::max(0.0, left_ns_ - (now_ns() - begin));
   }
 

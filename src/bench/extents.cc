@@ -84,6 +84,8 @@ void append_values(std::vector<int64_t>& values, const std::string& text, std::s
 
 }  // namespace
 
+std::vector<std::string> comma_list(const std::string& text) { return split(text, ','); }
+
 record::Extents parse_extents(const std::string& text, std::string_view option) {
   record::Extents extents;
   for (const std::string& item : split(text, ',')) {

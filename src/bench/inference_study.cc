@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "bench/extents.h"
 #include "measure/inference_plan.h"
 
 namespace ridge::bench {
@@ -67,9 +68,7 @@ std::vector<Technique> choose_techniques(const std::string& names) {
   for (const Technique& each : kTechniques)
     known += (known.empty() ? "" : ", ") + std::string(each.name);
   std::vector<Technique> chosen;
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t end = std::min(names.find(',', begin), names.size());
-    const std::string name = names.substr(begin, end - begin);
+  for (const std::string& name : comma_list(names)) {
     const auto found = std::find_if(kTechniques.begin(), kTechniques.end(),
                                     [&](const Technique& each) { return each.name == name; });
     if (found == kTechniques.end())
@@ -78,7 +77,6 @@ std::vector<Technique> choose_techniques(const std::string& names) {
                     [&](const Technique& each) { return each.name == name; }))
       throw usage_error("[techniques] expected each once, got {} twice", name);
     chosen.push_back(*found);
-    begin = end + 1;
   }
   return chosen;
 }

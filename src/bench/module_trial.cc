@@ -52,16 +52,13 @@ std::vector<ModuleForm> choose_forms(const std::string& names, bool on_gpu) {
       known += (known.empty() ? "" : ", ") + std::string(each.name);
     }
   if (names == "all") return offered;
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t end = std::min(names.find(',', begin), names.size());
-    const std::string each = names.substr(begin, end - begin);
+  for (const std::string& each : comma_list(names)) {
     const auto found = std::find_if(offered.begin(), offered.end(),
                                     [&](const ModuleForm& form) { return form.name == each; });
     if (found == offered.end())
       throw usage_error("[form] expected all or some of {}{}, got {}", known,
                         on_gpu ? "" : " (captured needs a GPU)", printable(each));
     chosen.push_back(*found);
-    begin = end + 1;
   }
   return chosen;
 }

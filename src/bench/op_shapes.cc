@@ -463,16 +463,13 @@ std::vector<Implementation> choose_implementations(const OpShape& shape,
   std::string known;
   for (const Implementation& each : offered) known += (known.empty() ? "" : ", ") + each.name;
   std::vector<Implementation> chosen;
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t end = std::min(names.find(',', begin), names.size());
-    const std::string name = names.substr(begin, end - begin);
+  for (const std::string& name : comma_list(names)) {
     auto found = std::find_if(offered.begin(), offered.end(),
                               [&](const Implementation& each) { return each.name == name; });
     if (found == offered.end())
       throw usage_error("[implementation] expected all or some of {} for {} in {}, got {}", known,
                         shape.name, type.name, printable(name));
     chosen.push_back(*found);
-    begin = end + 1;
   }
   return chosen;
 }

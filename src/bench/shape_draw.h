@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/op_shapes.h"
+#include "bench/trial_runner.h"
 
 namespace ridge::bench {
 
@@ -29,5 +30,10 @@ inline constexpr std::string_view kDrawnKinds = "gemm, gemv, attention, pointwis
 // products with a vector 1.5 each, pointwise ops and norms 2 each), in fp32 and bf16 by turns. The bytes of the operands are
 // spread evenly over the octaves between 32 KiB and 2 GiB as far as the work of a call stays below a second of two cores.
 std::vector<DrawnShape> draw_shapes(uint32_t seed, int64_t count);
+
+// Measures shapes and notes the errors of their predictions by kind.
+record::BenchRecord time_shapes(const std::vector<DrawnShape>& shapes,
+                                TrialRunner& runner,
+                                const PointListener& listener);
 
 }  // namespace ridge::bench

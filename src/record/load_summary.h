@@ -27,8 +27,8 @@ struct LoadSummary {
   int64_t completed = 0, failed = 0;
   int64_t prompt_tokens = 0, output_tokens = 0;  // the completed requests'; the server counts them
   double wall_ns = 0;
-  // In ns: until the first text; per later token, a request's mean; between pieces of text; until the
-  // end.
+  // In ns: until the first text; per later token, a request's mean; between pieces of text; until
+  // the end.
   Percentiles ttft, tpot, itl, e2e;
   int64_t kept = 0;                       // completed requests within the promise
   std::map<std::string, int64_t> errors;  // the failed requests'

@@ -342,4 +342,27 @@ Json bench_json(const BenchRecord& bench) {
   return json;
 }
 
+namespace {
+
+std::string heading(const record::BenchRecord& bench) {
+  const std::string& about = bench.claim.empty() ? bench.formula : bench.claim;
+  std::string text = about.empty() ? bench.name : bench.name + ": " + about;
+  text += fmt::format("\n{}", terminal_safe(bench.device, kLongestMessage));
+  if (bench.threads > 0)
+    text += fmt::format(", {} thread{}", bench.threads, bench.threads == 1 ? "" : "s");
+  return text + ", " + bench.dtype;
+}
+
+}  // namespace
+
+std::string bench_text(const record::BenchRecord& bench,
+                       const std::string& format,
+                       const TerminalOptions& terminal) {
+  if (format == "csv") return bench_csv(bench);
+  const std::string notes = terminal_safe_text(bench_notes(bench));
+  if (format == "md") return bench_table(bench).markdown() + "\n" + notes;
+  return wrap_lines(heading(bench), terminal.columns) + "\n" + bench_table(bench).text(terminal) +
+         "\n" + wrap_lines(notes, terminal.columns);
+}
+
 }  // namespace ridge::report

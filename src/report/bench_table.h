@@ -17,6 +17,11 @@ Table bench_table(const record::BenchRecord& bench);
 // Laws, cliffs and notes, a line each; the same for the terminal and Markdown.
 std::string bench_notes(const record::BenchRecord& bench);
 
+// The record as "csv", "md" or "table", which has a heading.
+std::string bench_text(const record::BenchRecord& bench,
+                       const std::string& format,
+                       const TerminalOptions& terminal);
+
 std::string bench_csv(const record::BenchRecord& bench);
 
 // {op or module, dtype, device, threads, cases: [...], fits, cliffs}

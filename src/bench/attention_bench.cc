@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures each form at each length, as far as memory and the budget allow.
+#include "bench/attention_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <set>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "bench/child_trial.h"
+#include "bench/extents.h"
+
+namespace ridge::bench {
+namespace {
+
+constexpr int64_t kPageTokens = 16;
+
+}  // namespace
+
+// A way to attend, and in which phase.
+struct AttentionBench::Form {
+  std::string_view name;
+  std::string_view implementation;  // the op's name of it
+  bool decodes;
+  bool is_paged;
+};
+
+struct AttentionBench::Case {
+  bool decodes = false;
+  TrialType type;
+  int64_t head_size = 64;
+};
+
+std::vector<AttentionBench::Form> AttentionBench::chosen_forms(bool decodes) const {
+  static constexpr std::array kForms = {
+      Form{"standard", "standard", false, false},
+      Form{"memory-efficient", "memory-efficient", false, false},
+      Form{"flash", "flash", false, false},
+      Form{"standard", "standard", true, false},
+      Form{"flash", "paged", true, false},  // one kernel over one block a sequence
+      Form{"paged", "paged", true, true}};
+  const std::vector<std::string> asked = comma_list(o_.forms);
+  for (const std::string& each : asked)
+    if (each != "all" &&
+        std::none_of(kForms.begin(), kForms.end(), [&](const Form& f) { return f.name == each; }))
+      throw usage_error(
+          "[form] expected all or some of standard, memory-efficient, flash (and paged in decode), got {}",
+          printable(each));
+  std::vector<Form> chosen;
+  for (const Form& each : kForms)
+    if (each.decodes == decodes &&
+        (o_.forms == "all" || std::count(asked.begin(), asked.end(), each.name) > 0))
+      chosen.push_back(each);
+  return chosen;
+}
+
+AttentionBench::AttentionBench(const AttentionBenchOptions& o) : o_(o), left_ns_(o.budget_ns) {
+  for (const auto& [option, value] : {std::pair{"batch-size", o.batch}, std::pair{"heads", o.heads},
+                                      std::pair{"kv-heads", o.kv_heads}})
+    if (value < 1 || value > (1 << 20))
+      throw usage_error("[{}] expected 1 to {}, got {}", option, 1 << 20, value);
+  for (const std::string& each : comma_list(o.phases))
+    if (each != "prefill" && each != "decode")
+      throw usage_error("[phase] expected some of prefill, decode, got {}", printable(each));
+  for (const std::string& each : comma_list(o.dtypes)) {
+    const TrialType type = parse_trial_type(each);
+    if (type.weights != type.activations || type.is_tf32)
+      throw usage_error("[dtype] expected some of fp32, bf16, got {}", printable(each));
+  }
+  chosen_forms(false);
+  for (int64_t each : o.lengths)
+    if (each > kLongestAttention)
+      throw usage_error("[seq-len] expected at most {}, got {}", kLongestAttention, each);
+  bench_.kind = "attention";
+  bench_.name =
+      fmt::format("attention of {} heads, {} KV heads, batch {}", o.heads, o.kv_heads, o.batch);
+  bench_.dtype = o.dtypes;
+  bench_.swept = "t";
+}
+
+record::BenchRecord AttentionBench::run(TrialRunner& runner, const PointListener& listener) {
+  runner_ = &runner;
+  listener_ = &listener;
+  for (const std::string& phase : comma_list(o_.phases))
+    for (const std::string& dtype : comma_list(o_.dtypes))
+      for (int64_t size : o_.head_sizes) {
+        const Case at{phase == "decode", parse_trial_type(dtype), size};
+        const size_t first = bench_.points.size();
+        for (const Form& form : chosen_forms(at.decodes)) measure_form(form, at);
+        add_winners(first, at);
+        keep_choices(first, at);
+      }
+  return std::move(bench_);
+}
+
+void AttentionBench::measure_form(const Form& form, const Case& at) {
+  std::vector<int64_t> lengths = o_.lengths;
+  bool has_failed = false;
+  for (size_t i = 0; i < lengths.size() && !runner_->is_stopped(); ++i) {
+    record::BenchPoint point = measure(form, at, lengths[i], has_failed);
+    if (!runner_->is_stopped()) bench_.points.push_back(std::move(point));
+    (*listener_)(1, fmt::format("{} {}", form.name, lengths[i]));
+    const bool is_last = i + 1 == lengths.size();
+    if (o_.goes_on && !at.decodes && form.name == "standard" && is_last && !has_failed &&
+        lengths[i] < kLongestAttention && runner_->runs())
+      lengths.push_back(2 * lengths[i]);
+  }
+}
+
+AttentionCall AttentionBench::call(const Case& at, int64_t length) const {
+  return {at.decodes,  o_.is_backward, o_.batch, o_.heads,
+          o_.kv_heads, at.head_size,   length,   at.type};
+}
+
+record::BenchPoint AttentionBench::measure(const Form& form,
+                                           const Case& at,
+                                           int64_t length,
+                                           bool& has_failed) {
+  const AttentionTrialGraph graph =
+      attention_graph(call(at, length), form.implementation, form.is_paged ? kPageTokens : length);
+  record::BenchPoint point = runner_->plan(graph.trial, graph.setting);
+  const bool runs = runner_->runs() && point.refused.empty();
+  if (runs && has_failed)
+    point.refused = "a shorter one failed to allocate";
+  else if (const int64_t left = runs ? free_bytes() : 0; left > 0 && point.owned_bytes > left)
+    point.refused =
+        failure(*find_op_shape(at.decodes ? "cached_attention" : "attention"), graph.request),
+    has_failed = true;
+  else if (runs && point.predicted_ns > left_ns_ / 8)
+    point.refused = fmt::format("would take {}, and {} of the budget are left",
+                                format_ns(point.predicted_ns), format_ns(left_ns_));
+  else if (runs)
+    point = timed(graph);
+  point.name = "attention";
+  point.extents = {{"t", length}, {"e", at.head_size}};
+  point.form = form.name;
+  point.phase = at.decodes ? "decode" : o_.is_backward ? "prefill and backward" : "prefill";
+  point.dtype = at.type.name;
+  return point;
+}
+
+record::BenchPoint AttentionBench::timed(const AttentionTrialGraph& graph) {
+  const double begin = now_ns();
+  record::BenchPoint point = runner_->point(graph.trial, graph.setting);
+  left_ns_ = std::max(0.0, left_ns_ - (now_ns() - begin));
+  return point;
+}
+
+// An eighth stays for other programs. 0: unknown.
+int64_t AttentionBench::free_bytes() {
+  const int64_t left = runner_->backend({"baseline", ""}).available_bytes();
+  return left - left / 8;
+}
+
+// A child that may allocate what is free now tries it; the parent goes on.
+std::string AttentionBench::failure(const OpShape& op, const OpRequest& request) {
+  std::vector<std::string> line{op.name, "--shape", record::str(request.extents)};
+  if (op.has_causal) line.emplace_back("--causal");
+  line.insert(line.end(),
+              {"--implementation", request.implementation.name, "--dtype", request.type.name});
+  if (o_.is_backward && op.name == "attention") line.emplace_back("--backward");
+  line.insert(line.end(), o_.child_arguments.begin(), o_.child_arguments.end());
+  return failure_of_child(std::move(line), free_bytes());
+}
+
+// Notes which form wins at which lengths.
+void AttentionBench::add_winners(size_t first, const Case& at) {
+  std::map<int64_t, std::vector<const record::BenchPoint*>> by_length;
+  for (size_t i = first; i < bench_.points.size(); ++i) {
+    const record::BenchPoint& each = bench_.points[i];
+    if (each.ns() > 0 && each.refused.empty()) by_length[each.extents[0].second].push_back(&each);
+  }
+  std::string text, last;
+  for (const auto& [length, points] : by_length) {
+    const record::BenchPoint& best = **std::ranges::min_element(
+        points, {}, [](const record::BenchPoint* each) { return each->ns(); });
+    if (points.size() < 2 || best.form == last) continue;
+    text += fmt::format("{}{} from {}", text.empty() ? "" : ", ", best.form, length);
+    last = best.form;
+  }
+  if (!text.empty())
+    bench_.notes.push_back(fmt::format("{}, {}, head size {}: the fastest is {}.",
+                                       at.decodes ? "decode" : "prefill", at.type.name,
+                                       at.head_size, text));
+}
+
+void AttentionBench::keep_choices(size_t first, const Case& at) const {
+  std::map<int64_t, std::map<std::string, double>> times;  // by length and form
+  for (size_t i = first; i < bench_.points.size(); ++i)
+    if (bench_.points[i].is_measured())
+      times[bench_.points[i].extents[0].second][bench_.points[i].form] =
+          bench_.points[i].time.median;
+  for (const auto& [length, ns] : times) {
+    if (!ns.contains("flash") || !ns.contains("standard") ||
+        !std::has_single_bit(static_cast<uint64_t>(length)))
+      continue;
+    AttentionCall kept = call(at, length);
+    kept.is_backward = o_.is_backward && !at.decodes;
+    o_.keep(kept, ns.at("flash"), ns.at("standard"));
+  }
+}
+
+}  // namespace ridge::bench

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forms of attention by length, until the standard form fails to allocate.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/attention_choice.h"
+#include "bench/trial_runner.h"
+#include "record/bench_record.h"
+
+namespace ridge::bench {
+
+inline constexpr int64_t kLongestAttention = int64_t{1} << 22;
+
+struct AttentionBenchOptions {
+  int64_t batch = 1, heads = 16, kv_heads = 16;
+  std::vector<int64_t> head_sizes{64};
+  std::vector<int64_t> lengths;
+  bool goes_on = false;  // the standard form goes on to longer ones until it fails to allocate
+  std::string phases = "prefill";  // some of prefill, decode
+  std::string dtypes = "fp32";     // some of fp32, bf16
+  std::string forms = "all";       // or some of standard, memory-efficient, flash, paged
+  bool is_backward = false;
+  double budget_ns = 60e9;
+  std::vector<std::string> child_arguments;  // the device's, for a child of this program
+  // Called where both forms between which --attention auto chooses were measured.
+  std::function<void(const AttentionCall& call, double flash_ns, double standard_ns)> keep;
+};
+
+class AttentionBench {
+ public:
+  // Throws usage Errors for options out of range.
+  explicit AttentionBench(const AttentionBenchOptions& options);
+  record::BenchRecord run(TrialRunner& runner, const PointListener& listener);
+
+ private:
+  struct Form;
+  struct Case;  // a phase, a type and a head size
+  std::vector<Form> chosen_forms(bool decodes) const;
+  void measure_form(const Form& form, const Case& at);
+  record::BenchPoint measure(const Form& form, const Case& at, int64_t length, bool& has_failed);
+  record::BenchPoint timed(const AttentionTrialGraph& graph);
+  int64_t free_bytes();
+  std::string failure(const OpShape& op, const OpRequest& request);
+  void add_winners(size_t first, const Case& at);
+  void keep_choices(size_t first, const Case& at) const;
+  AttentionCall call(const Case& at, int64_t length) const;
+
+  AttentionBenchOptions o_;
+  TrialRunner* runner_ = nullptr;
+  const PointListener* listener_ = nullptr;
+  record::BenchRecord bench_;
+  double left_ns_;
+};
+
+}  // namespace ridge::bench
