@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/terminal.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace {

@@ -9,12 +9,23 @@
 #include <utility>
 #include <vector>
 
+#include "report/terminal.h"
+
 namespace CLI {
 class App;
 class Option;
 }  // namespace CLI
 
 namespace ridge::apps {
+
+// All subcommands write to the terminal in these terms.
+using report::Align;
+using report::Colour;
+using report::paint;
+using report::Progress;
+using report::Table;
+using report::TerminalOptions;
+using report::wrap_lines;
 
 class Option {
  public:

@@ -26,11 +26,11 @@ void limit_spinning(char** argv) {
   // Without /proc the program goes on as it is.
 }
 
-TerminalOptions terminal_options_from_environment() {
+report::TerminalOptions terminal_options_from_environment() {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
   bool capable = term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
-  TerminalOptions options;
+  report::TerminalOptions options;
   // https://no-color.org: set and not empty means no colour, whatever the value.
   options.colour = capable && (no_color == nullptr || *no_color == '\0') && ::isatty(STDOUT_FILENO);
   options.fit = ::isatty(STDOUT_FILENO);

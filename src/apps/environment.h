@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "base/terminal.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 
@@ -13,7 +13,7 @@ namespace ridge::apps {
 void limit_spinning(char** argv);
 
 // From NO_COLOR, TERM and what stdout and stderr are connected to.
-TerminalOptions terminal_options_from_environment();
+report::TerminalOptions terminal_options_from_environment();
 
 // ${XDG_CACHE_HOME:-$HOME/.cache}/ridge, which may not exist; empty if neither variable is set.
 std::filesystem::path cache_folder();

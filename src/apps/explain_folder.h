@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/terminal.h"
+#include "apps/command.h"
 
 namespace ridge::apps {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/terminal.h"
+#include "apps/command.h"
 #include "cost/ceilings.h"
 #include "cost/cost.h"
 #include "cost/predict.h"

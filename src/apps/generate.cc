@@ -17,9 +17,9 @@
 #include "apps/text_io.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/terminal.h"
 #include "base/units.h"
 #include "models/tokenizer_file.h"
+#include "report/terminal.h"
 #include "serve/conversation.h"
 #include "serve/stop_text.h"
 

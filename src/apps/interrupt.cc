@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/terminal.h"
 #include "files/mapped_file.h"
 #include "files/unfinished.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace {

@@ -13,8 +13,8 @@
 #include "apps/subcommand.h"
 #include "apps/text_io.h"
 #include "base/error.h"
-#include "base/terminal.h"
 #include "models/tokenizer_file.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace {

@@ -10,10 +10,10 @@
 #include "backends/cpu/calibration/calibration.h"
 #include "backends/cuda/calibration/calibration.h"
 #include "base/error.h"
-#include "base/terminal.h"
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
 #include "measure/calibration.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace {

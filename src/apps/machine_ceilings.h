@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "apps/model_options.h"
-#include "base/terminal.h"
 #include "cost/ceilings.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 

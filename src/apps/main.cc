@@ -22,10 +22,10 @@
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
-#include "base/terminal.h"
 #ifdef RIDGE_COURSES
 #include "courses/courses.h"
 #endif
+#include "report/terminal.h"
 
 namespace {
 
@@ -125,12 +125,12 @@ std::string fitted_help(const std::string& help, int columns) {
     }
     const bool has_names = line.size() > kNames && line.starts_with("  ") && line[2] != ' ' &&
                            line[kNames - 1] == ' ' && line[kNames] != ' ';
-    if (!has_names || ridge::display_width(line) <= columns) {
-      text += ridge::wrap_lines(line, columns);
+    if (!has_names || ridge::report::display_width(line) <= columns) {
+      text += ridge::report::wrap_lines(line, columns);
       continue;
     }
     const std::string rest =
-        ridge::wrap_lines(line.substr(kNames), columns, std::string(kNames, ' '));
+        ridge::report::wrap_lines(line.substr(kNames), columns, std::string(kNames, ' '));
     text += line.substr(0, kNames) + rest.substr(kNames);
   }
   return text;
@@ -224,8 +224,9 @@ int run(int argc, char** argv) {
 // Messages contain foreign text: names from files, values of options.
 int report(std::string_view message, ridge::ExitCode code) {
   std::string text = "ridge: " + ridge::terminal_safe(message, ridge::kLongestMessage) + "\n";
-  const ridge::TerminalOptions terminal = ridge::apps::terminal_options_from_environment();
-  if (terminal.progress) text = ridge::wrap_lines(text, terminal.columns);  // stderr is a terminal
+  const ridge::report::TerminalOptions terminal = ridge::apps::terminal_options_from_environment();
+  if (terminal.progress)
+    text = ridge::report::wrap_lines(text, terminal.columns);  // stderr is a terminal
   // fmt::print would throw if stderr is closed, and the exit code would be lost.
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(code);

@@ -18,12 +18,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/terminal.h"
 #include "base/units.h"
 #include "models/config_json.h"
 #include "models/known_shapes.h"
 #include "ops/registry.h"
 #include "report/tables.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace {

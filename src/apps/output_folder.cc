@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/terminal.h"
 #include "files/atomic_file.h"
 #include "files/atomic_folder.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace fs = std::filesystem;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "apps/command.h"
-#include "base/terminal.h"
 #include "report/output_files.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/command.h"
 #include "backends/cpu/passes/passes.h"
 #include "backends/cuda/passes/passes.h"
 #include "base/error.h"
-#include "base/terminal.h"
 #include "passes/pipeline.h"
 
 namespace ridge::apps {

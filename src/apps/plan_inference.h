@@ -7,7 +7,7 @@
 
 #include "apps/command.h"
 #include "apps/model_options.h"
-#include "base/terminal.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 

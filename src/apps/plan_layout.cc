@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/terminal.h"
 #include "base/units.h"
 #include "cost/hardware.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "apps/plan_layout.h"
 #include "apps/plan_place.h"
-#include "base/terminal.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "apps/model_options.h"
-#include "base/terminal.h"
 #include "cost/ceilings.h"
 #include "passes/pass.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 

@@ -10,8 +10,8 @@
 #include "apps/model_options.h"
 #include "apps/plan_layout.h"
 #include "apps/plan_place.h"
-#include "base/terminal.h"
 #include "cost/activation_models.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 

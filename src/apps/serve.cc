@@ -14,10 +14,10 @@
 #include "apps/machine_ceilings.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
-#include "base/terminal.h"
 #include "base/units.h"
 #include "http/api.h"
 #include "http/server.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace {

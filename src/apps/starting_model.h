@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 
-#include "base/terminal.h"
+#include "apps/command.h"
 #include "models/master_weights.h"
 #include "models/tokenizer_file.h"
 #include "runtime/load.h"

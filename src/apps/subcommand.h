@@ -6,7 +6,7 @@
 #include <string>
 
 #include "apps/command.h"
-#include "base/terminal.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 

@@ -12,10 +12,10 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/terminal.h"
 #include "base/units.h"
 #include "files/json.h"
 #include "files/mapped_file.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace {

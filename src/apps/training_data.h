@@ -11,8 +11,8 @@
 
 #include "apps/command.h"
 #include "apps/data_input.h"
-#include "base/terminal.h"
 #include "models/tokenizer_file.h"
+#include "report/terminal.h"
 #include "train/token_batches.h"
 
 namespace ridge::apps {

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/terminal.h"
 #include "files/json.h"
 #include "files/json_field.h"
 

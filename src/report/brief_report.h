@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "base/terminal.h"
 #include "record/inference_record.h"
 #include "record/lab_record.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "base/terminal.h"
 #include "record/lab_record.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/terminal.h"
 #include "record/run_change.h"
 #include "report/json_text.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 

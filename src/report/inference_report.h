@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/terminal.h"
 #include "record/inference_record.h"
 #include "report/output_files.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 

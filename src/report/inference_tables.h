@@ -2,8 +2,8 @@
 // Tables of an inference study, for the terminal and for Markdown.
 #pragma once
 
-#include "base/terminal.h"
 #include "record/inference_record.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 

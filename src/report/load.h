@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "base/terminal.h"
 #include "record/load_summary.h"
 #include "report/json_text.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/terminal.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 

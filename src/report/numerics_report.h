@@ -2,9 +2,9 @@
 // The ranges of a step's numbers, as a table and as JSON.
 #pragma once
 
-#include "base/terminal.h"
 #include "record/numerics_record.h"
 #include "report/json_text.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/terminal.h"
 #include "record/rate_shares.h"
 #include "report/json_text.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/terminal.h"
 #include "record/lab_record.h"
 #include "record/operation_table.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 

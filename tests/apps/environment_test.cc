@@ -34,7 +34,7 @@ class Redirected {
   int saved_[2];
 };
 
-TerminalOptions options_on(int stream, const char* term, const char* no_color) {
+report::TerminalOptions options_on(int stream, const char* term, const char* no_color) {
   ::setenv("TERM", term, 1);
   no_color != nullptr ? ::setenv("NO_COLOR", no_color, 1) : ::unsetenv("NO_COLOR");
   Redirected redirected(stream);
@@ -43,7 +43,7 @@ TerminalOptions options_on(int stream, const char* term, const char* no_color) {
 
 TEST(TerminalOptionsFromEnvironment, AFileIsPlain) {
   std::FILE* file = std::tmpfile();
-  TerminalOptions options = options_on(::fileno(file), "xterm", nullptr);
+  report::TerminalOptions options = options_on(::fileno(file), "xterm", nullptr);
   std::fclose(file);
   EXPECT_FALSE(options.colour);
   EXPECT_FALSE(options.progress);
@@ -59,7 +59,7 @@ TEST(TerminalOptionsFromEnvironment, ATerminalHasColourUnlessToldNot) {
   winsize size{.ws_row = 24, .ws_col = 72, .ws_xpixel = 0, .ws_ypixel = 0};
   ASSERT_EQ(::ioctl(user_side, TIOCSWINSZ, &size), 0);
 
-  TerminalOptions full = options_on(user_side, "xterm", nullptr);
+  report::TerminalOptions full = options_on(user_side, "xterm", nullptr);
   EXPECT_TRUE(full.colour);
   EXPECT_TRUE(full.progress);
   EXPECT_EQ(full.columns, 72);

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "apps/program_run.h"
-#include "base/terminal.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace {
@@ -35,7 +35,7 @@ class ScreenTest : public ProgramTest {
       if (arguments[0] == "train" && line.find("kernel calls per step") != std::string::npos)
         continue;
       if (arguments[0] == "train" && line.find(" parameters, step ") != std::string::npos) continue;
-      EXPECT_LE(display_width(line), kColumns) << arguments[0] << ": " << line;
+      EXPECT_LE(report::display_width(line), kColumns) << arguments[0] << ": " << line;
     }
     EXPECT_FALSE(output.out.empty());
     return output.out;

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "apps/program_run.h"
-#include "base/terminal.h"
+#include "report/terminal.h"
 
 namespace ridge::apps {
 namespace {
@@ -47,7 +47,7 @@ class WidthTest : public ProgramTest {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       if (line.starts_with("  ridge ")) continue;  // an example, to be copied
-      EXPECT_LE(display_width(line), columns) << arguments[0] << " " << columns << ": " << line;
+      EXPECT_LE(report::display_width(line), columns) << arguments[0] << " " << columns << ": " << line;
     }
   }
 };

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/random.h"
-#include "base/terminal.h"
 
 namespace ridge::files {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/terminal.h"
+#include "base/printable.h"
 #include "files/json.h"
 #include "fuzz/refusal.h"
 #include "record/summary_file.h"

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements tables, colours and the progress bar.
-#include "base/terminal.h"
+#include "report/terminal.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
-#include "base/canvas.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/units.h"
 
-namespace ridge {
-inline namespace base {
+namespace ridge::report {
 namespace {
 
 constexpr char kEscape = '\x1b';
@@ -35,69 +35,6 @@ size_t escape_length(std::string_view text) {
   size_t end = 2;
   while (end < text.size() && (text[end] < 0x40 || text[end] > 0x7e)) ++end;
   return std::min(end + 1, text.size());
-}
-
-// Length in bytes of the well-formed UTF-8 character (RFC 3629) at the start of the text; 0 if
-// there is none.
-size_t character_length(std::string_view text) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if (!is_continuation(text[i])) return 0;
-  unsigned second = byte(1);
-  bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-  bool no_character = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
-  return overlong || no_character ? 0 : length;
-}
-
-// Characters that are invisible or reorder the text around them (Unicode 15: Default_Ignorable and
-// Bidi_Control, without the emoji selectors).
-bool is_mark(char32_t c) {
-  return c == 0xAD || c == 0x34F || c == 0x61C || (c >= 0x115F && c <= 0x1160) ||
-         (c >= 0x17B4 && c <= 0x17B5) || c == 0x180E || (c >= 0x200B && c <= 0x200F) ||
-         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0x3164 ||
-         c == 0xFEFF || c == 0xFFA0 || (c >= 0xFFF0 && c <= 0xFFFB) ||
-         (c >= 0x1BCA0 && c <= 0x1BCA3) || (c >= 0x1D173 && c <= 0x1D17A) ||
-         (c >= 0xE0000 && c <= 0xE0FFF);
-}
-
-// Code point of a well-formed UTF-8 character.
-char32_t code_point(std::string_view character) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(character[i]); };
-  if (character.size() == 1) return byte(0);
-  char32_t value = byte(0) & (0xFFu >> (character.size() + 1));
-  for (size_t i = 1; i < character.size(); ++i) value = value << 6 | (byte(i) & 0x3Fu);
-  return value;
-}
-
-std::string disarmed(std::string_view bytes, bool is_text, size_t limit) {
-  std::string text;
-  const size_t size = bytes.size();
-  while (!bytes.empty()) {
-    // Of the escaped text: an escape takes up to four times the bytes that it stands for.
-    if (text.size() >= limit) return text + fmt::format("... ({} bytes)", size);
-    const size_t length = character_length(bytes);
-    const std::string_view character = bytes.substr(0, std::max<size_t>(length, 1));
-    bytes.remove_prefix(character.size());
-    if (length == 0) {
-      text += "\uFFFD";
-      continue;
-    }
-    const char32_t c = code_point(character);
-    const bool is_control = c < 0x20 || (c >= 0x7F && c < 0xA0);
-    if (is_text && (c == '\n' || c == '\t'))
-      text += character;
-    else if (is_control)
-      text += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
-    else if (!is_text && is_mark(c))
-      text += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    else
-      text += character;
-  }
-  return text;
 }
 
 // The longest prefix that fits in `columns`; the text must have no escape sequences.
@@ -141,11 +78,17 @@ std::string paint(std::string_view text, Colour colour, const TerminalOptions& o
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<size_t>(colour)], text);
 }
 
-std::string terminal_safe(std::string_view bytes, size_t limit) {
-  return disarmed(bytes, false, limit);
+std::string text_bar(double share, int width) {
+  constexpr int kParts = 8;
+  constexpr const char* kPartial[kParts] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  double full = std::isnan(share) ? 0 : std::clamp(share, 0.0, 1.0);
+  auto parts = static_cast<int>(std::lround(full * width * kParts));
+  std::string text;
+  for (int i = 0; i < parts / kParts; ++i) text += "█";
+  text += kPartial[parts % kParts];
+  int used = (parts + kParts - 1) / kParts;
+  return text + std::string(static_cast<size_t>(width - used), ' ');
 }
-
-std::string terminal_safe_text(std::string_view bytes) { return disarmed(bytes, true, kWholeText); }
 
 int display_width(std::string_view text) {
   int width = 0;
@@ -367,5 +310,4 @@ void Progress::hide() {
   drawn_width_ = 0;
 }
 
-}  // namespace base
-}  // namespace ridge
+}  // namespace ridge::report

@@ -14,8 +14,9 @@
 #include <utility>
 #include <vector>
 
-namespace ridge {
-inline namespace base {
+#include "base/printable.h"
+
+namespace ridge::report {
 
 // Capabilities of the user's terminal. The default suits a file or a pipe: plain text, no progress.
 struct TerminalOptions {
@@ -30,17 +31,9 @@ enum class Colour { kBold, kDim, kRed, kGreen, kYellow, kBlue, kMagenta, kCyan }
 // The text in that colour, or unchanged if options.colour is off.
 std::string paint(std::string_view text, Colour colour, const TerminalOptions& options);
 
-// Makes foreign text (file names, names in files, option values) one harmless line. Control
-// characters become \xNN; invisible marks and marks that change the direction of text (U+202E,
-// U+200B) become \uNNNN; bytes that are not UTF-8 become U+FFFD. Never throws. Messages quote with
-// printable() instead. After `limit` bytes the text is cut and followed by its full length:
-// abc... (70000 bytes).
-inline constexpr size_t kLongestName = 200;
-inline constexpr size_t kLongestMessage = 2000;  // the longest of our own messages lists the passes
-inline constexpr size_t kWholeText = std::string_view::npos;  // names in JSON, for programs
-std::string terminal_safe(std::string_view bytes, size_t limit = kLongestName);
-// The same for text that a model generates: line ends, tabs and the marks stay.
-std::string terminal_safe_text(std::string_view bytes);
+// A bar of `width` columns, of which share * width are filled, rounded to an eighth of a column.
+// The share is clamped to [0, 1].
+std::string text_bar(double share, int width);
 
 // Columns that the text takes on a terminal.
 int display_width(std::string_view text);
@@ -128,5 +121,4 @@ class Progress {
   int drawn_width_ = 0;
 };
 
-}  // namespace base
-}  // namespace ridge
+}  // namespace ridge::report
