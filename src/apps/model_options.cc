@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "apps/tuning_files.h"
 #include "backends/cpu/cpu_backend.h"
@@ -241,17 +242,6 @@ void expect_steps(int64_t steps, int64_t least, int64_t warmup) {
     throw usage_error("[warmup] expected 0 to {}, got {}", kMostSteps, warmup);
 }
 
-int64_t parse_size(const std::string& text, const char* option) {
-  if (text.find(',') != std::string::npos)
-    throw usage_error("[{}] expected one number, got the list {}", option, printable(text));
-  int64_t size = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-  if (error != std::errc() || end != text.data() + text.size())
-    throw usage_error("[{}] expected a number >= 1, got {}", option, printable(text));
-  if (size < 1) throw usage_error("[{}] expected at least 1, got {}", option, size);
-  return size;
-}
-
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option) {
   std::vector<int64_t> sizes;
   for (const std::string& item : split(text)) {
@@ -287,9 +277,9 @@ void add_training_options(Command app, TrainingOptions& o) {
   add_level_option(app, o.level);
   add_switch_options(app, o.level);
   add_machine_options(app, o.machine);
-  app.add_option("--batch-size", o.batch_size, "sequences in a micro-batch (default: the preset's)")
-      .numbers();
-  app.add_option("--seq-len", o.sequence, "tokens in a sequence (default: the preset's)").numbers();
+  app.add_option("--batch-size", o.batch_size,
+                 "sequences in a micro-batch (default: the preset's)");
+  app.add_option("--seq-len", o.sequence, "tokens in a sequence (default: the preset's)");
 }
 
 void add_clip_option(Command app, double& clip_norm) {
@@ -341,12 +331,11 @@ TrainingChoice::TrainingChoice(const TrainingOptions& o, const Command& app)
     : model(choose_model(o.model)),
       switches(switch_text(o.level)),
       selection(o.level.level, switches) {
-  // Use the default only if the option is missing: --batch-size 0 is an error.
-  auto size = [&](const char* option, const std::string& text, int64_t fallback) {
-    return app.given(option) ? parse_size(text, option + 2) : fallback;
-  };
-  step.batch_size = size("--batch-size", o.batch_size, model.batch_size);
-  step.sequence = size("--seq-len", o.sequence, model.sequence);
+  step.batch_size = o.batch_size.value_or(model.batch_size);
+  step.sequence = o.sequence.value_or(model.sequence);
+  for (const auto& [option, size] :
+       {std::pair("batch-size", step.batch_size), std::pair("seq-len", step.sequence)})
+    if (size < 1) throw usage_error("[{}] expected at least 1, got {}", option, size);
   expect_context(o.model, model, "seq-len", step.sequence);
   if (o.micro_batches < 1 || o.micro_batches > kMostMicroBatches)
     throw usage_error("[micro-batches] expected 1 to {}, got {}", kMostMicroBatches,

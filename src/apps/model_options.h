@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,8 +89,6 @@ void expect_steps(int64_t steps, int64_t least, int64_t warmup);
 
 // Parses "8,16": at least one number, each >= 1. Errors name the option.
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option);
-// Parses one number >= 1 where other subcommands take a list.
-int64_t parse_size(const std::string& text, const char* option);
 // Parses "all" or names of levels, in the given order.
 std::vector<std::string> parse_levels(const std::string& text, const char* option);
 
@@ -98,22 +97,21 @@ struct TrainingOptions {
   ModelOptions model;
   LevelOptions level;
   MachineOptions machine;
-  std::string batch_size;  // of training one number; inference plans take lists
-  std::string sequence;
+  std::optional<int64_t> batch_size, sequence;  // if empty, those of the preset
   int64_t micro_batches = 1;
   std::string freeze;
   passes::LoraOptions lora;
   std::string lora_targets = "q_proj,v_proj";
 };
-// All except --micro-batches and those of add_tuning_options
+// All except --micro-batches and those of add_tuning_options; plan has lists of sizes and declares
+// the rest by itself.
 void add_training_options(Command app, TrainingOptions& options);
 void add_tuning_options(Command app, TrainingOptions& options);  // --freeze, --lora-...
 void add_clip_option(Command app, double& clip_norm);
 void expect_clip(double clip_norm);  // throws a usage Error unless it is a number >= 0
 void add_micro_batch_option(Command app, TrainingOptions& options);
 
-// The result of the options. `app` is used to find which sizes were given; a size below 1 is a
-// usage Error.
+// The result of the options. `app` tells which options were given.
 struct TrainingChoice {
   TrainingChoice(const TrainingOptions& options, const Command& app);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ridge plan: predicts the memory and time of a training run from the graph and a machine's
 // ceilings. Runs nothing. plan_inference.cc plans inference.
+#include <charconv>
 #include <memory>
+#include <optional>
 
 #include "apps/model_options.h"
 #include "apps/plan_inference.h"
@@ -28,6 +30,7 @@ struct PlanOptions {
   double tokens = 1e9;
   double assumed_mfu = 0.4;
   double clip_norm = 0;
+  std::string batch_sizes, lengths;  // one number in a plan of training, lists in one of inference
   bool json = false;
   bool verbose = false;
   InferencePlanOptions inference;
@@ -57,9 +60,25 @@ void run_parameters(const PlanOptions& o, const Command& app, const TerminalOpti
                   choose_places(o.hardware, o.training.machine, selection, terminal), terminal);
 }
 
+// The size that a plan of training has where a plan of inference has a list; none if the option was
+// not given.
+std::optional<int64_t> one_size(const Command& app, const std::string& text, const char* option) {
+  if (!app.given(option)) return {};
+  if (text.find(',') != std::string::npos)
+    throw usage_error("[{}] expected one number, got the list {}", option + 2, printable(text));
+  int64_t size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw usage_error("[{}] expected a number >= 1, got {}", option + 2, printable(text));
+  return size;
+}
+
 void run_training(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
   expect_sane_plan(o);
-  const TrainingChoice choice(o.training, app);
+  TrainingOptions training = o.training;
+  training.batch_size = one_size(app, o.batch_sizes, "--batch-size");
+  training.sequence = one_size(app, o.lengths, "--seq-len");
+  const TrainingChoice choice(training, app);
   const std::string recompute = recompute_switch(o.recompute);
   for (const char* pass : {"recompute", "recompute_attention", "recompute_nested"})
     if (!recompute.empty() && choice.selection.has(pass))
@@ -109,7 +128,7 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
     throw usage_error("[model] expected one of --model, --preset and --config, got two");
   const TrainingOptions& t = o.training;
   plan_inference(
-      {t.model, t.level, t.machine, o.hardware, t.batch_size, t.sequence, o.json, o.verbose},
+      {t.model, t.level, t.machine, o.hardware, o.batch_sizes, o.lengths, o.json, o.verbose},
       o.inference, terminal);
 }
 
@@ -119,7 +138,15 @@ void register_plan(Command program, const AppContext& context) {
   auto options = std::make_shared<PlanOptions>();
   Command app = program.add_subcommand(
       "plan", "Predict time and memory of training or inference without a run");
-  add_training_options(app, options->training);
+  add_model_options(app, options->training.model);
+  add_level_option(app, options->training.level);
+  add_switch_options(app, options->training.level);
+  add_machine_options(app, options->training.machine);
+  app.add_option("--batch-size", options->batch_sizes,
+                 "sequences in a micro-batch (default: the preset's)")
+      .numbers();
+  app.add_option("--seq-len", options->lengths, "tokens in a sequence (default: the preset's)")
+      .numbers();
   add_micro_batch_option(app, options->training);
   add_tuning_options(app, options->training);
   add_clip_option(app, options->clip_norm);

@@ -221,7 +221,11 @@ TEST_F(RefusalTest, FormerNamesOfOptions) {
   expect_refused({"generate", model, "--prompt", "x"}, 2, "unknown option \"--prompt\"");
   for (const char* program : {"lab", "infer-lab", "train", "plan"}) {
     const std::string help = run({program, "--help"}).out;
-    EXPECT_NE(help.find("--batch-size "), std::string::npos) << program;
+    const bool is_list = program != std::string("train");
+    for (const char* option : {"--batch-size", "--seq-len"})
+      EXPECT_NE(help.find(fmt::format("{} INT{} ", option, is_list ? ",..." : "")),
+                std::string::npos)
+          << program << option;
     for (const char* former : {"--batch-sizes", "--seq-lens", "--levels", "--prompt "})
       EXPECT_EQ(help.find(former), std::string::npos) << program << former;
   }
