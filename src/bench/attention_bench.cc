@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "base/units.h"
 #include "bench/child_trial.h"
 #include "bench/extents.h"
@@ -46,7 +47,7 @@ std::vector<AttentionBench::Form> AttentionBench::chosen_forms(bool decodes) con
       Form{"standard", "standard", true, false},
       Form{"flash", "paged", true, false},  // one kernel over one block a sequence
       Form{"paged", "paged", true, true}};
-  const std::vector<std::string> asked = comma_list(o_.forms);
+  const std::vector<std::string> asked = split(o_.forms);
   for (const std::string& each : asked)
     if (each != "all" &&
         std::none_of(kForms.begin(), kForms.end(), [&](const Form& f) { return f.name == each; }))
@@ -66,10 +67,10 @@ AttentionBench::AttentionBench(const AttentionBenchOptions& o) : o_(o), left_ns_
                                       std::pair{"kv-heads", o.kv_heads}})
     if (value < 1 || value > (1 << 20))
       throw usage_error("[{}] expected 1 to {}, got {}", option, 1 << 20, value);
-  for (const std::string& each : comma_list(o.phases))
+  for (const std::string& each : split(o.phases))
     if (each != "prefill" && each != "decode")
       throw usage_error("[phase] expected some of prefill, decode, got {}", printable(each));
-  for (const std::string& each : comma_list(o.dtypes)) {
+  for (const std::string& each : split(o.dtypes)) {
     const TrialType type = parse_trial_type(each);
     if (type.weights != type.activations || type.is_tf32)
       throw usage_error("[dtype] expected some of fp32, bf16, got {}", printable(each));
@@ -88,8 +89,8 @@ AttentionBench::AttentionBench(const AttentionBenchOptions& o) : o_(o), left_ns_
 record::BenchRecord AttentionBench::run(TrialRunner& runner, const PointListener& listener) {
   runner_ = &runner;
   listener_ = &listener;
-  for (const std::string& phase : comma_list(o_.phases))
-    for (const std::string& dtype : comma_list(o_.dtypes))
+  for (const std::string& phase : split(o_.phases))
+    for (const std::string& dtype : split(o_.dtypes))
       for (int64_t size : o_.head_sizes) {
         const Case at{phase == "decode", parse_trial_type(dtype), size};
         const size_t first = bench_.points.size();

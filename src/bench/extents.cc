@@ -11,19 +11,10 @@
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
+#include "base/split.h"
 
 namespace ridge::bench {
 namespace {
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(at, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 int64_t parse_extent(std::string_view text, std::string_view option) {
   int64_t value = 0;
@@ -83,8 +74,6 @@ void append_values(std::vector<int64_t>& values, const std::string& text, std::s
 }
 
 }  // namespace
-
-std::vector<std::string> comma_list(const std::string& text) { return split(text, ','); }
 
 record::Extents parse_extents(const std::string& text, std::string_view option) {
   record::Extents extents;

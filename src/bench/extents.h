@@ -22,9 +22,6 @@ struct Letter {
   std::string meaning;
 };
 
-// The texts between the commas.
-std::vector<std::string> comma_list(const std::string& text);
-
 // "n=1024,k=m=512". Throws usage Errors that name the option.
 record::Extents parse_extents(const std::string& text, std::string_view option);
 

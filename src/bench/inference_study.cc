@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "base/units.h"
 #include "bench/extents.h"
 #include "measure/inference_plan.h"
@@ -68,7 +69,7 @@ std::vector<Technique> choose_techniques(const std::string& names) {
   for (const Technique& each : kTechniques)
     known += (known.empty() ? "" : ", ") + std::string(each.name);
   std::vector<Technique> chosen;
-  for (const std::string& name : comma_list(names)) {
+  for (const std::string& name : split(names)) {
     const auto found = std::find_if(kTechniques.begin(), kTechniques.end(),
                                     [&](const Technique& each) { return each.name == name; });
     if (found == kTechniques.end())

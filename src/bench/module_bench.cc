@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "bench/extents.h"
 #include "models/known_shapes.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 std::vector<ModulePhase> parse_phases(const std::string& text) {
   std::vector<ModulePhase> phases;
-  for (const std::string& each : comma_list(text)) {
+  for (const std::string& each : split(text)) {
     const std::optional<ModulePhase> phase = parse_phase(each);
     if (!phase)
       throw usage_error("[phase] expected some of train, prefill, decode, got {}", printable(each));

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "models/inference_names.h"
 #include "ops/registry.h"
 
@@ -52,7 +53,7 @@ std::vector<ModuleForm> choose_forms(const std::string& names, bool on_gpu) {
       known += (known.empty() ? "" : ", ") + std::string(each.name);
     }
   if (names == "all") return offered;
-  for (const std::string& each : comma_list(names)) {
+  for (const std::string& each : split(names)) {
     const auto found = std::find_if(offered.begin(), offered.end(),
                                     [&](const ModuleForm& form) { return form.name == each; });
     if (found == offered.end())

@@ -11,6 +11,7 @@
 #include "base/nearest_name.h"
 #include "base/pointwise.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "files/quantize.h"
 #include "graph/builder.h"
 #include "ops/build.h"
@@ -463,7 +464,7 @@ std::vector<Implementation> choose_implementations(const OpShape& shape,
   std::string known;
   for (const Implementation& each : offered) known += (known.empty() ? "" : ", ") + each.name;
   std::vector<Implementation> chosen;
-  for (const std::string& name : comma_list(names)) {
+  for (const std::string& name : split(names)) {
     auto found = std::find_if(offered.begin(), offered.end(),
                               [&](const Implementation& each) { return each.name == name; });
     if (found == offered.end())
