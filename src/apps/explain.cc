@@ -14,12 +14,12 @@
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
 #include "apps/pass_list.h"
+#include "apps/quantized_table.h"
 #include "apps/subcommand.h"
 #include "backends/cpu/isa.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
-#include "bench/quantized_table.h"
 #include "graph/text_form.h"
 #include "ops/registry.h"
 #include "report/brief_report.h"
@@ -310,8 +310,7 @@ void register_explain(Command program, const AppContext& context) {
       fmt::print("{}", o->json ? pass_list_json() : pass_list_text(context.terminal.columns));
     else if (!o->op.empty() && &ops::table().at(o->op) == &ops::quantized_matmul_op()) {
       backends::cpu::set_isa(o->training.machine.isa);
-      fmt::print("{}",
-                 bench::quantized_table_text(backends::cpu::quantized_isa(), context.terminal));
+      fmt::print("{}", quantized_table_text(backends::cpu::quantized_isa(), context.terminal));
     } else if (o->folder.empty())
       Explanation(*o, app, context.terminal).run();
     else

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats the table of quantized GEMMs.
-#include "bench/quantized_table.h"
+// Formats the table of quantized GEMMs. Not a subcommand.
+#include "apps/quantized_table.h"
 
 #include <fmt/format.h>
 
+#include "apps/command.h"
 #include "base/units.h"
 #include "ops/registry.h"
 
-namespace ridge::bench {
+namespace ridge::apps {
 namespace {
 
 using namespace backends::cpu;
@@ -44,7 +45,7 @@ std::string roundings_text(QuantizedIsa isa) {
 
 }  // namespace
 
-std::string quantized_table_text(QuantizedIsa isa, const TerminalOptions& options) {
+std::string quantized_table_text(QuantizedIsa isa, const report::TerminalOptions& options) {
   constexpr int64_t kIn = 4096;
   Table table({{"ISA", Align::kLeft},
                {"weights of the launch", Align::kLeft},
@@ -75,4 +76,4 @@ std::string quantized_table_text(QuantizedIsa isa, const TerminalOptions& option
          table.text(options) + wrap_lines(notes, options.columns);
 }
 
-}  // namespace ridge::bench
+}  // namespace ridge::apps

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of quantized GEMMs, as ridge explain prints it.
-#include "bench/quantized_table.h"
+#include "apps/quantized_table.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace ridge::bench {
+namespace ridge::apps {
 namespace {
 
 TEST(QuantizedTable, HasEachRowOfTheTable) {
-  TerminalOptions wide;
+  report::TerminalOptions wide;
   wide.columns = 200;
   const std::string text = quantized_table_text(backends::cpu::QuantizedIsa::kAvx2, wide);
   for (const backends::cpu::QuantizedRow& row : backends::cpu::quantized_rows())
@@ -22,4 +22,4 @@ TEST(QuantizedTable, HasEachRowOfTheTable) {
 }
 
 }  // namespace
-}  // namespace ridge::bench
+}  // namespace ridge::apps
