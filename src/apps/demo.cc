@@ -78,8 +78,7 @@ void run(const DemoOptions& o, const Command& app, const AppContext& context) {
         },
         run.trials().ceilings(), budget_ns, [&] { return run.is_stopped(); });
     record::BenchRecord record = courses::show(*each, std::move(fixture));
-    if (each != demos.front() && !o.json) fmt::print("
-");
+    if (each != demos.front() && !o.json) fmt::print("\n");
     const std::string folder =
         is_many && o.output.folder ? *o.output.folder + "/" + std::string(each->name) : "";
     all.push_back(run.print(std::move(record), folder, is_many && o.json));
