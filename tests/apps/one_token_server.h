@@ -23,6 +23,7 @@ class OneTokenServer {
     http::Reply fault(int status, const std::string& message) const override {
       return {status, message};
     }
+    bool asks_for_state(const http::Message&) const override { return false; }
   };
 
   Site site_;

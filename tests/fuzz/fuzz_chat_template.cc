@@ -47,10 +47,10 @@ void render(const ChatTemplate& chat, const std::vector<ChatMessage>& messages) 
     options.add_generation_prompt = prompt;
     options.bos = "<s>";
     options.eos = "</s>";
-    const RenderedChat rendered = chat.render(messages, options);
+    const text::RenderedChat rendered = chat.render(messages, options);
     expect(rendered.text.size() <= bound);
     size_t at = 0;
-    for (const TextRange& said : rendered.said) {
+    for (const text::TextRange& said : rendered.said) {
       expect(at <= said.begin && said.begin < said.end);
       at = said.end;
     }

@@ -96,8 +96,8 @@ void expect_same_ids(const std::string& python, const std::filesystem::path& fol
 }
 
 TEST(HuggingFaceTokenizers, GiveOurIds) {
-  const files::ScratchFolder folder;
-  const std::string python = python_with("tokenizers", "tokenizers", folder.path());
+  const files::ScratchFolder environment;
+  const std::string python = python_with("tokenizers", "tokenizers", environment.path());
   if (python.empty()) GTEST_SKIP() << "no Python with tokenizers, and pip does not fetch it";
   for (const char* name : {"gpt2", "smollm", "llama3", "qwen2"})
     expect_same_ids(python, test_data("models/tokenizers") / name);
