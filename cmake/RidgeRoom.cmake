@@ -18,7 +18,7 @@ set(RIDGE_EXTERNAL_apps CLI11::CLI11 nlohmann_json::nlohmann_json)
 
 # For code that takes longer to compile than to run: tests, and the rooms that build graphs, think about them and print.
 set(RIDGE_QUICK_BUILD -O1)
-foreach(room graph ops models plan cost record passes report train serve measure bench http courses apps)
+foreach(room graph ops models plan cost record passes report train serve measure planning bench http courses apps)
   set(RIDGE_OPTIONS_${room} ${RIDGE_QUICK_BUILD})
 endforeach()
 

@@ -49,7 +49,8 @@ ROOMS = {
     "backends": (1, "cpu/kernels/**/*"),
     "train": (1, "*"),
     "serve": (1, "*"),
-    "measure": (1, "sampling_schedule.cc measurement.cc inference_plan.cc"),
+    "planning": (1, "*"),
+    "measure": (1, "sampling_schedule.cc measurement.cc"),
 }
 # Kernels for one instruction set, which may not run on this machine, vectors, and the inputs that tests of ops choose.
 LEFT_OUT = re.compile(r"_avx2|_avx512|_amx|-inl\.h$|ops/case_inputs\.h$")

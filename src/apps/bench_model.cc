@@ -14,6 +14,7 @@
 #include "apps/inference_options.h"
 #include "apps/machine_ceilings.h"
 #include "apps/output_folder.h"
+#include "apps/tuning_files.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "bench/model_bench.h"
@@ -87,9 +88,10 @@ void run(BenchModelOptions o, const AppContext& context) {
   if (most > file.config().context)
     throw usage_error("[bench] expected at most {} positions, the model's context, got {}",
                       file.config().context, most);
+  const SessionNeeds needs{.positions = most, .slots = batch};
+  const InferenceOptions inference = with_attention(o.inference, file.config(), needs);
   begin = now_ns();
-  const std::unique_ptr<OpenModel> model =
-      open_model(std::move(file), o.inference, {.positions = most, .slots = batch});
+  const std::unique_ptr<OpenModel> model = open_model(std::move(file), inference, needs);
   made.open_ns = now_ns() - begin;
   made.ceilings = machine_ceilings(o.inference.machine, false, context.terminal);
   o.trials.reads_memory = chosen_device(o.inference.machine) == "cpu";
@@ -101,7 +103,7 @@ void run(BenchModelOptions o, const AppContext& context) {
   made.setting = make_setting(model->file.path().stem().string(), o.inference.machine,
                               model->session->options().selection, o.inference.level.switches);
   made.setting.batch_size = batch;
-  made.setting.cache_dtype = cache_dtype_name(*model->session->options().cache_dtype);
+  made.setting.cache_dtype = serve::cache_dtype_name(*model->session->options().cache_dtype);
   made.format = o.random_weights        ? "random weights"
                 : model->file.is_gguf() ? "GGUF"
                                         : "safetensors";

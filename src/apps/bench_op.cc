@@ -43,8 +43,7 @@ void limit_memory(int64_t bytes) {
 
 void run_shapes(const BenchOpOptions& o, const bench::OpShape& shape, const AppContext& context) {
   bench::OpBenchOptions options = o.bench;
-  const bool on_gpu = o.run.hardware == "this" ? chosen_device(o.run.machine) == "cuda"
-                                               : is_gpu_plan(o.run.hardware, o.run.machine);
+  const bool on_gpu = planning::is_gpu_plan(o.run.hardware, chosen_device(o.run.machine) == "cuda");
   options.library = on_gpu ? "cublas" : "onednn";
   options.limits_memory = !o.memory_limit.empty();
   const bench::OpBench bench(options, shape);

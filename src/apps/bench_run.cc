@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "apps/environment.h"
+#include "apps/this_machine.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
@@ -107,7 +108,8 @@ BenchRun::BenchRun(const BenchRunOptions& o, const AppContext& context, bool tf3
       folder_(requested_folder(o.output)),
       interrupt_("\nEnding after this point; a second Ctrl-C ends at once.\n") {
   if (o.hardware != "this")
-    place_ = choose_place(o.hardware, o.machine, plain(tf32), context.terminal);
+    place_ = planning::choose_place(o.hardware,
+                                    this_machine(o.machine, plain(tf32), context.terminal), tf32);
   trials_.emplace(bench::TrialRunner::Setting{
       .runs = !o.runs_nothing(),
       .predicts = !o.is_counts,

@@ -10,9 +10,9 @@
 #include "apps/interrupt.h"
 #include "apps/machine_ceilings.h"
 #include "apps/output_folder.h"
-#include "apps/plan_place.h"
 #include "apps/subcommand.h"
 #include "bench/trial_runner.h"
+#include "planning/place.h"
 #include "record/bench_record.h"
 #include "report/json_text.h"
 
@@ -72,7 +72,7 @@ class BenchRun {
   const BenchRunOptions& o_;
   const AppContext& context_;
   std::optional<OutputFolder> folder_;
-  std::optional<Place> place_;  // of a data sheet or a file
+  std::optional<planning::Place> place_;  // of a data sheet or a file
   InterruptRequest interrupt_;
   std::optional<bench::TrialRunner> trials_;
 };

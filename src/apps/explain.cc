@@ -22,6 +22,7 @@
 #include "base/units.h"
 #include "graph/text_form.h"
 #include "ops/registry.h"
+#include "planning/step_plan.h"
 #include "report/brief_report.h"
 #include "report/json_text.h"
 
@@ -106,7 +107,7 @@ class Explanation {
     measure::TrainingExperiment e =
         make_experiment(choice_.model, o_.training.machine, selection, choice_.switches);
     e.step = choice_.step;
-    return measure::planned_training(e, build(selection), *backend_, &ceilings_);
+    return planning::plan_step(e, *backend_, &ceilings_);
   }
 
   // Adds passes in the order of the pipeline. Each rung is the whole step with gradient and update.

@@ -15,6 +15,7 @@
 #include "apps/interrupt.h"
 #include "apps/subcommand.h"
 #include "apps/text_io.h"
+#include "apps/tuning_files.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
@@ -157,8 +158,10 @@ void run(const Options& o) {
   file.limit_tokens(tokenizer.vocab_size());
   double load_ns = now_ns() - begin;
   auto open = [&](int64_t positions) {
-    return open_model(std::move(file), o.inference,
-                      {.positions = positions, .cached = !o.no_cache, .keeps_prefixes = o.chat});
+    const SessionNeeds needs{
+        .positions = positions, .cached = !o.no_cache, .keeps_prefixes = o.chat};
+    const InferenceOptions inference = with_attention(o.inference, file.config(), needs);
+    return open_model(std::move(file), inference, needs);
   };
   if (o.chat && !o.has_prompt && !o.inference.json && ::isatty(STDIN_FILENO) != 0) {
     auto model = open(kChatPositions);

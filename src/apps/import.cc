@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "apps/output_folder.h"
-#include "apps/plan_place.h"
 #include "apps/subcommand.h"
+#include "apps/this_machine.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
@@ -100,14 +100,16 @@ std::string run_text(const record::RunRecord& run, bool verbose, const TerminalO
   return wrap_lines(text, terminal.columns) + "\n" + rows;
 }
 
-// Of the machine that the trace is from, if the user names it.
+// The ceilings of the machine that the trace is from, if the user names it.
 std::optional<cost::Ceilings> ceilings(const ImportOptions& o,
                                        bool is_on_device,
                                        const TerminalOptions& terminal) {
   if (!o.hardware) return std::nullopt;
   MachineOptions machine;
   if (!is_on_device) machine.device = "cpu";
-  return choose_place(*o.hardware, machine, passes::Selection("baseline", ""), terminal).ceilings;
+  const passes::Selection plain("baseline", "");
+  return planning::choose_place(*o.hardware, this_machine(machine, plain, terminal), false)
+      .ceilings;
 }
 
 void run(const ImportOptions& o, const AppContext& context) {

@@ -74,7 +74,7 @@ void expect_cache(const InferLabOptions& o,
   session.chunk = o.inference.chunk;
   session.selection = selection(o, plan.lab.levels.back());
   session.cache_dtype = chosen_cache_dtype(o.inference, session.selection);
-  expect_cache_fits(plan.file.config(), session, *plan.backend);
+  serve::expect_cache_fits(plan.file.config(), session, *plan.backend);
 }
 
 std::vector<int64_t> usual_lengths(int64_t context) {

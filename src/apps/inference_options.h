@@ -6,11 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "apps/model_options.h"
 #include "serve/session.h"
+#include "serve/session_choice.h"
 
 namespace ridge::apps {
 
@@ -40,37 +39,12 @@ void add_model_run_options(Command app, InferenceOptions& options);
 // The same options, --context and --level
 void add_inference_options(Command app, InferenceOptions& options);
 
-// The passes of inference at a level, with the options' switches. A CPU reads weights as the file
-// stores them. A GPU holds them in bf16 with bf16 activations, or all in fp32 with --exact. Throws a
-// usage Error for --fast-8bit beside --exact or on a GPU.
+serve::Arithmetic arithmetic_of(const InferenceOptions& options);
+// serve/session_choice.h's choices for these options.
 passes::Selection inference_selection(const InferenceOptions& options, const std::string& level);
-passes::Selection inference_selection(bool on_gpu,
-                                      bool exact,
-                                      bool fast_8bit,
-                                      const std::string& level,
-                                      const std::string& switches);
-
-// The type of the KV cache that an option names; none for an empty text. Throws a usage Error for an
-// unknown name.
-std::optional<DType> parse_cache_dtype(const std::string& text, const char* option = "cache-dtype");
-// As --cache-dtype spells it.
-std::string_view cache_dtype_name(DType dtype);
-// The same for a run. Throws a usage Error for a type that the run cannot have: on a GPU and with
-// bf16 activations any but theirs, and i8 with --exact.
 std::optional<DType> chosen_cache_dtype(const InferenceOptions& options,
                                         const passes::Selection& selection,
                                         const char* option = "cache-dtype");
-std::optional<DType> chosen_cache_dtype(const std::string& text,
-                                        bool on_gpu,
-                                        bool exact,
-                                        const passes::Selection& selection,
-                                        const char* option = "cache-dtype");
-
-// Call before loading. Throws an out-of-memory Error if the KV cache of such a session does not fit
-// into the free memory of the backend's device.
-void expect_cache_fits(const models::ModelConfig& config,
-                       const serve::SessionOptions& session,
-                       const backends::Backend& backend);
 
 // A model file and a session that runs it.
 struct OpenModel {
@@ -87,6 +61,11 @@ struct SessionNeeds {
   bool keeps_prefixes = false;
   int64_t cache_bytes = 0;  // of the KV cache; 0: enough for all slots
 };
+// The positions of a sequence. Throws a usage Error for a --context out of range.
+int64_t session_capacity(const InferenceOptions& options,
+                         const models::ModelConfig& config,
+                         const SessionNeeds& needs);
+// Measures nothing: --attention must have been turned into a switch (apps/tuning_files.h).
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,
                                       const InferenceOptions& options,
                                       const SessionNeeds& needs);

@@ -95,7 +95,7 @@ record::ModelContents inspect(const InspectOptions& o,
       .tensors = &file.tensors(),
       .gguf = file.is_gguf() ? &file.gguf().metadata() : nullptr,
       .safetensors = file.is_gguf() ? nullptr : &file.safetensors().metadata(),
-      .cache_dtype = std::string(cache_dtype_name(cache_dtype))};
+      .cache_dtype = std::string(serve::cache_dtype_name(cache_dtype))};
   std::map<std::string, bool> is_read;
   models::WeightLookup lookup = file.lookup();
   for (const models::Parameter& parameter : models::parameters_of(config)) {
@@ -144,7 +144,7 @@ void register_inspect(Command program, const AppContext& context) {
       "  ridge inspect model.gguf --json | jq '.types, .memory'");
   app.callback([o, app, &context] {
     if (o->chunk < 1) throw usage_error("[chunk] expected at least 1 token, got {}", o->chunk);
-    const DType cache_dtype = parse_cache_dtype(o->cache_dtype).value_or(DType::kF32);
+    const DType cache_dtype = serve::parse_cache_dtype(o->cache_dtype).value_or(DType::kF32);
     const models::ModelFile file = models::ModelFile::open(o->model);
     const record::ModelContents made = inspect(*o, app, cache_dtype, file);
     if (o->json)

@@ -12,6 +12,7 @@
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
 #include "apps/text_io.h"
+#include "apps/tuning_files.h"
 #include "base/error.h"
 #include "models/tokenizer_file.h"
 #include "report/terminal.h"
@@ -66,8 +67,10 @@ void run(const LogitsOptions& o) {
   if (o.top < 1) throw usage_error("[top] expected at least 1, got {}", o.top);
   std::vector<int32_t> ids = parse_ids(o.ids, "ids");
   if (ids.empty()) throw usage_error("[ids] expected at least one id, got none");
-  auto model = open_model(models::ModelFile::open(o.inference.model), o.inference,
-                          {.positions = static_cast<int64_t>(ids.size())});
+  models::ModelFile file = models::ModelFile::open(o.inference.model);
+  const SessionNeeds needs{.positions = std::ssize(ids)};
+  const InferenceOptions inference = with_attention(o.inference, file.config(), needs);
+  auto model = open_model(std::move(file), inference, needs);
   serve::Prompt prompt{0, ids, {}};
   model->session->start({&prompt, 1});
   std::vector<float> logits = model->session->logits(0);

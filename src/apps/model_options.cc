@@ -19,11 +19,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "base/units.h"
 #include "models/config_json.h"
 #include "models/known_shapes.h"
-#include "ops/registry.h"
-#include "report/tables.h"
+#include "planning/step_plan.h"
 #include "report/terminal.h"
 
 namespace ridge::apps {
@@ -41,16 +41,6 @@ std::string level_names() {
   for (const passes::Level& level : passes::levels())
     names += (names.empty() ? "" : ", ") + std::string(level.name);
   return names;
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> items;
-  for (size_t at = 0; at <= text.size();) {
-    size_t comma = std::min(text.find(',', at), text.size());
-    items.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return items;
 }
 
 // The path of the file, in a folder that exists; empty if there is no such folder. A file that cannot be used is replaced after
@@ -223,10 +213,7 @@ record::Setting make_setting(const std::string& model,
   setting.model = model;
   setting.level = selection.level();
   setting.switches = switches;
-  setting.dtype = selection.has("autocast_bf16")  ? "bf16"
-                  : selection.has("autocast_f16") ? "fp16"
-                  : selection.has("tf32")         ? "tf32"
-                                                  : "fp32";
+  setting.dtype = selection.gemm_dtype();
   setting.device = chosen_device(machine);
   bool on_gpu = setting.device == "cuda";
   setting.isa = on_gpu ? backends::cuda::gpu_architecture() : backends::cpu::isa_name();
@@ -372,19 +359,11 @@ measure::TrainingExperiment make_experiment(const TrainingChoice& choice,
 }
 
 int64_t expect_fits(const measure::TrainingExperiment& e, const backends::Backend& backend) {
-  train::TrainingStep step =
-      train::build_step(e.config, e.step, e.selection, ops::table(), backend);
-  record::RunRecord planned = measure::planned_training(e, step, backend, nullptr);
-  int64_t available = backend.available_bytes();
-  if (available > 0 && planned.memory.owned_bytes > available)
-    throw memory_error("[memory] {} needs {}, but this {} has {} left\n\n{}", planned.setting.str(),
-                       format_bytes(planned.memory.owned_bytes),
-                       e.setting.device == "cuda" ? "GPU" : "machine", format_bytes(available),
-                       report::memory_table(planned.memory).text({}));
+  const int64_t bytes = planning::expect_step_fits(e, backend);
   if (e.data == nullptr)
     train::SyntheticData(e.config.vocabulary, e.step.sequence, train::kSyntheticSeed)
         .next(e.step.batch_size);
-  return planned.memory.owned_bytes;
+  return bytes;
 }
 
 }  // namespace ridge::apps

@@ -11,6 +11,7 @@
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
 #include "apps/text_io.h"
+#include "apps/tuning_files.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
@@ -52,7 +53,7 @@ Score score(serve::Session& session,
             const TerminalOptions& terminal) {
   Score score;
   if (!o.exact && chosen_device(o.machine) == "cpu") score.activation_bits = o.fast_8bit ? 8 : 16;
-  score.cache_dtype = cache_dtype_name(*session.options().cache_dtype);
+  score.cache_dtype = serve::cache_dtype_name(*session.options().cache_dtype);
   const double begin = now_ns();
   const size_t piece = static_cast<size_t>(session.options().capacity);
   Progress progress("perplexity", std::ssize(ids), "tokens", terminal);
@@ -132,14 +133,16 @@ void run(const PerplexityOptions& o, const TerminalOptions& terminal) {
     throw usage_error("[model] expected a context of at least {} positions, got {}", kLeast,
                       file.config().context);
   const SessionNeeds needs{.positions = std::ssize(ids), .least = kLeast};
-  auto model = open_model(std::move(file), o.inference, needs);
-  if (o.compared == cache_dtype_name(*model->session->options().cache_dtype))
+  const InferenceOptions inference = with_attention(o.inference, file.config(), needs);
+  auto model = open_model(std::move(file), inference, needs);
+  if (o.compared == serve::cache_dtype_name(*model->session->options().cache_dtype))
     throw usage_error("[compare-cache] expected another type than that of the KV cache, got {}",
                       o.compared);
   const Score first = score(*model->session, o.inference, ids, terminal);
   std::optional<Score> compared;
   if (compares_cache || o.inference.fast_8bit) {
     model->session.reset();  // releases its memory
+    other = with_attention(other, model->file.config(), needs);
     model = open_model(std::move(model->file), other, needs);
     compared = score(*model->session, other, ids, terminal);
   }

@@ -1,174 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge plan: predicts the memory and time of a training run from the graph and a machine's
-// ceilings. Runs nothing. plan_inference.cc plans inference.
-#include <charconv>
-#include <memory>
-#include <optional>
+// ridge plan: predicts the memory and time of training or inference from a graph and a machine's
+// ceilings. Runs nothing.
+#include <fmt/format.h>
 
-#include "apps/model_options.h"
-#include "apps/plan_inference.h"
-#include "apps/plan_layout.h"
-#include "apps/plan_parameters.h"
-#include "apps/plan_place.h"
-#include "apps/plan_training.h"
+#include <filesystem>
+#include <memory>
+
+#include "apps/plan_options.h"
 #include "apps/subcommand.h"
+#include "apps/this_machine.h"
 #include "base/error.h"
-#include "base/printable.h"
-#include "cost/hardware.h"
+#include "planning/inference_plan.h"
+#include "planning/parameter_plan.h"
+#include "planning/training_plan.h"
+#include "report/plan_report.h"
+#include "serve/session_choice.h"
 
 namespace ridge::apps {
 namespace {
 
-constexpr double kMostTokens = 1e18;
-
-struct PlanOptions {
-  TrainingOptions training;
-  LayoutOptions layout;
-  std::string hardware = "this";
-  std::string recompute = "none";
-  double parameters = 0;
-  double tokens = 1e9;
-  double assumed_mfu = 0.4;
-  double clip_norm = 0;
-  std::string batch_sizes, lengths;  // one number in a plan of training, lists in one of inference
-  bool json = false;
-  bool verbose = false;
-  InferencePlanOptions inference;
-};
-
-void expect_sane_plan(const PlanOptions& o) {
-  if (!(o.tokens >= 1 && o.tokens <= kMostTokens))
-    throw usage_error("[tokens] expected 1 to {:g}, got {:g}", kMostTokens, o.tokens);
-  if (!(o.assumed_mfu > 0 && o.assumed_mfu <= 1))
-    throw usage_error("[mfu] expected a share in (0, 1], got {:g}", o.assumed_mfu);
-  expect_sane(o.layout);
-  expect_clip(o.clip_norm);
-}
-
-void run_parameters(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
-  expect_sane_plan(o);
+void plan_parameters(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
+  expect_sane(o);
   // Without --dtype as large models are trained.
-  const std::string dtype = o.training.level.tf32  ? "tf32"
-                            : app.given("--dtype") ? o.training.level.dtype
-                                                   : "bf16";
   LevelOptions level;
-  level.dtype = dtype;
+  level.dtype = o.training.level.tf32  ? "tf32"
+                : app.given("--dtype") ? o.training.level.dtype
+                                       : "bf16";
   const passes::Selection selection("baseline", switch_text(level));
-  const bool is_bf16 = selection.has("autocast_bf16");
-  plan_parameters({o.layout, o.parameters, o.tokens, o.assumed_mfu,
-                   is_bf16 ? DType::kBF16 : DType::kF32, selection.has("tf32"), o.json},
-                  choose_places(o.hardware, o.training.machine, selection, terminal), terminal);
+  const MachineOptions& machine = o.training.machine;
+  const std::string dtype(selection.has("autocast_f16") ? "fp32" : selection.gemm_dtype());
+  const auto plans = planning::plan_parameters(
+      {o.layout, o.parameters, o.tokens, o.assumed_mfu, dtype},
+      planning::choose_places(o.hardware, this_machine(machine, selection, terminal),
+                              selection.has("tf32")));
+  fmt::print("{}", o.json ? report::parameter_plan_json(plans)
+                          : report::parameter_plan_text(plans, terminal));
 }
 
-// The size that a plan of training has where a plan of inference has a list; none if the option was
-// not given.
-std::optional<int64_t> one_size(const Command& app, const std::string& text, const char* option) {
-  if (!app.given(option)) return {};
-  if (text.find(',') != std::string::npos)
-    throw usage_error("[{}] expected one number, got the list {}", option + 2, printable(text));
-  int64_t size = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-  if (error != std::errc() || end != text.data() + text.size())
-    throw usage_error("[{}] expected a number >= 1, got {}", option + 2, printable(text));
-  return size;
-}
-
-void run_training(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
-  expect_sane_plan(o);
+void plan_training(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
+  expect_sane(o);
   TrainingOptions training = o.training;
   training.batch_size = one_size(app, o.batch_sizes, "--batch-size");
   training.sequence = one_size(app, o.lengths, "--seq-len");
   const TrainingChoice choice(training, app);
-  const std::string recompute = recompute_switch(o.recompute);
+  const std::string recompute = planning::recompute_switch(o.recompute);
   for (const char* pass : {"recompute", "recompute_attention", "recompute_nested"})
     if (!recompute.empty() && choice.selection.has(pass))
       throw usage_error("[recompute] expected either --recompute {} or --pass +{}, got both",
                         o.recompute, pass);
-  const std::vector<Place> places =
-      choose_places(o.hardware, o.training.machine, choice.selection, terminal);
-  for (const Place& place : places)
+  const std::vector<planning::Place> places = planning::choose_places(
+      o.hardware, this_machine(training.machine, choice.selection, terminal),
+      choice.selection.has("tf32"));
+  for (const planning::Place& place : places)
     expect_effect(choice.switches, passes::Serves::kTraining, *place.planned);
-  plan_training({choice, o.training.machine, o.layout, o.recompute, o.tokens, o.assumed_mfu,
-                 o.clip_norm, o.json, o.verbose},
-                places, terminal);
+  planning::TrainingPlanRequest request{make_experiment(choice, training.machine), o.layout,
+                                        o.recompute, o.tokens, o.assumed_mfu};
+  request.setup.step.optimizer.clip_norm = o.clip_norm;
+  const auto plans = planning::plan_training(request, places, search_bars(terminal));
+  fmt::print("{}", o.json ? report::training_plan_json(plans)
+                          : report::training_plan_text(plans, o.verbose, terminal));
+}
+
+void plan_inference(const PlanOptions& o, const TerminalOptions& terminal) {
+  const TrainingOptions& t = o.training;
+  std::string name = std::filesystem::path(o.model).stem().string();
+  const models::ModelFile file = [&] {
+    if (!o.model.empty()) return models::ModelFile::open(o.model);
+    const ModelChoice choice = choose_model(t.model);
+    name = choice.name;
+    return models::ModelFile::of_shape(choice.config);
+  }();
+  const bool this_is_gpu = o.hardware == "this" && chosen_device(t.machine) == "cuda";
+  const serve::Arithmetic arithmetic{planning::is_gpu_plan(o.hardware, this_is_gpu), o.exact,
+                                     o.fast_8bit};
+  planning::InferencePlanRequest request;
+  serve::PhaseSetup& setup = request.setup;
+  setup.selection = serve::inference_selection(arithmetic, t.level.level, t.level.switches);
+  setup.cache_dtype = serve::chosen_cache_dtype(o.cache_dtype, arithmetic, setup.selection);
+  setup.chunk = o.chunk;
+  const planning::Place place = planning::choose_place(
+      o.hardware, this_machine(t.machine, setup.selection, terminal), setup.selection.has("tf32"));
+  expect_effect(t.level.switches, passes::Serves::kInference, *place.planned);
+  setup.setting = make_setting(name, t.machine, setup.selection, t.level.switches);
+  if (!o.batch_sizes.empty()) request.batches = parse_sizes(o.batch_sizes, "batch-size");
+  if (!o.lengths.empty()) request.lengths = parse_sizes(o.lengths, "seq-len");
+  const record::InferencePlan plan =
+      planning::plan_inference(file, request, place, search_bars(terminal));
+  fmt::print("{}", o.json ? report::inference_plan_json(plan)
+                          : report::inference_plan_text(plan, o.verbose, terminal));
 }
 
 void run(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
-  const bool is_counted = app.given("--parameters");
-  app.refuse_unused(
-      {{is_asked(o.inference),
-        "in a plan of inference",
-        {"--micro-batches", "--freeze", "--lora-rank",    "--lora-alpha",
-         "--lora-targets",  "--clip",   "--tokens",       "--mfu",
-         "--devices",       "--zero",   "--weight-dtype", "--gradient-dtype",
-         "--moment-dtype",  "--link",   "--network",      "--node-devices",
-         "--price",         "--watts",  "--recompute",    "--parameters",
-         "--dtype",         "--tf32"}},
-       {is_counted,
-        "with --parameters",
-        {"--preset", "--config", "--batch-size", "--seq-len", "--micro-batches", "--clip",
-         "--freeze", "--lora-rank", "--lora-alpha", "--lora-targets", "--level", "--pass",
-         "--recompute", "--link", "--network", "--node-devices", "--verbose"}},
-       {o.layout.devices == 1,
-        "without --devices",
-        {"--zero", "--link", "--network", "--node-devices"}},
-       {!is_asked(o.inference),
-        "without --inference or --model",
-        {"--chunk", "--exact", "--cache-dtype"}},
-       {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa"}}});
-  if (is_counted) {
-    run_parameters(o, app, terminal);
-    return;
-  }
-  if (!is_asked(o.inference)) {
-    run_training(o, app, terminal);
-    return;
-  }
-  if (!o.inference.model.empty() && (app.given("--preset") || app.given("--config")))
+  refuse_unused(o, app);
+  if (app.given("--parameters")) return plan_parameters(o, app, terminal);
+  if (!o.plans_inference()) return plan_training(o, app, terminal);
+  if (!o.model.empty() && (app.given("--preset") || app.given("--config")))
     throw usage_error("[model] expected one of --model, --preset and --config, got two");
-  const TrainingOptions& t = o.training;
-  plan_inference(
-      {t.model, t.level, t.machine, o.hardware, o.batch_sizes, o.lengths, o.json, o.verbose},
-      o.inference, terminal);
+  plan_inference(o, terminal);
 }
 
 }  // namespace
 
 void register_plan(Command program, const AppContext& context) {
-  auto options = std::make_shared<PlanOptions>();
+  auto o = std::make_shared<PlanOptions>();
   Command app = program.add_subcommand(
       "plan", "Predict time and memory of training or inference without a run");
-  add_model_options(app, options->training.model);
-  add_level_option(app, options->training.level);
-  add_switch_options(app, options->training.level);
-  add_machine_options(app, options->training.machine);
-  app.add_option("--batch-size", options->batch_sizes,
-                 "sequences in a micro-batch (default: the preset's)")
-      .numbers();
-  app.add_option("--seq-len", options->lengths, "tokens in a sequence (default: the preset's)")
-      .numbers();
-  add_micro_batch_option(app, options->training);
-  add_tuning_options(app, options->training);
-  add_clip_option(app, options->clip_norm);
-  app.add_option(
-         "--hardware", options->hardware,
-         "this, " + cost::hardware_names() +
-             ", or a JSON file (see below); a list of names for training plans side by side")
-      .show_default();
-  app.add_option("--tokens", options->tokens, "token budget").show_default();
-  app.add_option("--mfu", options->assumed_mfu, "assumed MFU for a second estimate of the days")
-      .show_default();
-  app.add_option("--parameters", options->parameters,
-                 "plan from a number of parameters alone, in bf16 unless --dtype is given");
-  app.add_option(
-         "--recompute", options->recompute,
-         "what the backward pass computes again: none, attention (scores), block (all but "
-         "the input of each layer), full (all but the input of every sqrt(L)-th of L layers, "
-         "and twice); short for --pass +recompute_attention, +recompute, +recompute_nested")
-      .show_default();
-  add_layout_options(app, options->layout);
-  app.add_verbose_flag(options->verbose).excludes(app.add_json_flag(options->json));
-  add_inference_plan_options(app, options->inference);
+  add_plan_options(app, *o);
   app.footer(
       "A training plan predicts the time of a step, the days for a token budget, and what fits.\n"
       "An inference plan (--inference, or --model FILE) predicts TTFT (time to first token: a prefill\n"
@@ -192,7 +129,7 @@ void register_plan(Command program, const AppContext& context) {
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"
       "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --seq-len 2048\n"
       "  ridge plan --model SmolLM2-135M-Instruct.Q4_1.gguf");
-  app.callback([options, app, &context] { run(*options, app, context.terminal); });
+  app.callback([o, app, &context] { run(*o, app, context.terminal); });
 }
 
 }  // namespace ridge::apps

@@ -65,8 +65,7 @@ class InferenceStudy {
   InferenceStudy(const StudyOptions& o, const AppContext& context)
       : o_(o),
         file_(open(o.model)),
-        on_gpu_(o.run.hardware == "this" ? chosen_device(o.run.machine) == "cuda"
-                                         : is_gpu_plan(o.run.hardware, o.run.machine)),
+        on_gpu_(planning::is_gpu_plan(o.run.hardware, chosen_device(o.run.machine) == "cuda")),
         techniques_(bench::choose_techniques(o.techniques)),
         batches_(parse_sizes(o.batch_sizes, "batch-size")),
         lengths_(o.lengths.empty() ? usual_lengths() : parse_sizes(o.lengths, "seq-len")),
@@ -141,8 +140,8 @@ class InferenceStudy {
     std::string switches(technique.switches);
     // A GPU holds 16-bit weights in any case, and fp32 ones with --exact.
     if (!on_gpu_ && dtype != kStored) switches += dtype == "fp32" ? ",+store_f32" : ",+store_bf16";
-    return inference_selection(on_gpu_, dtype == "fp32", false, std::string(technique.level),
-                               switches);
+    return serve::inference_selection({on_gpu_, dtype == "fp32", false},
+                                      std::string(technique.level), switches);
   }
 
   bench::PhasePoints measure(const bench::Technique& technique,

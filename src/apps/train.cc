@@ -27,6 +27,7 @@
 #include "base/units.h"
 #include "files/atomic_folder.h"
 #include "measure/training_run.h"
+#include "planning/step_plan.h"
 #include "report/brief_report.h"
 #include "report/console_report.h"
 #include "report/numerics_report.h"
@@ -286,8 +287,7 @@ class Training {
       pauses_->resume(trainer, start_ ? start_->identity() : nlohmann::ordered_json(),
                       backend.available_bytes());
     if (schedule_.guard) guard(trainer);
-    record::RunRecord run =
-        measure::planned_training(experiment_, trainer.graphs(), backend, nullptr);
+    record::RunRecord run = planning::plan_step(experiment_, trainer.graphs(), backend, nullptr);
     if (log_) begin_log(run);
     const train::StepListener report = [&](int64_t step, const train::StepResult& result) {
       show({step, false, result}, progress);
@@ -342,8 +342,7 @@ class Training {
   void measure(backends::Backend& backend, const train::StopCheck& is_stopped, Progress& progress) {
     measure::TrainingRun run(experiment_, backend, record_.limits(),
                              [&](const measure::StepEvent& event) { show(event, progress); });
-    if (log_)
-      begin_log(measure::planned_training(experiment_, run.trainer().graphs(), backend, nullptr));
+    if (log_) begin_log(planning::plan_step(experiment_, run.trainer().graphs(), backend, nullptr));
     run.run_round(schedule_.steps, is_stopped);
     record_.runs.push_back(run.record());
     save(run.trainer());

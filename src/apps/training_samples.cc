@@ -66,11 +66,9 @@ TrainingSamples::TrainingSamples(const SampleOptions& options,
     : o_(options),
       tokenizer_(known(tokenizer)),
       prompt_(tokenizer_.encode(o_.prompt, {.add_bos = tokenizer_.spec().add_bos})),
-      selection_(inference_selection(chosen_device(machine) == "cuda",
-                                     false,
-                                     false,
-                                     LevelOptions().level,
-                                     "")),
+      selection_(serve::inference_selection({.on_gpu = chosen_device(machine) == "cuda"},
+                                            LevelOptions().level,
+                                            "")),
       backend_(make_backend(as_chosen(machine), selection_)) {
   if (prompt_.empty()) prompt_ = tokenizer_.encode("\n");
   if (std::ssize(prompt_) >= config.context)

@@ -62,4 +62,22 @@ std::string attention_switch(const std::string& attention,
                                                                   : "-flash_attention";
 }
 
+InferenceOptions with_attention(InferenceOptions o,
+                                const models::ModelConfig& config,
+                                const SessionNeeds& needs) {
+  bench::AttentionCall call{true,
+                            false,
+                            needs.slots,
+                            config.heads,
+                            config.kv_heads,
+                            config.head_size,
+                            session_capacity(o, config, needs),
+                            {}};
+  if (inference_selection(o, o.level.level).activations() == DType::kBF16)
+    call.type = bench::parse_trial_type("bf16");
+  const std::string more = attention_switch(o.level.attention, call, o.machine);
+  if (!more.empty()) o.level.switches += (o.level.switches.empty() ? "" : ",") + more;
+  return o;
+}
+
 }  // namespace ridge::apps

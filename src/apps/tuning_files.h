@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "apps/model_options.h"
+#include "apps/inference_options.h"
 #include "bench/attention_choice.h"
 
 namespace ridge::apps {
@@ -31,5 +31,10 @@ void add_attention_option(Command app, std::string& attention);
 std::string attention_switch(const std::string& attention,
                              const bench::AttentionCall& call,
                              const MachineOptions& machine);
+// The options with --attention as one more switch; a decode step at the end of the positions that
+// the session holds decides.
+InferenceOptions with_attention(InferenceOptions options,
+                                const models::ModelConfig& config,
+                                const SessionNeeds& needs);
 
 }  // namespace ridge::apps

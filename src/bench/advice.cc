@@ -13,7 +13,7 @@
 #include "base/openmp_threads.h"
 #include "base/units.h"
 #include "bench/changes.h"
-#include "ops/registry.h"
+#include "planning/step_plan.h"
 #include "record/gain_error.h"
 
 namespace ridge::bench {
@@ -88,9 +88,7 @@ class Search {
     // Workspace is planned for the threads of OpenMP.
     const OpenmpThreads threads(e.setting.threads == present_.setting.threads ? 0
                                                                               : e.setting.threads);
-    train::TrainingStep step =
-        train::build_step(e.config, e.step, e.selection, ops::table(), target_);
-    return measure::planned_training(e, step, target_, &ceilings);
+    return planning::plan_step(e, target_, &ceilings);
   }
 
   // Null if they are unknown.

@@ -93,7 +93,7 @@ bool InferenceLab::add_phases(const std::string& level,
   // The backend depends on the level too: capture, for example.
   std::unique_ptr<backends::Backend> of_level;
   if (level != o_.levels.back()) of_level = o_.make_backend(level);
-  std::optional<measure::PhaseRecords> phases =
+  std::optional<record::PhaseRecords> phases =
       measure::measure_phases(file_, o_.experiment(level, batch, length),
                               of_level ? *of_level : backend_, study_.lab.limits());
   if (!phases) return continues(what);

@@ -10,7 +10,7 @@
 #include "base/split.h"
 #include "base/units.h"
 #include "bench/extents.h"
-#include "measure/inference_plan.h"
+#include "planning/phase_plan.h"
 
 namespace ridge::bench {
 namespace {
@@ -95,7 +95,7 @@ PhasePoints plan_technique(const models::ModelFile& file,
                            const passes::PassTarget& target,
                            const cost::Ceilings& ceilings,
                            int64_t most_bytes) {
-  const measure::PhasePlan plan = measure::plan_phases(file, e, target, &ceilings);
+  const record::PhasePlan plan = planning::plan_phases(file, e, target, &ceilings);
   PhasePoints points{point_of(plan.records.prefill, plan.owned_bytes, ceilings),
                      point_of(plan.records.decode, plan.owned_bytes, ceilings)};
   if (most_bytes > 0 && plan.owned_bytes > most_bytes)
@@ -119,7 +119,7 @@ void time_technique(const models::ModelFile& file,
     }
   };
   try {
-    const std::optional<measure::PhaseRecords> records =
+    const std::optional<record::PhaseRecords> records =
         measure::measure_phases(file, e, backend, &ceilings);
     if (!records) return;
     points.prefill.time = records->prefill.wall();

@@ -279,6 +279,8 @@ void validate(const Ceilings& ceilings);
 std::string to_json(const Ceilings& ceilings);
 // `origin` names the text in errors (for example, a file's path).
 Ceilings ceilings_from_json(std::string_view text, std::string_view origin);
+// Whether the text is such a record rather than a data sheet. Throws an Error if it is no JSON.
+bool is_ceilings_json(std::string_view text, std::string_view origin);
 
 // The intensity in FLOPs per byte at which the roof of memory meets that of GEMMs of the type.
 double ridge_point(const Ceilings& ceilings, DType dtype);

@@ -239,4 +239,9 @@ Ceilings ceilings_from_json(std::string_view text, std::string_view origin) {
   return ceilings;
 }
 
+bool is_ceilings_json(std::string_view text, std::string_view origin) {
+  const nlohmann::json json = files::parse_json(text, origin);
+  return json.is_object() && json.contains("gemms");
+}
+
 }  // namespace ridge::cost

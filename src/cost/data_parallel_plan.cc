@@ -33,6 +33,8 @@ StateBytes state_bytes(const StateParameters& p,
   return bytes;
 }
 
+int64_t whole_bytes(double bytes) { return static_cast<int64_t>(std::min(bytes + 0.5, 9e18)); }
+
 int64_t largest_model(int64_t memory_bytes, const StateTypes& types, Zero stage, int64_t devices) {
   const double each = state_bytes({1, 1}, types, stage, devices).total();
   return static_cast<int64_t>(std::min(static_cast<double>(memory_bytes) / each, kMostModel));

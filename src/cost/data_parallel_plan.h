@@ -40,6 +40,9 @@ struct StateBytes {
   double total() const { return weights + masters + gradients + moments; }
 };
 
+// A count of bytes, rounded and within 64 bits.
+int64_t whole_bytes(double bytes);
+
 // With stage 3, `weights` has two gathered parts besides the device's own; from stage 2 on,
 // `gradients` has those of one part besides. A single device holds no part twice.
 StateBytes state_bytes(const StateParameters& parameters,

@@ -11,10 +11,8 @@
 #include "base/process_memory.h"
 #include "base/random.h"
 #include "measure/hardware_counters.h"
-#include "measure/inference_plan.h"
 #include "measure/measurement.h"
 #include "measure/sampling_schedule.h"
-#include "record/run_counts.h"
 
 namespace ridge::measure {
 namespace {
@@ -140,8 +138,9 @@ record::RunRecord make_record(const InferenceExperiment& e,
                               const serve::Session& session,
                               const Repetition& runs,
                               const cost::Ceilings* ceilings) {
-  record::RunRecord record = begin_phase(e, task, session.config());
-  const std::vector<record::PredictedGraph> graphs = count_phase(runs.graphs(), ceilings, record);
+  record::RunRecord record = serve::begin_phase(e, task, session.config());
+  const std::vector<record::PredictedGraph> graphs =
+      serve::count_phase(runs.graphs(), ceilings, record);
   record.memory.allocated_bytes = session.store_bytes() + runs.arena_bytes();
   record.counts = runs.counts();
   runs.measurement().fill(graphs, record);
@@ -152,17 +151,6 @@ record::RunRecord make_record(const InferenceExperiment& e,
 
 }  // namespace
 
-serve::SessionOptions session_options(const InferenceExperiment& e, int64_t capacity) {
-  serve::SessionOptions options;
-  options.slots = e.batch;
-  options.capacity = capacity;
-  options.chunk = e.chunk;
-  options.selection = e.selection;
-  options.cache_dtype = e.cache_dtype;
-  options.pages = e.pages;
-  return options;
-}
-
 std::vector<int32_t> random_ids(int64_t count, int64_t vocabulary, uint32_t seed) {
   Random random(seed);
   std::vector<int32_t> ids(static_cast<size_t>(count));
@@ -171,19 +159,19 @@ std::vector<int32_t> random_ids(int64_t count, int64_t vocabulary, uint32_t seed
   return ids;
 }
 
-std::optional<PhaseRecords> measure_phases(const models::ModelFile& file,
-                                           const InferenceExperiment& e,
-                                           backends::Backend& backend,
-                                           const cost::Ceilings* ceilings) {
+std::optional<record::PhaseRecords> measure_phases(const models::ModelFile& file,
+                                                   const InferenceExperiment& e,
+                                                   backends::Backend& backend,
+                                                   const cost::Ceilings* ceilings) {
   // Create the instrument first, so that its memory does not count as the run's.
   backend.instrument();
   ProcessMemory before = backend.taken_memory();
   int64_t foreign_bytes =
       before.resident_bytes - (backend.owns_weights() ? 0 : resident_weights(file));
-  serve::Session session(file, session_options(e, e.length), backend);
+  serve::Session session(file, serve::session_options(e, e.length), backend);
   bool was_reset = reset_peak_memory();
   Prompts p(e, file.config().vocabulary);
-  PhaseRecords records;
+  record::PhaseRecords records;
   auto finish = [&](const char* task, const Repetition& runs) {
     record::RunRecord record = make_record(e, task, session, runs, ceilings);
     record.memory.before = before;
@@ -212,7 +200,7 @@ std::optional<record::LatencyRecord> measure_latency(const models::ModelFile& fi
                                                      backends::Backend& backend) {
   record::LatencyRecord record{e.batch, e.length, tokens, 0, 0, 0, {}, 0};
   double begin = now_ns();
-  serve::Session session(file, session_options(e, e.length + tokens - 1), backend);
+  serve::Session session(file, serve::session_options(e, e.length + tokens - 1), backend);
   record.open_ns = now_ns() - begin;
   Prompts p(e, file.config().vocabulary);
   std::vector<double> steps;
@@ -287,7 +275,7 @@ std::optional<record::CacheGainRecord> measure_cache_gain(const models::ModelFil
   record.context = e.length;
   if (backend.instrument() != nullptr) backend.instrument()->rest();
   Prompts p(e, file.config().vocabulary);
-  serve::SessionOptions options = session_options(e, e.length);
+  serve::SessionOptions options = serve::session_options(e, e.length);
   // Each session may copy the weights; the factor leaves half of the memory to other programs.
   const bool fit = 4 * file.weight_bytes() < backend.available_bytes();
   std::optional<Timed> with, without;

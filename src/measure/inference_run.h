@@ -11,7 +11,8 @@
 #include "backends/backend.h"
 #include "models/model_file.h"
 #include "record/inference_record.h"
-#include "serve/session.h"
+#include "record/plan_record.h"
+#include "serve/phase.h"
 
 namespace ridge::measure {
 
@@ -23,33 +24,19 @@ struct Repeats {
   double budget_ns = 1e9;
 };
 
-struct InferenceExperiment {
-  record::Setting setting;  // copied into the record; task, batch and length are filled in
-  passes::Selection selection{"compiled", ""};
-  int64_t batch = 1;
-  int64_t length = 128;  // tokens in each prompt; KV entries that a decoded token attends to
-  int64_t chunk = 512;
-  std::optional<DType> cache_dtype;  // as in serve::SessionOptions
-  bool pages = false;                // likewise
+struct InferenceExperiment : serve::PhaseSetup {
   Repeats repeats;
   // Called before each repeat and each token. True ends the measurement, which then has no record.
   std::function<bool()> is_stopped = [] { return false; };
 };
 
-// The options of a session that can run the experiment.
-serve::SessionOptions session_options(const InferenceExperiment& experiment, int64_t capacity);
-
-struct PhaseRecords {
-  record::RunRecord prefill;
-  record::RunRecord decode;
-};
 // Runs one session: prefills of `batch` prompts of `length` tokens, then decode steps whose tokens
 // attend to `length` KV entries. The first run of each is a warm-up; then plain and instrumented
 // runs alternate. `ceilings` may be null; then nothing is predicted.
-std::optional<PhaseRecords> measure_phases(const models::ModelFile& file,
-                                           const InferenceExperiment& experiment,
-                                           backends::Backend& backend,
-                                           const cost::Ceilings* ceilings);
+std::optional<record::PhaseRecords> measure_phases(const models::ModelFile& file,
+                                                   const InferenceExperiment& experiment,
+                                                   backends::Backend& backend,
+                                                   const cost::Ceilings* ceilings);
 
 // Generates `tokens` tokens for each of `batch` prompts twice. The first generation builds the
 // graphs. The second one, after one more prefill, is measured.

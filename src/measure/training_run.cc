@@ -9,25 +9,10 @@
 
 #include "base/error.h"
 #include "base/process_memory.h"
-#include "measure/architecture.h"
 #include "record/run_counts.h"
 
 namespace ridge::measure {
 namespace {
-
-record::RunRecord begin_record(const TrainingExperiment& e,
-                               const std::vector<cost::PassRecord>& passes) {
-  record::RunRecord record;
-  record.setting = e.setting;
-  record.setting.batch_size = e.step.batch_size;
-  record.setting.sequence = e.step.sequence;
-  record.setting.micro_batches = e.step.micro_batches;
-  record.architecture = architecture(e.config);
-  record.learning_rate = e.step.optimizer.learning_rate;
-  record.parameters = e.config.parameters();
-  record.passes = passes;
-  return record;
-}
 
 // Returns freed pages to the system first; otherwise they would count as the experiment's memory.
 ProcessMemory settled_memory(const backends::Backend& backend) {
@@ -69,7 +54,7 @@ TrainingRun::TrainingRun(const TrainingExperiment& e,
       trainer_(e.config, e.step, e.selection, backend, ceilings, e.weights),
       synthetic_(synthetic_data_of(e)),
       data_(e.data != nullptr ? *e.data : *synthetic_),
-      counts_(begin_record(e, trainer_.graphs().passes)),
+      counts_(train::begin_record(e, trainer_.graphs().passes)),
       graphs_(record::count_graphs(trainer_.step_program(), ceilings, counts_)),
       begun_(-e.warmup_steps),
       finished_(begun_) {
@@ -159,18 +144,6 @@ record::RunRecord measure_training(const TrainingExperiment& e,
   TrainingRun run(e, backend, ceilings, listener);
   run.run_round(e.steps);
   return run.record();
-}
-
-record::RunRecord planned_training(const TrainingExperiment& e,
-                                   const train::TrainingStep& step,
-                                   const plan::Target& target,
-                                   const cost::Ceilings* ceilings) {
-  record::RunRecord record = begin_record(e, step.passes);
-  std::vector<cost::ProgramGraph> graphs;
-  for (const train::StepGraph& each : step.graphs)
-    graphs.push_back(cost::program_graph(each.name, each.graph, each.repeat, target));
-  record.step = record::make_step_record(record::count_graphs(graphs, ceilings, record), {});
-  return record;
 }
 
 }  // namespace ridge::measure

@@ -13,23 +13,16 @@
 #include "measure/launch_rate.h"
 #include "measure/measurement.h"
 #include "measure/sampling_schedule.h"
-#include "models/config.h"
-#include "passes/pipeline.h"
 #include "record/run_record.h"
 #include "record/step_record.h"
-#include "train/step.h"
+#include "train/setup.h"
 #include "train/synthetic_data.h"
 #include "train/trainer.h"
 #include "train/training_loop.h"
 
 namespace ridge::measure {
 
-struct TrainingExperiment {
-  // Copied into the record; batch size, length and micro-batches come from `step`.
-  record::Setting setting;
-  models::ModelConfig config;
-  train::StepOptions step;
-  passes::Selection selection{"baseline", ""};
+struct TrainingExperiment : train::TrainingSetup {
   int64_t warmup_steps = 5;  // training steps that are not measured
   int64_t steps = 20;
   bool instrument = true;  // false: all steps are plain, and the record's step is empty
@@ -110,12 +103,5 @@ record::RunRecord measure_training(const TrainingExperiment& experiment,
                                    backends::Backend& backend,
                                    const cost::Ceilings* ceilings,
                                    const StepListener& listener = {});
-
-// The record of an experiment that does not run: counts, predicted time and memory, no measurement.
-// `step`: from build_step.
-record::RunRecord planned_training(const TrainingExperiment& experiment,
-                                   const train::TrainingStep& step,
-                                   const plan::Target& target,
-                                   const cost::Ceilings* ceilings);
 
 }  // namespace ridge::measure

@@ -75,6 +75,13 @@ class Selection {
   DType activations() const {
     return has("autocast_bf16") ? DType::kBF16 : has("autocast_f16") ? DType::kF16 : DType::kF32;
   }
+  // The type of GEMMs, as --dtype spells it: "fp32", "tf32", "bf16" or "fp16".
+  std::string_view gemm_dtype() const {
+    return has("autocast_bf16")  ? "bf16"
+           : has("autocast_f16") ? "fp16"
+           : has("tf32")         ? "tf32"
+                                 : "fp32";
+  }
   std::string str() const;
 
  private:

@@ -11,6 +11,7 @@
 
 #include "bench/changes.h"
 #include "cost/made_up_ceilings.h"
+#include "planning/step_plan.h"
 #include "train/small_run.h"
 
 namespace ridge::bench {
@@ -45,8 +46,7 @@ measure::TrainingExperiment present(const std::string& level, const std::string&
 double predicted_ns(const measure::TrainingExperiment& e,
                     const passes::PassTarget& target,
                     const cost::Ceilings& ceilings) {
-  train::TrainingStep step = train::build_step(e.config, e.step, e.selection, ops::table(), target);
-  return measure::planned_training(e, step, target, &ceilings).predicted_ns;
+  return planning::plan_step(e, target, &ceilings).predicted_ns;
 }
 
 // More than there is, and no limit of time: the tests run beside others.
@@ -112,10 +112,8 @@ TEST(Advice, LeavesOutWhatDoesNotFitTheMachine) {
                          [](const Advice& a) { return a.changed.step.batch_size > 2; });
   };
   EXPECT_GT(larger(), 0);
-  train::TrainingStep step =
-      train::build_step(e.config, e.step, e.selection, ops::table(), *backend);
   ceilings.machine.memory_bytes =
-      measure::planned_training(e, step, *backend, &ceilings).memory.owned_bytes + 1;
+      planning::plan_step(e, *backend, &ceilings).memory.owned_bytes + 1;
   EXPECT_EQ(larger(), 0);
 }
 

@@ -5,16 +5,15 @@
 #include <gtest/gtest.h>
 
 #include "cost/made_up_ceilings.h"
+#include "planning/step_plan.h"
 #include "train/small_run.h"
 
 namespace ridge::measure {
 namespace {
 
-using train::build_step;
 using train::cpu_backend;
 using train::small_config;
 using train::small_step;
-using train::TrainingStep;
 
 cost::Ceilings ceilings() {
   cost::Ceilings c = cost::made_up_ceilings({{1 << 16, 80, 80}, {1 << 30, 8, 8}}, 50);
@@ -108,8 +107,7 @@ TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
     EXPECT_EQ(run.memory.owned_bytes, run.memory.allocated_bytes);
     EXPECT_EQ(run.parameters, e.config.parameters());
 
-    TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
-    record::RunRecord planned = planned_training(e, step, *backend, &limits);
+    record::RunRecord planned = planning::plan_step(e, *backend, &limits);
     EXPECT_EQ(planned.executed, run.executed);
     EXPECT_EQ(planned.planned_bytes, run.planned_bytes);
     EXPECT_EQ(planned.launches, run.launches);
@@ -131,8 +129,7 @@ TEST(Experiment, ModelWorkScalesWithMicroBatches) {
   auto backend = cpu_backend(1);
   auto macs = [&](int64_t micro_batches) {
     TrainingExperiment e = small_experiment("baseline", micro_batches);
-    TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
-    return planned_training(e, step, *backend, nullptr).palm_flops();
+    return planning::plan_step(e, *backend, nullptr).palm_flops();
   };
   EXPECT_EQ(macs(3), 3 * macs(1));
 }

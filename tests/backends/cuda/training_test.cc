@@ -18,6 +18,7 @@
 #include "measure/launch_rate.h"
 #include "measure/training_run.h"
 #include "ops/registry.h"
+#include "planning/step_plan.h"
 #include "train/step.h"
 #include "train/synthetic_data.h"
 #include "train/token_batches.h"
@@ -161,8 +162,7 @@ TEST(GpuLaunchRate, ScalesThePredictedStep) {
   auto backend = backends::cuda::make_cuda_backend({false, false, false, false, ""});
   const record::RunRecord run = measure::measure_training(e, *backend, &ceilings);
   EXPECT_EQ(run.launch_rate_samples.size(), 9u);  // before, after and at all steps but 1
-  const TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
-  const record::RunRecord planned = measure::planned_training(e, step, *backend, &ceilings);
+  const record::RunRecord planned = planning::plan_step(e, *backend, &ceilings);
   EXPECT_NEAR(run.predicted_ns * run.launch_rate().median / planned.predicted_ns, 1, 0.01);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of prefill and decode: the same numbers as for a session that runs them, published
 // accounting, and the limits of a data sheet.
-#include "measure/inference_plan.h"
+#include "planning/phase_plan.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,12 +16,13 @@
 #include "base/shape.h"
 #include "cost/hardware.h"
 #include "graph/builder.h"
+#include "measure/inference_run.h"
 #include "models/config_json.h"
 #include "models/convert.h"
 #include "ops/registry.h"
 #include "serve/real_model.h"
 
-namespace ridge::measure {
+namespace ridge::planning {
 namespace {
 
 void expect_same_counts(const record::RunRecord& plan, const record::RunRecord& run) {
@@ -47,8 +48,8 @@ void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
 }
 
 // Prompts that chunks cut in the middle, or before the last token of the second one (79), with
-// windows shorter than the prompts; prompts of many chunks whose contexts grow from bucket to bucket
-// (8), and two long ones in a chunk.
+// windows shorter than the prompts; prompts of many chunks whose contexts grow from bucket to
+// bucket (8), and two long ones in a chunk.
 TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("a10"));
   for (const char* name : {"llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"}) {
@@ -58,14 +59,14 @@ TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
                                         {3, 512, 40},
                                         {1, 8, 500},
                                         {2, 512, 300}}) {
-      InferenceExperiment e;
+      measure::InferenceExperiment e;
       e.selection = passes::Selection("compiled", "-tune_gemm");
       e.batch = batch;
       e.length = std::min(length, file.config().context - 12);
       e.chunk = chunk;
       e.repeats = {2, 2, 0};
-      PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), &ceilings);
-      PhaseRecords run = *measure_phases(file, e, serve::cpu_backend(), &ceilings);
+      record::PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), &ceilings);
+      record::PhaseRecords run = *measure::measure_phases(file, e, serve::cpu_backend(), &ceilings);
       SCOPED_TRACE(name);
       expect_same(plan.records.prefill, run.prefill);
       expect_same(plan.records.decode, run.decode);
@@ -78,7 +79,7 @@ TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
 
 // Fills both slots with prompts and decodes each prompt's last position again.
 void decode_at_the_end(serve::Session& session, int64_t length) {
-  const std::vector<int32_t> ids = random_ids(length, 160, 1);
+  const std::vector<int32_t> ids = measure::random_ids(length, 160, 1);
   const std::vector<int64_t> slots = {0, 1};
   std::vector<int32_t> tokens =
       session.start(std::vector<serve::Prompt>{{0, ids, {}}, {1, ids, {}}});
@@ -86,8 +87,8 @@ void decode_at_the_end(serve::Session& session, int64_t length) {
   session.step(slots, tokens);
 }
 
-// The plan of a quantized file is the memory that a session of it owns: blocks stay as in the file or
-// in panels of rows.
+// The plan of a quantized file is the memory that a session of it owns: blocks stay as in the file
+// or in panels of rows.
 TEST(PhasePlan, OwnsWhatASessionOfAQuantizedFileOwns) {
   files::ScratchFolder folder;
   for (const char* name : {"llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"})
@@ -97,15 +98,15 @@ TEST(PhasePlan, OwnsWhatASessionOfAQuantizedFileOwns) {
       const models::ModelFile file = models::ModelFile::open(folder / "model.gguf");
       for (const char* level : {"baseline", "compiled"}) {
         SCOPED_TRACE(fmt::format("{} in {} at {}", name, ridge::name(type), level));
-        InferenceExperiment e;
+        measure::InferenceExperiment e;
         e.selection = passes::Selection(level, "-tune_gemm,+quantize_activations");
         e.batch = 2;
         e.length = 40;
         e.repeats = {2, 2, 0};
-        const PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), nullptr);
+        const record::PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), nullptr);
         const bool packs = std::string_view(level) == "compiled";
         EXPECT_GT(plan.held_bytes.at(packs ? panel_dtype(type, {64, 64}) : type), 0);
-        serve::Session session(file, session_options(e, e.length), serve::cpu_backend());
+        serve::Session session(file, serve::session_options(e, e.length), serve::cpu_backend());
         decode_at_the_end(session, e.length);
         EXPECT_EQ(plan.owned_bytes, session.owned_bytes());
         int64_t held = 0;
@@ -133,14 +134,15 @@ TEST(CountPhase, NamesTheTypeOfMostMacs) {
     if (is_last) graph.outputs.push_back(multiply(rounded, "i16"));
     record::RunRecord record;
     record.setting.dtype = "fp32";
-    count_phase(std::vector{cost::program_graph("decode", graph, 2, *target)}, nullptr, record);
+    serve::count_phase(std::vector{cost::program_graph("decode", graph, 2, *target)}, nullptr,
+                       record);
     EXPECT_EQ(record.setting.dtype, "i16") << is_last;
     EXPECT_EQ(record.executed.macs, 2 * 4 * 32 * (64 + 8));
   }
 }
 
-// For each type of cache: the plan is the memory that a session owns, and the caches in its store are
-// those of the formula.
+// For each type of cache: the plan is the memory that a session owns, and the caches in its store
+// are those of the formula.
 TEST(PhasePlan, OwnsTheCacheOfASession) {
   for (const char* name : {"llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"}) {
     const models::ModelFile file = models::ModelFile::open(serve::data_folder() + name);
@@ -148,15 +150,16 @@ TEST(PhasePlan, OwnsTheCacheOfASession) {
     std::map<DType, int64_t> stores;
     for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
       SCOPED_TRACE(fmt::format("{} with a cache in {}", name, ridge::name(dtype)));
-      InferenceExperiment e;
+      measure::InferenceExperiment e;
       e.selection = passes::Selection("compiled", "-tune_gemm");
       e.cache_dtype = dtype;
       e.batch = 2;
       e.length = 40;
       e.chunk = 8;
       e.repeats = {2, 2, 0};
-      const PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), nullptr);
-      const PhaseRecords run = *measure_phases(file, e, serve::cpu_backend(), nullptr);
+      const record::PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), nullptr);
+      const record::PhaseRecords run =
+          *measure::measure_phases(file, e, serve::cpu_backend(), nullptr);
       expect_same_counts(plan.records.prefill, run.prefill);
       expect_same_counts(plan.records.decode, run.decode);
       // 40 positions in layers without a window of 16; the last token attends to the window.
@@ -166,7 +169,7 @@ TEST(PhasePlan, OwnsTheCacheOfASession) {
       for (int64_t layer = 0; layer < config.layers; ++layer)
         seen += config.is_window(layer) ? config.window : e.length;
       EXPECT_EQ(run.decode.cache_bytes, e.batch * seen * 2 * config.kv_heads * row);
-      serve::Session session(file, session_options(e, e.length), serve::cpu_backend());
+      serve::Session session(file, serve::session_options(e, e.length), serve::cpu_backend());
       decode_at_the_end(session, e.length);
       EXPECT_EQ(plan.owned_bytes, session.owned_bytes());
       // The store rounds each state up to whole cache lines.
@@ -210,8 +213,8 @@ class SevenBillion : public testing::Test {
         ceilings_(cost::ceilings_of(*cost::find_hardware("h200"))),
         target_(backends::null::make_null_target()) {}
 
-  PhasePlan plan(int64_t batch, int64_t length) const {
-    InferenceExperiment e;
+  record::PhasePlan plan(int64_t batch, int64_t length) const {
+    measure::InferenceExperiment e;
     e.selection = passes::Selection("compiled", "-tune_gemm,-branches,+store_bf16,+autocast_bf16");
     e.batch = batch;
     e.length = length;
@@ -224,7 +227,7 @@ class SevenBillion : public testing::Test {
 };
 
 TEST_F(SevenBillion, CountsWhatIsPublished) {
-  PhasePlan one = plan(1, 2048);
+  record::PhasePlan one = plan(1, 2048);
   const record::RunRecord& decode = one.records.decode;
   EXPECT_EQ(decode.parameters, 6'738'415'616);
   // Half a MiB of keys and values per token in 16 bits: 2 x 32 layers x 4096 x 2 bytes.
@@ -245,7 +248,7 @@ TEST_F(SevenBillion, DecodesNoFasterThanMemoryBringsIt) {
   const double sheet_bytes_per_ns = 4800;
   double last_ns = 0;
   for (int64_t batch : {1, 8, 32}) {
-    PhasePlan each = plan(batch, 2048);
+    record::PhasePlan each = plan(batch, 2048);
     const record::RunRecord& decode = each.records.decode;
     const double least_ns =
         static_cast<double>(decode.weight_bytes + decode.cache_bytes) / sheet_bytes_per_ns;
@@ -254,7 +257,7 @@ TEST_F(SevenBillion, DecodesNoFasterThanMemoryBringsIt) {
     EXPECT_GT(decode.predicted_ns, last_ns);
     last_ns = decode.predicted_ns;
   }
-  PhasePlan one = plan(1, 2048);
+  record::PhasePlan one = plan(1, 2048);
   const record::RunRecord& prefill = one.records.prefill;
   const double least_ns = static_cast<double>(prefill.palm_flops()) / 989.5e3;
   // The masked half of attention is not computed. A plan from a data sheet assumes 0.7 of its peak
@@ -263,19 +266,19 @@ TEST_F(SevenBillion, DecodesNoFasterThanMemoryBringsIt) {
   EXPECT_LE(prefill.predicted_ns, 3 * least_ns);
 }
 
-// Prompts of 2^20 tokens for 64 sequences have 2^25 chunks of two tokens. Those in one bucket are one
-// graph.
+// Prompts of 2^20 tokens for 64 sequences have 2^25 chunks of two tokens. Those in one bucket are
+// one graph.
 TEST(PhasePlan, CountsTheChunksOfLongPrompts) {
   models::ModelConfig config = models::preset("tiny").config;
   config.context = int64_t{1} << 20;
   models::ModelFile file = models::ModelFile::of_shape(config);
   auto target = backends::null::make_null_target();
-  InferenceExperiment e;
+  measure::InferenceExperiment e;
   e.selection = passes::Selection("compiled", "-tune_gemm,-branches,+store_bf16,+autocast_bf16");
   e.batch = 64;
   e.length = config.context;
   e.chunk = 2;
-  PhasePlan plan = plan_phases(file, e, *target, nullptr);
+  record::PhasePlan plan = plan_phases(file, e, *target, nullptr);
   const int64_t chunks = e.batch * e.length / e.chunk;
   EXPECT_GT(plan.records.prefill.launches, chunks);
   // The last chunk of each prompt has logits and a sampled token too.
@@ -291,4 +294,4 @@ TEST_F(SevenBillion, RefusesWhatASessionRefuses) {
 }
 
 }  // namespace
-}  // namespace ridge::measure
+}  // namespace ridge::planning

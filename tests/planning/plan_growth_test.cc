@@ -8,11 +8,10 @@
 
 #include "backends/null/null_backend.h"
 #include "cost/hardware.h"
-#include "measure/training_run.h"
 #include "models/config.h"
-#include "ops/registry.h"
+#include "planning/step_plan.h"
 
-namespace ridge::measure {
+namespace ridge::planning {
 namespace {
 
 double thread_seconds() {
@@ -25,16 +24,14 @@ double thread_seconds() {
 double seconds_to_plan(int64_t layers, const char* level, int repeats) {
   auto target = backends::null::make_null_target();
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h200"));
-  TrainingExperiment e;
+  train::TrainingSetup e;
   e.config = models::preset("tiny").config;
   e.config.layers = layers;
   e.selection = passes::Selection(level, "+autocast_bf16");
   double least = 0;
   for (int i = 0; i < repeats; ++i) {
     const double begin = thread_seconds();
-    train::TrainingStep step =
-        train::build_step(e.config, e.step, e.selection, ops::table(), *target);
-    EXPECT_GT(planned_training(e, step, *target, &ceilings).predicted_ns, 0);
+    EXPECT_GT(plan_step(e, *target, &ceilings).predicted_ns, 0);
     const double seconds = thread_seconds() - begin;
     least = i == 0 ? seconds : std::min(least, seconds);
   }
@@ -50,4 +47,4 @@ TEST(Plan, TimeGrowsLikeTheNodes) {
 }
 
 }  // namespace
-}  // namespace ridge::measure
+}  // namespace ridge::planning

@@ -5,11 +5,11 @@
 
 #include "backends/null/null_backend.h"
 #include "cost/hardware.h"
-#include "measure/training_run.h"
 #include "models/config.h"
 #include "ops/registry.h"
+#include "planning/step_plan.h"
 
-namespace ridge::measure {
+namespace ridge::planning {
 namespace {
 
 // Fused attention computes its scores again. On machines with slow fp32 GEMMs, this may cost more
@@ -21,7 +21,7 @@ TEST(Plan, GetsFasterDownTheLadder) {
   auto target = backends::null::make_null_target();
   for (const char* name : {"tiny", "medium"}) {
     const models::Preset& preset = models::preset(name);
-    TrainingExperiment experiment;
+    train::TrainingSetup experiment;
     experiment.config = preset.config;
     experiment.step.batch_size = preset.batch_size;
     experiment.step.sequence = preset.sequence;
@@ -35,7 +35,7 @@ TEST(Plan, GetsFasterDownTheLadder) {
         cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware(machine));
         std::vector<record::RunRecord> plans;
         for (const train::TrainingStep& step : ladder)
-          plans.push_back(planned_training(experiment, step, *target, &ceilings));
+          plans.push_back(plan_step(experiment, step, *target, &ceilings));
         for (size_t i = 1; i < plans.size(); ++i) {
           std::string where = fmt::format("{} {} on {}, level {}", name, switches, machine, i);
           EXPECT_LE(plans[i].predicted_ns, kMostMoreTime * plans[i - 1].predicted_ns) << where;
@@ -50,4 +50,4 @@ TEST(Plan, GetsFasterDownTheLadder) {
 }
 
 }  // namespace
-}  // namespace ridge::measure
+}  // namespace ridge::planning

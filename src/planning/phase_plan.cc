@@ -1,32 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds and counts the graphs of prefill and decode without a session.
-#include "measure/inference_plan.h"
+#include "planning/phase_plan.h"
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <tuple>
 
-#include "measure/architecture.h"
 #include "serve/bucket.h"
-#include "serve/session.h"
 
-namespace ridge::measure {
+namespace ridge::planning {
 namespace {
-
-// The type of most MACs. GEMMs that round their activations count with the rounded type.
-std::string multiplied_in(std::span<const cost::ProgramGraph> graphs, const std::string& dtype) {
-  std::map<std::string, int64_t> macs;
-  for (const cost::ProgramGraph& each : graphs)
-    for (size_t i = 0; i < each.graph().nodes.size(); ++i) {
-      std::optional<DType> rounded = cost::rounded_to(each.graph().nodes[i]);
-      macs[rounded ? std::string(name(*rounded)) : dtype] +=
-          each.repeat * each.costed->costs[i].work.macs;
-    }
-  auto most = std::max_element(macs.begin(), macs.end(),
-                               [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == macs.end() ? dtype : most->first;
-}
 
 // Runs of prefill with the same number of tokens. The positions of the first run end at `reach`;
 // those of each further run end one run's tokens later.
@@ -64,13 +47,14 @@ std::vector<Chunks> prefill_chunks(int64_t batch, int64_t length, int64_t most) 
 }
 
 // Graphs by shape, built on first use, like a session's buckets.
-class Planner {
+class PhasePlanner {
  public:
-  Planner(const models::ModelFile& file,
-          const InferenceExperiment& e,
-          const passes::PassTarget& target)
+  PhasePlanner(const models::ModelFile& file,
+               const serve::PhaseSetup& e,
+               const passes::PassTarget& target)
       : file_(file), e_(e), target_(target) {
-    serve::SessionOptions options = serve::checked(session_options(e, e.length), file.config());
+    serve::SessionOptions options =
+        serve::checked(serve::session_options(e, e.length), file.config());
     chunk_ = options.chunk;
     cache_ = serve::cache_of(options, file.config());
   }
@@ -174,7 +158,7 @@ class Planner {
   }
 
   const models::ModelFile& file_;
-  const InferenceExperiment& e_;
+  const serve::PhaseSetup& e_;
   const passes::PassTarget& target_;
   int64_t chunk_ = 0;
   models::CacheShape cache_;
@@ -185,55 +169,29 @@ class Planner {
 
 }  // namespace
 
-record::RunRecord begin_phase(const InferenceExperiment& e,
-                              const char* task,
-                              const models::ModelConfig& config) {
-  record::RunRecord record;
-  record.setting = e.setting;
-  record.setting.task = task;
-  record.setting.batch_size = e.batch;
-  record.setting.sequence = e.length;
-  record.architecture = architecture(config);
-  record.parameters = config.parameters();
-  const DType activations = e.selection.activations(), cache = e.cache_dtype.value_or(activations);
-  record.cache_bytes = e.batch * models::seen_bytes(config, e.length, cache);
-  if (cache != activations) record.setting.cache_dtype = name(cache);
-  return record;
-}
-
-std::vector<record::PredictedGraph> count_phase(std::span<const cost::ProgramGraph> graphs,
-                                                const cost::Ceilings* ceilings,
-                                                record::RunRecord& record) {
-  record.setting.dtype = multiplied_in(graphs, record.setting.dtype);
-  for (const cost::ProgramGraph& each : graphs) {
-    const cost::TypedAmounts amounts = cost::typed_amounts(*each.costed);
-    record.weight_bytes = std::max(record.weight_bytes, amounts.all_weight_bytes());
-    record.amounts += cost::times(each.repeat, amounts);
-  }
-  return record::count_graphs(graphs, ceilings, record);
-}
-
-PhasePlan plan_phases(const models::ModelFile& file,
-                      const InferenceExperiment& e,
-                      const passes::PassTarget& target,
-                      const cost::Ceilings* ceilings) {
-  Planner planner(file, e, target);
-  PhasePlan plan{
-      {begin_phase(e, "prefill", file.config()), begin_phase(e, "decode", file.config())}, 0, {}};
-  count_phase(planner.prefill(), ceilings, plan.records.prefill);
-  count_phase(planner.decode(), ceilings, plan.records.decode);
+record::PhasePlan plan_phases(const models::ModelFile& file,
+                              const serve::PhaseSetup& e,
+                              const passes::PassTarget& target,
+                              const cost::Ceilings* ceilings) {
+  PhasePlanner planner(file, e, target);
+  record::PhasePlan plan{{serve::begin_phase(e, "prefill", file.config()),
+                          serve::begin_phase(e, "decode", file.config())},
+                         0,
+                         {}};
+  serve::count_phase(planner.prefill(), ceilings, plan.records.prefill);
+  serve::count_phase(planner.decode(), ceilings, plan.records.decode);
   plan.owned_bytes = planner.owned_bytes();
   plan.held_bytes = planner.held_bytes();
   return plan;
 }
 
 int64_t session_bytes(const models::ModelFile& file,
-                      const InferenceExperiment& e,
+                      const serve::PhaseSetup& e,
                       const passes::PassTarget& target) {
-  Planner planner(file, e, target);
+  PhasePlanner planner(file, e, target);
   planner.prefill();
   planner.decode();
   return planner.owned_bytes();
 }
 
-}  // namespace ridge::measure
+}  // namespace ridge::planning

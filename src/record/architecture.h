@@ -5,8 +5,8 @@
 #include "models/config.h"
 #include "record/run_record.h"
 
-namespace ridge::measure {
+namespace ridge::record {
 
-record::Architecture architecture(const models::ModelConfig& config);
+Architecture architecture(const models::ModelConfig& config);
 
-}  // namespace ridge::measure
+}  // namespace ridge::record

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declares and checks the options of ridge plan. Not a subcommand.
+#include "apps/plan_options.h"
+
+#include <charconv>
+#include <memory>
+
+#include "apps/inference_options.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "cost/hardware.h"
+#include "planning/layout.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr double kMostTokens = 1e18;
+
+void add_layout_options(Command app, record::PlanLayout& o) {
+  app = app.under("Devices");
+  app.add_option("--devices", o.devices,
+                 "number of devices of a data-parallel run; each has a batch of its own")
+      .show_default();
+  app.add_option("--zero", o.zero,
+                 "what devices share out instead of copying: 0 nothing (plain data parallel), 1 "
+                 "moments and master weights, 2 gradients too, 3 weights too; auto: the lowest "
+                 "that fits")
+      .show_default();
+  app.add_option("--weight-dtype", o.weight_dtype,
+                 "type of the weights that the optimizer updates: fp32, or bf16 or fp16 without "
+                 "fp32 masters (default: fp32, beside bf16 copies with --dtype bf16)");
+  app.add_option("--gradient-dtype", o.gradient_dtype,
+                 "fp32, bf16 or fp16 (default: that of GEMMs; fp32 if micro-batches are summed)");
+  app.add_option("--moment-dtype", o.moment_dtype,
+                 "of both moments: fp32, bf16, fp16 or i8, scales not counted (default: fp32)");
+  app.add_option("--link", o.link,
+                 "GB/s of a device in one direction to the others of its node (default: the data "
+                 "sheet's)");
+  app.add_option("--network", o.network,
+                 "GB/s of a device in one direction to other nodes; 50 is a port of 400 Gbit/s")
+      .show_default();
+  app.add_option("--node-devices", o.node_devices, "devices of a node").show_default();
+  app.add_option("--price", o.price, "price of a device for an hour, in any currency");
+  app.add_option("--watts", o.watts, "power of a device (default: the data sheet's board power)");
+}
+
+void add_inference_options(Command app, PlanOptions& o) {
+  app = app.under("Inference");
+  app.add_flag(
+      "--inference", o.inference,
+      "plan prefill and decode instead of training; --batch-size (default: 1,8,32) and "
+      "--seq-len then take lists. A length is that of the prompt (prefill) and of the "
+      "context (decode); default: 128,512,2048, or less if the model's context is shorter");
+  app.add_option("--model", o.model,
+                 "plan inference with this model file or folder, its weights in the types in which "
+                 "ridge generate holds them: those of the file on a CPU, bf16 on a GPU (fp32 with "
+                 "--exact)");
+  add_phase_options(app, o.chunk, o.exact, o.fast_8bit, o.cache_dtype);
+}
+
+}  // namespace
+
+void add_plan_options(Command app, PlanOptions& o) {
+  add_model_options(app, o.training.model);
+  add_level_option(app, o.training.level);
+  add_switch_options(app, o.training.level);
+  add_machine_options(app, o.training.machine);
+  app.add_option("--batch-size", o.batch_sizes,
+                 "sequences in a micro-batch (default: the preset's)")
+      .numbers();
+  app.add_option("--seq-len", o.lengths, "tokens in a sequence (default: the preset's)").numbers();
+  add_micro_batch_option(app, o.training);
+  add_tuning_options(app, o.training);
+  add_clip_option(app, o.clip_norm);
+  app.add_option(
+         "--hardware", o.hardware,
+         "this, " + cost::hardware_names() +
+             ", or a JSON file (see below); a list of names for training plans side by side")
+      .show_default();
+  app.add_option("--tokens", o.tokens, "token budget").show_default();
+  app.add_option("--mfu", o.assumed_mfu, "assumed MFU for a second estimate of the days")
+      .show_default();
+  app.add_option("--parameters", o.parameters,
+                 "plan from a number of parameters alone, in bf16 unless --dtype is given");
+  app.add_option(
+         "--recompute", o.recompute,
+         "what the backward pass computes again: none, attention (scores), block (all but "
+         "the input of each layer), full (all but the input of every sqrt(L)-th of L layers, "
+         "and twice); short for --pass +recompute_attention, +recompute, +recompute_nested")
+      .show_default();
+  add_layout_options(app, o.layout);
+  app.add_verbose_flag(o.verbose).excludes(app.add_json_flag(o.json));
+  add_inference_options(app, o);
+}
+
+void refuse_unused(const PlanOptions& o, const Command& app) {
+  app.refuse_unused(
+      {{o.plans_inference(),
+        "in a plan of inference",
+        {"--micro-batches", "--freeze", "--lora-rank",    "--lora-alpha",
+         "--lora-targets",  "--clip",   "--tokens",       "--mfu",
+         "--devices",       "--zero",   "--weight-dtype", "--gradient-dtype",
+         "--moment-dtype",  "--link",   "--network",      "--node-devices",
+         "--price",         "--watts",  "--recompute",    "--parameters",
+         "--dtype",         "--tf32"}},
+       {app.given("--parameters"),
+        "with --parameters",
+        {"--preset", "--config", "--batch-size", "--seq-len", "--micro-batches", "--clip",
+         "--freeze", "--lora-rank", "--lora-alpha", "--lora-targets", "--level", "--pass",
+         "--recompute", "--link", "--network", "--node-devices", "--verbose"}},
+       {o.layout.devices == 1,
+        "without --devices",
+        {"--zero", "--link", "--network", "--node-devices"}},
+       {!o.plans_inference(),
+        "without --inference or --model",
+        {"--chunk", "--exact", "--cache-dtype"}},
+       {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa"}}});
+}
+
+void expect_sane(const PlanOptions& o) {
+  if (!(o.tokens >= 1 && o.tokens <= kMostTokens))
+    throw usage_error("[tokens] expected 1 to {:g}, got {:g}", kMostTokens, o.tokens);
+  if (!(o.assumed_mfu > 0 && o.assumed_mfu <= 1))
+    throw usage_error("[mfu] expected a share in (0, 1], got {:g}", o.assumed_mfu);
+  planning::expect_sane(o.layout);
+  expect_clip(o.clip_norm);
+}
+
+std::optional<int64_t> one_size(const Command& app, const std::string& text, const char* option) {
+  if (!app.given(option)) return {};
+  if (text.find(',') != std::string::npos)
+    throw usage_error("[{}] expected one number, got the list {}", option + 2, printable(text));
+  int64_t size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw usage_error("[{}] expected a number >= 1, got {}", option + 2, printable(text));
+  return size;
+}
+
+planning::SearchListener search_bars(const TerminalOptions& terminal) {
+  struct Bar {
+    std::string search;
+    Progress progress;
+  };
+  return [terminal, bar = std::make_shared<std::unique_ptr<Bar>>()](
+             std::string_view search, std::string_view unit, const std::string& trial) {
+    if (*bar == nullptr || (*bar)->search != search) {
+      bar->reset();  // clears the bar before
+      bar->reset(
+          new Bar{std::string(search), {std::string(search), 0, std::string(unit), terminal}});
+    }
+    (*bar)->progress.tick(1, trial);
+  };
+}
+
+}  // namespace ridge::apps

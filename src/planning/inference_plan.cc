@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans each batch and length, then searches what fits.
+#include "planning/inference_plan.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "cost/resource_plan.h"
+#include "planning/phase_plan.h"
+#include "serve/session_choice.h"
+
+namespace ridge::planning {
+namespace {
+
+std::vector<int64_t> usual_lengths(int64_t context) {
+  std::vector<int64_t> lengths;
+  for (int64_t length : {128, 512, 2048})
+    if (length < context) lengths.push_back(length);
+  if (lengths.size() < 3) lengths.push_back(context);
+  return lengths;
+}
+
+InferencePlanRequest checked(InferencePlanRequest request, int64_t context) {
+  if (request.batches.empty()) request.batches = {1, 8, 32};
+  if (request.lengths.empty()) request.lengths = usual_lengths(context);
+  for (int64_t batch : request.batches)
+    if (batch > serve::kMostSlots)
+      throw usage_error("[batch-size] expected at most {} sequences, got {}", serve::kMostSlots,
+                        batch);
+  for (int64_t length : request.lengths)
+    if (length > context)
+      throw usage_error("[seq-len] expected at most {} positions, the model's context, got {}",
+                        context, length);
+  return request;
+}
+
+// The bytes of the file's tensors by type; empty for a shape without weights.
+std::map<DType, int64_t> file_bytes(const models::ModelFile& file) {
+  std::map<DType, int64_t> bytes;
+  if (!file.has_weights()) return bytes;
+  for (const files::FileTensor& tensor : file.tensors().all())
+    bytes[tensor.dtype] += static_cast<int64_t>(tensor.bytes.size());
+  return bytes;
+}
+
+}  // namespace
+
+record::InferencePlan plan_inference(const models::ModelFile& file,
+                                     const InferencePlanRequest& asked,
+                                     const Place& place,
+                                     const SearchListener& listener) {
+  const models::ModelConfig& config = file.config();
+  const InferencePlanRequest request = checked(asked, config.context);
+  const auto setup = [&](int64_t batch, int64_t length) {
+    serve::PhaseSetup each = request.setup;
+    each.setting.device = place.target;
+    each.batch = batch;
+    each.length = length;
+    return each;
+  };
+  const auto planned = [&](int64_t batch, int64_t length) {
+    return plan_phases(file, setup(batch, length), *place.planned, &place.ceilings);
+  };
+  record::InferencePlan plan;
+  plan.hardware = place;
+  plan.model = request.setup.setting.model;
+  plan.level = request.setup.selection.level();
+  plan.parameters = config.parameters();
+  plan.context = config.context;
+  plan.chunk = request.setup.chunk;
+  plan.most_batch = serve::kMostSlots;
+  plan.cache_dtype = serve::cache_dtype_name(
+      request.setup.cache_dtype.value_or(request.setup.selection.activations()));
+  plan.file_bytes = file_bytes(file);
+  for (int64_t length : request.lengths)
+    for (int64_t batch : request.batches) plan.plans.push_back(planned(batch, length));
+  if (place.memory_bytes <= 0) return plan;
+  const auto bytes = [&](int64_t batch, int64_t length) {
+    listener("what fits", "plans", fmt::format("{} x {}", batch, length));
+    return session_bytes(file, setup(batch, length), *place.planned);
+  };
+  for (int64_t length : request.lengths) {
+    record::LargestBatch largest{length, 0, 0};
+    largest.batch = cost::largest_fitting(place.memory_bytes, serve::kMostSlots,
+                                          [&](int64_t batch) { return bytes(batch, length); });
+    if (largest.batch > 0)
+      largest.decode_ns = planned(largest.batch, length).records.decode.predicted_ns;
+    plan.largest_batches.push_back(largest);
+  }
+  for (int64_t batch : request.batches)
+    plan.longest_contexts.push_back(
+        {batch, cost::largest_fitting(place.memory_bytes, config.context,
+                                      [&](int64_t length) { return bytes(batch, length); })});
+  return plan;
+}
+
+}  // namespace ridge::planning

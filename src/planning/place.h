@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hardware of a plan: this machine, a data sheet, or a JSON file.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cost/ceilings.h"
+#include "passes/pass.h"
+#include "record/plan_record.h"
+
+namespace ridge::planning {
+
+// Hardware, and a target that reports which nodes its kernels support.
+struct Place : record::PlannedHardware {
+  std::string target;
+  std::unique_ptr<passes::PassTarget> planned;
+};
+
+// The machine that makes the plan. Its functions are called only if a plan needs what they return:
+// the ceilings may have to be measured.
+struct ThisMachine {
+  std::function<std::unique_ptr<passes::PassTarget>()> target;      // on the chosen device
+  std::function<std::unique_ptr<passes::PassTarget>()> cpu_target;  // on its CPU
+  std::function<cost::Ceilings()> ceilings;                         // after `target`
+};
+
+// The places of a list of names such as "A100,H100". A name is "this", one of cost/hardware.h's
+// table, or a JSON file, which stands alone: a data sheet or the output of `ridge machine --json`.
+// Anything else is a usage Error, as are ceilings with TF32 for a plan without and the reverse.
+std::vector<Place> choose_places(const std::string& hardware,
+                                 const ThisMachine& machine,
+                                 bool tf32);
+// The same for one name.
+Place choose_place(const std::string& hardware, const ThisMachine& machine, bool tf32);
+// Whether the hardware is planned as a GPU: all is, except CPUs that `ridge machine` measured, and
+// this machine without one.
+bool is_gpu_plan(const std::string& hardware, bool this_is_gpu);
+
+}  // namespace ridge::planning

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of training from a number of parameters as text and JSON.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "base/units.h"
+#include "report/device_plan.h"
+#include "report/plan_report.h"
+
+namespace ridge::report {
+namespace {
+
+using cost::whole_bytes;
+
+std::string heading(const record::ParameterPlan& plan) {
+  return fmt::format("{} parameters, {} tokens, GEMMs in {}, on {}",
+                     format_count(plan.parameters.all), format_count(plan.tokens), plan.dtype,
+                     devices_text(plan.layout.devices));
+}
+
+std::string assumptions(const record::ParameterPlan& plan) {
+  const cost::StateTypes& types = plan.types;
+  return fmt::format(
+      "Assumed: an MFU of {:.0f}% (--mfu), of the GEMM peak; 6 FLOPs per parameter and token, which "
+      "leaves out the scores of attention; {:g} bytes per parameter: weights {:g}, master weights "
+      "{:g}, gradients {:g}, moments of AdamW {:g}. Activations, gathered layers and the exchange "
+      "between devices need a model (--preset, --config).\n",
+      100 * plan.assumed_mfu, types.total(), types.weights, types.masters, types.gradients,
+      types.moments);
+}
+
+Json plan_json(const record::ParameterPlan& plan) {
+  return {{"parameters", plan.parameters.all},
+          {"tokens", plan.tokens},
+          {"dtype", plan.dtype},
+          {"flops_per_token", plan.flops_per_token},
+          {"flops", plan.flops()},
+          {"devices", plan.layout.devices},
+          {"zero", static_cast<int>(plan.zero)},
+          {"hardware", plan.hardware.title},
+          {"hardware_source", plan.hardware.source},
+          {"bytes_per_parameter", plan.types.total()},
+          {"device_memory",
+           {{"peak_bytes", whole_bytes(plan.bytes.total())},
+            {"classes",
+             {{"weights", whole_bytes(plan.bytes.weights)},
+              {"master weights", whole_bytes(plan.bytes.masters)},
+              {"gradients", whole_bytes(plan.bytes.gradients)},
+              {"moments", whole_bytes(plan.bytes.moments)}}}}},
+          {"memory_capacity_bytes", plan.hardware.memory_bytes},
+          {"fits", plan.fits},
+          {"would_fit", plan.would_fit},
+          {"assumed_mfu", plan.assumed_mfu},
+          {"mfu_peak", to_json(plan.peak)},
+          {"assumed_mfu_days", if_fits(plan, plan.assumed_days)},
+          {"device_hours", if_fits(plan, plan.spent.device_hours)},
+          {"watts", plan.spent.watts},
+          {"energy_kwh", if_fits(plan, plan.spent.kilowatt_hours)},
+          {"price_per_device_hour", plan.layout.price},
+          {"cost", if_fits(plan, plan.spent.price)},
+          {"largest_model_parameters", plan.largest_model},
+          {"fewest_devices", plan.fewest_devices}};
+}
+
+std::string one_text(const record::ParameterPlan& plan, const TerminalOptions& terminal) {
+  const int64_t needs = whole_bytes(plan.bytes.total());
+  std::string text =
+      fmt::format("{} ({})\nsource: {}\n", heading(plan), terminal_safe(plan.hardware.title),
+                  terminal_safe(plan.hardware.source, kLongestMessage));
+  if (!plan.fits)
+    text += fmt::format("DOES NOT FIT: {} a device with {}, which has {}\nwould fit: {}\n",
+                        format_bytes(needs), zero_name(plan.zero),
+                        format_bytes(plan.hardware.memory_bytes), fmt::join(plan.would_fit, ", "));
+  Table table({{"memory of each device, " + zero_name(plan.zero), Align::kLeft}, {"bytes"}});
+  for (const auto& [name, bytes] :
+       {std::pair("weights", plan.bytes.weights), std::pair("master weights", plan.bytes.masters),
+        std::pair("gradients", plan.bytes.gradients), std::pair("moments", plan.bytes.moments)})
+    if (bytes > 0) table.add({name, format_bytes(whole_bytes(bytes))});
+  table.add_rule();
+  table.add({"all, without activations", format_bytes(needs)});
+  table.add({"memory of the hardware", format_bytes(plan.hardware.memory_bytes)});
+  std::string answers = fmt::format("{:.3g} FLOPs in all\n", plan.flops());
+  if (plan.fits) {
+    answers += fmt::format("{} at an MFU of {:.0f}% {}\n", days_text(plan.assumed_days),
+                           100 * plan.assumed_mfu, plan.peak.str("FLOP/s", plan.dtype));
+    if (const std::string spent = expense_text(plan); !spent.empty()) answers += spent + "\n";
+  }
+  if (plan.hardware.memory_bytes > 0) {
+    answers += fmt::format("largest model that fits: {} parameters with {}\n",
+                           format_count(static_cast<double>(plan.largest_model)),
+                           zero_name(plan.last_zero));
+    answers += fmt::format("fewest devices that hold it: {} with ZeRO 3\n",
+                           plan.fewest_devices > 0 ? std::to_string(plan.fewest_devices) : "none");
+  }
+  return fmt::format("{}\n{}\n{}", wrap_lines(text, terminal.columns), table.text(terminal),
+                     wrap_lines(answers + assumptions(plan), terminal.columns));
+}
+
+std::string several_text(std::span<const record::ParameterPlan> plans,
+                         const TerminalOptions& terminal) {
+  Table table({{"hardware", Align::kLeft},
+               {"peak", Align::kRight, 1},
+               {"ZeRO", Align::kRight, 5},
+               {"needs"},
+               {"has"},
+               {"time"},
+               {"energy", Align::kRight, 2},
+               {"cost", Align::kRight, 3},
+               {"fewest devices", Align::kRight, 4}});
+  std::string below;
+  for (const record::ParameterPlan& plan : plans) {
+    const DevicePlanCells cells =
+        device_plan_cells(plan, whole_bytes(plan.bytes.total()), plan.assumed_days);
+    table.add({terminal_safe(plan.hardware.name), format_rate(1e9 * plan.peak.per_ns, "FLOP/s"),
+               cells.zero, cells.needs, cells.has, cells.time, cells.energy, cells.cost,
+               plan.fewest_devices > 0 ? std::to_string(plan.fewest_devices) : "none"});
+    below += changes_line(plan);
+  }
+  below += "fewest devices: those that hold it with ZeRO 3\n";
+  return fmt::format(
+      "{}\n{}\n{}", wrap_lines(heading(plans.front()) + " of each kind", terminal.columns),
+      table.text(terminal), wrap_lines(below + assumptions(plans.front()), terminal.columns));
+}
+
+}  // namespace
+
+std::string parameter_plan_text(std::span<const record::ParameterPlan> plans,
+                                const TerminalOptions& terminal) {
+  return plans.size() == 1 ? one_text(plans.front(), terminal) : several_text(plans, terminal);
+}
+
+std::string parameter_plan_json(std::span<const record::ParameterPlan> plans) {
+  return plans_json(plans, plan_json);
+}
+
+}  // namespace ridge::report

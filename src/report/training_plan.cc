@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of training a model as text and JSON.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/units.h"
+#include "record/lab_record.h"
+#include "report/device_plan.h"
+#include "report/plan_report.h"
+
+namespace ridge::report {
+namespace {
+
+Json plan_json(const record::TrainingPlan& plan) {
+  const record::RunRecord& r = plan.record;
+  const Work model = r.model.step();
+  Json classes = Json::object();
+  for (const auto& [name, bytes] : plan.memory.classes) classes[name] = bytes;
+  return {{"model", r.setting.model},
+          {"parameters", r.parameters},
+          {"level", r.setting.level},
+          {"dtype", r.setting.dtype},
+          {"batch_size", r.setting.batch_size},
+          {"sequence", r.setting.sequence},
+          {"micro_batches", r.setting.micro_batches},
+          {"recompute", plan.recompute},
+          {"clip", plan.clip_norm},
+          {"hardware", plan.hardware.title},
+          {"hardware_source", plan.hardware.source},
+          {"assumptions", plan.hardware.ceilings.notes},
+          {"model_flops", model.flops},
+          {"model_macs", model.macs},
+          {"executed_flops", r.executed.flops},
+          {"planned_bytes", r.planned_bytes},
+          {"compulsory_bytes", r.compulsory_bytes},
+          {"kernel_calls", r.launches},
+          {"memory",
+           {{"owned_bytes", r.memory.owned_bytes},
+            {"arena_bytes", r.memory.arena_bytes},
+            {"live_peak_bytes", r.memory.live_peak_bytes},
+            {"class_peak_bytes", memory_classes_json(r.memory.class_peaks().bytes)}}},
+          {"zero", static_cast<int>(plan.zero)},
+          {"device_memory", {{"peak_bytes", plan.memory.total}, {"classes", classes}}},
+          {"memory_capacity_bytes", plan.hardware.memory_bytes},
+          {"fits", plan.fits},
+          {"would_fit", plan.would_fit},
+          {"predicted_step_ns", plan.step_ns},
+          {"sent_bytes", plan.sent_bytes},
+          {"exchange_ns", plan.exchange_ns},
+          {"exposed_exchange_ns", plan.exposed_ns},
+          {"predicted_tokens_per_s", plan.tokens_per_s()},
+          {"predicted_mfu", plan.mfu()},
+          {"mfu_convention", record::kMfuConvention},
+          {"mfu_peak", to_json(plan.peak)},
+          {"tokens", plan.tokens},
+          {"devices", plan.layout.devices},
+          {"predicted_days", if_fits(plan, plan.days)},
+          {"assumed_mfu", plan.assumed_mfu},
+          {"assumed_mfu_days", if_fits(plan, plan.assumed_days)},
+          {"device_hours", if_fits(plan, plan.spent.device_hours)},
+          {"watts", plan.spent.watts},
+          {"energy_kwh", if_fits(plan, plan.spent.kilowatt_hours)},
+          {"price_per_device_hour", plan.layout.price},
+          {"cost", if_fits(plan, plan.spent.price)},
+          {"largest_batch_size", plan.largest_batch},
+          {"longest_context", plan.longest_context},
+          {"bytes_per_parameter", plan.bytes_per_parameter.total()},
+          {"largest_model_parameters", plan.largest_model},
+          {"activation_models",
+           {{"korthikanti_2022_bytes", plan.korthikanti_bytes},
+            {"nano_gpt_study_2023",
+             {{"parameters", plan.nano_gpt.parameters},
+              {"activation_bytes", plan.nano_gpt.activations},
+              {"steady_bytes", plan.nano_gpt.steady},
+              {"peak_bytes", plan.nano_gpt.peak}}}}}};
+}
+
+// The activations of the step, and those that the published models give such a step.
+std::string conventions(const record::TrainingPlan& plan) {
+  auto bytes = [](double n) { return format_bytes(static_cast<int64_t>(std::min(n, 9e18))); };
+  const int64_t exact =
+      plan.record.memory.class_peaks().bytes[static_cast<size_t>(plan::MemoryClass::kActivations)];
+  return fmt::format(
+      "activations: {} by this graph; {} by Korthikanti et al. 2022 (16 bits, dropout, GPT layers); "
+      "{} by the nanoGPT memory study 2023 (nothing recomputed)\n",
+      format_bytes(exact), bytes(plan.korthikanti_bytes), bytes(plan.nano_gpt.activations));
+}
+
+// "450 GB/s (NVLink 4, data sheet)": the slowest link of the ring, and where its rate is from.
+std::string link_text(const record::DevicePlan& plan) {
+  cost::Links ring = plan.links();
+  ring.efficiency = 1;
+  const double rate = ring.ring_bytes_per_s(plan.layout.devices);
+  const bool is_node = ring.node_bytes_per_s > 0 && rate == ring.node_bytes_per_s;
+  const std::string origin = !is_node ? "--network"
+                             : plan.layout.link > 0
+                                 ? "--link"
+                                 : terminal_safe(plan.hardware.link) + ", data sheet";
+  return fmt::format("{} ({})", format_rate(rate, "B/s"), origin);
+}
+
+std::string assumptions(const record::TrainingPlan& plan, bool verbose) {
+  std::string text;
+  if (verbose)
+    for (const std::string& note : plan.hardware.ceilings.notes)
+      text += terminal_safe(note, kLongestMessage) + "\n";
+  if (plan.layout.devices > 1)
+    text += fmt::format("{} on {} devices{}; a ring at 80% (assumed) of {}, overlapping with {}\n",
+                        zero_name(plan.zero), plan.layout.devices,
+                        plan.layout.zero == "auto" ? " (the lowest stage that fits)" : "",
+                        link_text(plan),
+                        plan.zero == cost::Zero::kWeights ? "forward and backward" : "backward");
+  if (plan.recomputes_nothing)
+    text += "--recompute attention changes nothing here: flash attention keeps no scores\n";
+  return text;
+}
+
+std::string step_text(const record::TrainingPlan& plan, const TerminalOptions& terminal) {
+  const record::RunRecord& r = plan.record;
+  const Work model = r.model.step();
+  const bool is_alone = plan.layout.devices == 1;
+  auto flops = [](int64_t count) { return format_count(static_cast<double>(count)); };
+  Table table({{is_alone ? "per step" : "per step and device", Align::kLeft},
+               {""},
+               {"what it counts", Align::kLeft, 1}});
+  table.add({"model FLOPs", flops(model.flops), "forward and backward, the same for all kernels"});
+  table.add({"  in GEMMs", flops(2 * model.macs), "2 FLOPs per MAC"});
+  table.add({"executed FLOPs", flops(r.executed.flops),
+             "with optimizer, recomputation; no masked tiles"});
+  table.add({"planned bytes", format_bytes(r.planned_bytes), "each operand of each kernel once"});
+  table.add(
+      {"compulsory bytes", format_bytes(r.compulsory_bytes), "as if the step were one kernel"});
+  table.add({"kernel calls", format_integer(r.launches), ""});
+  if (!is_alone)
+    table.add({"sent to other devices", format_bytes(static_cast<int64_t>(plan.sent_bytes)),
+               format_ns(plan.exchange_ns) +
+                   (plan.exposed_ns > 0
+                        ? fmt::format(", of which {} do not overlap", format_ns(plan.exposed_ns))
+                        : ", all of it overlaps")});
+  table.add({"predicted time", format_ns(plan.step_ns), ""});
+  table.add({"  tokens/s", format_count(plan.tokens_per_s()), is_alone ? "" : "of all devices"});
+  table.add({"predicted MFU", fmt::format("{:.1f}%", 100 * plan.mfu()), ""});
+  return fmt::format(
+      "{}{}\n", table.text(terminal),
+      wrap_lines("MFU: " + plan.peak.str("FLOP/s", r.setting.dtype), terminal.columns));
+}
+
+std::string memory_text(const record::TrainingPlan& plan, const TerminalOptions& terminal) {
+  Table table(
+      {{plan.layout.devices > 1 ? "memory of each device" : "memory", Align::kLeft}, {"peak"}});
+  for (const auto& [name, bytes] : plan.memory.classes) table.add({name, format_bytes(bytes)});
+  table.add_rule();
+  table.add({plan.layout.is_plain() ? "owned (store and arena)" : "all at their peaks",
+             format_bytes(plan.memory.total)});
+  table.add({"memory of the hardware", format_bytes(plan.hardware.memory_bytes)});
+  return table.text(terminal) + "\n";
+}
+
+std::string answers(const record::TrainingPlan& plan) {
+  const record::RunRecord& r = plan.record;
+  const char* each = plan.layout.devices > 1 ? " on each device" : "";
+  std::string text;
+  if (plan.fits) {
+    text = fmt::format("{} tokens on {}: {} as predicted; {} at an assumed MFU of {:.0f}%\n",
+                       format_count(plan.tokens), devices_text(plan.layout.devices),
+                       days_text(plan.days), days_text(plan.assumed_days), 100 * plan.assumed_mfu);
+    if (const std::string spent = expense_text(plan); !spent.empty()) text += spent + "\n";
+  }
+  text += fmt::format("largest batch that fits: {}{} sequences of {}{}\n",
+                      plan.largest_batch == record::kMostPlannedBatch ? "at least " : "",
+                      plan.largest_batch, r.setting.sequence, each);
+  const bool is_most = plan.longest_context > 0 && plan.longest_context == plan.most_context;
+  const bool is_bound = plan.most_context == record::kMostPlannedContext;
+  text += fmt::format("longest context that fits: {}{}{} tokens in batches of {}\n",
+                      is_most && is_bound ? "at least " : "", plan.longest_context,
+                      is_most && !is_bound ? " (all of the model's)" : "", r.setting.batch_size);
+  if (plan.hardware.memory_bytes > 0)
+    text += fmt::format(
+        "largest model that fits: {} parameters at {:.1f} bytes each (weights {:.1f}, gradients "
+        "{:.1f}, moments {:.1f}; activations not counted){}\n",
+        format_count(static_cast<double>(plan.largest_model)), plan.bytes_per_parameter.total(),
+        plan.bytes_per_parameter.weights, plan.bytes_per_parameter.gradients,
+        plan.bytes_per_parameter.moments,
+        plan.layout.devices > 1 ? " with " + zero_name(plan.last_zero) : "");
+  return text + conventions(plan);
+}
+
+std::string one_text(const record::TrainingPlan& plan,
+                     bool verbose,
+                     const TerminalOptions& terminal) {
+  const record::RunRecord& r = plan.record;
+  std::string heading = fmt::format(
+      "{}, {} parameters, on {}{}\nsource: {}\n", terminal_safe(r.setting.str()),
+      format_integer(r.parameters),
+      plan.layout.devices > 1 ? fmt::format("{} x ", plan.layout.devices) : "",
+      terminal_safe(plan.hardware.title), terminal_safe(plan.hardware.source, kLongestMessage));
+  heading += assumptions(plan, verbose);
+  if (!plan.fits)
+    heading +=
+        fmt::format("DOES NOT FIT: {} {}, the hardware has {}\nwould fit: {}\n",
+                    plan.layout.is_plain() ? "the step owns" : "a device needs",
+                    format_bytes(plan.memory.total), format_bytes(plan.hardware.memory_bytes),
+                    fmt::join(plan.would_fit, ", "));
+  return wrap_lines(heading, terminal.columns) + "\n" + step_text(plan, terminal) +
+         memory_text(plan, terminal) + wrap_lines(answers(plan), terminal.columns);
+}
+
+Table several_table(std::span<const record::TrainingPlan> plans) {
+  Table table({{"hardware", Align::kLeft},
+               {"step"},
+               {"tokens/s", Align::kRight, 3},
+               {"MFU", Align::kRight, 1},
+               {"ZeRO", Align::kRight, 5},
+               {"needs"},
+               {"has"},
+               {"time"},
+               {"energy", Align::kRight, 2},
+               {"cost", Align::kRight, 4},
+               {"batch", Align::kRight, 6}});
+  for (const record::TrainingPlan& plan : plans) {
+    const DevicePlanCells cells = device_plan_cells(plan, plan.memory.total, plan.days);
+    table.add({terminal_safe(plan.hardware.name), format_ns(plan.step_ns),
+               format_count(plan.tokens_per_s()), fmt::format("{:.0f}%", 100 * plan.mfu()),
+               cells.zero, cells.needs, cells.has, cells.time, cells.energy, cells.cost,
+               std::to_string(plan.largest_batch)});
+  }
+  return table;
+}
+
+std::string several_text(std::span<const record::TrainingPlan> plans,
+                         bool verbose,
+                         const TerminalOptions& terminal) {
+  const record::TrainingPlan& first = plans.front();
+  const record::RunRecord& r = first.record;
+  const std::string heading = fmt::format(
+      "{}, {} parameters, {} tokens on {} of each kind", terminal_safe(r.setting.str()),
+      format_integer(r.parameters), format_count(first.tokens), devices_text(first.layout.devices));
+  std::string notes;
+  for (const record::TrainingPlan& plan : plans) notes += changes_line(plan);
+  notes += fmt::format(
+      "time, energy and cost at the predicted step; batch: the largest that fits, of {} tokens{}. "
+      "Times assume shares of the data sheets' rates (--verbose lists them){}.\n",
+      r.setting.sequence, first.layout.devices > 1 ? " on each device" : "",
+      first.layout.watts > 0 ? "" : ", energy their board power");
+  notes += conventions(first);
+  if (verbose)
+    for (const record::TrainingPlan& plan : plans) {
+      notes += fmt::format("{}: {}\n", terminal_safe(plan.hardware.title),
+                           terminal_safe(plan.hardware.source, kLongestMessage));
+      for (const std::string& note : plan.hardware.ceilings.notes)
+        notes += "  " + terminal_safe(note, kLongestMessage) + "\n";
+    }
+  return wrap_lines(heading, terminal.columns) + "\n" + several_table(plans).text(terminal) + "\n" +
+         wrap_lines(notes, terminal.columns);
+}
+
+}  // namespace
+
+std::string training_plan_text(std::span<const record::TrainingPlan> plans,
+                               bool verbose,
+                               const TerminalOptions& terminal) {
+  return plans.size() == 1 ? one_text(plans.front(), verbose, terminal)
+                           : several_text(plans, verbose, terminal);
+}
+
+std::string training_plan_json(std::span<const record::TrainingPlan> plans) {
+  return plans_json(plans, plan_json);
+}
+
+}  // namespace ridge::report

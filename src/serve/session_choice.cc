@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Combines the options of inference and refuses the combinations that no session can have.
+#include "serve/session_choice.h"
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "ops/kv_cache.h"
+
+namespace ridge::serve {
+
+passes::Selection inference_selection(const Arithmetic& arithmetic,
+                                      const std::string& level,
+                                      const std::string& more) {
+  const auto [on_gpu, exact, fast_8bit] = arithmetic;
+  if (fast_8bit && (on_gpu || exact))
+    throw usage_error(
+        "[fast-8bit] expected a CPU without --exact, got {}; only its GEMMs with quantized weights "
+        "round activations to 8 bits",
+        on_gpu ? "a GPU" : "--exact");
+  for (const passes::Switch& each : passes::parse_switches(more))
+    if (exact && each.is_on && each.name == "quantize_activations")
+      throw usage_error("[exact] quantize_activations rounds what --exact computes in fp32");
+  std::string switches;
+  if (!on_gpu)
+    switches += exact ? "" : fast_8bit ? "+quantize_activations=8," : "+quantize_activations,";
+  else  // kernels run one after the other: a token's graph has no branches
+    switches += std::string("-branches,") + (exact ? "+store_f32," : "+store_bf16,+autocast_bf16,");
+  return passes::Selection(level, switches + more);
+}
+
+std::string_view cache_dtype_name(DType dtype) {
+  return dtype == DType::kF32 ? "fp32" : name(dtype);
+}
+
+std::optional<DType> parse_cache_dtype(const std::string& text, const char* option) {
+  if (text.empty()) return {};
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8})
+    if (text == cache_dtype_name(dtype)) return dtype;
+  throw usage_error("[{}] expected fp32, bf16 or i8, got {}", option, printable(text));
+}
+
+std::optional<DType> chosen_cache_dtype(const std::string& text,
+                                        const Arithmetic& arithmetic,
+                                        const passes::Selection& selection,
+                                        const char* option) {
+  const std::optional<DType> dtype = parse_cache_dtype(text, option);
+  const DType activations = selection.activations();
+  if (!dtype || *dtype == activations) return dtype;
+  if (arithmetic.on_gpu)
+    throw usage_error(
+        "[{}] expected {}, the type of activations, on a GPU, got {}; only CPUs keep keys and "
+        "values in another type",
+        option, cache_dtype_name(activations), text);
+  if (!ops::can_hold(*dtype, activations))
+    throw usage_error("[{}] expected {}, the type of activations, got {}", option,
+                      cache_dtype_name(activations), text);
+  if (arithmetic.exact && *dtype == DType::kI8)
+    throw usage_error(
+        "[{}] expected fp32 or bf16 with --exact, got i8; attention over it rounds queries to 16 "
+        "bits",
+        option);
+  return dtype;
+}
+
+void expect_cache_fits(const models::ModelConfig& config,
+                       const SessionOptions& session,
+                       const backends::Backend& backend) {
+  const int64_t slots = session.slots, capacity = session.capacity;
+  const int64_t needed = models::cache_bytes(config, cache_of(session, config));
+  int64_t available = backend.available_bytes();
+  if (available > 0 && needed > available)
+    throw memory_error(
+        "[memory] the KV cache of {} sequence(s) of {} positions needs {}, but this {} has {} left",
+        slots, capacity, format_bytes(needed), backend.name() == "cpu" ? "machine" : "GPU",
+        format_bytes(available));
+}
+
+int64_t positions_in(int64_t bytes, SessionOptions session, const models::ModelConfig& config) {
+  const auto bytes_of = [&](int64_t positions) {
+    session.positions = positions;
+    return models::cache_bytes(config, cache_of(session, config));
+  };
+  const int64_t least = models::blocks_of(session.capacity) * models::kBlockTokens;
+  const int64_t block = bytes_of(least + models::kBlockTokens) - bytes_of(least);
+  if (bytes < bytes_of(least))
+    throw usage_error("[kv-memory] expected at least {}, one request of {} positions, got {}",
+                      format_bytes(bytes_of(least)), session.capacity, format_bytes(bytes));
+  if (block == 0) return least;  // window layers alone: each slot has its ring
+  return least + (bytes - bytes_of(least)) / block * models::kBlockTokens;
+}
+
+}  // namespace ridge::serve

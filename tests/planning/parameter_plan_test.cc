@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans from a number of parameters against the figures of a lecture on resource accounting
+// (CS336).
+#include "planning/parameter_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "planning/layout.h"
+#include "planning/planned.h"
+
+namespace ridge::planning {
+namespace {
+
+record::ParameterPlan plan(const ParameterPlanRequest& request) {
+  return plan_parameters(request, places("h100"))[0];
+}
+
+// 70B parameters and 15T tokens take 1,024 H100 144 days at an MFU of 50%.
+TEST(ParameterPlan, SeventyBillionParametersTakeHalfAYear) {
+  ParameterPlanRequest request{{.devices = 1024, .price = 2}, 70e9, 15e12, 0.5};
+  const record::ParameterPlan got = plan(request);
+  EXPECT_EQ(got.flops(), 6.3e24);
+  const double days = got.assumed_days;
+  EXPECT_GE(days, 143);
+  EXPECT_LE(days, 144);
+  EXPECT_EQ(got.zero, cost::Zero::kWeights);  // the lowest stage that fits
+  EXPECT_NEAR(got.spent.device_hours, days * 24 * 1024, 1);
+  EXPECT_NEAR(got.spent.price, days * 24 * 1024 * 2, 1);
+  EXPECT_NEAR(got.spent.kilowatt_hours, days * 24 * 1024 * 0.7, 1);
+  request.layout.zero = "0";
+  const record::ParameterPlan unfit = plan(request);
+  EXPECT_FALSE(unfit.fits);
+  EXPECT_EQ(unfit.would_fit[0].rfind("--zero 3", 0), 0u);
+}
+
+// 8 H100 hold 40B parameters with plain AdamW, 16 bytes each.
+TEST(ParameterPlan, EightDevicesHoldFortyBillionParameters) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    const record::ParameterPlan got = plan({{.devices = 8}, 40e9, 1e9, 0.4, dtype});
+    EXPECT_EQ(got.types.total(), 16) << dtype;
+    EXPECT_TRUE(got.fits) << dtype;
+    EXPECT_EQ(got.largest_model, 40'000'000'000) << dtype;
+  }
+  EXPECT_FALSE(plan({{.devices = 8}, 40.1e9, 1e9, 0.4}).fits);
+}
+
+TEST(ParameterPlan, RefusesNumbersThatCannotBe) {
+  for (double parameters : {0.0, -1.0, 1e16, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_THROW(plan({{}, parameters, 1e9, 0.4}), Error) << parameters;
+}
+
+TEST(Layout, RefusesWhatCannotBe) {
+  EXPECT_NO_THROW(expect_sane({}));
+  for (const record::PlanLayout& layout :
+       std::vector<record::PlanLayout>{{.devices = 0},
+                                       {.devices = 99'999'999},
+                                       {.zero = "4"},
+                                       {.weight_dtype = "i8"},
+                                       {.gradient_dtype = "i8"},
+                                       {.moment_dtype = "q4_0"},
+                                       {.link = -1},
+                                       {.network = 0},
+                                       {.network = std::numeric_limits<double>::infinity()},
+                                       {.node_devices = 0},
+                                       {.price = -1},
+                                       {.watts = std::numeric_limits<double>::quiet_NaN()}})
+    EXPECT_THROW(expect_sane(layout), Error);
+}
+
+}  // namespace
+}  // namespace ridge::planning
