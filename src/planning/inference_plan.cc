@@ -55,6 +55,7 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
   const InferencePlanRequest request = checked(asked, config.context);
   const auto setup = [&](int64_t batch, int64_t length) {
     serve::PhaseSetup each = request.setup;
+    each.setting.dtype = each.selection.gemm_dtype();
     each.setting.device = place.target;
     each.batch = batch;
     each.length = length;
