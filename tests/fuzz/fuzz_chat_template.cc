@@ -19,6 +19,8 @@ using ridge::fuzz::expect;
 using ridge::text::ChatMessage;
 using ridge::text::ChatOptions;
 using ridge::text::ChatTemplate;
+using ridge::text::RenderedChat;
+using ridge::text::TextRange;
 
 constexpr size_t kMostAdded = 256;  // bytes that a format adds per message, and to the whole
 
@@ -47,10 +49,10 @@ void render(const ChatTemplate& chat, const std::vector<ChatMessage>& messages) 
     options.add_generation_prompt = prompt;
     options.bos = "<s>";
     options.eos = "</s>";
-    const text::RenderedChat rendered = chat.render(messages, options);
+    const RenderedChat rendered = chat.render(messages, options);
     expect(rendered.text.size() <= bound);
     size_t at = 0;
-    for (const text::TextRange& said : rendered.said) {
+    for (const TextRange& said : rendered.said) {
       expect(at <= said.begin && said.begin < said.end);
       at = said.end;
     }
