@@ -223,7 +223,7 @@ TEST_F(RefusalTest, FormerNamesOfOptions) {
     const std::string help = run({program, "--help"}).out;
     const bool is_list = program != std::string("train");
     for (const char* option : {"--batch-size", "--seq-len"})
-      EXPECT_NE(help.find(fmt::format("{} INT{} ", option, is_list ? ",..." : "")),
+      EXPECT_NE(help.find(fmt::format("{} INT{}", option, is_list ? ",..." : " ")),
                 std::string::npos)
           << program << option;
     for (const char* former : {"--batch-sizes", "--seq-lens", "--levels", "--prompt "})

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "record/operation_table.h"
 #include "report/console_report.h"
 #include "report/lab_fixture.h"
 #include "report/markdown_report.h"

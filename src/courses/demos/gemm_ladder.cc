@@ -191,7 +191,7 @@ Demo gemm_ladder_demo() {
   return {
       "gemm-ladder",
       "The same multiply-adds take a small part of the time once their operands come from registers and L1.",
-      {"A result at a time waits for memory and for the addition before; the arithmetic units fixture idle.",
+      {"A result at a time waits for memory and for the addition before; the arithmetic units stand idle.",
        "Order, blocks and tiles change no arithmetic, only where operands come from.",
        "Registers that hold a tile of results turn two loads into eight multiply-adds, on a GPU 16 into 64.",
        "Threads multiply what one core reaches, tensor cores what one thread does; a library adds packing and prefetching."},
