@@ -9,6 +9,7 @@
 
 #include "apps/environment.h"
 #include "base/error.h"
+#include "base/split.h"
 #include "files/mapped_file.h"
 #include "http/load_summary.h"
 #include "report/load.h"
@@ -27,13 +28,9 @@ struct Options {
 // Returns the first line of `ridge serve`'s --api-key-file that is a key.
 std::string first_key(const std::string& path) {
   constexpr size_t kLargest = 1 << 20;
-  const std::string text = files::read_small_file(path, kLargest);
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
+  for (std::string line : split(files::read_small_file(path, kLargest), '\n')) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty() && line[0] != '#') return line;
-    begin = end + 1;
   }
   throw file_error("[{}] expected a key, got none", path);
 }

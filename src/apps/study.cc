@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "base/units.h"
 #include "bench/extents.h"
 #include "bench/inference_study.h"
@@ -31,16 +32,6 @@ struct StudyOptions {
 };
 
 constexpr const char* kStored = "file";
-
-std::vector<std::string> words(const std::string& text) {
-  std::vector<std::string> all;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    all.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return all;
-}
 
 // Whether the path has weights, not a configuration alone.
 bool has_weights(const std::filesystem::path& path) {
@@ -69,7 +60,7 @@ class InferenceStudy {
         techniques_(bench::choose_techniques(o.techniques)),
         batches_(parse_sizes(o.batch_sizes, "batch-size")),
         lengths_(o.lengths.empty() ? usual_lengths() : parse_sizes(o.lengths, "seq-len")),
-        dtypes_(words(o.dtypes.empty() ? file_.has_weights() ? kStored : "bf16" : o.dtypes)),
+        dtypes_(split(o.dtypes.empty() ? file_.has_weights() ? kStored : "bf16" : o.dtypes)),
         left_ns_(parse_budget_ns(o.budget)) {
     check();
     run_.emplace(o.run, context, false);

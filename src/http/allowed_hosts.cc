@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/split.h"
 
 namespace ridge::http {
 namespace {
@@ -40,17 +41,14 @@ bool is_address(const std::string& name) {
 
 AllowedHosts::AllowedHosts(std::string_view names) : is_any_(false) {
   constexpr std::string_view kCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
-  for (bool is_last = false; !is_last;) {
-    const size_t comma = names.find(',');
-    std::string name = lower_case(names.substr(0, comma));
+  for (const std::string& each : split(names)) {
+    std::string name = lower_case(each);
     const std::string_view plain = std::string_view(name).substr(name.starts_with("*.") ? 2 : 0);
     is_any_ = is_any_ || name == "*";
     if (name != "*" &&
         (plain.empty() || plain.find_first_not_of(kCharacters) != std::string_view::npos))
       throw usage_error("[allowed-hosts] expected NAME, *.NAME or *, got {}", printable(name));
     names_.push_back(std::move(name));
-    is_last = comma == std::string_view::npos;
-    if (!is_last) names.remove_prefix(comma + 1);
   }
 }
 

@@ -97,7 +97,7 @@ struct BenchRecord {
   std::vector<BenchFit> fits;
   std::vector<BenchCliff> cliffs;
   std::vector<std::string> notes;
-  // Of a demo: what it claims, what the ceilings predict, what was measured, what it teaches.
+  // A demo says what it claims, what the ceilings predict, what was measured, and what it teaches.
   std::string claim, prediction, finding;
   std::vector<std::string> teaches;
   // Where something else than time is measured: names and values of this quantity.

@@ -9,9 +9,9 @@
 
 namespace ridge::report {
 
-// Of a folder of ridge bench, demo or study: the time over the size that varies, both logarithmic, a line for each form;
-// or a bar for each form, technique or value where none varies. Full: measured. Dashed or hollow: predicted. Throws bad-file
-// Errors, and usage Errors for folders without such points.
+// Draws a folder of ridge bench, demo or study: the time over the size that varies, both logarithmic,
+// a line for each form, or a bar for each form, technique or value where none varies. Full marks are
+// measured, dashed or hollow ones predicted. Throws bad-file Errors, usage Errors without points.
 std::string bench_chart(const RunFolder& folder);
 
 // The roofs of the machine and a point for each measured or predicted case of a bench, or for each op of the last level of

@@ -23,7 +23,7 @@ using bench::time_repeatedly;
 using bench::TrialGraph;
 using bench::TrialSetting;
 
-// What a demo measures with. Points are measured while the budget lasts, and predicted alone after that.
+// A fixture measures a demo's points while the budget lasts, and predicts them alone after that.
 class Fixture {
  public:
   using Backends = std::function<backends::Backend&(const passes::Selection&)>;

@@ -15,8 +15,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Of products with weights. The library multiplies them in bf16, in an order that it does not
-// tell.
+// Whether the node multiplies by weights. The library does it in bf16, in an order that it does
+// not tell.
 bool is_product(const Graph& graph, const Node& node) {
   if (!is_a(node, ops::matmul_op()) || node.inputs.size() != 2 ||
       !parse_einsum(node.attrs.text("einsum")).is_projection())
