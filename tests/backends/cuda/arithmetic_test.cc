@@ -12,6 +12,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/op_check.h"
 #include "backends/op_samples.h"
+#include "ops/kv_cache.h"
 
 namespace ridge::backends {
 namespace {
@@ -96,6 +97,33 @@ std::vector<Sample> large_products() {
                              product("deep_gradient", "nf,nd->fd", {2000, 128}, {2000, 68}),
                              product("accumulate", "nf,nd->fd", {260, 132}, {260, 132})};
   all.back().sample.inputs.push_back({{DType::kF32, {132, 132}}});
+  return all;
+}
+
+// Scores and products with a KV cache on the tensor cores: lone tokens, sequences side by side in a tile, padding, rings of
+// several blocks, heads that share keys, and columns that are not whole vectors.
+std::vector<Sample> cached_products() {
+  struct Row {
+    int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, columns;
+  };
+  std::vector<Sample> all;
+  for (const char* op : {"cached_scores", "cached_mix"})
+    for (const Row& r : {Row{1, 1, 3, 128, 4, 4, 128, 300}, Row{24, 24, 1, 80, 2, 1, 64, 80},
+                         Row{40, 7, 9, 16, 4, 2, 256, 136}, Row{150, 2, 5, 48, 4, 2, 128, 200},
+                         Row{130, 1, 1, 260, 2, 1, 80, 257}, Row{200, 5, 2, 64, 2, 2, 256, 128}}) {
+      const bool mix = std::string_view(op) == "cached_mix";
+      all.push_back({&ops::table().at(op),
+                     {fmt::format("n{}s{}e{}c{}", r.tokens, r.slots, r.head_size, r.columns),
+                      {{{DType::kF32, {r.tokens, r.heads, mix ? r.columns : r.head_size}},
+                        {Fill::kNormal, 1, false}},
+                       {{DType::kF32, {r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}},
+                        {Fill::kNormal, 1, false}},
+                       ops::sample_positions(r.tokens, r.columns),
+                       ops::sample_slots(r.tokens, r.slots),
+                       ops::sample_block_table(r.slots, r.per_slot)},
+                      {}}});
+      if (!mix) all.back().sample.attrs.set("columns", r.columns);
+    }
   return all;
 }
 
@@ -348,6 +376,14 @@ TEST_P(GpuLosses, LeaveRowsWithoutLabelOut) {
   }
 }
 
+class GpuCachedProducts : public testing::TestWithParam<Sample> {};
+
+TEST_P(GpuCachedProducts, MatchTheReference) { expect_reference_values(GetParam(), false); }
+
+INSTANTIATE_TEST_SUITE_P(Large,
+                         GpuCachedProducts,
+                         testing::ValuesIn(cached_products()),
+                         sample_name);
 INSTANTIATE_TEST_SUITE_P(Rows, GpuLosses, testing::ValuesIn(losses()), sample_name);
 INSTANTIATE_TEST_SUITE_P(Rows, GpuNorms, testing::ValuesIn(norm_gradients()), sample_name);
 INSTANTIATE_TEST_SUITE_P(Large, GpuProducts, testing::ValuesIn(large_products()), sample_name);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over a KV cache in separate steps, with the matrix of scores in memory, as an eager
-// framework computes it: one simple kernel per step.
+// framework computes it: one simple kernel per step. The tensor cores multiply what suits them
+// (flash_attention/tensor/cached_products.cu).
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
+#include "backends/cuda/kernels/map_rows.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -73,17 +75,51 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Bound: memory, 2 N H C sizeof(T).
-template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    cached_mask_kernel(const __grid_constant__ CachedMask<T> p) {
-  for_each_element(p.tokens * p.heads * p.columns, [&](int64_t i) {
-    const int64_t cell = i % p.columns, position = p.positions[i / (p.columns * p.heads)];
-    int64_t behind = (position - cell) % p.ring;
-    if (behind < 0) behind += p.ring;
-    const bool seen = position >= 0 && behind <= position && (p.window == 0 || behind < p.window);
-    p.y[i] = seen ? p.x[i] : from_float<T>(-__builtin_huge_valf());
-  });
+// Mapping: vectors in the order of memory. Bound: memory, 2 N H C sizeof(T).
+template <typename T, int kCount>
+struct MaskBody {
+  static constexpr int kVector = kCount;
+  struct Item {
+    Packed<T, kCount> x;
+    int32_t
+        behind;  // how many positions the first cell's key lies behind the token, if it wraps once more
+    int32_t reach;  // how many positions the token looks back; -1 for padding
+  };
+  const T* x;
+  T* y;
+  const int32_t* positions;
+  FastDivide per_token;  // rows of a token
+  int64_t columns;
+  int32_t ring, window;
+
+  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+    const int32_t position = positions[per_token.quotient(at.row)];
+    item.reach = window == 0 ? position : min(position, window - 1);
+    item.behind = position < 0 ? 0 : position % ring - static_cast<int32_t>(at.column);
+    item.x = load_packed<kCount>(x + at.row * columns + at.column);
+  }
+  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+    float v[kCount];
+    unpack(item.x, v);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int32_t ahead = item.behind - i, behind = ahead < 0 ? ahead + ring : ahead;
+      if (behind > item.reach) v[i] = -__builtin_huge_valf();
+    }
+    store_floats(y + at.row * columns + at.column, v);
+  }
+};
+
+template <int kCount, typename T>
+cudaError_t launch_mask(const CachedMask<T>& call, cudaStream_t stream) {
+  const MaskBody<T, kCount> body{call.x,
+                                 call.y,
+                                 call.positions,
+                                 FastDivide(call.heads),
+                                 call.columns,
+                                 static_cast<int32_t>(call.ring),
+                                 static_cast<int32_t>(call.window)};
+  return launch_map_rows(body, call.tokens * call.heads, call.columns, stream);
 }
 
 }  // namespace
@@ -92,6 +128,8 @@ template <typename T>
 cudaError_t launch_cached_scores(const CachedScores<T>& call, cudaStream_t stream) {
   const int64_t elements = call.cells.tokens * call.heads * call.columns;
   if (elements == 0) return cudaSuccess;
+  if constexpr (sizeof(T) == 2)
+    if (suits_tensor_cores(call)) return launch_cached_scores_tensor(call, stream);
   cached_scores_kernel<T><<<blocks_for(elements), kThreads, 0, stream>>>(call);
   return cudaGetLastError();
 }
@@ -100,16 +138,21 @@ template <typename T>
 cudaError_t launch_cached_mix(const CachedMix<T>& call, cudaStream_t stream) {
   const int64_t elements = call.cells.tokens * call.heads * call.values.head_size;
   if (elements == 0) return cudaSuccess;
+  if constexpr (sizeof(T) == 2)
+    if (suits_tensor_cores(call)) return launch_cached_mix_tensor(call, stream);
   cached_mix_kernel<T><<<blocks_for(elements), kThreads, 0, stream>>>(call);
   return cudaGetLastError();
 }
 
 template <typename T>
 cudaError_t launch_cached_mask(const CachedMask<T>& call, cudaStream_t stream) {
-  const int64_t elements = call.tokens * call.heads * call.columns;
-  if (elements == 0) return cudaSuccess;
-  cached_mask_kernel<T><<<blocks_for(elements), kThreads, 0, stream>>>(call);
-  return cudaGetLastError();
+  if (call.tokens * call.heads * call.columns == 0) return cudaSuccess;
+  constexpr int kCount = kVectorOf<T>;
+  constexpr int64_t kMost = INT32_MAX;
+  if (call.ring > kMost || call.window > kMost) return cudaErrorInvalidValue;
+  const bool vectors =
+      call.columns % kCount == 0 && takes_vectors<kCount>(call.x) && takes_vectors<kCount>(call.y);
+  return vectors ? launch_mask<kCount>(call, stream) : launch_mask<1>(call, stream);
 }
 
 template cudaError_t launch_cached_scores(const CachedScores<float>&, cudaStream_t);

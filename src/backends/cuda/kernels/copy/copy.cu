@@ -149,6 +149,19 @@ bool move_across(LayoutPlan<2>& plan) {
   return false;
 }
 
+template <typename From, typename To>
+cudaError_t launch_part(const Copy<From, To>& call, LayoutPlan<2> plan, cudaStream_t stream) {
+  // Adjacent 16-byte stores; wider loads cost nothing.
+  constexpr int kCount = kVectorOf<To>;
+  if (plan.inner_stride(0) == 1 && walk_takes_vectors<kCount>(plan, 0, sizeof(To), call.target) &&
+      walk_takes_vectors<kCount>(plan, 1, sizeof(From), call.source)) {
+    return plan.inner_stride(1) == 0 ? launch_vectors<kCount, true>(call, plan, stream)
+                                     : launch_vectors<kCount, false>(call, plan, stream);
+  }
+  if (plan.inner_stride(1) > 1 && move_across(plan)) return launch_transpose(call, plan, stream);
+  return launch_vectors<1, false>(call, plan, stream);
+}
+
 }  // namespace
 
 template <typename From, typename To>
@@ -165,16 +178,12 @@ cudaError_t launch_copy(const Copy<From, To>& call, cudaStream_t stream) {
   if (!plan.is_valid()) return cudaErrorInvalidValue;
   if (plan.elements() == 0) return cudaSuccess;
   plan.simplify();
-  // Adjacent 16-byte stores; wider loads cost nothing.
-  constexpr int kCount = kVectorOf<To>;
-  if (!fits_walk(plan)) return cudaErrorInvalidValue;
-  if (plan.inner_stride(0) == 1 && walk_takes_vectors<kCount>(plan, 0, sizeof(To), call.target) &&
-      walk_takes_vectors<kCount>(plan, 1, sizeof(From), call.source)) {
-    return plan.inner_stride(1) == 0 ? launch_vectors<kCount, true>(call, plan, stream)
-                                     : launch_vectors<kCount, false>(call, plan, stream);
-  }
-  if (plan.inner_stride(1) > 1 && move_across(plan)) return launch_transpose(call, plan, stream);
-  return launch_vectors<1, false>(call, plan, stream);
+  return launch_parts(plan, [&](const LayoutPlan<2>& part, const std::array<int64_t, 2>& offsets) {
+    Copy<From, To> moved = call;
+    moved.target += offsets[0];
+    moved.source += offsets[1];
+    return launch_part(moved, part, stream);
+  });
 }
 
 template cudaError_t launch_copy(const Copy<float, float>&, cudaStream_t);

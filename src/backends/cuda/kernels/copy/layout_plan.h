@@ -4,8 +4,12 @@
 // arithmetic, no kernel.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
+
+#include "backends/cuda/kernels/gpu_runtime.h"
 
 namespace ridge::backends::cuda {
 
@@ -61,5 +65,29 @@ struct LayoutPlan {
     }
   }
 };
+
+// Kernels index the elements of a plan with 32 bits, with room to round up to whole blocks.
+inline constexpr int64_t kMostPartElements = int64_t{1} << 30;
+
+// Cuts a plan along its outermost axes into parts of at most kMostPartElements and calls launch(part, offsets) for each
+// until one fails, with each operand's offset of the part's first element.
+template <int kOperands, typename LaunchPart>
+cudaError_t launch_parts(const LayoutPlan<kOperands>& plan,
+                         const LaunchPart& launch,
+                         const std::array<int64_t, kOperands>& offsets = {}) {
+  if (plan.elements() <= kMostPartElements) return launch(plan, offsets);
+  const int64_t inner = plan.elements() / plan.extents[0];
+  const int64_t rows = std::max<int64_t>(kMostPartElements / inner, 1);
+  for (int64_t first = 0; first < plan.extents[0]; first += rows) {
+    LayoutPlan<kOperands> part = plan;
+    part.extents[0] = std::min(rows, plan.extents[0] - first);
+    std::array<int64_t, kOperands> begins = offsets;
+    for (int i = 0; i < kOperands; ++i) begins[i] += first * plan.strides[i][0];
+    if (part.extents[0] == 1) part.erase(0);
+    if (const cudaError_t status = launch_parts<kOperands>(part, launch, begins); status != cudaSuccess)
+      return status;
+  }
+  return cudaSuccess;
+}
 
 }  // namespace ridge::backends::cuda

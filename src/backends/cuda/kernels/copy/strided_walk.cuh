@@ -41,16 +41,6 @@ struct StridedWalk {
   }
 };
 
-// Whether a plan's vectors can be treated as one row by launch_map_rows, where place.column /
-// kVector is the index of a vector.
-template <int kOperands>
-bool fits_walk(const LayoutPlan<kOperands>& plan) {
-  constexpr int64_t kLimit = int64_t{1} << 31;
-  for (int axis = 0; axis < plan.rank; ++axis)
-    if (plan.extents[axis] >= kLimit) return false;
-  return true;
-}
-
 // Whether the operand's vectors of kCount elements along the innermost axis are aligned: the axis
 // and every other stride must be whole vectors. With a stride of 0 along the innermost axis there
 // is no requirement.

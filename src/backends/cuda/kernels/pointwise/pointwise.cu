@@ -6,6 +6,14 @@
 #include "backends/cuda/kernels/pointwise/pointwise_launch.cuh"
 
 namespace ridge::backends::cuda {
+namespace {
+
+void move(PointwiseOperand& operand, int64_t elements) {
+  const int64_t bytes = elements * (operand.dtype == DType::kF32 ? 4 : 2);
+  operand.data = static_cast<unsigned char*>(operand.data) + bytes;
+}
+
+}  // namespace
 
 cudaError_t launch_pointwise(const PointwiseCall& call, cudaStream_t stream) {
   static_assert(kPointwiseMaxRank == kPlanMaxRank);
@@ -26,9 +34,14 @@ cudaError_t launch_pointwise(const PointwiseCall& call, cudaStream_t stream) {
   if (!plan.is_valid()) return cudaErrorInvalidValue;
   if (plan.elements() == 0) return cudaSuccess;
   plan.simplify();
-  if (!fits_walk(plan)) return cudaErrorInvalidValue;
-  return call.a.dtype == DType::kF32 ? launch_pointwise_f32(call, plan, stream)
-                                     : launch_pointwise_bf16(call, plan, stream);
+  return launch_parts(plan, [&](const LayoutPlan<3>& part, const std::array<int64_t, 3>& offsets) {
+    PointwiseCall moved = call;
+    move(moved.y, offsets[0]);
+    move(moved.a, offsets[1]);
+    if (two) move(moved.b, offsets[2]);
+    return call.a.dtype == DType::kF32 ? launch_pointwise_f32(moved, part, stream)
+                                       : launch_pointwise_bf16(moved, part, stream);
+  });
 }
 
 }  // namespace ridge::backends::cuda

@@ -33,7 +33,7 @@ struct PointwiseCall {
 
 // Uses vectors of 16 bytes if the operands are contiguous or repeat along the innermost axis;
 // otherwise single elements. Returns cudaErrorInvalidValue for other dtypes, a rank out of range,
-// or a negative extent or stride. One launch; none for no elements.
+// or a negative extent or stride. One launch for each 2^30 elements.
 cudaError_t launch_pointwise(const PointwiseCall& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

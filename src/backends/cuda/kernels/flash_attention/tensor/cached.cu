@@ -9,13 +9,12 @@
 // operands at two thirds of that rate.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
-#include "backends/cuda/kernels/flash_attention/tensor/tiles.cuh"
+#include "backends/cuda/kernels/flash_attention/tensor/cached_tile.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
 
 using namespace tensor;
-using Bf16 = __nv_bfloat16;
 
 constexpr int kKeys = 64;
 constexpr int kTiles = kKeys / 8;
@@ -34,24 +33,9 @@ struct Shared {
   int32_t slots[kRows];
 };
 
-__device__ __forceinline__ void copy_async(Bf16* to, const void* from, bool inside) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-               "r"(inside ? 16 : 0)
-               : "memory");
-}
-__device__ __forceinline__ void commit_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int kLeft>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
-}
-
 // The tokens of one sequence in a block, and the positions of the keys that they attend to.
 struct Members {
-  uint64_t tokens = 0;  // one bit per token
-  int32_t slot = 0;
+  Sequence sequence;
   int32_t first_key = 0, last_key = 0;
 };
 
@@ -63,15 +47,10 @@ __device__ __forceinline__ Members take_members(const Shared<kE>& shared,
                                                 uint64_t& left) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   Members m;
-  m.slot = shared.slots[__ffsll(static_cast<long long>(left)) - 1];
-  const bool low = (left >> lane & 1) != 0 && shared.slots[lane] == m.slot,
-             high = (left >> (lane + 32) & 1) != 0 && shared.slots[lane + 32] == m.slot;
-  m.tokens = __ballot_sync(0xffffffffu, low) |
-             static_cast<uint64_t>(__ballot_sync(0xffffffffu, high)) << 32;
-  left &= ~m.tokens;
+  m.sequence = take_sequence(shared.slots, left);
   int32_t least = INT32_MAX, most = -1;
-  if (low) least = most = shared.positions[lane];
-  if (high) {
+  if ((m.sequence.tokens >> lane & 1) != 0) least = most = shared.positions[lane];
+  if ((m.sequence.tokens >> (lane + 32) & 1) != 0) {
     least = min(least, shared.positions[lane + 32]);
     most = max(most, shared.positions[lane + 32]);
   }
@@ -114,14 +93,6 @@ __device__ __forceinline__ void fetch_keys(Shared<kE>& shared,
   commit_copies();
 }
 
-__device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const Bf16* at) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(at));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address)
-               : "memory");
-}
-
 // s[16 rows of the warp, kKeys] = queries times keys; each load returns four matrices of an
 // operand.
 template <int kE>
@@ -130,9 +101,8 @@ __device__ __forceinline__ void scores(const Bf16* queries,
                                        float (&s)[kTiles][4],
                                        Lane l) {
   constexpr int kStride = Tile<Bf16, kE>::kStride;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const Bf16* own = queries + (l.row + lane % 16) * kStride + lane / 16 * 8;
-  const Bf16* walked = keys + (lane % 8 + lane / 16 * 8) * kStride + lane / 8 % 2 * 8;
+  const Bf16* own = left_address(queries + l.row * kStride, kStride);
+  const Bf16* walked = right_address(keys, kStride);
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
@@ -215,13 +185,13 @@ __device__ __forceinline__ void walk_keys(Shared<kE>& shared,
                                           int64_t kv_head,
                                           State<kE>& state,
                                           Lane l) {
-  const SlotCells cells(p.cells, m.slot);
+  const SlotCells cells(p.cells, m.sequence.slot);
   const int begin = m.first_key / kKeys, end = m.last_key / kKeys + 1;
   OwnRows rows;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = l.row + l.group + 8 * r;
-    rows.position[r] = (m.tokens >> row & 1) != 0 ? shared.positions[row] : -1;
+    rows.position[r] = (m.sequence.tokens >> row & 1) != 0 ? shared.positions[row] : -1;
   }
   const auto reach = static_cast<int32_t>(min(p.reach, static_cast<int64_t>(INT32_MAX)));
   const float to_log2 = p.scale * kLog2E;
@@ -285,14 +255,11 @@ __global__ void __launch_bounds__(kThreads, 2)
   const auto head_size = static_cast<int>(p.keys.head_size);
   Tile<Bf16, kE>::template load<kRows>(shared.queries, q, 0, tokens - first, head_size);
   __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  uint64_t left =
-      __ballot_sync(0xffffffffu, shared.positions[lane] >= 0) |
-      static_cast<uint64_t>(__ballot_sync(0xffffffffu, shared.positions[lane + 32] >= 0)) << 32;
+  uint64_t left = live_tokens(shared.positions);
   State<kE> state;
   while (left != 0) {
     const Members members = take_members<kE>(shared, p.reach, left);
-    if (__popcll(members.tokens) == 1) continue;  // launch_cached_attention_of_lone_tokens
+    if (__popcll(members.sequence.tokens) == 1) continue;  // launch_cached_attention_of_lone_tokens
     walk_keys<kE>(shared, p, members, kv_head, state, l);
   }
   float inverse[2];
