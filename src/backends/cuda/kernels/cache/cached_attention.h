@@ -53,6 +53,13 @@ inline constexpr int64_t kCachedAttentionTileTokens = 64;
 // For the other tokens, after it: no sequence waits for those before it in a tile. One launch.
 cudaError_t launch_cached_attention_of_lone_tokens(const CachedAttention<uint16_t>& call,
                                                    cudaStream_t stream);
+// Both for heads that share keys, on the tensor cores, as launch_cached_attention with that many parts and
+// launch_cached_attention_of_lone_tokens, which call them for what suits.
+bool suits_group(const CachedAttention<uint16_t>& call);
+cudaError_t launch_cached_group(const CachedAttention<uint16_t>& call,
+                                int64_t splits,
+                                cudaStream_t stream);
+cudaError_t launch_lone_group(const CachedAttention<uint16_t>& call, cudaStream_t stream);
 inline constexpr int64_t kCachedAttentionFewTokens = 32;  // up to here splitting keys is faster
 
 template <typename T>

@@ -38,6 +38,27 @@ struct SlotCells {
     const uint32_t at = shift >= 0 ? cell >> shift : cell / block_tokens;
     return row_of_block(at) + (cell - at * block_tokens);
   }
+  // The same for several cells, whose blocks are looked up at the same time.
+  template <int kCount>
+  __device__ __forceinline__ void find_rows(const uint32_t (&cell)[kCount],
+                                            int64_t (&rows)[kCount]) const {
+    if (block_count == 1) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) rows[i] = first_row + cell[i];
+      return;
+    }
+    uint32_t at[kCount];
+    if (shift >= 0) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) at[i] = cell[i] >> shift;
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) at[i] = cell[i] / block_tokens;
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      rows[i] = row_of_block(at[i]) + (cell[i] - at[i] * block_tokens);
+  }
 };
 
 // The token's position, or -1 if it is padding.
