@@ -100,8 +100,9 @@ std::vector<Sample> large_products() {
   return all;
 }
 
-// Scores and products with a KV cache on the tensor cores: lone tokens, sequences side by side in a tile, padding, rings of
-// several blocks, heads that share keys, and columns that are not whole vectors.
+// Scores and products with a KV cache on the tensor cores: lone tokens, sequences side by side in
+// a tile, padding, rings of several blocks, heads that share keys, and columns that are not whole
+// vectors.
 std::vector<Sample> cached_products() {
   struct Row {
     int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, columns;

@@ -15,7 +15,7 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int64_t kWidth = int64_t{1} << 15;
-constexpr int64_t kRows = (int64_t{1} << 17) + 3;  // of kWidth: more than 2^32 elements
+constexpr int64_t kRows = (int64_t{1} << 17) + 3;  // more than 2^32 elements
 constexpr int64_t kElements = kRows * kWidth;
 constexpr uint16_t kOne = 0x3f80, kTwo = 0x4000, kThree = 0x4040;  // in bf16
 

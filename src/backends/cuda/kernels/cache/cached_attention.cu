@@ -212,8 +212,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // Tokens that share their tile (64 tokens) with no other token of their sequence, as those of
 // sequences that generate do beside a prompt; flash_attention_cached_kernel leaves them out.
-// Mapping: one block per kGroup heads (y) and token (z). Bound: as above; the block of another token
-// ends after one read of its tile's slots.
+// Mapping: one block per kGroup heads (y) and token (z). Bound: as above; the block of another
+// token ends after one read of its tile's slots.
 template <int kTeam, int kGroup, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     lone_tokens_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {

@@ -44,17 +44,17 @@ int64_t cached_attention_tickets(int64_t tokens, int64_t heads, int64_t kv_heads
 template <typename T>
 cudaError_t launch_cached_attention(const CachedAttention<T>& call, cudaStream_t stream);
 
-// The same on the tensor cores for the tokens of a tile, kCachedAttentionTileTokens tokens of a head,
-// that share it with others of their sequence; other rows of o are undefined. No workspace. Rows of q,
-// o and the caches must be aligned to 16 bytes. One launch.
+// The same on the tensor cores for the tokens of a tile, kCachedAttentionTileTokens tokens of a
+// head, that share it with others of their sequence; other rows of o are undefined. No workspace.
+// Rows of q, o and the caches must be aligned to 16 bytes. One launch.
 cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t>& call,
                                           cudaStream_t stream);
 inline constexpr int64_t kCachedAttentionTileTokens = 64;
 // For the other tokens, after it: no sequence waits for those before it in a tile. One launch.
 cudaError_t launch_cached_attention_of_lone_tokens(const CachedAttention<uint16_t>& call,
                                                    cudaStream_t stream);
-// Both for heads that share keys, on the tensor cores, as launch_cached_attention with that many parts and
-// launch_cached_attention_of_lone_tokens, which call them for what suits.
+// Both for heads that share keys, on the tensor cores, as launch_cached_attention with that many
+// parts and launch_cached_attention_of_lone_tokens, which call them for what suits.
 bool suits_group(const CachedAttention<uint16_t>& call);
 cudaError_t launch_cached_group(const CachedAttention<uint16_t>& call,
                                 int64_t splits,
@@ -65,7 +65,8 @@ inline constexpr int64_t kCachedAttentionFewTokens = 32;  // up to here splittin
 template <typename T>
 cudaError_t launch_cached_scores(const CachedScores<T>& call, cudaStream_t stream);
 
-// The same in bf16 on the tensor cores. A call suits them if its operands can be read in vectors of 16 bytes.
+// The same in bf16 on the tensor cores. A call suits them if its operands can be read in vectors
+// of 16 bytes.
 bool suits_tensor_cores(const CachedScores<uint16_t>& call);
 bool suits_tensor_cores(const CachedMix<uint16_t>& call);
 cudaError_t launch_cached_scores_tensor(const CachedScores<uint16_t>& call, cudaStream_t stream);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels in which a block attends to a part of a token's keys for the heads that share them: the part of a block, and how
-// the results of its warps or teams, and then of the blocks, are combined.
+// Kernels in which a block attends to a part of a token's keys for the heads that share them: the
+// part of a block, and how the results of its warps or teams, and then of the blocks, are
+// combined.
 #pragma once
 
 #include "backends/cuda/kernels/cache/cached_attention.h"
@@ -148,8 +149,8 @@ __device__ __forceinline__ void clear_heads(const CachedAttention<T>& p,
     o[i / head_size * p.o.head_stride + i % head_size] = from_float<T>(0.0f);
 }
 
-// Whether the token's tile of kCachedAttentionTileTokens tokens has another token of its sequence. Called by all threads
-// of a block.
+// Whether the token's tile of kCachedAttentionTileTokens tokens has another token of its sequence.
+// Called by all threads of a block.
 __device__ __forceinline__ bool has_company(const CacheCells& cells, int64_t token) {
   static_assert(kPartThreads >= kCachedAttentionTileTokens);
   const int64_t other =
@@ -160,8 +161,8 @@ __device__ __forceinline__ bool has_company(const CacheCells& cells, int64_t tok
   return __syncthreads_or(is_company) != 0;
 }
 
-// The results of a block's ways through its keys: of each head its maximum, its sum and its weighted values relative to
-// the maximum.
+// The results of a block's ways through its keys: of each head its maximum, its sum and its
+// weighted values relative to the maximum.
 template <int kGroup, int kWays, int kElementsOfHead>
 struct Merged {
   float top[kGroup][kWays];
@@ -175,8 +176,9 @@ struct PartScratch {
   bool is_last;
 };
 
-// Combines the ways of a block after a barrier, and stores the result: to the output if the keys are not split, else to the
-// workspace, from where the last block of a token's heads combines the parts.
+// Combines the ways of a block after a barrier, and stores the result: to the output if the keys
+// are not split, else to the workspace, from where the last block of a token's heads combines the
+// parts.
 template <typename T, int kGroup, int kWays, int kWidth>
 __device__ __forceinline__ void store_part(const CachedAttention<T>& p,
                                            const Merged<kGroup, kWays, kWidth>& merged,

@@ -81,9 +81,8 @@ struct MaskBody {
   static constexpr int kVector = kCount;
   struct Item {
     Packed<T, kCount> x;
-    int32_t
-        behind;  // how many positions the first cell's key lies behind the token, if it wraps once more
-    int32_t reach;  // how many positions the token looks back; -1 for padding
+    int32_t behind;  // distance from the token to the first cell's key, less than 0 if it wraps
+    int32_t reach;   // largest distance that the token sees; -1 for padding
   };
   const T* x;
   T* y;

@@ -69,8 +69,9 @@ struct LayoutPlan {
 // Kernels index the elements of a plan with 32 bits, with room to round up to whole blocks.
 inline constexpr int64_t kMostPartElements = int64_t{1} << 30;
 
-// Cuts a plan along its outermost axes into parts of at most kMostPartElements and calls launch(part, offsets) for each
-// until one fails, with each operand's offset of the part's first element.
+// Cuts a plan along its outermost axes into parts of at most kMostPartElements and calls
+// launch(part, offsets) for each until one fails, with each operand's offset of the part's first
+// element.
 template <int kOperands, typename LaunchPart>
 cudaError_t launch_parts(const LayoutPlan<kOperands>& plan,
                          const LaunchPart& launch,
@@ -84,7 +85,8 @@ cudaError_t launch_parts(const LayoutPlan<kOperands>& plan,
     std::array<int64_t, kOperands> begins = offsets;
     for (int i = 0; i < kOperands; ++i) begins[i] += first * plan.strides[i][0];
     if (part.extents[0] == 1) part.erase(0);
-    if (const cudaError_t status = launch_parts<kOperands>(part, launch, begins); status != cudaSuccess)
+    if (const cudaError_t status = launch_parts<kOperands>(part, launch, begins);
+        status != cudaSuccess)
       return status;
   }
   return cudaSuccess;

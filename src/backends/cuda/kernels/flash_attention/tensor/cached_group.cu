@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of single tokens over a KV cache in bf16 for heads that share keys, on mma.sync: up to eight heads are the
-// rows of a product. When the weights multiply the values, the other eight rows have what rounding the weights to bf16
-// leaves, so that the weights count with 16 bits. Each warp takes its own 16 of the 64 keys that the block has in shared
-// memory.
-// Other arithmetic, and heads with keys of their own, are in cached_attention.cu.
+// Attention of single tokens over a KV cache in bf16 for heads that share keys, on mma.sync: up to
+// eight heads are the rows of a product. When the weights multiply the values, the other eight
+// rows have what rounding the weights to bf16 leaves, so that the weights count with 16 bits. Each
+// warp takes its own 16 of the 64 keys that the block has in shared memory. Other arithmetic, and
+// heads with keys of their own, are in cached_attention.cu.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/cached_parts.cuh"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
@@ -16,8 +16,8 @@ namespace {
 using namespace tensor;
 static_assert(kThreads == kPartThreads);
 
-constexpr int kKeys = 64;      // of a tile
-constexpr int kWarpKeys = 16;  // of a warp in it
+constexpr int kKeys = 64;      // per tile
+constexpr int kWarpKeys = 16;  // per warp
 static_assert(kKeys == kWarpKeys * kWarps);
 
 // Tiles in shared memory: one is multiplied while the next is on its way.
@@ -39,7 +39,8 @@ struct Shared {
   PartScratch<kMostGroup> part;
 };
 
-// Copies tiles of a part to shared memory, in order. The rows of a tile are looked up while the one before it is copied.
+// Copies tiles of a part to shared memory, in order. The rows of a tile are looked up while the
+// one before it is copied.
 template <int kE>
 class KeyCopies {
  public:
@@ -231,8 +232,9 @@ __device__ __forceinline__ Shared<kE>& shared_memory() {
   return *reinterpret_cast<Shared<kE>*>(memory);
 }
 
-// Mapping: one block per part of the keys (x), per kMostGroup of the heads that share a KV head (y), and per token (z).
-// Bound: memory, the keys and values that the tokens attend to; with few tokens, latency.
+// Mapping: one block per part of the keys (x), per kMostGroup of the heads that share a KV head
+// (y), and per token (z). Bound: memory, the keys and values that the tokens attend to; with few
+// tokens, latency.
 template <int kE>
 __global__ void __launch_bounds__(kThreads)
     cached_group_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {
@@ -250,8 +252,9 @@ __global__ void __launch_bounds__(kThreads)
              static_cast<int>(gridDim.x));
 }
 
-// The tokens that launch_flash_attention_cached leaves out. Mapping: one block per token (z) and kMostGroup heads (y).
-// Bound: memory; the block of another token ends after one read of its tile's slots.
+// The tokens that launch_flash_attention_cached leaves out. Mapping: one block per token (z) and
+// kMostGroup heads (y). Bound: memory; the block of another token ends after one read of its
+// tile's slots.
 template <int kE>
 __global__ void __launch_bounds__(kThreads)
     lone_group_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// cached_scores and cached_mix in bf16 on mma.sync: attention over a KV cache with the matrix of scores in memory, as
-// batched GEMMs per sequence and head.
+// cached_scores and cached_mix in bf16 on mma.sync: attention over a KV cache with the matrix of
+// scores in memory, as batched GEMMs per sequence and head.
 //
-// Mapping, many tokens: a block owns 64 tokens of a head, a warp 16 of them; the block multiplies them with the cells of
-// each sequence among them in turn. Few tokens: a block owns the tokens of one sequence among 16, and its warps share the
-// columns. Bound: few tokens memory, the keys or values once per KV head; many tokens 2 E FLOPs per score at the rate of
-// mma.sync.
+// Mapping, many tokens: a block owns 64 tokens of a head, a warp 16 of them; the block multiplies
+// them with the cells of each sequence among them in turn. Few tokens: a block owns the tokens of
+// one sequence among 16, and its warps share the columns. Bound: few tokens memory, the keys or
+// values once per KV head; many tokens 2 E FLOPs per score at the rate of mma.sync.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
 #include "backends/cuda/kernels/flash_attention/tensor/cached_tile.cuh"
@@ -18,7 +18,8 @@ using namespace tensor;
 constexpr int64_t kFewTokens = 64;
 constexpr int kPad = Product<Bf16>::kPad;
 
-// The tokens of a block: rows of its tile, of which some belong to sequences and others are padding.
+// The tokens of a block: rows of its tile, of which some belong to sequences and others are
+// padding.
 template <bool kFew>
 struct TileTokens {
   static constexpr int kOwn = kFew ? 16 : kRows;
@@ -62,7 +63,8 @@ struct TileTokens {
   }
 };
 
-// Loads rows of kVectors 16-byte vectors asynchronously; `at(row, column)` is the address of a vector, or null for zeros.
+// Loads rows of kVectors 16-byte vectors asynchronously; `at(row, column)` is the address of a
+// vector, or null for zeros.
 template <int kCount, int kVectors, typename At>
 __device__ __forceinline__ void load_rows(Bf16* tile, int stride, const At& at) {
   static_assert(kCount * kVectors % kThreads == 0);
@@ -81,7 +83,7 @@ __device__ __forceinline__ const uint16_t* cache_head(const Cache<const uint16_t
   return cache.data + (row * cache.kv_heads + head) * cache.head_size;
 }
 
-constexpr int kScoreColumns = 64;  // of a block
+constexpr int kScoreColumns = 64;  // per block
 constexpr int kDepth = 128;        // elements of a head in shared memory at a time
 
 template <bool kFew>
@@ -173,7 +175,7 @@ __global__ void __launch_bounds__(kThreads)
   using Tokens = TileTokens<kFew>;
   constexpr int kColumns = kFew ? 256 : 64;  // cells in shared memory at a time
   constexpr int kStride = kColumns + kPad, kValueStride = kE + kPad;
-  constexpr int kSteps = kColumns / 16 / (kFew ? kWarps : 1);  // of a warp
+  constexpr int kSteps = kColumns / 16 / (kFew ? kWarps : 1);  // per warp
   __shared__ __align__(16) Bf16 weights[Tokens::kOwn * kStride];
   __shared__ __align__(16) Bf16 values[kColumns * kValueStride];
   __shared__ int32_t positions[kRows], slots[kRows];
@@ -242,7 +244,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < kE / 8; ++n)
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        const int row = l.row + l.group + c / 2 * 8;  // of all warps' rows
+        const int row = l.row + l.group + c / 2 * 8;
         parts[row * kE + 8 * n + 2 * l.place + c % 2] = out[n][c];
       }
     __syncthreads();

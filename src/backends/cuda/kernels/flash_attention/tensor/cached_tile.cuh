@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building blocks of kernels on a KV cache on the tensor cores: asynchronous copies to shared memory, loads of
-// fragments, and the sequences among the tokens of a tile.
+// Building blocks of kernels on a KV cache on the tensor cores: asynchronous copies to shared
+// memory, loads of fragments, and the sequences among the tokens of a tile.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention/tensor/tiles.cuh"
@@ -32,7 +32,8 @@ __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const Bf16* at) 
                : "r"(address)
                : "memory");
 }
-// The address of a lane for the left operand [16, 16], and for 16 rows as the columns of the right operand [16, 16].
+// The address of a lane for the left operand [16, 16], and for 16 rows as the columns of the right
+// operand [16, 16].
 __device__ __forceinline__ const Bf16* left_address(const Bf16* rows, int stride) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   return rows + lane % 16 * stride + lane / 16 * 8;
@@ -48,7 +49,8 @@ struct Sequence {
   int32_t slot;
 };
 
-// The tokens whose flag is set. Called by whole warps with the flags of 64 tokens, as are the functions below.
+// The tokens whose flag is set. Called by whole warps with the flags of 64 tokens, as are the
+// functions below.
 __device__ __forceinline__ uint64_t tokens_where(bool low, bool high) {
   return __ballot_sync(0xffffffffu, low) | static_cast<uint64_t>(__ballot_sync(0xffffffffu, high))
                                                << 32;
