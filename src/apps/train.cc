@@ -111,6 +111,7 @@ class Training {
       record_.ceilings = machine_ceilings(machine, choice_.selection.has("tf32"), terminal_);
     if (instruments()) record_.detailed = {0};
     const int64_t first = pauses_ ? pauses_->first_step() : 0;
+    experiment_.first_step = first;
     if (o_.log_folder)
       log_.emplace(*o_.log_folder, o_.pauses.resume ? std::optional(first) : std::nullopt);
     const int64_t left = std::max<int64_t>(schedule_.steps - first, 1);
@@ -125,10 +126,7 @@ class Training {
       const bool is_over = schedule_.limit_ns > 0 && now_ns() - begin_ns > schedule_.limit_ns;
       return interrupt.is_set() || is_over;
     };
-    if (instruments())
-      measure(*backend, is_stopped, progress);
-    else
-      train(*backend, is_stopped, progress);
+    train(*backend, is_stopped, progress);
     progress.hide();
     record_.finished_at = utc_now();
     if (measure::is_reportable(experiment_, record_.runs[0]))
@@ -163,7 +161,7 @@ class Training {
                         {config.vocabulary, known ? std::ssize(known->spec.tokens) : 0},
                         experiment_.step.batch_size);
     experiment_.data = &data_->batches();
-    experiment_.step.evaluates = !data_->validation().empty() && !instruments();
+    experiment_.step.evaluates = !data_->validation().empty();
     pauses_.emplace(
         o_.pauses, *data_, schedule_.guard ? &*schedule_.guard : nullptr, settings(),
         [this](const std::string& line) { say(line); },
@@ -273,40 +271,20 @@ class Training {
                         printable(*o_.output.folder), printable(*o_.save));
   }
 
-  // Trains without measuring: read a batch, step, report.
+  // Trains, with some steps instrumented if that was asked for.
   void train(backends::Backend& backend, const train::StopCheck& is_stopped, Progress& progress) {
-    train::Trainer trainer(experiment_.config, experiment_.step, experiment_.selection, backend,
-                           nullptr, experiment_.weights);
-    std::optional<train::SyntheticData> synthetic;
-    if (!data_)
-      synthetic.emplace(experiment_.config.vocabulary, experiment_.step.sequence,
-                        train::kSyntheticSeed);
-    train::BatchSource& data =
-        data_ ? static_cast<train::BatchSource&>(data_->batches()) : *synthetic;
+    measure::TrainingRun run(experiment_, backend, instruments() ? record_.limits() : nullptr,
+                             [&](const measure::StepEvent& event) { show(event, progress); });
+    train::Trainer& trainer = run.trainer();
     if (pauses_)
       pauses_->resume(trainer, start_ ? start_->identity() : nlohmann::ordered_json(),
                       backend.available_bytes());
     if (schedule_.guard) guard(trainer);
-    record::RunRecord run = planning::plan_step(experiment_, trainer.graphs(), backend, nullptr);
-    if (log_) begin_log(run);
-    const train::StepListener report = [&](int64_t step, const train::StepResult& result) {
-      show({step, false, result}, progress);
-      if (step < 0) return;
-      run.losses.push_back(result.loss);
-      run.plain_wall_ns.push_back(result.elapsed_ns);
-      run.all_wall_ns.push_back(result.elapsed_ns);
-      attended_ += result.attended;
-      run.loss_scale = result.loss_scale;
-      run.overflows += result.overflowed ? 1 : 0;
-    };
-    const int64_t first = pauses_ ? pauses_->first_step() : -warmup();
-    const int64_t end = train::run_loop(
-        trainer, data, first, std::max(first, schedule_.steps), report, is_stopped,
-        with_numerics(pauses_ ? pauses_->pauses(trainer) : train::Pauses(), trainer));
-    if (pauses_) pauses_->finish(trainer, end);
-    run.memory.allocated_bytes = trainer.owned_bytes();
-    run.memory.after = backend.taken_memory();
-    record_.runs.push_back(std::move(run));
+    if (log_) begin_log(planning::plan_step(experiment_, trainer.graphs(), backend, nullptr));
+    run.set_pauses(with_numerics(pauses_ ? pauses_->pauses(trainer) : train::Pauses(), trainer));
+    run.run_round(schedule_.steps, is_stopped);
+    if (pauses_) pauses_->finish(trainer, run.finished());
+    record_.runs.push_back(run.record());
     save(trainer);
   }
 
@@ -338,22 +316,13 @@ class Training {
     });
   }
 
-  // Trains with some steps instrumented.
-  void measure(backends::Backend& backend, const train::StopCheck& is_stopped, Progress& progress) {
-    measure::TrainingRun run(experiment_, backend, record_.limits(),
-                             [&](const measure::StepEvent& event) { show(event, progress); });
-    if (log_) begin_log(planning::plan_step(experiment_, run.trainer().graphs(), backend, nullptr));
-    run.run_round(schedule_.steps, is_stopped);
-    record_.runs.push_back(run.record());
-    save(run.trainer());
-  }
-
   void begin_log(const record::RunRecord& plan) {
     log_->begin(record_, plan, experiment_.step.optimizer, warmup() + 1);
   }
 
   void show(const measure::StepEvent& event, Progress& progress) {
     if (log_ && event.index >= 0) log_->add(event);
+    if (event.index >= 0) attended_ += event.result.attended;
     const std::string loss = fmt::format("loss {:.4f}", event.result.loss);
     if (o_.json || o_.quiet || event.index < 0) {
       progress.tick(1, loss);
@@ -519,26 +488,22 @@ bool scales(const TrainOptions& o) {
 std::vector<Mode> unused_options(const TrainOptions& o) {
   std::vector<Mode> modes = unused_schedule_options(o.schedule);
   const bool has_data = o.data.is_given();
-  modes.insert(
-      modes.end(),
-      {without_folder(o.output),
-       {!o.output.folder, "without --out", {"--gzip", "--format"}},
-       without_checkpoints(o.pauses),
-       without_samples(o.samples),
-       {o.data.validation.empty(),
-        "without --val-data",
-        {"--val-every", "--val-batches", "--keep-best"}},
-       {!has_data,
-        "without --data",
-        {"--val-data", "--tokenizer", "--text-format", "--field", "--pack", "--seed",
-         "--checkpoints", "--sample-every"}},
-       {has_data, "with --data", {"--warmup"}},
-       {!scales(o), "without --dtype fp16", {"--loss-scale", "--loss-scale-interval"}},
-       {o.json, "with --json", {"--quiet", "--verbose"}},
-       {!o.profile, "without --profile", {"--verbose"}},
-       {o.profile || o.output.folder.has_value(),
-        "where steps are instrumented",
-        {"--val-data", "--checkpoints", "--spike-guard", "--sample-every", "--numerics"}}});
+  modes.insert(modes.end(),
+               {without_folder(o.output),
+                {!o.output.folder, "without --out", {"--gzip", "--format"}},
+                without_checkpoints(o.pauses),
+                without_samples(o.samples),
+                {o.data.validation.empty(),
+                 "without --val-data",
+                 {"--val-every", "--val-batches", "--keep-best"}},
+                {!has_data,
+                 "without --data",
+                 {"--val-data", "--tokenizer", "--text-format", "--field", "--pack", "--seed",
+                  "--checkpoints", "--sample-every"}},
+                {has_data, "with --data", {"--warmup"}},
+                {!scales(o), "without --dtype fp16", {"--loss-scale", "--loss-scale-interval"}},
+                {o.json, "with --json", {"--quiet", "--verbose"}},
+                {!o.profile, "without --profile", {"--verbose"}}});
   return modes;
 }
 

@@ -21,8 +21,9 @@ ProcessMemory settled_memory(const backends::Backend& backend) {
 }
 
 SamplingSchedule schedule_of(const TrainingExperiment& e, const backends::Instrument* instrument) {
-  return e.instrument ? SamplingSchedule::training(e.steps, instrument != nullptr)
-                      : SamplingSchedule::nothing(e.steps);
+  const int64_t steps = e.steps - e.first_step;
+  return e.instrument ? SamplingSchedule::training(steps, instrument != nullptr)
+                      : SamplingSchedule::nothing(steps);
 }
 
 std::optional<train::SyntheticData> synthetic_data_of(const TrainingExperiment& e) {
@@ -56,42 +57,69 @@ TrainingRun::TrainingRun(const TrainingExperiment& e,
       data_(e.data != nullptr ? *e.data : *synthetic_),
       counts_(train::begin_record(e, trainer_.graphs().passes)),
       graphs_(record::count_graphs(trainer_.step_program(), ceilings, counts_)),
-      begun_(-e.warmup_steps),
+      begun_(e.first_step - e.warmup_steps),
       finished_(begun_) {
   counts_.memory.before = before_.without(others_bytes_);
   counts_.memory.foreign_bytes = counts_.memory.before.resident_bytes;
   counts_.memory.allocated_bytes = trainer_.owned_bytes();
 }
 
+bool TrainingRun::is_sampled(int64_t step) const {
+  return schedule_.is_sampled(step - experiment_.first_step);
+}
+
+bool TrainingRun::is_instrumented(int64_t step) const {
+  return schedule_.is_instrumented(step - experiment_.first_step);
+}
+
 bool TrainingRun::is_alone(int64_t step) const {
-  return experiment_.instrument && (experiment_.waits || schedule_.is_sampled(step));
+  return experiment_.instrument && (experiment_.waits || is_sampled(step));
 }
 
 bool TrainingRun::may_begin() const {
   const int64_t under_way = begun_ - finished_;
-  return under_way == 0 || (under_way == 1 && !is_alone(finished_) && !is_alone(begun_));
+  return under_way == 0 ||
+         (under_way == 1 && !is_alone(finished_) && !is_alone(begun_) && !pauses_.is_due(begun_));
 }
 
 void TrainingRun::finish(train::StepResult result) {
   const int64_t index = finished_++;
-  const bool instrumented = schedule_.is_instrumented(index);
+  const bool instrumented = !result.profiles.empty();
   if (listener_) listener_({index, instrumented, result});
   if (index < 0) return;
   losses_.push_back(result.loss);
   counts_.loss_scale = result.loss_scale;
   counts_.overflows += result.overflowed ? 1 : 0;
   counts_.all_wall_ns.push_back(result.elapsed_ns);
-  if (instrument_ != nullptr && instrumented && !schedule_.is_instrumented(finished_))
-    instrument_->rest();
+  if (instrument_ != nullptr && instrumented && !is_instrumented(finished_)) instrument_->rest();
+  // The times of a step that was inspected, or whose update was left out, are no step's.
+  const bool is_whole = !result.numerics && (!result.skipped || result.overflowed);
+  if (experiment_.instrument && !is_whole) return;
   if (instrumented)
     measurement_.add_instrumented(
         {std::move(result.profiles), result.elapsed_ns, result.begin_ns, index});
   else
-    measurement_.add_plain(result.elapsed_ns, schedule_.is_sampled(index));
+    measurement_.add_plain(result.elapsed_ns, is_sampled(index));
+}
+
+void TrainingRun::pause_if_due() {
+  if (paused_ == begun_ || !pauses_.is_due(begun_)) return;
+  paused_ = begun_;
+  if (instrument_ != nullptr) instrument_->rest();
+  pauses_.pause(begun_);
+}
+
+void TrainingRun::step_instrumented() {
+  ++begun_;
+  const std::vector<train::Batch> batches = train::read_step(data_, experiment_.step);
+  if (instrument_ == nullptr) hardware_.start();
+  train::StepResult result = trainer_.step(batches, true);
+  if (instrument_ == nullptr) hardware_.stop(counts_.counts);
+  finish(std::move(result));
 }
 
 void TrainingRun::run_round(int64_t steps, const train::StopCheck& is_stopped) {
-  const bool is_first = finished_ == -experiment_.warmup_steps;
+  const bool is_first = finished_ == experiment_.first_step - experiment_.warmup_steps;
   launch_rate_.sample();
   if (is_first) {
     settled_memory(backend_);
@@ -101,19 +129,16 @@ void TrainingRun::run_round(int64_t steps, const train::StopCheck& is_stopped) {
   // ones.
   const int64_t end = std::min(std::max<int64_t>(finished_, 0) + steps, experiment_.steps);
   while (finished_ < end) {
-    const bool none_under_way = begun_ == finished_;
     const bool stops = is_stopped();
-    if (none_under_way && stops) break;
-    if (none_under_way && schedule_.is_instrumented(begun_)) {
-      ++begun_;
-      const std::vector<train::Batch> batches = train::read_step(data_, experiment_.step);
-      if (instrument_ == nullptr) hardware_.start();
-      train::StepResult result = trainer_.step(batches, true);
-      if (instrument_ == nullptr) hardware_.stop(counts_.counts);
-      finish(std::move(result));
-      continue;
+    if (begun_ == finished_) {
+      if (stops) break;
+      pause_if_due();
+      if (is_instrumented(begun_) && !trainer_.inspects_next()) {
+        step_instrumented();
+        continue;
+      }
+      if (begun_ >= 0 && is_alone(begun_)) launch_rate_.sample();
     }
-    if (none_under_way && begun_ >= 0 && is_alone(begun_)) launch_rate_.sample();
     for (; !stops && begun_ < end && may_begin(); ++begun_)
       trainer_.begin_step(train::read_step(data_, experiment_.step));
     finish(trainer_.finish_step());

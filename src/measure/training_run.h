@@ -25,7 +25,8 @@ namespace ridge::measure {
 struct TrainingExperiment : train::TrainingSetup {
   int64_t warmup_steps = 5;  // training steps that are not measured
   int64_t steps = 20;
-  bool instrument = true;  // false: all steps are plain, and the record's step is empty
+  int64_t first_step = 0;  // after a checkpoint; the steps before it count as done
+  bool instrument = true;  // false: all steps are plain, and the record's step has counts alone
   // Whether each step begins only after the previous one is done. If false, this holds only for the
   // steps that are compared with instrumented ones; the others are enqueued while one is running.
   bool waits = true;
@@ -57,6 +58,8 @@ class TrainingRun {
               backends::Backend& backend,
               const cost::Ceilings* ceilings,
               StepListener listener = {});
+  // Work between steps, from now on.
+  void set_pauses(train::Pauses pauses) { pauses_ = std::move(pauses); }
   // Runs up to `steps` measured steps; the first round includes the warm-up. The round ends earlier,
   // after the steps that have begun, once `is_stopped` returns true.
   void run_round(
@@ -66,11 +69,16 @@ class TrainingRun {
   // The record of all steps so far. Its memory is measured in the first round.
   record::RunRecord record() const;
   train::Trainer& trainer() { return trainer_; }
+  int64_t finished() const { return finished_; }  // the step after the last one
 
  private:
   // Whether the step begins after the previous one is done and ends before the next one begins.
   bool is_alone(int64_t step) const;
   bool may_begin() const;  // whether the next step may begin
+  bool is_sampled(int64_t step) const;
+  bool is_instrumented(int64_t step) const;
+  void pause_if_due();
+  void step_instrumented();
   void finish(train::StepResult result);
 
   TrainingExperiment experiment_;
@@ -90,6 +98,8 @@ class TrainingRun {
   Measurement measurement_;
   HardwareCounters hardware_;
   std::vector<double> losses_;
+  train::Pauses pauses_;
+  int64_t paused_ = -1;  // the last step before which there was work
   int64_t begun_;
   int64_t finished_;
 };

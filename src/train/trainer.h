@@ -59,6 +59,7 @@ class Trainer {
   // The next step that begins is inspected: its nodes run one by one, to the same results, and its
   // numbers are counted. It has ended when begin_step returns. No step may be running.
   void inspect_next();
+  bool inspects_next() const { return inspection_.has_value(); }
 
   // Called with the loss of each step before its update; true leaves the update out. The options
   // must separate the update.

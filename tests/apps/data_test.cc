@@ -317,7 +317,40 @@ TEST_F(DataTest, NumericsDoNotChangeTheTraining) {
     EXPECT_EQ(types.contains("bf16"), std::string(dtype) == "bf16");
   }
   expect_refused(train_line({"--numerics", "-1"}), 2, "[numerics] expected at least 0");
-  expect_refused(train_line({"--numerics", "5", "--profile"}), 2, "where steps are instrumented");
+}
+
+// Validation, guard, checkpoints, numerics, samples and profiling work together and change no loss,
+// also where a run is resumed.
+TEST_F(DataTest, AllObserversTogetherChangeNoLoss) {
+  result(tokenize("a.txt", "t"));
+  const std::vector<std::string> training{"--lr", "0.01", "--spike-guard", "skip", "--log-dir"};
+  train(
+      {training[0], training[1], training[2], training[3], "--steps", "16", training[4], "plain"});
+  const auto observed = [&](const char* steps, const char* log, std::vector<std::string> more) {
+    std::vector<std::string> line = training;
+    line.insert(line.end(), {log, "--steps",       steps, "--val-data",     "t", "--val-every",
+                             "5", "--val-batches", "2",   "--checkpoints",  "c", "--save-every",
+                             "4", "--numerics",    "6",   "--sample-every", "7", "--sample-tokens",
+                             "3", "--profile"});
+    line.insert(line.end(), more.begin(), more.end());
+    const Output output = run(train_line(line));
+    EXPECT_EQ(output.code, 0) << output.err;
+    return output.out;
+  };
+  const std::string first = observed("9", "first", {"--out", "report"});
+  for (const char* part : {"step    5  validation loss", "step    7  sample", "numbers of step 5",
+                           "numbers of step 8", "  instrumented", "matmul"})
+    EXPECT_NE(first.find(part), std::string::npos) << part << " in\n" << first;
+  const json summary = json::parse(files::contents(folder_ / "report/performance_summary.json"));
+  EXPECT_FALSE(summary["runs"][0]["by_op"].empty());
+  observed("16", "second", {"--resume"});
+  const auto plain = exact_losses(folder_ / "plain"), before = exact_losses(folder_ / "first"),
+             after = exact_losses(folder_ / "second");
+  ASSERT_EQ(plain.size(), 16u);
+  ASSERT_EQ(before.size(), 9u);
+  ASSERT_EQ(after.size(), 7u);
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), plain.begin()));
+  EXPECT_TRUE(std::equal(after.begin(), after.end(), plain.begin() + 9));
 }
 
 // The scale, its count of good steps and the skipped steps are in the checkpoint.

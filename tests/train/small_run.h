@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -63,6 +64,20 @@ inline constexpr double kLearningByHeart = 1e-2;
 
 inline SyntheticData synthetic_data(const Trainer& trainer) {
   return {trainer.config().vocabulary, trainer.options().sequence, kSyntheticSeed};
+}
+
+// Runs the steps from `first` up to `end` without measuring. Each begins before the previous one is
+// finished, as in a training.
+inline void run_loop(Trainer& trainer,
+                     BatchSource& data,
+                     int64_t first,
+                     int64_t end,
+                     const std::function<void(int64_t step, const StepResult&)>& report) {
+  for (int64_t step = first; step < end; ++step) {
+    trainer.begin_step(read_step(data, trainer.options()));
+    if (step > first) report(step - 1, trainer.finish_step());
+  }
+  if (first < end) report(end - 1, trainer.finish_step());
 }
 
 inline std::vector<double> losses(Trainer& trainer, SyntheticData& data, int64_t steps) {

@@ -19,6 +19,7 @@
 #include "measure/training_run.h"
 #include "ops/registry.h"
 #include "planning/step_plan.h"
+#include "train/small_run.h"
 #include "train/step.h"
 #include "train/synthetic_data.h"
 #include "train/token_batches.h"
