@@ -15,16 +15,16 @@ class Placer {
       : graph_(graph),
         target_(target),
         users_(graph.users()),
-        seated_(graph.values.size(), nullptr) {}
+        concat_places_of_(graph.values.size(), nullptr) {}
 
   std::vector<Place> run() {
     places_.resize(graph_.values.size());
-    seats_.reserve(graph_.values.size());
-    // Outer concats come first, so that the seat of a nested concat is known when its parts are
-    // seated.
+    concat_places_.reserve(graph_.values.size());
+    // Outer concats come first, so that the place of a nested concat is known before those of its
+    // parts.
     if (target_ != nullptr)
       for (size_t i = graph_.nodes.size(); i-- > 0;)
-        if (graph_.nodes[i].op->joins) seat_parts(graph_.nodes[i]);
+        if (graph_.nodes[i].op->joins) place_parts(graph_.nodes[i]);
     for (size_t i = 0; i < graph_.values.size(); ++i)
       if (graph_.values[i].producer == kNoNode) places_[i] = own(static_cast<ValueId>(i));
     for (const Node& node : graph_.nodes) place_outputs(node);
@@ -36,8 +36,8 @@ class Placer {
 
   void place_outputs(const Node& node) {
     for (ValueId output : node.outputs) {
-      const Place* seat = seated_[static_cast<size_t>(output)];
-      places_[static_cast<size_t>(output)] = seat != nullptr ? *seat : own(output);
+      const Place* in_concat = concat_places_of_[static_cast<size_t>(output)];
+      places_[static_cast<size_t>(output)] = in_concat != nullptr ? *in_concat : own(output);
     }
     if (node.op->kind == OpKind::kView) place_view(node);
     for (const Alias& alias : aliases(graph_, node))
@@ -55,11 +55,11 @@ class Placer {
       output.inexpressible = true;
   }
 
-  // Gives each part of a concat a seat, a place inside the output, if its producer can write there.
-  void seat_parts(const Node& concat) {
+  // Gives each part of a concat a place inside the output if its producer can write there.
+  void place_parts(const Node& concat) {
     ValueId output = concat.outputs[0];
-    const Place* seat = seated_[static_cast<size_t>(output)];
-    Place whole = seat != nullptr ? *seat : own(output);
+    const Place* in_concat = concat_places_of_[static_cast<size_t>(output)];
+    Place whole = in_concat != nullptr ? *in_concat : own(output);
     int axis = static_cast<int>(concat.attrs.integer("axis"));
     int64_t begin = 0;
     for (ValueId part : concat.inputs) {
@@ -67,14 +67,14 @@ class Placer {
       // A part that occurs twice lies in one place and must be copied to the other, so the concat
       // runs a kernel.
       if (std::count(concat.inputs.begin(), concat.inputs.end(), part) == 1)
-        seat_value(part, layout, whole.root);
+        place_inside(part, layout, whole.root);
       begin += graph_.shape(part)[axis];
     }
   }
 
   // The part itself, or the value that it is a reshape of, must be a temporary that only the concat
   // reads.
-  void seat_value(ValueId value, Layout layout, ValueId root) {
+  void place_inside(ValueId value, Layout layout, ValueId root) {
     while (true) {
       const Value& info = graph_.value(value);
       if (info.storage != Storage::kTemporary || info.producer == kNoNode) return;
@@ -90,14 +90,15 @@ class Placer {
       value = input;
     }
     const Node& producer = graph_.node(graph_.value(value).producer);
-    if (producer.op->kind == OpKind::kView || seated_[static_cast<size_t>(value)] != nullptr)
+    if (producer.op->kind == OpKind::kView ||
+        concat_places_of_[static_cast<size_t>(value)] != nullptr)
       return;
     for (size_t o = 0; o < producer.outputs.size(); ++o)
       if (producer.outputs[o] == value &&
           !target_->takes_output(graph_, producer, static_cast<int>(o), layout))
         return;
-    seats_.push_back({root, layout, false});
-    seated_[static_cast<size_t>(value)] = &seats_.back();
+    concat_places_.push_back({root, layout, false});
+    concat_places_of_[static_cast<size_t>(value)] = &concat_places_.back();
   }
 
   bool is_output(ValueId value) const {
@@ -110,8 +111,8 @@ class Placer {
   const Target* target_;
   std::vector<std::vector<NodeId>> users_;
   std::vector<Place> places_;
-  std::vector<Place> seats_;
-  std::vector<const Place*> seated_;  // per value, its seat inside a concat's output
+  std::vector<Place> concat_places_;
+  std::vector<const Place*> concat_places_of_;  // per value, its place inside a concat
 };
 
 }  // namespace

@@ -79,7 +79,7 @@ class Planner {
       size_t home = root(node.outputs[o]);
       if (graph_.values[home].storage != Storage::kTemporary || plan_.buffer_of[home] >= 0)
         continue;
-      // The first part seated inside a concat's output allocates the buffer of the output.
+      // The first part with a place inside a concat allocates the buffer of the concat's output.
       int shared = shared_buffer(id, o, home);
       if (shared >= 0) {
         plan_.buffer_of[home] = shared;

@@ -28,11 +28,11 @@ Launch bind_seats(const BindCall& call, const Copier& copier) {
   int axis = static_cast<int>(call.attrs().integer("axis"));
   int64_t begin = 0;
   for (const Operand& part : call.inputs) {
-    Operand seat = call.outputs[0];
-    seat.data += storage_bytes(part.type.dtype, begin * seat.strides[axis]);
-    seat.type.shape = part.type.shape;
+    Operand place = call.outputs[0];
+    place.data += storage_bytes(part.type.dtype, begin * place.strides[axis]);
+    place.type.shape = part.type.shape;
     begin += part.type.shape[axis];
-    if (seat.data != part.data) copies.push_back(copier(part, seat));
+    if (place.data != part.data) copies.push_back(copier(part, place));
   }
   return in_order(std::move(copies));
 }
