@@ -72,29 +72,34 @@ void add_bench_serve(Command bench, const AppContext& context) {
       "serve", "Measure a server of OpenAI's API under load (ridge serve, llama-server, vLLM ...)");
   app.add_option("URL", o->url, "http://HOST:PORT, without /v1").required();
   app.add_option("--model", o->load.model, "the model to ask for (default: the server's first)");
-  app.add_option("--api-key-file", o->key_file, "show the first key of this file");
+  app.add_option("--api-key-file", o->key_file,
+                 "send the first key of this file (default: no key)");
   Command load = app.under("Load");
   load.add_option("--clients", o->load.clients,
-                  "closed loop: so many clients, each with one request at a time")
+                  "closed loop: number of clients, each with one request at a time")
       .show_default();
   Option rate = load.add_option("--rate", o->load.rate,
-                                "open loop: so many requests a second at random times (Poisson), "
-                                "whether others have ended or not");
+                                "open loop: requests per second, sent at random times (Poisson) "
+                                "whether or not others have ended");
   load.add_option("--requests", o->load.requests,
-                  "requests in all (default: 4 for each client, or no limit with --seconds)");
-  load.add_option("--seconds", o->load.seconds, "send no request after this time");
+                  "total number of requests (default: 4 per client, or no limit with --seconds)");
+  load.add_option("--seconds", o->load.seconds,
+                  "send requests for this many seconds (default: no limit)");
   load.add_option("-p,--prompt-tokens", o->prompt,
                   "words of a prompt, about one token each: 128, 64-256 (uniform) or exp:128 "
                   "(exponential)")
       .show_default();
-  load.add_option("-n,--tokens", o->output, "tokens of an answer, in the same way").show_default();
+  load.add_option("-n,--tokens", o->output, "tokens of an answer: 64, 16-128 or exp:64")
+      .show_default();
   load.add_option("--shared-prefix", o->load.shared_prefix,
                   "words that all prompts begin with, part of their length")
       .show_default();
-  load.add_option("--temperature", o->load.temperature, "of all requests").show_default();
+  load.add_option("--temperature", o->load.temperature,
+                  "softmax temperature of all requests (0: greedy)")
+      .show_default();
   load.add_option("--seed", o->seed, "the same seed sends the same prompts").show_default();
   load.add_option("--timeout", o->load.silence_s,
-                  "seconds without a byte after which a request failed")
+                  "seconds without a byte after which a request counts as failed")
       .show_default();
   Command output = app.under("Output");
   output.add_option("--slo", o->slo,

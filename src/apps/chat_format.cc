@@ -14,7 +14,7 @@ namespace ridge::apps {
 
 void add_chat_format_options(Command app, ChatFormatOptions& options) {
   app.add_option("--chat-template", options.name,
-                 "the name of a chat template to use instead of the file's");
+                 "use the chat template of this name (default: the file's)");
   app.add_flag("--parse-special", options.parses_messages,
                "read control tokens such as <|im_end|> in messages as tokens, as transformers and "
                "llama-server do: a message can then forge turns");

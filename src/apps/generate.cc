@@ -88,7 +88,8 @@ void print_json(const serve::Turn& turn, double load_ns) {
 void print_summary(const serve::Turn& turn) {
   const serve::Generation& made = turn.answer;
   std::string line = fmt::format("{} prompt tokens", turn.prompt.size());
-  if (turn.answer.held > 0) line += fmt::format(" ({} of them in the KV cache)", turn.answer.held);
+  if (turn.answer.cached_tokens > 0)
+    line += fmt::format(" ({} of them in the KV cache)", turn.answer.cached_tokens);
   line += fmt::format(", {} generated", made.ids.size());
   if (!made.ids.empty()) line += fmt::format(", TTFT {}", format_ns(made.prompt_ns));
   if (made.ids.size() > 1)  // the first token is the prompt's
@@ -159,7 +160,7 @@ void run(const Options& o) {
   double load_ns = now_ns() - begin;
   auto open = [&](int64_t positions) {
     const SessionNeeds needs{
-        .positions = positions, .cached = !o.no_cache, .keeps_prefixes = o.chat};
+        .positions = positions, .cached = !o.no_cache, .prefix_caching = o.chat};
     const InferenceOptions inference = with_attention(o.inference, file.config(), needs);
     return open_model(std::move(file), inference, needs);
   };

@@ -15,7 +15,9 @@ void add_model_argument(Command app, std::string& model) {
 }
 
 void add_chunk_option(Command app, int64_t& chunk) {
-  app.add_option("--chunk", chunk, "prefill chunk size, in tokens").show_default();
+  app.add_option("--chunk", chunk,
+                 "prefill chunk size in tokens; larger prefills faster and needs more memory")
+      .show_default();
 }
 
 void add_phase_options(Command app,
@@ -31,9 +33,10 @@ void add_phase_options(Command app,
       "weights: faster prompts and batches, farther from the exact result (ridge "
       "perplexity prints how far); without AVX-512 VNNI, GEMMs with weights of more than six "
       "bits keep 16, and with AMX nothing changes");
-  app.add_option("--cache-dtype", cache_dtype,
-                 "type of the keys and values in the KV cache: fp32, bf16, or i8 with a scale per "
-                 "head and position (default: that of activations, the only one on a GPU)");
+  app.add_option(
+      "--cache-dtype", cache_dtype,
+      "type of the KV cache: fp32, bf16, or i8 with a scale per head and position; smaller "
+      "types hold more tokens (default: the type of activations, the only one on a GPU)");
 }
 
 void add_model_run_options(Command app, InferenceOptions& o) {
@@ -85,10 +88,10 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file,
   options.slots = needs.slots;
   options.chunk = o.chunk;
   options.cached = needs.cached;
-  options.keeps_prefixes = needs.keeps_prefixes && needs.cached;
+  options.prefix_caching = needs.prefix_caching && needs.cached;
   options.cache_dtype = chosen_cache_dtype(o, options.selection);
   if (needs.cache_bytes > 0)
-    options.positions = serve::positions_in(needs.cache_bytes, options, config);
+    options.kv_capacity_tokens = serve::kv_capacity_tokens(needs.cache_bytes, options, config);
   auto model = std::make_unique<OpenModel>(
       OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
   expect_effect(o.level.switches, passes::Serves::kInference, *model->backend);

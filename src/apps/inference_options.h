@@ -58,7 +58,7 @@ struct SessionNeeds {
   int64_t least = 1;      // of --context
   int64_t slots = 1;      // concurrent sequences
   bool cached = true;
-  bool keeps_prefixes = false;
+  bool prefix_caching = false;
   int64_t cache_bytes = 0;  // of the KV cache; 0: enough for all slots
 };
 // The positions of a sequence. Throws a usage Error for a --context out of range.

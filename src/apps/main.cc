@@ -43,8 +43,8 @@ std::vector<std::string> arguments(int argc, char** argv) {
   return all;
 }
 
-// Subcommands and options that had another name before. Both are accepted; --help lists the present
-// one.
+// Subcommands and options that had another name before, or have one in vLLM. Both are accepted;
+// --help lists the present one.
 struct Renamed {
   std::string_view before, now;
 };
@@ -55,14 +55,18 @@ constexpr Renamed kRenamed[] = {
     {"--dtypes", "--dtype"},
     {"--latency-batches", "--latency-batch-size"},
     {"--levels", "--level"},
+    {"--max-num-batched-tokens", "--max-batched-tokens"},
+    {"--max-num-seqs", "--max-sequences"},
     {"--profile-levels", "--profile-level"},
     {"--prompt", "--prompt-tokens"},
     {"--seq-lens", "--seq-len"},
+    {"--slots", "--max-sequences"},
+    {"--step-tokens", "--max-batched-tokens"},
     {"exhibit", "demo"},
 };
 
-// Puts the present names into the arguments, which are in reverse order, of the subcommand that they
-// choose.
+// Puts the present names into the arguments, which are in reverse order, of the subcommand that
+// they choose.
 void use_present_names(const CLI::App& program, std::vector<std::string>& reversed) {
   const CLI::App* at = &program;
   for (auto word = reversed.rbegin(); word != reversed.rend() && *word != "--"; ++word) {

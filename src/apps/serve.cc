@@ -28,7 +28,7 @@ struct Options {
   serve::EngineOptions engine;
   int64_t slots = 8;
   std::string kv_memory;
-  std::string name;  // empty: of the file
+  std::string name;  // empty: the name of the file
   std::string key_file;
   std::string allowed_hosts;
   ChatFormatOptions chat;
@@ -36,9 +36,10 @@ struct Options {
   bool batch_invariant = false;
 };
 
-constexpr int64_t kPositions = 2048;  // of a request; eight full contexts may take gigabytes
+constexpr int64_t kContext =
+    2048;  // positions of a request; eight full contexts may take gigabytes
 
-// A model ready to answer. What a member needs stands above it.
+// A model that is ready to answer. Each member needs those above it.
 struct LoadedModel {
   explicit LoadedModel(const Options& o);
 
@@ -71,9 +72,9 @@ LoadedModel::LoadedModel(const Options& o) {
   file.limit_tokens(tokenizer->vocab_size());
   const int64_t cache_bytes = o.kv_memory.empty() ? 0 : parse_bytes(o.kv_memory, "kv-memory");
   model = open_model(std::move(file), o.inference,
-                     {.positions = kPositions,
+                     {.positions = kContext,
                       .slots = o.slots,
-                      .keeps_prefixes = true,
+                      .prefix_caching = true,
                       .cache_bytes = cache_bytes});
   serve::EngineOptions options = o.engine;
   const bool tf32 = model->session->options().selection.has("tf32");
@@ -109,7 +110,7 @@ void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKe
                             format_integer(cache.full.blocks * cache.full.block_tokens),
                             format_bytes(models::cache_bytes(config, cache))));
   line("steps", fmt::format("up to {} tokens of prompts, {} while others decode", s.chunk,
-                            std::min(o.engine.step_tokens, s.chunk)));
+                            std::min(o.engine.max_batched_tokens, s.chunk)));
   const cost::Ceilings* ceilings = loaded.engine->options().ceilings.get();
   if (o.engine.step_ms > 0)
     line("", fmt::format("for {:g} ms by prediction: {} tokens at position 1, {} at {}",
@@ -176,45 +177,52 @@ void run(Options o) {
 void add_options(Command app, Options& o) {
   add_model_argument(app, o.inference.model);
   app.add_option("--host", o.server.host, "listen on this address").show_default();
-  app.add_option("--port", o.server.port, "listen on this port (0: a free one)").show_default();
-  app.add_option("--model-name", o.name, "the model's name in the API (default: of the file)");
+  app.add_option("--port", o.server.port, "listen on this TCP port (0: a free one)").show_default();
+  app.add_option("--model-name", o.name, "the model's name in the API (default: the file's name)");
   app.add_option(
       "--api-key-file", o.key_file,
-      "answer only requests that show a key of this file: a key a line, then, if it has one, "
-      "a space and its tenant; tenants share no cached prefixes");
+      "answer only requests with a key of this file, which has one KEY or KEY TENANT per line; "
+      "tenants share no cached prefixes (default: no keys)");
   app.add_option("--allowed-hosts", o.allowed_hosts,
                  "answer only requests whose Host and Origin are an address or one of these names: "
                  "a,*.b.org, or * for any (default: localhost, if the server listens on this "
                  "machine alone and asks for no key; else any)");
-  app.add_flag("--no-page", o.no_page, "no page at /: only the API");
+  app.add_flag("--no-page", o.no_page, "serve only the API, without the live page at /");
   add_chat_format_options(app, o.chat);
   Command batching = app.under("Batching");
-  batching.add_option("--slots", o.slots, "requests that run at once").show_default();
-  batching.add_option("--context", o.inference.context,
-                      "positions of a request: prompt and answer (default: 2048, or the model's)");
+  batching
+      .add_option("--max-sequences", o.slots,
+                  "max requests at once; more raise the total speed and need more memory")
+      .show_default();
+  batching.add_option(
+      "--context", o.inference.context,
+      "max tokens of a request, prompt and answer together (default: 2048, or the model's)");
   batching.add_option(
       "--kv-memory", o.kv_memory,
       "memory of the KV cache, which all requests share: 4GiB, 500MB or a number of "
-      "bytes (default: enough for all slots at their context)");
-  batching.add_option("--queue", o.engine.queue, "requests that wait for a slot").show_default();
+      "bytes; less preempts more often (default: --max-sequences times --context tokens)");
+  batching.add_option("--queue", o.engine.queue, "max requests that wait; more are refused (429)")
+      .show_default();
   batching
-      .add_option("--step-tokens", o.engine.step_tokens,
-                  "tokens of a step while a request decodes: fewer delay others less by a long "
-                  "prompt, more compute the prompt sooner")
+      .add_option("--max-batched-tokens", o.engine.max_batched_tokens,
+                  "max tokens per step while a request decodes; lower is smoother, higher prefills "
+                  "faster")
       .show_default();
   batching.add_option(
       "--max-step-ms", o.engine.step_ms,
-      "the longest time that such a step is predicted to take, from the ceilings of `ridge "
-      "machine`: it gets fewer tokens of prompts, but one at least (default: any)");
+      "max predicted time of such a step in ms, which lowers its tokens, to one prompt token at "
+      "least; needs the ceilings of `ridge machine` (default: no limit)");
   batching.add_flag(
       "--batch-invariant", o.batch_invariant,
-      "a request's tokens are bit-equal to those that it gets alone, whatever shares its steps; on "
-      "CPUs. Costs a tenth of a prompt's speed and more than half of a lone answer's, and nothing "
-      "with many at once (short for --pass +batch_invariant)");
+      "make a request's tokens bit-equal to those that it gets alone, whatever shares its steps "
+      "(CPUs only); prefill is a tenth slower, one answer alone takes more than twice as long, many "
+      "at once lose nothing (short for --pass +batch_invariant)");
   Command limits = app.under("Limits");
-  limits.add_option("--max-connections", o.server.connections, "open connections").show_default();
-  limits.add_option("--max-header-bytes", o.server.header_bytes, "of a request").show_default();
-  limits.add_option("--max-body-bytes", o.server.body_bytes, "of a request").show_default();
+  limits.add_option("--max-connections", o.server.connections, "max connections").show_default();
+  limits.add_option("--max-header-bytes", o.server.header_bytes, "max bytes of a request's header")
+      .show_default();
+  limits.add_option("--max-body-bytes", o.server.body_bytes, "max bytes of a request's body")
+      .show_default();
   limits.add_option("--http-threads", o.server.threads, "threads that speak HTTP").show_default();
   Command computing = app.under("Computing");
   add_phase_options(computing, o.inference.chunk, o.inference.exact, o.inference.fast_8bit,
@@ -233,7 +241,7 @@ void register_serve(Command program, const AppContext&) {
   app.footer(
       "Examples:\n"
       "  ridge serve SmolLM2-135M-Instruct.Q4_1.gguf\n"
-      "  ridge serve model.gguf --slots 16 --context 4096 --port 8000\n"
+      "  ridge serve model.gguf --max-sequences 16 --context 4096 --port 8000\n"
       "  ridge serve model.gguf --batch-invariant             the same answers in any company\n"
       "  ridge serve model.gguf --model-name gpt-4o-mini      for clients with a fixed name\n"
       "\n"

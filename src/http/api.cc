@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "base/printable.h"
-#include "http/activity_json.h"
 #include "http/api_error.h"
 #include "http/body.h"
 #include "http/completion.h"
+#include "http/event_log_json.h"
 #include "http/generation.h"
 #include "http/json_text.h"
 #include "http/live_page.h"
@@ -144,12 +144,12 @@ Reply Api::metrics(const Message&, std::function<void()>&) const {
 }
 
 Reply Api::activity(const Message& message, std::function<void()>&) const {
-  return {200, activity_json(model(), query_integer(message.query, "after", 0, INT64_MAX, 0))};
+  return {200, event_log_json(model(), query_integer(message.query, "after", 0, INT64_MAX, 0))};
 }
 
 Reply Api::trace(const Message& message, std::function<void()>&) const {
   const int64_t seconds = query_integer(message.query, "seconds", 1, kMostTraceSeconds, 5);
-  return {200, activity_trace(model(), version_, seconds)};
+  return {200, event_log_trace(model(), version_, seconds)};
 }
 
 Reply Api::models(const Message&, std::function<void()>&) const {

@@ -34,7 +34,7 @@ ApiError failure(const serve::Delta& all) {
 }
 
 // What is unknown is null.
-nlohmann::ordered_json account_json(const serve::Account& a) {
+nlohmann::ordered_json metrics_json(const serve::RequestMetrics& a) {
   using Json = nlohmann::ordered_json;
   const auto ms = [](double ns) { return ns / 1e6; };
   const auto known = [](double value) { return value > 0 ? Json(value) : Json(); };
@@ -72,7 +72,7 @@ Completion::Completion(Generation generation, const ServedModel& model, std::fun
       streams_(generation.streams),
       includes_usage_(generation.includes_usage),
       has_logprobs_(generation.request.top_logprobs >= 0),
-      accounts_(generation.accounts),
+      wants_metrics_(generation.wants_metrics),
       echo_(std::move(generation.echo)),
       prompt_tokens_(std::ssize(generation.request.prompt)),
       id_(new_id(generation.is_chat)),
@@ -93,26 +93,26 @@ Completion::Completion(Generation generation, const ServedModel& model, std::fun
 }
 
 void Completion::submit(Choice& choice, serve::Request request, const std::function<void()>& wake) {
-  choice.outbox = std::make_shared<serve::Outbox>(wake);
-  serve::Ticket ticket;
+  choice.output = std::make_shared<serve::OutputQueue>(wake);
+  serve::RequestHandle handle;
   try {
-    ticket = model_.engine.submit(std::move(request), choice.outbox);
+    handle = model_.engine.submit(std::move(request), choice.output);
   } catch (const Error& error) {
     throw ApiError(400, error.what());
   }
-  if (ticket.refusal == serve::Refusal::kFull)
+  if (handle.refusal == serve::Refusal::kFull)
     throw ApiError(429, "[queue] the server's queue is full; try again later", "", "queue_full");
-  if (ticket.refusal == serve::Refusal::kDraining)
+  if (handle.refusal == serve::Refusal::kDraining)
     throw ApiError(503, "the server is stopping", "", "draining");
-  choice.ticket = ticket.id;
+  choice.handle = handle.id;
 }
 
 Completion::~Completion() { cancel(); }
 
-// Ends what still runs. Ticket 0 is none.
+// Ends what still runs. RequestHandle 0 is none.
 void Completion::cancel() {
   for (const Choice& each : choices_)
-    if (each.ticket != 0 && !each.has_ended()) model_.engine.cancel(each.ticket);
+    if (each.handle != 0 && !each.has_ended()) model_.engine.cancel(each.handle);
 }
 
 // One choice's failure is the whole answer's.
@@ -152,13 +152,13 @@ void add_counts(serve::Delta& all, const serve::Delta& delta) {
   all.cached_tokens += delta.cached_tokens;
   all.finish = delta.finish;
   all.error = delta.error;
-  all.account = delta.account;
+  all.metrics = delta.metrics;
 }
 
 }  // namespace
 
 void Completion::take_whole(Choice& choice) {
-  serve::Delta delta = choice.outbox->take();
+  serve::Delta delta = choice.output->take();
   add_counts(choice.all, delta);
   choice.all.text += delta.text;
   choice.all.scores.insert(choice.all.scores.end(), std::move_iterator(delta.scores.begin()),
@@ -166,7 +166,7 @@ void Completion::take_whole(Choice& choice) {
 }
 
 std::string Completion::take_events(Choice& choice) {
-  serve::Delta delta = choice.outbox->take();
+  serve::Delta delta = choice.output->take();
   add_counts(choice.all, delta);
   std::string events;
   if (!choice.has_begun) events += begin_event(choice);
@@ -199,7 +199,7 @@ std::string Completion::end_event(const Choice& choice) const {
     last["text"] = "";
   last["logprobs"] = nullptr;
   last["finish_reason"] = serve::finish_name(choice.all.finish);
-  if (accounts_) last["x_ridge"] = account_json(*choice.all.account);
+  if (wants_metrics_) last["x_ridge"] = metrics_json(*choice.all.metrics);
   return event(last);
 }
 
@@ -226,7 +226,7 @@ Completion::Json Completion::written(Choice& choice,
   else
     made["logprobs"] = is_chat_ ? chat_logprobs(scores) : text_logprobs(choice, scores);
   made["finish_reason"] = is_chunk ? Json() : Json(serve::finish_name(choice.all.finish));
-  if (accounts_ && !is_chunk) made["x_ridge"] = account_json(*choice.all.account);
+  if (wants_metrics_ && !is_chunk) made["x_ridge"] = metrics_json(*choice.all.metrics);
   return made;
 }
 

@@ -30,8 +30,8 @@ class Completion : public Answer {
   // One of the answers. Only its maker and destructor change the engine.
   struct Choice {
     size_t index = 0;
-    std::shared_ptr<serve::Outbox> outbox = nullptr;
-    uint64_t ticket = 0;
+    std::shared_ptr<serve::OutputQueue> output = nullptr;
+    uint64_t handle = 0;
     bool has_begun = false;
     int64_t text_offset = 0;  // of the next token in the text
     serve::Delta all = {};    // what has come so far; of a stream without its text
@@ -60,7 +60,7 @@ class Completion : public Answer {
   Json text_logprobs(Choice& choice, const std::vector<serve::TokenScores>& scores) const;
 
   const ServedModel& model_;
-  const bool is_chat_, streams_, includes_usage_, has_logprobs_, accounts_;
+  const bool is_chat_, streams_, includes_usage_, has_logprobs_, wants_metrics_;
   const std::string echo_;
   const int64_t prompt_tokens_;
   std::string id_;

@@ -158,7 +158,7 @@ Generation read_options(const Body& body, const RequestBounds& model, int64_t mo
   made.request.ignores_end = body.flag("ignore_eos").value_or(false);
   made.request.priority = body.integer("priority", INT32_MIN, INT32_MAX).value_or(0);
   made.streams = body.flag("stream").value_or(false);
-  made.accounts = body.flag("x_ridge").value_or(false);
+  made.wants_metrics = body.flag("x_ridge").value_or(false);
   const json* options = body.find("stream_options");
   if (options != nullptr) {
     if (!options->is_object()) refuse_field("stream_options", "an object", *options);

@@ -17,7 +17,7 @@ struct Generation {
   std::string echo;     // stands before each answer's text
   bool is_chat = false;
   bool streams = false;
-  bool accounts = false;        // each choice says what it took ("x_ridge")
+  bool wants_metrics = false;   // each choice says what it took ("x_ridge")
   bool includes_usage = false;  // a stream ends with a chunk of usage
 };
 

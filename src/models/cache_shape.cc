@@ -38,7 +38,8 @@ CacheShape cache_shape(const CacheNeeds& n) {
   const int64_t reach = n.window > 0 ? std::min(seen, n.capacity) : n.capacity;
   const int64_t full = blocks_of(n.capacity), window = blocks_of(reach);
   return {n.slots,
-          {n.positions > 0 ? blocks_of(n.positions) : checked_product(n.slots, full, kWhat),
+          {n.kv_capacity_tokens > 0 ? blocks_of(n.kv_capacity_tokens)
+                                    : checked_product(n.slots, full, kWhat),
            kBlockTokens, full},
           {checked_product((n.shares ? 2 : 1) * n.slots, window, kWhat), kBlockTokens, window},
           n.dtype};

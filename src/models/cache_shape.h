@@ -24,12 +24,12 @@ struct CacheShape {
   int64_t slots = 1;   // S, sequences at once
   CacheBlocks full;    // layers that attend to all positions
   CacheBlocks window;  // layers that attend to a window: window + largest chunk - 1 positions
-  DType dtype = DType::kF32;  // of keys and values: f32, bf16, or i8 with scales (ops/kv_cache.h)
+  DType dtype = DType::kF32;  // keys and values: f32, bf16, or i8 with scales (ops/kv_cache.h)
   bool operator==(const CacheShape& other) const = default;
 };
 
-// Tokens of a block that sequences share. Fewer would cost more entries of the table, more would leave more of a
-// sequence's last block empty and would make shared prefixes coarser.
+// Tokens of a block that sequences share. Fewer would cost more entries of the table, more would
+// leave more of a sequence's last block empty and would make shared prefixes coarser.
 inline constexpr int64_t kBlockTokens = 16;
 inline int64_t blocks_of(int64_t positions) {
   return positions / kBlockTokens + (positions % kBlockTokens != 0 ? 1 : 0);
@@ -38,7 +38,7 @@ inline int64_t blocks_of(int64_t positions) {
 struct CacheNeeds {
   int64_t slots = 1;
   int64_t capacity = 1;  // positions of a slot at most
-  int64_t window = 0;    // of window layers; 0: there are none
+  int64_t window = 0;    // window of window layers; 0: there are none
   int64_t chunk = 1;     // tokens of a slot in one run at most
   DType dtype = DType::kF32;
   // Whether sequences share blocks. If so, window layers have as much memory again for those of
@@ -46,13 +46,14 @@ struct CacheNeeds {
   bool shares = false;
   // Without sharing: whether a slot's positions lie in blocks of kBlockTokens instead of one block.
   bool pages = false;
-  int64_t positions = 0;  // in memory, for all slots that share; 0: the capacity of each
+  int64_t kv_capacity_tokens = 0;  // shared by all slots; 0: `capacity` for each slot
 };
 CacheShape cache_shape(const CacheNeeds& needs);
 
-// Bytes of the keys and values in all layers, with their scales. cache_bytes counts the whole cache,
-// in which window layers hold only their ring. seen_bytes counts the attended KV entries of the last
-// token of `context`. Both throw an out-of-memory Error if the result does not fit in 63 bits.
+// Bytes of the keys and values in all layers, with their scales. cache_bytes counts the whole
+// cache, in which window layers hold only their ring. seen_bytes counts the attended KV entries of
+// the last token of `context`. Both throw an out-of-memory Error if the result does not fit in 63
+// bits.
 int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache);
 int64_t seen_bytes(const ModelConfig& config, int64_t context, DType dtype);
 

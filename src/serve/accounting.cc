@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the facts of each bucket and the sums of the last steps.
+// Keeps the cost of each bucket and the times of the last steps.
 #include "serve/accounting.h"
 
 #include "base/error.h"
@@ -8,9 +8,9 @@
 
 namespace ridge::serve {
 
-const Accounting::Facts& Accounting::facts(const Bucket& bucket) {
-  const auto found = facts_.find(&bucket);
-  if (found != facts_.end()) return found->second;
+const Accounting::PredictedCost& Accounting::bucket_cost(const Bucket& bucket) {
+  const auto found = bucket_costs_.find(&bucket);
+  if (found != bucket_costs_.end()) return found->second;
   if (!model_) {
     models::InferenceShape shape = bucket.shape();
     shape.rows = 1;
@@ -20,15 +20,16 @@ const Accounting::Facts& Accounting::facts(const Bucket& bucket) {
   }
   const cost::CostedGraph& costed = *bucket.program().graph(0).costed;
   const double predicted = ceilings_ == nullptr ? 0 : cost::predict_run_ns(costed, *ceilings_);
-  return facts_.emplace(&bucket, Facts{BucketCost(*model_, costed), predicted}).first->second;
+  return bucket_costs_.emplace(&bucket, PredictedCost{BucketCost(*model_, costed), predicted})
+      .first->second;
 }
 
 StepCost Accounting::add(std::span<const PartExtent> parts,
                          double ns,
-                         std::span<Account* const> accounts) {
-  RIDGE_CHECK(parts.size() == accounts.size(), "{} parts and {} accounts", parts.size(),
-              accounts.size());
-  const Facts& step = facts(session_.last_bucket());
+                         std::span<RequestMetrics* const> metrics) {
+  RIDGE_CHECK(parts.size() == metrics.size(), "{} parts and {} metrics", parts.size(),
+              metrics.size());
+  const PredictedCost& step = bucket_cost(session_.last_bucket());
   const std::vector<StepCost> costs = step.cost.share(parts);
   product_type_ = step.cost.product_type();
   StepCost all;
@@ -43,20 +44,20 @@ StepCost Accounting::add(std::span<const PartExtent> parts,
       ceilings_ == nullptr ? cost::ReferenceRate() : ceilings_->mbu_reference();
   Recent recent{.ns = ns};
   for (size_t i = 0; i < parts.size(); ++i) {
-    Account& account = *accounts[i];
+    RequestMetrics& request = *metrics[i];
     const StepCost& cost = costs[i];
     const double multiply_ns = least(2 * static_cast<double>(cost.model.macs), multiplies),
                  read_ns = least(static_cast<double>(cost.needed_bytes), reads);
-    ++account.steps;
-    account.step_ns += ns;
-    account.shared_ns +=
+    ++request.steps;
+    request.step_ns += ns;
+    request.shared_ns +=
         ns * static_cast<double>(cost.executed_flops) / static_cast<double>(all.executed_flops);
-    account.cost += cost;
-    account.least_multiply_ns += multiply_ns;
-    account.least_read_ns += read_ns;
+    request.cost += cost;
+    request.least_multiply_ns += multiply_ns;
+    request.least_read_ns += read_ns;
     recent.least_multiply_ns += multiply_ns;
     recent.least_read_ns += read_ns;
-    (account.prefill_ns == 0 ? account.predicted_prefill_ns : account.predicted_decode_ns) +=
+    (request.prefill_ns == 0 ? request.predicted_prefill_ns : request.predicted_decode_ns) +=
         step.predicted_ns;
   }
   recent_.push_back(recent);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what each step of an engine costs and shares it out among the requests of the step.
+// Splits the cost of each engine step among the requests of the step.
 #pragma once
 
 #include <deque>
@@ -10,29 +10,30 @@
 #include <vector>
 
 #include "cost/ceilings.h"
-#include "serve/account.h"
+#include "serve/request_metrics.h"
 #include "serve/session.h"
 
 namespace ridge::serve {
 
 class Accounting {
  public:
-  // Without ceilings nothing is predicted and there are no utilizations.
+  // Without ceilings there are no predictions and no utilizations.
   Accounting(const Session& session, std::shared_ptr<const cost::Ceilings> ceilings)
       : session_(session), ceilings_(std::move(ceilings)) {}
 
-  // Adds the session's last run, which computed these parts in `ns`, to their accounts, and returns
-  // its cost.
-  StepCost add(std::span<const PartExtent> parts, double ns, std::span<Account* const> accounts);
+  // Adds the session's last run, which took `ns`, to each part's request. Returns the run's cost.
+  StepCost add(std::span<const PartExtent> parts,
+               double ns,
+               std::span<RequestMetrics* const> metrics);
 
-  // In which most MACs of the last run are.
+  // The data type in which the last run computed most of its MACs.
   DType product_type() const { return product_type_; }
-  // Over the last steps; none without ceilings.
+  // Utilizations cover the last kRecentSteps steps; without ceilings there are none.
   std::optional<double> mfu() const;
   std::optional<double> mbu() const;
 
  private:
-  struct Facts {
+  struct PredictedCost {
     BucketCost cost;
     double predicted_ns = 0;
   };
@@ -41,13 +42,13 @@ class Accounting {
   };
   static constexpr size_t kRecentSteps = 64;
 
-  const Facts& facts(const Bucket& bucket);
+  const PredictedCost& bucket_cost(const Bucket& bucket);
   std::optional<double> recent_share(double Recent::*least) const;
 
   const Session& session_;
   const std::shared_ptr<const cost::Ceilings> ceilings_;
   std::optional<LinearWork> model_;
-  std::map<const Bucket*, Facts> facts_;
+  std::map<const Bucket*, PredictedCost> bucket_costs_;
   std::deque<Recent> recent_;
   DType product_type_ = DType::kF32;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of an answer as its tokens come: whole characters only, cut at stop texts and at the
-// tokens that end a generation. Chooses no tokens.
+// Decodes the tokens of an answer to text as they come: whole characters, up to a stop text or an
+// end-of-generation token. Chooses no tokens.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ namespace ridge::serve {
 
 class AnswerText {
  public:
-  // The tokenizer must outlive it. With `ignores_end`, the tokens that end a generation are tokens
-  // like any other. Throws as StopText does.
+  // The tokenizer must outlive it. With `ignores_end`, end-of-generation tokens do not end the
+  // answer. Throws as StopText does.
   AnswerText(const text::Tokenizer& tokenizer,
              std::vector<std::string> stops,
              bool ignores_end = false);
 
-  // Adds a token and returns the text, valid UTF-8, that is final now.
+  // Adds a token. Returns the text, valid UTF-8, that became final.
   std::string push(int32_t token);
   // Whether a token or a stop text has ended the answer.
   bool has_ended() const { return has_ended_; }
-  // At the end, for whatever reason: the text that was held back.
+  // Returns the text that was held back. Call it once, when the answer has ended.
   std::string finish();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks of a KV cache are in use, how often, and in which order free ones are taken. Knows
-// neither tokens nor memory.
+// Counts the users of each KV-cache block and keeps the free blocks in the order of their reuse.
+// Knows neither tokens nor memory.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,20 @@ class BlockPool {
   explicit BlockPool(int64_t blocks);
 
   int64_t blocks() const { return std::ssize(users_); }
-  // Blocks that nobody uses.
+  // The number of blocks without users.
   int64_t free() const { return free_; }
   int64_t users(int32_t block) const { return users_[static_cast<size_t>(block)]; }
 
-  // Gives a free block its first user; kNone if there is none. Blocks whose content is not kept come
-  // first, then those that were left alone longest.
+  // Gives a free block its first user and returns it, or kNone if no block is free. Blocks whose
+  // content is not kept come first, then those that have been free longest.
   int32_t take();
-  // One more user of a block, which may be free.
+  // Adds a user to a block, which may be free.
   void share(int32_t block);
-  // One user less. The content of a free block is kept until the block is taken, or not at all.
+  // Removes a user. After the last one, the content stays until the block is taken if `is_kept`.
   void release(int32_t block, bool is_kept);
 
  private:
-  // The free blocks as a ring through an entry after the last block, in the order of taking.
+  // The free blocks form a ring in the order of taking; the entry after the last block is its head.
   size_t head() const { return users_.size(); }
   void unlink(size_t block);
   void link_after(size_t before, size_t block);

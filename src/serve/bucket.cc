@@ -14,7 +14,7 @@
 namespace ridge::serve {
 namespace {
 
-// Padding costs as much as real tokens: from 128 tokens on, it is less than an eighth of them.
+// Padding costs as much as real tokens. From 128 tokens on, it adds less than an eighth.
 int64_t padded_tokens(int64_t tokens) {
   if (tokens <= 4) return tokens;
   if (tokens <= 16) return round_up(tokens, 4);
@@ -22,8 +22,8 @@ int64_t padded_tokens(int64_t tokens) {
   return round_up(tokens, std::max<int64_t>(power / 8, 16));
 }
 
-// Every row for steps that decode alone; else few different numbers, for each is another graph with an
-// arena of its own beside each number of tokens.
+// A step that only decodes has a row for every token. Other steps have few different numbers of
+// rows, because each pair of tokens and rows is another graph with its own arena.
 int64_t padded_rows(int64_t rows, int64_t tokens, int64_t slots) {
   if (rows == 0) return 0;
   int64_t power = 1;
@@ -31,8 +31,7 @@ int64_t padded_rows(int64_t rows, int64_t tokens, int64_t slots) {
   return std::min({padded_tokens(rows) == tokens ? tokens : power, tokens, slots});
 }
 
-// Powers of two keep the number of graphs small. Kernels read only the positions that exist, so
-// padding is cheap.
+// Powers of two keep graphs few. Padding is cheap: kernels read only the positions that exist.
 int64_t padded_context(int64_t context, int64_t capacity) {
   constexpr int64_t kLeast = 256;
   int64_t power =
@@ -40,7 +39,7 @@ int64_t padded_context(int64_t context, int64_t capacity) {
   return std::min(power, capacity);
 }
 
-// Values that only what is left out reads.
+// The inputs and parameters that no node reads.
 std::vector<ValueId> unread(const Graph& graph) {
   std::vector<bool> is_read(graph.values.size(), false);
   for (const Node& node : graph.nodes)
@@ -52,7 +51,8 @@ std::vector<ValueId> unread(const Graph& graph) {
   return values;
 }
 
-// What fills the cache. Cut after the passes, so that weights are joined and packed as in other graphs.
+// The part of a graph that fills the cache. It is cut after the passes, so that weights are merged
+// and repacked as in the other graphs.
 Graph up_to_last_attention(const Graph& graph) {
   const auto last = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), [](const Node& node) {
     return is_a(node, ops::cached_attention_op()) || is_a(node, ops::cached_mix_op()) ||
@@ -172,8 +172,7 @@ void BucketCache::load(const LoadGraph& load) {
        .copies = copies},
       store_);
   if (!copies) return;
-  // All weights are copies now, so the pages of the file can be released, including pages that two
-  // tensors share.
+  // All weights are copies now, so that also pages that two tensors share can be released.
   for (std::span<const std::byte> part : file_.file_parts()) file_.release(part);
 }
 

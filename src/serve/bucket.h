@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buckets: inference graphs for padded shapes, each built, optimized, bound on first use and then
-// kept. The session decides which inputs to feed them.
+// A bucket is an inference graph for a padded shape. It is built, optimized and bound on first use
+// and then kept. The session writes its inputs.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@
 
 namespace ridge::serve {
 
-// The bucket for `tokens` tokens at positions below `context`, of which `rows` are sampled from; a
-// decode bucket has one token per slot. A prefill bucket may have no rows.
+// The shape of the bucket for `tokens` tokens at positions below `context` and `rows` tokens to
+// sample from. A decode bucket has one token per slot. A prefill bucket may have no rows.
 models::InferenceShape bucket_shape(models::InferenceTask task,
                                     int64_t tokens,
                                     int64_t context,
@@ -25,8 +25,8 @@ models::InferenceShape bucket_shape(models::InferenceTask task,
                                     bool cached,
                                     const models::CacheShape& cache);
 
-// A bucket's graph after the passes, and the graph that loads its weights. Without rows, the graph ends
-// with the attention of the last layer, and the load graph has what the other buckets need too.
+// A bucket's graph after the passes, and the graph that loads its weights. Without rows, the graph
+// ends with the last layer's attention; the load graph always loads all weights.
 struct BucketGraph {
   Graph graph;
   LoadGraph load;
@@ -37,7 +37,7 @@ BucketGraph build_bucket(const models::ModelFile& file,
                          const passes::PassTarget& target);
 std::string bucket_title(const models::InferenceShape& shape);
 
-// One graph, ready to run, and the names of the inputs that only it has.
+// One graph that is ready to run, and the names of its own inputs in the store.
 class Bucket {
  public:
   Bucket(const models::InferenceShape& shape,
@@ -60,7 +60,7 @@ class Bucket {
   models::InferenceShape shape_;
   runtime::Store& store_;
   runtime::Program program_;
-  // The inputs' names in the store, by name.
+  // Pairs of an input's name and its name in the store.
   std::vector<std::pair<std::string_view, std::string>> names_;
   std::vector<int32_t> padded_;
 };
@@ -80,11 +80,11 @@ class BucketCache {
         backend_(backend),
         store_(store) {}
 
-  // Returns the bucket for `tokens` tokens at positions below `context`, of which `rows` are sampled
+  // Returns the bucket for `tokens` tokens at positions below `context` and `rows` tokens to sample
   // from, and builds it if needed. The first call also loads the weights.
   Bucket& at(models::InferenceTask task, int64_t tokens, int64_t context, int64_t rows);
 
-  // The bucket's graph, planned. Makes no bucket.
+  // Plans the bucket's graph without making a bucket.
   std::shared_ptr<const cost::CostedGraph> planned(models::InferenceTask task,
                                                    int64_t tokens,
                                                    int64_t context,
@@ -104,7 +104,7 @@ class BucketCache {
   backends::Backend& backend_;
   runtime::Store& store_;
   bool is_loaded_ = false;
-  // By task, tokens, context and rows.
+  // The key is task, tokens, context and rows.
   std::map<std::tuple<models::InferenceTask, int64_t, int64_t, int64_t>, std::unique_ptr<Bucket>>
       buckets_;
 };

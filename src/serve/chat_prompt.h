@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages in the chat format of a model, as ids. Knows no session.
+// Encodes chat messages as ids in the chat format of a model. Knows no session.
 #pragma once
 
 #include <span>
@@ -13,13 +13,13 @@ namespace ridge::serve {
 
 struct ChatFormat {
   text::ChatTemplate chat;
-  std::string date;  // for templates that write it
-  // Control tokens written in a message become their ids, as with transformers and llama-server: a
-  // message can then end its turn and begin another one.
+  std::string date;  // the date that some templates write; empty: the template's default
+  // If true, control tokens written in a message become their ids, as with transformers and
+  // llama-server, so that a message can end its turn and begin another one.
   bool parses_messages = false;
 };
 
-// The messages in the model's chat format, up to where the next answer begins.
+// Returns the ids of the messages up to the point where the next answer begins.
 std::vector<int32_t> encode_chat(std::span<const text::ChatMessage> messages,
                                  const ChatFormat& format,
                                  const text::Tokenizer& tokenizer);

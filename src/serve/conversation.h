@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chat: messages in the format of a model, and answers that continue the sequence of the turns
-// before. Reads no input and prints nothing.
+// A chat: it keeps the messages of all turns and generates answers. It does no input or output.
 #pragma once
 
 #include <functional>
@@ -15,16 +14,16 @@
 
 namespace ridge::serve {
 
-// The messages before the user's first one: the system message, or nothing if it is empty.
+// Returns the messages before the user's first one: the system message, or none if it is empty.
 std::vector<text::ChatMessage> opening(std::string_view system);
 
-// One turn: the model's whole input and its answer.
+// The model's whole input of one turn, and its answer.
 struct Turn {
   std::vector<int32_t> prompt;
   Generation answer;
 };
 
-// The session and the tokenizer must outlive it. Slot 0 of the session belongs to it.
+// The session and the tokenizer must outlive the conversation, which uses slot 0 of the session.
 class Conversation {
  public:
   Conversation(Session& session,

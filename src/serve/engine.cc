@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine thread: take the mailbox, admit, run one step, hand out its tokens.
+// The engine's thread reads the mailbox, admits requests, runs one step and hands out its tokens.
 #include "serve/engine.h"
 
 #include <algorithm>
@@ -25,21 +25,22 @@ struct Engine::Sequence {
 
   uint64_t id = 0;
   Request request;
-  std::vector<int32_t> ids;  // the prompt and what was generated
+  std::vector<int32_t> ids;  // the prompt and the generated ids
   AnswerText text;
-  std::shared_ptr<Outbox> outbox;
+  std::shared_ptr<OutputQueue> output;
   int64_t slot = -1;
-  int64_t activity = -1;  // its place there
+  int64_t log_index = -1;  // its place in the event log
   bool was_admitted = false;
-  int64_t cached = 0;  // tokens of the prompt that were not computed again
+  int64_t cached_tokens = 0;
   double submitted_ns = 0, admitted_ns = 0, first_ns = 0, last_ns = 0;
-  Account account;
+  RequestMetrics metrics;
 };
 
 void validate(const EngineOptions& options) {
   constexpr int64_t kMost = int64_t{1} << 20;
-  if (options.step_tokens < 1 || options.step_tokens > kMost)
-    throw usage_error("[step-tokens] expected 1 to {}, got {}", kMost, options.step_tokens);
+  if (options.max_batched_tokens < 1 || options.max_batched_tokens > kMost)
+    throw usage_error("[max-batched-tokens] expected 1 to {}, got {}", kMost,
+                      options.max_batched_tokens);
   if (!(options.step_ms >= 0 && options.step_ms <= 1e6))
     throw usage_error("[max-step-ms] expected 0 to 1000000 ms, got {}", options.step_ms);
   if (options.queue < 1 || options.queue > kMost)
@@ -50,8 +51,8 @@ Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineO
     : session_(session),
       tokenizer_(tokenizer),
       options_((validate(options), options)),
-      activity_(session.blocks().blocks()),
-      budget_(session, options.ceilings.get(), options.step_tokens, options.step_ms * 1e6),
+      event_log_(session.blocks().blocks()),
+      budget_(session, options.ceilings.get(), options.max_batched_tokens, options.step_ms * 1e6),
       accounting_(session, options.ceilings) {
   counts_.slots = session.options().slots;
   for (int64_t slot = counts_.slots; slot-- > 0;) free_slots_.push_back(slot);
@@ -84,7 +85,7 @@ Engine::~Engine() {
   thread_.join();
 }
 
-// The first run loads the weights.
+// Runs one token, which loads the weights.
 void Engine::warm_up() {
   const int32_t id = 0;
   const Prompt prompt{0, {&id, 1}, {}};
@@ -107,31 +108,31 @@ void Engine::expect_runnable(const Request& request) const {
   validate(request.sampling);
 }
 
-Ticket Engine::submit(Request request, std::shared_ptr<Outbox> outbox) {
+RequestHandle Engine::submit(Request request, std::shared_ptr<OutputQueue> output) {
   expect_runnable(request);
   auto sequence = std::make_unique<Sequence>(0, std::move(request), tokenizer_);
-  sequence->outbox = std::move(outbox);
+  sequence->output = std::move(output);
   sequence->submitted_ns = now_ns();
-  Ticket ticket;
+  RequestHandle handle;
   {
     const std::lock_guard lock(mutex_);
     if (drains_) return {0, Refusal::kDraining};
     if (queued_ < options_.queue) {
-      ticket.id = sequence->id = ++last_id_;
+      handle.id = sequence->id = ++last_id_;
       ++queued_;
       ++open_;
-      sequence->activity =
-          activity_.submit(ticket.id, std::ssize(sequence->request.prompt), sequence->submitted_ns);
+      sequence->log_index = event_log_.submit(handle.id, std::ssize(sequence->request.prompt),
+                                              sequence->submitted_ns);
       submitted_.push_back(std::move(sequence));
     }
   }
-  if (ticket.id == 0) {
+  if (handle.id == 0) {
     const std::lock_guard lock(counts_mutex_);
     ++counts_.refused;
     return {0, Refusal::kFull};
   }
   mail_.notify_one();
-  return ticket;
+  return handle;
 }
 
 void Engine::cancel(uint64_t id) {
@@ -180,7 +181,7 @@ void Engine::serve() {
   wake_readers();
 }
 
-// Waits while there is nothing to do; false when the engine stops.
+// Waits while there is nothing to do. Returns false when the engine stops.
 bool Engine::take_mail() {
   std::vector<uint64_t> cancelled;
   {
@@ -209,7 +210,7 @@ void Engine::drop(uint64_t id) {
   remove(running_);
 }
 
-// Smaller priorities first, then first come.
+// Sorts by priority, smaller ones first, then by arrival.
 template <typename List>
 void Engine::insert(List& list, std::unique_ptr<Sequence> sequence) {
   const auto order = [](const auto& each) { return std::pair(each->request.priority, each->id); };
@@ -217,7 +218,7 @@ void Engine::insert(List& list, std::unique_ptr<Sequence> sequence) {
   list.insert(place, std::move(sequence));
 }
 
-// In order: a prompt that has no blocks yet lets none pass by.
+// Admits requests in order: none passes one that has to wait for blocks.
 void Engine::admit() {
   while (!waiting_.empty()) {
     Sequence& next = *waiting_.front();
@@ -239,17 +240,18 @@ void Engine::admit() {
   }
 }
 
-// Whether the last one that runs gives its slot to one that waits.
+// Preempts the last running sequence if `next` has a better priority. Returns whether it did.
 bool Engine::takes_slot(const Sequence& next) {
   if (running_.back()->request.priority <= next.request.priority) return false;
   preempt_last();
   return true;
 }
 
-// Whether there are blocks for a prompt that has begun in the slot; pushes out others for it. Each that
-// runs keeps one to spare, so that it isn't pushed out again at once.
+// Finds blocks for a prompt that has begun in the slot, and preempts others for them if needed.
+// Each running sequence keeps a spare block, so that it is not preempted again at once. Returns
+// false if there are not enough blocks.
 bool Engine::takes_blocks(const Sequence& next, int64_t slot) {
-  std::vector<Holding> running;
+  std::vector<BlockUse> running;
   for (const auto& each : running_)
     running.push_back({each->request.priority, session_.blocks().owned(each->slot),
                        session_.missing_blocks(each->slot, std::ssize(each->ids)) + 1});
@@ -264,11 +266,11 @@ bool Engine::takes_blocks(const Sequence& next, int64_t slot) {
 void Engine::give_slot(Sequence& sequence, int64_t slot) {
   sequence.slot = slot;
   const double now = now_ns();
-  activity_.admit(sequence.activity, session_.held(slot), now);
+  event_log_.admit(sequence.log_index, session_.cached_tokens(slot), now);
   if (sequence.was_admitted) return;
   sequence.was_admitted = true;
   sequence.admitted_ns = now;
-  sequence.cached = session_.held(slot);
+  sequence.cached_tokens = session_.cached_tokens(slot);
   {
     const std::lock_guard lock(mutex_);
     --queued_;
@@ -276,15 +278,15 @@ void Engine::give_slot(Sequence& sequence, int64_t slot) {
   const std::lock_guard lock(counts_mutex_);
   counts_.queue.observe((sequence.admitted_ns - sequence.submitted_ns) / 1e9);
   counts_.prompt_tokens += std::ssize(sequence.request.prompt);
-  counts_.cached_tokens += sequence.cached;
+  counts_.cached_tokens += sequence.cached_tokens;
 }
 
-// Ids that are known and not computed.
+// The number of ids that are known and not computed.
 int64_t Engine::pending(const Sequence& sequence) const {
   return std::ssize(sequence.ids) - session_.length(sequence.slot);
 }
 
-// Of the sequences that run, up to their last known ids.
+// The number of blocks that the running sequences lack for their known ids.
 int64_t Engine::missing_blocks() const {
   int64_t blocks = 0;
   for (const auto& each : running_)
@@ -292,15 +294,15 @@ int64_t Engine::missing_blocks() const {
   return blocks;
 }
 
-// Preempts the last ones until all others have blocks for what is known of them.
+// Preempts the last sequences until the others have blocks for their known ids.
 void Engine::make_room() {
   while (running_.size() > 1 && missing_blocks() > session_.blocks().available()) preempt_last();
 }
 
-// It waits again, and is computed again from its tokens.
+// Puts the last running sequence back into the queue, to be recomputed from its ids.
 void Engine::preempt_last() {
   Sequence& last = *running_.back();
-  activity_.requeue(last.activity, now_ns());
+  event_log_.requeue(last.log_index, now_ns());
   session_.release(last.slot);
   free_slots_.push_back(std::exchange(last.slot, -1));
   insert(waiting_, std::exchange(running_.back(), nullptr));
@@ -309,7 +311,7 @@ void Engine::preempt_last() {
   ++counts_.preemptions;
 }
 
-// A position that the next step stays below.
+// An upper bound on the positions of the next step.
 int64_t Engine::reach() const {
   int64_t most = 0;
   for (const auto& each : running_)
@@ -326,7 +328,7 @@ void Engine::step() {
     state.push_back({pending(*each), each->generated() > 0 && pending(*each) == 1});
   const std::vector<int64_t> counts =
       choose_step(state, {session_.options().chunk, budget_.tokens(reach())});
-  std::vector<Part> parts;
+  std::vector<SequencePart> parts;
   std::vector<Sequence*> chosen;
   for (size_t i = 0; i < running_.size(); ++i) {
     if (counts[i] == 0) continue;
@@ -338,16 +340,16 @@ void Engine::step() {
   }
   std::vector<int32_t> tokens(parts.size());
   std::string error;
-  StepActivity done{.begin_ns = now_ns(), .sequences = std::ssize(parts)};
+  LoggedStep done{.begin_ns = now_ns(), .sequences = std::ssize(parts)};
   try {
     session_.run(parts, tokens);
     done.end_ns = now_ns();
-    account(parts, chosen, done);
+    count_costs(parts, chosen, done);
   } catch (const std::exception& thrown) {
     error = thrown.what();
     done.end_ns = now_ns();
   }
-  activity_.step(done);
+  event_log_.step(done);
   {
     const std::lock_guard lock(counts_mutex_);
     ++counts_.steps;
@@ -366,20 +368,20 @@ void Engine::step() {
   std::erase_if(running_, [](const auto& each) { return each->slot < 0; });
 }
 
-// After the run, so that a sequence's length is its part's end.
-void Engine::account(const std::vector<Part>& parts,
-                     const std::vector<Sequence*>& sequences,
-                     StepActivity& step) {
+// Adds a step's cost to its requests, after the run, when a sequence's length ends its part.
+void Engine::count_costs(const std::vector<SequencePart>& parts,
+                         const std::vector<Sequence*>& sequences,
+                         LoggedStep& step) {
   std::vector<PartExtent> extents;
-  std::vector<Account*> accounts;
+  std::vector<RequestMetrics*> metrics;
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t tokens = std::ssize(parts[i].ids);
     extents.push_back({session_.length(parts[i].slot) - tokens, tokens, parts[i].samples});
-    accounts.push_back(&sequences[i]->account);
+    metrics.push_back(&sequences[i]->metrics);
     const bool decodes = tokens == 1 && sequences[i]->generated() > 0;
     (decodes ? step.decode_tokens : step.prefill_tokens) += tokens;
   }
-  step.cost = accounting_.add(extents, step.end_ns - step.begin_ns, accounts);
+  step.cost = accounting_.add(extents, step.end_ns - step.begin_ns, metrics);
   step.product_type = accounting_.product_type();
   const std::lock_guard lock(counts_mutex_);
   counts_.cost += step.cost;
@@ -409,11 +411,11 @@ void Engine::accept(Sequence& sequence, int32_t token) {
   }
   if (is_first) {
     sequence.first_ns = now;
-    sequence.account.prefill_ns = now - sequence.admitted_ns;
-    delta.cached_tokens = sequence.cached;
+    sequence.metrics.prefill_ns = now - sequence.admitted_ns;
+    delta.cached_tokens = sequence.cached_tokens;
   }
   sequence.last_ns = now;
-  activity_.token(sequence.activity, now);
+  event_log_.token(sequence.log_index, now);
   const bool is_full =
       sequence.generated() >= sequence.request.max_tokens || session_.room(sequence.slot) < 1;
   if (sequence.text.has_ended() || is_full)
@@ -422,7 +424,7 @@ void Engine::accept(Sequence& sequence, int32_t token) {
   put(sequence, std::move(delta));
 }
 
-// Ends the request for which a fault of Ridge was thrown; the others go on.
+// Ends a request because of an internal error. The others go on.
 void Engine::fail(Sequence& sequence, const std::exception& error) {
   {
     const std::lock_guard lock(counts_mutex_);
@@ -431,7 +433,7 @@ void Engine::fail(Sequence& sequence, const std::exception& error) {
   if (sequence.slot >= 0) end(sequence, Finish::kFailed, {.error = error.what()});
 }
 
-// Nobody knows whose fault it was, so that all that run end; what waits goes on.
+// Ends all running requests, because the error may concern any of them. Waiting ones go on.
 void Engine::fail_running(const std::exception& error) {
   for (auto& each : running_)
     if (each != nullptr) fail(*each, error);
@@ -439,10 +441,10 @@ void Engine::fail_running(const std::exception& error) {
   std::erase(waiting_, nullptr);
 }
 
-// Readers are woken when all of a step is there: each that wakes may take this thread's core.
+// Readers wake at the end of the step, because each of them may take this thread's core.
 void Engine::put(Sequence& sequence, Delta delta) {
-  sequence.outbox->put(std::move(delta));
-  unread_.push_back(sequence.outbox);
+  sequence.output->put(std::move(delta));
+  unread_.push_back(sequence.output);
 }
 
 void Engine::wake_readers() {
@@ -456,13 +458,13 @@ TokenScores Engine::scores(const Sequence& sequence, int32_t token) const {
                      sequence.request.top_logprobs);
 }
 
-// The cache keeps what was computed, for prompts that begin alike.
+// Ends a request. The cache keeps its blocks for prompts that begin alike.
 void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
   const double now = now_ns();
   const int64_t generated = sequence.generated();
   delta.text += sequence.text.finish();
   delta.finish = finish;
-  delta.account = std::make_shared<Account>(finished_account(sequence));
+  delta.metrics = std::make_shared<RequestMetrics>(finished_metrics(sequence));
   {
     const std::lock_guard lock(counts_mutex_);
     ++counts_.finished[static_cast<size_t>(finish)];
@@ -477,21 +479,21 @@ void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
     free_slots_.push_back(std::exchange(sequence.slot, -1));
   }
   count_load();
-  activity_.end(sequence.activity, finish, now);
+  event_log_.end(sequence.log_index, finish, now);
   put(sequence, std::move(delta));
   const std::lock_guard lock(mutex_);
   if (!sequence.was_admitted) --queued_;
   --open_;
 }
 
-Account Engine::finished_account(const Sequence& sequence) {
-  Account account = sequence.account;
+RequestMetrics Engine::finished_metrics(const Sequence& sequence) {
+  RequestMetrics metrics = sequence.metrics;
   const bool was_admitted = sequence.admitted_ns > 0;
-  account.queue_ns = (was_admitted ? sequence.admitted_ns : now_ns()) - sequence.submitted_ns;
-  account.cached_tokens = sequence.cached;
-  account.later_tokens = std::max<int64_t>(sequence.generated() - 1, 0);
-  account.decode_ns = sequence.last_ns - sequence.first_ns;
-  return account;
+  metrics.queue_ns = (was_admitted ? sequence.admitted_ns : now_ns()) - sequence.submitted_ns;
+  metrics.cached_tokens = sequence.cached_tokens;
+  metrics.later_tokens = std::max<int64_t>(sequence.generated() - 1, 0);
+  metrics.decode_ns = sequence.last_ns - sequence.first_ns;
+  return metrics;
 }
 
 void Engine::count_load() {
@@ -502,7 +504,7 @@ void Engine::count_load() {
     counts_.running = running;
     counts_.blocks_in_use = session_.blocks().in_use();
   }
-  activity_.blocks(session_.blocks(), running == 0, now_ns());
+  event_log_.blocks(session_.blocks(), running == 0, now_ns());
 }
 
 }  // namespace ridge::serve

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves many requests on one session by continuous batching: each step advances all sequences that
-// have a slot, and a request gets a slot as soon as one and the blocks of its prompt are free. If
-// the cache is full, or a request of better priority waits, the sequence of least priority that came last
-// waits again and is computed again.
-// A thread of its own owns the session; others speak to it through a mailbox and hear from it through
-// outboxes. Knows no HTTP.
+// Serves many requests on one session by continuous batching. Each step advances the sequences that
+// have a slot. A request gets a slot as soon as a slot and the blocks of its prompt are free. If it
+// has a better priority, or the cache is full, the engine preempts the last sequence of the least
+// priority and recomputes it later. The engine's thread owns the session. Knows no HTTP.
 #pragma once
 
 #include <condition_variable>
@@ -19,8 +17,8 @@
 #include <vector>
 
 #include "serve/accounting.h"
-#include "serve/activity.h"
 #include "serve/engine_counts.h"
+#include "serve/event_log.h"
 #include "serve/request.h"
 #include "serve/session.h"
 #include "serve/step_budget.h"
@@ -29,49 +27,49 @@
 namespace ridge::serve {
 
 struct EngineOptions {
-  int64_t step_tokens = 128;  // tokens of a step in which a sequence decodes (StepLimits)
-  double step_ms = 0;         // and the longest time that such a step is predicted to take; 0: any
-  int64_t queue = 64;         // requests that wait for a slot
-  // What predictions and utilizations refer to; null: there are none, and no step_ms.
+  int64_t max_batched_tokens = 128;  // limit of a step in which a sequence decodes
+  double step_ms = 0;                // longest predicted time of such a step; 0: no limit
+  int64_t queue = 64;                // most requests that wait for a slot
+  // Predictions and utilizations refer to these. If null, there are none, and step_ms must be 0.
   std::shared_ptr<const cost::Ceilings> ceilings = nullptr;
 };
 // Throws usage Errors for options out of range.
 void validate(const EngineOptions& options);
 
 enum class Refusal : uint8_t { kNone, kFull, kDraining };
-struct Ticket {
-  uint64_t id = 0;
-  Refusal refusal = Refusal::kNone;  // if not kNone, nothing comes to the outbox
+struct RequestHandle {
+  uint64_t id = 0;                   // 0: refused
+  Refusal refusal = Refusal::kNone;  // A refused request gets no output.
 };
 
 class Engine {
  public:
-  // Session and tokenizer must outlive it, and nobody else uses the session meanwhile. Loads the
-  // weights and runs one token before it returns; throws what that throws.
+  // The session and the tokenizer must outlive the engine, and nobody else may use the session. The
+  // constructor loads the weights and runs one token; it throws what these throw.
   Engine(Session& session, const text::Tokenizer& tokenizer, const EngineOptions& options);
-  // Ends what still runs as cancelled.
+  // Cancels the requests that still run.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // The calls below are for any thread and wait for no step.
+  // Any thread may call the functions below. They do not wait for a step.
 
-  // Throws a usage Error for a request that cannot run, whatever the load.
-  Ticket submit(Request request, std::shared_ptr<Outbox> outbox);
-  // Ends a request before the next step. May come late or twice.
+  // Queues a request. Throws a usage Error for one that could never run.
+  RequestHandle submit(Request request, std::shared_ptr<OutputQueue> output);
+  // Ends a request before the next step. It does nothing if the request has ended.
   void cancel(uint64_t id);
-  // From now on requests are refused; those that were accepted go on.
+  // Refuses requests from now on. Accepted ones go on.
   void drain();
   // Whether no request is running or waiting.
   bool is_idle() const;
   EngineCounts counts() const;
-  // The last steps and requests.
-  const Activity& activity() const { return activity_; }
+  // The log of the last steps and requests.
+  const EventLog& event_log() const { return event_log_; }
 
   const EngineOptions& options() const { return options_; }
   const StepBudget& budget() const { return budget_; }
   const SessionOptions& session_options() const { return session_.options(); }
-  // Ids below it can be prompts and answers; rows of the model after them have no token.
+  // Prompts and answers have ids below this number. The model may have padded rows after them.
   int64_t vocabulary() const { return session_.config().sampled_vocabulary(); }
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
@@ -95,9 +93,9 @@ class Engine {
   int64_t reach() const;
   int64_t pending(const Sequence& sequence) const;
   void step();
-  void account(const std::vector<Part>& parts,
-               const std::vector<Sequence*>& sequences,
-               StepActivity& step);
+  void count_costs(const std::vector<SequencePart>& parts,
+                   const std::vector<Sequence*>& sequences,
+                   LoggedStep& step);
   void accept(Sequence& sequence, int32_t token);
   void fail(Sequence& sequence, const std::exception& error);
   void fail_running(const std::exception& error);
@@ -105,7 +103,7 @@ class Engine {
   void wake_readers();
   TokenScores scores(const Sequence& sequence, int32_t token) const;
   void end(Sequence& sequence, Finish finish, Delta delta);
-  static Account finished_account(const Sequence& sequence);
+  static RequestMetrics finished_metrics(const Sequence& sequence);
   void count_load();
 
   Session& session_;
@@ -117,21 +115,21 @@ class Engine {
   std::vector<std::unique_ptr<Sequence>> submitted_;
   std::vector<uint64_t> cancelled_;
   uint64_t last_id_ = 0;
-  int64_t queued_ = 0;  // submitted and not admitted
-  int64_t open_ = 0;    // submitted and not ended
+  int64_t queued_ = 0;  // requests submitted and not admitted
+  int64_t open_ = 0;    // requests submitted and not ended
   bool drains_ = false, stops_ = false;
 
   mutable std::mutex counts_mutex_;
   EngineCounts counts_;
-  Activity activity_;
+  EventLog event_log_;
 
   const StepBudget budget_;
 
-  // The engine thread's own. Both lists are in order of priority, then of arrival.
+  // Only the engine's thread uses these. Both lists are sorted by priority, then arrival.
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
   std::vector<int64_t> free_slots_;
-  std::vector<std::shared_ptr<Outbox>> unread_;  // whose readers are to be woken
+  std::vector<std::shared_ptr<OutputQueue>> unread_;  // queues whose readers must be woken
   Accounting accounting_;
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Continues one prompt as text, token by token.
+// Generates the continuation of one prompt as text, token by token.
 #pragma once
 
 #include <functional>
@@ -20,17 +20,16 @@ struct GenerateOptions {
 };
 
 struct Generation {
-  int64_t held = 0;          // ids of the prompt that the KV cache held already
-  std::vector<int32_t> ids;  // generated, including the token that ended it
+  int64_t cached_tokens = 0;  // prompt tokens that the prefix cache held
+  std::vector<int32_t> ids;   // generated ids, including the one that ended the text
   std::string text;
-  // "stop": an end token or a stop text; "length": max_tokens reached, or the context is full;
-  // "interrupted".
+  // "stop" (end token or stop text), "length" (max_tokens or the context), or "interrupted".
   std::string finish_reason;
   double prompt_ns = 0;  // time to the first token
   double decode_ns = 0;  // from the first token to the last
 };
 
-// Continues the prompt in slot 0. Calls `show` with valid UTF-8 as soon as the text is final. Throws the Errors of Session::start.
+// Continues the prompt in slot 0. Calls `show` with final, valid UTF-8. Throws as Session::start.
 Generation generate(Session& session,
                     const text::Tokenizer& tokenizer,
                     std::span<const int32_t> prompt,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log-probabilities of a token and of the most likely ones, from logits on the host.
+// Computes the log-probabilities of a token and of the most likely tokens from logits on the host.
 #pragma once
 
 #include <span>
@@ -8,7 +8,8 @@
 
 namespace ridge::serve {
 
-// Logits [V] must be finite. `top` alternatives, at most V; of equal logits the lower id first.
+// Scores `token` and the `top` most likely tokens, at most V. The logits [V] must be finite; among
+// equal ones the lower id comes first.
 TokenScores score_token(std::span<const float> logits, int32_t token, int64_t top);
 
 }  // namespace ridge::serve

@@ -11,7 +11,7 @@
 namespace ridge::serve {
 namespace {
 
-// The type of most MACs. GEMMs that round their activations count with the rounded type.
+// Finds the data type of most MACs. A GEMM that rounds activations counts as the rounded type.
 std::string multiplied_in(std::span<const cost::ProgramGraph> graphs, const std::string& dtype) {
   std::map<std::string, int64_t> macs;
   for (const cost::ProgramGraph& each : graphs)

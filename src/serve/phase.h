@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefill and decode of a batch by their description, which is planned or run, and their record and
-// counts, which are the same in both cases. Nothing runs here.
+// Describes a prefill or decode phase of a batch, and makes its record and its counts, which are
+// the same whether the phase is planned or run. Nothing runs here.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ struct PhaseSetup {
   int64_t length = 128;  // tokens in each prompt; KV entries that a decoded token attends to
   int64_t chunk = 512;
   std::optional<DType> cache_dtype;  // as in SessionOptions
-  bool pages = false;                // likewise
+  bool pages = false;                // as in SessionOptions
 };
 
 // The options of a session that can run the phases.
 SessionOptions session_options(const PhaseSetup& setup, int64_t capacity);
 
-// The record of a phase ("prefill", "decode") before anything is counted.
+// Begins the record of a phase ("prefill", "decode"), without counts.
 record::RunRecord begin_phase(const PhaseSetup& setup,
                               const char* task,
                               const models::ModelConfig& config);
 // Adds the counts of a phase's graphs to its record, and returns the graphs with their predictions.
-// `ceilings` may be null; then nothing is predicted.
+// Without ceilings (null) it predicts nothing.
 std::vector<record::PredictedGraph> count_phase(std::span<const cost::ProgramGraph> graphs,
                                                 const cost::Ceilings* ceilings,
                                                 record::RunRecord& record);

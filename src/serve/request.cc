@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins the parts of an answer that its reader has not taken yet.
+// Merges the parts of an answer that its reader has not taken yet.
 #include "serve/request.h"
 
 #include <iterator>
@@ -23,7 +23,7 @@ std::string_view finish_name(Finish finish) {
   return "";
 }
 
-void Outbox::put(Delta delta) {
+void OutputQueue::put(Delta delta) {
   const std::lock_guard lock(mutex_);
   waiting_.text += delta.text;
   waiting_.scores.insert(waiting_.scores.end(), std::move_iterator(delta.scores.begin()),
@@ -32,10 +32,10 @@ void Outbox::put(Delta delta) {
   waiting_.cached_tokens += delta.cached_tokens;
   waiting_.finish = delta.finish;
   waiting_.error = std::move(delta.error);
-  waiting_.account = std::move(delta.account);
+  waiting_.metrics = std::move(delta.metrics);
 }
 
-Delta Outbox::take() {
+Delta OutputQueue::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(waiting_, {});
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request to the engine, and the outbox through which its answer comes. Knows no model.
+// A request to the engine, and the output queue through which its answer comes. Knows no model.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "serve/account.h"
+#include "serve/request_metrics.h"
 #include "serve/sampling.h"
 
 namespace ridge::serve {
@@ -18,27 +18,27 @@ namespace ridge::serve {
 struct Request {
   std::vector<int32_t> prompt = {};
   SamplingOptions sampling = {};
-  int64_t max_tokens = 0;              // at least 1; the context's end also ends an answer
-  std::vector<std::string> stop = {};  // texts that end the answer, not included in it
-  bool ignores_end = false;            // tokens that end a generation do not end it
-  int64_t top_logprobs = -1;           // -1: no log-probabilities; else the alternatives to report
-  int64_t priority = 0;                // smaller ones first, equal ones as they come
-  uint32_t tenant = 0;                 // the cache's prefixes are shared within a tenant only
+  int64_t max_tokens = 0;              // at least 1; a full context also ends the answer
+  std::vector<std::string> stop = {};  // Any of these texts ends the answer and is left out of it.
+  bool ignores_end = false;            // End-of-generation tokens do not end the answer.
+  int64_t top_logprobs = -1;           // number of alternatives; -1: no log-probabilities
+  int64_t priority = 0;  // Smaller priorities run first, equal ones in order of arrival.
+  uint32_t tenant = 0;   // Requests share cached prefixes only within a tenant.
 };
 
 // Why an answer ended.
 enum class Finish : uint8_t {
-  kNone,       // it has not
-  kStop,       // a token that ends a generation, or a stop text
+  kNone,       // It has not ended.
+  kStop,       // an end-of-generation token or a stop text
   kLength,     // max_tokens, or the context is full
-  kCancelled,  // by the reader or because the engine stopped
-  kFailed,     // the error says why
+  kCancelled,  // The reader cancelled it, or the engine stopped.
+  kFailed,     // Delta::error says why.
 };
 inline constexpr Finish kFinishes[] = {Finish::kStop, Finish::kLength, Finish::kCancelled,
                                        Finish::kFailed};
 std::string_view finish_name(Finish finish);  // "stop", "length", "cancelled", "failed"
 
-// A token and its natural logarithm of the probability, before temperature and cuts.
+// A token and the natural logarithm of its probability, before temperature and top-k, -p, min-p.
 struct ScoredToken {
   int32_t id = 0;
   double logprob = 0;
@@ -48,30 +48,30 @@ struct TokenScores {
   std::vector<ScoredToken> top = {};  // most likely first
 };
 
-// What has happened to an answer since the last look.
+// The part of an answer since the reader's last `take`.
 struct Delta {
   std::string text = {};                 // valid UTF-8
   std::vector<TokenScores> scores = {};  // one per token, if the request asks for them
-  int64_t tokens = 0;                    // generated, including one that ended the answer
-  int64_t cached_tokens = 0;  // of the prompt, so far: those that were not computed again
+  int64_t tokens = 0;                    // generated tokens, including one that ended the answer
+  int64_t cached_tokens = 0;             // prompt tokens that the prefix cache held
   Finish finish = Finish::kNone;
-  std::string error = {};                            // with kFailed
-  std::shared_ptr<const Account> account = nullptr;  // with a finish
+  std::string error = {};                                   // set if kFailed
+  std::shared_ptr<const RequestMetrics> metrics = nullptr;  // set at the end
 };
 
-// The engine writes, one reader takes; any two threads. What is not taken yet is joined, so that it
-// never holds more than one answer.
-class Outbox {
+// The engine puts, one reader on any thread takes. Deltas that wait are merged into one, so that
+// the queue never holds more than one answer.
+class OutputQueue {
  public:
-  // `wake` is called on the engine's thread, without a lock, at the end of a step after which there is
-  // something to take: it must return soon and may not throw.
-  explicit Outbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+  // The engine's thread calls `wake`, without a lock, at the end of each step that put something.
+  // It must return soon and may not throw.
+  explicit OutputQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void put(Delta delta);
   void wake() const {
     if (wake_) wake_();
   }
-  // All that was put since the last call. After a finish nothing comes.
+  // Takes all that was put since the last call. Nothing comes after a finish.
   Delta take();
 
  private:

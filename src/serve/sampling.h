@@ -7,7 +7,7 @@
 
 namespace ridge::serve {
 
-// Added to the logit of a token.
+// A number that is added to the logit of a token.
 struct LogitBias {
   int32_t id = 0;
   double bias = 0;
@@ -21,10 +21,10 @@ struct SamplingOptions {
   double min_p = 0;
   double repeat_penalty = 1;
   int64_t seed = 0;
-  // Subtracted from the logits of tokens that were generated: once, and as often as they were.
+  // Generated tokens pay the first penalty once and the second as often as they occurred.
   double presence_penalty = 0;
   double frequency_penalty = 0;
-  std::vector<LogitBias> logit_bias = {};  // at most kMostLogitBiases; of one id the last counts
+  std::vector<LogitBias> logit_bias = {};  // at most kMostLogitBiases; the last of an id counts
 };
 
 inline constexpr int64_t kMostLogitBiases = 1024;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// First come, first served within a priority, with decoding sequences always aboard.
+// Schedules by priority, then arrival; decoding sequences take part in every step.
 #include "serve/schedule.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ std::vector<int64_t> choose_step(std::span<const Running> running, const StepLim
   int64_t decoding = 0;
   for (size_t i = 0; i < running.size(); ++i)
     if (running[i].decodes) decoding += ids[i] = 1;
-  const int64_t most = decoding > 0 ? std::min(limits.step_tokens, limits.chunk) : limits.chunk;
+  const int64_t most =
+      decoding > 0 ? std::min(limits.max_batched_tokens, limits.chunk) : limits.chunk;
   int64_t left = std::max<int64_t>(most - decoding, 1);
   for (size_t i = 0; i < running.size() && left > 0; ++i) {
     if (running[i].decodes) continue;
@@ -21,15 +22,15 @@ std::vector<int64_t> choose_step(std::span<const Running> running, const StepLim
   return ids;
 }
 
-std::optional<int64_t> count_preempted(std::span<const Holding> running,
+std::optional<int64_t> count_preempted(std::span<const BlockUse> running,
                                        int64_t priority,
                                        int64_t wanted,
                                        int64_t available) {
-  for (const Holding& each : running) wanted += each.wanted;
+  for (const BlockUse& each : running) wanted += each.wanted;
   const int64_t all = std::ssize(running);
   int64_t kept = all;
   for (; wanted > available && kept > 0; --kept) {
-    const Holding& last = running[static_cast<size_t>(kept - 1)];
+    const BlockUse& last = running[static_cast<size_t>(kept - 1)];
     if (last.priority <= priority) return std::nullopt;
     wanted -= last.wanted;
     available += last.owned;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each step of the engine computes, and whom a waiting sequence pushes out, as pure functions.
-// They know no model, no clock and no thread.
+// Pure functions that choose what each engine step computes and which sequences a waiting one
+// preempts. They know no model, no clock and no thread.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,32 @@ namespace ridge::serve {
 
 // A sequence that has a slot.
 struct Running {
-  int64_t pending = 1;   // ids that are known and not computed: of its prompt, or its last token
-  bool decodes = false;  // all but its last token is computed
+  int64_t pending = 1;   // ids to compute: the rest of the prompt, or the last token
+  bool decodes = false;  // Only its last generated token is pending.
 };
 
 struct StepLimits {
-  int64_t chunk = 512;        // ids of one sequence in a step, and of a step in which none decodes
-  int64_t step_tokens = 128;  // ids of a step in which a sequence decodes, if there is a choice
+  int64_t chunk = 512;  // most ids of one sequence in a step, and of a step in which none decodes
+  int64_t max_batched_tokens = 128;  // most ids of a step in which a sequence decodes
 };
 
-// How many pending ids of each sequence the next step computes; `running` is in the order in which
-// they are served. All that decode advance by their token; then prompts advance in this order, within
-// the limits, but by one id at least. So a prompt of any length delays a decoding sequence by one
-// step of step_tokens, and decoding sequences never stop a prompt.
+// Returns how many pending ids of each sequence the next step computes. `running` is sorted by
+// urgency. All decoding sequences advance by their token, even beyond the limit. Prompts then
+// advance in this order within the limits, the first one by at least one id. So a long prompt
+// delays decoding by one such step at a time, and decoding never stops a prompt.
 std::vector<int64_t> choose_step(std::span<const Running> running, const StepLimits& limits);
 
-// What a sequence that runs has of the cache, and wants of it.
-struct Holding {
+// The KV-cache blocks of a running sequence.
+struct BlockUse {
   int64_t priority = 0;
-  int64_t owned = 0;   // blocks that nobody else uses
-  int64_t wanted = 0;  // blocks that are kept free for it
+  int64_t owned = 0;   // blocks that no other sequence uses
+  int64_t wanted = 0;  // free blocks that are reserved for it
 };
 
-// How many of the running sequences, the last ones first, are pushed out so that one of `priority` finds
-// `wanted` free blocks beside those that are kept for the others. Only larger priorities give way, and
-// none if that would not be enough. None: the sequence waits.
-std::optional<int64_t> count_preempted(std::span<const Holding> running,
+// Returns how many running sequences, the last ones first, a sequence of `priority` preempts to get
+// `wanted` free blocks in addition to those reserved for the others. It preempts only larger
+// priorities. Returns nullopt if that does not free enough blocks, and the sequence waits.
+std::optional<int64_t> count_preempted(std::span<const BlockUse> running,
                                        int64_t priority,
                                        int64_t wanted,
                                        int64_t available);

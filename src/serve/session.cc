@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fills the inputs of buckets and keeps track of positions.
+// Writes the inputs of buckets and keeps track of positions.
 #include "serve/session.h"
 
 #include <algorithm>
@@ -29,9 +29,9 @@ models::CacheShape cache_of(const SessionOptions& o, const models::ModelConfig& 
                               .window = config.window,
                               .chunk = std::clamp<int64_t>(o.chunk, 1, o.slots * o.capacity),
                               .dtype = o.cache_dtype.value_or(o.selection.activations()),
-                              .shares = o.keeps_prefixes,
+                              .shares = o.prefix_caching,
                               .pages = o.pages,
-                              .positions = o.positions});
+                              .kv_capacity_tokens = o.kv_capacity_tokens});
 }
 
 SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
@@ -53,9 +53,9 @@ SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
   if (!o.cached && o.slots != 1)
     throw usage_error("[no-kv-cache] expected one sequence, got {}", o.slots);
   o.chunk = o.cached ? std::min(o.chunk, o.slots * o.capacity) : o.capacity;
-  if (o.positions != 0 && (!o.keeps_prefixes || o.positions < o.capacity))
+  if (o.kv_capacity_tokens != 0 && (!o.prefix_caching || o.kv_capacity_tokens < o.capacity))
     throw usage_error("[cache] expected room for at least {} positions, one context, got {}",
-                      o.capacity, o.positions);
+                      o.capacity, o.kv_capacity_tokens);
   return o;
 }
 
@@ -66,17 +66,15 @@ Session::Session(const models::ModelFile& file,
       backend_(backend),
       options_(checked(options, file.config())),
       cache_(cache_of(options_, file.config())),
-      blocks_(cache_, file.config(), options_.keeps_prefixes),
+      blocks_(cache_, file.config(), options_.prefix_caching),
       store_(backend),
       biases_(options_.slots, file.config().sampled_vocabulary(), store_),
       buckets_(file, cache_, options_.cached, options_.selection, backend, store_) {
   size_t slots = static_cast<size_t>(options_.slots), chunk = static_cast<size_t>(options_.chunk);
-  lengths_.assign(slots, 0);
-  held_.assign(slots, 0);
-  tokens_.assign(slots, 0);
+  for (auto* values : {&lengths_, &cached_tokens_}) values->assign(slots, 0);
+  for (auto* values : {&tokens_, &seeds_}) values->assign(slots, 0);
   logit_rows_.assign(slots, -1);
   next_positions_.assign(slots, -1);
-  seeds_.assign(slots, 0);
   settings_.assign(slots * kSettings, 0);
   for (auto* values : {&ids_, &positions_, &token_slots_}) values->reserve(std::max(chunk, slots));
   for (auto* values : {&rows_, &row_slots_}) values->reserve(slots);
@@ -129,7 +127,7 @@ void Session::begin(const Prompt& prompt) {
   validate(prompt.sampling);
   const SamplingOptions& o = prompt.sampling;
   size_t slot = static_cast<size_t>(prompt.slot);
-  lengths_[slot] = held_[slot] = blocks_.begin(prompt.slot, prompt.ids, prompt.tenant);
+  lengths_[slot] = cached_tokens_[slot] = blocks_.begin(prompt.slot, prompt.ids, prompt.tenant);
   biases_.begin(prompt.slot, o);
   for (int32_t id : prompt.ids.last(static_cast<size_t>(prompt.generated)))
     biases_.count(prompt.slot, id);
@@ -153,7 +151,7 @@ void Session::release(int64_t slot) {
   lengths_[static_cast<size_t>(slot)] = 0;
 }
 
-// Memory of a device has its pages as soon as it is allocated.
+// Only host memory needs this: device memory has its pages as soon as it is allocated.
 void Session::touch_cache() {
   const bool is_of_host = backend_.borrow({}) != nullptr;
   if (!is_of_host || models::cache_bytes(config(), cache_) > backend_.available_bytes()) return;
@@ -179,7 +177,7 @@ void Session::write_slots() {
 
 void Session::read_tokens() { store_.read(models::kTokens, tokens_.data(), bytes_of(tokens_)); }
 
-// The slot's new token; -1, as of the op `sample`, for logits that are no distribution.
+// Returns the slot's new token, or -1, which the op `sample` writes if logits are NaN or infinite.
 int32_t Session::take_token(int64_t slot) {
   const int32_t token = tokens_[static_cast<size_t>(slot)];
   biases_.count(slot, token);
@@ -200,7 +198,7 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
       run_whole(prompt.slot);
     }
   } else {
-    std::vector<Part> parts;
+    std::vector<SequencePart> parts;
     for (size_t prompt = 0; prompt < prompts.size();) {
       parts.clear();
       for (int64_t left = options_.chunk; prompt < prompts.size() && left > 0;) {
@@ -222,7 +220,7 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
   return chosen;
 }
 
-// Runs the bucket of so many tokens and rows. The slots must have their blocks for the run already.
+// Runs the bucket for `tokens` tokens and `rows` rows. The slots must have blocks for the run.
 void Session::run_bucket(models::InferenceTask task,
                          int64_t tokens,
                          int64_t reach,
@@ -239,7 +237,7 @@ void Session::run_bucket(models::InferenceTask task,
   observed_->push_back({last_, std::move(profile)});
 }
 
-void Session::run(std::span<const Part> parts, std::span<int32_t> tokens) {
+void Session::run(std::span<const SequencePart> parts, std::span<int32_t> tokens) {
   RIDGE_CHECK(options_.cached && parts.size() == tokens.size(),
               "{} parts and room for {} tokens; a run of parts needs a cache", parts.size(),
               tokens.size());
@@ -249,7 +247,7 @@ void Session::run(std::span<const Part> parts, std::span<int32_t> tokens) {
     tokens[i] = parts[i].samples ? take_token(parts[i].slot) : -1;
 }
 
-void Session::run_parts(std::span<const Part> parts) {
+void Session::run_parts(std::span<const SequencePart> parts) {
   ids_.clear(), positions_.clear(), token_slots_.clear(), rows_.clear(), row_slots_.clear();
   std::fill(next_positions_.begin(), next_positions_.end(), -1);
   int64_t reach = 0;
@@ -278,10 +276,10 @@ void Session::run_parts(std::span<const Part> parts) {
               {models::kSlots, token_slots_},
               {models::kRows, rows_},
               {models::kRowSlots, row_slots_}});
-  for (const Part& part : parts) blocks_.append(part.slot, part.ids);
+  for (const SequencePart& part : parts) blocks_.append(part.slot, part.ids);
 }
 
-// Without a cache: computes the whole sequence again.
+// Recomputes the whole sequence, without a cache.
 void Session::run_whole(int64_t slot) {
   int64_t length = static_cast<int64_t>(history_.size());
   positions_.resize(history_.size());
@@ -333,7 +331,7 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
 int64_t Session::reusable(int64_t slot, int64_t length) const {
   const int64_t held = lengths_[static_cast<size_t>(slot)];
   const bool keeps_all = cache_.window.ring() >= options_.capacity;
-  const bool is_kept = options_.cached && !options_.keeps_prefixes && length >= 0 &&
+  const bool is_kept = options_.cached && !options_.prefix_caching && length >= 0 &&
                        length <= held && (keeps_all || held - length <= options_.chunk);
   return is_kept ? length : 0;
 }
@@ -382,7 +380,7 @@ Likelihood Session::score(std::span<const int32_t> ids) {
                       ids.size());
   RIDGE_CHECK(options_.cached, "scoring reads the cache");
   check_ids(ids);
-  // Limits the logits of a chunk, which are held temporarily, to 128 MiB.
+  // The logits of a chunk are temporary; this limits them to 128 MiB.
   constexpr int64_t kLogits = int64_t{1} << 25;
   size_t chunk =
       static_cast<size_t>(std::clamp<int64_t>(kLogits / config().vocabulary, 1, options_.chunk));

@@ -24,7 +24,7 @@ passes::Selection inference_selection(const Arithmetic& arithmetic,
   std::string switches;
   if (!on_gpu)
     switches += exact ? "" : fast_8bit ? "+quantize_activations=8," : "+quantize_activations,";
-  else  // kernels run one after the other: a token's graph has no branches
+  else  // -branches runs kernels one after the other, because a token's graph has no branches.
     switches += std::string("-branches,") + (exact ? "+store_f32," : "+store_bf16,+autocast_bf16,");
   return passes::Selection(level, switches + more);
 }
@@ -76,9 +76,11 @@ void expect_cache_fits(const models::ModelConfig& config,
         format_bytes(available));
 }
 
-int64_t positions_in(int64_t bytes, SessionOptions session, const models::ModelConfig& config) {
+int64_t kv_capacity_tokens(int64_t bytes,
+                           SessionOptions session,
+                           const models::ModelConfig& config) {
   const auto bytes_of = [&](int64_t positions) {
-    session.positions = positions;
+    session.kv_capacity_tokens = positions;
     return models::cache_bytes(config, cache_of(session, config));
   };
   const int64_t least = models::blocks_of(session.capacity) * models::kBlockTokens;
@@ -86,7 +88,7 @@ int64_t positions_in(int64_t bytes, SessionOptions session, const models::ModelC
   if (bytes < bytes_of(least))
     throw usage_error("[kv-memory] expected at least {}, one request of {} positions, got {}",
                       format_bytes(bytes_of(least)), session.capacity, format_bytes(bytes));
-  if (block == 0) return least;  // window layers alone: each slot has its ring
+  if (block == 0) return least;  // There are only window layers, and each slot has its own ring.
   return least + (bytes - bytes_of(least)) / block * models::kBlockTokens;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicts steps of more and more tokens, for each context that graphs are built for.
+// Searches for the most tokens whose predicted time is within the limit, for each padded context.
 #include "serve/step_budget.h"
 
 #include "base/error.h"
@@ -8,7 +8,7 @@
 namespace ridge::serve {
 namespace {
 
-// The most tokens from 1 to `most` whose time is within the limit. Times grow with the tokens.
+// Returns the most tokens from 1 to `most` whose time is within the limit. Times grow with tokens.
 int64_t most_within(const Session& session,
                     const cost::Ceilings& ceilings,
                     int64_t reach,

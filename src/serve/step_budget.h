@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many tokens fit into a step that must not take long, by the plan's prediction.
+// Limits the tokens of a step so that its predicted time stays within a limit.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@ namespace ridge::serve {
 
 class StepBudget {
  public:
-  // Steps of at most `most_tokens` tokens that are predicted to take at most `limit_ns`; 0: no limit,
-  // and nothing is predicted. Else plans the graphs that such steps run, which takes a while. Throws a
-  // usage Error if there are no ceilings to predict with.
+  // Allows at most `most_tokens` tokens and a predicted time of at most `limit_ns`. With a limit,
+  // it plans the graphs of such steps, which takes a while. 0 means no limit and predicts nothing.
+  // Throws a usage Error for a limit without ceilings.
   StepBudget(const Session& session,
              const cost::Ceilings* ceilings,
              int64_t most_tokens,
              double limit_ns);
 
-  // Of a step whose positions are below `reach`: 1 at least, however long that takes.
+  // Returns the most tokens, at least 1, of a step at positions below `reach`.
   int64_t tokens(int64_t reach) const { return by_reach_.lower_bound(reach)->second; }
 
  private:
-  std::map<int64_t, int64_t> by_reach_;  // tokens, by the largest reach that they hold for
+  std::map<int64_t, int64_t> by_reach_;  // largest reach -> tokens
 };
 
 }  // namespace ridge::serve

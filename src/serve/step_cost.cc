@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes a graph's counts apart by what they are linear in.
+// Splits a graph's cost into per-token, per-row and per-KV-entry parts.
 #include "serve/step_cost.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ bool is_rows(std::string_view input) {
   return input.starts_with(models::kRows) && input.substr(models::kRows.size()).starts_with('.');
 }
 
-// Per node, whether it depends on the rows whose logits are computed.
+// Returns for each node whether it depends on the rows of the logits.
 std::vector<bool> depend_on_rows(const Graph& graph) {
   std::vector<bool> values(graph.values.size(), false), nodes;
   for (size_t i = 0; i < graph.values.size(); ++i)
@@ -34,7 +34,7 @@ std::vector<bool> depend_on_rows(const Graph& graph) {
   return nodes;
 }
 
-// Sequences that the block tables have; none without a cache.
+// The number of sequences in the block tables; 0 without a cache.
 int64_t slots_of(const Graph& graph) {
   for (const char* table : {models::kBlockTable, models::kWindowBlockTable})
     if (const ValueId found = graph.find(table); found != kNoValue) return graph.shape(found)[0];
@@ -57,14 +57,15 @@ Work divided(const Work& work, int64_t by) {
   return {work.macs / by, work.flops / by, work.transcendentals / by};
 }
 
-// A node whose cost grows with its bound on the context, taken apart by trying two bounds.
+// The cost of an attention node, split into a part per KV entry and a part per token.
 struct Attention {
   AttentionCost by_key;
   Work by_token;
-  int64_t other_bytes = 0;  // read besides keys and values
+  int64_t other_bytes = 0;  // bytes read other than keys and values
 };
 
-Attention take_apart(const Graph& graph, const Node& node, int64_t tokens, int64_t slots) {
+// Splits the cost of a node by evaluating it for a context of 1 and of 2.
+Attention split_attention(const Graph& graph, const Node& node, int64_t tokens, int64_t slots) {
   const CallTypes types(graph, node);
   Work work[2];
   int64_t bytes[2] = {};
@@ -92,20 +93,22 @@ void add(std::vector<AttentionCost>& all, const AttentionCost& each) {
   found->key_bytes += each.key_bytes;
 }
 
-// Of the tokens at begin..end-1: the keys that they attend to, added up; and different ones.
+// The number of pairs of a token of the part and a KV entry that it attends to.
 int64_t pairs(const PartExtent& part, int64_t window) {
   const int64_t end = part.begin + part.tokens;
   const auto below = [](int64_t position) { return position * (position + 1) / 2; };
   if (window == 0) return below(end) - below(part.begin);
-  const int64_t full = std::clamp(window, part.begin, end);  // from here on, a whole window each
+  const int64_t full = std::clamp(window, part.begin, end);  // From here on windows are full.
   return below(full) - below(part.begin) + (end - full) * window;
 }
+
+// The number of different KV entries that the part attends to.
 int64_t keys(const PartExtent& part, int64_t window) {
   const int64_t first = window == 0 ? 0 : std::max<int64_t>(0, part.begin + 1 - window);
   return part.begin + part.tokens - first;
 }
 
-// Part i of an amount that is shared by weights: parts of rounded running sums, so that they add up.
+// Splits an amount by weights. Shares are differences of rounded running sums and add up exactly.
 class Shares {
  public:
   Shares(int64_t amount, int64_t weights) : amount_(amount), weights_(weights) {}
@@ -141,7 +144,7 @@ LinearWork model_work(const Graph& built) {
     if (node.from.empty()) continue;
     const Work work = built.origins[static_cast<size_t>(node.from[0].id)].work.forward;
     if (node.attrs.has(kContext)) {
-      const Attention attention = take_apart(built, node, made.token_count, made.token_count);
+      const Attention attention = split_attention(built, node, made.token_count, made.token_count);
       made.tokens += attention.by_token;
       add(made.attention, attention.by_key);
     } else {
@@ -162,7 +165,8 @@ BucketCost::BucketCost(const LinearWork& model, const cost::CostedGraph& costed)
     const cost::NodeCost& cost = costed.costs[i];
     written_bytes_ += cost.written_bytes;
     if (node.attrs.has(kContext)) {
-      const Attention attention = take_apart(graph, node, executed_.token_count, slots_of(graph));
+      const Attention attention =
+          split_attention(graph, node, executed_.token_count, slots_of(graph));
       executed_.tokens += attention.by_token;
       add(executed_.attention, attention.by_key);
       read_bytes_ += attention.other_bytes;
@@ -177,7 +181,7 @@ BucketCost::BucketCost(const LinearWork& model, const cost::CostedGraph& costed)
   if (most != macs.end()) product_type_ = most->first;
 }
 
-// What a sequence costs whatever shares its run.
+// The cost of a sequence that does not depend on the other sequences of the run.
 StepCost BucketCost::own_cost(const PartExtent& part) const {
   StepCost cost;
   cost.model = times(part.tokens, model_.tokens);
@@ -198,7 +202,7 @@ std::vector<StepCost> BucketCost::share(std::span<const PartExtent> parts) const
     tokens += each.tokens;
     rows += each.samples;
   }
-  const bool samples = rows > 0;  // else the logits, computed for nobody, are shared by tokens
+  const bool samples = rows > 0;  // If none samples, the padded logits are split by tokens.
   Shares by_token(executed_.tokens.flops + (samples ? 0 : executed_.rows.flops), tokens),
       by_row(samples ? executed_.rows.flops : 0, rows), read(read_bytes_, std::ssize(parts)),
       written(written_bytes_, std::ssize(parts)), weights(weight_bytes_, std::ssize(parts));

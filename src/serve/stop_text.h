@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a stream of text at the first stop string. Text that may be the start of a stop string is
-// held back.
+// Cuts a stream of text at the first stop string. It holds back text that may begin a stop string.
 #pragma once
 
 #include <string>
@@ -16,7 +15,7 @@ class StopText {
 
   // Returns the text that can be shown now. After a stop string was found, it returns nothing more.
   std::string push(std::string_view text);
-  // At the end of the stream, returns the text that was held back.
+  // Returns the text that was held back. Call it at the end of the stream.
   std::string finish();
   bool is_stopped() const { return is_stopped_; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorted lists, one per slot.
+// Keeps one list per slot, sorted by token.
 #include "serve/token_biases.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ TokenBiases::TokenBiases(int64_t slots, int64_t vocabulary, runtime::Store& stor
   store_.require(models::kBiases, {DType::kF32, {slots, models::kMostBiases}});
 }
 
-// The token's entry, made if there is room; else null.
-TokenBiases::Token* TokenBiases::at(Slot& slot, int32_t id) {
-  const auto found = std::ranges::lower_bound(slot.tokens, id, {}, &Token::id);
+// Returns the token's entry, which is added if there is room, or null.
+TokenBiases::TokenBias* TokenBiases::at(SlotBiases& slot, int32_t id) {
+  const auto found = std::ranges::lower_bound(slot.tokens, id, {}, &TokenBias::id);
   if (found != slot.tokens.end() && found->id == id) return &*found;
   if (std::ssize(slot.tokens) == models::kMostBiases) return nullptr;
   return &*slot.tokens.insert(found, {id});
@@ -27,7 +27,7 @@ void TokenBiases::begin(int64_t slot, const SamplingOptions& options) {
   for (const LogitBias& each : options.logit_bias)
     if (each.id < 0 || each.id >= vocabulary_)
       throw usage_error("[logit-bias] expected ids from 0 to {}, got {}", vocabulary_ - 1, each.id);
-  Slot& s = slots_[static_cast<size_t>(slot)];
+  SlotBiases& s = slots_[static_cast<size_t>(slot)];
   s.presence = options.presence_penalty;
   s.frequency = options.frequency_penalty;
   s.tokens.clear();
@@ -38,9 +38,9 @@ void TokenBiases::begin(int64_t slot, const SamplingOptions& options) {
 }
 
 void TokenBiases::count(int64_t slot, int32_t token) {
-  Slot& s = slots_[static_cast<size_t>(slot)];
+  SlotBiases& s = slots_[static_cast<size_t>(slot)];
   if (token < 0 || (s.presence == 0 && s.frequency == 0)) return;
-  Token* counted = at(s, token);
+  TokenBias* counted = at(s, token);
   if (counted == nullptr) return;
   ++counted->count;
   s.has_changed = true;
@@ -48,13 +48,13 @@ void TokenBiases::count(int64_t slot, int32_t token) {
 
 void TokenBiases::write() {
   for (size_t i = 0; i < slots_.size(); ++i) {
-    Slot& s = slots_[i];
+    SlotBiases& s = slots_[i];
     if (!s.has_changed) continue;
     s.has_changed = false;
     if (s.tokens.empty()) continue;
     ids_.clear();
     amounts_.clear();
-    for (const Token& each : s.tokens) {
+    for (const TokenBias& each : s.tokens) {
       const double penalty =
           each.count > 0 ? s.presence + s.frequency * static_cast<double>(each.count) : 0;
       ids_.push_back(each.id);

@@ -39,7 +39,7 @@ class NumberCases : public NumberTrial {
               "baseline", "--no-advice", "--out", "lab", "--force"}},
             {"infer-lab", infer_lab},
             {"generate", {"model.gguf", "hi", "--max-tokens", "2", "--threads", "1"}},
-            {"serve", {"model.gguf", "--port", "0", "--slots", "1", "--threads", "1"}},
+            {"serve", {"model.gguf", "--port", "0", "--max-sequences", "1", "--threads", "1"}},
             {"logits", {llama, "--ids", "1,2", "--threads", "1"}},
             {"perplexity", {llama, "--ids", "1,2,3", "--threads", "1"}},
             {"explain", {"--preset", "tiny", "--threads", "1", "--pass", "+lora"}},

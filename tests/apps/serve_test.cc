@@ -47,8 +47,9 @@ class ServeTest : public ProgramTest {
   }
 
   pid_t serve(int64_t port, std::vector<std::string> more) const {
-    std::vector<std::string> line{"serve", "model",     "--port", std::to_string(port), "--slots",
-                                  "2",     "--threads", "1",      "--device",           "cpu"};
+    std::vector<std::string> line{"serve",           "model", "--port",    std::to_string(port),
+                                  "--max-sequences", "2",     "--threads", "1",
+                                  "--device",        "cpu"};
     line.insert(line.end(), more.begin(), more.end());
     return start(line);
   }
@@ -133,7 +134,10 @@ TEST_F(ServeTest, RefusesWhatItCannotServe) {
   expect_refused({"serve", "model", "--port", "65536"}, 2, "[port] expected 0 to 65535, got 65536");
   expect_refused({"serve", "model", "--host", "nowhere"}, 2, "[host]");
   expect_refused({"serve", "model", "--queue", "0"}, 2, "[queue]");
-  expect_refused({"serve", "model", "--port", "0", "--slots", "0"}, 2, "expected 1 to 4096");
+  for (const char* name : {"--max-sequences", "--slots", "--max-num-seqs"})
+    expect_refused({"serve", "model", "--port", "0", name, "0"}, 2, "expected 1 to 4096");
+  for (const char* name : {"--max-batched-tokens", "--step-tokens", "--max-num-batched-tokens"})
+    expect_refused({"serve", "model", name, "0"}, 2, "[max-batched-tokens] expected 1 to");
   expect_refused({"serve", "missing", "--port", "0"}, 3, "missing");
   expect_refused({"serve", "model", "--port", "0", "--api-key-file", "missing"}, 3, "missing");
   expect_refused({"serve", "model", "--port", "0", "--chat-template", "none"}, 2, "none");

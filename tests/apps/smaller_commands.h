@@ -35,7 +35,7 @@ constexpr Change kSmaller[] = {
     {"generate", "--max-tokens", "4"},
     {"bench model", "--device", "cpu"},
     {"serve", "--port", "0"},
-    {"serve", "--slots", "2"},
+    {"serve", "--max-sequences", "2"},
     {"bench serve", "--seconds", "1"},
     {"bench graph", "--seconds", "0.01"},
     {"study inference", "--budget", "1s"},

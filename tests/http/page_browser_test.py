@@ -226,7 +226,7 @@ class LivePageTest(unittest.TestCase):
         cls.scratch.cleanup()
 
     def serve(self, *options, port=0):
-        served = Served(self.folder, "model", "--slots", 2, "--threads", 1, "--context", 8192, "--device", "cpu", *options, port=port)
+        served = Served(self.folder, "model", "--max-sequences", 2, "--threads", 1, "--context", 8192, "--device", "cpu", *options, port=port)
         self.addCleanup(served.close)
         return served
 
@@ -362,7 +362,7 @@ def look(folder, model):
     """Screenshots of the page under load."""
     folder = pathlib.Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    served, browser = Served(folder, model, "--slots", 4), Browser()
+    served, browser = Served(folder, model, "--max-sequences", 4), Browser()
     prefix = "Rivers carry water from the mountains to the sea. " * 8
     try:
         for name, width, dark in [("wide", 1280, False), ("narrow", 700, False), ("dark", 1280, True)]:

@@ -36,7 +36,7 @@ class ServedModelTest : public testing::Test {
   static serve::SessionOptions options(int64_t slots) {
     serve::SessionOptions options = serve::at_level("compiled", kCapacity);
     options.slots = slots;
-    options.keeps_prefixes = true;
+    options.prefix_caching = true;
     return options;
   }
 

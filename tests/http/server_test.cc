@@ -93,7 +93,7 @@ TEST_F(ServerTest, TokensComeOneByOne) {
   EXPECT_NE(client.read_until("\"role\":\"assistant\""), "");
   EXPECT_EQ(HttpClient(port()).get("/health").status, 200);
   EXPECT_EQ(HttpClient(port()).get("/metrics").status, 200);
-  engine_.cancel(held->ticket().id);
+  engine_.cancel(held->handle().id);
   gate->open();
   EXPECT_NE(client.read_until("[DONE]"), "");
 }
@@ -108,7 +108,7 @@ TEST_F(ServerTest, ClientsThatLeaveAreDroppedInQueueAndDecode) {
     await([&] { return engine_.counts().waiting == 2; });
   }
   await([&] { return server_->connections() == 0; });
-  engine_.cancel(held->ticket().id);
+  engine_.cancel(held->handle().id);
   gate->open();
   await([&] { return engine_.is_idle(); });
   EXPECT_EQ(cancelled(), 3);
@@ -132,7 +132,7 @@ TEST_F(ServerTest, AFullQueueIsSaidWithTimeToRetry) {
   EXPECT_EQ(refused.status, 429);
   EXPECT_EQ(refused.headers.at("retry-after"), "1");
   EXPECT_EQ(json::parse(refused.body).at("error").at("code"), "queue_full");
-  engine_.cancel(held->ticket().id);
+  engine_.cancel(held->handle().id);
   gate->open();
   EXPECT_EQ(first.read().status, 200);
   EXPECT_EQ(second.read().status, 200);
@@ -243,7 +243,7 @@ TEST_F(ServerTest, DrainsWhatItHasAccepted) {
   server_->drain();
   EXPECT_TRUE(idle.is_closed());
   await([&] { return !HttpClient(port()).is_open(); });
-  engine_.cancel(held->ticket().id);
+  engine_.cancel(held->handle().id);
   gate->open();
   EXPECT_EQ(events(streams.read().body).back(), "[DONE]");
   EXPECT_TRUE(streams.is_closed());

@@ -44,7 +44,7 @@ class TorturedServer {
         tokenizer_(file_.is_gguf() ? models::load_tokenizer(path)
                                    : serve::bytes_tokenizer(file_.config().vocabulary)),
         session_(file_, bounded(std::move(options)), backend),
-        engine_(session_, tokenizer_, {.step_tokens = 48, .queue = kQueue}),
+        engine_(session_, tokenizer_, {.max_batched_tokens = 48, .queue = kQueue}),
         model_("tortured", engine_, serve::ChatFormat{text::ChatTemplate::named("chatml"), ""}),
         api_("ridge test", {}),
         server_(api_,
@@ -65,8 +65,8 @@ class TorturedServer {
     options.slots = kSlots;
     options.capacity = kCapacity;
     options.chunk = 96;
-    options.keeps_prefixes = true;
-    options.positions = 2 * kCapacity;
+    options.prefix_caching = true;
+    options.kv_capacity_tokens = 2 * kCapacity;
     return options;
   }
 
@@ -366,11 +366,11 @@ class Torture {
 
   // What has happened since the last look, which the engine remembers of its last requests.
   void count_cancelled() {
-    const serve::Activity::Snapshot seen = under_.engine().activity().since(event_, 0);
+    const serve::EventLog::Snapshot seen = under_.engine().event_log().since(event_, 0);
     event_ = seen.event;
-    for (const serve::RequestActivity& each : seen.requests)
+    for (const serve::LoggedRequest& each : seen.requests)
       if (each.finish == serve::Finish::kCancelled)
-        ++cancelled_[static_cast<size_t>(each.entries().back().stage)];
+        ++cancelled_[static_cast<size_t>(each.reached().back().stage)];
   }
 
   // Asks for health all the time.

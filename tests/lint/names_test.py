@@ -32,12 +32,14 @@ ROOMS_OF_WORDS = ("src/", "README.md", "CONTRIBUTING.md", "docs/accounting.md", 
 
 
 def refused(root):
-    """The words of the glossary's last column: what its terms replace."""
+    """(word, rooms) of the words that the glossary's terms replace, in the column "refused". A fourth column names the rooms
+    in which a word is refused; else ROOMS_OF_WORDS."""
     path = root / GLOSSARY
     if not path.exists():
         return []
     rows = [line.split("|") for line in path.read_text("utf-8").splitlines() if line.startswith("| ")]
-    return [word for row in rows if len(row) == 5 for word in re.findall(r"`([^`]+)`", row[3])]
+    return [(word, tuple(re.findall(r"`([^`]+)`", row[4])) if len(row) == 6 else ROOMS_OF_WORDS)
+            for row in rows if len(row) in (5, 6) for word in re.findall(r"`([^`]+)`", row[3])]
 
 
 def words(name):
@@ -56,7 +58,7 @@ def name_violations(file):
 
 
 def check(root):
-    replaced = [(re.compile(r"(?<![\w])" + re.escape(word) + r"(?![\w])"), word) for word in refused(root)]
+    replaced = [(re.compile(r"(?<![\w])" + re.escape(word) + r"(?![\w])"), word, rooms) for word, rooms in refused(root)]
     types = 0
     yield from sources.some(replaced, GLOSSARY, "replaced word")
     for file in sources.files(root):
@@ -76,7 +78,7 @@ def check(root):
         for number, line in enumerate([file.as_posix(), *lines] if is_engine else []):
             if (word := COURSE.search(line)) and not RENAMED.match(line):
                 yield file, max(number, 1), f'"{word.group()}" belongs in src/courses/'
-        spoken = replaced if file.as_posix().startswith(ROOMS_OF_WORDS) else []
+        spoken = [(pattern, word) for pattern, word, rooms in replaced if file.as_posix().startswith(rooms)]
         for number, line in enumerate(lines, 1):
             for pattern, word in spoken:
                 if pattern.search(line) and not RENAMED.match(line):

@@ -115,7 +115,8 @@ CLEAN = {
     "docs/architecture.md": "| rank | room |\n" + "".join(
         f"| {rank} | `{room}/` |\n" for rank, room in [(0, "base"), (1, "graph"), (1, "files"), (2, "ops"), (5, "passes"),
                                                        (6, "report"), (6, "backends"), (11, "apps")]),
-    "docs/glossary.md": "| term | what it means | refused |\n| enqueue time | of a launch | `told_ns` |\n",
+    "docs/glossary.md": "| term | what it means | refused |\n| enqueue time | of a launch | `told_ns` |\n"
+    "| output queue | of a request | `Outbox` | `src/serve/` |\n",
     "src/base/shape.h": TAG,
     "src/graph/graph.cc": TAG + '#include <fmt/format.h>\n#include "base/shape.h"\n#include "graph/graph.h"\n',
     "src/backends/cpu/kernels/softmax/softmax_online.cc":
@@ -207,6 +208,7 @@ PLANTED = [
     ("names", "src/graph/node.h", LICENCE + "#pragma once\n", "src/graph/node.h:2: no sentence after the tag"),
     ("names", "tools/run.sh", "#!/bin/sh\necho\n", "tools/run.sh:1: the first line"),
     ("names", "src/graph/node.cc", TAG + "int64_t told_ns = 0;\n", 'src/graph/node.cc:3: "told_ns" is replaced'),
+    ("names", "src/serve/request.h", TAG + "class Outbox {\n", 'src/serve/request.h:3: "Outbox" is replaced'),
     ("names", "src/graph/node.cc", TAG + "// The Workshop's files.\n", 'node.cc:3: "Workshop" belongs in src/courses/'),
     ("names", "src/report/exhibit.cc", TAG, 'exhibit.cc:1: "exhibit" belongs in src/courses/'),
     ("names", "src/bench/a.cc", TAG + 'int notebook_bytes = f("mi210");\n', 'a.cc:3: "notebook" belongs in src/courses/'),

@@ -24,18 +24,18 @@ class AccountingTest : public testing::TestWithParam<const char*> {
 
   void open(int64_t slots,
             int64_t chunk,
-            int64_t step_tokens,
+            int64_t max_batched_tokens,
             int64_t blocks = 0,
             bool shares = true) {
     engine_.reset();
     SessionOptions of = at_level("compiled", kCapacity);
     of.slots = slots;
     of.chunk = chunk;
-    of.keeps_prefixes = shares;
-    of.positions = blocks * models::kBlockTokens;
+    of.prefix_caching = shares;
+    of.kv_capacity_tokens = blocks * models::kBlockTokens;
     session_ = std::make_unique<Session>(file_, of, cpu_backend());
-    engine_ =
-        std::make_unique<Engine>(*session_, tokenizer_, EngineOptions{.step_tokens = step_tokens});
+    engine_ = std::make_unique<Engine>(*session_, tokenizer_,
+                                       EngineOptions{.max_batched_tokens = max_batched_tokens});
   }
   // A prompt of so many tokens that begins like no prompt of another seed.
   static Request request(int32_t seed, int64_t prompt, int64_t tokens) {
@@ -46,12 +46,12 @@ class AccountingTest : public testing::TestWithParam<const char*> {
   std::unique_ptr<AnswerReader> ask(const Request& asked, std::shared_ptr<Gate> gate = nullptr) {
     return std::make_unique<AnswerReader>(*engine_, asked, std::move(gate));
   }
-  std::vector<Account> ran(const std::vector<Request>& requests) {
+  std::vector<RequestMetrics> ran(const std::vector<Request>& requests) {
     std::vector<std::unique_ptr<AnswerReader>> readers;
     for (const Request& each : requests) readers.push_back(ask(each));
-    std::vector<Account> accounts;
-    for (auto& each : readers) accounts.push_back(*each->finished().account);
-    return accounts;
+    std::vector<RequestMetrics> metrics;
+    for (auto& each : readers) metrics.push_back(*each->finished().metrics);
+    return metrics;
   }
   void await_idle() const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
@@ -60,16 +60,16 @@ class AccountingTest : public testing::TestWithParam<const char*> {
     ASSERT_TRUE(engine_->is_idle());
   }
   // The requests of this engine's whole life against its steps and its counters.
-  void expect_adds_up(const std::vector<Account>& accounts) const {
+  void expect_adds_up(const std::vector<RequestMetrics>& metrics) const {
     await_idle();
     StepCost of_requests, of_steps;
-    for (const Account& each : accounts) of_requests += each.cost;
+    for (const RequestMetrics& each : metrics) of_requests += each.cost;
     int64_t sequences = 0, took_part = 0;
-    for (const StepActivity& each : engine_->activity().since(0).steps) {
+    for (const LoggedStep& each : engine_->event_log().since(0).steps) {
       of_steps += each.cost;
       sequences += each.sequences;
     }
-    for (const Account& each : accounts) took_part += each.steps;
+    for (const RequestMetrics& each : metrics) took_part += each.steps;
     EXPECT_EQ(of_requests, of_steps);
     EXPECT_EQ(of_steps, engine_->counts().cost);
     EXPECT_EQ(took_part, sequences);
@@ -96,16 +96,16 @@ TEST_P(AccountingTest, OfRequestsThatLoseTheirBlocks) {
   open(3, 16, 8, 14);
   std::vector<Request> requests;
   for (int32_t i = 0; i < 5; ++i) requests.push_back(request(i, 30, 110 + 5 * i));
-  const std::vector<Account> accounts = ran(requests);
-  expect_adds_up(accounts);
+  const std::vector<RequestMetrics> metrics = ran(requests);
+  expect_adds_up(metrics);
   if (!file_.config().has_full_layers()) return;
   EXPECT_GT(engine_->counts().preemptions, 0);
   // What was lost is computed twice, and counted twice.
   int64_t more = 0;
-  const std::vector<Account> crowded = accounts;
+  const std::vector<RequestMetrics> crowded = metrics;
   for (size_t i = 0; i < requests.size(); ++i) {
     open(1, 16, 8);
-    const Account alone = ran({requests[i]})[0];
+    const RequestMetrics alone = ran({requests[i]})[0];
     EXPECT_GE(crowded[i].cost.model.flops, alone.cost.model.flops) << i;
     more += crowded[i].cost.model.flops > alone.cost.model.flops;
   }
@@ -121,31 +121,31 @@ TEST_P(AccountingTest, OfRequestsThatLeave) {
              stays = ask(request(4, 20, 5));
   gate->allow(3);
   decoding->await(4);
-  for (const auto* each : {&decoding, &prefilling, &queued}) engine_->cancel((*each)->ticket().id);
+  for (const auto* each : {&decoding, &prefilling, &queued}) engine_->cancel((*each)->handle().id);
   gate->open();
-  std::vector<Account> accounts;
+  std::vector<RequestMetrics> metrics;
   for (const auto* each : {&decoding, &prefilling, &queued, &stays})
-    accounts.push_back(*(*each)->finished().account);
-  expect_adds_up(accounts);
+    metrics.push_back(*(*each)->finished().metrics);
+  expect_adds_up(metrics);
   EXPECT_EQ((decoding->finished().finish), Finish::kCancelled);
-  EXPECT_GT(accounts[1].cost.model.flops, 0);  // of the part of its prompt that was computed
-  EXPECT_EQ(accounts[2].cost, StepCost());
+  EXPECT_GT(metrics[1].cost.model.flops, 0);  // of the part of its prompt that was computed
+  EXPECT_EQ(metrics[2].cost, StepCost());
 }
 
 // A hit saves what the prefix costs alone, but for the logits after it.
 TEST_P(AccountingTest, OfSharedPrefixes) {
   open(2, 128, 128);
   const Request whole = request(1, 100, 4);
-  const std::vector<Account> accounts = ran({whole});
-  const Account again = ran({whole})[0];
+  const std::vector<RequestMetrics> metrics = ran({whole});
+  const RequestMetrics again = ran({whole})[0];
   EXPECT_EQ(again.cached_tokens, 96);
-  expect_adds_up({accounts[0], again});
+  expect_adds_up({metrics[0], again});
   Request prefix = whole;
   prefix.prompt.resize(96);
   prefix.max_tokens = 1;
   open(2, 128, 128);
-  const Account of_prefix = ran({prefix})[0];
-  EXPECT_EQ(again.cost.model + of_prefix.cost.model, accounts[0].cost.model + row_work());
+  const RequestMetrics of_prefix = ran({prefix})[0];
+  EXPECT_EQ(again.cost.model + of_prefix.cost.model, metrics[0].cost.model + row_work());
 }
 
 // Each answer samples one token a step, and no prompt is cut, so that keys are read equally often. Apart
@@ -153,7 +153,7 @@ TEST_P(AccountingTest, OfSharedPrefixes) {
 TEST_P(AccountingTest, OfCompany) {
   std::vector<Request> requests;
   for (int32_t i = 0; i < 4; ++i) requests.push_back(request(i, 12 + i, 9));
-  std::vector<Account> alone;
+  std::vector<RequestMetrics> alone;
   int64_t weights = 0;
   for (const Request& each : requests) {
     open(4, 64, 64);
@@ -161,7 +161,7 @@ TEST_P(AccountingTest, OfCompany) {
     weights = cost::parameter_bytes(*session_->planned_run(8, 64));
   }
   open(4, 64, 64);
-  const std::vector<Account> together = ran(requests);
+  const std::vector<RequestMetrics> together = ran(requests);
   expect_adds_up(together);
   int64_t keys_alone = 0, keys_together = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -189,10 +189,10 @@ TEST_P(AccountingTest, OfPages) {
     return 2 * bytes;  // kv_append and cached_attention
   };
   open(2, 64, 64);
-  Account paged = ran({asked})[0];
+  RequestMetrics paged = ran({asked})[0];
   const int64_t of_pages = table_bytes();
   open(2, 64, 64, 0, false);
-  const Account contiguous = ran({asked})[0];
+  const RequestMetrics contiguous = ran({asked})[0];
   paged.cost.read_bytes -= paged.steps * (of_pages - table_bytes());
   EXPECT_EQ(paged.cost, contiguous.cost);
 }

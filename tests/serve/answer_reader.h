@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the answer to one request from its outbox.
+// Reads the answer to one request from its output queue.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class Gate {
 class AnswerReader {
  public:
   AnswerReader(Engine& engine, Request request, std::shared_ptr<Gate> gate = nullptr)
-      : outbox_(std::make_shared<Outbox>([signal = signal_, gate] {
+      : output_(std::make_shared<OutputQueue>([signal = signal_, gate] {
           {
             const std::lock_guard lock(signal->mutex);
             signal->is_set = true;
@@ -45,9 +45,9 @@ class AnswerReader {
           }
           if (gate != nullptr) gate->pass();
         })),
-        ticket_(engine.submit(std::move(request), outbox_)) {}
+        handle_(engine.submit(std::move(request), output_)) {}
 
-  const Ticket& ticket() const { return ticket_; }
+  const RequestHandle& handle() const { return handle_; }
   // What has come so far, once it has at least so many tokens or is finished.
   const Delta& await(int64_t tokens) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
@@ -73,19 +73,19 @@ class AnswerReader {
     bool is_set = false;
   };
   void take() {
-    Delta next = outbox_->take();
+    Delta next = output_->take();
     all_.text += next.text;
     for (TokenScores& each : next.scores) all_.scores.push_back(std::move(each));
     all_.tokens += next.tokens;
     all_.cached_tokens += next.cached_tokens;
     all_.finish = next.finish;
     all_.error = next.error;
-    all_.account = next.account;
+    all_.metrics = next.metrics;
   }
 
   std::shared_ptr<Signal> signal_ = std::make_shared<Signal>();
-  std::shared_ptr<Outbox> outbox_;
-  Ticket ticket_;
+  std::shared_ptr<OutputQueue> output_;
+  RequestHandle handle_;
   Delta all_;
 };
 

@@ -43,7 +43,7 @@ class BatchInvariant {
     options.capacity = std::min(kCapacity, file_.config().context);
     options.selection = passes::Selection("compiled", "-tune_gemm,+batch_invariant" + switches);
     options.slots = kSlots;
-    options.keeps_prefixes = true;
+    options.prefix_caching = true;
     return options;
   }
   int64_t below(int64_t end) { return std::uniform_int_distribution<int64_t>(0, end - 1)(random_); }
@@ -82,7 +82,7 @@ class BatchInvariant {
     Steps steps;
     while (steps.size() < tokens.size()) {
       if (below(12) == 0) crowd_.begin({own, known, {}});
-      std::vector<Part> parts;
+      std::vector<SequencePart> parts;
       int64_t left = crowd_.most_ids();
       const auto done = static_cast<size_t>(crowd_.length(own));
       const size_t taken = 1 + static_cast<size_t>(below(std::ssize(known) - crowd_.length(own)));
@@ -105,7 +105,7 @@ class BatchInvariant {
     for (int64_t slot = 0; slot < kSlots; ++slot) crowd_.release(slot);
     return steps;
   }
-  Part part_of(std::vector<Other>& others, int64_t slot, int64_t& left) {
+  SequencePart part_of(std::vector<Other>& others, int64_t slot, int64_t& left) {
     Other& other = others[static_cast<size_t>(slot)];
     if (other.done == other.ids.size()) {
       other = {any_ids(1 + below(60)), 0};
@@ -114,7 +114,7 @@ class BatchInvariant {
     }
     const size_t taken =
         1 + static_cast<size_t>(below(static_cast<int64_t>(other.ids.size() - other.done)));
-    const Part part{slot, std::span(other.ids).subspan(other.done, taken), below(2) == 0};
+    const SequencePart part{slot, std::span(other.ids).subspan(other.done, taken), below(2) == 0};
     other.done += taken;
     left -= static_cast<int64_t>(taken);
     return part;

@@ -29,7 +29,7 @@ class ConversationTest : public testing::TestWithParam<const char*> {
   Session session(int64_t chunk) {
     SessionOptions options = at_level("compiled", kCapacity);
     options.chunk = chunk;
-    options.keeps_prefixes = true;
+    options.prefix_caching = true;
     return Session(file_, options, cpu_backend());
   }
   Conversation chat(Session& session, const char* system = "") {
@@ -61,8 +61,8 @@ TEST_P(ConversationTest, TheModelReadsAllTurns) {
       EXPECT_EQ(turn.answer.finish_reason, is_cut ? "length" : "stop");
       // The whole blocks that the turns share are not computed again.
       const int64_t same = std::ranges::mismatch(turn.prompt, in_cache).in1 - turn.prompt.begin();
-      EXPECT_EQ(turn.answer.held, same / models::kBlockTokens * models::kBlockTokens);
-      EXPECT_GE(turn.answer.held + models::kBlockTokens, first_prompt);
+      EXPECT_EQ(turn.answer.cached_tokens, same / models::kBlockTokens * models::kBlockTokens);
+      EXPECT_GE(turn.answer.cached_tokens + models::kBlockTokens, first_prompt);
       // A session without a past gives the same answer.
       Session fresh = session(chunk);
       EXPECT_EQ(turn.answer.ids, greedy(fresh, turn.prompt, turn.answer.ids.size()));

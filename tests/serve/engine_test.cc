@@ -39,8 +39,8 @@ class EngineTest : public testing::TestWithParam<const char*> {
     SessionOptions of = at_level("compiled", kCapacity);
     of.slots = slots;
     of.chunk = chunk;
-    of.positions = positions;
-    of.keeps_prefixes = true;
+    of.kv_capacity_tokens = positions;
+    of.prefix_caching = true;
     session_ = std::make_unique<Session>(file_, of, cpu_backend());
     engine_ = std::make_unique<Engine>(*session_, tokenizer_, options);
   }
@@ -77,7 +77,7 @@ void expect_same(const Delta& made, const Generation& want) {
 }
 
 TEST_P(EngineTest, EachRequestGetsWhatItGetsAlone) {
-  open(3, 16, {.step_tokens = 8});
+  open(3, 16, {.max_batched_tokens = 8});
   std::vector<Request> requests;
   for (int64_t i = 0; i < 9; ++i) {
     const std::vector<int32_t>& prompt = i % 3 == 0 ? long_ : i % 3 == 1 ? ids_ : other_;
@@ -111,19 +111,19 @@ TEST_P(EngineTest, AccountsAddUp) {
   const auto ran = [&](const std::vector<Request>& requests) {
     std::vector<std::unique_ptr<AnswerReader>> readers;
     for (const Request& each : requests) readers.push_back(ask(each));
-    std::vector<std::shared_ptr<const Account>> accounts;
-    for (auto& each : readers) accounts.push_back(each->finished().account);
+    std::vector<std::shared_ptr<const RequestMetrics>> metrics;
+    for (auto& each : readers) metrics.push_back(each->finished().metrics);
     await_idle();
-    return accounts;
+    return metrics;
   };
   std::vector<Request> requests;
   for (const std::vector<int32_t>* prompt : {&ids_, &long_, &other_, &ids_, &long_})
     requests.push_back({.prompt = *prompt, .max_tokens = 9, .ignores_end = true});
-  open(3, 16, {.step_tokens = 7});
-  const std::vector<std::shared_ptr<const Account>> accounts = ran(requests);
+  open(3, 16, {.max_batched_tokens = 7});
+  const std::vector<std::shared_ptr<const RequestMetrics>> metrics = ran(requests);
   StepCost sum;
   double shared_ns = 0;
-  for (const auto& each : accounts) {
+  for (const auto& each : metrics) {
     ASSERT_NE(each, nullptr);
     sum += each->cost;
     shared_ns += each->shared_ns;
@@ -138,9 +138,9 @@ TEST_P(EngineTest, AccountsAddUp) {
   EXPECT_GT(sum.executed_flops, sum.model.flops);  // padding
   EXPECT_FALSE(engine_->counts().mfu.has_value());
   for (size_t i = 0; i < requests.size(); ++i) {
-    if (accounts[i]->cached_tokens > 0) continue;
+    if (metrics[i]->cached_tokens > 0) continue;
     open(1, 64);
-    EXPECT_EQ(ran({requests[i]})[0]->cost.model, accounts[i]->cost.model) << i;
+    EXPECT_EQ(ran({requests[i]})[0]->cost.model, metrics[i]->cost.model) << i;
   }
 }
 
@@ -167,7 +167,7 @@ TEST_P(EngineTest, TheNextTurnComputesOnlyWhatIsNew) {
 
 // Three sequences need 36 blocks to fill their contexts, and there are 14.
 TEST_P(EngineTest, WhatHasNoBlocksWaitsAndIsComputedAgain) {
-  open(3, 16, {.step_tokens = 8}, 14 * models::kBlockTokens);
+  open(3, 16, {.max_batched_tokens = 8}, 14 * models::kBlockTokens);
   std::vector<std::unique_ptr<AnswerReader>> readers;
   std::vector<Request> requests;
   for (int64_t i = 0; i < 5; ++i) {
@@ -210,10 +210,10 @@ TEST_P(EngineTest, ServesSmallerPrioritiesFirst) {
   std::vector<std::unique_ptr<AnswerReader>> waiting;
   for (int64_t priority : {0, 3, -2, 0, -2})
     waiting.push_back(ask({.prompt = other_, .max_tokens = 2, .priority = priority}));
-  engine_->cancel(running->ticket().id);
+  engine_->cancel(running->handle().id);
   gate->open();
   std::vector<double> queued;
-  for (auto& each : waiting) queued.push_back(each->finished().account->queue_ns);
+  for (auto& each : waiting) queued.push_back(each->finished().metrics->queue_ns);
   std::vector<size_t> order(queued.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t i) { return queued[i]; });
@@ -222,7 +222,7 @@ TEST_P(EngineTest, ServesSmallerPrioritiesFirst) {
 
 // Two sequences need 24 blocks to fill their contexts, and there are 14: the later one stays.
 TEST_P(EngineTest, PreemptsTheLeastPriority) {
-  open(2, 16, {.step_tokens = 8}, 14 * models::kBlockTokens);
+  open(2, 16, {.max_batched_tokens = 8}, 14 * models::kBlockTokens);
   if (!session_->config().has_full_layers()) GTEST_SKIP() << "windows fit";
   Request first = whole(ids_), second = whole(other_);
   first.priority = 1;
@@ -233,7 +233,7 @@ TEST_P(EngineTest, PreemptsTheLeastPriority) {
   expect_same(early->finished(), alone(first));
   EXPECT_GT(engine_->counts().preemptions, 0);
   // The preempted one computes its positions again.
-  EXPECT_LT(late->finished().account->steps, early->finished().account->steps);
+  EXPECT_LT(late->finished().metrics->steps, early->finished().metrics->steps);
 }
 
 // One slot: a request of better priority takes it, one of the same does not, and the answer that lost
@@ -304,14 +304,14 @@ TEST_P(EngineTest, StepsAreAsLongAsPredicted) {
   EXPECT_EQ(StepBudget(*session_, ceilings.get(), 64, 1e-3).tokens(1), 1);
   EXPECT_EQ(StepBudget(*session_, nullptr, 64, 0).tokens(1), 64);
   EXPECT_THROW(open(2, 64, {.step_ms = 5}), Error);  // nothing to predict with
-  open(2, 64, {.step_tokens = 32, .step_ms = 1e-6, .ceilings = ceilings});
+  open(2, 64, {.max_batched_tokens = 32, .step_ms = 1e-6, .ceilings = ceilings});
   const Request request{.prompt = long_, .max_tokens = 4};
   const auto decoding = ask(whole(ids_)), beside = ask(request);
   expect_same(beside->finished(), alone(request));
 }
 
 TEST_P(EngineTest, CancelsInTheQueueInPrefillAndInDecode) {
-  open(2, 2, {.step_tokens = 2});
+  open(2, 2, {.max_batched_tokens = 2});
   const auto gate = std::make_shared<Gate>();
   const auto decoding = ask(whole(ids_), gate);
   decoding->await(1);
@@ -320,7 +320,7 @@ TEST_P(EngineTest, CancelsInTheQueueInPrefillAndInDecode) {
   gate->allow(1);
   decoding->await(2);  // and one token of the prompt beside it
   EXPECT_EQ(engine_->counts().waiting, 2);
-  for (const auto* each : {&decoding, &prefilling, &queued}) engine_->cancel((*each)->ticket().id);
+  for (const auto* each : {&decoding, &prefilling, &queued}) engine_->cancel((*each)->handle().id);
   gate->open();
   EXPECT_EQ(decoding->finished().finish, Finish::kCancelled);
   EXPECT_EQ(decoding->finished().tokens, 2);
@@ -328,8 +328,8 @@ TEST_P(EngineTest, CancelsInTheQueueInPrefillAndInDecode) {
   EXPECT_EQ(prefilling->finished().tokens, 0);
   EXPECT_EQ(queued->finished().finish, Finish::kCancelled);
   expect_same(late->finished(), alone({.prompt = other_, .max_tokens = 3}));
-  engine_->cancel(decoding->ticket().id);  // twice
-  engine_->cancel(late->ticket().id);      // after its end
+  engine_->cancel(decoding->handle().id);  // twice
+  engine_->cancel(late->handle().id);      // after its end
   engine_->cancel(1u << 30);               // never there
   await_idle();
   const auto after = ask({.prompt = long_, .max_tokens = 3});
@@ -343,11 +343,11 @@ TEST_P(EngineTest, RefusesWhatTheQueueCannotHold) {
   const auto running = ask(whole(ids_), gate);
   running->await(1);
   const auto second = ask(whole(ids_)), third = ask({.prompt = ids_, .max_tokens = 2});
-  EXPECT_EQ(ask(whole(ids_))->ticket().refusal, Refusal::kFull);
+  EXPECT_EQ(ask(whole(ids_))->handle().refusal, Refusal::kFull);
   EXPECT_EQ(engine_->counts().waiting, 2);
   EXPECT_EQ(engine_->counts().refused, 1);
-  engine_->cancel(running->ticket().id);
-  engine_->cancel(second->ticket().id);
+  engine_->cancel(running->handle().id);
+  engine_->cancel(second->handle().id);
   gate->open();
   EXPECT_EQ(running->finished().finish, Finish::kCancelled);
   expect_same(third->finished(), alone({.prompt = ids_, .max_tokens = 2}));
@@ -358,7 +358,7 @@ TEST_P(EngineTest, DrainsWhatItHasAccepted) {
   const Request request{.prompt = ids_, .max_tokens = 12};
   const auto running = ask(request), waiting = ask(request);
   engine_->drain();
-  EXPECT_EQ(ask(request)->ticket().refusal, Refusal::kDraining);
+  EXPECT_EQ(ask(request)->handle().refusal, Refusal::kDraining);
   expect_same(running->finished(), alone(request));
   expect_same(waiting->finished(), alone(request));
   await_idle();
@@ -371,7 +371,7 @@ TEST_P(EngineTest, StoppingEndsAllAnswers) {
   running->await(1);
   // Lets the engine go on once its end has begun, which is when it refuses requests.
   std::thread opens([&, engine = engine_.get()] {
-    const auto nobody = std::make_shared<Outbox>(std::function<void()>());
+    const auto nobody = std::make_shared<OutputQueue>(std::function<void()>());
     while (engine->submit({.prompt = ids_, .max_tokens = 1}, nobody).refusal != Refusal::kDraining)
       std::this_thread::yield();
     gate->open();
@@ -385,19 +385,19 @@ TEST_P(EngineTest, StoppingEndsAllAnswers) {
 // A reader that wakes finds the tokens of the whole step, its own and those of others.
 TEST_P(EngineTest, ReadersAreWokenWhenAStepIsThere) {
   open(2);
-  struct Reader {
-    std::shared_ptr<Outbox> outbox;
+  struct StepReader {
+    std::shared_ptr<OutputQueue> output;
     int64_t tokens = 0;
   } readers[2];
   std::vector<int64_t> leads;  // of the first reader's answer over the second's, at each wake
   const auto look = [&] {
-    for (Reader& each : readers) each.tokens += each.outbox->take().tokens;
+    for (StepReader& each : readers) each.tokens += each.output->take().tokens;
     if (readers[0].tokens > 0 && readers[1].tokens > 0 && readers[1].tokens < 20)
       leads.push_back(readers[0].tokens - readers[1].tokens);
   };
-  for (Reader& each : readers) each.outbox = std::make_shared<Outbox>(look);
-  for (Reader& each : readers)
-    engine_->submit({.prompt = ids_, .max_tokens = 40, .ignores_end = true}, each.outbox);
+  for (StepReader& each : readers) each.output = std::make_shared<OutputQueue>(look);
+  for (StepReader& each : readers)
+    engine_->submit({.prompt = ids_, .max_tokens = 40, .ignores_end = true}, each.output);
   await_idle();
   engine_.reset();
   ASSERT_GT(leads.size(), 20u);  // two wakes a step
@@ -464,7 +464,7 @@ TEST_P(EngineTest, RefusesWhatCannotRun) {
   refused({.prompt = {1}, .max_tokens = 1, .stop = {""}});
   EXPECT_TRUE(engine_->is_idle());
   EXPECT_THROW(open(1, 64, {.queue = 0}), Error);
-  EXPECT_THROW(open(1, 64, {.step_tokens = 0}), Error);
+  EXPECT_THROW(open(1, 64, {.max_batched_tokens = 0}), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(All,

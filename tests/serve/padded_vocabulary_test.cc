@@ -26,7 +26,7 @@ class PaddedVocabularyTest : public testing::Test {
     if (is_limited) file_.limit_tokens(tokens_);
     SessionOptions of = at_level("compiled", 96);
     of.slots = 3;
-    of.keeps_prefixes = true;
+    of.prefix_caching = true;
     session_ = std::make_unique<Session>(file_, of, cpu_backend());
     engine_ = std::make_unique<Engine>(*session_, tokenizer_, EngineOptions{});
   }
@@ -71,7 +71,7 @@ TEST_F(PaddedVocabularyTest, IdsWithoutATokenAreNeitherSampledNorScored) {
 TEST_F(PaddedVocabularyTest, IdsWithoutATokenAreRefused) {
   open(true);
   EXPECT_EQ(engine_->vocabulary(), tokens_);
-  const auto nobody = std::make_shared<Outbox>([] {});
+  const auto nobody = std::make_shared<OutputQueue>([] {});
   const int32_t padding = static_cast<int32_t>(tokens_);
   EXPECT_THROW(engine_->submit({.prompt = {5, padding}, .max_tokens = 1}, nobody), Error);
   const auto biased = ask({.logit_bias = {{padding, 100}}});

@@ -71,12 +71,13 @@ TEST(ChooseStep, AllPromptsEnd) {
       if (each.pending > 0) continue;
       each = kDecodes;
     }
-    EXPECT_LE(total, std::max(decoding > 0 ? limits.step_tokens : limits.chunk, decoding + 1));
+    EXPECT_LE(total,
+              std::max(decoding > 0 ? limits.max_batched_tokens : limits.chunk, decoding + 1));
   }
 }
 
 // Three run, of priorities 0, 1 and 2; each owns 10 blocks and keeps 1 or 2.
-constexpr Holding kRunning[] = {{0, 10, 1}, {1, 10, 2}, {2, 10, 1}};
+constexpr BlockUse kRunning[] = {{0, 10, 1}, {1, 10, 2}, {2, 10, 1}};
 std::optional<int64_t> pushed_out(int64_t priority, int64_t wanted, int64_t available) {
   return count_preempted(kRunning, priority, wanted, available);
 }

@@ -61,7 +61,7 @@ models::CacheShape shape(const models::ModelConfig& of, int64_t positions = 0) {
                               .window = of.window,
                               .chunk = kChunk,
                               .shares = true,
-                              .positions = positions});
+                              .kv_capacity_tokens = positions});
 }
 
 // The memory of a cache, in which a position holds all tokens up to it, and sequences that write to

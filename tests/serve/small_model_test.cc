@@ -118,7 +118,7 @@ TEST_P(SmallModel, IsTheSameInPartsBesideOthers) {
       made.begin({1, known[1], {}});
       is_admitted = true;
     }
-    std::vector<Part> parts;
+    std::vector<SequencePart> parts;
     for (int64_t slot : {0, 1}) {
       const std::vector<int32_t>& ids = known[static_cast<size_t>(slot)];
       if (slot == 1 && !is_admitted) continue;

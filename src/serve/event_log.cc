@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two rings under a lock that is held for moments.
-#include "serve/activity.h"
+// Records into two rings under a lock.
+#include "serve/event_log.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ constexpr double kReadsEveryNs = 5e9;     // readers that come less often see ol
 
 }  // namespace
 
-Activity::Activity(int64_t blocks) : origin_ns_(now_ns()), steps_(kSteps), requests_(kRequests) {
+EventLog::EventLog(int64_t blocks) : origin_ns_(now_ns()), steps_(kSteps), requests_(kRequests) {
   blocks_.blocks = blocks;
   blocks_.blocks_per_cell =
       std::max<int64_t>((blocks + BlockMap::kMostCells - 1) / BlockMap::kMostCells, 1);
@@ -23,7 +23,7 @@ Activity::Activity(int64_t blocks) : origin_ns_(now_ns()), steps_(kSteps), reque
   blocks_.counts[static_cast<size_t>(BlockState::kFree)] = blocks;
 }
 
-int64_t Activity::submit(uint64_t id, int64_t prompt_tokens, double now_ns) {
+int64_t EventLog::submit(uint64_t id, int64_t prompt_tokens, double now_ns) {
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < kRequests; ++i) {
     const size_t at = (next_request_ + i) % kRequests;
@@ -36,35 +36,36 @@ int64_t Activity::submit(uint64_t id, int64_t prompt_tokens, double now_ns) {
   return -1;
 }
 
-RequestActivity* Activity::changed(int64_t request) {
+LoggedRequest* EventLog::changed(int64_t request) {
   if (request < 0) return nullptr;
-  RequestActivity& made = requests_[static_cast<size_t>(request)];
+  LoggedRequest& made = requests_[static_cast<size_t>(request)];
   made.event = ++event_;
   return &made;
 }
 
-void Activity::enter(RequestActivity& request, Stage stage, double now_ns) {
-  if (request.stage_count < RequestActivity::kMostStages)
+void EventLog::enter(LoggedRequest& request, Stage stage, double now_ns) {
+  if (request.stage_count < LoggedRequest::kMostStages)
     request.stages[request.stage_count++] = {stage, now_ns};
 }
 
-void Activity::admit(int64_t request, int64_t cached_tokens, double now_ns) {
+void EventLog::admit(int64_t request, int64_t cached_tokens, double now_ns) {
   const std::lock_guard lock(mutex_);
-  RequestActivity* made = changed(request);
+  LoggedRequest* made = changed(request);
   if (made == nullptr) return;
-  if (made->stage_count == 1) made->cached_tokens = cached_tokens;  // not its own from before
+  // After a preemption, the cache may also hold tokens that this request computed itself.
+  if (made->stage_count == 1) made->cached_tokens = cached_tokens;
   enter(*made, Stage::kPrefill, now_ns);
 }
 
-void Activity::requeue(int64_t request, double now_ns) {
+void EventLog::requeue(int64_t request, double now_ns) {
   const std::lock_guard lock(mutex_);
-  RequestActivity* made = changed(request);
+  LoggedRequest* made = changed(request);
   if (made != nullptr) enter(*made, Stage::kQueued, now_ns);
 }
 
-void Activity::token(int64_t request, double now_ns) {
+void EventLog::token(int64_t request, double now_ns) {
   const std::lock_guard lock(mutex_);
-  RequestActivity* made = changed(request);
+  LoggedRequest* made = changed(request);
   if (made == nullptr) return;
   if (made->generated_tokens++ == 0) made->first_ns = now_ns;
   made->last_ns = now_ns;
@@ -72,22 +73,22 @@ void Activity::token(int64_t request, double now_ns) {
     enter(*made, Stage::kDecode, now_ns);
 }
 
-void Activity::end(int64_t request, Finish finish, double now_ns) {
+void EventLog::end(int64_t request, Finish finish, double now_ns) {
   const std::lock_guard lock(mutex_);
-  RequestActivity* made = changed(request);
+  LoggedRequest* made = changed(request);
   if (made == nullptr) return;
   made->finish = finish;
   made->end_ns = now_ns;
 }
 
-void Activity::step(StepActivity step) {
+void EventLog::step(LoggedStep step) {
   const std::lock_guard lock(mutex_);
   step.event = ++event_;
   step.number = step_count_ + 1;
   steps_[static_cast<size_t>(step_count_++) % kSteps] = step;
 }
 
-void Activity::blocks(const SequenceBlocks& blocks, bool is_idle, double now_ns) {
+void EventLog::blocks(const SequenceBlocks& blocks, bool is_idle, double now_ns) {
   const std::lock_guard lock(mutex_);
   const bool is_due = now_ns - read_ns_ < kReadsEveryNs && now_ns - blocks_ns_ >= kBlocksEveryNs;
   if (!is_idle && !is_due) return;
@@ -102,7 +103,7 @@ void Activity::blocks(const SequenceBlocks& blocks, bool is_idle, double now_ns)
   }
 }
 
-Activity::Snapshot Activity::since(int64_t after, size_t most_steps) const {
+EventLog::Snapshot EventLog::since(int64_t after, size_t most_steps) const {
   Snapshot made;
   made.origin_ns = origin_ns_;
   const std::lock_guard lock(mutex_);
@@ -110,12 +111,12 @@ Activity::Snapshot Activity::since(int64_t after, size_t most_steps) const {
   made.event = event_;
   const int64_t most = static_cast<int64_t>(std::min(most_steps, kSteps));
   for (int64_t i = std::max<int64_t>(step_count_ - most, 0); i < step_count_; ++i) {
-    const StepActivity& step = steps_[static_cast<size_t>(i) % kSteps];
+    const LoggedStep& step = steps_[static_cast<size_t>(i) % kSteps];
     if (step.event > after) made.steps.push_back(step);
   }
-  for (const RequestActivity& each : requests_)
+  for (const LoggedRequest& each : requests_)
     if (each.event > after) made.requests.push_back(each);
-  std::ranges::sort(made.requests, {}, &RequestActivity::id);
+  std::ranges::sort(made.requests, {}, &LoggedRequest::id);
   made.blocks = blocks_;
   return made;
 }

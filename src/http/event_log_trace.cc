@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "http/activity_json.h"
+#include "http/event_log_json.h"
 #include "report/kineto_trace.h"
 #include "report/trace_events.h"
 
@@ -16,8 +16,8 @@ namespace {
 
 using report::Json;
 using report::Slice;
-using serve::RequestActivity;
-using serve::StepActivity;
+using serve::LoggedRequest;
+using serve::LoggedStep;
 
 constexpr int kEngine = 0, kRequests = 1;  // processes
 constexpr int kSteps = 1;                  // a thread of the engine; a request's is its lane
@@ -25,24 +25,24 @@ constexpr const char* kStages[] = {"queued", "prefill", "decode"};
 
 class TraceWriter {
  public:
-  TraceWriter(const serve::Activity::Snapshot& activity, double seconds)
-      : activity_(activity), now_(at(now_ns())), from_(now_ - std::llround(seconds * 1e9)) {}
+  TraceWriter(const serve::EventLog::Snapshot& log, double seconds)
+      : log_(log), now_(at(now_ns())), from_(now_ - std::llround(seconds * 1e9)) {}
 
   std::string write(const Json& device, const std::string& name, const Json& other) {
     events_.process(kEngine, "engine", "steps", 0);
     events_.thread(kEngine, kSteps, "steps");
-    for (const StepActivity& each : activity_.steps) write_step(each);
+    for (const LoggedStep& each : log_.steps) write_step(each);
     events_.process(kRequests, "requests", "lanes", 1);
-    for (const RequestActivity& each : activity_.requests) write_request(each);
+    for (const LoggedRequest& each : log_.requests) write_request(each);
     for (size_t i = 0; i < lanes_.size(); ++i)
       events_.thread(kRequests, static_cast<int>(i) + 1, fmt::format("lane {}", i + 1));
     return events_.document(device, name, other);
   }
 
  private:
-  int64_t at(double ns) const { return std::llround(ns - activity_.origin_ns); }
+  int64_t at(double ns) const { return std::llround(ns - log_.origin_ns); }
 
-  void write_step(const StepActivity& step) {
+  void write_step(const LoggedStep& step) {
     const Slice slice{at(step.begin_ns), at(step.end_ns)};
     if (slice.begin_ns < from_ || slice.end_ns <= slice.begin_ns) return;
     events_.slice("user_annotation", fmt::format("ProfilerStep#{}", step.number), kEngine, kSteps,
@@ -63,9 +63,9 @@ class TraceWriter {
     return {std::max(at(begin_ns), from_), end_ns > 0 ? at(end_ns) : now_};
   }
 
-  void write_request(const RequestActivity& request) {
-    const auto entries = request.entries();
-    const Slice whole = cut(entries.front().begin_ns, request.end_ns);
+  void write_request(const LoggedRequest& request) {
+    const auto stages = request.reached();
+    const Slice whole = cut(stages.front().begin_ns, request.end_ns);
     if (whole.end_ns <= whole.begin_ns) return;
     const int lane = lane_of(whole);
     const auto finish = serve::finish_name(request.finish);
@@ -74,12 +74,12 @@ class TraceWriter {
                    {"cached_tokens", request.cached_tokens},
                    {"generated_tokens", request.generated_tokens},
                    {"finish_reason", request.end_ns > 0 ? Json(finish) : Json()}});
-    for (size_t i = 0; i < entries.size(); ++i) {
-      const bool is_last = i + 1 == entries.size();
+    for (size_t i = 0; i < stages.size(); ++i) {
+      const bool is_last = i + 1 == stages.size();
       const Slice slice =
-          cut(entries[i].begin_ns, is_last ? request.end_ns : entries[i + 1].begin_ns);
+          cut(stages[i].begin_ns, is_last ? request.end_ns : stages[i + 1].begin_ns);
       if (slice.end_ns > slice.begin_ns)
-        events_.slice("user_annotation", kStages[static_cast<size_t>(entries[i].stage)], kRequests,
+        events_.slice("user_annotation", kStages[static_cast<size_t>(stages[i].stage)], kRequests,
                       lane, slice, Json::object());
     }
   }
@@ -92,7 +92,7 @@ class TraceWriter {
     return static_cast<int>(lane - lanes_.begin()) + 1;
   }
 
-  const serve::Activity::Snapshot& activity_;
+  const serve::EventLog::Snapshot& log_;
   const int64_t now_, from_;
   report::TraceEvents events_{report::kTraceCapBytes};
   std::vector<int64_t> lanes_;  // when each is free
@@ -100,13 +100,13 @@ class TraceWriter {
 
 }  // namespace
 
-std::string activity_trace(const ServedModel& model, const std::string& program, int64_t seconds) {
-  const serve::Activity::Snapshot activity = model.engine.activity().since(0);
+std::string event_log_trace(const ServedModel& model, const std::string& program, int64_t seconds) {
+  const serve::EventLog::Snapshot log = model.engine.event_log().since(0);
   const cost::Ceilings* ceilings = model.engine.options().ceilings.get();
   const Json device{{"id", 0},
                     {"name", ceilings != nullptr ? ceilings->machine.device : "unknown"}};
   const Json other{{"program", program}, {"model", model.name()}, {"seconds", seconds}};
-  return TraceWriter(activity, static_cast<double>(seconds)).write(device, "ridge serve", other);
+  return TraceWriter(log, static_cast<double>(seconds)).write(device, "ridge serve", other);
 }
 
 }  // namespace ridge::http

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // /debug/activity and /debug/trace against the engine's counts.
-#include "http/activity_json.h"
+#include "http/event_log_json.h"
 
 #include "http/query.h"
 #include "http/served_model_test.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps as rows of columns, to keep what a page asks for twice a second small.
-#include "http/activity_json.h"
+#include "http/event_log_json.h"
 
 #include <cmath>
 
@@ -12,9 +12,9 @@ namespace ridge::http {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using serve::Activity;
-using serve::RequestActivity;
-using serve::StepActivity;
+using serve::EventLog;
+using serve::LoggedRequest;
+using serve::LoggedStep;
 
 constexpr size_t kMostSteps = 512;  // in one reply
 
@@ -24,34 +24,33 @@ constexpr char kCells[] = ".cus";
 
 class Writer {
  public:
-  explicit Writer(const Activity::Snapshot& activity) : activity_(activity) {}
+  explicit Writer(const EventLog::Snapshot& log) : log_(log) {}
 
   Json json() const {
-    Json made{{"event", activity_.event}, {"now_ns", at(now_ns())}};
+    Json made{{"event", log_.event}, {"now_ns", at(now_ns())}};
     made["steps"] = {
         {"columns",
          {"number", "begin_ns", "end_ns", "sequences", "decode_tokens", "prefill_tokens",
           "model_flops", "executed_flops", "read_bytes", "written_bytes", "product_type"}}};
     Json& rows = made["steps"]["rows"] = Json::array();
-    for (const StepActivity& each : activity_.steps)
+    for (const LoggedStep& each : log_.steps)
       rows.push_back({each.number, at(each.begin_ns), at(each.end_ns), each.sequences,
                       each.decode_tokens, each.prefill_tokens, each.cost.model.flops,
                       each.cost.executed_flops, each.cost.read_bytes, each.cost.written_bytes,
                       name(each.product_type)});
     made["requests"] = Json::array();
-    for (const RequestActivity& each : activity_.requests)
-      made["requests"].push_back(request(each));
+    for (const LoggedRequest& each : log_.requests) made["requests"].push_back(request(each));
     made["blocks"] = blocks();
     return made;
   }
 
  private:
-  int64_t at(double ns) const { return std::llround(ns - activity_.origin_ns); }
+  int64_t at(double ns) const { return std::llround(ns - log_.origin_ns); }
   Json known(double ns) const { return ns > 0 ? Json(at(ns)) : Json(); }
 
-  Json request(const RequestActivity& r) const {
+  Json request(const LoggedRequest& r) const {
     Json stages = Json::array();
-    for (const RequestActivity::Entry& each : r.entries())
+    for (const LoggedRequest::StageBegin& each : r.reached())
       stages.push_back({kStages[static_cast<size_t>(each.stage)], at(each.begin_ns)});
     return {{"id", r.id},
             {"prompt_tokens", r.prompt_tokens},
@@ -65,7 +64,7 @@ class Writer {
   }
 
   Json blocks() const {
-    const serve::BlockMap& map = activity_.blocks;
+    const serve::BlockMap& map = log_.blocks;
     Json made{{"blocks", map.blocks}, {"blocks_per_cell", map.blocks_per_cell}};
     for (size_t i = 0; i < serve::kBlockStates; ++i) made[kStates[i]] = map.counts[i];
     std::string cells;
@@ -74,7 +73,7 @@ class Writer {
     return made;
   }
 
-  const Activity::Snapshot& activity_;
+  const EventLog::Snapshot& log_;
 };
 
 Json constants(const ServedModel& model) {
@@ -89,9 +88,9 @@ Json constants(const ServedModel& model) {
 
 }  // namespace
 
-std::string activity_json(const ServedModel& model, int64_t after) {
-  const Activity::Snapshot activity = model.engine.activity().since(after, kMostSteps);
-  Json made = Writer(activity).json();
+std::string event_log_json(const ServedModel& model, int64_t after) {
+  const EventLog::Snapshot log = model.engine.event_log().since(after, kMostSteps);
+  Json made = Writer(log).json();
   if (after == 0) made["server"] = constants(model);
   return json_text(made);
 }
