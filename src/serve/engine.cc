@@ -8,33 +8,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "serve/answer_text.h"
 #include "serve/log_probability.h"
 #include "serve/schedule.h"
 
 namespace ridge::serve {
-
-struct Engine::Sequence {
-  Sequence(uint64_t number, Request asked, const text::Tokenizer& tokenizer)
-      : id(number),
-        request(std::move(asked)),
-        ids(request.prompt),
-        text(tokenizer, request.stop, request.ignores_end) {}
-
-  int64_t generated() const { return std::ssize(ids) - std::ssize(request.prompt); }
-
-  uint64_t id = 0;
-  Request request;
-  std::vector<int32_t> ids;  // the prompt and the generated ids
-  AnswerText text;
-  std::shared_ptr<OutputQueue> output;
-  int64_t slot = -1;
-  int64_t log_index = -1;  // its place in the event log
-  bool was_admitted = false;
-  int64_t cached_tokens = 0;
-  double submitted_ns = 0, admitted_ns = 0, first_ns = 0, last_ns = 0;
-  RequestMetrics metrics;
-};
 
 void validate(const EngineOptions& options) {
   constexpr int64_t kMost = int64_t{1} << 20;
@@ -52,6 +29,7 @@ Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineO
       tokenizer_(tokenizer),
       options_((validate(options), options)),
       event_log_(session.blocks().blocks()),
+      mailbox_(options.queue, event_log_),
       budget_(session, options.ceilings.get(), options.max_batched_tokens, options.step_ms * 1e6),
       accounting_(session, options.ceilings) {
   counts_.slots = session.options().slots;
@@ -77,11 +55,7 @@ Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineO
 }
 
 Engine::~Engine() {
-  {
-    const std::lock_guard lock(mutex_);
-    drains_ = stops_ = true;
-  }
-  mail_.notify_one();
+  mailbox_.close(true);
   thread_.join();
 }
 
@@ -110,55 +84,18 @@ void Engine::expect_runnable(const Request& request) const {
 
 RequestHandle Engine::submit(Request request, std::shared_ptr<OutputQueue> output) {
   expect_runnable(request);
-  auto sequence = std::make_unique<Sequence>(0, std::move(request), tokenizer_);
+  auto sequence = std::make_unique<EngineSequence>(std::move(request), tokenizer_);
   sequence->output = std::move(output);
   sequence->submitted_ns = now_ns();
-  RequestHandle handle;
-  {
-    const std::lock_guard lock(mutex_);
-    if (drains_) return {0, Refusal::kDraining};
-    if (queued_ < options_.queue) {
-      handle.id = sequence->id = ++last_id_;
-      ++queued_;
-      ++open_;
-      sequence->log_index = event_log_.submit(handle.id, std::ssize(sequence->request.prompt),
-                                              sequence->submitted_ns);
-      submitted_.push_back(std::move(sequence));
-    }
-  }
-  if (handle.id == 0) {
-    const std::lock_guard lock(counts_mutex_);
-    ++counts_.refused;
-    return {0, Refusal::kFull};
-  }
-  mail_.notify_one();
+  const RequestHandle handle = mailbox_.submit(std::move(sequence));
+  if (handle.refusal != Refusal::kFull) return handle;
+  const std::lock_guard lock(counts_mutex_);
+  ++counts_.refused;
   return handle;
 }
 
-void Engine::cancel(uint64_t id) {
-  {
-    const std::lock_guard lock(mutex_);
-    cancelled_.push_back(id);
-  }
-  mail_.notify_one();
-}
-
-void Engine::drain() {
-  const std::lock_guard lock(mutex_);
-  drains_ = true;
-}
-
-bool Engine::is_idle() const {
-  const std::lock_guard lock(mutex_);
-  return open_ == 0;
-}
-
 EngineCounts Engine::counts() const {
-  int64_t queued = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    queued = queued_;
-  }
+  const int64_t queued = mailbox_.queued_and_open().first;
   const std::lock_guard lock(counts_mutex_);
   EngineCounts counts = counts_;
   counts.waiting = queued;
@@ -183,19 +120,11 @@ void Engine::serve() {
 
 // Waits while there is nothing to do. Returns false when the engine stops.
 bool Engine::take_mail() {
-  std::vector<uint64_t> cancelled;
-  {
-    std::unique_lock lock(mutex_);
-    mail_.wait(lock, [&] {
-      return stops_ || !submitted_.empty() || !cancelled_.empty() || !running_.empty() ||
-             !waiting_.empty();
-    });
-    for (auto& each : submitted_) insert(waiting_, std::move(each));
-    submitted_.clear();
-    cancelled.swap(cancelled_);
-    if (stops_) return false;
-  }
-  for (uint64_t id : cancelled) drop(id);
+  Mailbox::Mail mail;
+  const bool goes_on = mailbox_.take(!running_.empty() || !waiting_.empty(), mail);
+  for (auto& each : mail.submitted) insert(waiting_, std::move(each));
+  if (!goes_on) return false;
+  for (uint64_t id : mail.cancelled) drop(id);
   return true;
 }
 
@@ -212,7 +141,7 @@ void Engine::drop(uint64_t id) {
 
 // Sorts by priority, smaller ones first, then by arrival.
 template <typename List>
-void Engine::insert(List& list, std::unique_ptr<Sequence> sequence) {
+void Engine::insert(List& list, std::unique_ptr<EngineSequence> sequence) {
   const auto order = [](const auto& each) { return std::pair(each->request.priority, each->id); };
   const auto place = std::ranges::upper_bound(list, order(sequence), {}, order);
   list.insert(place, std::move(sequence));
@@ -221,8 +150,11 @@ void Engine::insert(List& list, std::unique_ptr<Sequence> sequence) {
 // Admits requests in order: none passes one that has to wait for blocks.
 void Engine::admit() {
   while (!waiting_.empty()) {
-    Sequence& next = *waiting_.front();
-    if (free_slots_.empty() && !takes_slot(next)) return;
+    EngineSequence& next = *waiting_.front();
+    if (free_slots_.empty()) {
+      if (running_.back()->request.priority <= next.request.priority) return;
+      preempt_last();
+    }
     const int64_t slot = free_slots_.back();
     try {
       session_.begin(
@@ -240,17 +172,10 @@ void Engine::admit() {
   }
 }
 
-// Preempts the last running sequence if `next` has a better priority. Returns whether it did.
-bool Engine::takes_slot(const Sequence& next) {
-  if (running_.back()->request.priority <= next.request.priority) return false;
-  preempt_last();
-  return true;
-}
-
 // Finds blocks for a prompt that has begun in the slot, and preempts others for them if needed.
 // Each running sequence keeps a spare block, so that it is not preempted again at once. Returns
 // false if there are not enough blocks.
-bool Engine::takes_blocks(const Sequence& next, int64_t slot) {
+bool Engine::takes_blocks(const EngineSequence& next, int64_t slot) {
   std::vector<BlockUse> running;
   for (const auto& each : running_)
     running.push_back({each->request.priority, session_.blocks().owned(each->slot),
@@ -263,7 +188,7 @@ bool Engine::takes_blocks(const Sequence& next, int64_t slot) {
   return true;
 }
 
-void Engine::give_slot(Sequence& sequence, int64_t slot) {
+void Engine::give_slot(EngineSequence& sequence, int64_t slot) {
   sequence.slot = slot;
   const double now = now_ns();
   event_log_.admit(sequence.log_index, session_.cached_tokens(slot), now);
@@ -271,10 +196,7 @@ void Engine::give_slot(Sequence& sequence, int64_t slot) {
   sequence.was_admitted = true;
   sequence.admitted_ns = now;
   sequence.cached_tokens = session_.cached_tokens(slot);
-  {
-    const std::lock_guard lock(mutex_);
-    --queued_;
-  }
+  mailbox_.count_admitted();
   const std::lock_guard lock(counts_mutex_);
   counts_.queue.observe((sequence.admitted_ns - sequence.submitted_ns) / 1e9);
   counts_.prompt_tokens += std::ssize(sequence.request.prompt);
@@ -282,26 +204,24 @@ void Engine::give_slot(Sequence& sequence, int64_t slot) {
 }
 
 // The number of ids that are known and not computed.
-int64_t Engine::pending(const Sequence& sequence) const {
+int64_t Engine::pending(const EngineSequence& sequence) const {
   return std::ssize(sequence.ids) - session_.length(sequence.slot);
-}
-
-// The number of blocks that the running sequences lack for their known ids.
-int64_t Engine::missing_blocks() const {
-  int64_t blocks = 0;
-  for (const auto& each : running_)
-    blocks += session_.missing_blocks(each->slot, std::ssize(each->ids));
-  return blocks;
 }
 
 // Preempts the last sequences until the others have blocks for their known ids.
 void Engine::make_room() {
-  while (running_.size() > 1 && missing_blocks() > session_.blocks().available()) preempt_last();
+  const auto missing = [&] {
+    int64_t blocks = 0;
+    for (const auto& each : running_)
+      blocks += session_.missing_blocks(each->slot, std::ssize(each->ids));
+    return blocks;
+  };
+  while (running_.size() > 1 && missing() > session_.blocks().available()) preempt_last();
 }
 
 // Puts the last running sequence back into the queue, to be recomputed from its ids.
 void Engine::preempt_last() {
-  Sequence& last = *running_.back();
+  EngineSequence& last = *running_.back();
   event_log_.requeue(last.log_index, now_ns());
   session_.release(last.slot);
   free_slots_.push_back(std::exchange(last.slot, -1));
@@ -329,10 +249,10 @@ void Engine::step() {
   const std::vector<int64_t> counts =
       choose_step(state, {session_.options().chunk, budget_.tokens(reach())});
   std::vector<SequencePart> parts;
-  std::vector<Sequence*> chosen;
+  std::vector<EngineSequence*> chosen;
   for (size_t i = 0; i < running_.size(); ++i) {
     if (counts[i] == 0) continue;
-    Sequence& each = *running_[i];
+    EngineSequence& each = *running_[i];
     const size_t done = static_cast<size_t>(session_.length(each.slot));
     parts.push_back({each.slot, std::span(each.ids).subspan(done, static_cast<size_t>(counts[i])),
                      counts[i] == state[i].pending});
@@ -370,7 +290,7 @@ void Engine::step() {
 
 // Adds a step's cost to its requests, after the run, when a sequence's length ends its part.
 void Engine::count_costs(const std::vector<SequencePart>& parts,
-                         const std::vector<Sequence*>& sequences,
+                         const std::vector<EngineSequence*>& sequences,
                          LoggedStep& step) {
   std::vector<PartExtent> extents;
   std::vector<RequestMetrics*> metrics;
@@ -389,13 +309,17 @@ void Engine::count_costs(const std::vector<SequencePart>& parts,
   counts_.mbu = accounting_.mbu();
 }
 
-void Engine::accept(Sequence& sequence, int32_t token) {
+void Engine::accept(EngineSequence& sequence, int32_t token) {
   if (token < 0)
     return end(sequence, Finish::kFailed,
                {.error = "[model] expected finite logits, got nan or infinity"});
   Delta delta{.tokens = 1};
   try {
-    if (sequence.request.top_logprobs >= 0) delta.scores = {scores(sequence, token)};
+    if (const int64_t top = sequence.request.top_logprobs; top >= 0) {
+      std::vector<float> logits = session_.logits(sequence.slot);
+      logits.resize(static_cast<size_t>(vocabulary()));
+      delta.scores = {score_token(logits, token, top)};
+    }
   } catch (const Error& error) {
     return end(sequence, Finish::kFailed, {.error = error.what()});
   }
@@ -425,7 +349,7 @@ void Engine::accept(Sequence& sequence, int32_t token) {
 }
 
 // Ends a request because of an internal error. The others go on.
-void Engine::fail(Sequence& sequence, const std::exception& error) {
+void Engine::fail(EngineSequence& sequence, const std::exception& error) {
   {
     const std::lock_guard lock(counts_mutex_);
     ++counts_.internal_errors;
@@ -442,7 +366,7 @@ void Engine::fail_running(const std::exception& error) {
 }
 
 // Readers wake at the end of the step, because each of them may take this thread's core.
-void Engine::put(Sequence& sequence, Delta delta) {
+void Engine::put(EngineSequence& sequence, Delta delta) {
   sequence.output->put(std::move(delta));
   unread_.push_back(sequence.output);
 }
@@ -452,19 +376,18 @@ void Engine::wake_readers() {
   unread_.clear();
 }
 
-TokenScores Engine::scores(const Sequence& sequence, int32_t token) const {
-  const std::vector<float> logits = session_.logits(sequence.slot);
-  return score_token(std::span(logits).first(static_cast<size_t>(vocabulary())), token,
-                     sequence.request.top_logprobs);
-}
-
 // Ends a request. The cache keeps its blocks for prompts that begin alike.
-void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
+void Engine::end(EngineSequence& sequence, Finish finish, Delta delta) {
   const double now = now_ns();
   const int64_t generated = sequence.generated();
   delta.text += sequence.text.finish();
   delta.finish = finish;
-  delta.metrics = std::make_shared<RequestMetrics>(finished_metrics(sequence));
+  RequestMetrics& metrics = sequence.metrics;
+  metrics.queue_ns = (sequence.was_admitted ? sequence.admitted_ns : now) - sequence.submitted_ns;
+  metrics.cached_tokens = sequence.cached_tokens;
+  metrics.later_tokens = std::max<int64_t>(generated - 1, 0);
+  metrics.decode_ns = sequence.last_ns - sequence.first_ns;
+  delta.metrics = std::make_shared<RequestMetrics>(metrics);
   {
     const std::lock_guard lock(counts_mutex_);
     ++counts_.finished[static_cast<size_t>(finish)];
@@ -481,19 +404,7 @@ void Engine::end(Sequence& sequence, Finish finish, Delta delta) {
   count_load();
   event_log_.end(sequence.log_index, finish, now);
   put(sequence, std::move(delta));
-  const std::lock_guard lock(mutex_);
-  if (!sequence.was_admitted) --queued_;
-  --open_;
-}
-
-RequestMetrics Engine::finished_metrics(const Sequence& sequence) {
-  RequestMetrics metrics = sequence.metrics;
-  const bool was_admitted = sequence.admitted_ns > 0;
-  metrics.queue_ns = (was_admitted ? sequence.admitted_ns : now_ns()) - sequence.submitted_ns;
-  metrics.cached_tokens = sequence.cached_tokens;
-  metrics.later_tokens = std::max<int64_t>(sequence.generated() - 1, 0);
-  metrics.decode_ns = sequence.last_ns - sequence.first_ns;
-  return metrics;
+  mailbox_.count_ended(sequence.was_admitted);
 }
 
 void Engine::count_load() {

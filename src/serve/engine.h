@@ -5,21 +5,18 @@
 // priority and recomputes it later. The engine's thread owns the session. Knows no HTTP.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <span>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "serve/accounting.h"
 #include "serve/engine_counts.h"
 #include "serve/event_log.h"
-#include "serve/request.h"
+#include "serve/mailbox.h"
 #include "serve/session.h"
 #include "serve/step_budget.h"
 #include "text/tokenizer.h"
@@ -36,12 +33,6 @@ struct EngineOptions {
 // Throws usage Errors for options out of range.
 void validate(const EngineOptions& options);
 
-enum class Refusal : uint8_t { kNone, kFull, kDraining };
-struct RequestHandle {
-  uint64_t id = 0;                   // 0: refused
-  Refusal refusal = Refusal::kNone;  // A refused request gets no output.
-};
-
 class Engine {
  public:
   // The session and the tokenizer must outlive the engine, and nobody else may use the session. The
@@ -57,11 +48,11 @@ class Engine {
   // Queues a request. Throws a usage Error for one that could never run.
   RequestHandle submit(Request request, std::shared_ptr<OutputQueue> output);
   // Ends a request before the next step. It does nothing if the request has ended.
-  void cancel(uint64_t id);
+  void cancel(uint64_t id) { mailbox_.cancel(id); }
   // Refuses requests from now on. Accepted ones go on.
-  void drain();
+  void drain() { mailbox_.close(false); }
   // Whether no request is running or waiting.
-  bool is_idle() const;
+  bool is_idle() const { return mailbox_.queued_and_open().second == 0; }
   EngineCounts counts() const;
   // The log of the last steps and requests.
   const EventLog& event_log() const { return event_log_; }
@@ -74,60 +65,45 @@ class Engine {
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  struct Sequence;
-
   void expect_runnable(const Request& request) const;
   void warm_up();
   void serve();
   bool take_mail();
   void drop(uint64_t id);
   template <typename List>
-  static void insert(List& list, std::unique_ptr<Sequence> sequence);
+  static void insert(List& list, std::unique_ptr<EngineSequence> sequence);
   void admit();
-  bool takes_slot(const Sequence& next);
-  bool takes_blocks(const Sequence& next, int64_t slot);
-  void give_slot(Sequence& sequence, int64_t slot);
-  int64_t missing_blocks() const;
+  bool takes_blocks(const EngineSequence& next, int64_t slot);
+  void give_slot(EngineSequence& sequence, int64_t slot);
   void make_room();
   void preempt_last();
   int64_t reach() const;
-  int64_t pending(const Sequence& sequence) const;
+  int64_t pending(const EngineSequence& sequence) const;
   void step();
   void count_costs(const std::vector<SequencePart>& parts,
-                   const std::vector<Sequence*>& sequences,
+                   const std::vector<EngineSequence*>& sequences,
                    LoggedStep& step);
-  void accept(Sequence& sequence, int32_t token);
-  void fail(Sequence& sequence, const std::exception& error);
+  void accept(EngineSequence& sequence, int32_t token);
+  void fail(EngineSequence& sequence, const std::exception& error);
   void fail_running(const std::exception& error);
-  void put(Sequence& sequence, Delta delta);
+  void put(EngineSequence& sequence, Delta delta);
   void wake_readers();
-  TokenScores scores(const Sequence& sequence, int32_t token) const;
-  void end(Sequence& sequence, Finish finish, Delta delta);
-  static RequestMetrics finished_metrics(const Sequence& sequence);
+  void end(EngineSequence& sequence, Finish finish, Delta delta);
   void count_load();
 
   Session& session_;
   const text::Tokenizer& tokenizer_;
   const EngineOptions options_;
 
-  mutable std::mutex mutex_;  // guards the mailbox
-  std::condition_variable mail_;
-  std::vector<std::unique_ptr<Sequence>> submitted_;
-  std::vector<uint64_t> cancelled_;
-  uint64_t last_id_ = 0;
-  int64_t queued_ = 0;  // requests submitted and not admitted
-  int64_t open_ = 0;    // requests submitted and not ended
-  bool drains_ = false, stops_ = false;
-
   mutable std::mutex counts_mutex_;
   EngineCounts counts_;
   EventLog event_log_;
-
+  Mailbox mailbox_;
   const StepBudget budget_;
 
   // Only the engine's thread uses these. Both lists are sorted by priority, then arrival.
-  std::deque<std::unique_ptr<Sequence>> waiting_;
-  std::vector<std::unique_ptr<Sequence>> running_;
+  std::deque<std::unique_ptr<EngineSequence>> waiting_;
+  std::vector<std::unique_ptr<EngineSequence>> running_;
   std::vector<int64_t> free_slots_;
   std::vector<std::shared_ptr<OutputQueue>> unread_;  // queues whose readers must be woken
   Accounting accounting_;

@@ -38,6 +38,12 @@ inline constexpr Finish kFinishes[] = {Finish::kStop, Finish::kLength, Finish::k
                                        Finish::kFailed};
 std::string_view finish_name(Finish finish);  // "stop", "length", "cancelled", "failed"
 
+enum class Refusal : uint8_t { kNone, kFull, kDraining };
+struct RequestHandle {
+  uint64_t id = 0;                   // 0: refused
+  Refusal refusal = Refusal::kNone;  // A refused request gets no output.
+};
+
 // A token and the natural logarithm of its probability, before temperature and top-k, -p, min-p.
 struct ScoredToken {
   int32_t id = 0;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Carries requests and cancellations from any thread to the engine's thread.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "serve/answer_text.h"
+#include "serve/event_log.h"
+#include "serve/request.h"
+
+namespace ridge::serve {
+
+// A request in the engine, from its arrival to its end.
+struct EngineSequence {
+  EngineSequence(Request asked, const text::Tokenizer& tokenizer)
+      : request(std::move(asked)),
+        ids(request.prompt),
+        text(tokenizer, request.stop, request.ignores_end) {}
+
+  int64_t generated() const { return std::ssize(ids) - std::ssize(request.prompt); }
+
+  uint64_t id = 0;  // The mailbox numbers requests from 1.
+  Request request;
+  std::vector<int32_t> ids;  // the prompt and the generated ids
+  AnswerText text;
+  std::shared_ptr<OutputQueue> output;
+  int64_t slot = -1;
+  int64_t log_index = -1;  // its place in the event log
+  bool was_admitted = false;
+  int64_t cached_tokens = 0;
+  double submitted_ns = 0, admitted_ns = 0, first_ns = 0, last_ns = 0;
+  RequestMetrics metrics;
+};
+
+class Mailbox {
+ public:
+  struct Mail {
+    std::vector<std::unique_ptr<EngineSequence>> submitted;
+    std::vector<uint64_t> cancelled;
+  };
+
+  // At most `most_queued` requests may wait. The log must outlive the mailbox.
+  Mailbox(int64_t most_queued, EventLog& log) : most_queued_(most_queued), log_(log) {}
+
+  RequestHandle submit(std::unique_ptr<EngineSequence> sequence) {
+    const std::lock_guard lock(mutex_);
+    if (drains_) return {0, Refusal::kDraining};
+    if (queued_ >= most_queued_) return {0, Refusal::kFull};
+    ++queued_, ++open_;
+    const uint64_t id = sequence->id = ++last_id_;
+    sequence->log_index =
+        log_.submit(id, std::ssize(sequence->request.prompt), sequence->submitted_ns);
+    mail_.submitted.push_back(std::move(sequence));
+    has_mail_.notify_one();
+    return {id};
+  }
+  void cancel(uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    mail_.cancelled.push_back(id);
+    has_mail_.notify_one();
+  }
+  // Refuses requests from now on, and tells the engine's thread to stop if `stops`.
+  void close(bool stops) {
+    const std::lock_guard lock(mutex_);
+    drains_ = true;
+    stops_ = stops_ || stops;
+    has_mail_.notify_one();
+  }
+  // Takes what has come, and waits for it unless the engine is busy. Returns whether to go on.
+  bool take(bool is_busy, Mail& mail) {
+    std::unique_lock lock(mutex_);
+    has_mail_.wait(lock, [&] {
+      return is_busy || stops_ || !mail_.submitted.empty() || !mail_.cancelled.empty();
+    });
+    mail = std::exchange(mail_, {});
+    return !stops_;
+  }
+  void count_admitted() {
+    const std::lock_guard lock(mutex_);
+    --queued_;
+  }
+  void count_ended(bool was_admitted) {
+    const std::lock_guard lock(mutex_);
+    if (!was_admitted) --queued_;
+    --open_;
+  }
+  // Requests submitted and not admitted, and those submitted and not ended.
+  std::pair<int64_t, int64_t> queued_and_open() const {
+    const std::lock_guard lock(mutex_);
+    return {queued_, open_};
+  }
+
+ private:
+  const int64_t most_queued_;
+  EventLog& log_;
+  mutable std::mutex mutex_;
+  std::condition_variable has_mail_;
+  Mail mail_;
+  uint64_t last_id_ = 0;
+  int64_t queued_ = 0, open_ = 0;
+  bool drains_ = false, stops_ = false;
+};
+
+}  // namespace ridge::serve
