@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints a summary file's results as text or JSON. Not a subcommand.
-#include "apps/explain_folder.h"
+// Writes a summary file's results as text or JSON.
+#include "report/summary_text.h"
 
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "record/summary_file.h"
 #include "report/brief_report.h"
 #include "report/json_text.h"
 #include "report/tables.h"
 
-namespace ridge::apps {
+namespace ridge::report {
 namespace {
-
-using report::Json;
 
 // The `most` largest operations; 0: all.
 std::string run_text(const record::SummaryRun& run, size_t most, const TerminalOptions& options) {
@@ -49,68 +46,6 @@ std::string run_text(const record::SummaryRun& run, size_t most, const TerminalO
   return "\n" + (most == 0 ? wrap_lines(name, options.columns) + "\n" : "") + table.text(options);
 }
 
-void print_advice(const record::SummaryFile& summary,
-                  bool verbose,
-                  const TerminalOptions& options) {
-  for (const record::SummaryAdvice& advice : summary.advice)
-    fmt::print(
-        "{}{}", verbose || &advice == &summary.advice.front() ? "\n" : "",
-        wrap_lines(fmt::format("advice: {} ({}), predicted {:+.1f}%{}", terminal_safe(advice.title),
-                               terminal_safe(advice.command, kLongestMessage), 100 * advice.gain,
-                               verbose ? ": " + terminal_safe(advice.reason, kLongestMessage) : ""),
-                   options.columns));
-  if (!verbose) return fmt::print("{}", report::brief_warnings(summary.warnings, options));
-  for (const std::string& each : summary.warnings)
-    fmt::print("{}",
-               wrap_lines("warning: " + terminal_safe(each, kLongestMessage), options.columns));
-}
-
-void print_text(const record::SummaryFile& summary, bool verbose, const TerminalOptions& options) {
-  auto print_lines = [&](const std::string& text) {
-    fmt::print("{}", wrap_lines(text, options.columns));
-  };
-  print_lines(fmt::format("{} on {}, {}", terminal_safe(summary.command, kLongestMessage),
-                          terminal_safe(summary.device), terminal_safe(summary.finished_at)));
-  fmt::print("\n");
-  Table table({{"run", Align::kLeft},
-               {"step"},
-               {"95% interval", Align::kRight, 3},
-               {"predicted", Align::kRight, 2},
-               {"speed-up"},
-               {"calls", Align::kRight, 6},
-               {"tokens/s", Align::kRight, 4},
-               {"MFU"},
-               {"memory", Align::kRight, 5},
-               {"mean loss", Align::kRight, 7},
-               {"losses agree", Align::kLeft, 1}});
-  const size_t all = summary.runs.size();
-  const size_t hidden = verbose || all <= report::kBriefRuns ? 0 : all - report::kBriefRuns;
-  for (size_t i = hidden; i < all; ++i) {
-    const record::SummaryRun& run = summary.runs[i];
-    table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
-               report::interval_cell(run.step), format_ns(run.predicted_ns),
-               fmt::format("{:.2f}x", run.speed_up), format_integer(run.kernel_calls),
-               format_count(run.tokens_per_s), fmt::format("{:.1f}%", 100 * run.mfu),
-               format_bytes(run.measured_peak_bytes),
-               run.mean_loss ? fmt::format("{:.4f}", *run.mean_loss) : "-",
-               !run.mean_loss     ? "-"
-               : run.losses_agree ? "yes"
-                                  : "NO"});
-  }
-  fmt::print("{}", table.text(options));
-  if (hidden > 0)
-    fmt::print("{} more run{} before these (--verbose)\n", hidden, hidden == 1 ? "" : "s");
-  const record::SummaryRun* last = nullptr;
-  for (const record::SummaryRun& run : summary.runs)
-    if (!run.by_op.empty()) {
-      last = &run;
-      if (verbose) fmt::print("{}", run_text(run, 0, options));
-    }
-  if (!verbose && last != nullptr)
-    fmt::print("{}", run_text(*last, report::kBriefOperations, options));
-  print_advice(summary, verbose, options);
-}
-
 Json operation_json(const record::SummaryOperation& op) {
   return {{"key", op.key},
           {"calls", op.calls},
@@ -126,11 +61,11 @@ Json operation_json(const record::SummaryOperation& op) {
 
 Json run_json(const record::SummaryRun& run) {
   Json json = {
-      {"setting", report::to_json(run.setting)}, {"step", report::to_json(run.step)},
-      {"predicted_step_ns", run.predicted_ns},   {"speed_up", run.speed_up},
-      {"kernel_calls", run.kernel_calls},        {"samples_per_s", run.samples_per_s},
-      {"tokens_per_s", run.tokens_per_s},        {"mfu", run.mfu},
-      {"owned_bytes", run.owned_bytes},          {"measured_peak_bytes", run.measured_peak_bytes}};
+      {"setting", to_json(run.setting)},       {"step", to_json(run.step)},
+      {"predicted_step_ns", run.predicted_ns}, {"speed_up", run.speed_up},
+      {"kernel_calls", run.kernel_calls},      {"samples_per_s", run.samples_per_s},
+      {"tokens_per_s", run.tokens_per_s},      {"mfu", run.mfu},
+      {"owned_bytes", run.owned_bytes},        {"measured_peak_bytes", run.measured_peak_bytes}};
   if (run.mean_loss) json["loss"] = {{"mean", *run.mean_loss}, {"agrees", run.losses_agree}};
   if (!run.by_op.empty()) {
     Json& rows = json["by_op"] = Json::array();
@@ -139,7 +74,74 @@ Json run_json(const record::SummaryRun& run) {
   return json;
 }
 
-void print_json(const record::SummaryFile& summary) {
+std::string advice_text(const record::SummaryFile& summary,
+                        bool verbose,
+                        const TerminalOptions& options) {
+  std::string text;
+  for (const record::SummaryAdvice& advice : summary.advice) {
+    if (verbose || &advice == &summary.advice.front()) text += "\n";
+    text +=
+        wrap_lines(fmt::format("advice: {} ({}), predicted {:+.1f}%{}", terminal_safe(advice.title),
+                               terminal_safe(advice.command, kLongestMessage), 100 * advice.gain,
+                               verbose ? ": " + terminal_safe(advice.reason, kLongestMessage) : ""),
+                   options.columns);
+  }
+  if (!verbose) return text + brief_warnings(summary.warnings, options);
+  for (const std::string& each : summary.warnings)
+    text += wrap_lines("warning: " + terminal_safe(each, kLongestMessage), options.columns);
+  return text;
+}
+
+}  // namespace
+
+std::string summary_text(const record::SummaryFile& summary,
+                         bool verbose,
+                         const TerminalOptions& terminal) {
+  const TerminalOptions options = verbose ? terminal : fitted(terminal);
+  std::string text =
+      wrap_lines(fmt::format("{} on {}, {}", terminal_safe(summary.command, kLongestMessage),
+                             terminal_safe(summary.device), terminal_safe(summary.finished_at)),
+                 options.columns) +
+      "\n";
+  Table table({{"run", Align::kLeft},
+               {"step"},
+               {"95% interval", Align::kRight, 3},
+               {"predicted", Align::kRight, 2},
+               {"speed-up"},
+               {"calls", Align::kRight, 6},
+               {"tokens/s", Align::kRight, 4},
+               {"MFU"},
+               {"memory", Align::kRight, 5},
+               {"mean loss", Align::kRight, 7},
+               {"losses agree", Align::kLeft, 1}});
+  const size_t all = summary.runs.size();
+  const size_t hidden = verbose || all <= kBriefRuns ? 0 : all - kBriefRuns;
+  for (size_t i = hidden; i < all; ++i) {
+    const record::SummaryRun& run = summary.runs[i];
+    table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
+               interval_cell(run.step), format_ns(run.predicted_ns),
+               fmt::format("{:.2f}x", run.speed_up), format_integer(run.kernel_calls),
+               format_count(run.tokens_per_s), fmt::format("{:.1f}%", 100 * run.mfu),
+               format_bytes(run.measured_peak_bytes),
+               run.mean_loss ? fmt::format("{:.4f}", *run.mean_loss) : "-",
+               !run.mean_loss     ? "-"
+               : run.losses_agree ? "yes"
+                                  : "NO"});
+  }
+  text += table.text(options);
+  if (hidden > 0)
+    text += fmt::format("{} more run{} before these (--verbose)\n", hidden, hidden == 1 ? "" : "s");
+  const record::SummaryRun* last = nullptr;
+  for (const record::SummaryRun& run : summary.runs)
+    if (!run.by_op.empty()) {
+      last = &run;
+      if (verbose) text += run_text(run, 0, options);
+    }
+  if (!verbose && last != nullptr) text += run_text(*last, kBriefOperations, options);
+  return text + advice_text(summary, verbose, options);
+}
+
+Json summary_json(const record::SummaryFile& summary) {
   Json json = {{"program", summary.program},
                {"command", summary.command},
                {"finished_at", summary.finished_at},
@@ -153,18 +155,7 @@ void print_json(const record::SummaryFile& summary) {
                               {"reason", advice.reason},
                               {"command", advice.command},
                               {"predicted_gain", advice.gain}});
-  fmt::print("{}", report::json_text(json));
+  return json;
 }
 
-}  // namespace
-
-void explain_folder(const std::string& folder, const ExplainForm& form, TerminalOptions options) {
-  const record::SummaryFile summary = record::read_summary(folder);
-  if (!form.verbose) options = report::fitted(options);
-  if (form.json)
-    print_json(summary);
-  else
-    print_text(summary, form.verbose, options);
-}
-
-}  // namespace ridge::apps
+}  // namespace ridge::report

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats the table of quantized GEMMs. Not a subcommand.
-#include "apps/quantized_table.h"
+// Formats the table of quantized GEMMs.
+#include "planning/quantized_table.h"
 
 #include <fmt/format.h>
 
-#include "apps/command.h"
 #include "base/units.h"
 #include "ops/registry.h"
 
-namespace ridge::apps {
+namespace ridge::planning {
 namespace {
 
 using namespace backends::cpu;
+using report::Align;
+using report::Table;
+using report::wrap_lines;
 
 std::string sets_text(const QuantizedRow& row) {
   if (row.first == row.last) return std::string(name(row.first));
@@ -76,4 +78,4 @@ std::string quantized_table_text(QuantizedIsa isa, const report::TerminalOptions
          table.text(options) + wrap_lines(notes, options.columns);
 }
 
-}  // namespace ridge::apps
+}  // namespace ridge::planning

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table by which the CPU chooses the kernels of quantized_matmul, as text. Not a subcommand.
+// The table by which the CPU chooses the kernels of quantized_matmul, as text.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 #include "backends/cpu/kernels/quantized/choose.h"
 #include "report/terminal.h"
 
-namespace ridge::apps {
+namespace ridge::planning {
 
 // The rows of backends/cpu/kernels/quantized/choose.cc, in order, and what passes choose on `isa`.
 std::string quantized_table_text(backends::cpu::QuantizedIsa isa,
                                  const report::TerminalOptions& options);
 
-}  // namespace ridge::apps
+}  // namespace ridge::planning

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of quantized GEMMs, as ridge explain prints it.
-#include "apps/quantized_table.h"
+#include "planning/quantized_table.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace ridge::apps {
+namespace ridge::planning {
 namespace {
 
 TEST(QuantizedTable, HasEachRowOfTheTable) {
@@ -22,4 +22,4 @@ TEST(QuantizedTable, HasEachRowOfTheTable) {
 }
 
 }  // namespace
-}  // namespace ridge::apps
+}  // namespace ridge::planning

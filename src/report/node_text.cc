@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats the numbers of single nodes and ops. Not a subcommand.
-#include "apps/explain_node.h"
+// Formats the numbers of single nodes and ops.
+#include "report/node_text.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "graph/users.h"
 #include "plan/planner.h"
 
-namespace ridge::apps {
+namespace ridge::report {
 namespace {
 
 constexpr const char* kKinds[] = {"a view: no kernel, no bytes", "pointwise", "a primitive",
@@ -44,45 +44,29 @@ std::string types_of(const Graph& graph, const Node& node) {
   return text;
 }
 
-}  // namespace
-
-bool has_value(const Graph& graph, ValueId value) {
-  return value >= 0 && value < static_cast<ValueId>(graph.values.size());
-}
-
-ExplainedGraph::ExplainedGraph(const Graph& graph,
-                               const plan::Target& target,
-                               const cost::Ceilings& ceilings)
-    : graph_(graph),
-      target_(target),
-      costed_(cost::count(plan::plan(graph, target))),
-      predictions_(cost::predict_nodes(costed_, ceilings)) {}
-
-std::string ExplainedGraph::value_text(ValueId value) const {
-  const NodeId producer = graph_.value(value).producer;
-  return producer == kNoNode ? readers_text(value) : node_text(graph_.node(producer));
-}
-
-std::string ExplainedGraph::readers_text(ValueId value) const {
-  const Value& v = graph_.value(value);
-  const std::vector<NodeId> readers = Users(graph_).of(value);
+std::string readers_text(const Graph& graph, ValueId value) {
+  const Value& v = graph.value(value);
+  const std::vector<NodeId> readers = Users(graph).of(value);
   std::string text =
       fmt::format("%{} is from outside the graph: {} {}, {}, {}.\n{} read{} it{}\n", value,
                   name(v.storage), terminal_safe(v.name), v.type.str(),
                   format_bytes(storage_bytes(v.type.dtype, v.type.shape.elements())),
                   readers.size() == 1 ? "1 node" : fmt::format("{} nodes", readers.size()),
                   readers.size() == 1 ? "s" : "", readers.empty() ? "." : ":");
-  for (NodeId reader : readers) text += print(graph_, graph_.node(reader));
+  for (NodeId reader : readers) text += print(graph, graph.node(reader));
   return text;
 }
 
-std::string ExplainedGraph::node_text(const Node& node) const {
-  const auto id = static_cast<size_t>(&node - graph_.nodes.data());
-  const cost::NodeCost& c = costed_.costs[id];
-  const cost::NodePrediction& p = predictions_[id];
-  std::string text = print(graph_, node) + "\n";
+std::string node_text(const PredictedGraph& predicted,
+                      const Node& node,
+                      const plan::Target& target) {
+  const Graph& graph = *predicted.graph;
+  const auto id = static_cast<size_t>(&node - graph.nodes.data());
+  const cost::NodeCost& c = predicted.costed.costs[id];
+  const cost::NodePrediction& p = predicted.nodes[id];
+  std::string text = print(graph, node) + "\n";
   text += fmt::format("{} is {}.\n{}", node.op->name, kKinds[static_cast<size_t>(node.op->kind)],
-                      operands(graph_, node, costed_.places));
+                      operands(graph, node, predicted.costed.places));
   text += fmt::format("\nformula    {}\n", formula(*node.op));
   text += fmt::format(
       "MACs       {}\nFLOPs      {} ({} of them transcendental: exp, log, tanh, division)\n",
@@ -90,7 +74,7 @@ std::string ExplainedGraph::node_text(const Node& node) const {
       format_integer(c.work.transcendentals));
   text += fmt::format("bytes      {} read, {} written (planned: each operand once)\n",
                       format_integer(c.read_bytes), format_integer(c.written_bytes));
-  text += fmt::format("workspace  {}\n", format_bytes(target_.workspace_bytes(graph_, node)));
+  text += fmt::format("workspace  {}\n", format_bytes(target.workspace_bytes(graph, node)));
   text += fmt::format("intensity  {:.3g} FLOP/B\nlaunches   {}\n", p.flops_per_byte, c.launches);
   text += fmt::format("predicted  {} = max(compute {}, memory {}) + overhead {}; bound: {}\n",
                       format_ns(p.ns), format_ns(p.compute_ns), format_ns(p.memory_ns),
@@ -98,7 +82,25 @@ std::string ExplainedGraph::node_text(const Node& node) const {
   return text;
 }
 
-std::string ExplainedGraph::op_text(const Op& op, const TerminalOptions& options) const {
+}  // namespace
+
+PredictedGraph predict_graph(const Graph& graph,
+                             const plan::Target& target,
+                             const cost::Ceilings& ceilings) {
+  PredictedGraph predicted{&graph, cost::count(plan::plan(graph, target)), {}};
+  predicted.nodes = cost::predict_nodes(predicted.costed, ceilings);
+  return predicted;
+}
+
+std::string value_text(const PredictedGraph& predicted, ValueId value, const plan::Target& target) {
+  const Graph& graph = *predicted.graph;
+  const NodeId producer = graph.value(value).producer;
+  return producer == kNoNode ? readers_text(graph, value)
+                             : node_text(predicted, graph.node(producer), target);
+}
+
+std::string op_text(const PredictedGraph& predicted, const Op& op, const TerminalOptions& options) {
+  const Graph& graph = *predicted.graph;
   struct Row {
     int64_t nodes = 0;
     cost::NodeCost cost;
@@ -107,14 +109,14 @@ std::string ExplainedGraph::op_text(const Op& op, const TerminalOptions& options
     ValueId example = kNoValue;
   };
   std::map<std::string, Row> rows;
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    const Node& node = graph_.nodes[i];
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
     if (node.op != &op) continue;
-    Row& row = rows[fmt::format("{} {}", name(node.phase), types_of(graph_, node))];
+    Row& row = rows[fmt::format("{} {}", name(node.phase), types_of(graph, node))];
     ++row.nodes;
-    row.cost += costed_.costs[i];
-    row.ns += predictions_[i].ns;
-    row.bound = predictions_[i].bound;
+    row.cost += predicted.costed.costs[i];
+    row.ns += predicted.nodes[i].ns;
+    row.bound = predicted.nodes[i].bound;
     if (row.example == kNoValue && !node.outputs.empty()) row.example = node.outputs[0];
   }
   std::string text = fmt::format("{} is {}.\n", op.name, kKinds[static_cast<size_t>(op.kind)]) +
@@ -136,4 +138,4 @@ std::string ExplainedGraph::op_text(const Op& op, const TerminalOptions& options
   return text + "\n" + table.text(options);
 }
 
-}  // namespace ridge::apps
+}  // namespace ridge::report

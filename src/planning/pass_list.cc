@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats the list of passes. Not a subcommand.
-#include "apps/pass_list.h"
+// Formats the lists of passes.
+#include "planning/pass_list.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 #include <utility>
 
-#include "apps/command.h"
 #include "backends/cpu/passes/passes.h"
 #include "backends/cuda/passes/passes.h"
 #include "base/error.h"
 #include "passes/pipeline.h"
+#include "report/json_text.h"
+#include "report/terminal.h"
 
-namespace ridge::apps {
+namespace ridge::planning {
 namespace {
+
+using report::Json;
+using report::wrap_lines;
 
 const passes::Pass& pass_of(const passes::Listed& line) {
   if (line.pass != nullptr) return *line.pass;
@@ -55,18 +58,33 @@ std::string pass_list_text(int columns) {
 }
 
 std::string pass_list_json() {
-  auto json = nlohmann::ordered_json::array();
+  Json json = Json::array();
   for (const passes::Listed& line : passes::list()) {
     const passes::Pass& pass = pass_of(line);
     json.push_back({{"pass", pass.name},
                     {"stage", name(pass.stage)},
                     {"backend", line.backend},
                     {"serves", name(pass.serves)},
-                    {"level", has_level(line) ? nlohmann::ordered_json(line.level) : nullptr},
+                    {"level", has_level(line) ? Json(line.level) : nullptr},
                     {"summary", pass.summary},
                     {"trade", pass.trade}});
   }
-  return json.dump(2) + "\n";
+  return report::json_text(json);
 }
 
-}  // namespace ridge::apps
+std::string passes_off_text(const passes::Selection& selection,
+                            std::span<const passes::Pass* const> of_backend,
+                            bool verbose,
+                            int columns) {
+  constexpr const char* kTitle = "Passes that are off (--pass +NAME turns one on):";
+  std::string names, lines;
+  for (const passes::Pass* pass : passes::pipeline(of_backend)) {
+    if (selection.has(pass->name)) continue;
+    names += (names.empty() ? " " : ", ") + std::string(pass->name);
+    lines += fmt::format("  {}\n{}", pass->name, wrap_lines(pass->summary, columns, "    "));
+  }
+  return verbose ? fmt::format("\n{}\n{}", kTitle, lines)
+                 : wrap_lines(kTitle + names + ".", columns);
+}
+
+}  // namespace ridge::planning
