@@ -33,7 +33,6 @@
 #include "report/numerics_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
-#include "train/synthetic_data.h"
 #include "train/trained_model.h"
 #include "train/training_loop.h"
 
@@ -112,6 +111,11 @@ class Training {
     if (instruments()) record_.detailed = {0};
     const int64_t first = pauses_ ? pauses_->first_step() : 0;
     experiment_.first_step = first;
+    if (instruments() && schedule_.steps - first == 1)
+      throw usage_error(
+          "[steps] expected at least {}: after the checkpoint of step {}, --profile and --out need "
+          "two steps, one plain and one instrumented",
+          first + 2, first);
     if (o_.log_folder)
       log_.emplace(*o_.log_folder, o_.pauses.resume ? std::optional(first) : std::nullopt);
     const int64_t left = std::max<int64_t>(schedule_.steps - first, 1);

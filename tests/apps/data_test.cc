@@ -342,7 +342,7 @@ TEST_F(DataTest, AllObserversTogetherChangeNoLoss) {
                            "numbers of step 8", "  instrumented", "matmul"})
     EXPECT_NE(first.find(part), std::string::npos) << part << " in\n" << first;
   const json summary = json::parse(files::contents(folder_ / "report/performance_summary.json"));
-  EXPECT_FALSE(summary["runs"][0]["by_op"].empty());
+  EXPECT_FALSE(summary["runs"][0]["operations"]["by_op"].empty());
   observed("16", "second", {"--resume"});
   const auto plain = exact_losses(folder_ / "plain"), before = exact_losses(folder_ / "first"),
              after = exact_losses(folder_ / "second");
