@@ -343,6 +343,9 @@ TEST_F(DataTest, AllObserversTogetherChangeNoLoss) {
     EXPECT_NE(first.find(part), std::string::npos) << part << " in\n" << first;
   const json summary = json::parse(files::contents(folder_ / "report/performance_summary.json"));
   EXPECT_FALSE(summary["runs"][0]["operations"]["by_op"].empty());
+  expect_refused(train_line({"--lr", "0.01", "--spike-guard", "skip", "--steps", "10",
+                             "--checkpoints", "c", "--resume", "--profile"}),
+                 2, "expected at least 11: after the checkpoint of step 9");
   observed("16", "second", {"--resume"});
   const auto plain = exact_losses(folder_ / "plain"), before = exact_losses(folder_ / "first"),
              after = exact_losses(folder_ / "second");
