@@ -107,11 +107,12 @@ Adapter Adapter::open(const fs::path& folder) {
   };
   for (const files::FileTensor& tensor : file.tensors().all()) {
     std::string_view module = tensor.name;
-    if (!module.starts_with(kAdapterPrefix) || !(module.ends_with(kA) || module.ends_with(kB)))
+    const bool is_prefixed = module.starts_with(kAdapterPrefix);
+    if (is_prefixed) module.remove_prefix(std::string_view(kAdapterPrefix).size());
+    if (!is_prefixed || !(module.ends_with(kA) || module.ends_with(kB)))
       throw file_error("[{}] expected tensors named {}MODULE{} and {}, found {}", adapter.source_,
                        kAdapterPrefix, kA, kB, printable(tensor.name));
     const bool is_a = module.ends_with(kA);
-    module.remove_prefix(std::string_view(kAdapterPrefix).size());
     module.remove_suffix(kA.size());
     if (tensor.shape.rank() != 2) throw fault(tensor, "a matrix");
     if (tensor.shape[is_a ? 0 : 1] != rank)

@@ -143,6 +143,12 @@ TEST_P(AdapterFiles, OfAnotherModelAreRefused) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
 }
 
+// The dot before lora_A is not also that at the end of the prefix.
+TEST_P(AdapterFiles, WithoutAModuleAreRefused) {
+  write({{"base_model.model.lora_A.weight", {4, 8}, std::vector<float>(32)}});
+  files::expect_error([&] { open(); }, ExitCode::kBadFile, "expected tensors named");
+}
+
 TEST_P(AdapterFiles, WithTheRootOfTheRankAreScaledSo) {
   write(pair(kQ, 8, 8), {{"use_rslora", true}});
   const Adapter adapter = open();
