@@ -122,7 +122,10 @@ void TrainingPauses::resume(train::Trainer& trainer,
   const nlohmann::json before = state.settings;
   tell_changes(before);
   // Windows of another length begin elsewhere: the place is that of the same number of tokens.
-  const int64_t length = before.value("seq_len", sequence_);
+  const auto length_before = before.find("seq_len");
+  const int64_t length = length_before != before.end() && length_before->is_number_integer()
+                             ? length_before->get<int64_t>()
+                             : sequence_;
   first_window_ = length == sequence_ ? state.windows : state.windows * length / sequence_;
   first_tokens_ = state.tokens;
   if (guard_ != nullptr && !state.guard.is_null())

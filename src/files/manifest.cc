@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <system_error>
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "files/atomic_file.h"
 #include "files/hash.h"
 #include "files/json.h"
@@ -57,8 +60,10 @@ void check_manifest(const fs::path& folder, const char* format) {
   if (root.at("format").text() != format) throw root.at("format").fault(format);
   if (root.at("version").integer() != kVersion)
     throw root.at("version").fault(fmt::format("version {}", kVersion));
+  std::set<std::string> named{kManifest};
   for (const JsonField& each : root.at("files").items()) {
     const std::string& name = each.at("name").text();
+    named.insert(name);
     if (name.empty() || name.find('/') != std::string::npos)
       throw each.at("name").fault("the name of a file");
     const MappedFile file(folder / name);
@@ -70,6 +75,10 @@ void check_manifest(const fs::path& folder, const char* format) {
     if (const std::string found = hash_of(file); found != expected)
       throw file_error("[{}] expected the hash {}, found {}", file.source(), expected, found);
   }
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (const std::string name = entry.path().filename().string(); !named.contains(name))
+      throw file_error("[{}] expected all files of the folder, {} is missing", path.string(),
+                       printable(name));
 }
 
 }  // namespace ridge::files

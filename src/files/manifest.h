@@ -13,8 +13,8 @@ inline constexpr const char* kManifest = "manifest.json";
 // the folder is.
 void write_manifest(const std::filesystem::path& folder, const char* format);
 
-// Throws a bad-file Error if the list is missing or of another format, or if a file is missing or has
-// another size or hash.
+// Throws a bad-file Error if the list is missing or of another format, if a file is missing or has
+// another size or hash, or if the list leaves a file of the folder out.
 void check_manifest(const std::filesystem::path& folder, const char* format);
 
 }  // namespace ridge::files

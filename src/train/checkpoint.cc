@@ -36,6 +36,8 @@ constexpr const char* kPrefix = "step-";
 constexpr const char* kState = "state.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kMoments = "moments.safetensors";
+// Bounds of a state, whose product counts tokens.
+constexpr int64_t kMostWindows = int64_t{1} << 40, kMostSequence = int64_t{1} << 22;
 // PyTorch's names of the moments.
 constexpr const char* kFirstName = ".exp_avg";
 constexpr const char* kSecondName = ".exp_avg_sq";
@@ -83,7 +85,7 @@ TrainingState read_state(const fs::path& folder) {
   const files::JsonField root(document, path.string());
   TrainingState state;
   state.step = root.at("step").integer(0);
-  state.windows = root.at("windows").integer(0);
+  state.windows = root.at("windows").integer(0, kMostWindows);
   state.tokens = root.at("tokens").integer(0);
   if (root.has("validation_loss")) state.validation_loss = root.at("validation_loss").real();
   if (root.has("guard")) {
@@ -99,7 +101,9 @@ TrainingState read_state(const fs::path& folder) {
       throw file_error("[{}] expected a loss scale, found {}", path.string(),
                        state.loss_scale->scale);
   }
-  state.settings = root.at("settings").value();
+  const files::JsonField settings = root.at("settings");
+  state.settings = settings.object();
+  if (settings.has("seq_len")) settings.at("seq_len").integer(1, kMostSequence);
   return state;
 }
 

@@ -34,6 +34,9 @@ TEST(Manifest, NoticesEachChange) {
     ScratchFolder folder;
     made(folder);
     check_manifest(folder.path(), "test");
+    write_plain(folder / "c", "");
+    expect_fault(folder, "expected all files of the folder, \"c\" is missing");
+    std::filesystem::remove(folder / "c");
     expect_error([&] { check_manifest(folder.path(), "other"); }, ExitCode::kBadFile, "format");
     write_plain(folder / "a", "some byteS");
     expect_fault(folder, "a] expected the hash");

@@ -2,8 +2,11 @@
 // Checkpoints restore training bit by bit, damaged ones are passed over, and old ones go.
 #include "train/checkpoint.h"
 
+#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "files/json.h"
+#include "files/manifest.h"
 #include "files/scratch.h"
 #include "train/optimizer.h"
 #include "train/saved_state.h"
@@ -151,6 +154,32 @@ TEST(Checkpoint, ADamagedOneIsPassedOver) {
   std::vector<RefusedCheckpoint> refused;
   EXPECT_FALSE(newest_checkpoint(folder / "c", refused));
   EXPECT_EQ(refused.size(), 2u);
+}
+
+// The hashes agree, but no training wrote such a state.
+TEST(Checkpoint, AStateThatNoTrainingWritesIsRefused) {
+  const files::ScratchFolder folder;
+  Session run("baseline");
+  run.save(folder / "c");
+  const std::filesystem::path made = folder / "c/step-00000000";
+  const auto state = nlohmann::json::parse(files::contents(made / "state.json"));
+  const auto manifest = nlohmann::json::parse(files::contents(made / files::kManifest));
+  const auto expect = [&](const char* patch, const char* reason) {
+    nlohmann::json changed = state;
+    changed.merge_patch(nlohmann::json::parse(patch));
+    files::write_plain(made / "state.json", changed.dump());
+    std::filesystem::remove(made / files::kManifest);
+    files::write_manifest(made, manifest["format"].get<std::string>().c_str());
+    std::vector<RefusedCheckpoint> refused;
+    EXPECT_FALSE(newest_checkpoint(folder / "c", refused)) << patch;
+    ASSERT_EQ(refused.size(), 1u);
+    EXPECT_NE(refused[0].reason.find(reason), std::string::npos) << refused[0].reason;
+  };
+  expect(R"({"settings": []})", "settings");
+  expect(R"({"settings": {"seq_len": "long"}})", "seq_len");
+  expect(R"({"settings": {"seq_len": 0}})", "seq_len");
+  expect(R"({"windows": 9000000000000000000})", "windows");
+  expect(R"({"windows": -1})", "windows");
 }
 
 // One step further on, the only good checkpoint is the one just written.
