@@ -22,7 +22,7 @@ using text::TokenType;
 
 std::string json_text(std::string_view text) {
   if (!text::is_valid_utf8(text))
-    throw usage_error("[tokenizer] JSON cannot hold {}, which is not UTF-8", printable(text));
+    throw file_error("[tokenizer] JSON cannot hold {}, which is not UTF-8", printable(text));
   return json(text).dump();
 }
 

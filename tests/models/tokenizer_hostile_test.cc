@@ -70,6 +70,13 @@ TEST(HostileTokenizer, GgufKeysAreNamed) {
   expect_refused([&] { load_tokenizer(folder / "empty.gguf"); }, "tokenizer.ggml.model");
 }
 
+// GGUF may hold any bytes; what cannot be converted is the file's fault.
+TEST(HostileTokenizer, TokensThatJsonCannotHoldAreTheFilesFault) {
+  TokenizerFile file = read_tokenizer(test_data("models/tokenizers/gemma"));
+  file.spec.tokens.back() = "\xff";
+  expect_refused([&] { tokenizer_files(file.spec, ""); }, "which is not UTF-8");
+}
+
 TEST(HostileTokenizer, JsonFieldsAreNamed) {
   const json good = files::read_json(test_data("models/tokenizers/gemma/tokenizer.json"));
   auto refused = [&](const char* pointer, const json& value, const std::string& part) {
