@@ -277,12 +277,10 @@ Table brief_phases(const record::LabRecord& lab, const std::vector<size_t>& show
 std::string gains_line(const record::InferenceRecord& study) {
   std::string text;
   for (const record::CacheGainRecord& gain : study.gains)
-    text += fmt::format(", context {}: {} per token with the KV cache ({}), {} without;",
-                        gain.context, format_ns(gain.with.median), format_bytes(gain.cache_bytes),
-                        format_ns(gain.without.median));
-  if (text.empty()) return "";
-  text.back() = '.';
-  return "At batch 1" + text + "\n";
+    text += fmt::format("{} {} and {} at context {} ({})", text.empty() ? "" : ",",
+                        format_ns(gain.with.median), format_ns(gain.without.median), gain.context,
+                        format_bytes(gain.cache_bytes));
+  return text.empty() ? "" : "A token at batch 1 with and without the KV cache:" + text + ".\n";
 }
 
 std::string latency_line(const record::InferenceRecord& study) {
@@ -306,10 +304,11 @@ std::string attention_line(const record::InferenceRecord& study) {
   }
   std::string text;
   for (const record::AttentionRecord* each : longest)
-    text += fmt::format("{} {:.2f}x at head size {}, length {}", text.empty() ? "" : ",",
+    text += fmt::format("{} {:.2f}x (e={}, t={})", text.empty() ? "" : ",",
                         each->standard.time.median / each->flash.time.median, each->head_size,
                         each->sequence);
-  return text.empty() ? "" : "Flash over standard attention:" + text + ".\n";
+  return text.empty() ? ""
+                      : "Flash over standard attention, by head size and length:" + text + ".\n";
 }
 
 }  // namespace
