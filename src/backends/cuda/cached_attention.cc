@@ -25,13 +25,6 @@ bool takes_tiles(const Call& call) {
          call.inputs[0].shape[0] > kCachedAttentionFewTokens;
 }
 
-// Whether each head can be accessed in vectors of 8 elements.
-bool lie_in_vectors(const Operand& heads) {
-  constexpr int64_t kElements = kVectorBytes / 2;
-  return reinterpret_cast<uintptr_t>(heads.data) % kVectorBytes == 0 &&
-         heads.strides[0] % kElements == 0 && heads.strides[1] % kElements == 0;
-}
-
 cudaError_t launch_many_tokens(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
   const cudaError_t status = launch_flash_attention_cached(call, stream);
   return status != cudaSuccess ? status : launch_cached_attention_of_lone_tokens(call, stream);
@@ -52,8 +45,7 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
     a.values = cache_of<const T>(call.inputs[2]);
     a.o = token_heads<T>(call.outputs[0]);
     if constexpr (sizeof(T) == 2)
-      if (takes_tiles(call.call()) && lie_in_vectors(call.inputs[0]) &&
-          lie_in_vectors(call.outputs[0]))
+      if (takes_tiles(call.call()) && lies_in_vectors(a.q) && lies_in_vectors(a.o))
         return launch_on(context.device, "cached_attention", launch_many_tokens, a);
     a.workspace = reinterpret_cast<float*>(call.workspace);
     a.tickets =

@@ -27,6 +27,14 @@ struct CachedAttention {
 
 inline constexpr int64_t kCachedAttentionMostHeadSize = 256;
 
+// Whether each head in bf16 can be accessed in vectors of 16 bytes.
+template <typename T>
+bool lies_in_vectors(const TokenHeads<T>& heads) {
+  static_assert(sizeof(T) == 2);
+  return reinterpret_cast<uintptr_t>(heads.data) % 16 == 0 && heads.token_stride % 8 == 0 &&
+         heads.head_stride % 8 == 0;
+}
+
 // The number of parts into which the keys of a token are split so that the whole GPU is busy. It
 // depends only on the extents.
 int64_t cached_attention_splits(int64_t tokens, int64_t kv_heads, int64_t head_size, int64_t reach);
@@ -65,17 +73,17 @@ inline constexpr int64_t kCachedAttentionFewTokens = 32;  // up to here splittin
 template <typename T>
 cudaError_t launch_cached_scores(const CachedScores<T>& call, cudaStream_t stream);
 
-// The same in bf16 on the tensor cores. A call suits them if its operands can be read in vectors
-// of 16 bytes.
-bool suits_tensor_cores(const CachedScores<uint16_t>& call);
-bool suits_tensor_cores(const CachedMix<uint16_t>& call);
-cudaError_t launch_cached_scores_tensor(const CachedScores<uint16_t>& call, cudaStream_t stream);
-cudaError_t launch_cached_mix_tensor(const CachedMix<uint16_t>& call, cudaStream_t stream);
-
 template <typename T>
 cudaError_t launch_cached_mask(const CachedMask<T>& call, cudaStream_t stream);
 
 template <typename T>
 cudaError_t launch_cached_mix(const CachedMix<T>& call, cudaStream_t stream);
+
+// cached_scores and cached_mix in bf16 on the tensor cores. A call suits them if its operands can be
+// read in vectors of 16 bytes.
+bool suits_tensor_cores(const CachedScores<uint16_t>& call);
+bool suits_tensor_cores(const CachedMix<uint16_t>& call);
+cudaError_t launch_cached_scores_tensor(const CachedScores<uint16_t>& call, cudaStream_t stream);
+cudaError_t launch_cached_mix_tensor(const CachedMix<uint16_t>& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

@@ -109,27 +109,8 @@ __device__ __forceinline__ void scores(const Bf16* queries,
     for (int c = 0; c < 4; ++c) s[j][c] = 0.0f;
   }
 #pragma unroll
-  for (int step = 0; step < kE / 16; ++step) {
-    uint32_t a[4];
-    load_matrices(a, own + 16 * step);
-#pragma unroll
-    for (int j = 0; j < kTiles; j += 2) {
-      uint32_t b[4];
-      load_matrices(b, walked + 8 * j * kStride + 16 * step);
-      Product<Bf16>::run(s[j], a, b[0], b[1]);
-      Product<Bf16>::run(s[j + 1], a, b[2], b[3]);
-    }
-  }
-}
-
-// The four threads that hold a row's scores hold its statistics.
-__device__ __forceinline__ float row_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-__device__ __forceinline__ float row_sum(float x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+  for (int step = 0; step < kE / 16; ++step)
+    add_products(s, own + 16 * step, walked + 16 * step, kStride);
 }
 
 template <int kE>
@@ -294,8 +275,8 @@ cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t>& call,
   if (head_size % 8 != 0 || head_size > kCachedAttentionMostHeadSize || call.reach < 1)
     return cudaErrorInvalidValue;
   if (call.cells.tokens == 0) return cudaSuccess;
-  if (head_size <= 64) return launch<64>(call, stream);
-  return head_size <= 128 ? launch<128>(call, stream) : launch<256>(call, stream);
+  return with_padded_head(
+      head_size, [&](auto padded) { return launch<decltype(padded)::value>(call, stream); });
 }
 
 }  // namespace ridge::backends::cuda

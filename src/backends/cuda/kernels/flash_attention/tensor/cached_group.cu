@@ -105,15 +105,6 @@ struct State {
   float top = kMinusInfinity, sum = 0.0f;
 };
 
-__device__ __forceinline__ float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-__device__ __forceinline__ float quad_sum(float x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
-
 // Adds the warp's keys of a tile, which begin at position `first`.
 template <int kE>
 __device__ __forceinline__ void add_keys(const Bf16* queries,
@@ -128,13 +119,8 @@ __device__ __forceinline__ void add_keys(const Bf16* queries,
   const Bf16* walked = right_address(tile.keys + l.row * kStride, kStride);
   float s[2][4] = {};
 #pragma unroll
-  for (int step = 0; step < kE / 16; ++step) {
-    uint32_t a[4], b[4];
-    load_matrices(a, own + 16 * step);
-    load_matrices(b, walked + 16 * step);
-    Product<Bf16>::run(s[0], a, b[0], b[1]);
-    Product<Bf16>::run(s[1], a, b[2], b[3]);
-  }
+  for (int step = 0; step < kE / 16; ++step)
+    add_products(s, own + 16 * step, walked + 16 * step, kStride);
   const int64_t own_first = first + l.row + 2 * l.place;
   float highest = kMinusInfinity;
 #pragma unroll
@@ -144,7 +130,7 @@ __device__ __forceinline__ void add_keys(const Bf16* queries,
       if (own_first + 8 * j + c >= end) s[j][c] = kMinusInfinity;
       highest = fmaxf(highest, s[j][c]);
     }
-  const float top = fmaxf(state.top, quad_max(highest) * to_log2), base = exponent_base(top),
+  const float top = fmaxf(state.top, row_max(highest) * to_log2), base = exponent_base(top),
               kept = exp2_hardware(state.top - base);
   state.top = top;
   state.sum *= kept;
@@ -213,7 +199,7 @@ __device__ __forceinline__ void attend(const CachedAttention<uint16_t>& p,
   wait_for_copies<0>();
   __syncthreads();
   const int warp = l.row / 16;
-  const float sum = quad_sum(state.sum);
+  const float sum = row_sum(state.sum);
   if (l.place == 0) {
     shared.merged.top[l.group][warp] = state.top;
     shared.merged.sum[l.group][warp] = sum;
@@ -283,20 +269,6 @@ cudaError_t launch(Kernel kernel,
   return launch_early(kernel, grid, kThreads, bytes, stream, call);
 }
 
-// Calls launch(integral constant) for the elements of a padded head.
-template <typename Launch>
-cudaError_t with_head_size(int64_t head_size, const Launch& launch) {
-  if (head_size <= 64) return launch(std::integral_constant<int, 64>());
-  if (head_size <= 128) return launch(std::integral_constant<int, 128>());
-  return launch(std::integral_constant<int, 256>());
-}
-
-template <typename T>
-bool lies_in_vectors(const TokenHeads<T>& heads) {
-  return reinterpret_cast<uintptr_t>(heads.data) % 16 == 0 && heads.token_stride % 8 == 0 &&
-         heads.head_stride % 8 == 0;
-}
-
 }  // namespace
 
 bool suits_group(const CachedAttention<uint16_t>& call) {
@@ -309,14 +281,14 @@ bool suits_group(const CachedAttention<uint16_t>& call) {
 cudaError_t launch_cached_group(const CachedAttention<uint16_t>& call,
                                 int64_t splits,
                                 cudaStream_t stream) {
-  return with_head_size(call.keys.head_size, [&](auto padded) {
+  return with_padded_head(call.keys.head_size, [&](auto padded) {
     constexpr int kE = decltype(padded)::value;
     return launch(cached_group_kernel<kE>, sizeof(Shared<kE>), splits, call, stream);
   });
 }
 
 cudaError_t launch_lone_group(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
-  return with_head_size(call.keys.head_size, [&](auto padded) {
+  return with_padded_head(call.keys.head_size, [&](auto padded) {
     constexpr int kE = decltype(padded)::value;
     return launch(lone_group_kernel<kE>, sizeof(Shared<kE>), 1, call, stream);
   });

@@ -129,17 +129,8 @@ __global__ void __launch_bounds__(kThreads)
       const Bf16* own = left_address(queries + own_row * kStride, kStride);
       const Bf16* walked = right_address(keys + own_column * kStride, kStride);
       const int steps = (min(head_size - depth, kDepth) + 15) / 16;
-      for (int step = 0; step < steps; ++step) {
-        uint32_t a[4];
-        load_matrices(a, own + 16 * step);
-#pragma unroll
-        for (int j = 0; j < kTiles; j += 2) {
-          uint32_t b[4];
-          load_matrices(b, walked + 8 * j * kStride + 16 * step);
-          Product<Bf16>::run(s[j], a, b[0], b[1]);
-          Product<Bf16>::run(s[j + 1], a, b[2], b[3]);
-        }
-      }
+      for (int step = 0; step < steps; ++step)
+        add_products(s, own + 16 * step, walked + 16 * step, kStride);
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -291,12 +282,6 @@ cudaError_t launch(const CachedMix<uint16_t>& call, cudaStream_t stream) {
                   token_blocks<kFew>(call.cells.tokens));
   cached_mix_tensor_kernel<kFew, kE><<<grid, kThreads, 0, stream>>>(call);
   return cudaGetLastError();
-}
-
-template <typename T>
-bool lies_in_vectors(const TokenHeads<T>& heads) {
-  return reinterpret_cast<uintptr_t>(heads.data) % 16 == 0 && heads.token_stride % 8 == 0 &&
-         heads.head_stride % 8 == 0;
 }
 
 template <typename T>

@@ -3,6 +3,8 @@
 // memory, loads of fragments, and the sequences among the tokens of a tile.
 #pragma once
 
+#include <type_traits>
+
 #include "backends/cuda/kernels/flash_attention/tensor/tiles.cuh"
 
 namespace ridge::backends::cuda::tensor {
@@ -41,6 +43,43 @@ __device__ __forceinline__ const Bf16* left_address(const Bf16* rows, int stride
 __device__ __forceinline__ const Bf16* right_address(const Bf16* rows, int stride) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   return rows + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
+}
+
+// s[16, 8 kTiles] += the rows of `own` times those of `walked`, over 16 elements. The addresses are
+// those that left_address and right_address return, moved to the first of the elements.
+template <int kTiles>
+__device__ __forceinline__ void add_products(float (&s)[kTiles][4],
+                                             const Bf16* own,
+                                             const Bf16* walked,
+                                             int stride) {
+  static_assert(kTiles % 2 == 0);
+  uint32_t a[4];
+  load_matrices(a, own);
+#pragma unroll
+  for (int j = 0; j < kTiles; j += 2) {
+    uint32_t b[4];
+    load_matrices(b, walked + 8 * j * stride);
+    Product<Bf16>::run(s[j], a, b[0], b[1]);
+    Product<Bf16>::run(s[j + 1], a, b[2], b[3]);
+  }
+}
+
+// The four threads that hold a row of an accumulator combine what each has of it.
+__device__ __forceinline__ float row_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+__device__ __forceinline__ float row_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+// Calls launch(integral constant) for the elements of a padded head.
+template <typename Launch>
+cudaError_t with_padded_head(int64_t head_size, const Launch& launch) {
+  if (head_size <= 64) return launch(std::integral_constant<int, 64>());
+  if (head_size <= 128) return launch(std::integral_constant<int, 128>());
+  return launch(std::integral_constant<int, 256>());
 }
 
 // The tokens of a tile of 64 that belong to one sequence: one bit per token.
