@@ -79,8 +79,8 @@ cudaError_t launch_cached_mask(const CachedMask<T>& call, cudaStream_t stream);
 template <typename T>
 cudaError_t launch_cached_mix(const CachedMix<T>& call, cudaStream_t stream);
 
-// cached_scores and cached_mix in bf16 on the tensor cores. A call suits them if its operands can be
-// read in vectors of 16 bytes.
+// cached_scores and cached_mix in bf16 on the tensor cores. A call suits them if its operands can
+// be read in vectors of 16 bytes.
 bool suits_tensor_cores(const CachedScores<uint16_t>& call);
 bool suits_tensor_cores(const CachedMix<uint16_t>& call);
 cudaError_t launch_cached_scores_tensor(const CachedScores<uint16_t>& call, cudaStream_t stream);
