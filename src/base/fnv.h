@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hash FNV-1a of 32 and 64 bits: the same in every run and build, so it may name files and random
-// streams. Not for hostile input, whose collisions are easy to make.
+// The hash FNV-1a of 32 and 64 bits is the same in every run and build, so it may name files and
+// random streams. It is not for hostile input, whose collisions are easy to make.
 #pragma once
 
 #include <concepts>

@@ -9,12 +9,12 @@
 namespace ridge {
 inline namespace base {
 
-// Creates the omp_get_max_threads() threads of OpenMP's team, each on a processor of its own. Throws
-// an out-of-memory Error if the system has no memory for them: OpenMP itself would end the program
-// when the first parallel region begins.
+// Creates the omp_get_max_threads() threads of OpenMP's team, each on a processor of its own.
+// Throws an out-of-memory Error if the system has no memory for them: OpenMP itself would end the
+// program when the first parallel region begins.
 void start_openmp_threads();
 
-// Where threads that run on the processors `on` move so that each has one of its own: for each
+// Says where threads that run on the processors `on` move so that each has one of its own: for each
 // thread a processor of `allowed` that no thread runs on, or -1 if it stays, because it came first
 // on its processor or because none is free.
 std::vector<int> choose_free_processors(std::span<const int> on, std::span<const int> allowed);

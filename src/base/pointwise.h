@@ -41,7 +41,7 @@ struct PointwiseInfo {
   int arity;
   bool has_parameter;
   int flops;            // per element; the table of docs/accounting.md
-  int transcendentals;  // of those, evaluations of exp, log, tanh, sqrt and divisions
+  int transcendentals;  // so many of the flops are exp, log, tanh, sqrt or a division
 };
 
 std::span<const PointwiseInfo> pointwise_table();

@@ -8,8 +8,8 @@
 namespace ridge {
 inline namespace base {
 
-// Writes a byte of each page of writable memory, by OpenMP's threads; its content stays. Nobody else may write
-// to it meanwhile.
+// Writes a byte of each page of writable memory, by OpenMP's threads, and leaves its content as it
+// is. Nobody else may write to it meanwhile.
 void touch_pages(std::span<std::byte> memory);
 
 }  // namespace base

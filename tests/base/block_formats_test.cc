@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks made bit by bit from integers, by the byte positions of the GGUF format, have the values of
-// their formulas, and nothing is written beside them.
+// Blocks made bit by bit from integers, by the byte positions of the GGUF format, have the values
+// of their formulas, and nothing is written beside them.
 #include "base/block_formats.h"
 
 #include <gtest/gtest.h>
