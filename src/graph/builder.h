@@ -77,7 +77,7 @@ class Builder {
   ValueId find(const std::string& name);
 
   Graph& graph_;
-  std::unordered_map<std::string, ValueId> named_;  // of the first `indexed_` values
+  std::unordered_map<std::string, ValueId> named_;  // it has the first `indexed_` values
   size_t indexed_ = 0;
   const OpTable& ops_;
   std::string scope_;

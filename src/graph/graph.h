@@ -16,7 +16,7 @@
 namespace ridge {
 inline namespace graph {
 
-// Where the bytes of a value are stored, and for how long.
+// Says where the bytes of a value are stored, and for how long.
 enum class Storage : uint8_t {
   kParameter,  // in the store, by name, shared by the graphs of a program
   kInput,      // written by the host before a run
@@ -30,7 +30,7 @@ std::string_view name(Phase phase);
 struct Value {
   Type type;
   Storage storage = Storage::kTemporary;
-  std::string name;           // of parameters, inputs and states; temporaries have none
+  std::string name;           // parameters, inputs and states have one; temporaries have none
   NodeId producer = kNoNode;  // index into nodes, kNoNode for parameters, inputs, states
   bool frozen = false;        // a parameter that training leaves as it is
 };

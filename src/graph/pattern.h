@@ -85,7 +85,7 @@ class Pattern {
   Kind kind_;
   std::vector<const Op*> ops_;
   std::vector<Pattern> inputs_;  // operands, alternatives, or the pattern behind
-  std::string name_;             // of the capture, or of the one that output_of refers to
+  std::string name_;             // it names the capture, or the one that output_of refers to
   size_t output_ = 0;
   bool once_ = false;
   bool more_ = false;
