@@ -20,7 +20,7 @@ struct Access {
   int64_t end = 0;
   int64_t bytes = 0;
   bool is_write = false;
-  bool is_stored = false;  // of a stored value, not of a temporary
+  bool is_stored = false;  // the value is stored, not a temporary
 };
 
 class Addresses {

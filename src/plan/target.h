@@ -16,7 +16,7 @@ namespace ridge::plan {
 struct FlashScores {
   int64_t forward = 0;
   int64_t backward = 0;
-  // Of the backward scores, those that a pass of its own for dQ computes again; 0 if there is none.
+  // A pass of its own for dQ computes so many of the backward scores again; 0 if there is none.
   int64_t recomputed = 0;
 };
 
@@ -69,8 +69,8 @@ class Target {
   // they are not counted. For a matmul, 0 means one of the GEMMs that calibration samples.
   virtual int rounds(const Graph&, const Node&) const { return 0; }
 
-  // The bytes by which the node's kernel decides whether threads share its work; empty: those of its
-  // operands.
+  // Threads share the work of the node's kernel if these bytes are enough, or, if empty, the bytes
+  // of its operands.
   virtual std::optional<int64_t> shared_bytes(const Graph&, const Node&) const { return {}; }
 
   // Whether a run is recorded once and replayed, so that the host's launch time does not count.
