@@ -68,8 +68,8 @@ class Program {
   void launch_together(const Bound& bound, const Body& body);
   // Enqueues a run: replays the recording or, if it is null, makes each launch.
   void launch(const Bound& bound, backends::Recording* recording);
-  // The same for a run that `start_ns` began: the instrument is called with the node of each launch,
-  // and the host's time for each is added to `enqueues`.
+  // Does the same for a run that `start_ns` began: the instrument is called with the node of each
+  // launch, and the host's time for each is added to `enqueues`.
   void launch_observed(const Bound& bound,
                        backends::Recording* recording,
                        backends::Instrument& instrument,

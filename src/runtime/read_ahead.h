@@ -32,8 +32,8 @@ class ReadAhead {
   Parts parts_;
   Announce announce_;
   std::atomic<int64_t> read_bytes_ = 0;
-  std::mutex mutex_;  // of the rest
-  size_t part_ = 0;   // the next to announce, and how much of it is announced
+  std::mutex mutex_;  // it guards the members below
+  size_t part_ = 0;   // the next to announce; begin_ says how much of it is announced
   size_t begin_ = 0;
   int64_t announced_bytes_ = 0;
 };

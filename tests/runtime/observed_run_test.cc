@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiled runs on a device with an instrument, as GPUs have: the host's time for each launch, or for
-// the replay of all. The device is the CPU behind another face.
+// Profiled runs on a device with an instrument, as GPUs have: the host's time for each launch, or
+// for the replay of all. The device is the CPU behind another face.
 #include <gtest/gtest.h>
 
 #include <chrono>
