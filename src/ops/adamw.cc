@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // adamw updates one tensor with decoupled weight decay; adamw_multi updates all tensors in one
 // launch. Inputs: learning rate f32[], step f32[] (1 at the first update), with `clip` the factor
-// f32[] on every gradient (below 0: nothing is updated), then for each tensor the parameter, the gradient, the first and second
-// moments and, if its entry of `copies` is not 0, a low-precision copy. Outputs: new versions of
-// parameter, moments and copy. The order of operations is PyTorch's:
+// f32[] on every gradient (below 0: nothing is updated), then for each tensor the parameter, the
+// gradient, the first and second moments and, if its entry of `copies` is not 0, a low-precision
+// copy. Outputs: new versions of parameter, moments and copy. The order of operations is PyTorch's:
 //   p *= 1 - lr decay;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
 //   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention (composite): softmax(scale q k^T + mask) v over sequences of equal length, with grouped
-// KV heads and an optional window, or inside the documents that share a row. It expands to the S x S
-// form of an eager framework.
+// KV heads and an optional window, or inside the documents that share a row. It expands to an eager
+// framework's S x S form.
 #include "ops/attention.h"
 
 #include <algorithm>

@@ -26,7 +26,7 @@ struct AttentionShape {
 
 // An optional operand: positions i32[N] of the tokens in their documents, in rows that several
 // documents share (packing). Token t of a row, at position p, attends to no key before t - p. From
-// one token to the next, a position rises by 1 or falls. Returns -1 if the call has no such operand.
+// one token to the next, a position rises by 1 or falls. Returns -1 if the call lacks it.
 int document_positions(const Call& call, int index);
 // Checks the operand, if there is one: its type, and that attention is causal.
 void expect_document_positions(std::string_view op, const Call& call, int index);

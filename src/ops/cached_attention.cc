@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cached_attention (composite): for each token softmax(scale q k^T) v over the keys and values that
 // its slot's cache holds up to the token's position, or within a window. If kept whole (attribute
-// `fused`), it never writes the N x C matrix of scores. `activations` = i16 allows kernels to round q,
-// k, the weights and v to 16 bits where that is faster. Inference only: it has no gradient.
+// `fused`), it never writes the N x C matrix of scores. `activations` = i16 allows kernels to round
+// q, k, the weights and v to 16 bits where that is faster. Inference only: it has no gradient.
 #include "ops/cached_attention.h"
 
 #include <cmath>

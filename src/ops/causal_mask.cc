@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // causal_mask: in scores [B,...,Tq,Tkv], key j is hidden from query i if j > i, or j <= i - window
-// (window 0: no window), or if it is of an earlier document by the optional positions i32[B Tq]. Hidden scores become `value`: -inf before a softmax, 0 in its gradient. No
-// arithmetic is counted, because it is a selection.
+// (window 0: no window), or if it is of an earlier document by the optional positions i32[B Tq].
+// Hidden scores become `value`: -inf before a softmax, 0 in its gradient. No arithmetic is counted,
+// because it is a selection.
 #include <algorithm>
 #include <limits>
 #include <vector>

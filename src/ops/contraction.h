@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Einsum notation for any number of operands, "...ij,jk,k->...i", and the order of products that takes
-// the fewest FLOPs. Builds nothing: ops/einsum.cc does.
+// Einsum notation for any number of operands, "...ij,jk,k->...i", and the order of products that
+// takes the fewest FLOPs. Builds nothing: ops/einsum.cc does.
 #pragma once
 
 #include <array>
@@ -44,15 +44,15 @@ struct ContractedPair {
 
 // Letters that only one operand has are summed first; then pairs are multiplied.
 struct ContractionOrder {
-  std::vector<std::string> reduced;  // of each operand, what is left of its letters
+  std::vector<std::string> reduced;  // each operand keeps these letters
   std::vector<ContractedPair> pairs;
 };
-// The order with the fewest FLOPs whose results have at most kMaxRank axes; of equals, that with the
-// smallest results. Throws a usage Error if there is none.
+// Returns the order with the fewest FLOPs whose results have at most kMaxRank axes, among equals
+// the one with the smallest results. Throws a usage Error if there is none.
 ContractionOrder order_of(const Contraction& contraction);
 
-// 1 FLOP an element that is summed, 1 MAC for each combination of a pair's letters, or 1 FLOP if the
-// pair sums nothing.
+// Counts 1 FLOP for an element that is summed, 1 MAC for each combination of a pair's letters, or 1
+// FLOP if the pair sums nothing.
 Work work_of(const Contraction& contraction, const ContractionOrder& order);
 
 }  // namespace ridge::ops

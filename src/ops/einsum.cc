@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // einsum (composite): a sum of products of any number of operands in einsum notation,
-// "...ij,jk,k->...i". It becomes matmuls in the order that takes the fewest FLOPs, pointwise products
-// where nothing is summed, sums of letters that only one operand has, and views.
+// "...ij,jk,k->...i". It becomes matmuls in the order that takes the fewest FLOPs, pointwise
+// products where nothing is summed, sums of letters that only one operand has, and views.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -29,7 +29,7 @@ class Lowering {
  public:
   Lowering(Builder& b, const Contraction& c) : b_(b), c_(c) {}
 
-  // Without the axes of 1 that repeat, and without the letters that are summed at once.
+  // The operand without the axes of 1 that repeat and without the letters that are summed at once.
   Named operand(ValueId x, const std::string& letters, const std::string& kept) {
     x = reshape(b_, x, c_.shape(letters));
     if (letters == kept) return {x, kept};
@@ -63,14 +63,14 @@ class Lowering {
   }
 
  private:
-  // Of a product: in both operands and the result, in the first, in the second, summed. In the order
-  // of the first operand; `n` in that of the second.
+  // A product's letters: `batch` are in both operands and the result, `m` in the first operand, `n`
+  // in the second, and `k` are summed. They are in the first operand's order, `n` in the second's.
   struct PairLetters {
     std::string batch, m, n, k;
   };
 
-  // Whether the letters are the batch letters in any order, and then one block and the other: then the
-  // product is a GEMM for each combination of the batch letters.
+  // Whether the letters are the batch letters in any order, and then one block and the other: then
+  // the product is a GEMM for each combination of the batch letters.
   static bool is_in_blocks(const std::string& letters,
                            const std::string& batch,
                            const std::string& one,

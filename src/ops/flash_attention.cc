@@ -2,8 +2,8 @@
 // flash_attention, made by the pass of that name: attention in tiles that never writes the S x S
 // matrix. Outputs o [N,H,E] and lse f32[N,H]. Its gradient recomputes the probabilities from lse.
 // Tiles that are fully masked are skipped: `scores` and `scores_backward` are the numbers of scores
-// that a head computes for one sequence. Kernels may compute dQ in a pass of its own, which computes
-// `scores_recomputed` scores again (0: there is no such pass).
+// that a head computes for one sequence. Kernels may compute dQ in a pass of its own, which
+// computes `scores_recomputed` scores again (0: there is no such pass).
 #include <algorithm>
 #include <vector>
 

@@ -21,8 +21,8 @@ namespace ridge::ops {
 // rounded to nearest even. An i8 cache holds codes, and its scales f32[blocks, K, block_tokens] are
 // an operand of their own: the value of a code is code times scale. The scale of a head of a token
 // is the largest magnitude of its E values / 127, and its codes are the values times 1 / scale,
-// rounded to nearest even, all in fp32. If the scale would be denormal, it and the codes are 0. If a
-// value is not finite, the scale is NaN and the codes are 0: a token that attends to it is NaN.
+// rounded to nearest even, all in fp32. If the scale would be denormal, it and the codes are 0. If
+// a value is not finite, the scale is NaN and the codes are 0: a token that attends to it is NaN.
 struct CacheExtents {
   int64_t tokens, slots, blocks_per_slot, blocks, block_tokens, kv_heads, head_size;
   int64_t ring() const { return blocks_per_slot * block_tokens; }
@@ -60,7 +60,7 @@ struct CachedValues {
   const Tensor64* scales;  // null: the cache holds the values themselves
   double at(int64_t row, int64_t head, int64_t element) const;
 };
-// Of the cache that is input `cache`; its scales, if it has some, are input `scales`.
+// Reads the cache that is input `cache`; its scales, if it has some, are input `scales`.
 CachedValues cached_values(const CacheExtents& extents,
                            Inputs64 inputs,
                            size_t cache,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// loss_scale: dynamic loss scaling between the backward pass and the optimizer, as in Micikevicius et
-// al. (2018). Inputs f32[]: the sum of squares of the scaled gradients, the scale, the good steps since
-// it changed, the skipped steps so far, and the step (from 1). Outputs f32[]: new versions of the
-// second to the fourth, the factor on every gradient (1 / scale, less with clipping to `max_norm`; -1:
-// the step is skipped), the number of updates with this one, and the squared norm of the gradients
-// without the scale. A sum that is not finite halves the scale, which stays at least 1; after
-// `growth_interval` good steps it doubles, up to 2^24.
+// loss_scale: dynamic loss scaling between the backward pass and the optimizer, as in Micikevicius
+// et al. (2018). Inputs f32[]: the sum of squares of the scaled gradients, the scale, the good
+// steps since it changed, the skipped steps so far, and the step (from 1). Outputs f32[]: new
+// versions of the second to the fourth, the factor on every gradient (1 / scale, less with clipping
+// to `max_norm`; -1: the step is skipped), the number of updates with this one, and the squared
+// norm of the gradients without the scale. A sum that is not finite halves the scale, which stays
+// at least 1; after `growth_interval` good steps it doubles, up to 2^24.
 #include "ops/loss_scale.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul: a product of two operands in einsum notation, "nd,fd->nf". With a third operand the
 // product is added to it in place (gradient accumulation, tied weights). `native` allows a native
-// GEMM instead of a library's, with the same error but other rounding. `batch_invariant` asks for one
-// kernel and one order of sums for any number of rows.
+// GEMM instead of a library's, with the same error but other rounding. `batch_invariant` asks for
+// one kernel and one order of sums for any number of rows.
 #include <vector>
 
 #include "graph/einsum.h"

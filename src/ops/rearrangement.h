@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The notation of einops' rearrange: "b (h e) t -> b t h e" splits, permutes and merges axes. Builds
-// nothing: ops/rearrange.cc does.
+// The notation of einops' rearrange: "b (h e) t -> b t h e" splits, permutes and merges axes.
+// Builds nothing: ops/rearrange.cc does.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ridge::ops {
 // Three views in a row. Axes that stay side by side move as one, so that few are needed.
 struct Rearrangement {
   Shape split;
-  std::vector<int64_t> permutation;  // of the axes of `split`
+  std::vector<int64_t> permutation;  // it permutes the axes of `split`
   Shape merged;
 };
 

@@ -4,16 +4,16 @@
 // -1 = none); next_positions i32[S] (-1: the slot is skipped); settings f32[S,6]: temperature (0:
 // the largest logit), top-k, top-p, min-p, repeat penalty, number of biases, each off at 0; seeds
 // i32[S]; biased i32[S,A], per slot so many ids in ascending order, each once; biases f32[S,A], one
-// for each; and, if not every slot has a row of logits in the order of slots, row_slots i32[N], the slot
-// of each row, each slot at most once (-1: the row is skipped). Outputs: tokens and recent with the
-// tokens written.
+// for each; and, if not every slot has a row of logits in the order of slots, row_slots i32[N], the
+// slot of each row, each slot at most once (-1: the row is skipped). Outputs: tokens and recent
+// with the tokens written.
 //
 // The steps are, in this order: the logits of recent tokens are divided by the penalty (multiplied
 // if negative); each bias is added to its token's logit; the k largest are kept; of them the fewest
-// whose probabilities sum to top-p; of them those with at least min-p times the largest probability.
-// One of these is drawn with weights exp(logit / temperature), in the order of ids, by a number in
-// [0, 1) that depends on seed and position alone. Of equal logits, the one with the lower id counts
-// as larger.
+// whose probabilities sum to top-p; of them those with at least min-p times the largest
+// probability. One of these is drawn with weights exp(logit / temperature), in the order of ids, by
+// a number in [0, 1) that depends on seed and position alone. Of equal logits, the one with the
+// lower id counts as larger.
 //
 // Logits of which one is NaN or +infinity, or all are -infinity, are no distribution: the token is
 // then -1, whatever the settings. A logit of -infinity among finite ones has weight 0.

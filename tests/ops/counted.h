@@ -14,7 +14,7 @@
 
 namespace ridge::ops {
 
-inline Work counted_work;  // of all Numbers since the last reset
+inline Work counted_work;  // all Numbers add to it; a test resets it
 
 class Number {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// einsum and rearrange: values against plain loops on random notations, the order of products against
-// all orders, and what is refused. tests/passes/einsum_gradient_test.cc tests gradients.
+// einsum and rearrange: values against plain loops on random notations, the order of products
+// against all orders, and what is refused. tests/passes/einsum_gradient_test.cc tests gradients.
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -183,8 +183,8 @@ PlainLoop loop_of(const Op& op) {
   return op.kind == OpKind::kPointwise ? PlainLoop{plain_pointwise} : plain_loops().at(op.name);
 }
 
-// Where tokens are: in the last positions of their slots, or all at the last position, where each
-// attends to the most keys.
+// Tokens are in the last positions of their slots, or all in the last one, where each attends to
+// the most keys.
 enum class Placement { kConsecutive, kLast };
 
 struct Counts {
@@ -223,7 +223,7 @@ class CountedCase {
 
   Call call() const { return {inputs_, outputs_, attrs_}; }
 
-  // Of the loop, at most over all placements of tokens. Its results must be the reference's.
+  // Counts the loop: the most over all placements of tokens. Its results must be the reference's.
   Counts counts() const {
     Counts most;
     for (Placement placement : {Placement::kConsecutive, Placement::kLast})
@@ -310,7 +310,7 @@ class CountedCase {
     expect_reference(drawn, expected, out);
     std::vector<std::vector<bool>> read;
     for (const CountedArray& each : in) read.push_back(each.read());
-    // What a kernel reads of an operand that it updates, it may read after the update.
+    // A kernel may read an operand that it updates after the update.
     for (const Alias& alias : aliases_)
       for (size_t i = 0; i < out[static_cast<size_t>(alias.output)].read().size(); ++i)
         if (out[static_cast<size_t>(alias.output)].read()[i])
@@ -442,7 +442,7 @@ TEST(OpCounts, ModelWorkOfGradientsIsThatOfAPlainLoop) {
     const Op &op = table().at(each.op), &gradient = table().at(each.gradient);
     for (const Case& sample : cases_of(gradient)) {
       SCOPED_TRACE(op.name + " " + sample.name);
-      // Not the gradient of a residual that a fused op adds.
+      // The gradient of a residual that a fused op adds is left out.
       if (op.name == "rms_norm" && sample.inputs.size() == 5) continue;
       if (op.name == "embedding" && sample.inputs.size() == 2) continue;  // has no table
       const CountedCase counted(gradient, sample, DType::kF32);

@@ -103,7 +103,7 @@ TEST(OpTable, OutputsOfUpdatesHaveTheTypeOfTheirInput) {
   }
 }
 
-// What is added to a product has the product's type.
+// A residual must have the type of the product that it is added to.
 TEST(OpTable, RowProductsRefuseAResidualOfAnotherType) {
   const Op& op = ops::table().at("row_product");
   int residuals = 0;

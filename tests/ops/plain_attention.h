@@ -123,7 +123,7 @@ inline void plain_attention(const Op& op, const Call& call, Arrays& in, Arrays& 
       }
 }
 
-// Inputs do, q, k, v, o, lse; outputs dq, dk, dv. With `scores_recomputed`, dq has a pass of its own.
+// Inputs do, q, k, v, o, lse; outputs dq, dk, dv. `scores_recomputed` gives dq a pass of its own.
 inline void plain_flash_attention_backward(const Op&, const Call& call, Arrays& in, Arrays& out) {
   Heads a(call, in[1].shape(), in[2].shape());
   bool in_tiles = call.attrs.integer("scores_backward") > 0;
@@ -168,8 +168,8 @@ inline void plain_flash_attention_backward(const Op&, const Call& call, Arrays& 
   for (size_t i = 0; i < d_v.size(); ++i) out[2][static_cast<int64_t>(i)] = d_v[i];
 }
 
-// What the model requires of attention: the whole matrix of probabilities, or as many keys as a
-// window has for each query. Both loops only count.
+// The model requires of attention the whole matrix of probabilities, or as many keys as a window
+// has for each query. Both loops only count.
 inline int64_t model_keys(const Heads& a) {
   return a.window > 0 ? std::min(a.window, a.length) : a.length;
 }
