@@ -43,8 +43,8 @@ class Autocast {
   }
 
  private:
-  // No kernel multiplies activations of one 16-bit type with weights of the other, as files may store
-  // them.
+  // Files may store weights of either 16-bit type, but no kernel multiplies them with activations
+  // of the other one.
   void expect_castable(ValueId operand) const {
     const DType stored = graph_.type(operand).dtype;
     if (is_block(stored) || stored == DType::kF32 || stored == narrow_) return;

@@ -259,7 +259,7 @@ class Differentiator {
     return groups;
   }
 
-  // Concatenates slices along one axis, in order and without overlap. Elements that no slice covers are zero.
+  // Concatenates slices of one axis in order, without overlap; what no slice covers is zero.
   ValueId join(ValueId value, const std::vector<Contribution>& slices) {
     const Type type = graph_.type(value);
     int axis = slices[0].axis;

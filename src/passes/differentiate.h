@@ -27,7 +27,7 @@ std::vector<ValueId> differentiate(Graph& graph,
                                    std::span<const ValueId> requires_gradient,
                                    const std::function<ValueId(Builder&)>& seed);
 
-// The same for values of any shape, whose gradients are values of the graph: the vector-Jacobian product.
+// The same for values of any shape and their gradients in the graph: the vector-Jacobian product.
 std::vector<ValueId> pull_back(Graph& graph,
                                const OpTable& ops,
                                std::span<const ValueId> outputs,

@@ -96,8 +96,8 @@ class AdamwFuser {
     return last;
   }
 
-  // The last read of a value. Reads of its views count, and so do reads of its 16-bit copy, which the
-  // update overwrites too.
+  // The last read of a value. Reads of its views count, and so do reads of its 16-bit copy, which
+  // the update overwrites too.
   NodeId last_read(ValueId value) const {
     NodeId last = kNoNode;
     for (NodeId user : users_[static_cast<size_t>(value)]) {
@@ -142,7 +142,7 @@ class AdamwFuser {
     return rewriter.builder().parameter(name, {dtype, value.type.shape});
   }
 
-  // The 16-bit gradient in front of a widening cast; the gradient itself where there is no such cast.
+  // The 16-bit gradient in front of a widening cast; the gradient itself where no cast widens it.
   ValueId narrow_gradient(Rewriter& rewriter, ValueId gradient) const {
     const Node* producer = graph_.producer(gradient);
     bool widened = is_cast(producer) && is_narrow(graph_.type(producer->inputs[0]).dtype);

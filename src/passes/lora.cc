@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// lora: each target y = x W^T becomes y = x W^T + (alpha / rank) (x A^T) B^T, and all parameters but
-// A and B are frozen. It runs before projections are merged, so a merge finds only those that have
-// no adapter.
+// lora: each target y = x W^T becomes y = x W^T + (alpha / rank) (x A^T) B^T, and all parameters
+// but A and B are frozen. It runs before projections are merged, so a merge finds only those that
+// have no adapter.
 #include "passes/lora.h"
 
 #include <fmt/ranges.h>

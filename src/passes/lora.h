@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Low-rank adaptation (Hu et al. 2021) as a rewrite of the forward graph: the options, and the names
-// of the parameters that it adds. Names, defaults and scale are those of PEFT.
+// Low-rank adaptation (Hu et al. 2021) as a rewrite of the forward graph: the options, and the
+// names of the parameters that it adds. Names, defaults and scale are those of PEFT.
 #pragma once
 
 #include <cstdint>

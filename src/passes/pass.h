@@ -38,7 +38,7 @@ struct PassContext {
   const cost::Ceilings* ceilings = nullptr;
   std::span<const Pass* const> own = {};  // the target's passes, run with those of src/passes
   LoraOptions lora = {};
-  // Of the pass that runs, if it was switched on with one: "+recompute=4".
+  // The pass that runs has this number if it was switched on with one: "+recompute=4".
   std::optional<int64_t> number = {};
 };
 
@@ -47,8 +47,8 @@ struct Pass {
   Stage stage;
   Serves serves;
   std::string_view summary;  // one line for `ridge explain` and --help
-  // What the pass gives up if none of planned bytes, launches, time and peak memory falls; empty if
-  // one of them must fall.
+  // Says what the pass gives up if none of planned bytes, launches, time and peak memory falls;
+  // empty if one of them must fall.
   std::string_view trade;
   Graph (*run)(const Graph& graph, PassContext& context);
 };

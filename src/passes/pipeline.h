@@ -46,13 +46,13 @@ std::span<const Level> levels();
 struct Switch {
   std::string_view name;
   bool is_on = true;
-  std::optional<int64_t> number = {};  // of recompute (layers) and quantize_activations (bits)
+  std::optional<int64_t> number = {};  // recompute takes layers, quantize_activations bits
 };
 // Throws usage Errors that list the known names.
 std::vector<Switch> parse_switches(std::string_view text);
 
-// Throws a usage Error for a switch that changes nothing: of a pass that the target does not have or
-// that is for the other kind of graph, of a GPU's option elsewhere, or of a name that is also
+// Throws a usage Error for a switch that changes nothing: of a pass that the target does not have
+// or that is for the other kind of graph, of a GPU's option elsewhere, or of a name that is also
 // switched the other way. `own` are the target's passes.
 void expect_effect(std::string_view switches,
                    Serves serves,

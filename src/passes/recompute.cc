@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// recompute: each layer, or each of the first ones, keeps only its input; its backward pass computes
-// the layer's activations again.
+// recompute: each layer, or each of the first ones, keeps only its input; its backward pass
+// computes the layer's activations again.
 #include <cstdint>
 #include <limits>
 
@@ -10,8 +10,8 @@
 namespace ridge::passes {
 
 Graph run_recompute(const Graph& graph, PassContext& context) {
-  // Of the first layers, because their backward passes come last, when the activations of the layers
-  // after them are gone.
+  // It takes the first layers, because their backward passes come last, when the activations of the
+  // layers after them are gone.
   const int64_t layers = context.number.value_or(std::numeric_limits<int64_t>::max());
   return Recomputer(graph,
                     [layers](const Node& node) {

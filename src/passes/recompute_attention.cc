@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// recompute_attention: attention keeps q, k, v and its output; its backward pass computes the scores
-// and their softmax again. Flash attention does so by itself and stays as it is.
+// recompute_attention: attention keeps q, k, v and its output; its backward pass computes the
+// scores and their softmax again. Flash attention does so by itself and stays as it is.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// recompute_nested: of L layers only every ceil(sqrt(L))-th keeps its input. The backward pass of such
-// a segment first computes the inputs of its layers again, and then each layer's activations from them
-// (Chen et al. 2016, arXiv:1604.06174, section 4, with two levels).
+// recompute_nested: of L layers only every ceil(sqrt(L))-th keeps its input. The backward pass of
+// such a segment first computes the inputs of its layers again, and then each layer's activations
+// from them (Chen et al. 2016, arXiv:1604.06174, section 4, with two levels).
 #include <fmt/format.h>
 
 #include <algorithm>

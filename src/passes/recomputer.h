@@ -20,8 +20,8 @@ std::string layer_of(const Node& node);
 int64_t layer_number(const std::string& layer);
 
 // A value that the forward pass of a part makes is computed again for the backward pass of the same
-// part, once for all its readers. Values that other parts read are kept, unless both parts are in one
-// segment: then they are computed again, too, from the values that other segments made.
+// part, once for all its readers. Values that other parts read are kept, unless both parts are in
+// one segment: then they are computed again, too, from the values that other segments made.
 class Recomputer {
  public:
   Recomputer(

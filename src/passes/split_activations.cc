@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// split_activations: one node for each operation of silu and of the tanh GELU, as they run in an eager framework without
-// fused activations. The count of FLOPs stays the same (base/pointwise.cc).
+// split_activations: one node for each operation of silu and of the tanh GELU, as in an eager
+// framework without fused activations. The count of FLOPs stays the same (base/pointwise.cc).
 #include <array>
 
 #include "base/pointwise.h"

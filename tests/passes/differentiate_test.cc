@@ -114,8 +114,8 @@ TEST_F(DifferentiateTest, AddsTheWholeToItsSlices) {
   differentiate_and_check(loss, {x});
 }
 
-// As in causal attention by chunks of queries, where each chunk reads the keys before it. The second group is the first one's
-// middle, the third is along another axis.
+// Causal attention by chunks of queries has such slices: each chunk reads the keys before it. The
+// second group is the first one's middle, the third is along another axis.
 TEST_F(DifferentiateTest, AddsSlicesThatOverlap) {
   ValueId x = parameter("x");
   ValueId loss = kNoValue;
@@ -134,8 +134,7 @@ TEST_F(DifferentiateTest, OneGradientForTwoSlices) {
   differentiate_and_check(loss_of(sum), {x});
 }
 
-// Both uses of a tied table: the gradient of one use is accumulated in place onto that of the
-// other.
+// A tied table has two uses: the gradient of one is accumulated in place onto that of the other.
 TEST_F(DifferentiateTest, AddsTheTiedTablesGradientsInPlace) {
   ValueId table = parameter("table", {8, 6});
   ValueId ids = b.input("ids", {DType::kI32, {5}});

@@ -180,7 +180,7 @@ inline void expect_same_meaning(const Graph& before, const Graph& after, const L
   for (auto& [name, tensor] : named_after)
     if (named.contains(name)) tensor = named.at(name);
   ops::NamedTensors file = named;
-  file.insert(named_after.begin(), named_after.end());  // what the pass adds
+  file.insert(named_after.begin(), named_after.end());  // the values that the pass adds
   for (auto& [name, tensor] : stored(load, file)) named_after[name] = tensor;
   ops::ReferenceRun want(before, named), got(after, named_after);
   for (size_t o = 0; o < before.outputs.size(); ++o)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of split_activations: an activation becomes its operations, with the same results and FLOPs.
+// Tests that split_activations yields an activation's operations, with the same results and FLOPs.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
