@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: any bytes as a config.json. A configuration of small extents is built, rewritten
-// by the passes, planned and counted, for training and for inference. The parameters of the graphs
-// must be those of the closed form, and no pass may change the model's work.
+// libFuzzer target: any bytes as a config.json. A configuration of small extents is built,
+// rewritten by the passes, planned and counted, for training and for inference. The parameters of
+// the graphs must be those of the closed form, and no pass may change the model's work.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -52,7 +52,7 @@ TokenizerSpec read_spec(ByteReader& in) {
   return spec;
 }
 
-// What encoding and decoding must give, by their definition.
+// By their definition, encoding and decoding must give what this does.
 class Naive {
  public:
   Naive(const TokenizerSpec& spec, bool parse_special)
