@@ -12,13 +12,14 @@ struct ActivationExtents {
   double batch = 0, sequence = 0, model = 0, heads = 0, layers = 0, vocabulary = 0;
 };
 
-// What the backward pass computes again instead of reading it.
+// The backward pass computes this again instead of reading it.
 enum class Recompute : uint8_t { kNone, kAttention, kBlock, kFull };
 
 // Korthikanti et al. 2022 (arXiv:2205.05198), equations 1 and 2 and table 2 without parallelism, in
-// bytes: a layer keeps T B D (34 + 5 H T / D) with 16-bit activations and dropout; without the scores
-// of attention (their selective recomputation) 34 T B D; only its input (their full recomputation)
-// 2 T B D. Of kFull, which keeps fewer inputs, they have no figure: it gets that of kBlock.
+// bytes: a layer keeps T B D (34 + 5 H T / D) with 16-bit activations and dropout; without the
+// scores of attention (their selective recomputation) 34 T B D; only its input (their full
+// recomputation) 2 T B D. They have no figure for kFull, which keeps fewer inputs: it gets
+// kBlock's.
 double korthikanti_bytes(const ActivationExtents& extents, Recompute recompute);
 
 // The nanoGPT memory study (erees.dev, 2023), in bytes: fp16 autocast with fp32 weights, every

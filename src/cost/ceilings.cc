@@ -248,7 +248,7 @@ Ceilings at_launch_rate(Ceilings ceilings, double rate) {
 
 Ceilings at_threads(Ceilings c, int threads) {
   const double factor = static_cast<double>(threads) / std::max(c.machine.threads, 1);
-  // Of the caches that each core has; the last cache is shared.
+  // Each core has these caches of its own; the last cache is shared.
   const size_t own = c.levels.size() > 2 ? c.levels.size() - 2 : 0;
   const int64_t own_bytes = own > 0 ? c.levels[own - 1].capacity_bytes : 0;
   for (BandwidthPoint& point : c.bandwidth)

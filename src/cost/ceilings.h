@@ -41,7 +41,7 @@ struct BandwidthPoint {
 // One level of the memory hierarchy, for display; predictions use the bandwidth points.
 struct MemoryLevel {
   std::string name;            // "L1", "L2", "L3", "memory"
-  int64_t capacity_bytes = 0;  // of all cores in use together; for memory, the machine's
+  int64_t capacity_bytes = 0;  // the cores in use have it together; memory is the machine's
   double read_bytes_per_ns = 0;
   double copy_bytes_per_ns = 0;
   double theoretical_bytes_per_ns = 0;  // 0 = unknown
@@ -72,9 +72,9 @@ struct ProductSample {
   double ns = 0;
 };
 
-// GEMM rates of one element type. i16 has only a peak: the best GEMM of block-quantized weights with
-// activations rounded to 16 bits, unpacking included. StoredRates has their times. It is the rate of
-// Ridge's own kernel, so it predicts but is no ceiling: MultiplyRates is.
+// GEMM rates of one element type. i16 has only a peak: the best GEMM of block-quantized weights
+// with activations rounded to 16 bits, unpacking included. StoredRates has their times. It is the
+// rate of Ridge's own kernel, so it predicts but is no ceiling: MultiplyRates is.
 struct ProductRates {
   DType dtype = DType::kF32;
   bool is_native = false;  // native GEMMs may run, not only the library (matmul's attribute)
@@ -89,14 +89,14 @@ struct ProductRates {
   // Columns of C that one vector holds: kernels compute whole ones. 0 = no matter.
   double vector_columns = 0;
   std::vector<ProductSample> samples;  // empty for a data sheet
-  // Whose operands come from memory, of extents that `samples` have too: what reading adds where
-  // GEMMs do not overlap it with arithmetic. Empty: all of it overlaps.
+  // Their operands come from memory, and `samples` has the same extents: the times differ by what
+  // reading adds where GEMMs do not overlap it with arithmetic. Empty: all of it overlaps.
   std::vector<ProductSample> memory_samples;
 
   std::string name() const;  // "f32", "f32 native"
 };
 
-// How many elements per nanosecond all cores in use put through one pointwise function, from L1 to
+// All cores in use put so many elements per nanosecond through one pointwise function, from L1 to
 // L1, one function at a time; or through a kernel of rows, from L2 to L2.
 struct FunctionRate {
   // Its op; with its conversions "sqrt bf16"; of rows "softmax bf16 768": op, type and width.
@@ -108,17 +108,17 @@ struct FunctionRate {
 // that read nothing but registers. One MAC is 2 operations (ops), also where an instruction only
 // multiplies or adds products in pairs.
 struct MultiplyRates {
-  DType dtype = DType::kF32;             // of the factors: f32, bf16, i16 or i8
+  DType dtype = DType::kF32;             // the factors have it: f32, bf16, i16 or i8
   std::string instruction;               // "vpmaddwd ymm"
-  double theoretical_ops_per_cycle = 0;  // of one core; 0 = unknown
-  double theoretical_ops_per_ns = 0;     // of all cores in use, at Machine::clock_ghz; 0 = unknown
-  double multiply_ops_per_ns = 0;        // measured, multiplications alone
+  double theoretical_ops_per_cycle = 0;  // one core has it; 0 = unknown
+  double theoretical_ops_per_ns = 0;  // all used cores have it at Machine::clock_ghz; 0 = unknown
+  double multiply_ops_per_ns = 0;     // measured, multiplications alone
   // Measured, with the additions that sum the products; the same if the instruction has them.
   double accumulate_ops_per_ns = 0;
-  std::string source;  // of the theoretical rate
+  std::string source;  // the theoretical rate comes from it
 };
 
-// How fast kernels unpack codes and scales of a weight as stored, with all threads, from L1, and
+// Kernels unpack codes and scales of a weight as stored so fast with all threads, from L1, and
 // without multiplying them.
 struct UnpackRate {
   DType weight = DType::kQ8_0;
@@ -139,7 +139,7 @@ struct StoredTime {
 // is compared with these times.
 struct StoredRates {
   DType weight = DType::kQ8_0;
-  DType activations = DType::kF32;  // what they are rounded to; f32 = they are not
+  DType activations = DType::kF32;  // they are rounded to it; f32 = they are not
   // Above this number of tokens the backend runs one of the GEMMs of ProductRates; 0 = it never
   // does.
   int64_t most_tokens = 0;
@@ -150,7 +150,7 @@ struct StoredRates {
 // loads each key or value once for several heads, so its rate is far from a GEMM's.
 struct CacheRates {
   std::string op;             // "cached_attention", "cached_scores", "cached_mask", "cached_mix"
-  DType dtype = DType::kF32;  // of the cache; of cached_mask, of the scores
+  DType dtype = DType::kF32;  // the cache has it; for cached_mask, the scores
   // If keys and values are in the processor's caches: 2 FLOPs per MAC; a score is a pair of a query
   // head and a key.
   double flops_per_ns = 0;
@@ -171,7 +171,7 @@ struct AttentionRates {
   // overhead of other ops.
   double forward_call_ns = 0;
   double backward_call_ns = 0;
-  // How much longer than by these rates sequences of kShortTokens take; the rates are of
+  // Sequences of kShortTokens take so many times longer than by these rates, which are of
   // kLongTokens. 1 = no longer.
   double forward_short_slowdown = 1;
   double backward_short_slowdown = 1;
@@ -214,14 +214,14 @@ struct Ceilings {
   // For kernels that accept any layout (pointwise, copies): the rates at which they pass operands
   // that are not dense fp32. 0 = no cost.
   double staged_elements_per_ns = 0;  // converted or broadcast, a vector at a time
-  // What reading and writing bf16 adds in registers; 0 = no cost.
+  // Reading and writing bf16 adds conversions in registers at these rates; 0 = no cost.
   double widened_elements_per_ns = 0;
   double narrowed_elements_per_ns = 0;
   double strided_reads_per_ns = 0;  // at a stride other than 1 or 0, one at a time
   double strided_writes_per_ns = 0;
   double runs_per_ns = 0;  // starts of evenly spaced runs of elements
-  // Rows that kernels of norms, reductions and softmax start and end: the part of their time that the width does not change.
-  // 0 = no cost. The second is of rows that take exponentials.
+  // Kernels of norms, reductions and softmax start and end so many rows, whatever their width; 0 =
+  // no cost. The second rate is that of rows that take exponentials.
   double rows_per_ns = 0;
   double exponential_rows_per_ns = 0;
   double launch_ns = 0;  // a kernel call without work

@@ -62,7 +62,7 @@ int64_t fewest_devices(int64_t memory_bytes,
 double Links::ring_bytes_per_s(int64_t devices) const {
   if (devices <= 1) return 0;
   const double node = node_bytes_per_s > 0 ? node_bytes_per_s : network_bytes_per_s;
-  // What leaves a node passes the device's own link first.
+  // Bytes that leave a node pass the device's own link first.
   const double slowest = devices <= node_devices ? node : std::min(node, network_bytes_per_s);
   return efficiency * slowest;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory and communication of data-parallel training in closed form: what a device holds of weights,
-// gradients and moments with and without ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054), and what it
-// exchanges in a step. docs/accounting.md has the formulas. Activations are not part of it.
+// Memory and communication of data-parallel training in closed form: what a device holds of
+// weights, gradients and moments with and without ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054),
+// and what it exchanges in a step. docs/accounting.md has the formulas. It leaves out activations.
 #pragma once
 
 #include <cstdint>
 
 namespace ridge::cost {
 
-// What the devices share out instead of holding a copy each. Each stage includes those before it.
+// The devices share these out instead of holding a copy each. Each stage includes those before it.
 enum class Zero : uint8_t {
   kNone,       // plain data parallelism: every device holds everything
   kOptimizer,  // stage 1: moments and master weights
@@ -19,17 +19,18 @@ inline constexpr int kZeroStages = 4;
 
 // Bytes of one parameter. A parameter without a gradient has weights only.
 struct StateTypes {
-  double weights = 4;  // that GEMMs read
+  double weights = 4;  // GEMMs read them
   double masters = 0;  // fp32 weights that the optimizer updates, beside `weights`
   double gradients = 4;
-  double moments = 8;  // both of AdamW
+  double moments = 8;  // AdamW has two
   double total() const { return weights + masters + gradients + moments; }
 };
 
 struct StateParameters {
   double all = 0;
   double trained = 0;
-  // Of the largest part that is gathered or reduced at once, and of the one after it; 0: unknown.
+  // The largest part that is gathered or reduced at once has so many, and the one after it
+  // next_part; 0: unknown.
   double largest_part = 0;
   double next_part = 0;
 };
@@ -72,8 +73,8 @@ struct Links {
 };
 
 // Bytes that a device sends in a step, by ring algorithms: it reduces and distributes gradients, or
-// with stages 1 and 2 scatters sums of gradients and gathers weights, or with stage 3 gathers weights
-// twice in each micro-batch and scatters sums of gradients.
+// with stages 1 and 2 scatters sums of gradients and gathers weights, or with stage 3 gathers
+// weights twice in each micro-batch and scatters sums of gradients.
 double sent_bytes(const StateParameters& parameters,
                   const StateTypes& types,
                   Zero stage,

@@ -18,7 +18,7 @@ using files::JsonField;
 
 constexpr int64_t kGigabyte = 1000000000;  // capacities on data sheets are decimal
 constexpr int64_t kMegabyte = 1000000;
-constexpr int64_t kKilobyte = 1024;  // of shared memory
+constexpr int64_t kKilobyte = 1024;  // capacities of shared memory are binary
 constexpr double kMostTera = 1e6;
 
 std::vector<Hardware> nvidia_ampere() {

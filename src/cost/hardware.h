@@ -16,7 +16,7 @@ namespace ridge::cost {
 
 struct PeakRate {
   DType dtype;
-  double tera_flops;  // of GEMMs, dense, without sparsity
+  double tera_flops;  // dense GEMMs have it, without sparsity
 };
 
 struct Hardware {

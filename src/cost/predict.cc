@@ -118,7 +118,7 @@ class Predictor {
       }
       if (double call_ns = attends ? attention_call_ns(node) : 0; call_ns > 0)
         p.overhead_ns = call_ns;
-      // A product of a few rows reads its weight during its trips, from the end of the kernel before it on.
+      // A product of a few rows reads its weight during its trips, after the kernel before it.
       if (law == TimeLaw::kProduct || is_a(node, ops::row_product_op()))
         p.overhead_ns -=
             std::min(std::max(p.compute_ns, p.memory_ns), cost.rounds * ceilings_.round_ns);
@@ -145,7 +145,7 @@ class Predictor {
   // The GEMMs of a node with weights as stored, all together.
   struct StoredProducts {
     double compute_ns = 0;
-    double rounding_ns = 0;  // of the activations
+    double rounding_ns = 0;  // rounding the activations takes it
   };
 
   // Empty if the node has other GEMMs or none, or if these were not measured.
@@ -365,8 +365,8 @@ class Predictor {
     return ns;
   }
 
-  // Whether it is a single function whose operands are all dense bf16, on a machine whose conversions
-  // were measured.
+  // Whether it is a single function whose operands are all dense bf16, on a machine whose
+  // conversions were measured.
   bool is_dense_bf16(const Node& node) const {
     if (node.op->kind != OpKind::kPointwise || ceilings_.narrowed_elements_per_ns == 0)
       return false;

@@ -19,7 +19,7 @@ namespace ridge::cost {
 enum class Bound : uint8_t { kNone, kCompute, kMemory, kOverhead };
 std::string_view name(Bound bound);  // "-", "compute", "memory", "overhead"
 
-// What predictions of inference leave out on a machine, as a sentence; empty if nothing of it is known.
+// Says what predictions of inference leave out on a machine; empty if nothing of it is known.
 std::string_view left_out_of_inference(const Ceilings& ceilings);
 
 struct NodePrediction {

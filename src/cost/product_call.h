@@ -11,7 +11,7 @@ namespace ridge::cost {
 struct ProductCall {
   ProductForm form = ProductForm::kNN;
   ProductExtents extents;
-  DType dtype = DType::kF32;  // of the operands
+  DType dtype = DType::kF32;  // the operands have it
   bool is_native = false;
   // Whether the distance between rows of any of the matrices is a power of two of bytes, >= 2 KiB.
   bool power_of_two_rows = false;

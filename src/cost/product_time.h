@@ -15,10 +15,10 @@
 namespace ridge::cost {
 
 // The law is ns = c0 + c1 mnk + c2 mn + c3 mk + c4 nk (each product times the batch, n in whole
-// vectors), c >= 0, fitted to relative errors. The terms stand for the work of a GEMM: arithmetic, writing C, packing
-// A, packing B. Batched and single GEMMs of a form have separate laws, because other kernels
-// compute them. Between samples, the ratio of measured time to law is averaged with weights that
-// decrease with the distance in log2 of the extents.
+// vectors), c >= 0, fitted to relative errors. The terms stand for the work of a GEMM: arithmetic,
+// writing C, packing A, packing B. Batched and single GEMMs of a form have separate laws, because
+// other kernels compute them. Between samples, the ratio of measured time to law is averaged with
+// weights that decrease with the distance in log2 of the extents.
 class ProductTime {
  public:
   ProductTime(const ProductRates& rates, ProductForm form, bool in_batches);

@@ -23,22 +23,22 @@ struct TypedAmounts {
   int64_t all_weight_bytes() const;
 };
 
-// Of one run of the graph.
+// Counts one run of the graph.
 TypedAmounts typed_amounts(const CostedGraph& costed);
 TypedAmounts times(int64_t count, const TypedAmounts& amounts);
 
-// The times of all MACs, each at the rate of its type: the theoretical rate, or that of a loop which
-// only multiplies. 0 if a type's rate is unknown or there are no MACs.
+// The times of all MACs, each at the rate of its type: the theoretical rate, or that of a loop
+// which only multiplies. 0 if a type's rate is unknown or there are no MACs.
 double theoretical_multiply_ns(const TypedAmounts& amounts, const Ceilings& ceilings);
 double multiply_only_ns(const TypedAmounts& amounts, const Ceilings& ceilings);
 
 // The time of reading the weights, each at the slower of the read bandwidth of memory and the rate
-// of a loop that only unpacks its type, and of reading `other_bytes` at that bandwidth. Weights whose
-// unpacking was not measured are read at the bandwidth.
+// of a loop that only unpacks its type, and of reading `other_bytes` at that bandwidth. Weights
+// whose unpacking was not measured are read at the bandwidth.
 double read_and_unpack_ns(const TypedAmounts& amounts,
                           int64_t other_bytes,
                           const Ceilings& ceilings);
-// Only the unpacking: 0 if it was not measured for one of the types in blocks or panels.
+// The time of unpacking alone; 0 if it was not measured for one of the types in blocks or panels.
 double unpack_only_ns(const TypedAmounts& amounts, const Ceilings& ceilings);
 
 }  // namespace ridge::cost

@@ -10,13 +10,13 @@
 
 namespace ridge::cost {
 
-// The times for this number of tokens: linear between two measured numbers, and in proportion to the
-// tokens above the largest.
+// The times for this number of tokens: linear between two measured numbers, and in proportion to
+// the tokens above the largest.
 StoredTime stored_time(const StoredRates& rates, int64_t tokens);
 
-// ns of one GEMM with a weight [out, in]. `memory_share` is 0 if the weight is in the caches, 1 if it
-// comes from memory, and between if it comes from a cache that is nearly as slow. Reading overlaps
-// with all of the arithmetic if `overlaps`, as it does where weights need no unpacking.
+// ns of one GEMM with a weight [out, in]. `memory_share` is 0 if the weight is in the caches, 1 if
+// it comes from memory, and between if it comes from a cache that is nearly as slow. Reading
+// overlaps with all of the arithmetic if `overlaps`, as it does where weights need no unpacking.
 double stored_product_ns(const StoredTime& time,
                          double memory_share,
                          int64_t out,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compulsory bytes of a scope by hand: its inputs and outputs once, as if all in it were one kernel.
+// Compulsory bytes of a scope by hand: its inputs and outputs once, as if it were one kernel.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -19,7 +19,7 @@ constexpr int64_t kMatrix = 4 * 4 * 8;  // bytes of f32[4,8]
 
 class CompulsoryBytes : public testing::Test {
  protected:
-  // What `scope` must read and write of the graph with these outputs.
+  // `scope` must read and write so many bytes of the graph with these outputs.
   int64_t bytes(const std::string& scope, std::vector<ValueId> outputs) {
     graph_.outputs = std::move(outputs);
     return compulsory_bytes(plan::plan(graph_, plan::PlainTarget()), scope);

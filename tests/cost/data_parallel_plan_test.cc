@@ -12,7 +12,7 @@
 namespace ridge::cost {
 namespace {
 
-// Mixed precision as in the paper on ZeRO: 2 bytes of weights, 2 of gradients, 12 of optimizer state.
+// The paper on ZeRO has 2 bytes of weights, 2 of gradients and 12 of optimizer state.
 constexpr StateTypes kMixed{2, 4, 2, 8};
 
 // Figure 1 of the paper: 7.5B parameters on 64 devices, in GB.
@@ -61,7 +61,7 @@ TEST(DataParallelPlan, FindsTheFewestDevices) {
   EXPECT_EQ(fewest_devices(80'000'000'000, 0, {1e9, 1e9}, StateTypes(), Zero::kNone), 1);
 }
 
-// ZeRO's section 7: stages 1 and 2 send as much as plain data parallelism, stage 3 half as much again.
+// In ZeRO's section 7, stages 1 and 2 send as much as plain data parallelism, stage 3 half more.
 TEST(DataParallelPlan, SendsWhatThePaperOnZeroSays) {
   constexpr StateTypes kHalf{2, 4, 2, 8};
   const StateParameters p{1e9, 1e9};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damaged data sheets and ceilings, which are also the program's own cache. Each is refused as a bad
-// file, or has finite positive rates.
+// Damaged data sheets and ceilings, which are also the program's own cache, are refused as bad
+// files or have finite positive rates.
 #include <gtest/gtest.h>
 
 #include <cmath>

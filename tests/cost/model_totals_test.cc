@@ -114,8 +114,8 @@ models::ModelConfig two_layers() {
   return config;
 }
 
-// Every pass that a user can switch in training, randomly on or off. Adapters are work of their own,
-// and this target, a GPU's, has no kernels for fp16.
+// Each pass that a user can switch in training is randomly on or off. Adapters are work of their
+// own, and this target, a GPU's, has no kernels for fp16.
 std::string random_switches(std::mt19937& random) {
   std::string switches;
   for (const passes::Pass* pass : passes::pipeline(target().passes())) {

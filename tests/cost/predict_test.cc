@@ -224,8 +224,8 @@ TEST(Predict, FewTokensTimesAPlainWeightRunOnTheKernelsOfStoredOnes) {
   EXPECT_NEAR(matmul_ns(1, "nf,fd->nd"), 2 * 4096, 0.1);
 }
 
-// The sampled GEMMs have weights of the activations' type. Others take their FLOPs at the peak rate,
-// and the launch.
+// The sampled GEMMs have weights of the activations' type. Others take the time of their FLOPs at
+// the peak rate, and of the launch.
 TEST(Predict, AStoredWeightWithoutAMeasureTakesThePeakRate) {
   Ceilings c = immediate();
   c.launch_ns = 1000;
@@ -261,8 +261,8 @@ TEST(Predict, AttentionOfDecodedTokensTakesItsOwnRates) {
     return predict_run_ns(count_plan(graph, target), c);
   };
   EXPECT_NEAR(attention_ns(3), 3 * (2 * 640 / 2.0 + 40 / 0.1), 0.1);
-  // From memory the op is slower: 1 byte per ns. It moves keys and values, 320 floats of a sequence,
-  // q and o, 64 floats of a token, 2 indices per token and the table.
+  // From memory the op is slower: 1 byte per ns. It moves keys and values, 320 floats of a
+  // sequence, q and o, 64 floats of a token, 2 indices per token and the table.
   c.cache[0].memory_bytes_per_ns = 1;
   EXPECT_NEAR(attention_ns(3), 3 * 4 * (320 + 64 + 2) + 3 * 4, 0.1);
   // The measure includes the threads' gathering.
@@ -288,7 +288,7 @@ TEST(Predict, SmallKernelsRunOnOneThread) {
   c.fused_flops_per_ns = 4;
   c.launch_ns = 300;
   c.parallel_ns = 5000;
-  const double read_ns = 1.0 / 25, write_ns = 2.0 / 20 - read_ns;  // of a byte
+  const double read_ns = 1.0 / 25, write_ns = 2.0 / 20 - read_ns;  // a byte takes so long
   const double memory_ns = kBytes / 2 * (read_ns + write_ns);
   for (const int64_t threshold : {int64_t{0}, kBytes, kBytes + 1}) {
     c.parallel_threshold_bytes = threshold;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM behind a matmul: extents, storage order and the distance between rows, for matrices whose
-// layouts are given by their steps.
+// The GEMM behind a matmul: extents, storage order and the distance between rows, for matrices
+// whose layouts are given by their steps.
 #include "cost/product_call.h"
 
 #include <gtest/gtest.h>
