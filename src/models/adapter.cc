@@ -21,7 +21,7 @@ using json = nlohmann::ordered_json;
 constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
 constexpr int64_t kMostRank = int64_t{1} << 20;
 
-// What the adapter must not have: its effect would be left out of the merged weights.
+// The adapter must have none of these: their effect would be left out of the merged weights.
 void expect_plain(const files::JsonField& config) {
   const auto refuse = [&](const char* key, const std::string& expected) {
     throw config.at(key).fault(expected);

@@ -17,7 +17,7 @@ namespace ridge::models {
 
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
-inline constexpr const char* kAdapterPrefix = "base_model.model.";  // of a tensor's name
+inline constexpr const char* kAdapterPrefix = "base_model.model.";  // tensors' names begin with it
 
 struct AdapterConfig {
   int64_t rank = 8;
@@ -43,7 +43,7 @@ class Adapter {
   // Throws bad-file Errors, also for kinds of adapters that are not plain LoRA of matrices.
   static Adapter open(const std::filesystem::path& folder);
 
-  // The change of a parameter; null if it has none. Throws a bad-file Error if the shapes do not fit.
+  // A parameter's change; null if it has none. Throws a bad-file Error if the shapes do not fit.
   const WeightChange* find(const Parameter& parameter) const;
   // Throws a bad-file Error if a change is of none of these parameters.
   void expect_all_of(std::span<const Parameter> parameters) const;

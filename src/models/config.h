@@ -43,7 +43,7 @@ struct ModelConfig {
   // Gemma 3 has windows, and constants of its own. Mistral and Qwen may have windows.
   std::vector<bool> is_window_layer;  // per layer; empty: none
   int64_t window = 0;
-  double window_rope_theta = 1e4;  // of window layers
+  double window_rope_theta = 1e4;  // window layers have it
   double attention_scale = 0;      // 0: 1 / sqrt(E)
   double logit_cap = 0;            // c tanh(x / c) instead of each logit x; 0: none
   // The ids below it have a token in the model's tokenizer; the rows of V after them are padding

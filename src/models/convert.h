@@ -17,18 +17,18 @@
 namespace ridge::models {
 
 struct ConvertOptions {
-  // Of matrices; see stored_types.h for the default and for the exceptions.
+  // Matrices are stored in it; see stored_types.h for the default and for the exceptions.
   std::optional<DType> type;
   int64_t max_shard_bytes = int64_t{5} << 30;  // per file of a folder
-  uint64_t seed = 0;                           // of the weights of a shape
+  uint64_t seed = 0;                           // the weights of a shape are drawn from it
   const Adapter* adapter = nullptr;            // merged into the weights; may be null
   std::function<void(int64_t done, int64_t total)> progress = nullptr;  // bytes; may be empty
 };
 
 struct ConvertResult {
   int64_t tensors = 0;
-  int64_t bytes = 0;  // of the tensors
-  // What was left out or differs from the request, one sentence each.
+  int64_t bytes = 0;  // the tensors have so many
+  // Each says in one sentence what was left out or differs from the request.
   std::vector<std::string> notes;
 };
 

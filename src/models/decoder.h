@@ -9,7 +9,7 @@
 
 namespace ridge::models {
 
-// How the tokens of the flat axis attend to each other: in whole sequences, or through a cache.
+// Says how tokens of the flat axis attend to each other: in whole sequences or through a cache.
 class AttentionForm {
  public:
   virtual ~AttentionForm() = default;
@@ -40,10 +40,10 @@ class Decoder {
   // i32[M], only those of the tokens at these rows [M,D]; the last layer then skips what only the
   // other tokens need.
   ValueId build_layers(ValueId ids, ValueId positions, ValueId rows = kNoValue);
-  // The parts of it, for a module alone: ids i32[N] -> [N,D]; the angles that `rotate` needs in one layer.
+  // A module alone takes the parts: ids i32[N] -> [N,D]; the angles that `rotate` needs in a layer.
   ValueId build_embedding(ValueId ids);
   void build_rotation(ValueId positions, int64_t layer);
-  ValueId build_layer(ValueId x, int64_t layer);  // of the config's family, [N,D] -> [N,D]
+  ValueId build_layer(ValueId x, int64_t layer);  // [N,D] -> [N,D], as the config's family has it
   // [M,D] -> logits [M,V].
   ValueId build_head(ValueId x);
 

@@ -20,8 +20,8 @@ struct FamilyFacts {
   // GGUF converters reorder the rows of q and k so that the pairs of RoPE are adjacent. They do so
   // for the architecture "llama" alone; all others keep halves.
   bool gguf_interleaves;
-  // What config.json can say of biases: on q, k, v and o together by "attention_bias" and on the
-  // MLP by "mlp_bias".
+  // config.json can ask for biases on q, k, v and o together by "attention_bias", and on the MLP by
+  // "mlp_bias".
   bool has_attention_bias_key, has_mlp_bias_key;
 };
 

@@ -61,7 +61,7 @@ struct InferenceShape {
   int64_t context = 1;  // bound on the keys that a token attends to
   bool cached = true;   // false: one sequence of N tokens from position 0, without a cache
   CacheShape cache;
-  // R, of kPrefill: for how many tokens logits are computed, of which each is another slot's; at least 1.
+  // R, for kPrefill: logits are computed for so many tokens, each of another slot; at least 1.
   // None: as many as slots.
   std::optional<int64_t> rows = std::nullopt;
 
@@ -71,11 +71,11 @@ struct InferenceShape {
 // Inputs, besides states (models/inference_names.h has all names):
 //   ids, positions  i32[N]    position -1 is padding
 //   slots, labels   i32[N]    if the task has them
-//   rows, row_slots i32[R]    of kPrefill: tokens whose logits are computed and their slots, -1 = none
+//   rows, row_slots i32[R]    kPrefill: tokens whose logits are computed, their slots, -1 = none
 //   next_positions  i32[S]    per slot the position of the token to sample, -1 = none
 //   sampling        f32[S,6]  temperature, top-k, top-p, min-p, repeat penalty, biases; 0 = off
 //   seeds           i32[S]
-//   biased, biases  [S,A]     per slot the ids, ascending, whose logits are changed, and by how much
+//   biased, biases  [S,A]     per slot the ids, ascending, whose logits change, and by how much
 //   block tables    i32[S,B]
 ForwardGraph build_inference_graph(const ModelConfig& config,
                                    const OpTable& ops,

@@ -15,7 +15,8 @@ std::span<const ModelConfig> known_shapes();
 const ModelConfig* find_known_shape(std::string_view name);
 std::string known_shape_names();  // with the presets: "tiny, small, ..., gemma3-270m, ..."
 
-// A preset, a known shape, or a config.json or its folder. Throws usage Errors that list the names, and bad-file Errors.
+// A preset, a known shape, or a config.json or its folder. Throws usage Errors that list the names,
+// and bad-file Errors.
 ModelConfig config_by_name(const std::string& name);
 
 }  // namespace ridge::models

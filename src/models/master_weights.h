@@ -22,10 +22,11 @@ class MasterWeights {
                          std::function<void(int64_t bytes)> progress = nullptr);
 
   const ModelConfig& config() const { return form_; }
-  // By Hugging Face's name. Throws bad-file Errors: the tensor is missing, has another shape, or has
-  // a value that is not finite.
+  // Reads a weight by Hugging Face's name. Throws bad-file Errors: the tensor is missing, has
+  // another shape, or has a value that is not finite.
   std::vector<float> read(const std::string& parameter, const Shape& shape);
-  // 16 digits that tell the weights read so far, their names and fp32 values, from others. Their order does not matter.
+  // 16 digits that tell the weights read so far, their names and fp32 values, from others. Their
+  // order does not matter.
   std::string hash() const;
   // The quantized types of the file, "q4_1, q8_0"; empty if there are none.
   std::string quantized_types() const;

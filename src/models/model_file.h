@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model on disk, as a GGUF file or Hugging Face's folder, or in memory: its configuration, and its weights by
-// parameter name, in place in the mapped file. The tokenizer in the same place is read by
-// tokenizer_file.h.
+// A model on disk, as a GGUF file or Hugging Face's folder, or in memory: its configuration, and
+// its weights by parameter name, in place in the mapped file. The tokenizer in the same place is
+// read by tokenizer_file.h.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class ModelFile {
   // The name of the first tensor with a value that is NaN or infinite; empty if all values are
   // finite. Reads the whole file.
   std::string first_not_finite() const;
-  int64_t weight_bytes() const;  // of all tensors; without weights, the size in bf16
+  int64_t weight_bytes() const;  // all tensors have so many; without weights, the size in bf16
   // The size of all files, their mapped bytes, and the hints of files::MappedFile that a part is
   // read soon or not again.
   int64_t file_bytes() const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the graph of one module of a configuration, alone: an MLP, an attention, a norm, a layer, the embedding or the head.
+// Builds the graph of one module of a configuration, alone: an MLP, an attention, a norm, a layer,
+// the embedding or the head.
 #pragma once
 
 #include <optional>
@@ -17,18 +18,19 @@ inline constexpr std::string_view kModuleNames = "mlp, attention, norm, layer, e
 
 struct ModuleShape {
   int64_t batch = 1;   // sequences
-  int64_t tokens = 1;  // of each that are computed: 1 in decode
-  int64_t context =
-      0;  // keys in the cache, with those of these tokens; 0: whole sequences, without a cache
+  int64_t tokens = 1;  // so many of each sequence are computed: 1 in decode
+  // Keys in the cache, with those of these tokens; 0: whole sequences, without a cache.
+  int64_t context = 0;
   int64_t layer = 0;         // a window layer attends to its window
   bool is_last_row = false;  // the head: for the last token of each sequence alone
   DType activations = DType::kF32;
 };
 
-// Inputs: x [N,D] in the type of activations (the embedding: ids i32[N]), and for attention positions i32[N], slots i32[N] and
-// the block table. The parameters are those of the layer, as `weights` says. Outputs: [N,D], of the head [M,V].
+// Inputs: x [N,D] in the type of activations (the embedding: ids i32[N]), and for attention
+// positions i32[N], slots i32[N] and the block table. The parameters are those of the layer, as
+// `weights` says. Outputs: [N,D], of the head [M,V].
 //   mlp        gate, up, activation, product, down; no norm and no residual
-//   attention  q, k, v, norms of the heads, rotation, attention, o; no norm of the input and no residual
+//   attention  q, k, v, norms of the heads, rotation, attention, o; no input norm and no residual
 //   norm       the RMSNorm before attention
 //   layer      all of a layer
 // Throws usage Errors for extents out of range.

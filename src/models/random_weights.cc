@@ -17,7 +17,7 @@ constexpr float kDeviation = 0.02f;
 
 // Each tensor has a stream of its own.
 uint32_t stream_of(uint64_t seed, std::string_view name) {
-  std::string bytes;  // of the seed, from the lowest
+  std::string bytes;  // it holds the seed, from the lowest byte on
   for (int byte = 0; byte < 8; ++byte) bytes += static_cast<char>(seed >> 8 * byte);
   return fnv1a(name, fnv1a<uint32_t>(bytes));
 }

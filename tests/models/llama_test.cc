@@ -38,8 +38,8 @@ struct TestModel : TransformersModel {
                                  });
   }
 
-  // The logits of both rows, [2 T, V]: by a training graph of both at once, or by a scoring graph one
-  // after the other.
+  // The logits of both rows, [2 T, V]: by a training graph of both at once, or by a scoring graph
+  // one after the other.
   std::vector<double> logits() {
     int64_t t = static_cast<int64_t>(expected["ids"][0].size());
     ForwardGraph forward = build_training_graph(config, ops::table(), 2, t);
@@ -169,7 +169,7 @@ TEST(TrainingGraph, ReturnsTheLossOfItsLogits) {
 TEST(TrainingGraph, IsCausalAndKeepsSequencesApart) {
   TestModel model("llama_fp32");
   std::vector<double> before = model.logits();
-  model.expected["ids"][0][5] = 7;  // of the first row
+  model.expected["ids"][0][5] = 7;  // token 5 of the first row changes
   std::vector<double> after = model.logits();
   size_t vocabulary = 160, t = before.size() / (2 * vocabulary);
   for (size_t n = 0; n < 2 * t; ++n) {

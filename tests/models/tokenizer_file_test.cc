@@ -202,7 +202,7 @@ TEST(TokenizerFile, BothFormsOfAMergeAreTheSame) {
   }
 }
 
-// A tokenizer of Qwen's kind that Ridge could not follow exactly is refused by the name of the field.
+// A tokenizer of Qwen's kind that Ridge could not follow exactly is refused by the field's name.
 TEST(TokenizerFile, RefusesOtherNormalizers) {
   const json document = files::read_json(test_data("models/tokenizers/qwen2/tokenizer.json"));
   auto refuse = [&](const char* what, auto change) {
