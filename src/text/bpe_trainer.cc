@@ -234,7 +234,7 @@ class Merger {
 
   std::vector<Word> words_;
   std::vector<int32_t> word_ids_;
-  std::vector<std::string> bytes_;  // of each token
+  std::vector<std::string> bytes_;  // each token has an entry
   PairTable<uint32_t> table_;       // pair to its index in pairs_
   std::vector<Pair> pairs_;
   std::vector<Candidate> heap_;

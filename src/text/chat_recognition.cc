@@ -21,7 +21,7 @@ constexpr std::string_view kSmolLm2System =
 constexpr std::string_view kQwen25System =
     "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
 constexpr std::string_view kQwen3AnswerBegin = "<|im_start|>assistant\n";
-// What may follow it in a template: nothing, a thought that begins, or one that is empty.
+// A template may write after it nothing, a thought that begins, or an empty one.
 constexpr std::array<std::string_view, 3> kQwen3Thoughts = {"", "<think>\n",
                                                             "<think>\n\n</think>\n\n"};
 
@@ -214,8 +214,8 @@ std::string qwen25_default_system(std::string_view source) {
   return std::string(source.substr(begin, source.find("<|im_end|>\n'}}", begin) - begin));
 }
 
-// What Qwen 3's template writes before an answer, which may begin a thought: the literal at its
-// end. nullopt if the end is none that is known. The variable that switches thoughts off is never set.
+// Qwen 3's template writes this before an answer, which may begin a thought: the literal at its
+// end. nullopt if the end is not a known one. The variable that switches thoughts off is never set.
 std::optional<std::string> qwen3_answer_begin(std::string_view source) {
   constexpr std::string_view kBegin = "{%-endfor%}{%-ifadd_generation_prompt%}{{-'";
   constexpr std::string_view kSwitch =

@@ -14,7 +14,7 @@ namespace ridge::text {
 namespace {
 
 constexpr size_t kPartBytes = size_t{1} << 18;
-constexpr int kMaxDepth = 256;                    // of nested lists and objects
+constexpr int kMaxDepth = 256;                    // lists and objects nest no deeper
 constexpr size_t kMaxKeyBytes = size_t{1} << 16;  // more cannot be the field's name
 
 class JsonLines {
@@ -245,9 +245,9 @@ class JsonLines {
   const TextSink& sink_;
   std::string_view piece_;
   size_t at_ = 0;
-  int64_t place_ = 0;  // of the piece's end
+  int64_t place_ = 0;  // the piece ends there
   int64_t line_ = 0;
-  std::string buffer_;  // of the document
+  std::string buffer_;  // it holds the document's text
   bool begins_ = false;
 };
 

@@ -52,7 +52,7 @@ class SpecialFinder {
   };
   struct Candidate {
     size_t begin;
-    uint32_t node;  // of a token
+    uint32_t node;  // a token ends in it
   };
 
   uint32_t child(uint32_t node, uint8_t byte) const;  // kNone if there is none

@@ -109,7 +109,7 @@ class SymbolMerger {
   struct Link {
     uint32_t previous;
     uint32_t next;
-    Merge pair;  // of this symbol and the next
+    Merge pair;  // it joins this symbol and the next
   };
 
   std::vector<Symbol> symbols_;

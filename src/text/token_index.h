@@ -12,7 +12,7 @@ namespace ridge::text {
 class TokenIndex {
  public:
   TokenIndex() = default;
-  explicit TokenIndex(size_t count);  // of at most `count` strings
+  explicit TokenIndex(size_t count);  // at most `count` strings fit
 
   // False if the string is already present. Empty strings are not stored (returns true).
   bool insert(std::string_view bytes, int32_t id);

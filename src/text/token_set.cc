@@ -45,7 +45,7 @@ FileForm form_of(const files::MappedFile& file, int32_t vocab_size) {
   return form;
 }
 
-// What tells whether a file was changed.
+// A file with the same stamp was not changed.
 struct FileStamp {
   int64_t bytes = 0, seconds = 0, nanoseconds = 0;
   bool operator==(const FileStamp&) const = default;

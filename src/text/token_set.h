@@ -19,8 +19,8 @@ class TokenShard;
 
 class TokenSet {
  public:
-  // Checks sizes and the small files; `vocab_size` bounds the ids of a file that does not say. Throws
-  // bad-file Errors: an incomplete set, files of another size, damaged files.
+  // Checks sizes and the small files; `vocab_size` bounds the ids of a file that does not say.
+  // Throws bad-file Errors: an incomplete set, files of another size, damaged files.
   static TokenSet open(const std::filesystem::path& path, int32_t vocab_size);
   // Ids in memory. They must be below vocab_size. `starts` are those of the documents, in order.
   static TokenSet of_ids(std::vector<int32_t> ids,
@@ -37,15 +37,15 @@ class TokenSet {
   // Identifies the ids: the same in each run on the same data.
   const std::string& hash() const { return hash_; }
   // The ids of [first, first + out.size()), which must exist. Throws bad-file Errors: an id outside
-  // the vocabulary, a block that does not have its hash (checked when it is first read), a file that
-  // was changed since it was opened.
+  // the vocabulary, a block that does not have its hash (checked when it is first read), a file
+  // that was changed since it was opened.
   void read(int64_t first, std::span<int32_t> out);
-  // Reads all ids, which checks hashes and the vocabulary. Returns the number of bytes. `progress` is
-  // called with the number of ids read; may be empty.
+  // Reads all ids, which checks hashes and the vocabulary. Returns the number of bytes. `progress`
+  // is called with the number of ids read; may be empty.
   int64_t check(const std::function<void(int64_t ids)>& progress);
   // The index of the first id of each document, in order; empty if the data do not say.
   std::vector<int64_t> document_starts() const;
-  const std::optional<TokenSetIndex>& index() const { return index_; }  // of a folder
+  const std::optional<TokenSetIndex>& index() const { return index_; }  // a folder has one
 
  private:
   TokenSet();

@@ -27,8 +27,8 @@ struct ShardEntry {
   std::string name = {};  // without an ending
   int64_t ids = 0;
   int64_t documents = 0;
-  std::string hash = {};            // of the ids, 128 bits
-  std::string documents_hash = {};  // of the two files beside them
+  std::string hash = {};            // it covers the ids, in 128 bits
+  std::string documents_hash = {};  // each covers one of the files beside them
   std::string hashes_hash = {};
 };
 
@@ -36,7 +36,7 @@ struct TokenSetIndex {
   bool is_complete = false;
   int32_t vocab_size = 0;
   IdWidth width = IdWidth::k16;
-  // What the set was made from and how, as the maker describes it; compared before going on.
+  // The maker describes in it what the set was made from and how; compared before going on.
   nlohmann::json origin;
   nlohmann::json next;  // where to go on; null if complete
   std::vector<ShardEntry> shards;

@@ -22,7 +22,7 @@ class TokenSetWriter {
 
   // Adds ids; `begins` if a document begins with the first one.
   void add(std::span<const int32_t> ids, bool begins);
-  int64_t shard_ids() const { return entry_.ids; }  // of the shard that is being written
+  int64_t shard_ids() const { return entry_.ids; }  // the shard being written has so many
   // Ends the shard, if it has ids, and writes an index that says where to go on.
   void end_shard(nlohmann::json next);
   // Ends the last shard and marks the set as complete.

@@ -65,7 +65,7 @@ class TokenStream {
   bool in_document_ = false;
   bool has_begun_ = false;  // a job, or an earlier run, has the document's first part
   std::vector<Job> jobs_;
-  size_t held_bytes_ = 0;  // of the jobs
+  size_t held_bytes_ = 0;  // the jobs hold so many
 };
 
 }  // namespace ridge::text

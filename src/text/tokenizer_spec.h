@@ -52,7 +52,7 @@ struct TokenizerSpec {
 
   // SentencePiece: a space before the text and after each special token.
   bool add_space_prefix = false;
-  bool add_bos = false;  // what the model expects; encode adds it only if its options request it
+  bool add_bos = false;  // the model expects it; encode adds it only if its options request it
   bool add_eos = false;
 
   int32_t bos = kNoToken;

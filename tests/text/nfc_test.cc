@@ -80,7 +80,7 @@ TEST(Nfc, EveryCharacterAlone) {
   }
 }
 
-// What every composition is made of, in any order, between letters that stay.
+// The texts mix all parts of compositions, in any order, with letters that stay.
 TEST(Nfc, RandomTextsOfWhatComposes) {
   std::vector<char32_t> alphabet{'a', 'e', 'o', ' ', '>', 0x4E2D, 0x1F600, 0xAC00, 0xAC01, 0x1100};
   for (char32_t c = 1; c < 0x110000; ++c) {
