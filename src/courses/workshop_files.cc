@@ -338,7 +338,7 @@ class Workshop {
   bool on_gpu_;
   int64_t steps_ = 0;
   double mean_step_s_ = 0;
-  double flops_ = 0;  // of a step
+  double flops_ = 0;  // a step takes so many
   double peak_flops_ = 0, peak_bytes_ = 0;
 };
 

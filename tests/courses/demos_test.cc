@@ -58,7 +58,8 @@ TEST(Demos, PredictWhatTheBudgetDoesNotAllow) {
   EXPECT_NE(record.notes.back().find("they are predicted"), std::string::npos);
 }
 
-// The losses are those of a model that gives each of 1000 tokens the same probability, and of one that is sure of the wrong.
+// The losses are those of a model that gives each of 1000 tokens the same probability, and of one
+// that is sure of a wrong one.
 TEST(Demos, InitialisationHasTheLossOfNoKnowledge) {
   const record::BenchRecord record = shown(*find_demo("initialisation"), 1e9);
   ASSERT_EQ(record.values.size(), 6u);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo add-and-matmul-2048: the same operands, two thousand times the FLOPs, and nowhere near that in time.
+// The demo add-and-matmul-2048: the same operands, two thousand times the FLOPs, and nowhere near
+// that in time.
 #include <fmt/format.h>
 
 #include "base/units.h"

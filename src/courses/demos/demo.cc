@@ -110,7 +110,7 @@ const record::BenchPoint* Fixture::find(std::string_view form, int64_t extent) c
   return nullptr;
 }
 
-// What times_text says of points that were not measured.
+// times_text says this of points that were not measured.
 constexpr std::string_view kUnknownTimes = "? times";
 
 record::BenchRecord show(const Demo& demo, Fixture fixture) {

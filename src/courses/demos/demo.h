@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A demo shows one lesson about performance: a claim, the prediction from the machine's ceilings, the measurement, and what
-// it teaches. Each is one short file of this folder, meant to be read.
+// A demo shows one lesson about performance: a claim, the prediction from the machine's ceilings,
+// the measurement, and what it teaches. Each is one short file of this folder, meant to be read.
 #pragma once
 
 #include <array>
@@ -37,7 +37,8 @@ class Fixture {
                           const record::Extents& extents,
                           const TrialGraph& trial,
                           TrialSetting setting = {});
-  // Adds a point of the demo's own loop, which is called repeatedly; `predicted_ns` is what the demo expects of a call.
+  // Adds a point of the demo's own loop, which is called repeatedly; `predicted_ns` is what the
+  // demo expects of a call.
   struct Loop {
     Work work;
     int64_t bytes = 0;
@@ -93,7 +94,7 @@ TrialGraph product_graph(int64_t n,
                          int64_t k,
                          int64_t m,
                          DType dtype = DType::kF32);  // x[n,k] W[m,k]^T
-// How the time of `slow` compares with that of `fast`, measured where both are: "3.10 times".
+// Compares the time of `slow` with that of `fast`, measured where both are: "3.10 times".
 std::string times_text(const record::BenchPoint* slow, const record::BenchPoint* fast);
 double times_predicted(const record::BenchPoint* slow, const record::BenchPoint* fast);
 

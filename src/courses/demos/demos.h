@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of demos, in the order in which `ridge demo all` shows them. Each is src/courses/demos/NAME.cc.
+// The list of demos in the order of `ridge demo all`. Each is src/courses/demos/NAME.cc.
 #pragma once
 
 #include "courses/demos/demo.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo fusion: one GELU as eight kernels, as one generated kernel, and as one hand-written kernel.
+// The demo fusion: one GELU as eight kernels, as one generated kernel and as one hand-written one.
 #include <fmt/format.h>
 
 #include "base/units.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo gemm-ladder: C = A B in six steps, from three loops to a library, and on a GPU in seven, from a
-// thread for each result to a library's tensor cores. This file is compiled for AVX2 with FMA where
-// it says so, and at -O2.
+// The demo gemm-ladder: C = A B in six steps, from three loops to a library, and on a GPU in seven,
+// from a thread for each result to a library's tensor cores. This file is compiled for AVX2 with
+// FMA where it says so, and at -O2.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -33,8 +33,8 @@ struct Matrices {
   void clear() { std::memset(c.data(), 0, c.size() * sizeof(float)); }
 };
 
-// Step 1: as the formula reads. The inner loop walks down a column of B: a new cache line for each element, and each addition
-// waits for the one before.
+// Step 1 is as the formula reads. The inner loop walks down a column of B: a new cache line for
+// each element, and each addition waits for the one before.
 void three_loops(Matrices& m) {
   const int n = m.n;
   for (int i = 0; i < n; ++i)
@@ -70,7 +70,8 @@ void blocked(Matrices& m) {
         }
 }
 
-// Step 4: 4 x 16 results stay in eight vector registers while k runs, so that two loads feed eight multiply-adds.
+// Step 4: 4 x 16 results stay in eight vector registers while k runs, so that two loads feed eight
+// multiply-adds.
 typedef float Vector __attribute__((vector_size(32), aligned(4)));
 constexpr int kRows = 4, kLanes = 8;
 __attribute__((target("avx2,fma"))) void vectorised_rows(Matrices& m, int begin, int end) {

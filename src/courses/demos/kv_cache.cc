@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo kv-cache: one more token of a layer, with and without the keys and values of those before it.
+// The demo kv-cache: one more token of a layer, with and without the keys and values before it.
 #include <fmt/format.h>
 
 #include "base/units.h"

@@ -22,13 +22,13 @@ struct Format {
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   double largest() const {
     const int top = (1 << exponent_bits) - 1 - bias() - (has_infinity ? 1 : 0);
-    // Of e4m3, the highest mantissa of the highest exponent is NaN.
+    // In e4m3, the highest mantissa of the highest exponent is NaN.
     const double mantissa = 2 - std::ldexp(has_infinity ? 1 : 2, -mantissa_bits);
     return std::ldexp(mantissa, top);
   }
   double smallest() const { return std::ldexp(1, 1 - bias() - mantissa_bits); }
   double step_at_one() const { return std::ldexp(1, -mantissa_bits); }
-  // To the nearest number of the format, ties to even; beyond the largest infinite.
+  // Rounds to the nearest number of the format, ties to even; beyond the largest it is infinite.
   double rounded(double x) const {
     if (x == 0) return 0;
     const int exponent = std::max(std::ilogb(x), 1 - bias());

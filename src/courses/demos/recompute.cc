@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo recompute: the gradient of three sigmoids, with results kept and with results computed again.
+// The demo recompute: the gradient of three sigmoids, with results kept and results recomputed.
 #include <fmt/format.h>
 
 #include "base/units.h"
@@ -15,7 +15,7 @@ TrialGraph sigmoids(int64_t n) {
   TrialGraph trial;
   Builder b(trial.graph, ops::table());
   ValueId x = b.input("x", {DType::kF32, {n}});
-  auto layer = b.scope("layer.0");  // what is inside a layer may be computed again
+  auto layer = b.scope("layer.0");  // results inside a layer may be computed again
   for (int i = 0; i < 3; ++i) x = ops::unary(b, "sigmoid", x);
   trial.graph.outputs = {x};
   return trial;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo tile-and-wave-quantization: a size that leaves the last tile or the last wave of tiles nearly empty.
+// The demo tile-and-wave-quantization: a size leaves the last tile or the last wave nearly empty.
 #include <fmt/format.h>
 
 #include "courses/demos/demos.h"

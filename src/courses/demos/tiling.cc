@@ -45,7 +45,7 @@ void run(Fixture& fixture) {
   const double arithmetic = static_cast<double>(macs) / kLanes / clock;
   const double bandwidth = std::max(fixture.ceilings().memory_bytes_per_ns() / threads, 1e-3);
   for (int tile = 4; tile <= kSize; tile *= 2) {
-    // Of A and B N^3 / T elements each, and C once a tile of k, read and written.
+    // N^3 / T elements each of A and B are read, and as many of C are read and written.
     const int64_t read = 4 * (4 * macs / tile);
     fixture.add_loop(
         "in tiles", {{"t", tile}},

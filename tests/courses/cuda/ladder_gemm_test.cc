@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM of the ladder on tensor cores, which takes bf16 alone; the cases of ladder_gemm test the others.
+// Tests the ladder's GEMM on tensor cores, which takes bf16; ladder_gemm's cases test the others.
 #include <gtest/gtest.h>
 
 #include <cmath>

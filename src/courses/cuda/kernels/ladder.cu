@@ -24,8 +24,8 @@ __device__ __forceinline__ void compute_result(const LadderGemm<T>& p, int64_t i
   p.c[i * p.m + j] = from_float<T>(sum);
 }
 
-// Mapping: a thread for each result; neighbouring threads have neighbouring rows. Bound: L1, since each load
-// of a warp touches 32 lines of a and 32 of c.
+// Mapping: a thread for each result; neighbouring threads have neighbouring rows. Bound: L1, since
+// each load of a warp touches 32 lines of a and 32 of c.
 constexpr int kSide = 32;
 template <typename T>
 __global__ void naive_kernel(const __grid_constant__ LadderGemm<T> p) {
@@ -34,8 +34,8 @@ __global__ void naive_kernel(const __grid_constant__ LadderGemm<T> p) {
   compute_result(p, i, j);
 }
 
-// Mapping: as above, but neighbouring threads have neighbouring columns, so that a warp reads one line of b
-// and one element of a. Bound: L1, two loads for a multiply-add.
+// Mapping: as above, but neighbouring threads have neighbouring columns, so that a warp reads one
+// line of b and one element of a. Bound: L1, two loads for a multiply-add.
 template <typename T>
 __global__ void coalesced_kernel(const __grid_constant__ LadderGemm<T> p) {
   const int64_t i = static_cast<int64_t>(blockIdx.y) * kSide + threadIdx.y,
@@ -43,8 +43,9 @@ __global__ void coalesced_kernel(const __grid_constant__ LadderGemm<T> p) {
   compute_result(p, i, j);
 }
 
-// Mapping: a block for 32 x 32 results; it reads 32 x 32 tiles of a and b once, from which each thread takes a row
-// and a column. Bound: shared memory, two loads for a multiply-add; memory is read 32 times less.
+// Mapping: a block for 32 x 32 results; it reads 32 x 32 tiles of a and b once, from which each
+// thread takes a row and a column. Bound: shared memory, two loads for a multiply-add; memory is
+// read 32 times less.
 template <typename T>
 __global__ void __launch_bounds__(kSide* kSide)
     shared_tiles_kernel(const __grid_constant__ LadderGemm<T> p) {
@@ -64,8 +65,8 @@ __global__ void __launch_bounds__(kSide* kSide)
   if (i < p.n && j < p.m) p.c[i * p.m + j] = from_float<T>(sum);
 }
 
-// Mapping: a block of 256 threads for 128 x 128 results, each thread for 8 x 8 in registers: 16 loads from shared
-// memory feed 64 multiply-adds. Bound: the arithmetic units.
+// Mapping: a block of 256 threads for 128 x 128 results, each thread for 8 x 8 in registers: 16
+// loads from shared memory feed 64 multiply-adds. Bound: the arithmetic units.
 constexpr int kTile = 128, kDepth = 8, kEach = 8, kThreads = 256;
 template <typename T>
 __global__ void __launch_bounds__(kThreads)

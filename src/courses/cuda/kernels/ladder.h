@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMMs of the demo gemm-ladder: short kernels that are meant to be read, each with one idea more than
-// the one before. Matrices are dense rows: c [n, m] = a [n, k] b [k, m]. T is float or uint16_t (bf16);
-// sums are fp32.
+// The GEMMs of the demo gemm-ladder: short kernels that are meant to be read, each with one idea
+// more than the one before. Matrices are dense rows: c [n, m] = a [n, k] b [k, m]. T is float or
+// uint16_t (bf16); sums are fp32.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last GEMM of the ladder: the multiply-adds of a warp in one instruction. CUDA only (mma.sync).
+// The last GEMM of the ladder does a warp's multiply-adds in one instruction. CUDA only (mma.sync).
 #include "courses/cuda/kernels/ladder.h"
 #include "backends/cuda/kernels/gemm/warp_product.cuh"
 #include "backends/cuda/kernels/gpu_dialect.cuh"
@@ -11,16 +11,18 @@ using backends::cuda::from_float;
 using backends::cuda::warp_product;
 
 constexpr int kTile = 128, kDepth = 32, kThreads = 256;
-constexpr int kWarpRows = 64, kWarpColumns = 32;  // of a warp's results: 2 x 4 warps
-// Pairs of elements along k are one word; one word more in a row, so that the rows of a warp lie in different banks.
+constexpr int kWarpRows = 64, kWarpColumns = 32;  // each of 2 x 4 warps has so many results
+// Pairs of elements along k are one word. A row is one word longer, so that the rows of a warp lie
+// in different banks.
 constexpr int kStride = kDepth + 2;
 
 __device__ __forceinline__ uint32_t pair_at(const uint16_t* p) {
   return *reinterpret_cast<const uint32_t*>(p);
 }
 
-// Mapping: a block of 8 warps for 128 x 128 results, each warp for 64 x 32 as 4 x 4 products of 16 x 8. Bound: loads
-// from memory, which wait for the products before them; a library fetches the next tiles meanwhile.
+// Mapping: a block of 8 warps for 128 x 128 results, 64 x 32 of them each warp's: 4 x 4 products of
+// 16 x 8. Bound: loads from memory, which wait for the products before them; a library fetches the
+// next tiles meanwhile.
 __global__ void __launch_bounds__(kThreads)
     tensor_cores_kernel(const __grid_constant__ LadderGemm<uint16_t> p) {
   __shared__ __align__(16) uint16_t a[kTile * kStride], b[kTile * kStride];  // b transposed
