@@ -36,7 +36,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const int error = fd < 0 || ::fsync(fd) != 0 ? errno : 0;
   if (fd >= 0) ::close(fd);
-  // A folder that may not be read, and a file system that syncs no folders; the data of the files are safe by then.
+  // Some folders may not be read, and some file systems sync none; the files are safe by then.
   for (const int harmless : {0, EACCES, EINVAL, EROFS, ENOTSUP, ENOSYS})
     if (error == harmless) return;
   throw runtime_error("[{}] cannot flush the folder to disk: {}", folder.string(),

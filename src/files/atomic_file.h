@@ -16,9 +16,9 @@
 
 namespace ridge::files {
 
-// What becomes of a symbolic link at the path. A user who names a file means what it links to. Where
-// Ridge chooses the name (caches, files of a run folder), a link is somebody else's, and what it
-// links to must stay.
+// Says what becomes of a symbolic link at the path. A user who names a file means what it links to.
+// Where Ridge chooses the name (caches, files of a run folder), a link is somebody else's, and what
+// it links to must stay.
 enum class Links { kFollow, kReplace };
 
 class AtomicFile {
@@ -55,8 +55,8 @@ class AtomicFile {
   bool finished_ = false;
 };
 
-// Makes renames in the folder survive a power failure, as far as its file system can. Throws a run-time Error if the
-// disk fails.
+// Makes renames in the folder survive a power failure, as far as its file system can. Throws a
+// run-time Error if the disk fails.
 void sync_folder(const std::filesystem::path& folder);
 
 void write_file(const std::filesystem::path& path,

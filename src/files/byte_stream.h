@@ -28,8 +28,8 @@ class Unpacker {
 
 class ByteStream {
  public:
-  // Opens a file, or stdin for "-". How it is packed follows from its first bytes. Throws a bad-file
-  // Error if the path is missing, unreadable, a folder, a circle of links or empty.
+  // Opens a file, or stdin for "-". How it is packed follows from its first bytes. Throws a
+  // bad-file Error if the path is missing, unreadable, a folder, a circle of links or empty.
   explicit ByteStream(const std::filesystem::path& path);
   ~ByteStream();
   ByteStream(const ByteStream&) = delete;
@@ -53,7 +53,7 @@ class ByteStream {
   std::string source_;
   int descriptor_ = -1;
   std::vector<char> buffer_;
-  size_t begin_ = 0, end_ = 0;  // of what is left in the buffer
+  size_t begin_ = 0, end_ = 0;  // they bound the bytes that are left in the buffer
   int64_t packed_bytes_ = 0;
   int64_t place_ = 0;
   std::unique_ptr<Unpacker> unpacker_;  // null: the bytes are as in the file

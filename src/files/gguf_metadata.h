@@ -20,7 +20,7 @@ namespace ridge::files {
 // One value in its encoded form, already validated.
 struct GgufEntry {
   GgufType type = GgufType::kU8;
-  GgufType element_type = GgufType::kU8;  // of an array
+  GgufType element_type = GgufType::kU8;  // an array has it
   uint64_t count = 1;                     // elements of an array
   std::span<const std::byte> payload;     // for an array: without its type and count
 };

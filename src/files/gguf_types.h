@@ -32,7 +32,7 @@ enum class GgufType : uint32_t {
 inline constexpr uint32_t kGgufMagic = 0x46554747;  // "GGUF"
 inline constexpr int64_t kGgufDefaultAlignmentBytes = 32;
 inline constexpr int kGgufMaxRank = 4;
-inline constexpr uint64_t kGgufMaxNameBytes = 64;    // of a tensor's name, by the specification
+inline constexpr uint64_t kGgufMaxNameBytes = 64;    // names have no more, by the specification
 inline constexpr uint64_t kGgufMaxKeyBytes = 65535;  // by the specification
 inline constexpr const char* kGgufAlignmentKey = "general.alignment";
 

@@ -14,7 +14,7 @@ struct JsonLimits {
   int max_depth = 32;  // nested arrays and objects
   // Values in the whole document; each takes 16 to 100 bytes.
   int64_t max_values = int64_t{1} << 24;
-  int64_t max_bytes = int64_t{256} << 20;  // of a file
+  int64_t max_bytes = int64_t{256} << 20;  // a file has no more
 };
 
 // Throws a bad-file Error that names `source` if the text breaks the grammar (with the byte) or a

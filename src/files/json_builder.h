@@ -15,7 +15,7 @@
 
 namespace ridge::files {
 
-// What a second value of a key means.
+// Says what a second value of a key means.
 enum class Duplicates { kRefused, kLastCounts };
 
 class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {

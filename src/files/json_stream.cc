@@ -83,7 +83,7 @@ class ListStream : public nlohmann::json_sax<json> {
     return pass([&] { return builder_.start_object(size); });
   }
   bool end_object() override {
-    if (depth_ == 0) return true;  // of the document
+    if (depth_ == 0) return true;  // the document ends here
     --depth_;
     return pass([&] { return builder_.end_object(); });
   }

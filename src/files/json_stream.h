@@ -14,11 +14,11 @@
 namespace ridge::files {
 
 struct JsonStreamLimits {
-  // Of one element, and of each other value of the object. Of duplicate keys the last one counts.
+  // An element, and each other value of the object, stays below. Of duplicate keys the last counts.
   JsonLimits element = {.max_depth = 32, .max_values = 1 << 20};
   int64_t max_element_bytes = int64_t{16} << 20;
   int64_t max_elements = int64_t{1} << 25;
-  int max_keys = 1000;  // of the object
+  int max_keys = 1000;  // the object has no more
 };
 
 // Calls `element` for each element of the list under `list`, in order, and returns the other keys

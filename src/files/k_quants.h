@@ -22,7 +22,7 @@ namespace ridge::files {
 struct AffineGrid {
   int sub_elements;  // 16 or 32
   int max_quant;
-  int max_scale;  // of scales and mins
+  int max_scale;  // scales and mins are no larger
 };
 struct AffineFit {
   uint16_t scale;  // half bits

@@ -5,7 +5,7 @@
 // it has no include guard and includes nothing.
 
 constexpr int kLanes = 8;
-constexpr int kParts = 4;  // of a sum
+constexpr int kParts = 4;  // a sum is added up in so many parts
 
 typedef float Lanes __attribute__((vector_size(32)));
 typedef int32_t Ints __attribute__((vector_size(32)));

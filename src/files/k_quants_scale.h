@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the searches of k_quants.h share: how densely they search, and scales of half precision.
+// The searches of k_quants.h share these: how densely they search, and scales of half precision.
 // Internal to files/.
 #pragma once
 

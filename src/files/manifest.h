@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of the files of a folder with their sizes and hashes, which is written last: a folder whose
-// list agrees is whole.
+// A list of the files of a folder with their sizes and hashes, which is written last: a folder
+// whose list agrees is whole.
 #pragma once
 
 #include <filesystem>

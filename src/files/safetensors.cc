@@ -176,10 +176,10 @@ std::filesystem::path file_in_folder(const std::filesystem::path& folder) {
                    folder.string());
 }
 
-// A shard must be a plain file name in the folder of the index, not a path that leads elsewhere, and
-// without characters that would act on a terminal, because messages have it in the path.
+// A shard must be a plain file name in the folder of the index, not a path that leads elsewhere,
+// and without characters that would act on a terminal, because messages have it in the path.
 void check_shard_name(std::string_view source, const std::string& shard) {
-  constexpr size_t kLongestName = 255;  // of a file, on every usual file system
+  constexpr size_t kLongestName = 255;  // a file's name is no longer, on every usual file system
   if (shard.empty() || shard.size() > kLongestName || shard == "." || shard == ".." ||
       shard.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos ||
       terminal_safe(shard) != shard)

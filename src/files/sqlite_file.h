@@ -40,7 +40,7 @@ class SqliteRow {
 
 class SqliteFile {
  public:
-  static constexpr int64_t kMostRows = int64_t{1} << 24;  // of all tables that are read
+  static constexpr int64_t kMostRows = int64_t{1} << 24;  // the tables read have no more
 
   // Throws a bad-file Error for what is no database.
   explicit SqliteFile(const std::filesystem::path& path);
@@ -50,8 +50,8 @@ class SqliteFile {
 
   bool has_table(const std::string& table) const;
   bool has_column(const std::string& table, const std::string& column) const;
-  // Calls `take` for each row, in the order of the file. Throws bad-file Errors for missing tables and
-  // columns, damage, and more than kMostRows rows.
+  // Calls `take` for each row, in the order of the file. Throws bad-file Errors for missing tables
+  // and columns, damage, and more than kMostRows rows.
   void read(const std::string& table,
             std::span<const char* const> columns,
             const std::function<void(const SqliteRow&)>& take);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the system says about a failed call.
+// Says why a call failed, in the system's words.
 #pragma once
 
 #include <string>

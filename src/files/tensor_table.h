@@ -50,8 +50,8 @@ class TensorTable {
   const FileTensor& at(std::string_view name, const Shape& expected) const;
 
   const std::string& source() const { return source_; }
-  int64_t elements() const;  // of all tensors
-  int64_t bytes() const;     // of all tensors, without headers and padding
+  int64_t elements() const;  // all tensors have so many
+  int64_t bytes() const;     // all tensors have so many, without headers and padding
 
  private:
   std::string source_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalars in the form that TensorBoard reads: records of TFRecord (length, its checksum, bytes, their
-// checksum), each an Event of tensorflow/core/util/event.proto. A log is a version event and then
-// one event per step, in a file whose name contains "tfevents".
+// Scalars in the form that TensorBoard reads: records of TFRecord (length, its checksum, bytes,
+// their checksum), each an Event of tensorflow/core/util/event.proto. A log is a version event and
+// then one event per step, in a file whose name contains "tfevents".
 #pragma once
 
 #include <cstdint>

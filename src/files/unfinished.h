@@ -25,7 +25,7 @@ class Unfinished {
   Unfinished& operator=(const Unfinished&) = delete;
 
   const std::filesystem::path& path() const { return path_; }  // empty if there is none
-  int descriptor() const { return fd_; }  // of a file: open for writing while the object exists
+  int descriptor() const { return fd_; }  // a file's is open for writing while the object exists
 
  private:
   Unfinished(std::filesystem::path path, int fd);

@@ -30,8 +30,8 @@ inline std::string with_text(nlohmann::json document, const JsonPlace& at, std::
   return whole.replace(whole.find(kMark), kMark.size(), text);
 }
 
-// Whether `read` succeeds. A failure must be a bad-file Error of one short line that is harmless on a
-// terminal; anything else fails the test. `what` describes the damage.
+// Whether `read` succeeds. A failure must be a bad-file Error of one short line that is harmless on
+// a terminal; anything else fails the test. `what` describes the damage.
 inline bool reads_or_refuses(const std::function<void()>& read, const std::string& what) {
   try {
     read();
@@ -170,8 +170,8 @@ class Damage {
   Random random_;
 };
 
-// Reads `rounds` damaged versions of a valid file: every other one with damaged bytes, the rest with
-// damaged values if the file is JSON.
+// Reads `rounds` damaged versions of a valid file: every other one with damaged bytes, the rest
+// with damaged values if the file is JSON.
 inline Outcomes read_damaged(const std::string& good,
                              const std::function<void(const std::string&)>& read,
                              int rounds) {

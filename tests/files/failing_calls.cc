@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library for LD_PRELOAD: counts the system calls that change a folder, writes each to a log, and lets the n-th one
-// fail. Not linked to anything of Ridge.
+// A library for LD_PRELOAD: counts the system calls that change a folder, writes each to a log, and
+// lets the n-th one fail. Not linked to anything of Ridge.
 //
 // RIDGE_CALLS_FOLDER  the absolute path of the folder; without it nothing is counted
 // RIDGE_CALLS_LOG     a file that gets a line for each call: "NAME PATH" or "rename FROM TO"
 // RIDGE_CALLS_FAIL    the number of the call that fails, from 1
-// RIDGE_CALLS_HOW     EIO or ENOSPC: it fails with this error; SHORT: a write takes half of its bytes, other calls fail
-//                     with EIO; KILL: the program is killed before it
+// RIDGE_CALLS_HOW     EIO or ENOSPC: it fails with this error; SHORT: a write takes half of its
+//                     bytes, other calls fail with EIO; KILL: the program is killed before it
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>

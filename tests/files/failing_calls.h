@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the library of failing_calls.cc is, to be loaded before a program's own (LD_PRELOAD). test_paths.cc knows.
+// test_paths.cc knows where the library of failing_calls.cc is, which is to be loaded before a
+// program's own (LD_PRELOAD).
 #pragma once
 
 namespace ridge {

@@ -221,7 +221,7 @@ class GgufWalk {
         return real<float>(value);
       case GgufType::kF64:
         return real<double>(value);
-      case GgufType::kBool:  // of which only 0 and 1 are values
+      case GgufType::kBool:  // only 0 and 1 are values
         return integer<uint8_t>(value == "-1" ? "255" : value);
       default:
         return value.empty() ? std::optional(std::string(8, '\0')) : std::nullopt;

@@ -366,7 +366,7 @@ struct RealTensor {
   const char* name;
   DType dtype;
   Shape shape;
-  uint64_t checksum;  // of gguf-py's dequantization
+  uint64_t checksum;  // gguf-py's dequantization has it
 };
 
 void expect_real_tensors(const GgufFile& file, const std::vector<RealTensor>& expected) {

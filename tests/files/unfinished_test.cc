@@ -46,7 +46,7 @@ TEST(Unfinished, IsForgottenWhenItIsGone) {
   EXPECT_EQ(contents(scratch / "file"), "another");
 }
 
-// Whenever the program ends, no other thread's temporary stays, however fast that thread makes them.
+// Whenever the program ends, no other thread's temporary stays, however fast it makes them.
 TEST(Unfinished, NoneIsMadeWhileTheProgramEnds) {
   ScratchFolder scratch;
   for (int round = 0; round < 100; ++round) {
