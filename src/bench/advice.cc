@@ -176,7 +176,7 @@ class Search {
     std::ranges::move(better, std::back_inserter(found));
   }
 
-  // Of changes to the same settings the first.
+  // Keeps the first of changes to the same settings.
   std::vector<Advice> best(std::vector<Weighed>& sorted) const {
     std::vector<Advice> advice;
     std::set<std::set<std::string>> seen;

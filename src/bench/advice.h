@@ -21,7 +21,7 @@ struct Advice {
   std::string reason;   // the changes in the counts, in words
   std::string command;  // options of `ridge train` and `ridge lab` that make the change
   measure::TrainingExperiment changed;  // ready to run
-  // What `changed` is predicted with.
+  // `changed` is predicted with these.
   std::shared_ptr<const cost::Ceilings> ceilings;
   bool is_same_training = true;  // false if the loss curve changes (batch size, length, bf16)
   double confidence = 1;         // see record::AdviceRecord
@@ -54,11 +54,11 @@ struct AdviceSearch {
   std::function<void(size_t done, size_t of)> listener = {};
 };
 
-// The best advice for a setting: first changes that gain time with a confidence of kLeastConfidence,
-// by gain, then those that gain memory. Candidates: each pass toggled on or off where that is
-// possible, the other levels, other batch sizes, lengths and numbers of threads, bf16, TF32,
-// recomputation of a part of the layers; and pairs of the ten best of these, if both together gain
-// more than each alone. Of changes to the same settings only the best is returned.
+// The best advice for a setting: first changes that gain time with a confidence of
+// kLeastConfidence, by gain, then those that gain memory. Candidates: each pass toggled on or off
+// where that is possible, the other levels, other batch sizes, lengths and numbers of threads,
+// bf16, TF32, recomputation of a part of the layers; and pairs of the ten best of these, if both
+// together gain more than each alone. Of changes to the same settings only the best is returned.
 std::vector<Advice> advise(const measure::TrainingExperiment& present,
                            const passes::PassTarget& target,
                            const cost::Ceilings& ceilings,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses between standard and flash attention by measuring, and keeps the choices in a file with the machine's identity, beside
-// those of GEMMs. Which pass that switches is the caller's.
+// Chooses between standard and flash attention by measuring, and keeps the choices beside those of
+// GEMMs, in a file with the machine's identity. The caller knows the pass to switch.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ridge::bench {
 
-// One call of causal attention. In decode one token of each of `batch` sequences attends to `length` keys.
+// A call of causal attention. In decode, a token of each sequence attends to `length` keys.
 struct AttentionCall {
   bool decodes = false;
   bool is_backward = false;  // the gradients too; not in decode
@@ -26,8 +26,8 @@ struct AttentionCall {
   std::string key() const;
 };
 
-// The graph of the call in a form that the op attention or cached_attention has ("flash", "standard", "memory-efficient";
-// "paged" with blocks of `page_tokens`), and its passes.
+// The call's graph and passes, in a form of the op attention or cached_attention ("flash",
+// "standard", "memory-efficient"; "paged" with blocks of `page_tokens`).
 struct AttentionTrialGraph {
   TrialGraph trial;
   TrialSetting setting;
@@ -39,8 +39,8 @@ AttentionTrialGraph attention_graph(const AttentionCall& call,
 
 class AttentionChoices {
  public:
-  // Reads earlier choices from `path` (empty: none are kept). A file with another identity, or one that does not parse, is
-  // ignored and overwritten.
+  // Reads earlier choices from `path` (empty: none are kept). A file with another identity, or one
+  // that does not parse, is ignored and overwritten.
   AttentionChoices(std::string path, std::string identity);
   // Writes new choices, best effort.
   ~AttentionChoices();
@@ -48,8 +48,8 @@ class AttentionChoices {
 
   // Keeps the winner of two times. Ties within the noise go to flash, which needs less memory.
   void keep(const AttentionCall& call, double flash_ns, double standard_ns);
-  // Whether flash attention is the faster one; measured once per call and machine. The standard form loses where its scores do
-  // not fit into half of the free memory.
+  // Whether flash attention is the faster one; measured once per call and machine. The standard
+  // form loses where its scores do not fit into half of the free memory.
   bool prefers_flash(const AttentionCall& call, backends::Backend& backend);
 
  private:

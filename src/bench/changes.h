@@ -14,7 +14,7 @@
 namespace ridge::bench {
 
 struct Change {
-  std::string setting;  // what it changes: "level", "batch", "pass fuse_glu"
+  std::string setting;  // the change sets it: "level", "batch", "pass fuse_glu"
   std::string title;    // "train with batches of 16"
   std::string why;      // the motivation, without numbers; may be empty
   // Its option: "--batch-size" and "16". Values of --pass are joined.

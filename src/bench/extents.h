@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads --shape and --sweep: extents by their letters, and the points that a sweep visits. Sizes that cannot be are refused
-// here, before anything is allocated.
+// Reads --shape and --sweep: extents by their letters, and the points that a sweep visits. Sizes
+// that cannot be are refused here, before anything is allocated.
 #pragma once
 
 #include <string>
@@ -30,17 +30,17 @@ struct Sweep {
   std::vector<std::string> letters;
   std::vector<int64_t> values;
 };
-// "n=k=m=256:4096*2,e=64,128": from 256 to 4096, each time the double, for three letters at once; and for each of those 64 and
-// 128 for e. "1:9+2" adds, "1:4" adds 1. Throws usage Errors.
+// "n=k=m=256:4096*2,e=64,128" doubles three letters at once from 256 to 4096, and takes 64 and 128
+// for e with each. "1:9+2" adds 2, "1:4" adds 1. Throws usage Errors.
 std::vector<Sweep> parse_sweeps(const std::string& text, std::string_view option);
 
-// Each combination of the sweeps' values, the last sweep fastest, over the usual extents and those of `shape`. Throws usage
-// Errors for letters that `letters` lacks, that are given twice, and for more than kMostPoints points.
+// Combines the sweeps' values, the last sweep fastest, over the usual extents and those of `shape`.
+// Throws usage Errors for unknown letters, letters given twice, and above kMostPoints points.
 std::vector<record::Extents> points(const std::vector<Letter>& letters,
                                     const record::Extents& shape,
                                     const std::vector<Sweep>& sweeps);
 
-// The letter that the points of a chart differ by: that of the only sweep; empty if there is none or several.
+// The letter of the only sweep, by which points of a chart differ; empty for none or several.
 std::string swept_letter(const std::vector<Sweep>& sweeps);
 
 // "n (rows, 1024), d (columns, 1024)" for messages and help.

@@ -35,8 +35,8 @@ constexpr double kPatience = 3;      // budgets that the least number of samples
 constexpr double kSampleNs = 200e3;  // shorter calls are repeated: a clock reading costs 30 ns
 constexpr int64_t kMostCopies = 4096;
 
-// Elements that are drawn; larger operands repeat them. Not a power of two, so that the rows of a matrix differ, and a multiple
-// of all blocks.
+// So many elements are drawn; larger operands repeat them. It is no power of two, so that the rows
+// of a matrix differ, but a multiple of all blocks.
 constexpr int64_t kDrawn = (int64_t{1} << 21) - 256;
 
 std::vector<float> draw(const Fill& fill, int64_t count) {
@@ -107,7 +107,7 @@ bool is_operand(const Value& value) {
 }
 
 Fill fill_of(const TrialGraph& trial, const std::string& name) {
-  // Of copies and of gradients: the name of the operand that they belong to follows the last slash.
+  // For copies and gradients, the name of their operand follows the last slash.
   auto found =
       trial.fills.find(name.substr(name.rfind('/') == name.npos ? 0 : name.rfind('/') + 1));
   return found == trial.fills.end() ? Fill{} : found->second;
@@ -174,7 +174,7 @@ Graph copies_of(const Graph& graph, int64_t count) {
   return all;
 }
 
-// How many copies of this many bytes fill four times the caches, as far as memory and the number of nodes allow.
+// So many copies fill four times the caches, as far as memory and the number of nodes allow.
 int64_t cold_copies(const cost::CostedGraph& costed,
                     const cost::Ceilings* ceilings,
                     int64_t most_bytes) {
@@ -196,7 +196,7 @@ std::string level_of(int64_t bytes, const std::vector<cost::MemoryLevel>& levels
   return levels.empty() ? "" : levels.back().name;
 }
 
-// Multiplications at their peak or bytes at their bandwidth; other arithmetic as predicted, without overhead.
+// Nodes with multiplications have the roofline's limit; others what is predicted without overhead.
 double limit_of(const cost::NodePrediction& p, const cost::NodeCost& cost) {
   return cost.work.macs > 0 ? p.limit_ns : std::max(p.compute_ns, p.memory_ns);
 }
@@ -211,7 +211,7 @@ cost::Bound main_bound(const std::vector<cost::NodePrediction>& predictions) {
   return bound;
 }
 
-// The time per copy. The predictions of one graph assume that the caches hold what its last run left.
+// Predicts the time of a copy. Predictions assume that caches hold what the graph's last run left.
 void predict_cold(const cost::CostedGraph& costed,
                   int64_t copies,
                   const cost::Ceilings& ceilings,
@@ -245,7 +245,7 @@ class MadeUpFile {
     const size_t size = static_cast<size_t>(storage_bytes(type.dtype, type.shape.elements()));
     std::vector<std::byte>& of_type = bytes_[type.dtype];
     if (of_type.size() < size) {
-      // What was handed out before stays where it is.
+      // Bytes that were handed out before stay where they are.
       if (!of_type.empty()) outgrown_.push_back(std::move(of_type));
       const std::vector<std::byte> run =
           encode(type.dtype, draw({Fill::kNormal, 0.02}, std::min(type.shape.elements(), kDrawn)));

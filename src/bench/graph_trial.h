@@ -19,11 +19,11 @@
 
 namespace ridge::bench {
 
-// A graph before any pass. All operands are inputs, parameters or states; the results that count are its outputs.
+// A graph before any pass. Operands are inputs, parameters or states; the outputs count as results.
 struct TrialGraph {
   Graph graph;
-  // How operands are filled, by name; the others get normally distributed numbers. Operands with a fill that is not
-  // differentiable have no gradient.
+  // Fills operands by name; the others get normally distributed numbers. Operands with a fill that
+  // is not differentiable have no gradient.
   std::map<std::string, Fill> fills = {};
   // Parameters that are stored otherwise than in the graph; may be empty.
   LoadGraph load = {};
@@ -41,14 +41,14 @@ struct TrialSetting {
   double budget_ns = 5e8;  // for all samples
   // Asked between samples: whether to stop. A trial that was stopped has no time.
   std::function<bool()> is_stopped = [] { return false; };
-  // Once true, nothing runs: counts and predictions alone.
+  // If true, nothing runs: the trial has counts and predictions alone.
   bool is_planned_only = false;
-  // What the trial may own; 0: what the backend has left.
+  // The trial may own so many; 0: as many as the backend has left.
   int64_t memory_bytes = 0;
 };
 
-// The graph after the passes of the setting, and how its parameters are loaded. With is_backward, each output gets an input
-// "gradient.I".
+// The graph after the passes of the setting, and how its parameters are loaded. With is_backward,
+// each output gets an input "gradient.I".
 struct PreparedGraph {
   Graph graph;
   LoadGraph load;
@@ -60,15 +60,15 @@ PreparedGraph prepare(const TrialGraph& trial,
 // The counts and the prediction of a prepared graph. `ceilings` may be null.
 record::BenchPoint plan_point(const cost::CostedGraph& costed, const cost::Ceilings* ceilings);
 
-// Counts and prediction on a target that runs nothing. A graph that the target does not support is a point with `refused`.
+// Counts and predicts on a target that runs nothing. Points of unsupported graphs have `refused`.
 record::BenchPoint plan_trial(const TrialGraph& trial,
                               const TrialSetting& setting,
                               const passes::PassTarget& target,
                               const cost::Ceilings* ceilings);
 
-// The same, and the time per run on random data. Without ceilings (null) nothing is predicted, and caches are cold only as far as
-// an unknown cache is filled. A graph that needs more memory than there is, by plan, is refused before
-// anything is allocated.
+// Also takes the time per run on random data. Without ceilings (null) nothing is predicted, and
+// caches are cold only as far as an unknown cache is filled. A graph that needs more memory than
+// there is, by plan, is refused before anything is allocated.
 record::BenchPoint run_trial(const TrialGraph& trial,
                              const TrialSetting& setting,
                              backends::Backend& backend,
@@ -80,8 +80,8 @@ void fill_operand(runtime::Store& store, const std::string& name, const Fill& fi
 // The types of the graph's operands, "f32[8,64], f32[64]", cut after a few.
 std::string operand_types(const Graph& graph);
 
-// The time per call of `once`, which is called until the budget is spent: at least 7 times, unless that takes more than three
-// budgets. `wait` is called after each sample. No samples if it was stopped.
+// Times `once`, which is called until the budget is spent: at least 7 times, unless that takes more
+// than three budgets. `wait` is called after each sample. No samples if it was stopped.
 Summary time_repeatedly(const std::function<void()>& once,
                         const std::function<void()>& wait,
                         double budget_ns,

@@ -46,7 +46,7 @@ record::BenchPoint point_of(const record::RunRecord& run,
   point.compulsory_bytes = run.compulsory_bytes;
   point.owned_bytes = owned_bytes;
   point.predicted_ns = run.predicted_ns;
-  // The roofline: multiplications of each type at its peak, or the weights and keys that must be read once.
+  // The roofline: multiplications of each type at its peak, or reading the weights and keys once.
   double multiply_ns = 0;
   for (const auto& [dtype, macs] : run.amounts.macs)
     multiply_ns += 2 * static_cast<double>(macs) / ceilings.peak_flops_per_ns(dtype);

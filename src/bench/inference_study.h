@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The techniques that a study of inference compares, each a level and switches of passes, and their times of prefill and decode.
+// A study of inference compares techniques: levels with switches, by times of prefill and decode.
 #pragma once
 
 #include <cstdint>
@@ -22,38 +22,38 @@ struct Technique {
   std::string_view summary;
   std::string_view level;
   std::string_view switches;
-  int64_t most_queries = 0;  // whose scores are in memory at once; 0: those of a whole prompt
+  int64_t most_queries = 0;  // memory holds their scores at once; 0: a whole prompt's
   bool pages = false;        // the KV cache lies in blocks of 16 positions
 };
 std::span<const Technique> techniques();
 // "all", or a list of names. Throws usage Errors.
 std::vector<Technique> choose_techniques(const std::string& names);
 
-// The experiment with the technique's prefill chunks and its cache. The selection stays the caller's.
+// The experiment with the technique's prefill chunks and cache. The selection stays the caller's.
 measure::InferenceExperiment with_technique(measure::InferenceExperiment experiment,
                                             const Technique& technique);
 
-// The points of one technique at one size: time, counts, prediction and limit of a prefill and of a decode step.
+// A technique at one size: time, counts, prediction and limit of a prefill and of a decode step.
 struct PhasePoints {
   record::BenchPoint prefill, decode;
 };
-// Counts and predictions. A size that needs more than `most_bytes` (0: unknown) has `refused`; nothing is allocated for it.
+// Counts and predicts without allocating. Sizes beyond `most_bytes` (0: unknown) have `refused`.
 PhasePoints plan_technique(const models::ModelFile& file,
                            const measure::InferenceExperiment& experiment,
                            const passes::PassTarget& target,
                            const cost::Ceilings& ceilings,
                            int64_t most_bytes);
-// The same with times, of points that plan_technique did not refuse. Without times if it was stopped.
+// Times the points that plan_technique did not refuse; they have no times if it was stopped.
 void time_technique(const models::ModelFile& file,
                     const measure::InferenceExperiment& experiment,
                     backends::Backend& backend,
                     const cost::Ceilings& ceilings,
                     PhasePoints& points);
 
-// Fills the speed-ups of the points from `first` on over the first of each phase, where both have a time or both a prediction.
+// Fills speed-ups from `first` on over a phase's first point, if both are timed or predicted.
 void add_speedups(std::vector<record::BenchPoint>& points, size_t first);
 
-// A time that others published: of a prefill of `length` tokens a sequence, or of a decode step after as many.
+// Others published this time: a prefill of `length` tokens a sequence, or a decode step after them.
 struct PublishedTime {
   std::string_view source;  // "machine, software"
   std::string_view model, technique;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One module of a configuration, at a phase and a size, in the forms in which Ridge can run it; and its bytes without fusion.
+// Builds a module of a configuration at a phase and a size, in Ridge's forms; counts unfused bytes.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct ModuleRequest {
   TrialType type;
 };
 
-// How a module is run: passes over a level, from one kernel a primitive to all that is known.
+// A module is run by passes over a level, from one kernel a primitive to all that is known.
 struct ModuleForm {
   std::string_view name;
   std::string_view summary;
@@ -42,11 +42,11 @@ std::vector<ModuleForm> choose_forms(const std::string& names, bool on_gpu);
 // Throws usage Errors for sizes and types that cannot be.
 TrialGraph build_module(const models::ModelConfig& config, const ModuleRequest& request);
 
-// Bytes of unfused kernels (docs/accounting.md): an unfused MLP, and attention whose softmax passes seven
-// times over the scores, with its projections. Empty for other modules, and for weights in blocks.
+// Bytes of unfused kernels (docs/accounting.md): an unfused MLP, and attention whose softmax passes
+// seven times over the scores, with its projections. Empty for other modules and weights in blocks.
 std::optional<int64_t> unfused_bytes(const models::ModelConfig& config,
                                      const ModuleRequest& request);
-// Of attention alone: q, k, v and the result once, seven passes over B H Lq Lkv scores, at `element_bytes` each.
+// Attention alone reads q, k, v and writes o once, and passes its B H Lq Lkv scores seven times.
 struct UnfusedAttention {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1, head_size = 1;
 };

@@ -257,7 +257,7 @@ TrialGraph build_fill(const OpRequest& r) {
                  {"dtype", std::string(name(r.type.activations))}});
 }
 
-// The function of the request's op; its name stands in the layout, which pointwise ops have no other use for.
+// The layout names the function of the request's op: pointwise ops have no other use for it.
 TrialGraph build_pointwise(const OpRequest& r) {
   CallGraph g(r);
   const PointwiseInfo& row = base::info(*parse_pointwise(r.layout));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops that `ridge bench op --shape` knows: their letters, their implementations, and the graph of one call.
+// `ridge bench op --shape` knows these ops: their letters, implementations and a call's graph.
 #pragma once
 
 #include <optional>
@@ -14,22 +14,22 @@
 
 namespace ridge::bench {
 
-// What --dtype names: the type of activations, and of a weight or table that is stored otherwise.
+// --dtype names the type of activations, and of a weight or table that is stored otherwise.
 struct TrialType {
   std::string name = "fp32";
   DType activations = DType::kF32;
   DType weights = DType::kF32;
   bool is_tf32 = false;
 };
-// fp32, tf32, bf16, fp16 (weights and tables alone), and the block types of GGUF. Throws usage Errors.
+// fp32, tf32, bf16, fp16 (weights and tables alone), or a block type of GGUF. Throws usage Errors.
 TrialType parse_trial_type(const std::string& text);
 
 // One of the ways in which Ridge runs an op.
 struct Implementation {
   std::string name;
   std::string summary;
-  std::string switches;  // of passes, over level baseline
-  // The type to which activations are rounded before a product with a weight in blocks; empty: as the op has it.
+  std::string switches;  // they switch passes over level baseline
+  // Activations are rounded to it before a product with a weight in blocks; empty: as the op does.
   std::string activations = {};
 };
 
@@ -37,7 +37,7 @@ struct OpRequest {
   record::Extents extents;
   TrialType type;
   bool is_causal = false;
-  std::string layout;  // of a product "nt", "nn", "tn", "tt"; of a copy "rows", "transposed"
+  std::string layout;  // products have "nt", "nn", "tn", "tt"; copies "rows", "transposed"
   Implementation implementation;
 
   int64_t operator[](std::string_view letter) const;
@@ -58,7 +58,7 @@ std::span<const OpShape> op_shapes();
 const OpShape* find_op_shape(std::string_view name);
 std::string op_shape_names();  // "matmul, gemv, ..."
 
-// "all", or names of the op's implementations in the order given. Throws usage Errors that list them.
+// "all", or names of implementations in the order given. Throws usage Errors that list them.
 std::vector<Implementation> choose_implementations(const OpShape& shape,
                                                    const TrialType& type,
                                                    const std::string& names);

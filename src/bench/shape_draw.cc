@@ -12,7 +12,7 @@
 namespace ridge::bench {
 namespace {
 
-// Of each twenty shapes.
+// Each twenty shapes take these turns.
 constexpr std::array<std::string_view, 20> kTurns = {
     "gemm",      "pointwise", "norm", "gemv",      "gemm",      "attention", "gemm",
     "pointwise", "norm",      "gemm", "gemv",      "attention", "gemm",      "pointwise",

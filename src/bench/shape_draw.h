@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of ops at random sizes, from the first cache to 2 GiB: what predictions and other software are compared on. Nothing of
-// the time model knows this list.
+// Draws calls of ops at random sizes, from the first cache to 2 GiB, on which predictions and other
+// software are compared. Nothing of the time model knows this list.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct DrawnShape {
   const OpShape* op = nullptr;
   OpRequest request;
 
-  // Of a product its layout; of others the implementation; empty if there is only one.
+  // A product has its layout, another op its implementation; empty if there is only one.
   std::string form() const;
   bool is_causal() const { return request.is_causal; }
 };
@@ -26,9 +26,9 @@ struct DrawnShape {
 inline constexpr int64_t kMostDrawn = 10'000;
 inline constexpr std::string_view kDrawnKinds = "gemm, gemv, attention, pointwise, norm";
 
-// The first `count` of the shapes that a seed gives, in turn of the kinds (products have three places of ten, attention and
-// products with a vector 1.5 each, pointwise ops and norms 2 each), in fp32 and bf16 by turns. The bytes of the operands are
-// spread evenly over the octaves between 32 KiB and 2 GiB as far as the work of a call stays below a second of two cores.
+// A seed's first `count` shapes, by turns in fp32 and bf16. Of ten, three are GEMMs, 1.5 each
+// attention and gemv, 2 each pointwise ops and norms. The operands' bytes are spread evenly over
+// the octaves from 32 KiB to 2 GiB, while a call's work stays below a second of two cores.
 std::vector<DrawnShape> draw_shapes(uint32_t seed, int64_t count);
 
 // Measures shapes and notes the errors of their predictions by kind.

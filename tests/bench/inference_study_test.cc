@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The techniques of a study of inference: what each takes away, that all compute the same logits, and published times.
+// The techniques of a study of inference take away what they say and compute the same logits;
+// published times are found by their keys.
 #include "bench/inference_study.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +52,7 @@ TEST(InferenceStudy, TechniquesTakeAwayWhatTheyAreNamedFor) {
   // Blocks of 16 positions hold 1024 as exactly as one does.
   EXPECT_EQ(paged.prefill.work.macs, flash.prefill.work.macs);
   EXPECT_EQ(paged.prefill.compulsory_bytes > 0, true);
-  // Each of the two runs multiplies all weights but the embedding and reads its keys: 2 MACs a weight and a token at least.
+  // Both runs multiply all weights but the embedding, and read the same keys.
   EXPECT_EQ(flash.decode.work.macs, compiled.decode.work.macs);
 }
 
