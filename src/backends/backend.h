@@ -37,7 +37,7 @@ struct BindCall {
   const Node& node;
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
-  std::byte* workspace = nullptr;  // of the size that workspace_bytes returned
+  std::byte* workspace = nullptr;  // workspace_bytes gave its size
   int concurrent = 1;              // nodes that may run concurrently, including this one
   bool is_background = false;      // other nodes may need the device while it runs
   const Attrs& attrs() const { return node.attrs; }
@@ -79,7 +79,7 @@ class Recording {
   virtual void replay() = 0;
 };
 
-// What an instrument prepares for a list of launches before they run.
+// An instrument prepares this for a list of launches before they run.
 struct Observed {
   // The recording to replay, where launches are replayed: the only one whose kernels the instrument
   // can see. Other recordings are not instrumented and keep their speed.

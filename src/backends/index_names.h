@@ -9,7 +9,7 @@ namespace ridge::backends {
 struct IndexNames {
   const char* op = nullptr;
   const char* noun = nullptr;
-  const char* row = nullptr;                           // what each index belongs to
+  const char* row = nullptr;                           // each index belongs to one
   bool operator==(const IndexNames&) const = default;  // names are literals: one address each
 };
 

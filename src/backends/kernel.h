@@ -37,8 +37,8 @@ struct Kernel {
   int rounds = 1;
   int (*rounds_of)(const Call&) = nullptr;  // where they depend on the call; null: `rounds`
 
-  // The bytes by which the kernel decides whether threads share its work; null or empty: those of its
-  // operands.
+  // Threads share the kernel's work if these bytes are enough, or, if null or empty, the bytes of
+  // its operands.
   std::function<std::optional<int64_t>(const Call&)> shared_bytes = {};
 
   // Copies of the kernel with one property that only one backend sets.

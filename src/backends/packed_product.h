@@ -31,8 +31,8 @@ struct PackedProduct {
 // supports it.
 PackedProduct plan_packed_product(const Call& call);
 
-// An operand where the call has it, and where the GEMM finds it: at the same place, or in a packed copy,
-// whose axes both then have.
+// An operand where the call has it, and where the GEMM finds it: at the same place, or in a packed
+// copy, whose axes both then have.
 struct PackedPlace {
   Operand there, here;
   bool is_packed = false;

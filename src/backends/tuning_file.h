@@ -15,15 +15,15 @@ namespace ridge::backends {
 // Returns the choices as an object from keys to choices. Empty if `path` is empty or names no file,
 // if the file was written for another identity, or if it does not parse.
 nlohmann::json read_tuning(const std::string& path, const std::string& identity);
-// Why the file at `path` is not one of choices, as one line; empty if it is or does not exist. Such a
-// file is replaced.
+// Why the file at `path` is not one of choices, as one line; empty if it is or does not exist. Such
+// a file is replaced.
 std::string tuning_fault(const std::string& path);
 // Replaces the whole file; does nothing if `path` is empty.
 void write_tuning(const std::string& path,
                   const std::string& identity,
                   const nlohmann::json& choices);
 
-// A choice as a tuner keeps it: what it chose, what it would have taken without measuring, and the times of both.
+// A choice as a tuner keeps it, with its time and that of the choice made without measuring.
 struct TunedTimes {
   double ns = 0;
   double default_ns = 0;
@@ -34,11 +34,12 @@ nlohmann::json tuned_json(const nlohmann::json& choice, const TunedTimes& times)
 // Empty if `entry` has no such times. The choice is entry["choice"].
 std::optional<TunedTimes> tuned_times(const nlohmann::json& entry);
 
-// The index of the choice among candidates, of which the first is the default: the first whose time is within `margin` of the
-// shortest, so that ties go to what is listed first. Candidates without a time (0) were not measured. At least one has a time.
+// The index of the choice: the first candidate whose time is within `margin` of the shortest, so
+// that ties go to what is listed first; the default is the first. At least one candidate has a
+// time; those without (0) were not measured.
 size_t first_of_fastest(std::span<const double> times_ns, double margin);
 
-// What a file holds, for people.
+// A file's content for people.
 struct TuningEntry {
   std::string key;     // the problem, as the tuner names it
   std::string choice;  // a name, or the first word of an algorithm in hexadecimal

@@ -280,8 +280,8 @@ TEST_P(CpuCachedAttention, WhatIsNoNumberReachesItsHeadsAlone) {
   EXPECT_GT(count_nan(codes, 0)[1], 0);
 }
 
-// A sequence in scattered blocks and in one block. Over i8, scales lie by block, and with them the order
-// of sums.
+// A sequence in scattered blocks and in one block. Over i8, scales lie by block, and with them the
+// order of sums.
 template <typename T, typename C>
 void expect_the_same_in_one_block(int64_t window, int64_t block_tokens, int64_t blocks) {
   const std::vector<int32_t> positions{0, 5, 46, 119, 500, 719, 800, 1203},
@@ -340,9 +340,10 @@ void expect_words_near(const Layout& layout) {
   const double size = static_cast<double>(layout.head_size);
   prompt.scale = static_cast<float>(1 / std::sqrt(size));
   const std::vector<T> all = prompt.attend(0, 93);
-  // q and k are 2 sqrt(E / 3) long, at 32767. Rounding deviates by 0.29 codes, so of both it moves a score by
-  // 0.29 * 4 / 3 * sqrt(2 E) / 32767 in one standard deviation, and the output by at most 1.4 times that.
-  // That of weights and values moves it by 4.6 / 32767. 5 deviations do not occur in 100,000 outputs.
+  // q and k are 2 sqrt(E / 3) long, at 32767. Rounding deviates by 0.29 codes, so rounding both
+  // moves a score by 0.29 * 4 / 3 * sqrt(2 E) / 32767 in one standard deviation, and the output by
+  // at most 1.4 times that. Rounding weights and values moves it by 4.6 / 32767. 5 deviations do
+  // not occur in 100,000 outputs.
   const double error = std::max(kError<T, C>, 5 * (0.77 * std::sqrt(size) + 4.6) / 32767);
   for (int64_t n = 0; n < 93; ++n)
     ASSERT_NO_FATAL_FAILURE(expect_token(
@@ -361,8 +362,8 @@ TEST_P(CpuCachedAttention, WordsMatchTheReference) {
   }
 }
 
-// Rows whose squares overflow or vanish in fp32 have units too. What is not finite is seen by each token
-// that attends to it, and by none that comes well before it.
+// Rows whose squares overflow or vanish in fp32 have units too. What is not finite is seen by each
+// token that attends to it, and by none that comes well before it.
 TEST_P(CpuCachedAttention, WordsTakeAnyNumber) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
                   kInfinity = std::numeric_limits<float>::infinity();

@@ -61,7 +61,7 @@ TEST(CoreWidths, OfIntel) {
 
 TEST(CoreWidths, OfOtherProcessorsAreUnknown) {
   EXPECT_EQ(core_widths(amd(0x15, 0x02)), nullptr);
-  EXPECT_EQ(core_widths(amd(0x1a, 0x50)), nullptr);  // of a later generation
+  EXPECT_EQ(core_widths(amd(0x1a, 0x50)), nullptr);  // a later generation has it
   EXPECT_EQ(core_widths(intel(0x96)), nullptr);
   EXPECT_EQ(core_widths({"HygonGenuine", 0x18, 1}), nullptr);
   EXPECT_EQ(core_widths({}), nullptr);

@@ -95,8 +95,8 @@ std::vector<T> random_values(int64_t n, uint32_t seed, double range = 2.0) {
   return values;
 }
 
-// A store keeps 8 significant bits in bf16, 11 in fp16 and 24 in fp32, so rounding to nearest moves a
-// value by at most 2^-8, 2^-11 or 2^-24 of itself.
+// A store keeps 8 significant bits in bf16, 11 in fp16 and 24 in fp32, so rounding to nearest moves
+// a value by at most 2^-8, 2^-11 or 2^-24 of itself.
 template <typename T>
 constexpr double storage_error() {
   return std::is_same_v<T, uint16_t> ? 0x1p-8 : std::is_same_v<T, Float16> ? 0x1p-11 : 0x1p-24;

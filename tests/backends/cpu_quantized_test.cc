@@ -303,8 +303,8 @@ TEST_P(CpuQuantized, GluHasTheBitsOfItsProducts) {
   expect_glu(gate.matrix, up.matrix, 2);
 }
 
-// Outputs of 16 MiB and more bypass the caches, if their cache lines are written whole. Weights of more
-// than 768 columns are multiplied in parts, which are added to the output.
+// Outputs of 16 MiB and more bypass the caches, if their cache lines are written whole. Weights of
+// more than 768 columns are multiplied in parts, which are added to the output.
 TEST_P(CpuQuantized, LargeOutputsHaveTheBitsOfSmallOnes) {
   if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
   struct Free {
@@ -545,8 +545,8 @@ TEST_P(CpuQuantized, NotANumberStaysInItsTokenOfPanels) {
 
 TEST_P(CpuQuantized, NotANumberStaysInItsToken) { expect_contained<Weights>(kBlockTypes, 18, 2); }
 
-// A scale that is not finite affects its row of W, in every token. An addition to its exponent would
-// make a number of it.
+// A scale that is not finite affects its row of W, in every token. An addition to its exponent
+// would make a number of it.
 TEST_P(CpuQuantized, InfiniteScalesAreSeen) {
   const int64_t tokens = 9, in = 768, out = 32, bad_row = 21;
   const std::vector<float> x = random_values<float>(tokens * in, 61);

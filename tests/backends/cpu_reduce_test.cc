@@ -28,7 +28,7 @@ void check_rows(const Shape& shape) {
     reduce_rows(call);
     for (int64_t r = 0; r < shape.rows; ++r) {
       double want = reduction == Reduction::kMax ? -std::numeric_limits<double>::infinity() : 0.0;
-      double size = 0.0;  // of the terms
+      double size = 0.0;  // the terms add up to it in magnitude
       for (int64_t c = 0; c < shape.columns; ++c) {
         const double value = to_double(x[r * shape.stride + c]);
         if (reduction == Reduction::kMax) {

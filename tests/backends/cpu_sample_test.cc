@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling, by the kernel and by the op's own reference, against an independent reference over random
-// settings, and the probabilities of the candidates. op_no_token_test.cc has logits that are not
-// finite.
+// Sampling, by the kernel and by the op's own reference, against an independent reference over
+// random settings, and the probabilities of the candidates. op_no_token_test.cc has logits that are
+// not finite.
 #include "backends/cpu/kernels/sample.h"
 
 #include <gtest/gtest.h>
@@ -94,8 +94,8 @@ int32_t referenced(const Request& request, int32_t seed, int32_t position) {
 }
 
 // The candidate tokens with their probabilities. It follows the rules in the order that users know,
-// not the kernel: penalty, biases, top-k, top-p, min-p, temperature. `Real` is the type in which the other
-// side penalizes, because a threshold must not depend on the last bit.
+// not the kernel: penalty, biases, top-k, top-p, min-p, temperature. `Real` is the type in which
+// the other side penalizes, because a threshold must not depend on the last bit.
 template <typename Real>
 std::map<int32_t, double> distribution(const Request& request) {
   const SampleSettings& s = request.settings;
@@ -167,7 +167,7 @@ Request random_request(std::mt19937& random) {
   }
   request.recent.resize(1 + random() % 12);
   for (int32_t& id : request.recent)
-    // From -1, none, up to an id that is too large.
+    // It is from -1, none, up to an id that is too large.
     id = static_cast<int32_t>(random() % (vocabulary + 2)) - 1;
   if (random() % 8 != 0) request.settings.temperature = 0.2f + 2 * uniform();
   if (random() % 2 == 0) request.settings.top_k = static_cast<float>(random() % 50);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels' exp, log, sigmoid and tanh against the C library's in double: the bounds stated in their
-// headers, and special values.
+// The kernels' exp, log, sigmoid and tanh against the C library's in double: the bounds stated in
+// their headers, and special values.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu_vector_math_test.cc"
 #include "backends/cpu/kernels/simd_targets.h"

@@ -38,7 +38,7 @@ inline std::string_view name(Feed feed) {
 
 struct Variant {
   Feed feed = Feed::kPlain;
-  DType dtype = DType::kF32;  // of the operands that the case marks as castable
+  DType dtype = DType::kF32;  // the operands that the case marks as castable have it
   bool fused = false;         // for composites: kept whole
   bool seated = false;        // outputs are written into a part of a larger tensor
   std::string str() const {

@@ -31,8 +31,8 @@ namespace ridge::backends::bind {
 
 // Makes the launch of a copy between operands of the same shape in any layouts.
 using Copier = std::function<Launch(const Operand& from, const Operand& to)>;
-// A Copier that uses a copy kernel: converts between f32, bf16 and f16, and moves bits if the types are
-// equal (i32 too). `accumulate`: to += from, in fp32.
+// A Copier that uses a copy kernel: converts between f32, bf16 and f16, and moves bits if the types
+// are equal (i32 too). `accumulate`: to += from, in fp32.
 Launch strided_copy(const PairLaunchers<Copy>& launchers,
                     const char* op,
                     const Operand& from,
@@ -96,8 +96,8 @@ Kernel cached_mix(CacheLaunchers<CachedMix> launchers, CachedWorkspace workspace
 
 struct SumKernels {
   const char* backend;  // the backend's name, for messages
-  // From the input's type to the same type, from the input's type to fp32, and from fp32 to the
-  // output's type.
+  // Sums are from the input's type to the same type, from the input's type to fp32, and from fp32
+  // to the output's type.
   template <typename T>
   using SameRows = ReduceRows<T, T>;
   template <typename T>
@@ -111,7 +111,7 @@ struct SumKernels {
   TypedLaunchers<SameColumns> columns;
   TypedLaunchers<ColumnsOfF32> columns_of_f32;
   int64_t (*columns_workspace_bytes)(int64_t rows, int64_t columns);
-  int64_t workspace_alignment;  // of the workspace of sum_columns
+  int64_t workspace_alignment;  // the workspace of sum_columns needs it
   // Launches of sum_columns; null: each node counts as one launch.
   int (*columns_launches)(int64_t rows, int64_t columns) = nullptr;
 };

@@ -32,8 +32,8 @@ CachedAttention<T, C> attention_call(const BindCall& call) {
   return a;
 }
 
-// A token's few keys are on one thread. A team, which graphs of decoding have, shares less work than
-// other kernels do.
+// A token's few keys are on one thread. A team, which graphs of decoding have, shares less work
+// than other kernels do.
 std::optional<int64_t> shared_bytes(const Call& call) {
   const ops::CachedAttention s = ops::cached_attention_shape(call);
   if (s.cache.tokens * parts_of_keys(s.keys()) == 1) return 0;

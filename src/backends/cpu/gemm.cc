@@ -214,7 +214,7 @@ GemmLaunch bind_sgemm(const GemmShape& g, std::byte* a, std::byte* b, std::byte*
 // ones), with rows and columns in the order in which they lie in memory.
 struct WideOperand {
   Shape shape;     // batch..., slower axis, faster axis
-  Strides narrow;  // of the 16-bit operand
+  Strides narrow;  // the 16-bit operand has them
   std::vector<int64_t> wide_batch;
   int64_t wide_row = 0, wide_column = 0;
   int64_t bytes() const { return round_up(4 * shape.elements(), kAlignmentBytes); }

@@ -23,7 +23,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// A form must be faster by more than this to displace one listed before it: medians of 5 runs differ by 1 to 2% by chance.
+// A form must be faster by more than this to displace one listed before it: medians of 5 runs
+// differ by 1 to 2% by chance.
 constexpr double kMargin = 0.03;
 constexpr double kHopeless = 3;
 constexpr int kRuns = 5;

@@ -7,8 +7,8 @@
 
 namespace ridge::backends::cpu {
 
-// Both operands have the same shape. Converts between f32, bf16 and f16; if the types are equal, bits
-// are moved (i32 too).
+// Both operands have the same shape. Converts between f32, bf16 and f16; if the types are equal,
+// bits are moved (i32 too).
 Launch strided_copy(const Operand& from, const Operand& to);
 
 }  // namespace ridge::backends::cpu

@@ -54,8 +54,8 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
   });
 }
 
-// A tile of queries walks through its keys 64 at a time. The start, the end and each step take longer
-// with wider heads, and the longest walk counts.
+// A tile of queries walks through its keys 64 at a time. The start, the end and each step take
+// longer with wider heads, and the longest walk counts.
 int tile_rounds(const Call& call) {
   constexpr int64_t kTileKeys = 64;
   const int64_t head_size = call.inputs[0].shape[2],
@@ -63,9 +63,9 @@ int tile_rounds(const Call& call) {
   return static_cast<int>(5 + head_size / 14 + steps * (2 + head_size / 40));
 }
 
-// Trips to the positions, the block table, the keys, and the parts of other blocks. A block that has a
-// part of the keys loads a round of them after the other, each of which takes longer with more heads;
-// a block that has all keys prefetches them.
+// Trips to the positions, the block table, the keys, and the parts of other blocks. A block that
+// has a part of the keys loads a round of them after the other, each of which takes longer with
+// more heads; a block that has all keys prefetches them.
 int part_rounds(const Call& call) {
   constexpr int kTrips = 15;
   const ops::CachedAttention shape = ops::cached_attention_shape(call);

@@ -32,12 +32,12 @@ struct DeviceFacts {
 // that this table lacks.
 double flops_per_clock(const DeviceFacts& facts, DType dtype, bool tf32);
 
-// What the driver reports before a GPU is opened. Versions as CUDA encodes them: 13000 for 13.0. A
-// driver_version of 0 means that there is no driver.
+// The driver reports this before a GPU is opened. Versions are as CUDA encodes them: 13000 for
+// 13.0. A driver_version of 0 means that there is no driver.
 struct DriverAnswer {
   int driver_version = 0;
   int runtime_version = 0;
-  cudaError_t status = cudaSuccess;  // of the call that counts the GPUs
+  cudaError_t status = cudaSuccess;  // the call that counts the GPUs returns it
   int devices = 0;
 };
 // Returns an empty string if a GPU can be used, otherwise what is missing.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CUPTI's activity records say about the kernels, each kernel once. It keeps no times.
+// CUPTI's activity records tell this of the kernels, each kernel once. It keeps no times.
 #pragma once
 
 #include <cupti.h>

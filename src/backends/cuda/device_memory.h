@@ -25,9 +25,9 @@ class DeviceMemory final : public Memory {
   int64_t bytes_ = 0;
 };
 
-// Pinned host memory in sections that are used in turn: a copy to the GPU returns when its bytes are
-// staged, and the caller may then change them. A section is reused only when its copies are done.
-// Threads fill a section together, because one thread reads a mapped file slower than the bus takes it.
+// Pinned host memory in sections that are used in turn: a copy to the GPU returns when its bytes
+// are staged, and the caller may then change them. A section is reused only when its copies are
+// done. Threads fill a section together, because one alone reads a mapped file slower than the bus.
 class StagingRing {
  public:
   StagingRing();

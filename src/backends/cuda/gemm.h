@@ -33,7 +33,7 @@ GemmBatch join_batch(const GemmShape& shape);
 // with at most one batch axis.
 bool is_supported(const GemmShape& shape);
 
-// How fp32 operands are multiplied; for other types there is only one way.
+// Says how fp32 operands are multiplied; for other types there is only one way.
 struct Fp32Products {
   bool tf32 = false;       // rounded to TF32
   bool is_native = false;  // a native GEMM may run where it suits the product
@@ -86,7 +86,7 @@ class GemmProblem {
   struct Descriptors;
   bool takes_native() const;
   bool has_neighbours() const { return multiprocessors_ > 0; }
-  GemmShape shape_;  // of the column-major product that is passed to the library
+  GemmShape shape_;  // the library gets this column-major product
   Fp32Products fp32_;
   bool swapped_;  // C^T = B^T A^T: A and B are swapped
   int64_t alignment_bytes_;

@@ -17,8 +17,8 @@ std::unique_ptr<Recording> record_graph(Device& device,
                                         std::span<const NodeLaunch> launches,
                                         Instrument* instrument);
 
-// The number of kernels, memsets and copies in a launch (a library call may have several). Does not run the
-// launch.
+// Counts the kernels, memsets and copies of a launch, without running it: a library call may have
+// several.
 size_t count_kernels(const Device& device, const Launch& launch);
 
 }  // namespace ridge::backends::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of the kernels cached_scores, cached_mask and cached_mix: cached_attention in separate
-// steps, with the matrix of scores in memory. T is float or uint16_t (bf16), C as in kv_cache.h; sums
-// are fp32.
+// steps, with the matrix of scores in memory. T is float or uint16_t (bf16), C as in kv_cache.h;
+// sums are fp32.
 #pragma once
 
 #include <cstdint>

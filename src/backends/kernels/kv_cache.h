@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments of kernels on a KV cache: where the tokens of a run lie in it, and kv_append's keys and
 // values. A cache is [blocks, block_tokens, K, E]. Position p of slot s lies in cell p mod ring of
-// the blocks in row s of the block table. T, the type of tokens, is float or uint16_t (bf16); C, that
-// of the cache, is T or, under float, uint16_t or int8_t (codes with scales, ops/kv_cache.h).
+// the blocks in row s of the block table. T, the type of tokens, is float or uint16_t (bf16); C,
+// that of the cache, is T or, under float, uint16_t or int8_t (codes with scales, ops/kv_cache.h).
 #pragma once
 
 #include <cstdint>
@@ -45,9 +45,9 @@ struct Cache {
   C* data = nullptr;      // [blocks, block_tokens, K, E]
   int64_t kv_heads = 0;   // K
   int64_t head_size = 0;  // E
-  // Of int8_t only.
+  // A cache of int8_t alone has them.
   Scale* scales = nullptr;   // [blocks, K, block_tokens]
-  int64_t block_tokens = 0;  // of the scales
+  int64_t block_tokens = 0;  // a block of the scales has so many
 
   // The E elements of one head in a row.
   C* head(int64_t row, int64_t head) const { return data + (row * kv_heads + head) * head_size; }

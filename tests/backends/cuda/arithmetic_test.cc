@@ -223,7 +223,7 @@ TEST_P(GpuPackedAttention, GradientsAreThoseOfTheCpu) {
     const std::vector<Tensor64> want = gradients_on(*cpu, GetParam(), variant, same),
                                 got = gradients_on(form.backend, GetParam(), variant, same);
     ASSERT_EQ(got.size(), want.size());
-    double top = 0;  // of all: the gradient of a query that attends to itself alone is 0
+    double top = 0;  // all count, for the gradient of a query that attends to itself alone is 0
     for (const Tensor64& each : want) top = std::max(top, largest(each.data));
     for (size_t o = 0; o < want.size(); ++o) {
       const double allowed = 6 * form.unit * top;

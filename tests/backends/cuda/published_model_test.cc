@@ -91,7 +91,7 @@ TEST_P(GpuPublishedModel, IsTheSameEachWay) {
 // tokens.
 TEST_P(GpuPublishedModel, IsAloneAsInABatchInBf16) {
   constexpr size_t kTokens = 8;
-  constexpr double kRoundings = kNarrowLogits;  // of the same logits, in another order
+  constexpr double kRoundings = kNarrowLogits;  // the same logits in another order differ by it
   std::vector<int32_t> ids = ids_of(expected_[0]["ids"]), other = ids_of(expected_[1]["ids"]);
   GpuSession alone(*file_, options(kNarrow));
   SessionOptions two = options(kNarrow);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures attention over a KV cache in decoding, whole and in separate steps, with the kernels that
-// the backend binds.
+// Measures attention over a KV cache in decoding, whole and in separate steps, with the kernels
+// that the backend binds.
 #include <omp.h>
 
 #include <array>
@@ -23,7 +23,7 @@ namespace {
 // into L2.
 constexpr int64_t kHeads = 6, kKvHeads = 2, kKeys = 96;
 constexpr std::array<int64_t, 3> kHeadSizes = {48, 96, 160};
-constexpr int64_t kRepeats = 8;  // of a few sequences, so that gathering the threads does not count
+constexpr int64_t kRepeats = 8;  // few sequences repeat, so that gathering threads does not count
 
 // One token of each sequence, which attends to all of its cells: the block of its slot.
 struct Cells {
@@ -74,7 +74,7 @@ class CacheProbes {
   using Timings = std::map<std::string, std::vector<CacheTiming>>;
   static constexpr int64_t kStreamSize = 96;  // the head size in a cache that is read from memory
 
-  // Of keys or values, in whole cache lines.
+  // So many bytes hold the keys or the values, in whole cache lines.
   int64_t cache_bytes(int64_t tokens, int64_t size) const {
     return round_up(storage_bytes(cache_, tokens * kKeys * kKvHeads * size), kAlignmentBytes);
   }

@@ -57,8 +57,8 @@ int64_t pool_bytes(const std::vector<cost::MemoryLevel>& levels, int threads) {
   int64_t largest = 0;
   for (const cost::MemoryLevel& level : levels) largest = std::max(largest, level.capacity_bytes);
   int64_t available = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  // The size of the inputs and of the results, each: four times the largest cache, because a part of
-  // what is somewhat larger than a cache stays in it. At most a quarter of the free memory together.
+  // The inputs and the results each are four times the largest cache, because a part of a somewhat
+  // larger set stays in it. Together they take at most a quarter of the free memory.
   int64_t wanted = std::min({4 * largest, available / 8, kLargestPool});
   return std::max(wanted, least_pool_bytes(threads)) / kAlignmentBytes * kAlignmentBytes;
 }

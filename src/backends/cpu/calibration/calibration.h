@@ -18,9 +18,9 @@ cost::Machine this_machine();
 // Operands are random; footprints range from L1 to memory.
 std::unique_ptr<Calibration> make_calibration();
 
-// Allocates and fills `bytes` of memory, and returns a function that reads them with all threads, as
-// the calibration measures read bandwidth. It serves to measure the bandwidth beside other work: on a
-// shared machine it changes from one moment to the next. Empty if there is less than a page a thread.
+// Allocates and fills `bytes` of memory, and returns a function that reads them with all threads,
+// as the calibration measures read bandwidth. It serves to measure the bandwidth beside other work:
+// on a shared machine it changes from one moment to the next. Empty below a page a thread.
 std::function<void()> memory_reader(int64_t bytes);
 
 }  // namespace ridge::backends::cpu

@@ -52,8 +52,8 @@ constexpr std::string_view kGoldenCove =
 
 constexpr double kTile = 1.0 / 16;
 
-// In the order of Multiplier: vfmadd ymm, zmm; vpmaddwd ymm, zmm; vpdpwssd zmm; vpmaddubsw ymm, zmm;
-// vpdpbusd zmm; vdpbf16ps zmm; tdpbf16ps; tdpbusd.
+// In the order of Multiplier: vfmadd ymm, zmm; vpmaddwd ymm, zmm; vpdpwssd zmm; vpmaddubsw ymm,
+// zmm; vpdpbusd zmm; vdpbf16ps zmm; tdpbf16ps; tdpbusd.
 using Widths = std::array<double, kMultipliers>;
 constexpr Widths kHalf256 = {1, 0, 0.5, 0, 0, 0.5, 0, 0, 0, 0, 0};
 constexpr Widths kOneInteger256 = {2, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0};
@@ -64,7 +64,8 @@ constexpr Widths kTwo512 = {2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0};
 constexpr Widths kTwo512Vnni = {2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0};
 constexpr Widths kTwo512Tiles = {2, 2, 2, 2, 2, 2, 2, 2, 0.5, kTile, kTile};
 
-// Models by the numbers in Linux's arch/x86/include/asm/intel-family.h and arch/x86/kernel/cpu/amd.c.
+// Models by the numbers in Linux's arch/x86/include/asm/intel-family.h and
+// arch/x86/kernel/cpu/amd.c.
 constexpr CoreWidths kTable[] = {
     {"Zen", kAmd, 0x17, 0x00, 0x2f, kHalf256, kZen1},
     {"Zen 2", kAmd, 0x17, 0x30, 0xaf, kOneInteger256, kZen2},

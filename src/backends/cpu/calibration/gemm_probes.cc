@@ -151,7 +151,7 @@ const Probe& timing_of(const std::vector<ProductTiming>& hot, const ProductTimin
   return *varied.timing;
 }
 
-// Of the vectors in which the library's GEMMs hold columns of C.
+// The library's GEMMs hold columns of C in vectors of so many lanes.
 double fp32_lanes() {
   const std::string isa = isa_name();
   return isa.starts_with("avx512") || isa.starts_with("amx") ? 16 : isa.starts_with("avx2") ? 8 : 4;

@@ -108,8 +108,9 @@ Finish memory_probes(ProbeList& probes,
   std::vector<FootprintTiming> timings;
   for (int64_t share = kLeastShareBytes; share * threads <= pool.bytes(); share *= 2) {
     int64_t walks = std::max<int64_t>(1, kWalkBytes / share);
-    // Other probes run between two samples. Where few walks follow, one that is not timed brings the footprint back into the
-    // caches; without it, what a large cache holds would be measured at the rate of memory.
+    // Other probes run between two samples. Where few walks follow, one that is not timed brings
+    // the footprint back into the caches; without it, what a large cache holds would be measured at
+    // the rate of memory.
     auto add = [&](const char* name, const std::function<void()>& run) -> const Probe* {
       return walks <= kFewWalks ? &probes.add(name, run, run) : &probes.add(name, run);
     };

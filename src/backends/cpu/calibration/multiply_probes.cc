@@ -79,7 +79,7 @@ class Factors {
 
 struct LoopTiming {
   const Probe* probe = nullptr;
-  double instructions = 0;  // of all threads
+  double instructions = 0;  // all threads together run so many
   double per_ns() const { return instructions / probe->undisturbed_ns(); }
 };
 

@@ -110,7 +110,7 @@ TileProgram binary() { return {{{Pointwise::kMul, 2, 0, 1, 0.0f}}, {2}, 3}; }
 
 double rate_of(double ns) { return 1 / std::max(ns, 1e-6); }
 
-// The rate of each function: what a further one adds, so that neither the call nor the way of the operands counts.
+// A function's rate is what a further one adds, so that neither call nor operands' way counts.
 class FunctionTimings {
  public:
   FunctionTimings(ProbeList& probes, const OperandPool& pool, const OperandPool& bf16)
@@ -130,7 +130,7 @@ class FunctionTimings {
       c.functions.push_back(
           {std::string(each.name) + " bf16", rate_of(each.narrow.ns_per_element())});
     }
-    // What is left beside the function itself: one of one operand widens it and rounds the result; one of two widens once more.
+    // Beside its work, a unary function widens and rounds; a binary one widens once more.
     const double unary_ns =
         narrow_unary_.ns_per_element() - 1 / c.function_elements_per_ns("scale");
     const double binary_ns =
@@ -175,7 +175,7 @@ VectorTiming time_rms_norm(ProbeList& probes,
     norm.tokens = tokens;
     norm.width = width;
     norm.x = {reinterpret_cast<const T*>(pool.input(at)), width};
-    // Of bf16 inputs, two that follow each other are a number of about the size of the second.
+    // Two bf16 inputs that follow each other are a number of about the size of the second.
     norm.weight = reinterpret_cast<const float*>(pool.input(at));
     norm.eps = 1e-6f;
     norm.y = {reinterpret_cast<T*>(pool.result(at)), width};

@@ -21,8 +21,8 @@ namespace ridge::backends::cpu {
 
 // One thread's part of the table.
 struct TableTile {
-  Range ids;      // of the vocabulary
-  Range columns;  // of the width D
+  Range ids;      // it takes these ids of the vocabulary
+  Range columns;  // it takes these columns of the width D
 };
 
 }  // namespace ridge::backends::cpu

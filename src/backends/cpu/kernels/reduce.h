@@ -18,8 +18,8 @@ void sum_columns(const SumColumns<In, Out>& call);
 
 int64_t sum_squares_workspace_bytes(int64_t elements);
 
-// The sum of squares of a contiguous tensor of float, uint16_t (bf16) or Float16, in fp32 within 1024
-// elements, then in double; the same bits for any thread count.
+// The sum of squares of a contiguous tensor of float, uint16_t (bf16) or Float16, in fp32 within
+// 1024 elements, then in double; the same bits for any thread count.
 template <typename In>
 double sum_squares(const In* x, int64_t elements, double* workspace);
 

@@ -155,7 +155,7 @@ RIDGE_TYPED_TARGETS(rope_tokens, Rope, Range)
 
 using F64 = hn::ScalableTag<double>;
 
-// An angle less the nearest multiple of 2 pi, which Highway's Sin and Cos take exactly only below 39000.
+// An angle less the nearest multiple of 2 pi; Highway's Sin and Cos are exact only below 39000.
 HWY_INLINE hn::Vec<F64> within_a_turn(hn::Vec<F64> angle) {
   const F64 d;
   constexpr double kTurn = 2 * std::numbers::pi,
@@ -232,10 +232,10 @@ RopeAngles::RopeAngles(const RopeTable& call) : call_(call) {
   steps_.resize((steps_.size() + kMostLanes - 1) / kMostLanes * kMostLanes);
 }
 
-// Mapping: tokens in static ranges over threads. Bound: the arithmetic of cos and sin in double, about
-// 2 ns a pair with AVX-512; all heads and layers of a step share them.
+// Mapping: tokens in static ranges over threads. Bound: the arithmetic of cos and sin in double,
+// about 2 ns a pair with AVX-512; all heads and layers of a step share them.
 void RopeAngles::fill() const {
-  constexpr int64_t kPairBytes = 64;  // what memory moves in 2 ns
+  constexpr int64_t kPairBytes = 64;  // memory moves so many in 2 ns
   const int64_t bytes = call_.tokens * call_.head_size / 2 * kPairBytes;
   for_each_range(call_.tokens, parts_for(bytes), [&](Range range) {
     HWY_DYNAMIC_DISPATCH(fill_angles)(call_, steps_.data(), range);

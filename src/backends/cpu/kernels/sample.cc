@@ -67,9 +67,9 @@ class Chooser {
     return value;
   }
 
-  // The first of the largest logits; kSpoiled if one of all is NaN or +infinity. Only a block with a
-  // larger maximum than all blocks before it is searched. The maximum ignores NaN, the sum does not;
-  // the sum finds a block that the maximum has put into L1.
+  // The first of the largest logits; kSpoiled if one of all is NaN or +infinity. Only a block with
+  // a larger maximum than all blocks before it is searched. The maximum ignores NaN, the sum does
+  // not; the sum finds a block that the maximum has put into L1.
   Candidate largest(Range range) const {
     Candidate top{-std::numeric_limits<float>::infinity(), kNoToken};
     for (int64_t begin = range.begin; begin < range.end; begin += kBlock) {
@@ -120,7 +120,7 @@ class Chooser {
     for (int64_t r = 0; r < call_.recent_tokens; ++r) {
       const int32_t id = recent_[r];
       if (id < 0 || id >= call_.vocabulary) continue;
-      // Once per token, however often it occurred.
+      // A token is penalized once, however often it occurred.
       candidates_[id].logit = penalized(logits_[id], settings_.repeat_penalty);
     }
   }

@@ -4,9 +4,9 @@
 // OpenMP's.
 //
 // A separate parallel region costs a kernel 0.8 us on two cores of an AMD EPYC (Zen 4) and 1.1 us
-// on a Xeon, in virtual machines. A decoded token has 150 such kernels, so a task should cost no more than
-// it takes to move two cache lines between cores: the task's to the thread, and the thread's answer
-// back (0.2 us each between two core complexes of that EPYC, 0.05 within one).
+// on a Xeon, in virtual machines. A decoded token has 150 such kernels, so a task should cost no
+// more than it takes to move two cache lines between cores: the task's to the thread, and the
+// thread's answer back (0.2 us each between two core complexes of that EPYC, 0.05 within one).
 //
 // Other programs may have the cores. Then a thread does not begin its parts in time, and the leader
 // runs them; a thread that waits for long sleeps.
@@ -56,7 +56,7 @@ class Team {
   using Part = void (*)(const void* body, int64_t index);
   void run(int64_t parts, const void* body, Part part);
 
-  // What the calling thread reads next: it prefetches this into L2 while it waits for a task, or for
+  // The calling thread reads this next: it prefetches it into L2 while it waits for a task, or for
   // other threads to end their parts. Replaces what was set before.
   static void read_when_idle(const std::byte* data, int64_t bytes) { idle_reads_ = {data, bytes}; }
 
@@ -68,8 +68,8 @@ class Team {
     const void* body = nullptr;
     Part part = nullptr;
   };
-  // Written by the thread. The leader writes `begun` only when it takes the part of a thread that is
-  // late, so that a thread on time finds it in its own cache.
+  // Written by the thread. The leader writes `begun` only when it takes the part of a thread that
+  // is late, so that a thread on time finds it in its own cache.
   struct alignas(64) Begun {
     std::atomic<Ticket> ticket = {};
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: loads and stores of float, bf16 (uint16_t) or fp16 (Float16) elements as float vectors,
-// whole and partial, and the loops over a row built on them. vector_math-inl.h has the arithmetic.
+// Per-target: loads and stores of float, bf16 (uint16_t) or fp16 (Float16) elements as vectors of
+// floats, whole or partial, and the loops over rows. vector_math-inl.h has the arithmetic.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -30,7 +30,7 @@ using U32 = hn::ScalableTag<uint32_t>;
 using V32 = hn::Vec<F32>;
 using U16Half = hn::Rebind<uint16_t, F32>;  // as many 16-bit lanes as F32 has lanes
 
-// How much of a vector one step of a row's loop uses: all lanes, or the first `count`.
+// One step of a row's loop uses so much of a vector: all lanes, or the first `count`.
 struct Whole {};
 struct Partial {
   int64_t count;
@@ -66,8 +66,8 @@ HWY_INLINE hn::Vec<U16Half> narrow_bf16(V32 v) {
 #endif
 }
 
-// The conversions of fp16 round to nearest even, overflow to infinity and keep subnormals. Highway's
-// scalar code does none of that.
+// The conversions of fp16 round to nearest even, overflow to infinity and keep subnormals.
+// Highway's scalar code does none of that.
 #if HWY_TARGET == HWY_SCALAR
 HWY_INLINE V32 widen_f16(hn::Vec<U16Half> bits) {
   return hn::Set(F32(), f16_to_float(hn::GetLane(bits)));
@@ -110,9 +110,9 @@ inline constexpr bool kHasMasks = HWY_TARGET <= (sizeof(T) == sizeof(float) ? HW
 template <typename T>
 using TagOf = std::conditional_t<sizeof(T) == sizeof(float), F32, U16Half>;
 
-// Only the last step of a row gets here, and no element past the row is touched. Through memory, where
-// the target has no masks: the load waits for the stores of a call of memcpy, which takes longer than
-// several whole vectors.
+// Only the last step of a row gets here, and no element past the row is touched. Through memory,
+// where the target has no masks: the load waits for the stores of a call of memcpy, which takes
+// longer than several whole vectors.
 template <typename T>
 HWY_INLINE V32 load(Partial part, const T* from) {
 #if HWY_TARGET <= HWY_AVX2

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: exp, log, sigmoid and tanh on float vectors. NaN yields NaN. The polynomials are minimax
-// fits computed with Remez's algorithm for this file. Results are not correctly rounded; the bounds
-// below are tested.
+// Per-target: exp, log, sigmoid and tanh on float vectors. NaN yields NaN. The polynomials are
+// minimax fits computed with Remez's algorithm for this file. Results are not correctly rounded;
+// the bounds below are tested.
 #include <hwy/highway.h>
 
 #include <limits>
@@ -126,8 +126,8 @@ HWY_INLINE V32 log_of_positive(V32 x) {
   return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), y, hn::Sub(x, infinity));
 }
 
-// 1 / x for x from 1 to 2^126, beyond which an estimate may be 0. A division takes ten cycles per vector on Zen 4. The 12-bit estimate and
-// one Newton step take three cycles, with an error of 1e-7.
+// 1 / x for x from 1 to 2^126, beyond which an estimate may be 0. On Zen 4 a division takes ten
+// cycles a vector, the 12-bit estimate and one Newton step three, with an error of 1e-7.
 HWY_INLINE V32 reciprocal(V32 x) {
   const V32 estimate = hn::ApproximateReciprocal(x);
   return hn::Mul(estimate, hn::NegMulAdd(x, estimate, hn::Set(F32(), 2.0f)));
@@ -148,8 +148,8 @@ HWY_INLINE V32 sigmoid(V32 x) {
 #endif
 }
 
-// 1 / (1 + 2^z), as exp2_bounded is to exp: sigmoid(x) for z = -x log2(e). From z = 125 on it stays at
-// 2^-125.
+// 1 / (1 + 2^z), as exp2_bounded is to exp: sigmoid(x) for z = -x log2(e). From z = 125 on it stays
+// at 2^-125.
 HWY_INLINE V32 sigmoid_of_power(V32 z) {
   const F32 d;
   const V32 one = hn::Set(d, 1.0f);

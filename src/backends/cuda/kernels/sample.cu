@@ -22,8 +22,8 @@ constexpr int kDigits = 256;            // values of a digit of a key: 8 bits
 constexpr uint32_t kLowestKey = 0x007fffffu;
 constexpr uint32_t kInfinityKey = 0xff800000u;
 
-// An integer key in the order of the logits: NaN above everything, so that the largest key shows it,
-// and -0 as 0.
+// An integer key in the order of the logits: NaN above everything, so that the largest key shows
+// it, and -0 as 0.
 __device__ __forceinline__ uint32_t key_of(float logit) {
   if (logit != logit) return 0xffffffffu;
   const uint32_t bits = __float_as_uint(logit == 0.0f ? 0.0f : logit);
@@ -388,8 +388,8 @@ __global__ void __launch_bounds__(kThreads)
   p.recent[slot * p.recent_tokens + position % p.recent_tokens] = token;
 }
 
-// Blocks of a row: as many as run at a time on 132 multiprocessors, four on each, over all rows. More
-// would wait for the first ones to end.
+// Blocks of a row: as many as run at a time on 132 multiprocessors, four on each, over all rows.
+// More would wait for the first ones to end.
 int64_t blocks_of(int64_t rows, int64_t vocabulary) {
   constexpr int64_t kBlocks = 528;
   return std::clamp<int64_t>(kBlocks / std::max<int64_t>(rows, 1), 1,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over a KV cache, one token at a time (a prompt's tokens go to
 // cached_attention_chunk.cc). A token's keys are processed in parts of up to 256 positions, whose
-// results are joined in order. Threads may therefore share a token's keys, and the bits are the same
-// whether they do or not.
+// results are joined in order. Threads may therefore share a token's keys, and the bits are the
+// same whether they do or not.
 //
 // Mapping: a part reads its keys of all KV heads, then its values, each as one stream of
 // neighboring cells. The G query heads of a KV head share each key and value that is loaded.
@@ -36,15 +36,15 @@ inline constexpr int64_t kHeads = 4;
 inline constexpr int64_t kScoreStride = kPartKeys + 8;
 static_assert(kScoreStride >= kPartKeys + kFourCells - 1);
 
-// The result of a part for one head: the sum of p v [E], in whole octets, then the largest score, and
-// the sum of p relative to that score.
+// The result of a part for one head: the sum of p v [E], in whole octets, then the largest score,
+// and the sum of p relative to that score.
 inline int64_t octets(int64_t head_size) { return round_up(head_size, 8); }
 inline int64_t part_floats(int64_t head_size) { return octets(head_size) + 8; }
 inline float& top_of(float* made, int64_t head_size) { return made[octets(head_size)]; }
 inline float& sum_of(float* made, int64_t head_size) { return made[octets(head_size) + 1]; }
 
-// What a thread writes besides the results of parts: scores [H, kScoreStride] and q [H, octets]; for
-// integer products the codes of both, and the value of code 1 for each head.
+// A thread writes this besides the results of parts: scores [H, kScoreStride] and q [H, octets];
+// for integer products the codes of both, and the value of code 1 for each head.
 struct TokenScratch {
   float* scores;
   float* queries;
@@ -70,10 +70,10 @@ struct TokenScratch {
 struct AttentionTask {
   enum Kind { kWhole, kParts, kJoin } kind = kWhole;  // all parts, some of them, or joining them
   int64_t token = 0;
-  Range parts;               // of kParts
+  Range parts;               // kParts computes these
   int64_t next = -1;         // the thread's next token; -1: none
   float* scratch = nullptr;  // TokenScratch
-  float* made = nullptr;     // [parts, H, part_floats]; of kWhole two parts
+  float* made = nullptr;     // [parts, H, part_floats]; kWhole has two parts
 };
 
 }  // namespace ridge::backends::cpu
@@ -109,10 +109,10 @@ HWY_INLINE void for_heads(int64_t group, const Visit& visit) {
   }
 }
 
-// What a head's row of weights adds up to.
+// A head's row of weights adds up to these.
 struct WeightTotals {
   V32 sum;
-  Magnitude magnitude;  // of the weights of codes
+  Magnitude magnitude;  // weights of codes have it
   HWY_INLINE WeightTotals() : sum(hn::Zero(F32())) {}
 };
 
@@ -151,7 +151,7 @@ class Part {
   }
 
  private:
-  // Calls visit(cells, index of the first) for each run; next(i) is run i of what is read after them.
+  // Calls visit(cells, first index) for each run; next(i) is run i of what is read after them.
   template <typename Next, typename Visit>
   HWY_INLINE void for_runs(const Cache<const C>& cache, const Next& next, const Visit& visit) {
     const int64_t block_bytes =
@@ -210,8 +210,8 @@ class Part {
     totals = local;
   }
 
-  // From scores x of one head to weights e^(scale (x - top)), where top is the largest score; if the
-  // values are codes, to weights of codes, and for integer products to codes of those.
+  // Turns scores x of one head into weights e^(scale (x - top)), where top is the largest score; if
+  // the values are codes, into weights of codes, and for integer products into codes of those.
   HWY_INLINE void weigh(int64_t h) {
     const F32 d;
     float* made = made_ + h * part_floats(size_);
@@ -255,7 +255,7 @@ class Part {
     });
   }
 
-  // From sums of products of codes to their values.
+  // Turns sums of products of codes into their values.
   HWY_INLINE void finish_sums(int64_t h) {
     const hn::Rebind<int32_t, Octet> d32;
     float* made = made_ + h * part_floats(size_);
@@ -344,7 +344,7 @@ HWY_INLINE void finish_token(const CachedAttention<T, C>& call, int64_t token, c
   }
 }
 
-// Computes some parts; part i of them goes to `made` + i * step, or, if `joins`, into the first one.
+// Computes some parts; part i goes to `made` + i * step, or, if `joins`, into the first one.
 template <typename T, typename C>
 HWY_INLINE void attend_parts(const CachedAttention<T, C>& call,
                              const AttentionTask& task,
@@ -392,8 +392,8 @@ RIDGE_CACHE_DISPATCH(run_task, run_task, CachedAttention, const AttentionTask&)
 
 namespace {
 
-// The workspace of cached_attention. Each thread has scratch and the sums of two parts. If there are
-// so few tokens that threads share a token's keys, the sums of all parts follow.
+// The workspace of cached_attention. Each thread has scratch and the sums of two parts. If there
+// are so few tokens that threads share a token's keys, the sums of all parts follow.
 struct AttentionWorkspace {
   AttentionWorkspace(int64_t count, int64_t heads, int64_t head_size, int64_t most_keys)
       : tokens(count),

@@ -90,12 +90,12 @@ int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns);  // a
 
 // o[n] = softmax(scale q[n] k^T) v over the keys at n's position and before, or within the window;
 // 0 for padding. The bits do not depend on the thread count or on the other tokens of the call,
-// with one exception: if the call allows it (in_chunks), at least kChunkTokens consecutive tokens of a
-// sequence are computed in tiles of keys. A token has the same bits in any such chunk. If the call
-// allows it (in_words), tiles round q, k, the weights and v to 16 bits and multiply integers. Over a
-// cache of i8, single tokens round q and the weights of values to 16 bits (relative errors of 2^-16)
-// and multiply integers. Bound: in decode memory, each key and value read once; for a prompt
-// multiplications.
+// with one exception: if the call allows it (in_chunks), at least kChunkTokens consecutive tokens
+// of a sequence are computed in tiles of keys. A token has the same bits in any such chunk. If the
+// call allows it (in_words), tiles round q, k, the weights and v to 16 bits and multiply integers.
+// Over a cache of i8, single tokens round q and the weights of values to 16 bits (relative errors
+// of 2^-16) and multiply integers. Bound: in decode memory, each key and value read once; for a
+// prompt multiplications.
 template <typename T, typename C>
 void cached_attention(const CachedAttention<T, C>& call);
 

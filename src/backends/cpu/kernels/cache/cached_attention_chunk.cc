@@ -4,8 +4,8 @@
 //
 // Mapping: a unit is one KV head with up to 4 of its query heads and at most 64 tokens. Tiles of
 // keys begin at multiples of 64 positions, so that a token's sums have the same order in every
-// chunk that contains it. Tiles are fp32 (flash_attention/tiles-inl.h), or, where the call allows it,
-// integers of 16 bits (word_tiles-inl.h). Bound: multiplications.
+// chunk that contains it. Tiles are fp32 (flash_attention/tiles-inl.h), or, where the call allows
+// it, integers of 16 bits (word_tiles-inl.h). Bound: multiplications.
 #include "backends/cpu/kernels/cache/cached_attention_chunk.h"
 
 #include <omp.h>
@@ -43,7 +43,7 @@ struct ChunkShape : HeadPasses {
 };
 
 // Scratch of a thread. For integers, codes [rows, columns] of a tile's keys, values and queries lie
-// where their fp32 would; those of keys and values a second time behind them, before they are packed.
+// where their fp32 would; keys' and values' lie behind them too, before they are packed.
 struct ChunkScratch : AttentionScratch {
   ChunkScratch(int64_t head_size, int64_t query_rows)
       : AttentionScratch(head_size, query_rows),

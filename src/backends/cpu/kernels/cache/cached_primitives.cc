@@ -110,8 +110,8 @@ RIDGE_CACHE_DISPATCH(run_row, mix_columns, CachedMix, const ScoresRow&)
 
 namespace {
 
-// Scratch of one thread, in whole cache lines: a row of scores, of whole groups of four, and q or the
-// sums of one head, in whole octets.
+// Scratch of one thread, in whole cache lines: a row of scores, of whole groups of four, and q or
+// the sums of one head, in whole octets.
 int64_t scratch_floats(int64_t columns, int64_t head_size) {
   return round_up(columns + kFourCells + round_up(head_size, 8), 16);
 }

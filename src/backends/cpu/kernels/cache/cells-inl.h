@@ -46,10 +46,10 @@ HWY_INLINE VOctet load_cells(const C* from, int64_t count) {
   return load_cells(buffer);
 }
 
-// How much later prefetched cells are read. Not a multiple of 4 KiB, at which heads of 256 take half as
-// long again. They go to the L2 cache, because the L1 cache has few fills at a time. On two cores of an
+// Prefetched cells are read so much later, which is no multiple of 4 KiB: with one, heads of 256
+// take half as long again. They go to L2, because L1 has few fills at a time. On two cores of an
 // EPYC (Zen 4), 16 sequences of 192 keys come at 37 GB/s from scattered blocks of 16 and at 43 GB/s
-// from one block each (4 KiB ahead in memory, to the L1 cache: 18 and 25). 6 and 14 KiB are as good.
+// from one block each (4 KiB ahead in memory, to L1: 18 and 25). 6 and 14 KiB are as good.
 inline constexpr int64_t kAheadBytes = 10 << 10;
 
 // Neighboring elements of a cache.
@@ -66,8 +66,8 @@ struct CellSpan {
   HWY_INLINE int64_t bytes() const { return bytes_of<C>(end - begin); }
 };
 
-// What is read after some cells: `first` from byte `skip` on, then `second`. Another block goes on where
-// one ends; what lies behind it in memory is another sequence's.
+// These cells are read after others: `first` from byte `skip` on, then `second`. Another block goes
+// on where one ends; behind it in memory lies another sequence's.
 template <typename C>
 struct AheadCells {
   CellSpan<C> first, second;
@@ -99,7 +99,7 @@ struct CellRows {
         step(cache.kv_heads * cache.head_size),
         kv_heads(cache.kv_heads),
         size(cache.head_size) {}
-  // Of one KV head only.
+  // Takes one KV head only.
   HWY_INLINE CellRows(const Cache<const C>& cache, const CellRun& run, int64_t kv_head)
       : CellRows(cache, run) {
     first += kv_head * size;
@@ -107,8 +107,8 @@ struct CellRows {
   }
 };
 
-// Rows of query heads, `row` elements apart. Those of a KV head are neighbors: `group` rows, of which
-// a kernel takes some.
+// Rows of query heads, `row` elements apart. Those of a KV head are neighbors: `group` rows, of
+// which a kernel takes some.
 template <typename X>
 struct GroupRows {
   X* first;
@@ -149,7 +149,7 @@ HWY_INLINE void for_each_four(const CellRows<C>& cells, const Visit& visit) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Of two vectors, in each block of 128 bits: a0 + a2, b0 + b2, a1 + a3, b1 + b3.
+// Adds two vectors in each block of 128 bits: a0 + a2, b0 + b2, a1 + a3, b1 + b3.
 template <class D>
 HWY_INLINE hn::Vec<D> add_halves(D d, hn::Vec<D> a, hn::Vec<D> b) {
   return hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));

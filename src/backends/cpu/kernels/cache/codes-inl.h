@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: the products of cells-inl.h for codes of i8 in integer arithmetic. Queries and weights
-// are rounded to 16 bits. Products of pairs are summed in 32 bits (pmaddwd, vpdpwssd), exactly: the
-// queries' codes are small enough for a row, the weights' for the keys of a part.
+// Per-target: the products of cells-inl.h for codes of i8 in integer arithmetic. Queries and
+// weights are rounded to 16 bits. Products of pairs are summed in 32 bits (pmaddwd, vpdpwssd),
+// exactly: the queries' codes are small enough for a row, the weights' for the keys of a part.
 #include <hwy/highway.h>
 
 #include <algorithm>

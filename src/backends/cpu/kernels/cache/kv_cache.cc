@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes whole heads into the cache, rounded to its type. Heads of keys and of values are split over
-// threads, so that tokens that share a cell are written in order.
+// Writes whole heads into the cache, rounded to its type. Heads of keys and of values are split
+// over threads, so that tokens that share a cell are written in order.
 #include "backends/cpu/kernels/cache/kv_cache.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -70,7 +70,7 @@ HWY_INLINE void append_head(const T* x, const Cache<C>& cache, int64_t row, int6
               [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, x + i), to + i); });
 }
 
-// The cell of each token = its keys and values, for some parts: those of KV head h are 2 h and 2 h + 1.
+// Each token's cell = its keys and values, for some parts: those of KV head h are 2 h and 2 h + 1.
 template <typename T, typename C>
 HWY_INLINE void append_heads(const KvAppend<T, C>& call, Range parts) {
   const CacheCells& cells = call.cells;

@@ -12,7 +12,7 @@ namespace ridge::backends::cpu {
 
 // Consecutive cells of one slot in one block.
 struct CellRun {
-  int64_t row;    // of the cache
+  int64_t row;    // the run begins there in the cache
   int64_t index;  // index of the first cell among all cells walked
   int64_t count;
 };
@@ -43,8 +43,8 @@ struct CacheFault {
 // every entry of the block table.
 CacheFault check_cells(const CacheCells& cells);
 
-// Writes tokens in their order, rounded as ops/kv_cache.h says; check_cells must have passed. Bound:
-// memory, 2 N K E (sizeof(T) + sizeof(C)).
+// Writes tokens in their order, rounded as ops/kv_cache.h says; check_cells must have passed.
+// Bound: memory, 2 N K E (sizeof(T) + sizeof(C)).
 template <typename T, typename C>
 void kv_append(const KvAppend<T, C>& call);
 

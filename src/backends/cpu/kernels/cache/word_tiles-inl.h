@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: the tiles of flash_attention/tiles-inl.h in integers of 16 bits, which CPUs multiply twice
-// as fast as fp32. Each row has its own unit, the value of its code 1; sums of products are exact:
+// Per-target: the tiles of flash_attention/tiles-inl.h in 16-bit integers, which CPUs multiply
+// twice as fast as fp32. Each row has its own unit, the value of code 1; sums of products are
+// exact:
 //   q k   A row is as long as 32767 codes, so the sum is at most 2^30 (Cauchy-Schwarz).
-//   p v   A row of v has its largest value at 32767. The weights of a tile's keys, times the units of
-//         their values, add up to 32767, so the sum is at most 2^30.
-// Codes of an i8 cache are taken as they are. All units depend on one row alone, so a token's bits do
-// not depend on what shares its tile.
+//   p v   A row of v has its largest value at 32767. The weights of a tile's keys, times the units
+//         of their values, add up to 32767, so the sum is at most 2^30.
+// Codes of an i8 cache are taken as they are. All units depend on one row alone, so a token's bits
+// do not depend on what shares its tile.
 #if defined(RIDGE_CPU_WORD_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RIDGE_CPU_WORD_TILES_INL_H_
 #undef RIDGE_CPU_WORD_TILES_INL_H_
@@ -26,8 +27,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Whether this machine multiplies words faster than fp32. AVX-512 without VNNI needs two instructions
-// for what fp32 does in one of the same rate.
+// Whether this machine multiplies words faster than fp32. AVX-512 without VNNI needs two
+// instructions for what fp32 does in one of the same rate.
 HWY_INLINE bool has_fast_words() {
 #if HWY_TARGET == HWY_SCALAR
   return false;
@@ -48,7 +49,7 @@ inline constexpr float kMostWord = 32767.0f, kWordStep = 1 / kMostWord;
 inline constexpr float kNegligible = 0x1p-100f;
 inline constexpr float kNotFinite = std::numeric_limits<float>::quiet_NaN();
 
-// What of a row is at 32767: its length or its largest value.
+// Says what of a row is at 32767: its length or its largest value.
 enum class WordUnit { kLength, kLargest };
 
 // The largest magnitude of a row; NaN if a value is not finite.
@@ -81,8 +82,8 @@ HWY_INLINE float length_of(const T* row, int64_t size) {
   return largest_of(row, size) * std::sqrt(static_cast<float>(size));
 }
 
-// Codes of x factor, for |x factor| <= 32767: adding 1.5 * 2^23 rounds to an integer, whose low 16 bits
-// are those of the sum.
+// Codes of x factor, for |x factor| <= 32767: adding 1.5 * 2^23 rounds to an integer, whose low 16
+// bits are those of the sum.
 template <class D>
 HWY_INLINE hn::Vec<hn::Repartition<int16_t, D>> rounded_pair(D d,
                                                              hn::Vec<D> low,
@@ -110,8 +111,8 @@ HWY_INLINE void round_row(D d, const T* x, int64_t size, float factor, int16_t* 
   }
 }
 
-// Rounds the rows of `from` to codes [padded_rows, head_size], with zeros from from.rows on; row r's
-// unit is units[r], times `factor`: NaN if a value is not finite, 0 if all are negligible.
+// Rounds the rows of `from` to codes [padded_rows, head_size], with zeros from from.rows on; row
+// r's unit is units[r], times `factor`: NaN if a value is not finite, 0 if all are negligible.
 template <WordUnit kUnit, typename T>
 HWY_NOINLINE void round_rows(const HeadRows<T>& from, float factor, int16_t* codes, float* units) {
   const int64_t size = from.head_size;
@@ -137,8 +138,8 @@ HWY_NOINLINE void round_rows(const HeadRows<T>& from, float factor, int16_t* cod
   std::fill_n(units + from.rows, from.padded_rows - from.rows, 0.0f);
 }
 
-// Codes [rows, size] as pairs of columns, transposed: to[size / 2, kKeyTile, 2]. `rows` is a multiple
-// of 4, `size` of 8.
+// Codes [rows, size] as pairs of columns, transposed: to[size / 2, kKeyTile, 2]. `rows` is a
+// multiple of 4, `size` of 8.
 HWY_NOINLINE void transpose_pairs(const int16_t* codes, int64_t rows, int64_t size, int16_t* to) {
   const HWY_CAPPED(int16_t, 8) d16;
   const hn::Repartition<uint32_t, decltype(d16)> d;
@@ -165,8 +166,8 @@ HWY_NOINLINE void transpose_pairs(const int16_t* codes, int64_t rows, int64_t si
   }
 }
 
-// Codes [rows, size] as pairs of rows in panels of 64 columns, padded to padded_head_size: panel p is
-// [kKeyTile / 2, width, 2]. `rows` is even.
+// Codes [rows, size] as pairs of rows in panels of 64 columns, padded to padded_head_size: panel p
+// is [kKeyTile / 2, width, 2]. `rows` is even.
 HWY_NOINLINE void interleave_rows(const int16_t* codes, int64_t rows, int64_t size, int16_t* to) {
   const HWY_CAPPED(int16_t, 8) d;
   const int64_t columns = padded_head_size(size);
@@ -186,8 +187,8 @@ HWY_NOINLINE void interleave_rows(const int16_t* codes, int64_t rows, int64_t si
 }
 
 // sum + the products of a and b, added in pairs. GCC would reassociate a chain of these sums into a
-// tree, which takes more registers than there are; asm keeps it as written. Highway 1.0 does not know
-// vpdpwssd, which adds both products at once.
+// tree, which takes more registers than there are; asm keeps it as written. Highway 1.0 does not
+// know vpdpwssd, which adds both products at once.
 HWY_INLINE hn::Vec<WideSums> add_products(hn::Vec<WideWords> a,
                                           hn::Vec<WideWords> b,
                                           hn::Vec<WideSums> sum) {
@@ -283,8 +284,8 @@ struct WordMix {
   }
 };
 
-// Converts one row's `range` of scores to weights 2^(score - maximum), adds them to its sum, and rounds
-// them, times the units of their values, to codes. Returns their unit.
+// Converts one row's `range` of scores to weights 2^(score - maximum), adds them to its sum, and
+// rounds them, times the units of their values, to codes. Returns their unit.
 HWY_INLINE float weigh_to_words(const SoftmaxRows& state,
                                 int64_t row,
                                 TileRange range,

@@ -65,8 +65,8 @@ HWY_INLINE void copy_run(const From* from, To* to, int64_t count, bool accumulat
                        HWY_ATTR { store(part, load(part, from + i), to + i, streamed); });
 }
 
-// 16 bits to the same type moves bits: widening and rounding would keep every number but not a NaN's
-// last bits.
+// 16 bits to the same type moves bits: widening and rounding would keep every number but not a
+// NaN's last bits.
 HWY_INLINE void copy_run(const uint16_t* from,
                          uint16_t* to,
                          int64_t count,

@@ -21,7 +21,7 @@ struct AttentionExtents {
   bool causal = true;
   // 0: no window; else (causal only) query i attends to the keys j with i - window < j <= i
   int64_t window = 0;
-  float scale = 1.0f;  // of the scores
+  float scale = 1.0f;  // it multiplies the scores
 };
 
 // Operands hold B T tokens, token (b, t) at b T + t.

@@ -54,7 +54,7 @@ struct AttentionScratch {
         sums(maxima + rows),
         floats(sums + rows * kScoreBlock) {}
   int64_t columns;   // E, padded
-  int64_t rows;      // of all heads
+  int64_t rows;      // all heads have so many together
   int64_t keys = 0;  // transposed [E, 64]
   int64_t values;    // panels [64, columns]
   int64_t queries;   // per head and 64 rows: panels [64, columns]
@@ -77,7 +77,7 @@ inline int64_t block_reach(const AttentionExtents& extents) {
   return ceil_div(std::min(extents.window, extents.sequence) - 1, kScoreBlock);
 }
 
-// What the queries of one sequence see.
+// The queries of one sequence see the keys that it leaves.
 struct SequenceMask {
   // NOLINTNEXTLINE(google-explicit-constructor): without documents, the extents are the mask.
   SequenceMask(const AttentionExtents& of) : extents(of) {}

@@ -146,8 +146,8 @@ struct HeadRows {
   int64_t rows;
   int64_t padded_rows;
   int64_t head_size;
-  const float* scales = nullptr;  // of the rows, for codes of i8
-  // What to multiply a row with.
+  const float* scales = nullptr;  // rows of i8 codes have them
+  // Each row is multiplied by its scale.
   float scale(int64_t row) const {
     if constexpr (sizeof(T) == 1) return scales[row];
     return 1.0f;
@@ -298,8 +298,8 @@ HWY_NOINLINE void product_of_columns(const Product& product, int64_t rows, int64
   }
 }
 
-// Computes [rows, columns] of a GEMM, whose tile<kRows, kVectors>(row, column) computes so many rows
-// and vectors of columns in registers; columns is a multiple of 16.
+// Computes [rows, columns] of a GEMM, whose tile<kRows, kVectors>(row, column) computes so many
+// rows and vectors of columns in registers; columns is a multiple of 16.
 template <typename Product>
 HWY_INLINE void compute(const Product& product, int64_t rows, int64_t columns) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Wide()));
@@ -405,7 +405,7 @@ HWY_NOINLINE void unpack_rows(const float* from,
 // The state of some rows of one head while keys are streamed.
 struct SoftmaxRows {
   float* scores;   // row stride kKeyTile
-  float* maxima;   // of the scores in base-2 units
+  float* maxima;   // they are of scores in base-2 units
   float* sums;     // row stride kScoreBlock, one partial sum per lane
   float* outputs;  // row stride `columns`
   int64_t columns;

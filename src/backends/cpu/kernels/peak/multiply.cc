@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each multiplying instruction computes.
+// Tells what each multiplying instruction computes.
 #include "backends/cpu/kernels/peak/multiply.h"
 
 #include <array>

@@ -27,8 +27,8 @@ inline constexpr int kMultipliers = 11;
 
 struct MultiplierInfo {
   const char* instruction;  // "vpmaddwd ymm"
-  DType dtype;              // of the factors
-  int64_t ops;              // of one instruction; one MAC is 2 ops, though some leave out additions
+  DType dtype;              // the factors have it
+  int64_t ops;              // an instruction has so many; 2 a MAC, though some leave out additions
   bool accumulates;         // whether it also adds its products to sums
 };
 const MultiplierInfo& info(Multiplier multiplier);

@@ -54,7 +54,7 @@ HWY_INLINE V32 gated(Part part, const T* gate, const T* up) {
   return hn::Mul(hn::Mul(x, sigmoid_at<Activation>(x)), load(part, up));
 }
 
-// A block in cache. Bound: 14 multiplications and additions on the multipliers' ports a vector for GELU.
+// A block in cache. Bound for GELU: 14 multiplications and additions a vector on their ports.
 template <typename Activation>
 HWY_INLINE void glu_block(const Glu<float>& call) {
   for (int64_t n = 0; n < call.tokens; ++n) {

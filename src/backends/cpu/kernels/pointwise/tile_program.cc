@@ -23,7 +23,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Over floats, or over bf16 that is widened and rounded in registers.
+// T is float, or bf16 that is widened and rounded in registers.
 template <typename T, typename Function>
 HWY_INLINE void map_unary(const T* a, T* y, int64_t n, const Function& f) {
   for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, f(load(part, a + i)), y + i); });
@@ -133,7 +133,7 @@ void apply(const TileInstruction& in, const float* a, const float* b, float* y, 
   if (in.stored_as == DType::kF16) round_to_f16(y, n);
 }
 
-// One instruction alone on bf16 operands, without a register of floats between: rounding is that of the store.
+// One instruction alone on bf16 operands, without a register of floats: the store rounds.
 void apply_bf16(const TileInstruction& in,
                 const uint16_t* a,
                 const uint16_t* b,

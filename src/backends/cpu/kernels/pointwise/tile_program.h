@@ -47,7 +47,7 @@ class TileKernel {
   std::vector<bool> computed_in_place_;  // per output
   bool is_bf16_alone_ = false;           // one instruction, all operands dense bf16
   int64_t tile_ = 0;                     // elements
-  int64_t bytes_ = 0;                    // of all operands
+  int64_t bytes_ = 0;                    // all operands have so many
 };
 
 }  // namespace ridge::backends::cpu

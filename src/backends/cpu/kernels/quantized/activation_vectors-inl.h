@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: vectors of activations, and the reduction of four of them at a time, for the rounding of
-// activations. packed_blocks_avx2-inl.h and packed_blocks_avx512-inl.h pack what is rounded.
+// Per-target: vectors of activations, and the reduction of four of them at a time, for the rounding
+// of activations. packed_blocks_avx2-inl.h and packed_blocks_avx512-inl.h pack what is rounded.
 #include <hwy/highway.h>
 
 #include <cstdint>
@@ -30,7 +30,7 @@ const hn::Full128<int32_t> kFourInts;
 using FourFloats = hn::Vec<hn::Full128<float>>;
 using FourInts = hn::Vec<hn::Full128<int32_t>>;
 
-// Of eight half blocks, in order.
+// The sums of eight half blocks, in order.
 struct HalfSums {
   FourInts first, second;
 };

@@ -115,8 +115,7 @@ float most_code(ActivationForm form) {
 constexpr float kLeastTop = 0x1p-60f;
 constexpr int kMantissaBits = 23;
 
-// Of a row: the bits of its largest magnitude, and by what to multiply the numbers of the block that
-// has it.
+// The bits of a row's largest magnitude, and the factor for the numbers of the block that has it.
 struct RowScaling {
   int32_t top = 0;
   float inverse = 0;
@@ -158,9 +157,9 @@ HWY_INLINE void quantize_block(const float* x,
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Four blocks at a time: their maxima and sums are reduced together, so that a block takes 5 ns on one
-// EPYC core (Zen 4), and alone 26. The bits are those of quantize_block, but for the codes of rows that
-// are not finite, whose unit is NaN.
+// Four blocks at a time: their maxima and sums are reduced together, so that a block takes 5 ns on
+// one EPYC core (Zen 4), and alone 26. The bits are those of quantize_block, but for the codes of
+// rows that are not finite, whose unit is NaN.
 constexpr int kGroup = kPackedGroup, kVectors = static_cast<int>(kBlock / kLanes);
 
 // One part of a token. Stores of bytes may alias anything but local variables.
@@ -254,8 +253,8 @@ HWY_INLINE void quantize_group(const float* x,
   if constexpr (kParts == 2) store_group(blocks[1], scale, parts[1], at);
 }
 
-// Groups of blocks; the last may begin within the one before it. Until a group is rounded, the largest
-// magnitudes of its blocks are in the place of their scales.
+// Groups of blocks; the last may begin within the one before it. Until a group is rounded, the
+// largest magnitudes of its blocks are in the place of their scales.
 template <int kParts>
 void quantize_groups(const float* x, const QuantizedActivations& out, int64_t n) {
   const PartRow parts[] = {{out, n}, {out.part(kParts - 1), n}};

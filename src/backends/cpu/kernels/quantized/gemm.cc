@@ -38,7 +38,7 @@ struct Task {
     int64_t row;
   };
   std::span<const Panel> panels;
-  int64_t rows;     // of all panels
+  int64_t rows;     // all panels have so many
   int64_t advance;  // a thread's next task begins so many rows of a weight later
 };
 

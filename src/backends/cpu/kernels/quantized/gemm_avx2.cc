@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The panel products for AVX2: pairs of words are multiplied and added in 32 bits, pairs of bytes in
-// 16 bits. gemm_avx512.cc has the form for VNNI.
+// The panel products for AVX2: pairs of words are multiplied and added in 32 bits, pairs of bytes
+// in 16 bits. gemm_avx512.cc has the form for VNNI.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -199,9 +199,9 @@ void gemm_avx2(const PanelProduct& call) {
   call.group == 16 ? multiply_words<16>(call) : multiply_words<32>(call);
 }
 
-// Mapping: the same. Per 32 columns of 8 rows and one token, of codes up to 15: 8 multiplications, 7
-// additions, one multiplication by 1 to widen, and as many instructions to scale. Bound: four vector
-// instructions per cycle, about 50 multiply-adds.
+// Mapping: the same. Per 32 columns of 8 rows and one token, of codes up to 15: 8 multiplications,
+// 7 additions, one multiplication by 1 to widen, and as many instructions to scale. Bound: four
+// vector instructions per cycle, about 50 multiply-adds.
 void gemm_bytes_avx2(const PanelProduct& call) {
   call.most_code <= 15   ? multiply_bytes<15>(call)
   : call.most_code <= 31 ? multiply_bytes<31>(call)

@@ -18,7 +18,7 @@ namespace ridge::backends::cpu {
 namespace {
 
 struct Words {
-  static constexpr int kColumns = 2;  // of one multiplication
+  static constexpr int kColumns = 2;  // one multiplication takes so many
   static __m512i add(__m512i sum, __m512i w, __m512i x) { return _mm512_dpwssd_epi32(sum, w, x); }
 };
 struct Bytes {
@@ -148,10 +148,10 @@ void multiply_bytes(const PanelProduct& call) {
 
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
 
-// Mapping: 32 rows x 7 tokens in registers. Per 32 columns, 16 rows and token: 16 multiplications of
-// words or 8 of bytes, and to scale one more instruction on the multipliers' ports, two with a min.
-// Bound: one multiplication (32 or 64 multiply-adds) per cycle and port; two panels halve the loads
-// of activations, which would take as many cycles.
+// Mapping: 32 rows x 7 tokens in registers. Per 32 columns, 16 rows and token: 16 multiplications
+// of words or 8 of bytes, and to scale one more instruction on the multipliers' ports, two with a
+// min. Bound: one multiplication (32 or 64 multiply-adds) per cycle and port; two panels halve the
+// loads of activations, which would take as many cycles.
 void gemm_avx512(const PanelProduct& call) {
   const bool halves = call.group == 16;
   if (call.x->is_int16()) return halves ? multiply_words<16>(call) : multiply_words<32>(call);

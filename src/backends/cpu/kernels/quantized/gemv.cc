@@ -79,8 +79,8 @@ const std::byte* share_begin(const QuantizedMatrix& weight, int64_t parts, int64
   return row_begin(weight, part_of(shares.even, parts, index, shares.granule).begin);
 }
 
-// What a thread prefetches of its share of the next weight while it waits: memory would idle during
-// norms and attention. It takes a quarter of an L2 of 1 MiB.
+// A thread prefetches so much of its share of the next weight while it waits: memory would idle
+// during norms and attention. It takes a quarter of an L2 of 1 MiB.
 constexpr int64_t kIdleBytes = 256 << 10;
 
 void read_when_idle(const QuantizedMatrix& next, int64_t parts, int64_t index) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y[N, out] = x[N, in] W^T of a dense bf16 weight [out, in] and a few bf16 tokens, with sums in fp32.
-// matmul.h has the products of fp32 tokens with weights as stored.
+// y[N, out] = x[N, in] W^T of a dense bf16 weight [out, in] and a few bf16 tokens, with sums in
+// fp32. matmul.h has the products of fp32 tokens with weights as stored.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct GemvBf16 {
   int64_t tokens = 0;
 };
 
-// The bits depend neither on the thread count nor on N. Mapping: rows in static ranges over threads.
-// Bound: memory, the bytes of W, up to four tokens.
+// The bits depend neither on the thread count nor on N. Mapping: rows in static ranges over
+// threads. Bound: memory, the bytes of W, up to four tokens.
 template <typename Y>
 void gemv_bf16(const GemvBf16<Y>& call);
 

@@ -83,8 +83,8 @@ struct Strip {
 
 // Reads strip after strip, in the order of memory; a strip is in L1 when further tokens are
 // multiplied with it. More than 32 tokens, or vectors of codes, read the strips again. Form::Inputs
-// holds up to Form::kMost of them, and Form::product_of(inputs, x) is the function that multiplies a
-// strip with them.
+// holds up to Form::kMost of them, and Form::product_of(inputs, x) is the function that multiplies
+// a strip with them.
 template <typename Form>
 void multiply_strips(const RowsProduct& call) {
   using Panel = typename Form::Panel;

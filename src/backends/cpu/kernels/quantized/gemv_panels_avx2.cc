@@ -259,8 +259,8 @@ using ByteForm = PanelForm<Panel, Bytes>;
 
 // Bound: memory for one token. Per 32 columns of 8 rows: 24 instructions to unpack nibbles to
 // words, and 16 multiplications, 15 additions and 3 to 4 instructions to scale for each token;
-// about three run per cycle. In bytes, 2 to 6 instructions to unpack, and 8 multiplications, 7 additions
-// and 4 instructions to widen and scale.
+// about three run per cycle. In bytes, 2 to 6 instructions to unpack, and 8 multiplications, 7
+// additions and 4 instructions to widen and scale.
 void gemv_panels_avx2(const RowsProduct& call) {
   RIDGE_CHECK(call.x.is_int16() || code_format(call.weight.dtype).most <= kMostByteCode,
               "sums of bytes and codes of {} do not fit in 16 bits", name(call.weight.dtype));

@@ -57,7 +57,7 @@ struct PanelForm {
     return _mm512_set1_ps(x.sums_of(kColumns, v)[part]);
   }
 
-  // Of a token in two parts, s_x sum (c c_x) - o s_x sum c_x over both; `part` is the index of the
+  // For a token in two parts, s_x sum (c c_x) - o s_x sum c_x over both; `part` is the index of the
   // kColumns columns in the row.
   static __m512 unscaled(const __m512i* dots, const Vectors& x, int v, int64_t part) {
     const auto dot = [&](int p) { return _mm512_cvtepi32_ps(dots[v + p]); };

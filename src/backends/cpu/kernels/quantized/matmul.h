@@ -41,7 +41,7 @@ struct QuantizedMatrix {
   const std::byte* data = nullptr;
 };
 
-// What makes a product the gate of a GLU.
+// A product with this is the gate of a GLU.
 struct QuantizedUp {
   QuantizedMatrix weight;  // without data, there is no GLU
   GluActivation activation = GluActivation::kSilu;

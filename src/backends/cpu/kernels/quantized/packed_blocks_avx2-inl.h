@@ -6,7 +6,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// The words of each half block. Each 128 bits have four of its first eight codes and four of its last.
+// Each half block's words. Each 128 bits have four of its first eight codes and four of its last.
 struct PackedBlock {
   __m256i halves[2];
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four blocks of 32 codes at a time, packed to words, with AVX-512: in intrinsics, for which Highway
-// 1.0 has no names. activations.cc includes it for that target alone.
+// Four blocks of 32 codes at a time, packed to words, with AVX-512: in intrinsics, for which
+// Highway 1.0 has no names. activations.cc includes it for that target alone.
 #include "backends/cpu/kernels/quantized/activation_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();

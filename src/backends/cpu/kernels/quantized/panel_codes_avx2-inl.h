@@ -109,7 +109,7 @@ struct Scales<PanelQ4_K> {
     return _mm256_mul_ps(all_min[rows], floats_of_bytes(mins[s], rows));
   }
 
-  __m256 all[2], all_min[2];  // of the super-block
+  __m256 all[2], all_min[2];  // the super-block has them
   alignas(32) uint8_t scales[8][16];
   alignas(32) uint8_t mins[8][16];
 };

@@ -64,7 +64,7 @@ struct Scales<PanelQ4_K> {
   __m512 scale(int s) const { return _mm512_mul_ps(all, floats_of_bytes(scales[s])); }
   __m512 min(int s) const { return _mm512_mul_ps(all_min, floats_of_bytes(mins[s])); }
 
-  __m512 all, all_min;  // of the super-block
+  __m512 all, all_min;  // the super-block has them
   alignas(64) uint8_t scales[8][16];
   alignas(64) uint8_t mins[8][16];
 };

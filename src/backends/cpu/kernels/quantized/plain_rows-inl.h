@@ -44,7 +44,7 @@ HWY_INLINE TwoVectors load_two(const T* from) {
   }
 }
 
-// kRows rows of the weight, at w, times kTokens tokens, at x. The order of a sum depends on neither.
+// kRows rows of the weight at w times kTokens tokens at x. The order of sums depends on neither.
 template <int kRows, int kTokens, typename W, typename X, typename Y>
 HWY_INLINE void multiply_rows(const W* w,
                               int64_t in,

@@ -39,7 +39,7 @@ struct WeightTiles {
   }
 };
 
-// Unpacks kTileRows rows, those past the last as zeros, to a tile of rows; depth <= kTilePanelDepth.
+// Unpacks kTileRows rows, zeros past the last, to a tile of rows; depth <= kTilePanelDepth.
 void unpack_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles);
 
 // The same for weights in panels of rows; needs AVX-512 BF16.
@@ -54,12 +54,12 @@ struct TileRows {
 struct TileProduct {
   const WeightTiles* weights = nullptr;
   const ActivationTiles* x = nullptr;
-  int64_t first_depth_tile = 0;  // of x, at the weights' first column
+  int64_t first_depth_tile = 0;  // x has it at the weights' first column
   int64_t rows = 0;              // 1..kTilePanelRows
   StridedRows<float> y;          // at the panel's first row
-  int64_t token_of_y = 0;        // of y's first row
+  int64_t token_of_y = 0;        // y's first row belongs to it
   bool accumulate = false;
-  // What is written in the end, by token: `columns` of y, or of what a GLU makes of it.
+  // This is written in the end, by token: `columns` of y, or of what a GLU makes of it.
   StridedRows<float> result;
   int64_t columns = 0;
 
@@ -199,7 +199,7 @@ void multiply_rows(const QuantizedProduct& product,
   multiply_row_tiles<Unit>({rows, call.rows > kTileRows ? 2u : 1u}, call, tokens);
 }
 
-// Of a GLU, up to so many tokens at once: 64 KiB of gate and up in L2.
+// A GLU takes up to so many tokens at once: 64 KiB of gate and up in L2.
 inline constexpr int64_t kGluTokens = 512;
 static_assert(kGluTokens % kTileRows == 0);
 

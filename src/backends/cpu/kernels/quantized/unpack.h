@@ -27,9 +27,9 @@ CodeFormat code_format(DType dtype);
 inline constexpr int64_t kPanelRows = 16;
 inline constexpr int64_t kPanelDepth = 768;
 
-// In words: codes minus their format's zero. For every four columns, the words hold columns 0 and 2 of
-// each of the 16 rows, then columns 1 and 3: the order that widening of bytes yields.
-// In bytes: the codes themselves.
+// In words: codes minus their format's zero. For every four columns, the words hold columns 0 and 2
+// of each of the 16 rows, then columns 1 and 3: the order that widening of bytes yields. In bytes:
+// the codes themselves.
 struct CodePanel {
   union {
     alignas(64) int16_t words[kPanelRows * kPanelDepth];  // [depth / 4, 2, 16, 2]

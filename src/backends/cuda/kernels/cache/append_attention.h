@@ -11,7 +11,7 @@
 namespace ridge::backends::cuda {
 
 struct AppendAttention {
-  CacheCells cells;         // of one token
+  CacheCells cells;         // they place one token
   bool is_settled = false;  // no earlier kernel writes positions, slots, table or caches
   int64_t heads = 0;        // H
   int group = 1;            // H / K, at most 8

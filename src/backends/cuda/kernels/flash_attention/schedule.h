@@ -30,18 +30,18 @@ struct Visibility {
 struct DocumentVisibility : Visibility {
   static constexpr bool kDocuments = true;
 
-  // Each token's position in its document, in the device's memory: for kernels alone. Null: each row
-  // is one document.
+  // Each token's position in its document, in the device's memory: for kernels alone. Null: each
+  // row is one document.
   const int32_t* positions = nullptr;
 
-  // That of row `batch`, if `positions` begins with the first row.
+  // The visibility in row `batch`, if `positions` begins with the first row.
   RIDGE_BOTH DocumentVisibility in_row(int batch) const {
     DocumentVisibility row = *this;
     if (positions != nullptr) row.positions += static_cast<int64_t>(batch) * sequence;
     return row;
   }
-  // The first key of a query's document; it never falls from one query to the next. For queries
-  // outside the sequence, that of the nearest inside.
+  // The first key of a query's document; it never falls from one query to the next. Queries outside
+  // the sequence have the first key of the nearest inside.
   RIDGE_BOTH int document_first(int query) const {
     if (positions == nullptr) return 0;
     const int inside = query < 0 ? 0 : query < sequence ? query : sequence - 1;
@@ -82,7 +82,7 @@ RIDGE_BOTH BlockRange key_blocks(const V& v, int first, int last, int size) {
   return range;
 }
 
-// Of those, the blocks that every query in [first, last] attends to completely.
+// The blocks among them that every query in [first, last] attends to completely.
 template <class V>
 RIDGE_BOTH BlockRange whole_key_blocks(const V& v, int first, int last, int size) {
   BlockRange range;
@@ -105,7 +105,7 @@ RIDGE_BOTH BlockRange query_blocks(const V& v, int first, int last, int size) {
   return range;
 }
 
-// Of those, the blocks in which every query attends to all keys in [first, last]; empty if last is
+// The blocks among them in which every query attends to all keys in [first, last]; empty if last is
 // past the end.
 template <class V>
 RIDGE_BOTH BlockRange whole_query_blocks(const V& v, int first, int last, int size) {

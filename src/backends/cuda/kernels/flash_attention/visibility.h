@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launches of every family ask about their extents, on the host. Not part of the interface
+// Launches of every family ask these about their extents, on the host. Not part of the interface
 // (flash_attention.h).
 #pragma once
 
@@ -15,6 +15,6 @@ DocumentVisibility visibility_with_documents(const AttentionExtents& extents);
 // in the query pass, and tiles of keys iterate over queries in the key pass.
 AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
 
-int multiprocessors();  // of the current device
+int multiprocessors();  // the current device has so many
 
 }  // namespace ridge::backends::cuda

@@ -21,7 +21,7 @@ struct MaskBody {
   FastDivide per_head;  // by T
   int32_t window;       // 0: none
   float value;
-  const int32_t* positions;  // of queries in their documents; null: one document a row
+  const int32_t* positions;  // queries have them in their documents; null: one document a row
   FastDivide per_sequence;   // by the rows of a sequence
 
   __device__ __forceinline__ void load(Item& item, MapPlace at) const {

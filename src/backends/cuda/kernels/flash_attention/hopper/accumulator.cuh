@@ -50,8 +50,8 @@ __device__ __forceinline__ void hide_keys(float (&s)[kCount], const V& v, int ro
   }
 }
 
-// A tile for rows that documents share. It is compiled apart: the registers that documents take slow
-// tiles without them down by up to a tenth.
+// A tile for rows that documents share. It is compiled apart: the registers that documents take
+// slow tiles without them down by up to a tenth.
 template <class Tile>
 struct WithDocuments : Tile {
   static constexpr bool kDocuments = true;

@@ -25,7 +25,7 @@ template <class Tile>
 struct Consumer {
   static constexpr int kScores =
       Tile::kQueries / 2;  // accumulator registers of 64 keys x 64 queries
-  static constexpr int kGradient = Tile::kHeadSize / 2;  // of 64 rows x E
+  static constexpr int kGradient = Tile::kHeadSize / 2;  // so many hold 64 rows x E
 
   const KeysArguments& p;
   KeysBarriers<Tile> barriers;

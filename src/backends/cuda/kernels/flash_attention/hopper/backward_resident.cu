@@ -26,7 +26,7 @@ using namespace hopper;
 constexpr int kRows = kOwnRows;  // rows of every tile
 constexpr int kGroups = 2;       // warpgroups per block
 constexpr int kThreads = kGroups * kWarpgroupThreads;
-constexpr int kMostTiles = 8;  // that a block iterates over
+constexpr int kMostTiles = 8;  // a block iterates over no more
 constexpr int kMostBytes = 227 * 1024;
 
 struct BackwardArguments {

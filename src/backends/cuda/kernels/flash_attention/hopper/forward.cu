@@ -43,7 +43,7 @@ struct Turns {
 template <class Tile>
 struct Consumer {
   static constexpr int kScores = Tile::kKeys / 2;  // accumulator registers of 64 queries x kKeys
-  static constexpr int kOutput = Tile::kHeadSize / 2;  // of 64 queries x E
+  static constexpr int kOutput = Tile::kHeadSize / 2;  // so many hold 64 queries x E
 
   const ForwardArguments& p;
   ForwardBarriers<Tile> barriers;

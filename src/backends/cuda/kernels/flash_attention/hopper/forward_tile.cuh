@@ -37,13 +37,13 @@ struct ForwardTile {
   static constexpr int kProducerRegisters = kWarpgroups == 3 ? 32 : (kHeadSize == 256 ? 24 : 40);
   static constexpr int kConsumerRegisters =
       kWarpgroups == 3 ? 160 : (kHeadSize == 256 ? 240 : (kWarpgroups == 2 ? 232 : 216));
-  static constexpr int kOwnQueryBytes = 64 * kHeadSize * 2;  // of one warpgroup
+  static constexpr int kOwnQueryBytes = 64 * kHeadSize * 2;  // a warpgroup has so many
   static constexpr int kQueryBytes = kWarpgroups * kOwnQueryBytes;
   static constexpr int kKeyBytes = kKeys * kHeadSize * 2;
   static constexpr int kKeyOffset = kQueryBytes;
   static constexpr int kValueOffset = kKeyOffset + kStages * kKeyBytes;
   static constexpr int kOutputOffset = kOutputOverQuery ? 0 : kValueOffset + kStages * kKeyBytes;
-  static constexpr int kOwnOutputBytes = kOutputChunks * 64 * kRowBytes;  // of one warpgroup
+  static constexpr int kOwnOutputBytes = kOutputChunks * 64 * kRowBytes;  // a warpgroup has so many
   static constexpr int kBarrierOffset =
       kValueOffset + kStages * kKeyBytes + (kOutputOverQuery ? 0 : kWarpgroups * kOwnOutputBytes);
   static constexpr int kBarrierBytes = 256;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the Hopper launches on the host: tensor maps, the L2 sections, and kernel attributes. Not
-// part of the interface (flash_attention.h).
+// Shared by the Hopper launches on the host: tensor maps, the L2 sections, and kernel attributes.
+// Not part of the interface (flash_attention.h).
 #pragma once
 
 #include <cuda.h>

@@ -94,7 +94,7 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
       float s[kI][kJ], dp[kI][kJ];
       dot_rows<kE>(a, c, s);
       dot_rows<kE>(b, d, dp);
-      int begin[kKeyPass ? kJ : kI];  // of the queries' documents
+      int begin[kKeyPass ? kJ : kI];  // the queries' documents begin there
 #pragma unroll
       for (int i = 0; i < (kKeyPass ? kJ : kI); ++i)
         begin[i] =

@@ -145,7 +145,7 @@ __device__ __forceinline__ void score_gradients(float (&s)[kTiles][4],
                                                 Lane l) {
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
-    int begin[2];  // of the documents of two queries
+    int begin[2];  // the documents of two queries begin there
 #pragma unroll
     for (int i = 0; i < 2; ++i)
       begin[i] = v.document_first(kOwnsKeys ? first_column + 8 * j + 2 * l.place + i
