@@ -93,7 +93,7 @@ void run(BenchModelOptions o, const AppContext& context) {
   begin = now_ns();
   const std::unique_ptr<OpenModel> model = open_model(std::move(file), inference, needs);
   made.open_ns = now_ns() - begin;
-  made.ceilings = machine_ceilings(o.inference.machine, false, context.terminal);
+  made.ceilings = machine_ceilings(o.inference.machine, {}, context.terminal);
   o.trials.reads_memory = chosen_device(o.inference.machine) == "cpu";
   bench::ModelBench bench(model->file, *model->session, made.ceilings, o.trials);
   made.first_token_ns = bench.prefill(1);

@@ -123,7 +123,8 @@ BenchRun::BenchRun(const BenchRunOptions& o, const AppContext& context, bool tf3
     return;
   }
   trials_->backend(plain(tf32));  // sets threads and ISA
-  if (!o.is_counts) trials_->set_ceilings(machine_ceilings(o.machine, tf32, context.terminal));
+  if (!o.is_counts)
+    trials_->set_ceilings(machine_ceilings(o.machine, {.tf32 = tf32}, context.terminal));
 }
 
 report::Json BenchRun::print(record::BenchRecord bench, const std::string& folder, bool is_quiet) {

@@ -112,7 +112,9 @@ void explain_step(const ExplainOptions& o, const Command& app, const TerminalOpt
   const auto backend = make_backend(o.training.machine, choice.selection);
   expect_effect(choice.switches, passes::Serves::kTraining, *backend);
   auto ceilings = [&] {
-    return machine_ceilings(o.training.machine, choice.selection.has("tf32"), terminal);
+    return machine_ceilings(o.training.machine,
+                            {.tf32 = choice.selection.has("tf32"), .has_inference = false},
+                            terminal);
   };
   if (!o.graph && o.node.empty() && o.op.empty())
     return explain_passes(o, choice, *backend, ceilings(), terminal);

@@ -168,7 +168,7 @@ bool run(const InferLabOptions& o, const AppContext& context) {
   study.lab.program = kProgram;
   study.lab.command = context.command;
   OutputFolder folder(o.output, "infer-lab-out");
-  study.lab.ceilings = machine_ceilings(o.inference.machine, false, terminal);
+  study.lab.ceilings = machine_ceilings(o.inference.machine, {}, terminal);
   const InterruptRequest interrupt(
       "\nridge: the lab ends after this step; Ctrl-C again ends it at once\n");
   plan.lab.is_stopped = [&] { return interrupt.is_set(); };

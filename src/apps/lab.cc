@@ -291,8 +291,11 @@ bool run(const LabOptions& o, const AppContext& context) {
   lab.program = kProgram;
   lab.command = context.command;
   OutputFolder folder(o.output, "lab-out");
-  lab.ceilings = machine_ceilings(
-      o.machine, passes::Selection(plan.levels.back(), plan.switches).has("tf32"), terminal);
+  lab.ceilings =
+      machine_ceilings(o.machine,
+                       {.tf32 = passes::Selection(plan.levels.back(), plan.switches).has("tf32"),
+                        .has_inference = false},
+                       terminal);
   const InterruptRequest interrupt(
       "\nridge: the lab ends after this step; Ctrl-C again ends it at once\n");
   const measure::InterleavedSetting setting{

@@ -52,7 +52,7 @@ void run(const MachineCommand& o, const Command& app, const TerminalOptions& ter
     return;
   }
   auto measured = [&](bool tf32) {
-    return machine_ceilings(o.machine, tf32, terminal, o.remeasure);
+    return machine_ceilings(o.machine, {.tf32 = tf32, .remeasure = o.remeasure}, terminal);
   };
   std::vector<report::MeasuredCeilings> records = {{measured(o.tf32), o.tf32}};
   if (o.json) {

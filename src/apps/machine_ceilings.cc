@@ -41,7 +41,11 @@ std::optional<cost::Ceilings> cached(const fs::path& path,
   return std::nullopt;
 }
 
-cost::Ceilings calibrated(bool cuda, bool tf32, const TerminalOptions& terminal) {
+// Measures what `known` lacks, or everything.
+cost::Ceilings calibrated(bool cuda,
+                          const CeilingsRequest& request,
+                          std::optional<cost::Ceilings> known,
+                          const TerminalOptions& terminal) {
   Progress progress("ceilings", kProgressSteps, "steps", terminal);
   int64_t shown = 0;
   auto report = [&](double done, std::string_view step) {
@@ -50,7 +54,8 @@ cost::Ceilings calibrated(bool cuda, bool tf32, const TerminalOptions& terminal)
     shown = now;
   };
   auto calibration =
-      cuda ? backends::cuda::make_calibration(tf32) : backends::cpu::make_calibration();
+      cuda ? backends::cuda::make_calibration(request.tf32)
+           : backends::cpu::make_calibration({request.has_inference, std::move(known)});
   return measure::calibrate(*calibration, report);
 }
 
@@ -58,25 +63,32 @@ cost::Machine this_machine(bool cuda, bool tf32) {
   return cuda ? backends::cuda::this_machine(tf32) : backends::cpu::this_machine();
 }
 
-cost::Ceilings cached_or_measured(const MachineOptions& options,
-                                  bool tf32,
-                                  const TerminalOptions& terminal,
-                                  bool remeasure) {
-  bool cuda = chosen_device(options) == "cuda";
-  cost::Machine machine = this_machine(cuda, tf32);
-  fs::path path = ceilings_path(machine);
-  if (!remeasure && !path.empty())
-    if (auto found = cached(path, machine, "the ceilings are measured again")) return *found;
-  cost::Ceilings ceilings = calibrated(cuda, tf32, terminal);
-  if (path.empty()) return ceilings;
+void warn(const std::string& text, const TerminalOptions& terminal) {
+  fmt::print(stderr, "{}", wrap_lines("warning: " + text, terminal.columns));
+}
+
+// The ceilings of the cache, unless they are to be measured again.
+std::optional<cost::Ceilings> usable(const fs::path& path,
+                                     const cost::Machine& machine,
+                                     const TerminalOptions& terminal) {
+  std::optional<cost::Ceilings> found = cached(path, machine, "the ceilings are measured again");
+  if (!found || !found->disturbed() || !measure::is_quiet()) return found;
+  fmt::print(stderr, "{}",
+             wrap_lines("Other programs disturbed the last measurement of this machine's ceilings; "
+                        "they are measured again, now that it is quiet.",
+                        terminal.columns));
+  return std::nullopt;
+}
+
+void save(const cost::Ceilings& ceilings, const fs::path& path, const TerminalOptions& terminal) {
   try {
     fs::create_directories(path.parent_path());
     files::write_file(path, cost::to_json(ceilings), files::Links::kReplace);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "warning: {}; the next run measures the ceilings again\n",
-               terminal_safe(error.what(), kLongestMessage));
+    warn(fmt::format("{}; the next run measures the ceilings again",
+                     terminal_safe(error.what(), kLongestMessage)),
+         terminal);
   }
-  return ceilings;
 }
 
 }  // namespace
@@ -94,18 +106,26 @@ std::optional<cost::Ceilings> known_ceilings(const MachineOptions& options, bool
 }
 
 cost::Ceilings machine_ceilings(const MachineOptions& options,
-                                bool tf32,
-                                const TerminalOptions& terminal,
-                                bool remeasure) {
-  cost::Ceilings ceilings = cached_or_measured(options, tf32, terminal, remeasure);
+                                const CeilingsRequest& request,
+                                const TerminalOptions& terminal) {
+  const bool cuda = chosen_device(options) == "cuda";
+  const cost::Machine machine = this_machine(cuda, request.tf32);
+  const fs::path path = ceilings_path(machine);
+  std::optional<cost::Ceilings> known;
+  if (!request.remeasure && !path.empty()) known = usable(path, machine, terminal);
+  const bool is_complete = known && (known->has_inference || !request.has_inference);
+  const cost::Ceilings ceilings =
+      is_complete ? *std::move(known) : calibrated(cuda, request, std::move(known), terminal);
+  if (!is_complete) {
+    for (const std::string& each : cost::implausible_levels(ceilings))
+      warn(each + ", which no machine does; `ridge machine --remeasure` measures again", terminal);
+    if (!path.empty()) save(ceilings, path, terminal);
+  }
   if (ceilings.disturbed())
-    fmt::print(
-        stderr, "{}",
-        wrap_lines(fmt::format("warning: other programs used {:.0f}% of the cores while Ridge "
-                               "measured this machine's ceilings, so these are too low; run `ridge "
-                               "machine --remeasure` on an idle machine",
-                               100 * ceilings.others_share),
-                   terminal.columns));
+    warn(fmt::format("other programs used {:.0f}% of the cores while Ridge measured this machine's "
+                     "ceilings; these are provisional, and are measured again once it is quiet",
+                     100 * ceilings.others_share),
+         terminal);
   return ceilings;
 }
 

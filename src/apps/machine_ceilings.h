@@ -16,16 +16,22 @@ namespace ridge::apps {
 // machine-<identity>.json in the cache folder; empty if there is no such folder.
 std::filesystem::path ceilings_path(const cost::Machine& machine);
 
-// What the cache has for this machine; measures nothing. Call as machine_ceilings.
+// The ceilings of this machine in the cache; measures nothing. Call as machine_ceilings.
 std::optional<cost::Ceilings> known_ceilings(const MachineOptions& machine, bool tf32);
 
-// Measures (about 15 s, with a progress bar) if the cache has no ceilings for this machine or if
-// `remeasure` is set. Continues if the cache folder is not writable. Warns on stderr if other
-// programs were busy during the measurement. On the CPU, call after make_cpu_backend has set
-// threads and ISA. With `tf32`, a GPU's fp32 GEMMs run in TF32.
+// The ceilings that a command needs.
+struct CeilingsRequest {
+  bool tf32 = false;          // a GPU's fp32 GEMMs run in TF32
+  bool has_inference = true;  // without it, what only inference needs may be missing
+  bool remeasure = false;     // also if the cache has them
+};
+
+// Measures with a progress bar if the cache lacks something of the request: 4 to 8 s on a quiet
+// machine, up to 30 s next to other programs. Ceilings that these disturbed are provisional: they
+// come with a warning, and a call on a quiet machine measures them again. Continues if the cache
+// folder is not writable. On the CPU, call after make_cpu_backend has set threads and ISA.
 cost::Ceilings machine_ceilings(const MachineOptions& machine,
-                                bool tf32,
-                                const TerminalOptions& terminal,
-                                bool remeasure = false);
+                                const CeilingsRequest& request,
+                                const TerminalOptions& terminal);
 
 }  // namespace ridge::apps

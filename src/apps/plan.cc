@@ -31,7 +31,7 @@ void plan_parameters(const PlanOptions& o, const Command& app, const TerminalOpt
   const std::string dtype(selection.has("autocast_f16") ? "fp32" : selection.gemm_dtype());
   const auto plans = planning::plan_parameters(
       {o.layout, o.parameters, o.tokens, o.assumed_mfu, dtype},
-      planning::choose_places(o.hardware, this_machine(machine, selection, terminal),
+      planning::choose_places(o.hardware, this_machine(machine, selection, terminal, false),
                               selection.has("tf32")));
   fmt::print("{}", o.json ? report::parameter_plan_json(plans)
                           : report::parameter_plan_text(plans, terminal));
@@ -49,7 +49,7 @@ void plan_training(const PlanOptions& o, const Command& app, const TerminalOptio
       throw usage_error("[recompute] expected either --recompute {} or --pass +{}, got both",
                         o.recompute, pass);
   const std::vector<planning::Place> places = planning::choose_places(
-      o.hardware, this_machine(training.machine, choice.selection, terminal),
+      o.hardware, this_machine(training.machine, choice.selection, terminal, false),
       choice.selection.has("tf32"));
   for (const planning::Place& place : places)
     expect_effect(choice.switches, passes::Serves::kTraining, *place.planned);

@@ -8,7 +8,8 @@ namespace ridge::apps {
 
 planning::ThisMachine this_machine(const MachineOptions& machine,
                                    const passes::Selection& selection,
-                                   const TerminalOptions& terminal) {
+                                   const TerminalOptions& terminal,
+                                   bool has_inference) {
   return {.target = [=] { return make_backend(machine, selection); },
           .cpu_target =
               [=] {
@@ -16,7 +17,12 @@ planning::ThisMachine this_machine(const MachineOptions& machine,
                 cpu.device = "cpu";
                 return make_backend(cpu, selection);
               },
-          .ceilings = [=] { return machine_ceilings(machine, selection.has("tf32"), terminal); }};
+          .ceilings =
+              [=] {
+                return machine_ceilings(
+                    machine, {.tf32 = selection.has("tf32"), .has_inference = has_inference},
+                    terminal);
+              }};
 }
 
 }  // namespace ridge::apps

@@ -9,8 +9,10 @@
 
 namespace ridge::apps {
 
+// `has_inference` as in CeilingsRequest.
 planning::ThisMachine this_machine(const MachineOptions& machine,
                                    const passes::Selection& selection,
-                                   const TerminalOptions& terminal);
+                                   const TerminalOptions& terminal,
+                                   bool has_inference = true);
 
 }  // namespace ridge::apps

@@ -107,7 +107,8 @@ class Training {
     if (o_.data.is_given()) open_data();
     expect_fits(experiment_, *backend);
     if (instruments() || o_.log_folder)
-      record_.ceilings = machine_ceilings(machine, choice_.selection.has("tf32"), terminal_);
+      record_.ceilings = machine_ceilings(
+          machine, {.tf32 = choice_.selection.has("tf32"), .has_inference = false}, terminal_);
     if (instruments()) record_.detailed = {0};
     const int64_t first = pauses_ ? pauses_->first_step() : 0;
     experiment_.first_step = first;

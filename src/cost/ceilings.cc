@@ -314,6 +314,23 @@ void validate(const Ceilings& ceilings) {
     refuse("machine", "expects counts >= 0");
 }
 
+std::vector<std::string> implausible_levels(const Ceilings& ceilings) {
+  constexpr double kNoise = 0.1;  // times of two levels differ by as much
+  std::vector<std::string> found;
+  auto compare = [&](const char* what, double MemoryLevel::*rate, size_t nearer, size_t farther) {
+    const MemoryLevel &near = ceilings.levels[nearer], &far = ceilings.levels[farther];
+    if (near.*rate < (1 - kNoise) * (far.*rate))
+      found.push_back(fmt::format("{} {} {}, but {} {}", near.name, what,
+                                  format_rate(1e9 * near.*rate, "B/s"), far.name,
+                                  format_rate(1e9 * far.*rate, "B/s")));
+  };
+  for (size_t i = 0; i + 1 < ceilings.levels.size(); ++i) {
+    compare("reads at", &MemoryLevel::read_bytes_per_ns, i, i + 1);
+    compare("copies at", &MemoryLevel::copy_bytes_per_ns, i, i + 1);
+  }
+  return found;
+}
+
 double ridge_point(const Ceilings& ceilings, DType dtype) {
   return ceilings.peak_flops_per_ns(dtype) / ceilings.memory_bytes_per_ns();
 }

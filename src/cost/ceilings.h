@@ -191,12 +191,18 @@ struct ReferenceRate {
   std::string str(const char* unit, std::string_view type) const;
 };
 
+// Other programs that use more of the cores than this disturb a measurement.
+inline constexpr double kDisturbingShare = 0.1;
+
 struct Ceilings {
   Machine machine;
   std::string source;       // "measured", "data sheet: ...", "file: ..."
   std::string measured_at;  // ISO 8601, UTC; empty unless measured
   // Share of the cores used by other programs during the measurement, 0 to 1.
   double others_share = 0;
+  // Whether GEMMs of weights as stored and ops on a KV cache (`stored`, `cache`) were measured too,
+  // which only inference needs.
+  bool has_inference = true;
   std::vector<BandwidthPoint> bandwidth;  // ascending footprint; at least one
   std::vector<MemoryLevel> levels;        // fastest first; the last is memory
   std::vector<ProductRates> products;     // at least f32
@@ -260,9 +266,14 @@ struct Ceilings {
   // GEMMs of the type; of i16, whose GEMMs are only Ridge's own, multiplications alone.
   ReferenceRate mfu_reference(DType dtype) const;
   ReferenceRate mbu_reference() const;  // reads of memory
-  // Whether other programs used so much of the cores that the measurement is not valid.
-  bool disturbed() const { return others_share > 0.1; }
+  // Whether other programs used so much of the cores that the rates are provisional: too low, until
+  // they are measured on a quiet machine.
+  bool disturbed() const { return others_share > kDisturbingShare; }
 };
+
+// The levels of the memory hierarchy that are slower than one behind them, as sentences. No machine
+// is like that, so something disturbed the measurement.
+std::vector<std::string> implausible_levels(const Ceilings& ceilings);
 
 // The same ceilings at another launch rate; 1 = as at calibration.
 Ceilings at_launch_rate(Ceilings ceilings, double rate);

@@ -16,7 +16,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 22;
+constexpr int kFormat = 23;
 
 template <typename Record>
 void write_numbers(const Record& record, Json& to) {
@@ -176,6 +176,7 @@ Ceilings read(const JsonField& r) {
   c.source = r.at("source").text();
   c.measured_at = r.at("measured_at").text();
   c.others_share = r.at("others_share").real();
+  c.has_inference = r.at("has_inference").flag();
   read_memory(r.at("memory"), c);
   for (const JsonField& p : r.at("gemms").items()) c.products.push_back(read_product(p));
   for (const JsonField& m : r.at("multiplies").items()) c.multiplies.push_back(read_multiply(m));
@@ -202,6 +203,7 @@ std::string to_json(const Ceilings& c) {
             {"source", c.source},
             {"measured_at", c.measured_at},
             {"others_share", c.others_share},
+            {"has_inference", c.has_inference},
             {"memory", memory_json(c)},
             {"gemms", Json::array()},
             {"multiplies", Json::array()},

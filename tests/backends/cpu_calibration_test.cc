@@ -21,8 +21,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-cost::Ceilings made_up() {
-  std::unique_ptr<Calibration> calibration = make_calibration();
+cost::Ceilings made_up(CalibrationScope scope = {}) {
+  std::unique_ptr<Calibration> calibration = make_calibration(std::move(scope));
   for (Probe& probe : calibration->probes()) probe.samples_ns = {1e6};
   cost::Ceilings ceilings = calibration->ceilings();
   cost::validate(ceilings);
@@ -46,6 +46,21 @@ TEST(CpuCalibration, HasPossibleCeilingsHoweverProbesAreDisturbed) {
     const cost::Ceilings ceilings = calibration->ceilings();
     EXPECT_NO_THROW(cost::validate(ceilings)) << "round " << round;
   }
+}
+
+// Every probe takes the same time, so parts that are measured one after the other give the record
+// of the whole.
+TEST(CpuCalibration, AddsInferenceToWhatTrainingMeasured) {
+  const cost::Ceilings training = made_up({.has_inference = false});
+  EXPECT_FALSE(training.has_inference);
+  EXPECT_TRUE(training.stored.empty());
+  EXPECT_TRUE(training.cache.empty());
+  EXPECT_FALSE(training.attention.empty());
+
+  std::unique_ptr<Calibration> rest = make_calibration({.known = training});
+  std::unique_ptr<Calibration> whole = make_calibration();
+  EXPECT_LT(rest->probes().size(), whole->probes().size());
+  EXPECT_EQ(cost::to_json(made_up({.known = training})), cost::to_json(made_up()));
 }
 
 void expect_rates(const cost::Ceilings& c, DType weight, DType activations, int64_t tokens) {

@@ -158,6 +158,15 @@ TEST(Ceilings, AreDisturbedByBusyNeighbours) {
   EXPECT_FALSE(c.disturbed());
 }
 
+TEST(Ceilings, NameLevelsThatAreSlowerThanOnesBehindThem) {
+  Ceilings c = measured();
+  c.levels = {{"L1", 1 << 16, 200, 100, 0}, {"L3", 1 << 24, 12, 60, 0}, {"memory", 0, 26, 65, 0}};
+  EXPECT_EQ(implausible_levels(c),
+            std::vector<std::string>{"L3 reads at 12.0 GB/s, but memory 26.0 GB/s"});
+  c.levels[1].read_bytes_per_ns = 24;  // noise
+  EXPECT_TRUE(implausible_levels(c).empty());
+}
+
 TEST(Ceilings, AtOtherThreadsTheCoresRatesChangeAndMemoryStays) {
   Ceilings two = made_up_ceilings({{1 << 15, 200, 100}, {1 << 24, 80, 60}, {1 << 30, 20, 15}}, 100);
   two.machine.threads = two.machine.cores = 2;

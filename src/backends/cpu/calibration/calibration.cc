@@ -72,35 +72,43 @@ void add_theory(cost::Ceilings& ceilings) {
 
 class CpuCalibration final : public Calibration {
  public:
-  CpuCalibration()
-      : levels_(caches(omp_get_max_threads())),
+  explicit CpuCalibration(CalibrationScope scope)
+      : scope_(std::move(scope)),
+        levels_(caches(omp_get_max_threads())),
         f32_(DType::kF32, pool_bytes(levels_, omp_get_max_threads())),
-        bf16_(DType::kBF16, least_pool_bytes(omp_get_max_threads())),
-        parts_{multiply_probes(probes_),
-               vector_probes(probes_, f32_, bf16_),
-               memory_probes(probes_, f32_, levels_),
-               gemm_probes(probes_, f32_, bf16_),
-               stored_probes(probes_, f32_, bf16_),
-               attention_probes(probes_, f32_, bf16_),
-               cache_probes(probes_, f32_, bf16_)} {}
+        bf16_(DType::kBF16, least_pool_bytes(omp_get_max_threads())) {
+    if (!scope_.known)
+      parts_ = {multiply_probes(probes_), vector_probes(probes_, f32_, bf16_),
+                memory_probes(probes_, f32_, levels_), gemm_probes(probes_, f32_, bf16_),
+                attention_probes(probes_, f32_, bf16_)};
+    if (scope_.has_inference) {
+      parts_.push_back(stored_probes(probes_, f32_, bf16_));
+      parts_.push_back(cache_probes(probes_, f32_, bf16_));
+    }
+  }
 
   ProbeList& probes() override { return probes_; }
 
   cost::Ceilings ceilings() override {
-    cost::Ceilings ceilings;
-    ceilings.machine = this_machine();
+    cost::Ceilings ceilings = scope_.known ? *scope_.known : described();
     for (const Finish& finish : parts_) finish(ceilings);
+    ceilings.has_inference = scope_.has_inference;
     add_theory(ceilings);
-    for (
-        const char* note :
-        {"ceilings are lower octiles over rounds, because disturbances only add time",
-         "predictions use median rates",
-         "theoretical rates: cores x operations per cycle (table of core widths) x measured clock"})
-      ceilings.notes.push_back(note);
     return ceilings;
   }
 
  private:
+  static cost::Ceilings described() {
+    cost::Ceilings ceilings;
+    ceilings.machine = this_machine();
+    ceilings.notes = {
+        "ceilings are lower octiles over rounds, because disturbances only add time",
+        "predictions use median rates",
+        "theoretical rates: cores x operations per cycle (table of core widths) x measured clock"};
+    return ceilings;
+  }
+
+  CalibrationScope scope_;
   std::vector<cost::MemoryLevel> levels_;
   OperandPool f32_, bf16_;
   ProbeList probes_;
@@ -120,6 +128,8 @@ cost::Machine this_machine() {
   return machine;
 }
 
-std::unique_ptr<Calibration> make_calibration() { return std::make_unique<CpuCalibration>(); }
+std::unique_ptr<Calibration> make_calibration(CalibrationScope scope) {
+  return std::make_unique<CpuCalibration>(std::move(scope));
+}
 
 }  // namespace ridge::backends::cpu
