@@ -18,6 +18,7 @@
 #include "base/printable.h"
 #include "bench/advice.h"
 #include "bench/advice_trial.h"
+#include "bench/ceiling_check.h"
 #include "measure/interleaved_runs.h"
 #include "record/contradictions.h"
 #include "record/gain_error.h"
@@ -291,11 +292,12 @@ bool run(const LabOptions& o, const AppContext& context) {
   lab.program = kProgram;
   lab.command = context.command;
   OutputFolder folder(o.output, "lab-out");
-  lab.ceilings =
-      machine_ceilings(o.machine,
-                       {.tf32 = passes::Selection(plan.levels.back(), plan.switches).has("tf32"),
-                        .has_inference = false},
-                       terminal);
+  const bool tf32 = passes::Selection(plan.levels.back(), plan.switches).has("tf32");
+  auto measured_ceilings = [&](bool remeasure) {
+    return machine_ceilings(
+        o.machine, {.tf32 = tf32, .has_inference = false, .remeasure = remeasure}, terminal);
+  };
+  lab.ceilings = measured_ceilings(false);
   const InterruptRequest interrupt(
       "\nridge: the lab ends after this step; Ctrl-C again ends it at once\n");
   const measure::InterleavedSetting setting{
@@ -307,6 +309,14 @@ bool run(const LabOptions& o, const AppContext& context) {
     fmt::print(stderr, "Too few steps were measured for a summary.\n");
     return false;
   }
+  bench::correct_ceilings({.measure = [&] { return measured_ceilings(true); },
+                           .experiment =
+                               [&](const record::RunRecord& run) {
+                                 return experiment(o, plan, run.setting.level,
+                                                   run.setting.batch_size, run.setting.sequence);
+                               },
+                           .make_backend = setting.make_backend},
+                          lab);
   choose_detailed(o, plan, lab);
   const bool stopped = interrupt.is_set();
   if (stopped) lab.warnings.push_back(interruption(plan, lab));

@@ -13,14 +13,11 @@
 #include <memory>
 
 #include "base/error.h"
+#include "record/beaten_ceilings.h"
 #include "record/operation_category.h"
 
 namespace ridge::record {
 namespace {
-
-// A rate above a measured ceiling by more than this factor gets a warning; less is the ceiling's
-// own spread.
-constexpr double kCeilingSlack = 1.05;
 
 // A row under construction, with its samples per step and its predicted time by bound.
 struct Sum {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares the rates of ops with the peaks of GEMMs and of memory.
+#include "record/beaten_ceilings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/units.h"
+
+namespace ridge::record {
+namespace {
+
+constexpr double kLeastShare = 0.01;  // shorter ops of a step are mostly noise
+
+struct OpAmounts {
+  int64_t ns = 0;
+  double flops = 0;  // MACs alone count
+  double bytes = 0;  // without the part that a cache can hold
+
+  double per_ns(double amount) const { return ns > 0 ? amount / static_cast<double>(ns) : 0; }
+};
+
+int64_t last_cache_bytes(const cost::Ceilings& ceilings) {
+  const size_t levels = ceilings.levels.size();
+  return levels > 1 ? ceilings.levels[levels - 2].capacity_bytes : 0;
+}
+
+std::map<std::string, OpAmounts> amounts_by_op(const StepRecord& step, int64_t cache_bytes) {
+  std::map<std::string, OpAmounts> ops;
+  for (const NodeRecord& node : step.nodes) {
+    OpAmounts& op = ops[node.op];
+    op.ns += node.exclusive_ns;
+    op.flops += 2 * static_cast<double>(node.work.macs);
+    const int64_t beyond =
+        node.read_bytes + node.written_bytes - std::max<int64_t>(node.calls, 1) * cache_bytes;
+    op.bytes += static_cast<double>(std::max<int64_t>(beyond, 0));
+  }
+  std::erase_if(ops, [&](const auto& each) {
+    return static_cast<double>(each.second.ns) < kLeastShare * static_cast<double>(step.wall_ns);
+  });
+  return ops;
+}
+
+}  // namespace
+
+std::string BeatenCeiling::str() const {
+  const char* unit = is_memory ? "B/s" : "FLOP/s";
+  const std::string what =
+      is_memory ? "memory's bandwidth" : fmt::format("the {} peak", name(dtype));
+  return fmt::format("{} reached {}, above {} of {}", op, format_rate(1e9 * reached_per_ns, unit),
+                     what, format_rate(1e9 * ceiling_per_ns, unit));
+}
+
+std::vector<BeatenCeiling> beaten_ceilings(const StepRecord& step,
+                                           DType dtype,
+                                           const cost::Ceilings& ceilings) {
+  if (!ceilings.is_measured()) return {};
+  BeatenCeiling gemms{"", dtype, false, 0, ceilings.peak_flops_per_ns(dtype)},
+      memory{"", dtype, true, 0,
+             std::max(ceilings.memory_reads_per_ns(), ceilings.memory_bytes_per_ns())};
+  auto raise = [](BeatenCeiling& ceiling, const std::string& op, double per_ns) {
+    if (per_ns <= ceiling.reached_per_ns) return;
+    ceiling.op = op;
+    ceiling.reached_per_ns = per_ns;
+  };
+  for (const auto& [op, amounts] : amounts_by_op(step, last_cache_bytes(ceilings))) {
+    raise(gemms, op, amounts.per_ns(amounts.flops));
+    raise(memory, op, amounts.per_ns(amounts.bytes));
+  }
+  std::vector<BeatenCeiling> beaten = {gemms, memory};
+  std::erase_if(beaten, [](const BeatenCeiling& each) {
+    return each.reached_per_ns <= kCeilingSlack * each.ceiling_per_ns;
+  });
+  return beaten;
+}
+
+cost::Ceilings raised(cost::Ceilings ceilings, std::span<const BeatenCeiling> beaten) {
+  for (const BeatenCeiling& each : beaten) {
+    auto raise = [&](double& per_ns) { per_ns = std::max(per_ns, each.reached_per_ns); };
+    if (each.is_memory) {
+      auto raise_both = [&](auto& rates) {
+        raise(rates.read_bytes_per_ns);
+        raise(rates.copy_bytes_per_ns);
+      };
+      // Caches are at least as fast as memory.
+      for (cost::BandwidthPoint& point : ceilings.bandwidth) raise_both(point);
+      for (cost::MemoryLevel& level : ceilings.levels) raise_both(level);
+      continue;
+    }
+    for (cost::ProductRates& rates : ceilings.products)
+      if (&rates == &ceilings.product(each.dtype)) raise(rates.peak_flops_per_ns);
+  }
+  return ceilings;
+}
+
+}  // namespace ridge::record

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the measured ceilings that a step was faster than. Such a ceiling is too low: something
+// disturbed its measurement.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cost/ceilings.h"
+#include "record/run_record.h"
+
+namespace ridge::record {
+
+// A rate above a ceiling by more than this factor disproves it; less is the ceiling's own spread.
+inline constexpr double kCeilingSlack = 1.05;
+
+struct BeatenCeiling {
+  std::string op;             // the fastest one: "matmul"
+  DType dtype = DType::kF32;  // the GEMMs have it; it means nothing for memory
+  bool is_memory = false;     // rates are in bytes, not in FLOPs
+  double reached_per_ns = 0;
+  double ceiling_per_ns = 0;
+
+  std::string str() const;  // "matmul reached 1.20 TFLOP/s, above the f32 peak of 900 GFLOP/s"
+};
+
+// At most one for GEMMs and one for memory. Only ops count that take a hundredth of the step, and
+// of their bytes those that no cache can hold. Empty unless the ceilings were measured.
+std::vector<BeatenCeiling> beaten_ceilings(const StepRecord& step,
+                                           DType dtype,
+                                           const cost::Ceilings& ceilings);
+
+// The ceilings with the rates that were reached in place of lower ones.
+cost::Ceilings raised(cost::Ceilings ceilings, std::span<const BeatenCeiling> beaten);
+
+}  // namespace ridge::record
