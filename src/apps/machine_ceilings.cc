@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "apps/environment.h"
@@ -67,15 +68,18 @@ void warn(const std::string& text, const TerminalOptions& terminal) {
   fmt::print(stderr, "{}", wrap_lines("warning: " + text, terminal.columns));
 }
 
-// The ceilings of the cache, unless they are to be measured again.
+// The ceilings of the cache, unless they are provisional and can be measured better now: on a quiet
+// machine, or with less than half of the disturbance.
 std::optional<cost::Ceilings> usable(const fs::path& path,
                                      const cost::Machine& machine,
                                      const TerminalOptions& terminal) {
   std::optional<cost::Ceilings> found = cached(path, machine, "the ceilings are measured again");
-  if (!found || !found->disturbed() || !measure::is_quiet()) return found;
+  if (!found || !found->disturbed()) return found;
+  if (measure::others_share_now() > std::max(cost::kDisturbingShare, found->others_share / 2))
+    return found;
   fmt::print(stderr, "{}",
              wrap_lines("Other programs disturbed the last measurement of this machine's ceilings; "
-                        "they are measured again, now that it is quiet.",
+                        "they are measured again, now that it is quieter.",
                         terminal.columns));
   return std::nullopt;
 }

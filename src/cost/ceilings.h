@@ -196,7 +196,7 @@ inline constexpr double kDisturbingShare = 0.1;
 
 struct Ceilings {
   Machine machine;
-  std::string source;       // "measured", "data sheet: ...", "file: ..."
+  std::string source;       // "measured", "measured next to busy programs", "data sheet: ..."
   std::string measured_at;  // ISO 8601, UTC; empty unless measured
   // Share of the cores used by other programs during the measurement, 0 to 1.
   double others_share = 0;

@@ -135,8 +135,8 @@ class Rounds {
     return machine_.now_ns() - begin;
   }
 
-  // Gives each probe the samples of quiet rounds. If there are too few of them, the faster half of
-  // all samples: disturbances only add time.
+  // Gives each probe the samples of quiet rounds. If there are too few of them, the fastest third
+  // of all samples: disturbances only add time.
   void keep_samples() {
     for (auto& [probe, sampling] : samplings_) {
       std::vector<double>& kept = probe->samples_ns;
@@ -146,7 +146,7 @@ class Rounds {
           kept.push_back(each.ns);
       if (!is_disturbed()) continue;
       std::sort(kept.begin(), kept.end());
-      kept.resize((kept.size() + 1) / 2);
+      kept.resize((kept.size() + 2) / 3);
     }
   }
 
@@ -170,9 +170,9 @@ void run_self_timed(backends::ProbeList& probes, const CalibrationProgress& prog
 
 cost::Ceilings measured_ceilings(backends::Calibration& calibration, double others_share) {
   cost::Ceilings ceilings = calibration.ceilings();
-  ceilings.source = "measured";
   ceilings.measured_at = utc_now();
   ceilings.others_share = std::max(ceilings.others_share, others_share);
+  ceilings.source = ceilings.disturbed() ? "measured next to busy programs" : "measured";
   cost::validate(ceilings);
   return ceilings;
 }
@@ -210,10 +210,10 @@ cost::Ceilings calibrate(backends::Calibration& calibration,
   return ceilings;
 }
 
-bool is_quiet() {
+double others_share_now() {
   const CpuLoad load;
   std::this_thread::sleep_for(kWatchTime);
-  return load.others_share() <= cost::kDisturbingShare;
+  return load.others_share();
 }
 
 }  // namespace ridge::measure

@@ -28,7 +28,7 @@ cost::Ceilings calibrate(backends::Calibration& calibration,
                          const CalibrationProgress& progress = {},
                          const CalibrationMachine& machine = calibration_machine());
 
-// Whether no other program disturbs this machine now; takes a fifth of a second.
-bool is_quiet();
+// The share of the cores' time that other programs use now, 0 to 1; takes a fifth of a second.
+double others_share_now();
 
 }  // namespace ridge::measure

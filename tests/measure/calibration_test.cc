@@ -94,6 +94,7 @@ TEST(Calibration, IsProvisionalNextToAProgramThatDoesNotEnd) {
       calibration, [&](double, std::string_view step) { said = step; }, machine.machine());
   EXPECT_TRUE(c.disturbed());
   EXPECT_DOUBLE_EQ(c.others_share, 0.5);
+  EXPECT_EQ(c.source, "measured next to busy programs");
   EXPECT_LT(machine.now_ns, 31e9);
   EXPECT_NE(said.find("other programs are busy"), std::string::npos) << said;
 }
