@@ -51,31 +51,38 @@ void run(BenchAttentionOptions o, const Command& app, const AppContext& context)
 void add_bench_attention(Command bench, const AppContext& context) {
   auto o = std::make_shared<BenchAttentionOptions>();
   Command app = bench.add_subcommand("attention", "Compare the forms of attention by length");
-  app.add_option("--batch-size", o->bench.batch, "sequences").show_default();
-  app.add_option("--heads", o->bench.heads, "query heads").show_default();
-  app.add_option("--kv-heads", o->bench.kv_heads, "heads of keys and values").show_default();
-  app.add_option("--head-size", o->head_sizes, "elements of a head").numbers().show_default();
+  app.add_option("--batch-size", o->bench.batch, "number of sequences at a time").show_default();
+  app.add_option("--heads", o->bench.heads, "number of query heads").show_default();
+  app.add_option("--kv-heads", o->bench.kv_heads,
+                 "number of heads of keys and values, which divides --heads")
+      .show_default();
+  app.add_option("--head-size", o->head_sizes, "elements of a head, sizes to compare")
+      .numbers()
+      .show_default();
   app.add_option(
          "--seq-len", o->lengths,
-         "lengths (default: 256 to 32768 by factors of 2, and of the standard form on until it fails to allocate)")
+         "tokens of a sequence, lengths to compare (default: 256 to 32768 by factors of 2, and of the standard form on until it fails to allocate)")
       .numbers();
-  app.add_option("--phase", o->bench.phases, "some of prefill, decode").show_default();
-  app.add_option("--dtype", o->bench.dtypes, "some of fp32, bf16").show_default();
+  app.add_option("--phase", o->bench.phases, "what to time: prefill, decode or both in a list")
+      .show_default();
+  app.add_option("--dtype", o->bench.dtypes, "type of q, k and v: fp32, bf16 or both in a list")
+      .show_default();
   app.add_option(
          "--form", o->bench.forms,
-         "all, or some of standard, memory-efficient, flash; in decode standard, flash, paged")
+         "all, or a list of standard, memory-efficient, flash; in decode of standard, flash, paged")
       .show_default();
-  app.add_flag("--backward", o->bench.is_backward, "prefill: forward and backward together");
+  app.add_flag("--backward", o->bench.is_backward, "prefill: time forward and backward together");
   app.add_option("--budget", o->budget_s, "seconds for all points; those beyond it are predicted")
       .show_default();
   add_bench_run_options(app, o->run);
   app.footer(
-      "standard keeps the T x T scores in memory; memory-efficient those of 256 queries at a time; flash none. paged reads a\n"
-      "KV cache in blocks of 16 positions. Where the standard form needs more memory than is free, a child process that may\n"
-      "allocate that much tries it and says how it failed. Where flash and standard were measured, --attention auto of train and\n"
-      "generate takes the faster (ridge tune list).\n"
+      "standard keeps the T x T scores in memory; memory-efficient those of 256 queries at a time; flash\n"
+      "none. paged reads a KV cache in blocks of 16 positions. Where the standard form needs more memory\n"
+      "than is free, a child process that may allocate that much tries it and says how it failed. Where\n"
+      "flash and standard were measured, --attention auto of train and generate takes the faster (ridge\n"
+      "tune list).\n"
       "Examples:\n"
-      "  ridge bench attention --heads 4 --kv-heads 2 --seq-len 64,128 --phase prefill,decode --seconds 0.01\n"
+      "  ridge bench attention --heads 4 --kv-heads 2 --seq-len 64,128 --phase prefill,decode\n"
       "  ridge bench attention --head-size 64,128 --hardware h100 --dtype bf16 --format md");
   app.callback([o, app, &context] { run(*o, app, context); });
 }

@@ -55,7 +55,8 @@ void add_bench_graph(Command bench, const AppContext& context) {
       bench.add_subcommand("graph", "Plan, rewrite and time a graph of your own, in the text form");
   app.add_option("FILE", o->file, "a graph as ridge explain --graph --plain prints them")
       .required();
-  app.add_option("--level", o->levels, "levels: all, or a list such as baseline,compiled")
+  app.add_option("--level", o->levels,
+                 "levels to compare: all, or a list of baseline, fused, kernels and compiled")
       .show_default();
   app.add_option("--pass", o->switches, "turn passes on or off at each level: +NAME,-NAME");
   app.add_flag("--backward", o->is_backward,

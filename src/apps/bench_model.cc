@@ -134,16 +134,18 @@ void add_bench_model(Command bench, const AppContext& context) {
   auto o = std::make_shared<BenchModelOptions>();
   Command app =
       bench.add_subcommand("model", "Time prefill and decode of a model file, as llama-bench does");
-  app.add_option("-p,--prompt-tokens", o->prompts, "comma-separated prompt lengths (0: no prefill)")
+  app.add_option("-p,--prompt-tokens", o->prompts,
+                 "tokens of a prompt, lengths to time (0: no prefill)")
       .numbers()
       .show_default();
-  app.add_option("-n,--tokens", o->generated,
-                 "comma-separated numbers of tokens to generate (0: no decode)")
+  app.add_option("-n,--tokens", o->generated, "tokens to generate, numbers to time (0: no decode)")
       .numbers()
       .show_default();
-  app.add_option("-d,--depth", o->trials.depth, "KV entries before the first generated token")
+  app.add_option("-d,--depth", o->trials.depth,
+                 "tokens in the KV cache before the first generated one")
       .show_default();
-  app.add_option("-b,--batch-size", o->trials.batch, "sequences at a time").show_default();
+  app.add_option("-b,--batch-size", o->trials.batch, "number of sequences at a time")
+      .show_default();
   app.add_option("-r,--repeats", o->trials.repeats,
                  "measured runs per test, after two warm-up runs")
       .show_default();

@@ -47,29 +47,38 @@ void add_bench_module(Command bench, const AppContext& context) {
   auto o = std::make_shared<BenchModuleOptions>();
   Command app =
       bench.add_subcommand("module", "Time one module of a configuration, in several forms");
-  app.add_option("MODULE", o->bench.module, std::string(models::kModuleNames)).required();
-  app.add_option("--config", o->bench.config, models::known_shape_names() + ", or a config.json")
+  app.add_option("MODULE", o->bench.module, "the module: " + std::string(models::kModuleNames))
+      .required();
+  app.add_option("--config", o->bench.config,
+                 "the model's shape: " + models::known_shape_names() + ", or a config.json")
       .show_default();
   app.add_option("--phase", o->bench.phases,
-                 "some of train (forward and backward), prefill, decode")
+                 "what to time, one or a list: train (forward and backward), prefill, decode")
       .show_default();
-  app.add_option("--batch-size", o->batch_sizes, "sequences at a time").numbers().show_default();
-  app.add_option("--seq-len", o->lengths, "tokens of a sequence").numbers().show_default();
-  app.add_option("--context", o->contexts, "decode: keys of a sequence (default: --seq-len)")
+  app.add_option("--batch-size", o->batch_sizes, "numbers of sequences at a time")
+      .numbers()
+      .show_default();
+  app.add_option("--seq-len", o->lengths, "tokens of a sequence, lengths to compare")
+      .numbers()
+      .show_default();
+  app.add_option("--context", o->contexts,
+                 "decode: keys of a sequence in the KV cache (default: --seq-len)")
       .numbers();
-  app.add_option("--layer", o->bench.layer, "the layer: those with a window differ").show_default();
-  app.add_option("--dtype", o->bench.dtype,
-                 "bf16, fp32, tf32, or a type of weights: fp16, q8_0, q4_k ...")
+  app.add_option("--layer", o->bench.layer,
+                 "number of the layer; layers with a sliding window differ from others")
       .show_default();
-  app.add_option("--form", o->bench.forms, "all, or some of the forms below").show_default();
-  std::string bytes_help = "ridge";
+  app.add_option("--dtype", o->bench.dtype,
+                 "type of the GEMMs: bf16, fp32, tf32, or a type of weights: fp16, q8_0, q4_k ...")
+      .show_default();
+  app.add_option("--form", o->bench.forms, "all, or a list of the forms below").show_default();
+  std::string bytes_help = "convention of the bytes: ridge";
   for (const bench::BytesName& each : bench::unfused_bytes_names())
     bytes_help += fmt::format(", or {}: {}", each.name, each.summary);
   app.add_option("--bytes", o->bench.bytes, bytes_help).show_default();
   add_bench_run_options(app, o->run);
   app.footer(
       forms_help() +
-      "\nWeights are made up. --hardware and --plan count and predict without a run.\n"
+      "\nWeights are random. --hardware and --plan count and predict without a run.\n"
       "Examples:\n"
       "  ridge bench module mlp --config gemma3-270m --phase prefill --batch-size 8 --seq-len 2048 --counts\n"
       "  ridge bench module mlp --config tiny --phase prefill,decode --batch-size 1,8 --seq-len 32\n"

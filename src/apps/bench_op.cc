@@ -122,7 +122,9 @@ void add_bench_op(Command bench, const AppContext& context) {
   Command app = bench.add_subcommand(
       "op", "Time an op at any size, or on its test cases and the sizes of the presets");
   app.add_option("NAME", o->op, "an op: matmul, softmax, rms_norm ...").required();
-  app.add_option("--shape", o->bench.shape, "extents by the op's letters: n=1024,k=1024,m=1024");
+  app.add_option(
+      "--shape", o->bench.shape,
+      "extents by the op's letters, listed below: n=1024,k=1024,m=1024 (default: the usual ones)");
   app.add_option(
          "--sweep", o->bench.sweeps,
          "extents that vary: n=256:4096*2 (times 2), n=1:9+2 (plus 2), n=1,8,64 (a list), n=k=m=... "
@@ -130,23 +132,26 @@ void add_bench_op(Command bench, const AppContext& context) {
       .one_value();
   app.add_option(
          "--dtype", o->bench.dtype,
-         "fp32, tf32 (a GPU rounds the fp32 inputs of GEMMs to TF32) or bf16; for the weights of GEMMs and "
+         "type of the operands: fp32, tf32 (a GPU rounds the fp32 inputs of GEMMs to TF32) or bf16; for the weights of GEMMs and "
          "tables also fp16, q8_0, q4_k and the other types of GGUF files")
       .show_default();
   app.add_option(
       "--layout", o->bench.layout,
-      "of matmul nt (the usual x W^T), nn, tn or tt; of copy rows or transposed; of reduce_sum rows or "
-      "columns; of glu silu or gelu_tanh; of rope halves or interleaved");
-  app.add_option("--implementation", o->bench.implementation,
-                 "all, or a list of the ways in which Ridge runs the op, such as flash,standard");
+      "variant of the op: matmul nt (x W^T), nn, tn or tt; copy rows or transposed; reduce_sum rows or "
+      "columns; glu silu or gelu_tanh; rope halves or interleaved (default: the first)");
+  app.add_option(
+      "--implementation", o->bench.implementation,
+      "ways in which Ridge runs the op: all, or a list such as flash,standard (default: the "
+      "first)");
   app.add_flag("--causal", o->bench.is_causal, "attention: each token attends to those before it");
-  app.add_flag("--backward", o->bench.is_backward, "time forward and backward together, too");
-  app.add_flag("--fit", o->bench.fits, "fit time = a x size^b to the sweep");
+  app.add_flag("--backward", o->bench.is_backward,
+               "add a point with the forward and the backward pass together");
+  app.add_flag("--fit", o->bench.fits, "fit time = a x size^b to the points of the sweep");
   app.add_flag("--tune", o->bench.tune,
                "for matmul: choose the library's GEMM algorithm by timing, as level compiled does");
   app.add_option(
       "--memory-limit", o->memory_limit,
-      "limit the memory of this process, such as 4GiB: what does not fit then fails to allocate");
+      "memory of this process, such as 4GiB; what does not fit fails to allocate (default: all)");
   add_bench_run_options(app, o->run);
   app.footer(
       letters_help() +

@@ -50,8 +50,9 @@ double parse_budget_ns(const std::string& text) {
 }
 
 void add_text_format_option(Command app, std::string& format) {
-  app.add_option("--format,-o,--output", format,
-                 "text to print: table, md, csv or json (-o and --output are older names)")
+  app.add_option(
+         "--format,-o,--output", format,
+         "form of the text to print: table, md, csv or json (-o and --output are older names)")
       .show_default();
 }
 
@@ -78,10 +79,14 @@ void add_bench_place_options(Command app, BenchRunOptions& o) {
 void add_bench_run_options(Command app, BenchRunOptions& o) {
   app.add_flag("--counts", o.is_counts,
                "show kernels, FLOPs, MACs and bytes in full, and no times; run nothing");
-  app.add_flag("--cold", o.is_cold,
-               "each run reads other copies of the operands, which no cache holds together");
-  app.add_flag("--warm", o.is_warm, "each run reads the same operands (the default)");
-  app.add_option("--seconds", o.seconds, "time for the samples of a point").show_default();
+  app.add_flag(
+      "--cold", o.is_cold,
+      "read other copies of the operands in each run, which no cache holds together: for ops "
+      "between others that fill the caches");
+  app.add_flag("--warm", o.is_warm, "read the same operands in each run (the default)");
+  app.add_option("--seconds", o.seconds,
+                 "seconds of measuring for each point; more give a narrower interval")
+      .show_default();
   add_bench_place_options(app, o);
 }
 

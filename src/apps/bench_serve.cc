@@ -75,12 +75,15 @@ void add_bench_serve(Command bench, const AppContext& context) {
   app.add_option("--api-key-file", o->key_file,
                  "send the first key of this file (default: no key)");
   Command load = app.under("Load");
-  load.add_option("--clients", o->load.clients,
-                  "closed loop: number of clients, each with one request at a time")
+  load.add_option(
+          "--clients", o->load.clients,
+          "closed loop: number of clients, each with one request at a time; shows the most that the "
+          "server does")
       .show_default();
-  Option rate = load.add_option("--rate", o->load.rate,
-                                "open loop: requests per second, sent at random times (Poisson) "
-                                "whether or not others have ended");
+  Option rate =
+      load.add_option("--rate", o->load.rate,
+                      "open loop instead: requests per second, sent at random times (Poisson) "
+                      "whether or not others have ended; shows latencies under real load");
   load.add_option("--requests", o->load.requests,
                   "total number of requests (default: 4 per client, or no limit with --seconds)");
   load.add_option("--seconds", o->load.seconds,
@@ -89,15 +92,18 @@ void add_bench_serve(Command bench, const AppContext& context) {
                   "words of a prompt, about one token each: 128, 64-256 (uniform) or exp:128 "
                   "(exponential)")
       .show_default();
-  load.add_option("-n,--tokens", o->output, "tokens of an answer: 64, 16-128 or exp:64")
+  load.add_option("-n,--tokens", o->output,
+                  "tokens of an answer: 64, 16-128 (uniform) or exp:64 (exponential)")
       .show_default();
   load.add_option("--shared-prefix", o->load.shared_prefix,
                   "words that all prompts begin with, part of their length")
       .show_default();
   load.add_option("--temperature", o->load.temperature,
-                  "softmax temperature of all requests (0: greedy)")
+                  "softmax temperature of all requests (0: the most likely tokens)")
       .show_default();
-  load.add_option("--seed", o->seed, "the same seed sends the same prompts").show_default();
+  load.add_option("--seed", o->seed,
+                  "seed of prompts, lengths and times; the same seed sends the same prompts")
+      .show_default();
   load.add_option("--timeout", o->load.silence_s,
                   "seconds without a byte after which a request counts as failed")
       .show_default();

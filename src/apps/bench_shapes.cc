@@ -45,12 +45,16 @@ void add_bench_shapes(Command bench, const AppContext& context) {
   auto o = std::make_shared<BenchShapesOptions>();
   Command app = bench.add_subcommand(
       "shapes", "Compare predictions with measurements on shapes that a seed draws");
-  app.add_option("--seed", o->seed, "of the list").show_default();
-  app.add_option("--count", o->count, "shapes").show_default();
-  app.add_option("--skip", o->skip, "leave out so many of the list first").show_default();
+  app.add_option("--seed", o->seed, "seed that draws the shapes; the same seed draws the same ones")
+      .show_default();
+  app.add_option("--count", o->count, "number of shapes to draw").show_default();
+  app.add_option("--skip", o->skip,
+                 "number of shapes to leave out at the beginning, to go on where another run ended")
+      .show_default();
   add_bench_run_options(app, o->run);
   app.footer(
-      "The list has GEMMs, products with a vector, attention, pointwise ops and norms in fp32 and bf16, from 32 KiB to 2 GiB.\n"
+      "The shapes are of GEMMs, products with a vector, attention, pointwise ops and norms in fp32 and\n"
+      "bf16, from 32 KiB to 2 GiB.\n"
       "The error is the predicted time over the measured one, less 1.\n"
       "Examples:\n"
       "  ridge bench shapes --count 10 --plan\n"

@@ -85,13 +85,15 @@ void register_convert(Command program, const AppContext& context) {
   app.add_option(
       "--type", o->type,
       fmt::format(
-          "type of the matrices: {} (default: as stored; for a folder one of the last three)",
+          "type of the matrices: {}; fewer bits are smaller and faster, more are closer to the "
+          "original (default: as stored; for a folder one of the last three)",
           models::convertible_types(true)));
   app.add_option(
       "--adapter", o->adapter,
       "merge this LoRA adapter of ridge train or PEFT: a folder with adapter_config.json");
-  app.add_flag("--random-weights", o->random_weights,
-               "draw the weights; IN is a config.json or a folder that contains one");
+  app.add_flag(
+      "--random-weights", o->random_weights,
+      "draw random weights, to measure times; IN is a config.json or a folder that contains one");
   app.add_option("--seed", o->seed, "seed of random weights; the same seed gives the same file")
       .show_default();
   app.add_option("--max-shard", o->max_shard_mib, "maximum size of a .safetensors file, in MiB")

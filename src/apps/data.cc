@@ -274,15 +274,19 @@ void add_tokenize(Command app, DataOptions& o, const AppContext& context) {
       .required();
   action.add_option("--out", o.out, "folder for the data set").required();
   action
-      .add_option("--text-format", o.form.format,
-                  "text (a file is a document), jsonl (a line is one), or auto (by name: .jsonl)")
+      .add_option(
+          "--text-format", o.form.format,
+          "form of the files: text (a file is a document), jsonl (a line is one), or auto (by name: .jsonl)")
       .show_default();
   action.add_option("--field", o.form.field, "the key of the text in a line of JSON Lines")
       .show_default();
   action.add_flag("--no-eos", o.no_end, "do not end documents with the tokenizer's EOS token");
   action.add_flag("--special", o.form.parse_special,
-                  "encode special tokens that are written in the text");
-  action.add_option("--shard-tokens", o.shard_tokens, "tokens in a shard").show_default();
+                  "read special tokens that are written in the text as such, not as text");
+  action
+      .add_option("--shard-tokens", o.shard_tokens,
+                  "tokens in a shard file; an ended run loses at most one shard")
+      .show_default();
   action.add_json_flag(o.json);
   action.footer(
       "Texts may be of any length; memory is bounded. A run that was ended goes on where its last\n"
@@ -304,7 +308,8 @@ void add_inspect(Command app, DataOptions& o, const AppContext& context) {
   Command action = app.add_subcommand("inspect", "Show the shards and documents of a data set");
   action.add_option("DATA", o.data, "a folder of ridge data tokenize, or a file of token ids")
       .required();
-  action.add_option("--show", o.show, "print the first tokens as text").show_default();
+  action.add_option("--show", o.show, "number of tokens to print as text, from the first (0: none)")
+      .show_default();
   action.add_flag("--check", o.check, "read all ids and compare the hashes");
   action.add_json_flag(o.json);
   action.footer(

@@ -149,7 +149,8 @@ void register_explain(Command program, const AppContext& context) {
   add_tuning_options(app, o->training);
   Option graph = app.add_flag("--graph", o->graph, "print the graph after all passes as text");
   app.add_flag("--plain", o->plain, "with --graph: omit the origins of nodes");
-  Option op = app.add_option("--op", o->op, "show the cost formula of an op and its nodes");
+  Option op = app.add_option(
+      "--op", o->op, "show the cost formula of this op (matmul, rms_norm ...) and its nodes");
   Option node = app.add_option(
       "--node", o->node, "show the cost of the node that produces a value (%12), or its readers");
   Option passes = app.add_flag("--passes", o->passes,

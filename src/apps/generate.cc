@@ -198,7 +198,7 @@ void add_options(Command app, Options& o) {
   add_inference_options(app, o.inference);
   app.add_option("PROMPT", o.prompt,
                  "the prompt (default: stdin; on a terminal, --chat starts a conversation)");
-  app.add_option("--max-tokens", o.generate.max_tokens, "generate at most this many tokens")
+  app.add_option("--max-tokens", o.generate.max_tokens, "tokens to generate at most")
       .show_default();
   app.add_option("--stop", o.generate.stop, "stop at this text (repeatable)").one_value();
   app.add_flag(
@@ -207,10 +207,13 @@ void add_options(Command app, Options& o) {
       "the terminal");
   app.add_option("--system", o.system, "with --chat: the system message");
   add_chat_format_options(app, o.chat_format);
-  app.add_flag("--no-kv-cache", o.no_cache, "recompute the whole sequence for every token");
+  app.add_flag("--no-kv-cache", o.no_cache,
+               "recompute the whole sequence for every token (slow; to compare with the cache)");
   serve::SamplingOptions& s = o.generate.sampling;
   app = app.under("Sampling");
-  app.add_option("--temperature", s.temperature, "softmax temperature (0: greedy)").show_default();
+  app.add_option("--temperature", s.temperature,
+                 "softmax temperature: 0 takes the most likely token, higher is more random")
+      .show_default();
   app.add_option("--top-k", s.top_k, "sample from the k most likely tokens (0: all)")
       .show_default();
   app.add_option("--top-p", s.top_p,
@@ -228,7 +231,8 @@ void add_options(Command app, Options& o) {
   app.add_option("--frequency-penalty", s.frequency_penalty,
                  "subtract this from the logit of a token each time that it was generated (0: off)")
       .show_default();
-  app.add_option("--seed", s.seed, "random seed; the same seed gives the same text").show_default();
+  app.add_option("--seed", s.seed, "seed of the sampling; the same seed gives the same text")
+      .show_default();
 }
 
 }  // namespace

@@ -203,24 +203,30 @@ bool run(const InferLabOptions& o, const AppContext& context) {
 void add_infer_lab_options(Command app, InferLabOptions& o) {
   InferenceOptions& i = o.inference;
   add_model_run_options(app, i);
-  app.add_option("--level", o.levels, "levels: all, or a list such as baseline,compiled")
+  app.add_option("--level", o.levels,
+                 "levels to compare: all, or a list of baseline, fused, kernels and compiled")
       .show_default();
-  app.add_option("--batch-size", o.batch_sizes, "sequences at a time").numbers().show_default();
-  app.add_option("--seq-len", o.lengths,
-                 "lengths of the prompt (prefill) and of the context (decode); "
-                 "default: 128,512, or less if the model's context is shorter")
-      .numbers();
-  app.add_option("--latency-batch-size", o.latency_batches, "batch sizes of the latency check")
+  app.add_option("--batch-size", o.batch_sizes, "numbers of sequences that run at a time")
       .numbers()
       .show_default();
-  app.add_option("--prompt-tokens", o.prompt, "prompt length of the latency check").show_default();
+  app.add_option("--seq-len", o.lengths,
+                 "tokens of the prompt (prefill) and of the context (decode); "
+                 "default: 128,512, or less if the model's context is shorter")
+      .numbers();
+  app.add_option(
+         "--latency-batch-size", o.latency_batches,
+         "numbers of sequences in the latency check, TTFT and TPOT against whole generations")
+      .numbers()
+      .show_default();
+  app.add_option("--prompt-tokens", o.prompt, "tokens of a prompt in the latency check")
+      .show_default();
   app.add_option("--tokens", o.tokens, "tokens generated in the latency check").show_default();
   app.add_option("--attention-seq-len", o.attention_lengths,
-                 "lengths for comparing standard and flash attention")
+                 "tokens of a sequence in the comparison of standard and flash attention")
       .numbers()
       .show_default();
   app.add_option("--seconds", o.seconds,
-                 "time budget in seconds; the report lists the parts that it skips")
+                 "seconds for all measurements; the report lists the parts that did not fit")
       .show_default();
   add_output_options(
       app, o.output,

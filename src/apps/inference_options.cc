@@ -15,8 +15,9 @@ void add_model_argument(Command app, std::string& model) {
 }
 
 void add_chunk_option(Command app, int64_t& chunk) {
-  app.add_option("--chunk", chunk,
-                 "prefill chunk size in tokens; larger prefills faster and needs more memory")
+  app.add_option(
+         "--chunk", chunk,
+         "tokens of a prompt that one prefill run computes; more are faster and need more memory")
       .show_default();
 }
 
@@ -50,7 +51,7 @@ void add_model_run_options(Command app, InferenceOptions& o) {
 void add_inference_options(Command app, InferenceOptions& o) {
   add_model_run_options(app, o);
   app.add_option("--context", o.context,
-                 "context length to allocate (default: what the run needs)");
+                 "tokens for which the KV cache has room (default: what the run needs)");
   add_level_option(app, o.level);
   add_attention_option(app, o.level.attention);
 }

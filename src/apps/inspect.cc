@@ -129,12 +129,13 @@ void register_inspect(Command program, const AppContext& context) {
   Command app = program.add_subcommand(
       "inspect", "Show the contents of a model file and the memory that the model needs");
   add_model_argument(app, o->model);
-  app.add_option("--context", o->contexts,
-                 "context lengths: 1024,4096 (default: powers of two up to the model's)")
+  app.add_option(
+         "--context", o->contexts,
+         "tokens of context whose memory is shown: 1024,4096 (default: powers of two up to the model's)")
       .numbers();
   add_chunk_option(app, o->chunk);
   app.add_option("--cache-dtype", o->cache_dtype,
-                 "type of the keys and values in the KV cache: fp32 (default), bf16 or i8");
+                 "type of the keys and values in the KV cache: fp32, bf16 or i8 (default: fp32)");
   app.add_json_flag(o->json);
   app.footer(
       "Checks that the file has every tensor that the model reads, in the right shape.\n"

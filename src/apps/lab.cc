@@ -334,10 +334,12 @@ bool run(const LabOptions& o, const AppContext& context) {
 
 void add_lab_options(Command app, LabOptions& o) {
   add_model_options(app, o.model);
-  app.add_option("--level", o.levels, "levels: all, or a list such as baseline,compiled")
+  app.add_option("--level", o.levels,
+                 "levels to compare: all, or a list of baseline, fused, kernels and compiled")
       .show_default();
-  app.add_option("--profile-level", o.profile_levels,
-                 "levels whose operation tables are shown (default: the last)");
+  app.add_option(
+      "--profile-level", o.profile_levels,
+      "levels whose operation tables are shown: all, or a list (default: the last level)");
   app.add_option("--profile-points", o.profile_points,
                  "batch sizes and lengths whose operations are in the files: first or all")
       .show_default();
@@ -351,14 +353,15 @@ void add_lab_options(Command app, LabOptions& o) {
       "--steps", o.steps,
       "measured steps (default: 20, on a GPU 48); half of the first 16 are instrumented, then 2 in "
       "64; on a GPU 1 in 16, at most 8");
-  app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
+  app.add_option("--warmup", o.warmup, "training steps before step 0, which are not measured")
+      .show_default();
   add_output_options(app, o.output,
                      "folder for the files (default: lab-out; if it exists, lab-out-2 ...)");
   add_format_options(app, o.format);
   app.add_option("--try", o.trials,
-                 "pieces of advice to run, by turns with the step that they change (0: none)")
+                 "pieces of advice to run, interleaved with the step that they change (0: none)")
       .show_default();
-  app.add_flag("--no-advice", o.no_advice, "stop after the tables");
+  app.add_flag("--no-advice", o.no_advice, "stop after the tables: no advice, and no trial of it");
   app.add_verbose_flag(o.verbose).excludes(app.add_json_flag(o.json));
   add_machine_options(app, o.machine);
   add_nvtx_option(app, o.machine);

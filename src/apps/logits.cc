@@ -102,8 +102,8 @@ void run(const LogitsOptions& o) {
 void register_logits(Command program, const AppContext&) {
   auto o = std::make_shared<LogitsOptions>();
   Command app = program.add_subcommand("logits", "Show the largest logits after some token ids");
-  app.add_option("--ids", o->ids, "token ids: 1,2,3").numbers().required();
-  app.add_option("--top", o->top, "how many logits to show").show_default();
+  app.add_option("--ids", o->ids, "token ids of the sequence: 1,2,3").numbers().required();
+  app.add_option("--top", o->top, "number of logits to show, the largest first").show_default();
   add_inference_options(app, o->inference);
   app.footer(
       "Shows the text of each token if the model has a tokenizer. With --json, `top` has [id, logit, "

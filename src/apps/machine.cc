@@ -91,7 +91,8 @@ void register_machine(Command program, const AppContext& context) {
   app.add_flag("--tf32", options->tf32,
                "on a GPU: measure fp32 GEMMs in TF32 only (by default the tables show both, and "
                "--json shows fp32)");
-  app.add_flag("--remeasure", options->remeasure, "measure again even if results are cached");
+  app.add_flag("--remeasure", options->remeasure,
+               "measure again even if results are cached: after a change of the machine");
   app.add_flag("--topology", options->topology,
                "show sockets, cores, caches, NUMA nodes and GPU links, and what costs speed there; "
                "measures nothing");

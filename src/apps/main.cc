@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -114,28 +115,52 @@ std::string argument_message(const CLI::ParseError& error) {
   return fmt::format("[{}] {}", name, fault);
 }
 
-// The help for a terminal that is narrower than its lines. The rest of a broken line starts where
-// the text of an option does; the examples' commands stay whole, to be copied.
+constexpr size_t kNames = 30;  // columns for the names of an option or a subcommand
+constexpr int kHelpColumns = 100;
+
+// Whether the line has an option's text after its names, or goes on with it below them. No text
+// begins with a minus: that is a name which reaches beyond its columns.
+bool has_option_text(std::string_view line) {
+  if (line.size() <= kNames || line.find_first_not_of(' ') == std::string_view::npos) return false;
+  const size_t begin = line.find_first_not_of(' ');
+  const bool has_names =
+      begin == 2 && (line[2] == '-' || std::isalpha(static_cast<unsigned char>(line[2])) != 0) &&
+      line[kNames - 1] == ' ' && line[kNames] != ' ' && line[kNames] != '-';
+  return has_names || begin == kNames;
+}
+
+// Whether the next line goes on with this one's text, which --help breaks for 100 columns.
+bool is_continued(std::string_view line, std::string_view next) {
+  constexpr size_t kFull = 75;  // a shorter line of prose ends its paragraph
+  if (has_option_text(line)) return next.find_first_not_of(' ') == kNames;
+  return line.size() > kFull && line[0] != ' ' && !line.ends_with('.') && !next.empty() &&
+         next[0] != ' ';
+}
+
+// The help for a terminal of this width. The rest of a broken line starts where the text of an
+// option does; the examples' commands stay whole, to be copied.
 std::string fitted_help(const std::string& help, int columns) {
-  constexpr size_t kNames = 30;  // columns for the names of an option or a subcommand
+  columns = std::min(columns, kHelpColumns);
+  std::istringstream lines(help);
+  std::vector<std::string> paragraphs;
+  std::string before;
+  for (std::string line; std::getline(lines, line); before = line) {
+    if (!is_continued(before, line))
+      paragraphs.push_back(line);
+    else
+      paragraphs.back() += " " + line.substr(line.find_first_not_of(' '));
+  }
   std::string text;
-  for (size_t at = 0; at < help.size();) {
-    const size_t end = std::min(help.find('\n', at), help.size());
-    const std::string line = help.substr(at, end - at);
-    at = end + 1;
+  for (const std::string& line : paragraphs) {
     if (line.starts_with("  ridge ")) {
       text += line + "\n";
-      continue;
+    } else if (has_option_text(line)) {
+      const std::string rest =
+          ridge::report::wrap_lines(line.substr(kNames), columns, std::string(kNames, ' '));
+      text += line.substr(0, kNames) + rest.substr(kNames);
+    } else {
+      text += line.empty() ? "\n" : ridge::report::wrap_lines(line, columns);
     }
-    const bool has_names = line.size() > kNames && line.starts_with("  ") && line[2] != ' ' &&
-                           line[kNames - 1] == ' ' && line[kNames] != ' ';
-    if (!has_names || ridge::report::display_width(line) <= columns) {
-      text += ridge::report::wrap_lines(line, columns);
-      continue;
-    }
-    const std::string rest =
-        ridge::report::wrap_lines(line.substr(kNames), columns, std::string(kNames, ' '));
-    text += line.substr(0, kNames) + rest.substr(kNames);
   }
   return text;
 }
@@ -177,18 +202,16 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
 int run(int argc, char** argv) {
   using namespace ridge;
   CLI::App program{
-      "Ridge trains Llama models, runs Llama and Gemma 3 models, and accounts for every "
-      "microsecond\n"
-      "and byte. A model is one graph: gradients, optimization passes, costs, memory plans,\n"
-      "measurements and reports all work on it."};
+      "Ridge trains and runs Llama, Mistral, Qwen 2 and 3 and Gemma 3 models, and accounts for\n"
+      "every microsecond and byte. A model is one graph: gradients, optimization passes, costs,\n"
+      "memory plans, measurements and reports all work on it."};
   program.name("ridge");
   program.require_subcommand(1);
   program.set_version_flag("--version", apps::kProgram);
   program.footer(
-      "After --, arguments may begin with -: ridge generate model.gguf -- \"--help means\"\n"
-      "Exit codes: 0 success, 1 runtime failure, 2 usage error, 3 bad model or data file, 4 out "
-      "of\n"
-      "memory, 5 device error, 130 ended by Ctrl-C.\n"
+      "After --, arguments may begin with -, as in ridge generate model.gguf -- \"--help means\".\n"
+      "Exit codes: 0 success, 1 runtime failure, 2 usage error, 3 bad model or data file,\n"
+      "4 out of memory, 5 device error; 129, 130 and 143 ended by SIGHUP, Ctrl-C and SIGTERM.\n"
       "Start with: ridge lab --preset tiny");
 #ifdef RIDGE_COURSES
   courses::add_to_program();

@@ -69,7 +69,10 @@ std::string file_title(const std::filesystem::path& path) {
 void add_model_options(Command app, ModelOptions& options) {
   app = app.under(kModel);
   Option preset =
-      app.add_option("--preset", options.preset, "tiny, small, medium or large").show_default();
+      app.add_option("--preset", options.preset,
+                     "size of a model with random weights: tiny (2.6 M parameters), small (32 M), "
+                     "medium (190 M) or large (1.0 B)")
+          .show_default();
   app.add_option("--config", options.config_file,
                  "instead of a preset, a config.json with Hugging Face's key names or a published "
                  "shape: gemma3-270m, gemma3-1b, llama-2-7b, llama-2-70b, llama-3-8b, smollm2-135m")
@@ -121,7 +124,13 @@ void expect_context(const ModelOptions& options,
 }
 
 void add_level_option(Command app, LevelOptions& options) {
-  app.under(kLevel).add_option("--level", options.level, level_names()).show_default();
+  app.under(kLevel)
+      .add_option(
+          "--level", options.level,
+          "optimizations of the graph, each level with those before: baseline (none), fused "
+          "(merged projections, flash attention), kernels (hand-written ones) or compiled "
+          "(generated kernels, tuned GEMMs; the fastest)")
+      .show_default();
 }
 
 void add_pass_option(Command app, LevelOptions& options) {
@@ -133,11 +142,13 @@ void add_pass_option(Command app, LevelOptions& options) {
 void add_switch_options(Command app, LevelOptions& options) {
   add_pass_option(app, options);
   app = app.under(kLevel);
-  Option dtype = app.add_option("--dtype", options.dtype,
-                                "type of GEMMs and activations: fp32, tf32 (a GPU rounds the fp32 "
-                                "inputs of GEMMs to TF32), bf16 (with fp32 master weights) or, to "
-                                "train on a CPU, fp16 (with loss scaling too)")
-                     .show_default();
+  Option dtype =
+      app.add_option("--dtype", options.dtype,
+                     "type of GEMMs and activations: fp32 (the most exact), tf32 (a GPU "
+                     "rounds the fp32 inputs of GEMMs to TF32), bf16 (half the memory, the "
+                     "fastest where the device has it; fp32 master weights) or, to train on "
+                     "a CPU, fp16 (with loss scaling too)")
+          .show_default();
   app.add_flag("--tf32", options.tf32, "short for --dtype tf32").excludes(dtype);
 }
 
@@ -156,9 +167,11 @@ std::string switch_text(const LevelOptions& options) {
 void add_machine_options(Command app, MachineOptions& options) {
   app = app.under(kMachine);
   app.add_option("--device", options.device, "cpu or cuda (default: cuda if there is a GPU)");
-  app.add_option("--threads", options.threads, "CPU threads (default: all)");
+  app.add_option("--threads", options.threads,
+                 "CPU threads (default: one for each processor that Ridge may use)");
   app.add_option("--isa", options.isa,
-                 "highest instruction set that kernels may use: avx2, avx512 or amx");
+                 "highest instruction set that kernels may use: avx2, avx512 or amx (default: the "
+                 "CPU's highest)");
 }
 
 void add_nvtx_option(Command app, MachineOptions& options) {
@@ -265,12 +278,15 @@ void add_training_options(Command app, TrainingOptions& o) {
   add_switch_options(app, o.level);
   add_machine_options(app, o.machine);
   app.add_option("--batch-size", o.batch_size,
-                 "sequences in a micro-batch (default: the preset's)");
-  app.add_option("--seq-len", o.sequence, "tokens in a sequence (default: the preset's)");
+                 "sequences in a micro-batch (default: the preset's; 8 of a configuration)");
+  app.add_option("--seq-len", o.sequence,
+                 "tokens in a sequence (default: the preset's; at most 512 of a configuration)");
 }
 
 void add_clip_option(Command app, double& clip_norm) {
-  app.add_option("--clip", clip_norm, "maximum gradient norm (0: no clipping)").show_default();
+  app.add_option("--clip", clip_norm,
+                 "largest norm of the gradients; a larger one is scaled down (0: no clipping)")
+      .show_default();
 }
 
 void expect_clip(double clip_norm) {
@@ -289,9 +305,13 @@ void add_tuning_options(Command app, TrainingOptions& o) {
   app.add_option(
       "--freeze", o.freeze,
       "train all but the parameters that match: PATTERN[,PATTERN], in which * stands for "
-      "any characters (*embed_tokens*,*norm*)");
-  app.add_option("--lora-rank", o.lora.rank, "rank of adapters (with --pass +lora)").show_default();
-  app.add_option("--lora-alpha", o.lora.alpha, "their output is multiplied by alpha / rank")
+      "any characters (*embed_tokens*,*norm*); default: train all");
+  app.add_option(
+         "--lora-rank", o.lora.rank,
+         "rank of adapters (with --pass +lora); a higher one learns more and needs more memory")
+      .show_default();
+  app.add_option("--lora-alpha", o.lora.alpha,
+                 "strength of adapters: their output is multiplied by alpha / rank")
       .show_default();
   app.add_option("--lora-targets", o.lora_targets,
                  "the projections that get an adapter: q_proj, k_proj, v_proj, o_proj, gate_proj, "

@@ -32,7 +32,7 @@ Option add_output_options(Command app, OutputOptions& options, const std::string
 }
 
 void add_gzip_option(Command app, report::OutputFormat& format) {
-  app.add_flag("--gzip", format.gzip, "compress the traces: trace.json.gz");
+  app.add_flag("--gzip", format.gzip, "compress the traces with gzip: trace.json.gz");
 }
 
 void add_format_options(Command app, FormatOptions& options) {

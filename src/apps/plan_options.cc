@@ -19,7 +19,7 @@ constexpr double kMostTokens = 1e18;
 void add_layout_options(Command app, record::PlanLayout& o) {
   app = app.under("Devices");
   app.add_option("--devices", o.devices,
-                 "number of devices of a data-parallel run; each has a batch of its own")
+                 "number of devices that train data-parallel; each has a batch of its own")
       .show_default();
   app.add_option("--zero", o.zero,
                  "what devices share out instead of copying: 0 nothing (plain data parallel), 1 "
@@ -28,20 +28,25 @@ void add_layout_options(Command app, record::PlanLayout& o) {
       .show_default();
   app.add_option("--weight-dtype", o.weight_dtype,
                  "type of the weights that the optimizer updates: fp32, or bf16 or fp16 without "
-                 "fp32 masters (default: fp32, beside bf16 copies with --dtype bf16)");
-  app.add_option("--gradient-dtype", o.gradient_dtype,
-                 "fp32, bf16 or fp16 (default: that of GEMMs; fp32 if micro-batches are summed)");
-  app.add_option("--moment-dtype", o.moment_dtype,
-                 "of both moments: fp32, bf16, fp16 or i8, scales not counted (default: fp32)");
+                 "fp32 masters (default: fp32, next to bf16 copies with --dtype bf16)");
+  app.add_option(
+      "--gradient-dtype", o.gradient_dtype,
+      "type of the gradients: fp32, bf16 or fp16 (default: that of GEMMs; fp32 if micro-batches are "
+      "summed)");
+  app.add_option(
+      "--moment-dtype", o.moment_dtype,
+      "type of AdamW's two moments: fp32, bf16, fp16 or i8, scales not counted (default: fp32)");
   app.add_option("--link", o.link,
                  "GB/s of a device in one direction to the others of its node (default: the data "
                  "sheet's)");
   app.add_option("--network", o.network,
                  "GB/s of a device in one direction to other nodes; 50 is a port of 400 Gbit/s")
       .show_default();
-  app.add_option("--node-devices", o.node_devices, "devices of a node").show_default();
-  app.add_option("--price", o.price, "price of a device for an hour, in any currency");
-  app.add_option("--watts", o.watts, "power of a device (default: the data sheet's board power)");
+  app.add_option("--node-devices", o.node_devices, "number of devices in a node").show_default();
+  app.add_option("--price", o.price,
+                 "price of a device for an hour, in any currency (default: no cost is shown)");
+  app.add_option("--watts", o.watts,
+                 "power of a device in watts (default: the data sheet's board power)");
 }
 
 void add_inference_options(Command app, PlanOptions& o) {
@@ -66,19 +71,23 @@ void add_plan_options(Command app, PlanOptions& o) {
   add_switch_options(app, o.training.level);
   add_machine_options(app, o.training.machine);
   app.add_option("--batch-size", o.batch_sizes,
-                 "sequences in a micro-batch (default: the preset's)")
+                 "sequences in a micro-batch (default: the preset's; 8 of a configuration)")
       .numbers();
-  app.add_option("--seq-len", o.lengths, "tokens in a sequence (default: the preset's)").numbers();
+  app.add_option("--seq-len", o.lengths,
+                 "tokens in a sequence (default: the preset's; at most 512 of a configuration)")
+      .numbers();
   add_micro_batch_option(app, o.training);
   add_tuning_options(app, o.training);
   add_clip_option(app, o.clip_norm);
-  app.add_option(
-         "--hardware", o.hardware,
-         "this, " + cost::hardware_names() +
-             ", or a JSON file (see below); a list of names for training plans side by side")
+  app.add_option("--hardware", o.hardware,
+                 "machine to plan for: this, " + cost::hardware_names() +
+                     ", or a JSON file (see below); a list of names compares training plans")
       .show_default();
-  app.add_option("--tokens", o.tokens, "token budget").show_default();
-  app.add_option("--mfu", o.assumed_mfu, "assumed MFU for a second estimate of the days")
+  app.add_option("--tokens", o.tokens,
+                 "tokens to train on; their days, energy and cost are predicted")
+      .show_default();
+  app.add_option("--mfu", o.assumed_mfu,
+                 "MFU from 0 to 1 for a second estimate of the days, next to the predicted one")
       .show_default();
   app.add_option("--parameters", o.parameters,
                  "plan from a number of parameters alone, in bf16 unless --dtype is given");

@@ -221,9 +221,15 @@ void add_options(Command app, Options& o) {
   limits.add_option("--max-connections", o.server.connections, "max connections").show_default();
   limits.add_option("--max-header-bytes", o.server.header_bytes, "max bytes of a request's header")
       .show_default();
-  limits.add_option("--max-body-bytes", o.server.body_bytes, "max bytes of a request's body")
+  limits
+      .add_option("--max-body-bytes", o.server.body_bytes,
+                  "max bytes of a request's body; longer ones are refused (413)")
       .show_default();
-  limits.add_option("--http-threads", o.server.threads, "threads that speak HTTP").show_default();
+  limits
+      .add_option(
+          "--http-threads", o.server.threads,
+          "threads that speak HTTP; more help with hundreds of clients, but take cores from the model")
+      .show_default();
   Command computing = app.under("Computing");
   add_phase_options(computing, o.inference.chunk, o.inference.exact, o.inference.fast_8bit,
                     o.inference.cache_dtype);

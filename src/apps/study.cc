@@ -239,19 +239,21 @@ void add_study_inference(Command study, const AppContext& context) {
       "Compare techniques of prefill and decode, from a configuration alone or a model");
   app.add_option("MODEL", o->model,
                  models::known_shape_names() +
-                     ", a config.json (weights are made up), or a model with weights")
+                     ", a config.json (these with random weights), or a model with weights")
       .required();
-  app.add_option("--techniques", o->techniques, "all, or some of those below, in order")
+  app.add_option("--techniques", o->techniques, "all, or a list of those below, in this order")
       .show_default();
-  app.add_option("--batch-size", o->batch_sizes, "sequences at a time").numbers().show_default();
+  app.add_option("--batch-size", o->batch_sizes, "numbers of sequences at a time")
+      .numbers()
+      .show_default();
   app.add_option(
          "--seq-len", o->lengths,
          "tokens of a prompt, and keys of a decode's context (default: 128,512, or less if the model's context is shorter)")
       .numbers();
   app.add_option(
       "--dtype", o->dtypes,
-      "some of fp32, bf16, and of a model with weights file, as it stores them (default: bf16 of a "
-      "configuration, file of a model)");
+      "types to compare: fp32, bf16 and, of a model with weights, file (as it stores them); default: "
+      "bf16 of a configuration, file of a model");
   app.add_option("--budget", o->budget,
                  "time for all measurements: 60s, 2m; points beyond it are predicted")
       .show_default();

@@ -136,7 +136,8 @@ Command add_model_action(Command app, const char* name, const char* summary, Tok
 void add_encode(Command app, TokenizerOptions& o) {
   Command action =
       add_model_action(app, "encode", "Read text from stdin and print its token ids", o);
-  action.add_flag("--special", o.special, "encode special tokens that are written in the text");
+  action.add_flag("--special", o.special,
+                  "read special tokens that are written in the text as such, not as text");
   action.add_flag("--bos", o.bos, "start with the model's BOS token");
   action.footer(
       "Examples:\n"
@@ -149,7 +150,7 @@ void add_decode(Command app, TokenizerOptions& o) {
   Command action =
       add_model_action(app, "decode", "Read token ids from stdin and print their text", o);
   action.add_option("--ids", o.ids, "token ids to decode instead of stdin: 1,2,3").numbers();
-  action.add_flag("--special", o.special, "show special tokens");
+  action.add_flag("--special", o.special, "print special tokens too");
   action.footer(
       "Examples:\n"
       "  echo 1 2 3 | ridge tokenizer decode model.gguf\n"
@@ -162,14 +163,22 @@ void add_train(Command app, TokenizerOptions& o, const AppContext& context) {
   Command action = app.add_subcommand("train", "Train a byte-level BPE tokenizer on text files");
   action.add_option("FILE", o.files, "text files; merges do not cross the end of a file")
       .required();
-  action.add_option("--vocab-size", o.vocab_size, "special tokens + 256 bytes + merges").required();
+  action
+      .add_option(
+          "--vocab-size", o.vocab_size,
+          "number of tokens: special ones, 256 bytes and merges; more make texts shorter and models larger")
+      .required();
   action
       .add_option("--special-token", o.special_tokens,
                   "special tokens, with ids from 0; the first separates documents ('': none)")
       .show_default()
       .one_value()
       .may_be_empty();
-  action.add_option("--pre-tokenizer", o.pre_tokenizer, text::pre_tokenizer_names()).show_default();
+  action
+      .add_option("--pre-tokenizer", o.pre_tokenizer,
+                  "rules that cut a text into words before merging, as these models do: " +
+                      text::pre_tokenizer_names())
+      .show_default();
   add_output_options(action, o.output, "folder for the tokenizer's files").required();
   action.add_json_flag(o.json);
   action.footer(

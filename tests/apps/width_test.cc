@@ -47,7 +47,8 @@ class WidthTest : public ProgramTest {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       if (line.starts_with("  ridge ")) continue;  // an example, to be copied
-      EXPECT_LE(report::display_width(line), columns) << arguments[0] << " " << columns << ": " << line;
+      EXPECT_LE(report::display_width(line), columns)
+          << arguments[0] << " " << columns << ": " << line;
     }
   }
 };
@@ -68,6 +69,30 @@ TEST_F(WidthTest, TextOfAModelDoesNotActOnTheTerminal) {
   const std::string line = on_terminal(decode, 80);
   EXPECT_EQ(nlohmann::json::parse(line)["text"], hostile);
   for (char c : line) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << line;
+}
+
+TEST_F(WidthTest, HelpFillsTheLinesOfATerminal) {
+  for (int columns : {60, 80, 100}) {
+    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+             {"plan", "--help"}, {"bench", "attention", "--help"}, {"serve", "--help"}}) {
+      const std::string text = on_terminal(arguments, columns);
+      EXPECT_NE(text.find("\n\nOptions:\n"), std::string::npos) << text;
+      constexpr size_t kNames = 30;  // columns of the options' names
+      const auto goes_on = [](const std::string& line) {
+        return line.find_first_not_of(' ') == kNames;
+      };
+      std::istringstream lines(text);
+      std::string before;
+      int compared = 0;
+      for (std::string line; std::getline(lines, line); before = line) {
+        if (!goes_on(before) || !goes_on(line)) continue;
+        const std::string word = line.substr(kNames, line.find(' ', kNames) - kNames);
+        EXPECT_GT(report::display_width(before + " " + word), columns) << before << "\n" << line;
+        ++compared;
+      }
+      EXPECT_GE(compared, 2) << arguments[0] << " " << columns;
+    }
+  }
 }
 
 TEST_F(WidthTest, CommandsFitTheTerminal) {
