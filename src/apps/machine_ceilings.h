@@ -27,7 +27,7 @@ struct CeilingsRequest {
 };
 
 // Measures with a progress bar if the cache lacks something of the request: 4 to 8 s on a quiet
-// machine, up to 30 s next to other programs. Ceilings that these disturbed are provisional: they
+// machine, up to 15 s next to other programs. Ceilings that these disturbed are provisional: they
 // come with a warning, and a call on a quiet machine measures them again. Continues if the cache
 // folder is not writable. On the CPU, call after make_cpu_backend has set threads and ISA.
 cost::Ceilings machine_ceilings(const MachineOptions& machine,

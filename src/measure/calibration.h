@@ -23,7 +23,7 @@ struct CalibrationMachine {
 };
 CalibrationMachine calibration_machine();
 
-// Takes up to 8 s on two quiet cores, and up to 30 s next to other programs.
+// Takes up to 8 s on two quiet cores, and up to 15 s next to other programs.
 cost::Ceilings calibrate(backends::Calibration& calibration,
                          const CalibrationProgress& progress = {},
                          const CalibrationMachine& machine = calibration_machine());
