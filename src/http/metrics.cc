@@ -86,7 +86,7 @@ std::string metrics_text(const EngineCounts& counts, const std::string& model, d
   w.counter("ridge_engine_steps_total", "Steps of the engine.", counts.steps);
   w.counter("ridge_num_preemptions_total", "Sequences that lost their blocks to others.",
             counts.preemptions);
-  w.counter("ridge_internal_errors_total", "Requests that a fault of Ridge ended.",
+  w.counter("ridge_internal_errors_total", "Faults of Ridge; each ended at most one request.",
             counts.internal_errors);
   w.counter("ridge_model_flops_total", "FLOPs of the model's definition, for what was computed.",
             counts.cost.model.flops);

@@ -131,10 +131,9 @@ void Bucket::write(std::string_view name, std::span<const int32_t> values) {
 
 Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t context, int64_t rows) {
   models::InferenceShape shape = bucket_shape(task, tokens, context, rows, cached_, cache_);
-  std::unique_ptr<Bucket>& bucket =
-      buckets_[{task, shape.tokens, shape.context, shape.row_count()}];
-  if (bucket == nullptr) bucket = make(shape);
-  return *bucket;
+  const auto key = std::tuple(task, shape.tokens, shape.context, shape.row_count());
+  if (const auto found = buckets_.find(key); found != buckets_.end()) return *found->second;
+  return *buckets_.emplace(key, make(shape)).first->second;
 }
 
 std::shared_ptr<const cost::CostedGraph> BucketCache::planned(models::InferenceTask task,

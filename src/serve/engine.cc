@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <tuple>
 #include <utility>
 
 #include "base/clock.h"
@@ -12,6 +13,19 @@
 #include "serve/schedule.h"
 
 namespace ridge::serve {
+namespace {
+
+Delta failure(const std::exception& error) noexcept {
+  Delta delta;
+  try {
+    delta.error = error.what();
+  } catch (const std::bad_alloc&) {
+    delta.error = "out of memory";  // so short that it needs none
+  }
+  return delta;
+}
+
+}  // namespace
 
 void validate(const EngineOptions& options) {
   constexpr int64_t kMost = int64_t{1} << 20;
@@ -34,6 +48,7 @@ Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineO
       accounting_(session, options.ceilings) {
   counts_.slots = session.options().slots;
   for (int64_t slot = counts_.slots; slot-- > 0;) free_slots_.push_back(slot);
+  running_.reserve(free_slots_.size());
   counts_.blocks = session.blocks().blocks();
   std::promise<void> is_warm;
   std::future<void> warmed = is_warm.get_future();
@@ -104,12 +119,8 @@ EngineCounts Engine::counts() const {
 
 void Engine::serve() {
   while (take_mail()) {
-    try {
-      admit();
-      step();
-    } catch (const std::exception& error) {
-      fail_running(error);
-    }
+    admit();
+    step();
     count_load();
     wake_readers();
   }
@@ -122,7 +133,13 @@ void Engine::serve() {
 bool Engine::take_mail() {
   Mailbox::Mail mail;
   const bool goes_on = mailbox_.take(!running_.empty() || !waiting_.empty(), mail);
-  for (auto& each : mail.submitted) insert(waiting_, std::move(each));
+  for (auto& each : mail.submitted) {
+    try {
+      insert(waiting_, each);
+    } catch (const std::exception& error) {
+      fail(*each, error);
+    }
+  }
   if (!goes_on) return false;
   for (uint64_t id : mail.cancelled) drop(id);
   return true;
@@ -139,63 +156,80 @@ void Engine::drop(uint64_t id) {
   remove(running_);
 }
 
-// Sorts by priority, smaller ones first, then by arrival.
+// Sorts by priority, smaller ones first, then by arrival. Sequences that run alone come before all
+// others. The sequence stays with the caller if this throws.
 template <typename List>
-void Engine::insert(List& list, std::unique_ptr<EngineSequence> sequence) {
-  const auto order = [](const auto& each) { return std::pair(each->request.priority, each->id); };
+void Engine::insert(List& list, std::unique_ptr<EngineSequence>& sequence) {
+  const auto order = [](const auto& each) {
+    return std::tuple(!each->runs_alone, each->request.priority, each->id);
+  };
   const auto place = std::ranges::upper_bound(list, order(sequence), {}, order);
-  list.insert(place, std::move(sequence));
+  *list.insert(place, nullptr) = std::move(sequence);
 }
 
-// Admits requests in order: none passes one that has to wait for blocks.
+// Admits requests in order: none passes one that has to wait.
 void Engine::admit() {
   while (!waiting_.empty()) {
     EngineSequence& next = *waiting_.front();
-    if (free_slots_.empty()) {
-      if (running_.back()->request.priority <= next.request.priority) return;
-      preempt_last();
-    }
-    const int64_t slot = free_slots_.back();
     try {
-      session_.begin(
-          {slot, next.ids, next.request.sampling, next.request.tenant, next.generated()});
+      if (!admit(next)) return;
     } catch (const std::exception& error) {
-      end(next, Finish::kFailed, {.error = error.what()});
+      const auto* fault = dynamic_cast<const Error*>(&error);
+      if (fault != nullptr && fault->code() == ExitCode::kUsage)  // of the request
+        end(next, Finish::kFailed, failure(error));
+      else
+        fail(next, error);
       waiting_.pop_front();
-      continue;
     }
-    if (!takes_blocks(next, slot)) return session_.release(slot);
-    std::erase(free_slots_, slot);
-    give_slot(next, slot);
-    insert(running_, std::exchange(waiting_.front(), nullptr));
-    waiting_.pop_front();
   }
 }
 
-// Finds blocks for a prompt that has begun in the slot, and preempts others for them if needed.
+// Admits the first waiting sequence. Returns false if it has to wait. If this throws, the sequence
+// is still the first that waits, and may have a slot.
+bool Engine::admit(EngineSequence& next) {
+  if (!running_.empty() && (next.runs_alone || running_.front()->runs_alone)) return false;
+  if (free_slots_.empty()) {
+    if (running_.back()->request.priority <= next.request.priority) return false;
+    preempt_last();
+  }
+  next.slot = free_slots_.back();
+  free_slots_.pop_back();
+  session_.begin(
+      {next.slot, next.ids, next.request.sampling, next.request.tenant, next.generated()});
+  if (!takes_blocks(next)) {
+    session_.release(next.slot);
+    free_slots_.push_back(std::exchange(next.slot, -1));
+    return false;
+  }
+  insert(running_, waiting_.front());
+  waiting_.pop_front();
+  count_admitted(next);
+  return true;
+}
+
+// Finds blocks for a prompt that has begun in its slot, and preempts others for them if needed.
 // Each running sequence keeps a spare block, so that it is not preempted again at once. Returns
 // false if there are not enough blocks.
-bool Engine::takes_blocks(const EngineSequence& next, int64_t slot) {
+bool Engine::takes_blocks(const EngineSequence& next) {
   std::vector<BlockUse> running;
   for (const auto& each : running_)
     running.push_back({each->request.priority, session_.blocks().owned(each->slot),
                        session_.missing_blocks(each->slot, std::ssize(each->ids)) + 1});
   const std::optional<int64_t> count = count_preempted(
-      running, next.request.priority, session_.missing_blocks(slot, std::ssize(next.ids)),
+      running, next.request.priority, session_.missing_blocks(next.slot, std::ssize(next.ids)),
       session_.blocks().available());
   if (!count) return false;
   for (int64_t i = 0; i < *count; ++i) preempt_last();
   return true;
 }
 
-void Engine::give_slot(EngineSequence& sequence, int64_t slot) {
-  sequence.slot = slot;
+void Engine::count_admitted(EngineSequence& sequence) {
   const double now = now_ns();
-  event_log_.admit(sequence.log_index, session_.cached_tokens(slot), now);
+  event_log_.admit(sequence.log_index, session_.cached_tokens(sequence.slot), now);
   if (sequence.was_admitted) return;
   sequence.was_admitted = true;
   sequence.admitted_ns = now;
-  sequence.cached_tokens = session_.cached_tokens(slot);
+  sequence.cached_tokens = session_.cached_tokens(sequence.slot);
   mailbox_.count_admitted();
   const std::lock_guard lock(counts_mutex_);
   counts_.queue.observe((sequence.admitted_ns - sequence.submitted_ns) / 1e9);
@@ -219,16 +253,21 @@ void Engine::make_room() {
   while (running_.size() > 1 && missing() > session_.blocks().available()) preempt_last();
 }
 
-// Puts the last running sequence back into the queue, to be recomputed from its ids.
 void Engine::preempt_last() {
+  requeue_last();
+  const std::lock_guard lock(counts_mutex_);
+  ++counts_.preemptions;
+}
+
+// Puts the last running sequence back into the queue, to be recomputed from its ids. It still runs
+// if this throws.
+void Engine::requeue_last() {
   EngineSequence& last = *running_.back();
+  insert(waiting_, running_.back());
+  running_.pop_back();
   event_log_.requeue(last.log_index, now_ns());
   session_.release(last.slot);
   free_slots_.push_back(std::exchange(last.slot, -1));
-  insert(waiting_, std::exchange(running_.back(), nullptr));
-  running_.pop_back();
-  const std::lock_guard lock(counts_mutex_);
-  ++counts_.preemptions;
 }
 
 // An upper bound on the positions of the next step.
@@ -241,51 +280,83 @@ int64_t Engine::reach() const {
 }
 
 void Engine::step() {
-  make_room();
   if (running_.empty()) return;
+  ComputedParts computed;
+  try {
+    computed = compute();
+  } catch (const std::exception& error) {
+    return isolate(error);
+  }
+  for (size_t i = 0; i < computed.parts.size(); ++i) {
+    if (!computed.parts[i].samples) continue;
+    EngineSequence& each = *computed.sequences[i];
+    try {
+      accept(each, computed.tokens[i]);
+      each.runs_alone = false;
+    } catch (const std::exception& error) {
+      fail(each, error);
+    }
+  }
+  std::erase_if(running_, [](const auto& each) { return each->slot < 0; });
+}
+
+// Runs the parts that the schedule chooses.
+Engine::ComputedParts Engine::compute() {
+  make_room();
   std::vector<Running> state;
   for (const auto& each : running_)
     state.push_back({pending(*each), each->generated() > 0 && pending(*each) == 1});
   const std::vector<int64_t> counts =
       choose_step(state, {session_.options().chunk, budget_.tokens(reach())});
-  std::vector<SequencePart> parts;
-  std::vector<EngineSequence*> chosen;
+  ComputedParts made;
   for (size_t i = 0; i < running_.size(); ++i) {
     if (counts[i] == 0) continue;
     EngineSequence& each = *running_[i];
     const size_t done = static_cast<size_t>(session_.length(each.slot));
-    parts.push_back({each.slot, std::span(each.ids).subspan(done, static_cast<size_t>(counts[i])),
-                     counts[i] == state[i].pending});
-    chosen.push_back(&each);
+    made.parts.push_back({each.slot,
+                          std::span(each.ids).subspan(done, static_cast<size_t>(counts[i])),
+                          counts[i] == state[i].pending});
+    made.sequences.push_back(&each);
   }
-  std::vector<int32_t> tokens(parts.size());
-  std::string error;
-  LoggedStep done{.begin_ns = now_ns(), .sequences = std::ssize(parts)};
-  try {
-    session_.run(parts, tokens);
-    done.end_ns = now_ns();
-    count_costs(parts, chosen, done);
-  } catch (const std::exception& thrown) {
-    error = thrown.what();
-    done.end_ns = now_ns();
-  }
-  event_log_.step(done);
-  {
+  made.tokens.resize(made.parts.size());
+  LoggedStep step{.begin_ns = now_ns(), .sequences = std::ssize(made.parts)};
+  const auto log = [&] {
+    event_log_.step(step);
     const std::lock_guard lock(counts_mutex_);
     ++counts_.steps;
     counts_.last_step_s = now_ns() / 1e9;
+  };
+  try {
+    session_.run(made.parts, made.tokens);
+    step.end_ns = now_ns();
+    count_costs(made.parts, made.sequences, step);
+  } catch (...) {
+    step.end_ns = now_ns();
+    log();
+    throw;
   }
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (!error.empty())
-      end(*chosen[i], Finish::kFailed, {.error = error});
-    else if (parts[i].samples)
-      try {
-        accept(*chosen[i], tokens[i]);
-      } catch (const std::exception& thrown) {
-        fail(*chosen[i], thrown);
-      }
+  log();
+  return made;
+}
+
+// Ends the running sequence if there is one, because the error is its own. Several begin again,
+// each alone until its next token, as the error may concern any of them.
+void Engine::isolate(const std::exception& error) {
+  if (running_.size() == 1) {
+    fail(*running_.front(), error);
+    return running_.clear();
   }
-  std::erase_if(running_, [](const auto& each) { return each->slot < 0; });
+  count_internal_error();
+  while (!running_.empty()) {
+    EngineSequence& last = *running_.back();
+    last.runs_alone = true;
+    try {
+      requeue_last();
+    } catch (const std::exception& lack) {
+      fail(last, lack);
+      running_.pop_back();
+    }
+  }
 }
 
 // Adds a step's cost to its requests, after the run, when a sequence's length ends its part.
@@ -348,27 +419,21 @@ void Engine::accept(EngineSequence& sequence, int32_t token) {
   put(sequence, std::move(delta));
 }
 
-// Ends a request because of an internal error. The others go on.
-void Engine::fail(EngineSequence& sequence, const std::exception& error) {
-  {
-    const std::lock_guard lock(counts_mutex_);
-    ++counts_.internal_errors;
-  }
-  if (sequence.slot >= 0) end(sequence, Finish::kFailed, {.error = error.what()});
+void Engine::count_internal_error() {
+  const std::lock_guard lock(counts_mutex_);
+  ++counts_.internal_errors;
 }
 
-// Ends all running requests, because the error may concern any of them. Waiting ones go on.
-void Engine::fail_running(const std::exception& error) {
-  for (auto& each : running_)
-    if (each != nullptr) fail(*each, error);
-  running_.clear();
-  std::erase(waiting_, nullptr);
+// Ends a request because of an internal error. The others go on.
+void Engine::fail(EngineSequence& sequence, const std::exception& error) {
+  count_internal_error();
+  if (!sequence.has_ended) end(sequence, Finish::kFailed, failure(error));
 }
 
 // Readers wake at the end of the step, because each of them may take this thread's core.
 void Engine::put(EngineSequence& sequence, Delta delta) {
+  unread_.push_back(sequence.output);  // a reader who is woken in vain finds nothing
   sequence.output->put(std::move(delta));
-  unread_.push_back(sequence.output);
 }
 
 void Engine::wake_readers() {
@@ -376,44 +441,69 @@ void Engine::wake_readers() {
   unread_.clear();
 }
 
-// Ends a request. The cache keeps its blocks for prompts that begin alike.
+// Ends a request. The cache keeps its blocks for prompts that begin alike. Where memory is lacking
+// for the end of the answer, the request fails instead.
 void Engine::end(EngineSequence& sequence, Finish finish, Delta delta) {
   const double now = now_ns();
-  const int64_t generated = sequence.generated();
-  delta.text += sequence.text.finish();
   delta.finish = finish;
-  RequestMetrics& metrics = sequence.metrics;
-  metrics.queue_ns = (sequence.was_admitted ? sequence.admitted_ns : now) - sequence.submitted_ns;
-  metrics.cached_tokens = sequence.cached_tokens;
-  metrics.later_tokens = std::max<int64_t>(generated - 1, 0);
-  metrics.decode_ns = sequence.last_ns - sequence.first_ns;
-  delta.metrics = std::make_shared<RequestMetrics>(metrics);
   {
-    const std::lock_guard lock(counts_mutex_);
-    ++counts_.finished[static_cast<size_t>(finish)];
-    if (finish == Finish::kStop || finish == Finish::kLength)
-      counts_.end_to_end.observe((now - sequence.submitted_ns) / 1e9);
-    if (generated > 1)
-      counts_.tpot.observe((sequence.last_ns - sequence.first_ns) / 1e9 /
-                           static_cast<double>(generated - 1));
-  }
-  if (sequence.slot >= 0) {
-    session_.release(sequence.slot);
-    free_slots_.push_back(std::exchange(sequence.slot, -1));
+    const std::lock_guard lock(counts_mutex_);  // so that a reader finds the end counted
+    try {
+      put(sequence, last_delta(sequence, std::move(delta), now));
+    } catch (const std::exception& error) {
+      ++counts_.internal_errors;
+      Delta failed = failure(error);
+      failed.finish = finish = Finish::kFailed;
+      sequence.output->put(std::move(failed));
+      sequence.output->wake();
+    }
+    count_end(sequence, finish, now);
+    sequence.has_ended = true;
+    if (sequence.slot >= 0) {
+      session_.release(sequence.slot);
+      free_slots_.push_back(std::exchange(sequence.slot, -1));
+    }
+    count_running();
   }
   count_load();
   event_log_.end(sequence.log_index, finish, now);
-  put(sequence, std::move(delta));
   mailbox_.count_ended(sequence.was_admitted);
 }
 
+// The last part of an answer, with the text that was held back and the request's metrics.
+Delta Engine::last_delta(EngineSequence& sequence, Delta delta, double now) const {
+  delta.text += sequence.text.finish();
+  RequestMetrics& metrics = sequence.metrics;
+  metrics.queue_ns = (sequence.was_admitted ? sequence.admitted_ns : now) - sequence.submitted_ns;
+  metrics.cached_tokens = sequence.cached_tokens;
+  metrics.later_tokens = std::max<int64_t>(sequence.generated() - 1, 0);
+  metrics.decode_ns = sequence.last_ns - sequence.first_ns;
+  delta.metrics = std::make_shared<RequestMetrics>(metrics);
+  return delta;
+}
+
+// The caller has locked the counts.
+void Engine::count_end(const EngineSequence& sequence, Finish finish, double now) {
+  ++counts_.finished[static_cast<size_t>(finish)];
+  if (finish == Finish::kStop || finish == Finish::kLength)
+    counts_.end_to_end.observe((now - sequence.submitted_ns) / 1e9);
+  if (const int64_t generated = sequence.generated(); generated > 1)
+    counts_.tpot.observe((sequence.last_ns - sequence.first_ns) / 1e9 /
+                         static_cast<double>(generated - 1));
+}
+
+// The caller has locked the counts.
+int64_t Engine::count_running() {
+  counts_.running = std::ranges::count_if(running_, [](auto& each) { return each->slot >= 0; });
+  counts_.blocks_in_use = session_.blocks().in_use();
+  return counts_.running;
+}
+
 void Engine::count_load() {
-  const int64_t running =
-      std::ranges::count_if(running_, [](auto& each) { return each->slot >= 0; });
+  int64_t running = 0;
   {
     const std::lock_guard lock(counts_mutex_);
-    counts_.running = running;
-    counts_.blocks_in_use = session_.blocks().in_use();
+    running = count_running();
   }
   event_log_.blocks(session_.blocks(), running == 0, now_ns());
 }

@@ -3,6 +3,9 @@
 // have a slot. A request gets a slot as soon as a slot and the blocks of its prompt are free. If it
 // has a better priority, or the cache is full, the engine preempts the last sequence of the least
 // priority and recomputes it later. The engine's thread owns the session. Knows no HTTP.
+//
+// Whatever throws ends one request, and the others go on. If several share what threw, they begin
+// again, each alone until its next token, so that the one at fault is found.
 #pragma once
 
 #include <cstdint>
@@ -65,30 +68,44 @@ class Engine {
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
+  // What a step computed: parts of sequences, and the token after each.
+  struct ComputedParts {
+    std::vector<SequencePart> parts;
+    std::vector<EngineSequence*> sequences;
+    std::vector<int32_t> tokens;
+  };
+
   void expect_runnable(const Request& request) const;
   void warm_up();
   void serve();
   bool take_mail();
   void drop(uint64_t id);
   template <typename List>
-  static void insert(List& list, std::unique_ptr<EngineSequence> sequence);
+  static void insert(List& list, std::unique_ptr<EngineSequence>& sequence);
   void admit();
-  bool takes_blocks(const EngineSequence& next, int64_t slot);
-  void give_slot(EngineSequence& sequence, int64_t slot);
+  bool admit(EngineSequence& next);
+  bool takes_blocks(const EngineSequence& next);
+  void count_admitted(EngineSequence& sequence);
   void make_room();
   void preempt_last();
+  void requeue_last();
   int64_t reach() const;
   int64_t pending(const EngineSequence& sequence) const;
   void step();
+  ComputedParts compute();
+  void isolate(const std::exception& error);
   void count_costs(const std::vector<SequencePart>& parts,
                    const std::vector<EngineSequence*>& sequences,
                    LoggedStep& step);
   void accept(EngineSequence& sequence, int32_t token);
   void fail(EngineSequence& sequence, const std::exception& error);
-  void fail_running(const std::exception& error);
+  void count_internal_error();
   void put(EngineSequence& sequence, Delta delta);
   void wake_readers();
   void end(EngineSequence& sequence, Finish finish, Delta delta);
+  Delta last_delta(EngineSequence& sequence, Delta delta, double now) const;
+  void count_end(const EngineSequence& sequence, Finish finish, double now);
+  int64_t count_running();
   void count_load();
 
   Session& session_;

@@ -35,7 +35,7 @@ struct EngineCounts {
   int64_t generated_tokens = 0;
   int64_t steps = 0;
   int64_t preemptions = 0;
-  int64_t internal_errors = 0;        // faults of Ridge that ended one request; none are expected
+  int64_t internal_errors = 0;        // faults of Ridge; each ended at most one request
   StepCost cost;                      // sum over all steps
   std::optional<double> mfu, mbu;     // utilization of the last steps; none without ceilings
   int64_t refused = 0;                // requests refused because the queue was full

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct EngineSequence {
   int64_t slot = -1;
   int64_t log_index = -1;  // its place in the event log
   bool was_admitted = false;
+  bool has_ended = false;
+  bool runs_alone = false;  // since a step that it shared threw, until its next token
   int64_t cached_tokens = 0;
   double submitted_ns = 0, admitted_ns = 0, first_ns = 0, last_ns = 0;
   RequestMetrics metrics;
@@ -51,17 +54,23 @@ class Mailbox {
     const std::lock_guard lock(mutex_);
     if (drains_) return {0, Refusal::kDraining};
     if (queued_ >= most_queued_) return {0, Refusal::kFull};
+    mail_.submitted.emplace_back();  // may throw, and nothing is counted yet
     ++queued_, ++open_;
     const uint64_t id = sequence->id = ++last_id_;
     sequence->log_index =
         log_.submit(id, std::ssize(sequence->request.prompt), sequence->submitted_ns);
-    mail_.submitted.push_back(std::move(sequence));
+    mail_.submitted.back() = std::move(sequence);
     has_mail_.notify_one();
     return {id};
   }
-  void cancel(uint64_t id) {
+  // Destructors call it: a request that it cannot note for lack of memory runs to its end.
+  void cancel(uint64_t id) noexcept {
     const std::lock_guard lock(mutex_);
-    mail_.cancelled.push_back(id);
+    try {
+      mail_.cancelled.push_back(id);
+    } catch (const std::bad_alloc&) {
+      return;
+    }
     has_mail_.notify_one();
   }
   // Refuses requests from now on, and tells the engine's thread to stop if `stops`.

@@ -179,11 +179,13 @@ void SequenceBlocks::append(int64_t at, std::span<const int32_t> ids) {
 // Adds the slot's tail, now a full block, to the prefix cache, unless it has an equal block.
 void SequenceBlocks::remember(int64_t at) {
   SlotBlocks& slot = slots_[static_cast<size_t>(at)];
-  const auto [found, is_new] = prefixes_.try_emplace(PrefixKey{slot.prefix, slot.tail}, nullptr);
-  if (is_new) {
-    found->second = std::make_unique<Prefix>();
+  PrefixKey key{slot.prefix, slot.tail};
+  auto found = prefixes_.find(key);
+  if (found == prefixes_.end()) {
+    auto made = std::make_unique<Prefix>();
+    made->identity = ++last_identity_;
+    found = prefixes_.emplace(std::move(key), std::move(made)).first;
     found->second->key = &found->first;
-    found->second->identity = ++last_identity_;
   }
   Prefix& prefix = *found->second;
   for (LayerType type : {kFull, kWindow}) {

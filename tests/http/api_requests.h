@@ -8,7 +8,10 @@ namespace ridge::http {
 
 class ApiTest : public ServedModelTest {
  protected:
-  explicit ApiTest(ApiKeys keys = {}) : ServedModelTest(std::move(keys)) { api_.open(model_); }
+  explicit ApiTest(ApiKeys keys = {}, int64_t without_token = 0)
+      : ServedModelTest(std::move(keys), 2, 4, without_token) {
+    api_.open(model_);
+  }
 
   Reply ask(const std::string& method, const std::string& path, const std::string& body) {
     Reply reply = api_.reply({method, path, authorization_, body}, [] {});

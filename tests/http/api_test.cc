@@ -333,6 +333,30 @@ TEST_F(ApiTest, RefusesByNameWhatItDoesNotHave) {
   EXPECT_EQ(ask("POST", "/v1/chat/completions", tool.dump()).status, 422);
 }
 
+// An id without a token makes the tokenizer throw in the engine's step.
+class FaultyTest : public ApiTest {
+ protected:
+  FaultyTest() : ApiTest({}, 40) {}
+};
+
+TEST_F(FaultyTest, AFaultEndsOneAnswerWithAnErrorAndIsCounted) {
+  const std::string last = std::to_string(file_.config().vocabulary - 1);
+  json body{{"prompt", "Once"}, {"max_tokens", 5}, {"logit_bias", {{last, 100}}}};
+  const Reply whole = ask("POST", "/v1/completions", body.dump());
+  expect_error(whole, 500);
+  EXPECT_EQ(json::parse(whole.body).at("error").at("type"), "server_error");
+  body["stream"] = true;
+  const std::vector<std::string> data =
+      events(ask("POST", "/v1/completions", body.dump()).body);
+  ASSERT_GE(data.size(), 2u);
+  EXPECT_EQ(data.back(), "[DONE]");
+  EXPECT_EQ(json::parse(data[data.size() - 2]).at("error").at("type"), "server_error");
+  const std::string metrics = ask("GET", "/metrics", "").body;
+  EXPECT_NE(metrics.find("ridge_internal_errors_total{model_name=\"small\"} 2\n"),
+            std::string::npos);
+  post("/v1/completions", {{"prompt", "Once"}, {"max_tokens", 5}, {"logit_bias", {{"70", 100}}}});
+}
+
 class LoadingTest : public ServedModelTest {};
 
 TEST_F(LoadingTest, SaysSo) {

@@ -25,9 +25,13 @@ inline constexpr const char* kKey = "sk-12345678";
 
 class ServedModelTest : public testing::Test {
  protected:
-  explicit ServedModelTest(ApiKeys keys = {}, int64_t slots = 2, int64_t queue = 4)
+  // The tokenizer has no token for the last `without_token` ids of the model.
+  explicit ServedModelTest(ApiKeys keys = {},
+                           int64_t slots = 2,
+                           int64_t queue = 4,
+                           int64_t without_token = 0)
       : file_(models::ModelFile::open(serve::data_folder() + "llama_fp32")),
-        tokenizer_(serve::bytes_tokenizer(file_.config().vocabulary)),
+        tokenizer_(serve::bytes_tokenizer(file_.config().vocabulary - without_token)),
         session_(file_, options(slots), serve::cpu_backend()),
         engine_(session_, tokenizer_, {.queue = queue}),
         model_{"small", engine_, serve::ChatFormat{text::ChatTemplate::named("chatml"), ""}},

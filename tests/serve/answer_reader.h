@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -16,10 +17,16 @@ namespace ridge::serve {
 // Holds the engine's thread after each token of a request until the test lets it pass.
 class Gate {
  public:
+  // The engine's thread calls `behind` each time that it has passed.
+  explicit Gate(std::function<void()> behind = [] {}) : behind_(std::move(behind)) {}
+
   void pass() {
-    std::unique_lock lock(mutex_);
-    opened_.wait(lock, [&] { return allowed_ > 0; });
-    --allowed_;
+    {
+      std::unique_lock lock(mutex_);
+      opened_.wait(lock, [&] { return allowed_ > 0; });
+      --allowed_;
+    }
+    behind_();
   }
   void allow(int64_t passes) {
     const std::lock_guard lock(mutex_);
@@ -32,6 +39,7 @@ class Gate {
   std::mutex mutex_;
   std::condition_variable opened_;
   int64_t allowed_ = 0;
+  const std::function<void()> behind_;
 };
 
 class AnswerReader {
