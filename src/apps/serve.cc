@@ -219,6 +219,10 @@ void add_options(Command app, Options& o) {
       "at once lose nothing (short for --pass +batch_invariant)");
   Command limits = app.under("Limits");
   limits.add_option("--max-connections", o.server.connections, "max connections").show_default();
+  limits
+      .add_option("--max-client-connections", o.server.client_connections,
+                  "max connections of one client's address; a proxy is one client")
+      .show_default();
   limits.add_option("--max-header-bytes", o.server.header_bytes, "max bytes of a request's header")
       .show_default();
   limits

@@ -15,6 +15,7 @@ struct JsonLimits {
   // Values in the whole document; each takes 16 to 100 bytes.
   int64_t max_values = int64_t{1} << 24;
   int64_t max_bytes = int64_t{256} << 20;  // a file has no more
+  int64_t max_keys = int64_t{1} << 24;     // all objects have no more; each takes 100 bytes or more
 };
 
 // Throws a bad-file Error that names `source` if the text breaks the grammar (with the byte) or a

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <random>
+#include <span>
 
 #include "base/error.h"
+#include "files/hash.h"
 #include "files/mapped_file.h"
 
 namespace ridge::http {
@@ -20,13 +23,41 @@ bool equal(std::string_view key, std::string_view given) {
   return difference == 0;
 }
 
+std::string random_salt() {
+  std::random_device device;
+  std::string salt;
+  for (int i = 0; i < 16; ++i) salt += static_cast<char>(device());
+  return salt;
+}
+
 }  // namespace
+
+ApiKeys::ApiKeys(const std::vector<std::string>& keys) : salt_(random_salt()) {
+  for (const std::string& each : keys) add(each, 0);
+}
+
+uint64_t ApiKeys::hash(std::string_view text) const {
+  const std::string salted = salt_ + std::string(text);
+  return files::hash64(std::as_bytes(std::span(salted)));
+}
+
+const ApiKeys::Key* ApiKeys::find(std::string_view text) const {
+  const auto [begin, end] = places_.equal_range(hash(text));
+  for (auto at = begin; at != end; ++at)
+    if (equal(keys_[at->second].text, text)) return &keys_[at->second];
+  return nullptr;
+}
+
+void ApiKeys::add(std::string_view text, uint32_t tenant) {
+  places_.emplace(hash(text), keys_.size());
+  keys_.push_back({std::string(text), tenant});
+}
 
 ApiKeys ApiKeys::read(const std::filesystem::path& path) {
   constexpr size_t kLeast = 8;
   const files::MappedFile file(path);
   ApiKeys all;
-  std::vector<std::string> tenants;
+  std::unordered_map<std::string, uint32_t> tenants;  // numbered from 1
   std::string_view left = file.text();
   for (int64_t number = 1; !left.empty(); ++number) {
     const size_t end = std::min(left.find('\n'), left.size());
@@ -44,15 +75,16 @@ ApiKeys ApiKeys::read(const std::filesystem::path& path) {
           "[{}] expected keys of at least {} characters of printable ASCII, each alone on its line or "
           "before a space and the name of a tenant, found another one in line {}",
           file.source(), kLeast, number);
-    if (!tenant.empty() && std::ranges::find(tenants, tenant) == tenants.end())
-      tenants.emplace_back(tenant);
-    const auto place = std::ranges::find(tenants, tenant) - tenants.begin();
-    const uint32_t owner = tenant.empty() ? 0 : static_cast<uint32_t>(place) + 1;
-    const auto known = std::ranges::find(all.keys_, key, &std::pair<std::string, uint32_t>::first);
-    if (known != all.keys_.end() && known->second != owner)
+    const uint32_t owner =
+        tenant.empty()
+            ? 0
+            : tenants.try_emplace(std::string(tenant), static_cast<uint32_t>(tenants.size() + 1))
+                  .first->second;
+    const Key* known = all.find(key);
+    if (known != nullptr && known->tenant != owner)
       throw file_error("[{}] expected each key to have one tenant, line {} gives a key another one",
                        file.source(), number);
-    if (known == all.keys_.end()) all.keys_.emplace_back(key, owner);
+    if (known == nullptr) all.add(key, owner);
   }
   if (all.empty()) throw file_error("[{}] expected a key on a line, found none", file.source());
   return all;
@@ -62,10 +94,8 @@ std::optional<uint32_t> ApiKeys::tenant(std::string_view authorization) const {
   constexpr std::string_view kScheme = "Bearer ";
   if (!authorization.starts_with(kScheme)) return std::nullopt;
   authorization.remove_prefix(kScheme.size());
-  std::optional<uint32_t> found;
-  for (const auto& [key, tenant] : keys_)
-    if (equal(key, authorization)) found = tenant;
-  return found;
+  const Key* key = find(authorization);
+  return key == nullptr ? std::nullopt : std::optional(key->tenant);
 }
 
 }  // namespace ridge::http

@@ -7,17 +7,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 namespace ridge::http {
 
 class ApiKeys {
  public:
-  ApiKeys() = default;  // no key is asked for
-  explicit ApiKeys(const std::vector<std::string>& keys) {
-    for (const std::string& each : keys) keys_.push_back({each, 0});
-  }
+  ApiKeys() : ApiKeys(std::vector<std::string>{}) {}  // no key is asked for
+  explicit ApiKeys(const std::vector<std::string>& keys);
   // A key a line, and after a space the tenant that it belongs to; blanks at the end of a line, empty
   // lines and lines that begin with # are skipped. Throws a bad-file Error if there is no key, or one is
   // shorter than 8 characters or has two tenants, or a word is not printable ASCII.
@@ -31,7 +29,17 @@ class ApiKeys {
   bool accept(std::string_view authorization) const { return tenant(authorization).has_value(); }
 
  private:
-  std::vector<std::pair<std::string, uint32_t>> keys_;  // each with its tenant
+  struct Key {
+    std::string text;
+    uint32_t tenant = 0;
+  };
+  uint64_t hash(std::string_view text) const;
+  const Key* find(std::string_view text) const;
+  void add(std::string_view text, uint32_t tenant);
+
+  std::string salt_;  // random, so that nobody outside knows which texts have the hash of a key
+  std::vector<Key> keys_;
+  std::unordered_multimap<uint64_t, size_t> places_;  // in keys_, by hash
 };
 
 }  // namespace ridge::http

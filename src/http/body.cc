@@ -15,8 +15,11 @@
 namespace ridge::http {
 namespace {
 
-// No request of the API nests deeper than a few levels; a list of ids is the largest.
-constexpr files::JsonLimits kLimits{.max_depth = 16, .max_values = int64_t{1} << 20};
+// No request of the API nests deeper than a few levels; a list of ids is the largest. A chat has a
+// few keys a message.
+constexpr files::JsonLimits kLimits{.max_depth = 16,
+                                    .max_values = int64_t{1} << 20,
+                                    .max_keys = int64_t{1} << 17};
 
 std::string shown(const nlohmann::json& value) {
   constexpr size_t kShown = 60;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
@@ -35,21 +36,40 @@ std::string text_of(boost::string_view text) { return {text.data(), text.size()}
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> all, bool is_reserve)
+  Connection(asio::ip::tcp::socket socket,
+             std::shared_ptr<Connections> all,
+             const asio::ip::address& client,
+             bool is_reserve)
       : all_(std::move(all)),
+        client_(client),
         is_reserve_(is_reserve),
         stream_(std::move(socket)),
         // A request's header, or what a client sends ahead while it is answered.
         buffer_(static_cast<size_t>(std::max(all_->options.header_bytes, kLeastBuffer))) {}
   ~Connection() {
     const std::lock_guard lock(all_->mutex);
-    all_->open.erase(this);
+    if (all_->open.erase(number_) == 0) return;
+    --place_in(all_->count);
+    const auto mine = all_->of_client.find(client_);
+    --place_in(mine->second);
+    if (mine->second.served + mine->second.in_reserve == 0) all_->of_client.erase(mine);
   }
 
-  // From here on end_connections finds it: not before shared pointers to it can be made.
+  // From here on it is counted and end_connections finds it: not before shared pointers to it can
+  // be made.
   void enter() {
     const std::lock_guard lock(all_->mutex);
-    all_->open.insert(this);
+    OpenCount& mine = all_->of_client[client_];
+    const uint64_t number = all_->open.empty() ? 1 : all_->open.rbegin()->first + 1;
+    all_->open.emplace(number, this);
+    number_ = number;
+    ++place_in(all_->count);
+    ++place_in(mine);
+  }
+  // Whether this is an idle connection in reserve of that client that nobody has asked before. For
+  // any thread.
+  bool gives_way(const asio::ip::address& client) {
+    return is_reserve_ && is_idle_ && client_ == client && !gives_way_.exchange(true);
   }
   void start() {
     asio::post(stream_.get_executor(), [self = shared_from_this()] { self->read_header(); });
@@ -62,6 +82,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
  private:
+  int64_t& place_in(OpenCount& count) const {
+    return is_reserve_ ? count.in_reserve : count.served;
+  }
+
   static constexpr int64_t kLeastBuffer = 4096;
   static constexpr double kLingerSeconds = 2;
   static constexpr double kReserveSeconds = 5;    // without a header on a connection in reserve
@@ -102,7 +126,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
                 text_of(head[bhttp::field::origin])};
     std::optional<Reply> refused =
         is_reserve_ && !all_->site.asks_for_state(message_)
-            ? all_->site.fault(503, "the server has too many connections")
+            ? all_->site.fault(503,
+                               "the server has too many connections, or too many of this client")
             : all_->site.refuse(message_);
     if (refused.has_value()) {
       keeps_ = keeps_ && parser_->is_done();  // else the body is not read
@@ -348,7 +373,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   const std::shared_ptr<Connections> all_;
+  const asio::ip::address client_;
   const bool is_reserve_;
+  uint64_t number_ = 0;  // in Connections::open; 0: not there
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_;
   std::optional<bhttp::request_parser<bhttp::string_body>> parser_;
@@ -362,20 +389,58 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string chunk_;  // being sent
   bool streams_ = false;
   bool keeps_ = true;  // the connection stays open after this reply
-  bool is_idle_ = false, is_watching_ = false, is_writing_ = false;
+  bool is_watching_ = false, is_writing_ = false;
+  std::atomic<bool> is_idle_ = false, gives_way_ = false;
   std::atomic<bool> is_awake_ = false;    // it is in Connections::awake, or will pump
   void (Connection::*next_)() = nullptr;  // what follows when the watching read has ended
 };
 
-void open_connection(asio::ip::tcp::socket socket,
-                     std::shared_ptr<Connections> all,
-                     bool is_reserve) {
-  error_code ignored;
+namespace {
+
+// One client may have many IPv6 addresses of one network.
+asio::ip::address client_of(const asio::ip::address& address) {
+  if (address.is_v4()) return address;
+  asio::ip::address_v6 v6 = address.to_v6();
+  if (v6.is_v4_mapped()) return asio::ip::make_address_v4(asio::ip::v4_mapped, v6);
+  asio::ip::address_v6::bytes_type bytes = v6.to_bytes();
+  std::fill(bytes.begin() + bytes.size() / 2, bytes.end(), 0);
+  return asio::ip::address_v6(bytes);
+}
+
+enum class Place { kServed, kReserve, kNone };
+
+Place place_for(const asio::ip::address& client, Connections& all) {
+  const int64_t most = all.options.connections, most_of_client = all.options.client_connections;
+  std::shared_ptr<Connection> oldest;
+  {
+    const std::lock_guard lock(all.mutex);
+    const auto found = all.of_client.find(client);
+    const OpenCount mine = found == all.of_client.end() ? OpenCount{} : found->second;
+    if (all.count.served < most && mine.served < most_of_client) return Place::kServed;
+    if (all.count.in_reserve < most && mine.in_reserve < most_of_client) return Place::kReserve;
+    for (const auto& [number, each] : all.open) {
+      if (!each->gives_way(client)) continue;
+      oldest = each->weak_from_this().lock();
+      if (oldest != nullptr) break;
+    }
+  }
+  if (oldest == nullptr) return Place::kNone;
+  oldest->end(true);
+  return Place::kReserve;
+}
+
+}  // namespace
+
+void open_connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> all) {
+  error_code ignored, unknown;
+  const asio::ip::address client = client_of(socket.remote_endpoint(unknown).address());
+  const Place place = unknown ? Place::kNone : place_for(client, *all);
+  if (place == Place::kNone) return;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens leave as they come
   // Else the system would take megabytes from the server for a client that takes nothing.
   socket.set_option(asio::socket_base::send_buffer_size(64 << 10), ignored);
-  const auto connection =
-      std::make_shared<Connection>(std::move(socket), std::move(all), is_reserve);
+  const auto connection = std::make_shared<Connection>(std::move(socket), std::move(all), client,
+                                                       place == Place::kReserve);
   connection->enter();
   connection->start();
 }
@@ -384,7 +449,7 @@ void end_connections(Connections& all, bool only_idle) {
   std::vector<std::shared_ptr<Connection>> open;
   {
     const std::lock_guard lock(all.mutex);
-    for (Connection* each : all.open)
+    for (const auto& [number, each] : all.open)
       if (auto connection = each->weak_from_this().lock()) open.push_back(std::move(connection));
   }
   for (const auto& connection : open) connection->end(only_idle);

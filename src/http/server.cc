@@ -9,6 +9,7 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -45,6 +46,7 @@ void validate(const ServerOptions& o) {
   expect_between("port", o.port, 0, UINT16_MAX);
   expect_between("http-threads", o.threads, 1, 64);
   expect_between("max-connections", o.connections, 1, 1 << 16);
+  expect_between("max-client-connections", o.client_connections, 1, 1 << 16);
   expect_between("max-header-bytes", o.header_bytes, 1 << 10, 1 << 20);
   expect_between("max-body-bytes", o.body_bytes, 1 << 10, int64_t{1} << 30);
   endpoint_of(o);
@@ -108,12 +110,7 @@ class Server::Impl {
   void accept() {
     acceptor_.async_accept(asio::make_strand(context_),
                            [this](error_code error, tcp::socket socket) {
-                             if (!error) {
-                               const int64_t open = connections(), most = all_->options.connections;
-                               // Beyond twice the limit there is not even a reply.
-                               if (open < 2 * most)
-                                 open_connection(std::move(socket), all_, open >= most);
-                             }
+                             if (!error) open(std::move(socket));
                              if (all_->drains) {
                                is_accepting_ = false;
                              } else if (!error) {
@@ -123,6 +120,14 @@ class Server::Impl {
                                pause_.async_wait([this](error_code) { accept(); });
                              }
                            });
+  }
+
+  // Where memory is lacking for the connection, the next one is accepted all the same.
+  void open(tcp::socket socket) {
+    try {
+      open_connection(std::move(socket), all_);
+    } catch (const std::bad_alloc&) {
+    }
   }
 
   void run() {

@@ -16,6 +16,8 @@ struct ServerOptions {
   int64_t port = 8080;             // 0: any free one
   int64_t threads = 2;
   int64_t connections = 512;  // open at once; as many more are answered, with their state or 503
+  // The same of one client, which is an IPv4 address or the first half of an IPv6 address.
+  int64_t client_connections = 256;
   int64_t header_bytes = int64_t{16} << 10;  // of one request
   int64_t body_bytes = int64_t{4} << 20;     // of one request
   double idle_s = 60;                        // without a request, and for its header

@@ -2,8 +2,12 @@
 // Key files, and which headers open the door.
 #include "http/api_keys.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
+#include "base/error.h"
 #include "files/scratch.h"
 
 namespace ridge::http {
@@ -45,6 +49,19 @@ TEST(ApiKeys, RefusesFilesWithoutGoodKeys) {
     EXPECT_THROW(ApiKeys::read(folder / "keys"), Error) << text;
   }
   EXPECT_THROW(ApiKeys::read(folder / "missing"), Error);
+}
+
+TEST(ApiKeys, ManyAreReadInLinearTime) {
+  const files::ScratchFolder folder;
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += fmt::format("sk-of-client-{} tenant-{}\n", i, i);
+  files::write_plain(folder / "keys", text);
+  const auto begin = std::chrono::steady_clock::now();
+  const ApiKeys keys = ApiKeys::read(folder / "keys");
+  for (int i = 0; i < 100'000; i += 10)
+    EXPECT_EQ(keys.tenant(fmt::format("Bearer sk-of-client-{}", i)), i + 1);
+  EXPECT_FALSE(keys.accept("Bearer sk-of-client-100000"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 
 }  // namespace

@@ -116,6 +116,22 @@ TEST_F(ApiTest, NoNumberIsAnErrorOfTheServer) {
   await([&] { return engine_.is_idle(); });
 }
 
+// An object of many keys is refused by their number, and as many as are allowed take no long time.
+TEST_F(ApiTest, ManyKeysAreRefusedBeforeTheyTakeMemory) {
+  const auto body = [](int keys) {
+    std::string text = "{\"prompt\": \"a, \\\"b\\\": c\", \"max_tokens\": 1";
+    for (int i = 0; i < keys; ++i) text += fmt::format(", \"k{}\": 0", i);
+    return text + "}";
+  };
+  const Reply refused = ask("POST", "/v1/completions", body(300'000));
+  expect_error(refused, 400);
+  EXPECT_NE(refused.body.find("JSON keys, found 300002"), std::string::npos) << refused.body;
+  const std::string many = body(100'000);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(ask("POST", "/v1/completions", many).status, 200);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+}
+
 TEST_F(ApiTest, HostileBodiesAreErrors) {
   const std::string bodies[] = {
       "",

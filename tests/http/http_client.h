@@ -29,7 +29,8 @@ struct Response {
 class HttpClient {
  public:
   // `window_bytes`: how much the server can send ahead of `read`; 0: what the system thinks best.
-  explicit HttpClient(int64_t port, int window_bytes = 0)
+  // `host`: the last byte of the client's own address, 127.0.0.1 for 1.
+  explicit HttpClient(int64_t port, int window_bytes = 0, uint32_t host = 1)
       : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     const timeval limit{60, 0};
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -37,6 +38,8 @@ class HttpClient {
       ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &window_bytes, sizeof window_bytes);
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host);
+    if (host != 1) ::bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address);
     address.sin_port = htons(static_cast<uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     is_open_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;

@@ -301,6 +301,40 @@ TEST_F(FullServerTest, AnswersOnlyForItsState) {
   EXPECT_EQ(HttpClient(port()).get("/metrics", key).status, 200);
 }
 
+class CrowdedServerTest : public ServerTest {
+ protected:
+  CrowdedServerTest() : ServerTest({}, {.connections = 8, .client_connections = 3}) {}
+
+  HttpClient from(uint32_t host) const { return HttpClient(port(), 0, host); }
+};
+
+TEST_F(CrowdedServerTest, AClientTakesNoMoreThanItsShare) {
+  std::vector<std::unique_ptr<HttpClient>> idle;
+  for (int i = 0; i < 3; ++i) idle.push_back(std::make_unique<HttpClient>(port()));
+  await([&] { return server_->connections() == 3; });
+  const Response refused = from(1).post("/v1/completions", kShort);
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_NE(refused.body.find("of this client"), std::string::npos);
+  EXPECT_EQ(from(1).get("/health").status, 200);
+  EXPECT_EQ(from(2).post("/v1/completions", kShort).status, 200);
+  idle.pop_back();
+  await([&] { return server_->connections() == 2; });
+  EXPECT_EQ(from(1).post("/v1/completions", kShort).status, 200);
+}
+
+TEST_F(CrowdedServerTest, AFloodOfIdleConnectionsHidesNothing) {
+  std::vector<std::unique_ptr<HttpClient>> idle;
+  for (int i = 0; i < 100; ++i) {
+    idle.push_back(std::make_unique<HttpClient>(port()));
+    if (i % 10 == 9) {
+      EXPECT_EQ(from(1).get("/health").status, 200) << i;
+    }
+  }
+  await([&] { return server_->connections() <= 6; });
+  EXPECT_EQ(from(1).get("/health").status, 200);
+  for (uint32_t host : {2, 3}) EXPECT_EQ(from(host).post("/v1/completions", kShort).status, 200);
+}
+
 // Has always more to say.
 class EndlessSite final : public Site {
  public:
@@ -378,7 +412,8 @@ TEST(SlowReaderTest, IsBufferedToABound) {
 TEST(ServerOptionsTest, AreChecked) {
   for (const ServerOptions& wrong :
        {ServerOptions{.host = "nowhere.example"}, ServerOptions{.port = -1},
-        ServerOptions{.port = 65536}, ServerOptions{.threads = 0}, ServerOptions{.connections = 0}})
+        ServerOptions{.port = 65536}, ServerOptions{.threads = 0}, ServerOptions{.connections = 0},
+        ServerOptions{.client_connections = 0}})
     EXPECT_THROW(validate(wrong), Error);
 }
 
