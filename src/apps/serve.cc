@@ -204,6 +204,16 @@ void add_options(Command app, Options& o) {
   batching.add_option("--queue", o.engine.queue, "max requests that wait; more are refused (429)")
       .show_default();
   batching
+      .add_option(
+          "--max-priority", o.engine.most_priority,
+          "requests may have priorities from -N to N, smaller ones first, whatever their key")
+      .show_default();
+  batching
+      .add_option("--priority-ms", o.engine.priority_ms,
+                  "serve a request as if it had come so many ms earlier for each step to a smaller "
+                  "priority")
+      .show_default();
+  batching
       .add_option("--max-batched-tokens", o.engine.max_batched_tokens,
                   "max tokens per step while a request decodes; lower is smoother, higher prefills "
                   "faster")

@@ -156,7 +156,8 @@ Generation read_options(const Body& body, const RequestBounds& model, int64_t mo
     made.request.max_tokens =
         body.integer(key, 1, context(model)).value_or(made.request.max_tokens);
   made.request.ignores_end = body.flag("ignore_eos").value_or(false);
-  made.request.priority = body.integer("priority", INT32_MIN, INT32_MAX).value_or(0);
+  made.request.priority =
+      body.integer("priority", -model.most_priority, model.most_priority).value_or(0);
   made.streams = body.flag("stream").value_or(false);
   made.wants_metrics = body.flag("x_ridge").value_or(false);
   const json* options = body.find("stream_options");

@@ -17,6 +17,7 @@ struct RequestBounds {
   int64_t context = 1;                         // tokens of a prompt and its answer
   int64_t vocabulary = 1;
   int64_t queue = 1;  // requests that can wait at once
+  int64_t most_priority = 0;
   // Of all tokens: a text of n bytes has at least n / longest_token_bytes tokens.
   size_t longest_token_bytes = 1;
 };

@@ -27,6 +27,7 @@ ServedModel::ServedModel(std::string of_name,
              .context = of_engine.session_options().capacity,
              .vocabulary = of_engine.vocabulary(),
              .queue = of_engine.options().queue,
+             .most_priority = of_engine.options().most_priority,
              .longest_token_bytes = longest_token(of_engine.tokenizer())},
       engine(of_engine),
       created_s(std::time(nullptr)) {}

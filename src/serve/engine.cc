@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <new>
 #include <tuple>
 #include <utility>
 
@@ -36,6 +37,10 @@ void validate(const EngineOptions& options) {
     throw usage_error("[max-step-ms] expected 0 to 1000000 ms, got {}", options.step_ms);
   if (options.queue < 1 || options.queue > kMost)
     throw usage_error("[queue] expected 1 to {} requests, got {}", kMost, options.queue);
+  if (options.most_priority < 0 || options.most_priority > kMost)
+    throw usage_error("[max-priority] expected 0 to {}, got {}", kMost, options.most_priority);
+  if (!(options.priority_ms >= 0 && options.priority_ms <= 1e6))
+    throw usage_error("[priority-ms] expected 0 to 1000000 ms, got {}", options.priority_ms);
 }
 
 Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineOptions& options)
@@ -94,6 +99,9 @@ void Engine::expect_runnable(const Request& request) const {
       throw usage_error("[prompt] expected ids from 0 to {}, got {}", vocabulary - 1, id);
   if (request.max_tokens < 1)
     throw usage_error("[max-tokens] expected at least 1, got {}", request.max_tokens);
+  if (request.priority < -options_.most_priority || request.priority > options_.most_priority)
+    throw usage_error("[priority] expected {} to {}, got {}", -options_.most_priority,
+                      options_.most_priority, request.priority);
   validate(request.sampling);
 }
 
@@ -102,6 +110,8 @@ RequestHandle Engine::submit(Request request, std::shared_ptr<OutputQueue> outpu
   auto sequence = std::make_unique<EngineSequence>(std::move(request), tokenizer_);
   sequence->output = std::move(output);
   sequence->submitted_ns = now_ns();
+  sequence->due_ns = sequence->submitted_ns +
+                     static_cast<double>(sequence->request.priority) * options_.priority_ms * 1e6;
   const RequestHandle handle = mailbox_.submit(std::move(sequence));
   if (handle.refusal != Refusal::kFull) return handle;
   const std::lock_guard lock(counts_mutex_);
@@ -156,12 +166,12 @@ void Engine::drop(uint64_t id) {
   remove(running_);
 }
 
-// Sorts by priority, smaller ones first, then by arrival. Sequences that run alone come before all
-// others. The sequence stays with the caller if this throws.
+// Sorts by the time at which they are due. Sequences that run alone come before all others. The
+// sequence stays with the caller if this throws.
 template <typename List>
 void Engine::insert(List& list, std::unique_ptr<EngineSequence>& sequence) {
   const auto order = [](const auto& each) {
-    return std::tuple(!each->runs_alone, each->request.priority, each->id);
+    return std::tuple(!each->runs_alone, each->due_ns, each->id);
   };
   const auto place = std::ranges::upper_bound(list, order(sequence), {}, order);
   *list.insert(place, nullptr) = std::move(sequence);
@@ -175,7 +185,7 @@ void Engine::admit() {
       if (!admit(next)) return;
     } catch (const std::exception& error) {
       const auto* fault = dynamic_cast<const Error*>(&error);
-      if (fault != nullptr && fault->code() == ExitCode::kUsage)  // of the request
+      if (fault != nullptr && fault->code() == ExitCode::kUsage)  // The request is at fault.
         end(next, Finish::kFailed, failure(error));
       else
         fail(next, error);
@@ -189,7 +199,7 @@ void Engine::admit() {
 bool Engine::admit(EngineSequence& next) {
   if (!running_.empty() && (next.runs_alone || running_.front()->runs_alone)) return false;
   if (free_slots_.empty()) {
-    if (running_.back()->request.priority <= next.request.priority) return false;
+    if (!yields(*running_.back(), next)) return false;
     preempt_last();
   }
   next.slot = free_slots_.back();
@@ -207,17 +217,23 @@ bool Engine::admit(EngineSequence& next) {
   return true;
 }
 
+// Whether a running sequence may be preempted for a waiting one, which must have the better
+// priority and be due earlier.
+bool Engine::yields(const EngineSequence& running, const EngineSequence& next) {
+  return running.request.priority > next.request.priority && running.due_ns > next.due_ns;
+}
+
 // Finds blocks for a prompt that has begun in its slot, and preempts others for them if needed.
 // Each running sequence keeps a spare block, so that it is not preempted again at once. Returns
 // false if there are not enough blocks.
 bool Engine::takes_blocks(const EngineSequence& next) {
   std::vector<BlockUse> running;
   for (const auto& each : running_)
-    running.push_back({each->request.priority, session_.blocks().owned(each->slot),
+    running.push_back({yields(*each, next), session_.blocks().owned(each->slot),
                        session_.missing_blocks(each->slot, std::ssize(each->ids)) + 1});
-  const std::optional<int64_t> count = count_preempted(
-      running, next.request.priority, session_.missing_blocks(next.slot, std::ssize(next.ids)),
-      session_.blocks().available());
+  const std::optional<int64_t> count =
+      count_preempted(running, session_.missing_blocks(next.slot, std::ssize(next.ids)),
+                      session_.blocks().available());
   if (!count) return false;
   for (int64_t i = 0; i < *count; ++i) preempt_last();
   return true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves many requests on one session by continuous batching. Each step advances the sequences that
-// have a slot. A request gets a slot as soon as a slot and the blocks of its prompt are free. If it
-// has a better priority, or the cache is full, the engine preempts the last sequence of the least
-// priority and recomputes it later. The engine's thread owns the session. Knows no HTTP.
+// have a slot. A request gets a slot as soon as a slot and the blocks of its prompt are free. For
+// one of a better priority, or if the cache is full, the engine preempts the last sequences and
+// recomputes them later. The engine's thread owns the session. Knows no HTTP.
 //
 // Whatever throws ends one request, and the others go on. If several share what threw, they begin
 // again, each alone until its next token, so that the one at fault is found.
@@ -30,6 +30,10 @@ struct EngineOptions {
   int64_t max_batched_tokens = 128;  // limit of a step in which a sequence decodes
   double step_ms = 0;                // longest predicted time of such a step; 0: no limit
   int64_t queue = 64;                // most requests that wait for a slot
+  int64_t most_priority = 10;        // Requests have priorities from -most_priority to this.
+  // A request is served as if it had come so much earlier for each step to a smaller priority. So
+  // whoever has waited longer than that comes before it, and nobody is kept waiting for ever.
+  double priority_ms = 100;
   // Predictions and utilizations refer to these. If null, there are none, and step_ms must be 0.
   std::shared_ptr<const cost::Ceilings> ceilings = nullptr;
 };
@@ -68,7 +72,7 @@ class Engine {
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  // What a step computed: parts of sequences, and the token after each.
+  // Parts of sequences that a step computed, and the token after each.
   struct ComputedParts {
     std::vector<SequencePart> parts;
     std::vector<EngineSequence*> sequences;
@@ -84,6 +88,7 @@ class Engine {
   static void insert(List& list, std::unique_ptr<EngineSequence>& sequence);
   void admit();
   bool admit(EngineSequence& next);
+  static bool yields(const EngineSequence& running, const EngineSequence& next);
   bool takes_blocks(const EngineSequence& next);
   void count_admitted(EngineSequence& sequence);
   void make_room();
@@ -118,7 +123,7 @@ class Engine {
   Mailbox mailbox_;
   const StepBudget budget_;
 
-  // Only the engine's thread uses these. Both lists are sorted by priority, then arrival.
+  // Only the engine's thread uses these. Both lists are sorted by the time at which they are due.
   std::deque<std::unique_ptr<EngineSequence>> waiting_;
   std::vector<std::unique_ptr<EngineSequence>> running_;
   std::vector<int64_t> free_slots_;

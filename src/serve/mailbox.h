@@ -32,6 +32,7 @@ struct EngineSequence {
   std::shared_ptr<OutputQueue> output;
   int64_t slot = -1;
   int64_t log_index = -1;  // its place in the event log
+  double due_ns = 0;       // Requests run in this order: when it came, and later by its priority.
   bool was_admitted = false;
   bool has_ended = false;
   bool runs_alone = false;  // since a step that it shared threw, until its next token

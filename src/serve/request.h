@@ -22,8 +22,9 @@ struct Request {
   std::vector<std::string> stop = {};  // Any of these texts ends the answer and is left out of it.
   bool ignores_end = false;            // End-of-generation tokens do not end the answer.
   int64_t top_logprobs = -1;           // number of alternatives; -1: no log-probabilities
-  int64_t priority = 0;  // Smaller priorities run first, equal ones in order of arrival.
-  uint32_t tenant = 0;   // Requests share cached prefixes only within a tenant.
+  // Requests run in order of arrival; each step to a smaller priority counts as an earlier arrival.
+  int64_t priority = 0;
+  uint32_t tenant = 0;  // Requests share cached prefixes only within a tenant.
 };
 
 // Why an answer ended.

@@ -23,7 +23,6 @@ std::vector<int64_t> choose_step(std::span<const Running> running, const StepLim
 }
 
 std::optional<int64_t> count_preempted(std::span<const BlockUse> running,
-                                       int64_t priority,
                                        int64_t wanted,
                                        int64_t available) {
   for (const BlockUse& each : running) wanted += each.wanted;
@@ -31,7 +30,7 @@ std::optional<int64_t> count_preempted(std::span<const BlockUse> running,
   int64_t kept = all;
   for (; wanted > available && kept > 0; --kept) {
     const BlockUse& last = running[static_cast<size_t>(kept - 1)];
-    if (last.priority <= priority) return std::nullopt;
+    if (!last.yields) return std::nullopt;
     wanted -= last.wanted;
     available += last.owned;
   }

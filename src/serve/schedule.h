@@ -29,16 +29,15 @@ std::vector<int64_t> choose_step(std::span<const Running> running, const StepLim
 
 // The KV-cache blocks of a running sequence.
 struct BlockUse {
-  int64_t priority = 0;
-  int64_t owned = 0;   // blocks that no other sequence uses
-  int64_t wanted = 0;  // free blocks that are reserved for it
+  bool yields = false;  // The waiting sequence may preempt it.
+  int64_t owned = 0;    // blocks that no other sequence uses
+  int64_t wanted = 0;   // free blocks that are reserved for it
 };
 
-// Returns how many running sequences, the last ones first, a sequence of `priority` preempts to get
-// `wanted` free blocks in addition to those reserved for the others. It preempts only larger
-// priorities. Returns nullopt if that does not free enough blocks, and the sequence waits.
+// Returns how many running sequences, the last ones first, a waiting one preempts to get `wanted`
+// free blocks in addition to those reserved for the others. It preempts only those that yield, up
+// to the first that does not. Returns nullopt if that does not free enough blocks, and it waits.
 std::optional<int64_t> count_preempted(std::span<const BlockUse> running,
-                                       int64_t priority,
                                        int64_t wanted,
                                        int64_t available);
 

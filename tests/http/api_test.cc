@@ -303,6 +303,13 @@ TEST_F(ApiTest, RefusesOtherPathsAndMethods) {
   EXPECT_EQ(reply.headers.at(0), std::pair(std::string("Allow"), std::string("POST")));
 }
 
+TEST_F(ApiTest, RefusesPrioritiesBeyondTheBound) {
+  for (int64_t priority : {int64_t{11}, int64_t{-11}, int64_t{INT32_MIN}})
+    expect_refused({{"priority", priority}}, 400, "priority");
+  for (int64_t priority : {10, -10})
+    post("/v1/completions", {{"prompt", "Once"}, {"max_tokens", 1}, {"priority", priority}});
+}
+
 TEST_F(ApiTest, RefusesOtherModelsAndLongPrompts) {
   expect_refused({{"model", "other"}}, 404, "model");
   expect_refused({{"prompt", std::string(kCapacity + 1, 'x')}}, 400, "prompt");

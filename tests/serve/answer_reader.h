@@ -73,6 +73,11 @@ class AnswerReader {
     return all_;
   }
   const Delta& finished() { return await(INT64_MAX); }
+  // All that has come so far.
+  const Delta& poll() {
+    if (all_.finish == Finish::kNone) take();
+    return all_;
+  }
 
  private:
   struct Signal {

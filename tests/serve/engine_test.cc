@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "base/clock.h"
 #include "cost/made_up_ceilings.h"
 #include "cost/predict.h"
 #include "serve/answer_reader.h"
@@ -19,6 +20,8 @@ namespace ridge::serve {
 namespace {
 
 constexpr int64_t kCapacity = 192;
+// So long that priorities alone count.
+constexpr double kNeverAges = 1e5;
 
 class EngineTest : public testing::TestWithParam<const char*> {
  protected:
@@ -203,7 +206,7 @@ TEST_P(EngineTest, TenantsShareNoPrefixes) {
 
 // One slot: what waits is served by priority, then as it came.
 TEST_P(EngineTest, ServesSmallerPrioritiesFirst) {
-  open(1);
+  open(1, 64, {.priority_ms = kNeverAges});
   const auto gate = std::make_shared<Gate>();
   const auto running = ask(whole(ids_), gate);
   running->await(1);
@@ -220,9 +223,64 @@ TEST_P(EngineTest, ServesSmallerPrioritiesFirst) {
   EXPECT_EQ(order, (std::vector<size_t>{2, 4, 0, 3, 1}));
 }
 
+// A request that has waited longer than a better priority counts comes before it, and does not lose
+// its slot to it.
+TEST_P(EngineTest, PrioritiesAge) {
+  open(1, 64, {.priority_ms = 200});
+  const auto gate = std::make_shared<Gate>();
+  const auto running = ask(whole(ids_), gate);
+  running->await(1);
+  std::vector<std::unique_ptr<AnswerReader>> waiting;
+  std::vector<double> begin_ns;
+  for (int64_t priority : {1, 0, -2}) {
+    if (priority < 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+    begin_ns.push_back(now_ns());
+    waiting.push_back(ask({.prompt = other_, .max_tokens = 2, .priority = priority}));
+  }
+  gate->open();
+  for (size_t i = 0; i < waiting.size(); ++i)
+    begin_ns[i] += waiting[i]->finished().metrics->queue_ns;
+  EXPECT_LT(begin_ns[1], begin_ns[0]);
+  EXPECT_LT(begin_ns[0], begin_ns[2]);
+  expect_same(running->finished(), alone(whole(ids_)));
+  EXPECT_EQ(engine_->counts().preemptions, 0);
+}
+
+// Whoever floods the engine with requests of the best priority delays another request by as much as
+// that priority counts, and not until the flood ends.
+TEST_P(EngineTest, AFloodOfBetterPrioritiesStarvesNobody) {
+  open(1, 64, {.priority_ms = 5});
+  const auto gate = std::make_shared<Gate>();
+  const auto running = ask({.prompt = ids_, .max_tokens = 2, .ignores_end = true}, gate);
+  running->await(1);
+  const auto victim = ask({.prompt = ids_, .max_tokens = 8, .ignores_end = true});
+  std::vector<std::unique_ptr<AnswerReader>> flood;
+  const auto add = [&] {
+    flood.push_back(ask({.prompt = other_, .max_tokens = 8, .ignores_end = true, .priority = -10}));
+  };
+  for (int i = 0; i < 8; ++i) add();
+  gate->open();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (victim->poll().finish == Finish::kNone && std::chrono::steady_clock::now() < end) {
+    if (engine_->counts().waiting < 8) add();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  EXPECT_EQ(victim->poll().finish, Finish::kLength);
+  for (auto& each : flood) each->finished();
+}
+
+TEST_P(EngineTest, RefusesPrioritiesBeyondTheBound) {
+  open(1, 64, {.most_priority = 3});
+  const auto nobody = std::make_shared<OutputQueue>([] {});
+  for (int64_t priority : {int64_t{4}, int64_t{-4}, int64_t{INT32_MIN}, INT64_MIN + 1})
+    EXPECT_THROW(engine_->submit({.prompt = ids_, .max_tokens = 1, .priority = priority}, nobody),
+                 Error);
+  EXPECT_EQ(ask({.prompt = ids_, .max_tokens = 1, .priority = -3})->finished().tokens, 1);
+}
+
 // Two sequences need 24 blocks to fill their contexts, and there are 14: the later one stays.
 TEST_P(EngineTest, PreemptsTheLeastPriority) {
-  open(2, 16, {.max_batched_tokens = 8}, 14 * models::kBlockTokens);
+  open(2, 16, {.max_batched_tokens = 8, .priority_ms = kNeverAges}, 14 * models::kBlockTokens);
   if (!session_->config().has_full_layers()) GTEST_SKIP() << "windows fit";
   Request first = whole(ids_), second = whole(other_);
   first.priority = 1;
@@ -239,7 +297,7 @@ TEST_P(EngineTest, PreemptsTheLeastPriority) {
 // One slot: a request of better priority takes it, one of the same does not, and the answer that lost
 // it goes on.
 TEST_P(EngineTest, BetterPrioritiesPushOutOthers) {
-  open(1, 64);
+  open(1, 64, {.priority_ms = kNeverAges});
   const Request low = whole(ids_);
   for (int64_t priority : {0, -1}) {
     Request next{.prompt = long_, .max_tokens = 5, .priority = priority, .tenant = 1};
@@ -265,7 +323,7 @@ TEST_P(EngineTest, BetterPrioritiesPushOutOthers) {
 
 // A slot is free, but blocks for one of the two prompts only.
 TEST_P(EngineTest, BetterPrioritiesTakeBlocks) {
-  open(2, 64, {}, 14 * models::kBlockTokens);
+  open(2, 64, {.priority_ms = kNeverAges}, 14 * models::kBlockTokens);
   if (!session_->config().has_full_layers()) GTEST_SKIP() << "windows fit";
   const Request low = whole(long_);
   const Request next{.prompt = long_, .max_tokens = 5, .priority = -1, .tenant = 1};

@@ -77,15 +77,15 @@ TEST(ChooseStep, AllPromptsEnd) {
 }
 
 // Three run, of priorities 0, 1 and 2; each owns 10 blocks and keeps 1 or 2.
-constexpr BlockUse kRunning[] = {{0, 10, 1}, {1, 10, 2}, {2, 10, 1}};
 std::optional<int64_t> pushed_out(int64_t priority, int64_t wanted, int64_t available) {
-  return count_preempted(kRunning, priority, wanted, available);
+  const BlockUse running[] = {{0 > priority, 10, 1}, {1 > priority, 10, 2}, {2 > priority, 10, 1}};
+  return count_preempted(running, wanted, available);
 }
 
 TEST(CountPreempted, NobodyWhereBlocksAreFree) {
   EXPECT_EQ(pushed_out(5, 6, 10), 0);
   EXPECT_EQ(pushed_out(-5, 6, 10), 0);
-  EXPECT_EQ(count_preempted({}, 0, 6, 10), 0);
+  EXPECT_EQ(count_preempted({}, 6, 10), 0);
 }
 
 TEST(CountPreempted, AsFewAsAreEnough) {
