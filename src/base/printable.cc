@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/terminal_json.h"
+
 namespace ridge {
 inline namespace base {
 namespace {
@@ -98,6 +100,26 @@ std::string printable(std::string_view bytes, size_t limit) {
 
 std::string terminal_safe(std::string_view bytes, size_t limit) {
   return disarmed(bytes, false, limit);
+}
+
+std::string terminal_safe_json(std::string json) {
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x7F; };
+  if (std::ranges::all_of(json, is_ascii)) return json;
+  std::string text;
+  for (std::string_view left = json; !left.empty();) {
+    const std::string_view character = left.substr(0, std::max<size_t>(character_length(left), 1));
+    left.remove_prefix(character.size());
+    const char32_t c = code_point(character);
+    const bool is_escaped = (c >= 0x7F && c < 0xA0) || is_mark(c);
+    if (!is_escaped)
+      text += character;
+    else if (c < 0x10000)
+      text += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else  // two halves of 10 bits (UTF-16)
+      text += fmt::format("\\u{:04x}\\u{:04x}", 0xD800u + ((c - 0x10000u) >> 10),
+                          0xDC00u + (c & 0x3FFu));
+  }
+  return text;
 }
 
 std::string terminal_safe_text(std::string_view bytes) { return disarmed(bytes, true, kWholeText); }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "http/event_log_json.h"
 #include "report/kineto_trace.h"
 #include "report/trace_events.h"
@@ -105,7 +106,9 @@ std::string event_log_trace(const ServedModel& model, const std::string& program
   const cost::Ceilings* ceilings = model.engine.options().ceilings.get();
   const Json device{{"id", 0},
                     {"name", ceilings != nullptr ? ceilings->machine.device : "unknown"}};
-  const Json other{{"program", program}, {"model", model.name()}, {"seconds", seconds}};
+  const Json other{{"program", program},
+                   {"model", terminal_safe(model.name(), kWholeText)},
+                   {"seconds", seconds}};
   return TraceWriter(log, static_cast<double>(seconds)).write(device, "ridge serve", other);
 }
 

@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
+
+#include "base/printable.h"
 
 namespace ridge::http {
 namespace {
@@ -12,16 +15,18 @@ namespace {
 using serve::EngineCounts;
 using serve::Histogram;
 
-// The value of a label, quoted.
+// The value of a label, quoted. The format escapes only the end of a line, quotes and backslashes;
+// what else is not harmless to a terminal becomes text, such as \x1b.
 std::string label_value(std::string_view text) {
   std::string made = "\"";
-  for (char c : text) {
-    if (c == '\n') {
-      made += "\\n";
-      continue;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (begin > 0) made += "\\n";
+    for (char c : terminal_safe(text.substr(begin, end - begin), kWholeText)) {
+      if (c == '"' || c == '\\') made += '\\';
+      made += c;
     }
-    if (c == '"' || c == '\\') made += '\\';
-    made += c;
+    begin = end + 1;
   }
   return made + '"';
 }

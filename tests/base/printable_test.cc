@@ -6,6 +6,8 @@
 
 #include <random>
 
+#include "base/terminal_json.h"
+
 namespace ridge {
 namespace {
 
@@ -38,6 +40,12 @@ TEST(TerminalSafe, ShowsMarksThatHide) {
 TEST(TerminalSafeText, KeepsLinesAndMarks) {
   EXPECT_EQ(terminal_safe_text("a\n\tb\u200Dc\x1b[2J\r\xC2\x9Bz\xFF"),
             "a\n\tb\u200Dc\\x1b[2J\\x0d\\x9bz\uFFFD");
+}
+
+TEST(TerminalSafeJson, EscapesWhatJsonLeaves) {
+  EXPECT_EQ(terminal_safe_json("{\"a\": \"\\u001b plain\"}"), "{\"a\": \"\\u001b plain\"}");
+  EXPECT_EQ(terminal_safe_json("\"\x7f\u009b\u202E\u00e9 \U000E0041\""),
+            "\"\\u007f\\u009b\\u202e\u00e9 \\udb40\\udc41\"");
 }
 
 TEST(TerminalSafe, ReplacesWhatIsNotUtf8) {

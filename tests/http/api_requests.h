@@ -8,8 +8,8 @@ namespace ridge::http {
 
 class ApiTest : public ServedModelTest {
  protected:
-  explicit ApiTest(ApiKeys keys = {}, int64_t without_token = 0)
-      : ServedModelTest(std::move(keys), 2, 4, without_token) {
+  explicit ApiTest(ApiKeys keys = {}, int64_t without_token = 0, const std::string& name = "small")
+      : ServedModelTest(std::move(keys), 2, 4, without_token, name) {
     api_.open(model_);
   }
 

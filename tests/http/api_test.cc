@@ -353,8 +353,7 @@ TEST_F(FaultyTest, AFaultEndsOneAnswerWithAnErrorAndIsCounted) {
   expect_error(whole, 500);
   EXPECT_EQ(json::parse(whole.body).at("error").at("type"), "server_error");
   body["stream"] = true;
-  const std::vector<std::string> data =
-      events(ask("POST", "/v1/completions", body.dump()).body);
+  const std::vector<std::string> data = events(ask("POST", "/v1/completions", body.dump()).body);
   ASSERT_GE(data.size(), 2u);
   EXPECT_EQ(data.back(), "[DONE]");
   EXPECT_EQ(json::parse(data[data.size() - 2]).at("error").at("type"), "server_error");
@@ -362,6 +361,34 @@ TEST_F(FaultyTest, AFaultEndsOneAnswerWithAnErrorAndIsCounted) {
   EXPECT_NE(metrics.find("ridge_internal_errors_total{model_name=\"small\"} 2\n"),
             std::string::npos);
   post("/v1/completions", {{"prompt", "Once"}, {"max_tokens", 5}, {"logit_bias", {{"70", 100}}}});
+}
+
+constexpr const char* kHostileName = "a\x1b[31m\r\n\u009b\u202Eb\U000E0041\u00e9";
+
+class HostileNameTest : public ApiTest {
+ protected:
+  HostileNameTest() : ApiTest({}, 0, kHostileName) {}
+};
+
+// Nothing that is sent has raw bytes which a terminal obeys, and all of it is the same name.
+TEST_F(HostileNameTest, IsEscapedEverywhere) {
+  const json body{{"prompt", "Once"}, {"max_tokens", 2}, {"model", kHostileName}};
+  json streamed = body, other = body;
+  streamed["stream"] = true;
+  other["model"] = "another";
+  const std::string sent[] = {ask("GET", "/v1/models", "").body,
+                              ask("POST", "/v1/completions", body.dump()).body,
+                              ask("POST", "/v1/completions", streamed.dump()).body,
+                              ask("POST", "/v1/completions", other.dump()).body,
+                              ask("GET", "/metrics", "").body,
+                              ask("GET", "/debug/activity", "").body,
+                              ask("GET", "/debug/trace", "").body};
+  for (const std::string& each : sent)
+    for (const char* raw : {"\x1b", "\r", "\u009b", "\u202E", "\U000E0041"})
+      EXPECT_EQ(each.find(raw), std::string::npos) << each.substr(0, 400);
+  EXPECT_EQ(json::parse(sent[0]).at("data").at(0).at("id"), kHostileName);
+  EXPECT_EQ(json::parse(sent[1]).at("model"), kHostileName);
+  EXPECT_EQ(json::parse(sent[3]).at("error").at("code"), "model_not_found");
 }
 
 class LoadingTest : public ServedModelTest {};

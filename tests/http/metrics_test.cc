@@ -52,5 +52,15 @@ TEST(Metrics, AreWellFormed) {
       has("ridge_time_to_first_token_seconds_bucket{model_name=\"a\\\"b\\\\c\",le=\"+Inf\"} 4\n"));
 }
 
+TEST(Metrics, EscapeWhatATerminalWouldObey) {
+  const std::string text = metrics_text({}, "a\n\x1b[31m\r\u202Eb\u00e9\xff\\", 0);
+  EXPECT_NE(
+      text.find("ridge_slots{model_name=\"a\\n\\\\x1b[31m\\\\x0d\\\\u202eb\u00e9\uFFFD\\\\\"} 0\n"),
+      std::string::npos)
+      << text.substr(0, 300);
+  for (const char* raw : {"\x1b", "\r", "\u202E", "\xff"})
+    EXPECT_EQ(text.find(raw), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ridge::http

@@ -29,12 +29,13 @@ class ServedModelTest : public testing::Test {
   explicit ServedModelTest(ApiKeys keys = {},
                            int64_t slots = 2,
                            int64_t queue = 4,
-                           int64_t without_token = 0)
+                           int64_t without_token = 0,
+                           const std::string& name = "small")
       : file_(models::ModelFile::open(serve::data_folder() + "llama_fp32")),
         tokenizer_(serve::bytes_tokenizer(file_.config().vocabulary - without_token)),
         session_(file_, options(slots), serve::cpu_backend()),
         engine_(session_, tokenizer_, {.queue = queue}),
-        model_{"small", engine_, serve::ChatFormat{text::ChatTemplate::named("chatml"), ""}},
+        model_{name, engine_, serve::ChatFormat{text::ChatTemplate::named("chatml"), ""}},
         api_("ridge test", std::move(keys)) {}
 
   static serve::SessionOptions options(int64_t slots) {
