@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cctype>
 #include <new>
 
@@ -51,6 +52,8 @@ void distrust(sqlite3* database) {
   // Else a quoted column that is missing would be a text.
   sqlite3_db_config(database, SQLITE_DBCONFIG_DQS_DML, 0, nullptr);
   sqlite3_db_config(database, SQLITE_DBCONFIG_DQS_DDL, 0, nullptr);
+  // A virtual table runs its module as soon as anybody asks for its columns. None is left to run.
+  sqlite3_drop_modules(database, nullptr);
 }
 
 std::string identifier(std::string_view name) {
@@ -59,11 +62,25 @@ std::string identifier(std::string_view name) {
   return text + "\"";
 }
 
-bool is_virtual(std::string_view sql) {
-  std::string upper;
-  for (const char c : sql.substr(0, 64))
-    upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return upper.find("VIRTUAL") != std::string::npos;
+// Takes the first word of a statement, in capitals, past blanks and comments. Empty where anything
+// else stands.
+std::string take_word(std::string_view& sql) {
+  for (;;) {
+    sql.remove_prefix(std::min(sql.find_first_not_of(" \t\n\f\r"), sql.size()));
+    const bool is_line = sql.starts_with("--");
+    if (!is_line && !sql.starts_with("/*")) break;
+    const size_t end = is_line ? sql.find('\n') : sql.find("*/", 2);
+    sql.remove_prefix(end == sql.npos ? sql.size() : end + (is_line ? 1 : 2));
+  }
+  std::string word;
+  for (; !sql.empty() && std::isalpha(static_cast<unsigned char>(sql[0])); sql.remove_prefix(1))
+    word += static_cast<char>(std::toupper(static_cast<unsigned char>(sql[0])));
+  return word;
+}
+
+// A virtual table has no page of its own, and its statement is CREATE VIRTUAL TABLE.
+bool is_plain_table(int64_t root_page, std::string_view sql) {
+  return root_page > 0 && take_word(sql) == "CREATE" && take_word(sql) == "TABLE";
 }
 
 }  // namespace
@@ -143,12 +160,18 @@ bool SqliteFile::step(sqlite3_stmt* statement) const {
 }
 
 bool SqliteFile::has_table(const std::string& table) const {
-  const Statement statement =
-      prepare("SELECT coalesce(sql, '') FROM sqlite_schema WHERE type = 'table' AND name = ?1");
+  const Statement statement = prepare(
+      "SELECT rootpage, sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE");
   sqlite3_bind_text(statement.get(), 1, table.c_str(), -1, SQLITE_TRANSIENT);
-  if (!step(statement.get())) return false;
-  const unsigned char* sql = sqlite3_column_text(statement.get(), 0);
-  return sql != nullptr && !is_virtual(reinterpret_cast<const char*>(sql));
+  bool is_plain = false;
+  while (step(statement.get())) {
+    const unsigned char* sql = sqlite3_column_text(statement.get(), 1);
+    if (sql == nullptr || !is_plain_table(sqlite3_column_int64(statement.get(), 0),
+                                          reinterpret_cast<const char*>(sql)))
+      return false;
+    is_plain = true;
+  }
+  return is_plain;
 }
 
 bool SqliteFile::has_column(const std::string& table, const std::string& column) const {

@@ -83,6 +83,69 @@ TEST(SqliteFile, RefusesWhatIsNoPlainTable) {
             std::string::npos);
 }
 
+// A database whose table f, which SQLite made with this module, has another statement.
+std::string with_statement(const ScratchFolder& folder, const std::string& sql) {
+  const std::string statements =
+      "CREATE TABLE t (a INT); CREATE VIRTUAL TABLE f USING fts5(a); PRAGMA writable_schema = ON;"
+      "UPDATE sqlite_schema SET sql = '" +
+      sql + "' WHERE name = 'f'";
+  return database(folder, statements.c_str());
+}
+
+// SQLite writes CREATE VIRTUAL TABLE itself; a hand can put comments and blanks between the words.
+TEST(SqliteFile, SeesVirtualTablesBehindComments) {
+  constexpr std::array kColumn = {"a"};
+  const std::string far = "/*" + std::string(5000, '*') + "*/";
+  for (const std::string& between :
+       {std::string(" "), std::string("\t\n\f\r"), std::string("/**/"), std::string("--\n"),
+        std::string(" /* TABLE */ -- TABLE\n /**/"), far})
+    for (const char* verb : {"CREATE", "create", "CrEaTe"}) {
+      const ScratchFolder folder;
+      SCOPED_TRACE(between.substr(0, 20));
+      SqliteFile file(with_statement(
+          folder, verb + between + "vIrTuAl" + between + "TABLE" + between + "f USING fts5(a)"));
+      EXPECT_FALSE(file.has_table("f"));
+      EXPECT_FALSE(file.has_table("F"));
+      EXPECT_TRUE(file.has_table("t"));
+      EXPECT_NE(
+          refusal([&] { file.read("f", kColumn, [](const SqliteRow&) {}); }).find("a table f"),
+          std::string::npos);
+      // Nobody can run its module, whoever asks.
+      EXPECT_NE(refusal([&] { file.has_column("f", "a"); }).find("no such module"),
+                std::string::npos);
+    }
+  // SQLite itself takes no statement that begins otherwise.
+  for (const char* before : {"/**/", "--\n", " ", "\xEF\xBB\xBF"}) {
+    const ScratchFolder folder;
+    const std::string path =
+        with_statement(folder, std::string(before) + "CREATE VIRTUAL TABLE f USING fts5(a)");
+    EXPECT_NE(refusal([&] { SqliteFile(path).has_table("f"); }).find("malformed"),
+              std::string::npos);
+  }
+}
+
+// A page of its own makes a virtual table no plain one, and neither does the lack of VIRTUAL where
+// it has none.
+TEST(SqliteFile, AsksForThePageAndForTheStatement) {
+  for (const char* change : {"rootpage = 2 WHERE name = 'f'", "rootpage = 0 WHERE name = 't'",
+                             "rootpage = NULL WHERE name = 't'", "sql = NULL WHERE name = 't'"}) {
+    SCOPED_TRACE(change);
+    const ScratchFolder folder;
+    const std::string path =
+        database(folder, ("CREATE TABLE t (a INT); CREATE VIRTUAL TABLE f USING fts5(a);"
+                          "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET " +
+                          std::string(change))
+                             .c_str());
+    const auto has = [&](const char* table) {
+      bool has_table = false;
+      const std::string refused = refusal([&] { has_table = SqliteFile(path).has_table(table); });
+      return has_table && refused.empty();
+    };
+    EXPECT_FALSE(has("f"));
+    EXPECT_EQ(has("t"), std::string(change).ends_with("'f'"));
+  }
+}
+
 TEST(SqliteFile, RefusesWhatIsNoDatabase) {
   const ScratchFolder folder;
   write_plain(folder / "text", std::string(2000, 'x'));
