@@ -4,6 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
 #include "base/error.h"
 #include "files/mapped_file.h"
 #include "graph/builder.h"
@@ -16,19 +21,46 @@ namespace {
 
 constexpr size_t kLargestFile = 16 << 20;
 
-// Ids are below the extent that they index; all other integers are 0.
-Fill fill_of_integers(const Graph& graph, ValueId value) {
-  for (const Node& node : graph.nodes)
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] != value) continue;
-      if (is_a(node, ops::embedding_op()) && i == 1)
-        return {Fill::kIds, static_cast<double>(graph.shape(node.inputs[0])[0]), false};
-      if ((is_a(node, ops::softmax_cross_entropy_op()) || is_a(node, ops::nll_loss_op())) && i == 1)
-        return {Fill::kIds, static_cast<double>(graph.shape(node.inputs[0]).back()), false};
-      if (is_a(node, ops::embedding_backward_op()) && i == 0)
-        return {Fill::kIds, static_cast<double>(node.attrs.integer("vocabulary")), false};
+// The ids that a node indexes an extent with: the operand, and the extent.
+std::optional<std::pair<ValueId, int64_t>> ids_of(const Graph& graph, const Node& node) {
+  if (is_a(node, ops::embedding_op())) return {{node.inputs[1], graph.shape(node.inputs[0])[0]}};
+  if (is_a(node, ops::softmax_cross_entropy_op()) || is_a(node, ops::nll_loss_op()))
+    return {{node.inputs[1], graph.shape(node.inputs[0]).back()}};
+  if (is_a(node, ops::embedding_backward_op()))
+    return {{node.inputs[0], node.attrs.integer("vocabulary")}};
+  return std::nullopt;
+}
+
+// Ids are below the smallest extent that they index; all other integers are 0.
+void fill_integers(TrialGraph& trial) {
+  std::map<ValueId, int64_t> extents;
+  for (const Node& node : trial.graph.nodes)
+    if (const auto ids = ids_of(trial.graph, node)) {
+      int64_t& extent = extents.try_emplace(ids->first, ids->second).first->second;
+      extent = std::min(extent, ids->second);
     }
-  return {Fill::kConstant, 0, false};
+  for (size_t i = 0; i < trial.graph.values.size(); ++i) {
+    const Value& value = trial.graph.values[i];
+    if (value.producer != kNoNode || is_float(value.type.dtype) || is_block(value.type.dtype))
+      continue;
+    const auto found = extents.find(static_cast<ValueId>(i));
+    trial.fills[value.name] = found == extents.end()
+                                  ? Fill{Fill::kConstant, 0, false}
+                                  : Fill{Fill::kIds, static_cast<double>(found->second), false};
+  }
+}
+
+// Results that nothing reads are returned too: else the passes would remove their nodes, which are
+// work to be counted and run.
+void return_unread(Graph& graph) {
+  std::vector<bool> is_read(graph.values.size(), false);
+  for (const Node& node : graph.nodes)
+    for (ValueId input : node.inputs) is_read[static_cast<size_t>(input)] = true;
+  for (ValueId output : graph.outputs) is_read[static_cast<size_t>(output)] = true;
+  for (const Node& node : graph.nodes)
+    if (std::ranges::none_of(node.outputs,
+                             [&](ValueId v) { return is_read[static_cast<size_t>(v)]; }))
+      graph.outputs.insert(graph.outputs.end(), node.outputs.begin(), node.outputs.end());
 }
 
 // Each node of a person's graph is work of its own.
@@ -49,6 +81,7 @@ TrialGraph read_graph(const std::string& path) {
   try {
     trial.graph = parse_graph(text, ops::table());
     add_origins(trial.graph);
+    return_unread(trial.graph);
     verify(trial.graph);
   } catch (const Error& error) {
     throw Error(fmt::format("[{}] {}", path, error.what()),
@@ -58,11 +91,7 @@ TrialGraph read_graph(const std::string& path) {
     throw file_error("[{}] the graph is not legal: {}", path, error.what());
   }
   if (trial.graph.nodes.empty()) throw file_error("[{}] the graph has no node", path);
-  for (size_t i = 0; i < trial.graph.values.size(); ++i) {
-    const Value& value = trial.graph.values[i];
-    if (value.producer == kNoNode && !is_float(value.type.dtype) && !is_block(value.type.dtype))
-      trial.fills[value.name] = fill_of_integers(trial.graph, static_cast<ValueId>(i));
-  }
+  fill_integers(trial);
   return trial;
 }
 

@@ -113,6 +113,16 @@ Fill fill_of(const TrialGraph& trial, const std::string& name) {
   return found == trial.fills.end() ? Fill{} : found->second;
 }
 
+// Whether it is a statistic that an op gives beside its results, such as the reciprocal of a norm.
+// The op has no gradient of it.
+bool is_statistic(const Graph& graph, ValueId value) {
+  const Node* node = graph.producer(value);
+  if (node == nullptr || node->op->kind == OpKind::kView) return false;
+  const size_t results = is_a(node, ops::add_rms_norm_op()) ? 2 : 1;
+  return std::find(node->outputs.begin(), node->outputs.end(), value) - node->outputs.begin() >=
+         static_cast<std::ptrdiff_t>(results);
+}
+
 // Throws a usage Error for an op without a gradient between one of these values and an output.
 void expect_gradients(const Graph& graph, const std::vector<ValueId>& wanted) {
   std::set<ValueId> needed(wanted.begin(), wanted.end());
@@ -122,6 +132,10 @@ void expect_gradients(const Graph& graph, const std::vector<ValueId>& wanted) {
       continue;
     if (node.op->gradient == nullptr && !is_a(node, ops::slice_op()))
       throw usage_error("[backward] {} has no gradient", node.op->name);
+    for (ValueId input : node.inputs)
+      if (needed.contains(input) && is_statistic(graph, input))
+        throw usage_error("[backward] {} reads a statistic of {}, which has no gradient",
+                          node.op->name, graph.producer(input)->op->name);
     needed.insert(node.outputs.begin(), node.outputs.end());
   }
 }
@@ -130,7 +144,9 @@ void append_gradients(const TrialGraph& trial, Graph& graph) {
   Builder b(graph, ops::table());
   std::vector<ValueId> outputs, gradients, wanted;
   for (ValueId output : std::vector<ValueId>(graph.outputs)) {
-    if (!is_float(graph.type(output).dtype) || graph.producer(output) == nullptr) continue;
+    if (!is_float(graph.type(output).dtype) || graph.producer(output) == nullptr ||
+        is_statistic(graph, output))
+      continue;
     outputs.push_back(output);
     gradients.push_back(
         b.input(fmt::format("gradient.{}", outputs.size() - 1), graph.type(output)));

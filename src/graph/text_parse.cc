@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses the text form: a token stream and one function per construct. Line breaks have no meaning.
 #include <charconv>
-#include <map>
-#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "graph/builder.h"
@@ -197,24 +198,30 @@ class Parser {
     return record;
   }
 
-  using Names = std::map<int64_t, ValueId>;
+  struct Names {
+    std::unordered_map<int64_t, ValueId> values;
+    std::unordered_set<std::string> labels;  // Values without a producer have them.
+  };
   ValueId value(const Names& names) {
     expect("%");
-    auto at = names.find(integer());
-    if (at == names.end()) fail("a value that is defined above, before this");
+    auto at = names.values.find(integer());
+    if (at == names.values.end()) fail("a value that is defined above, before this");
     return at->second;
   }
 
   void define(Names& names, int64_t id, ValueId value) {
-    if (!names.emplace(id, value).second) fail(fmt::format("a new value, %{} is defined", id));
+    if (!names.values.emplace(id, value).second)
+      fail(fmt::format("a new value, %{} is defined", id));
   }
 
   void parse_named(Builder& builder, Names& names, int64_t id) {
     std::string storage = word();
     Type declared = type();
     std::string label = string();
-    if (builder.graph().find(label) != kNoValue)
-      fail(fmt::format("a new name, '{}' is taken", label));
+    if (static_cast<int64_t>(names.labels.size()) >= kMostNodes)
+      throw memory_error("[graph] expected at most {} named values, got more at {}", kMostNodes,
+                         label);
+    if (!names.labels.insert(label).second) fail(fmt::format("a new name, '{}' is taken", label));
     if (storage == "parameter" || storage == "frozen") {
       const ValueId value = builder.parameter(label, declared);
       builder.graph().value(value).frozen = storage == "frozen";

@@ -65,14 +65,14 @@ struct MatmulOp {
   }
 
   // da = dout b and db = a dout, as einsums in the letters of the forward product. The gradient of
-  // a weight has the operand's type.
+  // a weight has the operand's type. An accumulator is added, so its gradient is dout.
   static std::vector<ValueId> gradient(const GradientCall& call) {
-    RIDGE_CHECK(call.node.inputs.size() == 2, "no gradient of an accumulating matmul");
     Einsum e = parse_einsum(call.node.attrs.text("einsum"));
     Builder& b = call.builder;
     ValueId x = call.node.inputs[0], y = call.node.inputs[1];
     ValueId dz = cast(b, call.output_gradients[0], b.type(x).dtype);
-    std::vector<ValueId> gradients(2, kNoValue);
+    std::vector<ValueId> gradients{kNoValue, kNoValue, call.output_gradients[0]};
+    gradients.resize(call.node.inputs.size());
     if (call.needed[0]) gradients[0] = matmul(b, e.out + "," + e.b + "->" + e.a, dz, y);
     // The output's gradient comes first if that is the order of the weight:
     // dW[f,d] = dz[n,f] x[n,d].

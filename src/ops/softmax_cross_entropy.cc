@@ -55,12 +55,14 @@ struct SoftmaxCrossEntropyOp {
             kNoValue};
   }
 
-  // log_softmax and nll_loss in fp32, as in an eager framework. lse is not available, because
-  // nothing reads it.
+  // log_softmax and nll_loss in fp32, as in an eager framework. lse is the distance between a logit
+  // and its log-probability; where nothing reads it, its nodes are removed.
   static std::vector<ValueId> expand(Builder& b, const Node& node) {
-    ValueId log_probabilities = b.call("log_softmax", {cast(b, node.inputs[0], DType::kF32)});
+    ValueId logits = cast(b, node.inputs[0], DType::kF32);
+    ValueId log_probabilities = b.call("log_softmax", {logits});
     std::vector<ValueId> made = b.call_all("nll_loss", {log_probabilities, node.inputs[1]});
-    return {made[0], kNoValue, made[1]};
+    ValueId lse = sub(b, slice(b, logits, 1, 0, 1), slice(b, log_probabilities, 1, 0, 1));
+    return {made[0], lse, made[1]};
   }
 
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {

@@ -22,6 +22,7 @@ struct Contribution {
   int axis = -1;
   int64_t begin = 0;
   int64_t end = 0;
+  NodeId by = kNoNode;  // the forward node whose gradient it is
   bool same_part(const Contribution& other) const {
     return axis == other.axis && begin == other.begin && end == other.end;
   }
@@ -138,19 +139,37 @@ class Differentiator {
       output_gradients.push_back(contributions_[index(output)].empty() ? kNoValue : total(output));
     if (is_a(node, ops::slice_op())) {
       add(node.inputs[0], {output_gradients[0], static_cast<int>(node.attrs.integer("axis")),
-                           node.attrs.integer("begin"), node.attrs.integer("end")});
+                           node.attrs.integer("begin"), node.attrs.integer("end"), id});
       return;
     }
     RIDGE_CHECK(node.op->gradient != nullptr, "op '{}' has no gradient", node.op->name);
     auto needed = std::make_unique<bool[]>(node.inputs.size());
     for (size_t i = 0; i < node.inputs.size(); ++i) needed[i] = needed_[index(node.inputs[i])];
     if (is_a(node, ops::matmul_op()) && !(needed[0] && needed[1])) halve_backward_work(node);
+    const size_t first = graph_.nodes.size();
     std::vector<ValueId> gradients =
         in_backward_of(origins_of(node, output_gradients), node.scope, [&] {
           return node.op->gradient(
               {builder_, node, output_gradients, {needed.get(), node.inputs.size()}});
         });
-    for (size_t i = 0; i < gradients.size(); ++i) add(node.inputs[i], {gradients[i]});
+    give_origin(first, node);
+    for (size_t i = 0; i < gradients.size(); ++i)
+      add(node.inputs[i], {.gradient = gradients[i], .by = id});
+  }
+
+  // The gradient of a view of given gradients does work that has no origin, since the view has
+  // none: it gets one of its own, without model work.
+  void give_origin(size_t first_node, const Node& forward) {
+    std::vector<Origin> own;
+    for (size_t i = first_node; i < graph_.nodes.size(); ++i) {
+      Node& made = graph_.nodes[i];
+      if (made.op->kind == OpKind::kView || !made.from.empty()) continue;
+      if (own.empty()) {
+        own = {{static_cast<int32_t>(graph_.origins.size()), Phase::kBackward}};
+        graph_.origins.push_back({forward.op->name, forward.scope, forward.phase, {}});
+      }
+      made.from = own;
+    }
   }
 
   // A product of which one operand has no gradient, such as a frozen weight, has one product in its
@@ -164,7 +183,7 @@ class Differentiator {
   }
 
   // Derives from the union of the origins of the nodes that made the gradients: a sum belongs to
-  // all of them.
+  // all of them. Given gradients, and views of them, count for the nodes that passed them on.
   auto derive_from(const std::vector<Contribution>& parts) {
     std::vector<Origin> from;
     std::string scope;
@@ -172,8 +191,13 @@ class Differentiator {
       const Node* producer = graph_.producer(part.gradient);
       while (producer != nullptr && producer->op->kind == OpKind::kView)
         producer = graph_.producer(producer->inputs[0]);
+      const bool is_given = producer == nullptr;
+      if (is_given && part.by != kNoNode) producer = &graph_.node(part.by);
       if (producer == nullptr) continue;
-      from = merge_origins(from, producer->from);
+      std::vector<Origin> behind = producer->from;
+      if (is_given)
+        for (Origin& origin : behind) origin.phase = Phase::kBackward;
+      from = merge_origins(from, behind);
       scope = producer->scope;
     }
     return builder_.derive(std::move(from), scope, Phase::kBackward);
@@ -182,6 +206,8 @@ class Differentiator {
   // Collapses the contributions to a value into one gradient of its type.
   ValueId total(ValueId value) {
     std::vector<Contribution> parts = contributions_[index(value)];
+    const size_t first_node = graph_.nodes.size();
+    const NodeId by = parts.front().by;
     auto derive = derive_from(parts);
     sum_equal_parts(parts);
     std::vector<Contribution> slices;
@@ -198,7 +224,8 @@ class Differentiator {
     }
     for (const Contribution& part : contributions_[index(value)]) --count(holders_, part.gradient);
     contributions_[index(value)].clear();
-    add(value, {whole});
+    if (by != kNoNode) give_origin(first_node, Node(graph_.node(by)));
+    add(value, {.gradient = whole, .by = by});
     return whole;
   }
 

@@ -21,7 +21,13 @@ Graph run_expand(const Graph& graph, PassContext& context) {
     std::vector<ValueId> outputs = std::exchange(node.outputs, {});
     node.inputs = rewriter.map(node.inputs);
     auto derive = rewriter.builder().derive(node);
-    std::vector<ValueId> made = node.op->expand(rewriter.builder(), node);
+    Builder& builder = rewriter.builder();
+    const size_t before = builder.graph().nodes.size();
+    std::vector<ValueId> made = node.op->expand(builder, node);
+    // A composite that leaves its operand as it is becomes a view, which keeps the origin.
+    if (builder.graph().nodes.size() == before)
+      for (ValueId& each : made)
+        each = builder.call("reshape", {each}, {{"shape", builder.shape(each).to_vector()}});
     for (size_t i = 0; i < made.size(); ++i)
       if (made[i] != kNoValue) rewriter.replace(outputs[i], made[i]);
     return true;
