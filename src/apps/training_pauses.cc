@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "files/json.h"
 
 namespace ridge::apps {
-
 void add_pause_options(Command app, PauseOptions& o) {
   app.under("Data")
       .add_option("--val-every", o.validate_every, "steps from one validation to the next")
@@ -52,7 +52,7 @@ TrainingPauses::TrainingPauses(const PauseOptions& options,
     : o_(options),
       data_(data),
       guard_(guard),
-      settings_(std::move(settings)),
+      settings_(files::as_written(settings)),
       say_(std::move(say)),
       validated_(std::move(validated)),
       sampling_(std::move(sampling)) {}
@@ -109,7 +109,7 @@ void TrainingPauses::expect_same_base(const nlohmann::json& before) const {
 void TrainingPauses::resume(train::Trainer& trainer,
                             nlohmann::ordered_json model,
                             int64_t free_bytes) {
-  settings_["model"] = std::move(model);
+  settings_["model"] = files::as_written(model);
   free_bytes_ = free_bytes;
   if (!o_.checkpoints.empty()) {
     writer_.emplace(o_.checkpoints, o_.policy, data_.tokenizer());

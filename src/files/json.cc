@@ -48,6 +48,14 @@ nlohmann::json parse_json(std::string_view text,
   return builder.take();
 }
 
+std::string written_json(const nlohmann::ordered_json& document) {
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+nlohmann::ordered_json as_written(const nlohmann::ordered_json& document) {
+  return nlohmann::ordered_json::parse(written_json(document));
+}
+
 nlohmann::json read_json(const std::filesystem::path& path, const JsonLimits& limits) {
   const MappedFile file(path);
   return parse_json(file.text(), file.source(), limits);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 namespace ridge::files {
@@ -23,6 +24,11 @@ struct JsonLimits {
 nlohmann::json parse_json(std::string_view text,
                           std::string_view source,
                           const JsonLimits& limits = {});
+// The document as a file keeps it. Bytes that are not UTF-8, as names of files may have, become
+// U+FFFD.
+std::string written_json(const nlohmann::ordered_json& document);
+// The document as that file gives it back.
+nlohmann::ordered_json as_written(const nlohmann::ordered_json& document);
 nlohmann::json read_json(const std::filesystem::path& path, const JsonLimits& limits = {});
 
 }  // namespace ridge::files

@@ -72,7 +72,7 @@ std::string adapter_config_json(const AdapterConfig& config) {
       {"rank_pattern", json::object()},
       {"alpha_pattern", json::object()},
       {"inference_mode", true}};
-  return out.dump(2) + "\n";
+  return files::written_json(out);
 }
 
 void WeightChange::add_to(int64_t row, std::span<float> values) const {

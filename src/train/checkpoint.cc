@@ -255,7 +255,7 @@ void CheckpointWriter::write(const Tensors& tensors,
   for (files::TensorSource& each : sources_of(tensors.second, kSecondName))
     moments.push_back(std::move(each));
   files::write_safetensors(made.inside() / kMoments, moments);
-  files::write_file(made.inside() / kState, to_json(state).dump(2) + "\n");
+  files::write_file(made.inside() / kState, files::written_json(to_json(state)));
   files::write_manifest(made.inside(), kFormat);
   made.commit();
   remove_superseded(state.step);
