@@ -118,8 +118,8 @@ class Predictor {
       }
       if (double call_ns = attends ? attention_call_ns(node) : 0; call_ns > 0)
         p.overhead_ns = call_ns;
-      // A product of a few rows reads its weight during its trips, after the kernel before it.
-      if (law == TimeLaw::kProduct || is_a(node, ops::row_product_op()))
+      // A skinny GEMM reads its weight during its trips, after the kernel before it.
+      if (law == TimeLaw::kProduct || is_a(node, ops::skinny_gemm_op()))
         p.overhead_ns -=
             std::min(std::max(p.compute_ns, p.memory_ns), cost.rounds * ceilings_.round_ns);
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;

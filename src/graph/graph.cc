@@ -66,7 +66,9 @@ OpTable::OpTable(std::vector<const Op*> ops) : ops_(std::move(ops)) {
 
 // Graphs and records that users saved may name an op as older versions did.
 constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {
-    {"matmul_group", "quantized_matmul"}};
+    {"matmul_group", "quantized_matmul"},
+    {"row_product", "skinny_gemm"},
+};
 
 const Op* OpTable::find(std::string_view name) const {
   for (const auto& [former, now] : kFormerNames)

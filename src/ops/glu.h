@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The activation of a GLU, for the ops that compute one: glu, quantized_matmul and row_product.
+// The activation of a GLU, for the ops that compute one: glu, quantized_matmul and skinny_gemm.
 #pragma once
 
 #include <cstdint>

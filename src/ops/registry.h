@@ -18,7 +18,7 @@
   X(einsum)                         \
   X(rearrange)                      \
   X(quantized_matmul)               \
-  X(row_product)                    \
+  X(skinny_gemm)                    \
   X(reduce_sum)                     \
   X(softmax)                        \
   X(softmax_backward)               \

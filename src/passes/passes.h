@@ -69,7 +69,7 @@
        "normalize and rotate heads and append them to the KV cache in one kernel", "")             \
   CUDA(fuse_append_attention, kStep, kInference, kernels,                                          \
        "rotate heads, append to the KV cache and attend in one kernel", "")                        \
-  CUDA(fuse_row_products, kStep, kInference, kernels,                                              \
+  CUDA(fuse_skinny_gemm, kStep, kInference, kernels,                                               \
        "fuse norms, gates and residual adds into GEMMs of a few rows", "")                         \
   CPU(batch_invariant, kStep, kInference, none,                                                    \
       "compute each token with the same kernels and sums, whatever shares its run",                \

@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -105,6 +106,17 @@ bool is_known(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Commands that users saved may name a pass as older versions did.
+constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {
+    {"fuse_row_products", "fuse_skinny_gemm"},
+};
+
+std::string_view present_name(std::string_view name) {
+  for (const auto& [former, now] : kFormerNames)
+    if (name == former) return now;
+  return name;
+}
+
 // The passes that may have a number.
 struct Numbered {
   std::string_view pass;
@@ -158,6 +170,7 @@ std::vector<Switch> parse_switches(std::string_view text) {
     const bool is_on = !item.starts_with('-');
     std::string_view name = item.starts_with('+') || !is_on ? item.substr(1) : item;
     const std::optional<int64_t> number = is_on ? cut_number(name) : std::nullopt;
+    name = present_name(name);
     if (!is_known(name))
       throw usage_error("[pass] unknown pass {}{}; expected one of {}", printable(name),
                         did_you_mean(name, known_names()), fmt::join(known_names(), ", "));

@@ -286,7 +286,7 @@ inline std::string check_gradient(const Op& op,
 inline Precision precision_of(const Op& op, const Case& sample, const Variant& variant) {
   // Its operands are bf16 in any variant. The normed values are rounded before the product; so are
   // the heads of q and the weights of the keys.
-  if (op.name == "row_product" || op.name == "append_attention") return kBf16Steps;
+  if (op.name == "skinny_gemm" || op.name == "append_attention") return kBf16Steps;
   if (op.name == "cached_attention" && variant.fused && sample.inputs[1].type.dtype == DType::kI8)
     return kWordSteps;
   if (variant.dtype == DType::kF32) return kFloatArithmetic;

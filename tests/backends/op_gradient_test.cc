@@ -77,7 +77,7 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
       "accumulate", "zero", "sum_squares", "clip_coefficient", "loss_scale", "adamw", "adamw_multi",
       // only for inference
       "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample", "quantized_matmul",
-      "row_product", "rope_append", "append_attention",
+      "skinny_gemm", "rope_append", "append_attention",
 #ifdef RIDGE_COURSES
       // only in a demo
       "ladder_gemm",

@@ -35,7 +35,7 @@ inline constexpr bool kTestsCuda = false;
 
 // Ops that only a GPU's passes insert.
 inline bool is_only_on_gpu(const Op& op) {
-  return op.name == "row_product" || op.name == "rope_append" || op.name == "append_attention" ||
+  return op.name == "skinny_gemm" || op.name == "rope_append" || op.name == "append_attention" ||
          op.name == "transpose_multi";
 }
 

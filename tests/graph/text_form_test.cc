@@ -63,6 +63,8 @@ TEST(TextForm, ReadsTheFormerNamesOfOps) {
   std::string former = text;
   former.replace(former.rfind("quantized_matmul"), 16, "matmul_group");
   EXPECT_EQ(print(parse(former)), text);
+  const OpTable& ops = ops::table();
+  EXPECT_EQ(ops.find("row_product"), ops.find("skinny_gemm"));
 }
 
 TEST(TextForm, RandomGraphsComeBack) {

@@ -135,7 +135,7 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"einsum", {plain_einsum}},
       {"rearrange", {plain_rearrange}},
       {"quantized_matmul", {plain_quantized_matmul, stored_weight_cases}},
-      {"row_product", {plain_row_product}},
+      {"skinny_gemm", {plain_skinny_gemm}},
       {"reduce_sum", {plain_reduce_sum}},
       {"softmax", {plain_softmax}},
       {"softmax_backward", {plain_softmax_backward}},

@@ -104,8 +104,8 @@ TEST(OpTable, OutputsOfUpdatesHaveTheTypeOfTheirInput) {
 }
 
 // A residual must have the type of the product that it is added to.
-TEST(OpTable, RowProductsRefuseAResidualOfAnotherType) {
-  const Op& op = ops::table().at("row_product");
+TEST(OpTable, SkinnyGemmsRefuseAResidualOfAnotherType) {
+  const Op& op = ops::table().at("skinny_gemm");
   int residuals = 0;
   for (const Case& sample : op.cases()) {
     const Attrs attrs = complete_attrs(op, sample.attrs);

@@ -88,7 +88,7 @@ inline void plain_quantized_matmul(const Op&, const Call& call, Arrays& in, Arra
 }
 
 // x, weight, then what the attributes require: norm; delta and its norm; residual.
-inline void plain_row_product(const Op&, const Call& call, Arrays& in, Arrays& out) {
+inline void plain_skinny_gemm(const Op&, const Call& call, Arrays& in, Arrays& out) {
   const Attrs& attrs = call.attrs;
   const std::string& activation = attrs.text("activation");
   size_t next = 2;

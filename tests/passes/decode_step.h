@@ -20,7 +20,7 @@ class GpuKernels final : public PassTarget, public backends::cuda::GemmChoices {
   std::string_view name() const override { return "gpu_kernels"; }
   std::string unsupported(const Graph& g, const Node& n) const override {
     constexpr int64_t kFewRows = 8;
-    bool is_made = (n.op->name == "row_product" && g.shape(n.inputs[0])[0] <= kFewRows) ||
+    bool is_made = (n.op->name == "skinny_gemm" && g.shape(n.inputs[0])[0] <= kFewRows) ||
                    n.op->name == "rope_append" || n.op->name == "append_attention";
     return is_made ? "" : target().unsupported(g, n);
   }

@@ -130,6 +130,14 @@ TEST(Switches, AreReadInOrder) {
   EXPECT_TRUE(switches[2].is_on);
 }
 
+TEST(Switches, MayHaveFormerNames) {
+  const std::vector<Switch> switches = parse_switches("-fuse_row_products,fuse_glu");
+  ASSERT_EQ(switches.size(), 2u);
+  EXPECT_EQ(switches[0].name, "fuse_skinny_gemm");
+  EXPECT_FALSE(switches[0].is_on);
+  EXPECT_FALSE(Selection("kernels", "-fuse_row_products").has("fuse_skinny_gemm"));
+}
+
 TEST(Switches, HaveAnEffectWhereThePassIsUsed) {
   const std::span<const Pass* const> none;
   EXPECT_NO_THROW(expect_effect("", Serves::kTraining, none, false));

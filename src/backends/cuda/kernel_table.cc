@@ -119,7 +119,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       generated_pointwise_kernel(context),
       matmul_kernel(context),
       quantized_matmul_kernel(context),
-      row_product_kernel(context),
+      skinny_gemm_kernel(context),
       transpose_multi_kernel(context),
       bind::reduce_sum(sum_kernels(on_stream)).in_rounds(2),
       bind::softmax(on_stream(launch_softmax<float>, launch_softmax<uint16_t>)),

@@ -17,7 +17,7 @@ Kernel pointwise_kernel(BindContext& context);  // for all primitives
 Kernel generated_pointwise_kernel(BindContext& context);
 Kernel matmul_kernel(BindContext& context);
 Kernel quantized_matmul_kernel(BindContext& context);
-Kernel row_product_kernel(BindContext& context);
+Kernel skinny_gemm_kernel(BindContext& context);
 Kernel transpose_multi_kernel(BindContext& context);
 Kernel flash_attention_kernel(BindContext& context);
 Kernel flash_attention_backward_kernel(BindContext& context);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul to cuBLASLt. backends/product_plan.h maps the einsum to products. Products of a
-// few rows by a weight are in row_product.h.
+// Binding of matmul to cuBLASLt. backends/product_plan.h maps the einsum to products. GEMMs of a
+// few rows are in skinny_gemm.h.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -11,8 +11,8 @@
 #include "backends/cuda/kernels/copy/fill.h"
 #include "backends/cuda/kernels/gemm/strided_product.h"
 #include "backends/cuda/native_gemm.h"
-#include "backends/cuda/row_product.h"
 #include "backends/cuda/short_product.h"
+#include "backends/cuda/skinny_gemm.h"
 #include "backends/cuda/strided_copy.h"
 #include "backends/in_order.h"
 #include "backends/packed_product.h"
@@ -117,7 +117,7 @@ std::optional<PackedProduct> packing(const Call& call) {
 
 Launch bind(const BindCall& call, BindContext& context) {
   if (is_empty_product(call.call())) return bind_empty(call, context);
-  if (auto few = bind_few_rows(call, context)) return *few;
+  if (auto few = bind_skinny_gemm(call, context)) return *few;
   if (auto packed = packing(call.call())) return bind_packed(call, *packed, context);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
@@ -148,7 +148,7 @@ int launches(const Call& call) {
 }
 
 int rounds(const Call& call) {
-  return has_few_rows(call) ? row_product_rounds(call.inputs[0].shape[0], 0) : 0;
+  return is_skinny_gemm(call) ? skinny_gemm_rounds(call.inputs[0].shape[0], 0) : 0;
 }
 
 // Supports a layout if the product then takes one launch: several launches cost more than the copy

@@ -45,11 +45,11 @@ class NullAnswers : public Target {
           "GPUs multiply operands of one element type, not {} and {}; expected "
           "+store_f32, or +store_bf16 and +autocast_bf16",
           graph.type(node.inputs[0]).str(), graph.type(node.inputs[1]).str());
-    if (node.op->name != "row_product") return "";
+    if (node.op->name != "skinny_gemm") return "";
     int64_t rows = graph.shape(node.inputs[0])[0];
-    return rows <= options_.row_product_rows
+    return rows <= options_.skinny_gemm_rows
                ? ""
-               : fmt::format("expected at most {} rows, got {}", options_.row_product_rows, rows);
+               : fmt::format("expected at most {} rows, got {}", options_.skinny_gemm_rows, rows);
   }
   bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return true; }
   bool takes_output(const Graph&, const Node&, int, const Layout&) const override { return true; }

@@ -12,7 +12,7 @@ namespace ridge::backends::null {
 struct NullOptions {
   int64_t query_tile = 128;  // tile of flash attention: query rows that are computed together
   int64_t key_tile = 128;
-  int64_t row_product_rows = 8;  // maximum rows of a row_product; more rows fill a product's tile
+  int64_t skinny_gemm_rows = 8;  // maximum rows of a skinny_gemm; more rows fill a product's tile
 };
 
 std::unique_ptr<passes::PassTarget> make_null_target(const NullOptions& options = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of one fp32 input and weights in the type in which their file stores them, on CUDA, in
-// plain fp32. Products of operands of one type use cuBLASLt, or row_product.h for a few rows.
+// plain fp32. Products of operands of one type use cuBLASLt, or skinny_gemm.h for a few rows.
 #pragma once
 
 #include <cstdint>

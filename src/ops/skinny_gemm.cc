@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// row_product, made by the pass fuse_row_products: a projection of a few rows with the ops before
+// skinny_gemm, made by the pass fuse_skinny_gemm: a projection of a few rows with the ops before
 // and after it, so that a step of a few tokens takes few kernels:
 //   s = x, or x + rms_norm(delta) with `adds`;  z = s, or rms_norm(s) with `norms`;
 //   y = z W^T;  y = activation(first half of y's columns) * second half, with `activation`;
@@ -14,14 +14,14 @@
 #include "ops/glu.h"
 #include "ops/op_from.h"
 #include "ops/rms_norm.h"
-#include "ops/row_product.h"
+#include "ops/skinny_gemm.h"
 
 namespace ridge::ops {
 
-RowProduct row_product_shape(const Call& call) {
-  constexpr const char* kOp = "row_product";
+SkinnyGemm skinny_gemm_shape(const Call& call) {
+  constexpr const char* kOp = "skinny_gemm";
   const Type &x = call.inputs[0], &weight = call.inputs[1];
-  RowProduct p;
+  SkinnyGemm p;
   size_t next = 2;
   auto take = [&](bool wanted) { return wanted ? static_cast<int>(next++) : -1; };
   const std::string& activation = call.attrs.text("activation");
@@ -54,9 +54,9 @@ RowProduct row_product_shape(const Call& call) {
 
 namespace {
 
-struct RowProductOp {
+struct SkinnyGemmOp {
   static Op declaration() {
-    return {.name = "row_product",
+    return {.name = "skinny_gemm",
             .category = OpCategory::kMatmul,
             .kind = OpKind::kFused,
             .operands = {2, 6},
@@ -71,12 +71,12 @@ struct RowProductOp {
   }
 
   static std::vector<Type> infer(const Call& call) {
-    RowProduct p = row_product_shape(call);
+    SkinnyGemm p = skinny_gemm_shape(call);
     return p.delta >= 0 ? std::vector<Type>{p.y, call.inputs[0]} : std::vector<Type>{p.y};
   }
 
   static Work work(const Call& call) {
-    RowProduct p = row_product_shape(call);
+    SkinnyGemm p = skinny_gemm_shape(call);
     Work sum = products(p.tokens * call.inputs[1].shape.elements());
     for (int norm : {p.norm, p.delta_norm})
       if (norm >= 0) sum += rms_norm_work(call.inputs[0].shape);
@@ -90,7 +90,7 @@ struct RowProductOp {
   static ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
   static void reference(const Call& call, Inputs64 in, Outputs64 out) {
-    RowProduct p = row_product_shape(call);
+    SkinnyGemm p = skinny_gemm_shape(call);
     auto input = [&](int i) { return in[static_cast<size_t>(i)]->data.data(); };
     auto norm = [&](int weight, const double* x, std::vector<double>& y) {
       RmsNormRows{*in[static_cast<size_t>(weight)], call.attrs}.norm(x, y.data());
@@ -158,6 +158,6 @@ struct RowProductOp {
 
 }  // namespace
 
-const Op& row_product_op() { return op_from<RowProductOp>(); }
+const Op& skinny_gemm_op() { return op_from<SkinnyGemmOp>(); }
 
 }  // namespace ridge::ops

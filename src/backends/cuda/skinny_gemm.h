@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products that kernels/gemm/row_product.h supports: a few rows in bf16 times a weight. Other
-// products are in matmul.cc.
+// GEMMs that kernels/gemm/skinny_gemm.h supports: a few rows in bf16 times a weight. Other ones are
+// in matmul.cc.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace ridge::backends::cuda {
 
-// Trips of a product of a few rows: to the rows, and to the sums of the block's other warps. A norm
+// Trips of a skinny GEMM: to the rows, and to the sums of the block's other warps. A norm
 // takes two trips, and one and a half more for each doubling of the rows
 // (docs/runs/2026-11-25-prediction-inference-h100.md).
-int row_product_rounds(int64_t tokens, int norms);
+int skinny_gemm_rounds(int64_t tokens, int norms);
 
 // Whether the kernel supports a matmul's types and shapes: a few rows times a weight. Does not
 // check layouts.
-bool has_few_rows(const Call& call);
+bool is_skinny_gemm(const Call& call);
 // The launch of a matmul "nd,fd->nf" with two operands, or nullopt if the kernel does not support
 // it.
-std::optional<Launch> bind_few_rows(const BindCall& call, BindContext& context);
+std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& context);
 
 }  // namespace ridge::backends::cuda

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Few rows times a matrix: the tensor cores process the matrix once, 16 of its rows by up to 8
-// tokens per step. Matrices that fit the registers of the whole GPU use row_product_held.cu. CUDA
+// tokens per step. Matrices that fit the registers of the whole GPU use skinny_gemm_held.cu. CUDA
 // only (mma.sync); elsewhere cuBLASLt and the unfused kernels replace it.
 #include <algorithm>
 
-#include "backends/cuda/kernels/gemm/row_product_tile.cuh"
+#include "backends/cuda/kernels/gemm/skinny_gemm_tile.cuh"
 
 namespace ridge::backends::cuda {
-namespace row_product {
+namespace skinny_gemm {
 namespace {
 
 constexpr int kHeld = 2;   // vectors of a row per thread
@@ -24,7 +24,7 @@ struct Walk {
   int64_t tiles, chunks, batches, rounds;
   int split, group;
 
-  __device__ __forceinline__ explicit Walk(const RowProduct& p) {
+  __device__ __forceinline__ explicit Walk(const SkinnyGemm& p) {
     const int warp = static_cast<int>(threadIdx.x) / kLanes;
     split = warp % kSplit;
     group = warp / kSplit;
@@ -43,7 +43,7 @@ struct Walk {
 };
 
 template <int kSplit>
-__device__ __forceinline__ void fetch(const RowProduct& p,
+__device__ __forceinline__ void fetch(const SkinnyGemm& p,
                                       const Walk<kSplit>& walk,
                                       int64_t round,
                                       int64_t batch,
@@ -64,7 +64,7 @@ __device__ __forceinline__ void fetch(const RowProduct& p,
 // Prefetches the data after the first batch of the first tile, if the whole weight fits easily into
 // the last-level cache.
 template <int kSplit>
-__device__ __forceinline__ void prefetch_tile(const RowProduct& p, const Walk<kSplit>& walk) {
+__device__ __forceinline__ void prefetch_tile(const SkinnyGemm& p, const Walk<kSplit>& walk) {
   constexpr int64_t kMostElements = int64_t{8} << 20;
   if (walk.batches < 2 || p.weight_rows * p.in > kMostElements) return;
   const int column = static_cast<int>(threadIdx.x) % 4 * 8;
@@ -80,7 +80,7 @@ __device__ __forceinline__ void prefetch_tile(const RowProduct& p, const Walk<kS
 }
 
 // Like stage_held_rows, for rows of any length, with kTogether vectors in flight at a time.
-__device__ __forceinline__ void stage_rows(const RowProduct& p,
+__device__ __forceinline__ void stage_rows(const SkinnyGemm& p,
                                            const RowTeam& team,
                                            uint16_t* staged,
                                            Squares& squares) {
@@ -144,7 +144,7 @@ __device__ __forceinline__ void stage_rows(const RowProduct& p,
 // no earlier kernel writes them. Bound: memory, the weight once; latency for small weights.
 template <int kSplit, bool kNorms>
 __global__ void __launch_bounds__(kThreads, 2)
-    row_product_kernel(const __grid_constant__ RowProduct p) {
+    skinny_gemm_kernel(const __grid_constant__ SkinnyGemm p) {
   extern __shared__ uint4 shared[];
   __shared__ Squares squares;
   __shared__ float parts[kSplit > 1 ? kWarps : 1][kLanes][4];
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 }
 
 template <int kSplit, bool kNorms>
-cudaError_t launch_form(const RowProduct& call, cudaStream_t stream) {
+cudaError_t launch_form(const SkinnyGemm& call, cudaStream_t stream) {
   constexpr int64_t kResident = 264;  // two blocks for each of 132 multiprocessors
   constexpr int kGroups = kWarps / kSplit;
   const int64_t tiles = (call.weight_rows + kTile - 1) / kTile;
@@ -230,15 +230,15 @@ cudaError_t launch_form(const RowProduct& call, cudaStream_t stream) {
   const int64_t bytes =
       kNorms ? call.tokens * shared_stride(call.in) * static_cast<int64_t>(sizeof(uint16_t)) : 0;
   const cudaError_t status =
-      cudaFuncSetAttribute(row_product_kernel<kSplit, kNorms>,
+      cudaFuncSetAttribute(skinny_gemm_kernel<kSplit, kNorms>,
                            cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (status != cudaSuccess) return status;
-  return launch_early(row_product_kernel<kSplit, kNorms>, dim3(static_cast<unsigned>(blocks)),
+  return launch_early(skinny_gemm_kernel<kSplit, kNorms>, dim3(static_cast<unsigned>(blocks)),
                       kThreads, bytes, stream, call);
 }
 
 template <bool kNorms>
-cudaError_t launch_split(const RowProduct& call, cudaStream_t stream) {
+cudaError_t launch_split(const SkinnyGemm& call, cudaStream_t stream) {
   // As few warps per tile as keep 16 warps of each multiprocessor busy; for long rows all warps, so
   // that tiles end together.
   constexpr int64_t kWanted = 132 * 16, kLongRow = 2048;
@@ -250,15 +250,15 @@ cudaError_t launch_split(const RowProduct& call, cudaStream_t stream) {
 }
 
 }  // namespace
-}  // namespace row_product
+}  // namespace skinny_gemm
 
-cudaError_t launch_row_product(const RowProduct& call, cudaStream_t stream) {
-  using namespace row_product;
-  const bool is_long = call.norm != nullptr && call.tokens * call.in > kRowProductMostNormed;
-  if (call.in % kChunk != 0 || call.tokens > kRowProductMostTokens || is_long)
+cudaError_t launch_skinny_gemm(const SkinnyGemm& call, cudaStream_t stream) {
+  using namespace skinny_gemm;
+  const bool is_long = call.norm != nullptr && call.tokens * call.in > kSkinnyGemmMostNormed;
+  if (call.in % kChunk != 0 || call.tokens > kSkinnyGemmMostTokens || is_long)
     return cudaErrorInvalidValue;
   if (call.tokens == 0 || call.weight_rows == 0 || call.in == 0) return cudaSuccess;
-  if (holds_row_product(call)) return launch_row_product_held(call, stream);
+  if (holds_skinny_gemm(call)) return launch_skinny_gemm_held(call, stream);
   return call.norm != nullptr ? launch_split<true>(call, stream)
                               : launch_split<false>(call, stream);
 }

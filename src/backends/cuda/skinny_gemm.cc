@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of row_product, and of matmuls of a few rows.
-#include "backends/cuda/row_product.h"
+// Bindings of skinny_gemm, and of matmuls of a few rows.
+#include "backends/cuda/skinny_gemm.h"
 
 #include "backends/cuda/kernel_table.h"
-#include "backends/cuda/kernels/gemm/row_product.h"
+#include "backends/cuda/kernels/gemm/skinny_gemm.h"
 #include "backends/cuda/settled_operand.h"
 #include "backends/kernels/glu.h"
 #include "base/error.h"
 #include "graph/einsum.h"
-#include "ops/row_product.h"
+#include "ops/skinny_gemm.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -17,20 +17,20 @@ constexpr int64_t kVectorElements = 8;  // 16 bytes of bf16
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kChunk = 32;
 
-RowActivation activation(const std::string& name) {
-  if (name.empty()) return RowActivation::kNone;
+GemmActivation activation(const std::string& name) {
+  if (name.empty()) return GemmActivation::kNone;
   switch (glu_activation(name)) {
     case GluActivation::kSilu:
-      return RowActivation::kSilu;
+      return GemmActivation::kSilu;
     case GluActivation::kGeluTanh:
-      return RowActivation::kGeluTanh;
+      return GemmActivation::kGeluTanh;
   }
   throw InternalError("an activation without a value");
 }
 
 // y = x times weight.
-RowProduct product_of(const Operand& x, const Operand& weight, const Operand& y) {
-  RowProduct p;
+SkinnyGemm product_of(const Operand& x, const Operand& weight, const Operand& y) {
+  SkinnyGemm p;
   p.tokens = x.type.shape[0];
   p.in = x.type.shape[1];
   p.weight_rows = weight.type.shape[0];
@@ -43,9 +43,9 @@ RowProduct product_of(const Operand& x, const Operand& weight, const Operand& y)
 }
 
 Launch bind(const BindCall& call, BindContext& context) {
-  ops::RowProduct shape = ops::row_product_shape(call.call());
+  ops::SkinnyGemm shape = ops::skinny_gemm_shape(call.call());
   auto input = [&](int i) -> const Operand& { return call.inputs[static_cast<size_t>(i)]; };
-  RowProduct p = product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
+  SkinnyGemm p = product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
   if (shape.norm >= 0) p.norm = input(shape.norm).as<const float>();
   if (shape.delta >= 0) {
     p.delta = rows<const uint16_t>(input(shape.delta));
@@ -59,7 +59,7 @@ Launch bind(const BindCall& call, BindContext& context) {
   p.norm_offset = static_cast<float>(call.attrs().real("offset"));
   p.activation = activation(call.attrs().text("activation"));
   if (shape.residual >= 0) p.residual = rows<const uint16_t>(input(shape.residual));
-  return launch_on(context.device, "row_product", launch_row_product, p);
+  return launch_on(context.device, "skinny_gemm", launch_skinny_gemm, p);
 }
 
 bool lies_in_vectors(const Shape& shape, const Layout& layout) {
@@ -68,49 +68,49 @@ bool lies_in_vectors(const Shape& shape, const Layout& layout) {
 }
 
 bool takes_input(const Call& call, int input, const Layout& layout) {
-  ops::RowProduct shape = ops::row_product_shape(call);
+  ops::SkinnyGemm shape = ops::skinny_gemm_shape(call);
   if (input != 0 && input != shape.delta && input != shape.residual) return false;
   return lies_in_vectors(call.inputs[static_cast<size_t>(input)].shape, layout);
 }
 
 std::string unsupported(const Call& call) {
-  ops::RowProduct p = ops::row_product_shape(call);
+  ops::SkinnyGemm p = ops::skinny_gemm_shape(call);
   if (call.inputs[0].dtype != DType::kBF16)
     return fmt::format("expected x in bf16, got {}", call.inputs[0].str());
   if (p.residual >= 0 && p.y.dtype != DType::kBF16)
     return fmt::format("expected a residual in bf16, got {}", p.y.str());
   if (p.out == 0) return "expected at least one row of the weight, got none";
-  if (p.tokens > kRowProductMostTokens)
-    return fmt::format("expected at most {} rows, got {}", kRowProductMostTokens, p.tokens);
+  if (p.tokens > kSkinnyGemmMostTokens)
+    return fmt::format("expected at most {} rows, got {}", kSkinnyGemmMostTokens, p.tokens);
   if (p.in % kChunk != 0 || p.in == 0)
     return fmt::format("expected a multiple of {} columns, got {}", kChunk, p.in);
-  if (p.norm >= 0 && p.tokens * p.in > kRowProductMostNormed)
+  if (p.norm >= 0 && p.tokens * p.in > kSkinnyGemmMostNormed)
     return fmt::format("expected at most {} elements to norm, got {} rows of {}",
-                       kRowProductMostNormed, p.tokens, p.in);
+                       kSkinnyGemmMostNormed, p.tokens, p.in);
   return "";
 }
 
 int rounds(const Call& call) {
-  const ops::RowProduct shape = ops::row_product_shape(call);
-  return row_product_rounds(shape.tokens, (shape.norm >= 0 ? 1 : 0) + (shape.delta >= 0 ? 1 : 0));
+  const ops::SkinnyGemm shape = ops::skinny_gemm_shape(call);
+  return skinny_gemm_rounds(shape.tokens, (shape.norm >= 0 ? 1 : 0) + (shape.delta >= 0 ? 1 : 0));
 }
 
 }  // namespace
 
-int row_product_rounds(int64_t tokens, int norms) {
+int skinny_gemm_rounds(int64_t tokens, int norms) {
   int doublings = 0;
   while (int64_t{1} << doublings < tokens) ++doublings;
   return (norms == 0 ? 2 : 1) + norms * 2 + norms * doublings * 3 / 2;
 }
 
-bool has_few_rows(const Call& call) {
+bool is_skinny_gemm(const Call& call) {
   return call.inputs.size() == 2 && parse_einsum(call.attrs.text("einsum")).is_projection() &&
          call.inputs[0].dtype == DType::kBF16 && call.inputs[1].dtype == DType::kBF16 &&
-         call.inputs[0].shape[0] <= kRowProductMostTokens && call.inputs[0].shape[1] % kChunk == 0;
+         call.inputs[0].shape[0] <= kSkinnyGemmMostTokens && call.inputs[0].shape[1] % kChunk == 0;
 }
 
-std::optional<Launch> bind_few_rows(const BindCall& call, BindContext& context) {
-  if (!has_few_rows(call.call())) return std::nullopt;
+std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& context) {
+  if (!is_skinny_gemm(call.call())) return std::nullopt;
   const Operand &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
   for (const Operand* operand : {&x, &weight}) {
     if (!lies_in_vectors(operand->type.shape, {0, operand->strides}) ||
@@ -118,13 +118,13 @@ std::optional<Launch> bind_few_rows(const BindCall& call, BindContext& context) 
       return std::nullopt;
   }
   if (!row_stride(y.type.shape, {0, y.strides})) return std::nullopt;
-  RowProduct p = product_of(x, weight, y);
+  SkinnyGemm p = product_of(x, weight, y);
   p.is_settled = is_settled(call, 1);
-  return launch_on(context.device, "matmul", launch_row_product, p);
+  return launch_on(context.device, "matmul", launch_skinny_gemm, p);
 }
 
-Kernel row_product_kernel(BindContext& context) {
-  return {.op = "row_product",
+Kernel skinny_gemm_kernel(BindContext& context) {
+  return {.op = "skinny_gemm",
           .bind = in_context(bind, context),
           .takes_input = takes_input,
           .vector_bytes = kVectorBytes,

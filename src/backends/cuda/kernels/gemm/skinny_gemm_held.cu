@@ -3,10 +3,10 @@
 // ends, so that afterwards only the rows are waited for. CUDA only (mma.sync).
 #include <algorithm>
 
-#include "backends/cuda/kernels/gemm/row_product_tile.cuh"
+#include "backends/cuda/kernels/gemm/skinny_gemm_tile.cuh"
 
 namespace ridge::backends::cuda {
-namespace row_product {
+namespace skinny_gemm {
 namespace {
 
 constexpr int kHeld = 1;        // vectors of a row per thread
@@ -19,7 +19,7 @@ constexpr int64_t kMostBlocks = 132;
 // are normed, and one if warps sum.
 template <int kSplit, int kChunks, bool kNorms>
 __global__ void __launch_bounds__(kThreads, 2)
-    row_product_held_kernel(const __grid_constant__ RowProduct p) {
+    skinny_gemm_held_kernel(const __grid_constant__ SkinnyGemm p) {
   extern __shared__ uint4 shared[];
   __shared__ Squares squares;
   __shared__ float4 parts[kWarps][kLanes];
@@ -99,7 +99,7 @@ struct Deal {
 
 // As many warps per tile as the number of blocks allows: the fewer chunks a warp has, the sooner it
 // is done.
-Deal deal_of(const RowProduct& call) {
+Deal deal_of(const SkinnyGemm& call) {
   const int64_t tiles = (call.weight_rows + kTile - 1) / kTile, all = call.in / kChunk;
   for (int split : {8, 4}) {
     const int64_t blocks = (tiles * split + kWarps - 1) / kWarps,
@@ -110,39 +110,39 @@ Deal deal_of(const RowProduct& call) {
 }
 
 template <int kSplit, int kChunks, bool kNorms>
-cudaError_t launch_form(const RowProduct& call, int64_t blocks, cudaStream_t stream) {
+cudaError_t launch_form(const SkinnyGemm& call, int64_t blocks, cudaStream_t stream) {
   const int64_t bytes =
       kNorms ? call.tokens * shared_stride(call.in) * static_cast<int64_t>(sizeof(uint16_t)) : 0;
-  return launch_early(row_product_held_kernel<kSplit, kChunks, kNorms>,
+  return launch_early(skinny_gemm_held_kernel<kSplit, kChunks, kNorms>,
                       dim3(static_cast<unsigned>(blocks)), kThreads, bytes, stream, call);
 }
 
 template <int kSplit, bool kNorms>
-cudaError_t launch_chunks(const RowProduct& call, const Deal& deal, cudaStream_t stream) {
+cudaError_t launch_chunks(const SkinnyGemm& call, const Deal& deal, cudaStream_t stream) {
   if (deal.chunks <= 4) return launch_form<kSplit, 4, kNorms>(call, deal.blocks, stream);
   if (deal.chunks <= 6) return launch_form<kSplit, 6, kNorms>(call, deal.blocks, stream);
   return launch_form<kSplit, kMostChunks, kNorms>(call, deal.blocks, stream);
 }
 
 template <int kSplit>
-cudaError_t launch_split(const RowProduct& call, const Deal& deal, cudaStream_t stream) {
+cudaError_t launch_split(const SkinnyGemm& call, const Deal& deal, cudaStream_t stream) {
   return call.norm != nullptr ? launch_chunks<kSplit, true>(call, deal, stream)
                               : launch_chunks<kSplit, false>(call, deal, stream);
 }
 
 }  // namespace
-}  // namespace row_product
+}  // namespace skinny_gemm
 
-bool holds_row_product(const RowProduct& call) {
-  using namespace row_product;
+bool holds_skinny_gemm(const SkinnyGemm& call) {
+  using namespace skinny_gemm;
   int64_t teams = 1;
   while (teams < call.tokens) teams *= 2;
   const bool is_short = call.norm == nullptr || call.in * teams <= kHeld * kThreads * 8;
   return is_short && deal_of(call).split > 0;
 }
 
-cudaError_t launch_row_product_held(const RowProduct& call, cudaStream_t stream) {
-  using namespace row_product;
+cudaError_t launch_skinny_gemm_held(const SkinnyGemm& call, cudaStream_t stream) {
+  using namespace skinny_gemm;
   const Deal deal = deal_of(call);
   return deal.split == 8 ? launch_split<8>(call, deal, stream)
                          : launch_split<4>(call, deal, stream);

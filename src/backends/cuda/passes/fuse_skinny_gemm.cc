@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_row_products: a GEMM of a few rows takes in the norm before it, with the sum that it norms,
+// fuse_skinny_gemm: a GEMM of a few rows takes in the norm before it, with the sum that it norms,
 // and the gated activation or the residual sum after it, so that a step of a few tokens needs few
 // kernels. It applies only if the target has that kernel. Nodes that lose all their readers are
 // removed.
@@ -18,14 +18,14 @@ namespace {
 // --- Patterns. ---
 
 // The kernel reads activations and weights of one type.
-bool is_row_product(const Graph& graph, const Node& matmul) {
+bool is_skinny_gemm(const Graph& graph, const Node& matmul) {
   return passes::is_projection(graph, matmul) &&
          graph.type(matmul.inputs[0]).dtype == graph.type(matmul.inputs[1]).dtype;
 }
 
 Pattern product_of(Pattern x) {
   return node_of(ops::matmul_op(), {std::move(x), any("weight")})
-      .where(is_row_product)
+      .where(is_skinny_gemm)
       .as("product");
 }
 
@@ -63,8 +63,8 @@ Pattern residual_sum() {
 
 // --- Replacements. ---
 
-passes::NewNode row_product_of(const Match& match) {
-  passes::NewNode made{"row_product", {}};
+passes::NewNode skinny_gemm_of(const Match& match) {
+  passes::NewNode made{"skinny_gemm", {}};
   made.attrs.set("dtype", match.node("product").attrs.text("dtype"));
   // If the pattern captured only the norm of a sum, the product reads the sum that add_rms_norm
   // stores.
@@ -115,7 +115,7 @@ bool is_residual(const Match& match) {
 // for its other readers.
 ValueId replace_root(Rewriter& rewriter, const Match& match) {
   auto derive = rewriter.builder().derive(match.from(), match.root().scope, match.root().phase);
-  std::vector<ValueId> made = passes::append(rewriter, row_product_of(match));
+  std::vector<ValueId> made = passes::append(rewriter, skinny_gemm_of(match));
   if (match.has("delta")) rewriter.replace(match.node("normed").outputs[0], made[1]);
   rewriter.replace(match.root().outputs[0], made[0]);
   return made[0];
@@ -134,11 +134,11 @@ void replace_residual_sum(Rewriter& rewriter, const Match& match) {
 
 }  // namespace
 
-Graph run_fuse_row_products(const Graph& graph, passes::PassContext& context) {
+Graph run_fuse_skinny_gemm(const Graph& graph, passes::PassContext& context) {
   auto where = [&](bool (*also)(const Match&)) {
     return [&, also](const Match& match) {
       if (!are_normed_alike(match) || (also != nullptr && !also(match))) return false;
-      return passes::runs_on_target(context, graph, row_product_of(match));
+      return passes::runs_on_target(context, graph, skinny_gemm_of(match));
     };
   };
   const std::array rules = {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operands of a row_product, for its shape rule and for the bindings of its kernels.
+// The operands of a skinny_gemm, for its shape rule and for the bindings of its kernels.
 #pragma once
 
 #include "graph/op.h"
 
 namespace ridge::ops {
 
-struct RowProduct {
+struct SkinnyGemm {
   int64_t tokens = 0, in = 0;
   int64_t out = 0;  // columns of y: half the weight's rows if there is an activation
   // Indexes of inputs; -1 if absent.
@@ -15,6 +15,6 @@ struct RowProduct {
 };
 
 // Throws usage Errors.
-RowProduct row_product_shape(const Call& call);
+SkinnyGemm skinny_gemm_shape(const Call& call);
 
 }  // namespace ridge::ops

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the kernels of row_product: a tile of the weight, the block's input rows, and the
+// Shared by the kernels of skinny_gemm: a tile of the weight, the block's input rows, and the
 // stores of results. Contains no kernel.
 #pragma once
 
 #include "backends/cuda/kernels/early_start.cuh"
-#include "backends/cuda/kernels/gemm/row_product.h"
+#include "backends/cuda/kernels/gemm/skinny_gemm.h"
 #include "backends/cuda/kernels/gemm/warp_product.cuh"
 #include "backends/cuda/kernels/vector_io.cuh"
 
 namespace ridge::backends::cuda {
 
 // Whether the weight fits into the registers of blocks on all multiprocessors, and the launch of
-// the kernel for that case (row_product_held.cu).
-bool holds_row_product(const RowProduct& call);
-cudaError_t launch_row_product_held(const RowProduct& call, cudaStream_t stream);
+// the kernel for that case (skinny_gemm_held.cu).
+bool holds_skinny_gemm(const SkinnyGemm& call);
+cudaError_t launch_skinny_gemm_held(const SkinnyGemm& call, cudaStream_t stream);
 
-namespace row_product {
+namespace skinny_gemm {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / kLanes;
@@ -35,9 +35,9 @@ struct TileRows {
 };
 
 // With an activation, a tile is 8 rows of the gate and the same 8 rows of up.
-__device__ __forceinline__ TileRows rows_of_tile(const RowProduct& p, int64_t tile) {
+__device__ __forceinline__ TileRows rows_of_tile(const SkinnyGemm& p, int64_t tile) {
   const int64_t quad = static_cast<int>(threadIdx.x) % kLanes / 4;
-  if (p.activation == RowActivation::kNone) {
+  if (p.activation == GemmActivation::kNone) {
     const int64_t upper = tile * kTile + quad, lower = upper + 8;
     return {upper, lower, upper < p.weight_rows, lower < p.weight_rows};
   }
@@ -79,7 +79,7 @@ struct RowTeam {
   int warps;
   bool is_row;
 
-  __device__ __forceinline__ explicit RowTeam(const RowProduct& p) {
+  __device__ __forceinline__ explicit RowTeam(const SkinnyGemm& p) {
     int teams = 1;
     while (teams < p.tokens) teams *= 2;
     const int threads = kThreads / teams;
@@ -104,7 +104,7 @@ __device__ __forceinline__ void note_squares(float (&squares)[kWarps], float own
 }
 
 // The scale of a row's norm. Call it after all warps of the row's team have stored their sums.
-__device__ __forceinline__ float norm_scale(const RowProduct& p,
+__device__ __forceinline__ float norm_scale(const SkinnyGemm& p,
                                             const float (&squares)[kWarps],
                                             int64_t row,
                                             int warps) {
@@ -115,7 +115,7 @@ __device__ __forceinline__ float norm_scale(const RowProduct& p,
 
 // The factors for the products of this lane's two tokens: rows are staged without the scale of
 // their norm, which is known only after the whole row has been read.
-__device__ __forceinline__ void result_scales(const RowProduct& p,
+__device__ __forceinline__ void result_scales(const SkinnyGemm& p,
                                               const Squares& squares,
                                               int warps,
                                               float (&scales)[2]) {
@@ -131,7 +131,7 @@ template <int kHeld>
 struct HeldNorms {
   float norm[kHeld][8], delta[kHeld][8];
 
-  __device__ __forceinline__ void fetch(const RowProduct& p, const RowTeam& team) {
+  __device__ __forceinline__ void fetch(const SkinnyGemm& p, const RowTeam& team) {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
       const int64_t at = team.first + i * team.step;
@@ -145,7 +145,7 @@ struct HeldNorms {
 // Stages the rows of the block's input, multiplied by their norm's weight, in shared memory. The
 // first block writes the sum. All loads are in flight at once.
 template <int kHeld>
-__device__ __forceinline__ void stage_held_rows(const RowProduct& p,
+__device__ __forceinline__ void stage_held_rows(const SkinnyGemm& p,
                                                 const RowTeam& team,
                                                 const HeldNorms<kHeld>& norms,
                                                 uint16_t* staged,
@@ -190,8 +190,8 @@ __device__ __forceinline__ void stage_held_rows(const RowProduct& p,
   __syncthreads();
 }
 
-__device__ __forceinline__ float activated(RowActivation activation, float gate) {
-  if (activation == RowActivation::kSilu) return gate * sigmoid_for<uint16_t>(gate);
+__device__ __forceinline__ float activated(GemmActivation activation, float gate) {
+  if (activation == GemmActivation::kSilu) return gate * sigmoid_for<uint16_t>(gate);
   const float inner = 0.7978845608028654f * fmaf(0.044715f * gate * gate, gate, gate);
   return gate * sigmoid_for<uint16_t>(2.0f * inner);
 }
@@ -202,29 +202,29 @@ struct TileResults {
   TileRows rows;
   int64_t token;
 
-  __device__ __forceinline__ TileResults(const RowProduct& p, int64_t tile)
+  __device__ __forceinline__ TileResults(const SkinnyGemm& p, int64_t tile)
       : rows(rows_of_tile(p, tile)), token(static_cast<int>(threadIdx.x) % 4 * 2) {}
 
   // With an activation only the upper row has results.
-  __device__ __forceinline__ bool has(const RowProduct& p, int i) const {
+  __device__ __forceinline__ bool has(const SkinnyGemm& p, int i) const {
     const bool is_upper = i < 2;
     return token + i % 2 < p.tokens && (is_upper ? rows.has_upper : rows.has_lower) &&
-           (is_upper || p.activation == RowActivation::kNone);
+           (is_upper || p.activation == GemmActivation::kNone);
   }
   __device__ __forceinline__ int64_t column(int i) const { return i < 2 ? rows.upper : rows.lower; }
 
-  __device__ __forceinline__ void load_residual(const RowProduct& p, float (&residual)[4]) const {
+  __device__ __forceinline__ void load_residual(const SkinnyGemm& p, float (&residual)[4]) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       residual[i] = p.residual && has(p, i) ? to_float(p.residual[token + i % 2][column(i)]) : 0.0f;
   }
-  __device__ __forceinline__ void put(const RowProduct& p,
+  __device__ __forceinline__ void put(const SkinnyGemm& p,
                                       const float (&c)[4],
                                       const float (&residual)[4]) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if (!has(p, i)) continue;
-      float value = p.activation == RowActivation::kNone
+      float value = p.activation == GemmActivation::kNone
                         ? c[i]
                         : activated(p.activation, c[i]) * c[2 + i % 2];
       value += residual[i];
@@ -237,5 +237,5 @@ struct TileResults {
   }
 };
 
-}  // namespace row_product
+}  // namespace skinny_gemm
 }  // namespace ridge::backends::cuda
