@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Describes products to cuBLASLt, which is column-major, and to piece_product.h's kernel.
+// Describes products to cuBLASLt, which is column-major, and to split_bf16_gemm.h's kernel.
 #include "backends/cuda/gemm.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/device_error.h"
-#include "backends/cuda/kernels/gemm/piece_product.h"
+#include "backends/cuda/kernels/gemm/split_bf16_gemm.h"
 #include "base/error.h"
 
 namespace ridge::backends::cuda {
@@ -82,15 +82,15 @@ cublasLtMatrixLayout_t layout_of(const Stored& s,
 }
 
 // The kernel is row-major: it computes C^T = B^T A^T for a product whose C has contiguous columns.
-PieceProduct piece_product(const GemmShape& g,
-                           const std::byte* a,
-                           const std::byte* b,
-                           std::byte* c) {
+SplitBf16Gemm split_bf16_gemm(const GemmShape& g,
+                              const std::byte* a,
+                              const std::byte* b,
+                              std::byte* c) {
   auto operand = [](const std::byte* data, int64_t along, int64_t depth) {
-    return PieceOperand{reinterpret_cast<const float*>(data), depth == 1 ? along : depth,
+    return SplitOperand{reinterpret_cast<const float*>(data), depth == 1 ? along : depth,
                         depth == 1};
   };
-  PieceProduct product;
+  SplitBf16Gemm product;
   product.m = g.n, product.n = g.m, product.k = g.k;
   product.a = operand(b, g.b_n, g.b_k);
   product.b = operand(a, g.a_m, g.a_k);
@@ -189,13 +189,13 @@ bool is_supported(const GemmShape& g) {
          takes_matrix(g.m, g.n, g.c_m, g.c_n) && join_batch(g).a.size() == 1;
 }
 
-bool suits_pieces(const GemmShape& shape, bool tf32, int64_t alignment_bytes) {
+bool suits_split_bf16(const GemmShape& shape, bool tf32, int64_t alignment_bytes) {
   constexpr int64_t kLeast = 64, kLeastDepth = 128;
   const GemmShape& g = lies_in_rows(shape) ? transposed(shape) : shape;
   return !tf32 && g.input == DType::kF32 && g.output == DType::kF32 && g.batch.empty() &&
          g.m >= kLeast && g.n >= kLeast && g.k >= kLeastDepth && (g.a_m == 1 || g.a_k == 1) &&
          (g.b_k == 1 || g.b_n == 1) &&
-         takes_piece_product(piece_product(g, nullptr, nullptr, nullptr), alignment_bytes);
+         takes_split_bf16_gemm(split_bf16_gemm(g, nullptr, nullptr, nullptr), alignment_bytes);
 }
 
 int64_t alignment_of(const void* address) {
@@ -246,7 +246,7 @@ std::string GemmProblem::key() const {
 }
 
 bool GemmProblem::takes_native() const {
-  return fp32_.is_native && suits_pieces(shape_, fp32_.tf32, alignment_bytes_);
+  return fp32_.is_native && suits_split_bf16(shape_, fp32_.tf32, alignment_bytes_);
 }
 
 std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
@@ -309,7 +309,7 @@ void GemmProblem::launch_stored(const GemmAlgorithm& algorithm,
                                 std::byte* workspace,
                                 cudaStream_t stream) const {
   if (algorithm == kPieces)
-    return check(launch_piece_product(piece_product(shape_, a, b, c), stream),
+    return check(launch_split_bf16_gemm(split_bf16_gemm(shape_, a, b, c), stream),
                  "launching a product");
   const CublasLt& lt = cublaslt();
   cublasLtMatmulAlgo_t algo;

@@ -42,7 +42,7 @@ struct Fp32Products {
 // Opaque to all but cuBLASLt; the same bits select the same kernel with the same library on the
 // same GPU.
 using GemmAlgorithm = std::array<uint64_t, 8>;
-// The native GEMM in kernels/gemm/piece_product.h. No algorithm of the library begins with these
+// The native GEMM in kernels/gemm/split_bf16_gemm.h. No algorithm of the library begins with these
 // bits.
 inline constexpr GemmAlgorithm kPieces = {~uint64_t{0}};
 
@@ -94,8 +94,8 @@ class GemmProblem {
   std::unique_ptr<Descriptors> descriptors_;
 };
 
-// Whether piece_product.h's kernel supports the product, and its tiles would not be mostly empty.
-bool suits_pieces(const GemmShape& shape, bool tf32, int64_t alignment_bytes);
+// Whether split_bf16_gemm.h's kernel supports the product, and its tiles would not be mostly empty.
+bool suits_split_bf16(const GemmShape& shape, bool tf32, int64_t alignment_bytes);
 
 // The largest power of two up to 256 that divides the address.
 int64_t alignment_of(const void* address);

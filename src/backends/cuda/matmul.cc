@@ -182,7 +182,7 @@ bool has_native_gemm(const Call& call, bool tf32) {
     return false;
   const ProductLayouts layouts = dense_layouts(call);
   return launches_of(call, layouts) == 1 &&
-         suits_pieces(join_batch(plan_product(call, layouts).gemm).shape, tf32, kAligned);
+         suits_split_bf16(join_batch(plan_product(call, layouts).gemm).shape, tf32, kAligned);
 }
 
 Kernel matmul_kernel(BindContext& context) {

@@ -18,16 +18,16 @@
 namespace ridge::backends::cuda {
 
 // An operand that is contiguous along one axis, with a stride of `step` elements along the other.
-struct PieceOperand {
+struct SplitOperand {
   const float* data = nullptr;
   int64_t step = 0;
   bool by_depth = true;  // contiguous along k; otherwise along m or n
 };
 
-struct PieceProduct {
+struct SplitBf16Gemm {
   int64_t m = 0, n = 0, k = 0;
-  PieceOperand a;      // [m, k]
-  PieceOperand b;      // [k, n]
+  SplitOperand a;      // [m, k]
+  SplitOperand b;      // [k, n]
   float* c = nullptr;  // [m, n], rows `c_step` elements apart
   int64_t c_step = 0;
   bool accumulate = false;  // c += a b
@@ -36,9 +36,9 @@ struct PieceProduct {
 // Whether the current GPU and the copy engine support the product: compute capability 9.0, n and
 // all steps multiples of 4, and `alignment_bytes` of all addresses a multiple of 16. The addresses
 // themselves are not checked.
-bool takes_piece_product(const PieceProduct& call, int64_t alignment_bytes);
+bool takes_split_bf16_gemm(const SplitBf16Gemm& call, int64_t alignment_bytes);
 
 // One launch, no workspace; deterministic.
-cudaError_t launch_piece_product(const PieceProduct& call, cudaStream_t stream);
+cudaError_t launch_split_bf16_gemm(const SplitBf16Gemm& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of piece_product.h, for Hopper only. Elsewhere cuBLAS is used.
+// The kernel of split_bf16_gemm.h, for Hopper only. Elsewhere cuBLAS is used.
 //
 // A block computes 128 rows by 128 or 64 columns of C, 64 of the depth at a time. The copy engine
-// (TMA) loads fp32 tiles. One warpgroup splits B's tile into bf16 pieces in shared memory; each of
-// two others splits 64 rows of A's tile in registers and multiplies. If there are few results, a
-// cluster of blocks splits the depth and sums through shared memory in the order of the parts.
+// (TMA) loads fp32 tiles. The producer warpgroup splits B's tile into bf16 pieces in shared memory;
+// each of two consumer warpgroups splits 64 rows of A's tile in registers and multiplies. If there
+// are few results, a cluster of blocks splits the depth and sums through shared memory in the order
+// of the parts.
 // Bound: 12 M N K FLOPs at the bf16 rate, which is also about what shared memory delivers.
 #include <algorithm>
 
-#include "backends/cuda/kernels/gemm/piece_product.h"
+#include "backends/cuda/kernels/gemm/split_bf16_gemm.h"
 #include "backends/cuda/kernels/gemm/wgmma_product.cuh"
 #include "backends/cuda/kernels/tensor_map.h"
 
@@ -19,7 +20,7 @@ using namespace hopper;
 
 constexpr int kRows = 128;    // rows of a block's result
 constexpr int kDepth = 64;    // depth of one step
-constexpr int kOwnRows = 64;  // rows of a multiplying warpgroup
+constexpr int kOwnRows = 64;  // rows of a consumer warpgroup
 constexpr int kSlots = 2;
 constexpr int kMultiplying = 2 * kWarpgroupThreads;
 constexpr int kThreads = kMultiplying + kWarpgroupThreads;
@@ -29,7 +30,7 @@ constexpr int kMostParts = 8;   // blocks per cluster
 
 struct Arguments {
   CUtensorMap a, b;
-  PieceOperand plain_a, plain_b;
+  SplitOperand plain_a, plain_b;
   float* c;
   int64_t c_step;
   int m, n, k, steps;  // steps of the whole depth
@@ -105,7 +106,7 @@ __device__ __forceinline__ void copy_tile(uint32_t to,
 }
 
 // Splits two numbers into pairs of bf16; each pair is the rounded remainder of the previous ones.
-__device__ __forceinline__ void cut(float x, float y, uint32_t (&pieces)[kPieces]) {
+__device__ __forceinline__ void split(float x, float y, uint32_t (&pieces)[kPieces]) {
 #pragma unroll
   for (int p = 0; p < kPieces; ++p) {
     pieces[p] = pack_bf16(x, y);
@@ -116,7 +117,7 @@ __device__ __forceinline__ void cut(float x, float y, uint32_t (&pieces)[kPieces
 
 // Splits B's tile in a slot into pieces, in the layout that the products read.
 template <class Tile>
-__device__ __forceinline__ void cut_tile(const Tile& tile, int slot, int thread) {
+__device__ __forceinline__ void split_tile(const Tile& tile, int slot, int thread) {
   constexpr int kLines = Tile::kBDepth ? Tile::kColumns : kDepth;  // lines of a chunk of 32 words
   constexpr int kVectors = Tile::kColumns * kDepth / 4 / kWarpgroupThreads, kAtOnce = 8;
   const int row = thread / 16, vector = thread % 16;  // 16 vectors are a row of a piece
@@ -135,8 +136,8 @@ __device__ __forceinline__ void cut_tile(const Tile& tile, int slot, int thread)
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
       uint32_t low[kPieces], high[kPieces];
-      cut(x[j].x, x[j].y, low);
-      cut(x[j].z, x[j].w, high);
+      split(x[j].x, x[j].y, low);
+      split(x[j].z, x[j].w, high);
 #pragma unroll
       for (int p = 0; p < kPieces; ++p)
         store_shared_pair(
@@ -146,9 +147,9 @@ __device__ __forceinline__ void cut_tile(const Tile& tile, int slot, int thread)
   }
 }
 
-// The warpgroup that loads the operands for the others.
+// The producer warpgroup, which loads the operands for the others.
 template <class Tile>
-__device__ __forceinline__ void feed(const Arguments& p, const Tile& tile) {
+__device__ __forceinline__ void produce(const Arguments& p, const Tile& tile) {
   const Work work(p, Tile::kColumns);
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
   const auto copy_a = [&](int slot, int step) {
@@ -171,7 +172,7 @@ __device__ __forceinline__ void feed(const Arguments& p, const Tile& tile) {
     barrier_wait(tile.empty(slot), ring.parity ^ 1);
     if (thread == 0 && i >= kSlots) copy_a(slot, i);
     barrier_wait(tile.b_full(slot), ring.parity);
-    cut_tile(tile, slot, thread);
+    split_tile(tile, slot, thread);
     shared_writes_to_async();
     named_sync(1, kWarpgroupThreads);
     if (thread == 0) {
@@ -259,7 +260,7 @@ __device__ __forceinline__ void multiply(const Tile& tile,
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       uint32_t pieces[kPieces];
-      cut(x[i].x, x[i].y, pieces);
+      split(x[i].x, x[i].y, pieces);
       largest[part][i] = pieces[0];
 #pragma unroll
       for (int p = 1; p < kPieces; ++p) smaller[p - 1][i] = pieces[p];
@@ -302,7 +303,7 @@ __device__ __forceinline__ bool lacks_pieces(const Arguments& p, const Tile& til
 
 // Four results of a row, computed in fp32.
 __device__ __forceinline__ float4 plain_product(const Arguments& p, int row, int column) {
-  const auto offset = [](const PieceOperand& x, int64_t along, int64_t depth) {
+  const auto offset = [](const SplitOperand& x, int64_t along, int64_t depth) {
     return x.by_depth ? along * x.step + depth : depth * x.step + along;
   };
   float4 sum = {};
@@ -406,7 +407,7 @@ __device__ __forceinline__ void consume(const Arguments& p, const Tile& tile) {
 
 template <class Tile>
 __global__ void __launch_bounds__(kThreads, 1)
-    piece_product_kernel(const __grid_constant__ Arguments p) {
+    split_bf16_gemm_kernel(const __grid_constant__ Arguments p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) uint8_t shared[];
   const Tile tile{shared_address(shared)};
@@ -426,7 +427,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   grid_wait();
   if (threadIdx.x >= kMultiplying) {
     give_registers<72>();
-    feed(p, tile);
+    produce(p, tile);
     if (p.parts > 1) {
       cluster_sync();
       cluster_sync();
@@ -470,7 +471,7 @@ struct Launch {
 
 template <class Tile>
 cudaError_t allow_shared_memory() {
-  return cudaFuncSetAttribute(piece_product_kernel<Tile>,
+  return cudaFuncSetAttribute(split_bf16_gemm_kernel<Tile>,
                               cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes);
 }
 
@@ -482,20 +483,20 @@ int clusters_at_once(int parts) {
   int clusters = 0;
   const Launch launch(1, parts, Any::kSharedBytes, nullptr);
   if (allow_shared_memory<Any>() != cudaSuccess ||
-      cudaOccupancyMaxActiveClusters(&clusters, piece_product_kernel<Any>, &launch.config) !=
+      cudaOccupancyMaxActiveClusters(&clusters, split_bf16_gemm_kernel<Any>, &launch.config) !=
           cudaSuccess)
     return 0;
   return clusters;
 }
 
-struct Cut {
+struct TileSplit {
   int columns = 128;  // columns of a tile
   int parts = 1;      // parts of the depth
 };
 
-// The cut with the shortest predicted time. In units of a measured step of 128 columns: 0.6 for a
+// The split with the shortest predicted time. In units of a measured step of 128 columns: 0.6 for a
 // step of 64 columns, 1.3 for the beginning and end of a block, and 0.3 more if a cluster sums.
-Cut best_cut(int64_t m, int64_t n, int64_t steps) {
+TileSplit best_split(int64_t m, int64_t n, int64_t steps) {
   static const auto at_once = [] {
     struct {
       int of[kMostParts + 1];
@@ -504,7 +505,7 @@ Cut best_cut(int64_t m, int64_t n, int64_t steps) {
       clusters.of[parts] = clusters_at_once(parts);
     return clusters;
   }();
-  Cut best;
+  TileSplit best;
   double least = 0;
   for (int columns : {128, 64}) {
     const int64_t tiles = (m + kRows - 1) / kRows * ((n + columns - 1) / columns);
@@ -524,7 +525,7 @@ Cut best_cut(int64_t m, int64_t n, int64_t steps) {
   return best;
 }
 
-bool encode(CUtensorMap* map, const PieceOperand& x, int64_t extent, int64_t depth, int tile) {
+bool encode(CUtensorMap* map, const SplitOperand& x, int64_t extent, int64_t depth, int tile) {
   const auto encoder = tensor_map_encoder();
   if (encoder == nullptr) return false;
   const cuuint64_t extents[2] = {static_cast<cuuint64_t>(x.by_depth ? depth : extent),
@@ -543,11 +544,11 @@ cudaError_t launch(const Arguments& p, cudaStream_t stream) {
   static const cudaError_t status = allow_shared_memory<Tile>();  // called once, because it is slow
   if (status != cudaSuccess) return status;
   const Launch launch(p.row_tiles * p.column_tiles, p.parts, Tile::kSharedBytes, stream);
-  return cudaLaunchKernelEx(&launch.config, piece_product_kernel<Tile>, p);
+  return cudaLaunchKernelEx(&launch.config, split_bf16_gemm_kernel<Tile>, p);
 }
 
 template <int kColumns>
-cudaError_t launch_for(const PieceProduct& call, const Arguments& p, cudaStream_t stream) {
+cudaError_t launch_for(const SplitBf16Gemm& call, const Arguments& p, cudaStream_t stream) {
   if (call.a.by_depth)
     return call.b.by_depth ? launch<Tile<kColumns, true, true>>(p, stream)
                            : launch<Tile<kColumns, true, false>>(p, stream);
@@ -557,7 +558,7 @@ cudaError_t launch_for(const PieceProduct& call, const Arguments& p, cudaStream_
 
 }  // namespace
 
-bool takes_piece_product(const PieceProduct& call, int64_t alignment_bytes) {
+bool takes_split_bf16_gemm(const SplitBf16Gemm& call, int64_t alignment_bytes) {
   constexpr int64_t kMostExtent = int64_t{1} << 30, kMostStep = int64_t{1} << 36;
   const auto lies_in_vectors = [](int64_t step) {
     return step > 0 && step % 4 == 0 && step < kMostStep;
@@ -570,8 +571,8 @@ bool takes_piece_product(const PieceProduct& call, int64_t alignment_bytes) {
          lies_in_vectors(call.c_step);
 }
 
-cudaError_t launch_piece_product(const PieceProduct& call, cudaStream_t stream) {
-  if (!takes_piece_product(call, static_cast<int64_t>(reinterpret_cast<uintptr_t>(call.c) % 256)))
+cudaError_t launch_split_bf16_gemm(const SplitBf16Gemm& call, cudaStream_t stream) {
+  if (!takes_split_bf16_gemm(call, static_cast<int64_t>(reinterpret_cast<uintptr_t>(call.c) % 256)))
     return cudaErrorInvalidValue;
   Arguments p{};
   p.plain_a = call.a;
@@ -582,15 +583,15 @@ cudaError_t launch_piece_product(const PieceProduct& call, cudaStream_t stream) 
   p.n = static_cast<int>(call.n);
   p.k = static_cast<int>(call.k);
   p.steps = static_cast<int>((call.k + kDepth - 1) / kDepth);
-  const Cut cut = best_cut(call.m, call.n, p.steps);
+  const TileSplit split = best_split(call.m, call.n, p.steps);
   p.row_tiles = (p.m + kRows - 1) / kRows;
-  p.column_tiles = (p.n + cut.columns - 1) / cut.columns;
-  p.parts = cut.parts;
+  p.column_tiles = (p.n + split.columns - 1) / split.columns;
+  p.parts = split.parts;
   p.accumulate = call.accumulate ? 1 : 0;
   if (!encode(&p.a, call.a, call.m, call.k, kRows) ||
-      !encode(&p.b, call.b, call.n, call.k, cut.columns))
+      !encode(&p.b, call.b, call.n, call.k, split.columns))
     return cudaErrorInvalidValue;
-  return cut.columns == 128 ? launch_for<128>(call, p, stream) : launch_for<64>(call, p, stream);
+  return split.columns == 128 ? launch_for<128>(call, p, stream) : launch_for<64>(call, p, stream);
 }
 
 }  // namespace ridge::backends::cuda
