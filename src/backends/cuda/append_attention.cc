@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "backends/bind/cache_operands.h"
+#include "backends/cuda/early_operand.h"
 #include "backends/cuda/kernel_table.h"
-#include "backends/cuda/settled_operand.h"
 #include "base/error.h"
 #include "ops/cached_attention.h"
 
@@ -32,8 +32,8 @@ Launch bind(const BindCall& call, BindContext& context) {
   AppendAttention a;
   a.cells = context.faults.watch_cells(
       "append_attention", cells_of(call, input(0).type.shape, 5, most_position(call.attrs())));
-  a.is_settled = true;
-  for (size_t i : {0, 1, 5, 6, 7}) a.is_settled = a.is_settled && is_settled(call, i);
+  a.is_ready_early = true;
+  for (size_t i : {0, 1, 5, 6, 7}) a.is_ready_early = a.is_ready_early && is_ready_early(call, i);
   a.heads = call.attrs().integer("heads");
   a.group = static_cast<int>(a.heads / input(0).type.shape[2]);
   a.reach = reach_of(call.call());

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "backends/bind/cache_operands.h"
+#include "backends/cuda/early_operand.h"
 #include "backends/cuda/kernel_table.h"
-#include "backends/cuda/settled_operand.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -17,7 +17,8 @@ Launch bind(const BindCall& call, BindContext& context) {
     RopeAppend<T> a;
     a.cells =
         context.faults.watch_cells("rope_append", cells_of(call, call.inputs[0].type.shape, 5));
-    a.is_settled = is_settled(call, 5) && is_settled(call, 6) && is_settled(call, 7);
+    a.is_ready_early =
+        is_ready_early(call, 5) && is_ready_early(call, 6) && is_ready_early(call, 7);
     a.heads = call.attrs().integer("heads");
     a.merged = rows<const T>(call.inputs[2]);
     a.cos = call.inputs[3].as<const float>();

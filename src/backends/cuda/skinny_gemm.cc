@@ -2,9 +2,9 @@
 // Bindings of skinny_gemm, and of matmuls of a few rows.
 #include "backends/cuda/skinny_gemm.h"
 
+#include "backends/cuda/early_operand.h"
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/kernels/gemm/skinny_gemm.h"
-#include "backends/cuda/settled_operand.h"
 #include "backends/kernels/glu.h"
 #include "base/error.h"
 #include "graph/einsum.h"
@@ -52,9 +52,10 @@ Launch bind(const BindCall& call, BindContext& context) {
     p.delta_norm = input(shape.delta_norm).as<const float>();
     p.sum = rows<uint16_t>(call.outputs[1]);
   }
-  p.is_settled = is_settled(call, 1);
+  p.is_ready_early = is_ready_early(call, 1);
   for (int norm : {shape.norm, shape.delta_norm})
-    if (norm >= 0) p.is_settled = p.is_settled && is_settled(call, static_cast<size_t>(norm));
+    if (norm >= 0)
+      p.is_ready_early = p.is_ready_early && is_ready_early(call, static_cast<size_t>(norm));
   p.eps = static_cast<float>(call.attrs().real("eps"));
   p.norm_offset = static_cast<float>(call.attrs().real("offset"));
   p.activation = activation(call.attrs().text("activation"));
@@ -119,7 +120,7 @@ std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& contex
   }
   if (!row_stride(y.type.shape, {0, y.strides})) return std::nullopt;
   SkinnyGemm p = product_of(x, weight, y);
-  p.is_settled = is_settled(call, 1);
+  p.is_ready_early = is_ready_early(call, 1);
   return launch_on(context.device, "matmul", launch_skinny_gemm, p);
 }
 

@@ -32,7 +32,7 @@ Pattern attention_on_rotated() {
 }
 
 // q, k and v of a merged projection that one kernel rotates.
-Pattern attention_on_rotated_together() {
+Pattern attention_on_rotated_at_once() {
   Pattern rope = node_of(ops::rope_qkv_op(), {any("merged"), any("cos"), any("sin")});
   auto part = [&](const std::string& name) {
     return past_reshapes(passes::columns_of(Pattern(rope).as("q_rope"), name));
@@ -89,7 +89,7 @@ Graph run_fuse_rope_append(const Graph& graph, passes::PassContext& context) {
   };
   const std::array rules = {
       RewriteRule{attention_on_rotated(), holds, replace_append, "append"},
-      RewriteRule{attention_on_rotated_together(), holds, replace_append, "append"}};
+      RewriteRule{attention_on_rotated_at_once(), holds, replace_append, "append"}};
   return rewrite(graph, context.ops, rules);
 }
 

@@ -56,9 +56,9 @@ class OperandTransposer {
   // it if it is already computed. Not more than two, since a transposed matrix is kept until its
   // product.
   void transpose(Rewriter& rewriter, NodeId id) {
-    constexpr size_t kTogether = 2;
+    constexpr size_t kAtOnce = 2;
     std::vector<ValueId> matrices;
-    for (size_t i = next_; i < std::min(next_ + kTogether, products_.size()); ++i) {
+    for (size_t i = next_; i < std::min(next_ + kAtOnce, products_.size()); ++i) {
       const Product& product = products_[i];
       const ValueId matrix = graph_.node(product.node).inputs[static_cast<size_t>(product.operand)];
       const bool is_new = !transposed_.contains(matrix) &&

@@ -187,7 +187,7 @@ struct Tiles {
 // Rotates heads of the merged projection. Heads of q go to `room`. The block that owns the token
 // itself also writes the token's key and value to their cells, and to the tile if they belong to
 // it.
-template <int kHeadSize, int kTogether>
+template <int kHeadSize, int kPairsAtOnce>
 __device__ __forceinline__ void rotate_heads(const AppendAttention& p,
                                              Room<kHeadSize>& room,
                                              int64_t kv_head,
@@ -197,14 +197,14 @@ __device__ __forceinline__ void rotate_heads(const AppendAttention& p,
                                              uint16_t* tile_value) {
   const int64_t kv_heads = p.keys.kv_heads, cell = (row * kv_heads + kv_head) * kHeadSize;
   const int count = group + (row >= 0 ? 2 : 0);
-  const HeadShape<kTogether> shape{kHeadSize / 2, p.interleaved, kLanes};
+  const HeadShape<kPairsAtOnce> shape{kHeadSize / 2, p.interleaved, kLanes};
   for (int h = static_cast<int>(threadIdx.x) / kLanes; h < count; h += kWarps) {
     const bool is_q = h < group, is_key = h == group;
     const int64_t index = is_q ? kv_head * group + h : p.heads + kv_head + (is_key ? 0 : kv_heads);
-    HeadPairs<kTogether> head;
+    HeadPairs<kPairsAtOnce> head;
     head.load(p.merged + index * kHeadSize, shape);
     if (is_q || is_key) {
-      HeadAngles<kTogether> angles;
+      HeadAngles<kPairsAtOnce> angles;
       angles.load(p.cos, p.sin, shape);
       if (p.q_norm != nullptr) head.norm(is_q ? p.q_norm : p.k_norm, p.norm_offset, p.eps, shape);
       head.rotate(angles);
@@ -361,7 +361,7 @@ __device__ __forceinline__ void put_together(const Room<kHeadSize>& room,
 // Mapping: one cluster per KV head; each of its blocks takes a range of keys, `tile` of them at a
 // time. Bound: latency; with many keys, the share of the memory bandwidth that 16 multiprocessors
 // can use.
-template <int kHeadSize, int kTogether, int kRanks>
+template <int kHeadSize, int kPairsAtOnce, int kRanks>
 __global__ void __launch_bounds__(kThreads)
     append_attention_kernel(const __grid_constant__ AppendAttention p, int tile) {
   extern __shared__ uint4 shared[];
@@ -372,7 +372,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) room.inbox.open();
   gather_lanes();
   arrive_in_cluster();
-  if (!p.is_settled) wait_for_grids();
+  if (!p.is_ready_early) wait_for_grids();
   uint16_t* o = p.o + kv_head * group * kHeadSize;
   const int32_t position = live_position(p.cells, 0);
   if (position < 0) {
@@ -400,7 +400,7 @@ __global__ void __launch_bounds__(kThreads)
   const bool has_token = !part.is_empty() && part.end == position + 1;
   const int in_tile = position - part.begin, to = in_tile * kStride<kHeadSize>;
   const bool is_in_tile = has_token && in_tile < tile;
-  rotate_heads<kHeadSize, kTogether>(
+  rotate_heads<kHeadSize, kPairsAtOnce>(
       p, room, kv_head, group,
       has_token ? cells.row(static_cast<uint32_t>(position) % cells.ring) : -1,
       is_in_tile ? tiles.keys + to : nullptr, is_in_tile ? tiles.values + to : nullptr);
@@ -434,13 +434,13 @@ __global__ void __launch_bounds__(kThreads)
   put_together<kHeadSize, kRanks>(room, o, group, rank);
 }
 
-template <int kHeadSize, int kTogether, int kRanks>
+template <int kHeadSize, int kPairsAtOnce, int kRanks>
 cudaError_t launch_form(const AppendAttention& call, cudaStream_t stream) {
   const int64_t each = (call.reach + kRanks - 1) / kRanks;
   const int tile =
       static_cast<int>(std::min<int64_t>((each + kRows - 1) / kRows * kRows, int64_t{kMostTile}));
   const int64_t bytes = 2 * tile * kStride<kHeadSize> * static_cast<int64_t>(sizeof(uint16_t));
-  const auto kernel = append_attention_kernel<kHeadSize, kTogether, kRanks>;
+  const auto kernel = append_attention_kernel<kHeadSize, kPairsAtOnce, kRanks>;
   for (auto [attribute, value] :
        {std::pair{cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)},
         std::pair{cudaFuncAttributeNonPortableClusterSizeAllowed, 1}})
@@ -450,12 +450,12 @@ cudaError_t launch_form(const AppendAttention& call, cudaStream_t stream) {
                                kRanks, kThreads, bytes, stream, call, tile);
 }
 
-template <int kHeadSize, int kTogether>
+template <int kHeadSize, int kPairsAtOnce>
 cudaError_t launch_ranks(const AppendAttention& call, cudaStream_t stream) {
   constexpr int64_t kManyKvHeads = 4;  // only a few clusters of 16 blocks run at a time
   return call.keys.kv_heads <= kManyKvHeads
-             ? launch_form<kHeadSize, kTogether, kMostRanks>(call, stream)
-             : launch_form<kHeadSize, kTogether, kMostRanks / 2>(call, stream);
+             ? launch_form<kHeadSize, kPairsAtOnce, kMostRanks>(call, stream)
+             : launch_form<kHeadSize, kPairsAtOnce, kMostRanks / 2>(call, stream);
 }
 
 template <int kHeadSize>

@@ -11,11 +11,11 @@
 namespace ridge::backends::cuda {
 
 struct AppendAttention {
-  CacheCells cells;         // they place one token
-  bool is_settled = false;  // no earlier kernel writes positions, slots, table or caches
-  int64_t heads = 0;        // H
-  int group = 1;            // H / K, at most 8
-  int64_t reach = 0;        // the token at position p attends to keys in (p - reach, p]
+  CacheCells cells;             // they place one token
+  bool is_ready_early = false;  // no earlier kernel writes positions, slots, table or caches
+  int64_t heads = 0;            // H
+  int group = 1;                // H / K, at most 8
+  int64_t reach = 0;            // the token at position p attends to keys in (p - reach, p]
   float scale = 1;
   const uint16_t* merged = nullptr;  // [(H + 2 K) E]
   const float* cos = nullptr;        // [E/2]

@@ -59,12 +59,12 @@ struct TokenRows {
 // Mapping: one block per kTokens tokens (y) and range of their heads (x). A warp takes as many
 // heads as fit with `lanes` lanes each, kBatch times. Bound: memory, 2 N (H + 2 K) E sizeof(T);
 // latency for a few tokens.
-template <int kTogether, int kBatch, int kTokens, typename T>
+template <int kPairsAtOnce, int kBatch, int kTokens, typename T>
 __global__ void __launch_bounds__(kThreads)
     rope_append_kernel(const __grid_constant__ RopeAppend<T> p, int lanes) {
   __shared__ TokenRows<kTokens> rows;
   let_next_start();
-  if (!p.is_settled) wait_for_grids();
+  if (!p.is_ready_early) wait_for_grids();
   const int64_t first = static_cast<int64_t>(blockIdx.y) * kTokens, kv_heads = p.keys.kv_heads;
   const int heads_at_once = kThreads / lanes;
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * kBatch * heads_at_once,
@@ -73,12 +73,12 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_grids();
   if (blockIdx.x + blockIdx.y == 0) note_bad_cells(p.cells);
   const int64_t pairs = p.keys.head_size / 2;
-  const HeadShape<kTogether> shape{static_cast<int>(pairs), p.interleaved, lanes};
+  const HeadShape<kPairsAtOnce> shape{static_cast<int>(pairs), p.interleaved, lanes};
   for (int i = 0; i < kTokens && first + i < p.cells.tokens; ++i) {
     const int64_t token = first + i;
-    HeadAngles<kTogether> angles;
+    HeadAngles<kPairsAtOnce> angles;
     angles.load(p.cos + token * pairs, p.sin + token * pairs, shape);
-    HeadPairs<kTogether> heads[kBatch];
+    HeadPairs<kPairsAtOnce> heads[kBatch];
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
       const int64_t at = begin + static_cast<int>(threadIdx.x) / lanes + j * heads_at_once;
@@ -98,34 +98,35 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <int kTogether, int kBatch, int kTokens, typename T>
+template <int kPairsAtOnce, int kBatch, int kTokens, typename T>
 cudaError_t launch_form(const RopeAppend<T>& call, int lanes, cudaStream_t stream) {
   const int64_t heads = call.heads + 2 * call.keys.kv_heads, run = kBatch * kThreads / lanes;
   const dim3 grid(static_cast<unsigned>((heads + run - 1) / run),
                   static_cast<unsigned>((call.cells.tokens + kTokens - 1) / kTokens));
-  return launch_early(rope_append_kernel<kTogether, kBatch, kTokens, T>, grid, kThreads, 0, stream,
-                      call, lanes);
+  return launch_early(rope_append_kernel<kPairsAtOnce, kBatch, kTokens, T>, grid, kThreads, 0,
+                      stream, call, lanes);
 }
 
-// Whether a head consists of a power of two of vectors with kTogether pairs, and all operands are
-// aligned for them.
-template <int kTogether, typename T>
-bool takes_together(const RopeAppend<T>& call) {
-  const int64_t vectors = call.keys.head_size / 2 / kTogether;
-  return !call.interleaved && call.keys.head_size % (2 * kTogether) == 0 &&
-         (vectors & (vectors - 1)) == 0 && takes_vectors<kTogether>(call.merged) &&
-         takes_vectors<kTogether>(call.q) && takes_vectors<kTogether>(call.keys.data) &&
-         takes_vectors<kTogether>(call.values.data) && takes_vectors<kTogether>(call.cos) &&
-         takes_vectors<kTogether>(call.sin);
+// Whether a head consists of a power of two of vectors with kPairsAtOnce pairs, and all operands
+// are aligned for them.
+template <int kPairsAtOnce, typename T>
+bool takes_pairs_at_once(const RopeAppend<T>& call) {
+  const int64_t vectors = call.keys.head_size / 2 / kPairsAtOnce;
+  return !call.interleaved && call.keys.head_size % (2 * kPairsAtOnce) == 0 &&
+         (vectors & (vectors - 1)) == 0 && takes_vectors<kPairsAtOnce>(call.merged) &&
+         takes_vectors<kPairsAtOnce>(call.q) && takes_vectors<kPairsAtOnce>(call.keys.data) &&
+         takes_vectors<kPairsAtOnce>(call.values.data) && takes_vectors<kPairsAtOnce>(call.cos) &&
+         takes_vectors<kPairsAtOnce>(call.sin);
 }
 
 // For chunks of a prompt, kTokens per block.
 template <int kTokens, typename T>
 cudaError_t launch_chunk(const RopeAppend<T>& call, cudaStream_t stream) {
-  constexpr int kTogether = 8;
-  const int lanes = static_cast<int>(call.keys.head_size / 2 / kTogether);
-  return takes_together<kTogether>(call) ? launch_form<kTogether, 2, kTokens>(call, lanes, stream)
-                                         : launch_form<1, 4, kTokens>(call, kLanes, stream);
+  constexpr int kPairsAtOnce = 8;
+  const int lanes = static_cast<int>(call.keys.head_size / 2 / kPairsAtOnce);
+  return takes_pairs_at_once<kPairsAtOnce>(call)
+             ? launch_form<kPairsAtOnce, 2, kTokens>(call, lanes, stream)
+             : launch_form<1, 4, kTokens>(call, kLanes, stream);
 }
 
 }  // namespace
@@ -138,8 +139,8 @@ cudaError_t launch_rope_append(const RopeAppend<T>& call, cudaStream_t stream) {
   constexpr int64_t kFewTokens = 32;
   constexpr int kNarrow = 2;
   if (call.cells.tokens <= kFewTokens)
-    return takes_together<kNarrow>(call) ? launch_form<kNarrow, 1, 1>(call, kLanes, stream)
-                                         : launch_form<1, 1, 1>(call, kLanes, stream);
+    return takes_pairs_at_once<kNarrow>(call) ? launch_form<kNarrow, 1, 1>(call, kLanes, stream)
+                                              : launch_form<1, 1, 1>(call, kLanes, stream);
   // A block processes its tokens one after the other, so each block takes one token until all
   // multiprocessors are full. With more tokens a block takes several, because the search for later
   // tokens costs the same for all of them.

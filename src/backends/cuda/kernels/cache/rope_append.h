@@ -16,7 +16,7 @@ inline constexpr int64_t kRopeAppendMostHeadSize = 256;
 template <typename T>
 struct RopeAppend {
   CacheCells cells;
-  bool is_settled = false;      // no earlier kernel writes positions, slots or the table
+  bool is_ready_early = false;  // no earlier kernel writes positions, slots or the table
   int64_t heads = 0;            // H
   StridedRows<const T> merged;  // [N, (H + 2 K) E]
   const float* cos = nullptr;   // [N, E/2]

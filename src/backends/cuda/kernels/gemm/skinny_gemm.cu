@@ -19,12 +19,12 @@ struct Fragments {
 
 // A warp's part of the work: tiles of rows, and every kSplit-th chunk of each row.
 template <int kSplit>
-struct Walk {
+struct WarpShare {
   static constexpr int kGroups = kWarps / kSplit;  // tiles per block at a time
   int64_t tiles, chunks, batches, rounds;
   int split, group;
 
-  __device__ __forceinline__ explicit Walk(const SkinnyGemm& p) {
+  __device__ __forceinline__ explicit WarpShare(const SkinnyGemm& p) {
     const int warp = static_cast<int>(threadIdx.x) / kLanes;
     split = warp % kSplit;
     group = warp / kSplit;
@@ -44,18 +44,18 @@ struct Walk {
 
 template <int kSplit>
 __device__ __forceinline__ void fetch(const SkinnyGemm& p,
-                                      const Walk<kSplit>& walk,
+                                      const WarpShare<kSplit>& share,
                                       int64_t round,
                                       int64_t batch,
                                       Fragments& f) {
   const int column = static_cast<int>(threadIdx.x) % 4 * 8;
-  const TileRows rows = rows_of_tile(p, walk.tile(round));
+  const TileRows rows = rows_of_tile(p, share.tile(round));
   const uint16_t* upper = p.weight[rows.has_upper ? rows.upper : 0] + column;
   const uint16_t* lower = p.weight[rows.has_lower ? rows.lower : 0] + column;
 #pragma unroll
   for (int i = 0; i < kBatch; ++i) {
-    const int64_t chunk = walk.chunk(batch, i);
-    const bool inside = chunk < walk.chunks;
+    const int64_t chunk = share.chunk(batch, i);
+    const bool inside = chunk < share.chunks;
     f.upper[i] = inside ? load_once(upper + chunk * kChunk) : uint4{};
     f.lower[i] = inside ? load_once(lower + chunk * kChunk) : uint4{};
   }
@@ -64,27 +64,27 @@ __device__ __forceinline__ void fetch(const SkinnyGemm& p,
 // Prefetches the data after the first batch of the first tile, if the whole weight fits easily into
 // the last-level cache.
 template <int kSplit>
-__device__ __forceinline__ void prefetch_tile(const SkinnyGemm& p, const Walk<kSplit>& walk) {
+__device__ __forceinline__ void prefetch_tile(const SkinnyGemm& p, const WarpShare<kSplit>& share) {
   constexpr int64_t kMostElements = int64_t{8} << 20;
-  if (walk.batches < 2 || p.weight_rows * p.in > kMostElements) return;
+  if (share.batches < 2 || p.weight_rows * p.in > kMostElements) return;
   const int column = static_cast<int>(threadIdx.x) % 4 * 8;
-  const TileRows rows = rows_of_tile(p, walk.tile(0));
-  for (int64_t batch = 1; batch < walk.batches; ++batch)
+  const TileRows rows = rows_of_tile(p, share.tile(0));
+  for (int64_t batch = 1; batch < share.batches; ++batch)
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      const int64_t at = walk.chunk(batch, i) * kChunk + column;
-      if (walk.chunk(batch, i) >= walk.chunks) continue;
+      const int64_t at = share.chunk(batch, i) * kChunk + column;
+      if (share.chunk(batch, i) >= share.chunks) continue;
       if (rows.has_upper) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weight[rows.upper] + at));
       if (rows.has_lower) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weight[rows.lower] + at));
     }
 }
 
-// Like stage_held_rows, for rows of any length, with kTogether vectors in flight at a time.
+// Like stage_held_rows, for rows of any length, with kInFlight vectors in flight at a time.
 __device__ __forceinline__ void stage_rows(const SkinnyGemm& p,
                                            const RowTeam& team,
                                            uint16_t* staged,
                                            Squares& squares) {
-  constexpr int kTogether = 4;
+  constexpr int kInFlight = 4;
   uint16_t* z = staged + team.row * shared_stride(p.in);
   const int64_t end = team.is_row ? p.in : 0;
   float own = 0.0f, delta_scale = 0.0f;
@@ -101,17 +101,17 @@ __device__ __forceinline__ void stage_rows(const SkinnyGemm& p,
     delta_scale = norm_scale(p, squares.of_delta, team.row, team.warps);
     own = 0.0f;
   }
-  for (int64_t base = team.first; base < end; base += kTogether * team.step) {
-    Packed<uint16_t, 8> rows[kTogether], deltas[kTogether];
+  for (int64_t base = team.first; base < end; base += kInFlight * team.step) {
+    Packed<uint16_t, 8> rows[kInFlight], deltas[kInFlight];
 #pragma unroll
-    for (int j = 0; j < kTogether; ++j) {
+    for (int j = 0; j < kInFlight; ++j) {
       const int64_t i = base + j * team.step;
       if (i >= end) continue;
       rows[j] = load_packed<8>(p.x[team.row] + i);
       if (p.delta) deltas[j] = load_packed<8>(p.delta[team.row] + i);
     }
 #pragma unroll
-    for (int j = 0; j < kTogether; ++j) {
+    for (int j = 0; j < kInFlight; ++j) {
       const int64_t i = base + j * team.step;
       if (i >= end) continue;
       float x[8], w[8];
@@ -148,13 +148,13 @@ __global__ void __launch_bounds__(kThreads, 2)
   extern __shared__ uint4 shared[];
   __shared__ Squares squares;
   __shared__ float parts[kSplit > 1 ? kWarps : 1][kLanes][4];
-  const Walk<kSplit> walk(p);
+  const WarpShare<kSplit> share(p);
   Fragments next;
   let_next_start();
-  if (!p.is_settled) wait_for_grids();
-  if (walk.rounds > 0) {
-    fetch(p, walk, 0, 0, next);
-    prefetch_tile(p, walk);
+  if (!p.is_ready_early) wait_for_grids();
+  if (share.rounds > 0) {
+    fetch(p, share, 0, 0, next);
+    prefetch_tile(p, share);
   }
   auto* staged = reinterpret_cast<uint16_t*>(shared);
   float scales[2] = {1.0f, 1.0f};
@@ -179,21 +179,22 @@ __global__ void __launch_bounds__(kThreads, 2)
   const uint16_t* x =
       kNorms ? staged + (is_token ? token : 0) * shared_stride(p.in) : p.x[is_token ? token : 0];
   x += lane % 4 * 8;
-  for (int64_t round = 0; round < walk.rounds; ++round) {
+  for (int64_t round = 0; round < share.rounds; ++round) {
     float c[4] = {};
-    for (int64_t batch = 0; batch < walk.batches; ++batch) {
+    for (int64_t batch = 0; batch < share.batches; ++batch) {
       const Fragments now = next;
       uint4 b[kBatch];
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        const int64_t chunk = walk.chunk(batch, i);
-        b[i] = is_token && chunk < walk.chunks ? *reinterpret_cast<const uint4*>(x + chunk * kChunk)
-                                               : uint4{};
+        const int64_t chunk = share.chunk(batch, i);
+        b[i] = is_token && chunk < share.chunks
+                   ? *reinterpret_cast<const uint4*>(x + chunk * kChunk)
+                   : uint4{};
       }
-      if (batch + 1 < walk.batches)
-        fetch(p, walk, round, batch + 1, next);
-      else if (round + 1 < walk.rounds)
-        fetch(p, walk, round + 1, 0, next);
+      if (batch + 1 < share.batches)
+        fetch(p, share, round, batch + 1, next);
+      else if (round + 1 < share.rounds)
+        fetch(p, share, round + 1, 0, next);
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         multiply(c, now.upper[i].x, now.lower[i].x, now.upper[i].y, now.lower[i].y, b[i].x, b[i].y);
@@ -206,13 +207,13 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
       for (int i = 0; i < 4; ++i) parts[warp][lane][i] = c[i];
       __syncthreads();
-      if (walk.split != 0) continue;
+      if (share.split != 0) continue;
 #pragma unroll
       for (int s = 1; s < kSplit; ++s)
 #pragma unroll
         for (int i = 0; i < 4; ++i) c[i] += parts[warp + s][lane][i];
     }
-    const TileResults results(p, walk.tile(round));
+    const TileResults results(p, share.tile(round));
     float residual[4];
     results.load_residual(p, residual);
 #pragma unroll

@@ -22,7 +22,7 @@ struct SkinnyGemm {
   const float* norm = nullptr;         // [D]: x is normed; null: not normed
   StridedRows<const uint16_t> delta;   // [N, D]: normed, then added to x first; may be absent
   const float* delta_norm = nullptr;
-  bool is_settled = false;  // no earlier kernel writes the weight or a norm's weight
+  bool is_ready_early = false;  // no earlier kernel writes the weight or a norm's weight
   float eps = 0;
   float norm_offset = 0;      // added to the norms' weights
   StridedRows<uint16_t> sum;  // [N, D]: x plus the normed delta; only with delta

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   extern __shared__ uint4 shared[];
   __shared__ Squares squares;
   __shared__ float4 parts[kWarps][kLanes];
-  if (!p.is_settled) wait_for_grids();
+  if (!p.is_ready_early) wait_for_grids();
   const int warp = static_cast<int>(threadIdx.x) / kLanes,
             lane = static_cast<int>(threadIdx.x) % kLanes;
   const int split = warp % kSplit, column = lane % 4 * 8;

@@ -9,19 +9,19 @@ namespace ridge::backends::cuda {
 
 inline constexpr int64_t kRopeHeadMostSize = 256;
 
-// How a lane holds a head: kTogether pairs at a time, which are adjacent if pairs are halves. A
+// How a lane holds a head: kPairsAtOnce pairs at a time, which are adjacent if pairs are halves. A
 // head uses `lanes` lanes of a warp, a power of two.
-template <int kTogether>
+template <int kPairsAtOnce>
 struct HeadShape {
   static constexpr int kMostPairs = static_cast<int>(kRopeHeadMostSize) / 2;
   static constexpr int kSteps =
-      kMostPairs > kLanes* kTogether ? kMostPairs / kLanes / kTogether : 1;
+      kMostPairs > kLanes* kPairsAtOnce ? kMostPairs / kLanes / kPairsAtOnce : 1;
   int pairs;         // E/2
   bool interleaved;  // pairs are neighbours; otherwise halves
   int lanes;
 
   __device__ __forceinline__ int pair(int step) const {
-    return (static_cast<int>(threadIdx.x) % lanes + step * lanes) * kTogether;
+    return (static_cast<int>(threadIdx.x) % lanes + step * lanes) * kPairsAtOnce;
   }
   __device__ __forceinline__ int low(int pair) const { return interleaved ? 2 * pair : pair; }
   __device__ __forceinline__ int high(int pair) const {
@@ -30,33 +30,33 @@ struct HeadShape {
 };
 
 // The angles of a token, which all its heads share.
-template <int kTogether>
+template <int kPairsAtOnce>
 struct HeadAngles {
-  using Shape = HeadShape<kTogether>;
-  float cosine[Shape::kSteps][kTogether], sine[Shape::kSteps][kTogether];
+  using Shape = HeadShape<kPairsAtOnce>;
+  float cosine[Shape::kSteps][kPairsAtOnce], sine[Shape::kSteps][kPairsAtOnce];
 
   __device__ __forceinline__ void load(const float* cos, const float* sin, const Shape& shape) {
 #pragma unroll
     for (int i = 0; i < Shape::kSteps; ++i) {
       if (shape.pair(i) >= shape.pairs) continue;
-      load_floats<kTogether>(cos + shape.pair(i), cosine[i]);
-      load_floats<kTogether>(sin + shape.pair(i), sine[i]);
+      load_floats<kPairsAtOnce>(cos + shape.pair(i), cosine[i]);
+      load_floats<kPairsAtOnce>(sin + shape.pair(i), sine[i]);
     }
   }
 };
 
-template <int kTogether>
+template <int kPairsAtOnce>
 struct HeadPairs {
-  using Shape = HeadShape<kTogether>;
-  float a[Shape::kSteps][kTogether], b[Shape::kSteps][kTogether];
+  using Shape = HeadShape<kPairsAtOnce>;
+  float a[Shape::kSteps][kPairsAtOnce], b[Shape::kSteps][kPairsAtOnce];
 
   template <typename T>
   __device__ __forceinline__ void load(const T* from, const Shape& shape) {
 #pragma unroll
     for (int i = 0; i < Shape::kSteps; ++i) {
       if (shape.pair(i) >= shape.pairs) continue;
-      load_floats<kTogether>(from + shape.low(shape.pair(i)), a[i]);
-      load_floats<kTogether>(from + shape.high(shape.pair(i)), b[i]);
+      load_floats<kPairsAtOnce>(from + shape.low(shape.pair(i)), a[i]);
+      load_floats<kPairsAtOnce>(from + shape.high(shape.pair(i)), b[i]);
     }
   }
 
@@ -67,11 +67,12 @@ struct HeadPairs {
                                        float eps,
                                        const Shape& shape,
                                        bool normed = true) {
-    float a_weight[Shape::kSteps][kTogether], b_weight[Shape::kSteps][kTogether], squares = 0.0f;
+    float a_weight[Shape::kSteps][kPairsAtOnce], b_weight[Shape::kSteps][kPairsAtOnce],
+        squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < Shape::kSteps; ++i)
 #pragma unroll
-      for (int k = 0; k < kTogether; ++k) {
+      for (int k = 0; k < kPairsAtOnce; ++k) {
         if (!normed || shape.pair(i) >= shape.pairs) continue;
         a_weight[i][k] = offset + weight[shape.low(shape.pair(i) + k)];
         b_weight[i][k] = offset + weight[shape.high(shape.pair(i) + k)];
@@ -79,7 +80,7 @@ struct HeadPairs {
 #pragma unroll
     for (int i = 0; i < Shape::kSteps; ++i)
 #pragma unroll
-      for (int k = 0; k < kTogether; ++k)
+      for (int k = 0; k < kPairsAtOnce; ++k)
         if (normed && shape.pair(i) < shape.pairs)
           squares = fmaf(a[i][k], a[i][k], fmaf(b[i][k], b[i][k], squares));
     gather_lanes();
@@ -92,17 +93,17 @@ struct HeadPairs {
 #pragma unroll
     for (int i = 0; i < Shape::kSteps; ++i)
 #pragma unroll
-      for (int k = 0; k < kTogether; ++k) {
+      for (int k = 0; k < kPairsAtOnce; ++k) {
         a[i][k] *= scale * a_weight[i][k];
         b[i][k] *= scale * b_weight[i][k];
       }
   }
 
-  __device__ __forceinline__ void rotate(const HeadAngles<kTogether>& angles) {
+  __device__ __forceinline__ void rotate(const HeadAngles<kPairsAtOnce>& angles) {
 #pragma unroll
     for (int i = 0; i < Shape::kSteps; ++i)
 #pragma unroll
-      for (int k = 0; k < kTogether; ++k) {
+      for (int k = 0; k < kPairsAtOnce; ++k) {
         const float x = a[i][k], y = b[i][k];
         a[i][k] = x * angles.cosine[i][k] - y * angles.sine[i][k];
         b[i][k] = y * angles.cosine[i][k] + x * angles.sine[i][k];

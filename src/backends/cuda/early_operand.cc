@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks for nodes that write an operand.
-#include "backends/cuda/settled_operand.h"
+#include "backends/cuda/early_operand.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -15,7 +15,7 @@ ValueId behind_views(const Graph& graph, ValueId value) {
 
 }  // namespace
 
-bool is_settled(const BindCall& call, size_t input) {
+bool is_ready_early(const BindCall& call, size_t input) {
   const Graph& graph = call.graph;
   ValueId value = behind_views(graph, call.node.inputs[input]);
   if (graph.value(value).producer != kNoNode) return false;
