@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "backends/cuda/calibration/mixed_launches.h"
-#include "backends/cuda/copies_out.h"
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/flash_pairs.h"
 #include "backends/cuda/gemm_tuner.h"
+#include "backends/cuda/host_copies.h"
 #include "backends/cuda/kernel_clock.h"
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/native_gemm.h"
@@ -88,7 +88,7 @@ class CudaBackend final : public TableBackend, public GemmChoices {
   }
 
   std::unique_ptr<CopyOut> start_copy_out(const std::byte* from, int64_t bytes) override {
-    return bytes <= CopiesOut::kMostBytes ? copies_.start(from, bytes, device_.stream()) : nullptr;
+    return bytes <= HostCopies::kMostBytes ? copies_.start(from, bytes, device_.stream()) : nullptr;
   }
 
   void synchronize() override {
@@ -146,7 +146,7 @@ class CudaBackend final : public TableBackend, public GemmChoices {
   Device device_;
   StagingRing ring_;
   IndexFaults faults_;
-  CopiesOut copies_{faults_};
+  HostCopies copies_{faults_};
   Tickets tickets_;
   GemmTuner tuner_;
   PointwiseCompiler compiler_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small asynchronous copies to the host. Copies that the host waits for at once are not made here.
+// Small asynchronous copies to the host, into pinned memory. Copies that the host waits for at once
+// are not made here.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,25 +14,25 @@
 
 namespace ridge::backends::cuda {
 
-// The destination of a copy: pinned memory, and an event that marks its end.
-struct Landing {
+// The destination of a copy, and an event that marks its end.
+struct PinnedBuffer {
   std::byte* host = nullptr;
   cudaEvent_t done = nullptr;
 };
 
-// Keeps destinations for later copies. Must outlive the copies that it started.
-class CopiesOut {
+// Keeps the pinned buffers for later copies. Must outlive the copies that it started.
+class HostCopies {
  public:
   static constexpr int64_t kMostBytes = 4096;
-  explicit CopiesOut(IndexFaults& faults) : faults_(faults) {}
-  ~CopiesOut();
-  CopiesOut(const CopiesOut&) = delete;
+  explicit HostCopies(IndexFaults& faults) : faults_(faults) {}
+  ~HostCopies();
+  HostCopies(const HostCopies&) = delete;
   // Copies at most kMostBytes. Waiting for the copy throws index faults, as a synchronization does.
   std::unique_ptr<CopyOut> start(const std::byte* from, int64_t bytes, cudaStream_t stream);
 
  private:
   IndexFaults& faults_;
-  std::vector<Landing> free_;
+  std::vector<PinnedBuffer> free_;
 };
 
 }  // namespace ridge::backends::cuda
