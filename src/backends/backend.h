@@ -154,12 +154,12 @@ class Backend : public passes::PassTarget {
 
   virtual Launch bind(const BindCall& call) = 0;
 
-  // Whether the node's kernel starts its own threads, as a library's does: then its stage does not
-  // run in `together`.
-  virtual bool brings_threads(const BindCall&) const { return false; }
-  // Calls `launches`, which launches a stage's nodes one after another. A backend may first prepare
-  // what they share.
-  virtual void together(const std::function<void()>& launches) { launches(); }
+  // Whether the node's kernel owns its threads, as a library's does: then its stage does not run in
+  // one parallel region.
+  virtual bool owns_threads(const BindCall&) const { return false; }
+  // Calls `launches`, which launches a stage's nodes one after another. A backend may run them all
+  // in one parallel region.
+  virtual void in_parallel_region(const std::function<void()>& launches) { launches(); }
 
   // Null where launches are best made one by one. Launches that do not wait for each other may run
   // concurrently. Everything the launches refer to must outlive the recording.

@@ -100,7 +100,7 @@ void Program::bind_graph(const plan::PlannedGraph& planned, Bound& bound) {
     if (workspace >= 0)
       call.workspace =
           arena_->data() + planned.memory.buffers[static_cast<size_t>(workspace)].offset;
-    bound.brings_threads |= backend_.brings_threads(call);
+    bound.owns_threads |= backend_.owns_threads(call);
     index[i] = static_cast<int>(bound.launches.size());
     backends::NodeLaunch launch{
         static_cast<NodeId>(i), backend_.bind(call), {}, call.is_background};
@@ -139,11 +139,11 @@ void Program::offer_recording(Bound& bound) {
 
 // Passes the body by reference, because a step must not allocate.
 template <typename Body>
-void Program::launch_together(const Bound& bound, const Body& body) {
-  if (bound.brings_threads)
+void Program::launch_in_region(const Bound& bound, const Body& body) {
+  if (bound.owns_threads)
     body();
   else
-    backend_.together(std::cref(body));
+    backend_.in_parallel_region(std::cref(body));
 }
 
 void Program::launch(const Bound& bound, backends::Recording* recording) {
@@ -151,7 +151,7 @@ void Program::launch(const Bound& bound, backends::Recording* recording) {
     recording->replay();
     return;
   }
-  launch_together(bound, [&] {
+  launch_in_region(bound, [&] {
     for (const backends::NodeLaunch& each : bound.launches) each.launch();
   });
 }
@@ -167,7 +167,7 @@ void Program::launch_observed(const Bound& bound,
     enqueues.push_back({kNoNode, begin, now_ns() - start_ns});
     return;
   }
-  launch_together(bound, [&] {
+  launch_in_region(bound, [&] {
     for (const backends::NodeLaunch& each : bound.launches) {
       instrument.mark(each.node);
       const double begin = now_ns() - start_ns;
@@ -228,7 +228,7 @@ record::ProfiledRun Program::run_clocked(const Bound& bound) {
   record::ProfiledRun run;
   run.spans.resize(bound.launches.size());
   const double start = run.called_ns = now_ns();
-  launch_together(bound, [&] {
+  launch_in_region(bound, [&] {
     for (size_t i = 0; i < bound.launches.size(); ++i) {
       double begin = now_ns();
       bound.launches[i].launch();

@@ -53,7 +53,7 @@ class Program {
   // because lazy loading happens in it.
   struct Bound {
     std::vector<backends::NodeLaunch> launches;
-    bool brings_threads = false;  // whether any launch brings its own threads
+    bool owns_threads = false;  // whether any launch starts threads of its own
     std::unique_ptr<backends::Recording> recording;
     std::optional<backends::Observed> observed;  // from the backend's instrument
     bool is_first = true;                        // nothing has run yet
@@ -62,10 +62,10 @@ class Program {
   backends::Operand operand(const plan::PlannedGraph& planned, ValueId value) const;
   void bind_graph(const plan::PlannedGraph& planned, Bound& bound);
   void offer_recording(Bound& bound);
-  // Calls `body`, which launches the graph's nodes, inside the backend's `together` where that is
+  // Calls `body`, which launches the graph's nodes, in the backend's parallel region where that is
   // possible.
   template <typename Body>
-  void launch_together(const Bound& bound, const Body& body);
+  void launch_in_region(const Bound& bound, const Body& body);
   // Enqueues a run: replays the recording or, if it is null, makes each launch.
   void launch(const Bound& bound, backends::Recording* recording);
   // Does the same for a run that `start_ns` began: the instrument is called with the node of each

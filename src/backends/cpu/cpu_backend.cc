@@ -69,11 +69,13 @@ class CpuBackend final : public TableBackend {
 
   // True for oneDNN's GEMMs, and for those with AMX tiles, whose threads wait for each other
   // within one GEMM.
-  bool brings_threads(const BindCall& call) const override {
+  bool owns_threads(const BindCall& call) const override {
     return call.node.op->name == "matmul" && !has_quantized_weight(call.call()) &&
            !streams_weight(call);
   }
-  void together(const std::function<void()>& launches) override { Team::gather(launches); }
+  void in_parallel_region(const std::function<void()>& launches) override {
+    Team::gather(launches);
+  }
 
  private:
   const KernelTable& kernels() const override { return kernels_; }
