@@ -252,9 +252,9 @@ std::string unsupported(const Graph& graph, const plan::Target& target) {
 }
 
 // Tensors of a file that there is not: all of a type are the same bytes, from its begin.
-class MadeUpFile {
+class RandomWeightFile {
  public:
-  explicit MadeUpFile(const LoadGraph& load) : load_(load) {}
+  explicit RandomWeightFile(const LoadGraph& load) : load_(load) {}
 
   std::span<const std::byte> bytes(const std::string& name) {
     const Type& type = load_.graph.type(load_.graph.find(name));
@@ -329,7 +329,7 @@ class Running {
   }
 
   LoadGraph load_;
-  MadeUpFile file_;
+  RandomWeightFile file_;
   runtime::Store store_;
   runtime::Program program_;
   std::string copied_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans, fills and times one graph: what all of `ridge bench` and the demos stand on.
+// Plans, fills and times one graph: the base of all of `ridge bench` and of the demos.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ struct TrialGraph {
 
 enum class Caches : uint8_t {
   kWarm,  // each run reads the same operands
-  kCold,  // runs take turns over copies of the operands that no cache holds together
+  kCold,  // runs rotate over copies of the operands that no cache holds at once
 };
 
 struct TrialSetting {

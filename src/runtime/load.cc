@@ -242,7 +242,7 @@ void load_stored(const LoadGraph& load, const StoredSource& source, Store& store
   }
 }
 
-void load_made_up(const LoadGraph& load, Store& store) {
+void load_random_weights(const LoadGraph& load, Store& store) {
   // Not a power of two, so that the rows of a matrix differ.
   constexpr size_t kRun = (size_t{1} << 21) - 9;
   std::vector<float> floats(kRun), ones(kRun, 1.0f);

@@ -44,7 +44,7 @@ void load_stored(const LoadGraph& load, const StoredSource& source, Store& store
 
 // Fills every stored parameter with meaningless numbers: ones in vectors, otherwise normally
 // distributed numbers with standard deviation 0.02, which repeat.
-void load_made_up(const LoadGraph& load, Store& store);
+void load_random_weights(const LoadGraph& load, Store& store);
 
 // Calls `sink` once for each input of the load graph of an fp32 parameter, with the data from which
 // loading would restore the stored values.

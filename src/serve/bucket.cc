@@ -158,7 +158,7 @@ std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
 // place. A quarter more must be free, because the system can take back a file's pages when memory
 // runs short, but not copies.
 void BucketCache::load(const LoadGraph& load) {
-  if (!file_.has_weights()) return runtime::load_made_up(load, store_);
+  if (!file_.has_weights()) return runtime::load_random_weights(load, store_);
   const bool is_read_in_place = backend_.borrow({}) != nullptr;
   const int64_t cache_bytes = cached_ ? models::cache_bytes(file_.config(), cache_) : 0;
   const int64_t needed_bytes = file_.file_bytes() + file_.file_bytes() / 4;

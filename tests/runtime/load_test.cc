@@ -216,7 +216,7 @@ TEST_F(LoadTest, ReadsInTheOrderOfTheFile) {
 TEST_F(LoadTest, MakesUpWeights) {
   load.stored["norm"] = input("norm", {2});
   load.stored["matrix"] = b.input("matrix", {DType::kBF16, {3, 1000}});
-  load_made_up(load, store);
+  load_random_weights(load, store);
   EXPECT_EQ(store.read_floats("norm"), (std::vector<float>{1, 1}));
   std::vector<uint16_t> bits(3000);
   store.read("matrix", bits.data(), 6000);
