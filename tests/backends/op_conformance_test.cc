@@ -18,9 +18,10 @@ TEST_P(OpConformance, ValuesMatchTheReference) {
   const auto& [op, sample] = GetParam();
   for (const Variant& form : forms(GetParam())) {
     std::vector<Variant> variants;
-    for (Feed feed : kFeeds) variants.push_back({feed, form.dtype, form.fused, false});
-    variants.push_back({Feed::kPlain, form.dtype, form.fused, true});
-    variants.push_back({Feed::kWiderRows, form.dtype, form.fused, true});
+    for (OperandForm operands : kOperandForms)
+      variants.push_back({operands, form.dtype, form.fused, false});
+    variants.push_back({OperandForm::kPlain, form.dtype, form.fused, true});
+    variants.push_back({OperandForm::kWiderRows, form.dtype, form.fused, true});
     for (const Variant& variant : variants) {
       SCOPED_TRACE(variant.str());
       std::string fault;

@@ -49,9 +49,10 @@ TEST_P(OpGradient, MatchesCentralDifferences) {
   for (const Variant& form : forms(GetParam())) {
     // A composite without a rule can only be differentiated as its expansion.
     if (form.fused && op->gradient == nullptr) continue;
-    for (Feed feed : {Feed::kPlain, Feed::kWiderRows, Feed::kTransposed, Feed::kRepeated}) {
-      if (feed != Feed::kPlain && form.dtype != DType::kF32) continue;
-      Variant variant{feed, form.dtype, form.fused, false};
+    for (OperandForm operands : {OperandForm::kPlain, OperandForm::kWiderRows,
+                                 OperandForm::kTransposed, OperandForm::kRepeated}) {
+      if (operands != OperandForm::kPlain && form.dtype != DType::kF32) continue;
+      Variant variant{operands, form.dtype, form.fused, false};
       SCOPED_TRACE(variant.str());
       // Gradients are stored in 16 bits between ops.
       Precision precision = form.dtype == DType::kF32 ? kFloatArithmetic : narrow_steps(form.dtype);

@@ -19,7 +19,7 @@ namespace ridge::backends {
 
 // The way in which floating-point operands reach the op. An operand that cannot have such a view is
 // plain.
-enum class Feed {
+enum class OperandForm {
   kPlain,       // stored, dense
   kComputed,    // a temporary that is last used by the op
   kWiderRows,   // columns of a wider tensor
@@ -27,23 +27,24 @@ enum class Feed {
   kTransposed,  // a tensor with its axes reversed
   kRepeated,    // one row, broadcast with a stride of 0
 };
-inline constexpr Feed kFeeds[] = {Feed::kPlain,  Feed::kComputed,   Feed::kWiderRows,
-                                  Feed::kOffset, Feed::kTransposed, Feed::kRepeated};
+inline constexpr OperandForm kOperandForms[] = {OperandForm::kPlain,      OperandForm::kComputed,
+                                                OperandForm::kWiderRows,  OperandForm::kOffset,
+                                                OperandForm::kTransposed, OperandForm::kRepeated};
 
-inline std::string_view name(Feed feed) {
+inline std::string_view name(OperandForm form) {
   constexpr std::string_view kNames[] = {"plain",  "computed",   "wider_rows",
                                          "offset", "transposed", "repeated"};
-  return kNames[static_cast<size_t>(feed)];
+  return kNames[static_cast<size_t>(form)];
 }
 
 struct Variant {
-  Feed feed = Feed::kPlain;
+  OperandForm form = OperandForm::kPlain;
   DType dtype = DType::kF32;  // the operands that the case marks as castable have it
   bool fused = false;         // for composites: kept whole
-  bool seated = false;        // outputs are written into a part of a larger tensor
+  bool in_concat = false;     // outputs are written into a part of a larger tensor
   std::string str() const {
-    return fmt::format("{} {}{}{}", name(feed), ridge::name(dtype), fused ? " fused" : "",
-                       seated ? " seated" : "");
+    return fmt::format("{} {}{}{}", name(form), ridge::name(dtype), fused ? " fused" : "",
+                       in_concat ? " in concat" : "");
   }
 };
 
@@ -78,16 +79,17 @@ class SampleGraph {
         variant_(variant),
         differentiable_(differentiable),
         builder_(graph_, ops),
-        random_(20 + static_cast<uint32_t>(variant.feed)),
+        random_(20 + static_cast<uint32_t>(variant.form)),
         attrs_(complete_attrs(op, sample.attrs)) {
     if (variant.fused) attrs_.set("fused", true);
     for (const CaseInput& input : sample.inputs)
       types_.push_back({is_castable(input) ? variant.dtype : input.type.dtype, input.type.shape});
-    for (size_t i = 0; i < types_.size(); ++i) inputs_.push_back(feed(i));
+    for (size_t i = 0; i < types_.size(); ++i) inputs_.push_back(operand(i));
     made_ = builder_.call_all(op.name, inputs_, attrs_);
     node_ = graph_.nodes.back();
     for (size_t o = 0; o < made_.size(); ++o)
-      if (has_output(o)) graph_.outputs.push_back(variant.seated ? seat(made_[o]) : made_[o]);
+      if (has_output(o))
+        graph_.outputs.push_back(variant.in_concat ? place_in_concat(made_[o]) : made_[o]);
   }
 
   const Graph& graph() const { return graph_; }
@@ -127,37 +129,37 @@ class SampleGraph {
     return wanted_.back();
   }
 
-  ValueId feed(size_t i) {
+  ValueId operand(size_t i) {
     const Type& type = types_[i];
     const Shape& shape = type.shape;
     int rank = shape.rank(), last = rank - 1;
     bool dense_only = is_updated(i) || rank == 0;
-    Feed how = dense_only || (!is_float(type.dtype) && variant_.feed != Feed::kOffset)
-                   ? Feed::kPlain
-                   : variant_.feed;
-    if (how == Feed::kComputed) return builder_.call("copy", {declare(i, type)});
-    if (how == Feed::kWiderRows) {
+    OperandForm how = dense_only || (!is_float(type.dtype) && variant_.form != OperandForm::kOffset)
+                          ? OperandForm::kPlain
+                          : variant_.form;
+    if (how == OperandForm::kComputed) return builder_.call("copy", {declare(i, type)});
+    if (how == OperandForm::kWiderRows) {
       ValueId wide = declare(i, {type.dtype, shape.with(last, shape[last] + 5)});
       return ops::slice(builder_, wide, last, 3, 3 + shape[last]);
     }
-    if (how == Feed::kOffset) {
+    if (how == OperandForm::kOffset) {
       ValueId tall = declare(i, {type.dtype, shape.with(0, shape[0] + 3)});
       return ops::slice(builder_, tall, 0, 2, 2 + shape[0]);
     }
-    if (how == Feed::kTransposed && rank > 1) {
+    if (how == OperandForm::kTransposed && rank > 1) {
       std::vector<int64_t> dims = shape.to_vector(), permutation;
       std::reverse(dims.begin(), dims.end());
       for (int axis = last; axis >= 0; --axis) permutation.push_back(axis);
       return ops::transpose(builder_, declare(i, {type.dtype, Shape(dims)}), permutation);
     }
-    if (how == Feed::kRepeated && shape[0] > 1)
+    if (how == OperandForm::kRepeated && shape[0] > 1)
       return ops::broadcast(builder_, declare(i, {type.dtype, shape.with(0, 1)}), shape);
     return declare(i, type);
   }
 
   // Places the output after two columns of other data, so that its kernel writes rows that are
   // farther apart.
-  ValueId seat(ValueId output) {
+  ValueId place_in_concat(ValueId output) {
     const Type type = builder_.type(output);
     int last = type.shape.rank() - 1;
     if (last < 0 || !is_float(type.dtype) || graph_.value(output).storage != Storage::kTemporary)

@@ -98,7 +98,7 @@ inline std::vector<Variant> forms(const Sample& s) {
     for (bool fused : {false, true}) {
       if ((dtype != DType::kF32 && !castable) || (fused && !has_fused_form(*s.op))) continue;
       if (dtype == DType::kF16 && !has_f16(s)) continue;
-      forms.push_back({Feed::kPlain, dtype, fused, false});
+      forms.push_back({OperandForm::kPlain, dtype, fused, false});
     }
   return forms;
 }

@@ -163,7 +163,7 @@ class GpuAttention : public testing::TestWithParam<Sample> {};
 TEST_P(GpuAttention, MatchesTheReference) {
   const auto& [op, sample] = GetParam();
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    Variant variant{Feed::kPlain, dtype, false, false};
+    Variant variant{OperandForm::kPlain, dtype, false, false};
     SCOPED_TRACE(variant.str());
     const Precision& precision = dtype == DType::kF32 ? kFloatArithmetic : kBf16Steps;
     EXPECT_EQ("", check_values(*op, sample, ops::table(), variant, tested_backend(), precision));
@@ -219,7 +219,7 @@ TEST_P(GpuPackedAttention, GradientsAreThoseOfTheCpu) {
   const auto cpu = cpu::make_cpu_backend({});
   const auto same = [](ops::NamedTensors&) {};
   for (const Form& form : forms()) {
-    const Variant variant{Feed::kPlain, form.dtype, false, false};
+    const Variant variant{OperandForm::kPlain, form.dtype, false, false};
     const std::vector<Tensor64> want = gradients_on(*cpu, GetParam(), variant, same),
                                 got = gradients_on(form.backend, GetParam(), variant, same);
     ASSERT_EQ(got.size(), want.size());
@@ -238,7 +238,7 @@ TEST_P(GpuPackedAttention, GradientsAreThoseOfTheCpu) {
 TEST_P(GpuPackedAttention, OtherDocumentsDoNotChangeABit) {
   const auto sequence = GetParam().sample.attrs.integer("sequence");
   for (const Form& form : forms()) {
-    const Variant variant{Feed::kPlain, form.dtype, false, false};
+    const Variant variant{OperandForm::kPlain, form.dtype, false, false};
     std::vector<int64_t> documents;
     const auto changed = [&](bool is_odd) {
       return [&, is_odd](ops::NamedTensors& named) {
@@ -332,7 +332,7 @@ std::vector<Sample> norm_gradients() {
 void expect_reference_values(const Sample& tried, bool fused) {
   const auto& [op, sample] = tried;
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    Variant variant{Feed::kPlain, dtype, fused, false};
+    Variant variant{OperandForm::kPlain, dtype, fused, false};
     SCOPED_TRACE(variant.str());
     EXPECT_EQ("", check_values(*op, sample, ops::table(), variant, tested_backend(),
                                precision_of(*op, sample, variant)));
@@ -363,7 +363,7 @@ TEST_P(GpuLosses, MatchTheReference) { expect_reference_values(GetParam(), true)
 
 TEST_P(GpuLosses, LeaveRowsWithoutLabelOut) {
   const auto& [op, sample] = GetParam();
-  SampleGraph built(*op, sample, ops::table(), {Feed::kPlain, DType::kBF16, true, false});
+  SampleGraph built(*op, sample, ops::table(), {OperandForm::kPlain, DType::kBF16, true, false});
   for (auto& [name, tensor] : built.named())
     if (tensor.type.shape.rank() == 1)
       for (size_t row = 0; row < tensor.data.size(); row += 3) tensor.data[row] = -1;
