@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/cuda/calibration/launch_ceilings.h"
-#include "backends/cuda/calibration/measuring_stand.h"
+#include "backends/cuda/calibration/measuring_fixture.h"
 #include "backends/cuda/calibration/mixed_launches.h"
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/device_error.h"
@@ -49,25 +49,26 @@ constexpr std::array kExtents = {
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN,
                                ProductForm::kTT};
 
-using Walker = cudaError_t(const MemoryWalk&, cudaStream_t);
+using LaunchSweep = cudaError_t(const MemorySweep&, cudaStream_t);
 
-// Bytes per nanosecond over a footprint that is walked so often that the launch time is negligible.
-double walk_rate(MeasuringStand& stand, Walker* walker, int64_t bytes) {
-  constexpr int64_t kWalkedBytes = int64_t{4} << 30;
-  MemoryWalk walk{stand.input(), stand.result(), bytes,
-                  static_cast<int>(std::clamp<int64_t>(kWalkedBytes / bytes, 1, 512))};
-  double ns = stand.ns(
-      [&stand, walker, walk] { check(walker(walk, stand.device().stream()), "walking memory"); });
-  return static_cast<double>(walk.bytes) * walk.passes / ns;
+// Bytes per nanosecond over a footprint that is swept so often that the launch time is negligible.
+double sweep_rate(MeasuringFixture& fixture, LaunchSweep* launch_sweep, int64_t bytes) {
+  constexpr int64_t kSweptBytes = int64_t{4} << 30;
+  MemorySweep sweep{fixture.input(), fixture.result(), bytes,
+                    static_cast<int>(std::clamp<int64_t>(kSweptBytes / bytes, 1, 512))};
+  double ns = fixture.ns([&fixture, launch_sweep, sweep] {
+    check(launch_sweep(sweep, fixture.device().stream()), "sweeping memory");
+  });
+  return static_cast<double>(sweep.bytes) * sweep.passes / ns;
 }
 
-void measure_memory(MeasuringStand& stand, cost::Ceilings& c) {
+void measure_memory(MeasuringFixture& fixture, cost::Ceilings& c) {
   for (int64_t mib : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048}) {
     int64_t bytes = mib << 20;
-    c.bandwidth.push_back({bytes, walk_rate(stand, launch_walk_read, bytes),
-                           walk_rate(stand, launch_walk_copy, bytes)});
+    c.bandwidth.push_back({bytes, sweep_rate(fixture, launch_sweep_read, bytes),
+                           sweep_rate(fixture, launch_sweep_copy, bytes)});
   }
-  const DeviceFacts& facts = stand.device().facts();
+  const DeviceFacts& facts = fixture.device().facts();
   auto at_half = [&](int64_t capacity) {
     const cost::BandwidthPoint* best = &c.bandwidth.front();
     for (const cost::BandwidthPoint& point : c.bandwidth)
@@ -83,34 +84,38 @@ void measure_memory(MeasuringStand& stand, cost::Ceilings& c) {
 }
 
 double theoretical_flops_per_ns(const DeviceFacts& facts, DType dtype, Fp32Products fp32) {
-  constexpr double kPieceProducts = 6;  // bf16 products per fp32 product
-  const bool by_pieces = dtype == DType::kF32 && fp32.is_native && !fp32.tf32;
-  const double per_clock = by_pieces ? flops_per_clock(facts, DType::kBF16, false) / kPieceProducts
-                                     : flops_per_clock(facts, dtype, fp32.tf32);
+  constexpr double kSplitProducts = 6;  // bf16 products per fp32 product
+  const bool is_split = dtype == DType::kF32 && fp32.is_native && !fp32.tf32;
+  const double per_clock = is_split ? flops_per_clock(facts, DType::kBF16, false) / kSplitProducts
+                                    : flops_per_clock(facts, dtype, fp32.tf32);
   return facts.multiprocessors * facts.clock_ghz * per_clock;
 }
 
 // The fastest of cuBLASLt's first proposals, as a tuned run takes it.
 constexpr int kCandidates = 4;
 
-void measure_products(MeasuringStand& stand, DType dtype, Fp32Products fp32, cost::Ceilings& c) {
-  stand.fill(dtype);
+void measure_products(MeasuringFixture& fixture,
+                      DType dtype,
+                      Fp32Products fp32,
+                      cost::Ceilings& c) {
+  fixture.fill(dtype);
   cost::ProductRates rates;
   rates.dtype = dtype;
   rates.is_native = fp32.is_native;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms) {
       const ProductMemory memory{
-          stand.input(), stand.input() + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256),
-          stand.result(), stand.workspace()};
+          fixture.input(),
+          fixture.input() + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256),
+          fixture.result(), fixture.workspace()};
       double ns = std::numeric_limits<double>::infinity();
-      for (const Launch& launch : generic_product(stand.device(), generic_shape(e, form, dtype),
+      for (const Launch& launch : generic_product(fixture.device(), generic_shape(e, form, dtype),
                                                   fp32, memory, fp32.is_native ? 1 : kCandidates))
-        ns = std::min(ns, stand.ns(launch));
+        ns = std::min(ns, fixture.ns(launch));
       rates.samples.push_back({e, form, ns});
       rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
     }
-  rates.theoretical_flops_per_ns = theoretical_flops_per_ns(stand.device().facts(), dtype, fp32);
+  rates.theoretical_flops_per_ns = theoretical_flops_per_ns(fixture.device().facts(), dtype, fp32);
   c.products.push_back(std::move(rates));
 }
 
@@ -119,7 +124,7 @@ struct AttentionTime {
 };
 
 // Causal self-attention of 8 sequences with 12 heads, in one merged [N, 3 H E] buffer.
-AttentionTime attention_time(MeasuringStand& stand,
+AttentionTime attention_time(MeasuringFixture& fixture,
                              DType dtype,
                              bool tf32,
                              int64_t sequence,
@@ -127,30 +132,32 @@ AttentionTime attention_time(MeasuringStand& stand,
   AttentionExtents e{8, sequence, 12, 12, head_size, true, 0, 0.1f, tf32};
   int64_t width = e.heads * head_size, tokens = e.batch * e.sequence;
   int64_t tensor = round_up(storage_bytes(dtype, tokens * width), 256);
-  auto input = [&](int i) { return AttentionInput{stand.input() + i * tensor, width, head_size}; };
-  auto output = [&](int i) {
-    return AttentionOutput{stand.result() + i * tensor, width, head_size};
+  auto input = [&](int i) {
+    return AttentionInput{fixture.input() + i * tensor, width, head_size};
   };
-  float* lse = reinterpret_cast<float*>(stand.result() + 8 * tensor);
-  std::byte* workspace = stand.result() + 8 * tensor + round_up(tokens * e.heads * 4, 256);
+  auto output = [&](int i) {
+    return AttentionOutput{fixture.result() + i * tensor, width, head_size};
+  };
+  float* lse = reinterpret_cast<float*>(fixture.result() + 8 * tensor);
+  std::byte* workspace = fixture.result() + 8 * tensor + round_up(tokens * e.heads * 4, 256);
   constexpr int64_t kSpillBytes = int64_t{256} << 20;
   int64_t forward_bytes = flash_attention_forward_workspace_bytes(e, dtype);
   int64_t backward_bytes =
       flash_attention_backward_workspace_bytes(e, dtype, AttentionGradient::kSpill, kSpillBytes);
   AttentionTime time{};
-  time.forward_ns = stand.ns([&, lse, workspace] {
+  time.forward_ns = fixture.ns([&, lse, workspace] {
     check(launch_flash_attention_forward(e, dtype, input(0), input(1), input(2), output(0), lse,
-                                         workspace, forward_bytes, stand.device().stream()),
+                                         workspace, forward_bytes, fixture.device().stream()),
           "measuring attention");
   });
   AttentionBackward b;
-  b.q = input(0), b.k = input(1), b.v = input(2), b.o = {stand.result(), width, head_size},
+  b.q = input(0), b.k = input(1), b.v = input(2), b.o = {fixture.result(), width, head_size},
   b.d_o = input(3);
   b.lse = lse;
   b.dq = output(1), b.dk = output(2), b.dv = output(3);
-  time.backward_ns = stand.ns([&, workspace] {
+  time.backward_ns = fixture.ns([&, workspace] {
     check(launch_flash_attention_backward(e, dtype, b, AttentionGradient::kSpill, workspace,
-                                          backward_bytes, stand.device().stream()),
+                                          backward_bytes, fixture.device().stream()),
           "measuring attention");
   });
   time.scores = static_cast<double>(flash_attention_forward_pairs(e, dtype));
@@ -172,11 +179,11 @@ void split_rates(double ns_small,
   scores_rate = scores / rest;
 }
 
-void measure_attention(MeasuringStand& stand, DType dtype, bool tf32, cost::Ceilings& c) {
+void measure_attention(MeasuringFixture& fixture, DType dtype, bool tf32, cost::Ceilings& c) {
   constexpr int64_t small = 64, large = 128, sequence = 960, short_sequence = 96;
-  AttentionTime a = attention_time(stand, dtype, tf32, sequence, small),
-                b = attention_time(stand, dtype, tf32, sequence, large),
-                call = attention_time(stand, dtype, tf32, short_sequence, small);
+  AttentionTime a = attention_time(fixture, dtype, tf32, sequence, small),
+                b = attention_time(fixture, dtype, tf32, sequence, large),
+                call = attention_time(fixture, dtype, tf32, short_sequence, small);
   cost::AttentionRates rates;
   rates.dtype = dtype;
   auto flops = [&](double scores, int64_t head_size, int each) {
@@ -244,27 +251,27 @@ namespace {
 // results of earlier ones.
 class CudaCalibration final : public Calibration {
  public:
-  explicit CudaCalibration(bool tf32) : tf32_(tf32), launches_(stand_.device(), tf32) {
-    c_.machine = machine_of(stand_.device().facts(), tf32);
+  explicit CudaCalibration(bool tf32) : tf32_(tf32), launches_(fixture_.device(), tf32) {
+    c_.machine = machine_of(fixture_.device().facts(), tf32);
     add("arithmetic and launches", [this] {
       launches_.take();
-      measure_launches(stand_, c_);
+      measure_launches(fixture_, c_);
     });
     add("memory", [this] {
-      measure_memory(stand_, c_);
+      measure_memory(fixture_, c_);
       launches_.take();
     });
     add(tf32 ? "GEMMs in TF32" : "GEMMs in fp32", [this] {
-      measure_products(stand_, DType::kF32, {tf32_, false}, c_);
-      measure_attention(stand_, DType::kF32, tf32_, c_);
+      measure_products(fixture_, DType::kF32, {tf32_, false}, c_);
+      measure_attention(fixture_, DType::kF32, tf32_, c_);
       launches_.take();
     });
     if (constexpr ProductExtents any{1, 768, 768, 768};
-        suits_pieces(generic_shape(any, ProductForm::kNN, DType::kF32), tf32, 256))
-      add("native GEMMs", [this] { measure_products(stand_, DType::kF32, {tf32_, true}, c_); });
+        suits_split_bf16(generic_shape(any, ProductForm::kNN, DType::kF32), tf32, 256))
+      add("native GEMMs", [this] { measure_products(fixture_, DType::kF32, {tf32_, true}, c_); });
     add("GEMMs in bf16", [this] {
-      measure_products(stand_, DType::kBF16, {}, c_);
-      measure_attention(stand_, DType::kBF16, false, c_);
+      measure_products(fixture_, DType::kBF16, {}, c_);
+      measure_attention(fixture_, DType::kBF16, false, c_);
       launches_.take();
     });
   }
@@ -294,7 +301,7 @@ class CudaCalibration final : public Calibration {
   }
 
   bool tf32_;
-  MeasuringStand stand_;
+  MeasuringFixture fixture_;
   LaunchTimes launches_;
   cost::Ceilings c_;
   ProbeList probes_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory walks and chains of operations. Bound: what each kernel is named after.
+// Memory sweeps and chains of operations. Bound: what each kernel is named after.
 #include "backends/cuda/kernels/probes/ceilings.h"
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
@@ -21,7 +21,8 @@ __device__ __forceinline__ void add(float4& sum, const float4& x) {
 }
 
 // Mapping: consecutive threads read consecutive vectors, kUnroll vectors each at a time.
-__global__ void __launch_bounds__(kThreads) walk_read_kernel(const __grid_constant__ MemoryWalk p) {
+__global__ void __launch_bounds__(kThreads)
+    sweep_read_kernel(const __grid_constant__ MemorySweep p) {
   const float4* from = static_cast<const float4*>(p.from);
   const int64_t vectors = p.bytes / 16, step = static_cast<int64_t>(gridDim.x) * kThreads;
   float4 sum{};
@@ -39,7 +40,8 @@ __global__ void __launch_bounds__(kThreads) walk_read_kernel(const __grid_consta
   if (sum.x + sum.y + sum.z + sum.w == 1.2345e33f) static_cast<float*>(p.to)[0] = sum.x;
 }
 
-__global__ void __launch_bounds__(kThreads) walk_copy_kernel(const __grid_constant__ MemoryWalk p) {
+__global__ void __launch_bounds__(kThreads)
+    sweep_copy_kernel(const __grid_constant__ MemorySweep p) {
   float4* to = static_cast<float4*>(p.to);
   const float4* from = static_cast<const float4*>(p.from);
   const int64_t vectors = p.bytes / 32, step = static_cast<int64_t>(gridDim.x) * kThreads;
@@ -85,20 +87,20 @@ __global__ void follow_kernel(const uint32_t* from, uint32_t words, int trips, u
 __global__ void nothing_kernel() {}
 
 template <typename Kernel>
-cudaError_t launch_walk(Kernel* kernel, const MemoryWalk& walk, cudaStream_t stream) {
+cudaError_t launch_sweep(Kernel* kernel, const MemorySweep& sweep, cudaStream_t stream) {
   const unsigned blocks = static_cast<unsigned>(resident_blocks(kernel, kThreads));
-  kernel<<<blocks, kThreads, 0, stream>>>(walk);
+  kernel<<<blocks, kThreads, 0, stream>>>(sweep);
   return cudaGetLastError();
 }
 
 }  // namespace
 
-cudaError_t launch_walk_read(const MemoryWalk& walk, cudaStream_t stream) {
-  return launch_walk(walk_read_kernel, walk, stream);
+cudaError_t launch_sweep_read(const MemorySweep& sweep, cudaStream_t stream) {
+  return launch_sweep(sweep_read_kernel, sweep, stream);
 }
 
-cudaError_t launch_walk_copy(const MemoryWalk& walk, cudaStream_t stream) {
-  return launch_walk(walk_copy_kernel, walk, stream);
+cudaError_t launch_sweep_copy(const MemorySweep& sweep, cudaStream_t stream) {
+  return launch_sweep(sweep_copy_kernel, sweep, stream);
 }
 
 int64_t chain_operations(int multiprocessors, int iterations) {

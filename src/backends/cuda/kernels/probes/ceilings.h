@@ -8,17 +8,17 @@
 
 namespace ridge::backends::cuda {
 
-// Walks `bytes` (a multiple of 16) `passes` times in one launch.
-struct MemoryWalk {
+// Sweeps `bytes` (a multiple of 16) `passes` times in one launch.
+struct MemorySweep {
   const void* from = nullptr;
   void* to = nullptr;
   int64_t bytes = 0;
   int passes = 1;
 };
 // Reads `from`; writes almost nothing to `to`.
-cudaError_t launch_walk_read(const MemoryWalk& walk, cudaStream_t stream);
+cudaError_t launch_sweep_read(const MemorySweep& sweep, cudaStream_t stream);
 // Copies the first half of the bytes from `from` to `to`.
-cudaError_t launch_walk_copy(const MemoryWalk& walk, cudaStream_t stream);
+cudaError_t launch_sweep_copy(const MemorySweep& sweep, cudaStream_t stream);
 
 // Chains of operations in registers; `sink` is one float that is almost never written.
 // chain_operations returns the number of operations in a launch.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times work with events around it on the stream, and whole steps with the host's clock.
-#include "backends/cuda/calibration/measuring_stand.h"
+#include "backends/cuda/calibration/measuring_fixture.h"
 
 #include <algorithm>
 #include <vector>
@@ -37,12 +37,12 @@ double timed_ns(cudaStream_t stream, const std::function<void()>& work) {
 
 }  // namespace
 
-MeasuringStand::MeasuringStand()
+MeasuringFixture::MeasuringFixture()
     : inputs_(kBytes, "operands of measurements"),
       results_(kBytes, "results of measurements"),
       workspace_(kGemmWorkspaceBytes, "workspace of measurements") {}
 
-void MeasuringStand::fill(DType dtype) {
+void MeasuringFixture::fill(DType dtype) {
   const std::vector<std::byte> block = random_block(dtype, 16 << 20, 3);
   constexpr int64_t kFilledBytes = int64_t{512} << 20;
   for (int64_t at = 0; at < kFilledBytes; at += static_cast<int64_t>(block.size()))
@@ -50,7 +50,7 @@ void MeasuringStand::fill(DType dtype) {
           "filling operands");
 }
 
-double MeasuringStand::ns(const Launch& launch) {
+double MeasuringFixture::ns(const Launch& launch) {
   launch();
   device_.synchronize();
   double first = graph_ns(launch, 2) / 2;
@@ -58,7 +58,7 @@ double MeasuringStand::ns(const Launch& launch) {
   return graph_ns(launch, repeats) / repeats;
 }
 
-double MeasuringStand::empty_step_ns(const Launch& launch, int kernels) {
+double MeasuringFixture::empty_step_ns(const Launch& launch, int kernels) {
   constexpr int kSteps = 50;
   constexpr int64_t kIdBytes = 4096;
   const std::vector<std::byte> ids(kIdBytes);
@@ -84,7 +84,7 @@ double MeasuringStand::empty_step_ns(const Launch& launch, int kernels) {
 }
 
 // Records the launches one after the other.
-std::unique_ptr<Recording> MeasuringStand::record(const Launch& launch, int times) {
+std::unique_ptr<Recording> MeasuringFixture::record(const Launch& launch, int times) {
   std::vector<NodeLaunch> launches;
   for (int i = 0; i < times; ++i) {
     std::vector<int> after;
@@ -94,16 +94,16 @@ std::unique_ptr<Recording> MeasuringStand::record(const Launch& launch, int time
   return record_graph(device_, launches, nullptr);
 }
 
-double MeasuringStand::replay_ns(Recording& recording) {
+double MeasuringFixture::replay_ns(Recording& recording) {
   recording.replay();
   return median_ns([&] { recording.replay(); }, kSamples);
 }
 
-double MeasuringStand::graph_ns(const Launch& launch, int repeats) {
+double MeasuringFixture::graph_ns(const Launch& launch, int repeats) {
   return replay_ns(*record(launch, repeats));
 }
 
-double MeasuringStand::median_ns(const std::function<void()>& work, int samples) {
+double MeasuringFixture::median_ns(const std::function<void()>& work, int samples) {
   std::vector<double> times;
   for (int i = 0; i < samples; ++i) times.push_back(timed_ns(device_.stream(), work));
   return median(times);

@@ -14,11 +14,11 @@
 
 namespace ridge::backends::cuda {
 
-class MeasuringStand {
+class MeasuringFixture {
  public:
   static constexpr int64_t kBytes = int64_t{2} << 30;  // size of the operands, and of the results
 
-  MeasuringStand();
+  MeasuringFixture();
 
   Device& device() { return device_; }
   std::byte* input() const { return inputs_.data(); }
