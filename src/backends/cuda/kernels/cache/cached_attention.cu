@@ -111,12 +111,12 @@ __device__ __forceinline__ void add_keys(const Keys<T>& keys,
 // If a block processes all keys of its token, it prefetches the next keys while it uses the current
 // ones: with many tokens the memory must never be idle.
 template <typename T, int kTeam, int kGroup, bool kWhole>
-__device__ __forceinline__ void walk_keys(const CachedAttention<T>& p,
-                                          const SlotCells& cells,
-                                          Part part,
-                                          int64_t kv_head,
-                                          const float (&q)[kGroup][kElements],
-                                          Softmax<kGroup>& softmax) {
+__device__ __forceinline__ void iterate_keys(const CachedAttention<T>& p,
+                                             const SlotCells& cells,
+                                             Part part,
+                                             int64_t kv_head,
+                                             const float (&q)[kGroup][kElements],
+                                             Softmax<kGroup>& softmax) {
   constexpr int kRound = kTeams<kTeam> * kUnroll;
   Keys<T> keys;
   if constexpr (kWhole) {
@@ -176,7 +176,7 @@ __device__ __forceinline__ void attend(const CachedAttention<T>& p,
   }
   const SlotCells cells(p.cells, p.cells.slots[token]);
   const Part part = part_of(position, p.reach, cells.ring, split, splits, kTeams<kTeam> * kUnroll);
-  walk_keys<T, kTeam, kGroup, kWhole>(p, cells, part, block.kv_head, q, softmax);
+  iterate_keys<T, kTeam, kGroup, kWhole>(p, cells, part, block.kv_head, q, softmax);
 #pragma unroll
   for (int g = 0; g < kGroup; ++g) {
     merged.top[g][team] = softmax.top[g];
@@ -211,8 +211,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Tokens that share their tile (64 tokens) with no other token of their sequence, as those of
-// sequences that generate do beside a prompt; flash_attention_cached_kernel leaves them out.
-// Mapping: one block per kGroup heads (y) and token (z). Bound: as above; the block of another
+// sequences that generate do in a batch with a prompt; flash_attention_cached_kernel leaves them
+// out. Mapping: one block per kGroup heads (y) and token (z). Bound: as above; the block of another
 // token ends after one read of its tile's slots.
 template <int kTeam, int kGroup, bool kWhole>
 __global__ void __launch_bounds__(kThreads)

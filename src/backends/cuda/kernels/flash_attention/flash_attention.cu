@@ -51,17 +51,17 @@ DocumentVisibility visibility_with_documents(const AttentionExtents& extents) {
   return {visibility_of(extents), extents.positions};
 }
 
-AttentionPairs visited_pairs(const Visibility& v, int own, int walked, int64_t heads) {
+AttentionPairs visited_pairs(const Visibility& v, int own, int streamed, int64_t heads) {
   AttentionPairs pairs;
   for (int first = 0; first < v.sequence; first += own) {
     const int last = (first + own < v.sequence ? first + own : v.sequence) - 1;
-    const BlockRange queries = query_blocks(v, first, last, walked);
-    const BlockRange keys = key_blocks(v, first, last, walked);
+    const BlockRange queries = query_blocks(v, first, last, streamed);
+    const BlockRange keys = key_blocks(v, first, last, streamed);
     pairs.key_pass += queries.end - queries.begin;
     pairs.query_pass += keys.end - keys.begin;
   }
-  pairs.key_pass *= heads * own * walked;
-  pairs.query_pass *= heads * own * walked;
+  pairs.key_pass *= heads * own * streamed;
+  pairs.query_pass *= heads * own * streamed;
   return pairs;
 }
 

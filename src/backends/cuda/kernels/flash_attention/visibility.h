@@ -11,9 +11,9 @@ namespace ridge::backends::cuda {
 Visibility visibility_of(const AttentionExtents& extents);  // without documents, for counts
 DocumentVisibility visibility_with_documents(const AttentionExtents& extents);
 
-// The pairs that `heads` heads visit if tiles of `own` queries iterate over `walked` keys at a time
-// in the query pass, and tiles of keys iterate over queries in the key pass.
-AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
+// The pairs that `heads` heads visit if tiles of `own` queries iterate over `streamed` keys at a
+// time in the query pass, and tiles of keys iterate over queries in the key pass.
+AttentionPairs visited_pairs(const Visibility& visibility, int own, int streamed, int64_t heads);
 
 int multiprocessors();  // the current device has so many
 

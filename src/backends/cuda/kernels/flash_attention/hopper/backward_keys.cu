@@ -145,7 +145,7 @@ struct Consumer {
   // tile.
   __device__ __forceinline__ void skip_block(uint8_t* image) {
     barrier_wait(barriers.full(ring.slot), ring.parity);
-    if (Tile::kTurns) {
+    if (Tile::kPingPong) {
       named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
       named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
     }
@@ -174,16 +174,16 @@ struct Consumer {
   // Processes the query blocks `own` of one head. For block i the tensor cores compute dK of block
   // i - 1, S_i and dP_i, and then, once P_i is ready, dV of block i. So P_i and dP_i are computed
   // concurrently, and nothing is in flight across iterations of the loop.
-  __device__ __forceinline__ void walk_blocks(Gradients& g,
-                                              const Held& held,
-                                              const BlockRange& own,
-                                              const BlockRange& whole,
-                                              int batch,
-                                              int first,
-                                              int n,
-                                              uint32_t keys,
-                                              uint32_t values,
-                                              uint8_t* images) {
+  __device__ __forceinline__ void iterate_blocks(Gradients& g,
+                                                 const Held& held,
+                                                 const BlockRange& own,
+                                                 const BlockRange& whole,
+                                                 int batch,
+                                                 int first,
+                                                 int n,
+                                                 uint32_t keys,
+                                                 uint32_t values,
+                                                 uint8_t* images) {
     const int key = first + (thread / 32) * 16 + (thread % 32) / 4;
     uint32_t ds[kScores / 2];
     clear(ds);
@@ -196,12 +196,12 @@ struct Consumer {
     for (int m = own.begin; m < own.end; ++m) {
       float s[kScores];
       const uint32_t stage = barriers.stage(ring.slot);
-      if (Tile::kTurns) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
+      if (Tile::kPingPong) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
       product_fence();
       accumulate(g.dk, ds, barriers.stage(before));
       transposed_scores(s, keys, held.keys, stage, 0);
       transposed_scores(dp, values, held.values, stage + Tile::kQueryBytes, 1);
-      if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
+      if (Tile::kPingPong) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
       // dS is stored here, because this warpgroup waits for its scores anyway.
       if (Tile::kSpill && m > own.begin) spill(ds, block_image(images, batch, m - 1, n));
       Ring<Tile::kStages> next = ring;
@@ -248,7 +248,7 @@ struct Consumer {
   }
 
   // Processes a key tile over all heads of the group.
-  __device__ __forceinline__ void walk_queries(const Work& work, int batch, int kv_head) {
+  __device__ __forceinline__ void iterate_queries(const Work& work, int batch, int kv_head) {
     const int n = work.block;
     const int first = n * Tile::kKeys + warpgroup * 64;
     const auto& visibility = row_visibility<Tile>(p.visibility, batch);
@@ -281,7 +281,7 @@ struct Consumer {
       }
       __syncwarp();
       if (__any_sync(0xffffffff, own.end > own.begin)) {
-        walk_blocks(g, held, own, whole, batch, first, n, keys, values, images);
+        iterate_blocks(g, held, own, whole, batch, first, n, keys, values, images);
       }
       __syncwarp();
       if (__any_sync(0xffffffff, own.end < queries.end)) {
@@ -342,7 +342,7 @@ struct Consumer {
   }
 
   // Processes a query tile: this warpgroup's two query blocks over the key blocks of their head.
-  __device__ __forceinline__ void walk_images(const Work& work, int batch, int kv_head) {
+  __device__ __forceinline__ void iterate_images(const Work& work, int batch, int kv_head) {
     const int m = Tile::kImages * work.block + 2 * warpgroup;
     const auto layout = row_layout<Tile>(p, batch);
     const BlockRange range = image_range(layout, work.block);
@@ -439,7 +439,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     take_registers<Tile::kConsumerRegisters>();
     Consumer<Tile> consumer{p, barriers, role - 1,
                             static_cast<int>(threadIdx.x) % kWarpgroupThreads};
-    if (Tile::kTurns && role == 2) named_arrive(1, 2 * kWarpgroupThreads);
+    if (Tile::kPingPong && role == 2) named_arrive(1, 2 * kWarpgroupThreads);
     Ring<2> tile_ring;
     while (true) {
       barrier_wait(barriers.tile_full(tile_ring.slot), tile_ring.parity);
@@ -451,9 +451,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       const int batch = work.flat_head / p.kv_heads;
       const int kv_head = work.flat_head - batch * p.kv_heads;
       if (Tile::kSpill && __any_sync(0xffffffff, work.is_query)) {
-        consumer.walk_images(work, batch, kv_head);
+        consumer.iterate_images(work, batch, kv_head);
       } else {
-        consumer.walk_queries(work, batch, kv_head);
+        consumer.iterate_queries(work, batch, kv_head);
       }
     }
   }

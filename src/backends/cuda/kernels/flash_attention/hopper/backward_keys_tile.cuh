@@ -31,7 +31,7 @@ struct KeysTile {
   static constexpr int kWarpgroups = kWarpgroupsT;
   static constexpr int kStages = kStagesT;
   static constexpr bool kSpill = kSpillT;
-  static constexpr bool kTurns = kWarpgroups == 2;
+  static constexpr bool kPingPong = kWarpgroups == 2;
   // dS is computed while dV is, if the registers hold both operands. For E 128 they do not: ptxas
   // would serialize the products.
   static constexpr bool kOverlapValues = kHeadSize == 64;

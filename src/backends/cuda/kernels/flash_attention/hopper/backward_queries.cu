@@ -35,7 +35,7 @@ struct QueriesTile {
   static constexpr int kWarpgroups = kWarpgroupsT;
   static constexpr int kKeyStages = kKeyStagesT;  // keys are used in two products and stay longer
   static constexpr int kValueStages = kValueStagesT;
-  static constexpr bool kTurns = kWarpgroups == 2;
+  static constexpr bool kPingPong = kWarpgroups == 2;
   static constexpr int kQueries = 64 * kWarpgroups;
   static constexpr int kThreads = kWarpgroupThreads * (1 + kWarpgroups);
   static constexpr int kProducerRegisters = kWarpgroups == 2 ? 24 : 32;
@@ -195,7 +195,7 @@ struct Consumer {
     barrier_wait(barriers.k_full(key_ring.slot), key_ring.parity);
     barrier_arrive(barriers.k_empty(key_ring.slot));
     key_ring.advance();
-    if (Tile::kTurns) {
+    if (Tile::kPingPong) {
       named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
       named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
     }
@@ -207,7 +207,7 @@ struct Consumer {
   // Processes the key blocks from the last. For block i the tensor cores compute dQ of block i - 1,
   // S_i and dP_i. P_i and dP_i are computed concurrently, and nothing is in flight across
   // iterations of the loop.
-  __device__ __forceinline__ void walk(int flat_head, int block) {
+  __device__ __forceinline__ void iterate(int flat_head, int block) {
     const int first = block * Tile::kQueries + warpgroup * 64 - p.shift;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
     const int batch = flat_head / p.heads;
@@ -241,14 +241,14 @@ struct Consumer {
     for (int n = own.end - 1; n >= own.begin; --n) {
       float s[kScores], dp[kScores];
       barrier_wait(barriers.k_full(key_ring.slot), key_ring.parity);
-      if (Tile::kTurns) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
+      if (Tile::kPingPong) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
       product_fence();
       accumulate(dq, ds, barriers.key_tile(before));
       scores(s, barriers.base, barriers.key_tile(key_ring.slot));
       barrier_wait(barriers.v_full(value_ring.slot), value_ring.parity);
       product_fence();
       scores(dp, barriers.base + Tile::kGradientOffset, barriers.value_tile(value_ring.slot));
-      if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
+      if (Tile::kPingPong) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
       product_wait<1>();
       pin(s);
       pin(dq);
@@ -323,7 +323,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     take_registers<Tile::kConsumerRegisters>();
     Consumer<Tile> consumer{p, barriers, role - 1,
                             static_cast<int>(threadIdx.x) % kWarpgroupThreads};
-    if (Tile::kTurns && role == 2) named_arrive(1, 2 * kWarpgroupThreads);
+    if (Tile::kPingPong && role == 2) named_arrive(1, 2 * kWarpgroupThreads);
     Ring<2> tile_ring;
     while (true) {
       barrier_wait(barriers.tile_full(tile_ring.slot), tile_ring.parity);
@@ -333,7 +333,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       if (index >= p.order.tiles()) break;
       int flat_head, block;
       p.order.locate(index, &flat_head, &block);
-      consumer.walk(flat_head, block);
+      consumer.iterate(flat_head, block);
     }
   }
   // This grid's inputs were written before the key pass let it start, but it must not end before

@@ -46,8 +46,8 @@ struct Memory {
   static constexpr int kBarrierOffset = 2 * kStatisticsBytes;
   static constexpr int kWeightOffset = (kBarrierOffset + 8 * (1 + kMostTiles) + 1023) / 1024 * 1024;
   static constexpr int kTilesOffset = kWeightOffset + kGroups * Tiles::kWeightBytes;
-  static constexpr int bytes(int own, int walked) {
-    return kTilesOffset + 2 * (own + walked) * Tiles::kBytes;
+  static constexpr int bytes(int own, int streamed) {
+    return kTilesOffset + 2 * (own + streamed) * Tiles::kBytes;
   }
 
   uint32_t base;
@@ -62,7 +62,9 @@ struct Memory {
   __device__ uint32_t own(int operand, int tile) const {
     return base + kTilesOffset + (2 * tile + operand) * Tiles::kBytes;
   }
-  __device__ uint32_t walked(int operand, int tile) const { return own(operand, own_tiles + tile); }
+  __device__ uint32_t streamed(int operand, int tile) const {
+    return own(operand, own_tiles + tile);
+  }
 };
 
 // The work of a block: its rows, and the tiles that it iterates over, head by head.
@@ -87,10 +89,10 @@ struct Work {
     count = max(range.end - range.begin, 0);
     tiles = kOwnsKeys ? count * group : count;
   }
-  __device__ __forceinline__ int walked_head(int tile) const {
+  __device__ __forceinline__ int streamed_head(int tile) const {
     return kOwnsKeys ? head * group + tile / count : head / group;
   }
-  __device__ __forceinline__ int walked_row(int tile) const {
+  __device__ __forceinline__ int streamed_row(int tile) const {
     return (begin + tile % count) * kRows;
   }
 };
@@ -108,10 +110,10 @@ __device__ __forceinline__ void copy_all(const BackwardArguments& p,
     copy_in(memory.own(1, tile), b, memory.own_full(), row, work.head, work.batch);
   }
   for (int tile = 0; tile < work.tiles; ++tile) {
-    const int head = work.walked_head(tile), row = work.walked_row(tile);
+    const int head = work.streamed_head(tile), row = work.streamed_row(tile);
     barrier_expect(memory.full(tile), 2 * Tiles::kBytes);
-    copy_in(memory.walked(0, tile), c, memory.full(tile), row, head, work.batch);
-    copy_in(memory.walked(1, tile), d, memory.full(tile), row, head, work.batch);
+    copy_in(memory.streamed(0, tile), c, memory.full(tile), row, head, work.batch);
+    copy_in(memory.streamed(1, tile), d, memory.full(tile), row, head, work.batch);
   }
 }
 
@@ -121,8 +123,8 @@ struct StatisticsRows {
   using Element = Tiles::Element;
   static constexpr int kVector = 16 / static_cast<int>(sizeof(Element));
   static constexpr int kLanes = kE / kVector, kAtOnce = kWarpgroupThreads / kLanes;
-  static constexpr int kTurns = kRows / kAtOnce;
-  uint4 o[kTurns], d_o[kTurns];
+  static constexpr int kRounds = kRows / kAtOnce;
+  uint4 o[kRounds], d_o[kRounds];
   float minus_lse;
 
   static __device__ __forceinline__ int thread() {
@@ -140,7 +142,7 @@ struct StatisticsRows {
     const int sequence = p.visibility.sequence;
     const int64_t token = static_cast<int64_t>(batch) * sequence;
 #pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
+    for (int i = 0; i < kRounds; ++i) {
       const int query = first + i * kAtOnce + thread() / kLanes;
       o[i] = d_o[i] = make_uint4(0, 0, 0, 0);
       if (query >= sequence) continue;
@@ -153,7 +155,7 @@ struct StatisticsRows {
   __device__ __forceinline__ void arrive(const Memory<Tiles>& memory, int place) const {
     if (thread() < kRows) store_word(memory.minus_lse(place) + 4 * thread(), minus_lse);
 #pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
+    for (int i = 0; i < kRounds; ++i) {
       float sum = Tiles::dot(o[i], d_o[i]);
 #pragma unroll
       for (int step = kLanes / 2; step > 0; step /= 2)
@@ -175,9 +177,9 @@ __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
     for (int tile = group; tile < work.tiles; tile += 2 * kGroups) {
       const int next = tile + kGroups;
       StatisticsRows<Tiles, kE> rows, more;
-      rows.set_out(p, work.batch, work.walked_head(tile), work.walked_row(tile));
+      rows.set_out(p, work.batch, work.streamed_head(tile), work.streamed_row(tile));
       if (next < work.tiles)
-        more.set_out(p, work.batch, work.walked_head(next), work.walked_row(next));
+        more.set_out(p, work.batch, work.streamed_head(next), work.streamed_row(next));
       rows.arrive(memory, tile);
       if (next < work.tiles) more.arrive(memory, next);
     }
@@ -190,12 +192,12 @@ __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
 
 // The warpgroup's part of the products: adds to of_a and, in key blocks, to of_b.
 template <class Tiles, bool kOwnsKeys>
-__device__ __forceinline__ void walk(const BackwardArguments& p,
-                                     const Memory<Tiles>& memory,
-                                     const Work<kOwnsKeys>& work,
-                                     int group,
-                                     typename Tiles::Sum& of_a,
-                                     typename Tiles::Sum& of_b) {
+__device__ __forceinline__ void iterate(const BackwardArguments& p,
+                                        const Memory<Tiles>& memory,
+                                        const Work<kOwnsKeys>& work,
+                                        int group,
+                                        typename Tiles::Sum& of_a,
+                                        typename Tiles::Sum& of_b) {
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
   const int own_tile = kOwnsKeys ? 0 : group, own = work.first + own_tile * kRows;
   float minus_lse[2], minus_delta[2];
@@ -210,15 +212,15 @@ __device__ __forceinline__ void walk(const BackwardArguments& p,
   const DocumentVisibility visibility = p.visibility.in_row(work.batch);
   barrier_wait(memory.own_full(), 0);
   for (int tile = kOwnsKeys ? group : 0; tile < work.tiles; tile += kOwnsKeys ? kGroups : 1) {
-    const int row = work.walked_row(tile);
+    const int row = work.streamed_row(tile);
     const TileSight sight = kOwnsKeys ? TileSight(visibility, row, kRows, own, kRows)
                                       : TileSight(visibility, own, kRows, row, kRows);
     if (sight.none) continue;
     barrier_wait(memory.full(tile), 0);
     float s[32], dp[32];
     product_fence();
-    Tiles::scores(s, memory.own(0, own_tile), memory.walked(0, tile));
-    Tiles::scores(dp, memory.own(1, own_tile), memory.walked(1, tile));
+    Tiles::scores(s, memory.own(0, own_tile), memory.streamed(0, tile));
+    Tiles::scores(dp, memory.own(1, own_tile), memory.streamed(1, tile));
     const auto statistics = [&] {
       if constexpr (kOwnsKeys) {
         const uint32_t place = 8 * (threadIdx.x % 4);
@@ -235,9 +237,9 @@ __device__ __forceinline__ void walk(const BackwardArguments& p,
     pin(dp);
     typename Tiles::Weighted to_a, to_b;
     if constexpr (kOwnsKeys)
-      to_b.add(of_b, s, memory.walked(1, tile), memory.weights(group), 1 + group);
+      to_b.add(of_b, s, memory.streamed(1, tile), memory.weights(group), 1 + group);
     score_gradients<kRows>(dp, s, statistics);
-    to_a.add(of_a, dp, memory.walked(0, tile), memory.weights(group), 1 + group);
+    to_a.add(of_a, dp, memory.streamed(0, tile), memory.weights(group), 1 + group);
     product_wait<0>();
     pin(of_a.x);
     if constexpr (kOwnsKeys) pin(of_b.x);
@@ -274,7 +276,7 @@ __device__ __forceinline__ void run_block(const BackwardArguments& p, uint32_t b
   row_statistics<Tiles, kE>(p, memory, work, group);
   __syncthreads();
   typename Tiles::Sum of_a, of_b;
-  walk(p, memory, work, group, of_a, of_b);
+  iterate(p, memory, work, group, of_a, of_b);
   const int64_t token = static_cast<int64_t>(work.batch) * p.visibility.sequence;
   const int sequence = p.visibility.sequence;
   if constexpr (kOwnsKeys) {
@@ -317,19 +319,19 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 struct Blocks {
   int of_keys, of_queries;  // per head
-  int walked;  // most tiles of c and d of a block: those of a key block, over its group
+  int streamed;  // most tiles of c and d of a block: those of a key block, over its group
 
   explicit Blocks(const AttentionExtents& extents) {
     of_keys = ceil_div(static_cast<int>(extents.sequence), kRows);
     of_queries = ceil_div(of_keys, kGroups);
-    walked = of_keys * static_cast<int>(extents.heads / extents.kv_heads);
+    streamed = of_keys * static_cast<int>(extents.heads / extents.kv_heads);
   }
   int64_t all(const AttentionExtents& extents) const {
     return extents.batch * (extents.kv_heads * of_keys + extents.heads * of_queries);
   }
   template <class Tiles>
   int bytes() const {
-    const int keys = Memory<Tiles>::bytes(1, walked),
+    const int keys = Memory<Tiles>::bytes(1, streamed),
               queries = Memory<Tiles>::bytes(kGroups, of_keys);
     return keys > queries ? keys : queries;
   }
@@ -363,7 +365,7 @@ bool fits_backward_resident(const AttentionExtents& extents, DType dtype) {
   const int64_t most_columns = dtype == DType::kBF16 ? 128 : 64;
   if (extents.head_size % 64 != 0 || extents.head_size > most_columns) return false;
   const Blocks blocks(extents);
-  return blocks.walked <= kMostTiles && blocks.all(extents) <= multiprocessors() &&
+  return blocks.streamed <= kMostTiles && blocks.all(extents) <= multiprocessors() &&
          blocks.bytes(extents, dtype) <= kMostBytes;
 }
 

@@ -40,21 +40,22 @@ struct BackwardTile {
   static constexpr int kE = kHeadSize;
   static constexpr int kGroups = kWarpgroups;
   static constexpr bool kOwnsKeys = kKeyPass;
-  static constexpr int kWalk = kE == 64 ? 64 : 32;
+  static constexpr int kStreamRows = kE == 64 ? 64 : 32;
   // The copying warp belongs to a whole warpgroup if it must hand registers over.
   static constexpr bool kHandsOver = kGroups == 2;
   static constexpr int kThreads = kGroups * kWarpgroupThreads + (kHandsOver ? 128 : 32);
   static constexpr int kRows = kGroups * kOwnRows;
 
   using Own = WordTile<kOwnRows, kE>;
-  using Walked = WordTile<kWalk, kE>;
-  static constexpr int kWeightBytes = kOwnRows * kWalk * 4;
+  using Streamed = WordTile<kStreamRows, kE>;
+  static constexpr int kWeightBytes = kOwnRows * kStreamRows * 4;
   static constexpr int kWeightTiles = kOwnsKeys ? 2 : 1;
-  static constexpr int kStatisticsBytes = kOwnsKeys ? 4 * kWalk : 0;  // each for lse and delta
+  static constexpr int kStatisticsBytes =
+      kOwnsKeys ? 4 * kStreamRows : 0;  // each for lse and delta
 
   static constexpr int kOwnOffset = 0;
-  static constexpr int kWalkedOffset = kOwnOffset + 2 * kGroups * Own::kBytes;
-  static constexpr int kWeightOffset = kWalkedOffset + 2 * kSlots * Walked::kBytes;
+  static constexpr int kStreamedOffset = kOwnOffset + 2 * kGroups * Own::kBytes;
+  static constexpr int kWeightOffset = kStreamedOffset + 2 * kSlots * Streamed::kBytes;
   static constexpr int kStatisticsOffset = kWeightOffset + kGroups * kWeightTiles * kWeightBytes;
   static constexpr int kBarrierOffset = kStatisticsOffset + 2 * kSlots * kStatisticsBytes;
   static constexpr int kDeltaOffset = kBarrierOffset + 64;
@@ -66,8 +67,8 @@ struct BackwardTile {
   __device__ uint32_t own(int operand, int group) const {
     return base + kOwnOffset + (operand * kGroups + group) * Own::kBytes;
   }
-  __device__ uint32_t walked(int operand, int slot) const {
-    return base + kWalkedOffset + (2 * slot + operand) * Walked::kBytes;
+  __device__ uint32_t streamed(int operand, int slot) const {
+    return base + kStreamedOffset + (2 * slot + operand) * Streamed::kBytes;
   }
   __device__ uint32_t weights(int operand, int group) const {
     return base + kWeightOffset + (kWeightTiles * group + operand) * kWeightBytes;
@@ -96,18 +97,19 @@ struct Work {
     first = (Tile::kOwnsKeys ? rank : p.blocks - 1 - rank) * Tile::kRows;
     const int last = min(first + Tile::kRows, p.visibility.sequence) - 1;
     const DocumentVisibility visibility = p.visibility.in_row(batch);
-    const BlockRange range = Tile::kOwnsKeys ? query_blocks(visibility, first, last, Tile::kWalk)
-                                             : key_blocks(visibility, first, last, Tile::kWalk);
+    const BlockRange range = Tile::kOwnsKeys
+                                 ? query_blocks(visibility, first, last, Tile::kStreamRows)
+                                 : key_blocks(visibility, first, last, Tile::kStreamRows);
     group = p.heads / p.kv_heads;
     begin = range.begin;
     count = max(range.end - range.begin, 0);
     steps = Tile::kOwnsKeys ? count * group : count;
   }
-  __device__ __forceinline__ int walked_head(int step) const {
+  __device__ __forceinline__ int streamed_head(int step) const {
     return Tile::kOwnsKeys ? head * group + step / count : head / group;
   }
-  __device__ __forceinline__ int walked_row(int step) const {
-    return (begin + step % count) * Tile::kWalk;
+  __device__ __forceinline__ int streamed_row(int step) const {
+    return (begin + step % count) * Tile::kStreamRows;
   }
 };
 
@@ -123,12 +125,12 @@ __device__ __forceinline__ void copy_ahead(const BackwardArguments& p, const Til
   }
   Ring<kSlots> ring;
   for (int step = 0; step < work.steps; ++step) {
-    const int head = work.walked_head(step), row = work.walked_row(step), slot = ring.slot;
+    const int head = work.streamed_head(step), row = work.streamed_row(step), slot = ring.slot;
     const uint32_t full = tile.full(slot);
     barrier_wait(tile.empty(slot), ring.parity ^ 1);
-    barrier_expect(full, 2 * (Tile::Walked::kBytes + Tile::kStatisticsBytes));
-    copy_in(tile.walked(0, slot), &p.c, full, row, head, work.batch);
-    copy_in(tile.walked(1, slot), &p.d, full, row, head, work.batch);
+    barrier_expect(full, 2 * (Tile::Streamed::kBytes + Tile::kStatisticsBytes));
+    copy_in(tile.streamed(0, slot), &p.c, full, row, head, work.batch);
+    copy_in(tile.streamed(1, slot), &p.d, full, row, head, work.batch);
     if constexpr (Tile::kOwnsKeys) {
       const int64_t place = static_cast<int64_t>(work.batch * p.heads + head) * p.padded + row;
       copy_in_flat(tile.statistics(0, slot), p.minus_lse + place, Tile::kStatisticsBytes, full);
@@ -149,15 +151,15 @@ __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
                                                const DepthOrder& at,
                                                float (&minus_lse)[2],
                                                float (&minus_delta)[2]) {
-  constexpr int kLanes = Tile::kE / 4, kAtOnce = 32 / kLanes, kTurns = 16 / kAtOnce;
+  constexpr int kLanes = Tile::kE / 4, kAtOnce = 32 / kLanes, kRounds = 16 / kAtOnce;
   const int lane = static_cast<int>(threadIdx.x) % 32, sequence = p.visibility.sequence;
   const int first = work.first + group * kOwnRows + 16 * at.warp;
   const int64_t token = static_cast<int64_t>(work.batch) * sequence;
   const float* o = static_cast<const float*>(p.o.data) + token * p.o.token_stride +
                    work.head * p.o.head_stride + lane % kLanes * 4;
-  float4 row[kTurns];
+  float4 row[kRounds];
 #pragma unroll
-  for (int i = 0; i < kTurns; ++i) {
+  for (int i = 0; i < kRounds; ++i) {
     const int query = first + i * kAtOnce + lane / kLanes;
     row[i] = query < sequence ? *reinterpret_cast<const float4*>(o + query * p.o.token_stride)
                               : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -170,7 +172,7 @@ __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
   }
   barrier_wait(tile.own_full(), 0);
 #pragma unroll
-  for (int i = 0; i < kTurns; ++i) {
+  for (int i = 0; i < kRounds; ++i) {
     const int place = 16 * at.warp + i * kAtOnce + lane / kLanes;
     const float4 d_o =
         load_shared_float4(Tile::Own::vector(tile.own(1, group), place, lane % kLanes * 4));
@@ -195,7 +197,7 @@ __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
 
 template <class Tile>
 __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& tile) {
-  constexpr int kE = Tile::kE, kWalk = Tile::kWalk;
+  constexpr int kE = Tile::kE, kStreamRows = Tile::kStreamRows;
   const Work<Tile> work(p);
   const int group = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
@@ -211,16 +213,17 @@ __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& 
   float of_a[kE / 64][32] = {}, of_b[Tile::kOwnsKeys ? kE / 64 : 1][32] = {};
   Ring<kSlots> ring;
   for (int step = 0; step < work.steps; ++step, ring.advance()) {
-    const int slot = ring.slot, row = work.walked_row(step);
-    const TileSight sight = Tile::kOwnsKeys ? TileSight(visibility, row, kWalk, own, kOwnRows)
-                                            : TileSight(visibility, own, kOwnRows, row, kWalk);
+    const int slot = ring.slot, row = work.streamed_row(step);
+    const TileSight sight = Tile::kOwnsKeys
+                                ? TileSight(visibility, row, kStreamRows, own, kOwnRows)
+                                : TileSight(visibility, own, kOwnRows, row, kStreamRows);
     barrier_wait(tile.full(slot), ring.parity);
     if (!sight.none) {
-      float s[kWalk / 2], dp[kWalk / 2];
+      float s[kStreamRows / 2], dp[kStreamRows / 2];
       product_fence();
-      score_product<kE, kWalk>(s, tile.own(0, group), tile.walked(0, slot));
+      score_product<kE, kStreamRows>(s, tile.own(0, group), tile.streamed(0, slot));
       product_commit();
-      score_product<kE, kWalk>(dp, tile.own(1, group), tile.walked(1, slot));
+      score_product<kE, kStreamRows>(dp, tile.own(1, group), tile.streamed(1, slot));
       product_commit();
       const auto statistics = [&] {
         if constexpr (Tile::kOwnsKeys)
@@ -231,15 +234,15 @@ __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& 
       }();
       product_wait<1>();
       pin(s);
-      probabilities<Tile::kOwnsKeys, kWalk>(s, scale_log2, sight.whole, visibility, own, row,
-                                            statistics);
-      TransposedProduct<kE, kWalk> to_a, to_b;
+      probabilities<Tile::kOwnsKeys, kStreamRows>(s, scale_log2, sight.whole, visibility, own, row,
+                                                  statistics);
+      TransposedProduct<kE, kStreamRows> to_a, to_b;
       if constexpr (Tile::kOwnsKeys) {
         // Wait until the products of the previous step have read the weights, in all warps.
         named_sync(1 + group, kWarpgroupThreads);
-        store_weights<kWalk>(tile.weights(1, group), s, at);
+        store_weights<kStreamRows>(tile.weights(1, group), s, at);
         shared_writes_to_async();
-        to_b.load(tile.walked(1, slot), at);
+        to_b.load(tile.streamed(1, slot), at);
         product_wait<0>();
         pin(dp);
         named_sync(1 + group, kWarpgroupThreads);
@@ -250,10 +253,10 @@ __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& 
         pin(dp);
         named_sync(1 + group, kWarpgroupThreads);
       }
-      score_gradients<kWalk>(dp, s, statistics);
-      store_weights<kWalk>(tile.weights(0, group), dp, at);
+      score_gradients<kStreamRows>(dp, s, statistics);
+      store_weights<kStreamRows>(tile.weights(0, group), dp, at);
       shared_writes_to_async();
-      to_a.load(tile.walked(0, slot), at);
+      to_a.load(tile.streamed(0, slot), at);
       named_sync(1 + group, kWarpgroupThreads);
       product_fence();
       to_a.run(of_a, tile.weights(0, group));
@@ -326,12 +329,13 @@ cudaError_t launch_pass(BackwardArguments p,
   const AttentionInput &a = kOwnsKeys ? x.k : x.q, &b = kOwnsKeys ? x.v : x.d_o,
                        &c = kOwnsKeys ? x.q : x.k, &d = kOwnsKeys ? x.d_o : x.v;
   const int64_t own = kOwnsKeys ? extents.kv_heads : extents.heads,
-                walked = kOwnsKeys ? extents.heads : extents.kv_heads;
-  constexpr int kWalk = BackwardTile<kE, 1, kOwnsKeys>::kWalk;
-  const bool mapped = encode_tokens(&p.a, a, extents, own, kOwnRows, kAllChunks, DType::kF32) &&
-                      encode_tokens(&p.b, b, extents, own, kOwnRows, kAllChunks, DType::kF32) &&
-                      encode_tokens(&p.c, c, extents, walked, kWalk, kAllChunks, DType::kF32) &&
-                      encode_tokens(&p.d, d, extents, walked, kWalk, kAllChunks, DType::kF32);
+                streamed = kOwnsKeys ? extents.heads : extents.kv_heads;
+  constexpr int kStreamRows = BackwardTile<kE, 1, kOwnsKeys>::kStreamRows;
+  const bool mapped =
+      encode_tokens(&p.a, a, extents, own, kOwnRows, kAllChunks, DType::kF32) &&
+      encode_tokens(&p.b, b, extents, own, kOwnRows, kAllChunks, DType::kF32) &&
+      encode_tokens(&p.c, c, extents, streamed, kStreamRows, kAllChunks, DType::kF32) &&
+      encode_tokens(&p.d, d, extents, streamed, kStreamRows, kAllChunks, DType::kF32);
   if (!mapped) return cudaErrorInvalidValue;
   p.of_a = kOwnsKeys ? x.dk : x.dq;
   p.of_b = x.dv;
@@ -374,8 +378,9 @@ cudaError_t launch_flash_attention_backward_tf32(const AttentionExtents& extents
 }
 
 AttentionPairs flash_attention_backward_tf32_pairs(const AttentionExtents& extents) {
-  const int walk = extents.head_size == 64 ? 64 : 32;
-  return visited_pairs(visibility_of(extents), kOwnRows, walk, extents.batch * extents.heads);
+  const int stream_rows = extents.head_size == 64 ? 64 : 32;
+  return visited_pairs(visibility_of(extents), kOwnRows, stream_rows,
+                       extents.batch * extents.heads);
 }
 
 }  // namespace ridge::backends::cuda

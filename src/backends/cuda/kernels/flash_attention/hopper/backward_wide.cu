@@ -229,7 +229,7 @@ struct Consumer {
   }
 
   // Computes S^T, P^T and dV. The tensor cores compute dV of block i - 1, then S of block i.
-  __device__ __forceinline__ void walk_values(int block, int kv_head, int batch) {
+  __device__ __forceinline__ void iterate_values(int block, int kv_head, int batch) {
     const int first = block * kKeys;
     const int key = first + (thread / 32) * 16 + (thread % 32) / 4;
     const BlockRange queries = tile_queries(p, batch, block);
@@ -296,7 +296,7 @@ struct Consumer {
   }
 
   // Computes dP^T, dS^T and dK. The tensor cores compute dK of block i - 1, then dP of block i.
-  __device__ __forceinline__ void walk_keys(int block, int kv_head, int batch) {
+  __device__ __forceinline__ void iterate_keys(int block, int kv_head, int batch) {
     const BlockRange queries = tile_queries(p, batch, block);
     const int steps = p.group * (queries.end - queries.begin);
     float dk[kGradient];
@@ -385,9 +385,9 @@ __global__ void __launch_bounds__(kThreads, 1)
       const int batch = flat_head / p.kv_heads;
       const int kv_head = flat_head - batch * p.kv_heads;
       if (role == 1) {
-        consumer.walk_values(block, kv_head, batch);
+        consumer.iterate_values(block, kv_head, batch);
       } else {
-        consumer.walk_keys(block, kv_head, batch);
+        consumer.iterate_keys(block, kv_head, batch);
       }
     }
   }

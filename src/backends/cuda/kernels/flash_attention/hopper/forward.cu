@@ -5,7 +5,7 @@
 // One producer warp loads shared memory with the tensor copy engine (TMA). Each of 1 to 3 consumer
 // warpgroups owns 64 queries, keeps their scores, probabilities and outputs in registers, and runs
 // the softmax of one key block while the tensor cores compute the next block's scores and this
-// one's output. With named barriers the warpgroups take turns at the tensor cores, so that the
+// one's output. Ping-pong barriers let one warpgroup at a time use the tensor cores, so that the
 // softmax of one overlaps the products of another. (The scheme is that of FlashAttention-3.)
 //
 // Bound: 4 E FLOPs per visited pair at the bf16 rate; one exponential per pair at 16 per clock and
@@ -19,20 +19,20 @@ namespace {
 
 using namespace hopper;
 
-// Orders the warpgroups at the tensor cores: warpgroup w waits on named barrier 1 + w, which w - 1
-// releases.
+// Named barriers that order the warpgroups at the tensor cores: warpgroup w waits on barrier 1 + w,
+// which w - 1 releases.
 template <class Tile>
-struct Turns {
+struct PingPongBarriers {
   int own, next;
-  __device__ __forceinline__ explicit Turns(int consumer)
+  __device__ __forceinline__ explicit PingPongBarriers(int consumer)
       : own(1 + consumer), next(1 + (consumer + 1 == Tile::kWarpgroups ? 0 : consumer + 1)) {
-    if (Tile::kTurns && consumer == Tile::kWarpgroups - 1) pass();
+    if (Tile::kPingPong && consumer == Tile::kWarpgroups - 1) pass();
   }
   __device__ __forceinline__ void wait() const {
-    if (Tile::kTurns) named_sync(own, 2 * kWarpgroupThreads);
+    if (Tile::kPingPong) named_sync(own, 2 * kWarpgroupThreads);
   }
   __device__ __forceinline__ void pass() const {
-    if (Tile::kTurns) named_arrive(next, 2 * kWarpgroupThreads);
+    if (Tile::kPingPong) named_arrive(next, 2 * kWarpgroupThreads);
   }
   __device__ __forceinline__ void skip() const {
     wait();
@@ -112,18 +112,18 @@ struct Consumer {
                                        int first_key_block,
                                        int flat_head,
                                        int row,
-                                       const Turns<Tile>& turns,
+                                       const PingPongBarriers<Tile>& ping_pong,
                                        float (&o)[kOutput],
                                        uint32_t (&probability)[kScores / 2],
                                        RowState& rows) {
     float s[kScores];
-    turns.wait();
+    ping_pong.wait();
     product_fence();
     scores(s);
     wait_values();
     product_fence();
     outputs(o, probability);
-    turns.pass();
+    ping_pong.pass();
     product_wait<1>();
     pin(s);
     const int column = n * Tile::kKeys + 2 * (thread % 4);
@@ -160,7 +160,9 @@ struct Consumer {
     pin(probability);
   }
 
-  __device__ __forceinline__ void attend(int flat_head, int block, const Turns<Tile>& turns) {
+  __device__ __forceinline__ void attend(int flat_head,
+                                         int block,
+                                         const PingPongBarriers<Tile>& ping_pong) {
     const int first = block * Tile::kQueries + warpgroup * 64 - p.shift;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
     const int batch = flat_head / p.heads;
@@ -174,11 +176,11 @@ struct Consumer {
       // The vote and the barrier show the compiler that the warp does not diverge: without them it
       // stops using uniform registers for the code that follows.
       if (__any_sync(0xffffffff, hidden > 0)) {
-        const int turns_hidden = own.end > own.begin ? hidden : hidden - 1;
+        const int skipped = own.end > own.begin ? hidden : hidden - 1;
 #pragma unroll 1
         for (int i = 0; i < hidden; ++i) {
           skip();
-          if (i < turns_hidden) turns.skip();
+          if (i < skipped) ping_pong.skip();
         }
       }
       __syncwarp();
@@ -210,10 +212,10 @@ struct Consumer {
     if (n >= own.begin) wait_keys();
     while (n >= own.begin) {
       for (; n >= own.begin && contains(whole, n); --n) {
-        step<false>(n, own.begin, flat_head, row, turns, o, probability, rows);
+        step<false>(n, own.begin, flat_head, row, ping_pong, o, probability, rows);
       }
       for (; n >= own.begin && !contains(whole, n); --n) {
-        step<true>(n, own.begin, flat_head, row, turns, o, probability, rows);
+        step<true>(n, own.begin, flat_head, row, ping_pong, o, probability, rows);
       }
     }
     release_queries();
@@ -227,7 +229,7 @@ struct Consumer {
       if (__any_sync(0xffffffff, own.begin > tile.begin)) {
 #pragma unroll 1
         for (int i = own.begin - tile.begin; i > 0; --i) {
-          turns.skip();
+          ping_pong.skip();
           skip();
         }
       }
@@ -312,7 +314,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     take_registers<Tile::kConsumerRegisters>();
     Consumer<Tile> consumer{p, barriers, role - 1,
                             static_cast<int>(threadIdx.x) % kWarpgroupThreads};
-    const Turns<Tile> turns(role - 1);
+    const PingPongBarriers<Tile> ping_pong(role - 1);
     Ring<2> tile_ring;
     while (true) {
       barrier_wait(barriers.tile_full(tile_ring.slot), tile_ring.parity);
@@ -322,7 +324,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
       if (index >= p.order.tiles()) break;
       int flat_head, block;
       p.order.locate(index, &flat_head, &block);
-      consumer.attend(flat_head, block, turns);
+      consumer.attend(flat_head, block, ping_pong);
     }
     if (consumer.thread == 0) copy_out_wait_read();
   }

@@ -24,7 +24,7 @@ struct ForwardArguments {
   float scale;
 };
 
-constexpr int kWalk = 64;
+constexpr int kStreamRows = 64;
 constexpr int kSlots = 2;
 
 template <int kHeadSize, int kWarpgroups>
@@ -37,9 +37,9 @@ struct ForwardTile {
   static constexpr int kRows = kGroups * kOwnRows;
 
   using Rows = WordTile<kOwnRows, kE>;
-  static constexpr int kWeightBytes = kOwnRows * kWalk * 4;
-  static constexpr int kWalkedOffset = kGroups * Rows::kBytes;
-  static constexpr int kWeightOffset = kWalkedOffset + 2 * kSlots * Rows::kBytes;
+  static constexpr int kWeightBytes = kOwnRows * kStreamRows * 4;
+  static constexpr int kStreamedOffset = kGroups * Rows::kBytes;
+  static constexpr int kWeightOffset = kStreamedOffset + 2 * kSlots * Rows::kBytes;
   static constexpr int kFactorOffset = kWeightOffset + kGroups * kWeightBytes;
   static constexpr int kBarrierOffset = kFactorOffset + 4 * kRows;
   static constexpr int kSharedBytes = kBarrierOffset + 64;
@@ -48,8 +48,8 @@ struct ForwardTile {
 
   uint32_t base;
   __device__ uint32_t queries(int group) const { return base + group * Rows::kBytes; }
-  __device__ uint32_t walked(int operand, int slot) const {
-    return base + kWalkedOffset + (2 * slot + operand) * Rows::kBytes;
+  __device__ uint32_t streamed(int operand, int slot) const {
+    return base + kStreamedOffset + (2 * slot + operand) * Rows::kBytes;
   }
   __device__ uint32_t weights(int group) const {
     return base + kWeightOffset + group * kWeightBytes;
@@ -75,7 +75,7 @@ struct Work {
     head = flat % p.heads;
     first = (p.blocks - 1 - index / p.flat_heads) * Tile::kRows;
     keys = key_blocks(p.visibility.in_row(batch), first,
-                      min(first + Tile::kRows, p.visibility.sequence) - 1, kWalk);
+                      min(first + Tile::kRows, p.visibility.sequence) - 1, kStreamRows);
   }
 };
 
@@ -92,8 +92,10 @@ __device__ __forceinline__ void copy_ahead(const ForwardArguments& p, const Tile
     const uint32_t full = tile.full(ring.slot);
     barrier_wait(tile.empty(ring.slot), ring.parity ^ 1);
     barrier_expect(full, 2 * Tile::Rows::kBytes);
-    copy_in(tile.walked(0, ring.slot), &p.k, full, n * kWalk, work.head / p.group, work.batch);
-    copy_in(tile.walked(1, ring.slot), &p.v, full, n * kWalk, work.head / p.group, work.batch);
+    copy_in(tile.streamed(0, ring.slot), &p.k, full, n * kStreamRows, work.head / p.group,
+            work.batch);
+    copy_in(tile.streamed(1, ring.slot), &p.v, full, n * kStreamRows, work.head / p.group,
+            work.batch);
   }
 }
 
@@ -104,13 +106,13 @@ struct RowState {
 
   // Converts the scores of rows g and g + 8 to weights. Returns the factors by which the earlier
   // sums shrink.
-  __device__ __forceinline__ float2 weigh(float (&s)[kWalk / 2], float scale_log2) {
+  __device__ __forceinline__ float2 weigh(float (&s)[kStreamRows / 2], float scale_log2) {
     float factor[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float highest = kNoScore;
 #pragma unroll
-      for (int j = 0; j < kWalk / 8; ++j)
+      for (int j = 0; j < kStreamRows / 8; ++j)
         highest = fmaxf(highest, fmaxf(s[4 * j + 2 * r], s[4 * j + 2 * r + 1]));
       highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, 1));
       highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, 2));
@@ -120,7 +122,7 @@ struct RowState {
       top[r] = next;
       float block_sum = 0.0f;
 #pragma unroll
-      for (int j = 0; j < kWalk / 8; ++j) {
+      for (int j = 0; j < kStreamRows / 8; ++j) {
 #pragma unroll
         for (int c = 2 * r; c < 2 * r + 2; ++c) {
           s[4 * j + c] = exp2_fast(fmaf(s[4 * j + c], scale_log2, -base));
@@ -133,7 +135,7 @@ struct RowState {
   }
 };
 
-__device__ __forceinline__ void hide(float (&s)[kWalk / 2],
+__device__ __forceinline__ void hide(float (&s)[kStreamRows / 2],
                                      const DocumentVisibility& v,
                                      int query,
                                      int key,
@@ -142,7 +144,7 @@ __device__ __forceinline__ void hide(float (&s)[kWalk / 2],
   const VisibleColumns visible[2] = {VisibleColumns::of<false>(v, row),
                                      VisibleColumns::of<false>(v, row + 8)};
 #pragma unroll
-  for (int j = 0; j < kWalk / 8; ++j) {
+  for (int j = 0; j < kStreamRows / 8; ++j) {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       if (!visible[i / 2].contain(column + 8 * j + i % 2)) s[4 * j + i] = kNoScore;
@@ -182,23 +184,23 @@ __device__ __forceinline__ void consume(const ForwardArguments& p, const Tile& t
   barrier_wait(tile.own_full(), 0);
   Ring<kSlots> ring;
   for (int n = work.keys.begin; n < work.keys.end; ++n, ring.advance()) {
-    const TileSight sight(visibility, own, kOwnRows, n * kWalk, kWalk);
+    const TileSight sight(visibility, own, kOwnRows, n * kStreamRows, kStreamRows);
     barrier_wait(tile.full(ring.slot), ring.parity);
     if (!sight.none) {
-      float s[kWalk / 2];
+      float s[kStreamRows / 2];
       product_fence();
-      score_product<kE, kWalk>(s, tile.queries(group), tile.walked(0, ring.slot));
+      score_product<kE, kStreamRows>(s, tile.queries(group), tile.streamed(0, ring.slot));
       product_commit();
-      TransposedProduct<kE, kWalk> to_out;
-      to_out.load(tile.walked(1, ring.slot), at);
+      TransposedProduct<kE, kStreamRows> to_out;
+      to_out.load(tile.streamed(1, ring.slot), at);
       product_wait<0>();
       pin(s);
-      if (!sight.whole) hide(s, visibility, own, n * kWalk, at);
+      if (!sight.whole) hide(s, visibility, own, n * kStreamRows, at);
       const float2 factor = rows.weigh(s, p.scale * kLog2E);
       // Wait until the products of the previous step have read the weights, and all warps the
       // factors.
       named_sync(1 + group, kWarpgroupThreads);
-      store_weights<kWalk>(tile.weights(group), s, at);
+      store_weights<kStreamRows>(tile.weights(group), s, at);
       if (at.place == 0) {
         store_word(factors, factor.x);
         store_word(factors + 32, factor.y);
@@ -289,8 +291,8 @@ cudaError_t launch_flash_attention_forward_tf32(const AttentionExtents& extents,
   ForwardArguments p{};
   const bool mapped =
       encode_tokens(&p.q, q, extents, extents.heads, kOwnRows, kAllChunks, DType::kF32) &&
-      encode_tokens(&p.k, k, extents, extents.kv_heads, kWalk, kAllChunks, DType::kF32) &&
-      encode_tokens(&p.v, v, extents, extents.kv_heads, kWalk, kAllChunks, DType::kF32);
+      encode_tokens(&p.k, k, extents, extents.kv_heads, kStreamRows, kAllChunks, DType::kF32) &&
+      encode_tokens(&p.v, v, extents, extents.kv_heads, kStreamRows, kAllChunks, DType::kF32);
   if (!mapped) return cudaErrorInvalidValue;
   p.o = o;
   p.lse = lse;
@@ -303,7 +305,7 @@ cudaError_t launch_flash_attention_forward_tf32(const AttentionExtents& extents,
 }
 
 int64_t flash_attention_forward_tf32_pairs(const AttentionExtents& extents) {
-  return visited_pairs(visibility_of(extents), kOwnRows, kWalk, extents.batch * extents.heads)
+  return visited_pairs(visibility_of(extents), kOwnRows, kStreamRows, extents.batch * extents.heads)
       .query_pass;
 }
 

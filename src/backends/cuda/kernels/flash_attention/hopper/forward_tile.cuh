@@ -48,8 +48,8 @@ struct ForwardTile {
       kValueOffset + kStages * kKeyBytes + (kOutputOverQuery ? 0 : kWarpgroups * kOwnOutputBytes);
   static constexpr int kBarrierBytes = 256;
   static constexpr int kSharedBytes = kBarrierOffset + kBarrierBytes;
-  // Two warpgroups take turns at the tensor cores; three fill each other's gaps without that.
-  static constexpr bool kTurns = kWarpgroups == 2;
+  // Two warpgroups use the tensor cores in ping-pong; three fill each other's gaps without that.
+  static constexpr bool kPingPong = kWarpgroups == 2;
   // Whether to wait for the output product before the exponentials, which then interleave with
   // packing. At E 64 the products are as short as the exponentials, and running them concurrently
   // is faster.

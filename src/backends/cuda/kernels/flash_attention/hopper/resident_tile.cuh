@@ -22,11 +22,11 @@ struct Bf16Tiles {
     float x[kE / 2] = {};
   };
 
-  static __device__ __forceinline__ void scores(float (&d)[32], uint32_t own, uint32_t walked) {
+  static __device__ __forceinline__ void scores(float (&d)[32], uint32_t own, uint32_t streamed) {
 #pragma unroll
     for (int step = 0; step < kE / 16; ++step)
       Product<64>::shared<0, 0>(d, by_columns(own) + column_step<kOwnRows>(step),
-                                by_columns(walked) + column_step<kOwnRows>(step), step > 0);
+                                by_columns(streamed) + column_step<kOwnRows>(step), step > 0);
     product_commit();
   }
 
@@ -35,7 +35,7 @@ struct Bf16Tiles {
     uint32_t words[16];
     __device__ __forceinline__ void add(Sum& sum,
                                         const float (&w)[32],
-                                        uint32_t walked,
+                                        uint32_t streamed,
                                         uint32_t,
                                         int) {
 #pragma unroll
@@ -44,7 +44,7 @@ struct Bf16Tiles {
 #pragma unroll
       for (int step = 0; step < kOwnRows / 16; ++step)
         Product<kE>::template registers<1>(sum.x, words + 4 * step,
-                                           by_rows(walked, kOwnRows) + row_step(step), 1);
+                                           by_rows(streamed, kOwnRows) + row_step(step), 1);
       product_commit();
     }
   };
@@ -92,8 +92,8 @@ struct Tf32Tiles {
     float x[kE / 2] = {};  // transposed
   };
 
-  static __device__ __forceinline__ void scores(float (&d)[32], uint32_t own, uint32_t walked) {
-    score_product<kE, kOwnRows>(d, own, walked);
+  static __device__ __forceinline__ void scores(float (&d)[32], uint32_t own, uint32_t streamed) {
+    score_product<kE, kOwnRows>(d, own, streamed);
     product_commit();
   }
 
@@ -101,7 +101,7 @@ struct Tf32Tiles {
     TransposedProduct<kE, kOwnRows> product;
     __device__ __forceinline__ void add(Sum& sum,
                                         const float (&w)[32],
-                                        uint32_t walked,
+                                        uint32_t streamed,
                                         uint32_t weights,
                                         int barrier) {
       const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
@@ -111,7 +111,7 @@ struct Tf32Tiles {
       named_sync(barrier, kWarpgroupThreads);
       store_weights<kOwnRows>(weights, w, at);
       shared_writes_to_async();
-      product.load(walked, at);
+      product.load(streamed, at);
       named_sync(barrier, kWarpgroupThreads);
       product_fence();
       product.run(reinterpret_cast<float(&)[kE / 64][32]>(sum.x), weights);

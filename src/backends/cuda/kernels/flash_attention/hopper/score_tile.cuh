@@ -74,25 +74,25 @@ struct OfColumns {
   }
 };
 
-// Converts an accumulator of scores, 64 rows from `own` by kWalk columns from `walked`, to
+// Converts an accumulator of scores, 64 rows from `own` by kStreamRows columns from `streamed`, to
 // probabilities.
-template <bool kOwnsKeys, int kWalk, typename Statistics>
-__device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
+template <bool kOwnsKeys, int kStreamRows, typename Statistics>
+__device__ __forceinline__ void probabilities(float (&s)[kStreamRows / 2],
                                               float scale_log2,
                                               bool is_whole,
                                               const DocumentVisibility& v,
                                               int own,
-                                              int walked,
+                                              int streamed,
                                               const Statistics& statistics) {
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
-  const int row = own + thread / 32 * 16 + thread % 32 / 4, column = walked + thread % 4 * 2;
+  const int row = own + thread / 32 * 16 + thread % 32 / 4, column = streamed + thread % 4 * 2;
   VisibleColumns visible[2] = {};
   if (!is_whole) {
     visible[0] = VisibleColumns::of<kOwnsKeys>(v, row);
     visible[1] = VisibleColumns::of<kOwnsKeys>(v, row + 8);
   }
 #pragma unroll
-  for (int j = 0; j < kWalk / 8; ++j) {
+  for (int j = 0; j < kStreamRows / 8; ++j) {
     const auto lse = statistics.lse(j);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -105,12 +105,12 @@ __device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
 }
 
 // Converts dp to the gradients of the scores before `scale`.
-template <int kWalk, typename Statistics>
-__device__ __forceinline__ void score_gradients(float (&dp)[kWalk / 2],
-                                                const float (&weights)[kWalk / 2],
+template <int kStreamRows, typename Statistics>
+__device__ __forceinline__ void score_gradients(float (&dp)[kStreamRows / 2],
+                                                const float (&weights)[kStreamRows / 2],
                                                 const Statistics& statistics) {
 #pragma unroll
-  for (int j = 0; j < kWalk / 8; ++j) {
+  for (int j = 0; j < kStreamRows / 8; ++j) {
     const auto delta = statistics.delta(j);
 #pragma unroll
     for (int i = 0; i < 4; ++i)

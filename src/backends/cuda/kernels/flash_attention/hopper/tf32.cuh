@@ -119,10 +119,11 @@ __device__ __forceinline__ void store_word(uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
 
-// Stores weights of 64 rows by a depth of kWalk as [kWalk / 32][64][32]; w is a score accumulator.
-template <int kWalk>
+// Stores weights of 64 rows by a depth of kStreamRows as [kStreamRows / 32][64][32]; w is a score
+// accumulator.
+template <int kStreamRows>
 __device__ __forceinline__ void store_weights(uint32_t weights,
-                                              const float (&w)[kWalk / 2],
+                                              const float (&w)[kStreamRows / 2],
                                               const DepthOrder& at) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -130,7 +131,7 @@ __device__ __forceinline__ void store_weights(uint32_t weights,
         weights +
         static_cast<uint32_t>((16 * at.warp + at.group + 8 * r) * kRowBytes + 4 * at.place);
 #pragma unroll
-    for (int j = 0; j < kWalk / 8; ++j) {
+    for (int j = 0; j < kStreamRows / 8; ++j) {
 #pragma unroll
       for (int odd = 0; odd < 2; ++odd)
         store_word(row + j / 4 * kOwnRows * kRowBytes + (((2 * (j % 4) + odd) ^ at.group) * 16),
@@ -139,20 +140,21 @@ __device__ __forceinline__ void store_weights(uint32_t weights,
   }
 }
 
-// x[m] += the transposed columns [64 m, 64 m + 64) of `walked` (kWalk rows) times the weights: x^T
-// has kE rows by the warpgroup's 64. Commits the products; the registers hold their operands until
-// they are done.
-template <int kE, int kWalk>
+// x[m] += the transposed columns [64 m, 64 m + 64) of `streamed` (kStreamRows rows) times the
+// weights: x^T has kE rows by the warpgroup's 64. Commits the products; the registers hold their
+// operands until they are done.
+template <int kE, int kStreamRows>
 struct TransposedProduct {
-  uint32_t a[kE / 64][kWalk / 8][4];
+  uint32_t a[kE / 64][kStreamRows / 8][4];
 
-  __device__ __forceinline__ void load(uint32_t walked, const DepthOrder& at) {
-    const uint32_t tile = walked + static_cast<uint32_t>(at.warp / 2 * kWalk * kRowBytes);
+  __device__ __forceinline__ void load(uint32_t streamed, const DepthOrder& at) {
+    const uint32_t tile = streamed + static_cast<uint32_t>(at.warp / 2 * kStreamRows * kRowBytes);
 #pragma unroll
     for (int m = 0; m < kE / 64; ++m) {
 #pragma unroll
-      for (int step = 0; step < kWalk / 8; ++step) {
-        const uint32_t rows = tile + static_cast<uint32_t>((2 * m * kWalk + 8 * step) * kRowBytes);
+      for (int step = 0; step < kStreamRows / 8; ++step) {
+        const uint32_t rows =
+            tile + static_cast<uint32_t>((2 * m * kStreamRows + 8 * step) * kRowBytes);
 #pragma unroll
         for (int i = 0; i < 4; ++i) a[m][step][i] = load_word(rows + at.words[i / 2][i % 2]);
       }
@@ -161,7 +163,7 @@ struct TransposedProduct {
   __device__ __forceinline__ void run(float (&x)[kE / 64][32], uint32_t weights) {
     const uint64_t right = by_columns(weights);
 #pragma unroll
-    for (int step = 0; step < kWalk / 8; ++step) {
+    for (int step = 0; step < kStreamRows / 8; ++step) {
 #pragma unroll
       for (int m = 0; m < kE / 64; ++m)
         Tf32Product<64>::registers(x[m], a[m][step], right + column_step<kOwnRows>(step));

@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_lse(float* to,
 // The operands that a block iterates over. In key blocks d is the gradient of the output; then o
 // and lse are the output and its statistics, otherwise null.
 template <typename T>
-struct Walked {
+struct Streamed {
   HeadRows<const T> c, d, o;
   const float* lse;
 };
@@ -74,7 +74,7 @@ struct Step {
   float lse;
 
   __device__ __forceinline__ void set_out(const BackwardArguments& p,
-                                          const Walked<T>& from,
+                                          const Streamed<T>& from,
                                           int first) {
     if constexpr (kIsEarly) {
 #pragma unroll
@@ -98,7 +98,7 @@ struct Step {
 
   __device__ __forceinline__ void arrive(const BackwardArguments& p,
                                          Shared<T, kE>& shared,
-                                         const Walked<T>& from,
+                                         const Streamed<T>& from,
                                          int first) const {
     if constexpr (kIsEarly) {
 #pragma unroll
@@ -178,8 +178,8 @@ __device__ __forceinline__ void key_block(const BackwardArguments& p,
   const int count = range.end - range.begin, steps = group * count;
   auto from = [&](int index) {
     const int query_head = head * group + index / count;
-    return Walked<T>{head_rows<T>(p.q, token, query_head), head_rows<T>(p.d_o, token, query_head),
-                     head_rows<T>(p.o, token, query_head), p.lse + token * p.heads + query_head};
+    return Streamed<T>{head_rows<T>(p.q, token, query_head), head_rows<T>(p.d_o, token, query_head),
+                       head_rows<T>(p.o, token, query_head), p.lse + token * p.heads + query_head};
   };
   auto column = [&](int index) { return (range.begin + index % count) * kColumns; };
   Step<T, kE, true> step;
@@ -218,7 +218,7 @@ __device__ __forceinline__ void query_block(const BackwardArguments& p,
   const int first = block * kRows, sequence = p.visibility.sequence,
             kv_head = head / (p.heads / p.kv_heads);
   const int64_t token = static_cast<int64_t>(batch) * sequence;
-  const Walked<T> from{
+  const Streamed<T> from{
       head_rows<T>(p.k, token, kv_head), head_rows<T>(p.v, token, kv_head), {}, nullptr};
   const DocumentVisibility visibility = p.visibility.in_row(batch);
   const BlockRange range = key_blocks(visibility, first, first + kRows - 1, kColumns);

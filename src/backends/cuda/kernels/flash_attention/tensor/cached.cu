@@ -102,7 +102,7 @@ __device__ __forceinline__ void scores(const Bf16* queries,
                                        Lane l) {
   constexpr int kStride = Tile<Bf16, kE>::kStride;
   const Bf16* own = left_address(queries + l.row * kStride, kStride);
-  const Bf16* walked = right_address(keys, kStride);
+  const Bf16* streamed = right_address(keys, kStride);
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
@@ -110,7 +110,7 @@ __device__ __forceinline__ void scores(const Bf16* queries,
   }
 #pragma unroll
   for (int step = 0; step < kE / 16; ++step)
-    add_products(s, own + 16 * step, walked + 16 * step, kStride);
+    add_products(s, own + 16 * step, streamed + 16 * step, kStride);
 }
 
 template <int kE>
@@ -160,12 +160,12 @@ struct OwnRows {
 };
 
 template <int kE>
-__device__ __forceinline__ void walk_keys(Shared<kE>& shared,
-                                          const CachedAttention<uint16_t>& p,
-                                          const Members& m,
-                                          int64_t kv_head,
-                                          State<kE>& state,
-                                          Lane l) {
+__device__ __forceinline__ void iterate_keys(Shared<kE>& shared,
+                                             const CachedAttention<uint16_t>& p,
+                                             const Members& m,
+                                             int64_t kv_head,
+                                             State<kE>& state,
+                                             Lane l) {
   const SlotCells cells(p.cells, m.sequence.slot);
   const int begin = m.first_key / kKeys, end = m.last_key / kKeys + 1;
   OwnRows rows;
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   while (left != 0) {
     const Members members = take_members<kE>(shared, p.reach, left);
     if (__popcll(members.sequence.tokens) == 1) continue;  // launch_cached_attention_of_lone_tokens
-    walk_keys<kE>(shared, p, members, kv_head, state, l);
+    iterate_keys<kE>(shared, p, members, kv_head, state, l);
   }
   float inverse[2];
 #pragma unroll

@@ -116,11 +116,11 @@ __device__ __forceinline__ void add_keys(const Bf16* queries,
                                          Lane l) {
   constexpr int kStride = Tile<Bf16, kE>::kStride;
   const Bf16* own = left_address(queries, kStride);
-  const Bf16* walked = right_address(tile.keys + l.row * kStride, kStride);
+  const Bf16* streamed = right_address(tile.keys + l.row * kStride, kStride);
   float s[2][4] = {};
 #pragma unroll
   for (int step = 0; step < kE / 16; ++step)
-    add_products(s, own + 16 * step, walked + 16 * step, kStride);
+    add_products(s, own + 16 * step, streamed + 16 * step, kStride);
   const int64_t own_first = first + l.row + 2 * l.place;
   float highest = kMinusInfinity;
 #pragma unroll

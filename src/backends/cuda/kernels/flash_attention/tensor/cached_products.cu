@@ -127,10 +127,10 @@ __global__ void __launch_bounds__(kThreads)
       wait_for_copies<0>();
       __syncthreads();
       const Bf16* own = left_address(queries + own_row * kStride, kStride);
-      const Bf16* walked = right_address(keys + own_column * kStride, kStride);
+      const Bf16* streamed = right_address(keys + own_column * kStride, kStride);
       const int steps = (min(head_size - depth, kDepth) + 15) / 16;
       for (int step = 0; step < steps; ++step)
-        add_products(s, own + 16 * step, walked + 16 * step, kStride);
+        add_products(s, own + 16 * step, streamed + 16 * step, kStride);
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {

@@ -45,12 +45,12 @@ __device__ __forceinline__ const Bf16* right_address(const Bf16* rows, int strid
   return rows + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
 }
 
-// s[16, 8 kTiles] += the rows of `own` times those of `walked`, over 16 elements. The addresses are
-// those that left_address and right_address return, moved to the first of the elements.
+// s[16, 8 kTiles] += the rows of `own` times those of `streamed`, over 16 elements. The addresses
+// are those that left_address and right_address return, moved to the first of the elements.
 template <int kTiles>
 __device__ __forceinline__ void add_products(float (&s)[kTiles][4],
                                              const Bf16* own,
-                                             const Bf16* walked,
+                                             const Bf16* streamed,
                                              int stride) {
   static_assert(kTiles % 2 == 0);
   uint32_t a[4];
@@ -58,7 +58,7 @@ __device__ __forceinline__ void add_products(float (&s)[kTiles][4],
 #pragma unroll
   for (int j = 0; j < kTiles; j += 2) {
     uint32_t b[4];
-    load_matrices(b, walked + 8 * j * stride);
+    load_matrices(b, streamed + 8 * j * stride);
     Product<Bf16>::run(s[j], a, b[0], b[1]);
     Product<Bf16>::run(s[j + 1], a, b[2], b[3]);
   }

@@ -224,7 +224,7 @@ struct Tile {
   }
 
   // Vectors that a thread has in flight at a time.
-  static constexpr int kTurn = 8;
+  static constexpr int kInFlight = 8;
 
   template <int kCount>
   static __device__ __forceinline__ void load(T* tile,
@@ -233,7 +233,7 @@ struct Tile {
                                               int sequence,
                                               int head_size) {
     constexpr int kEach = kCount * kVectors / kThreads;
-    constexpr int kHeld = kEach < kTurn ? kEach : kTurn;
+    constexpr int kHeld = kEach < kInFlight ? kEach : kInFlight;
 #pragma unroll
     for (int round = 0; round < kEach; round += kHeld) {
       uint4 v[kHeld];
@@ -262,7 +262,7 @@ struct Tile {
                                                          int sequence,
                                                          int head_size) {
     constexpr int kEach = kCount * kVectors / kThreads;
-    constexpr int kHeld = kEach < kTurn / 2 ? kEach : kTurn / 2;
+    constexpr int kHeld = kEach < kInFlight / 2 ? kEach : kInFlight / 2;
 #pragma unroll
     for (int round = 0; round < kEach; round += kHeld) {
       uint4 v[kHeld], o[kHeld];
@@ -288,10 +288,10 @@ struct Tile {
   }
 };
 
-// s[16 rows of the warp, 8 kTiles rows of `walked`] = their products over kE.
+// s[16 rows of the warp, 8 kTiles rows of `streamed`] = their products over kE.
 template <typename T, int kE, int kTiles>
 __device__ __forceinline__ void row_products(const T* own,
-                                             const T* walked,
+                                             const T* streamed,
                                              float (&s)[kTiles][4],
                                              Lane l) {
   constexpr int kStride = Tile<T, kE>::kStride;
@@ -307,16 +307,16 @@ __device__ __forceinline__ void row_products(const T* own,
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
       uint32_t b[2];
-      Product<T>::right_rows(b, walked + 8 * j * kStride, kStride, step, l);
+      Product<T>::right_rows(b, streamed + 8 * j * kStride, kStride, step, l);
       Product<T>::run(s[j], a, b[0], b[1]);
     }
   }
 }
 
-// out[16 rows of the warp, kE] += w[16, 8 kTiles] walked[8 kTiles, kE].
+// out[16 rows of the warp, kE] += w[16, 8 kTiles] streamed[8 kTiles, kE].
 template <typename T, int kE, int kTiles>
 __device__ __forceinline__ void add_weighted(const float (&w)[kTiles][4],
-                                             const T* walked,
+                                             const T* streamed,
                                              float (&out)[kE / 8][4],
                                              Lane l) {
   constexpr int kStride = Tile<T, kE>::kStride;
@@ -327,7 +327,7 @@ __device__ __forceinline__ void add_weighted(const float (&w)[kTiles][4],
 #pragma unroll
     for (int n = 0; n < kE / 8; n += 2) {
       uint32_t b[4];
-      Product<T>::right_columns(b, walked, kStride, step, 8 * n, l);
+      Product<T>::right_columns(b, streamed, kStride, step, 8 * n, l);
       Product<T>::run(out[n], a, b[0], b[1]);
       Product<T>::run(out[n + 1], a, b[2], b[3]);
     }
