@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decodes one element at a time with the formulas of block_formats.h. Written to be read beside
+// Decodes one element at a time with the formulas of block_formats.h. Written to be compared with
 // that header, not to be fast.
 #include "base/block_formats.h"
 

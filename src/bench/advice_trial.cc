@@ -38,10 +38,10 @@ std::vector<record::TrialRecord> run_trials(const AdviceTrials& trials,
   setting.fit = trials.fit;
   const size_t all = trials.changed.size(), step = trials.fit ? all : 1;
   for (size_t first = 0; first < all; first += step) {
-    std::vector<measure::TrainingExperiment> turns{trials.before};
-    for (size_t i = first; i < first + step; ++i) turns.push_back(trials.changed[i]);
+    std::vector<measure::TrainingExperiment> experiments{trials.before};
+    for (size_t i = first; i < first + step; ++i) experiments.push_back(trials.changed[i]);
     const std::vector<record::RunRecord> measured =
-        measure::run_interleaved(std::move(turns), setting);
+        measure::run_interleaved(std::move(experiments), setting);
     if (setting.is_stopped()) break;
     for (size_t i = first; i < first + step; ++i)
       records.push_back({advice[i].record(), measured[0], measured[1 + i - first]});

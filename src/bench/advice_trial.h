@@ -25,8 +25,8 @@ AdviceTrials plan_trials(measure::TrainingExperiment before,
                          std::span<const Advice> advice,
                          int64_t owned_bytes,
                          int64_t available_bytes);
-// Runs them in turns: all together if they fit, or else each change with the step as it is. Leaves
-// out what was cut short.
+// Runs them interleaved: all at once if they fit, or else each change with the step as it is.
+// Leaves out what was cut short.
 std::vector<record::TrialRecord> run_trials(const AdviceTrials& trials,
                                             std::span<const Advice> advice,
                                             measure::InterleavedSetting setting);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses between standard and flash attention by measuring, and keeps the choices beside those of
+// Chooses between standard and flash attention by measuring, and keeps the choices next to those of
 // GEMMs, in a file with the machine's identity. The caller knows the pass to switch.
 #pragma once
 

@@ -146,7 +146,7 @@ record::AttentionRecord try_attention(const AttentionTrial& trial,
     if (form.skipped.empty())
       forms.push_back(std::make_unique<Running>(std::move(graph), backend, form));
   }
-  // By turns, so that a disturbance of the machine affects both.
+  // Interleaved, so that a disturbance of the machine affects both.
   for (bool is_any = true; is_any;) {
     is_any = false;
     for (const auto& each : forms)

@@ -78,7 +78,7 @@ record::ModelTrial ModelBench::time_decode(int64_t tokens) {
   return trial({.name = fmt::format("tg{}{}", tokens, depth),
                 .tokens = tokens,
                 .is_decode = true,
-                .beside_bytes = beside_bytes()},
+                .beside_bytes = interleaved_read_bytes()},
                [&] { return decode(tokens); });
 }
 
@@ -107,9 +107,9 @@ record::ModelTrial ModelBench::trial(record::ModelTrial trial,
   return trial;
 }
 
-// The bytes that are read to measure the bandwidth beside a decode: as many as the weights, within
+// The bytes that are read to measure the bandwidth between decodes: as many as the weights, within
 // limits. 0 if none are to be read, or if they are not clear of the caches.
-int64_t ModelBench::beside_bytes() const {
+int64_t ModelBench::interleaved_read_bytes() const {
   constexpr int64_t kMost = int64_t{512} << 20;
   const int64_t weights = file_.weight_bytes();
   if (!o_.reads_memory) return 0;

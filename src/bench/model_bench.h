@@ -40,7 +40,7 @@ class ModelBench {
 
  private:
   record::ModelTrial trial(record::ModelTrial trial, const std::function<double()>& once);
-  int64_t beside_bytes() const;
+  int64_t interleaved_read_bytes() const;
   record::RatedWork counted(const std::function<double()>& once);
   int64_t decoded_cache_bytes(int64_t tokens) const;
   std::vector<int32_t> start(int64_t tokens);

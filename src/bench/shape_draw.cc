@@ -12,8 +12,8 @@
 namespace ridge::bench {
 namespace {
 
-// Each twenty shapes take these turns.
-constexpr std::array<std::string_view, 20> kTurns = {
+// The order of each twenty shapes.
+constexpr std::array<std::string_view, 20> kDrawOrder = {
     "gemm",      "pointwise", "norm", "gemv",      "gemm",      "attention", "gemm",
     "pointwise", "norm",      "gemm", "gemv",      "attention", "gemm",      "pointwise",
     "norm",      "gemm",      "gemv", "attention", "pointwise", "norm"};
@@ -176,13 +176,14 @@ std::vector<DrawnShape> draw_shapes(uint32_t seed, int64_t count) {
   Draw draw(seed);
   const TrialType types[] = {parse_trial_type("fp32"), parse_trial_type("bf16")};
   std::vector<DrawnShape> shapes;
-  // Kinds have odd distances in the turns, so that both types come to each of them.
+  // The kinds have odd distances in the order, so that both types come to each of them.
   for (int64_t i = 0; i < count; ++i) {
-    const size_t turn = static_cast<size_t>(i) % kTurns.size();
+    const size_t place = static_cast<size_t>(i) % kDrawOrder.size();
     const int64_t before =
-        std::count(kTurns.begin(), kTurns.begin() + static_cast<int64_t>(turn), kTurns[turn]) +
-        i / std::ssize(kTurns);
-    shapes.push_back(draw.shape(kTurns[turn], types[before % 2]));
+        std::count(kDrawOrder.begin(), kDrawOrder.begin() + static_cast<int64_t>(place),
+                   kDrawOrder[place]) +
+        i / std::ssize(kDrawOrder);
+    shapes.push_back(draw.shape(kDrawOrder[place], types[before % 2]));
   }
   return shapes;
 }

@@ -26,9 +26,9 @@ struct DrawnShape {
 inline constexpr int64_t kMostDrawn = 10'000;
 inline constexpr std::string_view kDrawnKinds = "gemm, gemv, attention, pointwise, norm";
 
-// A seed's first `count` shapes, by turns in fp32 and bf16. Of ten, three are GEMMs, 1.5 each
-// attention and gemv, 2 each pointwise ops and norms. The operands' bytes are spread evenly over
-// the octaves from 32 KiB to 2 GiB, while a call's work stays below a second of two cores.
+// A seed's first `count` shapes, alternating between fp32 and bf16. Of ten, three are GEMMs, 1.5
+// each attention and gemv, 2 each pointwise ops and norms. The operands' bytes are spread evenly
+// over the octaves from 32 KiB to 2 GiB, while a call's work stays below a second of two cores.
 std::vector<DrawnShape> draw_shapes(uint32_t seed, int64_t count);
 
 // Measures shapes and notes the errors of their predictions by kind.

@@ -20,7 +20,7 @@ inline constexpr int kZeroStages = 4;
 // Bytes of one parameter. A parameter without a gradient has weights only.
 struct StateTypes {
   double weights = 4;  // GEMMs read them
-  double masters = 0;  // fp32 weights that the optimizer updates, beside `weights`
+  double masters = 0;  // fp32 weights that the optimizer updates, next to `weights`
   double gradients = 4;
   double moments = 8;  // AdamW has two
   double total() const { return weights + masters + gradients + moments; }

@@ -52,7 +52,9 @@ int64_t pieces_of(const plan::Access& access, int64_t piece_bytes) {
 // Visits the operands of a node concurrently, as its kernel does: the i-th share of each operand,
 // then the next.
 template <typename Visit>
-void walk(const std::vector<plan::Access>& accesses, int64_t piece_bytes, const Visit& visit) {
+void visit_pieces(const std::vector<plan::Access>& accesses,
+                  int64_t piece_bytes,
+                  const Visit& visit) {
   struct Way {
     int64_t pieces = 0, passed = 0;
     int64_t moved = 0;  // bytes in the pieces that were passed
@@ -146,7 +148,7 @@ std::vector<MemoryTime> memory_times(const CostedGraph& costed, const Ceilings& 
   for (int round = 0; round < 2; ++round)
     for (size_t i = 0; i < schedule.size(); ++i) {
       double ns = 0, stored_ns = 0, slowest_ns = 0, beyond_ns = 0;
-      walk(schedule[i], piece, [&](const plan::Access& access, int64_t at, int64_t moved) {
+      visit_pieces(schedule[i], piece, [&](const plan::Access& access, int64_t at, int64_t moved) {
         PieceUse& use = uses[static_cast<size_t>(at)];
         int64_t distance = clock.touch(at, moved);
         if (access.is_write && use.reader == static_cast<NodeId>(i))

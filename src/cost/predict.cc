@@ -22,18 +22,19 @@ namespace ridge::cost {
 namespace {
 
 TimeLaw time_law(const Op& op) {
-  return op.kind == OpKind::kPointwise ? TimeLaw::kWalk : op.time_law;
+  return op.kind == OpKind::kPointwise ? TimeLaw::kAccessPattern : op.time_law;
 }
 
 // The traversal of one operand, after merging the axes of the domain through which all operands
 // step evenly.
-struct Walk {
+struct AccessPattern {
   int64_t runs = 1;   // number of runs along the innermost axis
   int64_t step = 1;   // stride along it
   bool dense = true;  // the runs are contiguous
 };
 
-std::vector<Walk> walks(const Shape& domain, const std::vector<Strides>& strides) {
+std::vector<AccessPattern> access_patterns(const Shape& domain,
+                                           const std::vector<Strides>& strides) {
   std::vector<int64_t> dims;
   std::vector<std::vector<int64_t>> steps(strides.size());
   for (int axis = 0; axis < domain.rank(); ++axis) {
@@ -52,7 +53,7 @@ std::vector<Walk> walks(const Shape& domain, const std::vector<Strides>& strides
         steps[i].push_back(strides[i][axis]);
     }
   }
-  std::vector<Walk> all(strides.size());
+  std::vector<AccessPattern> all(strides.size());
   if (dims.empty()) return all;
   const Strides dense = dense_strides(Shape(dims));
   for (size_t i = 0; i < all.size(); ++i)
@@ -95,7 +96,7 @@ class Predictor {
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     } else if (law == TimeLaw::kProduct && cost.rounds == 0 && !has_stored_weight(node)) {
       product(node, memory, p);
-    } else if (law == TimeLaw::kWalk) {
+    } else if (law == TimeLaw::kAccessPattern) {
       program(node, cost.work, threads, p);
     } else if (const CacheRates* rates = cache_rates(node)) {
       p.compute_ns = threads * cache_ns(node, cost, *rates, memory.stored_share);
@@ -112,9 +113,9 @@ class Predictor {
         p.compute_ns += threads * rows_ns(node, cost.work);
       }
       if (parallel) {
-        const double uneven = unevenness(node);
-        p.compute_ns *= uneven;
-        p.memory_ns *= uneven;
+        const double imbalance = load_imbalance(node);
+        p.compute_ns *= imbalance;
+        p.memory_ns *= imbalance;
       }
       if (double call_ns = attends ? attention_call_ns(node) : 0; call_ns > 0)
         p.overhead_ns = call_ns;
@@ -294,7 +295,7 @@ class Predictor {
   }
 
   // How much longer the thread with the most rows takes than if all had as many.
-  double unevenness(const Node& node) const {
+  double load_imbalance(const Node& node) const {
     if (!is_by_rows(node)) return 1;
     const Shape& shape = graph_.shape(node.inputs[0]);
     const int64_t rows = shape.elements() / std::max<int64_t>(shape.back(), 1),
@@ -333,10 +334,11 @@ class Predictor {
   void program(const Node& node, const Work& work, double threads, NodePrediction& p) {
     // One function on dense bf16 converts in registers, where memory and arithmetic overlap too.
     const bool is_narrow = is_dense_bf16(node);
-    const double passage = is_narrow ? 0 : passage_ns(node);
-    p.compute_ns = threads * (is_narrow ? narrow_ns(node, work) : program_ns(node, work) + passage);
+    const double conversion = is_narrow ? 0 : conversion_ns(node);
+    p.compute_ns =
+        threads * (is_narrow ? narrow_ns(node, work) : program_ns(node, work) + conversion);
     p.ns = p.overhead_ns +
-           (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
+           (conversion > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
   }
 
   // Each instruction of a program loads its operands from L1 and stores its result there. The
@@ -392,24 +394,24 @@ class Predictor {
   }
 
   // The time to bring operands into registers and out of them.
-  double passage_ns(const Node& node) const {
+  double conversion_ns(const Node& node) const {
     if (!node.op->joins)
-      return passage_ns(graph_.shape(node.outputs[0]), node.inputs, node.outputs);
+      return conversion_ns(graph_.shape(node.outputs[0]), node.inputs, node.outputs);
     double ns = 0;
     for (ValueId part : node.inputs)
       if (at(places_, part).root != at(places_, node.outputs[0]).root)
-        ns += passage_ns(graph_.shape(part), {part}, {node.outputs[0]});
+        ns += conversion_ns(graph_.shape(part), {part}, {node.outputs[0]});
     return ns;
   }
 
-  double passage_ns(const Shape& domain,
-                    const std::vector<ValueId>& inputs,
-                    const std::vector<ValueId>& outputs) const {
+  double conversion_ns(const Shape& domain,
+                       const std::vector<ValueId>& inputs,
+                       const std::vector<ValueId>& outputs) const {
     std::vector<ValueId> operands = inputs;
     operands.insert(operands.end(), outputs.begin(), outputs.end());
     std::vector<Strides> strides;
     for (ValueId value : operands) strides.push_back(at(places_, value).layout.strides);
-    std::vector<Walk> each = walks(domain, strides);
+    std::vector<AccessPattern> each = access_patterns(domain, strides);
     double elements = static_cast<double>(domain.elements()), ns = 0;
     for (size_t i = 0; i < operands.size(); ++i) {
       if (each[i].dense && graph_.type(operands[i]).dtype == DType::kF32) continue;

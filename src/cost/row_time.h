@@ -20,7 +20,7 @@ inline constexpr std::array<int64_t, 3> kRowWidths = {48, 768, 6144};
 // The name of such a rate in Ceilings::functions: "softmax bf16 768".
 std::string row_function(std::string_view op, DType dtype, int64_t width);
 
-// ns per element of rows of this width. Up to the second width, a row has a time of its own beside
+// ns per element of rows of this width. Up to the second width, a row has a time of its own besides
 // that of its elements; beyond, the rate is linear in the logarithm of the width, and constant from
 // the last one on. Empty if the kernel was not measured.
 std::optional<double> row_ns_per_element(const Ceilings& ceilings,

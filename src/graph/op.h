@@ -105,7 +105,7 @@ std::string_view name(OpCategory category);
 // How the time of an op's kernels follows from the machine's ceilings (cost/predict).
 enum class TimeLaw : uint8_t {
   kRoofline,           // its arithmetic or its traffic, whichever takes longer
-  kWalk,               // like kRoofline, but the runs and steps of its layouts cost time too
+  kAccessPattern,      // like kRoofline, but the runs and steps of its layouts cost time too
   kProduct,            // from sampled products of its extents
   kAttention,          // from sampled attention, forward
   kAttentionBackward,  // from sampled attention, backward
@@ -166,7 +166,7 @@ struct Op {
   OpKind kind = OpKind::kPrimitive;
   OperandCount operands = {};
   std::vector<AttrSpec> attrs = {};
-  TimeLaw time_law = TimeLaw::kRoofline;  // pointwise ops use kWalk
+  TimeLaw time_law = TimeLaw::kRoofline;  // pointwise ops use kAccessPattern
   // The inputs are the parts of the output along the attribute `axis`. A part that its producer
   // wrote in place costs nothing.
   bool joins = false;

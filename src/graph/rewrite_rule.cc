@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Determines on the old graph where rules apply, then makes the new graph in one walk.
+// Determines on the old graph where rules apply, then makes the new graph in one pass.
 #include "graph/rewrite_rule.h"
 
 #include <algorithm>

@@ -18,7 +18,7 @@ struct AccumulateOp {
     return {.name = "accumulate",
             .category = OpCategory::kElementwise,
             .operands = {2},
-            .time_law = TimeLaw::kWalk,
+            .time_law = TimeLaw::kAccessPattern,
             .formula = "1 FLOP an element",
             .aliases = aliases};
   }

@@ -140,7 +140,7 @@ struct CachedAttentionOp {
                   Row{9, 2, 1, 24, 3, 3, 16, 5, 64}, Row{7, 3, 8, 4, 6, 1, 24, 0, 32},
                   Row{6, 2, 5, 4, 8, 2, 8, 7, 100}, Row{3, 1, 1, 200, 9, 3, 64, 0, 200},
                   Row{70, 3, 1, 90, 2, 1, 24, 30, 150}, Row{40, 1, 5, 16, 1, 1, 136, 0, 80},
-                  // Sequences with one token beside some with two.
+                  // Sequences with one token among some with two.
                   Row{80, 50, 2, 16, 4, 2, 64, 0, 30}, Row{80, 50, 2, 16, 2, 2, 24, 20, 30}}) {
       CaseInput cache = inert(f32({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}));
       cases.push_back({fmt::format("n{}s{}b{}h{}k{}e{}w{}", r.tokens, r.slots, r.block, r.heads,

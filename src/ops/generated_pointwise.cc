@@ -44,7 +44,7 @@ struct GeneratedPointwiseOp {
             .kind = OpKind::kFused,
             .operands = {0, kAnyNumber},
             .attrs = {{"program", NestedGraph()}},
-            .time_law = TimeLaw::kWalk,
+            .time_law = TimeLaw::kAccessPattern,
             .formula = "the sum over its program's nodes"};
   }
 

@@ -27,9 +27,9 @@ struct ReshapeOp {
     return {{call.inputs[0].dtype, shape}};
   }
 
-  // Walks both shapes from the last axis. `left` elements, `step` apart, are not yet assigned to
-  // output axes. If an output axis needs more than those, the next outer input axis must continue
-  // the same step.
+  // Traverses both shapes from the last axis. `left` elements, `step` apart, are not yet assigned
+  // to output axes. If an output axis needs more than those, the next outer input axis must
+  // continue the same step.
   static std::optional<Layout> view(const Call& call, const Layout& input) {
     const Shape& from = call.inputs[0].shape;
     const Shape& to = call.outputs[0].shape;

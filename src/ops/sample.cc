@@ -89,10 +89,10 @@ size_t choose(const std::vector<double>& logits, const double* settings, double 
   double top = logits[order[0]], sum = 0;
   std::sort(order.begin(), order.end());
   for (size_t id : order) sum += weight(logits[id], top, settings[0]);
-  double walked = 0;
+  double cumulative = 0;
   for (size_t id : order) {
-    walked += weight(logits[id], top, settings[0]);
-    if (walked > draw * sum) return id;
+    cumulative += weight(logits[id], top, settings[0]);
+    if (cumulative > draw * sum) return id;
   }
   return order.back();
 }

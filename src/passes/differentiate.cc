@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the nodes backwards once. The gradients that several readers contribute to a value are
+// Traverses the nodes backwards once. The gradients that several readers contribute to a value are
 // summed when its producer is reached. Those that arrive through slices are joined by one concat
 // instead of being padded with zeros.
 #include "passes/differentiate.h"

@@ -40,7 +40,7 @@
       "run all GEMMs that share an input, with weights as stored, in one launch", "")              \
   CPU(quantize_activations, kForward, kInference, none,                                            \
       "round activations to 16 bits before GEMMs with quantized weights (=8: to 8 bits; with AMX " \
-      "8 bits or bf16), and in the attention of a prompt beside them",                             \
+      "8 bits or bf16), and in the attention of a prompt",                                         \
       "a precision of 1/64,516 of each block's largest value (in 8 bits 1/254; in bf16 1/512 of "  \
       "each value); in attention 1/65,534 of a row's length")                                      \
   CPU(pack_weights, kForward, kInference, kernels,                                                 \

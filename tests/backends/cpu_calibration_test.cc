@@ -97,7 +97,7 @@ TEST(CpuCalibration, HasRatesOfKernelsOfRows) {
     EXPECT_GE(rates.forward_short_slowdown, 1);
     EXPECT_GE(rates.backward_short_slowdown, 1);
   }
-  // Each sample from memory stands beside one of the same product from the caches.
+  // Each sample from memory is next to one of the same product from the caches.
   for (const cost::ProductRates& rates : c.products)
     for (const cost::ProductSample& cold : rates.memory_samples)
       EXPECT_TRUE(std::any_of(

@@ -85,7 +85,7 @@ void check(const CopyLayout& layout, bool accumulate) {
   ASSERT_TRUE(same_bits(target, want)) << "rank " << layout.rank << " accumulate " << accumulate;
 }
 
-TEST_P(CpuCopy, EveryLayoutEqualsTheIndexWalk) {
+TEST_P(CpuCopy, EveryLayoutEqualsIndexingByStrides) {
   for (const Case& one : cases()) {
     EXPECT_EQ(plan_copy(one.layout).path, one.path);
     for (bool accumulate : {false, true}) {

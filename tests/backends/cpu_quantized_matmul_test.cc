@@ -148,7 +148,7 @@ TEST(QuantizedMatmul, RoundsToSixteenBitsAsTheReferenceDoes) {
         << tokens << " tokens";
 }
 
-// Repacked weights beside plain ones, and beside blocks in the file's order.
+// Repacked weights next to plain ones, and next to blocks in the file's order.
 TEST(QuantizedMatmul, MultipliesWeightsOfSeveralLayoutsInOneLaunch) {
   if (!takes_repacked(quantized_isa())) GTEST_SKIP() << "no repacked weights here";
   const Weights group = {

@@ -169,7 +169,7 @@ TEST_P(CpuQuantized, FastProductsOfPanels) {
 
 // The panels' result is added to the output, in one call with rows of blocks. A single token has
 // the same bits.
-TEST_P(CpuQuantized, PanelsStandBesideRows) {
+TEST_P(CpuQuantized, PanelsMixWithRows) {
   if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
   const int64_t tokens = 7, in = 1280, out = 528;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
@@ -180,13 +180,13 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
       const PanelWeights w(dtype, out, in, 31);
       if (fast.kernel(w.matrix.dtype) == nullptr) continue;
       std::vector<float> together(static_cast<size_t>(tokens * out), 0.5f), plain(together);
-      std::vector<float> beside(static_cast<size_t>(tokens * 19)), alone(beside);
-      const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
+      std::vector<float> mixed(static_cast<size_t>(tokens * 19)), alone(mixed);
+      const QuantizedProduct calls[] = {{other.matrix, {mixed.data(), 19}, false},
                                         {w.matrix, {together.data(), out}, true}};
       fast.product(std::span<const QuantizedProduct>(calls, 2), a.x);
       const QuantizedProduct lone{other.matrix, {alone.data(), 19}, false};
       fast.product({&lone, 1}, a.x);
-      EXPECT_TRUE(same_bits(beside, alone));
+      EXPECT_TRUE(same_bits(mixed, alone));
       for (int64_t n = 0; n < tokens; ++n) {
         QuantizedActivations one = a.x;
         one.tokens = 1;
@@ -418,8 +418,8 @@ TEST_P(CpuQuantized, BitsDependOnNothingElseInTheCall) {
       if (fast.kernel(dtype) == nullptr) continue;
       const Weights w(dtype, 530, in, 31), other(DType::kQ4_1, 19, in, 37);
       std::vector<float> together(static_cast<size_t>(tokens * 530), 0.5f);
-      std::vector<float> beside(static_cast<size_t>(tokens * 19));
-      const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
+      std::vector<float> mixed(static_cast<size_t>(tokens * 19));
+      const QuantizedProduct calls[] = {{other.matrix, {mixed.data(), 19}, false},
                                         {w.matrix, {together.data(), 530}, true}};
       fast.product(std::span<const QuantizedProduct>(calls, 2), a.x);
       const int threads = omp_get_max_threads();

@@ -146,11 +146,11 @@ std::map<int32_t, double> distribution(const Request& request) {
 
 // The token that a number in [0, 1) selects in order of ids; none within rounding of a boundary.
 int32_t drawn(const std::map<int32_t, double>& distribution, double draw) {
-  double walked = 0;
+  double cumulative = 0;
   for (auto& [id, p] : distribution) {
-    walked += p;
-    if (std::abs(walked - draw) < 1e-9 && distribution.size() > 1) return -1;
-    if (walked > draw) return id;
+    cumulative += p;
+    if (std::abs(cumulative - draw) < 1e-9 && distribution.size() > 1) return -1;
+    if (cumulative > draw) return id;
   }
   return distribution.rbegin()->first;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks made bit by bit from integers, by the byte positions of the GGUF format, have the values
-// of their formulas, and nothing is written beside them.
+// of their formulas, and nothing is written next to them.
 #include "base/block_formats.h"
 
 #include <gtest/gtest.h>
@@ -148,7 +148,7 @@ Format pairs_of(DType dtype, int bits) {
 }
 
 TEST(BlockFormats, HaveTheValuesOfTheirFormulas) {
-  constexpr size_t kBlocks = 20, kBeside = 8;
+  constexpr size_t kBlocks = 20, kMargin = 8;
   constexpr float kUntouched = 12345;
   for (const Format& format : {blocks_of(DType::kQ4_0, 4, false), blocks_of(DType::kQ4_1, 4, true),
                                blocks_of(DType::kQ5_0, 5, false), blocks_of(DType::kQ5_1, 5, true),
@@ -164,13 +164,13 @@ TEST(BlockFormats, HaveTheValuesOfTheirFormulas) {
       const Values block = format.draw(Bytes(bytes).subspan(1 + b * size, size), random);
       want.insert(want.end(), block.begin(), block.end());
     }
-    std::vector<float> got(want.size() + 2 * kBeside, kUntouched);
+    std::vector<float> got(want.size() + 2 * kMargin, kUntouched);
     dequantize(format.dtype, std::as_bytes(Bytes(bytes).subspan(1)),
-               std::span(got).subspan(kBeside, want.size()));
+               std::span(got).subspan(kMargin, want.size()));
     for (size_t i = 0; i < want.size(); ++i)
-      ASSERT_EQ(got[kBeside + i], static_cast<float>(want[i])) << i;
-    EXPECT_EQ(std::count(got.begin(), got.begin() + kBeside, kUntouched), std::ptrdiff_t{kBeside});
-    EXPECT_EQ(std::count(got.end() - kBeside, got.end(), kUntouched), std::ptrdiff_t{kBeside});
+      ASSERT_EQ(got[kMargin + i], static_cast<float>(want[i])) << i;
+    EXPECT_EQ(std::count(got.begin(), got.begin() + kMargin, kUntouched), std::ptrdiff_t{kMargin});
+    EXPECT_EQ(std::count(got.end() - kMargin, got.end(), kUntouched), std::ptrdiff_t{kMargin});
   }
 }
 

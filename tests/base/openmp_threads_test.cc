@@ -43,7 +43,7 @@ TEST(ChooseFreeProcessors, LeavesThreadsThatHaveTheirOwnOrNoFreeProcessor) {
   EXPECT_EQ(choose({3, 3}, {3}), (Processors{-1, -1}));
 }
 
-// Which threads share a processor is up to the scheduler and to the programs beside the test, so
+// Which threads share a processor is up to the scheduler and to the programs next to the test, so
 // that a call may move any number of them, but never all.
 TEST(SpreadOpenmpThreads, LeavesThreadsFreeToRunWhereTheyCould) {
   const cpu_set_t before = allowed();

@@ -49,7 +49,7 @@ double predicted_ns(const measure::TrainingExperiment& e,
   return planning::plan_step(e, target, &ceilings).predicted_ns;
 }
 
-// More than there is, and no limit of time: the tests run beside others.
+// More than there is, and no limit of time: the tests run next to others.
 AdviceSearch all_of(size_t most = 50) { return {.most = most, .seconds = 600}; }
 
 TEST(Advice, GainsAreThoseOfTheChangedGraphBestFirst) {
@@ -206,7 +206,7 @@ TEST(Advice, PairsGainMoreThanEachOfTheTwo) {
       const bool is_part =
           a.command.starts_with(command + " ") || a.command.ends_with(" " + command);
       if (!is_part) continue;
-      EXPECT_GT(a.time_gain(), gain) << a.command << " beside " << command;
+      EXPECT_GT(a.time_gain(), gain) << a.command << " next to " << command;
     }
   }
   EXPECT_GT(pairs, 0u);

@@ -12,7 +12,7 @@ namespace {
 TEST(RowTime, InterpolatesBetweenTheMeasuredWidths) {
   Ceilings c;
   EXPECT_FALSE(row_ns_per_element(c, "softmax", DType::kBF16, 100));
-  // A row takes 60 ns beside 0.5 ns an element, and long ones 0.75 ns an element.
+  // A row takes 60 ns besides 0.5 ns an element, and long ones 0.75 ns an element.
   const double ns[] = {0.5 + 60.0 / 48, 0.5 + 60.0 / 768, 0.75};
   for (size_t i = 0; i < kRowWidths.size(); ++i)
     c.functions.push_back({row_function("softmax", DType::kBF16, kRowWidths[i]), 1 / ns[i]});

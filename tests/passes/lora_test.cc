@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of lora: adapters beside the projections that are asked for, and everything else frozen.
+// Tests of lora: adapters next to the projections that are asked for, and everything else frozen.
 #include "passes/lora.h"
 
 #include "files/scratch.h"

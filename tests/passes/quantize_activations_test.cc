@@ -78,7 +78,7 @@ TEST(QuantizeActivations, RoundsToEightBitsWhereAsked) {
 }
 
 // A graph without quantized weights stays in fp32 as a whole.
-TEST(QuantizeActivations, RoundsAttentionBesideBlocks) {
+TEST(QuantizeActivations, RoundsAttentionNextToBlocks) {
   for (DType weight : {DType::kQ4_0, DType::kBF16}) {
     Graph graph = two_products(weight, weight);
     Builder b(graph, ops::table());

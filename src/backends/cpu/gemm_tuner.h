@@ -21,9 +21,9 @@ class GemmTuner {
   ~GemmTuner();
   GemmTuner(const GemmTuner&) = delete;
 
-  // The fastest form for the shape, measured with random data once per shape and machine, all by
-  // turns. Ties within the noise go to the default form, then to the form listed first, so that the
-  // choice is stable. Native forms are considered if `native` allows it.
+  // The fastest form for the shape, measured with random data once per shape and machine, all
+  // interleaved. Ties within the noise go to the default form, then to the form listed first, so
+  // that the choice is stable. Native forms are considered if `native` allows it.
   GemmForm choose(const GemmShape& shape, bool native);
 
  private:

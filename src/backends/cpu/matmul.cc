@@ -127,7 +127,7 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
   if (streams_weight(call)) return bind_streamed(call);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
-  // Only dense operands come here in such an order: `fits` takes no other layout beside them.
+  // Only dense operands come here in such an order: `fits` takes no other layout with them.
   if (!is_supported(plan.gemm)) return bind_packed(call, tuner);
   const bool is_native = call.attrs().flag("native");
   std::vector<Launch> gemms;

@@ -54,8 +54,8 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
   });
 }
 
-// A tile of queries walks through its keys 64 at a time. The start, the end and each step take
-// longer with wider heads, and the longest walk counts.
+// A tile of queries reads its keys 64 at a time. The start, the end and each step take longer with
+// wider heads, and the tile with the most steps counts.
 int tile_rounds(const Call& call) {
   constexpr int64_t kTileKeys = 64;
   const int64_t head_size = call.inputs[0].shape[2],

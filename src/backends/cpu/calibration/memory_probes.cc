@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures bandwidth by footprint, from the first cache level to memory: every thread walks its own
-// share repeatedly.
+// Measures bandwidth by footprint, from the first cache level to memory: every thread sweeps its
+// own share repeatedly.
 #include <omp.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace {
 
 // The share of a thread: as large as an L1, so that a kernel call does not dominate.
 constexpr int64_t kLeastShareBytes = 32 << 10;
-// Bytes walked inside one parallel region, so that the cost of opening it does not count.
-constexpr int64_t kWalkBytes = 4 << 20;
-constexpr int64_t kFewWalks = 16;
+// Bytes read inside one parallel region, so that the cost of opening it does not count.
+constexpr int64_t kSweepBytes = 4 << 20;
+constexpr int64_t kFewSweeps = 16;
 constexpr int64_t kRow = 8192;  // elements that a reduction reads at a time: the least share
 
 // Runs body(thread) on all threads. Kernels in it count one thread, so that they open no regions of
@@ -35,7 +35,7 @@ void on_all_threads(const Body& body) {
 }
 
 // Each thread reads its share of `data`.
-std::function<void()> reading(const std::byte* data, int64_t share_bytes, int64_t walks) {
+std::function<void()> reading(const std::byte* data, int64_t share_bytes, int64_t sweeps) {
   auto sums = std::make_shared<Arena>(share_bytes * omp_get_max_threads() / kRow + kAlignmentBytes,
                                       "row sums");
   int64_t rows = share_bytes / (kRow * 4);
@@ -44,16 +44,17 @@ std::function<void()> reading(const std::byte* data, int64_t share_bytes, int64_
       auto* x = reinterpret_cast<const float*>(data + thread * share_bytes);
       auto* y = reinterpret_cast<float*>(sums->data()) + thread * rows;
       ReduceRows<float, float> reduce{rows, kRow, Reduction::kMax, {x, kRow}, y};
-      for (int64_t walk = 0; walk < walks; ++walk) reduce_rows(reduce);
+      for (int64_t sweep = 0; sweep < sweeps; ++sweep) reduce_rows(reduce);
     });
   };
 }
 
-// Runs each thread's kernel on its part of the results `walks` times.
-std::function<void()> walking(std::shared_ptr<std::vector<TileKernel>> kernels, int64_t walks) {
+// Runs each thread's kernel on its part of the results `sweeps` times.
+std::function<void()> sweeping(std::shared_ptr<std::vector<TileKernel>> kernels, int64_t sweeps) {
   return [=] {
     on_all_threads([&](int thread) {
-      for (int64_t walk = 0; walk < walks; ++walk) (*kernels)[static_cast<size_t>(thread)].run();
+      for (int64_t sweep = 0; sweep < sweeps; ++sweep)
+        (*kernels)[static_cast<size_t>(thread)].run();
     });
   };
 }
@@ -61,19 +62,19 @@ std::function<void()> walking(std::shared_ptr<std::vector<TileKernel>> kernels, 
 std::function<void()> copying(const OperandPool& pool,
                               int64_t share_bytes,
                               int threads,
-                              int64_t walks) {
+                              int64_t sweeps) {
   int64_t half = share_bytes / 2;
   auto copies = std::make_shared<std::vector<TileKernel>>();
   for (int thread = 0; thread < threads; ++thread)
     copies->emplace_back(TileProgram{{}, {0}, 1}, Shape{half / 4},
                          std::vector<TileOperand>{{pool.input(thread * half), DType::kF32, {1}}},
                          std::vector<TileOperand>{{pool.result(thread * half), DType::kF32, {1}}});
-  return walking(copies, walks);
+  return sweeping(copies, sweeps);
 }
 
 struct FootprintTiming {
   int64_t bytes;
-  double walks;  // walks of the footprint in one run
+  double sweeps;  // sweeps of the footprint in one run
   const Probe* read;
   const Probe* copy;
 
@@ -83,9 +84,9 @@ struct FootprintTiming {
   }
 
  private:
-  // A walk is one kernel call, whose fixed cost is subtracted because it is not bandwidth.
-  double rate(double ns, double bytes_of_walk, double call_ns) const {
-    return bytes_of_walk / std::max(ns / walks - call_ns, 0.2 * ns / walks);
+  // A sweep is one kernel call, whose fixed cost is subtracted because it is not bandwidth.
+  double rate(double ns, double bytes_of_sweep, double call_ns) const {
+    return bytes_of_sweep / std::max(ns / sweeps - call_ns, 0.2 * ns / sweeps);
   }
 };
 
@@ -107,16 +108,16 @@ Finish memory_probes(ProbeList& probes,
   int threads = omp_get_max_threads();
   std::vector<FootprintTiming> timings;
   for (int64_t share = kLeastShareBytes; share * threads <= pool.bytes(); share *= 2) {
-    int64_t walks = std::max<int64_t>(1, kWalkBytes / share);
-    // Other probes run between two samples. Where few walks follow, one that is not timed brings
+    int64_t sweeps = std::max<int64_t>(1, kSweepBytes / share);
+    // Other probes run between two samples. Where few sweeps follow, one that is not timed brings
     // the footprint back into the caches; without it, what a large cache holds would be measured at
     // the rate of memory.
     auto add = [&](const char* name, const std::function<void()>& run) -> const Probe* {
-      return walks <= kFewWalks ? &probes.add(name, run, run) : &probes.add(name, run);
+      return sweeps <= kFewSweeps ? &probes.add(name, run, run) : &probes.add(name, run);
     };
-    const Probe* read = add("read", reading(pool.input(0), share, walks));
-    const Probe* copy = add("copy", copying(pool, share, threads, walks));
-    timings.push_back({share * threads, static_cast<double>(walks), read, copy});
+    const Probe* read = add("read", reading(pool.input(0), share, sweeps));
+    const Probe* copy = add("copy", copying(pool, share, threads, sweeps));
+    timings.push_back({share * threads, static_cast<double>(sweeps), read, copy});
   }
   auto nothing =
       std::make_shared<TileKernel>(TileProgram{{}, {0}, 1}, Shape{1},

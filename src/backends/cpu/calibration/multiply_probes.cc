@@ -202,7 +202,7 @@ class UnpackProbes {
   }
 
  private:
-  static constexpr int64_t kThreadBytes = 16 << 10, kWalks = 400;
+  static constexpr int64_t kThreadBytes = 16 << 10, kRepeats = 400;
   struct Timing {
     DType panels;
     const Probe* probe;
@@ -219,11 +219,11 @@ class UnpackProbes {
     const std::byte* data = panels_.data();
     const Probe& probe = probes.add("unpacking", [=] {
 #pragma omp parallel
-      for (int64_t walk = 0; walk < kWalks; ++walk)
+      for (int64_t repeat = 0; repeat < kRepeats; ++repeat)
         unpack(panels, data + omp_get_thread_num() * kThreadBytes, bytes);
     });
     timings_.push_back(
-        {panels, &probe, static_cast<double>(bytes * kWalks) * omp_get_max_threads()});
+        {panels, &probe, static_cast<double>(bytes * kRepeats) * omp_get_max_threads()});
   }
 
   Arena panels_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures arithmetic rates of vector code, the cost of strided layouts for kernels that walk any
+// Measures arithmetic rates of vector code, the cost of strided layouts for kernels that take any
 // layout, and the cost of a call.
 #include <omp.h>
 
@@ -28,7 +28,7 @@ constexpr int64_t kElements = 24'000;  // per thread: 96 KB per operand, which f
 constexpr int64_t kLongRow = 2'000;    // rows so long that the cost of starting one is negligible
 constexpr int64_t kShortRow = 20;
 constexpr int64_t kNeighbours = 6;
-constexpr int kWalks = 16;  // in one parallel region, so that opening it is negligible
+constexpr int kRepeats = 16;  // in one parallel region, so that opening it is negligible
 
 // One kernel per thread, each on its own part of the pool.
 class Kernels {
@@ -52,11 +52,11 @@ class Kernels {
   }
   void run() const {
 #pragma omp parallel
-    for (int walk = 0; walk < kWalks; ++walk)
+    for (int repeat = 0; repeat < kRepeats; ++repeat)
       kernels_[static_cast<size_t>(omp_get_thread_num())].run();
   }
   // Elements that all threads together process in one run.
-  double elements() const { return static_cast<double>(kElements) * kWalks * threads_; }
+  double elements() const { return static_cast<double>(kElements) * kRepeats * threads_; }
 
  private:
   int threads_;
@@ -130,7 +130,7 @@ class FunctionTimings {
       c.functions.push_back(
           {std::string(each.name) + " bf16", rate_of(each.narrow.ns_per_element())});
     }
-    // Beside its work, a unary function widens and rounds; a binary one widens once more.
+    // A unary function also widens and rounds; a binary one widens once more.
     const double unary_ns =
         narrow_unary_.ns_per_element() - 1 / c.function_elements_per_ns("scale");
     const double binary_ns =
@@ -158,9 +158,9 @@ template <typename Kernel>
 VectorTiming time_rows(ProbeList& probes, const Kernel& kernel) {
   const Probe& timing = probes.add("row kernel", [kernel] {
 #pragma omp parallel
-    for (int walk = 0; walk < kWalks; ++walk) kernel(omp_get_thread_num());
+    for (int repeat = 0; repeat < kRepeats; ++repeat) kernel(omp_get_thread_num());
   });
-  return {static_cast<double>(kTokens * kWidth * kWalks) * omp_get_max_threads(), &timing};
+  return {static_cast<double>(kTokens * kWidth * kRepeats) * omp_get_max_threads(), &timing};
 }
 
 template <typename T>

@@ -126,7 +126,7 @@ void adamw(const AdamwTensor& tensor, const AdamwStep& step) {
 
 HWY_EXPORT(update);
 // Mapping: the tensors, laid end to end, are cut into equal parts of whole cache lines, one per
-// thread; a part walks the pieces of tensors that it covers.
+// thread; a part updates the pieces of tensors that it covers.
 void adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step) {
   constexpr int64_t kLine = 32;  // elements: a cache line of 16-bit copies
   constexpr int64_t kBytesPerElement = 28;

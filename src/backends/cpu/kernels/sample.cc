@@ -178,11 +178,11 @@ class Chooser {
     if (!std::is_sorted(candidates_, candidates_ + count_, by_id))
       std::sort(candidates_, candidates_ + count_, by_id);
     const auto temperature = static_cast<double>(settings_.temperature);
-    double sum = 0, walked = 0;
+    double sum = 0, cumulative = 0;
     for (int64_t i = 0; i < count_; ++i) sum += weight(candidates_[i], temperature);
     for (int64_t i = 0; i < count_; ++i) {
-      walked += weight(candidates_[i], temperature);
-      if (walked > static_cast<double>(draw) * sum) return candidates_[i].id;
+      cumulative += weight(candidates_[i], temperature);
+      if (cumulative > static_cast<double>(draw) * sum) return candidates_[i].id;
     }
     return candidates_[count_ - 1].id;
   }

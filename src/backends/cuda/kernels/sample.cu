@@ -304,11 +304,11 @@ __device__ int64_t draw(const Sample& p,
   // kept.
   uint64_t found = 0;
   if (before + own > number * sum || last + 1 == static_cast<int64_t>(latest)) {
-    double walked = before;
+    double cumulative = before;
     visit_kept(logits, range, kept, equals, [&](int64_t id, uint32_t key) {
       if (!stays(key)) return true;
-      walked += tempered(key);
-      if (walked > number * sum || id + 1 == static_cast<int64_t>(latest))
+      cumulative += tempered(key);
+      if (cumulative > number * sum || id + 1 == static_cast<int64_t>(latest))
         found = 0xffffffffu - static_cast<uint64_t>(id);
       return found == 0;
     });

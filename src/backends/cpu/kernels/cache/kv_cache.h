@@ -13,7 +13,7 @@ namespace ridge::backends::cpu {
 // Consecutive cells of one slot in one block.
 struct CellRun {
   int64_t row;    // the run begins there in the cache
-  int64_t index;  // index of the first cell among all cells walked
+  int64_t index;  // index of the first cell among all cells read
   int64_t count;
 };
 

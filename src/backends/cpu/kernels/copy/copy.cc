@@ -111,17 +111,17 @@ template <typename From, typename To>
 HWY_INLINE void copy_runs(const PlannedCopy<From, To>& call, Range units) {
   const CopyPlan& plan = call.plan;
   const int64_t per_run = pieces(plan.inner, kRunPiece);
-  OuterWalk walk(plan, units.begin / per_run);
+  OuterPosition position(plan, units.begin / per_run);
   int64_t piece = units.begin % per_run;
   const int64_t run_bytes = bytes_of<From>(plan.inner);
   const bool fetch = plan.path == CopyPath::kRuns && run_bytes <= kShortRunBytes;
-  OuterWalk ahead(plan, (units.begin + kRunsAhead) % plan.outer_count);
+  OuterPosition ahead(plan, (units.begin + kRunsAhead) % plan.outer_count);
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
     const int64_t first = piece * kRunPiece;
     const int64_t count = HWY_MIN(kRunPiece, plan.inner - first);
-    To* to = call.target + walk.target() + first;
+    To* to = call.target + position.target() + first;
     const bool streamed = call.large && is_aligned(to);
-    const From* from = call.source + walk.source();
+    const From* from = call.source + position.source();
     if (fetch) {
       const char* run = reinterpret_cast<const char*>(call.source + ahead.source());
       for (int64_t byte = 0; byte < run_bytes; byte += 64) prefetch_to_l2(run + byte);
@@ -141,7 +141,7 @@ HWY_INLINE void copy_runs(const PlannedCopy<From, To>& call, Range units) {
     }
     if (++piece == per_run) {
       piece = 0;
-      walk.advance();
+      position.advance();
     }
   }
   if (call.large) hwy::FlushStream();
@@ -265,7 +265,7 @@ HWY_INLINE void copy_tiles(const PlannedCopy<From, To>& call, Range units) {
   const CopyPlan& plan = call.plan;
   const TileOrder<From> order(plan);
   HWY_ALIGN From buffer[kTile<From> * kTile<From>];
-  OuterWalk walk(plan, units.begin / order.count());
+  OuterPosition position(plan, units.begin / order.count());
   int64_t tile = units.begin % order.count();
   int64_t i = 0, j = 0, next_i = 0, next_j = 0;
   order.origin(tile, i, j);
@@ -274,9 +274,9 @@ HWY_INLINE void copy_tiles(const PlannedCopy<From, To>& call, Range units) {
     order.origin(last ? 0 : tile, next_i, next_j);
     const int64_t across = HWY_MIN(kTile<From>, plan.across - i);
     const int64_t inner = HWY_MIN(kTile<From>, plan.inner - j);
-    const From* source = call.source + walk.source();
-    To* to = call.target + walk.target() + i * plan.across_target + j;
-    const To* next_to = call.target + walk.target() + next_i * plan.across_target + next_j;
+    const From* source = call.source + position.source();
+    To* to = call.target + position.target() + i * plan.across_target + j;
+    const To* next_to = call.target + position.target() + next_i * plan.across_target + next_j;
     transpose_tile(source + i + j * plan.inner_source, source + next_i + next_j * plan.inner_source,
                    plan.inner_source, across, inner, buffer);
     for (int64_t row = 0; row < across; ++row) {
@@ -289,7 +289,7 @@ HWY_INLINE void copy_tiles(const PlannedCopy<From, To>& call, Range units) {
     j = next_j;
     if (last) {
       tile = 0;
-      walk.advance();
+      position.advance();
     }
   }
   if (call.large) hwy::FlushStream();
@@ -311,14 +311,14 @@ HWY_INLINE void copy_element(From from, To& to, bool accumulate) {
 template <typename From, typename To>
 HWY_INLINE void copy_elements(const PlannedCopy<From, To>& call, Range units) {
   const CopyPlan& plan = call.plan;
-  OuterWalk walk(plan, units.begin);
+  OuterPosition position(plan, units.begin);
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
-    const From* from = call.source + walk.source();
-    To* to = call.target + walk.target();
+    const From* from = call.source + position.source();
+    To* to = call.target + position.target();
     for (int64_t j = 0; j < plan.inner; ++j) {
       copy_element(from[j * plan.inner_source], to[j * plan.inner_target], call.accumulate);
     }
-    walk.advance();
+    position.advance();
   }
 }
 

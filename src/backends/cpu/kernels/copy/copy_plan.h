@@ -37,10 +37,10 @@ struct CopyPlan {
 
 CopyPlan plan_copy(const CopyLayout& layout);
 
-// Walks the outer dimensions in order, the innermost fastest, and keeps both offsets.
-class OuterWalk {
+// A position in the outer dimensions, with both offsets; it advances along the innermost first.
+class OuterPosition {
  public:
-  OuterWalk(const CopyPlan& plan, int64_t start) : plan_(plan) {
+  OuterPosition(const CopyPlan& plan, int64_t start) : plan_(plan) {
     for (int d = plan.outer_rank; d-- > 0;) {
       index_[d] = start % plan.outer_extents[d];
       start /= plan.outer_extents[d];

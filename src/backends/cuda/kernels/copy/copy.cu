@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "backends/cuda/kernels/copy/strided_walk.cuh"
+#include "backends/cuda/kernels/copy/strided_access.cuh"
 #include "backends/cuda/kernels/copy/transposed_tile.cuh"
 #include "backends/cuda/kernels/early_start.cuh"
 
@@ -41,14 +41,14 @@ struct CopyBody {
     Packed<From, kRepeats ? 1 : kCount> source;
     int64_t target;
   };
-  StridedWalk<2> walk;
+  StridedAccess<2> access;
   const From* source;
   To* target;
   bool accumulate;
 
   __device__ __forceinline__ void load(Item& item, MapPlace at) const {
     int64_t offsets[2];
-    walk.locate(at.column / kCount, offsets);
+    access.locate(at.column / kCount, offsets);
     item.target = offsets[0];
     item.source = load_packed < kRepeats ? 1 : kCount > (source + offsets[1]);
   }
@@ -68,7 +68,7 @@ struct CopyBody {
 // The last axis is contiguous in the target, the one before it in the source.
 template <typename From, typename To>
 struct Transpose {
-  StridedWalk<2> outer;
+  StridedAccess<2> outer;
   FastDivide across_tiles, inner_tiles;
   int64_t across, inner;
   int64_t across_target, inner_source;
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kTransposeThreads)
 template <int kTile, typename From, typename To>
 cudaError_t launch_tiles(const Copy<From, To>& call, LayoutPlan<2> plan, cudaStream_t stream) {
   const int last = plan.rank - 1;
-  Transpose<From, To> p{StridedWalk<2>({}, 1),
+  Transpose<From, To> p{StridedAccess<2>({}, 1),
                         {},
                         {},
                         plan.extents[last - 1],
@@ -108,7 +108,7 @@ cudaError_t launch_tiles(const Copy<From, To>& call, LayoutPlan<2> plan, cudaStr
   const int64_t across_tiles = (p.across + kTile - 1) / kTile,
                 inner_tiles = (p.inner + kTile - 1) / kTile;
   plan.rank -= 2;
-  p.outer = StridedWalk<2>(plan, 1);
+  p.outer = StridedAccess<2>(plan, 1);
   p.across_tiles = FastDivide(across_tiles);
   p.inner_tiles = FastDivide(inner_tiles);
   const int64_t outer = plan.elements();
@@ -130,7 +130,7 @@ template <int kCount, bool kRepeats, typename From, typename To>
 cudaError_t launch_vectors(const Copy<From, To>& call,
                            const LayoutPlan<2>& plan,
                            cudaStream_t stream) {
-  const CopyBody<From, To, kCount, kRepeats> body{StridedWalk<2>(plan, kCount), call.source,
+  const CopyBody<From, To, kCount, kRepeats> body{StridedAccess<2>(plan, kCount), call.source,
                                                   call.target, call.accumulate};
   return launch_map_rows<CopyBody<From, To, kCount, kRepeats>>(body, 1, plan.elements(), stream);
 }
@@ -153,8 +153,8 @@ template <typename From, typename To>
 cudaError_t launch_part(const Copy<From, To>& call, LayoutPlan<2> plan, cudaStream_t stream) {
   // Adjacent 16-byte stores; wider loads cost nothing.
   constexpr int kCount = kVectorOf<To>;
-  if (plan.inner_stride(0) == 1 && walk_takes_vectors<kCount>(plan, 0, sizeof(To), call.target) &&
-      walk_takes_vectors<kCount>(plan, 1, sizeof(From), call.source)) {
+  if (plan.inner_stride(0) == 1 && access_takes_vectors<kCount>(plan, 0, sizeof(To), call.target) &&
+      access_takes_vectors<kCount>(plan, 1, sizeof(From), call.source)) {
     return plan.inner_stride(1) == 0 ? launch_vectors<kCount, true>(call, plan, stream)
                                      : launch_vectors<kCount, false>(call, plan, stream);
   }

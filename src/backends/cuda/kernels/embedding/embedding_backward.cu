@@ -82,19 +82,19 @@ __device__ __forceinline__ void add_tokens(const EmbeddingBackward<T>& p,
                                            int size,
                                            int64_t column,
                                            float (*sums)[kAdderThreads * kCount]) {
-  constexpr int kTurn = 8;
+  constexpr int kInFlight = 8;
   const int adder = static_cast<int>(threadIdx.x) / kAdderThreads;
   const int place = static_cast<int>(threadIdx.x) % kAdderThreads * kCount;
   if (column >= p.width) return;
-  for (int first = adder; first < size; first += kTurn * kAdders) {
-    Packed<T, kCount> dy[kTurn];
+  for (int first = adder; first < size; first += kInFlight * kAdders) {
+    Packed<T, kCount> dy[kInFlight];
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kInFlight; ++k) {
       const int entry = first + k * kAdders;
       if (entry < size) dy[k] = load_packed<kCount>(p.dy[list.token[entry]] + column);
     }
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kInFlight; ++k) {
       const int entry = first + k * kAdders;
       if (entry >= size) break;
       float* sum = sums[list.row[entry]] + place;

@@ -58,29 +58,29 @@ __device__ __forceinline__ void write_mean_loss(const int32_t* labels,
                                                 float* loss,
                                                 int32_t* count,
                                                 const LossOf& loss_of) {
-  constexpr int kTurn = 8;
+  constexpr int kInFlight = 8;
   LossSum part{0.0, 0};
-  for (int64_t first = threadIdx.x; first < tokens; first += kTurn * kMeanThreads) {
-    int32_t label[kTurn];
-    double of[kTurn];
+  for (int64_t first = threadIdx.x; first < tokens; first += kInFlight * kMeanThreads) {
+    int32_t label[kInFlight];
+    double of[kInFlight];
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kInFlight; ++k) {
       const int64_t row = first + k * kMeanThreads;
       label[k] = row < tokens ? labels[row] : -1;
     }
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kInFlight; ++k) {
       const int64_t row = first + k * kMeanThreads;
       of[k] = row < tokens ? loss_of(row, checked_index(label[k], vocabulary)) : 0.0;
     }
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kInFlight; ++k) {
       const int64_t row = first + k * kMeanThreads;
       if (row < tokens) note_bad_row(label[k], vocabulary, row, bad_row);
       label[k] = checked_index(label[k], vocabulary);
     }
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kInFlight; ++k) {
       part.sum += of[k];
       part.count += label[k] < 0 ? 0 : 1;
     }

@@ -3,7 +3,7 @@
 // separate files, which compile in parallel.
 #pragma once
 
-#include "backends/cuda/kernels/copy/strided_walk.cuh"
+#include "backends/cuda/kernels/copy/strided_access.cuh"
 #include "backends/cuda/kernels/pointwise/pointwise.h"
 #include "backends/cuda/kernels/pointwise/pointwise_functions.cuh"
 
@@ -47,7 +47,7 @@ struct StridedPointwiseBody {
     Packed<T, kCount> a, b;
     int64_t y;
   };
-  StridedWalk<3> walk;
+  StridedAccess<3> access;
   const T* a;
   const T* b;
   Y* y;
@@ -66,7 +66,7 @@ struct StridedPointwiseBody {
   }
   __device__ __forceinline__ void load(Item& item, MapPlace at) const {
     int64_t offsets[3];
-    walk.locate(at.column / kCount, offsets);
+    access.locate(at.column / kCount, offsets);
     item.y = offsets[0];
     item.a = fetch(a + offsets[1], a_repeats);
     if (two) item.b = fetch(b + offsets[2], b_repeats);
@@ -88,7 +88,7 @@ template <int kCount, typename T, typename Y>
 cudaError_t launch_strided(const PointwiseCall& call,
                            const LayoutPlan<3>& plan,
                            cudaStream_t stream) {
-  const StridedPointwiseBody<T, Y, kCount> body{StridedWalk<3>(plan, kCount),
+  const StridedPointwiseBody<T, Y, kCount> body{StridedAccess<3>(plan, kCount),
                                                 static_cast<const T*>(call.a.data),
                                                 static_cast<const T*>(call.b.data),
                                                 static_cast<Y*>(call.y.data),
@@ -108,9 +108,9 @@ cudaError_t launch_pointwise_plan(const PointwiseCall& call,
                                   cudaStream_t stream) {
   constexpr int kCount = kVectorOf<Y>;  // adjacent 16-byte stores
   const bool vectors =
-      plan.inner_stride(0) == 1 && walk_takes_vectors<kCount>(plan, 0, sizeof(Y), call.y.data) &&
-      walk_takes_vectors<kCount>(plan, 1, sizeof(T), call.a.data) &&
-      (!takes_two(call.function) || walk_takes_vectors<kCount>(plan, 2, sizeof(T), call.b.data));
+      plan.inner_stride(0) == 1 && access_takes_vectors<kCount>(plan, 0, sizeof(Y), call.y.data) &&
+      access_takes_vectors<kCount>(plan, 1, sizeof(T), call.a.data) &&
+      (!takes_two(call.function) || access_takes_vectors<kCount>(plan, 2, sizeof(T), call.b.data));
   if (!vectors) return launch_strided<1, T, Y>(call, plan, stream);
   if (plan.rank > 1 || plan.inner_stride(1) == 0 || plan.inner_stride(2) == 0)
     return launch_strided<kCount, T, Y>(call, plan, stream);

@@ -25,20 +25,20 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     reduce_rows_kernel(const __grid_constant__ ReduceRows<In, Out> p) {
   using Group = RowGroup<kGroup>;
   using Combine = typename Step<kReduction>::Combine;
-  constexpr int kTurn = 4;
+  constexpr int kInFlight = 4;
   __shared__ ReduceScratch scratch;
   const int64_t row = Group::first_row();
   if (row >= p.rows) return;
   const int64_t vectors = p.columns / kVector;
   float total = Combine::kNothing;
-  for (int64_t first = Group::lane(); first < vectors; first += kTurn * kGroup) {
-    Packed<In, kVector> raw[kTurn];
+  for (int64_t first = Group::lane(); first < vectors; first += kInFlight * kGroup) {
+    Packed<In, kVector> raw[kInFlight];
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k)
+    for (int k = 0; k < kInFlight; ++k)
       if (first + k * kGroup < vectors)
         raw[k] = load_packed<kVector>(p.x[row] + (first + k * kGroup) * kVector);
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kInFlight; ++k) {
       if (first + k * kGroup >= vectors) continue;
       float v[kVector];
       unpack(raw[k], v);

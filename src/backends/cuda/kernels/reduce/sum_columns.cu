@@ -38,7 +38,7 @@ int64_t partial_sums(int64_t rows, int64_t columns) {
 template <typename In, typename Out>
 __global__ void __launch_bounds__(kThreads)
     sum_columns_kernel(const __grid_constant__ SumColumns<In, Out> p, const Chunk chunk) {
-  constexpr int kTurn = 8;
+  constexpr int kInFlight = 8;
   __shared__ float sums[kThreads];
   const int across = static_cast<int>(threadIdx.x) % chunk.tile_columns;
   const int deep = kThreads / chunk.tile_columns;
@@ -48,13 +48,13 @@ __global__ void __launch_bounds__(kThreads)
   float total = 0.0f;
   if (column < p.columns) {
     for (int64_t row = begin + static_cast<int>(threadIdx.x) / chunk.tile_columns; row < end;
-         row += kTurn * deep) {
-      In x[kTurn];
+         row += kInFlight * deep) {
+      In x[kInFlight];
 #pragma unroll
-      for (int k = 0; k < kTurn; ++k)
+      for (int k = 0; k < kInFlight; ++k)
         if (row + k * deep < end) x[k] = p.x[row + k * deep][column];
 #pragma unroll
-      for (int k = 0; k < kTurn; ++k)
+      for (int k = 0; k < kInFlight; ++k)
         if (row + k * deep < end) total += to_float(x[k]);
     }
   }

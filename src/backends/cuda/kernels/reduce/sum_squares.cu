@@ -25,17 +25,18 @@ int64_t blocks_of(const SquaresTensor& tensor) { return (tensor.elements + kPiec
 
 template <int kCount, typename T>
 __device__ __forceinline__ float squares_of(const T* x, int64_t elements) {
-  constexpr int kTurn = 4;
+  constexpr int kInFlight = 4;
   float total = 0.0f;
-  for (int64_t first = threadIdx.x * kCount; first < elements; first += kTurn * kThreads * kCount) {
-    Packed<T, kCount> raw[kTurn];
+  for (int64_t first = threadIdx.x * kCount; first < elements;
+       first += kInFlight * kThreads * kCount) {
+    Packed<T, kCount> raw[kInFlight];
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kInFlight; ++k) {
       const int64_t at = first + k * kThreads * kCount;
       if (at < elements) raw[k] = load_packed<kCount>(x + at);
     }
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kInFlight; ++k) {
       if (first + k * kThreads * kCount >= elements) continue;
       float v[kCount];
       unpack(raw[k], v);

@@ -9,13 +9,13 @@
 namespace ridge::backends::cuda {
 
 template <int kOperands>
-struct StridedWalk {
+struct StridedAccess {
   int rank = 0;
   FastDivide extents[kPlanMaxRank];               // innermost first, in vectors
   int64_t strides[kOperands][kPlanMaxRank] = {};  // strides of one vector step
 
   // `count` must divide the innermost extent.
-  StridedWalk(const LayoutPlan<kOperands>& plan, int count) : rank(plan.rank) {
+  StridedAccess(const LayoutPlan<kOperands>& plan, int count) : rank(plan.rank) {
     for (int i = 0; i < rank; ++i) {
       const int axis = rank - 1 - i;
       const int step = i == 0 ? count : 1;
@@ -45,10 +45,10 @@ struct StridedWalk {
 // and every other stride must be whole vectors. With a stride of 0 along the innermost axis there
 // is no requirement.
 template <int kCount, int kOperands>
-bool walk_takes_vectors(const LayoutPlan<kOperands>& plan,
-                        int operand,
-                        int element_bytes,
-                        const void* data) {
+bool access_takes_vectors(const LayoutPlan<kOperands>& plan,
+                          int operand,
+                          int element_bytes,
+                          const void* data) {
   if (plan.inner_extent() % kCount != 0) return false;
   if (plan.inner_stride(operand) == 0) return true;
   if (plan.inner_stride(operand) != 1) return false;
