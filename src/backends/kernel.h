@@ -30,7 +30,7 @@ struct Kernel {
   std::function<std::string(const Call&)> unsupported = {};
   bool takes_stored = false;  // takes weights and tables as files store them: quantized blocks, f16
   bool computes_f16 = false;  // as it computes on f32 and bf16
-  bool takes_codes = false;   // takes KV caches of i8 codes
+  bool takes_int8_cache = false;                  // takes KV caches of i8 quants
   std::function<int(const Call&)> launches = {};  // null: one
   // Dependent memory round trips: to the operands, then to what they point to, then to partial sums
   // of other blocks. Counted only for GPUs.

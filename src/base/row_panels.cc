@@ -117,11 +117,11 @@ void pack_blocks(const RowBlocks& rows, size_t, PanelQ4_K& panel) {
 // Packs sub-block s of rows r to r + 3, which is in group kGroup of four in its half of the block:
 // it has nibble kGroup / 2 of its words of low bits, and two bits of those of high bits.
 template <int kGroup>
-void pack_codes(const std::array<Words, 4>& low,
-                const std::array<Words, 4>& high,
-                size_t r,
-                size_t s,
-                PanelQ6_K& panel) {
+void pack_quants(const std::array<Words, 4>& low,
+                 const std::array<Words, 4>& high,
+                 size_t r,
+                 size_t s,
+                 PanelQ6_K& panel) {
   const auto nibbles = [&](size_t g) { return low[g] >> (kGroup / 2 * 4) & splat(0x0f0f0f0f); };
   const auto pairs = [&](size_t g) { return high[g] >> (2 * kGroup) & splat(0x03030303); };
   store_words(nibbles(0) | nibbles(1) << 4, &panel.low_bits[s][0][r]);
@@ -141,10 +141,10 @@ void pack_blocks(const RowBlocks& rows, size_t, PanelQ6_K& panel) {
         const auto low0 = load_words(rows, r, 64 * half, 4 * part),
                    low1 = load_words(rows, r, 64 * half + 32, 4 * part);
         const size_t s = 8 * half + part;
-        pack_codes<0>(low0, high, r, s, panel);
-        pack_codes<1>(low1, high, r, s + 2, panel);
-        pack_codes<2>(low0, high, r, s + 4, panel);
-        pack_codes<3>(low1, high, r, s + 6, panel);
+        pack_quants<0>(low0, high, r, s, panel);
+        pack_quants<1>(low1, high, r, s + 2, panel);
+        pack_quants<2>(low0, high, r, s + 4, panel);
+        pack_quants<3>(low1, high, r, s + 6, panel);
       }
 }
 
@@ -169,19 +169,19 @@ void unpack_block(const Panel& panel, int64_t b, int64_t row, float* out) {
   const float scale = f16_to_float(panel.scales[b][row]);
   float min = 0;
   if constexpr (requires { panel.mins; }) min = f16_to_float(panel.mins[b][row]);
-  const auto set = [&](int64_t column, int code) {
+  const auto set = [&](int64_t column, int quant) {
     if constexpr (requires { panel.high_bits; })
-      code |= (panel.high_bits[b][row][column % 4] >> column / 4 & 1) << 4;
-    out[column] = scale * static_cast<float>(code - Panel::kOffset) + min;
+      quant |= (panel.high_bits[b][row][column % 4] >> column / 4 & 1) << 4;
+    out[column] = scale * static_cast<float>(quant - Panel::kOffset) + min;
   };
-  constexpr int64_t kCodes = 4 * std::extent_v<decltype(Panel::quants), 1>;
-  for (int64_t i = 0; i < kCodes; ++i) {
-    const uint8_t code = panel.quants[b][i / 4][row][i % 4];
-    if constexpr (kCodes == kBlockElements) {
-      set(i, code);
+  constexpr int64_t kQuants = 4 * std::extent_v<decltype(Panel::quants), 1>;
+  for (int64_t i = 0; i < kQuants; ++i) {
+    const uint8_t quant = panel.quants[b][i / 4][row][i % 4];
+    if constexpr (kQuants == kBlockElements) {
+      set(i, quant);
     } else {
-      set(i, code & 15);
-      set(16 + i, code >> 4);
+      set(i, quant & 15);
+      set(16 + i, quant >> 4);
     }
   }
 }
@@ -191,8 +191,8 @@ void unpack_block(const PanelQ4_K& panel, int64_t, int64_t row, float* out) {
   for (int s = 0; s < 8; ++s) {
     const ScaleMin sub = k_scale_min(&panel.sub_scales[0][row], s, kPanelRowCount);
     for (int i = 0; i < 32; ++i) {
-      const int code = panel.quants[s / 2][i / 4][row][i % 4] >> s % 2 * 4 & 15;
-      *out++ = scale * static_cast<float>(sub.scale) * static_cast<float>(code) -
+      const int quant = panel.quants[s / 2][i / 4][row][i % 4] >> s % 2 * 4 & 15;
+      *out++ = scale * static_cast<float>(sub.scale) * static_cast<float>(quant) -
                min * static_cast<float>(sub.min);
     }
   }

@@ -2,7 +2,7 @@
 // Repacked matrices of Q4_0, Q4_1, Q5_0, Q8_0, Q4_K and Q6_K. A panel interleaves the blocks of 16
 // rows, so that a vector holds the same columns of 8 or 16 rows and a matrix product reads one
 // stream from front to back. Values and size are those of GGUF's blocks: only the order of the bits
-// differs, and Q8_0's codes are unsigned. Panels exist only in memory, never in a file.
+// differs, and Q8_0's quants are unsigned. Panels exist only in memory, never in a file.
 //
 // A matrix [out, in] is stored as panels [out / 16, in / kColumns]. out is a multiple of 16 and in
 // a multiple of the panel's kColumns: two blocks of 32 or one of 256. kScaleColumns columns share a
@@ -25,7 +25,7 @@ inline namespace base {
 inline constexpr int64_t kPanelRowCount = 16;
 
 // The low nibbles are a block's columns 0..15 and the high nibbles its columns 16..31, in groups of
-// four columns. A code is the number that the scale multiplies, plus kOffset.
+// four columns. A quant is the number that the scale multiplies, plus kOffset.
 struct PanelQ4_0 {
   using Block = BlockQ4_0;
   static constexpr int64_t kColumns = 64, kScaleColumns = 32;
@@ -43,7 +43,7 @@ struct PanelQ4_1 {
   uint8_t quants[2][4][16][4];  // as in PanelQ4_0
 };
 
-// Bit g of byte c of `high_bits` is bit 4 of the code in byte c of group g; groups 4..7 are the
+// Bit g of byte c of `high_bits` is bit 4 of the quant in byte c of group g; groups 4..7 are the
 // high nibbles.
 struct PanelQ5_0 {
   using Block = BlockQ5_0;

@@ -101,7 +101,7 @@ std::vector<Case> with_narrow_caches(std::vector<Case> cases,
         Type& type = each.inputs[cache].type;
         type.dtype = dtype;
         if (!has_scales(type)) continue;
-        // Codes and scales whose products are as large as the values of other caches.
+        // Quants and scales whose products are as large as the values of other caches.
         each.inputs[cache].fill.parameter = 40;
         each.inputs.push_back(fixed(scales_of(type), 1.0 / 40));
       }
@@ -124,21 +124,21 @@ CacheExtents extents(const Call& call) {
   return e;
 }
 
-// Rounds one head to codes and returns their scale. In fp32, so that codes are defined exactly.
-float round_to_codes(const double* values, int64_t count, double* codes) {
+// Rounds one head to quants and returns their scale. In fp32, so that quants are defined exactly.
+float quantize_head(const double* values, int64_t count, double* quants) {
   float most = 0;
   bool is_finite = true;
   for (int64_t i = 0; i < count; ++i) {
     is_finite = is_finite && std::isfinite(values[i]);
     most = std::max(most, std::abs(static_cast<float>(values[i])));
   }
-  std::fill_n(codes, count, 0.0);
+  std::fill_n(quants, count, 0.0);
   if (!is_finite) return std::numeric_limits<float>::quiet_NaN();
   const float scale = most / 127.0f;
   if (scale < std::numeric_limits<float>::min()) return 0;
   const float inverse = 1.0f / scale;
   for (int64_t i = 0; i < count; ++i)
-    codes[i] = std::nearbyint(static_cast<float>(values[i]) * inverse);
+    quants[i] = std::nearbyint(static_cast<float>(values[i]) * inverse);
   return scale;
 }
 
@@ -158,7 +158,7 @@ void append_row(const CacheExtents& e,
   }
   for (int64_t h = 0; h < e.kv_heads; ++h)
     scales->data[static_cast<size_t>(scale_index(e, row, h))] =
-        round_to_codes(values + h * e.head_size, e.head_size, to + h * e.head_size);
+        quantize_head(values + h * e.head_size, e.head_size, to + h * e.head_size);
 }
 
 struct KvAppendOp {

@@ -18,11 +18,12 @@ namespace ridge::ops {
 // never counted, and zero in outputs.
 //
 // A cache holds keys or values in the type of k and v, or, if that is fp32, in bf16 or i8. bf16 is
-// rounded to nearest even. An i8 cache holds codes, and its scales f32[blocks, K, block_tokens] are
-// an operand of their own: the value of a code is code times scale. The scale of a head of a token
-// is the largest magnitude of its E values / 127, and its codes are the values times 1 / scale,
-// rounded to nearest even, all in fp32. If the scale would be denormal, it and the codes are 0. If
-// a value is not finite, the scale is NaN and the codes are 0: a token that attends to it is NaN.
+// rounded to nearest even. An i8 cache holds quants, and its scales f32[blocks, K, block_tokens]
+// are an operand of their own: the value of a quant is quant times scale. The scale of a head of a
+// token is the largest magnitude of its E values / 127, and its quants are the values times 1 /
+// scale, rounded to nearest even, all in fp32. If the scale would be denormal, it and the quants
+// are 0. If a value is not finite, the scale is NaN and the quants are 0: a token that attends to
+// it is NaN.
 struct CacheExtents {
   int64_t tokens, slots, blocks_per_slot, blocks, block_tokens, kv_heads, head_size;
   int64_t ring() const { return blocks_per_slot * block_tokens; }

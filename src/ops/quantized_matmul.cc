@@ -37,10 +37,10 @@ std::vector<double> rounded_to_quants(std::vector<double> x, size_t in, double s
     const double top_of_row = top_of(row, in);
     if (top_of_row == 0) continue;
     for (size_t begin = row; begin < row + in; begin += kBlock) {
-      double unit = top_of_row / steps;
+      double scale = top_of_row / steps;
       const double top = top_of(begin, kBlock);
-      for (int n = 0; n < kMostHalvings && top <= unit / 2 * steps; ++n) unit /= 2;
-      for (size_t i = begin; i < begin + kBlock; ++i) x[i] = unit * std::nearbyint(x[i] / unit);
+      for (int n = 0; n < kMostHalvings && top <= scale / 2 * steps; ++n) scale /= 2;
+      for (size_t i = begin; i < begin + kBlock; ++i) x[i] = scale * std::nearbyint(x[i] / scale);
     }
   }
   return x;
@@ -108,7 +108,7 @@ struct QuantizedMatmulOp {
     const std::string& activations = call.attrs.text("activations");
     bool to_bf16 = activations == "bf16";
     const std::vector<double>& exact = inputs[0]->data;
-    // 16 bits are 127 steps of a first code, each divided into 254 steps of a second code.
+    // 16 bits are 127 steps of a first quant, each divided into 254 steps of a second quant.
     std::vector<double> coarse = activations == "i8"    ? rounded_to_quants(exact, in, 127)
                                  : activations == "i16" ? rounded_to_quants(exact, in, 127 * 254)
                                  : to_bf16              ? rounded_to_bf16(exact)

@@ -27,7 +27,7 @@ struct Prompt {
     const int64_t tokens = static_cast<int64_t>(at.size()), row = l.kv_heads * l.head_size;
     const int64_t cells = kSlots * l.blocks_per_slot * l.block_tokens;
     q = random_values<T>(tokens * l.heads * l.head_size, 3);
-    const double range = sizeof(C) == 1 ? 127.5 : 2;  // codes up to 127
+    const double range = sizeof(C) == 1 ? 127.5 : 2;  // quants up to 127
     keys = random_values<C>(cells * row, 5, range);
     values = random_values<C>(cells * row, 7, range);
     if (sizeof(C) == 1) {
@@ -54,7 +54,7 @@ struct Prompt {
     call.window = l.window;
     call.columns = call.cells.ring();
     call.scale = scale;
-    call.in_words = in_words;
+    call.in_int16 = in_int16;
     const int64_t width = l.heads * l.head_size;
     call.q = {q.data() + first * width, width, l.head_size};
     call.keys = {keys.data(), l.kv_heads, l.head_size, key_scales.data(), l.block_tokens};
@@ -126,7 +126,7 @@ struct Prompt {
   static constexpr int64_t kSlots = 3;
   Layout layout;
   float scale = 0.3f;
-  bool in_words = false;
+  bool in_int16 = false;
   std::vector<int32_t> positions, slots, table;
   std::vector<T> q;
   std::vector<C> keys, values;
@@ -149,10 +149,10 @@ void add_run(std::vector<int32_t>& positions,
 constexpr double kScoreError = 4 * 0.3 * 256 * 0x1p-24;
 // Rounding q to 16 bits moves each of 256 products of a score by up to 4 * 2^-16, in either
 // direction: the sum by sqrt(256) times that, and the weight of the key with it.
-constexpr double kWordError = 4 * 0.3 * 16 * 4 * 0x1p-16;
+constexpr double kInt16Error = 4 * 0.3 * 16 * 4 * 0x1p-16;
 
 template <typename T, typename C>
-constexpr double kError = sizeof(C) == 1   ? kWordError
+constexpr double kError = sizeof(C) == 1   ? kInt16Error
                           : sizeof(T) == 4 ? kScoreError
                                            : 0x1p-8;
 
@@ -265,19 +265,19 @@ TEST_P(CpuCachedAttention, WhatIsNoNumberReachesItsHeadsAlone) {
     EXPECT_EQ(count_nan(wide, 1), none) << "the window does not have the cell";
     x = before;
   }
-  Prompt<float, int8_t> codes(layout, positions, slots);
-  std::iota(codes.table.begin(), codes.table.end(), 0);
-  for (std::vector<float>* scales : {&codes.key_scales, &codes.value_scales}) {
+  Prompt<float, int8_t> quants(layout, positions, slots);
+  std::iota(quants.table.begin(), quants.table.end(), 0);
+  for (std::vector<float>* scales : {&quants.key_scales, &quants.value_scales}) {
     float& scale = (*scales)[200 * 2 + 200 + 140];
     const float before = scale;
     scale = kNan;
-    EXPECT_EQ(count_nan(codes, 0), all);
-    EXPECT_EQ(count_nan(codes, 1), none);
+    EXPECT_EQ(count_nan(quants, 0), all);
+    EXPECT_EQ(count_nan(quants, 1), none);
     scale = before;
   }
-  codes.q[40] = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(count_nan(codes, 0)[0], 0);
-  EXPECT_GT(count_nan(codes, 0)[1], 0);
+  quants.q[40] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(count_nan(quants, 0)[0], 0);
+  EXPECT_GT(count_nan(quants, 0)[1], 0);
 }
 
 // A sequence in scattered blocks and in one block. Over i8, scales lie by block, and with them the
@@ -312,12 +312,12 @@ TEST_P(CpuCachedAttention, BlocksDoNotChangeTheBits) {
 }
 
 TEST_P(CpuCachedAttention, BitsDependOnNeitherTheChunkNorTheThreads) {
-  for (bool in_words : {false, true})
+  for (bool in_int16 : {false, true})
     for (int64_t window : {0, 50}) {
       std::vector<int32_t> positions, slots;
       add_run(positions, slots, 2, 20, 110);
       Prompt<float> prompt({6, 2, 32, window, 136, 1}, positions, slots);
-      prompt.in_words = in_words;
+      prompt.in_int16 = in_int16;
       const std::vector<float> whole = prompt.attend(0, 110);
       for (int64_t first : {0, 13, 94}) {
         omp_set_num_threads(first == 13 ? 2 : 1);
@@ -325,22 +325,22 @@ TEST_P(CpuCachedAttention, BitsDependOnNeitherTheChunkNorTheThreads) {
         ASSERT_EQ(
             std::memcmp(part.data(), &whole[static_cast<size_t>(first * 6 * 32)], part.size() * 4),
             0)
-            << "from token " << first << ", window " << window << (in_words ? ", words" : "");
+            << "from token " << first << ", window " << window << (in_int16 ? ", int16" : "");
       }
     }
 }
 
-// A prompt in codes of 16 bits: of an odd length, from an odd position, with and without a window.
+// A prompt in quants of 16 bits: of an odd length, from an odd position, with and without a window.
 template <typename T, typename C>
-void expect_words_near(const Layout& layout) {
+void expect_int16_near(const Layout& layout) {
   std::vector<int32_t> positions, slots;
   add_run(positions, slots, 1, 7, 93);
   Prompt<T, C> prompt(layout, positions, slots);
-  prompt.in_words = true;
+  prompt.in_int16 = true;
   const double size = static_cast<double>(layout.head_size);
   prompt.scale = static_cast<float>(1 / std::sqrt(size));
   const std::vector<T> all = prompt.attend(0, 93);
-  // q and k are 2 sqrt(E / 3) long, at 32767. Rounding deviates by 0.29 codes, so rounding both
+  // q and k are 2 sqrt(E / 3) long, at 32767. Rounding deviates by 0.29 quants, so rounding both
   // moves a score by 0.29 * 4 / 3 * sqrt(2 E) / 32767 in one standard deviation, and the output by
   // at most 1.4 times that. Rounding weights and values moves it by 4.6 / 32767. 5 deviations do
   // not occur in 100,000 outputs.
@@ -350,31 +350,31 @@ void expect_words_near(const Layout& layout) {
         prompt, n, &all[static_cast<size_t>(n * layout.heads * layout.head_size)], error));
 }
 
-TEST_P(CpuCachedAttention, WordsMatchTheReference) {
+TEST_P(CpuCachedAttention, Int16MatchesTheReference) {
   for (const Layout& layout :
        {Layout{3, 1, 64, 0, 160, 1}, Layout{4, 2, 24, 0, 16, 10}, Layout{4, 1, 256, 33, 140, 1},
         Layout{9, 3, 8, 70, 7, 20}, Layout{5, 1, 72, 20, 136, 1}, Layout{2, 2, 136, 0, 1, 101}}) {
     SCOPED_TRACE(fmt::format("{} heads of {}", layout.heads, layout.head_size));
-    expect_words_near<float, float>(layout);
-    expect_words_near<uint16_t, uint16_t>(layout);
-    expect_words_near<float, uint16_t>(layout);
-    expect_words_near<float, int8_t>(layout);
+    expect_int16_near<float, float>(layout);
+    expect_int16_near<uint16_t, uint16_t>(layout);
+    expect_int16_near<float, uint16_t>(layout);
+    expect_int16_near<float, int8_t>(layout);
   }
 }
 
-// Rows whose squares overflow or vanish in fp32 have units too. What is not finite is seen by each
+// Rows whose squares overflow or vanish in fp32 have scales too. What is not finite is seen by each
 // token that attends to it, and by none that comes well before it.
-TEST_P(CpuCachedAttention, WordsTakeAnyNumber) {
+TEST_P(CpuCachedAttention, Int16TakesAnyNumber) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
                   kInfinity = std::numeric_limits<float>::infinity();
   std::vector<int32_t> positions, slots;
   add_run(positions, slots, 0, 0, 80);
   const Layout layout{2, 1, 32, 0, 96, 1};
   Prompt<float> prompt(layout, positions, slots);
-  prompt.in_words = true;
+  prompt.in_int16 = true;
   std::iota(prompt.table.begin(), prompt.table.end(), 0);
   const Prompt<float> before = prompt;
-  // Scores and outputs stay as they are, but for a factor and units up to sqrt(32) as large.
+  // Scores and outputs stay as they are, but for a factor and scales up to sqrt(32) as large.
   for (float& x : prompt.q) x *= 0x1p-80f;
   for (float& x : prompt.keys) x *= 0x1p80f;
   for (float& x : prompt.values) x *= 0x1p-60f;

@@ -27,32 +27,32 @@ TEST(CoreWidths, OfAmd) {
   using enum Multiplier;
   EXPECT_EQ(ops(amd(0x17, 0x01), kFma256), 16);  // Zen: 128-bit units
   EXPECT_EQ(ops(amd(0x17, 0x31), kFma256), 32);  // Zen 2
-  EXPECT_EQ(ops(amd(0x17, 0x31), kMaddWords256), 32);
+  EXPECT_EQ(ops(amd(0x17, 0x31), kMaddInt16_256), 32);
   EXPECT_EQ(ops(amd(0x19, 0x01), kFma256), 32);  // Zen 3
-  EXPECT_EQ(ops(amd(0x19, 0x01), kMaddWords256), 64);
-  EXPECT_EQ(ops(amd(0x19, 0x01), kMaddBytes256), 128);
+  EXPECT_EQ(ops(amd(0x19, 0x01), kMaddInt16_256), 64);
+  EXPECT_EQ(ops(amd(0x19, 0x01), kMaddInt8_256), 128);
   EXPECT_EQ(ops(amd(0x19, 0x01), kFma512), 0);
   EXPECT_EQ(ops(amd(0x19, 0x11), kFma512), 32);  // Zen 4: halves of 256 bits
-  EXPECT_EQ(ops(amd(0x19, 0x11), kDotWords512), 64);
+  EXPECT_EQ(ops(amd(0x19, 0x11), kDotInt16_512), 64);
   EXPECT_EQ(ops(amd(0x19, 0x61), kDotBf16_512), 64);
   for (int model : {0x02, 0x11, 0x44, 0x70}) {  // Zen 5: servers, desktops, Strix Halo
     EXPECT_EQ(ops(amd(0x1a, model), kFma512), 64) << model;
-    EXPECT_EQ(ops(amd(0x1a, model), kDotWords512), 128) << model;
-    EXPECT_EQ(ops(amd(0x1a, model), kDotBytes512), 256) << model;
+    EXPECT_EQ(ops(amd(0x1a, model), kDotInt16_512), 128) << model;
+    EXPECT_EQ(ops(amd(0x1a, model), kDotInt8_512), 256) << model;
     EXPECT_EQ(ops(amd(0x1a, model), kDotBf16_512), 128) << model;
   }
   for (int model : {0x24, 0x60})  // mobile parts
-    EXPECT_EQ(ops(amd(0x1a, model), kDotWords512), 64) << model;
+    EXPECT_EQ(ops(amd(0x1a, model), kDotInt16_512), 64) << model;
 }
 
 TEST(CoreWidths, OfIntel) {
   using enum Multiplier;
   EXPECT_EQ(ops(intel(0x3f), kFma256), 32);  // Haswell
-  EXPECT_EQ(ops(intel(0x3f), kMaddWords256), 32);
-  EXPECT_EQ(ops(intel(0x5e), kMaddWords256), 64);  // Skylake
-  EXPECT_EQ(ops(intel(0x55), kDotWords512), 128);  // Cascade Lake
-  EXPECT_EQ(ops(intel(0x8c), kDotWords512), 64);   // Tiger Lake: one 512-bit unit
-  for (int model : {0x8f, 0xcf, 0xad}) {           // with AMX
+  EXPECT_EQ(ops(intel(0x3f), kMaddInt16_256), 32);
+  EXPECT_EQ(ops(intel(0x5e), kMaddInt16_256), 64);  // Skylake
+  EXPECT_EQ(ops(intel(0x55), kDotInt16_512), 128);  // Cascade Lake
+  EXPECT_EQ(ops(intel(0x8c), kDotInt16_512), 64);   // Tiger Lake: one 512-bit unit
+  for (int model : {0x8f, 0xcf, 0xad}) {            // with AMX
     EXPECT_EQ(ops(intel(model), kFma512), 64);
     EXPECT_EQ(ops(intel(model), kTileBf16), 1024);
     EXPECT_EQ(ops(intel(model), kTileBytes), 2048);
@@ -97,17 +97,17 @@ TEST(MultiplyLoops, CountTheirInstructions) {
   if (isa_name() == "sse4.1") GTEST_SKIP() << "no AVX2";
   for (int64_t asked : {1, 12, 13, 1000}) {
     using enum Multiplier;
-    for (Multiplier multiplier : {kFma256, kMaddWords256, kMaddBytes256})
+    for (Multiplier multiplier : {kFma256, kMaddInt16_256, kMaddInt8_256})
       counts(multiply_avx2(multiplier, factors.data(), asked), asked);
-    for (Multiplier multiplier : {kMaddWords256, kMaddBytes256})
+    for (Multiplier multiplier : {kMaddInt16_256, kMaddInt8_256})
       counts(multiply_and_add_avx2(multiplier, factors.data(), asked), asked);
     if (!__builtin_cpu_supports("avx512bw")) continue;
-    for (Multiplier multiplier : {kFma512, kMaddWords512, kMaddBytes512})
+    for (Multiplier multiplier : {kFma512, kMaddInt16_512, kMaddInt8_512})
       counts(multiply_avx512(multiplier, factors.data(), asked), asked);
-    for (Multiplier multiplier : {kMaddWords512, kMaddBytes512})
+    for (Multiplier multiplier : {kMaddInt16_512, kMaddInt8_512})
       counts(multiply_and_add_avx512(multiplier, factors.data(), asked), asked);
     if (__builtin_cpu_supports("avx512vnni"))
-      for (Multiplier multiplier : {kDotWords512, kDotBytes512})
+      for (Multiplier multiplier : {kDotInt16_512, kDotInt8_512})
         counts(multiply_avx512(multiplier, factors.data(), asked), asked);
     if (has_bf16_products()) counts(multiply_avx512(kDotBf16_512, factors.data(), asked), asked);
     if (has_bf16_tiles()) counts(multiply_amx(kTileBf16, factors.data(), asked), asked);

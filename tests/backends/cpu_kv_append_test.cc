@@ -69,7 +69,7 @@ TEST_P(CpuKvAppend, RoundsToBf16AsTheScalarConversionDoes) {
   }
 }
 
-TEST_P(CpuKvAppend, RoundsToTheNearestCode) {
+TEST_P(CpuKvAppend, RoundsToTheNearestQuant) {
   for (int64_t size : {1, 7, 8, 9, 64, 67})
     for (float range : {1e-30f, 0.5f, 3e38f}) {
       const std::vector<float> head = random_values<float>(size, 5, range);
@@ -80,9 +80,9 @@ TEST_P(CpuKvAppend, RoundsToTheNearestCode) {
       EXPECT_EQ(made.value_scales[2], made.scale());
       EXPECT_EQ(made.key_scales[1] + made.key_scales[3], 14.0f) << "another cell's scale changed";
       for (int64_t e = 0; e < size; ++e) {
-        const double x = head[static_cast<size_t>(e)], code = made.key(e), scale = made.scale();
-        ASSERT_LE(std::abs(x - code * scale), scale * (0.5 + 1e-5)) << x << " is code " << code;
-        ASSERT_EQ(made.value(e), -code);
+        const double x = head[static_cast<size_t>(e)], quant = made.key(e), scale = made.scale();
+        ASSERT_LE(std::abs(x - quant * scale), scale * (0.5 + 1e-5)) << x << " is quant " << quant;
+        ASSERT_EQ(made.value(e), -quant);
       }
     }
 }

@@ -118,10 +118,10 @@ class GroupRun {
 
 // Sums of 512 products in fp32.
 constexpr double kRounding = 1e-5;
-// Occasionally a quotient lies so close to the middle of two codes that fp32 and double round it
-// differently. The sum then differs by a unit (1/127 of about 3) times a weight of about 3; its
+// Occasionally a quotient lies so close to the middle of two quants that fp32 and double round it
+// differently. The sum then differs by a step (1/127 of about 3) times a weight of about 3; its
 // root mean square is the root of 512.
-constexpr double kCode = 3.0 / 127 * 4 / 22.6;
+constexpr double kQuant = 3.0 / 127 * 4 / 22.6;
 
 // A weight near the middle of two bf16 numbers, which fp32 and double round differently, differs
 // by 2^-8 of itself.
@@ -138,13 +138,13 @@ TEST(QuantizedMatmul, RoundsToEightBitsAsTheReferenceDoes) {
   if (quantized_isa() == QuantizedIsa::kAvx2)
     std::erase_if(group, [](const auto& weight) { return weight.first == DType::kQ8_0; });
   for (int64_t tokens : {1, 3})
-    EXPECT_LT(GroupRun(tokens, "i8", group).distance(), kCode) << tokens << " tokens";
+    EXPECT_LT(GroupRun(tokens, "i8", group).distance(), kQuant) << tokens << " tokens";
 }
 
-// The same with units 254 times smaller; some elements in a hundred differ by one unit.
+// The same with steps 254 times smaller; some elements in a hundred differ by one step.
 TEST(QuantizedMatmul, RoundsToSixteenBitsAsTheReferenceDoes) {
   for (int64_t tokens : {1, 3, 70})
-    EXPECT_LT(GroupRun(tokens, "i16").distance(), kRounding + 2 * kCode / 254)
+    EXPECT_LT(GroupRun(tokens, "i16").distance(), kRounding + 2 * kQuant / 254)
         << tokens << " tokens";
 }
 
@@ -156,7 +156,7 @@ TEST(QuantizedMatmul, MultipliesWeightsOfSeveralLayoutsInOneLaunch) {
   const Weights without_blocks(group.begin(), group.end() - 1);
   for (int64_t tokens : {1, 4, 5, 8, 9, 16, 17, 33, 70})
     for (const char* activations : {"i16", "i8"}) {
-      const double slack = activations == std::string("i8") ? kCode : kRounding + 2 * kCode / 254;
+      const double slack = activations == std::string("i8") ? kQuant : kRounding + 2 * kQuant / 254;
       EXPECT_LT(GroupRun(tokens, activations, group, "", 1).distance(), slack) << tokens;
       EXPECT_LT(GroupRun(tokens, activations, without_blocks, "", 0).distance(), slack) << tokens;
     }
@@ -178,9 +178,9 @@ TEST(QuantizedMatmul, GluOfTwoProducts) {
         for (int64_t tokens : {1, 3, 30, 70, 300}) {
           SCOPED_TRACE(fmt::format("{} of {} [{}], {} tokens", glu, name(dtype), out, tokens));
           const Weights two = {{dtype, out}, {dtype, out}};
-          EXPECT_LT(GroupRun(tokens, "i8", two, glu).distance(), kFactor * kCode);
+          EXPECT_LT(GroupRun(tokens, "i8", two, glu).distance(), kFactor * kQuant);
           EXPECT_LT(GroupRun(tokens, "i16", two, glu).distance(),
-                    kFactor * (kRounding + 2 * kCode / 254));
+                    kFactor * (kRounding + 2 * kQuant / 254));
           if (has_bf16_tiles()) {
             EXPECT_LT(GroupRun(tokens, "bf16", two, glu).distance(), kFactor * kHalf);
           }

@@ -28,7 +28,7 @@ struct Fast {
   const QuantizedKernel* kernel(DType weight) const {
     for (const QuantizedRow& row : quantized_rows())
       if (row.runs_on(vector_isa()) && row.layout == layout_of(weight) &&
-          code_format(weight).most <= row.most_quant && row.kernel->form == form &&
+          quant_format(weight).most <= row.most_quant && row.kernel->form == form &&
           row.kernel->path == path)
         return row.kernel;
     return nullptr;
@@ -58,20 +58,20 @@ bool takes_panels() { return takes_repacked(vector_isa()); }
 
 void expect_sums(const QuantizedActivations& x, int64_t n) {
   for (int64_t k = 0; k < x.in; ++k)
-    EXPECT_LE(std::abs(Activations::code(x, n, k)), x.is_int16() ? 127 * 254 : 127);
+    EXPECT_LE(std::abs(Activations::quant(x, n, k)), x.is_int16() ? 127 * 254 : 127);
   for (int64_t g = 0; g < x.in / 16; ++g) {
     int sum = 0;
-    for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += Activations::code(x, n, k);
+    for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += Activations::quant(x, n, k);
     EXPECT_EQ(x.half_sums(n)[g], x.scales(n)[g / 2] * static_cast<float>(sum));
     if (x.parts() == 1) {
-      EXPECT_EQ(x.half_code_sums(n)[g], sum);
+      EXPECT_EQ(x.half_quant_sums(n)[g], sum);
     }
   }
   for (int64_t b = 0; b < x.in / 32; ++b) {
     const float both = x.half_sums(n)[2 * b] + x.half_sums(n)[2 * b + 1];
     EXPECT_NEAR(x.sums(n)[b], both, 1e-6f * std::abs(both));
     if (x.parts() == 1) {
-      EXPECT_EQ(x.code_sums(n)[b], x.half_code_sums(n)[2 * b] + x.half_code_sums(n)[2 * b + 1]);
+      EXPECT_EQ(x.quant_sums(n)[b], x.half_quant_sums(n)[2 * b] + x.half_quant_sums(n)[2 * b + 1]);
     }
   }
 }
@@ -84,18 +84,18 @@ TEST_P(CpuQuantized, RoundsActivationsToNearest) {
   for (const int64_t in : {96, 128, 160, 1056}) {
     std::vector<float> values = random_values<float>(tokens * in, 5);
     for (int64_t k = 32; k < 64; ++k) values[static_cast<size_t>(k)] = 0;
-    const Activations words(values, tokens, in, ActivationForm::kInt16),
+    const Activations int16(values, tokens, in, ActivationForm::kInt16),
         two(values, tokens, in, ActivationForm::kTwoInt8),
         one(values, tokens, in, ActivationForm::kInt8);
-    for (const Activations* a : {&words, &two, &one}) {
+    for (const Activations* a : {&int16, &two, &one}) {
       for (int64_t n = 0; n < tokens; ++n) {
         for (int64_t k = 0; k < in; ++k) {
           const float value = values[static_cast<size_t>(n * in + k)];
-          // The last bits of a 16-bit code are about as large as the error of its fp32 arithmetic.
+          // The last bits of a 16-bit quant are about as large as the error of its fp32 arithmetic.
           ASSERT_NEAR(a->rounded(n, k), value, 0.5001f * a->step(n, k) + 2e-7f * std::abs(value))
               << k << " of " << in;
-          ASSERT_EQ(Activations::code(words.x, n, k),
-                    254 * Activations::code(two.x, n, k) + Activations::code(two.x.part(1), n, k))
+          ASSERT_EQ(Activations::quant(int16.x, n, k),
+                    254 * Activations::quant(two.x, n, k) + Activations::quant(two.x.part(1), n, k))
               << k << " of " << in;
         }
         for (int p = 0; p < a->x.parts(); ++p) expect_sums(a->x.part(p), n);
@@ -109,7 +109,7 @@ void expect_fast_products(const Weights& w, int64_t tokens, Bits bits) {
   const DType dtype = w.matrix.dtype;
   const int64_t out = w.matrix.out, in = w.matrix.in;
   std::vector<float> x = random_values<float>(tokens * in, 7);
-  // Codes of -127 in the first part. In the second part, a block's codes after the first are -126
+  // Quants of -127 in the first part. In the second part, a block's quants after the first are -126
   // and -127.
   for (size_t i = 0; i < x.size() && bits != Bits::kRandom; ++i)
     x[i] = i % 32 == 0 ? -127.0f : -126.499f;
@@ -339,9 +339,9 @@ TEST_P(CpuQuantized, LargeOutputsHaveTheBitsOfSmallOnes) {
   }
 }
 
-// The largest and the smallest codes times activations of -127 in each part: no 16-bit sum may
+// The largest and the smallest quants times activations of -127 in each part: no 16-bit sum may
 // saturate.
-TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
+TEST_P(CpuQuantized, ExtremeQuantsDoNotSaturate) {
   for (DType dtype : kBlockTypes) {
     for (Bits bits : {Bits::kOnes, Bits::kTop})
       expect_fast_products(Weights(dtype, 18, 768, 3, bits), 5, bits);

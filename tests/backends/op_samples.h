@@ -40,7 +40,7 @@ inline bool is_only_on_gpu(const Op& op) {
 }
 
 // Loss scaling, copies in fp16, and cases whose KV cache is narrower than its tokens. An operand
-// that a test may cast is fp32 in its case, so one in bf16 or i8 is such a cache or its codes.
+// that a test may cast is fp32 in its case, so one in bf16 or i8 is such a cache or its quants.
 inline bool is_only_on_cpu(const Op& op, const Case& sample) {
   if (op.name == "loss_scale") return true;
   if (std::any_of(sample.inputs.begin(), sample.inputs.end(),

@@ -48,7 +48,7 @@ inline HalfOffsets half_offsets(DType dtype) {
   }
 }
 
-// The bits of the codes: random, all set, or only the top one of each byte.
+// The bits of the quants: random, all set, or only the top one of each byte.
 enum class Bits { kRandom, kOnes, kTop };
 
 // An [out, in] matrix of a type, with scales and mins of both signs.
@@ -118,16 +118,17 @@ struct Activations {
   float rounded(int64_t n, int64_t k) const {
     double sum = 0;
     for (int p = 0; p < x.parts(); ++p)
-      sum += static_cast<double>(x.part(p).scales(n)[k / 32]) * code(x.part(p), n, k);
-    return static_cast<float>(sum * x.unit(n));
+      sum += static_cast<double>(x.part(p).scales(n)[k / 32]) * quant(x.part(p), n, k);
+    return static_cast<float>(sum * x.row_scale(n));
   }
-  static int code(const QuantizedActivations& part, int64_t n, int64_t k) {
+  static int quant(const QuantizedActivations& part, int64_t n, int64_t k) {
     constexpr int64_t kOrder[] = {0, 2, 1, 3};
-    return part.is_int16() ? part.words(n)[k / 4 * 4 + kOrder[k % 4]] : part.codes(n)[k];
+    return part.is_int16() ? part.int16_quants(n)[k / 4 * 4 + kOrder[k % 4]]
+                           : part.int8_quants(n)[k];
   }
   // The distance of adjacent values to which an element of its block may be rounded.
   float step(int64_t n, int64_t k) const {
-    return x.unit(n) * x.part(x.parts() - 1).scales(n)[k / 32];
+    return x.row_scale(n) * x.part(x.parts() - 1).scales(n)[k / 32];
   }
 
   struct Free {

@@ -27,7 +27,7 @@ inline double rounded(double value, DType dtype) {
       return f16_to_float(float_to_f16(static_cast<float>(value)));
     case DType::kI32:
       return static_cast<int32_t>(std::lround(value));
-    case DType::kI8:  // as the caches' codes, without -128
+    case DType::kI8:  // as the caches' quants, without -128
       return std::clamp<double>(std::nearbyint(value), -127, 127) + 0.0;  // no -0
     default:
       return value;

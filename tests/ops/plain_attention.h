@@ -297,7 +297,7 @@ class Cells {
   std::vector<int64_t> rows_;
 };
 
-// The keys or values of a cache, with the scales of codes. Conversions do not count as FLOPs.
+// The keys or values of a cache, with the scales of quants. Conversions do not count as FLOPs.
 class CachedArray {
  public:
   CachedArray(CountedArray& cache, Arrays& all, size_t scales)
@@ -317,23 +317,23 @@ class CachedArray {
   CountedArray* scales_;
 };
 
-// Rounds a head to codes of a cache, by another way than the op: each code is the nearest to the
+// Rounds a head to quants of a cache, by another way than the op: each quant is the nearest to the
 // value, and the scale spans the largest.
-inline void append_codes(const std::vector<double>& head,
-                         CountedArray& cache,
-                         int64_t to,
-                         CountedArray& scales) {
+inline void append_quants(const std::vector<double>& head,
+                          CountedArray& cache,
+                          int64_t to,
+                          CountedArray& scales) {
   float most = 0;
   for (double x : head) most = std::max(most, static_cast<float>(std::abs(x)));
   const float scale = most / 127, inverse = 1 / scale;
   scales[CachedArray::scale_at(cache.shape(), to)] = Number(scale);
   for (double x : head) {
     const double exact = static_cast<double>(static_cast<float>(x) * inverse);
-    int64_t code = -127;
-    while (code < 127 && std::abs(exact - static_cast<double>(code + 1)) <
-                             std::abs(exact - static_cast<double>(code)))
-      ++code;
-    cache[to++] = Number(static_cast<double>(code));
+    int64_t quant = -127;
+    while (quant < 127 && std::abs(exact - static_cast<double>(quant + 1)) <
+                              std::abs(exact - static_cast<double>(quant)))
+      ++quant;
+    cache[to++] = Number(static_cast<double>(quant));
   }
 }
 
@@ -349,7 +349,7 @@ inline void plain_kv_append(const Op&, const Call&, Arrays& in, Arrays& out) {
           head.push_back(in[2 + part].plain((n * cells.kv_heads + h) * cells.size + e));
         const int64_t to = cells.at(n, cells.position(n) % cells.ring, h);
         if (out.size() > 2) {
-          append_codes(head, out[part], to, out[2 + part]);
+          append_quants(head, out[part], to, out[2 + part]);
           continue;
         }
         for (int64_t e = 0; e < cells.size; ++e) {

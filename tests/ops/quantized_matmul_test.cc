@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference of quantized_matmul against sums of operands that are rounded by construction: a
-// value is a code times its unit, and a rest of less than half a unit.
+// value is a quant times its scale, and a rest of less than half a scale.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,16 +28,16 @@ struct Rounded {
   }
 };
 
-// Blocks of codes up to `steps`, the first of each block the largest, with a unit for each block.
-Rounded codes(Random& random, uint32_t steps) {
+// Blocks of quants up to `steps`, the first of each block the largest, with a scale for each block.
+Rounded quants(Random& random, uint32_t steps) {
   Rounded x;
   for (int64_t i = 0; i < kTokens * kIn; ++i) {
-    const double unit = std::ldexp(1, -10 - static_cast<int>(i / kBlock));
+    const double scale = std::ldexp(1, -10 - static_cast<int>(i / kBlock));
     const bool is_largest = i % kBlock == 0;
-    const double code =
+    const double quant =
         is_largest ? steps : static_cast<double>(random.below(2 * steps - 1)) - (steps - 1);
-    x.add((i % 2 == 0 ? 1 : -1) * unit * code,
-          is_largest ? 0 : 0.9 * unit * (random.uniform() - 0.5));
+    x.add((i % 2 == 0 ? 1 : -1) * scale * quant,
+          is_largest ? 0 : 0.9 * scale * (random.uniform() - 0.5));
   }
   return x;
 }
@@ -46,9 +46,9 @@ Rounded codes(Random& random, uint32_t steps) {
 Rounded bf16_numbers(Random& random, int64_t count) {
   Rounded x;
   for (int64_t i = 0; i < count; ++i) {
-    const double unit = std::ldexp(1, static_cast<int>(random.below(6)) - 9);
-    x.add((i % 3 == 0 ? -1 : 1) * unit * (129 + random.below(126)),
-          0.9 * unit * (random.uniform() - 0.5));
+    const double scale = std::ldexp(1, static_cast<int>(random.below(6)) - 9);
+    x.add((i % 3 == 0 ? -1 : 1) * scale * (129 + random.below(126)),
+          0.9 * scale * (random.uniform() - 0.5));
   }
   return x;
 }
@@ -73,8 +73,8 @@ TEST(QuantizedMatmul, ActivationsAreRoundedForWeightsInBlocksAlone) {
                is_i8 = std::string_view(activations) == "i8",
                is_bf16 = std::string_view(activations) == "bf16";
     const Rounded x = is_bf16 ? bf16_numbers(random, kTokens * kIn)
-                      : is_i8 ? codes(random, 127)
-                              : codes(random, 127 * 254);
+                      : is_i8 ? quants(random, 127)
+                              : quants(random, 127 * 254);
     const std::vector<Type> types = {{DType::kF32, {kTokens, kIn}},
                                      {DType::kF32, {5, kIn}},
                                      {DType::kQ4_0, {4, kIn}},

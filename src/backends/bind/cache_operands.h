@@ -71,11 +71,11 @@ struct CacheInputs {
   size_t cache;
 };
 
-// Sets bind, unsupported and takes_codes. fill<T, C>(call) builds the kernel's arguments.
+// Sets bind, unsupported and takes_int8_cache. fill<T, C>(call) builds the kernel's arguments.
 template <template <typename, typename> typename Given, typename Fill>
 Kernel with_cache(Kernel kernel, CacheInputs in, CacheLaunchers<Given> launchers, Fill fill) {
   const bool narrows = launchers.bf16 != nullptr && launchers.i8 != nullptr;
-  kernel.takes_codes = true;
+  kernel.takes_int8_cache = true;
   kernel.unsupported = [=](const Call& call) -> std::string {
     const DType tokens = call.inputs[in.tokens].dtype, cache = call.inputs[in.cache].dtype;
     if (narrows || tokens == cache) return "";

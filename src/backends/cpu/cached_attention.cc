@@ -28,7 +28,7 @@ CachedAttention<T, C> attention_call(const BindCall& call) {
   a.o = token_heads<T>(call.outputs[0]);
   a.workspace = reinterpret_cast<float*>(call.workspace);
   a.in_chunks = !call.attrs().flag("batch_invariant");
-  a.in_words = call.attrs().text("activations") == "i16";
+  a.in_int16 = call.attrs().text("activations") == "i16";
   return a;
 }
 

@@ -42,7 +42,7 @@ std::vector<const QuantizedKernel*> kernels_of(const Call& call) {
 std::string missing_kernel(DType weight, DType activations) {
   if (layout_of(weight) == WeightLayout::kRepacked &&
       (!takes_repacked(quantized_isa()) || activations == DType::kF32))
-    return "panels of rows are multiplied in codes, from AVX2 on, or in bf16 tiles (AMX)";
+    return "repacked tiles are multiplied in int16 or int8, from AVX2 on, or in bf16 tiles (AMX)";
   if (is_block(weight) && activations == DType::kI8)
     return fmt::format("weights in {} are multiplied by 8-bit activations with AVX-512 VNNI only",
                        ridge::name(weight));

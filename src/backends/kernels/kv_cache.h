@@ -2,7 +2,7 @@
 // Arguments of kernels on a KV cache: where the tokens of a run lie in it, and kv_append's keys and
 // values. A cache is [blocks, block_tokens, K, E]. Position p of slot s lies in cell p mod ring of
 // the blocks in row s of the block table. T, the type of tokens, is float or uint16_t (bf16); C,
-// that of the cache, is T or, under float, uint16_t or int8_t (codes with scales, ops/kv_cache.h).
+// that of the cache, is T or, under float, uint16_t or int8_t (quants with scales, ops/kv_cache.h).
 #pragma once
 
 #include <cstdint>

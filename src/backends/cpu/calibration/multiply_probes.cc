@@ -29,18 +29,18 @@ constexpr int64_t kAdditions = 700'000;
 // The fastest instructions of each type in the instruction set in use.
 std::vector<Multiplier> multipliers(const std::string& isa) {
   using enum Multiplier;
-  if (isa == "avx2") return {kFma256, kMaddWords256, kMaddBytes256};
+  if (isa == "avx2") return {kFma256, kMaddInt16_256, kMaddInt8_256};
   if (!isa.starts_with("avx512") && isa != "amx") return {};
-  std::vector<Multiplier> all = {kFma512, has_vnni() ? kDotWords512 : kMaddWords512,
-                                 has_vnni() ? kDotBytes512 : kMaddBytes512};
+  std::vector<Multiplier> all = {kFma512, has_vnni() ? kDotInt16_512 : kMaddInt16_512,
+                                 has_vnni() ? kDotInt8_512 : kMaddInt8_512};
   if (has_bf16_products()) all.push_back(kDotBf16_512);
   if (has_bf16_tiles()) all.push_back(kTileBf16);
-  if (has_bf16_tiles() && __builtin_cpu_supports("amx-int8")) all.push_back(kTileBytes);
+  if (has_bf16_tiles() && __builtin_cpu_supports("amx-int8")) all.push_back(kTileInt8);
   return all;
 }
 
 bool is_tile(Multiplier multiplier) {
-  return multiplier == Multiplier::kTileBf16 || multiplier == Multiplier::kTileBytes;
+  return multiplier == Multiplier::kTileBf16 || multiplier == Multiplier::kTileInt8;
 }
 
 using Loop = int64_t (*)(Multiplier, const std::byte*, int64_t);
@@ -50,8 +50,8 @@ struct Loops {
 Loops loops(Multiplier multiplier) {
   if (is_tile(multiplier)) return {multiply_amx, nullptr};
   const bool is_256 = multiplier == Multiplier::kFma256 ||
-                      multiplier == Multiplier::kMaddWords256 ||
-                      multiplier == Multiplier::kMaddBytes256;
+                      multiplier == Multiplier::kMaddInt16_256 ||
+                      multiplier == Multiplier::kMaddInt8_256;
   return is_256 ? Loops{multiply_avx2, multiply_and_add_avx2}
                 : Loops{multiply_avx512, multiply_and_add_avx512};
 }

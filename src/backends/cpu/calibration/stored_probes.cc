@@ -86,15 +86,15 @@ class StoredProbes {
 
   void finish(cost::Ceilings& ceilings) const {
     for (const auto& [form, timings] : timings_) ceilings.stored.push_back(rates(form, timings));
-    cost::ProductRates words;
-    words.dtype = DType::kI16;
+    cost::ProductRates int16_rates;
+    int16_rates.dtype = DType::kI16;
     for (const auto& [form, timings] : timings_)
       for (const StoredTiming& t : timings)
         if (form.activations == DType::kI16)
-          words.peak_flops_per_ns =
-              std::max(words.peak_flops_per_ns,
+          int16_rates.peak_flops_per_ns =
+              std::max(int16_rates.peak_flops_per_ns,
                        2 * t.weights() * static_cast<double>(t.tokens) / t.best_ns());
-    if (words.peak_flops_per_ns > 0) ceilings.products.push_back(std::move(words));
+    if (int16_rates.peak_flops_per_ns > 0) ceilings.products.push_back(std::move(int16_rates));
   }
 
  private:

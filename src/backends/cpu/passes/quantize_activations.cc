@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_activations: GEMMs with quantized weights round their input to 16 bits and multiply
 // integers; =8 rounds it to 8 bits, which multiplies twice as many at once. AVX2 adds such
-// products in 16 bits, where those with codes of more than six bits do not fit: their GEMMs keep
+// products in 16 bits, where those with quants of more than six bits do not fit: their GEMMs keep
 // 16 bits. With AMX, the input is rounded to 8 bits, for more than 32 tokens to bf16. The weights
 // do not change. No other backend multiplies quantized blocks. In a graph with such GEMMs, the
 // attention of a prompt also rounds to 16 bits.

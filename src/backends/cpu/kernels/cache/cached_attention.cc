@@ -19,7 +19,7 @@
 #include "backends/cpu/kernels/cache/cache_dispatch.h"
 #include "backends/cpu/kernels/cache/cached_attention_chunk.h"
 #include "backends/cpu/kernels/cache/cells-inl.h"
-#include "backends/cpu/kernels/cache/codes-inl.h"
+#include "backends/cpu/kernels/cache/int8_cells-inl.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "backends/cpu/kernels/vector_math-inl.h"
@@ -44,14 +44,14 @@ inline float& top_of(float* made, int64_t head_size) { return made[octets(head_s
 inline float& sum_of(float* made, int64_t head_size) { return made[octets(head_size) + 1]; }
 
 // A thread writes this besides the results of parts: scores [H, kScoreStride] and q [H, octets];
-// for integer products the codes of both, and the value of code 1 for each head.
+// for integer products the quants of both, and their scale for each head.
 struct TokenScratch {
   float* scores;
   float* queries;
   float* weight_values;
   float* query_values;
-  int16_t* weight_codes;
-  int16_t* query_codes;
+  int16_t* weight_quants;
+  int16_t* query_quants;
 
   static int64_t floats(int64_t heads, int64_t head_size) {
     const int64_t row = kScoreStride + octets(head_size);
@@ -62,8 +62,8 @@ struct TokenScratch {
         queries(scores + heads * kScoreStride),
         weight_values(queries + heads * octets(head_size)),
         query_values(weight_values + heads),
-        weight_codes(reinterpret_cast<int16_t*>(query_values + heads)),
-        query_codes(weight_codes + heads * kScoreStride) {}
+        weight_quants(reinterpret_cast<int16_t*>(query_values + heads)),
+        query_quants(weight_quants + heads * kScoreStride) {}
 };
 
 // A thread's work for one token.
@@ -112,7 +112,7 @@ HWY_INLINE void for_heads(int64_t group, const Visit& visit) {
 // A head's row of weights adds up to these.
 struct WeightTotals {
   V32 sum;
-  Magnitude magnitude;  // weights of codes have it
+  Magnitude magnitude;  // weights of quants have it
   HWY_INLINE WeightTotals() : sum(hn::Zero(F32())) {}
 };
 
@@ -176,10 +176,10 @@ class Part {
     for_heads(group_, [&](auto count, int64_t g) HWY_ATTR {
       constexpr int kCount = decltype(count)::value;
       const GroupRows<float> scores = rows(at_.scores + index, kScoreStride, g);
-      if constexpr (kMultipliesCodes<C>)
+      if constexpr (kMultipliesInt8<C>)
         if (integers_)
-          return score_codes<kCount>(keys, rows<const int16_t>(at_.query_codes, padded_, g),
-                                     scores);
+          return score_int8<kCount>(keys, rows<const int16_t>(at_.query_quants, padded_, g),
+                                    scores);
       score_cells<kCount>(keys, rows<const float>(at_.queries, padded_, g), scores);
     });
   }
@@ -211,7 +211,7 @@ class Part {
   }
 
   // Turns scores x of one head into weights e^(scale (x - top)), where top is the largest score; if
-  // the values are codes, into weights of codes, and for integer products into codes of those.
+  // the values are quants, into weights of quants, and for integer products into quants of those.
   HWY_INLINE void weigh(int64_t h) {
     const F32 d;
     float* made = made_ + h * part_floats(size_);
@@ -231,31 +231,31 @@ class Part {
                  V32 p = exp2_of_negative(hn::Mul(hn::Sub(in_part(part, x, none), top), factor));
                  yet.sum = hn::Add(yet.sum, p);
                  if constexpr (sizeof(C) == 1) p = hn::Mul(p, scale);
-                 if constexpr (kMultipliesCodes<C>) yet.magnitude.add(p);
+                 if constexpr (kMultipliesInt8<C>) yet.magnitude.add(p);
                  return p;
                });
     top_of(made, size_) = hn::GetLane(top);
     sum_of(made, size_) = hn::GetLane(hn::SumOfLanes(d, totals.sum));
     if (integers_)
       at_.weight_values[h] =
-          round_to_words(at_.scores + h * kScoreStride, seen_.count, totals.magnitude,
-                         kMostWeightCode, at_.weight_codes + h * kScoreStride);
+          round_to_int16(at_.scores + h * kScoreStride, seen_.count, totals.magnitude,
+                         kMostWeightQuant, at_.weight_quants + h * kScoreStride);
   }
 
   HWY_INLINE void mix(const CellRows<C>& values, int64_t index) {
     for_heads(group_, [&](auto count, int64_t g) HWY_ATTR {
       constexpr int kCount = decltype(count)::value;
       const GroupRows<float> sums = rows(made_, part_floats(size_), g);
-      if constexpr (kMultipliesCodes<C>)
+      if constexpr (kMultipliesInt8<C>)
         if (integers_)
-          return mix_codes<kCount>(values,
-                                   rows<const int16_t>(at_.weight_codes + index, kScoreStride, g),
-                                   {reinterpret_cast<int32_t*>(sums.first), sums.row, sums.group});
+          return mix_int8<kCount>(values,
+                                  rows<const int16_t>(at_.weight_quants + index, kScoreStride, g),
+                                  {reinterpret_cast<int32_t*>(sums.first), sums.row, sums.group});
       mix_cells<kCount>(values, rows<const float>(at_.scores + index, kScoreStride, g), sums);
     });
   }
 
-  // Turns sums of products of codes into their values.
+  // Turns sums of products of quants into their values.
   HWY_INLINE void finish_sums(int64_t h) {
     const hn::Rebind<int32_t, Octet> d32;
     float* made = made_ + h * part_floats(size_);
@@ -272,7 +272,7 @@ class Part {
   float* const made_;
   const int64_t size_ = call_.keys.head_size, padded_ = octets(size_);
   const int64_t group_ = call_.heads / call_.keys.kv_heads;
-  const bool integers_ = multiplies_codes<C>(size_);
+  const bool integers_ = multiplies_int8<C>(size_);
   int64_t run_count_ = 0;
   CellRun runs_[kPartKeys + 1];  // blocks of one position, and the ring's end within one
 };
@@ -305,11 +305,11 @@ HWY_INLINE void prepare_queries(const CachedAttention<T, C>& call,
     for_lanes(size,
               [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, from + i), q + i); });
     std::fill(q + size, q + padded, 0.0f);
-    if (!multiplies_codes<C>(size)) continue;
+    if (!multiplies_int8<C>(size)) continue;
     Magnitude magnitude;
     for_lanes(size, [&](auto part, int64_t i) HWY_ATTR { magnitude.add(load(part, q + i)); });
     at.query_values[h] =
-        round_to_words(q, size, magnitude, most_query_code(size), at.query_codes + h * padded);
+        round_to_int16(q, size, magnitude, most_query_quant(size), at.query_quants + h * padded);
   }
 }
 

@@ -18,7 +18,7 @@ struct PartKeys {
   int64_t first = 0;
   int64_t count = 0;
 };
-// The most keys of a part. Sums of weighted codes of i8 are exact over so many.
+// The most keys of a part. Sums of weighted quants of i8 are exact over so many.
 inline constexpr int64_t kPartKeys = 256;
 // All parts but the last are whole steps, so that rows of scores are whole vectors.
 inline constexpr int64_t kPartStep = 16;
@@ -53,7 +53,7 @@ struct CachedAttention {
   TokenHeads<T> o;  // [N, H, E]
   float* workspace = nullptr;
   bool in_chunks = true;  // a prompt's tokens in tiles of keys
-  bool in_words = false;  // these tiles in integers of 16 bits
+  bool in_int16 = false;  // these tiles in integers of 16 bits
 
   // The same call for `count` tokens from `first` on.
   CachedAttention part_of_tokens(int64_t first, int64_t count) const {
@@ -92,7 +92,7 @@ int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns);  // a
 // 0 for padding. The bits do not depend on the thread count or on the other tokens of the call,
 // with one exception: if the call allows it (in_chunks), at least kChunkTokens consecutive tokens
 // of a sequence are computed in tiles of keys. A token has the same bits in any such chunk. If the
-// call allows it (in_words), tiles round q, k, the weights and v to 16 bits and multiply integers.
+// call allows it (in_int16), tiles round q, k, the weights and v to 16 bits and multiply integers.
 // Over a cache of i8, single tokens round q and the weights of values to 16 bits (relative errors
 // of 2^-16) and multiply integers. Bound: in decode memory, each key and value read once; for a
 // prompt multiplications.

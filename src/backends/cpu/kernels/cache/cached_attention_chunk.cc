@@ -5,7 +5,7 @@
 // Mapping: a unit is one KV head with up to 4 of its query heads and at most 64 tokens. Tiles of
 // keys begin at multiples of 64 positions, so that a token's sums have the same order in every
 // chunk that contains it. Tiles are fp32 (flash_attention/tiles-inl.h), or, where the call allows
-// it, integers of 16 bits (word_tiles-inl.h). Bound: multiplications.
+// it, integers of 16 bits (int16_tiles-inl.h). Bound: multiplications.
 #include "backends/cpu/kernels/cache/cached_attention_chunk.h"
 
 #include <omp.h>
@@ -20,7 +20,7 @@
 #include "hwy/foreach_target.h"
 // These must follow foreach_target.h:
 #include "backends/cpu/kernels/cache/cache_dispatch.h"
-#include "backends/cpu/kernels/cache/word_tiles-inl.h"
+#include "backends/cpu/kernels/cache/int16_tiles-inl.h"
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
 #include "hwy/highway.h"
@@ -42,22 +42,22 @@ struct ChunkShape : HeadPasses {
   int64_t query_tile = kQueryTile;
 };
 
-// Scratch of a thread. For integers, codes [rows, columns] of a tile's keys, values and queries lie
-// where their fp32 would; keys' and values' lie behind them too, before they are packed.
+// Scratch of a thread. For integers, quants [rows, columns] of a tile's keys, values and queries
+// lie where their fp32 would; keys' and values' lie behind them too, before they are packed.
 struct ChunkScratch : AttentionScratch {
   ChunkScratch(int64_t head_size, int64_t query_rows)
       : AttentionScratch(head_size, query_rows),
-        key_units(floats),
-        value_units(key_units + kKeyTile),
-        query_units(value_units + kKeyTile),
-        weight_units(query_units + query_rows),
-        weights(weight_units + kQueryTile),
+        key_scales(floats),
+        value_scales(key_scales + kKeyTile),
+        query_scales(value_scales + kKeyTile),
+        weight_scales(query_scales + query_rows),
+        weights(weight_scales + kQueryTile),
         all_floats(weights + kQueryTile * kKeyTile / 2) {}
-  int64_t key_units;     // [64]
-  int64_t value_units;   // [64]
-  int64_t query_units;   // [rows]
-  int64_t weight_units;  // [64]
-  int64_t weights;       // codes [64, 64]
+  int64_t key_scales;     // [64]
+  int64_t value_scales;   // [64]
+  int64_t query_scales;   // [rows]
+  int64_t weight_scales;  // [64]
+  int64_t weights;        // quants [64, 64]
   int64_t all_floats;
 };
 
@@ -152,43 +152,43 @@ class FloatOperands : public Operands {
 };
 
 #if HWY_TARGET != HWY_SCALAR
-// In codes of 16 bits.
-class WordOperands : public Operands {
+// In int16.
+class Int16Operands : public Operands {
  public:
   using Operands::Operands;
 
   template <typename T>
   HWY_INLINE void pack_queries(int64_t h, const HeadRows<T>& rows, float factor) const {
-    round_rows<WordUnit::kLength>(rows, factor, queries(h), query_units(h));
+    round_rows<RowScale::kLength>(rows, factor, queries(h), query_scales(h));
   }
   template <typename T, typename C>
   HWY_INLINE void pack_keys(const CachedAttention<T, C>& call,
                             int64_t kv_head,
                             int64_t key,
                             int64_t keys) const {
-    int16_t *key_codes = words(at_.keys) + kKeyTile * size_,
-            *value_codes = words(at_.values) + kKeyTile * at_.columns;
+    int16_t *key_quants = int16_at(at_.keys) + kKeyTile * size_,
+            *value_quants = int16_at(at_.values) + kKeyTile * at_.columns;
     for_each_rows(call, kv_head, key, keys,
                   [&](const HeadRows<C>& k, const HeadRows<C>& v, int64_t row) HWY_ATTR {
-                    round_rows<WordUnit::kLength>(k, 1.0f, key_codes + row * size_,
-                                                  scratch_ + at_.key_units + row);
-                    round_rows<WordUnit::kLargest>(v, 1.0f, value_codes + row * size_,
-                                                   scratch_ + at_.value_units + row);
+                    round_rows<RowScale::kLength>(k, 1.0f, key_quants + row * size_,
+                                                  scratch_ + at_.key_scales + row);
+                    round_rows<RowScale::kLargest>(v, 1.0f, value_quants + row * size_,
+                                                   scratch_ + at_.value_scales + row);
                   });
     const int64_t padded = round_up(keys, kScoreBlock);
-    transpose_pairs(key_codes, padded, size_, words(at_.keys));
-    interleave_rows(value_codes, padded, size_, words(at_.values));
+    transpose_pairs(key_quants, padded, size_, int16_at(at_.keys));
+    interleave_rows(value_quants, padded, size_, int16_at(at_.values));
   }
-  HWY_INLINE WordTiles tiles(int64_t h) const {
-    return {queries(h),     words(at_.keys),          words(at_.values),
-            query_units(h), scratch_ + at_.key_units, scratch_ + at_.value_units,
-            size_,          words(at_.weights),       scratch_ + at_.weight_units};
+  HWY_INLINE Int16Tiles tiles(int64_t h) const {
+    return {queries(h),      int16_at(at_.keys),        int16_at(at_.values),
+            query_scales(h), scratch_ + at_.key_scales, scratch_ + at_.value_scales,
+            size_,           int16_at(at_.weights),     scratch_ + at_.weight_scales};
   }
 
  private:
-  int16_t* words(int64_t offset) const { return reinterpret_cast<int16_t*>(scratch_ + offset); }
-  int16_t* queries(int64_t h) const { return words(at_.queries) + h * kQueryTile * size_; }
-  float* query_units(int64_t h) const { return scratch_ + at_.query_units + h * kQueryTile; }
+  int16_t* int16_at(int64_t offset) const { return reinterpret_cast<int16_t*>(scratch_ + offset); }
+  int16_t* queries(int64_t h) const { return int16_at(at_.queries) + h * kQueryTile * size_; }
+  float* query_scales(int64_t h) const { return scratch_ + at_.query_scales + h * kQueryTile; }
 };
 #endif
 
@@ -248,7 +248,7 @@ HWY_NOINLINE void attend_in(const CachedAttention<T, C>& call, const ChunkUnit& 
 template <typename T, typename C>
 HWY_INLINE void attend_unit(const CachedAttention<T, C>& call, const ChunkUnit& unit) {
 #if HWY_TARGET != HWY_SCALAR
-  if (call.in_words && has_fast_words()) return attend_in<WordOperands>(call, unit);
+  if (call.in_int16 && has_fast_int16()) return attend_in<Int16Operands>(call, unit);
 #endif
   attend_in<FloatOperands>(call, unit);
 }

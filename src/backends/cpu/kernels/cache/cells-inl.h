@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Per-target: products of query heads with keys, and weighted sums of values, over a run of
-// neighboring cells of a KV cache. Cells are widened to fp32; codes-inl.h multiplies codes as
+// neighboring cells of a KV cache. Cells are widened to fp32; int8_cells-inl.h multiplies quants as
 // integers.
 #include <hwy/highway.h>
 

@@ -32,28 +32,28 @@ HWY_INLINE hn::Vec<hn::Rebind<int32_t, F32>> round_to_integers(V32 x) {
 #endif
 }
 
-HWY_INLINE void store_codes(Whole, V32 x, int8_t* to) {
+HWY_INLINE void store_int8(Whole, V32 x, int8_t* to) {
   const hn::Rebind<int8_t, F32> d8;
   hn::StoreU(hn::DemoteTo(d8, round_to_integers(x)), d8, to);
 }
-HWY_INLINE void store_codes(Partial part, V32 x, int8_t* to) {
+HWY_INLINE void store_int8(Partial part, V32 x, int8_t* to) {
   int8_t buffer[HWY_MAX_BYTES / sizeof(float)];
-  store_codes(Whole(), x, buffer);
+  store_int8(Whole(), x, buffer);
   std::memcpy(to, buffer, static_cast<size_t>(part.count));
 }
 
-// Rounds a head to codes as ops/kv_cache.h defines it, and returns their scale.
-HWY_INLINE float round_to_codes(const float* x, int64_t size, int8_t* codes) {
+// Rounds a head to quants as ops/kv_cache.h defines it, and returns their scale.
+HWY_INLINE float quantize_head(const float* x, int64_t size, int8_t* quants) {
   Magnitude magnitude;
   for_lanes(size, [&](auto part, int64_t i) HWY_ATTR { magnitude.add(load(part, x + i)); });
   const float scale = magnitude.largest() / 127.0f;
   if (!magnitude.is_finite() || scale < std::numeric_limits<float>::min()) {
-    std::memset(codes, 0, static_cast<size_t>(size));
+    std::memset(quants, 0, static_cast<size_t>(size));
     return magnitude.is_finite() ? 0.0f : std::numeric_limits<float>::quiet_NaN();
   }
   const V32 inverse = hn::Set(F32(), 1.0f / scale);
   for_lanes(size, [&](auto part, int64_t i) HWY_ATTR {
-    store_codes(part, hn::Mul(load(part, x + i), inverse), codes + i);
+    store_int8(part, hn::Mul(load(part, x + i), inverse), quants + i);
   });
   return scale;
 }
@@ -62,7 +62,7 @@ template <typename T, typename C>
 HWY_INLINE void append_head(const T* x, const Cache<C>& cache, int64_t row, int64_t head) {
   C* to = cache.head(row, head);
   if constexpr (sizeof(C) == 1)
-    *cache.scale(row, head) = round_to_codes(x, cache.head_size, to);
+    *cache.scale(row, head) = quantize_head(x, cache.head_size, to);
   else if constexpr (std::is_same_v<T, C>)
     std::memcpy(to, x, static_cast<size_t>(bytes_of<T>(cache.head_size)));
   else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: the magnitude of numbers that are to be rounded to codes.
+// Per-target: the magnitude of numbers that are to be rounded to quants.
 #include <hwy/highway.h>
 
 #include "backends/cpu/kernels/vector_io-inl.h"

@@ -146,7 +146,7 @@ struct HeadRows {
   int64_t rows;
   int64_t padded_rows;
   int64_t head_size;
-  const float* scales = nullptr;  // rows of i8 codes have them
+  const float* scales = nullptr;  // rows of i8 quants have them
   // Each row is multiplied by its scale.
   float scale(int64_t row) const {
     if constexpr (sizeof(T) == 1) return scales[row];

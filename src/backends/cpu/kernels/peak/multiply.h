@@ -13,15 +13,15 @@ namespace ridge::backends::cpu {
 enum class Multiplier : uint8_t {
   kFma256,  // f32
   kFma512,
-  kMaddWords256,  // i16: adjacent products are added in pairs
-  kMaddWords512,
-  kDotWords512,   // i16, VNNI: adds pairs to 32-bit sums
-  kMaddBytes256,  // i8: adds pairs, in 16 bits
-  kMaddBytes512,
-  kDotBytes512,  // i8, VNNI: adds fours to 32-bit sums
+  kMaddInt16_256,  // i16: adjacent products are added in pairs
+  kMaddInt16_512,
+  kDotInt16_512,  // i16, VNNI: adds pairs to 32-bit sums
+  kMaddInt8_256,  // i8: adds pairs, in 16 bits
+  kMaddInt8_512,
+  kDotInt8_512,  // i8, VNNI: adds fours to 32-bit sums
   kDotBf16_512,  // bf16: adds pairs to fp32 sums
   kTileBf16,     // bf16, AMX
-  kTileBytes,    // i8, AMX
+  kTileInt8,     // i8, AMX
 };
 inline constexpr int kMultipliers = 11;
 

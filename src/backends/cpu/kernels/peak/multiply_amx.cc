@@ -31,7 +31,7 @@ void multiply_bytes(int64_t rounds) {
 }  // namespace
 
 int64_t multiply_amx(Multiplier multiplier, const std::byte* factors, int64_t instructions) {
-  RIDGE_CHECK(multiplier == Multiplier::kTileBf16 || multiplier == Multiplier::kTileBytes,
+  RIDGE_CHECK(multiplier == Multiplier::kTileBf16 || multiplier == Multiplier::kTileInt8,
               "{} is not of AMX", info(multiplier).instruction);
   AmxTiles::ask();
   const AmxTiles::Shapes shapes;

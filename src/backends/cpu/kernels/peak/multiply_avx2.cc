@@ -25,11 +25,11 @@ int64_t multiply_avx2(Multiplier multiplier, const std::byte* factors, int64_t i
     case Multiplier::kFma256:
       RIDGE_LOOP(RIDGE_FMA);
       break;
-    case Multiplier::kMaddWords256:
+    case Multiplier::kMaddInt16_256:
       RIDGE_LOOP(RIDGE_WORDS);
       break;
     default:
-      RIDGE_CHECK(multiplier == Multiplier::kMaddBytes256, "{} is not of AVX2",
+      RIDGE_CHECK(multiplier == Multiplier::kMaddInt8_256, "{} is not of AVX2",
                   info(multiplier).instruction);
       RIDGE_LOOP(RIDGE_BYTES);
   }
@@ -40,10 +40,10 @@ int64_t multiply_and_add_avx2(Multiplier multiplier,
                               const std::byte* factors,
                               int64_t instructions) {
   int64_t rounds = dozens(instructions);
-  if (multiplier == Multiplier::kMaddWords256) {
+  if (multiplier == Multiplier::kMaddInt16_256) {
     RIDGE_LOOP(RIDGE_WORDS_ADDED);
   } else {
-    RIDGE_CHECK(multiplier == Multiplier::kMaddBytes256, "{} adds by itself",
+    RIDGE_CHECK(multiplier == Multiplier::kMaddInt8_256, "{} adds by itself",
                 info(multiplier).instruction);
     RIDGE_LOOP(RIDGE_BYTES_ADDED);
   }

@@ -26,16 +26,16 @@ int64_t multiply_avx512(Multiplier multiplier, const std::byte* factors, int64_t
     case Multiplier::kFma512:
       RIDGE_LOOP(RIDGE_FMA);
       break;
-    case Multiplier::kMaddWords512:
+    case Multiplier::kMaddInt16_512:
       RIDGE_LOOP(RIDGE_WORDS);
       break;
-    case Multiplier::kMaddBytes512:
+    case Multiplier::kMaddInt8_512:
       RIDGE_LOOP(RIDGE_BYTES);
       break;
-    case Multiplier::kDotWords512:
+    case Multiplier::kDotInt16_512:
       RIDGE_LOOP(RIDGE_DOT_WORDS);
       break;
-    case Multiplier::kDotBytes512:
+    case Multiplier::kDotInt8_512:
       RIDGE_LOOP(RIDGE_DOT_BYTES);
       break;
     default:
@@ -50,10 +50,10 @@ int64_t multiply_and_add_avx512(Multiplier multiplier,
                                 const std::byte* factors,
                                 int64_t instructions) {
   int64_t rounds = dozens(instructions);
-  if (multiplier == Multiplier::kMaddWords512) {
+  if (multiplier == Multiplier::kMaddInt16_512) {
     RIDGE_LOOP(RIDGE_WORDS_ADDED);
   } else {
-    RIDGE_CHECK(multiplier == Multiplier::kMaddBytes512, "{} adds by itself",
+    RIDGE_CHECK(multiplier == Multiplier::kMaddInt8_512, "{} adds by itself",
                 info(multiplier).instruction);
     RIDGE_LOOP(RIDGE_BYTES_ADDED);
   }

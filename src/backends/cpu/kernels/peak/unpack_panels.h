@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops that only unpack panels of rows (base/row_panels.h): codes to bytes, scales and mins to
+// Loops that only unpack panels of rows (base/row_panels.h): quants to uint8, scales and mins to
 // floats, as kernels do before they multiply. Nothing is stored. No model runs them.
 #pragma once
 

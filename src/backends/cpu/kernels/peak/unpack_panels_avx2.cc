@@ -27,7 +27,7 @@ void unpack(const Panel* panels, int64_t count) {
       for (int rows = 0; rows < 2; ++rows) {
 #pragma GCC unroll 8
         for (int group = 0; group < Panel::kScaleColumns / 4; ++group)
-          keep(codes(panel, s, group, rows));
+          keep(load_quants(panel, s, group, rows));
         keep(scales.scale(s, rows));
         if constexpr (requires { panel.mins; }) keep(scales.min(s, rows));
       }

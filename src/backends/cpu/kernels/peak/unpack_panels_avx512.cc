@@ -27,7 +27,8 @@ void unpack(const Panel* panels, int64_t count) {
 #pragma GCC unroll 2
     for (int s = 0; s < kScaleCount<Panel>; ++s) {
 #pragma GCC unroll 8
-      for (int group = 0; group < Panel::kScaleColumns / 4; ++group) keep(codes(panel, s, group));
+      for (int group = 0; group < Panel::kScaleColumns / 4; ++group)
+        keep(load_quants(panel, s, group));
       keep(scales.scale(s));
       if constexpr (requires { panel.mins; }) keep(scales.min(s));
     }

@@ -28,9 +28,9 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 constexpr size_t kBlock = kActivationBlock;
 static_assert(kBlock / 2 % kLanes == 0);
 
-// The codes of a block, or of one part of it.
-struct BlockCodes {
-  alignas(64) int32_t codes[kBlock];
+// The quants of a block, or of one part of it.
+struct BlockQuants {
+  alignas(64) int32_t quants[kBlock];
 };
 
 // Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the low 16 bits.
@@ -52,66 +52,66 @@ HWY_INLINE int32_t largest_magnitude(const float* x, int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(kInts, hn::Max(largest[0], largest[1])));
 }
 
-HWY_INLINE int32_t sum_of(const int32_t* codes, size_t count) {
+HWY_INLINE int32_t sum_of(const int32_t* quants, size_t count) {
   IntVector sum = hn::Zero(kInts);
-  for (size_t i = 0; i < count; i += kLanes) sum = hn::Add(sum, hn::Load(kInts, codes + i));
+  for (size_t i = 0; i < count; i += kLanes) sum = hn::Add(sum, hn::Load(kInts, quants + i));
   return hn::GetLane(hn::SumOfLanes(kInts, sum));
 }
 
-// Stores each four codes in the order 0, 2, 1, 3.
-HWY_INLINE void store_words(const BlockCodes& block, int16_t* to) {
+// Stores each four quants in the order 0, 2, 1, 3.
+HWY_INLINE void store_int16(const BlockQuants& block, int16_t* to) {
   for (size_t i = 0; i < kBlock; ++i)
-    to[i] = static_cast<int16_t>(block.codes[i / 4 * 4 + i % 2 * 2 + i / 2 % 2]);
+    to[i] = static_cast<int16_t>(block.quants[i / 4 * 4 + i % 2 * 2 + i / 2 % 2]);
 }
 
-HWY_INLINE void store_bytes(const BlockCodes& block, int8_t* to) {
-  for (size_t i = 0; i < kBlock; ++i) to[i] = static_cast<int8_t>(block.codes[i]);
+HWY_INLINE void store_int8(const BlockQuants& block, int8_t* to) {
+  for (size_t i = 0; i < kBlock; ++i) to[i] = static_cast<int8_t>(block.quants[i]);
 }
 
-// Stores a block's codes of one part.
-HWY_INLINE void store_part(const BlockCodes& block,
+// Stores a block's quants of one part.
+HWY_INLINE void store_part(const BlockQuants& block,
                            float scale,
                            const QuantizedActivations& x,
                            int64_t n,
                            int64_t at) {
-  const int32_t first = sum_of(block.codes, kBlock / 2),
-                second = sum_of(block.codes + kBlock / 2, kBlock / 2);
+  const int32_t first = sum_of(block.quants, kBlock / 2),
+                second = sum_of(block.quants + kBlock / 2, kBlock / 2);
   x.scales(n)[at] = scale;
   x.half_sums(n)[2 * at] = scale * static_cast<float>(first);
   x.half_sums(n)[2 * at + 1] = scale * static_cast<float>(second);
   x.sums(n)[at] = scale * static_cast<float>(first + second);
   if (x.parts() == 1) {
-    x.code_sums(n)[at] = first + second;
-    x.half_code_sums(n)[2 * at] = first;
-    x.half_code_sums(n)[2 * at + 1] = second;
+    x.quant_sums(n)[at] = first + second;
+    x.half_quant_sums(n)[2 * at] = first;
+    x.half_quant_sums(n)[2 * at + 1] = second;
   }
-  x.is_int16() ? store_words(block, x.words(n) + at * kActivationBlock)
-               : store_bytes(block, x.codes(n) + at * kActivationBlock);
+  x.is_int16() ? store_int16(block, x.int16_quants(n) + at * kActivationBlock)
+               : store_int8(block, x.int8_quants(n) + at * kActivationBlock);
 }
 
-// Returns the first part of the codes and leaves the second part in `codes`.
-HWY_INLINE IntVector take_first_part(IntVector& codes) {
+// Returns the first part of the quants and leaves the second part in `quants`.
+HWY_INLINE IntVector take_first_part(IntVector& quants) {
   const auto part =
-      nearest(hn::Mul(hn::ConvertTo(kFloats, codes), hn::Set(kFloats, 1.0f / kPartRatio)));
-  codes = hn::Sub(codes, hn::Mul(part, hn::Set(kInts, kPartRatio)));
+      nearest(hn::Mul(hn::ConvertTo(kFloats, quants), hn::Set(kFloats, 1.0f / kPartRatio)));
+  quants = hn::Sub(quants, hn::Mul(part, hn::Set(kInts, kPartRatio)));
   return part;
 }
 
-HWY_INLINE BlockCodes take_first_part(BlockCodes& block) {
-  BlockCodes first;
+HWY_INLINE BlockQuants take_first_part(BlockQuants& block) {
+  BlockQuants first;
   for (size_t i = 0; i < kBlock; i += kLanes) {
-    IntVector codes = hn::Load(kInts, block.codes + i);
-    hn::Store(take_first_part(codes), kInts, first.codes + i);
-    hn::Store(codes, kInts, block.codes + i);
+    IntVector quants = hn::Load(kInts, block.quants + i);
+    hn::Store(take_first_part(quants), kInts, first.quants + i);
+    hn::Store(quants, kInts, block.quants + i);
   }
   return first;
 }
 
-float most_code(ActivationForm form) {
+float most_quant(ActivationForm form) {
   return form == ActivationForm::kInt8 ? 127 : 127 * kPartRatio;
 }
 
-// A row of numbers below this is treated as zero, since the inverse of its unit would overflow.
+// A row of numbers below this is treated as zero, since the inverse of its scale would overflow.
 constexpr float kLeastTop = 0x1p-60f;
 constexpr int kMantissaBits = 23;
 
@@ -121,13 +121,13 @@ struct RowScaling {
   float inverse = 0;
 };
 
-// Stores the unit. `bits` are those of the row's largest magnitude.
+// Stores the row's scale. `bits` are those of the row's largest magnitude.
 HWY_INLINE RowScaling row_scaling(int32_t bits, const QuantizedActivations& out, int64_t n) {
-  const float top = std::bit_cast<float>(bits), steps = most_code(out.form);
+  const float top = std::bit_cast<float>(bits), steps = most_quant(out.form);
   const bool is_finite = top <= std::numeric_limits<float>::max();
-  const float unit = is_finite ? top / steps : std::numeric_limits<float>::quiet_NaN();
+  const float row_scale = is_finite ? top / steps : std::numeric_limits<float>::quiet_NaN();
   for (int p = 0; p < out.parts(); ++p)
-    out.part(p).unit(n) = unit * (1.0f / (int64_t{1} << kMostExponent));
+    out.part(p).row_scale(n) = row_scale * (1.0f / (int64_t{1} << kMostExponent));
   return {bits, is_finite && top > kLeastTop ? steps / top : 0.0f};
 }
 
@@ -136,20 +136,20 @@ HWY_INLINE void quantize_block(const float* x,
                                const QuantizedActivations& out,
                                int64_t n,
                                int64_t at) {
-  // The floor of the difference: the block's largest number may take the largest code.
+  // The floor of the difference: the block's largest number may take the largest quant.
   const int32_t below =
       std::min((row.top - largest_magnitude(x, kActivationBlock)) >> kMantissaBits, kMostExponent);
   const auto power = [](int exponent) {
     return std::bit_cast<float>(kOneBits + (exponent << kMantissaBits));
   };
   const float inverse = row.inverse * power(below), scale = power(kMostExponent - below);
-  BlockCodes block;
+  BlockQuants block;
   for (size_t i = 0; i < kBlock; i += kLanes) {
     const auto scaled = hn::Mul(hn::LoadU(kFloats, x + i), hn::Set(kFloats, inverse));
-    hn::Store(nearest(scaled), kInts, block.codes + i);
+    hn::Store(nearest(scaled), kInts, block.quants + i);
   }
   if (out.parts() == 2) {
-    const BlockCodes first = take_first_part(block);
+    const BlockQuants first = take_first_part(block);
     store_part(first, scale * kPartRatio, out, n, at);
     return store_part(block, scale, out.part(1), n, at);
   }
@@ -158,30 +158,30 @@ HWY_INLINE void quantize_block(const float* x,
 
 #if HWY_TARGET != HWY_SCALAR
 // Four blocks at a time: their maxima and sums are reduced together, so that a block takes 5 ns on
-// one EPYC core (Zen 4), and alone 26. The bits are those of quantize_block, but for the codes of
-// rows that are not finite, whose unit is NaN.
+// one EPYC core (Zen 4), and alone 26. The bits are those of quantize_block, but for the quants of
+// rows that are not finite, whose scale is NaN.
 constexpr int kGroup = kPackedGroup, kVectors = static_cast<int>(kBlock / kLanes);
 
-// One part of a token. Stores of bytes may alias anything but local variables.
+// One part of a token. Stores of int8 may alias anything but local variables.
 struct PartRow {
   PartRow(const QuantizedActivations& x, int64_t n)
-      : bytes(x.codes(n)),
-        words(x.is_int16() ? x.words(n) : nullptr),
-        code_sums(x.parts() == 1 ? x.code_sums(n) : nullptr),
-        half_code_sums(x.half_code_sums(n)),
+      : int8_quants(x.int8_quants(n)),
+        int16_quants(x.is_int16() ? x.int16_quants(n) : nullptr),
+        quant_sums(x.parts() == 1 ? x.quant_sums(n) : nullptr),
+        half_quant_sums(x.half_quant_sums(n)),
         scales(x.scales(n)),
         sums(x.sums(n)),
         half_sums(x.half_sums(n)) {}
-  int8_t* bytes;
-  int16_t* words;
-  int32_t* code_sums;
-  int32_t* half_code_sums;
+  int8_t* int8_quants;
+  int16_t* int16_quants;
+  int32_t* quant_sums;
+  int32_t* half_quant_sums;
   float* scales;
   float* sums;
   float* half_sums;
 };
 
-// Stores the codes of four blocks from block `at` on.
+// Stores the quants of four blocks from block `at` on.
 HWY_INLINE void store_group(const PackedBlock* blocks,
                             FourFloats scale,
                             const PartRow& x,
@@ -197,13 +197,14 @@ HWY_INLINE void store_group(const PackedBlock* blocks,
   const auto sums =
       hn::Add(hn::ConcatEven(kFourInts, second, first), hn::ConcatOdd(kFourInts, second, first));
   hn::StoreU(hn::Mul(scale, floats(sums)), kFourFloats, x.sums + at);
-  if (x.code_sums != nullptr) {
-    hn::StoreU(sums, kFourInts, x.code_sums + at);
-    hn::StoreU(first, kFourInts, x.half_code_sums + 2 * at);
-    hn::StoreU(second, kFourInts, x.half_code_sums + 2 * at + 4);
+  if (x.quant_sums != nullptr) {
+    hn::StoreU(sums, kFourInts, x.quant_sums + at);
+    hn::StoreU(first, kFourInts, x.half_quant_sums + 2 * at);
+    hn::StoreU(second, kFourInts, x.half_quant_sums + 2 * at + 4);
   }
   const int64_t to = at * kActivationBlock;
-  x.words != nullptr ? store_words(blocks, x.words + to) : store_bytes(blocks, x.bytes + to);
+  x.int16_quants != nullptr ? store_int16(blocks, x.int16_quants + to)
+                            : store_int8(blocks, x.int8_quants + to);
 }
 
 // The bits of the largest magnitudes of four blocks.
@@ -238,13 +239,13 @@ HWY_INLINE void quantize_group(const float* x,
   hn::Store(hn::Mul(hn::Set(kFourFloats, row.inverse), power(below)), kFourFloats, inverses);
   PackedBlock blocks[kParts][kGroup];
   for (int b = 0; b < kGroup; ++b) {
-    IntVector codes[kVectors], first[kVectors];
+    IntVector quants[kVectors], first[kVectors];
     for (int i = 0; i < kVectors; ++i) {
       const auto values = hn::LoadU(kFloats, x + b * kBlock + i * kLanes);
-      codes[i] = nearest_code(hn::Mul(values, hn::Set(kFloats, inverses[b])));
-      if constexpr (kParts == 2) first[i] = take_first_part(codes[i]);
+      quants[i] = nearest_quant(hn::Mul(values, hn::Set(kFloats, inverses[b])));
+      if constexpr (kParts == 2) first[i] = take_first_part(quants[i]);
     }
-    blocks[kParts - 1][b] = packed(codes);
+    blocks[kParts - 1][b] = packed(quants);
     if constexpr (kParts == 2) blocks[0][b] = packed(first);
   }
   const FourFloats first_scale =

@@ -2,19 +2,19 @@
 // Activations rounded to 16 or 8 bits for GEMMs with quantized weights: their layout and the
 // rounding. matmul.h has the GEMMs.
 //
-// Each row is cut into blocks of 32: x_i is about unit * 2^e * q_i, with a unit for the row, an
+// Each row is cut into blocks of 32: x_i is about scale * 2^e * q_i, with a scale per row, an
 // exponent e from 0 to 40 for the block, and q_i the nearest integer. The block with the row's
-// largest |x| has e = 40 and the largest code; any other has the least e with which its codes do
+// largest |x| has e = 40 and the largest quant; any other has the least e with which its quants do
 // not exceed that. Powers of two cost up to one bit; for them, kernels multiply a weight's scale
 // by a block's with an integer addition to its exponent, which leaves the ports of multiplications
 // free. (Added to a weight's scale of zero, an exponent makes a number below 2^-86.) GEMMs of many
-// tokens read q as 16-bit words, up to 32258. GEMMs of few tokens may multiply bytes and read q in
+// tokens read q as int16, up to 32258. GEMMs of few tokens may multiply int8 and read q in
 // two parts, q_i = 254 c_i + d_i with c_i and d_i from -127 to 127, or in one part from -127 to
-// 127. Each part stores, after its codes, 2^e as `scale` (254 times it in the first of two parts),
-// and scale * (sum of codes) of each block and each half block, which weights with an offset need:
-// sum (s w_i + m) x_i = unit (s scale sum w_i q_i + m scale sum q_i). Words, and one part of
-// bytes, have the integer sums of codes too. A row with an infinity or a NaN has the unit NaN, so
-// every GEMM with it yields NaN.
+// 127. Each part stores, after its quants, 2^e as `scale` (254 times it in the first of two parts),
+// and `scale` * (sum of quants) of each block and each half block, which weights with an offset
+// need: sum (s w_i + m) x_i = row_scale (s scale sum w_i q_i + m scale sum q_i). Int16, and one
+// part of int8, have the integer sums of quants too. A row with an infinity or a NaN has the scale
+// NaN, so every GEMM with it yields NaN.
 #pragma once
 
 #include <cstddef>
@@ -41,10 +41,10 @@ inline constexpr int32_t kOneBits = 0x3f800000;
 inline constexpr int kPartRatio = 254;
 
 // The rows of one buffer. Each part of a token is stored separately and padded to whole cache
-// lines: codes int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16], in
-// one part int32 code_sums [in / 32] and half_code_sums [in / 16], and the unit. Words are int16
-// [in] in place of the codes, with each four columns in the order 0, 2, 1, 3. `in` is a multiple
-// of 32.
+// lines: quants int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16], in
+// one part int32 quant_sums [in / 32] and half_quant_sums [in / 16], and the row's scale. In int16,
+// the quants are int16 [in] instead, with each four columns in the order 0, 2, 1, 3. `in` is a
+// multiple of 32.
 struct QuantizedActivations {
   int64_t tokens = 0;         // N
   int64_t in = 0;             // D
@@ -53,37 +53,39 @@ struct QuantizedActivations {
 
   int64_t blocks() const { return in / kActivationBlock; }
   bool is_int16() const { return form == ActivationForm::kInt16; }
-  int64_t code_bytes() const { return is_int16() ? 2 * in : in; }
-  int64_t code_sum_bytes() const { return parts() == 1 ? 12 * blocks() : 0; }
-  int64_t sum_bytes() const { return 16 * blocks() + code_sum_bytes() + 4; }
-  int64_t part_bytes() const { return (code_bytes() + sum_bytes() + 63) / 64 * 64; }
+  int64_t quant_bytes() const { return is_int16() ? 2 * in : in; }
+  int64_t quant_sum_bytes() const { return parts() == 1 ? 12 * blocks() : 0; }
+  int64_t sum_bytes() const { return 16 * blocks() + quant_sum_bytes() + 4; }
+  int64_t part_bytes() const { return (quant_bytes() + sum_bytes() + 63) / 64 * 64; }
   int parts() const { return form == ActivationForm::kTwoInt8 ? 2 : 1; }
   int64_t row_bytes() const { return parts() * part_bytes(); }
   int64_t bytes() const { return tokens * row_bytes(); }
-  int8_t* codes(int64_t n) const { return reinterpret_cast<int8_t*>(data + n * row_bytes()); }
-  int16_t* words(int64_t n) const { return reinterpret_cast<int16_t*>(data + n * row_bytes()); }
+  int8_t* int8_quants(int64_t n) const { return reinterpret_cast<int8_t*>(data + n * row_bytes()); }
+  int16_t* int16_quants(int64_t n) const {
+    return reinterpret_cast<int16_t*>(data + n * row_bytes());
+  }
   float* scales(int64_t n) const {
-    return reinterpret_cast<float*>(data + n * row_bytes() + code_bytes());
+    return reinterpret_cast<float*>(data + n * row_bytes() + quant_bytes());
   }
   float* sums(int64_t n) const { return scales(n) + blocks(); }
   float* half_sums(int64_t n) const { return scales(n) + 2 * blocks(); }
-  int32_t* code_sums(int64_t n) const {
+  int32_t* quant_sums(int64_t n) const {
     return reinterpret_cast<int32_t*>(scales(n) + 4 * blocks());
   }
-  int32_t* half_code_sums(int64_t n) const { return code_sums(n) + blocks(); }
-  float& unit(int64_t n) const { return scales(n)[4 * blocks() + code_sum_bytes() / 4]; }
+  int32_t* half_quant_sums(int64_t n) const { return quant_sums(n) + blocks(); }
+  float& row_scale(int64_t n) const { return scales(n)[4 * blocks() + quant_sum_bytes() / 4]; }
 
-  // The same rows for part p: codes(n) and the other accessors return that part's data.
+  // The same rows for part p: int8_quants(n) and the other accessors return that part's data.
   QuantizedActivations part(int p) const { return {tokens, in, data + p * part_bytes(), form}; }
 
-  // Vectors of 8-bit codes: all parts of all tokens, token by token.
+  // Vectors of 8-bit quants: all parts of all tokens, token by token.
   int64_t vectors() const { return tokens * parts(); }
   int64_t token_of(int64_t vector) const { return vector / parts(); }
   int part_of(int64_t vector) const { return static_cast<int>(vector % parts()); }
 };
 
 // Fills `out` from x [out.tokens, out.in]. Bound: memory, one read of x and 2.88 bytes per element
-// written, 3 in two parts, 1.88 in one part of bytes.
+// written, 3 in two parts, 1.88 in one part of int8.
 void quantize_activations(StridedRows<const float> x, const QuantizedActivations& out);
 
 }  // namespace ridge::backends::cpu

@@ -82,42 +82,42 @@ constexpr Kernel kTiles = {"gemm_amx", kGemmTiles, kBf16Tiles, 32, 32};
 namespace portable {
 constexpr Kernel kGemv16 = gemv("portable", kTwoInt8, 1, 1, gemv_portable),
                  kGemv8 = gemv("portable", kInt8, 1, 1, gemv_portable),
-                 kGemm16 = gemm("portable", kInt16, 16, 1, unpack_words, gemm_portable),
-                 kGemm8 = gemm("portable", kInt8, 16, 1, unpack_bytes, gemm_portable);
+                 kGemm16 = gemm("portable", kInt16, 16, 1, unpack_int16, gemm_portable),
+                 kGemm8 = gemm("portable", kInt8, 16, 1, unpack_int8, gemm_portable);
 }  // namespace portable
 
 namespace avx2 {
 constexpr int64_t kFew = kGemvTokensAvx2, kMany = kGemmTokensAvx2;
 constexpr Kernel kGemv16 = gemv("gemv_avx2", kTwoInt8, 1, 4, gemv_avx2),
                  kGemv8 = gemv("gemv_avx2", kInt8, 1, 4, gemv_avx2),
-                 kGemm16 = gemm("gemm_avx2", kInt16, 16, kMany, unpack_words, gemm_avx2),
-                 kGemm8 = gemm("gemm_avx2", kInt8, 16, kMany, unpack_bytes, gemm_bytes_avx2);
+                 kGemm16 = gemm("gemm_avx2", kInt16, 16, kMany, unpack_int16, gemm_avx2),
+                 kGemm8 = gemm("gemm_avx2", kInt8, 16, kMany, unpack_int8, gemm_int8_avx2);
 constexpr Kernel kRepackedGemv16 = gemv("gemv_panels_avx2", kInt16, 16, kFew, gemv_panels_avx2),
                  kRepackedGemv8 = gemv("gemv_panels_avx2", kInt8, 16, kFew, gemv_panels_avx2),
                  kRepackedGemm16 =
                      gemm("gemm_avx2", kInt16, 16, kMany, unpack_panels_avx2, gemm_avx2),
                  kRepackedGemm8 =
-                     gemm("gemm_avx2", kInt8, 16, kMany, unpack_byte_panels_avx2, gemm_bytes_avx2);
+                     gemm("gemm_avx2", kInt8, 16, kMany, unpack_int8_panels_avx2, gemm_int8_avx2);
 }  // namespace avx2
 
 namespace avx512 {
 constexpr int64_t kFew = kGemvVectorsAvx512, kMany = kGemmTokensAvx512;
-constexpr Kernel kGemm16 = gemm("gemm_avx512", kInt16, 32, kMany, unpack_words, gemm_avx512),
-                 kGemm8 = gemm("gemm_avx512", kInt8, 32, kMany, unpack_bytes, gemm_avx512);
+constexpr Kernel kGemm16 = gemm("gemm_avx512", kInt16, 32, kMany, unpack_int16, gemm_avx512),
+                 kGemm8 = gemm("gemm_avx512", kInt8, 32, kMany, unpack_int8, gemm_avx512);
 constexpr Kernel kRepackedGemv16 =
                      gemv("gemv_panels_avx512", kTwoInt8, 16, kFew, gemv_panels_avx512),
                  kRepackedGemv8 = gemv("gemv_panels_avx512", kInt8, 16, kFew, gemv_panels_avx512),
                  kRepackedGemm16 =
                      gemm("gemm_avx512", kInt16, 32, kMany, unpack_panels_avx512, gemm_avx512),
                  kRepackedGemm8 =
-                     gemm("gemm_avx512", kInt8, 32, kMany, unpack_byte_panels_avx512, gemm_avx512);
+                     gemm("gemm_avx512", kInt8, 32, kMany, unpack_int8_panels_avx512, gemm_avx512);
 }  // namespace avx512
 
 constexpr auto kNone = OtherWeights::kNone, kPlainToo = OtherWeights::kPlain,
                kAll = OtherWeights::kBlocks;
 constexpr DType kF32 = DType::kF32, kI16 = DType::kI16, kI8 = DType::kI8, kBF16 = DType::kBF16;
 // AVX2 adds products of int8 in 16 bits, which hold quants of up to 6 bits.
-constexpr int kSixBits = kMostByteCode;
+constexpr int kSixBits = kMostInt8Quant;
 
 // Up to 4 tokens, a GEMM is bound by memory, also if it unpacks W in registers again for them; with
 // more, it pays to unpack W once for all. Repacked weights are unpacked faster, so that this lasts
@@ -185,7 +185,7 @@ constexpr Rounding kRoundings[] = {
 
 bool serves(const QuantizedRow& row, QuantizedIsa isa, DType weight, DType activations) {
   return row.runs_on(isa) && row.layout == layout_of(weight) && row.activations == activations &&
-         code_format(weight).most <= row.most_quant;
+         quant_format(weight).most <= row.most_quant;
 }
 
 }  // namespace

@@ -46,13 +46,13 @@ struct Task {
 void multiply_panels(const Task& task, PanelProduct call) {
   const DType dtype = task.panels[0].weight.dtype;
   const bool in_panels = is_panels(dtype), accumulate = call.accumulate;
-  const CodeFormat format = code_format(dtype);
+  const QuantFormat format = quant_format(dtype);
   const QuantizedActivations& x = *call.x;
   CodePanel panels[kMostPanels];
   call.group = format.group;
   call.has_min = format.has_min;
   call.zero = x.is_int16() ? 0 : format.zero;
-  call.most_code = format.most;
+  call.most_quant = format.most;
   const StridedRows<float> y = call.y;
   for (int64_t column = 0; column < x.in; column += kPanelDepth) {
     call.column = column;

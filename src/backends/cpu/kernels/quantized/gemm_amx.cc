@@ -18,22 +18,23 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Codes of 16 rows, with their scales and offsets.
-struct RowCodes {
-  alignas(64) uint8_t codes[kTileRows][kTilePanelDepth];
+// Quants of 16 rows, with their scales and offsets.
+struct RowQuants {
+  alignas(64) uint8_t quants[kTileRows][kTilePanelDepth];
   alignas(64) float scales[kTileRows][kTilePanelDepth / 16];
   alignas(64) float offsets[kTileRows][kTilePanelDepth / 16];
 };
 
-inline __m512 sixteen(const RowCodes& from, int64_t row, int64_t column, int64_t group) {
-  const __m128i codes = _mm_load_si128(reinterpret_cast<const __m128i*>(from.codes[row] + column));
-  return _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes)),
+inline __m512 sixteen(const RowQuants& from, int64_t row, int64_t column, int64_t group) {
+  const __m128i quants =
+      _mm_load_si128(reinterpret_cast<const __m128i*>(from.quants[row] + column));
+  return _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(quants)),
                          _mm512_set1_ps(from.scales[row][group]),
                          _mm512_set1_ps(from.offsets[row][group]));
 }
 
 template <int kGroup>
-void make_tiles(const RowCodes& from, int64_t depth_tiles, uint16_t* to) {
+void make_tiles(const RowQuants& from, int64_t depth_tiles, uint16_t* to) {
   for (int64_t k = 0; k < depth_tiles; ++k, to += kTileElements) {
     const int64_t column = k * kTileDepth;
     __m512i rows[kTileRows];
@@ -77,14 +78,14 @@ void round_activations(StridedRows<const float> x, const ActivationTiles& out) {
 void unpack_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles) {
   const auto& [weight, row, column, depth] = part;
   if (is_panels(weight.dtype)) return unpack_panel_tiles(part, row_tile, tiles);
-  RowCodes from;
-  const int64_t group = code_format(weight.dtype).group;
+  RowQuants from;
+  const int64_t group = quant_format(weight.dtype).group;
   for (int64_t r = 0; r < kTileRows; ++r) {
     if (row + r < weight.out) {
-      unpack_codes({weight, row + r, column, depth},
-                   {from.codes[r], from.scales[r], from.offsets[r]});
+      unpack_quants({weight, row + r, column, depth},
+                    {from.quants[r], from.scales[r], from.offsets[r]});
     } else {
-      std::fill_n(from.codes[r], depth, uint8_t{0});
+      std::fill_n(from.quants[r], depth, uint8_t{0});
       std::fill_n(from.scales[r], depth / group, 0.0f);
       std::fill_n(from.offsets[r], depth / group, 0.0f);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The panel products for AVX2: pairs of words are multiplied and added in 32 bits, pairs of bytes
+// The panel products for AVX2: pairs of int16 are multiplied and added in 32 bits, pairs of int8
 // in 16 bits. gemm_avx512.cc has the form for VNNI.
 #include <algorithm>
 #include <cstdint>
@@ -51,14 +51,14 @@ inline __m256i less_one(const float* scales) {
 template <int kTokens>
 using Dots = __m256i[2][kTokens];
 
-struct Words {
+struct Int16 {
   template <int kGroup, int kTokens>
   static void set_dots(const CodePanel& panel, const TokenRows& x, int64_t g, Dots<kTokens>& dots) {
-    const int16_t* words = panel.words + g * kGroup * kPanelRows;
+    const int16_t* w = panel.int16_quants + g * kGroup * kPanelRows;
 #pragma GCC unroll 16
     for (int pair = 0; pair < kGroup / 2; ++pair) {
-      const __m256i first = load(words + pair * kPairWords),
-                    second = load(words + pair * kPairWords + kPairWords / 2);
+      const __m256i first = load(w + pair * kPairQuants),
+                    second = load(w + pair * kPairQuants + kPairQuants / 2);
 #pragma GCC unroll 6
       for (int t = 0; t < kTokens; ++t) {
         const __m256i two = _mm256_set1_epi32(x.bits(t, g * kGroup / 2 + pair));
@@ -70,14 +70,14 @@ struct Words {
   }
 };
 
-// Codes up to kMostCode: the sums of so many steps of four columns fit in 16 bits.
-template <int kMostCode>
-struct Bytes {
-  static constexpr int kSteps = 32767 / (kMostCode * 127 * 2);
+// Quants up to kMostQuant: the sums of so many steps of four columns fit in 16 bits.
+template <int kMostQuant>
+struct Int8 {
+  static constexpr int kSteps = 32767 / (kMostQuant * 127 * 2);
 
   template <int kGroup, int kTokens>
   static void set_dots(const CodePanel& panel, const TokenRows& x, int64_t g, Dots<kTokens>& dots) {
-    const uint8_t* bytes = panel.bytes + g * kGroup * kPanelRows;
+    const uint8_t* w = panel.uint8_quants + g * kGroup * kPanelRows;
     constexpr int kAll = kGroup / 4, kRun = kSteps < kAll ? kSteps : kAll;
     static_assert(kAll % kRun == 0);
 #pragma GCC unroll 4
@@ -85,8 +85,8 @@ struct Bytes {
       __m256i sums[2][kTokens];
 #pragma GCC unroll 8
       for (int step = begin; step < begin + kRun; ++step) {
-        const __m256i first = load(bytes + step * kStepBytes),
-                      second = load(bytes + step * kStepBytes + kStepBytes / 2);
+        const __m256i first = load(w + step * kStepBytes),
+                      second = load(w + step * kStepBytes + kStepBytes / 2);
 #pragma GCC unroll 6
         for (int t = 0; t < kTokens; ++t) {
           const __m256i four = _mm256_set1_epi32(x.bits(t, g * kAll + step));
@@ -146,9 +146,9 @@ void multiply(const PanelProduct& call, int64_t token) {
     }
   }
   for (int t = 0; t < kTokens; ++t) {
-    const __m256 unit = _mm256_set1_ps(x.unit(t)),
-                 first = _mm256_mul_ps(_mm256_load_ps(totals[t]), unit),
-                 second = _mm256_mul_ps(_mm256_load_ps(totals[t] + 8), unit);
+    const __m256 row_scale = _mm256_set1_ps(x.row_scale(t)),
+                 first = _mm256_mul_ps(_mm256_load_ps(totals[t]), row_scale),
+                 second = _mm256_mul_ps(_mm256_load_ps(totals[t] + 8), row_scale);
     float* y = call.y_of(token + t);
     if (call.is_streamed) {
       _mm256_stream_ps(y, first);
@@ -161,7 +161,7 @@ void multiply(const PanelProduct& call, int64_t token) {
 
 template <typename Form, int kGroup, Extra kExtra>
 void multiply_tokens(const PanelProduct& call) {
-  // 10 or 12 accumulators, two vectors of codes and an activation fill the 16 registers.
+  // 10 or 12 accumulators, two vectors of quants and an activation fill the 16 registers.
   constexpr void (*kTiles[])(const PanelProduct&, int64_t) = {
       multiply<Form, kGroup, kExtra, 1>, multiply<Form, kGroup, kExtra, 2>,
       multiply<Form, kGroup, kExtra, 3>, multiply<Form, kGroup, kExtra, 4>,
@@ -172,21 +172,21 @@ void multiply_tokens(const PanelProduct& call) {
 }
 
 template <int kGroup>
-void multiply_words(const PanelProduct& call) {
-  call.has_min ? multiply_tokens<Words, kGroup, Extra::kMin>(call)
-               : multiply_tokens<Words, kGroup, Extra::kNone>(call);
+void multiply_int16(const PanelProduct& call) {
+  call.has_min ? multiply_tokens<Int16, kGroup, Extra::kMin>(call)
+               : multiply_tokens<Int16, kGroup, Extra::kNone>(call);
 }
 
-template <int kMostCode, int kGroup>
-void multiply_bytes(const PanelProduct& call) {
-  using Form = Bytes<kMostCode>;
+template <int kMostQuant, int kGroup>
+void multiply_int8(const PanelProduct& call) {
+  using Form = Int8<kMostQuant>;
   call.has_min ? multiply_tokens<Form, kGroup, Extra::kMin>(call)
                : multiply_tokens<Form, kGroup, Extra::kZero>(call);
 }
 
-template <int kMostCode>
-void multiply_bytes(const PanelProduct& call) {
-  call.group == 16 ? multiply_bytes<kMostCode, 16>(call) : multiply_bytes<kMostCode, 32>(call);
+template <int kMostQuant>
+void multiply_int8(const PanelProduct& call) {
+  call.group == 16 ? multiply_int8<kMostQuant, 16>(call) : multiply_int8<kMostQuant, 32>(call);
 }
 
 }  // namespace
@@ -196,16 +196,16 @@ void multiply_bytes(const PanelProduct& call) {
 // instructions per cycle, which is 30 multiply-adds per cycle on a core with that many ports.
 // Additions take ports from multiplications: loops on registers make 26 (Zen 4).
 void gemm_avx2(const PanelProduct& call) {
-  call.group == 16 ? multiply_words<16>(call) : multiply_words<32>(call);
+  call.group == 16 ? multiply_int16<16>(call) : multiply_int16<32>(call);
 }
 
-// Mapping: the same. Per 32 columns of 8 rows and one token, of codes up to 15: 8 multiplications,
+// Mapping: the same. Per 32 columns of 8 rows and one token, of quants up to 15: 8 multiplications,
 // 7 additions, one multiplication by 1 to widen, and as many instructions to scale. Bound: four
 // vector instructions per cycle, about 50 multiply-adds.
-void gemm_bytes_avx2(const PanelProduct& call) {
-  call.most_code <= 15   ? multiply_bytes<15>(call)
-  : call.most_code <= 31 ? multiply_bytes<31>(call)
-                         : multiply_bytes<63>(call);
+void gemm_int8_avx2(const PanelProduct& call) {
+  call.most_quant <= 15   ? multiply_int8<15>(call)
+  : call.most_quant <= 31 ? multiply_int8<31>(call)
+                          : multiply_int8<63>(call);
 }
 
 }  // namespace ridge::backends::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The panel products for AVX-512 with VNNI: one instruction multiplies pairs of words, or groups of
-// four bytes, and accumulates in 32 bits. Without VNNI, the AVX2 form is as fast in words.
+// The panel products for AVX-512 with VNNI: one instruction multiplies pairs of int16, or groups of
+// four int8, and accumulates in 32 bits. Without VNNI, the AVX2 form is as fast in int16.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -17,11 +17,11 @@
 namespace ridge::backends::cpu {
 namespace {
 
-struct Words {
+struct Int16 {
   static constexpr int kColumns = 2;  // one multiplication takes so many
   static __m512i add(__m512i sum, __m512i w, __m512i x) { return _mm512_dpwssd_epi32(sum, w, x); }
 };
-struct Bytes {
+struct Int8 {
   static constexpr int kColumns = 4;
   static __m512i add(__m512i sum, __m512i w, __m512i x) { return _mm512_dpbusd_epi32(sum, w, x); }
 };
@@ -57,14 +57,14 @@ void multiply(const PanelProduct& call, int64_t token) {
       __m512i w[kPanels];
 #pragma GCC unroll 2
       for (int p = 0; p < kPanels; ++p)
-        w[p] = _mm512_load_si512(call.panels[p].bytes + (g * kSteps + step) * kStepBytes);
+        w[p] = _mm512_load_si512(call.panels[p].uint8_quants + (g * kSteps + step) * kStepBytes);
 #pragma GCC unroll 7
       for (int t = 0; t < kTokens; ++t) {
-        const __m512i codes = _mm512_set1_epi32(x.bits(t, g * kSteps + step));
+        const __m512i quants = _mm512_set1_epi32(x.bits(t, g * kSteps + step));
 #pragma GCC unroll 2
         for (int p = 0; p < kPanels; ++p) {
           __m512i& dot = dots[t][p][step % kChains];
-          dot = Form::add(dot, w[p], codes);
+          dot = Form::add(dot, w[p], quants);
         }
       }
     }
@@ -94,18 +94,18 @@ void multiply(const PanelProduct& call, int64_t token) {
   }
 #pragma GCC unroll 7
   for (int t = 0; t < kTokens; ++t) {
-    const __m512 unit = _mm512_set1_ps(x.unit(t));
+    const __m512 row_scale = _mm512_set1_ps(x.row_scale(t));
 #pragma GCC unroll 2
     for (int p = 0; p < kPanels; ++p) {
       const int64_t left = std::min(call.rows - p * kPanelRows, kPanelRows);
       const __mmask16 rows = static_cast<__mmask16>((1u << left) - 1);
       float* y = call.y_of(token + t) + p * kPanelRows;
       if (call.is_streamed) {
-        _mm512_stream_ps(y, _mm512_mul_ps(totals[t][p], unit));
+        _mm512_stream_ps(y, _mm512_mul_ps(totals[t][p], row_scale));
         continue;
       }
       const __m512 before = call.accumulate ? _mm512_maskz_loadu_ps(rows, y) : _mm512_setzero_ps();
-      _mm512_mask_storeu_ps(y, rows, _mm512_fmadd_ps(totals[t][p], unit, before));
+      _mm512_mask_storeu_ps(y, rows, _mm512_fmadd_ps(totals[t][p], row_scale, before));
     }
   }
 }
@@ -133,15 +133,15 @@ void multiply_panels(const PanelProduct& call) {
 }
 
 template <int kGroup>
-void multiply_words(const PanelProduct& call) {
-  call.has_min ? multiply_panels<Words, kGroup, Extra::kMin>(call)
-               : multiply_panels<Words, kGroup, Extra::kNone>(call);
+void multiply_int16(const PanelProduct& call) {
+  call.has_min ? multiply_panels<Int16, kGroup, Extra::kMin>(call)
+               : multiply_panels<Int16, kGroup, Extra::kNone>(call);
 }
 
 template <int kGroup>
-void multiply_bytes(const PanelProduct& call) {
-  call.has_min ? multiply_panels<Bytes, kGroup, Extra::kMin>(call)
-               : multiply_panels<Bytes, kGroup, Extra::kZero>(call);
+void multiply_int8(const PanelProduct& call) {
+  call.has_min ? multiply_panels<Int8, kGroup, Extra::kMin>(call)
+               : multiply_panels<Int8, kGroup, Extra::kZero>(call);
 }
 
 }  // namespace
@@ -149,13 +149,13 @@ void multiply_bytes(const PanelProduct& call) {
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
 
 // Mapping: 32 rows x 7 tokens in registers. Per 32 columns, 16 rows and token: 16 multiplications
-// of words or 8 of bytes, and to scale one more instruction on the multipliers' ports, two with a
+// of int16 or 8 of int8, and to scale one more instruction on the multipliers' ports, two with a
 // min. Bound: one multiplication (32 or 64 multiply-adds) per cycle and port; two panels halve the
 // loads of activations, which would take as many cycles.
 void gemm_avx512(const PanelProduct& call) {
   const bool halves = call.group == 16;
-  if (call.x->is_int16()) return halves ? multiply_words<16>(call) : multiply_words<32>(call);
-  halves ? multiply_bytes<16>(call) : multiply_bytes<32>(call);
+  if (call.x->is_int16()) return halves ? multiply_int16<16>(call) : multiply_int16<32>(call);
+  halves ? multiply_int8<16>(call) : multiply_int8<32>(call);
 }
 
 }  // namespace ridge::backends::cpu

@@ -38,14 +38,14 @@ inline __m256i load(const void* from) {
 // GB/s; into L2, 2 KiB ahead 11, 4 KiB 22, 8 KiB 27.
 inline constexpr int64_t kFetchBytes = 8192;
 
-// One vector of codes of the activations.
+// One vector of quants of the activations.
 struct Token {
-  const int8_t* codes;
+  const int8_t* quants;
   const float* scales;     // per 32
   const float* sums;       // per 32
   const float* half_sums;  // per 16
 
-  __m256i block(int64_t b) const { return load(codes + b * kActivationBlock); }
+  __m256i block(int64_t b) const { return load(quants + b * kActivationBlock); }
 };
 
 inline __m256 broadcast(const float* from) { return _mm256_broadcast_ss(from); }
@@ -73,17 +73,17 @@ inline __m256i fifth_bits(const uint8_t* high_bits) {
   return _mm256_and_si256(set, _mm256_set1_epi8(16));
 }
 
-inline __m256i codes_of(const BlockQ4_0& block) { return nibbles(block.quants); }
-inline __m256i codes_of(const BlockQ4_1& block) { return nibbles(block.quants); }
-inline __m256i codes_of(const BlockQ5_0& block) {
+inline __m256i quants_of(const BlockQ4_0& block) { return nibbles(block.quants); }
+inline __m256i quants_of(const BlockQ4_1& block) { return nibbles(block.quants); }
+inline __m256i quants_of(const BlockQ5_0& block) {
   return _mm256_or_si256(nibbles(block.quants), fifth_bits(block.high_bits));
 }
-inline __m256i codes_of(const BlockQ5_1& block) {
+inline __m256i quants_of(const BlockQ5_1& block) {
   return _mm256_or_si256(nibbles(block.quants), fifth_bits(block.high_bits));
 }
-inline __m256i codes_of(const BlockQ8_0& block) { return load(block.quants); }
+inline __m256i quants_of(const BlockQ8_0& block) { return load(block.quants); }
 
-// The offset in x_i = scale (code - offset); Q8_0's codes are signed.
+// The offset in x_i = scale (quant - offset); Q8_0's quants are signed.
 template <typename Block>
 constexpr float kOffset = std::is_same_v<Block, BlockQ4_0>   ? 8
                           : std::is_same_v<Block, BlockQ5_0> ? 16
@@ -98,7 +98,7 @@ requires(sizeof(Block) <= 34) inline void add_block(const Block& block,
                                                     const Token* tokens,
                                                     int64_t b,
                                                     __m256* totals) {
-  const __m256i codes = codes_of(block);
+  const __m256i quants = quants_of(block);
   const __m256 scale = broadcast(halves + block.scale);
 #pragma GCC unroll 4
   for (int t = 0; t < kTokens; ++t) {
@@ -106,9 +106,9 @@ requires(sizeof(Block) <= 34) inline void add_block(const Block& block,
     __m256i pairs;
     if constexpr (std::is_same_v<Block, BlockQ8_0>) {
       // Magnitudes are the unsigned operand, and x gets the weights' signs: at most 2 * 128 * 127.
-      pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes));
+      pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(quants), _mm256_sign_epi8(x, quants));
     } else {
-      pairs = _mm256_maddubs_epi16(codes, x);
+      pairs = _mm256_maddubs_epi16(quants, x);
     }
     const __m256 both = _mm256_mul_ps(scale, broadcast(tokens[t].scales + b));
     totals[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(pair_sums(pairs)), both, totals[t]);
@@ -211,14 +211,14 @@ inline void add_group(const BlockQ6_K& block,
   constexpr int kShift = 4 - 2 * kGroup;
   const __m256i moved = kShift >= 0 ? _mm256_slli_epi16(high_bits, kShift < 0 ? 0 : kShift)
                                     : _mm256_srli_epi16(high_bits, kShift < 0 ? -kShift : 0);
-  const __m256i codes = _mm256_or_si256(low, _mm256_and_si256(moved, _mm256_set1_epi8(48)));
+  const __m256i quants = _mm256_or_si256(low, _mm256_and_si256(moved, _mm256_set1_epi8(48)));
   constexpr int kPart = 4 * kHalf + kGroup;
   constexpr int64_t kSpread = 0x0101010101010101 * (2 * kPart);
   const __m256i weights = _mm256_cvtepi8_epi16(
       _mm_shuffle_epi8(sub_scales, _mm_set_epi64x(kSpread + 0x0101010101010101, kSpread)));
 #pragma GCC unroll 4
   for (int t = 0; t < kTokens; ++t) {
-    const __m256i pairs = _mm256_maddubs_epi16(codes, tokens[t].block(8 * b + kPart));
+    const __m256i pairs = _mm256_maddubs_epi16(quants, tokens[t].block(8 * b + kPart));
     const __m256 dots = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, weights));
     totals[t] = _mm256_fmadd_ps(dots, broadcast(scales[t] + kPart), totals[t]);
   }
@@ -315,12 +315,12 @@ struct RowsCall : RowsProduct {
   Token vector(int64_t v) const {
     const QuantizedActivations part = x.part(x.part_of(v));
     const int64_t n = x.token_of(v);
-    return {part.codes(n), part.scales(n), part.sums(n), part.half_sums(n)};
+    return {part.int8_quants(n), part.scales(n), part.sums(n), part.half_sums(n)};
   }
   // Stores or adds the sum of a row. `behind`: the sum is of later columns, so it is added.
   void add(int64_t v, int64_t row, float dot, bool behind = false) const {
     float& to = y[x.token_of(v)][row];
-    dot *= x.unit(x.token_of(v));
+    dot *= x.row_scale(x.token_of(v));
     to = accumulate || behind || x.part_of(v) != 0 ? to + dot : dot;
   }
 };
@@ -385,15 +385,15 @@ void multiply_range(const RowsProduct& call) {
   multiply_all<Block>({call, half_table(), path}, rows);
 }
 
-// Formats without a specialized form (Q2_K, Q3_K): unpacked to codes in L1, in groups of 16.
+// Formats without a specialized form (Q2_K, Q3_K): unpacked to quants in L1, in groups of 16.
 void multiply_unpacked(const RowsCall& call, Range rows) {
   const QuantizedMatrix& weight = call.weight;
-  alignas(32) uint8_t codes[kSuperBlockElements];
+  alignas(32) uint8_t quants[kSuperBlockElements];
   float scales[16], offsets[16];
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     for (int64_t b = 0; b < weight.in / kSuperBlockElements; ++b) {
-      unpack_codes({weight, row, b * kSuperBlockElements, kSuperBlockElements},
-                   {codes, scales, offsets});
+      unpack_quants({weight, row, b * kSuperBlockElements, kSuperBlockElements},
+                    {quants, scales, offsets});
       for (int64_t v = 0; v < call.x.vectors(); ++v) {
         const Token x = call.vector(v);
         const float* sums = x.half_sums + 16 * b;
@@ -401,7 +401,7 @@ void multiply_unpacked(const RowsCall& call, Range rows) {
         total = _mm256_fmadd_ps(_mm256_loadu_ps(offsets + 8), _mm256_loadu_ps(sums + 8), total);
         for (int64_t part = 0; part < 8; ++part) {
           const __m256i values = x.block(8 * b + part);
-          const __m256i dots = pair_sums(_mm256_maddubs_epi16(load(codes + 32 * part), values));
+          const __m256i dots = pair_sums(_mm256_maddubs_epi16(load(quants + 32 * part), values));
           const __m256 scale = _mm256_set_m128(_mm_broadcast_ss(scales + 2 * part + 1),
                                                _mm_broadcast_ss(scales + 2 * part));
           const __m256 both = _mm256_mul_ps(scale, broadcast(x.scales + 8 * b + part));

@@ -28,7 +28,7 @@ inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
   for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
-// Up to eight of x's vectors of 8-bit codes, from `first` on, and the outputs of their tokens.
+// Up to eight of x's vectors of 8-bit quants, from `first` on, and the outputs of their tokens.
 struct Vectors {
   static constexpr int64_t kMost = kGemvVectorsAvx512;
   Vectors() = default;
@@ -37,17 +37,17 @@ struct Vectors {
     for (int64_t v = 0; v < count; ++v) {
       const int64_t n = x.token_of(first + v);
       const QuantizedActivations part = x.part(x.part_of(first + v));
-      codes[v] = part.codes(n);
+      quants[v] = part.int8_quants(n);
       scales[v] = part.scales(n);
       sums[v] = part.sums(n);
       half_sums[v] = part.half_sums(n);
-      code_sums[v] = part.code_sums(n);
-      half_code_sums[v] = part.half_code_sums(n);
+      quant_sums[v] = part.quant_sums(n);
+      half_quant_sums[v] = part.half_quant_sums(n);
     }
     for (int64_t t = 0; t < count / x.parts(); ++t) {
       const int64_t n = x.token_of(first) + t;
       y[t] = to[n];
-      units[t] = x.unit(n);
+      row_scales[t] = x.row_scale(n);
     }
   }
 
@@ -55,18 +55,18 @@ struct Vectors {
   const float* sums_of(int64_t columns, int v) const {
     return columns == kActivationBlock ? sums[v] : half_sums[v];
   }
-  const int32_t* code_sums_of(int64_t columns, int v) const {
-    return columns == kActivationBlock ? code_sums[v] : half_code_sums[v];
+  const int32_t* quant_sums_of(int64_t columns, int v) const {
+    return columns == kActivationBlock ? quant_sums[v] : half_quant_sums[v];
   }
 
   int64_t count = 0;
-  const int8_t* codes[kMost] = {};
+  const int8_t* quants[kMost] = {};
   const float* scales[kMost] = {};
-  const float* sums[kMost] = {};         // scale times the sum of a block's codes
-  const float* half_sums[kMost] = {};    // the same of half a block
-  const int32_t* code_sums[kMost] = {};  // in one part
-  const int32_t* half_code_sums[kMost] = {};
-  float units[kMost] = {};
+  const float* sums[kMost] = {};          // scale times the sum of a block's quants
+  const float* half_sums[kMost] = {};     // the same of half a block
+  const int32_t* quant_sums[kMost] = {};  // in one part
+  const int32_t* half_quant_sums[kMost] = {};
+  float row_scales[kMost] = {};
   float* y[kMost] = {};
 };
 
@@ -82,9 +82,9 @@ struct Strip {
 };
 
 // Reads strip after strip, in the order of memory; a strip is in L1 when further tokens are
-// multiplied with it. More than 32 tokens, or vectors of codes, read the strips again. Form::Inputs
-// holds up to Form::kMost of them, and Form::product_of(inputs, x) is the function that multiplies
-// a strip with them.
+// multiplied with it. More than 32 tokens, or vectors of quants, read the strips again.
+// Form::Inputs holds up to Form::kMost of them, and Form::product_of(inputs, x) is the function
+// that multiplies a strip with them.
 template <typename Form>
 void multiply_strips(const RowsProduct& call) {
   using Panel = typename Form::Panel;

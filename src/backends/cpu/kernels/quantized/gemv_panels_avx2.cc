@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMMs of few tokens for AVX2 with weights in panels of 16 rows: each lane of two vectors holds a
-// row of W, so that a block's sums need no shuffle and its rows share every load of x. Codes are
-// widened in registers and multiplied by words of x, or multiplied by bytes, as gemm_avx2.cc
+// row of W, so that a block's sums need no shuffle and its rows share every load of x. Quants are
+// widened in registers and multiplied by int16 of x, or multiplied by int8, as gemm_avx2.cc
 // multiplies a panel that is unpacked for many tokens, with the same bits. gemv_avx2.cc reads
 // weights in the file's layout.
 #include <algorithm>
@@ -33,23 +33,23 @@ struct Tokens {
   Tokens(const QuantizedActivations& x, int64_t first, StridedRows<float> to)
       : count(std::min<int64_t>(x.tokens - first, kMostTokens)) {
     for (int64_t t = 0; t < count; ++t) {
-      codes[t] = x.codes(first + t);
+      quants[t] = x.int8_quants(first + t);
       scales[t] = x.scales(first + t);
       sums[t] = x.sums(first + t);
-      code_sums[t] = x.code_sums(first + t);
-      half_code_sums[t] = x.half_code_sums(first + t);
-      units[t] = x.unit(first + t);
+      quant_sums[t] = x.quant_sums(first + t);
+      half_quant_sums[t] = x.half_quant_sums(first + t);
+      row_scales[t] = x.row_scale(first + t);
       y[t] = to[first + t];
     }
   }
 
   int64_t count = 0;
-  const void* codes[kMostTokens] = {};  // words or bytes
+  const void* quants[kMostTokens] = {};  // int16 or int8
   const float* scales[kMostTokens] = {};
-  const float* sums[kMostTokens] = {};  // scale times the sum of a block's codes
-  const int32_t* code_sums[kMostTokens] = {};
-  const int32_t* half_code_sums[kMostTokens] = {};
-  float units[kMostTokens] = {};
+  const float* sums[kMostTokens] = {};  // scale times the sum of a block's quants
+  const int32_t* quant_sums[kMostTokens] = {};
+  const int32_t* half_quant_sums[kMostTokens] = {};
+  float row_scales[kMostTokens] = {};
   float* y[kMostTokens] = {};
 };
 
@@ -71,12 +71,12 @@ using Dots = __m256i[2][kTokens];
 template <typename Panel>
 inline __m256i begin(const Tokens& x, int t, int64_t part) {
   const int32_t* sums =
-      Panel::kScaleColumns == kActivationBlock ? x.code_sums[t] : x.half_code_sums[t];
+      Panel::kScaleColumns == kActivationBlock ? x.quant_sums[t] : x.half_quant_sums[t];
   return _mm256_set1_epi32(-Panel::kOffset * sums[part]);
 }
 
 template <typename Panel>
-struct Words {
+struct Int16 {
   static constexpr int64_t kColumns = Panel::kScaleColumns;
   static constexpr bool kBeginsBelow = Panel::kOffset != 0;
 
@@ -91,11 +91,11 @@ struct Words {
 #pragma GCC unroll 8
     for (int group = 0; group < kColumns / 4; ++group) {
       const bool begins = !kBeginsBelow && group == 0;
-      const ColumnPairs w[2] = {ColumnPairs(codes(panel, s, group, 0)),
-                                ColumnPairs(codes(panel, s, group, 1))};
+      const ColumnPairs w[2] = {ColumnPairs(load_quants(panel, s, group, 0)),
+                                ColumnPairs(load_quants(panel, s, group, 1))};
 #pragma GCC unroll 4
       for (int t = 0; t < kTokens; ++t) {
-        const auto* pairs = static_cast<const int32_t*>(x.codes[t]) + part * kColumns / 2;
+        const auto* pairs = static_cast<const int32_t*>(x.quants[t]) + part * kColumns / 2;
         const __m256i even = _mm256_set1_epi32(pairs[2 * group]),
                       odd = _mm256_set1_epi32(pairs[2 * group + 1]);
 #pragma GCC unroll 2
@@ -111,13 +111,13 @@ struct Words {
 };
 
 template <typename Panel>
-struct Bytes {
+struct Int8 {
   static constexpr int64_t kColumns = Panel::kScaleColumns;
   // The sums of so many groups of four columns fit in 16 bits.
-  static constexpr int kMostCode = std::is_same_v<Panel, PanelQ6_K>   ? 63
-                                   : std::is_same_v<Panel, PanelQ5_0> ? 31
-                                                                      : 15;
-  static constexpr int kRun = std::min<int>(32767 / (kMostCode * 127 * 2), kColumns / 4);
+  static constexpr int kMostQuant = std::is_same_v<Panel, PanelQ6_K>   ? 63
+                                    : std::is_same_v<Panel, PanelQ5_0> ? 31
+                                                                       : 15;
+  static constexpr int kRun = std::min<int>(32767 / (kMostQuant * 127 * 2), kColumns / 4);
 
   template <int kTokens>
   static void set_dots(const Panel& panel,
@@ -130,10 +130,10 @@ struct Bytes {
       __m256i sums[2][kTokens];
 #pragma GCC unroll 8
       for (int group = first; group < first + kRun; ++group) {
-        const __m256i w[2] = {codes(panel, s, group, 0), codes(panel, s, group, 1)};
+        const __m256i w[2] = {load_quants(panel, s, group, 0), load_quants(panel, s, group, 1)};
 #pragma GCC unroll 4
         for (int t = 0; t < kTokens; ++t) {
-          const auto* fours = static_cast<const int32_t*>(x.codes[t]) + part * kColumns / 4;
+          const auto* fours = static_cast<const int32_t*>(x.quants[t]) + part * kColumns / 4;
           const __m256i four = _mm256_set1_epi32(fours[group]);
 #pragma GCC unroll 2
           for (int rows = 0; rows < 2; ++rows) {
@@ -167,7 +167,7 @@ struct Totals {
 };
 
 // Sum s_w s_x sum (c - o) q + m_w s_x sum q over the columns that share a scale, where o is the
-// offset of the codes c, and q are the codes of x.
+// offset of the quants c, and q are the quants of x.
 template <typename P, template <typename> typename Form>
 struct PanelForm {
   using Panel = P;
@@ -237,7 +237,7 @@ struct PanelForm {
       for (int rows = 0; rows < 2; ++rows) {
         float* y = x.y[t] + strip.row + 8 * rows;
         __m256 sum = _mm256_mul_ps(_mm256_add_ps(totals.sums[rows][t], totals.zero_or_nan[rows]),
-                                   _mm256_set1_ps(x.units[t]));
+                                   _mm256_set1_ps(x.row_scales[t]));
         if (strip.accumulate) sum = _mm256_add_ps(_mm256_loadu_ps(y), sum);
         strip.is_streamed ? _mm256_stream_ps(y, sum) : _mm256_storeu_ps(y, sum);
       }
@@ -251,20 +251,20 @@ struct PanelForm {
 };
 
 template <typename Panel>
-using WordForm = PanelForm<Panel, Words>;
+using Int16Form = PanelForm<Panel, Int16>;
 template <typename Panel>
-using ByteForm = PanelForm<Panel, Bytes>;
+using Int8Form = PanelForm<Panel, Int8>;
 
 }  // namespace
 
 // Bound: memory for one token. Per 32 columns of 8 rows: 24 instructions to unpack nibbles to
-// words, and 16 multiplications, 15 additions and 3 to 4 instructions to scale for each token;
-// about three run per cycle. In bytes, 2 to 6 instructions to unpack, and 8 multiplications, 7
+// int16, and 16 multiplications, 15 additions and 3 to 4 instructions to scale for each token;
+// about three run per cycle. In int8, 2 to 6 instructions to unpack, and 8 multiplications, 7
 // additions and 4 instructions to widen and scale.
 void gemv_panels_avx2(const RowsProduct& call) {
-  RIDGE_CHECK(call.x.is_int16() || code_format(call.weight.dtype).most <= kMostByteCode,
-              "sums of bytes and codes of {} do not fit in 16 bits", name(call.weight.dtype));
-  call.x.is_int16() ? multiply_panels<WordForm>(call) : multiply_panels<ByteForm>(call);
+  RIDGE_CHECK(call.x.is_int16() || quant_format(call.weight.dtype).most <= kMostInt8Quant,
+              "sums of int8 and quants of {} do not fit in 16 bits", name(call.weight.dtype));
+  call.x.is_int16() ? multiply_panels<Int16Form>(call) : multiply_panels<Int8Form>(call);
 }
 
 }  // namespace ridge::backends::cpu

@@ -24,25 +24,25 @@ namespace {
 // with 178 MB of Q8_0: without prefetching 24 GB/s, 4 KiB ahead 35, 8 KiB 41, 16 KiB 44.
 inline constexpr int64_t kFetchBytes = 16384;
 
-inline __m512i four_codes(const int8_t* x, int group) {
+inline __m512i four_quants(const int8_t* x, int group) {
   return _mm512_set1_epi32(reinterpret_cast<const int32_t*>(x)[group]);
 }
 
-// For each vector: its start plus the sum of codes times activations over the columns of scale s.
+// For each vector: its start plus the sum of quants times activations over the columns of scale s.
 template <int kVectors, typename Panel>
 inline void add_dots(const Panel& panel, int s, const int8_t* const* x, __m512i* dots) {
 #pragma GCC unroll 8
   for (int group = 0; group < Panel::kScaleColumns / 4; ++group) {
-    const __m512i w = codes(panel, s, group);
+    const __m512i w = load_quants(panel, s, group);
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v)
-      dots[v] = _mm512_dpbusd_epi32(dots[v], w, four_codes(x[v], group));
+      dots[v] = _mm512_dpbusd_epi32(dots[v], w, four_quants(x[v], group));
   }
 }
 
 // Sum s_w (s_x sum (c c_x) - o s_x sum c_x) + m_w s_x sum c_x over the columns that share a scale,
-// where o is the offset of the codes. Even and odd scales have separate totals, so that an addition
-// need not wait for the one before it.
+// where o is the offset of the quants. Even and odd scales have separate totals, so that an
+// addition need not wait for the one before it.
 template <typename P>
 struct PanelForm {
   using Panel = P;
@@ -68,9 +68,9 @@ struct PanelForm {
     if constexpr (Panel::kOffset == 0) {
       first = _mm512_mul_ps(dot(0), scale(0));
     } else {
-      const __m512 code_offset = _mm512_set1_ps(Panel::kOffset);
-      const __m512 offset = _mm512_fmadd_ps(sum_of(x, v + 1, part), code_offset,
-                                            _mm512_mul_ps(sum_of(x, v, part), code_offset));
+      const __m512 quant_offset = _mm512_set1_ps(Panel::kOffset);
+      const __m512 offset = _mm512_fmadd_ps(sum_of(x, v + 1, part), quant_offset,
+                                            _mm512_mul_ps(sum_of(x, v, part), quant_offset));
       first = _mm512_fmsub_ps(dot(0), scale(0), offset);
     }
     return _mm512_fmadd_ps(dot(1), scale(1), first);
@@ -84,13 +84,13 @@ struct PanelForm {
                             int64_t part,
                             __m512 (&totals)[kTokens]) {
     constexpr int kVectors = 2 * kTokens;
-    const int8_t* codes[kVectors];
+    const int8_t* quants[kVectors];
     __m512i dots[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      codes[v] = x.codes[v] + part * kColumns;
+      quants[v] = x.quants[v] + part * kColumns;
       dots[v] = _mm512_setzero_si512();
     }
-    add_dots<kVectors>(panel, s, codes, dots);
+    add_dots<kVectors>(panel, s, quants, dots);
     const __m512 scale = scales.scale(s);
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; ++t) {
@@ -104,7 +104,7 @@ struct PanelForm {
   // -o sum c_x, from which the sum of the products begins.
   static __m512i begin(const Vectors& x, int v, int64_t part) {
     if constexpr (Panel::kOffset == 0) return _mm512_setzero_si512();
-    return _mm512_set1_epi32(-Panel::kOffset * x.code_sums_of(kColumns, v)[part]);
+    return _mm512_set1_epi32(-Panel::kOffset * x.quant_sums_of(kColumns, v)[part]);
   }
 
   // x's scales are powers of two. `zero_or_nan` is as in unpack.h.
@@ -116,13 +116,13 @@ struct PanelForm {
                            int64_t part,
                            __m512 (&totals)[kTokens],
                            __m512& zero_or_nan) {
-    const int8_t* codes[kTokens];
+    const int8_t* quants[kTokens];
     __m512i dots[kTokens];
     for (int t = 0; t < kTokens; ++t) {
-      codes[t] = x.codes[t] + part * kColumns;
+      quants[t] = x.quants[t] + part * kColumns;
       dots[t] = begin(x, t, part);
     }
-    add_dots<kTokens>(panel, s, codes, dots);
+    add_dots<kTokens>(panel, s, quants, dots);
     const __m512 scale = scales.scale(s);
     zero_or_nan = _mm512_fmadd_ps(scale, _mm512_setzero_ps(), zero_or_nan);
     const __m512i less_one =
@@ -155,13 +155,13 @@ struct PanelForm {
     for (int t = 0; t < kTokens; ++t) {
       float* y = x.y[t] + strip.row;
       const __m512 sum = _mm512_add_ps(_mm512_add_ps(totals[0][t], totals[1][t]), zero_or_nan);
-      const __m512 unit = _mm512_set1_ps(x.units[t]);
+      const __m512 row_scale = _mm512_set1_ps(x.row_scales[t]);
       if (strip.is_streamed) {
-        _mm512_stream_ps(y, _mm512_mul_ps(sum, unit));
+        _mm512_stream_ps(y, _mm512_mul_ps(sum, row_scale));
         continue;
       }
       const __m512 before = strip.accumulate ? _mm512_loadu_ps(y) : _mm512_setzero_ps();
-      _mm512_storeu_ps(y, _mm512_fmadd_ps(sum, unit, before));
+      _mm512_storeu_ps(y, _mm512_fmadd_ps(sum, row_scale, before));
     }
   }
 

@@ -107,8 +107,8 @@ struct PanelProduct {
   const CodePanel* panels = nullptr;  // in the form of x
   int64_t group = 32;                 // columns that share a scale
   bool has_min = false;               // panels have offsets for it
-  int zero = 0;                       // the code of the value 0: of bytes it may not be 0
-  int most_code = 0;
+  int zero = 0;                       // the quant of the value 0: of int8 it may not be 0
+  int most_quant = 0;
   int64_t column = 0;
   int64_t depth = 0;
   int64_t rows = 0;  // all panels together
@@ -145,26 +145,26 @@ void for_each_tile(const PanelProduct& call, int64_t most, const Multiply& multi
   }
 }
 
-// The addresses of the tokens' codes, scales and sums for a panel's first column; all tokens have
+// The addresses of the tokens' quants, scales and sums for a panel's first column; all tokens have
 // the same stride.
 struct TokenRows {
   // For tokens from n on; `group` is the format's.
   TokenRows(const PanelProduct& call, int64_t group, int64_t n)
-      : codes(reinterpret_cast<const std::byte*>(call.x->codes(n)) +
-              call.column * (call.x->is_int16() ? 2 : 1)),
+      : quants(reinterpret_cast<const std::byte*>(call.x->int8_quants(n)) +
+               call.column * (call.x->is_int16() ? 2 : 1)),
         scales(
             reinterpret_cast<const std::byte*>(call.x->scales(n) + call.column / kActivationBlock)),
         sums(reinterpret_cast<const std::byte*>(
             (group == 16 ? call.x->half_sums(n) : call.x->sums(n)) + call.column / group)),
-        code_sums(reinterpret_cast<const std::byte*>(
-            (group == 16 ? call.x->half_code_sums(n) : call.x->code_sums(n)) +
+        quant_sums(reinterpret_cast<const std::byte*>(
+            (group == 16 ? call.x->half_quant_sums(n) : call.x->quant_sums(n)) +
             call.column / group)),
-        units(reinterpret_cast<const std::byte*>(&call.x->unit(n))),
+        row_scales(reinterpret_cast<const std::byte*>(&call.x->row_scale(n))),
         stride(call.x->row_bytes()) {}
 
-  // 32 bits, the i-th of the token: the words of two columns, or the bytes of four.
+  // 32 bits, the i-th of the token: the int16 of two columns, or the int8 of four.
   int32_t bits(int64_t token, int64_t i) const {
-    return *reinterpret_cast<const int32_t*>(codes + token * stride + 4 * i);
+    return *reinterpret_cast<const int32_t*>(quants + token * stride + 4 * i);
   }
   // The bits of the block's scale, a power of two.
   int32_t scale_bits(int64_t token, int64_t block) const {
@@ -173,18 +173,18 @@ struct TokenRows {
   float sum(int64_t token, int64_t group) const {
     return reinterpret_cast<const float*>(sums + token * stride)[group];
   }
-  int32_t code_sum(int64_t token, int64_t group) const {
-    return reinterpret_cast<const int32_t*>(code_sums + token * stride)[group];
+  int32_t quant_sum(int64_t token, int64_t group) const {
+    return reinterpret_cast<const int32_t*>(quant_sums + token * stride)[group];
   }
-  float unit(int64_t token) const {
-    return *reinterpret_cast<const float*>(units + token * stride);
+  float row_scale(int64_t token) const {
+    return *reinterpret_cast<const float*>(row_scales + token * stride);
   }
 
-  const std::byte* codes;
+  const std::byte* quants;
   const std::byte* scales;
   const std::byte* sums;
-  const std::byte* code_sums;
-  const std::byte* units;
+  const std::byte* quant_sums;
+  const std::byte* row_scales;
   int64_t stride;
 };
 
@@ -199,14 +199,14 @@ template <int kGroup, int kTokens>
 struct SumStarts<kGroup, Extra::kZero, kTokens> {
   SumStarts(const PanelProduct& call, const TokenRows& x) {
     for (int t = 0; t < kTokens; ++t)
-      for (int64_t g = 0; g < call.depth / kGroup; ++g) of[t][g] = -call.zero * x.code_sum(t, g);
+      for (int64_t g = 0; g < call.depth / kGroup; ++g) of[t][g] = -call.zero * x.quant_sum(t, g);
   }
   int32_t of[kTokens][kPanelDepth / kGroup];
 };
 
 // A panel has two columns of int16, or four of int8, for each 32 bits of a token.
 inline constexpr int64_t kStepBytes = 4 * kPanelRows;
-inline constexpr int64_t kPairWords = kStepBytes / 2;
+inline constexpr int64_t kPairQuants = kStepBytes / 2;
 
 // The first panel of a part of a repacked weight.
 template <typename Panel>
@@ -228,20 +228,20 @@ inline constexpr int64_t kMostTokenBlock = 256;
 
 void gemv_avx2(const RowsProduct& call);
 void unpack_panels_avx2(const WeightPart& part, CodePanel& panel);
-void unpack_byte_panels_avx2(const WeightPart& part, CodePanel& panel);
+void unpack_int8_panels_avx2(const WeightPart& part, CodePanel& panel);
 void gemm_avx2(const PanelProduct& call);
-void gemm_bytes_avx2(const PanelProduct& call);  // quants up to kMostByteCode
+void gemm_int8_avx2(const PanelProduct& call);  // quants up to kMostInt8Quant
 
 // AVX2 adds two products of int8 in 16 bits, which hold those of quants up to this.
-inline constexpr int kMostByteCode = 63;
+inline constexpr int kMostInt8Quant = 63;
 
 // For AVX-512 with VNNI.
 void unpack_panels_avx512(const WeightPart& part, CodePanel& panel);
-void unpack_byte_panels_avx512(const WeightPart& part, CodePanel& panel);
+void unpack_int8_panels_avx512(const WeightPart& part, CodePanel& panel);
 void gemm_avx512(const PanelProduct& call);  // int16 or int8
 
 // For repacked weights (base/row_panels.h); rows are whole panels. With AVX2, x is in int16 or
-// int8 (quants up to kMostByteCode), with AVX-512 in one or two parts of int8.
+// int8 (quants up to kMostInt8Quant), with AVX-512 in one or two parts of int8.
 void gemv_panels_avx2(const RowsProduct& call);
 void gemv_panels_avx512(const RowsProduct& call);
 

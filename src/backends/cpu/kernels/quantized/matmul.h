@@ -59,7 +59,7 @@ struct QuantizedProduct {
   bool is_glu() const { return up.weight.data != nullptr; }
 };
 
-// Bound: memory, the bytes of W at the read bandwidth, for up to about two vectors of codes
+// Bound: memory, the bytes of W at the read bandwidth, for up to about two vectors of quants
 // (activations.h). `next` is the weight that is multiplied after these; its first bytes are
 // prefetched with the last bytes of these. Without data, no next weight is known.
 void quantized_gemv(std::span<const QuantizedProduct> products,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scales and codes of panels of 16 rows in 256-bit vectors, with 8 rows of W in the lanes of each.
+// Scales and quants of panels of 16 rows in 256-bit vectors, with 8 rows of W in the lanes of each.
 // Private to the kernels that read panels with AVX2; panel_codes_avx512-inl.h has the 512-bit form.
 #pragma once
 
@@ -40,42 +40,42 @@ inline __m256i joined(__m256i low_four, __m256i top_two) {
 inline __m256i low_nibbles(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(15)); }
 inline __m256i high_nibbles(__m256i bytes) { return low_nibbles(_mm256_srli_epi16(bytes, 4)); }
 
-// The bits of codes in `mask`: moved to the left, or to the right if `left` is negative.
+// The bits of quants in `mask`: moved to the left, or to the right if `left` is negative.
 inline __m256i moved_bits(__m256i bits, int left, int mask) {
   const __m256i moved = left >= 0 ? _mm256_slli_epi16(bits, left) : _mm256_srli_epi16(bits, -left);
   return _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(mask)));
 }
 
-// The codes of the group-th four columns of those that scale s applies to.
+// The quants of the group-th four columns of those that scale s applies to.
 template <typename Panel>
-inline __m256i codes(const Panel& panel, int s, int group, int rows) {
+inline __m256i load_quants(const Panel& panel, int s, int group, int rows) {
   const __m256i both = load(panel.quants[s][group % 4], rows);
   const __m256i low = group < 4 ? low_nibbles(both) : high_nibbles(both);
   if constexpr (requires { panel.high_bits; })
     return _mm256_or_si256(low, moved_bits(load(panel.high_bits[s], rows), 4 - group, 16));
   return low;
 }
-inline __m256i codes(const PanelQ8_0& panel, int s, int group, int rows) {
+inline __m256i load_quants(const PanelQ8_0& panel, int s, int group, int rows) {
   return load(panel.quants[s][group], rows);
 }
-inline __m256i codes(const PanelQ4_K& panel, int s, int group, int rows) {
+inline __m256i load_quants(const PanelQ4_K& panel, int s, int group, int rows) {
   const __m256i both = load(panel.quants[s / 2][group], rows);
   return s % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
 }
-inline __m256i codes(const PanelQ6_K& panel, int s, int group, int rows) {
+inline __m256i load_quants(const PanelQ6_K& panel, int s, int group, int rows) {
   const __m256i both = load(panel.low_bits[s][group / 2], rows),
                 low = group % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
   return _mm256_or_si256(low, moved_bits(load(panel.high_bits[s], rows), 4 - 2 * group, 48));
 }
 
-// Codes of four columns as words: columns 0 and 2 of each row, and columns 1 and 3.
+// Quants of four columns as int16: columns 0 and 2 of each row, and columns 1 and 3.
 struct ColumnPairs {
-  explicit ColumnPairs(__m256i codes)
-      : even(_mm256_and_si256(codes, _mm256_set1_epi16(255))), odd(_mm256_srli_epi16(codes, 8)) {}
+  explicit ColumnPairs(__m256i quants)
+      : even(_mm256_and_si256(quants, _mm256_set1_epi16(255))), odd(_mm256_srli_epi16(quants, 8)) {}
   __m256i even, odd;
 };
 
-// The scales that the codes of a panel are multiplied by, and the mins that are added.
+// The scales that the quants of a panel are multiplied by, and the mins that are added.
 template <typename Panel>
 struct Scales {
   explicit Scales(const Panel& of) : panel(of) {}

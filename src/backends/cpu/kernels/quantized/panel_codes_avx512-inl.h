@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scales and codes of panels of 16 rows in 512-bit vectors, with a row of W in each lane. Private
+// Scales and quants of panels of 16 rows in 512-bit vectors, with a row of W in each lane. Private
 // to the kernels that read panels with AVX-512.
 #pragma once
 
@@ -39,7 +39,7 @@ inline __m512i joined(__m512i low_four, __m512i top_two) {
                          _mm512_and_si512(_mm512_srli_epi16(top_two, 2), _mm512_set1_epi8(0x30)));
 }
 
-// The scales that the codes of a panel are multiplied by, and the mins that are added.
+// The scales that the quants of a panel are multiplied by, and the mins that are added.
 template <typename Panel>
 struct Scales {
   explicit Scales(const Panel& of) : panel(of) {}
@@ -80,29 +80,29 @@ struct Scales<PanelQ6_K> {
 inline __m512i low_nibbles(__m512i bytes) { return _mm512_and_si512(bytes, _mm512_set1_epi8(15)); }
 inline __m512i high_nibbles(__m512i bytes) { return low_nibbles(_mm512_srli_epi16(bytes, 4)); }
 
-// The bits of codes in `mask`: moved to the left, or to the right if `left` is negative.
+// The bits of quants in `mask`: moved to the left, or to the right if `left` is negative.
 inline __m512i moved_bits(__m512i bits, int left, int mask) {
   const __m512i moved = left >= 0 ? _mm512_slli_epi16(bits, left) : _mm512_srli_epi16(bits, -left);
   return _mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>(mask)));
 }
 
-// The codes of the group-th four columns of those that scale s applies to.
+// The quants of the group-th four columns of those that scale s applies to.
 template <typename Panel>
-inline __m512i codes(const Panel& panel, int s, int group) {
+inline __m512i load_quants(const Panel& panel, int s, int group) {
   const __m512i both = load(panel.quants[s][group % 4]);
   const __m512i low = group < 4 ? low_nibbles(both) : high_nibbles(both);
   if constexpr (requires { panel.high_bits; })
     return _mm512_or_si512(low, moved_bits(load(panel.high_bits[s]), 4 - group, 16));
   return low;
 }
-inline __m512i codes(const PanelQ8_0& panel, int s, int group) {
+inline __m512i load_quants(const PanelQ8_0& panel, int s, int group) {
   return load(panel.quants[s][group]);
 }
-inline __m512i codes(const PanelQ4_K& panel, int s, int group) {
+inline __m512i load_quants(const PanelQ4_K& panel, int s, int group) {
   const __m512i both = load(panel.quants[s / 2][group]);
   return s % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
 }
-inline __m512i codes(const PanelQ6_K& panel, int s, int group) {
+inline __m512i load_quants(const PanelQ6_K& panel, int s, int group) {
   const __m512i both = load(panel.low_bits[s][group / 2]),
                 low = group % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
   return _mm512_or_si512(low, moved_bits(load(panel.high_bits[s]), 4 - 2 * group, 48));

@@ -19,12 +19,12 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// The scale and offset of a column's codes in 16 rows, applied as gemm_amx.cc does.
+// The scale and offset of a column's quants in 16 rows, applied as gemm_amx.cc does.
 struct Scaling {
   __m512 scale;
   __m512 offset;
-  __m512 value(__m512i codes) const {
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(codes), scale, offset);
+  __m512 value(__m512i quants) const {
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(quants), scale, offset);
   }
 };
 
@@ -36,15 +36,15 @@ inline Scaling scaling(const Scales<Panel>& scales, int s) {
 }
 
 // Four columns, one byte of each lane: two pairs of columns of a tile.
-inline void store_pairs(__m512i codes, const Scaling& by, uint16_t* to) {
+inline void store_pairs(__m512i quants, const Scaling& by, uint16_t* to) {
   const __m512i byte = _mm512_set1_epi32(255);
   const __m512i interleave =
       _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                        21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  const __m512 columns[4] = {by.value(_mm512_and_si512(codes, byte)),
-                             by.value(_mm512_and_si512(_mm512_srli_epi32(codes, 8), byte)),
-                             by.value(_mm512_and_si512(_mm512_srli_epi32(codes, 16), byte)),
-                             by.value(_mm512_srli_epi32(codes, 24))};
+  const __m512 columns[4] = {by.value(_mm512_and_si512(quants, byte)),
+                             by.value(_mm512_and_si512(_mm512_srli_epi32(quants, 8), byte)),
+                             by.value(_mm512_and_si512(_mm512_srli_epi32(quants, 16), byte)),
+                             by.value(_mm512_srli_epi32(quants, 24))};
   for (int pair = 0; pair < 2; ++pair) {
     const __m512i both = rounded(columns[2 * pair], columns[2 * pair + 1]);
     _mm512_store_si512(to + pair * kTileDepth, _mm512_permutexvar_epi16(interleave, both));
@@ -59,7 +59,7 @@ inline void make_tile(const Panel& panel, const Scales<Panel>& scales, int first
     const Scaling by = scaling(scales, s);
 #pragma GCC unroll 8
     for (int group = 0; group < kGroups; ++group, to += 2 * kTileDepth)
-      store_pairs(codes(panel, s, group), by, to);
+      store_pairs(load_quants(panel, s, group), by, to);
   }
 }
 

@@ -14,8 +14,8 @@ void gemv_portable(const RowsProduct& call) {
   const bool accumulate = call.accumulate;
   const Range rows = call.stream.rows;
   constexpr int64_t kStep = 256;  // whole blocks of any format
-  const int64_t group = code_format(weight.dtype).group;
-  uint8_t codes[kStep];
+  const int64_t group = quant_format(weight.dtype).group;
+  uint8_t quants[kStep];
   float scales[kStep / 16], offsets[kStep / 16];
   for (int64_t v = 0; v < x.vectors(); ++v) {
     const int64_t n = x.token_of(v);
@@ -25,17 +25,17 @@ void gemv_portable(const RowsProduct& call) {
       float total = 0;
       for (int64_t column = 0; column < x.in; column += kStep) {
         const int64_t depth = std::min(kStep, x.in - column);
-        unpack_codes({weight, row, column, depth}, {codes, scales, offsets});
+        unpack_quants({weight, row, column, depth}, {quants, scales, offsets});
         for (int64_t g = 0; g < depth / group; ++g) {
-          const int8_t* part = vector.codes(n) + column + g * group;
+          const int8_t* part = vector.int8_quants(n) + column + g * group;
           int32_t dot = 0;
-          for (int64_t i = 0; i < group; ++i) dot += codes[g * group + i] * part[i];
+          for (int64_t i = 0; i < group; ++i) dot += quants[g * group + i] * part[i];
           const float scale = vector.scales(n)[(column + g * group) / kActivationBlock];
           total += scales[g] * scale * static_cast<float>(dot);
           total += offsets[g] * sums[column / group + g];
         }
       }
-      total *= x.unit(n);
+      total *= x.row_scale(n);
       const bool adds = accumulate || x.part_of(v) != 0;
       y[n][row] = adds ? y[n][row] + total : total;
     }
@@ -45,10 +45,10 @@ void gemv_portable(const RowsProduct& call) {
 // Scales the exact integer sum of each group.
 void gemm_portable(const PanelProduct& call) {
   const int64_t group = call.group;
-  const bool in_words = call.x->is_int16();
+  const bool is_int16 = call.x->is_int16();
   for (int64_t n = call.tokens.begin; n < call.tokens.end; ++n) {
-    const int16_t* words = call.x->words(n) + call.column;
-    const int8_t* bytes = call.x->codes(n) + call.column;
+    const int16_t* x16 = call.x->int16_quants(n) + call.column;
+    const int8_t* x8 = call.x->int8_quants(n) + call.column;
     const float* scales = call.x->scales(n) + call.column / kActivationBlock;
     const float* sums = group == 16 ? call.x->half_sums(n) : call.x->sums(n);
     sums += call.column / group;
@@ -57,15 +57,16 @@ void gemm_portable(const PanelProduct& call) {
       for (int64_t g = 0; g < call.depth / group; ++g) {
         int32_t dot = 0;
         for (int64_t k = g * group; k < (g + 1) * group; ++k)
-          dot += in_words ? call.panels->words[k / 2 * kPairWords + 2 * r + k % 2] * words[k]
-                          : (call.panels->bytes[k / 4 * kStepBytes + 4 * r + k % 4] - call.zero) *
-                                bytes[k];
+          dot += is_int16
+                     ? call.panels->int16_quants[k / 2 * kPairQuants + 2 * r + k % 2] * x16[k]
+                     : (call.panels->uint8_quants[k / 4 * kStepBytes + 4 * r + k % 4] - call.zero) *
+                           x8[k];
         const float scale = call.panels->scales[g * kPanelRows + r];
         total += scale * scales[g * group / kActivationBlock] * static_cast<float>(dot);
         if (call.has_min) total += call.panels->offsets[g * kPanelRows + r] * sums[g];
       }
       float& y = call.y_of(n)[r];
-      total *= call.x->unit(n);
+      total *= call.x->row_scale(n);
       y = call.accumulate ? y + total : total;
     }
   }

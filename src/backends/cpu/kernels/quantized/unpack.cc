@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unpacks blocks of every format to codes and floats.
+// Unpacks blocks of every format to quants and floats.
 #include "backends/cpu/kernels/quantized/unpack.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -14,8 +14,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "backends/cpu/kernels/quantized/codes-inl.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
+#include "backends/cpu/kernels/quantized/quants-inl.h"
 #include "base/bf16.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,19 +33,18 @@ HWY_INLINE const Block* first_block(const WeightPart& part) {
          part.row * (part.weight.in / kElements) + part.column / kElements;
 }
 
-void unpack_row_codes(const WeightPart& part, const UnpackedCodes& to) {
-  const int64_t group = code_format(part.weight.dtype).group;
+void unpack_row_quants(const WeightPart& part, const UnpackedQuants& to) {
+  const int64_t group = quant_format(part.weight.dtype).group;
   with_block(part.weight.dtype, [&](auto type) HWY_ATTR {
     using Block = decltype(type);
     const Block* block = first_block<Block>(part);
     for (int64_t k = 0; k < part.depth; k += block_elements<Block>(), ++block)
-      unpack_codes(*block, {to.codes + k, to.scales + k / group, to.offsets + k / group});
+      unpack_quants(*block, {to.quants + k, to.scales + k / group, to.offsets + k / group});
   });
 }
 
-// Widens 64 bytes of codes, four columns of 16 rows, to words minus `zero`: even columns, then odd
-// ones.
-HWY_INLINE void widen_four_columns(const uint8_t* codes, int zero, int16_t* words) {
+// Widens 64 quants, four columns of 16 rows, to int16 minus `zero`: even columns, then odd ones.
+HWY_INLINE void widen_four_columns(const uint8_t* quants, int zero, int16_t* int16_to) {
   const HWY_CAPPED(uint16_t, 32) d;
   const hn::RebindToSigned<decltype(d)> signed_d;
   const auto store = [&](auto wide, int16_t* to) HWY_ATTR {
@@ -53,34 +52,34 @@ HWY_INLINE void widen_four_columns(const uint8_t* codes, int zero, int16_t* word
     hn::Store(hn::Sub(hn::BitCast(signed_d, wide), less), signed_d, to);
   };
   for (size_t i = 0; i < 32; i += hn::Lanes(d)) {
-    const auto pair = hn::Load(d, reinterpret_cast<const uint16_t*>(codes) + i);
-    store(hn::And(pair, hn::Set(d, 0xff)), words + i);
-    store(hn::ShiftRight<8>(pair), words + 32 + i);
+    const auto pair = hn::Load(d, reinterpret_cast<const uint16_t*>(quants) + i);
+    store(hn::And(pair, hn::Set(d, 0xff)), int16_to + i);
+    store(hn::ShiftRight<8>(pair), int16_to + 32 + i);
   }
 }
 
-HWY_INLINE void widen_columns(const uint8_t* codes, int64_t columns, int zero, int16_t* words) {
+HWY_INLINE void widen_columns(const uint8_t* quants, int64_t columns, int zero, int16_t* int16_to) {
   for (int64_t at = 0; at < columns * kPanelRows; at += 4 * kPanelRows)
-    widen_four_columns(codes + at, zero, words + at);
+    widen_four_columns(quants + at, zero, int16_to + at);
 }
 
-// Row by row, through a linear copy that stays in L1. `bytes` [depth / 4, 16, 4] gets the codes.
+// Row by row, through a linear copy that stays in L1. `bytes` [depth / 4, 16, 4] gets the quants.
 HWY_INLINE void unpack_rows(const WeightPart& part, uint8_t* bytes, CodePanel& panel) {
   const auto& [weight, row, column, depth] = part;
-  const CodeFormat format = code_format(weight.dtype);
+  const QuantFormat format = quant_format(weight.dtype);
   const int64_t groups = depth / format.group;
-  alignas(64) uint8_t codes[kPanelDepth];
+  alignas(64) uint8_t quants[kPanelDepth];
   alignas(64) float scales[kPanelDepth / 16], offsets[kPanelDepth / 16];
   for (int64_t r = 0; r < kPanelRows; ++r) {
     if (row + r < weight.out) {
-      unpack_row_codes({weight, row + r, column, depth}, {codes, scales, offsets});
+      unpack_row_quants({weight, row + r, column, depth}, {quants, scales, offsets});
     } else {
-      std::fill_n(codes, depth, static_cast<uint8_t>(format.zero));
+      std::fill_n(quants, depth, static_cast<uint8_t>(format.zero));
       std::fill_n(scales, groups, 0.0f);
       std::fill_n(offsets, groups, 0.0f);
     }
     for (int64_t k = 0; k < depth; k += 4)
-      std::memcpy(bytes + kPanelRows * k + 4 * r, codes + k, 4);
+      std::memcpy(bytes + kPanelRows * k + 4 * r, quants + k, 4);
     float zero_or_nan = 0;
     for (int64_t g = 0; g < groups; ++g) {
       panel.scales[kPanelRows * g + r] = scales[g];
@@ -91,29 +90,29 @@ HWY_INLINE void unpack_rows(const WeightPart& part, uint8_t* bytes, CodePanel& p
   }
 }
 
-void unpack_word_panel(const WeightPart& part, CodePanel& panel) {
+void unpack_int16_panel(const WeightPart& part, CodePanel& panel) {
   alignas(64) uint8_t bytes[kPanelRows * kPanelDepth];
   unpack_rows(part, bytes, panel);
-  widen_columns(bytes, part.depth, code_format(part.weight.dtype).zero, panel.words);
+  widen_columns(bytes, part.depth, quant_format(part.weight.dtype).zero, panel.int16_quants);
 }
 
-void unpack_byte_panel(const WeightPart& part, CodePanel& panel) {
-  unpack_rows(part, panel.bytes, panel);
+void unpack_int8_panel(const WeightPart& part, CodePanel& panel) {
+  unpack_rows(part, panel.uint8_quants, panel);
 }
 
 template <typename Block>
 HWY_INLINE void row_floats(const Block* block, int64_t depth, int64_t group, float* floats) {
   constexpr int64_t kElements = block_elements<Block>();
-  alignas(64) uint8_t codes[kElements];
+  alignas(64) uint8_t quants[kElements];
   alignas(64) float scales[16], offsets[16];
   for (int64_t k = 0; k < depth; k += kElements, ++block) {
-    unpack_codes(*block, {codes, scales, offsets});
+    unpack_quants(*block, {quants, scales, offsets});
     for (int64_t g = 0; g < kElements / group; ++g) {
       const float scale = scales[g], offset = offsets[g];
-      const uint8_t* group_codes = codes + g * group;
+      const uint8_t* group_quants = quants + g * group;
       float* to = floats + k + g * group;
       for (int64_t i = 0; i < group; ++i)
-        to[i] = scale * static_cast<float>(group_codes[i]) + offset;
+        to[i] = scale * static_cast<float>(group_quants[i]) + offset;
     }
   }
 }
@@ -139,7 +138,7 @@ void unpack_row_floats(const WeightPart& part, float* floats) {
   } else {
     with_block(dtype, [&](auto type) HWY_ATTR {
       using Block = decltype(type);
-      row_floats(first_block<Block>(part), part.depth, code_format(dtype).group, floats);
+      row_floats(first_block<Block>(part), part.depth, quant_format(dtype).group, floats);
     });
   }
 }
@@ -150,7 +149,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 
-CodeFormat code_format(DType dtype) {
+QuantFormat quant_format(DType dtype) {
   switch (dtype) {
     case DType::kQ4_0:
     case DType::kQ4_0x16:
@@ -181,19 +180,19 @@ CodeFormat code_format(DType dtype) {
   }
 }
 
-HWY_EXPORT(unpack_word_panel);
-void unpack_words(const WeightPart& part, CodePanel& panel) {
-  HWY_DYNAMIC_DISPATCH(unpack_word_panel)(part, panel);
+HWY_EXPORT(unpack_int16_panel);
+void unpack_int16(const WeightPart& part, CodePanel& panel) {
+  HWY_DYNAMIC_DISPATCH(unpack_int16_panel)(part, panel);
 }
 
-HWY_EXPORT(unpack_byte_panel);
-void unpack_bytes(const WeightPart& part, CodePanel& panel) {
-  HWY_DYNAMIC_DISPATCH(unpack_byte_panel)(part, panel);
+HWY_EXPORT(unpack_int8_panel);
+void unpack_int8(const WeightPart& part, CodePanel& panel) {
+  HWY_DYNAMIC_DISPATCH(unpack_int8_panel)(part, panel);
 }
 
-HWY_EXPORT(unpack_row_codes);
-void unpack_codes(const WeightPart& part, const UnpackedCodes& codes) {
-  HWY_DYNAMIC_DISPATCH(unpack_row_codes)(part, codes);
+HWY_EXPORT(unpack_row_quants);
+void unpack_quants(const WeightPart& part, const UnpackedQuants& quants) {
+  HWY_DYNAMIC_DISPATCH(unpack_row_quants)(part, quants);
 }
 
 HWY_EXPORT(unpack_row_floats);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unpacks quantized weights to the forms that GEMMs multiply: 8-bit codes with a scale and an
+// Unpacks quantized weights to the forms that GEMMs multiply: 8-bit quants with a scale and an
 // offset per group, 16 interleaved rows, or floats. Shared by the GEMMs; callers of kernels include
 // matmul.h.
 #pragma once
@@ -11,29 +11,29 @@
 
 namespace ridge::backends::cpu {
 
-// A format as codes: x_i = scale * code_i + offset, with a scale and an offset per group. Without a
-// min, offset is -zero * scale.
-struct CodeFormat {
+// A format as quants: x_i = scale * quant_i + offset, with a scale and an offset per group. Without
+// a min, offset is -zero * scale.
+struct QuantFormat {
   int64_t group = 32;  // elements: 16 or 32
-  int most = 0;        // the largest code
-  int zero = 0;        // the code of the value 0
+  int most = 0;        // the largest quant
+  int zero = 0;        // the quant of the value 0
   bool has_min = false;
 };
-CodeFormat code_format(DType dtype);
+QuantFormat quant_format(DType dtype);
 
 // 16 rows: two AVX2 vectors or one AVX-512 vector hold two columns of each row. 768 columns: 24 KiB
-// of words and up to 6 KiB of scales and offsets, so that the panel stays in a 32 KiB L1 while the
+// of int16 and up to 6 KiB of scales and offsets, so that the panel stays in a 32 KiB L1 while the
 // activations stream through. A multiple of 256, so that no block is cut.
 inline constexpr int64_t kPanelRows = 16;
 inline constexpr int64_t kPanelDepth = 768;
 
-// In words: codes minus their format's zero. For every four columns, the words hold columns 0 and 2
-// of each of the 16 rows, then columns 1 and 3: the order that widening of bytes yields. In bytes:
-// the codes themselves.
+// In int16: quants minus their format's zero. For every four columns, they hold columns 0 and 2
+// of each of the 16 rows, then columns 1 and 3: the order that widening of int8 yields. In uint8:
+// the quants themselves.
 struct CodePanel {
   union {
-    alignas(64) int16_t words[kPanelRows * kPanelDepth];  // [depth / 4, 2, 16, 2]
-    alignas(64) uint8_t bytes[kPanelRows * kPanelDepth];  // [depth / 4, 16, 4]
+    alignas(64) int16_t int16_quants[kPanelRows * kPanelDepth];  // [depth / 4, 2, 16, 2]
+    alignas(64) uint8_t uint8_quants[kPanelRows * kPanelDepth];  // [depth / 4, 16, 4]
   };
   alignas(64) float scales[kPanelRows * kPanelDepth / 16];   // [depth / group, 16]
   alignas(64) float offsets[kPanelRows * kPanelDepth / 16];  // if has_min
@@ -51,19 +51,19 @@ struct WeightPart {
   int64_t depth;
 };
 
-// Codes [depth], scales and offsets [depth / group].
-struct UnpackedCodes {
-  uint8_t* codes;
+// Quants [depth], scales and offsets [depth / group].
+struct UnpackedQuants {
+  uint8_t* quants;
   float* scales;
   float* offsets;
 };
 
 // Unpacks kPanelRows rows of blocks; those past the last are zeros. depth <= kPanelDepth.
-void unpack_words(const WeightPart& part, CodePanel& panel);
-void unpack_bytes(const WeightPart& part, CodePanel& panel);
+void unpack_int16(const WeightPart& part, CodePanel& panel);
+void unpack_int8(const WeightPart& part, CodePanel& panel);
 
 // Unpacks one row.
-void unpack_codes(const WeightPart& part, const UnpackedCodes& codes);
+void unpack_quants(const WeightPart& part, const UnpackedQuants& quants);
 
 // Unpacks one row. For plain types, column and depth may have any value.
 void unpack_floats(const WeightPart& part, float* floats);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unpacks panels of 16 rows to words or bytes for the GEMMs of many tokens, with AVX2.
+// Unpacks panels of 16 rows to int16 or uint8 for the GEMMs of many tokens, with AVX2.
 // unpack_panels_avx512.cc has the form for AVX-512; unpack.cc unpacks rows of blocks.
 #include <cstdint>
 
@@ -14,45 +14,47 @@
 namespace ridge::backends::cpu {
 namespace {
 
-inline void store(__m256i codes, void* to) { _mm256_store_si256(static_cast<__m256i*>(to), codes); }
+inline void store(__m256i quants, void* to) {
+  _mm256_store_si256(static_cast<__m256i*>(to), quants);
+}
 
 // The columns of scale s.
 template <typename Panel>
-inline void unpack_words(const Panel& panel, int s, CodePanel& to, int64_t at) {
-  int16_t* words = to.words + at * Panel::kScaleColumns * kPanelRows;
+inline void unpack_int16(const Panel& panel, int s, CodePanel& to, int64_t at) {
+  int16_t* int16_to = to.int16_quants + at * Panel::kScaleColumns * kPanelRows;
   const __m256i offset = _mm256_set1_epi16(Panel::kOffset);
 #pragma GCC unroll 8
-  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, words += 4 * kPanelRows) {
+  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, int16_to += 4 * kPanelRows) {
 #pragma GCC unroll 2
     for (int rows = 0; rows < 2; ++rows) {
-      const ColumnPairs pairs(codes(panel, s, group, rows));
-      store(_mm256_sub_epi16(pairs.even, offset), words + kPanelRows * rows);
-      store(_mm256_sub_epi16(pairs.odd, offset), words + kPairWords + kPanelRows * rows);
+      const ColumnPairs pairs(load_quants(panel, s, group, rows));
+      store(_mm256_sub_epi16(pairs.even, offset), int16_to + kPanelRows * rows);
+      store(_mm256_sub_epi16(pairs.odd, offset), int16_to + kPairQuants + kPanelRows * rows);
     }
   }
 }
 
 template <typename Panel>
-inline void unpack_bytes(const Panel& panel, int s, CodePanel& to, int64_t at) {
-  uint8_t* bytes = to.bytes + at * Panel::kScaleColumns * kPanelRows;
+inline void unpack_int8(const Panel& panel, int s, CodePanel& to, int64_t at) {
+  uint8_t* uint8_to = to.uint8_quants + at * Panel::kScaleColumns * kPanelRows;
 #pragma GCC unroll 8
-  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, bytes += kStepBytes)
+  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, uint8_to += kStepBytes)
 #pragma GCC unroll 2
     for (int rows = 0; rows < 2; ++rows)
-      store(codes(panel, s, group, rows), bytes + kStepBytes / 2 * rows);
+      store(load_quants(panel, s, group, rows), uint8_to + kStepBytes / 2 * rows);
 }
 
-template <bool kInBytes, typename Panel>
+template <bool kIsInt8, typename Panel>
 void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
   int64_t at = 0;  // index of the scale
   __m256 zero_or_nan[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
   for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel) {
     const Scales<Panel> scales(*panel);
     for (int s = 0; s < kScaleCount<Panel>; ++s, ++at) {
-      if constexpr (kInBytes)
-        unpack_bytes(*panel, s, to, at);
+      if constexpr (kIsInt8)
+        unpack_int8(*panel, s, to, at);
       else
-        unpack_words(*panel, s, to, at);
+        unpack_int16(*panel, s, to, at);
       for (int rows = 0; rows < 2; ++rows) {
         const int64_t lane = at * kPanelRows + 8 * rows;
         const __m256 scale = scales.scale(s, rows);
@@ -67,11 +69,11 @@ void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
     _mm256_store_ps(to.zero_or_nan + 8 * rows, zero_or_nan[rows]);
 }
 
-template <bool kInBytes>
+template <bool kIsInt8>
 void unpack_part(const WeightPart& part, CodePanel& panel) {
   with_panel(part.weight.dtype, [&](auto type) {
     using Panel = typename decltype(type)::type;
-    unpack<kInBytes>(first_panel<Panel>(part), part.depth, panel);
+    unpack<kIsInt8>(first_panel<Panel>(part), part.depth, panel);
   });
 }
 
@@ -83,7 +85,7 @@ void unpack_panels_avx2(const WeightPart& part, CodePanel& panel) {
 }
 
 // Bound: half as many stores.
-void unpack_byte_panels_avx2(const WeightPart& part, CodePanel& panel) {
+void unpack_int8_panels_avx2(const WeightPart& part, CodePanel& panel) {
   unpack_part<true>(part, panel);
 }
 

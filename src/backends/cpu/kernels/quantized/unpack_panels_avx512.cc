@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unpacks panels of 16 rows to words or bytes for the GEMMs of many tokens, with AVX-512.
+// Unpacks panels of 16 rows to int16 or uint8 for the GEMMs of many tokens, with AVX-512.
 // unpack_panels_avx2.cc has the form for AVX2.
 #include <cstdint>
 
@@ -19,28 +19,28 @@ namespace {
 
 // The columns of scale s: columns 0 and 2 of each four, then columns 1 and 3.
 template <typename Panel>
-inline void unpack_words(const Panel& panel, int s, CodePanel& to, int64_t at) {
-  int16_t* words = to.words + at * Panel::kScaleColumns * kPanelRows;
+inline void unpack_int16(const Panel& panel, int s, CodePanel& to, int64_t at) {
+  int16_t* int16_to = to.int16_quants + at * Panel::kScaleColumns * kPanelRows;
   const __m512i offset = _mm512_set1_epi16(Panel::kOffset);
 #pragma GCC unroll 8
-  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, words += 2 * kPairWords) {
-    const __m512i bytes = codes(panel, s, group);
-    const __m512i even = _mm512_and_si512(bytes, _mm512_set1_epi16(255)),
-                  odd = _mm512_srli_epi16(bytes, 8);
-    _mm512_store_si512(words, _mm512_sub_epi16(even, offset));
-    _mm512_store_si512(words + kPairWords, _mm512_sub_epi16(odd, offset));
+  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, int16_to += 2 * kPairQuants) {
+    const __m512i loaded = load_quants(panel, s, group);
+    const __m512i even = _mm512_and_si512(loaded, _mm512_set1_epi16(255)),
+                  odd = _mm512_srli_epi16(loaded, 8);
+    _mm512_store_si512(int16_to, _mm512_sub_epi16(even, offset));
+    _mm512_store_si512(int16_to + kPairQuants, _mm512_sub_epi16(odd, offset));
   }
 }
 
 template <typename Panel>
-inline void unpack_bytes(const Panel& panel, int s, CodePanel& to, int64_t at) {
-  uint8_t* bytes = to.bytes + at * Panel::kScaleColumns * kPanelRows;
+inline void unpack_int8(const Panel& panel, int s, CodePanel& to, int64_t at) {
+  uint8_t* uint8_to = to.uint8_quants + at * Panel::kScaleColumns * kPanelRows;
 #pragma GCC unroll 8
-  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, bytes += kStepBytes)
-    _mm512_store_si512(bytes, codes(panel, s, group));
+  for (int group = 0; group < Panel::kScaleColumns / 4; ++group, uint8_to += kStepBytes)
+    _mm512_store_si512(uint8_to, load_quants(panel, s, group));
 }
 
-template <bool kInBytes, typename Panel>
+template <bool kIsInt8, typename Panel>
 void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
   constexpr bool kHasMins = requires(const Panel& each) { each.mins; };
   int64_t at = 0;  // index of the scale
@@ -52,20 +52,20 @@ void unpack(const Panel* panel, int64_t depth, CodePanel& to) {
       zero_or_nan = _mm512_fmadd_ps(scale, _mm512_setzero_ps(), zero_or_nan);
       _mm512_store_ps(to.scales + at * kPanelRows, scale);
       if constexpr (kHasMins) _mm512_store_ps(to.offsets + at * kPanelRows, scales.min(s));
-      if constexpr (kInBytes)
-        unpack_bytes(*panel, s, to, at);
+      if constexpr (kIsInt8)
+        unpack_int8(*panel, s, to, at);
       else
-        unpack_words(*panel, s, to, at);
+        unpack_int16(*panel, s, to, at);
     }
   }
   _mm512_store_ps(to.zero_or_nan, zero_or_nan);
 }
 
-template <bool kInBytes>
+template <bool kIsInt8>
 void unpack_part(const WeightPart& part, CodePanel& panel) {
   with_panel(part.weight.dtype, [&](auto type) {
     using Panel = typename decltype(type)::type;
-    unpack<kInBytes>(first_panel<Panel>(part), part.depth, panel);
+    unpack<kIsInt8>(first_panel<Panel>(part), part.depth, panel);
   });
 }
 
@@ -77,7 +77,7 @@ void unpack_panels_avx512(const WeightPart& part, CodePanel& panel) {
 }
 
 // Bound: half as many stores.
-void unpack_byte_panels_avx512(const WeightPart& part, CodePanel& panel) {
+void unpack_int8_panels_avx512(const WeightPart& part, CodePanel& panel) {
   unpack_part<true>(part, panel);
 }
 

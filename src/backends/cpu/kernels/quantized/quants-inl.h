@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: unpacks a block of any GGUF format to floats, or to unsigned 8-bit codes with a scale
-// and an offset per group, x_i = scale[g] * code_i + offset[g] (dequantize's value, except for the
-// last rounding). These are plain loops that the compiler vectorizes for each target; the inner
-// loops of the GEMMs unpack in other ways.
+// Per-target: unpacks a block of any GGUF format to floats, or to unsigned 8-bit quants with a
+// scale and an offset per group, x_i = scale[g] * quant_i + offset[g] (dequantize's value, except
+// for the last rounding). These are plain loops that the compiler vectorizes for each target; the
+// inner loops of the GEMMs unpack in other ways.
 #include <hwy/highway.h>
 
 #include <bit>
@@ -12,11 +12,11 @@
 #include "backends/cpu/kernels/quantized/unpack.h"
 #include "base/block_formats.h"
 
-#if defined(RIDGE_CPU_QUANTIZED_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef RIDGE_CPU_QUANTIZED_CODES_INL_H_
-#undef RIDGE_CPU_QUANTIZED_CODES_INL_H_
+#if defined(RIDGE_CPU_QUANTIZED_QUANTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RIDGE_CPU_QUANTIZED_QUANTS_INL_H_
+#undef RIDGE_CPU_QUANTIZED_QUANTS_INL_H_
 #else
-#define RIDGE_CPU_QUANTIZED_CODES_INL_H_
+#define RIDGE_CPU_QUANTIZED_QUANTS_INL_H_
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -47,53 +47,53 @@ HWY_INLINE void split_nibbles(const uint8_t* packed, int count, uint8_t* low, ui
 
 // Adds 16 where the element's bit is set, eight elements at once: the multiplication copies eight
 // bits to each of eight bytes, of which byte i keeps bit i; adding 127 carries it to the top bit.
-HWY_INLINE void add_fifth_bits(const uint8_t* high_bits, uint8_t* codes) {
+HWY_INLINE void add_fifth_bits(const uint8_t* high_bits, uint8_t* quants) {
   for (int i = 0; i < 4; ++i) {
     uint64_t eight;
-    std::memcpy(&eight, codes + 8 * i, 8);
+    std::memcpy(&eight, quants + 8 * i, 8);
     const uint64_t kept = (high_bits[i] * 0x0101010101010101u) & 0x8040201008040201u;
     eight |= ((kept + 0x7f7f7f7f7f7f7f7fu) & 0x8080808080808080u) >> 3;
-    std::memcpy(codes + 8 * i, &eight, 8);
+    std::memcpy(quants + 8 * i, &eight, 8);
   }
 }
 
-// The code of the value 0 in formats without mins.
+// The quant of the value 0 in formats without mins.
 template <typename Block>
-constexpr float kZeroCode = 0;
+constexpr float kZeroQuant = 0;
 template <>
-inline constexpr float kZeroCode<BlockQ4_0> = 8;
+inline constexpr float kZeroQuant<BlockQ4_0> = 8;
 template <>
-inline constexpr float kZeroCode<BlockQ5_0> = 16;
+inline constexpr float kZeroQuant<BlockQ5_0> = 16;
 
 // For the formats of 32 elements in nibbles: Q4_0, Q4_1, Q5_0 and Q5_1.
 template <typename Block>
-HWY_INLINE void unpack_codes(const Block& block, const UnpackedCodes& to) {
-  split_nibbles(block.quants, 16, to.codes, to.codes + 16);
-  if constexpr (requires { block.high_bits; }) add_fifth_bits(block.high_bits, to.codes);
+HWY_INLINE void unpack_quants(const Block& block, const UnpackedQuants& to) {
+  split_nibbles(block.quants, 16, to.quants, to.quants + 16);
+  if constexpr (requires { block.high_bits; }) add_fifth_bits(block.high_bits, to.quants);
   to.scales[0] = half_to_float(block.scale);
   if constexpr (requires { block.min; })
     to.offsets[0] = half_to_float(block.min);
   else
-    to.offsets[0] = -kZeroCode<Block> * to.scales[0];
+    to.offsets[0] = -kZeroQuant<Block> * to.scales[0];
 }
 
-HWY_INLINE void unpack_codes(const BlockQ8_0& block, const UnpackedCodes& to) {
-  for (int i = 0; i < 32; ++i) to.codes[i] = static_cast<uint8_t>(block.quants[i] ^ -128);
+HWY_INLINE void unpack_quants(const BlockQ8_0& block, const UnpackedQuants& to) {
+  for (int i = 0; i < 32; ++i) to.quants[i] = static_cast<uint8_t>(block.quants[i] ^ -128);
   to.scales[0] = half_to_float(block.scale);
   to.offsets[0] = -128.0f * to.scales[0];
 }
 
-HWY_INLINE void split_two_bits(const uint8_t* packed, uint8_t* codes) {
+HWY_INLINE void split_two_bits(const uint8_t* packed, uint8_t* quants) {
   for (int half = 0; half < 2; ++half) {
     for (int group = 0; group < 4; ++group) {
-      uint8_t* to = codes + 128 * half + 32 * group;
+      uint8_t* to = quants + 128 * half + 32 * group;
       for (int i = 0; i < 32; ++i) to[i] = (packed[32 * half + i] >> (2 * group)) & 3;
     }
   }
 }
 
-HWY_INLINE void unpack_codes(const BlockQ2_K& block, const UnpackedCodes& to) {
-  split_two_bits(block.quants, to.codes);
+HWY_INLINE void unpack_quants(const BlockQ2_K& block, const UnpackedQuants& to) {
+  split_two_bits(block.quants, to.quants);
   const float d = half_to_float(block.scale), m = half_to_float(block.min);
   for (int g = 0; g < 16; ++g) {
     to.scales[g] = d * static_cast<float>(block.scales[g] & 15);
@@ -101,19 +101,19 @@ HWY_INLINE void unpack_codes(const BlockQ2_K& block, const UnpackedCodes& to) {
   }
 }
 
-// Sets bit `shift` of 256 codes: the g-th 32 codes take bit g of each of 32 bytes.
-HWY_INLINE void add_high_bits(const uint8_t* high_bits, int shift, uint8_t* codes) {
+// Sets bit `shift` of 256 quants: the g-th 32 quants take bit g of each of 32 bytes.
+HWY_INLINE void add_high_bits(const uint8_t* high_bits, int shift, uint8_t* quants) {
   for (int g = 0; g < 8; ++g) {
     for (int i = 0; i < 32; ++i) {
-      codes[32 * g + i] =
-          static_cast<uint8_t>(codes[32 * g + i] | (((high_bits[i] >> g) & 1) << shift));
+      quants[32 * g + i] =
+          static_cast<uint8_t>(quants[32 * g + i] | (((high_bits[i] >> g) & 1) << shift));
     }
   }
 }
 
-HWY_INLINE void unpack_codes(const BlockQ3_K& block, const UnpackedCodes& to) {
-  split_two_bits(block.quants, to.codes);
-  add_high_bits(block.high_bits, 2, to.codes);
+HWY_INLINE void unpack_quants(const BlockQ3_K& block, const UnpackedQuants& to) {
+  split_two_bits(block.quants, to.quants);
+  add_high_bits(block.high_bits, 2, to.quants);
   const float d = half_to_float(block.scale);
   for (int g = 0; g < 16; ++g) {
     to.scales[g] = d * static_cast<float>(q3_k_scale(block.scales, g));
@@ -123,12 +123,12 @@ HWY_INLINE void unpack_codes(const BlockQ3_K& block, const UnpackedCodes& to) {
 
 // For Q4_K and Q5_K.
 template <typename Block>
-HWY_INLINE void unpack_k_nibbles(const Block& block, const UnpackedCodes& to) {
+HWY_INLINE void unpack_k_nibbles(const Block& block, const UnpackedQuants& to) {
   for (int pair = 0; pair < 4; ++pair) {
-    uint8_t* low = to.codes + 64 * pair;
+    uint8_t* low = to.quants + 64 * pair;
     split_nibbles(block.quants + 32 * pair, 32, low, low + 32);
   }
-  if constexpr (requires { block.high_bits; }) add_high_bits(block.high_bits, 4, to.codes);
+  if constexpr (requires { block.high_bits; }) add_high_bits(block.high_bits, 4, to.quants);
   const float d = half_to_float(block.scale), m = half_to_float(block.min);
   for (int g = 0; g < 8; ++g) {
     const ScaleMin sub = k_scale_min(block.scales, g);
@@ -137,16 +137,16 @@ HWY_INLINE void unpack_k_nibbles(const Block& block, const UnpackedCodes& to) {
   }
 }
 
-HWY_INLINE void unpack_codes(const BlockQ4_K& block, const UnpackedCodes& to) {
+HWY_INLINE void unpack_quants(const BlockQ4_K& block, const UnpackedQuants& to) {
   unpack_k_nibbles(block, to);
 }
-HWY_INLINE void unpack_codes(const BlockQ5_K& block, const UnpackedCodes& to) {
+HWY_INLINE void unpack_quants(const BlockQ5_K& block, const UnpackedQuants& to) {
   unpack_k_nibbles(block, to);
 }
 
-HWY_INLINE void unpack_codes(const BlockQ6_K& block, const UnpackedCodes& out) {
+HWY_INLINE void unpack_quants(const BlockQ6_K& block, const UnpackedQuants& out) {
   for (int half = 0; half < 2; ++half) {
-    uint8_t* to = out.codes + 128 * half;
+    uint8_t* to = out.quants + 128 * half;
     split_nibbles(block.low_bits + 64 * half, 64, to, to + 64);
     for (int group = 0; group < 4; ++group) {
       for (int i = 0; i < 32; ++i) {
