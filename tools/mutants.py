@@ -37,7 +37,7 @@ EQUAL = pathlib.Path("tests/mutants_equal.txt")
 # The rooms and their files whose results are numbers or texts that a test can hold against something, and the weight of a
 # room in the sample: counts and statistics have twice the weight.
 ROOMS = {
-    "base": (2, "samples.cc units.cc random.* shape.* dtype.cc bf16.* block_formats.* pointwise.cc row_panels.*"),
+    "base": (2, "samples.cc units.cc random.* shape.* dtype.cc bf16.* block_formats.* pointwise.cc repacked_tiles.*"),
     "files": (1, "*"),
     "text": (1, "*"),
     "ops": (2, "*"),

@@ -225,7 +225,7 @@ void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> 
     case DType::kQ8_0x16:
     case DType::kQ4_Kx16:
     case DType::kQ6_Kx16:
-      break;  // panels interleave the elements of 16 rows: row_panels.h
+      break;  // repacked tiles interleave the elements of 16 rows: repacked_tiles.h
   }
   RIDGE_CHECK(false, "unknown dtype {}", static_cast<int>(dtype));
 }

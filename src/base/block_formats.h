@@ -140,7 +140,7 @@ inline int q3_k_scale(const uint8_t* packed, int s) {
 // otherwise.
 void check_storage(DType dtype, size_t elements, std::span<const std::byte> bytes);
 
-// Converts elements of any type except the panel types (row_panels.h) to float; integers are
+// Converts elements of any type except the repacked types (repacked_tiles.h) to float; integers are
 // rounded to nearest, bool becomes 0 or 1. `bytes` may be unaligned and must be exactly the storage
 // of out.size() elements (checked). The result equals the formulas above in fp32 bit for bit: every
 // product is exact there, so only the last addition rounds.

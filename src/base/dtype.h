@@ -37,7 +37,7 @@ enum class DType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
-  kQ4_0x16,  // panels of 16 rows (row_panels.h), never in a file
+  kQ4_0x16,  // repacked tiles of 16 rows (repacked_tiles.h), never in a file
   kQ4_1x16,
   kQ5_0x16,
   kQ8_0x16,

@@ -134,7 +134,7 @@ struct StoredTime {
   double ns_per_in = 0;  // per column: rounding the activations, before any weight is read
 };
 
-// GEMMs with a weight as stored (quantized blocks, panels of rows, 16 bits under fp32 activations),
+// GEMMs with a weight as stored (quantized blocks, repacked tiles, 16 bits under fp32 activations),
 // by the number of tokens: what the backend runs for that number. Another kernel for the same types
 // is compared with these times.
 struct StoredRates {

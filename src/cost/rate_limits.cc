@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 #include "base/shape.h"
 #include "cost/predict.h"
 
@@ -32,7 +32,7 @@ int64_t sum(const std::map<DType, int64_t>& amounts) {
   return all;
 }
 
-bool is_packed(DType dtype) { return is_block(dtype) || is_panels(dtype); }
+bool is_packed(DType dtype) { return is_block(dtype) || is_repacked(dtype); }
 
 }  // namespace
 

@@ -38,7 +38,8 @@ double multiply_only_ns(const TypedAmounts& amounts, const Ceilings& ceilings);
 double read_and_unpack_ns(const TypedAmounts& amounts,
                           int64_t other_bytes,
                           const Ceilings& ceilings);
-// The time of unpacking alone; 0 if it was not measured for one of the types in blocks or panels.
+// The time of unpacking alone; 0 if it was not measured for one of the types in blocks or repacked
+// tiles.
 double unpack_only_ns(const TypedAmounts& amounts, const Ceilings& ceilings);
 
 }  // namespace ridge::cost

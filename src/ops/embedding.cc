@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 #include "ops/build.h"
 #include "ops/case_inputs.h"
 #include "ops/op_from.h"
@@ -31,11 +31,11 @@ struct EmbeddingOp {
              {call.inputs[1].shape[0], call.inputs[0].shape[1]}}};
   }
 
-  // Counts the rows read, not the table. In panels, a row shares its cache lines with its
+  // Counts the rows read, not the table. In repacked tiles, a row shares its cache lines with its
   // neighbours.
   static std::optional<Traffic> traffic(const Call& call) {
     DType table = call.inputs[0].dtype;
-    int64_t rows = is_panels(table) ? kPanelRowCount : 1;
+    int64_t rows = is_repacked(table) ? kRepackedRows : 1;
     Traffic traffic = whole_operands(call);
     traffic.read_bytes[0] = storage_bytes(table, call.outputs[0].shape.elements() * rows);
     return traffic;

@@ -45,7 +45,7 @@
       "each value); in attention 1/65,534 of a row's length")                                      \
   CPU(pack_weights, kForward, kInference, kernels,                                                 \
       "repack quantized weights in the order in which GEMMs read them",                            \
-      "a lookup of one row reads a panel of 16 rows")                                              \
+      "a lookup of one row reads a row block of 16")                                               \
   CPU(fuse_gate_up, kForward, kInference, kernels,                                                 \
       "compute gate, up and their GLU in one kernel, with quantized weights", "")                  \
   ALL(expand, kForward, kBoth, baseline, "expand the remaining composites into primitives",        \

@@ -11,7 +11,7 @@
 #include "base/block_formats.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 #include "runtime/read_ahead.h"
 
 namespace ridge::runtime {
@@ -99,7 +99,7 @@ int64_t write_rows(const LoadGraph& load,
 // Whether a value's bytes are written run by run, directly into the store.
 bool is_written_in_runs(const LoadGraph& load, ValueId value, const StoredSource& source) {
   return load.graph.producer(value) == nullptr ? source.copies
-                                               : is_panels(load.graph.type(value).dtype);
+                                               : is_repacked(load.graph.type(value).dtype);
 }
 
 // Appends the tensors of the file that a value is made from.
@@ -142,7 +142,7 @@ int64_t reserve_bytes(const LoadGraph& load, const StoredSource& source) {
   return bytes;
 }
 
-// Writes directly into the store's memory: only host kernels read panels and copies. Releases the
+// Writes directly into the store's memory: only host kernels read tiles and copies. Releases the
 // source of each run after it, because the embedding table is most of some models. Each thread has
 // consecutive runs, because two threads that first touch one large page would both clear it.
 void write_in_runs(std::span<const std::byte> from,
@@ -155,16 +155,16 @@ void write_in_runs(std::span<const std::byte> from,
   RIDGE_CHECK(bytes == storage_bytes(type.dtype, type.shape.elements()), "{} has {} bytes",
               type.str(), bytes);
   int64_t run = kRunBytes;
-  if (is_panels(type.dtype)) {
-    int64_t strip = storage_bytes(type.dtype, kPanelRowCount * type.shape[1]);
-    run = std::max(kRunBytes / strip, int64_t{1}) * strip;
+  if (is_repacked(type.dtype)) {
+    int64_t row_block_bytes = storage_bytes(type.dtype, kRepackedRows * type.shape[1]);
+    run = std::max(kRunBytes / row_block_bytes, int64_t{1}) * row_block_bytes;
   }
 #pragma omp parallel for schedule(static)
   for (int64_t begin = 0; begin < bytes; begin += run) {
     auto part =
         from.subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(run, bytes - begin)));
-    if (is_panels(type.dtype))
-      pack_panels(type.dtype, type.shape[1], part, {to + begin, part.size()});
+    if (is_repacked(type.dtype))
+      repack_rows(type.dtype, type.shape[1], part, {to + begin, part.size()});
     else
       std::copy(part.begin(), part.end(), to + begin);
     source.release(part);

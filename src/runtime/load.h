@@ -38,7 +38,7 @@ struct StoredSource {
 };
 // Fills every stored parameter in its type in the load graph, in the order of the file. Values that
 // are stored as in the file are used in place or copied. Joined rows are copied, and other types
-// are converted through fp32. Blocks are packed into panels, and copies are made, a few MiB at a
+// are converted through fp32. Blocks are repacked into tiles, and copies are made, a few MiB at a
 // time. All that is not used in place is released.
 void load_stored(const LoadGraph& load, const StoredSource& source, Store& store);
 

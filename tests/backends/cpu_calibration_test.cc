@@ -12,7 +12,7 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/partition.h"
 #include "base/random.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 #include "cost/row_time.h"
 #include "cost/stored_time.h"
 #include "graph/builder.h"
@@ -80,7 +80,7 @@ TEST(CpuCalibration, HasTimesOfEveryTypeOfStoredWeight) {
       const DType rounded = rounded_activations(quantized_isa(), tokens, 16);
       expect_rates(c, weight, rounded, tokens);
       if (takes_repacked(quantized_isa()))
-        expect_rates(c, panel_dtype(weight, {1024, 1024}), rounded, tokens);
+        expect_rates(c, repacked_dtype(weight, {1024, 1024}), rounded, tokens);
     }
   EXPECT_EQ(c.stored_rates(DType::kF32, DType::kF32)->most_tokens, 4);
   expect_rates(c, DType::kBF16, DType::kBF16, 1);
@@ -107,7 +107,7 @@ TEST(CpuCalibration, HasRatesOfKernelsOfRows) {
           }));
 }
 
-// Multiplications alone are a ceiling of every type that GEMMs multiply, and each type of panels
+// Multiplications alone are a ceiling of every type that GEMMs multiply, and each type of tiles
 // has a rate of unpacking.
 TEST(CpuCalibration, HasRatesOfMultiplyingAndUnpackingAlone) {
   const cost::Ceilings c = made_up();
@@ -133,7 +133,7 @@ TEST(CpuCalibration, HasRatesOfMultiplyingAndUnpackingAlone) {
   if (takes_repacked(quantized_isa())) {
     for (DType dtype :
          {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K})
-      EXPECT_GT(c.unpack_bytes_per_ns(panel_dtype(dtype, {1024, 1024})), 0) << name(dtype);
+      EXPECT_GT(c.unpack_bytes_per_ns(repacked_dtype(dtype, {1024, 1024})), 0) << name(dtype);
   }
 }
 

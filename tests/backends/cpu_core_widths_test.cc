@@ -7,9 +7,9 @@
 
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/peak/multiply.h"
-#include "backends/cpu/kernels/peak/unpack_panels.h"
+#include "backends/cpu/kernels/peak/unpack_repacked.h"
 #include "base/arena.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -114,19 +114,19 @@ TEST(MultiplyLoops, CountTheirInstructions) {
   }
 }
 
-TEST(UnpackLoops, StayWithinWholePanels) {
+TEST(UnpackLoops, StayWithinWholeTiles) {
   if (isa_name() == "sse4.1") GTEST_SKIP() << "no AVX2";
   for (DType dtype : {DType::kQ4_0x16, DType::kQ4_1x16, DType::kQ5_0x16, DType::kQ8_0x16,
                       DType::kQ4_Kx16, DType::kQ6_Kx16})
-    with_panel(dtype, [&](auto type) {
-      using Panel = typename decltype(type)::type;
+    with_tile_type(dtype, [&](auto type) {
+      using Tile = typename decltype(type)::type;
       // Sanitizers find a read past the end.
-      std::vector<Panel> panels(3);
-      const auto bytes = static_cast<int64_t>(3 * sizeof(Panel));
-      const auto* data = reinterpret_cast<const std::byte*>(panels.data());
-      unpack_panels_avx2(dtype, data, bytes);
-      unpack_panels_avx2(dtype, data, bytes - 1);
-      if (__builtin_cpu_supports("avx512bw")) unpack_panels_avx512(dtype, data, bytes);
+      std::vector<Tile> tiles(3);
+      const auto bytes = static_cast<int64_t>(3 * sizeof(Tile));
+      const auto* data = reinterpret_cast<const std::byte*>(tiles.data());
+      unpack_repacked_avx2(dtype, data, bytes);
+      unpack_repacked_avx2(dtype, data, bytes - 1);
+      if (__builtin_cpu_supports("avx512bw")) unpack_repacked_avx512(dtype, data, bytes);
     });
 }
 

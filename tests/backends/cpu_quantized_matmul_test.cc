@@ -13,7 +13,7 @@
 #include "backends/cpu/isa.h"
 #include "base/block_formats.h"
 #include "base/random.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 #include "files/quantize.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
@@ -35,7 +35,7 @@ const Weights& weights() {
 
 class GroupRun {
  public:
-  // Repacks the weights before the last `in_blocks` ones, if they have panels of rows.
+  // Repacks the weights before the last `in_blocks` ones, if they have repacked tiles.
   GroupRun(int64_t tokens,
            const std::string& activations,
            const Weights& group = weights(),
@@ -50,7 +50,7 @@ class GroupRun {
       const bool repacks = group.size() > in_blocks && i < group.size() - in_blocks;
       operands.push_back(
           b.parameter(std::to_string(i),
-                      {repacks ? panel_dtype(group[i].first, shape) : group[i].first, shape}));
+                      {repacks ? repacked_dtype(group[i].first, shape) : group[i].first, shape}));
       stored_.push_back(group[i].first);
     }
     graph.outputs =
@@ -99,9 +99,9 @@ class GroupRun {
           static_cast<size_t>(storage_bytes(value.type.dtype, value.type.shape.elements())));
       files::quantize(stored, floats, bytes);
       dequantize(stored, bytes, floats);
-      if (is_panels(value.type.dtype)) {
+      if (is_repacked(value.type.dtype)) {
         const std::vector<std::byte> rows = bytes;
-        pack_panels(value.type.dtype, kIn, rows, bytes);
+        repack_rows(value.type.dtype, kIn, rows, bytes);
       }
       store_.write(value.name, bytes.data(), static_cast<int64_t>(bytes.size()));
       operands_.push_back({value.type, {floats.begin(), floats.end()}});

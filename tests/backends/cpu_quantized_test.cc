@@ -54,7 +54,7 @@ std::vector<Fast> fast_forms(DType weight) {
     if (each.kernel(weight) != nullptr) forms.push_back(each);
   return forms;
 }
-bool takes_panels() { return takes_repacked(vector_isa()); }
+bool has_repacked_kernels() { return takes_repacked(vector_isa()); }
 
 void expect_sums(const QuantizedActivations& x, int64_t n) {
   for (int64_t k = 0; k < x.in; ++k)
@@ -151,33 +151,33 @@ TEST_P(CpuQuantized, FastProductsOfEveryFormat) {
   }
 }
 
-TEST_P(CpuQuantized, FastProductsOfPanels) {
-  if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
-  for (DType dtype : kPanelTypes) {
+TEST_P(CpuQuantized, FastProductsOfRepackedWeights) {
+  if (!has_repacked_kernels()) GTEST_SKIP() << "needs AVX2";
+  for (DType dtype : kRepackedTypes) {
     for (int64_t in : {64, 192, 256, 576, 1088, 1280, 2048}) {
       if (in % info(dtype).elements_per_block != 0) continue;
       for (int64_t out : {16, 48, 192}) {
-        const PanelWeights w(dtype, out, in, 3);
+        const RepackedWeights w(dtype, out, in, 3);
         for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17})
           expect_fast_products(w, tokens, Bits::kRandom);
       }
     }
     for (Bits bits : {Bits::kOnes, Bits::kTop})
-      expect_fast_products(PanelWeights(dtype, 32, 768, 3, bits), 5, bits);
+      expect_fast_products(RepackedWeights(dtype, 32, 768, 3, bits), 5, bits);
   }
 }
 
-// The panels' result is added to the output, in one call with rows of blocks. A single token has
-// the same bits.
-TEST_P(CpuQuantized, PanelsMixWithRows) {
-  if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
+// The repacked weight's result is added to the output, in one call with rows of blocks. A single
+// token has the same bits.
+TEST_P(CpuQuantized, RepackedWeightsMixWithBlocks) {
+  if (!has_repacked_kernels()) GTEST_SKIP() << "needs AVX2";
   const int64_t tokens = 7, in = 1280, out = 528;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
   for (const Fast& fast : fast_forms(DType::kQ5_1)) {
     const Activations a(x, tokens, in, fast.form);
     const Weights other(DType::kQ5_1, 19, in, 37);
-    for (DType dtype : kPanelTypes) {
-      const PanelWeights w(dtype, out, in, 31);
+    for (DType dtype : kRepackedTypes) {
+      const RepackedWeights w(dtype, out, in, 31);
       if (fast.kernel(w.matrix.dtype) == nullptr) continue;
       std::vector<float> together(static_cast<size_t>(tokens * out), 0.5f), plain(together);
       std::vector<float> mixed(static_cast<size_t>(tokens * 19)), alone(mixed);
@@ -200,15 +200,15 @@ TEST_P(CpuQuantized, PanelsMixWithRows) {
 }
 
 // A row of the table that says so has the bits of the row for any number of tokens.
-TEST_P(CpuQuantized, FewTokensOfPanelsHaveTheBitsOfMany) {
+TEST_P(CpuQuantized, GemvOfRepackedWeightsHasTheBitsOfGemm) {
   const int64_t tokens = 13, in = 1280, out = 48;
   for (const QuantizedRow& row : quantized_rows()) {
     if (!row.has_bits_of_many || !row.runs_on(vector_isa())) continue;
     const Activations a(random_values<float>(tokens * in, 47), tokens, in, row.kernel->form);
     const Fast &to_few = row.activations == DType::kI8 ? kGemv8 : kGemv16,
                &to_many = row.activations == DType::kI8 ? kGemm8 : kGemm16;
-    for (DType dtype : kPanelTypes) {
-      const PanelWeights w(dtype, out, in, 53);
+    for (DType dtype : kRepackedTypes) {
+      const RepackedWeights w(dtype, out, in, 53);
       if (to_few.kernel(w.matrix.dtype) == nullptr) continue;
       std::vector<float> many(static_cast<size_t>(tokens * out)), few(many);
       const QuantizedProduct many_call{w.matrix, {many.data(), out}},
@@ -241,8 +241,8 @@ TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
     EXPECT_TRUE(same_bits(dealt, even)) << name(w.matrix.dtype);
   };
   expect_same(Weights(DType::kQ8_0, out, in, 43));
-  if (takes_panels())
-    for (DType dtype : kPanelTypes) expect_same(PanelWeights(dtype, out, in, 43));
+  if (has_repacked_kernels())
+    for (DType dtype : kRepackedTypes) expect_same(RepackedWeights(dtype, out, in, 43));
 }
 
 // Gate and up multiplied on their own, then their GLU.
@@ -292,29 +292,29 @@ TEST_P(CpuQuantized, GluHasTheBitsOfItsProducts) {
       const Weights gate(DType::kQ5_1, out, 1280, 3), up(DType::kQ5_1, out, 1280, 5);
       expect_glu(gate.matrix, up.matrix, tokens);
     }
-  if (!takes_panels()) return;
-  for (DType dtype : kPanelTypes)
+  if (!has_repacked_kernels()) return;
+  for (DType dtype : kRepackedTypes)
     for (int64_t tokens : {1, 3, 17, 300}) {
-      const PanelWeights gate(dtype, 48, 1280, 3), up(dtype, 48, 1280, 5);
+      const RepackedWeights gate(dtype, 48, 1280, 3), up(dtype, 48, 1280, 5);
       expect_glu(gate.matrix, up.matrix, tokens);
     }
   // A weight whose last rows are dealt to threads.
-  const PanelWeights gate(DType::kQ8_0, 8208, 2048, 7), up(DType::kQ8_0, 8208, 2048, 9);
+  const RepackedWeights gate(DType::kQ8_0, 8208, 2048, 7), up(DType::kQ8_0, 8208, 2048, 9);
   expect_glu(gate.matrix, up.matrix, 2);
 }
 
 // Outputs of 16 MiB and more bypass the caches, if their cache lines are written whole. Weights of
 // more than 768 columns are multiplied in parts, which are added to the output.
 TEST_P(CpuQuantized, LargeOutputsHaveTheBitsOfSmallOnes) {
-  if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
+  if (!has_repacked_kernels()) GTEST_SKIP() << "needs AVX2";
   struct Free {
     void operator()(float* p) const { std::free(p); }
   };
-  // With the last panel alone or in a pair, and for GEMMs of few and of many tokens.
+  // With the last row block alone or in a pair, and for GEMMs of few and of many tokens.
   for (const auto& [in, tokens, extra] :
        {std::array<int64_t, 3>{64, 40, 16}, {1024, 40, 32}, {64, 12, 16}}) {
     const int64_t out = (16 << 20) / (4 * tokens) / 32 * 32 + 32 + extra, stride = out + 16;
-    const PanelWeights w(DType::kQ4_0, out, in, 3);
+    const RepackedWeights w(DType::kQ4_0, out, in, 3);
     const std::vector<float> x = random_values<float>(tokens * in, 19);
     std::unique_ptr<float, Free> y(static_cast<float*>(
         std::aligned_alloc(64, static_cast<size_t>(4 * (tokens * stride + 16)))));
@@ -538,9 +538,9 @@ void expect_contained(std::span<const DType> dtypes, int64_t out, int64_t bad_to
   }
 }
 
-TEST_P(CpuQuantized, NotANumberStaysInItsTokenOfPanels) {
-  if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
-  expect_contained<PanelWeights>(kPanelTypes, 16, 1);
+TEST_P(CpuQuantized, NotANumberStaysInItsTokenOfRepackedWeights) {
+  if (!has_repacked_kernels()) GTEST_SKIP() << "needs AVX2";
+  expect_contained<RepackedWeights>(kRepackedTypes, 16, 1);
 }
 
 TEST_P(CpuQuantized, NotANumberStaysInItsToken) { expect_contained<Weights>(kBlockTypes, 18, 2); }
@@ -567,12 +567,12 @@ TEST_P(CpuQuantized, InfiniteScalesAreSeen) {
                         static_cast<size_t>(half_offsets(dtype).scale);
       std::memcpy(&rows.bytes[at], &bad, 2);
       for (const Fast& fast : fast_forms(dtype)) expect_seen(rows.matrix, fast);
-      const DType packed = panel_dtype(dtype, {out, in});
-      if (!takes_panels() || packed == dtype) continue;
-      std::vector<std::byte> panels(rows.bytes.size());
-      pack_panels(packed, in, rows.bytes, panels);
+      const DType packed = repacked_dtype(dtype, {out, in});
+      if (!has_repacked_kernels() || packed == dtype) continue;
+      std::vector<std::byte> tiles(rows.bytes.size());
+      repack_rows(packed, in, rows.bytes, tiles);
       for (const Fast& fast : fast_forms(packed))
-        expect_seen({packed, out, in, panels.data()}, fast);
+        expect_seen({packed, out, in, tiles.data()}, fast);
     }
   }
 }

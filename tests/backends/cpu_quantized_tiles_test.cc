@@ -36,7 +36,7 @@ void array_product(std::span<const QuantizedProduct> products, const ActivationT
       for (int64_t row = 0; row < product.weight.out; row += kTileRows)
         multiply_glu_rows<ArrayTiles>(product, row, x, {0, x.tokens});
     else
-      for (int64_t row = 0; row < product.weight.out; row += kTilePanelRows)
+      for (int64_t row = 0; row < product.weight.out; row += kWeightTilesRows)
         multiply_rows<ArrayTiles>(product, row, x, {0, x.tokens});
   }
 }
@@ -123,12 +123,12 @@ TEST_P(CpuQuantizedTiles, GluHasTheBitsOfItsProducts) {
     }
 }
 
-// Panels of rows produce the same tiles as their rows, bit for bit.
-TEST_P(CpuQuantizedTiles, PanelsMakeTheTilesOfTheirRows) {
-  for (DType dtype : kPanelTypes) {
+// Repacked tiles produce the same tiles as their rows, bit for bit.
+TEST_P(CpuQuantizedTiles, RepackedWeightsMakeTheTilesOfTheirRows) {
+  for (DType dtype : kRepackedTypes) {
     for (int64_t out : {16, 32, 48}) {
       const int64_t in = 1280;
-      const PanelWeights packed(dtype, out, in, 51);
+      const RepackedWeights packed(dtype, out, in, 51);
       QuantizedMatrix rows = packed.matrix;
       rows.dtype = dtype;
       rows.data = packed.bytes.data();

@@ -14,7 +14,7 @@
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu_kernel_fixture.h"
 #include "base/block_formats.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 namespace ridge::backends::cpu {
 
@@ -22,9 +22,9 @@ inline constexpr DType kBlockTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0
                                         DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
                                         DType::kQ5_K, DType::kQ6_K};
 
-// The formats that have panels of rows.
-inline constexpr DType kPanelTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                                        DType::kQ8_0, DType::kQ4_K, DType::kQ6_K};
+// The formats that have repacked tiles.
+inline constexpr DType kRepackedTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
+                                           DType::kQ8_0, DType::kQ4_K, DType::kQ6_K};
 
 // Byte offsets of the half-precision numbers of a block: its scale, and its min or -1.
 struct HalfOffsets {
@@ -95,15 +95,15 @@ struct Weights {
   QuantizedMatrix matrix;
 };
 
-// The same weights in panels of rows.
-struct PanelWeights : Weights {
-  PanelWeights(DType dtype, int64_t out, int64_t in, uint32_t seed, Bits bits = Bits::kRandom)
-      : Weights(dtype, out, in, seed, bits), panels(bytes.size()) {
-    matrix.dtype = panel_dtype(dtype, {out, in});
-    pack_panels(matrix.dtype, in, bytes, panels);
-    matrix.data = panels.data();
+// The same weights in repacked tiles.
+struct RepackedWeights : Weights {
+  RepackedWeights(DType dtype, int64_t out, int64_t in, uint32_t seed, Bits bits = Bits::kRandom)
+      : Weights(dtype, out, in, seed, bits), tiles(bytes.size()) {
+    matrix.dtype = repacked_dtype(dtype, {out, in});
+    repack_rows(matrix.dtype, in, bytes, tiles);
+    matrix.data = tiles.data();
   }
-  std::vector<std::byte> panels;
+  std::vector<std::byte> tiles;
 };
 
 // Rounded activations.

@@ -26,8 +26,8 @@ struct PlainLoop {
   int positions = -1;
 };
 
-// Vocabularies are larger than the number of ids, so that rows are read once. In panels, 16 rows
-// share their cache lines, so ids are 16 apart.
+// Vocabularies are larger than the number of ids, so that rows are read once. In repacked tiles, 16
+// rows share their cache lines, so ids are 16 apart.
 constexpr int64_t kIdStep = 16;
 
 std::vector<Case> embedding_cases() {
@@ -37,7 +37,7 @@ std::vector<Case> embedding_cases() {
           {"blocks",
            {fixed({DType::kQ8_0, {160, 64}}), ids({10}, 160)},
            {{"dtype", std::string("f32")}}},
-          {"panels",
+          {"tiles",
            {fixed({DType::kQ4_0x16, {160, 64}}), ids({10}, 160)},
            {{"dtype", std::string("f32")}}}};
 }

@@ -264,13 +264,13 @@ inline void plain_accumulate(const Op&, const Call&, Arrays& in, Arrays& out) {
   for (int64_t i = 0; i < out[0].shape().elements(); ++i) out[0][i] = Number(in[0][i]) + in[1][i];
 }
 
-// In panels, a row shares its cache lines with the other 15 rows.
+// In repacked tiles, a row shares its cache lines with the other 15 rows.
 inline void plain_embedding(const Op&, const Call&, Arrays& in, Arrays& out) {
   int64_t width = width_of(in[0]);
-  bool in_panels = name(in[0].type().dtype).ends_with("x16");
+  bool repacked = name(in[0].type().dtype).ends_with("x16");
   for (int64_t n = 0; n < rows_of(out[0]); ++n) {
-    int64_t row = in[1].id(n), first = in_panels ? row / 16 * 16 : row;
-    for (int64_t i = first * width; i < (in_panels ? first + 16 : row + 1) * width; ++i)
+    int64_t row = in[1].id(n), first = repacked ? row / 16 * 16 : row;
+    for (int64_t i = first * width; i < (repacked ? first + 16 : row + 1) * width; ++i)
       in[0].plain(i);
     for (int64_t i = 0; i < width; ++i) out[0][n * width + i] = in[0][row * width + i];
   }

@@ -10,7 +10,7 @@ namespace {
 namespace cpu = backends::cpu;
 
 // A tied head and further products with quantized weights, one of which has a shape that does not
-// divide into panels.
+// divide into tiles.
 Graph tied_head(const std::string& activations) {
   Graph graph;
   Builder b(graph, ops::table());

@@ -12,7 +12,7 @@
 
 #include "backends/null/null_backend.h"
 #include "base/error.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 #include "base/shape.h"
 #include "cost/hardware.h"
 #include "graph/builder.h"
@@ -105,7 +105,7 @@ TEST(PhasePlan, OwnsWhatASessionOfAQuantizedFileOwns) {
         e.repeats = {2, 2, 0};
         const record::PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), nullptr);
         const bool packs = std::string_view(level) == "compiled";
-        EXPECT_GT(plan.held_bytes.at(packs ? panel_dtype(type, {64, 64}) : type), 0);
+        EXPECT_GT(plan.held_bytes.at(packs ? repacked_dtype(type, {64, 64}) : type), 0);
         serve::Session session(file, serve::session_options(e, e.length), serve::cpu_backend());
         decode_at_the_end(session, e.length);
         EXPECT_EQ(plan.owned_bytes, session.owned_bytes());

@@ -12,7 +12,7 @@
 #include "base/bf16.h"
 #include "base/block_formats.h"
 #include "base/error.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
@@ -138,7 +138,7 @@ TEST_F(LoadTest, UnpacksBlocks) {
 
 // Packs one part at a time and releases each part after use. Several values share the store's
 // reserve.
-TEST_F(LoadTest, PacksPanels) {
+TEST_F(LoadTest, RepacksRows) {
   constexpr int64_t kRows = 16 * 300, kWidth = 512;  // more than one run of 2 MiB
   std::vector<std::byte> large(static_cast<size_t>(storage_bytes(DType::kQ8_0, kRows * kWidth))),
       small(static_cast<size_t>(storage_bytes(DType::kQ4_0, 16 * 64)));
@@ -159,7 +159,7 @@ TEST_F(LoadTest, PacksPanels) {
        {std::tuple{"large", &large, DType::kQ8_0x16, kWidth},
         {"small", &small, DType::kQ4_0x16, int64_t{64}}}) {
     std::vector<std::byte> want(rows->size()), got(rows->size());
-    pack_panels(type, width, *rows, want);
+    repack_rows(type, width, *rows, want);
     store.read(name, got.data(), static_cast<int64_t>(got.size()));
     EXPECT_EQ(want, got) << name;
   }

@@ -8,7 +8,7 @@
 #include "backends/cpu/on_cpu.h"
 #include "backends/row_layout.h"
 #include "base/block_formats.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -37,7 +37,7 @@ StoredEmbedding stored_call(const BindCall& call) {
 void read_row(const StoredEmbedding& e, int32_t id, std::span<float> y) {
   if (id < 0) {
     std::fill(y.begin(), y.end(), 0.0f);
-  } else if (is_panels(e.dtype)) {
+  } else if (is_repacked(e.dtype)) {
     dequantize_row(e.dtype, e.table, id, y);
   } else {
     const int64_t row_bytes = storage_bytes(e.dtype, e.width);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the rates of multiplying instructions and of unpacking panels, each alone, and the clock
-// that theoretical rates need. core_widths.h has the theory.
+// Measures the rates of multiplying instructions and of unpacking repacked tiles, each alone, and
+// the clock that theoretical rates need. core_widths.h has the theory.
 #include <omp.h>
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 #include "backends/cpu/calibration/probe_parts.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/peak/multiply.h"
-#include "backends/cpu/kernels/peak/unpack_panels.h"
+#include "backends/cpu/kernels/peak/unpack_repacked.h"
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/random_block.h"
 #include "base/error.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 #include "base/units.h"
 
 namespace ridge::backends::cpu {
@@ -180,53 +180,53 @@ class MultiplyProbes {
   std::vector<MultiplyTiming> timings_;
 };
 
-// Panels of every type that the instruction set's kernels take. Each thread unpacks its own, which
-// fill half of an L1.
+// Repacked tiles of every type that the instruction set's kernels take. Each thread unpacks its
+// own, which fill half of an L1.
 class UnpackProbes {
  public:
   explicit UnpackProbes(ProbeList& probes)
-      : panels_(omp_get_max_threads() * kThreadBytes, "panels of probes") {
+      : tiles_(omp_get_max_threads() * kThreadBytes, "tiles of probes") {
     if (!takes_repacked(quantized_isa())) return;
     // Bytes from 0x14 to 0x17 are small scales, whatever the type.
-    std::fill_n(panels_.data(), panels_.bytes(), std::byte{0x15});
+    std::fill_n(tiles_.data(), tiles_.bytes(), std::byte{0x15});
     const bool is_512 = isa_name() != "avx2" && has_vnni();
     for (DType dtype :
          {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K})
-      add(probes, panel_dtype(dtype, {kPanelRowCount, 256}),
-          is_512 ? unpack_panels_avx512 : unpack_panels_avx2);
+      add(probes, repacked_dtype(dtype, {kRepackedRows, 256}),
+          is_512 ? unpack_repacked_avx512 : unpack_repacked_avx2);
   }
 
   void finish(cost::Ceilings& ceilings) const {
     for (const Timing& each : timings_)
-      ceilings.unpacks.push_back({each.panels, each.bytes / each.probe->undisturbed_ns()});
+      ceilings.unpacks.push_back({each.tiles, each.bytes / each.probe->undisturbed_ns()});
   }
 
  private:
   static constexpr int64_t kThreadBytes = 16 << 10, kRepeats = 400;
   struct Timing {
-    DType panels;
+    DType tiles;
     const Probe* probe;
     double bytes;  // unpacked by all threads in a run
   };
 
   void add(ProbeList& probes,
-           DType panels,
-           void (*unpack)(DType panels, const std::byte* data, int64_t bytes)) {
-    const int64_t panel = with_panel(panels, [](auto type) {
+           DType tiles,
+           void (*unpack)(DType tiles, const std::byte* data, int64_t bytes)) {
+    const int64_t tile = with_tile_type(tiles, [](auto type) {
       return static_cast<int64_t>(sizeof(typename decltype(type)::type));
     });
-    const int64_t bytes = kThreadBytes / panel * panel;
-    const std::byte* data = panels_.data();
+    const int64_t bytes = kThreadBytes / tile * tile;
+    const std::byte* data = tiles_.data();
     const Probe& probe = probes.add("unpacking", [=] {
 #pragma omp parallel
       for (int64_t repeat = 0; repeat < kRepeats; ++repeat)
-        unpack(panels, data + omp_get_thread_num() * kThreadBytes, bytes);
+        unpack(tiles, data + omp_get_thread_num() * kThreadBytes, bytes);
     });
     timings_.push_back(
-        {panels, &probe, static_cast<double>(bytes * kRepeats) * omp_get_max_threads()});
+        {tiles, &probe, static_cast<double>(bytes * kRepeats) * omp_get_max_threads()});
   }
 
-  Arena panels_;
+  Arena tiles_;
   std::vector<Timing> timings_;
 };
 

@@ -16,7 +16,7 @@
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "base/random.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -72,8 +72,8 @@ class StoredProbes {
       if (is_gemv(DType::kBF16, tokens)) add(DType::kBF16, "bf16", tokens);
     for (DType weight : kBlocks) {
       add(weight);
-      const DType panels = panel_dtype(weight, {out_, kIn});
-      if (panels != weight) add(panels);
+      const DType tiles = repacked_dtype(weight, {out_, kIn});
+      if (tiles != weight) add(tiles);
     }
     for (int64_t tokens : kTokens)
       for (const std::string& rounded : roundings_of(tokens)) {
@@ -99,9 +99,10 @@ class StoredProbes {
 
  private:
   // Rounding the activations takes most of the time of so few rows, which one thread multiplies.
-  static constexpr int64_t kFewRows = kPanelRowCount, kRoundings = 8;
+  static constexpr int64_t kFewRows = kRepackedRows, kRoundings = 8;
   DType rounded_weight() const {
-    return takes_repacked(quantized_isa()) ? panel_dtype(DType::kQ8_0, {out_, kIn}) : DType::kQ8_0;
+    return takes_repacked(quantized_isa()) ? repacked_dtype(DType::kQ8_0, {out_, kIn})
+                                           : DType::kQ8_0;
   }
 
   // From the times of few rows and of many: few = rounding + kFewRows threads x,
@@ -151,7 +152,7 @@ class StoredProbes {
 
   void add(DType weight) {
     for (int64_t tokens : kTokens) {
-      if (!is_library(weight, tokens) && !is_panels(weight)) add(weight, "f32", tokens);
+      if (!is_library(weight, tokens) && !is_repacked(weight)) add(weight, "f32", tokens);
       if (!is_block(weight)) continue;
       for (const std::string& rounded : roundings_of(tokens)) add(weight, rounded, tokens);
     }

@@ -130,7 +130,7 @@ class FloatOperands : public Operands {
 
   template <typename T>
   HWY_INLINE void pack_queries(int64_t h, const HeadRows<T>& rows, float factor) const {
-    pack_panels<T>(rows, factor, queries(h));
+    pack_column_blocks<T>(rows, factor, queries(h));
   }
   template <typename T, typename C>
   HWY_INLINE void pack_keys(const CachedAttention<T, C>& call,
@@ -140,7 +140,7 @@ class FloatOperands : public Operands {
     for_each_rows(call, kv_head, key, keys,
                   [&](const HeadRows<C>& k, const HeadRows<C>& v, int64_t row) HWY_ATTR {
                     pack_transposed(k, scratch_ + at_.keys + row);
-                    pack_panels(v, 1.0f, scratch_ + at_.values, row);
+                    pack_column_blocks(v, 1.0f, scratch_ + at_.values, row);
                   });
   }
   HWY_INLINE PackedTiles tiles(int64_t h) const {
@@ -193,8 +193,8 @@ class Int16Operands : public Operands {
 #endif
 
 // One head's queries against a tile of `keys` keys and values from position `key` on. If all
-// queries attend to the whole tile, it is computed at once; else in strips of 16 queries, each with
-// the blocks that any of its rows attends to.
+// queries attend to the whole tile, it is computed at once; else in row blocks of 16 queries, each
+// with the blocks that any of its rows attends to.
 template <typename T, typename C, typename Tiles>
 HWY_NOINLINE void attend_keys(const CachedAttention<T, C>& call,
                               TileRange tokens,
@@ -211,11 +211,12 @@ HWY_NOINLINE void attend_keys(const CachedAttention<T, C>& call,
   const bool whole = intersect(seen(0), tile) == tile && intersect(seen(rows - 1), tile) == tile;
   const int64_t step = whole ? rows : kScoreBlock;
   for (int64_t row = 0; row < rows; row += step) {
-    const TileRange strip{row, std::min(row + step, rows)};
-    const TileRange any = intersect({seen(strip.first).first, seen(strip.last - 1).last}, tile);
+    const TileRange row_block{row, std::min(row + step, rows)};
+    const TileRange any =
+        intersect({seen(row_block.first).first, seen(row_block.last - 1).last}, tile);
     if (any.empty()) continue;
     const TileRange columns{any.first / kScoreBlock * kScoreBlock, round_up(any.last, kScoreBlock)};
-    attend_strip(tiles, {strip, columns}, seen, state);
+    attend_row_block(tiles, {row_block, columns}, seen, state);
   }
 }
 

@@ -170,16 +170,16 @@ HWY_NOINLINE void transpose_pairs(const int16_t* quants, int64_t rows, int64_t s
   }
 }
 
-// Quants [rows, size] as pairs of rows in panels of 64 columns, padded to padded_head_size: panel p
-// is [kKeyTile / 2, width, 2]. `rows` is even.
+// Quants [rows, size] as pairs of rows in column blocks of 64 columns, padded to padded_head_size:
+// block p is [kKeyTile / 2, width, 2]. `rows` is even.
 HWY_NOINLINE void interleave_rows(const int16_t* quants, int64_t rows, int64_t size, int16_t* to) {
   const HWY_CAPPED(int16_t, 8) d;
   const int64_t columns = padded_head_size(size);
-  for (int64_t start = 0, panel = 0; start < columns; start += kPanelColumns, ++panel) {
-    const int64_t width = panel_width(columns, panel), valid = std::min(width, size - start);
+  for (int64_t start = 0, block = 0; start < columns; start += kBlockColumns, ++block) {
+    const int64_t width = column_block_width(columns, block), valid = std::min(width, size - start);
     for (int64_t row = 0; row < rows; row += 2) {
       const int16_t* from = quants + row * size + start;
-      int16_t* pairs = to + panel_offset(panel) + row * width;
+      int16_t* pairs = to + column_block_offset(block) + row * width;
       for (int64_t e = 0; e < valid; e += 8) {
         const auto even = hn::LoadU(d, from + e), odd = hn::LoadU(d, from + size + e);
         hn::StoreU(hn::InterleaveLower(d, even, odd), d, pairs + 2 * e);
@@ -324,7 +324,7 @@ HWY_INLINE float weigh_to_int16(const SoftmaxRows& state,
 struct Int16Tiles {
   const int16_t* queries;  // [rows, head size]
   const int16_t* keys;     // transposed pairs
-  const int16_t* values;   // panels of pairs
+  const int16_t* values;   // column blocks of pairs
   const float* query_scales;
   const float* key_scales;
   const float* value_scales;
@@ -333,13 +333,13 @@ struct Int16Tiles {
   float* weight_scales;  // scratch [kQueryTile]
 };
 
-// As attend_strip for PackedTiles.
+// As attend_row_block for PackedTiles.
 template <typename Seen>
-HWY_INLINE void attend_strip(const Int16Tiles& tiles,
-                             const ScoreStrip& strip,
-                             const Seen& seen,
-                             const SoftmaxRows& state) {
-  const TileRange rows = strip.rows, columns = strip.columns;
+HWY_INLINE void attend_row_block(const Int16Tiles& tiles,
+                                 const ScoreRowBlock& row_block,
+                                 const Seen& seen,
+                                 const SoftmaxRows& state) {
+  const TileRange rows = row_block.rows, columns = row_block.columns;
   const int64_t size = tiles.head_size, first = columns.first;
   compute(Int16Scores{{tiles.queries + rows.first * size, size},
                       {tiles.keys + 2 * first, 2 * kKeyTile},
@@ -355,10 +355,10 @@ HWY_INLINE void attend_strip(const Int16Tiles& tiles,
     tiles.weight_scales[row] =
         weigh_to_int16(state, row, columns, tiles.value_scales, tiles.weights + row * kKeyTile);
   const int64_t padded = padded_head_size(size);
-  for (int64_t start = 0, panel = 0; start < padded; start += kPanelColumns, ++panel) {
-    const int64_t width = panel_width(padded, panel);
+  for (int64_t start = 0, block = 0; start < padded; start += kBlockColumns, ++block) {
+    const int64_t width = column_block_width(padded, block);
     compute(Int16Mix{{tiles.weights + rows.first * kKeyTile + first, kKeyTile},
-                     {tiles.values + panel_offset(panel) + first * width, 2 * width},
+                     {tiles.values + column_block_offset(block) + first * width, 2 * width},
                      tiles.weight_scales + rows.first,
                      columns.size(),
                      {state.outputs + rows.first * state.columns + start, state.columns}},

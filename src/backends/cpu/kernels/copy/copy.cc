@@ -237,8 +237,8 @@ HWY_INLINE void prefetch_to_write(const To* row) {
 }
 
 // The position of each tile. Tiles are counted within bands of kBand tiles across, along the band's
-// strips, so that the pages of a band's target rows are still in the TLB when the next strip writes
-// to them.
+// row blocks, so that the pages of a band's target rows are still in the TLB when the next one
+// writes to them.
 template <typename From>
 struct TileOrder {
   int64_t across_tiles;

@@ -74,9 +74,9 @@ struct BackwardLayout {
   // Within a thread's tiles.
   int64_t keys_transposed;    // [E, 64]
   int64_t values_transposed;  // [E, 64]
-  int64_t keys;               // panels [64, padded E]
-  int64_t queries;            // panels, scaled
-  int64_t d_outputs;          // panels
+  int64_t keys;               // column blocks [64, padded E]
+  int64_t queries;            // column blocks, scaled
+  int64_t d_outputs;          // column blocks
   int64_t d_keys;             // [64, padded E]
   int64_t d_values;           // [64, padded E]
   int64_t weights;            // [64 queries, 64 keys]: S, then P
@@ -171,45 +171,47 @@ HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
   const int64_t queries = tile.queries;
   const int64_t token = batch * e.sequence + tile.query;
   const float factor = static_cast<float>(static_cast<double>(e.scale) * kLog2E);
-  pack_panels<T>({call.q.head(token, head), call.q.token_stride, queries, queries, e.head_size},
-                 factor, tiles + at.queries);
-  pack_panels<T>({call.d_o.head(token, head), call.d_o.token_stride, queries, queries, e.head_size},
-                 1.0f, tiles + at.d_outputs);
+  pack_column_blocks<T>(
+      {call.q.head(token, head), call.q.token_stride, queries, queries, e.head_size}, factor,
+      tiles + at.queries);
+  pack_column_blocks<T>(
+      {call.d_o.head(token, head), call.d_o.token_stride, queries, queries, e.head_size}, 1.0f,
+      tiles + at.d_outputs);
   const SequenceMask mask(e, call.positions, batch);
   float* weights = tiles + at.weights;
   float* d_weights = tiles + at.d_weights;
 
-  ScoreStrip strips[kMaxStrips];
-  int count = query_strips(mask, tile, strips);
-  for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
-    const TileRange rows = strip->rows;
-    product_of_panels(tiles + at.queries, e.head_size, tiles + at.keys_transposed, rows,
-                      strip->columns, weights);
-    product_of_panels(tiles + at.d_outputs, e.head_size, tiles + at.values_transposed, rows,
-                      strip->columns, d_weights);
+  ScoreRowBlock row_blocks[kMostRowBlocks];
+  int count = query_row_blocks(mask, tile, row_blocks);
+  for (const ScoreRowBlock* row_block = row_blocks; row_block < row_blocks + count; ++row_block) {
+    const TileRange rows = row_block->rows;
+    product_of_column_blocks(tiles + at.queries, e.head_size, tiles + at.keys_transposed, rows,
+                             row_block->columns, weights);
+    product_of_column_blocks(tiles + at.d_outputs, e.head_size, tiles + at.values_transposed, rows,
+                             row_block->columns, d_weights);
     for (int64_t row = rows.first; row < rows.last; ++row) {
       const TileRange seen = visible_keys(mask, tile.query + row);
       const int64_t statistic = (token + row) * e.heads + head;
-      weigh_row(weights + row * kKeyTile, d_weights + row * kKeyTile, strip->columns,
-                intersect({seen.first - tile.key, seen.last - tile.key}, strip->columns),
+      weigh_row(weights + row * kKeyTile, d_weights + row * kKeyTile, row_block->columns,
+                intersect({seen.first - tile.key, seen.last - tile.key}, row_block->columns),
                 static_cast<float>(static_cast<double>(call.lse[statistic]) * kLog2E),
                 call.workspace[statistic]);
     }
-    add_product_with_panels(
-        Left<false>{d_weights + rows.first * kKeyTile + strip->columns.first, kKeyTile},
-        tiles + at.keys, e.head_size, rows.size(), strip->columns,
+    add_product_with_column_blocks(
+        Left<false>{d_weights + rows.first * kKeyTile + row_block->columns.first, kKeyTile},
+        tiles + at.keys, e.head_size, rows.size(), row_block->columns,
         d_queries + rows.first * at.padded);
   }
-  count = key_strips(mask, tile, strips);
-  for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
-    const TileRange rows = strip->rows;
-    const int64_t corner = strip->columns.first * kKeyTile + rows.first;
-    add_product_with_panels(Left<true>{weights + corner, kKeyTile}, tiles + at.d_outputs,
-                            e.head_size, rows.size(), strip->columns,
-                            tiles + at.d_values + rows.first * at.padded);
-    add_product_with_panels(Left<true>{d_weights + corner, kKeyTile}, tiles + at.queries,
-                            e.head_size, rows.size(), strip->columns,
-                            tiles + at.d_keys + rows.first * at.padded);
+  count = key_row_blocks(mask, tile, row_blocks);
+  for (const ScoreRowBlock* row_block = row_blocks; row_block < row_blocks + count; ++row_block) {
+    const TileRange rows = row_block->rows;
+    const int64_t corner = row_block->columns.first * kKeyTile + rows.first;
+    add_product_with_column_blocks(Left<true>{weights + corner, kKeyTile}, tiles + at.d_outputs,
+                                   e.head_size, rows.size(), row_block->columns,
+                                   tiles + at.d_values + rows.first * at.padded);
+    add_product_with_column_blocks(Left<true>{d_weights + corner, kKeyTile}, tiles + at.queries,
+                                   e.head_size, rows.size(), row_block->columns,
+                                   tiles + at.d_keys + rows.first * at.padded);
   }
 }
 
@@ -236,7 +238,7 @@ HWY_NOINLINE void differentiate_key_tile(const BackwardCall<T>& call,
                       e.head_size};
   pack_transposed(k, tiles + at.keys_transposed);
   pack_transposed(v, tiles + at.values_transposed);
-  pack_panels(k, 1.0f, tiles + at.keys);
+  pack_column_blocks(k, 1.0f, tiles + at.keys);
   std::fill_n(tiles + at.d_keys, kKeyTile * at.padded, 0.0f);
   std::fill_n(tiles + at.d_values, kKeyTile * at.padded, 0.0f);
 

@@ -73,10 +73,10 @@ HWY_NOINLINE void attend_tile(const SequenceMask& mask,
     const TileRange keys = visible_keys(mask, at.query + row);
     return TileRange{keys.first - at.key, keys.last - at.key};
   };
-  ScoreStrip strips[kMaxStrips];
-  const int count = query_strips(mask, at, strips);
-  for (const ScoreStrip* strip = strips; strip < strips + count; ++strip)
-    attend_strip(tiles, *strip, seen, state);
+  ScoreRowBlock row_blocks[kMostRowBlocks];
+  const int count = query_row_blocks(mask, at, row_blocks);
+  for (const ScoreRowBlock* row_block = row_blocks; row_block < row_blocks + count; ++row_block)
+    attend_row_block(tiles, *row_block, seen, state);
 }
 
 // Divides by the sums and writes outputs and lse of `queries` rows of one head, from `token` on.
@@ -128,7 +128,7 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
 
   const float factor = static_cast<float>(static_cast<double>(e.scale) * kLog2E);
   for_each_tile([&](int64_t head, int64_t query, int64_t queries, int64_t row) HWY_ATTR {
-    pack_panels<T>(
+    pack_column_blocks<T>(
         {call.q.head(token + query, head), call.q.token_stride, queries, queries, e.head_size},
         factor, scratch + at.queries + row * at.columns);
   });
@@ -144,7 +144,8 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
     const T* k = call.k.head(token + key, kv_head);
     const T* v = call.v.head(token + key, kv_head);
     pack_transposed<T>({k, call.k.token_stride, keys, padded, e.head_size}, scratch + at.keys);
-    pack_panels<T>({v, call.v.token_stride, keys, padded, e.head_size}, 1.0f, scratch + at.values);
+    pack_column_blocks<T>({v, call.v.token_stride, keys, padded, e.head_size}, 1.0f,
+                          scratch + at.values);
     for_each_tile([&](int64_t, int64_t query, int64_t queries, int64_t row) HWY_ATTR {
       const PackedTiles tiles{scratch + at.queries + row * at.columns, scratch + at.keys,
                               scratch + at.values, e.head_size};

@@ -22,16 +22,16 @@ int64_t causal_blocks(int64_t blocks, int64_t reach) {
   return ramp * (ramp + 1) / 2 + (blocks - ramp) * (reach + 1);
 }
 
-// Appends rows that attend to `columns`, to the last strip or as a new one; returns the number of
-// strips.
-int append_strip(ScoreStrip* strips, int count, TileRange rows, TileRange columns) {
+// Appends rows that attend to `columns`, to the last row block or as a new one; returns the number
+// of row blocks.
+int append_row_block(ScoreRowBlock* row_blocks, int count, TileRange rows, TileRange columns) {
   if (columns.empty()) return count;
-  if (count > 0 && strips[count - 1].columns == columns &&
-      strips[count - 1].rows.last == rows.first) {
-    strips[count - 1].rows.last = rows.last;
+  if (count > 0 && row_blocks[count - 1].columns == columns &&
+      row_blocks[count - 1].rows.last == rows.first) {
+    row_blocks[count - 1].rows.last = rows.last;
     return count;
   }
-  strips[count] = {rows, columns};
+  row_blocks[count] = {rows, columns};
   return count + 1;
 }
 
@@ -43,23 +43,23 @@ TileRange relative_positions(TileRange blocks, int64_t origin, int64_t limit) {
 
 }  // namespace
 
-int query_strips(const SequenceMask& mask, const ScoreTile& tile, ScoreStrip* strips) {
+int query_row_blocks(const SequenceMask& mask, const ScoreTile& tile, ScoreRowBlock* row_blocks) {
   int count = 0;
   for (int64_t row = 0; row < tile.queries; row += kScoreBlock) {
     const TileRange blocks = visible_key_blocks(mask, (tile.query + row) / kScoreBlock);
-    count = append_strip(strips, count, {row, std::min(row + kScoreBlock, tile.queries)},
-                         relative_positions(blocks, tile.key, kKeyTile));
+    count = append_row_block(row_blocks, count, {row, std::min(row + kScoreBlock, tile.queries)},
+                             relative_positions(blocks, tile.key, kKeyTile));
   }
   return count;
 }
 
-int key_strips(const SequenceMask& mask, const ScoreTile& tile, ScoreStrip* strips) {
+int key_row_blocks(const SequenceMask& mask, const ScoreTile& tile, ScoreRowBlock* row_blocks) {
   int count = 0;
   const int64_t keys = std::min(kKeyTile, score_blocks(mask.extents) * kScoreBlock - tile.key);
   for (int64_t row = 0; row < keys; row += kScoreBlock) {
     const TileRange blocks = visible_query_blocks(mask, (tile.key + row) / kScoreBlock);
-    count = append_strip(strips, count, {row, row + kScoreBlock},
-                         relative_positions(blocks, tile.query, tile.queries));
+    count = append_row_block(row_blocks, count, {row, row + kScoreBlock},
+                             relative_positions(blocks, tile.query, tile.queries));
   }
   return count;
 }

@@ -56,8 +56,8 @@ struct AttentionScratch {
   int64_t columns;   // E, padded
   int64_t rows;      // all heads have so many together
   int64_t keys = 0;  // transposed [E, 64]
-  int64_t values;    // panels [64, columns]
-  int64_t queries;   // per head and 64 rows: panels [64, columns]
+  int64_t values;    // column blocks [64, columns]
+  int64_t queries;   // per head and 64 rows: column blocks [64, columns]
   int64_t outputs;   // [rows, columns]
   int64_t scores;    // [64, 64]
   int64_t maxima;    // [rows]
@@ -134,12 +134,13 @@ inline TileRange visible_keys(const SequenceMask& mask, int64_t query) {
 
 // Part of a tile of scores whose rows attend to the same columns; positions are relative to the
 // tile.
-struct ScoreStrip {
+struct ScoreRowBlock {
   TileRange rows;
   TileRange columns;
 };
-inline constexpr int kMaxStrips = 4;
-static_assert(kKeyTile == kMaxStrips * kScoreBlock && kQueryTile == kMaxStrips * kScoreBlock);
+inline constexpr int kMostRowBlocks = 4;
+static_assert(kKeyTile == kMostRowBlocks * kScoreBlock &&
+              kQueryTile == kMostRowBlocks * kScoreBlock);
 
 // A tile of `queries` queries (at most kQueryTile) from `query` on and kKeyTile keys from `key` on,
 // both multiples of kScoreBlock.
@@ -149,11 +150,11 @@ struct ScoreTile {
   int64_t key;
 };
 
-// The visited blocks of a tile as strips of queries; returns the number of strips. Keys come in
-// whole blocks, also past the end of the sequence; queries end at the sequence.
-int query_strips(const SequenceMask& mask, const ScoreTile& tile, ScoreStrip* strips);
-// The same blocks as strips of keys: rows are keys, columns are queries.
-int key_strips(const SequenceMask& mask, const ScoreTile& tile, ScoreStrip* strips);
+// The visited blocks of a tile as row blocks of queries; returns the number of row blocks. Keys
+// come in whole blocks, also past the end of the sequence; queries end at the sequence.
+int query_row_blocks(const SequenceMask& mask, const ScoreTile& tile, ScoreRowBlock* row_blocks);
+// The same blocks as row blocks of keys: rows are keys, columns are queries.
+int key_row_blocks(const SequenceMask& mask, const ScoreTile& tile, ScoreRowBlock* row_blocks);
 
 // The work is a list of groups (a KV head of a sequence, with some of its query heads) that have
 // the same tiles. Each thread owns one contiguous stretch of the list, cut so that costs (in score

@@ -3,8 +3,8 @@
 // packing operands, GEMMs, exponentials. Each caller chooses the order of its tiles. Included again
 // for each target of Highway's foreach_target.h.
 //
-// Tiles in scratch are fp32. "Panels" hold a tile of at most 64 rows as column panels of 64 (the
-// last one narrower): panel p is [rows, width] with its own row stride, so that a GEMM reads
+// Tiles in scratch are fp32. Column blocks hold a tile of at most 64 rows as blocks of 64 columns
+// (the last one narrower): block p is [rows, width] with its own row stride, so that a GEMM reads
 // consecutive cache lines. Operands are always packed before a GEMM: their token stride, often a
 // power of two of 4 KiB and more, maps all rows of a tile to the same few L1 sets.
 #if defined(RIDGE_FLASH_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -40,7 +40,7 @@ inline constexpr double kLn2 = 0.6931471805599453;
 // still have weight 0 relative to it.
 inline constexpr float kNoMaximum = std::numeric_limits<float>::lowest();
 
-inline constexpr int64_t kPanelColumns = 64;
+inline constexpr int64_t kBlockColumns = 64;
 inline constexpr int64_t kTileRows = 64;
 static_assert(kKeyTile == kTileRows && kQueryTile == kTileRows);
 
@@ -132,11 +132,11 @@ HWY_INLINE hn::Vec<D> exp2_vector(D d, hn::Vec<D> x) {
 
 HWY_INLINE int64_t padded_head_size(int64_t head_size) { return round_up(head_size, kScoreBlock); }
 
-// The width of panel `panel` of a tile with `columns` columns, and the offset where it starts.
-HWY_INLINE int64_t panel_width(int64_t columns, int64_t panel) {
-  return std::min(kPanelColumns, columns - panel * kPanelColumns);
+// The width of block `block` of a tile with `columns` columns, and the offset where it starts.
+HWY_INLINE int64_t column_block_width(int64_t columns, int64_t block) {
+  return std::min(kBlockColumns, columns - block * kBlockColumns);
 }
-HWY_INLINE int64_t panel_offset(int64_t panel) { return panel * kPanelColumns * kTileRows; }
+HWY_INLINE int64_t column_block_offset(int64_t block) { return block * kBlockColumns * kTileRows; }
 
 // Rows of one head of an operand to pack, with zeros up to `padded_rows`.
 template <typename T>
@@ -154,20 +154,20 @@ struct HeadRows {
   }
 };
 
-// Packs `from`, times `factor`, into panels from row `first_row` on, padded to padded_head_size
-// columns.
+// Packs `from`, times `factor`, into column blocks from row `first_row` on, padded to
+// padded_head_size columns.
 template <typename T>
-HWY_NOINLINE void pack_panels(const HeadRows<T>& from,
-                              float factor,
-                              float* panels,
-                              int64_t first_row = 0) {
+HWY_NOINLINE void pack_column_blocks(const HeadRows<T>& from,
+                                     float factor,
+                                     float* column_blocks,
+                                     int64_t first_row = 0) {
   const Octet d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t columns = padded_head_size(from.head_size);
-  for (int64_t start = 0, panel = 0; start < columns; start += kPanelColumns, ++panel) {
-    const int64_t width = panel_width(columns, panel);
+  for (int64_t start = 0, block = 0; start < columns; start += kBlockColumns, ++block) {
+    const int64_t width = column_block_width(columns, block);
     const int64_t valid = std::min(width, from.head_size - start);
-    float* to = panels + panel_offset(panel) + first_row * width;
+    float* to = column_blocks + column_block_offset(block) + first_row * width;
     for (int64_t row = 0; row < from.rows; ++row, to += width) {
       const T* source = from.data + row * from.stride + start;
       const auto scale = hn::Set(d, factor * from.scale(row));
@@ -179,7 +179,7 @@ HWY_NOINLINE void pack_panels(const HeadRows<T>& from,
   }
 }
 
-// Packs the rows of `from` as columns: to[e, row] with row stride kPanelColumns.
+// Packs the rows of `from` as columns: to[e, row] with row stride kBlockColumns.
 template <typename T>
 HWY_NOINLINE void pack_transposed(const HeadRows<T>& from, float* to) {
   const int64_t stride = from.stride, head_size = from.head_size;
@@ -200,21 +200,21 @@ HWY_NOINLINE void pack_transposed(const HeadRows<T>& from, float* to) {
       const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
       const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
       const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-      float* column = to + e * kPanelColumns + row;
+      float* column = to + e * kBlockColumns + row;
       hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, column);
       hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d,
-                 column + kPanelColumns);
+                 column + kBlockColumns);
       hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d,
-                 column + 2 * kPanelColumns);
+                 column + 2 * kBlockColumns);
       hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d,
-                 column + 3 * kPanelColumns);
+                 column + 3 * kBlockColumns);
     }
   }
 #endif
   const hn::CappedTag<float, 1> one;
   for (; row < from.padded_rows; ++row) {
     for (int64_t e = 0; e < head_size; ++e) {
-      to[e * kPanelColumns + row] =
+      to[e * kBlockColumns + row] =
           row < from.rows ? hn::GetLane(load(one, from.data + row * stride + e)) * from.scale(row)
                           : 0.0f;
     }
@@ -339,46 +339,48 @@ struct FloatProduct {
   }
 };
 
-// Scores: c[rows, columns] = a b over the head size, with a in panels from row `row` on and b
-// transposed from column `column` on. The depth is cut at panels, so that 64 x 64 of b are in use
-// at a time.
-HWY_INLINE void product_of_panels(const float* panels,
-                                  int64_t head_size,
-                                  const float* transposed,
-                                  TileRange rows,
-                                  TileRange columns,
-                                  float* scores) {
+// Scores: c[rows, columns] = a b over the head size, with a in column blocks from row `row` on and
+// b transposed from column `column` on. The depth is cut at column blocks, so that 64 x 64 of b are
+// in use at a time.
+HWY_INLINE void product_of_column_blocks(const float* column_blocks,
+                                         int64_t head_size,
+                                         const float* transposed,
+                                         TileRange rows,
+                                         TileRange columns,
+                                         float* scores) {
   const int64_t padded = padded_head_size(head_size);
-  for (int64_t start = 0, panel = 0; start < head_size; start += kPanelColumns, ++panel) {
-    const int64_t width = panel_width(padded, panel);
-    const Left<false> a{panels + panel_offset(panel) + rows.first * width, width};
+  for (int64_t start = 0, block = 0; start < head_size; start += kBlockColumns, ++block) {
+    const int64_t width = column_block_width(padded, block);
+    const Left<false> a{column_blocks + column_block_offset(block) + rows.first * width, width};
     compute(FloatProduct<false>{a,
-                                {transposed + start * kPanelColumns + columns.first, kPanelColumns},
+                                {transposed + start * kBlockColumns + columns.first, kBlockColumns},
                                 {scores + rows.first * kKeyTile + columns.first, kKeyTile},
-                                std::min(kPanelColumns, head_size - start),
+                                std::min(kBlockColumns, head_size - start),
                                 start > 0},
             rows.size(), columns.size());
   }
 }
 
-// c[rows, head size] += a b, where a is the (transposed) tile of weights and b is in panels; c has
-// row stride padded_head_size. `a` starts at the first row of c and at row depth.first of b.
+// c[rows, head size] += a b, where a is the (transposed) tile of weights and b is in column blocks;
+// c has row stride padded_head_size. `a` starts at the first row of c and at row depth.first of b.
 template <bool kTransposed>
-HWY_INLINE void add_product_with_panels(Left<kTransposed> a,
-                                        const float* panels,
-                                        int64_t head_size,
-                                        int64_t rows,
-                                        TileRange depth,
-                                        float* c) {
+HWY_INLINE void add_product_with_column_blocks(Left<kTransposed> a,
+                                               const float* column_blocks,
+                                               int64_t head_size,
+                                               int64_t rows,
+                                               TileRange depth,
+                                               float* c) {
   const int64_t padded = padded_head_size(head_size);
-  for (int64_t start = 0, panel = 0; start < padded; start += kPanelColumns, ++panel) {
-    const int64_t width = panel_width(padded, panel);
-    compute(FloatProduct<kTransposed>{a,
-                                      {panels + panel_offset(panel) + depth.first * width, width},
-                                      {c + start, padded},
-                                      depth.size(),
-                                      true},
-            rows, width);
+  for (int64_t start = 0, block = 0; start < padded; start += kBlockColumns, ++block) {
+    const int64_t width = column_block_width(padded, block);
+    compute(
+        FloatProduct<kTransposed>{
+            a,
+            {column_blocks + column_block_offset(block) + depth.first * width, width},
+            {c + start, padded},
+            depth.size(),
+            true},
+        rows, width);
   }
 }
 
@@ -491,28 +493,28 @@ HWY_INLINE float finish_row(const SoftmaxRows& state, int64_t row, int64_t head_
 
 // A tile of one head's queries, and one of keys and values.
 struct PackedTiles {
-  const float* queries;  // panels
+  const float* queries;  // column blocks
   const float* keys;     // transposed
-  const float* values;   // panels
+  const float* values;   // column blocks
   int64_t head_size;
 };
 
-// A strip's queries attend to its keys; row r attends to seen(r).
+// A row block's queries attend to its keys; row r attends to seen(r).
 template <typename Seen>
-HWY_INLINE void attend_strip(const PackedTiles& tiles,
-                             const ScoreStrip& strip,
-                             const Seen& seen,
-                             const SoftmaxRows& state) {
-  const TileRange rows = strip.rows, columns = strip.columns;
-  product_of_panels(tiles.queries, tiles.head_size, tiles.keys, rows, columns, state.scores);
+HWY_INLINE void attend_row_block(const PackedTiles& tiles,
+                                 const ScoreRowBlock& row_block,
+                                 const Seen& seen,
+                                 const SoftmaxRows& state) {
+  const TileRange rows = row_block.rows, columns = row_block.columns;
+  product_of_column_blocks(tiles.queries, tiles.head_size, tiles.keys, rows, columns, state.scores);
   // Two sweeps, each over independent rows; a single sweep would chain maximum, exponential and
   // sum.
   for (int64_t row = rows.first; row < rows.last; ++row)
     raise_maximum(state, row, columns, intersect(seen(row), columns));
   for (int64_t row = rows.first; row < rows.last; ++row) weigh_scores(state, row, columns);
   const Left<false> weights{state.scores + rows.first * kKeyTile + columns.first, kKeyTile};
-  add_product_with_panels(weights, tiles.values, tiles.head_size, rows.size(), columns,
-                          state.outputs + rows.first * state.columns);
+  add_product_with_column_blocks(weights, tiles.values, tiles.head_size, rows.size(), columns,
+                                 state.outputs + rows.first * state.columns);
 }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE

@@ -15,7 +15,7 @@
 #include "backends/cpu/kernels/quantized/choose.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "backends/cpu/kernels/quantized/tiles.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
@@ -50,8 +50,8 @@ using enum QuantizedPath;
 using enum ActivationForm;
 using Kernel = QuantizedKernel;
 
-// The int16, or int8, activations of so many tokens and kPanelDepth columns take half of an L2 of
-// 512 KiB.
+// The int16, or int8, activations of so many tokens and kRowBlockDepth columns take half of an L2
+// of 512 KiB.
 constexpr int64_t kBlock16 = 160, kBlock8 = 256;
 static_assert(kBlock16 % kTokenCut == 0 && kBlock8 % kTokenCut == 0);
 static_assert(std::max(kBlock16, kBlock8) == kMostTokenBlock);
@@ -70,8 +70,8 @@ constexpr Kernel gemm(std::string_view file,
                       ActivationForm form,
                       int64_t rows,
                       int64_t vectors,
-                      void (*unpack)(const WeightPart&, CodePanel&),
-                      void (*loop)(const PanelProduct&)) {
+                      void (*unpack)(const WeightPart&, UnpackedRows&),
+                      void (*loop)(const RowBlockProduct&)) {
   const int64_t block = form == kInt16 ? kBlock16 : kBlock8;
   return {file, kGemm, form, rows, vectors, block, nullptr, unpack, loop};
 }
@@ -92,25 +92,24 @@ constexpr Kernel kGemv16 = gemv("gemv_avx2", kTwoInt8, 1, 4, gemv_avx2),
                  kGemv8 = gemv("gemv_avx2", kInt8, 1, 4, gemv_avx2),
                  kGemm16 = gemm("gemm_avx2", kInt16, 16, kMany, unpack_int16, gemm_avx2),
                  kGemm8 = gemm("gemm_avx2", kInt8, 16, kMany, unpack_int8, gemm_int8_avx2);
-constexpr Kernel kRepackedGemv16 = gemv("gemv_panels_avx2", kInt16, 16, kFew, gemv_panels_avx2),
-                 kRepackedGemv8 = gemv("gemv_panels_avx2", kInt8, 16, kFew, gemv_panels_avx2),
+constexpr Kernel kRepackedGemv16 = gemv("gemv_repacked_avx2", kInt16, 16, kFew, gemv_repacked_avx2),
+                 kRepackedGemv8 = gemv("gemv_repacked_avx2", kInt8, 16, kFew, gemv_repacked_avx2),
                  kRepackedGemm16 =
-                     gemm("gemm_avx2", kInt16, 16, kMany, unpack_panels_avx2, gemm_avx2),
+                     gemm("gemm_avx2", kInt16, 16, kMany, unpack_repacked_avx2, gemm_avx2),
                  kRepackedGemm8 =
-                     gemm("gemm_avx2", kInt8, 16, kMany, unpack_int8_panels_avx2, gemm_int8_avx2);
+                     gemm("gemm_avx2", kInt8, 16, kMany, unpack_repacked_int8_avx2, gemm_int8_avx2);
 }  // namespace avx2
 
 namespace avx512 {
 constexpr int64_t kFew = kGemvVectorsAvx512, kMany = kGemmTokensAvx512;
 constexpr Kernel kGemm16 = gemm("gemm_avx512", kInt16, 32, kMany, unpack_int16, gemm_avx512),
                  kGemm8 = gemm("gemm_avx512", kInt8, 32, kMany, unpack_int8, gemm_avx512);
-constexpr Kernel kRepackedGemv16 =
-                     gemv("gemv_panels_avx512", kTwoInt8, 16, kFew, gemv_panels_avx512),
-                 kRepackedGemv8 = gemv("gemv_panels_avx512", kInt8, 16, kFew, gemv_panels_avx512),
-                 kRepackedGemm16 =
-                     gemm("gemm_avx512", kInt16, 32, kMany, unpack_panels_avx512, gemm_avx512),
-                 kRepackedGemm8 =
-                     gemm("gemm_avx512", kInt8, 32, kMany, unpack_int8_panels_avx512, gemm_avx512);
+constexpr Kernel
+    kRepackedGemv16 = gemv("gemv_repacked_avx512", kTwoInt8, 16, kFew, gemv_repacked_avx512),
+    kRepackedGemv8 = gemv("gemv_repacked_avx512", kInt8, 16, kFew, gemv_repacked_avx512),
+    kRepackedGemm16 = gemm("gemm_avx512", kInt16, 32, kMany, unpack_repacked_avx512, gemm_avx512),
+    kRepackedGemm8 =
+        gemm("gemm_avx512", kInt8, 32, kMany, unpack_repacked_int8_avx512, gemm_avx512);
 }  // namespace avx512
 
 constexpr auto kNone = OtherWeights::kNone, kPlainToo = OtherWeights::kPlain,
@@ -196,7 +195,7 @@ std::string_view name(QuantizedIsa isa) {
 }
 
 WeightLayout layout_of(DType weight) {
-  return is_panels(weight) ? kRepacked : is_block(weight) ? kBlocks : kPlain;
+  return is_repacked(weight) ? kRepacked : is_block(weight) ? kBlocks : kPlain;
 }
 
 OtherWeights other_weights(DType weight, std::span<const DType> launch) {

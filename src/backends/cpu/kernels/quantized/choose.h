@@ -22,8 +22,8 @@
 
 namespace ridge::backends::cpu {
 
-struct CodePanel;
-struct PanelProduct;
+struct UnpackedRows;
+struct RowBlockProduct;
 struct RowsProduct;
 struct WeightPart;
 
@@ -36,7 +36,7 @@ QuantizedIsa vector_isa();
 bool has_vnni();
 
 // How a weight lies in memory: f32, f16 or bf16; blocks in the file's order; or blocks that
-// pack_weights repacked (base/row_panels.h).
+// pack_weights repacked (base/repacked_tiles.h).
 enum class WeightLayout : uint8_t { kPlain, kBlocks, kRepacked };
 WeightLayout layout_of(DType weight);
 
@@ -62,8 +62,8 @@ struct QuantizedKernel {
   // The tokens for which the GEMM path unpacks rows once.
   int64_t token_block = 0;
   void (*gemv)(const RowsProduct& call) = nullptr;
-  void (*unpack)(const WeightPart& part, CodePanel& panel) = nullptr;
-  void (*gemm)(const PanelProduct& call) = nullptr;
+  void (*unpack)(const WeightPart& part, UnpackedRows& rows) = nullptr;
+  void (*gemm)(const RowBlockProduct& call) = nullptr;
 
   bool is_gemv() const { return path == QuantizedPath::kGemvExact || path == QuantizedPath::kGemv; }
 };

@@ -27,7 +27,7 @@ namespace ridge::backends::cpu {
 // 4 KiB of a row as floats; a multiple of 256, so that no block is cut.
 inline constexpr int64_t kExactRowDepth = 1024;
 // 16 rows of this many columns are 16 KiB: half of L1; the tokens' rows stream through.
-inline constexpr int64_t kExactPanelDepth = 256;
+inline constexpr int64_t kExactDepth = 256;
 
 }  // namespace ridge::backends::cpu
 #endif
@@ -81,16 +81,16 @@ void gemv_exact_rows(const QuantizedProduct& product,
 
 using Sixteen = HWY_CAPPED(float, 16);
 
-// y of `rows` <= 16 rows and kTokens tokens; panel is [depth, 16].
+// y of `rows` <= 16 rows and kTokens tokens; `unpacked` is [depth, 16].
 template <int kTokens>
-HWY_INLINE void multiply_panel(const float* panel,
-                               int64_t depth,
-                               StridedRows<const float> x,
-                               int64_t rows,
-                               StridedRows<float> y,
-                               bool accumulate) {
+HWY_INLINE void multiply_unpacked(const float* unpacked,
+                                  int64_t depth,
+                                  StridedRows<const float> x,
+                                  int64_t rows,
+                                  StridedRows<float> y,
+                                  bool accumulate) {
   const Sixteen d;
-  constexpr int kVectors = static_cast<int>(kPanelRows / hn::MaxLanes(Sixteen()));
+  constexpr int kVectors = static_cast<int>(kRowBlockRows / hn::MaxLanes(Sixteen()));
   hn::Vec<Sixteen> total[kVectors][kTokens];
   for (int v = 0; v < kVectors; ++v) {
     for (int t = 0; t < kTokens; ++t) total[v][t] = hn::Zero(d);
@@ -98,7 +98,7 @@ HWY_INLINE void multiply_panel(const float* panel,
   for (int64_t k = 0; k < depth; ++k) {
     hn::Vec<Sixteen> w[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      w[v] = hn::Load(d, panel + k * kPanelRows + v * (kPanelRows / kVectors));
+      w[v] = hn::Load(d, unpacked + k * kRowBlockRows + v * (kRowBlockRows / kVectors));
     }
     for (int t = 0; t < kTokens; ++t) {
       const auto value = hn::Set(d, x[t][k]);
@@ -106,31 +106,31 @@ HWY_INLINE void multiply_panel(const float* panel,
     }
   }
   for (int t = 0; t < kTokens; ++t) {
-    alignas(64) float row[kPanelRows];
+    alignas(64) float row[kRowBlockRows];
     for (int v = 0; v < kVectors; ++v) {
-      hn::Store(total[v][t], d, row + v * (kPanelRows / kVectors));
+      hn::Store(total[v][t], d, row + v * (kRowBlockRows / kVectors));
     }
     for (int64_t r = 0; r < rows; ++r) y[t][r] = accumulate ? y[t][r] + row[r] : row[r];
   }
 }
 
-HWY_INLINE void unpack_float_panel(const QuantizedMatrix& weight,
-                                   int64_t row,
-                                   int64_t column,
-                                   int64_t depth,
-                                   float* panel) {
-  alignas(64) float part[kExactPanelDepth];
-  for (int64_t r = 0; r < kPanelRows; ++r) {
+HWY_INLINE void unpack_float_rows(const QuantizedMatrix& weight,
+                                  int64_t row,
+                                  int64_t column,
+                                  int64_t depth,
+                                  float* unpacked) {
+  alignas(64) float part[kExactDepth];
+  for (int64_t r = 0; r < kRowBlockRows; ++r) {
     if (row + r < weight.out) {
       unpack_floats({weight, row + r, column, depth}, part);
     } else {
       std::fill_n(part, depth, 0.0f);
     }
-    for (int64_t k = 0; k < depth; ++k) panel[k * kPanelRows + r] = part[k];
+    for (int64_t k = 0; k < depth; ++k) unpacked[k * kRowBlockRows + r] = part[k];
   }
 }
 
-// Mapping: a task is 16 rows of W and a range of tokens; the panel is unpacked once for all of the
+// Mapping: a task is 16 rows of W and a range of tokens; the rows are unpacked once for all of the
 // tokens. Bound: fp32 multiply-adds.
 void gemm_exact_task(const QuantizedProduct& product,
                      int64_t row,
@@ -138,11 +138,11 @@ void gemm_exact_task(const QuantizedProduct& product,
                      Range tokens) {
   constexpr int kTokens = hn::MaxLanes(Sixteen()) == 8 ? 6 : 12;  // 12 sums in 16 or 32 registers
   const QuantizedMatrix& weight = product.weight;
-  const int64_t rows = std::min(kPanelRows, weight.out - row);
-  alignas(64) float panel[kPanelRows * kExactPanelDepth];
-  for (int64_t column = 0; column < weight.in; column += kExactPanelDepth) {
-    const int64_t depth = std::min(kExactPanelDepth, weight.in - column);
-    unpack_float_panel(weight, row, column, depth, panel);
+  const int64_t rows = std::min(kRowBlockRows, weight.out - row);
+  alignas(64) float unpacked[kRowBlockRows * kExactDepth];
+  for (int64_t column = 0; column < weight.in; column += kExactDepth) {
+    const int64_t depth = std::min(kExactDepth, weight.in - column);
+    unpack_float_rows(weight, row, column, depth, unpacked);
     const bool accumulate = product.accumulate || column > 0;
     int64_t n = tokens.begin;
     const auto x_at = [&](int64_t at) {
@@ -152,10 +152,10 @@ void gemm_exact_task(const QuantizedProduct& product,
       return StridedRows<float>{product.y[at] + row, product.y.stride};
     };
     for (; n + kTokens <= tokens.end; n += kTokens) {
-      multiply_panel<kTokens>(panel, depth, x_at(n), rows, y_at(n), accumulate);
+      multiply_unpacked<kTokens>(unpacked, depth, x_at(n), rows, y_at(n), accumulate);
     }
     for (; n < tokens.end; ++n) {
-      multiply_panel<1>(panel, depth, x_at(n), rows, y_at(n), accumulate);
+      multiply_unpacked<1>(unpacked, depth, x_at(n), rows, y_at(n), accumulate);
     }
   }
 }
@@ -199,10 +199,10 @@ void quantized_gemm_exact(std::span<const QuantizedProduct> products,
                           StridedRows<const float> x,
                           int64_t tokens) {
   check(products);
-  for_each_panel_task(products, kPanelRows, tokens, tokens,
-                      [&](const QuantizedProduct& product, int64_t row, Range range) {
-                        HWY_DYNAMIC_DISPATCH(gemm_exact_task)(product, row, x, range);
-                      });
+  for_each_row_block_task(products, kRowBlockRows, tokens, tokens,
+                          [&](const QuantizedProduct& product, int64_t row, Range range) {
+                            HWY_DYNAMIC_DISPATCH(gemm_exact_task)(product, row, x, range);
+                          });
 }
 
 }  // namespace ridge::backends::cpu

@@ -6,7 +6,7 @@
 #include "backends/cpu/kernels/tile_gemm/amx_tiles-inl.h"
 #include "backends/cpu/kernels/tile_gemm/tile_filling-inl.h"
 #include "base/error.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
@@ -20,9 +20,9 @@ namespace {
 
 // Quants of 16 rows, with their scales and offsets.
 struct RowQuants {
-  alignas(64) uint8_t quants[kTileRows][kTilePanelDepth];
-  alignas(64) float scales[kTileRows][kTilePanelDepth / 16];
-  alignas(64) float offsets[kTileRows][kTilePanelDepth / 16];
+  alignas(64) uint8_t quants[kTileRows][kWeightTilesDepth];
+  alignas(64) float scales[kTileRows][kWeightTilesDepth / 16];
+  alignas(64) float offsets[kTileRows][kWeightTilesDepth / 16];
 };
 
 inline __m512 sixteen(const RowQuants& from, int64_t row, int64_t column, int64_t group) {
@@ -77,7 +77,7 @@ void round_activations(StridedRows<const float> x, const ActivationTiles& out) {
 // Bound: the two shuffle ports, about 7 cycles per 32 columns of a row.
 void unpack_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles) {
   const auto& [weight, row, column, depth] = part;
-  if (is_panels(weight.dtype)) return unpack_panel_tiles(part, row_tile, tiles);
+  if (is_repacked(weight.dtype)) return unpack_repacked_tiles(part, row_tile, tiles);
   RowQuants from;
   const int64_t group = quant_format(weight.dtype).group;
   for (int64_t r = 0; r < kTileRows; ++r) {
@@ -98,8 +98,8 @@ void quantized_gemm_tiles(std::span<const QuantizedProduct> products, const Acti
   check_blocks(products, x.in);
   AmxTiles::ask();
   const bool glu = is_glu(products);
-  for_each_panel_task(
-      products, glu ? kTileRows : kTilePanelRows, x.tokens, glu ? kGluTokens : x.tokens,
+  for_each_row_block_task(
+      products, glu ? kTileRows : kWeightTilesRows, x.tokens, glu ? kGluTokens : x.tokens,
       [&](const QuantizedProduct& product, int64_t row, Range tokens) {
         const AmxTiles::Shapes shapes;
         (glu ? multiply_glu_rows<AmxTiles> : multiply_rows<AmxTiles>)(product, row, x, tokens);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The panel products for AVX2: pairs of int16 are multiplied and added in 32 bits, pairs of int8
-// in 16 bits. gemm_avx512.cc has the form for VNNI.
+// The products of unpacked row blocks for AVX2: pairs of int16 are multiplied and added in 32 bits,
+// pairs of int8 in 16 bits. gemm_avx512.cc has the form for VNNI.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -27,7 +27,7 @@ inline __m256i in_order(__m256i sum) {
 
 // Stores or adds the sums of 16 rows, or of fewer at the end of W.
 inline void store(__m256 first, __m256 second, float* y, int64_t rows, bool accumulate) {
-  if (rows == kPanelRows) {
+  if (rows == kRowBlockRows) {
     if (accumulate) {
       first = _mm256_add_ps(_mm256_loadu_ps(y), first);
       second = _mm256_add_ps(_mm256_loadu_ps(y + 8), second);
@@ -36,7 +36,7 @@ inline void store(__m256 first, __m256 second, float* y, int64_t rows, bool accu
     _mm256_storeu_ps(y + 8, second);
     return;
   }
-  alignas(32) float sums[kPanelRows];
+  alignas(32) float sums[kRowBlockRows];
   _mm256_store_ps(sums, first);
   _mm256_store_ps(sums + 8, second);
   for (int64_t r = 0; r < rows; ++r) y[r] = accumulate ? y[r] + sums[r] : sums[r];
@@ -53,8 +53,11 @@ using Dots = __m256i[2][kTokens];
 
 struct Int16 {
   template <int kGroup, int kTokens>
-  static void set_dots(const CodePanel& panel, const TokenRows& x, int64_t g, Dots<kTokens>& dots) {
-    const int16_t* w = panel.int16_quants + g * kGroup * kPanelRows;
+  static void set_dots(const UnpackedRows& unpacked,
+                       const TokenRows& x,
+                       int64_t g,
+                       Dots<kTokens>& dots) {
+    const int16_t* w = unpacked.int16_quants + g * kGroup * kRowBlockRows;
 #pragma GCC unroll 16
     for (int pair = 0; pair < kGroup / 2; ++pair) {
       const __m256i first = load(w + pair * kPairQuants),
@@ -76,8 +79,11 @@ struct Int8 {
   static constexpr int kSteps = 32767 / (kMostQuant * 127 * 2);
 
   template <int kGroup, int kTokens>
-  static void set_dots(const CodePanel& panel, const TokenRows& x, int64_t g, Dots<kTokens>& dots) {
-    const uint8_t* w = panel.uint8_quants + g * kGroup * kPanelRows;
+  static void set_dots(const UnpackedRows& unpacked,
+                       const TokenRows& x,
+                       int64_t g,
+                       Dots<kTokens>& dots) {
+    const uint8_t* w = unpacked.uint8_quants + g * kGroup * kRowBlockRows;
     constexpr int kAll = kGroup / 4, kRun = kSteps < kAll ? kSteps : kAll;
     static_assert(kAll % kRun == 0);
 #pragma GCC unroll 4
@@ -109,22 +115,22 @@ struct Int8 {
 
 // The sums of scaled groups are in memory, as the integer sums take most registers.
 template <typename Form, int kGroup, Extra kExtra, int kTokens>
-void multiply(const PanelProduct& call, int64_t token) {
+void multiply(const RowBlockProduct& call, int64_t token) {
   const TokenRows x(call, kGroup, token);
-  const CodePanel& panel = *call.panels;
+  const UnpackedRows& unpacked = *call.row_blocks;
   const SumStarts<kGroup, kExtra, kTokens> starts(call, x);
   // Each token's row of y is a cache line in another page, seldom in L2: fetched now, it is there
   // when the sums are, and the stores before it do not wait.
   for (int t = 0; t < kTokens && !call.is_streamed; ++t)
     __builtin_prefetch(call.result[token + t], 1);
-  alignas(32) float totals[kTokens][kPanelRows];
-  for (auto& of_token : totals) std::copy_n(panel.zero_or_nan, kPanelRows, of_token);
+  alignas(32) float totals[kTokens][kRowBlockRows];
+  for (auto& of_token : totals) std::copy_n(unpacked.zero_or_nan, kRowBlockRows, of_token);
   for (int64_t g = 0; g < call.depth / kGroup; ++g) {
     Dots<kTokens> dots;
-    Form::template set_dots<kGroup, kTokens>(panel, x, g, dots);
-    const __m256i scales[2] = {less_one(panel.scales + g * kPanelRows),
-                               less_one(panel.scales + g * kPanelRows + 8)};
-    const float* offsets = panel.offsets + g * kPanelRows;
+    Form::template set_dots<kGroup, kTokens>(unpacked, x, g, dots);
+    const __m256i scales[2] = {less_one(unpacked.scales + g * kRowBlockRows),
+                               less_one(unpacked.scales + g * kRowBlockRows + 8)};
+    const float* offsets = unpacked.offsets + g * kRowBlockRows;
 #pragma GCC unroll 6
     for (int t = 0; t < kTokens; ++t) {
       const __m256i power = _mm256_set1_epi32(x.scale_bits(t, g * kGroup / kActivationBlock));
@@ -160,9 +166,9 @@ void multiply(const PanelProduct& call, int64_t token) {
 }
 
 template <typename Form, int kGroup, Extra kExtra>
-void multiply_tokens(const PanelProduct& call) {
+void multiply_tokens(const RowBlockProduct& call) {
   // 10 or 12 accumulators, two vectors of quants and an activation fill the 16 registers.
-  constexpr void (*kTiles[])(const PanelProduct&, int64_t) = {
+  constexpr void (*kTiles[])(const RowBlockProduct&, int64_t) = {
       multiply<Form, kGroup, kExtra, 1>, multiply<Form, kGroup, kExtra, 2>,
       multiply<Form, kGroup, kExtra, 3>, multiply<Form, kGroup, kExtra, 4>,
       multiply<Form, kGroup, kExtra, 5>, multiply<Form, kGroup, kExtra, 6>};
@@ -172,20 +178,20 @@ void multiply_tokens(const PanelProduct& call) {
 }
 
 template <int kGroup>
-void multiply_int16(const PanelProduct& call) {
+void multiply_int16(const RowBlockProduct& call) {
   call.has_min ? multiply_tokens<Int16, kGroup, Extra::kMin>(call)
                : multiply_tokens<Int16, kGroup, Extra::kNone>(call);
 }
 
 template <int kMostQuant, int kGroup>
-void multiply_int8(const PanelProduct& call) {
+void multiply_int8(const RowBlockProduct& call) {
   using Form = Int8<kMostQuant>;
   call.has_min ? multiply_tokens<Form, kGroup, Extra::kMin>(call)
                : multiply_tokens<Form, kGroup, Extra::kZero>(call);
 }
 
 template <int kMostQuant>
-void multiply_int8(const PanelProduct& call) {
+void multiply_int8(const RowBlockProduct& call) {
   call.group == 16 ? multiply_int8<kMostQuant, 16>(call) : multiply_int8<kMostQuant, 32>(call);
 }
 
@@ -195,14 +201,14 @@ void multiply_int8(const PanelProduct& call) {
 // multiplications, 15 additions and 3 instructions to scale (4 with a min). Bound: four vector
 // instructions per cycle, which is 30 multiply-adds per cycle on a core with that many ports.
 // Additions take ports from multiplications: loops on registers make 26 (Zen 4).
-void gemm_avx2(const PanelProduct& call) {
+void gemm_avx2(const RowBlockProduct& call) {
   call.group == 16 ? multiply_int16<16>(call) : multiply_int16<32>(call);
 }
 
 // Mapping: the same. Per 32 columns of 8 rows and one token, of quants up to 15: 8 multiplications,
 // 7 additions, one multiplication by 1 to widen, and as many instructions to scale. Bound: four
 // vector instructions per cycle, about 50 multiply-adds.
-void gemm_int8_avx2(const PanelProduct& call) {
+void gemm_int8_avx2(const RowBlockProduct& call) {
   call.most_quant <= 15   ? multiply_int8<15>(call)
   : call.most_quant <= 31 ? multiply_int8<31>(call)
                           : multiply_int8<63>(call);

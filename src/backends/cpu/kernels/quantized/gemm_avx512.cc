@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The panel products for AVX-512 with VNNI: one instruction multiplies pairs of int16, or groups of
-// four int8, and accumulates in 32 bits. Without VNNI, the AVX2 form is as fast in int16.
+// The products of unpacked row blocks for AVX-512 with VNNI: one instruction multiplies pairs of
+// int16, or groups of four int8, and accumulates in 32 bits. Without VNNI, the AVX2 form is as fast
+// in int16.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -26,24 +27,25 @@ struct Int8 {
   static __m512i add(__m512i sum, __m512i w, __m512i x) { return _mm512_dpbusd_epi32(sum, w, x); }
 };
 
-template <typename Form, int kGroup, Extra kExtra, int kPanels, int kTokens>
-void multiply(const PanelProduct& call, int64_t token) {
+template <typename Form, int kGroup, Extra kExtra, int kRowBlocks, int kTokens>
+void multiply(const RowBlockProduct& call, int64_t token) {
   // A multiplication takes five cycles and two begin in each, so that ten sums must be independent.
-  constexpr int kSums = kPanels * kTokens, kChains = kSums < 4 ? 4 : kSums < 8 ? 2 : 1;
+  constexpr int kSums = kRowBlocks * kTokens, kChains = kSums < 4 ? 4 : kSums < 8 ? 2 : 1;
   constexpr int kSteps = kGroup / Form::kColumns;
   const TokenRows x(call, kGroup, token);
   const SumStarts<kGroup, kExtra, kTokens> starts(call, x);
   // As in gemm_avx2.cc.
   for (int t = 0; t < kTokens && !call.is_streamed; ++t) {
     __builtin_prefetch(call.result[token + t], 1);
-    if (call.result.data == call.y.data && kPanels == 2)
-      __builtin_prefetch(call.result[token + t] + kPanelRows, 1);
+    if (call.result.data == call.y.data && kRowBlocks == 2)
+      __builtin_prefetch(call.result[token + t] + kRowBlockRows, 1);
   }
-  __m512 totals[kTokens][kPanels];
+  __m512 totals[kTokens][kRowBlocks];
   for (auto& of_token : totals)
-    for (int p = 0; p < kPanels; ++p) of_token[p] = _mm512_load_ps(call.panels[p].zero_or_nan);
+    for (int p = 0; p < kRowBlocks; ++p)
+      of_token[p] = _mm512_load_ps(call.row_blocks[p].zero_or_nan);
   for (int64_t g = 0; g < call.depth / kGroup; ++g) {
-    __m512i dots[kTokens][kPanels][kChains];
+    __m512i dots[kTokens][kRowBlocks][kChains];
     for (int t = 0; t < kTokens; ++t) {
       __m512i first = _mm512_setzero_si512();
       if constexpr (kExtra == Extra::kZero) first = _mm512_set1_epi32(starts.of[t][g]);
@@ -54,33 +56,34 @@ void multiply(const PanelProduct& call, int64_t token) {
     }
 #pragma GCC unroll 16
     for (int step = 0; step < kSteps; ++step) {
-      __m512i w[kPanels];
+      __m512i w[kRowBlocks];
 #pragma GCC unroll 2
-      for (int p = 0; p < kPanels; ++p)
-        w[p] = _mm512_load_si512(call.panels[p].uint8_quants + (g * kSteps + step) * kStepBytes);
+      for (int p = 0; p < kRowBlocks; ++p)
+        w[p] =
+            _mm512_load_si512(call.row_blocks[p].uint8_quants + (g * kSteps + step) * kStepBytes);
 #pragma GCC unroll 7
       for (int t = 0; t < kTokens; ++t) {
         const __m512i quants = _mm512_set1_epi32(x.bits(t, g * kSteps + step));
 #pragma GCC unroll 2
-        for (int p = 0; p < kPanels; ++p) {
+        for (int p = 0; p < kRowBlocks; ++p) {
           __m512i& dot = dots[t][p][step % kChains];
           dot = Form::add(dot, w[p], quants);
         }
       }
     }
-    __m512i scales[kPanels];
-    __m512 offsets[kPanels];
-    for (int p = 0; p < kPanels; ++p) {
-      scales[p] = _mm512_sub_epi32(_mm512_load_si512(call.panels[p].scales + g * kPanelRows),
+    __m512i scales[kRowBlocks];
+    __m512 offsets[kRowBlocks];
+    for (int p = 0; p < kRowBlocks; ++p) {
+      scales[p] = _mm512_sub_epi32(_mm512_load_si512(call.row_blocks[p].scales + g * kRowBlockRows),
                                    _mm512_set1_epi32(kOneBits));
       if constexpr (kExtra == Extra::kMin)
-        offsets[p] = _mm512_load_ps(call.panels[p].offsets + g * kPanelRows);
+        offsets[p] = _mm512_load_ps(call.row_blocks[p].offsets + g * kRowBlockRows);
     }
 #pragma GCC unroll 7
     for (int t = 0; t < kTokens; ++t) {
       const __m512i power = _mm512_set1_epi32(x.scale_bits(t, g * kGroup / kActivationBlock));
 #pragma GCC unroll 2
-      for (int p = 0; p < kPanels; ++p) {
+      for (int p = 0; p < kRowBlocks; ++p) {
         __m512i dot = dots[t][p][0];
         for (int chain = 1; chain < kChains; ++chain)
           dot = _mm512_add_epi32(dot, dots[t][p][chain]);
@@ -96,10 +99,10 @@ void multiply(const PanelProduct& call, int64_t token) {
   for (int t = 0; t < kTokens; ++t) {
     const __m512 row_scale = _mm512_set1_ps(x.row_scale(t));
 #pragma GCC unroll 2
-    for (int p = 0; p < kPanels; ++p) {
-      const int64_t left = std::min(call.rows - p * kPanelRows, kPanelRows);
+    for (int p = 0; p < kRowBlocks; ++p) {
+      const int64_t left = std::min(call.rows - p * kRowBlockRows, kRowBlockRows);
       const __mmask16 rows = static_cast<__mmask16>((1u << left) - 1);
-      float* y = call.y_of(token + t) + p * kPanelRows;
+      float* y = call.y_of(token + t) + p * kRowBlockRows;
       if (call.is_streamed) {
         _mm512_stream_ps(y, _mm512_mul_ps(totals[t][p], row_scale));
         continue;
@@ -110,38 +113,38 @@ void multiply(const PanelProduct& call, int64_t token) {
   }
 }
 
-using Tile = void (*)(const PanelProduct& call, int64_t token);
-template <typename Form, int kGroup, Extra kExtra, int kPanels, int... kLess>
+using Tile = void (*)(const RowBlockProduct& call, int64_t token);
+template <typename Form, int kGroup, Extra kExtra, int kRowBlocks, int... kLess>
 constexpr std::array<Tile, sizeof...(kLess)> tiles(std::integer_sequence<int, kLess...>) {
-  return {multiply<Form, kGroup, kExtra, kPanels, kLess + 1>...};
+  return {multiply<Form, kGroup, kExtra, kRowBlocks, kLess + 1>...};
 }
 
-template <typename Form, int kGroup, Extra kExtra, int kPanels>
-void multiply_tokens(const PanelProduct& call) {
+template <typename Form, int kGroup, Extra kExtra, int kRowBlocks>
+void multiply_tokens(const RowBlockProduct& call) {
   // 14 + 14 of the 32 registers hold sums.
   static constexpr auto kTiles =
-      tiles<Form, kGroup, kExtra, kPanels>(std::make_integer_sequence<int, kGemmTokensAvx512>());
+      tiles<Form, kGroup, kExtra, kRowBlocks>(std::make_integer_sequence<int, kGemmTokensAvx512>());
   for_each_tile(call, kTiles.size(), [&](int64_t first, int64_t count) {
     kTiles[static_cast<size_t>(count - 1)](call, first);
   });
 }
 
 template <typename Form, int kGroup, Extra kExtra>
-void multiply_panels(const PanelProduct& call) {
-  call.rows > kPanelRows ? multiply_tokens<Form, kGroup, kExtra, 2>(call)
-                         : multiply_tokens<Form, kGroup, kExtra, 1>(call);
+void multiply_row_blocks(const RowBlockProduct& call) {
+  call.rows > kRowBlockRows ? multiply_tokens<Form, kGroup, kExtra, 2>(call)
+                            : multiply_tokens<Form, kGroup, kExtra, 1>(call);
 }
 
 template <int kGroup>
-void multiply_int16(const PanelProduct& call) {
-  call.has_min ? multiply_panels<Int16, kGroup, Extra::kMin>(call)
-               : multiply_panels<Int16, kGroup, Extra::kNone>(call);
+void multiply_int16(const RowBlockProduct& call) {
+  call.has_min ? multiply_row_blocks<Int16, kGroup, Extra::kMin>(call)
+               : multiply_row_blocks<Int16, kGroup, Extra::kNone>(call);
 }
 
 template <int kGroup>
-void multiply_int8(const PanelProduct& call) {
-  call.has_min ? multiply_panels<Int8, kGroup, Extra::kMin>(call)
-               : multiply_panels<Int8, kGroup, Extra::kZero>(call);
+void multiply_int8(const RowBlockProduct& call) {
+  call.has_min ? multiply_row_blocks<Int8, kGroup, Extra::kMin>(call)
+               : multiply_row_blocks<Int8, kGroup, Extra::kZero>(call);
 }
 
 }  // namespace
@@ -150,9 +153,9 @@ bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
 
 // Mapping: 32 rows x 7 tokens in registers. Per 32 columns, 16 rows and token: 16 multiplications
 // of int16 or 8 of int8, and to scale one more instruction on the multipliers' ports, two with a
-// min. Bound: one multiplication (32 or 64 multiply-adds) per cycle and port; two panels halve the
-// loads of activations, which would take as many cycles.
-void gemm_avx512(const PanelProduct& call) {
+// min. Bound: one multiplication (32 or 64 multiply-adds) per cycle and port; two row blocks halve
+// the loads of activations, which would take as many cycles.
+void gemm_avx512(const RowBlockProduct& call) {
   const bool halves = call.group == 16;
   if (call.x->is_int16()) return halves ? multiply_int16<16>(call) : multiply_int16<32>(call);
   halves ? multiply_int8<16>(call) : multiply_int8<32>(call);

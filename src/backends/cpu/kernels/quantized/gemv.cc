@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels/pointwise/glu.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "base/error.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 namespace ridge::backends::cpu {
 
@@ -38,7 +38,7 @@ void check_rounded(std::span<const QuantizedProduct> products,
 bool is_streamed(const QuantizedProduct& product, int64_t tokens) {
   const auto is_aligned = [](uintptr_t bytes) { return bytes % 64 == 0; };
   return bytes_of<float>(tokens * product.weight.out) >= kStreamBytes / 2 && !product.accumulate &&
-         product.weight.out % kPanelRows == 0 &&
+         product.weight.out % kRowBlockRows == 0 &&
          is_aligned(reinterpret_cast<uintptr_t>(product.y.data)) &&
          is_aligned(sizeof(float) * static_cast<uintptr_t>(product.y.stride));
 }
@@ -56,7 +56,7 @@ int64_t weight_bytes(const QuantizedMatrix& weight) {
 // The split of a weight's rows among threads.
 struct Shares {
   Shares(const QuantizedMatrix& weight, int64_t parts)
-      : granule(is_panels(weight.dtype) ? kPanelRows : kGranule), even(weight.out) {
+      : granule(is_repacked(weight.dtype) ? kRowBlockRows : kGranule), even(weight.out) {
     const int64_t bytes = weight_bytes(weight);
     if (parts == 1 || bytes < kDealtBytes) return;
     even = weight.out / 8 * 7 / granule * granule;
@@ -106,7 +106,7 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
   }
   const int64_t parts = parts_for(bytes);
   const auto multiply_rows = [&](const QuantizedProduct& product, const RowStream& stream) {
-    const bool bypasses = is_panels(product.weight.dtype) && is_streamed(product, x.tokens);
+    const bool bypasses = is_repacked(product.weight.dtype) && is_streamed(product, x.tokens);
     product.kernel->gemv({product.weight, stream, x, product.y, product.accumulate, bypasses});
     if (bypasses) hwy::FlushStream();
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMMs of few tokens for AVX2: rows of W are read one after another, and each block is unpacked in
-// registers. gemm_avx2.cc has the form for many tokens, gemv_panels_avx2.cc that for panels.
+// registers. gemm_avx2.cc has the form for many tokens, gemv_repacked_avx2.cc that for repacked
+// tiles.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

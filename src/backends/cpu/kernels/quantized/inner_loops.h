@@ -29,40 +29,41 @@ inline bool is_glu(std::span<const QuantizedProduct> products) {
 // lines are written whole. 32 tokens of 262,144 rows took 19.1 ms through the caches, and 16.2.
 bool is_streamed(const QuantizedProduct& product, int64_t tokens);
 
-// Calls body(product, first row, tokens) for each task, in parallel. A task is one panel of rows
-// and a range of at most `most_tokens` tokens; all tasks have about the same cost. A thread's
-// tasks have the same tokens as long as there are panels, so that their activations stay in its
-// L2. Tokens are cut at multiples of kTokenCut, also if the panels alone would leave threads idle;
-// each cut unpacks the panel once more.
+// Calls body(product, first row, tokens) for each task, in parallel. A task is one row block of
+// rows and a range of at most `most_tokens` tokens; all tasks have about the same cost. A thread's
+// tasks have the same tokens as long as there are row blocks, so that their activations stay in its
+// L2. Tokens are cut at multiples of kTokenCut, also if the row blocks alone would leave threads
+// idle; each cut unpacks the row block once more.
 inline constexpr int64_t kTokenCut = 32;
 template <typename Body>
-void for_each_panel_task(std::span<const QuantizedProduct> products,
-                         int64_t panel_rows,
-                         int64_t tokens,
-                         int64_t most_tokens,
-                         const Body& body) {
+void for_each_row_block_task(std::span<const QuantizedProduct> products,
+                             int64_t block_rows,
+                             int64_t tokens,
+                             int64_t most_tokens,
+                             const Body& body) {
   constexpr int64_t kTasksPerThread = 8;
   // A thread that another program delays leaves its later ranges to others.
   constexpr int64_t kRangesPerThread = 4;
-  const auto panels_of = [&](const QuantizedMatrix& weight) {
-    return (weight.out + panel_rows - 1) / panel_rows;
+  const auto blocks_of = [&](const QuantizedMatrix& weight) {
+    return (weight.out + block_rows - 1) / block_rows;
   };
-  int64_t panels = 0;
-  for (const QuantizedProduct& product : products) panels += panels_of(product.weight);
-  if (panels == 0 || tokens == 0) return;
-  const int64_t threads = parts_for(panels * panel_rows * products[0].weight.in * tokens);
-  const int64_t even = (kTasksPerThread * threads + panels - 1) / panels;
+  int64_t row_blocks = 0;
+  for (const QuantizedProduct& product : products) row_blocks += blocks_of(product.weight);
+  if (row_blocks == 0 || tokens == 0) return;
+  const int64_t threads = parts_for(row_blocks * block_rows * products[0].weight.in * tokens);
+  const int64_t even = (kTasksPerThread * threads + row_blocks - 1) / row_blocks;
   const int64_t fitting = (tokens + most_tokens - 1) / most_tokens;
   const int64_t most = (tokens + kTokenCut - 1) / kTokenCut;
   const int64_t cuts = std::clamp<int64_t>(std::max(even, fitting), 1, most);
-  const int64_t tasks = panels * cuts;
+  const int64_t tasks = row_blocks * cuts;
   const int64_t ranges = threads == 1 ? 1 : std::min(threads * kRangesPerThread, tasks);
   for_each_range(tasks, ranges, [&](Range range) {
     for (int64_t task = range.begin; task < range.end; ++task) {
-      int64_t panel = task % panels;
+      int64_t row_block = task % row_blocks;
       auto product = products.begin();
-      for (; panel >= panels_of(product->weight); ++product) panel -= panels_of(product->weight);
-      body(*product, panel * panel_rows, part_of(tokens, cuts, task / panels, kTokenCut));
+      for (; row_block >= blocks_of(product->weight); ++product)
+        row_block -= blocks_of(product->weight);
+      body(*product, row_block * block_rows, part_of(tokens, cuts, task / row_blocks, kTokenCut));
     }
   });
 }
@@ -92,38 +93,38 @@ struct RowsProduct {
   const QuantizedActivations& x;
   StridedRows<float> y;
   bool accumulate = false;
-  bool is_streamed = false;  // kernels for panels may store past the caches; the caller fences
+  bool is_streamed = false;  // kernels for row blocks may store past the caches; the caller fences
 };
 
-inline constexpr int64_t kMostPanels = 2;
+inline constexpr int64_t kMostRowBlocks = 2;
 
 // Weights may have a min or a zero next to a scale. A zero is the quant of the value 0; the sums
 // of products begin at -zero times the sum of x's quants.
 enum class Extra { kNone, kMin, kZero };
 
-// One or more panels times a range of tokens: y[n, 0..rows) = or += the sum over the columns of
-// the panels, which begin at `column`.
-struct PanelProduct {
-  const CodePanel* panels = nullptr;  // in the form of x
-  int64_t group = 32;                 // columns that share a scale
-  bool has_min = false;               // panels have offsets for it
-  int zero = 0;                       // the quant of the value 0: of int8 it may not be 0
+// One or more row blocks times a range of tokens: y[n, 0..rows) = or += the sum over the columns of
+// the row blocks, which begin at `column`.
+struct RowBlockProduct {
+  const UnpackedRows* row_blocks = nullptr;  // in the form of x
+  int64_t group = 32;                        // columns that share a scale
+  bool has_min = false;                      // row blocks have offsets for it
+  int zero = 0;                              // the quant of the value 0: of int8 it may not be 0
   int most_quant = 0;
   int64_t column = 0;
   int64_t depth = 0;
-  int64_t rows = 0;  // all panels together
+  int64_t rows = 0;  // all row blocks together
   const QuantizedActivations* x = nullptr;
   Range tokens;
-  StridedRows<float> y;    // at the panel's first row
+  StridedRows<float> y;    // at the row block's first row
   int64_t token_of_y = 0;  // the token of y's first row
   bool accumulate = false;
   bool is_streamed = false;  // as in RowsProduct
   // The rows that are written in the end, by token: y, or the GLU. They are fetched early, for
   // each token's row is a cache line in another page and seldom in L2.
   StridedRows<float> result;
-  // The bytes that each panel unpacks next. The multiplication prefetches them into L2 little by
-  // little: a core has room for few requests.
-  std::span<const std::byte> next[kMostPanels] = {};
+  // The bytes that each row block unpacks next. The multiplication prefetches them into L2 little
+  // by little: a core has room for few requests.
+  std::span<const std::byte> next[kMostRowBlocks] = {};
 
   float* y_of(int64_t token) const { return y[token - token_of_y]; }
 };
@@ -131,7 +132,7 @@ struct PanelProduct {
 // Calls multiply(first, count) for tiles of at most `most` of the call's tokens, of near-equal
 // sizes.
 template <typename Multiply>
-void for_each_tile(const PanelProduct& call, int64_t most, const Multiply& multiply) {
+void for_each_tile(const RowBlockProduct& call, int64_t most, const Multiply& multiply) {
   constexpr int64_t kLine = 64;
   const int64_t count = call.tokens.end - call.tokens.begin, tiles = (count + most - 1) / most;
   for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -145,11 +146,11 @@ void for_each_tile(const PanelProduct& call, int64_t most, const Multiply& multi
   }
 }
 
-// The addresses of the tokens' quants, scales and sums for a panel's first column; all tokens have
-// the same stride.
+// The addresses of the tokens' quants, scales and sums for a row block's first column; all tokens
+// have the same stride.
 struct TokenRows {
   // For tokens from n on; `group` is the format's.
-  TokenRows(const PanelProduct& call, int64_t group, int64_t n)
+  TokenRows(const RowBlockProduct& call, int64_t group, int64_t n)
       : quants(reinterpret_cast<const std::byte*>(call.x->int8_quants(n)) +
                call.column * (call.x->is_int16() ? 2 : 1)),
         scales(
@@ -193,32 +194,32 @@ struct TokenRows {
 // multiplications cost 5 to 8% of an int8 GEMM (AVX-512).
 template <int kGroup, Extra kExtra, int kTokens>
 struct SumStarts {
-  SumStarts(const PanelProduct&, const TokenRows&) {}
+  SumStarts(const RowBlockProduct&, const TokenRows&) {}
 };
 template <int kGroup, int kTokens>
 struct SumStarts<kGroup, Extra::kZero, kTokens> {
-  SumStarts(const PanelProduct& call, const TokenRows& x) {
+  SumStarts(const RowBlockProduct& call, const TokenRows& x) {
     for (int t = 0; t < kTokens; ++t)
       for (int64_t g = 0; g < call.depth / kGroup; ++g) of[t][g] = -call.zero * x.quant_sum(t, g);
   }
-  int32_t of[kTokens][kPanelDepth / kGroup];
+  int32_t of[kTokens][kRowBlockDepth / kGroup];
 };
 
-// A panel has two columns of int16, or four of int8, for each 32 bits of a token.
-inline constexpr int64_t kStepBytes = 4 * kPanelRows;
+// A row block has two columns of int16, or four of int8, for each 32 bits of a token.
+inline constexpr int64_t kStepBytes = 4 * kRowBlockRows;
 inline constexpr int64_t kPairQuants = kStepBytes / 2;
 
-// The first panel of a part of a repacked weight.
-template <typename Panel>
-const Panel* first_panel(const WeightPart& part) {
-  return reinterpret_cast<const Panel*>(part.weight.data) +
-         (part.row / kPanelRows * part.weight.in + part.column) / Panel::kColumns;
+// The first row block of a part of a repacked weight.
+template <typename Tile>
+const Tile* first_tile(const WeightPart& part) {
+  return reinterpret_cast<const Tile*>(part.weight.data) +
+         (part.row / kRowBlockRows * part.weight.in + part.column) / Tile::kColumns;
 }
 
 // Plain loops for machines without AVX2. They compute the exact integer sums that the fast forms
 // must match.
 void gemv_portable(const RowsProduct& call);
-void gemm_portable(const PanelProduct& call);
+void gemm_portable(const RowBlockProduct& call);
 
 // The tokens, or int8 vectors of tokens, of the tiles that registers hold, and the largest block
 // of tokens.
@@ -227,22 +228,22 @@ inline constexpr int64_t kGemmTokensAvx2 = 6, kGemmTokensAvx512 = 7;
 inline constexpr int64_t kMostTokenBlock = 256;
 
 void gemv_avx2(const RowsProduct& call);
-void unpack_panels_avx2(const WeightPart& part, CodePanel& panel);
-void unpack_int8_panels_avx2(const WeightPart& part, CodePanel& panel);
-void gemm_avx2(const PanelProduct& call);
-void gemm_int8_avx2(const PanelProduct& call);  // quants up to kMostInt8Quant
+void unpack_repacked_avx2(const WeightPart& part, UnpackedRows& rows);
+void unpack_repacked_int8_avx2(const WeightPart& part, UnpackedRows& rows);
+void gemm_avx2(const RowBlockProduct& call);
+void gemm_int8_avx2(const RowBlockProduct& call);  // quants up to kMostInt8Quant
 
 // AVX2 adds two products of int8 in 16 bits, which hold those of quants up to this.
 inline constexpr int kMostInt8Quant = 63;
 
 // For AVX-512 with VNNI.
-void unpack_panels_avx512(const WeightPart& part, CodePanel& panel);
-void unpack_int8_panels_avx512(const WeightPart& part, CodePanel& panel);
-void gemm_avx512(const PanelProduct& call);  // int16 or int8
+void unpack_repacked_avx512(const WeightPart& part, UnpackedRows& rows);
+void unpack_repacked_int8_avx512(const WeightPart& part, UnpackedRows& rows);
+void gemm_avx512(const RowBlockProduct& call);  // int16 or int8
 
-// For repacked weights (base/row_panels.h); rows are whole panels. With AVX2, x is in int16 or
-// int8 (quants up to kMostInt8Quant), with AVX-512 in one or two parts of int8.
-void gemv_panels_avx2(const RowsProduct& call);
-void gemv_panels_avx512(const RowsProduct& call);
+// For repacked weights (base/repacked_tiles.h); rows are whole row blocks. With AVX2, x is in int16
+// or int8 (quants up to kMostInt8Quant), with AVX-512 in one or two parts of int8.
+void gemv_repacked_avx2(const RowsProduct& call);
+void gemv_repacked_avx512(const RowsProduct& call);
 
 }  // namespace ridge::backends::cpu

@@ -32,8 +32,8 @@
 namespace ridge::backends::cpu {
 
 // [out, in] with dense rows; `in` is whole blocks, and data has the alignment of its elements or
-// blocks (2, for f32 4). Rounded activations may also multiply panels of rows
-// (base/row_panels.h).
+// blocks (2, for f32 4). Rounded activations may also multiply repacked tiles
+// (base/repacked_tiles.h).
 struct QuantizedMatrix {
   DType dtype = DType::kQ8_0;
   int64_t out = 0;
@@ -66,7 +66,7 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next = {});
 
-// Bound: int16 multiply-adds; W is unpacked into a panel of 16 rows in L1, once for a block of
+// Bound: int16 multiply-adds; W is unpacked 16 rows at a time in L1, once for a block of
 // tokens.
 void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x);
 

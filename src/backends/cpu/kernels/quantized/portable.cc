@@ -43,7 +43,7 @@ void gemv_portable(const RowsProduct& call) {
 }
 
 // Scales the exact integer sum of each group.
-void gemm_portable(const PanelProduct& call) {
+void gemm_portable(const RowBlockProduct& call) {
   const int64_t group = call.group;
   const bool is_int16 = call.x->is_int16();
   for (int64_t n = call.tokens.begin; n < call.tokens.end; ++n) {
@@ -58,12 +58,13 @@ void gemm_portable(const PanelProduct& call) {
         int32_t dot = 0;
         for (int64_t k = g * group; k < (g + 1) * group; ++k)
           dot += is_int16
-                     ? call.panels->int16_quants[k / 2 * kPairQuants + 2 * r + k % 2] * x16[k]
-                     : (call.panels->uint8_quants[k / 4 * kStepBytes + 4 * r + k % 4] - call.zero) *
+                     ? call.row_blocks->int16_quants[k / 2 * kPairQuants + 2 * r + k % 2] * x16[k]
+                     : (call.row_blocks->uint8_quants[k / 4 * kStepBytes + 4 * r + k % 4] -
+                        call.zero) *
                            x8[k];
-        const float scale = call.panels->scales[g * kPanelRows + r];
+        const float scale = call.row_blocks->scales[g * kRowBlockRows + r];
         total += scale * scales[g * group / kActivationBlock] * static_cast<float>(dot);
-        if (call.has_min) total += call.panels->offsets[g * kPanelRows + r] * sums[g];
+        if (call.has_min) total += call.row_blocks->offsets[g * kRowBlockRows + r] * sums[g];
       }
       float& y = call.y_of(n)[r];
       total *= call.x->row_scale(n);

@@ -14,12 +14,12 @@
 
 namespace ridge::backends::cpu {
 
-// Two tiles of rows by two of tokens fill the eight registers: four of sums, two of each operand.
-inline constexpr int64_t kTilePanelRows = 2 * kTileRows;
+// Two repacked tiles by two of tokens fill the eight registers: four of sums, two of each operand.
+inline constexpr int64_t kWeightTilesRows = 2 * kTileRows;
 // 32 rows of 640 columns are 40 KiB of bf16 in an L1 of 48 KiB, through which the activations
 // stream. A matrix is cut into the fewest parts of whole blocks of about that size.
-inline constexpr int64_t kTilePanelDepth = 768;
-inline int64_t tile_panel_depth(int64_t in) {
+inline constexpr int64_t kWeightTilesDepth = 768;
+inline int64_t weight_tiles_depth(int64_t in) {
   constexpr int64_t kUsual = 640;
   const int64_t parts = (in + kUsual - 1) / kUsual;
   const int64_t blocks = (in + parts * kSuperBlockElements - 1) / (parts * kSuperBlockElements);
@@ -29,7 +29,7 @@ inline int64_t tile_panel_depth(int64_t in) {
 // Some columns of 32 rows of W, unpacked: [2, depth / 32, 16 pairs of columns, 16 rows, 2].
 struct WeightTiles {
   int64_t depth_tiles = 0;
-  alignas(64) uint16_t values[kTilePanelRows * kTilePanelDepth];
+  alignas(64) uint16_t values[kWeightTilesRows * kWeightTilesDepth];
 
   uint16_t* tile(int64_t row_tile, int64_t depth_tile) {
     return values + (row_tile * depth_tiles + depth_tile) * kTileElements;
@@ -39,11 +39,11 @@ struct WeightTiles {
   }
 };
 
-// Unpacks kTileRows rows, zeros past the last, to a tile of rows; depth <= kTilePanelDepth.
+// Unpacks kTileRows rows, zeros past the last, to a tile of rows; depth <= kWeightTilesDepth.
 void unpack_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles);
 
-// The same for weights in panels of rows; needs AVX-512 BF16.
-void unpack_panel_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles);
+// The same for weights in repacked tiles; needs AVX-512 BF16.
+void unpack_repacked_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles);
 
 // kTileRows rows of a weight from `row` on.
 struct TileRows {
@@ -55,8 +55,8 @@ struct TileProduct {
   const WeightTiles* weights = nullptr;
   const ActivationTiles* x = nullptr;
   int64_t first_depth_tile = 0;  // x has it at the weights' first column
-  int64_t rows = 0;              // 1..kTilePanelRows
-  StridedRows<float> y;          // at the panel's first row
+  int64_t rows = 0;              // 1..kWeightTilesRows
+  StridedRows<float> y;          // at the weights' first row
   int64_t token_of_y = 0;        // y's first row belongs to it
   bool accumulate = false;
   // This is written in the end, by token: `columns` of y, or of what a GLU makes of it.
@@ -145,9 +145,9 @@ inline void multiply_block(const TileProduct& call, int64_t token_tile) {
   if constexpr (kTokenTiles * kRowTiles == 4) store_sums<Unit, 3>(at(1, 1));
 }
 
-// Multiplies a panel of W with the tiles of a range of tokens.
+// Multiplies the weights with the tiles of a range of tokens.
 template <typename Unit>
-void multiply_panel(const TileProduct& call, Range token_tiles) {
+void multiply_weight_tiles(const TileProduct& call, Range token_tiles) {
   const bool both = call.rows > kTileRows;
   for (int64_t t = token_tiles.begin; t < token_tiles.end; t += 2) {
     const bool pair = t + 1 < token_tiles.end;
@@ -163,14 +163,14 @@ void multiply_panel(const TileProduct& call, Range token_tiles) {
   }
 }
 
-// Multiplies one or two tiles of rows over all columns; `call` has x, the rows and y.
+// Multiplies one or two repacked tiles over all columns; `call` has x, the rows and y.
 template <typename Unit>
 void multiply_row_tiles(std::span<const TileRows> rows, TileProduct call, Range tokens) {
   const Range token_tiles{tokens.begin / kTileRows, (tokens.end + kTileRows - 1) / kTileRows};
   const bool accumulate = call.accumulate;
   WeightTiles weights;
   call.weights = &weights;
-  const int64_t in = call.x->in, depth = tile_panel_depth(in);
+  const int64_t in = call.x->in, depth = weight_tiles_depth(in);
   for (int64_t column = 0; column < in; column += depth) {
     const int64_t part = std::min(depth, in - column);
     weights.depth_tiles = part / kTileDepth;
@@ -178,7 +178,7 @@ void multiply_row_tiles(std::span<const TileRows> rows, TileProduct call, Range 
       unpack_tiles({rows[t].weight, rows[t].row, column, part}, static_cast<int64_t>(t), weights);
     call.first_depth_tile = column / kTileDepth;
     call.accumulate = accumulate || column > 0;
-    multiply_panel<Unit>(call, token_tiles);
+    multiply_weight_tiles<Unit>(call, token_tiles);
   }
 }
 
@@ -192,7 +192,7 @@ void multiply_rows(const QuantizedProduct& product,
   const TileRows rows[] = {{weight, row}, {weight, row + kTileRows}};
   TileProduct call;
   call.x = &x;
-  call.rows = std::min(kTilePanelRows, weight.out - row);
+  call.rows = std::min(kWeightTilesRows, weight.out - row);
   call.y = call.result = {product.y.data + row, product.y.stride};
   call.columns = call.rows;
   call.accumulate = product.accumulate;
@@ -214,7 +214,7 @@ void multiply_glu_rows(const QuantizedProduct& product,
   const TileRows rows[] = {{product.weight, row}, {product.up.weight, row}};
   TileProduct call;
   call.x = &x;
-  call.rows = kTilePanelRows;
+  call.rows = kWeightTilesRows;
   call.y = products.y();
   call.token_of_y = tokens.begin;
   call.result = {product.y.data + row, product.y.stride};

@@ -59,18 +59,18 @@ HWY_INLINE void widen_four_columns(const uint8_t* quants, int zero, int16_t* int
 }
 
 HWY_INLINE void widen_columns(const uint8_t* quants, int64_t columns, int zero, int16_t* int16_to) {
-  for (int64_t at = 0; at < columns * kPanelRows; at += 4 * kPanelRows)
+  for (int64_t at = 0; at < columns * kRowBlockRows; at += 4 * kRowBlockRows)
     widen_four_columns(quants + at, zero, int16_to + at);
 }
 
 // Row by row, through a linear copy that stays in L1. `bytes` [depth / 4, 16, 4] gets the quants.
-HWY_INLINE void unpack_rows(const WeightPart& part, uint8_t* bytes, CodePanel& panel) {
+HWY_INLINE void unpack_rows(const WeightPart& part, uint8_t* bytes, UnpackedRows& unpacked) {
   const auto& [weight, row, column, depth] = part;
   const QuantFormat format = quant_format(weight.dtype);
   const int64_t groups = depth / format.group;
-  alignas(64) uint8_t quants[kPanelDepth];
-  alignas(64) float scales[kPanelDepth / 16], offsets[kPanelDepth / 16];
-  for (int64_t r = 0; r < kPanelRows; ++r) {
+  alignas(64) uint8_t quants[kRowBlockDepth];
+  alignas(64) float scales[kRowBlockDepth / 16], offsets[kRowBlockDepth / 16];
+  for (int64_t r = 0; r < kRowBlockRows; ++r) {
     if (row + r < weight.out) {
       unpack_row_quants({weight, row + r, column, depth}, {quants, scales, offsets});
     } else {
@@ -79,25 +79,25 @@ HWY_INLINE void unpack_rows(const WeightPart& part, uint8_t* bytes, CodePanel& p
       std::fill_n(offsets, groups, 0.0f);
     }
     for (int64_t k = 0; k < depth; k += 4)
-      std::memcpy(bytes + kPanelRows * k + 4 * r, quants + k, 4);
+      std::memcpy(bytes + kRowBlockRows * k + 4 * r, quants + k, 4);
     float zero_or_nan = 0;
     for (int64_t g = 0; g < groups; ++g) {
-      panel.scales[kPanelRows * g + r] = scales[g];
-      panel.offsets[kPanelRows * g + r] = offsets[g];
+      unpacked.scales[kRowBlockRows * g + r] = scales[g];
+      unpacked.offsets[kRowBlockRows * g + r] = offsets[g];
       zero_or_nan += 0 * scales[g];
     }
-    panel.zero_or_nan[r] = zero_or_nan;
+    unpacked.zero_or_nan[r] = zero_or_nan;
   }
 }
 
-void unpack_int16_panel(const WeightPart& part, CodePanel& panel) {
-  alignas(64) uint8_t bytes[kPanelRows * kPanelDepth];
-  unpack_rows(part, bytes, panel);
-  widen_columns(bytes, part.depth, quant_format(part.weight.dtype).zero, panel.int16_quants);
+void unpack_int16_rows(const WeightPart& part, UnpackedRows& unpacked) {
+  alignas(64) uint8_t bytes[kRowBlockRows * kRowBlockDepth];
+  unpack_rows(part, bytes, unpacked);
+  widen_columns(bytes, part.depth, quant_format(part.weight.dtype).zero, unpacked.int16_quants);
 }
 
-void unpack_int8_panel(const WeightPart& part, CodePanel& panel) {
-  unpack_rows(part, panel.uint8_quants, panel);
+void unpack_int8_rows(const WeightPart& part, UnpackedRows& unpacked) {
+  unpack_rows(part, unpacked.uint8_quants, unpacked);
 }
 
 template <typename Block>
@@ -180,14 +180,14 @@ QuantFormat quant_format(DType dtype) {
   }
 }
 
-HWY_EXPORT(unpack_int16_panel);
-void unpack_int16(const WeightPart& part, CodePanel& panel) {
-  HWY_DYNAMIC_DISPATCH(unpack_int16_panel)(part, panel);
+HWY_EXPORT(unpack_int16_rows);
+void unpack_int16(const WeightPart& part, UnpackedRows& unpacked) {
+  HWY_DYNAMIC_DISPATCH(unpack_int16_rows)(part, unpacked);
 }
 
-HWY_EXPORT(unpack_int8_panel);
-void unpack_int8(const WeightPart& part, CodePanel& panel) {
-  HWY_DYNAMIC_DISPATCH(unpack_int8_panel)(part, panel);
+HWY_EXPORT(unpack_int8_rows);
+void unpack_int8(const WeightPart& part, UnpackedRows& unpacked) {
+  HWY_DYNAMIC_DISPATCH(unpack_int8_rows)(part, unpacked);
 }
 
 HWY_EXPORT(unpack_row_quants);

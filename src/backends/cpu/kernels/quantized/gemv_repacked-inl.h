@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the GEMMs of few tokens with panels of 16 rows: the walk over strips of panels, and the
-// vectors that are multiplied at once. The inner loops are in gemv_panels_avx2.cc and
-// gemv_panels_avx512.cc.
+// Shared by the GEMMs of few tokens with repacked tiles of 16 rows: the loop over row blocks, and
+// the vectors that are multiplied at once. The inner loops are in gemv_repacked_avx2.cc and
+// gemv_repacked_avx512.cc.
 #pragma once
 
 #include <algorithm>
@@ -10,19 +10,19 @@
 
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "base/error.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 namespace ridge::backends::cpu {
 namespace {
 
-static_assert(kPanelRows == kPanelRowCount);
+static_assert(kRowBlockRows == kRepackedRows);
 
-// Prefetches into L2 the bytes of a stream of panels that are read kDistance bytes after the part
-// of `panel` that belongs to the four scales from `s` on.
-template <int64_t kDistance, typename Panel>
-inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
-  constexpr size_t kParts = (kScaleCount<Panel> + 3) / 4, kBytes = sizeof(Panel) / kParts;
-  const std::byte* from = reinterpret_cast<const std::byte*>(&panel) + s / 4 * kBytes;
+// Prefetches into L2 the bytes of a stream of tiles that are read kDistance bytes after the part
+// of `tile` that belongs to the four scales from `s` on.
+template <int64_t kDistance, typename Tile>
+inline void fetch_after(const Tile& tile, int s, const ReadPath& path) {
+  constexpr size_t kParts = (kScaleCount<Tile> + 3) / 4, kBytes = sizeof(Tile) / kParts;
+  const std::byte* from = reinterpret_cast<const std::byte*>(&tile) + s / 4 * kBytes;
   const std::byte* ahead = path.ahead_of(from, kDistance);
 #pragma GCC unroll 18
   for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
@@ -71,9 +71,9 @@ struct Vectors {
 };
 
 // 16 rows of W from `row` on, all columns.
-template <typename Panel>
-struct Strip {
-  const Panel* panels;
+template <typename Tile>
+struct RowBlock {
+  const Tile* tiles;
   int64_t across;
   int64_t row;
   bool accumulate;
@@ -81,24 +81,26 @@ struct Strip {
   ReadPath path;
 };
 
-// Reads strip after strip, in the order of memory; a strip is in L1 when further tokens are
-// multiplied with it. More than 32 tokens, or vectors of quants, read the strips again.
+// Reads row block after row block, in the order of memory; a row block is in L1 when further tokens
+// are multiplied with it. More than 32 tokens, or vectors of quants, read the row blocks again.
 // Form::Inputs holds up to Form::kMost of them, and Form::product_of(inputs, x) is the function
-// that multiplies a strip with them.
+// that multiplies a row block with them.
 template <typename Form>
-void multiply_strips(const RowsProduct& call) {
-  using Panel = typename Form::Panel;
+void multiply_row_blocks(const RowsProduct& call) {
+  using Tile = typename Form::Tile;
   using Inputs = typename Form::Inputs;
   constexpr int64_t kAtOnce = 32 / Form::kMost;
   const QuantizedActivations& x = call.x;
   const Range rows = call.stream.rows;
-  RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
-              "rows {} to {} are no panels", rows.begin, rows.end);
-  Strip<Panel> strip{
-      nullptr, call.weight.in / Panel::kColumns, 0, call.accumulate, call.is_streamed, {}};
-  const Panel* panels = reinterpret_cast<const Panel*>(call.weight.data);
-  const auto strip_of = [&](int64_t row) { return panels + row / kPanelRows * strip.across; };
-  strip.path = {reinterpret_cast<const std::byte*>(strip_of(rows.end)), call.stream.then};
+  RIDGE_CHECK(rows.begin % kRowBlockRows == 0 && rows.end % kRowBlockRows == 0,
+              "rows {} to {} are no tiles", rows.begin, rows.end);
+  RowBlock<Tile> row_block{
+      nullptr, call.weight.in / Tile::kColumns, 0, call.accumulate, call.is_streamed, {}};
+  const Tile* tiles = reinterpret_cast<const Tile*>(call.weight.data);
+  const auto row_block_at = [&](int64_t row) {
+    return tiles + row / kRowBlockRows * row_block.across;
+  };
+  row_block.path = {reinterpret_cast<const std::byte*>(row_block_at(rows.end)), call.stream.then};
   for (int64_t first = 0; first < x.vectors(); first += Form::kMost * kAtOnce) {
     std::array<Inputs, kAtOnce> inputs;
     std::array<decltype(Form::product_of(inputs[0], x)), kAtOnce> products;
@@ -107,18 +109,19 @@ void multiply_strips(const RowsProduct& call) {
       inputs[groups] = Inputs(x, v, call.y);
       products[groups] = Form::product_of(inputs[groups], x);
     }
-    for (strip.row = rows.begin; strip.row < rows.end; strip.row += kPanelRows) {
-      strip.panels = strip_of(strip.row);
-      for (size_t g = 0; g < groups; ++g) products[g](strip, inputs[g]);
+    for (row_block.row = rows.begin; row_block.row < rows.end; row_block.row += kRowBlockRows) {
+      row_block.tiles = row_block_at(row_block.row);
+      for (size_t g = 0; g < groups; ++g) products[g](row_block, inputs[g]);
     }
   }
 }
 
-// Calls multiply_strips with Form<Panel> for the panel type of the weight's format.
+// Calls multiply_row_blocks with Form<Tile> for the tile type of the weight's format.
 template <template <typename> typename Form>
-void multiply_panels(const RowsProduct& call) {
-  with_panel(call.weight.dtype,
-             [&](auto type) { multiply_strips<Form<typename decltype(type)::type>>(call); });
+void multiply_repacked(const RowsProduct& call) {
+  with_tile_type(call.weight.dtype, [&](auto type) {
+    multiply_row_blocks<Form<typename decltype(type)::type>>(call);
+  });
 }
 
 }  // namespace

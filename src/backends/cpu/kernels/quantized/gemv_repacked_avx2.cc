@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMMs of few tokens for AVX2 with weights in panels of 16 rows: each lane of two vectors holds a
-// row of W, so that a block's sums need no shuffle and its rows share every load of x. Quants are
-// widened in registers and multiplied by int16 of x, or multiplied by int8, as gemm_avx2.cc
-// multiplies a panel that is unpacked for many tokens, with the same bits. gemv_avx2.cc reads
-// weights in the file's layout.
+// GEMMs of few tokens for AVX2 with weights in repacked tiles of 16 rows: each lane of two vectors
+// holds a row of W, so that a block's sums need no shuffle and its rows share every load of x.
+// Quants are widened in registers and multiplied by int16 of x, or multiplied by int8, as
+// gemm_avx2.cc multiplies rows that are unpacked for many tokens, with the same bits. gemv_avx2.cc
+// reads weights in the file's layout.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
-#include "backends/cpu/kernels/quantized/gemv_panels-inl.h"
-#include "backends/cpu/kernels/quantized/panel_codes_avx2-inl.h"
-#include "base/row_panels.h"
+#include "backends/cpu/kernels/quantized/gemv_repacked-inl.h"
+#include "backends/cpu/kernels/quantized/repacked_quants_avx2-inl.h"
+#include "base/repacked_tiles.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
 #include <immintrin.h>
 
-#include "backends/cpu/kernels/quantized/panel_walk-inl.h"
+#include "backends/cpu/kernels/quantized/row_block-inl.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -68,31 +68,31 @@ template <int kTokens>
 using Dots = __m256i[2][kTokens];
 
 // -o sum q, from which the sum of the products begins.
-template <typename Panel>
+template <typename Tile>
 inline __m256i begin(const Tokens& x, int t, int64_t part) {
   const int32_t* sums =
-      Panel::kScaleColumns == kActivationBlock ? x.quant_sums[t] : x.half_quant_sums[t];
-  return _mm256_set1_epi32(-Panel::kOffset * sums[part]);
+      Tile::kScaleColumns == kActivationBlock ? x.quant_sums[t] : x.half_quant_sums[t];
+  return _mm256_set1_epi32(-Tile::kOffset * sums[part]);
 }
 
-template <typename Panel>
+template <typename Tile>
 struct Int16 {
-  static constexpr int64_t kColumns = Panel::kScaleColumns;
-  static constexpr bool kBeginsBelow = Panel::kOffset != 0;
+  static constexpr int64_t kColumns = Tile::kScaleColumns;
+  static constexpr bool kBeginsBelow = Tile::kOffset != 0;
 
   template <int kTokens>
-  static void set_dots(const Panel& panel,
+  static void set_dots(const Tile& tile,
                        int s,
                        const Tokens& x,
                        int64_t part,
                        Dots<kTokens>& dots) {
     if constexpr (kBeginsBelow)
-      for (int t = 0; t < kTokens; ++t) dots[0][t] = dots[1][t] = begin<Panel>(x, t, part);
+      for (int t = 0; t < kTokens; ++t) dots[0][t] = dots[1][t] = begin<Tile>(x, t, part);
 #pragma GCC unroll 8
     for (int group = 0; group < kColumns / 4; ++group) {
       const bool begins = !kBeginsBelow && group == 0;
-      const ColumnPairs w[2] = {ColumnPairs(load_quants(panel, s, group, 0)),
-                                ColumnPairs(load_quants(panel, s, group, 1))};
+      const ColumnPairs w[2] = {ColumnPairs(load_quants(tile, s, group, 0)),
+                                ColumnPairs(load_quants(tile, s, group, 1))};
 #pragma GCC unroll 4
       for (int t = 0; t < kTokens; ++t) {
         const auto* pairs = static_cast<const int32_t*>(x.quants[t]) + part * kColumns / 2;
@@ -110,17 +110,17 @@ struct Int16 {
   }
 };
 
-template <typename Panel>
+template <typename Tile>
 struct Int8 {
-  static constexpr int64_t kColumns = Panel::kScaleColumns;
+  static constexpr int64_t kColumns = Tile::kScaleColumns;
   // The sums of so many groups of four columns fit in 16 bits.
-  static constexpr int kMostQuant = std::is_same_v<Panel, PanelQ6_K>   ? 63
-                                    : std::is_same_v<Panel, PanelQ5_0> ? 31
-                                                                       : 15;
+  static constexpr int kMostQuant = std::is_same_v<Tile, TileQ6_K>   ? 63
+                                    : std::is_same_v<Tile, TileQ5_0> ? 31
+                                                                     : 15;
   static constexpr int kRun = std::min<int>(32767 / (kMostQuant * 127 * 2), kColumns / 4);
 
   template <int kTokens>
-  static void set_dots(const Panel& panel,
+  static void set_dots(const Tile& tile,
                        int s,
                        const Tokens& x,
                        int64_t part,
@@ -130,7 +130,7 @@ struct Int8 {
       __m256i sums[2][kTokens];
 #pragma GCC unroll 8
       for (int group = first; group < first + kRun; ++group) {
-        const __m256i w[2] = {load_quants(panel, s, group, 0), load_quants(panel, s, group, 1)};
+        const __m256i w[2] = {load_quants(tile, s, group, 0), load_quants(tile, s, group, 1)};
 #pragma GCC unroll 4
         for (int t = 0; t < kTokens; ++t) {
           const auto* fours = static_cast<const int32_t*>(x.quants[t]) + part * kColumns / 4;
@@ -150,9 +150,9 @@ struct Int8 {
           dots[rows][t] = first == 0 ? wide : _mm256_add_epi32(dots[rows][t], wide);
         }
     }
-    if constexpr (Panel::kOffset != 0)
+    if constexpr (Tile::kOffset != 0)
       for (int t = 0; t < kTokens; ++t) {
-        const __m256i start = begin<Panel>(x, t, part);
+        const __m256i start = begin<Tile>(x, t, part);
         for (int rows = 0; rows < 2; ++rows) dots[rows][t] = _mm256_add_epi32(dots[rows][t], start);
       }
   }
@@ -169,24 +169,24 @@ struct Totals {
 // Sum s_w s_x sum (c - o) q + m_w s_x sum q over the columns that share a scale, where o is the
 // offset of the quants c, and q are the quants of x.
 template <typename P, template <typename> typename Form>
-struct PanelForm {
-  using Panel = P;
+struct RepackedForm {
+  using Tile = P;
   using Inputs = Tokens;
   static constexpr int64_t kMost = kMostTokens;
-  using PanelScales = Scales<Panel>;
+  using TileScales = Scales<Tile>;
   static constexpr int64_t kFetchedAhead = kFetchBytes;
-  static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
-  static constexpr int64_t kColumns = Panel::kScaleColumns;
+  static constexpr bool kHasMins = requires(const Tile& tile) { tile.mins; };
+  static constexpr int64_t kColumns = Tile::kScaleColumns;
 
   template <int kTokens>
-  static void add_part(const Panel& panel,
-                       const Scales<Panel>& scales,
+  static void add_part(const Tile& tile,
+                       const Scales<Tile>& scales,
                        int s,
                        const Tokens& x,
                        int64_t part,
                        Totals<kTokens>& totals) {
     Dots<kTokens> dots;
-    Form<Panel>::template set_dots<kTokens>(panel, s, x, part, dots);
+    Form<Tile>::template set_dots<kTokens>(tile, s, x, part, dots);
 #pragma GCC unroll 2
     for (int rows = 0; rows < 2; ++rows) {
       const __m256 w_scale = scales.scale(s, rows);
@@ -207,53 +207,53 @@ struct PanelForm {
     }
   }
 
-  // Totals are added to y after each kPanelDepth columns, as the GEMM of many tokens does.
+  // Totals are added to y after each kRowBlockDepth columns, as the GEMM of many tokens does.
   template <int kTokens>
-  static void multiply(const Strip<Panel>& strip, const Tokens& x) {
-    constexpr int64_t kAcross = kPanelDepth / Panel::kColumns;
-    Strip<Panel> segment = strip;
-    segment.is_streamed = strip.is_streamed && strip.across <= kAcross;
-    for (int64_t begin = 0; begin < strip.across; begin += kAcross) {
-      segment.panels = strip.panels + begin;
-      segment.across = std::min(kAcross, strip.across - begin);
-      segment.accumulate = strip.accumulate || begin > 0;
-      multiply_segment<kTokens>(segment, x, begin * kScaleCount<Panel>);
+  static void multiply(const RowBlock<Tile>& row_block, const Tokens& x) {
+    constexpr int64_t kAcross = kRowBlockDepth / Tile::kColumns;
+    RowBlock<Tile> segment = row_block;
+    segment.is_streamed = row_block.is_streamed && row_block.across <= kAcross;
+    for (int64_t begin = 0; begin < row_block.across; begin += kAcross) {
+      segment.tiles = row_block.tiles + begin;
+      segment.across = std::min(kAcross, row_block.across - begin);
+      segment.accumulate = row_block.accumulate || begin > 0;
+      multiply_segment<kTokens>(segment, x, begin * kScaleCount<Tile>);
     }
   }
 
   // `first` is the index of the segment's first scale in the row.
   template <int kTokens>
-  static void multiply_segment(const Strip<Panel>& strip, const Tokens& x, int64_t first) {
+  static void multiply_segment(const RowBlock<Tile>& row_block, const Tokens& x, int64_t first) {
     Totals<kTokens> totals;
     for (int rows = 0; rows < 2; ++rows) {
       totals.zero_or_nan[rows] = _mm256_setzero_ps();
       for (__m256& total : totals.sums[rows]) total = _mm256_setzero_ps();
     }
-    for_each_scale<PanelForm>(
-        strip, [&](const Panel& panel, const auto& scales, int s, int, int64_t part) {
-          add_part(panel, scales, s, x, first + part, totals);
+    for_each_scale<RepackedForm>(
+        row_block, [&](const Tile& tile, const auto& scales, int s, int, int64_t part) {
+          add_part(tile, scales, s, x, first + part, totals);
         });
     for (int t = 0; t < kTokens; ++t)
       for (int rows = 0; rows < 2; ++rows) {
-        float* y = x.y[t] + strip.row + 8 * rows;
+        float* y = x.y[t] + row_block.row + 8 * rows;
         __m256 sum = _mm256_mul_ps(_mm256_add_ps(totals.sums[rows][t], totals.zero_or_nan[rows]),
                                    _mm256_set1_ps(x.row_scales[t]));
-        if (strip.accumulate) sum = _mm256_add_ps(_mm256_loadu_ps(y), sum);
-        strip.is_streamed ? _mm256_stream_ps(y, sum) : _mm256_storeu_ps(y, sum);
+        if (row_block.accumulate) sum = _mm256_add_ps(_mm256_loadu_ps(y), sum);
+        row_block.is_streamed ? _mm256_stream_ps(y, sum) : _mm256_storeu_ps(y, sum);
       }
   }
 
   static auto product_of(const Tokens& x, const QuantizedActivations&) {
-    constexpr void (*kProducts[])(const Strip<Panel>&, const Tokens&) = {multiply<1>, multiply<2>,
-                                                                         multiply<3>, multiply<4>};
+    constexpr void (*kProducts[])(const RowBlock<Tile>&, const Tokens&) = {
+        multiply<1>, multiply<2>, multiply<3>, multiply<4>};
     return kProducts[x.count - 1];
   }
 };
 
-template <typename Panel>
-using Int16Form = PanelForm<Panel, Int16>;
-template <typename Panel>
-using Int8Form = PanelForm<Panel, Int8>;
+template <typename Tile>
+using Int16Form = RepackedForm<Tile, Int16>;
+template <typename Tile>
+using Int8Form = RepackedForm<Tile, Int8>;
 
 }  // namespace
 
@@ -261,10 +261,10 @@ using Int8Form = PanelForm<Panel, Int8>;
 // int16, and 16 multiplications, 15 additions and 3 to 4 instructions to scale for each token;
 // about three run per cycle. In int8, 2 to 6 instructions to unpack, and 8 multiplications, 7
 // additions and 4 instructions to widen and scale.
-void gemv_panels_avx2(const RowsProduct& call) {
+void gemv_repacked_avx2(const RowsProduct& call) {
   RIDGE_CHECK(call.x.is_int16() || quant_format(call.weight.dtype).most <= kMostInt8Quant,
               "sums of int8 and quants of {} do not fit in 16 bits", name(call.weight.dtype));
-  call.x.is_int16() ? multiply_panels<Int16Form>(call) : multiply_panels<Int8Form>(call);
+  call.x.is_int16() ? multiply_repacked<Int16Form>(call) : multiply_repacked<Int8Form>(call);
 }
 
 }  // namespace ridge::backends::cpu

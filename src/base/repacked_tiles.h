@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repacked matrices of Q4_0, Q4_1, Q5_0, Q8_0, Q4_K and Q6_K. A panel interleaves the blocks of 16
-// rows, so that a vector holds the same columns of 8 or 16 rows and a matrix product reads one
-// stream from front to back. Values and size are those of GGUF's blocks: only the order of the bits
-// differs, and Q8_0's quants are unsigned. Panels exist only in memory, never in a file.
+// Repacked matrices of Q4_0, Q4_1, Q5_0, Q8_0, Q4_K and Q6_K. A repacked tile interleaves the
+// blocks of 16 rows, so that a vector holds the same columns of 8 or 16 rows and a matrix product
+// reads one stream from front to back. Values and size are those of GGUF's blocks: only the order
+// of the bits differs, and Q8_0's quants are unsigned. Tiles exist only in memory, never in a file.
 //
-// A matrix [out, in] is stored as panels [out / 16, in / kColumns]. out is a multiple of 16 and in
-// a multiple of the panel's kColumns: two blocks of 32 or one of 256. kScaleColumns columns share a
+// A matrix [out, in] is stored as tiles [out / 16, in / kColumns]. out is a multiple of 16 and in
+// a multiple of the tile's kColumns: two blocks of 32 or one of 256. kScaleColumns columns share a
 // scale.
 #pragma once
 
@@ -22,11 +22,11 @@
 namespace ridge {
 inline namespace base {
 
-inline constexpr int64_t kPanelRowCount = 16;
+inline constexpr int64_t kRepackedRows = 16;
 
 // The low nibbles are a block's columns 0..15 and the high nibbles its columns 16..31, in groups of
 // four columns. A quant is the number that the scale multiplies, plus kOffset.
-struct PanelQ4_0 {
+struct TileQ4_0 {
   using Block = BlockQ4_0;
   static constexpr int64_t kColumns = 64, kScaleColumns = 32;
   static constexpr int kOffset = 8;
@@ -34,27 +34,27 @@ struct PanelQ4_0 {
   uint8_t quants[2][4][16][4];  // [block, group, row, column]
 };
 
-struct PanelQ4_1 {
+struct TileQ4_1 {
   using Block = BlockQ4_1;
   static constexpr int64_t kColumns = 64, kScaleColumns = 32;
   static constexpr int kOffset = 0;
   uint16_t scales[2][16];
   uint16_t mins[2][16];
-  uint8_t quants[2][4][16][4];  // as in PanelQ4_0
+  uint8_t quants[2][4][16][4];  // as in TileQ4_0
 };
 
 // Bit g of byte c of `high_bits` is bit 4 of the quant in byte c of group g; groups 4..7 are the
 // high nibbles.
-struct PanelQ5_0 {
+struct TileQ5_0 {
   using Block = BlockQ5_0;
   static constexpr int64_t kColumns = 64, kScaleColumns = 32;
   static constexpr int kOffset = 16;
   uint16_t scales[2][16];
   uint8_t high_bits[2][16][4];  // [block, row, column]
-  uint8_t quants[2][4][16][4];  // as in PanelQ4_0
+  uint8_t quants[2][4][16][4];  // as in TileQ4_0
 };
 
-struct PanelQ8_0 {
+struct TileQ8_0 {
   using Block = BlockQ8_0;
   static constexpr int64_t kColumns = 64, kScaleColumns = 32;
   static constexpr int kOffset = 128;
@@ -63,7 +63,7 @@ struct PanelQ8_0 {
 };
 
 // sub_scales[i] holds byte i of the block's scale bytes for all 16 rows.
-struct PanelQ4_K {
+struct TileQ4_K {
   using Block = BlockQ4_K;
   static constexpr int64_t kColumns = 256, kScaleColumns = 32;
   static constexpr int kOffset = 0;
@@ -76,7 +76,7 @@ struct PanelQ4_K {
 // A sub-block has four groups of four columns. Groups 2 i and 2 i + 1 are the low and the high
 // nibbles of low_bits[..][i]; the high bits of group g are bits 2 g and 2 g + 1 of each byte of
 // `high_bits`.
-struct PanelQ6_K {
+struct TileQ6_K {
   using Block = BlockQ6_K;
   static constexpr int64_t kColumns = 256, kScaleColumns = 16;
   static constexpr int kOffset = 32;
@@ -86,52 +86,49 @@ struct PanelQ6_K {
   uint8_t high_bits[16][16][4];    // [sub-block, row, column]
 };
 
-static_assert(sizeof(PanelQ4_0) == 576 && sizeof(PanelQ4_1) == 640 && sizeof(PanelQ5_0) == 704 &&
-              sizeof(PanelQ8_0) == 1088);
-static_assert(sizeof(PanelQ4_K) == 16 * sizeof(BlockQ4_K) &&
-              sizeof(PanelQ6_K) == 16 * sizeof(BlockQ6_K));
+static_assert(sizeof(TileQ4_0) == 576 && sizeof(TileQ4_1) == 640 && sizeof(TileQ5_0) == 704 &&
+              sizeof(TileQ8_0) == 1088);
+static_assert(sizeof(TileQ4_K) == 16 * sizeof(BlockQ4_K) &&
+              sizeof(TileQ6_K) == 16 * sizeof(BlockQ6_K));
 
-// Scales of one row in a panel.
-template <typename Panel>
-inline constexpr int kScaleCount = Panel::kColumns / Panel::kScaleColumns;
+// Scales of one row in a tile.
+template <typename Tile>
+inline constexpr int kScaleCount = Tile::kColumns / Tile::kScaleColumns;
 
-// Calls body(std::type_identity<Panel>()) with the panel struct of a panel type.
+// Calls body(std::type_identity<Tile>()) with the tile struct of a tile type.
 template <typename Body>
-decltype(auto) with_panel(DType panels, const Body& body) {
-  switch (panels) {
+decltype(auto) with_tile_type(DType tiles, const Body& body) {
+  switch (tiles) {
     case DType::kQ4_0x16:
-      return body(std::type_identity<PanelQ4_0>());
+      return body(std::type_identity<TileQ4_0>());
     case DType::kQ4_1x16:
-      return body(std::type_identity<PanelQ4_1>());
+      return body(std::type_identity<TileQ4_1>());
     case DType::kQ5_0x16:
-      return body(std::type_identity<PanelQ5_0>());
+      return body(std::type_identity<TileQ5_0>());
     case DType::kQ4_Kx16:
-      return body(std::type_identity<PanelQ4_K>());
+      return body(std::type_identity<TileQ4_K>());
     case DType::kQ6_Kx16:
-      return body(std::type_identity<PanelQ6_K>());
+      return body(std::type_identity<TileQ6_K>());
     default:
-      RIDGE_CHECK(panels == DType::kQ8_0x16, "{} is no type of panels", name(panels));
-      return body(std::type_identity<PanelQ8_0>());
+      RIDGE_CHECK(tiles == DType::kQ8_0x16, "{} is no type of tiles", name(tiles));
+      return body(std::type_identity<TileQ8_0>());
   }
 }
 
-// The panel type for such a matrix; `dtype` itself if there is none.
-DType panel_dtype(DType dtype, const Shape& shape);
-inline bool is_panels(DType dtype) {
+// The tile type for such a matrix; `dtype` itself if there is none.
+DType repacked_dtype(DType dtype, const Shape& shape);
+inline bool is_repacked(DType dtype) {
   return dtype == DType::kQ4_0x16 || dtype == DType::kQ4_1x16 || dtype == DType::kQ5_0x16 ||
          dtype == DType::kQ8_0x16 || dtype == DType::kQ4_Kx16 || dtype == DType::kQ6_Kx16;
 }
 
-// Packs rows of blocks, each `in` columns wide, into panels of type `to`. The number of rows must
+// Packs rows of blocks, each `in` columns wide, into tiles of type `to`. The number of rows must
 // be a multiple of 16. The size in bytes stays the same.
-void pack_panels(DType to,
-                 int64_t in,
-                 std::span<const std::byte> rows,
-                 std::span<std::byte> panels);
+void repack_rows(DType to, int64_t in, std::span<const std::byte> rows, std::span<std::byte> tiles);
 
-// Dequantizes row `row` of a matrix in panels to out.size() columns, with the values of
+// Dequantizes row `row` of a matrix in tiles to out.size() columns, with the values of
 // dequantize().
-void dequantize_row(DType dtype, const std::byte* panels, int64_t row, std::span<float> out);
+void dequantize_row(DType dtype, const std::byte* tiles, int64_t row, std::span<float> out);
 
 }  // namespace base
 }  // namespace ridge

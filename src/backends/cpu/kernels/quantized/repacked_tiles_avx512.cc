@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unpacks weights in panels of 16 rows to bf16 tiles, with AVX-512 and AVX-512 BF16: the lanes of a
-// panel are the rows of a tile already, so nothing is transposed. gemm_amx.cc unpacks rows of
-// blocks.
+// Unpacks weights in repacked tiles of 16 rows to bf16 tiles, with AVX-512 and AVX-512 BF16: the
+// lanes of a tile are the rows of a tile already, so nothing is transposed. gemm_amx.cc unpacks
+// rows of blocks.
 #include <cstdint>
 
-#include "backends/cpu/kernels/quantized/panel_codes_avx512-inl.h"
+#include "backends/cpu/kernels/quantized/repacked_quants_avx512-inl.h"
 #include "backends/cpu/kernels/quantized/tiles-inl.h"
 #include "backends/cpu/kernels/tile_gemm/tile_filling-inl.h"
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma,f16c")
@@ -28,11 +28,11 @@ struct Scaling {
   }
 };
 
-template <typename Panel>
-inline Scaling scaling(const Scales<Panel>& scales, int s) {
+template <typename Tile>
+inline Scaling scaling(const Scales<Tile>& scales, int s) {
   const __m512 scale = scales.scale(s);
-  if constexpr (requires(const Panel& panel) { panel.mins; }) return {scale, scales.min(s)};
-  return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-static_cast<float>(Panel::kOffset)))};
+  if constexpr (requires(const Tile& tile) { tile.mins; }) return {scale, scales.min(s)};
+  return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-static_cast<float>(Tile::kOffset)))};
 }
 
 // Four columns, one byte of each lane: two pairs of columns of a tile.
@@ -51,39 +51,39 @@ inline void store_pairs(__m512i quants, const Scaling& by, uint16_t* to) {
   }
 }
 
-// Makes one tile of a panel, from its scale `first` on.
-template <typename Panel>
-inline void make_tile(const Panel& panel, const Scales<Panel>& scales, int first, uint16_t* to) {
-  constexpr int kGroups = Panel::kScaleColumns / 4;
-  for (int s = first; s < first + kTileDepth / Panel::kScaleColumns; ++s) {
+// Makes one bf16 tile of a repacked tile, from its scale `first` on.
+template <typename Tile>
+inline void make_tile(const Tile& tile, const Scales<Tile>& scales, int first, uint16_t* to) {
+  constexpr int kGroups = Tile::kScaleColumns / 4;
+  for (int s = first; s < first + kTileDepth / Tile::kScaleColumns; ++s) {
     const Scaling by = scaling(scales, s);
 #pragma GCC unroll 8
     for (int group = 0; group < kGroups; ++group, to += 2 * kTileDepth)
-      store_pairs(load_quants(panel, s, group), by, to);
+      store_pairs(load_quants(tile, s, group), by, to);
   }
 }
 
-template <typename Panel>
+template <typename Tile>
 void unpack(const WeightPart& part, int64_t row_tile, WeightTiles& tiles) {
   const QuantizedMatrix& weight = part.weight;
-  constexpr int kTiles = Panel::kColumns / kTileDepth, kScales = kTileDepth / Panel::kScaleColumns;
-  const Panel* panel = reinterpret_cast<const Panel*>(weight.data) +
-                       (part.row / kTileRows * weight.in + part.column) / Panel::kColumns;
-  for (int64_t k = 0; k < tiles.depth_tiles; k += kTiles, ++panel) {
-    const Scales<Panel> scales(*panel);
-    for (int tile = 0; tile < kTiles; ++tile)
-      make_tile(*panel, scales, tile * kScales, tiles.tile(row_tile, k + tile));
+  constexpr int kTiles = Tile::kColumns / kTileDepth, kScales = kTileDepth / Tile::kScaleColumns;
+  const Tile* tile = reinterpret_cast<const Tile*>(weight.data) +
+                     (part.row / kTileRows * weight.in + part.column) / Tile::kColumns;
+  for (int64_t k = 0; k < tiles.depth_tiles; k += kTiles, ++tile) {
+    const Scales<Tile> scales(*tile);
+    for (int i = 0; i < kTiles; ++i)
+      make_tile(*tile, scales, i * kScales, tiles.tile(row_tile, k + i));
   }
 }
 
 }  // namespace
 
-static_assert(kPanelRowCount == kTileRows);
+static_assert(kRepackedRows == kTileRows);
 
 // Bound: conversions, about 2.5 cycles per 32 columns of a row.
-void unpack_panel_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles) {
-  with_panel(part.weight.dtype,
-             [&](auto type) { unpack<typename decltype(type)::type>(part, row_tile, tiles); });
+void unpack_repacked_tiles(const WeightPart& part, int64_t row_tile, WeightTiles& tiles) {
+  with_tile_type(part.weight.dtype,
+                 [&](auto type) { unpack<typename decltype(type)::type>(part, row_tile, tiles); });
 }
 
 }  // namespace ridge::backends::cpu

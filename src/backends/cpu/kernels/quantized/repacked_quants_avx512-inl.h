@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scales and quants of panels of 16 rows in 512-bit vectors, with a row of W in each lane. Private
-// to the kernels that read panels with AVX-512.
+// Scales and quants of repacked tiles of 16 rows in 512-bit vectors, with a row of W in each lane.
+// Private to the kernels that read tiles with AVX-512.
 #pragma once
 
 #include <cstdint>
 
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx2,fma")
@@ -39,23 +39,23 @@ inline __m512i joined(__m512i low_four, __m512i top_two) {
                          _mm512_and_si512(_mm512_srli_epi16(top_two, 2), _mm512_set1_epi8(0x30)));
 }
 
-// The scales that the quants of a panel are multiplied by, and the mins that are added.
-template <typename Panel>
+// The scales that the quants of a tile are multiplied by, and the mins that are added.
+template <typename Tile>
 struct Scales {
-  explicit Scales(const Panel& of) : panel(of) {}
-  __m512 scale(int s) const { return floats_of_halves(panel.scales[s]); }
-  __m512 min(int s) const { return floats_of_halves(panel.mins[s]); }
-  const Panel& panel;
+  explicit Scales(const Tile& of) : tile(of) {}
+  __m512 scale(int s) const { return floats_of_halves(tile.scales[s]); }
+  __m512 min(int s) const { return floats_of_halves(tile.mins[s]); }
+  const Tile& tile;
 };
 
 // The six-bit scales of all sub-blocks are unpacked at once, as bytes.
 template <>
-struct Scales<PanelQ4_K> {
-  explicit Scales(const PanelQ4_K& panel)
-      : all(floats_of_halves(panel.scales)),
-        all_min(_mm512_sub_ps(_mm512_setzero_ps(), floats_of_halves(panel.mins))) {
-    const __m512i first = load(panel.sub_scales[0]), second = load(panel.sub_scales[4]),
-                  third = load(panel.sub_scales[8]);
+struct Scales<TileQ4_K> {
+  explicit Scales(const TileQ4_K& tile)
+      : all(floats_of_halves(tile.scales)),
+        all_min(_mm512_sub_ps(_mm512_setzero_ps(), floats_of_halves(tile.mins))) {
+    const __m512i first = load(tile.sub_scales[0]), second = load(tile.sub_scales[4]),
+                  third = load(tile.sub_scales[8]);
     _mm512_store_si512(scales[0], low_six(first));
     _mm512_store_si512(scales[4], joined(third, first));
     _mm512_store_si512(mins[0], low_six(second));
@@ -70,10 +70,10 @@ struct Scales<PanelQ4_K> {
 };
 
 template <>
-struct Scales<PanelQ6_K> {
-  explicit Scales(const PanelQ6_K& of) : panel(of), all(floats_of_halves(of.scales)) {}
-  __m512 scale(int s) const { return _mm512_mul_ps(all, floats_of_bytes(panel.sub_scales[s])); }
-  const PanelQ6_K& panel;
+struct Scales<TileQ6_K> {
+  explicit Scales(const TileQ6_K& of) : tile(of), all(floats_of_halves(of.scales)) {}
+  __m512 scale(int s) const { return _mm512_mul_ps(all, floats_of_bytes(tile.sub_scales[s])); }
+  const TileQ6_K& tile;
   __m512 all;
 };
 
@@ -87,25 +87,25 @@ inline __m512i moved_bits(__m512i bits, int left, int mask) {
 }
 
 // The quants of the group-th four columns of those that scale s applies to.
-template <typename Panel>
-inline __m512i load_quants(const Panel& panel, int s, int group) {
-  const __m512i both = load(panel.quants[s][group % 4]);
+template <typename Tile>
+inline __m512i load_quants(const Tile& tile, int s, int group) {
+  const __m512i both = load(tile.quants[s][group % 4]);
   const __m512i low = group < 4 ? low_nibbles(both) : high_nibbles(both);
-  if constexpr (requires { panel.high_bits; })
-    return _mm512_or_si512(low, moved_bits(load(panel.high_bits[s]), 4 - group, 16));
+  if constexpr (requires { tile.high_bits; })
+    return _mm512_or_si512(low, moved_bits(load(tile.high_bits[s]), 4 - group, 16));
   return low;
 }
-inline __m512i load_quants(const PanelQ8_0& panel, int s, int group) {
-  return load(panel.quants[s][group]);
+inline __m512i load_quants(const TileQ8_0& tile, int s, int group) {
+  return load(tile.quants[s][group]);
 }
-inline __m512i load_quants(const PanelQ4_K& panel, int s, int group) {
-  const __m512i both = load(panel.quants[s / 2][group]);
+inline __m512i load_quants(const TileQ4_K& tile, int s, int group) {
+  const __m512i both = load(tile.quants[s / 2][group]);
   return s % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
 }
-inline __m512i load_quants(const PanelQ6_K& panel, int s, int group) {
-  const __m512i both = load(panel.low_bits[s][group / 2]),
+inline __m512i load_quants(const TileQ6_K& tile, int s, int group) {
+  const __m512i both = load(tile.low_bits[s][group / 2]),
                 low = group % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
-  return _mm512_or_si512(low, moved_bits(load(panel.high_bits[s]), 4 - 2 * group, 48));
+  return _mm512_or_si512(low, moved_bits(load(tile.high_bits[s]), 4 - 2 * group, 48));
 }
 
 }  // namespace

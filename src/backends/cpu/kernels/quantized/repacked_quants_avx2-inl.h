@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scales and quants of panels of 16 rows in 256-bit vectors, with 8 rows of W in the lanes of each.
-// Private to the kernels that read panels with AVX2; panel_codes_avx512-inl.h has the 512-bit form.
+// Scales and quants of repacked tiles of 16 rows in 256-bit vectors, with 8 rows of W in the lanes
+// of each. Private to the kernels that read tiles with AVX2; repacked_quants_avx512-inl.h has the
+// 512-bit form.
 #pragma once
 
 #include <cstdint>
 
-#include "base/row_panels.h"
+#include "base/repacked_tiles.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
@@ -17,7 +18,7 @@ namespace {
 inline __m256i load(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
-// Loads rows 0..7 or 8..15 of a panel.
+// Loads rows 0..7 or 8..15 of a tile.
 inline __m256i load(const uint8_t (&group)[16][4], int rows) { return load(group[8 * rows]); }
 inline __m256 floats_of_halves(const uint16_t* halves, int rows) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves) + rows));
@@ -47,25 +48,25 @@ inline __m256i moved_bits(__m256i bits, int left, int mask) {
 }
 
 // The quants of the group-th four columns of those that scale s applies to.
-template <typename Panel>
-inline __m256i load_quants(const Panel& panel, int s, int group, int rows) {
-  const __m256i both = load(panel.quants[s][group % 4], rows);
+template <typename Tile>
+inline __m256i load_quants(const Tile& tile, int s, int group, int rows) {
+  const __m256i both = load(tile.quants[s][group % 4], rows);
   const __m256i low = group < 4 ? low_nibbles(both) : high_nibbles(both);
-  if constexpr (requires { panel.high_bits; })
-    return _mm256_or_si256(low, moved_bits(load(panel.high_bits[s], rows), 4 - group, 16));
+  if constexpr (requires { tile.high_bits; })
+    return _mm256_or_si256(low, moved_bits(load(tile.high_bits[s], rows), 4 - group, 16));
   return low;
 }
-inline __m256i load_quants(const PanelQ8_0& panel, int s, int group, int rows) {
-  return load(panel.quants[s][group], rows);
+inline __m256i load_quants(const TileQ8_0& tile, int s, int group, int rows) {
+  return load(tile.quants[s][group], rows);
 }
-inline __m256i load_quants(const PanelQ4_K& panel, int s, int group, int rows) {
-  const __m256i both = load(panel.quants[s / 2][group], rows);
+inline __m256i load_quants(const TileQ4_K& tile, int s, int group, int rows) {
+  const __m256i both = load(tile.quants[s / 2][group], rows);
   return s % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
 }
-inline __m256i load_quants(const PanelQ6_K& panel, int s, int group, int rows) {
-  const __m256i both = load(panel.low_bits[s][group / 2], rows),
+inline __m256i load_quants(const TileQ6_K& tile, int s, int group, int rows) {
+  const __m256i both = load(tile.low_bits[s][group / 2], rows),
                 low = group % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
-  return _mm256_or_si256(low, moved_bits(load(panel.high_bits[s], rows), 4 - 2 * group, 48));
+  return _mm256_or_si256(low, moved_bits(load(tile.high_bits[s], rows), 4 - 2 * group, 48));
 }
 
 // Quants of four columns as int16: columns 0 and 2 of each row, and columns 1 and 3.
@@ -75,23 +76,23 @@ struct ColumnPairs {
   __m256i even, odd;
 };
 
-// The scales that the quants of a panel are multiplied by, and the mins that are added.
-template <typename Panel>
+// The scales that the quants of a tile are multiplied by, and the mins that are added.
+template <typename Tile>
 struct Scales {
-  explicit Scales(const Panel& of) : panel(of) {}
-  __m256 scale(int s, int rows) const { return floats_of_halves(panel.scales[s], rows); }
-  __m256 min(int s, int rows) const { return floats_of_halves(panel.mins[s], rows); }
-  const Panel& panel;
+  explicit Scales(const Tile& of) : tile(of) {}
+  __m256 scale(int s, int rows) const { return floats_of_halves(tile.scales[s], rows); }
+  __m256 min(int s, int rows) const { return floats_of_halves(tile.mins[s], rows); }
+  const Tile& tile;
 };
 
 // The six-bit scales of all sub-blocks are unpacked at once, as bytes.
 template <>
-struct Scales<PanelQ4_K> {
-  explicit Scales(const PanelQ4_K& panel) {
+struct Scales<TileQ4_K> {
+  explicit Scales(const TileQ4_K& tile) {
     for (int half = 0; half < 2; ++half) {
-      all[half] = floats_of_halves(panel.scales, half);
-      all_min[half] = _mm256_sub_ps(_mm256_setzero_ps(), floats_of_halves(panel.mins, half));
-      const auto bytes = [&](int from) { return load(panel.sub_scales[from + 2 * half]); };
+      all[half] = floats_of_halves(tile.scales, half);
+      all_min[half] = _mm256_sub_ps(_mm256_setzero_ps(), floats_of_halves(tile.mins, half));
+      const auto bytes = [&](int from) { return load(tile.sub_scales[from + 2 * half]); };
       const auto store = [&](uint8_t(*to)[16], __m256i from) {
         _mm256_store_si256(reinterpret_cast<__m256i*>(to[2 * half]), from);
       };
@@ -115,13 +116,13 @@ struct Scales<PanelQ4_K> {
 };
 
 template <>
-struct Scales<PanelQ6_K> {
-  explicit Scales(const PanelQ6_K& of)
-      : panel(of), all{floats_of_halves(of.scales, 0), floats_of_halves(of.scales, 1)} {}
+struct Scales<TileQ6_K> {
+  explicit Scales(const TileQ6_K& of)
+      : tile(of), all{floats_of_halves(of.scales, 0), floats_of_halves(of.scales, 1)} {}
   __m256 scale(int s, int rows) const {
-    return _mm256_mul_ps(all[rows], floats_of_bytes(panel.sub_scales[s], rows));
+    return _mm256_mul_ps(all[rows], floats_of_bytes(tile.sub_scales[s], rows));
   }
-  const PanelQ6_K& panel;
+  const TileQ6_K& tile;
   __m256 all[2];
 };
 

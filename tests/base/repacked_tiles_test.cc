@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels of rows contain the blocks of their rows.
-#include "base/row_panels.h"
+// Repacked tiles contain the blocks of their rows.
+#include "base/repacked_tiles.h"
 
 #include <gtest/gtest.h>
 
@@ -27,20 +27,20 @@ std::vector<std::byte> some_blocks(DType dtype, int64_t width) {
   return bytes;
 }
 
-TEST(RowPanels, HoldTheBlocksOfTheirRows) {
+TEST(RepackedTiles, HoldTheBlocksOfTheirRows) {
   for (DType dtype :
        {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K}) {
     const int64_t width = info(dtype).elements_per_block == kSuperBlockElements ? 768 : 192;
     const std::vector<std::byte> rows = some_blocks(dtype, width);
-    const DType packed = panel_dtype(dtype, {kRows, width});
-    ASSERT_TRUE(is_panels(packed));
+    const DType packed = repacked_dtype(dtype, {kRows, width});
+    ASSERT_TRUE(is_repacked(packed));
     ASSERT_EQ(storage_bytes(packed, kRows * width), static_cast<int64_t>(rows.size()));
-    std::vector<std::byte> panels(rows.size());
-    pack_panels(packed, width, rows, panels);
+    std::vector<std::byte> tiles(rows.size());
+    repack_rows(packed, width, rows, tiles);
     std::vector<float> want(static_cast<size_t>(kRows * width)), got(static_cast<size_t>(width));
     dequantize(dtype, rows, want);
     for (int64_t row = 0; row < kRows; ++row) {
-      dequantize_row(packed, panels.data(), row, got);
+      dequantize_row(packed, tiles.data(), row, got);
       for (int64_t i = 0; i < width; ++i)
         ASSERT_EQ(got[static_cast<size_t>(i)], want[static_cast<size_t>(row * width + i)])
             << name(dtype) << " row " << row << " column " << i;
@@ -48,22 +48,22 @@ TEST(RowPanels, HoldTheBlocksOfTheirRows) {
   }
 }
 
-TEST(RowPanels, AreOfWholePanelsAndSixTypes) {
-  EXPECT_EQ(panel_dtype(DType::kQ4_0, {16, 64}), DType::kQ4_0x16);
-  EXPECT_EQ(panel_dtype(DType::kQ4_1, {16, 64}), DType::kQ4_1x16);
-  EXPECT_EQ(panel_dtype(DType::kQ5_0, {16, 64}), DType::kQ5_0x16);
-  EXPECT_EQ(panel_dtype(DType::kQ8_0, {32, 128}), DType::kQ8_0x16);
-  EXPECT_EQ(panel_dtype(DType::kQ4_K, {16, 256}), DType::kQ4_Kx16);
-  EXPECT_EQ(panel_dtype(DType::kQ6_K, {32, 768}), DType::kQ6_Kx16);
+TEST(RepackedTiles, AreOfWholeTilesAndSixTypes) {
+  EXPECT_EQ(repacked_dtype(DType::kQ4_0, {16, 64}), DType::kQ4_0x16);
+  EXPECT_EQ(repacked_dtype(DType::kQ4_1, {16, 64}), DType::kQ4_1x16);
+  EXPECT_EQ(repacked_dtype(DType::kQ5_0, {16, 64}), DType::kQ5_0x16);
+  EXPECT_EQ(repacked_dtype(DType::kQ8_0, {32, 128}), DType::kQ8_0x16);
+  EXPECT_EQ(repacked_dtype(DType::kQ4_K, {16, 256}), DType::kQ4_Kx16);
+  EXPECT_EQ(repacked_dtype(DType::kQ6_K, {32, 768}), DType::kQ6_Kx16);
   for (const Shape& shape : {Shape{15, 64}, Shape{16, 96}, Shape{0, 64}, Shape{64}})
-    EXPECT_EQ(panel_dtype(DType::kQ4_0, shape), DType::kQ4_0) << shape.str();
+    EXPECT_EQ(repacked_dtype(DType::kQ4_0, shape), DType::kQ4_0) << shape.str();
   for (DType dtype : {DType::kQ5_1, DType::kQ5_K, DType::kBF16, DType::kQ8_0x16})
-    EXPECT_EQ(panel_dtype(dtype, {16, 256}), dtype);
-  EXPECT_EQ(panel_dtype(DType::kQ6_K, {24, 256}), DType::kQ6_K);
-  EXPECT_EQ(panel_dtype(DType::kQ6_K, {256}), DType::kQ6_K);
+    EXPECT_EQ(repacked_dtype(dtype, {16, 256}), dtype);
+  EXPECT_EQ(repacked_dtype(DType::kQ6_K, {24, 256}), DType::kQ6_K);
+  EXPECT_EQ(repacked_dtype(DType::kQ6_K, {256}), DType::kQ6_K);
   std::vector<std::byte> bytes(18 * 16 * 2 + 1);
-  EXPECT_THROW(pack_panels(DType::kQ4_0x16, 64, bytes, bytes), InternalError);
-  EXPECT_THROW(pack_panels(DType::kQ4_0, 64, bytes, bytes), InternalError);
+  EXPECT_THROW(repack_rows(DType::kQ4_0x16, 64, bytes, bytes), InternalError);
+  EXPECT_THROW(repack_rows(DType::kQ4_0, 64, bytes, bytes), InternalError);
 }
 
 }  // namespace
