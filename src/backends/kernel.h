@@ -28,7 +28,8 @@ struct Kernel {
   // Returns an empty string if the kernel supports the call's types and attributes, otherwise what
   // it does not support; null: supports all.
   std::function<std::string(const Call&)> unsupported = {};
-  bool takes_stored = false;  // takes weights and tables as files store them: quantized blocks, f16
+  bool takes_quantized =
+      false;                  // takes weights and tables as files store them: quantized blocks, f16
   bool computes_f16 = false;  // as it computes on f32 and bf16
   bool takes_int8_cache = false;                  // takes KV caches of i8 quants
   std::function<int(const Call&)> launches = {};  // null: one

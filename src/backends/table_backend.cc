@@ -14,7 +14,7 @@ bool is_computed_on(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI32;
 }
 
-bool is_stored(DType dtype) { return is_block(dtype) || dtype == DType::kF16; }
+bool is_quantized(DType dtype) { return is_block(dtype) || dtype == DType::kF16; }
 
 }  // namespace
 
@@ -25,7 +25,7 @@ std::string TableBackend::unsupported(const Graph& graph, const Node& node) cons
   for (const auto* values : {&node.inputs, &node.outputs})
     for (ValueId value : *values) {
       DType dtype = graph.type(value).dtype;
-      if (values == &node.inputs && kernel->takes_stored && is_stored(dtype)) continue;
+      if (values == &node.inputs && kernel->takes_quantized && is_quantized(dtype)) continue;
       if (kernel->takes_int8_cache && dtype == DType::kI8) continue;
       if (dtype == DType::kF16 && kernel->computes_f16) continue;
       if (dtype == DType::kF16)

@@ -120,7 +120,7 @@ std::vector<Case> op_cases(const Op& op, const passes::Selection& selection, Tri
     for (const Case& each : op.cases()) cases.push_back(cast_case(each, dtype));
   for (Case& each : preset_cases(op, dtype, runner.backend(selection)))
     cases.push_back(std::move(each));
-  for (Case& each : stored_cases(op)) cases.push_back(std::move(each));
+  for (Case& each : quantized_cases(op)) cases.push_back(std::move(each));
   if (cases.empty())
     throw usage_error("[bench] '{}' has no test cases, and no preset uses it", op.name);
   return cases;

@@ -71,14 +71,14 @@ TrialGraph build_matmul(const OpRequest& r) {
   const bool a_t = r.layout.starts_with('t'), b_t = !r.layout.ends_with('n');
   const int64_t n = r["n"], k = r["k"], m = r["m"];
   ValueId a = a_t ? g.input("a", {k, n}) : g.input("a", {n, k});
-  const bool is_stored = r.type.weights != r.type.activations;
-  if (is_stored && (a_t || !b_t))
+  const bool is_quantized = r.type.weights != r.type.activations;
+  if (is_quantized && (a_t || !b_t))
     throw usage_error("[layout] expected nt for weights in {}, got {}", r.type.name, r.layout);
-  if (is_stored) expect_whole_blocks(r, "k");
+  if (is_quantized) expect_whole_blocks(r, "k");
   const Shape weight = b_t ? Shape{m, k} : Shape{k, m};
-  ValueId b = is_stored ? g.input("b", r.type.weights, weight, {Fill::kNormal, 0.03, false})
-                        : g.input("b", weight);
-  if (is_stored && is_block(r.type.weights))
+  ValueId b = is_quantized ? g.input("b", r.type.weights, weight, {Fill::kNormal, 0.03, false})
+                           : g.input("b", weight);
+  if (is_quantized && is_block(r.type.weights))
     return g.call("quantized_matmul", {a, b}, {{"activations", r.implementation.activations}});
   return g.call("matmul", {a, b},
                 {{"einsum", std::string(a_t ? "kn," : "nk,") + (b_t ? "mk->nm" : "km->nm")}});
@@ -219,13 +219,13 @@ TrialGraph build_rope(const OpRequest& r) {
 
 TrialGraph build_embedding(const OpRequest& r) {
   CallGraph g(r);
-  const bool is_stored = r.type.weights != r.type.activations;
-  if (is_stored) expect_whole_blocks(r, "d");
-  ValueId table =
-      is_stored ? g.input("table", r.type.weights, {r["v"], r["d"]}, {Fill::kNormal, 0.03, false})
-                : g.input("table", {r["v"], r["d"]});
+  const bool is_quantized = r.type.weights != r.type.activations;
+  if (is_quantized) expect_whole_blocks(r, "d");
+  ValueId table = is_quantized ? g.input("table", r.type.weights, {r["v"], r["d"]},
+                                         {Fill::kNormal, 0.03, false})
+                               : g.input("table", {r["v"], r["d"]});
   Attrs attrs;
-  if (is_stored) attrs.set("dtype", std::string("f32"));
+  if (is_quantized) attrs.set("dtype", std::string("f32"));
   return g.call("embedding", {table, g.ids("ids", r["n"], r["v"])}, attrs);
 }
 
@@ -451,7 +451,7 @@ std::string op_shape_names() {
 std::vector<Implementation> choose_implementations(const OpShape& shape,
                                                    const TrialType& type,
                                                    const std::string& names) {
-  if (type.weights != type.activations && !shape.has_stored_weights)
+  if (type.weights != type.activations && !shape.has_quantized_weights)
     throw usage_error("[dtype] {} has no weights that are stored in {}", shape.name, type.name);
   std::vector<Implementation> offered;
   const bool has_products = shape.op == "matmul", is_in_blocks = is_block(type.weights);

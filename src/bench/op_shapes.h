@@ -49,7 +49,7 @@ struct OpShape {
   std::vector<Letter> letters;
   std::vector<Implementation> implementations;  // the first is what runs unless another is named
   bool has_causal = false;
-  bool has_stored_weights = false;        // takes weights or tables in types of files
+  bool has_quantized_weights = false;     // takes weights or tables in types of files
   std::vector<std::string> layouts = {};  // the first is the usual one; empty: one alone
   TrialGraph (*build)(const OpRequest&) = nullptr;
 };

@@ -109,7 +109,7 @@ std::vector<Case> preset_cases(const Op& op, DType dtype, const passes::PassTarg
   return found;
 }
 
-std::vector<Case> stored_cases(const Op& op) {
+std::vector<Case> quantized_cases(const Op& op) {
   if (op.name != "quantized_matmul") return {};
   std::vector<Case> cases;
   for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K,

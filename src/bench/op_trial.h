@@ -16,9 +16,9 @@ namespace ridge::bench {
 // the last level, largest first. With `dtype` bf16, the steps are autocast to bf16.
 std::vector<Case> preset_cases(const Op& op, DType dtype, const passes::PassTarget& target);
 
-// Calls that training does not make: quantized_matmul on two weights [8192,1024] of each stored
+// Calls that training does not make: quantized_matmul on two weights [8192,1024] of each quantized
 // type. From 5 bits on, the two together are larger than most caches.
-std::vector<Case> stored_cases(const Op& op);
+std::vector<Case> quantized_cases(const Op& op);
 
 // Returns the case with its castable inputs converted to `dtype`.
 Case cast_case(const Case& each, DType dtype);

@@ -112,13 +112,13 @@ void check_multiplies(const Ceilings& ceilings) {
   for (const FunctionRate& rate : ceilings.functions) expect_numbers("functions.", rate);
 }
 
-void check_stored(const Ceilings& ceilings) {
-  expect_count("stored_gemms", ceilings.stored.size(), 0);
-  for (const StoredRates& rates : ceilings.stored) {
+void check_quantized_gemms(const Ceilings& ceilings) {
+  expect_count("stored_gemms", ceilings.quantized_gemms.size(), 0);
+  for (const QuantizedRates& rates : ceilings.quantized_gemms) {
     if (rates.most_tokens < 0) refuse("stored_gemms.most_tokens", "expects a number >= 0");
     expect_count("stored_gemms.times", rates.times.size(), 1);
     int64_t previous = 0;
-    for (const StoredTime& time : rates.times) {
+    for (const QuantizedTime& time : rates.times) {
       if (time.tokens <= previous || time.tokens > kMostExtent)
         refuse("stored_gemms.times.tokens",
                fmt::format("expects ascending numbers from 1 to 2^32, got {} after {}", time.tokens,
@@ -199,11 +199,12 @@ double Ceilings::unpack_bytes_per_ns(DType weight) const {
   return 0;
 }
 
-const StoredRates* Ceilings::stored_rates(DType weight, DType activations) const {
-  auto found = std::find_if(stored.begin(), stored.end(), [&](const StoredRates& rates) {
-    return rates.weight == weight && rates.activations == activations;
-  });
-  return found == stored.end() ? nullptr : &*found;
+const QuantizedRates* Ceilings::quantized_rates(DType weight, DType activations) const {
+  auto found = std::find_if(quantized_gemms.begin(), quantized_gemms.end(),
+                            [&](const QuantizedRates& rates) {
+                              return rates.weight == weight && rates.activations == activations;
+                            });
+  return found == quantized_gemms.end() ? nullptr : &*found;
 }
 
 const CacheRates* Ceilings::cache_rates(std::string_view op, DType dtype) const {
@@ -276,8 +277,8 @@ Ceilings at_threads(Ceilings c, int threads) {
   }
   for (UnpackRate& rate : c.unpacks) rate.bytes_per_ns *= factor;
   for (FunctionRate& rate : c.functions) rate.elements_per_ns *= factor;
-  for (StoredRates& rates : c.stored)
-    for (StoredTime& time : rates.times) time.cached_ns /= factor;
+  for (QuantizedRates& rates : c.quantized_gemms)
+    for (QuantizedTime& time : rates.times) time.cached_ns /= factor;
   for (CacheRates& rates : c.cache) {
     rates.flops_per_ns *= factor;
     rates.scores_per_ns *= factor;
@@ -303,7 +304,7 @@ void validate(const Ceilings& ceilings) {
   check_bandwidth(ceilings);
   check_products(ceilings);
   check_multiplies(ceilings);
-  check_stored(ceilings);
+  check_quantized_gemms(ceilings);
   check_attention(ceilings);
   expect_numbers("", ceilings);
   expect_number("others_share", ceilings.others_share, NumberKind::kShare);

@@ -73,8 +73,8 @@ struct ProductSample {
 };
 
 // GEMM rates of one element type. i16 has only a peak: the best GEMM of block-quantized weights
-// with activations rounded to 16 bits, unpacking included. StoredRates has their times. It is the
-// rate of Ridge's own kernel, so it predicts but is no ceiling: MultiplyRates is.
+// with activations rounded to 16 bits, unpacking included. QuantizedRates has their times. It is
+// the rate of Ridge's own kernel, so it predicts but is no ceiling: MultiplyRates is.
 struct ProductRates {
   DType dtype = DType::kF32;
   bool is_native = false;  // native GEMMs may run, not only the library (matmul's attribute)
@@ -118,15 +118,15 @@ struct MultiplyRates {
   std::string source;  // the theoretical rate comes from it
 };
 
-// Kernels unpack codes and scales of a weight as stored so fast with all threads, from L1, and
+// Kernels unpack quants and scales of a quantized weight so fast with all threads, from L1, and
 // without multiplying them.
 struct UnpackRate {
   DType weight = DType::kQ8_0;
   double bytes_per_ns = 0;  // stored bytes
 };
 
-// The time of a GEMM of this many tokens with a weight [out, in] as stored.
-struct StoredTime {
+// The time of a GEMM of this many tokens with a quantized weight [out, in].
+struct QuantizedTime {
   int64_t tokens = 0;
   // Per element of the weight: reading and unpacking it, and multiplying it with all tokens.
   double cached_ns = 0;  // if the weight is in the caches
@@ -134,16 +134,16 @@ struct StoredTime {
   double ns_per_in = 0;  // per column: rounding the activations, before any weight is read
 };
 
-// GEMMs with a weight as stored (quantized blocks, repacked tiles, 16 bits under fp32 activations),
+// GEMMs with a quantized weight (blocks, repacked tiles, 16 bits under fp32 activations),
 // by the number of tokens: what the backend runs for that number. Another kernel for the same types
 // is compared with these times.
-struct StoredRates {
+struct QuantizedRates {
   DType weight = DType::kQ8_0;
   DType activations = DType::kF32;  // they are rounded to it; f32 = they are not
   // Above this number of tokens the backend runs one of the GEMMs of ProductRates; 0 = it never
   // does.
   int64_t most_tokens = 0;
-  std::vector<StoredTime> times;  // ascending tokens, at least one
+  std::vector<QuantizedTime> times;  // ascending tokens, at least one
 };
 
 // The time of an op on the cells of a KV cache, one token of each sequence at a time. Its kernel
@@ -200,17 +200,17 @@ struct Ceilings {
   std::string measured_at;  // ISO 8601, UTC; empty unless measured
   // Share of the cores used by other programs during the measurement, 0 to 1.
   double others_share = 0;
-  // Whether GEMMs of weights as stored and ops on a KV cache (`stored`, `cache`) were measured too,
-  // which only inference needs.
+  // Whether GEMMs of quantized weights and ops on a KV cache (`quantized_gemms`, `cache`) were
+  // measured too, which only inference needs.
   bool has_inference = true;
-  std::vector<BandwidthPoint> bandwidth;  // ascending footprint; at least one
-  std::vector<MemoryLevel> levels;        // fastest first; the last is memory
-  std::vector<ProductRates> products;     // at least f32
-  std::vector<MultiplyRates> multiplies;  // may be empty; one per type and instruction
-  std::vector<UnpackRate> unpacks;        // may be empty
-  std::vector<StoredRates> stored;        // may be empty: then the peaks of `products` hold
-  std::vector<CacheRates> cache;          // may be empty
-  std::vector<AttentionRates> attention;  // may be empty
+  std::vector<BandwidthPoint> bandwidth;        // ascending footprint; at least one
+  std::vector<MemoryLevel> levels;              // fastest first; the last is memory
+  std::vector<ProductRates> products;           // at least f32
+  std::vector<MultiplyRates> multiplies;        // may be empty; one per type and instruction
+  std::vector<UnpackRate> unpacks;              // may be empty
+  std::vector<QuantizedRates> quantized_gemms;  // may be empty: then the peaks of `products` hold
+  std::vector<CacheRates> cache;                // may be empty
+  std::vector<AttentionRates> attention;        // may be empty
   // May be empty: then the rates of additions, fused operations and transcendentals below hold.
   std::vector<FunctionRate> functions;
   // Additions and multiplications one at a time, operands in L1.
@@ -252,7 +252,7 @@ struct Ceilings {
   double function_elements_per_ns(std::string_view function) const;  // 0 if it was not measured
   double unpack_bytes_per_ns(DType weight) const;                    // 0 if it was not measured
   // Null if they were not measured.
-  const StoredRates* stored_rates(DType weight, DType activations) const;
+  const QuantizedRates* quantized_rates(DType weight, DType activations) const;
   const CacheRates* cache_rates(std::string_view op, DType dtype) const;
   double peak_flops_per_ns(DType dtype) const;  // the faster of library and native GEMMs
   // Bandwidth of the memory behind all caches, for copies and for reads alone.

@@ -66,9 +66,9 @@ Json multiply_json(const MultiplyRates& rates) {
   return json;
 }
 
-Json stored_json(const StoredRates& rates) {
+Json quantized_json(const QuantizedRates& rates) {
   Json times = Json::array();
-  for (const StoredTime& t : rates.times)
+  for (const QuantizedTime& t : rates.times)
     write_numbers(t, times.emplace_back(Json{{"tokens", t.tokens}}));
   return {{"weight", name(rates.weight)},
           {"activations", name(rates.activations)},
@@ -149,13 +149,13 @@ MultiplyRates read_multiply(const JsonField& r) {
   return rates;
 }
 
-StoredRates read_stored(const JsonField& r) {
-  StoredRates rates;
+QuantizedRates read_quantized(const JsonField& r) {
+  QuantizedRates rates;
   rates.weight = read_dtype(r.at("weight"));
   rates.activations = read_dtype(r.at("activations"));
   rates.most_tokens = r.at("most_tokens").integer();
   for (const JsonField& t : r.at("times").items())
-    read_numbers(t, rates.times.emplace_back(StoredTime{t.at("tokens").integer()}));
+    read_numbers(t, rates.times.emplace_back(QuantizedTime{t.at("tokens").integer()}));
   return rates;
 }
 
@@ -184,7 +184,8 @@ Ceilings read(const JsonField& r) {
     read_numbers(u, c.unpacks.emplace_back(UnpackRate{read_dtype(u.at("weight"))}));
   for (const JsonField& f : r.at("functions").items())
     read_numbers(f, c.functions.emplace_back(FunctionRate{f.at("function").text()}));
-  for (const JsonField& g : r.at("stored_gemms").items()) c.stored.push_back(read_stored(g));
+  for (const JsonField& g : r.at("stored_gemms").items())
+    c.quantized_gemms.push_back(read_quantized(g));
   for (const JsonField& a : r.at("cache").items())
     read_numbers(a, c.cache.emplace_back(CacheRates{a.at("op").text(), read_dtype(a.at("dtype"))}));
   for (const JsonField& a : r.at("attention").items())
@@ -219,7 +220,8 @@ std::string to_json(const Ceilings& c) {
     write_numbers(u, json["unpacking"].emplace_back(Json{{"weight", name(u.weight)}}));
   for (const FunctionRate& f : c.functions)
     write_numbers(f, json["functions"].emplace_back(Json{{"function", f.function}}));
-  for (const StoredRates& rates : c.stored) json["stored_gemms"].push_back(stored_json(rates));
+  for (const QuantizedRates& rates : c.quantized_gemms)
+    json["stored_gemms"].push_back(quantized_json(rates));
   for (const CacheRates& a : c.cache)
     write_numbers(a, json["cache"].emplace_back(Json{{"op", a.op}, {"dtype", name(a.dtype)}}));
   for (const AttentionRates& a : c.attention)

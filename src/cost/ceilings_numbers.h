@@ -67,10 +67,10 @@ inline constexpr auto kNumbers<FunctionRate> = std::to_array<NumberField<Functio
     {{"elements_per_ns", &FunctionRate::elements_per_ns, NumberKind::kRate}});
 
 template <>
-inline constexpr auto kNumbers<StoredTime> = std::to_array<NumberField<StoredTime>>(
-    {{"cached_ns", &StoredTime::cached_ns, NumberKind::kNs},
-     {"memory_ns", &StoredTime::memory_ns, NumberKind::kNs},
-     {"ns_per_in", &StoredTime::ns_per_in, NumberKind::kNs}});
+inline constexpr auto kNumbers<QuantizedTime> = std::to_array<NumberField<QuantizedTime>>(
+    {{"cached_ns", &QuantizedTime::cached_ns, NumberKind::kNs},
+     {"memory_ns", &QuantizedTime::memory_ns, NumberKind::kNs},
+     {"ns_per_in", &QuantizedTime::ns_per_in, NumberKind::kNs}});
 
 template <>
 inline constexpr auto kNumbers<CacheRates> = std::to_array<NumberField<CacheRates>>(

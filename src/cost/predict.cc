@@ -12,8 +12,8 @@
 #include "cost/memory_time.h"
 #include "cost/product_call.h"
 #include "cost/product_time.h"
+#include "cost/quantized_time.h"
 #include "cost/row_time.h"
-#include "cost/stored_time.h"
 #include "graph/einsum.h"
 #include "ops/attention.h"
 #include "ops/registry.h"
@@ -88,13 +88,14 @@ class Predictor {
     p.overhead_ns = launches_ns + (parallel ? ceilings_.parallel_ns : 0);
     p.memory_ns = memory.ns * threads;
     TimeLaw law = time_law(*node.op);
-    if (const std::optional<StoredProducts> stored = stored_products(node, memory.stored_share)) {
-      p.compute_ns = threads * stored->compute_ns;
-      p.overhead_ns = launches_ns + stored->rounding_ns;
+    if (const std::optional<QuantizedGemms> quantized =
+            quantized_gemms(node, memory.stored_share)) {
+      p.compute_ns = threads * quantized->compute_ns;
+      p.overhead_ns = launches_ns + quantized->rounding_ns;
       // One team of threads runs all such kernels of a graph.
       if (parallel && !std::exchange(has_team_, true)) p.overhead_ns += ceilings_.parallel_ns;
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
-    } else if (law == TimeLaw::kProduct && cost.rounds == 0 && !has_stored_weight(node)) {
+    } else if (law == TimeLaw::kProduct && cost.rounds == 0 && !is_weight_quantized(node)) {
       product(node, memory, p);
     } else if (law == TimeLaw::kAccessPattern) {
       program(node, cost.work, threads, p);
@@ -143,31 +144,31 @@ class Predictor {
            ceilings_.parallel_threshold_bytes;
   }
 
-  // The GEMMs of a node with weights as stored, all together.
-  struct StoredProducts {
+  // All GEMMs of a node with quantized weights.
+  struct QuantizedGemms {
     double compute_ns = 0;
     double rounding_ns = 0;  // rounding the activations takes it
   };
 
   // Empty if the node has other GEMMs or none, or if these were not measured.
-  std::optional<StoredProducts> stored_products(const Node& node, double memory_share) const {
+  std::optional<QuantizedGemms> quantized_gemms(const Node& node, double memory_share) const {
     const bool is_group = is_a(node, ops::quantized_matmul_op());
     if (!is_group && !(is_a(node, ops::matmul_op()) && node.inputs.size() == 2 &&
                        parse_einsum(node.attrs.text("einsum")).is_projection()))
       return {};
     const Type& x = graph_.type(node.inputs[0]);
     const DType rounded = rounded_to(node).value_or(x.dtype);
-    StoredProducts sum;
+    QuantizedGemms sum;
     for (size_t i = 1; i < node.inputs.size(); ++i) {
       const Type& weight = graph_.type(node.inputs[i]);
-      const StoredRates* rates =
-          ceilings_.stored_rates(weight.dtype, is_block(weight.dtype) ? rounded : x.dtype);
+      const QuantizedRates* rates =
+          ceilings_.quantized_rates(weight.dtype, is_block(weight.dtype) ? rounded : x.dtype);
       if (rates == nullptr || (rates->most_tokens > 0 && x.shape[0] > rates->most_tokens))
         return {};
-      StoredTime time = stored_time(*rates, x.shape[0]);
+      QuantizedTime time = quantized_time(*rates, x.shape[0]);
       sum.rounding_ns = std::max(sum.rounding_ns, static_cast<double>(x.shape[1]) * time.ns_per_in);
       time.ns_per_in = 0;  // once for all weights
-      sum.compute_ns += stored_product_ns(time, memory_share, weight.shape[0], x.shape[1],
+      sum.compute_ns += quantized_gemm_ns(time, memory_share, weight.shape[0], x.shape[1],
                                           !is_block(weight.dtype));
     }
     return sum;
@@ -200,7 +201,7 @@ class Predictor {
 
   // Whether the weight is quantized or 16-bit while activations are fp32. Another kernel than that
   // of the sampled GEMMs runs then, bounded by its own bytes and by its FLOPs at the peak rate.
-  bool has_stored_weight(const Node& node) const {
+  bool is_weight_quantized(const Node& node) const {
     return graph_.type(node.inputs[1]).dtype != graph_.type(node.inputs[0]).dtype;
   }
 

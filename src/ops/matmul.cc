@@ -38,9 +38,9 @@ struct MatmulOp {
     const Type& b = call.inputs[1];
     expect_float("matmul", a, "the first operand");
     // A weight may have the type in which its file stores it.
-    bool is_stored = is_block(b.dtype) || (a.dtype == DType::kF32 &&
-                                           (b.dtype == DType::kBF16 || b.dtype == DType::kF16));
-    if (a.dtype != b.dtype && !is_stored)
+    bool is_quantized = is_block(b.dtype) || (a.dtype == DType::kF32 &&
+                                              (b.dtype == DType::kBF16 || b.dtype == DType::kF16));
+    if (a.dtype != b.dtype && !is_quantized)
       throw usage_error("[matmul] expected operands of one element type, got {} and {}", a.str(),
                         b.str());
     EinsumExtents extents(einsum, a.shape, b.shape);

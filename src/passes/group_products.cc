@@ -7,7 +7,7 @@
 #include "graph/rewriter.h"
 #include "passes/new_node.h"
 #include "passes/passes.h"
-#include "passes/stored_product.h"
+#include "passes/quantized_gemm.h"
 
 namespace ridge::passes {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 std::map<NodeId, std::vector<NodeId>> groups_of(const Graph& graph) {
   std::map<std::pair<ValueId, Phase>, std::vector<NodeId>> readers;
   for (size_t i = 0; i < graph.nodes.size(); ++i)
-    if (is_stored_product(graph, graph.nodes[i]))
+    if (is_quantized_gemm(graph, graph.nodes[i]))
       readers[{graph.nodes[i].inputs[0], graph.nodes[i].phase}].push_back(static_cast<NodeId>(i));
   std::map<NodeId, std::vector<NodeId>> groups;
   for (auto& [key, nodes] : readers)

@@ -37,7 +37,7 @@
       "run activations and GEMMs in fp16 with fp32 master weights and loss scaling",               \
       "lower precision and range; steps whose gradients overflow are skipped")                     \
   ALL(group_products, kForward, kInference, fused,                                                 \
-      "run all GEMMs that share an input, with weights as stored, in one launch", "")              \
+      "run all GEMMs that share an input, with quantized weights, in one launch", "")              \
   CPU(quantize_activations, kForward, kInference, none,                                            \
       "round activations to 16 bits before GEMMs with quantized weights (=8: to 8 bits; with AMX " \
       "8 bits or bf16), and in the attention of a prompt",                                         \

@@ -10,7 +10,7 @@
 
 #include "base/units.h"
 #include "cost/predict.h"
-#include "cost/stored_time.h"
+#include "cost/quantized_time.h"
 
 namespace ridge::report {
 namespace {
@@ -125,7 +125,7 @@ std::string products_text(Records records, const TerminalOptions& terminal) {
 // The rate of GEMMs with a weight [1000, 1000] as stored; from memory with one token, else in the
 // caches.
 std::string stored_text(const cost::Ceilings& c, const TerminalOptions& terminal) {
-  if (c.stored.empty()) return {};
+  if (c.quantized_gemms.empty()) return {};
   constexpr int64_t kSize = 1000;
   Table table({{"stored weight", Align::kLeft},
                {"activations", Align::kLeft, 4},
@@ -135,11 +135,11 @@ std::string stored_text(const cost::Ceilings& c, const TerminalOptions& terminal
                {"8", Align::kRight, 1},
                {"32"},
                {"192", Align::kRight, 5}});
-  for (const cost::StoredRates& rates : c.stored) {
+  for (const cost::QuantizedRates& rates : c.quantized_gemms) {
     auto cell = [&](int64_t tokens, double memory_share) {
       if (rates.most_tokens > 0 && tokens > rates.most_tokens) return rate(0, "");
       const double ns =
-          cost::stored_product_ns(cost::stored_time(rates, tokens), memory_share, kSize, kSize);
+          cost::quantized_gemm_ns(cost::quantized_time(rates, tokens), memory_share, kSize, kSize);
       return rate(2.0 * static_cast<double>(tokens * kSize * kSize) / ns, "FLOP/s");
     };
     table.add({std::string(name(rates.weight)), std::string(name(rates.activations)), cell(1, 1),

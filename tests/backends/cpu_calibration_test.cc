@@ -13,8 +13,8 @@
 #include "backends/cpu/kernels/partition.h"
 #include "base/random.h"
 #include "base/repacked_tiles.h"
+#include "cost/quantized_time.h"
 #include "cost/row_time.h"
-#include "cost/stored_time.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
 
@@ -53,7 +53,7 @@ TEST(CpuCalibration, HasPossibleCeilingsHoweverProbesAreDisturbed) {
 TEST(CpuCalibration, AddsInferenceToWhatTrainingMeasured) {
   const cost::Ceilings training = made_up({.has_inference = false});
   EXPECT_FALSE(training.has_inference);
-  EXPECT_TRUE(training.stored.empty());
+  EXPECT_TRUE(training.quantized_gemms.empty());
   EXPECT_TRUE(training.cache.empty());
   EXPECT_FALSE(training.attention.empty());
 
@@ -64,12 +64,12 @@ TEST(CpuCalibration, AddsInferenceToWhatTrainingMeasured) {
 }
 
 void expect_rates(const cost::Ceilings& c, DType weight, DType activations, int64_t tokens) {
-  const cost::StoredRates* rates = c.stored_rates(weight, activations);
+  const cost::QuantizedRates* rates = c.quantized_rates(weight, activations);
   ASSERT_NE(rates, nullptr) << name(weight) << " with " << name(activations);
-  EXPECT_GT(cost::stored_product_ns(cost::stored_time(*rates, tokens), 1, 100, 100), 0);
+  EXPECT_GT(cost::quantized_gemm_ns(cost::quantized_time(*rates, tokens), 1, 100, 100), 0);
 }
 
-TEST(CpuCalibration, HasTimesOfEveryTypeOfStoredWeight) {
+TEST(CpuCalibration, HasTimesOfEveryTypeOfQuantizedWeight) {
   const cost::Ceilings c = made_up();
   for (DType weight : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ4_0, DType::kQ4_1,
                        DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ2_K, DType::kQ3_K,
@@ -82,10 +82,10 @@ TEST(CpuCalibration, HasTimesOfEveryTypeOfStoredWeight) {
       if (takes_repacked(quantized_isa()))
         expect_rates(c, repacked_dtype(weight, {1024, 1024}), rounded, tokens);
     }
-  EXPECT_EQ(c.stored_rates(DType::kF32, DType::kF32)->most_tokens, 4);
+  EXPECT_EQ(c.quantized_rates(DType::kF32, DType::kF32)->most_tokens, 4);
   expect_rates(c, DType::kBF16, DType::kBF16, 1);
-  EXPECT_EQ(c.stored_rates(DType::kBF16, DType::kBF16)->most_tokens, 4);
-  EXPECT_EQ(c.stored_rates(DType::kBF16, DType::kF32)->most_tokens, 0);
+  EXPECT_EQ(c.quantized_rates(DType::kBF16, DType::kBF16)->most_tokens, 4);
+  EXPECT_EQ(c.quantized_rates(DType::kBF16, DType::kF32)->most_tokens, 0);
 }
 
 TEST(CpuCalibration, HasRatesOfKernelsOfRows) {
@@ -147,7 +147,7 @@ TEST(CpuCalibration, HasRatesOfAttentionToACache) {
 
 // One thread multiplies a weight of 96 KiB with a few tokens, and all threads with more of them,
 // or several such weights.
-TEST(CpuKernels, StateTheBytesByWhichThreadsShareStoredWeights) {
+TEST(CpuKernels, StateTheBytesByWhichThreadsShareQuantizedWeights) {
   const std::unique_ptr<Backend> backend = make_cpu_backend({});
   auto shared_bytes = [&](int64_t tokens, int count) {
     Graph graph;

@@ -55,7 +55,7 @@ TEST(CoreWidths, OfIntel) {
   for (int model : {0x8f, 0xcf, 0xad}) {            // with AMX
     EXPECT_EQ(ops(intel(model), kFma512), 64);
     EXPECT_EQ(ops(intel(model), kTileBf16), 1024);
-    EXPECT_EQ(ops(intel(model), kTileBytes), 2048);
+    EXPECT_EQ(ops(intel(model), kTileInt8), 2048);
   }
 }
 

@@ -31,7 +31,8 @@ Ceilings measured() {
                   {DType::kBF16, "tdpbf16ps", 1024, 6000, 5000, 5000, "a document"},
                   {DType::kF32, "vfmadd zmm", 64, 200, 190, 190, "a document"}};
   c.unpacks = {{DType::kQ4_0x16, 150}};
-  c.stored.push_back({DType::kQ4_Kx16, DType::kI16, 4, {{1, 0.5, 0.6, 3}, {4, 0.75, 0.75, 0}}});
+  c.quantized_gemms.push_back(
+      {DType::kQ4_Kx16, DType::kI16, 4, {{1, 0.5, 0.6, 3}, {4, 0.75, 0.75, 0}}});
   c.cache.push_back({"cached_mix", DType::kF32, 20, 0.5, 7});
   c.notes = {"a \"note\""};
   return c;
@@ -48,12 +49,12 @@ TEST(Ceilings, AreReadAsWritten) {
   EXPECT_EQ(read.products[0].memory_samples[0].ns, 2345.5);
   EXPECT_EQ(read.products[0].vector_columns, 16);
   EXPECT_EQ(read.products[0].stream_call_ns, 7500);
-  const StoredRates* stored = read.stored_rates(DType::kQ4_Kx16, DType::kI16);
-  ASSERT_NE(stored, nullptr);
-  EXPECT_EQ(stored->most_tokens, 4);
-  EXPECT_EQ(stored->times[1].tokens, 4);
-  EXPECT_EQ(stored->times[0].ns_per_in, 3);
-  EXPECT_EQ(read.stored_rates(DType::kQ4_Kx16, DType::kF32), nullptr);
+  const QuantizedRates* quantized = read.quantized_rates(DType::kQ4_Kx16, DType::kI16);
+  ASSERT_NE(quantized, nullptr);
+  EXPECT_EQ(quantized->most_tokens, 4);
+  EXPECT_EQ(quantized->times[1].tokens, 4);
+  EXPECT_EQ(quantized->times[0].ns_per_in, 3);
+  EXPECT_EQ(read.quantized_rates(DType::kQ4_Kx16, DType::kF32), nullptr);
   EXPECT_EQ(read.cache_rates("cached_mix", DType::kF32)->scores_per_ns, 0.5);
   EXPECT_EQ(read.cache_rates("cached_mix", DType::kBF16), nullptr);
 }

@@ -10,8 +10,8 @@
 #include "backends/null/null_backend.h"
 #include "cost/hardware.h"
 #include "cost/made_up_ceilings.h"
+#include "cost/quantized_time.h"
 #include "cost/row_time.h"
-#include "cost/stored_time.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
 #include "plan/targets.h"
@@ -38,7 +38,7 @@ double compute_ns(const std::string& activations, const Ceilings& ceilings) {
   return predict(graph, ceilings).back().compute_ns;
 }
 
-TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
+TEST(Predict, QuantizedWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
   Ceilings c = ceilings_of(*find_hardware("h100"));
   c.parallel_threshold_bytes = 0;
   double bf16 = c.peak_flops_per_ns(DType::kBF16), f32 = c.peak_flops_per_ns(DType::kF32);
@@ -110,15 +110,15 @@ TEST(Predict, AKernelsOwnMeasureDecidesWhetherThreadsShareIt) {
 
 // 3 and 30 ns per element of a weight in the caches at 1 and 5 tokens, 4 and 40 from memory, and 11
 // and 22 ns per column. Memory is as fast as any cache, so every weight counts as in memory.
-Ceilings with_stored_times() {
+Ceilings with_quantized_times() {
   Ceilings c = immediate();
-  c.stored = {{DType::kQ8_0, DType::kI16, 0, {{1, 3, 4, 11}, {5, 30, 40, 22}}},
-              {DType::kBF16, DType::kF32, 0, {{1, 1, 2, 0}}},
-              {DType::kF32, DType::kF32, 4, {{1, 5, 5, 0}}}};
+  c.quantized_gemms = {{DType::kQ8_0, DType::kI16, 0, {{1, 3, 4, 11}, {5, 30, 40, 22}}},
+                       {DType::kBF16, DType::kF32, 0, {{1, 1, 2, 0}}},
+                       {DType::kF32, DType::kF32, 4, {{1, 5, 5, 0}}}};
   return c;
 }
 
-double stored_ns(int64_t tokens, const std::vector<Type>& weights, const Ceilings& ceilings) {
+double quantized_ns(int64_t tokens, const std::vector<Type>& weights, const Ceilings& ceilings) {
   Graph graph;
   Builder b(graph, ops::table());
   std::vector<ValueId> inputs = {b.input("x", {DType::kF32, {tokens, 64}})};
@@ -129,19 +129,19 @@ double stored_ns(int64_t tokens, const std::vector<Type>& weights, const Ceiling
   return predict_run_ns(count_plan(graph, target), ceilings);
 }
 
-TEST(Predict, LooksUpGemmsOfStoredWeightsByTheirTokens) {
-  Ceilings c = with_stored_times();
+TEST(Predict, LooksUpGemmsOfQuantizedWeightsByTheirTokens) {
+  Ceilings c = with_quantized_times();
   const Type weight{DType::kQ8_0, {20, 64}};
-  EXPECT_NEAR(stored_ns(1, {weight}, c), 1280 * 4 + 64 * 11, 0.1);
-  EXPECT_NEAR(stored_ns(5, {weight}, c), 1280 * 40 + 64 * 22, 0.1);
-  EXPECT_NEAR(stored_ns(3, {weight}, c), 1280 * 22 + 64 * 16.5, 0.1);
-  EXPECT_NEAR(stored_ns(15, {weight}, c), 3 * (1280 * 40 + 64 * 22), 0.1);
+  EXPECT_NEAR(quantized_ns(1, {weight}, c), 1280 * 4 + 64 * 11, 0.1);
+  EXPECT_NEAR(quantized_ns(5, {weight}, c), 1280 * 40 + 64 * 22, 0.1);
+  EXPECT_NEAR(quantized_ns(3, {weight}, c), 1280 * 22 + 64 * 16.5, 0.1);
+  EXPECT_NEAR(quantized_ns(15, {weight}, c), 3 * (1280 * 40 + 64 * 22), 0.1);
   // Activations are rounded once for all weights of blocks; bf16 multiplies them as they are.
-  EXPECT_NEAR(stored_ns(1, {weight, weight}, c), 2 * 1280 * 4 + 64 * 11, 0.1);
-  EXPECT_NEAR(stored_ns(1, {weight, {DType::kBF16, {10, 64}}}, c), 1280 * 4 + 640 * 2 + 64 * 11,
+  EXPECT_NEAR(quantized_ns(1, {weight, weight}, c), 2 * 1280 * 4 + 64 * 11, 0.1);
+  EXPECT_NEAR(quantized_ns(1, {weight, {DType::kBF16, {10, 64}}}, c), 1280 * 4 + 640 * 2 + 64 * 11,
               0.1);
   c.launch_ns = 1000;
-  EXPECT_NEAR(stored_ns(1, {weight}, c), 1000 + 1280 * 4 + 64 * 11, 0.1);
+  EXPECT_NEAR(quantized_ns(1, {weight}, c), 1000 + 1280 * 4 + 64 * 11, 0.1);
 }
 
 // Conversions add to a function on bf16, unless both were measured together.
@@ -180,33 +180,33 @@ TEST(Predict, UnevenRowsTakeTheTimeOfTheThreadWithMost) {
   EXPECT_NEAR(rows_ns(1), 500, 0.1);
 }
 
-TEST(StoredProduct, TakesItsWeightsAndItsColumns) {
-  const StoredTime time{1, 0.5, 0.75, 3};
-  EXPECT_DOUBLE_EQ(stored_product_ns(time, 0, 10, 20), 20 * (10 * 0.5 + 3));
-  EXPECT_DOUBLE_EQ(stored_product_ns(time, 0.5, 10, 20), 20 * (10 * 0.625 + 3));
-  EXPECT_DOUBLE_EQ(stored_product_ns({1, 0.75, 0.5, 0}, 1, 10, 20), 20 * 10 * 0.75);
+TEST(QuantizedGemm, TakesItsWeightsAndItsColumns) {
+  const QuantizedTime time{1, 0.5, 0.75, 3};
+  EXPECT_DOUBLE_EQ(quantized_gemm_ns(time, 0, 10, 20), 20 * (10 * 0.5 + 3));
+  EXPECT_DOUBLE_EQ(quantized_gemm_ns(time, 0.5, 10, 20), 20 * (10 * 0.625 + 3));
+  EXPECT_DOUBLE_EQ(quantized_gemm_ns({1, 0.75, 0.5, 0}, 1, 10, 20), 20 * 10 * 0.75);
   // Plain weights are read while others are multiplied.
-  EXPECT_DOUBLE_EQ(stored_product_ns(time, 0.5, 10, 20, true), 20 * (10 * 0.5 + 3));
-  EXPECT_DOUBLE_EQ(stored_product_ns(time, 1, 10, 20, true), 20 * (10 * 0.75 + 3));
+  EXPECT_DOUBLE_EQ(quantized_gemm_ns(time, 0.5, 10, 20, true), 20 * (10 * 0.5 + 3));
+  EXPECT_DOUBLE_EQ(quantized_gemm_ns(time, 1, 10, 20, true), 20 * (10 * 0.75 + 3));
 }
 
 // The weight, 1360 bytes, is read again in each step, after x and y. A machine whose caches hold
 // 64 KiB at 4 times the rate of memory brings it in a quarter of the time.
-TEST(Predict, StoredWeightsTakeLongerFromMemoryThanFromCaches) {
-  Ceilings c = with_stored_times();
+TEST(Predict, QuantizedWeightsTakeLongerFromMemoryThanFromCaches) {
+  Ceilings c = with_quantized_times();
   const Type weight{DType::kQ8_0, {20, 64}};
   c.bandwidth = {{64 << 10, 4e9, 4e9}, {1 << 20, 1e9, 1e9}};
-  EXPECT_NEAR(stored_ns(1, {weight}, c), 1280 * 3.25 + 64 * 11, 0.1);
+  EXPECT_NEAR(quantized_ns(1, {weight}, c), 1280 * 3.25 + 64 * 11, 0.1);
   c.bandwidth = {{16, 4e9, 4e9}, {128, 1e9, 1e9}};
-  EXPECT_NEAR(stored_ns(1, {weight}, c), 1280 * 4 + 64 * 11, 0.1);
+  EXPECT_NEAR(quantized_ns(1, {weight}, c), 1280 * 4 + 64 * 11, 0.1);
   // Memory that is slower than the GEMM was when it was measured: 1 us per byte of weight, x and y.
   c.bandwidth = {{1 << 20, 1e-3, 1e-3}};
-  EXPECT_NEAR(stored_ns(1, {weight}, c), (1360 + 256 + 80) * 1000.0 + 64 * 11, 1);
+  EXPECT_NEAR(quantized_ns(1, {weight}, c), (1360 + 256 + 80) * 1000.0 + 64 * 11, 1);
 }
 
-TEST(Predict, FewTokensTimesAPlainWeightRunOnTheKernelsOfStoredOnes) {
-  Ceilings c = with_stored_times();
-  c.stored.push_back({DType::kBF16, DType::kBF16, 4, {{1, 7, 7, 0}}});
+TEST(Predict, FewTokensTimesAPlainWeightRunOnTheKernelsOfQuantizedOnes) {
+  Ceilings c = with_quantized_times();
+  c.quantized_gemms.push_back({DType::kBF16, DType::kBF16, 4, {{1, 7, 7, 0}}});
   c.products[0].peak_flops_per_ns = 1;
   auto matmul_ns = [&](int64_t tokens, const std::string& einsum, DType dtype = DType::kF32) {
     Graph graph;
@@ -226,7 +226,7 @@ TEST(Predict, FewTokensTimesAPlainWeightRunOnTheKernelsOfStoredOnes) {
 
 // The sampled GEMMs have weights of the activations' type. Others take the time of their FLOPs at
 // the peak rate, and of the launch.
-TEST(Predict, AStoredWeightWithoutAMeasureTakesThePeakRate) {
+TEST(Predict, AQuantizedWeightWithoutAMeasureTakesThePeakRate) {
   Ceilings c = immediate();
   c.launch_ns = 1000;
   c.products[0].peak_flops_per_ns = 2;

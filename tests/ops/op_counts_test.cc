@@ -49,7 +49,7 @@ std::vector<Case> embedding_backward_cases() {
           {"accumulate", {ids({10}, 160), gradient, table}, attrs}};
 }
 
-std::vector<Case> stored_weight_cases() {
+std::vector<Case> quantized_weight_cases() {
   std::vector<Case> cases = table().at("quantized_matmul").cases();
   Case each{"quantized", {fixed(f32({3, 256}))}, {}};
   for (DType dtype : {DType::kQ4_0, DType::kQ5_1, DType::kQ8_0, DType::kQ3_K, DType::kQ6_K})
@@ -134,7 +134,7 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"matmul", {plain_matmul}},
       {"einsum", {plain_einsum}},
       {"rearrange", {plain_rearrange}},
-      {"quantized_matmul", {plain_quantized_matmul, stored_weight_cases}},
+      {"quantized_matmul", {plain_quantized_matmul, quantized_weight_cases}},
       {"skinny_gemm", {plain_skinny_gemm}},
       {"reduce_sum", {plain_reduce_sum}},
       {"softmax", {plain_softmax}},

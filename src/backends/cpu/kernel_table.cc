@@ -117,7 +117,7 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
       bind::softmax_cross_entropy_backward(on_cpu(
           logits_labels, softmax_cross_entropy_backward<float>,
           softmax_cross_entropy_backward<uint16_t>, softmax_cross_entropy_backward<Float16>)),
-      with_stored_tables(bind::embedding(embeddings())),
+      with_quantized_tables(bind::embedding(embeddings())),
       bind::embedding_backward(on_cpu(ids, embedding_backward<float>, embedding_backward<uint16_t>,
                                       embedding_backward<Float16>)),
       bind::rope_table([](const RopeTable& call, const char*) -> Launch {

@@ -24,6 +24,6 @@ Kernel flash_attention_kernel();
 Kernel flash_attention_backward_kernel();
 Kernel cached_attention_kernel();
 // Adds support for tables as files store them (quantized blocks, f16) to an embedding.
-Kernel with_stored_tables(Kernel embedding);
+Kernel with_quantized_tables(Kernel embedding);
 
 }  // namespace ridge::backends::cpu

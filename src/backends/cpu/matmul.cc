@@ -188,7 +188,7 @@ Kernel matmul_kernel(GemmTuner* tuner) {
           .takes_output = takes_output,
           .workspace_bytes = workspace_bytes,
           .unsupported = unsupported,
-          .takes_stored = true,
+          .takes_quantized = true,
           .shared_bytes = shared_bytes};
 }
 

@@ -177,8 +177,8 @@ bool has_quantized_weight(const Call& call) {
 
 std::string unsupported_quantized(const Call& call) {
   if (!parse_einsum(call.attrs.text("einsum")).is_projection() || call.inputs.size() != 2)
-    return "a weight as stored supports only the form nd,fd->nf";
-  if (call.outputs[0].dtype != DType::kF32) return "a GEMM with a weight as stored returns f32";
+    return "a quantized weight supports only the form nd,fd->nf";
+  if (call.outputs[0].dtype != DType::kF32) return "a GEMM with a quantized weight returns f32";
   const DType weight = call.inputs[1].dtype;
   return kernels_of(call)[0] == nullptr ? missing_kernel(weight, DType::kF32) : "";
 }
@@ -203,7 +203,7 @@ Kernel quantized_matmul_kernel() {
           .takes_output = output_lies_in_rows,
           .workspace_bytes = workspace_bytes,
           .unsupported = unsupported,
-          .takes_stored = true,
+          .takes_quantized = true,
           .shared_bytes = quantized_shared_bytes};
 }
 

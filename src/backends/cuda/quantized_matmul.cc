@@ -14,14 +14,14 @@ Launch bind(const BindCall& call, BindContext& context) {
     const Operand& weight = call.inputs[i + 1];
     products.push_back(by_dtype(weight.type.dtype, [&](auto element) -> Launch {
       using Weight = decltype(element);
-      StoredProduct<Weight> product;
+      QuantizedGemm<Weight> product;
       product.tokens = call.inputs[0].type.shape[0];
       product.in = weight.type.shape[1];
       product.out = weight.type.shape[0];
       product.x = call.inputs[0].as<const float>();
       product.weight = weight.as<const Weight>();
       product.y = call.outputs[i].as<float>();
-      return launch_on(context.device, "quantized_matmul", launch_stored_product<Weight>, product);
+      return launch_on(context.device, "quantized_matmul", launch_quantized_gemm<Weight>, product);
     }));
   }
   return in_order(std::move(products));

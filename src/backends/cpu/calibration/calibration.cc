@@ -82,7 +82,7 @@ class CpuCalibration final : public Calibration {
                 memory_probes(probes_, f32_, levels_), gemm_probes(probes_, f32_, bf16_),
                 attention_probes(probes_, f32_, bf16_)};
     if (scope_.has_inference) {
-      parts_.push_back(stored_probes(probes_, f32_, bf16_));
+      parts_.push_back(quantized_probes(probes_, f32_, bf16_));
       parts_.push_back(cache_probes(probes_, f32_, bf16_));
     }
   }

@@ -16,7 +16,7 @@ namespace ridge::backends::cpu {
 // does.
 cost::Machine this_machine();
 
-// Chooses what a calibration measures. Inference also needs GEMMs of weights as stored and ops on a
+// Chooses what a calibration measures. Inference also needs GEMMs of quantized weights and ops on a
 // KV cache, which take longer than everything else.
 struct CalibrationScope {
   bool has_inference = true;

@@ -37,7 +37,7 @@ using Finish = std::function<void(cost::Ceilings&)>;
 // Also the machine's clock.
 Finish multiply_probes(ProbeList& probes);
 Finish gemm_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
-Finish stored_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
+Finish quantized_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
 Finish cache_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
 Finish attention_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
 Finish memory_probes(ProbeList& probes,

@@ -16,7 +16,7 @@
 #include "ops/cached_attention.h"
 #include "ops/registry.h"
 #include "passes/new_node.h"
-#include "passes/stored_product.h"
+#include "passes/quantized_gemm.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -53,7 +53,7 @@ Graph run_quantize_activations(const Graph& graph, passes::PassContext& context)
   Graph result = Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     const Node& node = graph.node(id);
     if (is_group(node) ? node.attrs.text("activations") != "f32"
-                       : !passes::is_stored_product(graph, node))
+                       : !passes::is_quantized_gemm(graph, node))
       return false;
     if (!has_blocks(graph, node)) return false;
     const DType rounded =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // y[N, out] = x[N, in] W^T of a dense bf16 weight [out, in] and a few bf16 tokens, with sums in
-// fp32. matmul.h has the products of fp32 tokens with weights as stored.
+// fp32. matmul.h has the products of fp32 tokens with quantized weights.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ constexpr int kThreads = 128;
 // Bound: L2, the weight is read for every token and x for every row of the weight.
 template <typename Weight>
 __global__ void __launch_bounds__(kThreads)
-    stored_product_kernel(const __grid_constant__ StoredProduct<Weight> p) {
+    quantized_gemm_kernel(const __grid_constant__ QuantizedGemm<Weight> p) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int64_t warps = static_cast<int64_t>(gridDim.x) * (kThreads / kLanes);
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * (kThreads / kLanes) + threadIdx.x / kLanes;
@@ -31,16 +31,16 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 template <typename Weight>
-cudaError_t launch_stored_product(const StoredProduct<Weight>& call, cudaStream_t stream) {
+cudaError_t launch_quantized_gemm(const QuantizedGemm<Weight>& call, cudaStream_t stream) {
   const int64_t results = call.tokens * call.out;
   if (results == 0) return cudaSuccess;
   constexpr int64_t kMostBlocks = 65535, kWarps = kThreads / kLanes;
   const auto blocks = static_cast<unsigned>(std::min((results + kWarps - 1) / kWarps, kMostBlocks));
-  stored_product_kernel<Weight><<<blocks, kThreads, 0, stream>>>(call);
+  quantized_gemm_kernel<Weight><<<blocks, kThreads, 0, stream>>>(call);
   return cudaGetLastError();
 }
 
-template cudaError_t launch_stored_product(const StoredProduct<float>&, cudaStream_t);
-template cudaError_t launch_stored_product(const StoredProduct<uint16_t>&, cudaStream_t);
+template cudaError_t launch_quantized_gemm(const QuantizedGemm<float>&, cudaStream_t);
+template cudaError_t launch_quantized_gemm(const QuantizedGemm<uint16_t>&, cudaStream_t);
 
 }  // namespace ridge::backends::cuda

@@ -11,7 +11,7 @@
 namespace ridge::backends::cuda {
 
 template <typename Weight>
-struct StoredProduct {
+struct QuantizedGemm {
   int64_t tokens = 0;  // N
   int64_t in = 0;
   int64_t out = 0;
@@ -22,6 +22,6 @@ struct StoredProduct {
 
 // y = x weight^T. One launch.
 template <typename Weight>
-cudaError_t launch_stored_product(const StoredProduct<Weight>& call, cudaStream_t stream);
+cudaError_t launch_quantized_gemm(const QuantizedGemm<Weight>& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interpolates between the measured numbers of tokens.
-#include "cost/stored_time.h"
+#include "cost/quantized_time.h"
 
 #include <algorithm>
 
@@ -8,29 +8,32 @@ namespace ridge::cost {
 namespace {
 
 // (1 - share) a + share b
-StoredTime between(const StoredTime& a, const StoredTime& b, double share, int64_t tokens) {
-  auto mix = [&](double StoredTime::*ns) { return a.*ns + share * (b.*ns - a.*ns); };
-  return {tokens, mix(&StoredTime::cached_ns), mix(&StoredTime::memory_ns),
-          mix(&StoredTime::ns_per_in)};
+QuantizedTime between(const QuantizedTime& a,
+                      const QuantizedTime& b,
+                      double share,
+                      int64_t tokens) {
+  auto mix = [&](double QuantizedTime::*ns) { return a.*ns + share * (b.*ns - a.*ns); };
+  return {tokens, mix(&QuantizedTime::cached_ns), mix(&QuantizedTime::memory_ns),
+          mix(&QuantizedTime::ns_per_in)};
 }
 
 }  // namespace
 
-StoredTime stored_time(const StoredRates& rates, int64_t tokens) {
-  const std::vector<StoredTime>& times = rates.times;
+QuantizedTime quantized_time(const QuantizedRates& rates, int64_t tokens) {
+  const std::vector<QuantizedTime>& times = rates.times;
   auto above = std::find_if(times.begin(), times.end(),
-                            [&](const StoredTime& time) { return time.tokens >= tokens; });
+                            [&](const QuantizedTime& time) { return time.tokens >= tokens; });
   if (above == times.begin()) return *above;
   const bool is_largest = above == times.end();
-  const StoredTime low = is_largest ? StoredTime{} : *(above - 1);
-  const StoredTime& high = is_largest ? times.back() : *above;
+  const QuantizedTime low = is_largest ? QuantizedTime{} : *(above - 1);
+  const QuantizedTime& high = is_largest ? times.back() : *above;
   return between(
       low, high,
       static_cast<double>(tokens - low.tokens) / static_cast<double>(high.tokens - low.tokens),
       tokens);
 }
 
-double stored_product_ns(const StoredTime& time,
+double quantized_gemm_ns(const QuantizedTime& time,
                          double memory_share,
                          int64_t out,
                          int64_t in,

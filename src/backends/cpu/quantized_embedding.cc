@@ -13,7 +13,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-struct StoredEmbedding {
+struct QuantizedEmbedding {
   int64_t tokens = 0;
   int64_t width = 0;
   int64_t vocabulary = 0;
@@ -23,7 +23,7 @@ struct StoredEmbedding {
   StridedRows<float> y;
 };
 
-StoredEmbedding stored_call(const BindCall& call) {
+QuantizedEmbedding quantized_call(const BindCall& call) {
   const Type& table = call.inputs[0].type;
   return {call.inputs[1].type.shape[0],
           table.shape[1],
@@ -34,7 +34,7 @@ StoredEmbedding stored_call(const BindCall& call) {
           rows<float>(call.outputs[0])};
 }
 
-void read_row(const StoredEmbedding& e, int32_t id, std::span<float> y) {
+void read_row(const QuantizedEmbedding& e, int32_t id, std::span<float> y) {
   if (id < 0) {
     std::fill(y.begin(), y.end(), 0.0f);
   } else if (is_repacked(e.dtype)) {
@@ -45,7 +45,7 @@ void read_row(const StoredEmbedding& e, int32_t id, std::span<float> y) {
   }
 }
 
-int64_t read_rows(const StoredEmbedding& e) {
+int64_t read_rows(const QuantizedEmbedding& e) {
   const int64_t bad_row = first_bad_row(e.ids, e.tokens, e.vocabulary);
   if (bad_row != kNoBadRow) return bad_row;
   for_each_range(e.tokens, parts_for(8 * e.tokens * e.width), [&](Range range) {
@@ -62,14 +62,14 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
-Kernel with_stored_tables(Kernel embedding) {
-  const Launcher<StoredEmbedding> stored = on_cpu(ids_of("embedding"), read_rows);
-  embedding.bind = [plain = std::move(embedding.bind), stored](const BindCall& call) {
-    return is_block(call.inputs[0].type.dtype) ? stored(stored_call(call), op_of(call))
+Kernel with_quantized_tables(Kernel embedding) {
+  const Launcher<QuantizedEmbedding> quantized = on_cpu(ids_of("embedding"), read_rows);
+  embedding.bind = [plain = std::move(embedding.bind), quantized](const BindCall& call) {
+    return is_block(call.inputs[0].type.dtype) ? quantized(quantized_call(call), op_of(call))
                                                : plain(call);
   };
   embedding.unsupported = unsupported;
-  embedding.takes_stored = true;
+  embedding.takes_quantized = true;
   return embedding;
 }
 

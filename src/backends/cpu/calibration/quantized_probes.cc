@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures GEMMs with weights as stored, by the type of the weight and the number of tokens, with
+// Measures GEMMs with quantized weights, by the type of the weight and the number of tokens, with
 // the kernels that the backend binds.
 #include <omp.h>
 
@@ -40,13 +40,13 @@ int64_t plain_out_of(int threads) { return 192 * std::max(threads, 2); }
 // threads does not count. A step of a model gathers them once for a hundred and more GEMMs.
 constexpr double kRunNs = 600e3;
 
-struct StoredForm {
+struct QuantizedForm {
   DType weight;
   DType activations;
-  auto operator<=>(const StoredForm&) const = default;
+  auto operator<=>(const QuantizedForm&) const = default;
 };
 
-struct StoredTiming {
+struct QuantizedTiming {
   int64_t tokens, out;
   int64_t repeats;
   const Probe* cached = nullptr;
@@ -58,9 +58,9 @@ struct StoredTiming {
   double weights() const { return static_cast<double>(out * kIn); }
 };
 
-class StoredProbes {
+class QuantizedProbes {
  public:
-  StoredProbes(ProbeList& probes, const OperandPool& pool, const OperandPool& bf16)
+  QuantizedProbes(ProbeList& probes, const OperandPool& pool, const OperandPool& bf16)
       : probes_(probes),
         pool_(pool),
         bf16_(bf16),
@@ -85,11 +85,12 @@ class StoredProbes {
   }
 
   void finish(cost::Ceilings& ceilings) const {
-    for (const auto& [form, timings] : timings_) ceilings.stored.push_back(rates(form, timings));
+    for (const auto& [form, timings] : timings_)
+      ceilings.quantized_gemms.push_back(rates(form, timings));
     cost::ProductRates int16_rates;
     int16_rates.dtype = DType::kI16;
     for (const auto& [form, timings] : timings_)
-      for (const StoredTiming& t : timings)
+      for (const QuantizedTiming& t : timings)
         if (form.activations == DType::kI16)
           int16_rates.peak_flops_per_ns =
               std::max(int16_rates.peak_flops_per_ns,
@@ -113,7 +114,7 @@ class StoredProbes {
     const double few_ns = found->second->usual_ns() / kRoundings,
                  few = static_cast<double>(kFewRows * omp_get_max_threads()),
                  many = static_cast<double>(out_);
-    for (const StoredTiming& t : timings_.at({rounded_weight(), activations}))
+    for (const QuantizedTiming& t : timings_.at({rounded_weight(), activations}))
       if (t.tokens == tokens)
         return std::max(0.0, (few_ns * many - t.cached_ns() * few) / (many - few));
     return few_ns;
@@ -159,13 +160,13 @@ class StoredProbes {
   }
 
   void add(DType weight, const std::string& activations, int64_t tokens) {
-    const StoredForm form{weight, *parse_dtype(activations)};
-    const StoredTiming timing = time(form, tokens);
+    const QuantizedForm form{weight, *parse_dtype(activations)};
+    const QuantizedTiming timing = time(form, tokens);
     if (timing.cached != nullptr) timings_[form].push_back(timing);
   }
 
   // Without probes if no kernel takes these types.
-  StoredTiming time(const StoredForm& form, int64_t tokens) {
+  QuantizedTiming time(const QuantizedForm& form, int64_t tokens) {
     const int64_t out = is_block(form.weight) ? out_ : plain_out_of(omp_get_max_threads());
     const auto cached = bind(form, tokens, out), memory = bind(form, tokens, out);
     if (!cached->is_supported()) return {};
@@ -174,12 +175,12 @@ class StoredProbes {
     const double ns = static_cast<double>(cached->work().flops) / kFlopsPerNs;
     const int64_t repeats = std::clamp<int64_t>(static_cast<int64_t>(kRunNs / ns), 1, 16);
     auto probe = [&](const std::shared_ptr<BoundNode>& node) {
-      return &probes_.add("GEMM of a weight as stored", [node, repeats] { node->run(repeats); });
+      return &probes_.add("GEMM of a quantized weight", [node, repeats] { node->run(repeats); });
     };
     return {tokens, out, repeats, probe(cached), probe(memory)};
   }
 
-  std::shared_ptr<BoundNode> bind(const StoredForm& form, int64_t tokens, int64_t out) {
+  std::shared_ptr<BoundNode> bind(const QuantizedForm& form, int64_t tokens, int64_t out) {
     const bool is_narrow = form.weight == DType::kBF16 && form.activations == DType::kBF16;
     const DType x = is_narrow ? DType::kBF16 : DType::kF32;
     return std::make_shared<BoundNode>(
@@ -205,13 +206,14 @@ class StoredProbes {
     return all;
   }
 
-  cost::StoredRates rates(const StoredForm& form, const std::vector<StoredTiming>& timings) const {
-    cost::StoredRates rates;
+  cost::QuantizedRates rates(const QuantizedForm& form,
+                             const std::vector<QuantizedTiming>& timings) const {
+    cost::QuantizedRates rates;
     rates.weight = form.weight;
     rates.activations = form.activations;
     const bool is_plain = form.weight == DType::kF32 || form.activations == DType::kBF16;
     if (is_plain && !is_block(form.weight)) rates.most_tokens = most_gemv_tokens(form.weight);
-    for (const StoredTiming& t : timings) {
+    for (const QuantizedTiming& t : timings) {
       // Whatever disturbed one of the probes, the GEMM itself takes at least half of each time.
       const double rounding =
           std::min({rounding_ns(t.tokens, form.activations), t.cached_ns() / 2, t.memory_ns() / 2});
@@ -228,14 +230,14 @@ class StoredProbes {
   Arena weights_;        // as large as the pool: larger than all caches
   int64_t rotated_ = 0;  // probes that read them in turn
   KernelTable kernels_{cpu_kernels(nullptr)};
-  std::map<StoredForm, std::vector<StoredTiming>> timings_;
+  std::map<QuantizedForm, std::vector<QuantizedTiming>> timings_;
   std::map<std::pair<int64_t, DType>, const Probe*> roundings_;  // by tokens and activations
 };
 
 }  // namespace
 
-Finish stored_probes(ProbeList& probes, const OperandPool& pool, const OperandPool& bf16) {
-  auto all = std::make_shared<StoredProbes>(probes, pool, bf16);
+Finish quantized_probes(ProbeList& probes, const OperandPool& pool, const OperandPool& bf16) {
+  auto all = std::make_shared<QuantizedProbes>(probes, pool, bf16);
   return [all](cost::Ceilings& ceilings) { all->finish(ceilings); };
 }
 
