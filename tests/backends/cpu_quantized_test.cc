@@ -203,19 +203,19 @@ TEST_P(CpuQuantized, RepackedWeightsMixWithBlocks) {
 TEST_P(CpuQuantized, GemvOfRepackedWeightsHasTheBitsOfGemm) {
   const int64_t tokens = 13, in = 1280, out = 48;
   for (const QuantizedRow& row : quantized_rows()) {
-    if (!row.has_bits_of_many || !row.runs_on(vector_isa())) continue;
+    if (!row.has_bits_of_gemm || !row.runs_on(vector_isa())) continue;
     const Activations a(random_values<float>(tokens * in, 47), tokens, in, row.kernel->form);
-    const Fast &to_few = row.activations == DType::kI8 ? kGemv8 : kGemv16,
-               &to_many = row.activations == DType::kI8 ? kGemm8 : kGemm16;
+    const Fast &gemv = row.activations == DType::kI8 ? kGemv8 : kGemv16,
+               &gemm = row.activations == DType::kI8 ? kGemm8 : kGemm16;
     for (DType dtype : kRepackedTypes) {
       const RepackedWeights w(dtype, out, in, 53);
-      if (to_few.kernel(w.matrix.dtype) == nullptr) continue;
-      std::vector<float> many(static_cast<size_t>(tokens * out)), few(many);
-      const QuantizedProduct many_call{w.matrix, {many.data(), out}},
-          few_call{w.matrix, {few.data(), out}};
-      to_many.product({&many_call, 1}, a.x);
-      to_few.product({&few_call, 1}, a.x);
-      EXPECT_TRUE(same_bits(many, few)) << name(dtype);
+      if (gemv.kernel(w.matrix.dtype) == nullptr) continue;
+      std::vector<float> from_gemm(static_cast<size_t>(tokens * out)), from_gemv(from_gemm);
+      const QuantizedProduct gemm_call{w.matrix, {from_gemm.data(), out}},
+          gemv_call{w.matrix, {from_gemv.data(), out}};
+      gemm.product({&gemm_call, 1}, a.x);
+      gemv.product({&gemv_call, 1}, a.x);
+      EXPECT_TRUE(same_bits(from_gemm, from_gemv)) << name(dtype);
     }
   }
 }
@@ -310,7 +310,7 @@ TEST_P(CpuQuantized, LargeOutputsHaveTheBitsOfSmallOnes) {
   struct Free {
     void operator()(float* p) const { std::free(p); }
   };
-  // With the last row block alone or in a pair, and for GEMMs of few and of many tokens.
+  // With the last row block alone or in a pair, and on the GEMV path and the GEMM path.
   for (const auto& [in, tokens, extra] :
        {std::array<int64_t, 3>{64, 40, 16}, {1024, 40, 32}, {64, 12, 16}}) {
     const int64_t out = (16 << 20) / (4 * tokens) / 32 * 32 + 32 + extra, stride = out + 16;

@@ -204,7 +204,7 @@ TEST(Predict, QuantizedWeightsTakeLongerFromMemoryThanFromCaches) {
   EXPECT_NEAR(quantized_ns(1, {weight}, c), (1360 + 256 + 80) * 1000.0 + 64 * 11, 1);
 }
 
-TEST(Predict, FewTokensTimesAPlainWeightRunOnTheKernelsOfQuantizedOnes) {
+TEST(Predict, PlainWeightsOnTheGemvPathTakeTheTimesOfQuantizedOnes) {
   Ceilings c = with_quantized_times();
   c.quantized_gemms.push_back({DType::kBF16, DType::kBF16, 4, {{1, 7, 7, 0}}});
   c.products[0].peak_flops_per_ns = 1;

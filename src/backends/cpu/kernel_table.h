@@ -17,7 +17,7 @@ Kernel pointwise_kernel();  // for all primitives
 Kernel generated_pointwise_kernel();
 Launch add_in_place(const Operand& term, const Operand& total);
 Kernel matmul_kernel(GemmTuner* tuner);
-// Whether that kernel is one of Ridge's own for few tokens, whose parts a team of threads takes.
+// Whether that kernel is the GEMV path of quantized GEMMs, whose parts a team of threads takes.
 bool streams_weight(const BindCall& matmul);
 Kernel quantized_matmul_kernel();
 Kernel flash_attention_kernel();

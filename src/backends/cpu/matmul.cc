@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul to oneDNN, to native GEMMs, and to kernels for few tokens.
+// Binding of matmul to oneDNN, to native GEMMs, and to the GEMV path of quantized GEMMs.
 // backends/product_plan.h maps the einsum to products.
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/gemm.h"

@@ -7,8 +7,8 @@
 // largest |x| has e = 40 and the largest quant; any other has the least e with which its quants do
 // not exceed that. Powers of two cost up to one bit; for them, kernels multiply a weight's scale
 // by a block's with an integer addition to its exponent, which leaves the ports of multiplications
-// free. (Added to a weight's scale of zero, an exponent makes a number below 2^-86.) GEMMs of many
-// tokens read q as int16, up to 32258. GEMMs of few tokens may multiply int8 and read q in
+// free. (Added to a weight's scale of zero, an exponent makes a number below 2^-86.) The GEMM
+// path reads q as int16, up to 32258. The GEMV path may multiply int8 and read q in
 // two parts, q_i = 254 c_i + d_i with c_i and d_i from -127 to 127, or in one part from -127 to
 // 127. Each part stores, after its quants, 2^e as `scale` (254 times it in the first of two parts),
 // and `scale` * (sum of quants) of each block and each half block, which weights with an offset

@@ -87,29 +87,30 @@ constexpr Kernel kGemv16 = gemv("portable", kTwoInt8, 1, 1, gemv_portable),
 }  // namespace portable
 
 namespace avx2 {
-constexpr int64_t kFew = kGemvTokensAvx2, kMany = kGemmTokensAvx2;
+constexpr int64_t kGemvTile = kGemvTokensAvx2, kGemmTile = kGemmTokensAvx2;
 constexpr Kernel kGemv16 = gemv("gemv_avx2", kTwoInt8, 1, 4, gemv_avx2),
                  kGemv8 = gemv("gemv_avx2", kInt8, 1, 4, gemv_avx2),
-                 kGemm16 = gemm("gemm_avx2", kInt16, 16, kMany, unpack_int16, gemm_avx2),
-                 kGemm8 = gemm("gemm_avx2", kInt8, 16, kMany, unpack_int8, gemm_int8_avx2);
-constexpr Kernel kRepackedGemv16 = gemv("gemv_repacked_avx2", kInt16, 16, kFew, gemv_repacked_avx2),
-                 kRepackedGemv8 = gemv("gemv_repacked_avx2", kInt8, 16, kFew, gemv_repacked_avx2),
-                 kRepackedGemm16 =
-                     gemm("gemm_avx2", kInt16, 16, kMany, unpack_repacked_avx2, gemm_avx2),
-                 kRepackedGemm8 =
-                     gemm("gemm_avx2", kInt8, 16, kMany, unpack_repacked_int8_avx2, gemm_int8_avx2);
+                 kGemm16 = gemm("gemm_avx2", kInt16, 16, kGemmTile, unpack_int16, gemm_avx2),
+                 kGemm8 = gemm("gemm_avx2", kInt8, 16, kGemmTile, unpack_int8, gemm_int8_avx2);
+constexpr Kernel
+    kRepackedGemv16 = gemv("gemv_repacked_avx2", kInt16, 16, kGemvTile, gemv_repacked_avx2),
+    kRepackedGemv8 = gemv("gemv_repacked_avx2", kInt8, 16, kGemvTile, gemv_repacked_avx2),
+    kRepackedGemm16 = gemm("gemm_avx2", kInt16, 16, kGemmTile, unpack_repacked_avx2, gemm_avx2),
+    kRepackedGemm8 =
+        gemm("gemm_avx2", kInt8, 16, kGemmTile, unpack_repacked_int8_avx2, gemm_int8_avx2);
 }  // namespace avx2
 
 namespace avx512 {
-constexpr int64_t kFew = kGemvVectorsAvx512, kMany = kGemmTokensAvx512;
-constexpr Kernel kGemm16 = gemm("gemm_avx512", kInt16, 32, kMany, unpack_int16, gemm_avx512),
-                 kGemm8 = gemm("gemm_avx512", kInt8, 32, kMany, unpack_int8, gemm_avx512);
+constexpr int64_t kGemvTile = kGemvVectorsAvx512, kGemmTile = kGemmTokensAvx512;
+constexpr Kernel kGemm16 = gemm("gemm_avx512", kInt16, 32, kGemmTile, unpack_int16, gemm_avx512),
+                 kGemm8 = gemm("gemm_avx512", kInt8, 32, kGemmTile, unpack_int8, gemm_avx512);
 constexpr Kernel
-    kRepackedGemv16 = gemv("gemv_repacked_avx512", kTwoInt8, 16, kFew, gemv_repacked_avx512),
-    kRepackedGemv8 = gemv("gemv_repacked_avx512", kInt8, 16, kFew, gemv_repacked_avx512),
-    kRepackedGemm16 = gemm("gemm_avx512", kInt16, 32, kMany, unpack_repacked_avx512, gemm_avx512),
+    kRepackedGemv16 = gemv("gemv_repacked_avx512", kTwoInt8, 16, kGemvTile, gemv_repacked_avx512),
+    kRepackedGemv8 = gemv("gemv_repacked_avx512", kInt8, 16, kGemvTile, gemv_repacked_avx512),
+    kRepackedGemm16 =
+        gemm("gemm_avx512", kInt16, 32, kGemmTile, unpack_repacked_avx512, gemm_avx512),
     kRepackedGemm8 =
-        gemm("gemm_avx512", kInt8, 32, kMany, unpack_repacked_int8_avx512, gemm_avx512);
+        gemm("gemm_avx512", kInt8, 32, kGemmTile, unpack_repacked_int8_avx512, gemm_avx512);
 }  // namespace avx512
 
 constexpr auto kNone = OtherWeights::kNone, kPlainToo = OtherWeights::kPlain,
@@ -223,7 +224,7 @@ const QuantizedKernel* choose(const QuantizedProblem& problem) {
   for (const QuantizedRow& row : kRows)
     if (serves(row, problem.isa, problem.weight, activations) && problem.others <= row.others &&
         problem.tokens <= row.most_tokens &&
-        (!problem.batch_invariant || row.has_bits_of_many || row.most_tokens == kAnyTokens))
+        (!problem.batch_invariant || row.has_bits_of_gemm || row.most_tokens == kAnyTokens))
       return row.kernel;
   return nullptr;
 }

@@ -84,9 +84,8 @@ struct QuantizedRow {
   int64_t most_tokens;
   const QuantizedKernel* kernel;
   int most_quant = kAnyQuant;  // the largest quant of the formats that it multiplies
-  // Whether its bits are those of the row for any number of tokens, so that batch-invariant calls
-  // use it too.
-  bool has_bits_of_many = false;
+  // Whether its bits are those of the GEMM path, so that batch-invariant calls use it too.
+  bool has_bits_of_gemm = false;
 
   bool runs_on(QuantizedIsa isa) const { return first <= isa && isa <= last; }
 };

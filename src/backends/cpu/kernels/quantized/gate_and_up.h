@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of 16 rows of gate and of up that stay in the caches of a core until their GLU is
-// stored. Private to the GEMMs of many tokens.
+// stored. Private to the GEMM path.
 #pragma once
 
 #include <algorithm>

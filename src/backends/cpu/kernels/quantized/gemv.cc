@@ -101,7 +101,8 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
   check_rounded(products, x, QuantizedPath::kGemv);
   int64_t bytes = 0;
   for (const QuantizedProduct& product : products) {
-    RIDGE_CHECK(!product.is_glu() || product.up.product, "a GLU of few tokens has no place for up");
+    RIDGE_CHECK(!product.is_glu() || product.up.product,
+                "a GLU on the GEMV path has no place for up");
     bytes += weight_bytes(product.weight) + weight_bytes(product.up.weight);
   }
   const int64_t parts = parts_for(bytes);

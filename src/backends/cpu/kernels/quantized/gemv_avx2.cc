@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMMs of few tokens for AVX2: rows of W are read one after another, and each block is unpacked in
-// registers. gemm_avx2.cc has the form for many tokens, gemv_repacked_avx2.cc that for repacked
+// The GEMV path for AVX2: rows of W are read one after another, and each block is unpacked in
+// registers. gemm_avx2.cc has the GEMM path, gemv_repacked_avx2.cc that for repacked
 // tiles.
 #include <algorithm>
 #include <cstdint>

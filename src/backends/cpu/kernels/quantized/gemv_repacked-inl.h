@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the GEMMs of few tokens with repacked tiles of 16 rows: the loop over row blocks, and
+// Shared by the GEMV paths with repacked tiles of 16 rows: the loop over row blocks, and
 // the vectors that are multiplied at once. The inner loops are in gemv_repacked_avx2.cc and
 // gemv_repacked_avx512.cc.
 #pragma once

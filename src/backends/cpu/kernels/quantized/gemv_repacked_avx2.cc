@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMMs of few tokens for AVX2 with weights in repacked tiles of 16 rows: each lane of two vectors
+// The GEMV path for AVX2 with weights in repacked tiles of 16 rows: each lane of two vectors
 // holds a row of W, so that a block's sums need no shuffle and its rows share every load of x.
 // Quants are widened in registers and multiplied by int16 of x, or multiplied by int8, as
-// gemm_avx2.cc multiplies rows that are unpacked for many tokens, with the same bits. gemv_avx2.cc
-// reads weights in the file's layout.
+// gemm_avx2.cc multiplies rows that are unpacked once for many tokens, with the same bits.
+// gemv_avx2.cc reads weights in the file's layout.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -207,7 +207,7 @@ struct RepackedForm {
     }
   }
 
-  // Totals are added to y after each kRowBlockDepth columns, as the GEMM of many tokens does.
+  // Totals are added to y after each kRowBlockDepth columns, as the GEMM path does.
   template <int kTokens>
   static void multiply(const RowBlock<Tile>& row_block, const Tokens& x) {
     constexpr int64_t kAcross = kRowBlockDepth / Tile::kColumns;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMMs of few tokens for AVX-512 with VNNI, with weights in repacked tiles of 16 rows: each lane
+// The GEMV path for AVX-512 with VNNI, with weights in repacked tiles of 16 rows: each lane
 // holds a row of W. gemv_avx2.cc reads weights in the file's layout.
 #include <array>
 #include <cstdint>

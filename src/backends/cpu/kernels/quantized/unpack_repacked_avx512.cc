@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unpacks repacked tiles of 16 rows to int16 or uint8 for the GEMMs of many tokens, with AVX-512.
+// Unpacks repacked tiles of 16 rows to int16 or uint8 for the GEMM path, with AVX-512.
 // unpack_repacked_avx2.cc has the form for AVX2.
 #include <cstdint>
 
