@@ -82,19 +82,20 @@ struct AppendAttentionOp {
   }
 
   static std::vector<Case> cases() {
-    struct Row {
+    struct AppendAttentionSample {
       const char* name;
       RopeAppendSample append;
       int64_t window, position;
     };
     std::vector<Case> cases;
-    for (const Row& r : {Row{"first", {1, 1, 1, 40, 2, 1, 64, false, false}, 0, 0},
-                         Row{"padding", {1, 1, 1, 40, 2, 1, 64, false, false}, 0, -1},
-                         Row{"blocks", {1, 2, 8, 16, 9, 3, 64, false, true}, 0, 100},
-                         Row{"ring", {1, 1, 1, 300, 4, 1, 256, true, false}, 250, 700},
-                         Row{"eight_heads", {1, 1, 1, 520, 16, 2, 128, true, false}, 0, 511},
-                         Row{"many_kv_heads", {1, 1, 1, 700, 12, 6, 64, false, false}, 0, 699},
-                         Row{"second_turn", {1, 1, 1, 4200, 4, 1, 256, true, false}, 0, 4095}}) {
+    for (const AppendAttentionSample& r :
+         {AppendAttentionSample{"first", {1, 1, 1, 40, 2, 1, 64, false, false}, 0, 0},
+          AppendAttentionSample{"padding", {1, 1, 1, 40, 2, 1, 64, false, false}, 0, -1},
+          AppendAttentionSample{"blocks", {1, 2, 8, 16, 9, 3, 64, false, true}, 0, 100},
+          AppendAttentionSample{"ring", {1, 1, 1, 300, 4, 1, 256, true, false}, 250, 700},
+          AppendAttentionSample{"eight_heads", {1, 1, 1, 520, 16, 2, 128, true, false}, 0, 511},
+          AppendAttentionSample{"many_kv_heads", {1, 1, 1, 700, 12, 6, 64, false, false}, 0, 699},
+          AppendAttentionSample{"second_turn", {1, 1, 1, 4200, 4, 1, 256, true, false}, 0, 4095}}) {
       Case each = rope_append_case(
           r.name, r.append, [](const Shape& shape) { return fixed(bf16(shape)); },
           constant(i32({1}), static_cast<double>(r.position)));

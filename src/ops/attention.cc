@@ -118,14 +118,15 @@ std::vector<AttrSpec> attention_attrs() {
 }
 
 std::vector<Case> attention_cases() {
-  struct Row {
+  struct AttentionSample {
     int64_t b, t, h, k, e, window;
     bool causal;
   };
   std::vector<Case> cases;
-  for (Row r :
-       {Row{1, 1, 1, 1, 8, 0, true}, Row{2, 7, 4, 2, 8, 0, true}, Row{1, 17, 2, 1, 16, 5, true},
-        Row{1, 9, 3, 3, 24, 0, false}, Row{1, 65, 2, 2, 8, 0, true}})
+  for (AttentionSample r :
+       {AttentionSample{1, 1, 1, 1, 8, 0, true}, AttentionSample{2, 7, 4, 2, 8, 0, true},
+        AttentionSample{1, 17, 2, 1, 16, 5, true}, AttentionSample{1, 9, 3, 3, 24, 0, false},
+        AttentionSample{1, 65, 2, 2, 8, 0, true}})
     cases.push_back(
         {fmt::format("b{}t{}h{}k{}e{}w{}{}", r.b, r.t, r.h, r.k, r.e, r.window,
                      r.causal ? "causal" : ""),

@@ -132,16 +132,21 @@ struct CachedAttentionOp {
   }
 
   static std::vector<Case> cases() {
-    struct Row {
+    struct CachedAttentionSample {
       int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, window, context;
     };
     std::vector<Case> cases;
-    for (Row r : {Row{1, 1, 1, 1, 1, 1, 8, 0, 1}, Row{5, 1, 1, 40, 4, 2, 8, 0, 32},
-                  Row{9, 2, 1, 24, 3, 3, 16, 5, 64}, Row{7, 3, 8, 4, 6, 1, 24, 0, 32},
-                  Row{6, 2, 5, 4, 8, 2, 8, 7, 100}, Row{3, 1, 1, 200, 9, 3, 64, 0, 200},
-                  Row{70, 3, 1, 90, 2, 1, 24, 30, 150}, Row{40, 1, 5, 16, 1, 1, 136, 0, 80},
-                  // Sequences with one token among some with two.
-                  Row{80, 50, 2, 16, 4, 2, 64, 0, 30}, Row{80, 50, 2, 16, 2, 2, 24, 20, 30}}) {
+    for (CachedAttentionSample r : {CachedAttentionSample{1, 1, 1, 1, 1, 1, 8, 0, 1},
+                                    CachedAttentionSample{5, 1, 1, 40, 4, 2, 8, 0, 32},
+                                    CachedAttentionSample{9, 2, 1, 24, 3, 3, 16, 5, 64},
+                                    CachedAttentionSample{7, 3, 8, 4, 6, 1, 24, 0, 32},
+                                    CachedAttentionSample{6, 2, 5, 4, 8, 2, 8, 7, 100},
+                                    CachedAttentionSample{3, 1, 1, 200, 9, 3, 64, 0, 200},
+                                    CachedAttentionSample{70, 3, 1, 90, 2, 1, 24, 30, 150},
+                                    CachedAttentionSample{40, 1, 5, 16, 1, 1, 136, 0, 80},
+                                    // Sequences with one token among some with two.
+                                    CachedAttentionSample{80, 50, 2, 16, 4, 2, 64, 0, 30},
+                                    CachedAttentionSample{80, 50, 2, 16, 2, 2, 24, 20, 30}}) {
       CaseInput cache = inert(f32({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}));
       cases.push_back({fmt::format("n{}s{}b{}h{}k{}e{}w{}", r.tokens, r.slots, r.block, r.heads,
                                    r.kv_heads, r.head_size, r.window),

@@ -88,12 +88,13 @@ struct MultipliesCells {
   }
 
   static std::vector<Case> cases(bool mix) {
-    struct Row {
+    struct CachedPrimitivesSample {
       int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, columns;
     };
     std::vector<Case> cases;
-    for (const Row& r : {Row{1, 1, 1, 1, 1, 1, 1, 1}, Row{7, 2, 3, 4, 6, 2, 9, 10},
-                         Row{5, 1, 1, 70, 4, 1, 16, 70}}) {
+    for (const CachedPrimitivesSample& r : {CachedPrimitivesSample{1, 1, 1, 1, 1, 1, 1, 1},
+                                            CachedPrimitivesSample{7, 2, 3, 4, 6, 2, 9, 10},
+                                            CachedPrimitivesSample{5, 1, 1, 70, 4, 1, 16, 70}}) {
       cases.push_back(
           {fmt::format("n{}s{}b{}h{}c{}", r.tokens, r.slots, r.block, r.heads, r.columns),
            {inert(f32({r.tokens, r.heads, mix ? r.columns : r.head_size})),

@@ -220,11 +220,12 @@ struct KvAppendOp {
   }
 
   static std::vector<Case> cases() {
-    struct Row {
+    struct KvAppendSample {
       int64_t tokens, slots, per_slot, block, kv_heads, head_size;
     };
     std::vector<Case> cases;
-    for (Row r : {Row{1, 1, 1, 1, 1, 2}, Row{7, 2, 1, 5, 2, 8}, Row{23, 3, 4, 2, 1, 16}}) {
+    for (KvAppendSample r : {KvAppendSample{1, 1, 1, 1, 1, 2}, KvAppendSample{7, 2, 1, 5, 2, 8},
+                             KvAppendSample{23, 3, 4, 2, 1, 16}}) {
       const Shape shape{r.slots * r.per_slot, r.block, r.kv_heads, r.head_size};
       CaseInput cache = inert(f32(shape)), rows = inert(f32({r.tokens, r.kv_heads, r.head_size}));
       cases.push_back(

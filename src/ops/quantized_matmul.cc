@@ -134,16 +134,17 @@ struct QuantizedMatmulOp {
   }
 
   static std::vector<Case> cases() {
-    struct Row {
+    struct QuantizedMatmulSample {
       const char* name;
       int64_t tokens, in;
       std::vector<std::pair<int64_t, DType>> weights;
     };
     std::vector<Case> cases;
-    for (const Row& r :
-         {Row{"one", 1, 1, {{1, DType::kBF16}}},
-          Row{"mixed", 3, 24, {{5, DType::kBF16}, {31, DType::kF32}}},
-          Row{"chunk", 40, 65, {{33, DType::kF32}, {7, DType::kBF16}, {16, DType::kBF16}}}}) {
+    for (const QuantizedMatmulSample& r :
+         {QuantizedMatmulSample{"one", 1, 1, {{1, DType::kBF16}}},
+          QuantizedMatmulSample{"mixed", 3, 24, {{5, DType::kBF16}, {31, DType::kF32}}},
+          QuantizedMatmulSample{
+              "chunk", 40, 65, {{33, DType::kF32}, {7, DType::kBF16}, {16, DType::kBF16}}}}) {
       Case each{r.name, {fixed(f32({r.tokens, r.in}))}, {}};
       for (const auto& [out, dtype] : r.weights) each.inputs.push_back(fixed({dtype, {out, r.in}}));
       cases.push_back(std::move(each));

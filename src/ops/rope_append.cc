@@ -149,11 +149,11 @@ struct RopeAppendOp {
   }
 
   static std::vector<Case> cases() {
-    using Row = RopeAppendSample;
     std::vector<Case> cases;
-    for (const Row& r :
-         {Row{1, 1, 1, 3, 1, 1, 2, false, false}, Row{7, 2, 1, 5, 4, 2, 24, true, false},
-          Row{5, 3, 4, 2, 3, 1, 64, false, true}, Row{3, 1, 1, 9, 4, 1, 256, true, false}})
+    for (const RopeAppendSample& r : {RopeAppendSample{1, 1, 1, 3, 1, 1, 2, false, false},
+                                      RopeAppendSample{7, 2, 1, 5, 4, 2, 24, true, false},
+                                      RopeAppendSample{5, 3, 4, 2, 3, 1, 64, false, true},
+                                      RopeAppendSample{3, 1, 1, 9, 4, 1, 256, true, false}})
       cases.push_back(rope_append_case(
           fmt::format("n{}s{}h{}k{}e{}", r.tokens, r.slots, r.heads, r.kv_heads, r.head_size), r,
           [](const Shape& shape) { return inert(f32(shape)); },

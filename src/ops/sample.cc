@@ -177,15 +177,16 @@ struct SampleOp {
 
   static std::vector<Case> cases() {
     std::vector<Case> cases;
-    struct Row {
+    struct SamplerSample {
       const char* name;
       int64_t slots, vocabulary, recent, biases;
       double setting;
     };
     // All settings have one value: 0 is greedy; at 0.9 few tokens stay; at 2 top-k keeps two, with
     // a penalty and two biases.
-    for (const Row& r : {Row{"greedy", 5, 67, 4, 3, 0}, Row{"one", 1, 1, 1, 1, 0},
-                         Row{"drawn", 6, 131, 8, 5, 0.9}, Row{"top2", 6, 67, 3, 4, 2}}) {
+    for (const SamplerSample& r :
+         {SamplerSample{"greedy", 5, 67, 4, 3, 0}, SamplerSample{"one", 1, 1, 1, 1, 0},
+          SamplerSample{"drawn", 6, 131, 8, 5, 0.9}, SamplerSample{"top2", 6, 67, 3, 4, 2}}) {
       CaseInput logits{f32({r.slots, r.vocabulary}), {Fill::kNormal, 3, false}, false};
       auto ids = [](const Shape& shape, int64_t bound) {
         return CaseInput{i32(shape), {Fill::kIds, static_cast<double>(bound), false}, false};

@@ -122,7 +122,7 @@ struct SkinnyGemmOp {
   }
 
   static std::vector<Case> cases() {
-    struct Row {
+    struct SkinnyGemmSample {
       const char* name;
       int64_t tokens, in, rows;
       bool norms, adds, residual;
@@ -130,12 +130,13 @@ struct SkinnyGemmOp {
       const char* dtype;
     };
     std::vector<Case> cases;
-    for (const Row& r : {Row{"plain", 1, 64, 33, false, false, false, "", ""},
-                         Row{"residual", 3, 96, 40, false, false, true, "", ""},
-                         Row{"norm", 2, 160, 48, true, false, false, "", ""},
-                         Row{"norm_swiglu", 1, 64, 70, true, false, false, "silu", ""},
-                         Row{"add_norm_geglu", 5, 96, 32, true, true, false, "gelu_tanh", ""},
-                         Row{"add_norm_wide", 8, 288, 530, true, true, false, "", "f32"}}) {
+    for (const SkinnyGemmSample& r :
+         {SkinnyGemmSample{"plain", 1, 64, 33, false, false, false, "", ""},
+          SkinnyGemmSample{"residual", 3, 96, 40, false, false, true, "", ""},
+          SkinnyGemmSample{"norm", 2, 160, 48, true, false, false, "", ""},
+          SkinnyGemmSample{"norm_swiglu", 1, 64, 70, true, false, false, "silu", ""},
+          SkinnyGemmSample{"add_norm_geglu", 5, 96, 32, true, true, false, "gelu_tanh", ""},
+          SkinnyGemmSample{"add_norm_wide", 8, 288, 530, true, true, false, "", "f32"}}) {
       CaseInput x = fixed(bf16({r.tokens, r.in})), norm = fixed(f32({r.in}));
       int64_t out = *r.activation != 0 ? r.rows / 2 : r.rows;
       Case each{r.name,

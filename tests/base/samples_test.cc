@@ -33,12 +33,14 @@ TEST(Samples, MedianOfOddAndEvenCounts) {
 // The critical values of the sign test at the two-sided 5% level from statistics books: the
 // interval excludes that many samples at each end.
 TEST(Samples, RanksFollowTheTableOfTheSignTest) {
-  struct Row {
+  struct IntervalRow {
     int n, left_out;
   };
-  for (Row row : {Row{6, 0}, Row{7, 0}, Row{8, 0}, Row{9, 1}, Row{10, 1}, Row{11, 1}, Row{12, 2},
-                  Row{15, 3}, Row{16, 3}, Row{17, 4}, Row{20, 5}, Row{25, 7}, Row{30, 9},
-                  Row{40, 13}, Row{50, 17}, Row{100, 39}}) {
+  for (IntervalRow row :
+       {IntervalRow{6, 0}, IntervalRow{7, 0}, IntervalRow{8, 0}, IntervalRow{9, 1},
+        IntervalRow{10, 1}, IntervalRow{11, 1}, IntervalRow{12, 2}, IntervalRow{15, 3},
+        IntervalRow{16, 3}, IntervalRow{17, 4}, IntervalRow{20, 5}, IntervalRow{25, 7},
+        IntervalRow{30, 9}, IntervalRow{40, 13}, IntervalRow{50, 17}, IntervalRow{100, 39}}) {
     Summary s = summarize(ranks(row.n));
     EXPECT_EQ(s.low, row.left_out + 1) << row.n;
     EXPECT_EQ(s.high, row.n - row.left_out) << row.n;

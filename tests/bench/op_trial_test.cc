@@ -71,13 +71,13 @@ TEST(OpTrial, HasAShareOfALimitThatItDoesNotExceed) {
 
 // The lab notebook's GEMMs (fp32): MACs and bytes.
 TEST(OpTrial, CountsTheNotebooksProducts) {
-  struct Row {
+  struct GemmCounts {
     const char* shape;
     int64_t macs, bytes;
   };
-  for (const Row& row : {Row{"n=512,k=512,m=512", 134'217'728, 3'145'728},
-                         Row{"n=512,k=256,m=512", 67'108'864, 2'097'152},
-                         Row{"n=128,k=256,m=512", 128 * 256 * 512, 917'504}})
+  for (const GemmCounts& row : {GemmCounts{"n=512,k=512,m=512", 134'217'728, 3'145'728},
+                                GemmCounts{"n=512,k=256,m=512", 67'108'864, 2'097'152},
+                                GemmCounts{"n=128,k=256,m=512", 128 * 256 * 512, 917'504}})
     for (const char* layout : {"nt", "nn", "tn", "tt"}) {
       auto backend = train::cpu_backend(1);
       const OpShape& matmul = *find_op_shape("matmul");

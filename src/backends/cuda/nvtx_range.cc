@@ -10,11 +10,11 @@ namespace ridge::backends::cuda {
 namespace {
 
 // Closes the range even if the launch throws.
-class Range {
+class NvtxRange {
  public:
-  explicit Range(const std::string& name) { nvtxRangePushA(name.c_str()); }
-  ~Range() { nvtxRangePop(); }
-  Range(const Range&) = delete;
+  explicit NvtxRange(const std::string& name) { nvtxRangePushA(name.c_str()); }
+  ~NvtxRange() { nvtxRangePop(); }
+  NvtxRange(const NvtxRange&) = delete;
 };
 
 }  // namespace
@@ -22,7 +22,7 @@ class Range {
 Launch in_nvtx_range(Launch launch, const Node& node) {
   std::string name = node.scope.empty() ? node.op->name : node.scope + "/" + node.op->name;
   return [launch = std::move(launch), name = std::move(name)] {
-    Range range(name);
+    NvtxRange range(name);
     launch();
   };
 }

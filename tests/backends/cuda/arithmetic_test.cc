@@ -104,14 +104,18 @@ std::vector<Sample> large_products() {
 // a tile, padding, rings of several blocks, heads that share keys, and columns that are not whole
 // vectors.
 std::vector<Sample> cached_products() {
-  struct Row {
+  struct CachedAttentionExtents {
     int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, columns;
   };
   std::vector<Sample> all;
   for (const char* op : {"cached_scores", "cached_mix"})
-    for (const Row& r : {Row{1, 1, 3, 128, 4, 4, 128, 300}, Row{24, 24, 1, 80, 2, 1, 64, 80},
-                         Row{40, 7, 9, 16, 4, 2, 256, 136}, Row{150, 2, 5, 48, 4, 2, 128, 200},
-                         Row{130, 1, 1, 260, 2, 1, 80, 257}, Row{200, 5, 2, 64, 2, 2, 256, 128}}) {
+    for (const CachedAttentionExtents& r :
+         {CachedAttentionExtents{1, 1, 3, 128, 4, 4, 128, 300},
+          CachedAttentionExtents{24, 24, 1, 80, 2, 1, 64, 80},
+          CachedAttentionExtents{40, 7, 9, 16, 4, 2, 256, 136},
+          CachedAttentionExtents{150, 2, 5, 48, 4, 2, 128, 200},
+          CachedAttentionExtents{130, 1, 1, 260, 2, 1, 80, 257},
+          CachedAttentionExtents{200, 5, 2, 64, 2, 2, 256, 128}}) {
       const bool mix = std::string_view(op) == "cached_mix";
       all.push_back({&ops::table().at(op),
                      {fmt::format("n{}s{}e{}c{}", r.tokens, r.slots, r.head_size, r.columns),

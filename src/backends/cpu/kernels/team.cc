@@ -190,7 +190,7 @@ void Team::await_shares(Ticket task) {
   for (thread = 1; thread < threads_; ++thread) each_[static_cast<size_t>(thread)].taken = 0;
 }
 
-void Team::run(int64_t parts, const void* body, Part part) {
+void Team::run(int64_t parts, const void* body, PartFunction part) {
   RIDGE_CHECK(parts >= 0 && static_cast<uint64_t>(parts) <= Ticket::kMostParts, "{} parts", parts);
   task_.body = body;
   task_.part = part;

@@ -53,8 +53,8 @@ class Team {
   // Calls part(body, index) for each part. Part i is for thread i modulo the number of threads, so
   // that a thread finds in its caches what it wrote before; the leader runs what others have not
   // begun when its own parts are done.
-  using Part = void (*)(const void* body, int64_t index);
-  void run(int64_t parts, const void* body, Part part);
+  using PartFunction = void (*)(const void* body, int64_t index);
+  void run(int64_t parts, const void* body, PartFunction part);
 
   // The calling thread reads this next: it prefetches it into L2 while it waits for a task, or for
   // other threads to end their parts. Replaces what was set before.
@@ -66,7 +66,7 @@ class Team {
   struct alignas(64) Task {
     std::atomic<Ticket> ticket = {};
     const void* body = nullptr;
-    Part part = nullptr;
+    PartFunction part = nullptr;
   };
   // Written by the thread. The leader writes `begun` only when it takes the part of a thread that
   // is late, so that a thread on time finds it in its own cache.

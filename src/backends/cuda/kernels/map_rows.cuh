@@ -41,13 +41,14 @@ struct MapPlace {
 // kUnroll of them 256 apart, which are all loaded before the first is finished, so that their
 // latencies overlap. Bound: memory, what the body moves.
 //
-// Body: `kVector`, `struct Item`, `load(Item&, MapPlace)`, `finish(const Item&, MapPlace)`.
+// Body: `kVector`, `struct LoadedVectors`, `load(LoadedVectors&, MapPlace)`, `finish(const
+// LoadedVectors&, MapPlace)`.
 template <typename Body, int kUnroll>
 __global__ void __launch_bounds__(kMapThreads) map_rows_kernel(const __grid_constant__ Body body,
                                                                const uint32_t vectors,
                                                                const FastDivide per_row) {
   const uint32_t first = blockIdx.x * (kMapThreads * kUnroll) + threadIdx.x;
-  typename Body::Item items[kUnroll];
+  typename Body::LoadedVectors items[kUnroll];
   MapPlace places[kUnroll];
   wait_for_grids();
 #pragma unroll

@@ -197,16 +197,16 @@ __device__ __forceinline__ uint64_t mass(uint32_t key, double top) {
 
 // Ids are split into consecutive ranges, one per thread. equals_before counts the ids with the
 // prefix's key before a thread's range.
-struct Range {
+struct TokenRange {
   int64_t begin, end;
 };
-__device__ __forceinline__ Range range_of(int64_t vocabulary) {
+__device__ __forceinline__ TokenRange range_of(int64_t vocabulary) {
   const int64_t each = (vocabulary + kThreads - 1) / kThreads;
   const int64_t begin = min(each * threadIdx.x, vocabulary);
   return {begin, min(begin + each, vocabulary)};
 }
 
-__device__ int64_t equals_before(const Logits& logits, Range range, Prefix kept, Scratch& s) {
+__device__ int64_t equals_before(const Logits& logits, TokenRange range, Prefix kept, Scratch& s) {
   uint32_t count = 0;
   for (int64_t id = range.begin; id < range.end; ++id) count += logits.key(id) == kept.key;
   s.counts[threadIdx.x] = count;
@@ -220,7 +220,7 @@ __device__ int64_t equals_before(const Logits& logits, Range range, Prefix kept,
 // Calls visit(id, key) for the kept ids of a range in order, until it returns false.
 template <typename Visit>
 __device__ __forceinline__ void visit_kept(const Logits& logits,
-                                           Range range,
+                                           TokenRange range,
                                            Prefix kept,
                                            int64_t equals,
                                            const Visit& visit) {
@@ -231,8 +231,12 @@ __device__ __forceinline__ void visit_kept(const Logits& logits,
   }
 }
 
-__device__ uint64_t
-mass_kept(const Logits& logits, Range range, Prefix kept, int64_t equals, double top, Scratch& s) {
+__device__ uint64_t mass_kept(const Logits& logits,
+                              TokenRange range,
+                              Prefix kept,
+                              int64_t equals,
+                              double top,
+                              Scratch& s) {
   uint64_t sum = 0;
   visit_kept(logits, range, kept, equals, [&](int64_t, uint32_t key) {
     sum += mass(key, top);
@@ -249,7 +253,7 @@ mass_kept(const Logits& logits, Range range, Prefix kept, int64_t equals, double
 
 __device__ Prefix cut_top_p(const Sample& p,
                             const Logits& logits,
-                            Range range,
+                            TokenRange range,
                             Prefix kept,
                             double top,
                             double top_p,
@@ -270,7 +274,7 @@ __device__ Prefix cut_top_p(const Sample& p,
 // Draws one of the kept ids with weights exp(logit / temperature), in the order of ids.
 __device__ int64_t draw(const Sample& p,
                         const Logits& logits,
-                        Range range,
+                        TokenRange range,
                         Prefix kept,
                         uint32_t top_key,
                         const SampleSettings& settings,
@@ -327,7 +331,7 @@ __device__ int64_t choose(const Sample& p,
   const auto top_id = static_cast<int64_t>(0xffffffffu - static_cast<uint32_t>(best));
   if (top_key >= kInfinityKey || top_key <= kLowestKey) return kNoToken;
   if (!(settings.temperature > 0.0f) || settings.min_p > 1.0f) return top_id;
-  const Range range = range_of(p.vocabulary);
+  const TokenRange range = range_of(p.vocabulary);
   Prefix kept{0, p.vocabulary};
   if (settings.top_k >= 1.0f && settings.top_k < static_cast<float>(p.vocabulary))
     kept = cut_top_k(p, logits, static_cast<int64_t>(settings.top_k), s);

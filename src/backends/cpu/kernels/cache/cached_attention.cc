@@ -68,7 +68,11 @@ struct TokenScratch {
 
 // A thread's work for one token.
 struct AttentionTask {
-  enum Kind { kWhole, kParts, kJoin } kind = kWhole;  // all parts, some of them, or joining them
+  enum PartChoice {
+    kWhole,
+    kParts,
+    kJoin
+  } choice = kWhole;  // all parts, some of them, or joining them
   int64_t token = 0;
   Range parts;               // kParts computes these
   int64_t next = -1;         // the thread's next token; -1: none
@@ -123,13 +127,13 @@ HWY_INLINE CellSpan<C> span(const Cache<const C>& cache, const CellRun& run) {
 
 // One part of the keys for all heads of a token.
 template <typename T, typename C>
-class Part {
+class AttentionPart {
  public:
-  HWY_INLINE Part(const CachedAttention<T, C>& call,
-                  int64_t token,
-                  PartKeys seen,
-                  const TokenScratch& at,
-                  float* made)
+  HWY_INLINE AttentionPart(const CachedAttention<T, C>& call,
+                           int64_t token,
+                           PartKeys seen,
+                           const TokenScratch& at,
+                           float* made)
       : call_(call), seen_(seen), at_(at), made_(made) {
     for_each_run(call.cells, call.cells.slots[token], seen.first, seen.count,
                  [&](const CellRun& run) { runs_[run_count_++] = run; });
@@ -359,7 +363,8 @@ HWY_INLINE void attend_parts(const CachedAttention<T, C>& call,
     const auto next = [&](int64_t run) HWY_ATTR {
       return key_run(call, is_last ? task.next : task.token, is_last ? 0 : part + 1, run);
     };
-    Part<T, C>(call, task.token, call.part(task.token, part), at, task.made + to * step).run(next);
+    AttentionPart<T, C>(call, task.token, call.part(task.token, part), at, task.made + to * step)
+        .run(next);
     if (joins && part > parts.begin) join_part(call, task.made + step, task.made);
   }
 }
@@ -367,12 +372,12 @@ HWY_INLINE void attend_parts(const CachedAttention<T, C>& call,
 template <typename T, typename C>
 HWY_INLINE void run_task(const CachedAttention<T, C>& call, const AttentionTask& task) {
   const int64_t parts = call.parts(task.token), size = call.keys.head_size;
-  if (task.kind == AttentionTask::kParts) return attend_parts(call, task, task.parts, false);
+  if (task.choice == AttentionTask::kParts) return attend_parts(call, task, task.parts, false);
   if (parts == 0) {
     for (int64_t h = 0; h < call.heads; ++h) std::fill_n(call.o.head(task.token, h), size, T{0});
     return;
   }
-  if (task.kind == AttentionTask::kWhole) {
+  if (task.choice == AttentionTask::kWhole) {
     attend_parts(call, task, {0, parts}, true);
   } else {
     for (int64_t part = 1; part < parts; ++part)

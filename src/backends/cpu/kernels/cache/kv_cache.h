@@ -36,7 +36,7 @@ inline void for_each_run(const CacheCells& cells,
 
 // The first index that is out of range. It is found before anything is written.
 struct CacheFault {
-  enum Kind { kNone, kPosition, kSlot, kBlock } kind = kNone;
+  enum FaultKind { kNone, kPosition, kSlot, kBlock } kind = kNone;
   int64_t index = 0;  // the token, or the entry of the block table
 };
 // Checks that positions are from -1 to most_position, the slots of tokens that are not padding, and

@@ -140,10 +140,10 @@ struct Room {
 };
 
 // A block's keys: positions [begin, end) among those that the token attends to.
-struct Part {
+struct RankKeys {
   int begin, end;
 
-  __device__ __forceinline__ Part(int position, int reach, int rank, int ranks) {
+  __device__ __forceinline__ RankKeys(int position, int reach, int rank, int ranks) {
     const int first = max(position + 1 - reach, 0);
     const int each = (position - first + ranks) / ranks;
     begin = first + rank * each;
@@ -385,7 +385,7 @@ __global__ void __launch_bounds__(kThreads)
     return;
   }
   const SlotCells cells(p.cells, p.cells.slot_count == 1 ? 0 : p.cells.slots[0]);  // saves one trip
-  const Part part(position, static_cast<int>(p.reach), rank, kRanks);
+  const RankKeys part(position, static_cast<int>(p.reach), rank, kRanks);
   Tiles<kHeadSize> tiles;
   tiles.keys = reinterpret_cast<uint16_t*>(shared);
   tiles.values = tiles.keys + tile * kStride<kHeadSize>;

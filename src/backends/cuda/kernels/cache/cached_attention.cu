@@ -39,7 +39,7 @@ template <typename T, int kTeam>
 __device__ __forceinline__ void load_keys(const CachedAttention<T>& p,
                                           const SlotCells& cells,
                                           int64_t base,
-                                          Part part,
+                                          KeyRange part,
                                           int64_t kv_head,
                                           Keys<T>& keys) {
   const int team = static_cast<int>(threadIdx.x) / kTeam,
@@ -59,7 +59,7 @@ __device__ __forceinline__ void load_keys(const CachedAttention<T>& p,
 template <typename T, int kTeam, int kGroup>
 __device__ __forceinline__ void add_keys(const Keys<T>& keys,
                                          int64_t base,
-                                         Part part,
+                                         KeyRange part,
                                          const float (&q)[kGroup][kElements],
                                          Softmax<kGroup>& softmax) {
   const int team = static_cast<int>(threadIdx.x) / kTeam;
@@ -113,7 +113,7 @@ __device__ __forceinline__ void add_keys(const Keys<T>& keys,
 template <typename T, int kTeam, int kGroup, bool kWhole>
 __device__ __forceinline__ void iterate_keys(const CachedAttention<T>& p,
                                              const SlotCells& cells,
-                                             Part part,
+                                             KeyRange part,
                                              int64_t kv_head,
                                              const float (&q)[kGroup][kElements],
                                              Softmax<kGroup>& softmax) {
@@ -175,7 +175,8 @@ __device__ __forceinline__ void attend(const CachedAttention<T>& p,
     for (int i = 0; i < kElements; ++i) softmax.mix[g][i] = 0.0f;
   }
   const SlotCells cells(p.cells, p.cells.slots[token]);
-  const Part part = part_of(position, p.reach, cells.ring, split, splits, kTeams<kTeam> * kUnroll);
+  const KeyRange part =
+      part_of(position, p.reach, cells.ring, split, splits, kTeams<kTeam> * kUnroll);
   iterate_keys<T, kTeam, kGroup, kWhole>(p, cells, part, block.kv_head, q, softmax);
 #pragma unroll
   for (int g = 0; g < kGroup; ++g) {

@@ -19,7 +19,7 @@ RIDGE_HOST_DEVICE inline int64_t heads_of_block(int64_t group) {
   return group <= 4 ? group : kMostGroup;
 }
 
-struct Part {
+struct KeyRange {
   int64_t begin, end;   // positions of the keys
   uint32_t first_cell;  // cell of `begin`
 
@@ -31,7 +31,7 @@ struct Part {
 };
 
 // Splits the keys as evenly as possible into multiples of a round of the block's teams.
-__device__ __forceinline__ Part
+__device__ __forceinline__ KeyRange
 part_of(int32_t position, int64_t reach, uint32_t ring, int split, int splits, int round_keys) {
   const int64_t begin = position + 1 > reach ? position + 1 - reach : 0;
   const int64_t keys = position + 1 - begin;

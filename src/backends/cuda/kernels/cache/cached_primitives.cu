@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T, int kCount>
 struct MaskBody {
   static constexpr int kVector = kCount;
-  struct Item {
+  struct LoadedVectors {
     Packed<T, kCount> x;
     int32_t behind;  // distance from the token to the first cell's key, less than 0 if it wraps
     int32_t reach;   // largest distance that the token sees; -1 for padding
@@ -91,13 +91,13 @@ struct MaskBody {
   int64_t columns;
   int32_t ring, window;
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     const int32_t position = positions[per_token.quotient(at.row)];
     item.reach = window == 0 ? position : min(position, window - 1);
     item.behind = position < 0 ? 0 : position % ring - static_cast<int32_t>(at.column);
     item.x = load_packed<kCount>(x + at.row * columns + at.column);
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     float v[kCount];
     unpack(item.x, v);
 #pragma unroll

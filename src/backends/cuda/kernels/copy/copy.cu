@@ -37,7 +37,7 @@ __device__ __forceinline__ void move(const Packed<From, kCount>& from, To* to, b
 template <typename From, typename To, int kCount, bool kRepeats>
 struct CopyBody {
   static constexpr int kVector = kCount;
-  struct Item {
+  struct LoadedVectors {
     Packed<From, kRepeats ? 1 : kCount> source;
     int64_t target;
   };
@@ -46,13 +46,13 @@ struct CopyBody {
   To* target;
   bool accumulate;
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     int64_t offsets[2];
     access.locate(at.column / kCount, offsets);
     item.target = offsets[0];
     item.source = load_packed < kRepeats ? 1 : kCount > (source + offsets[1]);
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace) const {
     if constexpr (kRepeats && kCount > 1) {
       Packed<From, kCount> all;
       auto* elements = reinterpret_cast<typename Packed<From, 1>::Word*>(all.words);

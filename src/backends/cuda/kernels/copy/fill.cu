@@ -15,12 +15,12 @@ namespace {
 template <typename T, int kCount>
 struct FillBody {
   static constexpr int kVector = kCount;
-  struct Item {};
+  struct LoadedVectors {};
   StridedRows<T> y;
   Packed<T, kCount> value;
 
-  __device__ __forceinline__ void load(Item&, MapPlace) const {}
-  __device__ __forceinline__ void finish(const Item&, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors&, MapPlace) const {}
+  __device__ __forceinline__ void finish(const LoadedVectors&, MapPlace at) const {
     store_packed(y[at.row] + at.column, value);
   }
 };

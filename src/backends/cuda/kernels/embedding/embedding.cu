@@ -12,19 +12,19 @@ namespace {
 template <typename Table, typename T, int kCount>
 struct GatherBody {
   static constexpr int kVector = kCount;
-  struct Item {
+  struct LoadedVectors {
     Packed<Table, kCount> x;
     int32_t id;
   };
   Watched<Embedding<Table, T>> p;
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     const int32_t id = p.ids[at.row];
     if (at.column == 0) note_bad_row(id, p.vocabulary, at.row, p.bad_row);
     item.id = checked_index(id, p.vocabulary);
     if (item.id >= 0) item.x = load_packed<kCount>(p.table[item.id] + at.column);
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     float v[kCount] = {};
     if (item.id >= 0) {
       unpack(item.x, v);

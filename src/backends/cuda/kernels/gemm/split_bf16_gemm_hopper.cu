@@ -73,10 +73,10 @@ struct Tile {
 
 // The block's tile and its steps of the depth. Neighbouring blocks share eight rows of tiles, so
 // that operands are still in the L2 cache.
-struct Work {
+struct DepthTile {
   int row, column, part, begin, count;
 
-  __device__ __forceinline__ Work(const Arguments& p, int columns) {
+  __device__ __forceinline__ DepthTile(const Arguments& p, int columns) {
     constexpr int kBand = 8;
     part = static_cast<int>(blockIdx.x) % p.parts;
     const int tile = static_cast<int>(blockIdx.x) / p.parts, band_tiles = kBand * p.column_tiles;
@@ -150,7 +150,7 @@ __device__ __forceinline__ void split_tile(const Tile& tile, int slot, int threa
 // The producer warpgroup, which loads the operands for the others.
 template <class Tile>
 __device__ __forceinline__ void produce(const Arguments& p, const Tile& tile) {
-  const Work work(p, Tile::kColumns);
+  const DepthTile work(p, Tile::kColumns);
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
   const auto copy_a = [&](int slot, int step) {
     copy_tile<kRows, Tile::kADepth>(tile.a(slot), &p.a, tile.a_full(slot), work.row,
@@ -321,7 +321,7 @@ __device__ __forceinline__ float4 plain_product(const Arguments& p, int row, int
 // rows.
 template <class Tile>
 __device__ __forceinline__ void store(const Arguments& p,
-                                      const Work& work,
+                                      const DepthTile& work,
                                       const Tile& tile,
                                       const OwnRows<Tile::kADepth>& own,
                                       const float (&total)[Tile::kColumns / 2]) {
@@ -381,7 +381,7 @@ __device__ __forceinline__ void store(const Arguments& p,
 
 template <class Tile>
 __device__ __forceinline__ void consume(const Arguments& p, const Tile& tile) {
-  const Work work(p, Tile::kColumns);
+  const DepthTile work(p, Tile::kColumns);
   const OwnRows<Tile::kADepth> own;
   float total[Tile::kColumns / 2] = {};
   float2 x[4];

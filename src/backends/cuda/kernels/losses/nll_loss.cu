@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kMeanThreads)
 template <typename T, int kCount>
 struct NllBackwardBody {
   static constexpr int kVector = kCount;
-  struct Item {
+  struct LoadedVectors {
     int32_t label;
   };
   const int32_t* labels;
@@ -32,10 +32,10 @@ struct NllBackwardBody {
   int64_t vocabulary;
   int32_t* bad_row;
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     item.label = labels[at.row];
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     if (at.column == 0) note_bad_row(item.label, vocabulary, at.row, bad_row);
     const int32_t from_first = item.label - static_cast<int32_t>(at.column);
     float v[kCount] = {};

@@ -198,19 +198,19 @@ __global__ void __launch_bounds__(kShortThreads, 1024 / kShortThreads)
 template <typename T, int kCount>
 struct CrossEntropyBackwardBody {
   static constexpr int kVector = kCount;
-  struct Item {
+  struct LoadedVectors {
     Packed<T, kCount> x;
     float lse;
     int32_t label;
   };
   Watched<SoftmaxCrossEntropyBackward<T>> p;
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     item.x = load_packed<kCount>(p.logits[at.row] + at.column);
     item.lse = p.lse[at.row];
     item.label = p.labels[at.row];
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     float v[kCount];
     unpack(item.x, v);
     if (at.column == 0) note_bad_row(item.label, p.vocabulary, at.row, p.bad_row);

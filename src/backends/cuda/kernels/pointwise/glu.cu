@@ -29,17 +29,17 @@ struct GeluTanh {
 template <typename Activation, typename T, int kCount>
 struct GluBody {
   static constexpr int kVector = kCount;
-  struct Item {
+  struct LoadedVectors {
     Packed<T, kCount> gate, up;
   };
   StridedRows<const T> gate, up;
   StridedRows<T> y;
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     item.gate = load_packed<kCount>(gate[at.row] + at.column);
     item.up = load_packed<kCount>(up[at.row] + at.column);
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     float x[kCount], factor[kCount];
     unpack(item.gate, x);
     unpack(item.up, factor);
@@ -54,18 +54,18 @@ struct GluBody {
 template <typename Activation, typename T, int kCount>
 struct GluBackwardBody {
   static constexpr int kVector = kCount;
-  struct Item {
+  struct LoadedVectors {
     Packed<T, kCount> dy, gate, up;
   };
   StridedRows<const T> dy, gate, up;
   StridedRows<T> d_gate, d_up;
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     item.dy = load_packed<kCount>(dy[at.row] + at.column);
     item.gate = load_packed<kCount>(gate[at.row] + at.column);
     item.up = load_packed<kCount>(up[at.row] + at.column);
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     float given[kCount], x[kCount], factor[kCount];
     unpack(item.dy, given);
     unpack(item.gate, x);

@@ -14,7 +14,7 @@ template <typename T, typename Y, int kCount, Pointwise kFunction>
 struct DensePointwiseBody {
   static constexpr int kVector = kCount;
   static constexpr bool kTwo = takes_two(kFunction);
-  struct Item {
+  struct LoadedVectors {
     Packed<T, kCount> a;
     Packed<T, kTwo ? kCount : 1> b;
   };
@@ -23,11 +23,11 @@ struct DensePointwiseBody {
   Y* y;
   float parameter;
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     item.a = load_packed<kCount>(a + at.column);
     if constexpr (kTwo) item.b = load_packed<kCount>(b + at.column);
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     float x[kCount], second[kCount] = {};
     unpack(item.a, x);
     if constexpr (kTwo) unpack(item.b, second);
@@ -43,7 +43,7 @@ struct DensePointwiseBody {
 template <typename T, typename Y, int kCount>
 struct StridedPointwiseBody {
   static constexpr int kVector = kCount;
-  struct Item {
+  struct LoadedVectors {
     Packed<T, kCount> a, b;
     int64_t y;
   };
@@ -64,14 +64,14 @@ struct StridedPointwiseBody {
     for (int i = 0; i < kCount; ++i) elements[i] = element;
     return all;
   }
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     int64_t offsets[3];
     access.locate(at.column / kCount, offsets);
     item.y = offsets[0];
     item.a = fetch(a + offsets[1], a_repeats);
     if (two) item.b = fetch(b + offsets[2], b_repeats);
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace) const {
     float x[kCount], second[kCount];
     unpack(item.a, x);
     unpack(item.b, second);

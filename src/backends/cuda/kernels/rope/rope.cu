@@ -20,7 +20,7 @@ struct RopeBody {
   // elements and then the second. A single pair may have any alignment.
   static constexpr int kParts = kPairs == RopePairs::kInterleaved && kCount > 1 ? 1 : 2;
   static constexpr int kPart = 2 * kCount / kParts;
-  struct Item {
+  struct LoadedVectors {
     Packed<T, kPart> part[kParts];
     float cos[kCount], sin[kCount];
   };
@@ -43,7 +43,7 @@ struct RopeBody {
            (kPairs == RopePairs::kHalves ? pair : 2 * pair);
   }
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     const uint32_t head = per_head.quotient(at.column);
     const uint32_t pair = at.column - head * per_head.divisor;
     const T* from = x.data + offset(x, at.row, head, pair);
@@ -55,7 +55,7 @@ struct RopeBody {
       load_floats(sin + angle, item.sin);
     }
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     const uint32_t head = per_head.quotient(at.column);
     T* to = y.data + offset(y, at.row, head, at.column - head * per_head.divisor);
     if (head >= rotated_heads) {

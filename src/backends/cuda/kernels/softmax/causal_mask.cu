@@ -12,7 +12,7 @@ namespace {
 template <typename T, int kCount>
 struct MaskBody {
   static constexpr int kVector = kCount;
-  struct Item {
+  struct LoadedVectors {
     Packed<T, kCount> x;
     int32_t begin, end;  // visible columns, relative to this vector's first
   };
@@ -24,7 +24,7 @@ struct MaskBody {
   const int32_t* positions;  // queries have them in their documents; null: one document a row
   FastDivide per_sequence;   // by the rows of a sequence
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+  __device__ __forceinline__ void load(LoadedVectors& item, MapPlace at) const {
     const auto query = static_cast<int32_t>(at.row - per_head.quotient(at.row) * per_head.divisor);
     const auto first = static_cast<int32_t>(at.column);
     item.begin = window > 0 ? query - window + 1 - first : 0;
@@ -41,7 +41,7 @@ struct MaskBody {
       item.x = {};
     }
   }
-  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+  __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     float v[kCount];
     unpack(item.x, v);
 #pragma unroll

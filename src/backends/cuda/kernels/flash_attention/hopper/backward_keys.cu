@@ -248,7 +248,7 @@ struct Consumer {
   }
 
   // Processes a key tile over all heads of the group.
-  __device__ __forceinline__ void iterate_queries(const Work& work, int batch, int kv_head) {
+  __device__ __forceinline__ void iterate_queries(const QueueTile& work, int batch, int kv_head) {
     const int n = work.block;
     const int first = n * Tile::kKeys + warpgroup * 64;
     const auto& visibility = row_visibility<Tile>(p.visibility, batch);
@@ -295,7 +295,7 @@ struct Consumer {
 
   // Stages both gradients in the place of this warpgroup's keys and values, which no other
   // warpgroup reads.
-  __device__ __forceinline__ void send_gradients(const Work& work,
+  __device__ __forceinline__ void send_gradients(const QueueTile& work,
                                                  int first,
                                                  int batch,
                                                  int kv_head,
@@ -342,7 +342,7 @@ struct Consumer {
   }
 
   // Processes a query tile: this warpgroup's two query blocks over the key blocks of their head.
-  __device__ __forceinline__ void iterate_images(const Work& work, int batch, int kv_head) {
+  __device__ __forceinline__ void iterate_images(const QueueTile& work, int batch, int kv_head) {
     const int m = Tile::kImages * work.block + 2 * warpgroup;
     const auto layout = row_layout<Tile>(p, batch);
     const BlockRange range = image_range(layout, work.block);
@@ -383,7 +383,7 @@ struct Consumer {
   }
 
   // Stages dQ in the place of this warpgroup's images in the last two slots, 64 columns in each.
-  __device__ __forceinline__ void send_queries(const Work& work,
+  __device__ __forceinline__ void send_queries(const QueueTile& work,
                                                int first,
                                                int batch,
                                                int kv_head,
@@ -447,7 +447,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       barrier_arrive(barriers.tile_empty(tile_ring.slot));
       tile_ring.advance();
       if (index >= work_count<Tile>(p)) break;
-      const Work work = locate<Tile>(p, index);
+      const QueueTile work = locate<Tile>(p, index);
       const int batch = work.flat_head / p.kv_heads;
       const int kv_head = work.flat_head - batch * p.kv_heads;
       if (Tile::kSpill && __any_sync(0xffffffff, work.is_query)) {

@@ -124,7 +124,7 @@ __device__ __forceinline__ auto row_layout(const KeysArguments& p, int batch) {
 }
 
 // The tile that an index in the queue stands for.
-struct Work {
+struct QueueTile {
   bool is_query;
   int flat_head;  // b K + key head
   int block;      // block of 128 keys, or of 256 queries
@@ -137,8 +137,8 @@ __device__ __forceinline__ int work_count(const KeysArguments& p) {
 }
 
 template <class Tile>
-__device__ __forceinline__ Work locate(const KeysArguments& p, int index) {
-  Work work{};
+__device__ __forceinline__ QueueTile locate(const KeysArguments& p, int index) {
+  QueueTile work{};
   if (Tile::kSpill) {
     const SpillOrder::Tile tile = p.spill_order.locate(index);
     work.is_query = tile.is_query;
@@ -206,7 +206,7 @@ struct Producer {
     slots.advance();
   }
 
-  __device__ __forceinline__ void fetch_keys(const Work& work, int batch, int kv_head) {
+  __device__ __forceinline__ void fetch_keys(const QueueTile& work, int batch, int kv_head) {
     if (Tile::kSpill && work.flat_head >= p.spill.ring) {
       counter_acquire(p.spill.taken + work.flat_head - p.spill.ring, 2 * p.spill_order.query_tiles);
     }
@@ -238,7 +238,7 @@ struct Producer {
     }
   }
 
-  __device__ __forceinline__ void fetch_images(const Work& work, int batch, int kv_head) {
+  __device__ __forceinline__ void fetch_images(const QueueTile& work, int batch, int kv_head) {
     counter_acquire(p.spill.stored + work.flat_head, 2 * p.spill_order.key_tiles);
     global_to_async();
     const auto layout = row_layout<Tile>(p, batch);
@@ -284,7 +284,7 @@ struct Producer {
       }
       tile_ring.advance();
       if (index >= work_count<Tile>(p)) break;
-      const Work work = locate<Tile>(p, index);
+      const QueueTile work = locate<Tile>(p, index);
       const int batch = work.flat_head / p.kv_heads;
       const int kv_head = work.flat_head - batch * p.kv_heads;
       if (Tile::kSpill && work.is_query) {

@@ -69,12 +69,12 @@ struct Memory {
 
 // The work of a block: its rows, and the tiles that it iterates over, head by head.
 template <bool kOwnsKeys>
-struct Work {
+struct ResidentBlock {
   static constexpr int kOwnTiles = kOwnsKeys ? 1 : kGroups;
   int batch, head, first, begin, count, tiles, group;
 
   // For causal attention the longest blocks of each kind come first: early keys, late queries.
-  __device__ __forceinline__ Work(const BackwardArguments& p, int index) {
+  __device__ __forceinline__ ResidentBlock(const BackwardArguments& p, int index) {
     const int heads = kOwnsKeys ? p.kv_heads : p.heads, flat = index % (p.batch * heads),
               rank = index / (p.batch * heads);
     batch = flat / heads;
@@ -100,7 +100,7 @@ struct Work {
 template <class Tiles, bool kOwnsKeys>
 __device__ __forceinline__ void copy_all(const BackwardArguments& p,
                                          const Memory<Tiles>& memory,
-                                         const Work<kOwnsKeys>& work) {
+                                         const ResidentBlock<kOwnsKeys>& work) {
   const CUtensorMap *a = kOwnsKeys ? &p.k : &p.q, *b = kOwnsKeys ? &p.v : &p.d_o,
                     *c = kOwnsKeys ? &p.q : &p.k, *d = kOwnsKeys ? &p.d_o : &p.v;
   barrier_expect(memory.own_full(), 2 * work.kOwnTiles * Tiles::kBytes);
@@ -170,7 +170,7 @@ struct StatisticsRows {
 template <class Tiles, int kE, bool kOwnsKeys>
 __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
                                                const Memory<Tiles>& memory,
-                                               const Work<kOwnsKeys>& work,
+                                               const ResidentBlock<kOwnsKeys>& work,
                                                int group) {
   if constexpr (kOwnsKeys) {
     // Two tiles at a time usually cover all tiles.
@@ -194,10 +194,10 @@ __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
 template <class Tiles, bool kOwnsKeys>
 __device__ __forceinline__ void iterate(const BackwardArguments& p,
                                         const Memory<Tiles>& memory,
-                                        const Work<kOwnsKeys>& work,
+                                        const ResidentBlock<kOwnsKeys>& work,
                                         int group,
-                                        typename Tiles::Sum& of_a,
-                                        typename Tiles::Sum& of_b) {
+                                        typename Tiles::GradientSum& of_a,
+                                        typename Tiles::GradientSum& of_b) {
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
   const int own_tile = kOwnsKeys ? 0 : group, own = work.first + own_tile * kRows;
   float minus_lse[2], minus_delta[2];
@@ -247,16 +247,16 @@ __device__ __forceinline__ void iterate(const BackwardArguments& p,
 }
 
 // Passes a warpgroup's part of a sum to the other warpgroup through shared memory.
-template <class Sum>
-__device__ __forceinline__ void leave(uint32_t place, const Sum& sum) {
-  constexpr int kCount = sizeof(Sum) / 4;
+template <class GradientSum>
+__device__ __forceinline__ void leave(uint32_t place, const GradientSum& sum) {
+  constexpr int kCount = sizeof(GradientSum) / 4;
   const uint32_t own = place + 4 * (threadIdx.x % kWarpgroupThreads);
 #pragma unroll
   for (int i = 0; i < kCount; ++i) store_word(own + 4 * kWarpgroupThreads * i, sum.x[i]);
 }
-template <class Sum>
-__device__ __forceinline__ void add_left(Sum& sum, uint32_t place) {
-  constexpr int kCount = sizeof(Sum) / 4;
+template <class GradientSum>
+__device__ __forceinline__ void add_left(GradientSum& sum, uint32_t place) {
+  constexpr int kCount = sizeof(GradientSum) / 4;
   const uint32_t own = place + 4 * (threadIdx.x % kWarpgroupThreads);
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
@@ -265,7 +265,7 @@ __device__ __forceinline__ void add_left(Sum& sum, uint32_t place) {
 
 template <class Tiles, int kE, bool kOwnsKeys>
 __device__ __forceinline__ void run_block(const BackwardArguments& p, uint32_t base, int index) {
-  const Work<kOwnsKeys> work(p, index);
+  const ResidentBlock<kOwnsKeys> work(p, index);
   const Memory<Tiles> memory{base, work.kOwnTiles};
   const int group = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (threadIdx.x == 0) {
@@ -275,7 +275,7 @@ __device__ __forceinline__ void run_block(const BackwardArguments& p, uint32_t b
   }
   row_statistics<Tiles, kE>(p, memory, work, group);
   __syncthreads();
-  typename Tiles::Sum of_a, of_b;
+  typename Tiles::GradientSum of_a, of_b;
   iterate(p, memory, work, group, of_a, of_b);
   const int64_t token = static_cast<int64_t>(work.batch) * p.visibility.sequence;
   const int sequence = p.visibility.sequence;

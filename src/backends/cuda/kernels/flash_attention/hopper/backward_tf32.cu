@@ -84,10 +84,10 @@ struct BackwardTile {
 
 // The work of a block: its rows, and the tiles that it iterates over, head by head.
 template <class Tile>
-struct Work {
+struct BackwardBlock {
   int batch, head, first, begin, count, steps, group;
 
-  __device__ __forceinline__ explicit Work(const BackwardArguments& p) {
+  __device__ __forceinline__ explicit BackwardBlock(const BackwardArguments& p) {
     const int index = static_cast<int>(blockIdx.x), rank = index / p.own_heads,
               flat = index % p.own_heads;
     const int heads = Tile::kOwnsKeys ? p.kv_heads : p.heads;
@@ -115,7 +115,7 @@ struct Work {
 
 template <class Tile>
 __device__ __forceinline__ void copy_ahead(const BackwardArguments& p, const Tile& tile) {
-  const Work<Tile> work(p);
+  const BackwardBlock<Tile> work(p);
   barrier_expect(tile.own_full(), 2 * Tile::kGroups * Tile::Own::kBytes);
 #pragma unroll
   for (int group = 0; group < Tile::kGroups; ++group) {
@@ -146,7 +146,7 @@ __device__ __forceinline__ void copy_ahead(const BackwardArguments& p, const Til
 template <class Tile>
 __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
                                                const Tile& tile,
-                                               const Work<Tile>& work,
+                                               const BackwardBlock<Tile>& work,
                                                int group,
                                                const DepthOrder& at,
                                                float (&minus_lse)[2],
@@ -198,7 +198,7 @@ __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
 template <class Tile>
 __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& tile) {
   constexpr int kE = Tile::kE, kStreamRows = Tile::kStreamRows;
-  const Work<Tile> work(p);
+  const BackwardBlock<Tile> work(p);
   const int group = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
   const int own = work.first + group * kOwnRows;

@@ -65,11 +65,11 @@ struct ForwardTile {
 // The queries of a block and the blocks of keys that they attend to. Late queries, which are the
 // longest blocks in causal attention, come first.
 template <class Tile>
-struct Work {
+struct ForwardBlock {
   int batch, head, first;
   BlockRange keys;
 
-  __device__ __forceinline__ explicit Work(const ForwardArguments& p) {
+  __device__ __forceinline__ explicit ForwardBlock(const ForwardArguments& p) {
     const int index = static_cast<int>(blockIdx.x), flat = index % p.flat_heads;
     batch = flat / p.heads;
     head = flat % p.heads;
@@ -81,7 +81,7 @@ struct Work {
 
 template <class Tile>
 __device__ __forceinline__ void copy_ahead(const ForwardArguments& p, const Tile& tile) {
-  const Work<Tile> work(p);
+  const ForwardBlock<Tile> work(p);
   barrier_expect(tile.own_full(), Tile::kGroups * Tile::Rows::kBytes);
 #pragma unroll
   for (int group = 0; group < Tile::kGroups; ++group)
@@ -172,7 +172,7 @@ __device__ __forceinline__ void scale_columns(float (&x)[kE / 64][32],
 template <class Tile>
 __device__ __forceinline__ void consume(const ForwardArguments& p, const Tile& tile) {
   constexpr int kE = Tile::kE;
-  const Work<Tile> work(p);
+  const ForwardBlock<Tile> work(p);
   const int group = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
   const int own = work.first + group * kOwnRows, sequence = p.visibility.sequence;

@@ -10,15 +10,15 @@
 
 namespace ridge::backends::cuda::hopper {
 
-// Sum holds x[64, kE] of a warpgroup as floats in registers; the order of its elements depends on
-// the type.
+// GradientSum holds x[64, kE] of a warpgroup as floats in registers; the order of its elements
+// depends on the type.
 template <int kE>
 struct Bf16Tiles {
   using Element = __nv_bfloat16;
   static constexpr DType kDType = DType::kBF16;
   static constexpr int kBytes = kOwnRows * kE * 2;
   static constexpr int kWeightBytes = 0;  // weights stay in registers
-  struct Sum {
+  struct GradientSum {
     float x[kE / 2] = {};
   };
 
@@ -33,7 +33,7 @@ struct Bf16Tiles {
   // sum += w times the rows of a tile. The products run asynchronously until they are waited for.
   struct Weighted {
     uint32_t words[16];
-    __device__ __forceinline__ void add(Sum& sum,
+    __device__ __forceinline__ void add(GradientSum& sum,
                                         const float (&w)[32],
                                         uint32_t streamed,
                                         uint32_t,
@@ -54,7 +54,7 @@ struct Bf16Tiles {
                                                int head,
                                                int first,
                                                int sequence,
-                                               const Sum& sum,
+                                               const GradientSum& sum,
                                                float scale) {
     const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
 #pragma unroll
@@ -88,7 +88,7 @@ struct Tf32Tiles {
   static constexpr DType kDType = DType::kF32;
   static constexpr int kBytes = kOwnRows * kE * 4;
   static constexpr int kWeightBytes = kOwnRows * kOwnRows * 4;  // per warpgroup
-  struct Sum {
+  struct GradientSum {
     float x[kE / 2] = {};  // transposed
   };
 
@@ -99,7 +99,7 @@ struct Tf32Tiles {
 
   struct Weighted {
     TransposedProduct<kE, kOwnRows> product;
-    __device__ __forceinline__ void add(Sum& sum,
+    __device__ __forceinline__ void add(GradientSum& sum,
                                         const float (&w)[32],
                                         uint32_t streamed,
                                         uint32_t weights,
@@ -123,7 +123,7 @@ struct Tf32Tiles {
                                                int head,
                                                int first,
                                                int sequence,
-                                               const Sum& sum,
+                                               const GradientSum& sum,
                                                float scale) {
     const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
     store_transposed<kE>(to, first_token, head, first, sequence,

@@ -46,7 +46,7 @@ class KeyCopies {
  public:
   __device__ __forceinline__ KeyCopies(const CachedAttention<uint16_t>& p,
                                        const SlotCells& cells,
-                                       const Part& part,
+                                       const KeyRange& part,
                                        int64_t kv_head)
       : p_(p),
         cells_(cells),
@@ -90,7 +90,7 @@ class KeyCopies {
 
   const CachedAttention<uint16_t>& p_;
   const SlotCells& cells_;
-  const Part& part_;
+  const KeyRange& part_;
   const int row_ = static_cast<int>(threadIdx.x) / Rows::kVectors;
   const int column_ = static_cast<int>(threadIdx.x) % Rows::kVectors * Rows::kVector;
   const int64_t own_;
@@ -176,7 +176,7 @@ __device__ __forceinline__ void attend(const CachedAttention<uint16_t>& p,
   using Rows = Tile<Bf16, kE>;
   const Lane l;
   const SlotCells cells(p.cells, p.cells.slots[token]);
-  const Part part = part_of(position, p.reach, cells.ring, split, splits, kKeys);
+  const KeyRange part = part_of(position, p.reach, cells.ring, split, splits, kKeys);
   const auto tiles = static_cast<int>((part.end - part.begin + kKeys - 1) / kKeys);
   for (int i = static_cast<int>(threadIdx.x); i < 16 * Rows::kVectors; i += kThreads) {
     const int row = i / Rows::kVectors, column = i % Rows::kVectors * Rows::kVector;
