@@ -209,7 +209,7 @@ struct SumStarts<kGroup, Extra::kZero, kTokens> {
 inline constexpr int64_t kStepBytes = 4 * kRowBlockRows;
 inline constexpr int64_t kPairQuants = kStepBytes / 2;
 
-// The first row block of a part of a repacked weight.
+// The first tile of a part of a repacked weight.
 template <typename Tile>
 const Tile* first_tile(const WeightPart& part) {
   return reinterpret_cast<const Tile*>(part.weight.data) +

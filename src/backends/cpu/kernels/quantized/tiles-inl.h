@@ -14,7 +14,7 @@
 
 namespace ridge::backends::cpu {
 
-// Two repacked tiles by two of tokens fill the eight registers: four of sums, two of each operand.
+// Two tiles of rows by two of tokens fill the eight registers: four of sums, two of each operand.
 inline constexpr int64_t kWeightTilesRows = 2 * kTileRows;
 // 32 rows of 640 columns are 40 KiB of bf16 in an L1 of 48 KiB, through which the activations
 // stream. A matrix is cut into the fewest parts of whole blocks of about that size.
@@ -163,7 +163,7 @@ void multiply_weight_tiles(const TileProduct& call, Range token_tiles) {
   }
 }
 
-// Multiplies one or two repacked tiles over all columns; `call` has x, the rows and y.
+// Multiplies one or two tiles of rows over all columns; `call` has x, the rows and y.
 template <typename Unit>
 void multiply_row_tiles(std::span<const TileRows> rows, TileProduct call, Range tokens) {
   const Range token_tiles{tokens.begin / kTileRows, (tokens.end + kTileRows - 1) / kTileRows};
