@@ -113,7 +113,7 @@ Fill fill_of(const TrialGraph& trial, const std::string& name) {
   return found == trial.fills.end() ? Fill{} : found->second;
 }
 
-// Whether it is a statistic that an op gives beside its results, such as the reciprocal of a norm.
+// Whether it is a statistic that an op gives next to its results, such as the reciprocal of a norm.
 // The op has no gradient of it.
 bool is_statistic(const Graph& graph, ValueId value) {
   const Node* node = graph.producer(value);
