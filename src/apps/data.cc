@@ -10,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "apps/data_input.h"
 #include "apps/subcommand.h"
 #include "apps/text_io.h"
 #include "base/clock.h"
@@ -22,7 +21,10 @@
 #include "files/atomic_folder.h"
 #include "files/json_field.h"
 #include "models/tokenizer_file.h"
+#include "text/document_file.h"
+#include "text/token_set.h"
 #include "text/token_set_writer.h"
+#include "text/token_stream.h"
 
 namespace ridge::apps {
 namespace {
@@ -37,7 +39,7 @@ struct DataOptions {
   std::vector<std::string> files;
   std::string tokenizer;
   std::string out;
-  TextForm form;
+  text::TextForm form;
   bool no_end = false;
   int64_t shard_tokens = 100'000'000;
   std::string data;
@@ -295,7 +297,7 @@ void add_tokenize(Command app, DataOptions& o, const AppContext& context) {
       "  ridge data tokenize corpus.txt --tokenizer model.gguf --out tokens\n"
       "  ridge data tokenize a.txt b.txt --tokenizer model/ --out tokens --json");
   action.callback([&o, &context] {
-    expect_form(o.form);
+    text::expect_form(o.form);
     o.form.has_end = !o.no_end;
     if (o.shard_tokens < 1 || o.shard_tokens > kMostShardTokens)
       throw usage_error("[shard-tokens] expected 1 to {}, got {}", kMostShardTokens,

@@ -152,7 +152,7 @@ void climb(const LabOptions& o,
   Progress progress("lab", static_cast<int64_t>(plan.runs()) * (o.warmup + plan.steps), "steps",
                     terminal);
   setting.fit = plan.fit_together;
-  setting.listener = [&](const measure::TrainingExperiment& e, const measure::StepEvent& event) {
+  setting.listener = [&](const measure::TrainingExperiment& e, const train::StepEvent& event) {
     progress.tick(1, fmt::format("{}, loss {:.4f}", e.setting.level, event.result.loss));
   };
   for (int64_t length : plan.lengths)
@@ -244,7 +244,7 @@ void try_out(const measure::TrainingExperiment& present,
   const bench::AdviceTrials trials =
       bench::plan_trials(present, advice, expect_fits(present, backend), backend.available_bytes());
   Progress progress("trial of advice", trials.steps(), "steps", terminal);
-  setting.listener = [&](const measure::TrainingExperiment& e, const measure::StepEvent& event) {
+  setting.listener = [&](const measure::TrainingExperiment& e, const train::StepEvent& event) {
     progress.tick(1, fmt::format("{}, loss {:.4f}", e.setting.level, event.result.loss));
   };
   lab.trials = bench::run_trials(trials, advice, setting);

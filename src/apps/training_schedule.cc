@@ -186,8 +186,7 @@ TrainingSchedule::TrainingSchedule(const ScheduleOptions& o,
   if (!(o.spike_deviations > 0 && o.spike_deviations <= kMostRate))
     throw usage_error("[spike-deviations] expected a number up to {}, got {}", kMostRate,
                       o.spike_deviations);
-  if (o.spike_guard != "off") guard.emplace(o.spike_deviations);
-  stops_at_spikes = o.spike_guard == "stop";
+  if (o.spike_guard != "off") guard.emplace(o.spike_deviations, o.spike_guard == "stop");
 }
 
 }  // namespace ridge::apps

@@ -43,7 +43,6 @@ struct TrainingSchedule {
   int64_t steps = 0;
   double limit_ns = 0;  // of the wall time; 0: none
   std::optional<train::SpikeGuard> guard;
-  bool stops_at_spikes = false;
 };
 
 }  // namespace ridge::apps

@@ -62,6 +62,23 @@ std::string attention_switch(const std::string& attention,
                                                                   : "-flash_attention";
 }
 
+void choose_attention(const TrainingOptions& o, TrainingChoice& choice) {
+  const models::ModelConfig& config = choice.model.config;
+  bench::AttentionCall call{false,
+                            true,
+                            choice.step.batch_size,
+                            config.heads,
+                            config.kv_heads,
+                            config.head_size,
+                            choice.step.sequence,
+                            {}};
+  if (choice.selection.activations() == DType::kBF16) call.type = bench::parse_trial_type("bf16");
+  const std::string more = attention_switch(o.level.attention, call, o.machine);
+  if (more.empty()) return;
+  choice.switches += (choice.switches.empty() ? "" : ",") + more;
+  choice.selection = passes::Selection(o.level.level, choice.switches);
+}
+
 InferenceOptions with_attention(InferenceOptions o,
                                 const models::ModelConfig& config,
                                 const SessionNeeds& needs) {

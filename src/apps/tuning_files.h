@@ -31,6 +31,8 @@ void add_attention_option(Command app, std::string& attention);
 std::string attention_switch(const std::string& attention,
                              const bench::AttentionCall& call,
                              const MachineOptions& machine);
+// Makes --attention one more switch of the passes of a training.
+void choose_attention(const TrainingOptions& options, TrainingChoice& choice);
 // The options with --attention as one more switch; a decode step at the end of the positions that
 // the session holds decides.
 InferenceOptions with_attention(InferenceOptions options,

@@ -14,6 +14,7 @@ constexpr int64_t kRoundSteps = 4;  // two plain and two instrumented steps
 // An experiment that has started.
 struct Running {
   std::unique_ptr<backends::Backend> backend;
+  std::unique_ptr<train::StepListener> listener;
   std::unique_ptr<TrainingRun> run;
   int threads = 0;  // 0: not the CPU's
 
@@ -28,9 +29,10 @@ Running start(const TrainingExperiment& e, const InterleavedSetting& setting) {
   running.threads = e.setting.device == "cuda" ? 0 : e.setting.threads;
   const OpenmpThreads threads(running.threads);
   running.backend = setting.make_backend(e);
-  running.run = std::make_unique<TrainingRun>(
-      e, *running.backend, setting.ceilings,
-      [&setting, &e](const StepEvent& event) { setting.listener(e, event); });
+  running.listener = std::make_unique<train::StepListener>(
+      [&setting, &e](const train::StepEvent& event) { setting.listener(e, event); });
+  running.run = std::make_unique<TrainingRun>(e, *running.backend, setting.ceilings);
+  running.run->observe(*running.listener);
   return running;
 }
 

@@ -16,7 +16,7 @@ struct InterleavedSetting {
   const cost::Ceilings* ceilings = nullptr;  // null: nothing is predicted
   std::function<std::unique_ptr<backends::Backend>(const TrainingExperiment&)> make_backend;
   train::StopCheck is_stopped = [] { return false; };
-  std::function<void(const TrainingExperiment&, const StepEvent&)> listener = {};
+  std::function<void(const TrainingExperiment&, const train::StepEvent&)> listener = {};
 };
 
 // The records in the experiments' order. An instrument serves only one program at a time, so

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks a tokenizer specification, one function per field.
+// Checks a tokenizer specification, one function per field, and hashes it.
 #include "text/tokenizer_spec.h"
 
 #include <bitset>
 #include <cmath>
+#include <span>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "files/hash.h"
 #include "text/pair_table.h"
 #include "text/token_index.h"
 #include "text/tokenizer_tables.h"
@@ -154,6 +156,21 @@ PairTable<Merge> checked_merges(const TokenizerSpec& spec, const TokenIndex& ind
 void validate(const TokenizerSpec& spec) {
   TokenIndex index = checked_index(spec);
   checked_merges(spec, index);
+}
+
+std::string tokenizer_hash(const TokenizerSpec& spec) {
+  files::Hash128 hash;
+  auto add = [&](std::string_view text) {
+    const uint64_t size = text.size();
+    hash.update(std::as_bytes(std::span(&size, 1)));
+    hash.update(std::as_bytes(std::span(text)));
+  };
+  for (const std::string& token : spec.tokens) add(token);
+  hash.update(std::as_bytes(std::span(spec.types)));
+  for (const int32_t id : {spec.bos, spec.eos, spec.unknown, static_cast<int32_t>(spec.kind),
+                           static_cast<int32_t>(spec.pre_tokenizer)})
+    hash.update(std::as_bytes(std::span(&id, 1)));
+  return hash.hex();
 }
 
 }  // namespace ridge::text

@@ -74,4 +74,7 @@ inline constexpr size_t kMaxSpecialTokenBytes = 512;
 // finite, ids out of range, malformed byte tokens, merges with empty, unknown or repeated pairs.
 void validate(const TokenizerSpec& spec);
 
+// Identifies a tokenizer: the same vocabulary, merges and special tokens give the same hash.
+std::string tokenizer_hash(const TokenizerSpec& spec);
+
 }  // namespace ridge::text

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
+
 namespace ridge::train {
 namespace {
 
@@ -32,6 +34,16 @@ bool SpikeGuard::is_spike(double loss) {
   losses_.push_back(loss);
   if (losses_.size() > kMost) losses_.pop_front();
   return false;
+}
+
+bool SpikeGuard::skips_update(double loss) {
+  if (!is_spike(loss)) return false;
+  if (stops_)
+    throw runtime_error(
+        "[spike-guard] the loss {} is {:.1f} standard deviations above those before", loss,
+        deviations_);
+  ++skipped_;
+  return true;
 }
 
 }  // namespace ridge::train

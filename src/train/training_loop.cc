@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the batches of a step.
+// Begins and finishes steps. At most two are under way at a time.
 #include "train/training_loop.h"
+
+#include <utility>
 
 namespace ridge::train {
 
@@ -9,6 +11,75 @@ std::vector<Batch> read_step(BatchSource& data, const StepOptions& options) {
   for (int64_t i = 0; i < options.micro_batches; ++i)
     batches.push_back(data.next(options.batch_size));
   return batches;
+}
+
+TrainingLoop::TrainingLoop(Trainer& trainer, BatchSource& data, int64_t first, StepForms forms)
+    : trainer_(trainer), data_(data), forms_(std::move(forms)), begun_(first), finished_(first) {
+  if (!trainer.options().separates_update) return;
+  trainer.guard([this](double loss) {
+    bool skips = false;
+    for (Observer* each : observers_) skips = each->skips_update(loss) || skips;
+    return skips;
+  });
+}
+
+TrainingLoop::~TrainingLoop() {
+  if (trainer_.options().separates_update) trainer_.guard({});
+}
+
+// All are asked: the question may throw the Error of work that failed in the meantime.
+bool TrainingLoop::is_due(int64_t next) const {
+  bool due = false;
+  for (Observer* each : observers_) due = each->is_due(next) || due;
+  return due;
+}
+
+bool TrainingLoop::may_begin() const {
+  const int64_t under_way = begun_ - finished_;
+  return under_way == 0 || (under_way == 1 && !forms_.is_alone(finished_) &&
+                            !forms_.is_alone(begun_) && !is_due(begun_));
+}
+
+void TrainingLoop::pause_if_due() {
+  if (!is_due(begun_)) return;
+  for (Observer* each : observers_) each->pause(begun_);
+}
+
+std::vector<Batch> TrainingLoop::read_next(bool instrumented) {
+  std::vector<Batch> batches = read_step(data_, trainer_.options());
+  for (Observer* each : observers_) each->before_step(begun_, instrumented);
+  ++begun_;
+  return batches;
+}
+
+void TrainingLoop::step_instrumented() {
+  const std::vector<Batch> batches = read_next(true);
+  finish(trainer_.step(batches, true));
+}
+
+void TrainingLoop::finish(const StepResult& result) {
+  const StepEvent event{finished_++, !result.profiles.empty(), result};
+  for (Observer* each : observers_) each->after_step(event);
+}
+
+void TrainingLoop::run(int64_t end, const StopCheck& is_stopped) {
+  while (finished_ < end) {
+    const bool stops = is_stopped();
+    if (begun_ == finished_) {
+      if (stops) break;
+      pause_if_due();
+      if (forms_.is_instrumented(begun_) && !trainer_.inspects_next()) {
+        step_instrumented();
+        continue;
+      }
+    }
+    while (!stops && begun_ < end && may_begin()) trainer_.begin_step(read_next(false));
+    finish(trainer_.finish_step());
+  }
+}
+
+void TrainingLoop::end() {
+  for (Observer* each : observers_) each->end(finished_);
 }
 
 }  // namespace ridge::train

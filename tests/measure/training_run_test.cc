@@ -43,10 +43,11 @@ TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
   cost::Ceilings limits = ceilings();
   std::vector<int64_t> indices;
   std::string kinds;
-  record::RunRecord run = measure_training(e, *backend, &limits, [&](const StepEvent& event) {
-    indices.push_back(event.index);
-    kinds += event.instrumented ? 'i' : 'p';
-  });
+  record::RunRecord run =
+      measure_training(e, *backend, &limits, [&](const train::StepEvent& event) {
+        indices.push_back(event.index);
+        kinds += event.instrumented ? 'i' : 'p';
+      });
   EXPECT_EQ(indices, (std::vector<int64_t>{-2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(kinds, "pppiipippip");
   EXPECT_EQ(run.plain_wall_ns.size(), 5u);
@@ -65,9 +66,10 @@ TEST(Experiment, LongRunsAreSampled) {
   e.waits = false;
   auto backend = cpu_backend(1);
   std::string kinds;
-  record::RunRecord run = measure_training(e, *backend, nullptr, [&](const StepEvent& event) {
-    if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
-  });
+  record::RunRecord run =
+      measure_training(e, *backend, nullptr, [&](const train::StepEvent& event) {
+        if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
+      });
   EXPECT_EQ(kinds,
             "piipippipiipippi" + std::string(48, 'p') + "ippi" + std::string(60, 'p') + "pii");
   EXPECT_EQ(run.step.wall_samples_ns.size(), 12u);

@@ -2,6 +2,7 @@
 // Spikes are recognized, remembered across runs, and leave no trace in the weights.
 #include "train/spike_guard.h"
 
+#include "files/scratch.h"
 #include "train/saved_state.h"
 #include "train/small_run.h"
 
@@ -22,6 +23,17 @@ TEST(SpikeGuard, ComparesWithTheLossesBefore) {
   EXPECT_FALSE(guard.is_spike(-100));
   for (int i = 0; i < 300; ++i) guard.is_spike(0);
   EXPECT_EQ(guard.losses(), std::vector<double>(SpikeGuard::kMost, 0.0));
+}
+
+TEST(SpikeGuard, LeavesUpdatesOutOrEndsTheTraining) {
+  SpikeGuard skipping(4), stopping(4, true);
+  for (SpikeGuard* guard : {&skipping, &stopping})
+    for (int i = 0; i < 20; ++i) EXPECT_FALSE(guard->skips_update(i % 2 == 0 ? 1 : 3));
+  EXPECT_TRUE(skipping.skips_update(100));
+  EXPECT_FALSE(skipping.skips_update(2));
+  EXPECT_EQ(skipping.skipped(), 1);
+  files::expect_error([&] { stopping.skips_update(100); }, ExitCode::kRuntime,
+                      "[spike-guard] the loss 100 is 95.5 standard deviations above those before");
 }
 
 class SkippedStepTest : public testing::TestWithParam<const char*> {};

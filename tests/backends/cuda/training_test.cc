@@ -175,7 +175,7 @@ TEST(GpuSampling, FollowsTheLengthOfTheRun) {
     auto backend = backends::cuda::make_cuda_backend({false, true, false, false, ""});
     std::string kinds;
     measure::measure_training(tiny_experiment(steps), *backend, nullptr,
-                              [&](const measure::StepEvent& event) {
+                              [&](const train::StepEvent& event) {
                                 if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
                               });
     expected.resize(static_cast<size_t>(steps), 'p');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens data sets, files of ids and texts. Not a subcommand.
-#include "apps/training_data.h"
+// Chooses by the path how data are read.
+#include "train/training_data.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,8 +11,9 @@
 #include "base/error.h"
 #include "base/openmp_threads.h"
 #include "base/printable.h"
+#include "text/token_stream.h"
 
-namespace ridge::apps {
+namespace ridge::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,29 +37,6 @@ std::pair<std::string, double> split_weight(const std::string& text) {
 
 }  // namespace
 
-void add_training_data_options(Command app, TrainingDataOptions& o) {
-  app = app.under("Data");
-  app.add_option("--data", o.data,
-                 "train on this: a folder of ridge data tokenize, a .bin file of token ids, or a "
-                 "text; several times, as PATH=WEIGHT, for a mixture")
-      .one_value();
-  app.add_option("--val-data", o.validation, "the same for validation");
-  app.add_option("--tokenizer", o.tokenizer,
-                 "of texts: a .gguf file, a tokenizer.json, or a folder with either");
-  app.add_option("--text-format", o.form.format, "of texts: text, jsonl or auto (by name: .jsonl)")
-      .show_default();
-  app.add_option("--field", o.form.field, "the key of the text in a line of JSON Lines")
-      .show_default();
-  app.add_option("--pack", o.pack,
-                 "what a sequence is: windows of the data as they come, or documents packed with "
-                 "boundaries (attention and positions stay inside a document, the loss does not "
-                 "cross one)")
-      .show_default();
-  app.add_option("--seed", o.seed, "of the order of the data").show_default();
-  app.add_option("--val-batches", o.validation_batches, "micro-batches of a validation, at most")
-      .show_default();
-}
-
 models::Packing TrainingDataOptions::packing() const {
   if (pack != "windows" && pack != "documents")
     throw usage_error("[pack] expected windows or documents, got {}", printable(pack));
@@ -68,9 +46,9 @@ models::Packing TrainingDataOptions::packing() const {
 TrainingData::TrainingData(const TrainingDataOptions& options,
                            int64_t vocabulary,
                            const models::TokenizerFile* tokenizer,
-                           const TerminalOptions& terminal)
-    : o_(options), terminal_(terminal) {
-  expect_form(o_.form);
+                           const Progress& progress)
+    : o_(options) {
+  text::expect_form(o_.form);
   if (o_.seed < 0) throw usage_error("[seed] expected a number >= 0, got {}", o_.seed);
   if (o_.validation_batches < 1)
     throw usage_error("[val-batches] expected at least 1, got {}", o_.validation_batches);
@@ -80,20 +58,22 @@ TrainingData::TrainingData(const TrainingDataOptions& options,
   if (!o_.tokenizer.empty()) take_tokenizer(models::read_tokenizer(o_.tokenizer));
   for (const std::string& each : o_.data) {
     const auto [path, weight] = split_weight(each);
-    data_.push_back({open(path, vocabulary), weight});
+    data_.push_back({open(path, vocabulary, progress), weight});
   }
-  if (!o_.validation.empty()) validation_tokens_ = open(o_.validation, vocabulary);
+  if (!o_.validation.empty()) validation_tokens_ = open(o_.validation, vocabulary, progress);
 }
 
 void TrainingData::take_tokenizer(models::TokenizerFile file) {
-  if (tokenizer_ && tokenizer_hash(tokenizer_->spec) != tokenizer_hash(file.spec))
+  if (tokenizer_ && text::tokenizer_hash(tokenizer_->spec) != text::tokenizer_hash(file.spec))
     throw usage_error("[data] expected one tokenizer, but that of {} is not that of {}",
                       printable(file.source), printable(tokenizer_->source));
   vocabulary_ = std::max(vocabulary_, std::ssize(file.spec.tokens));
   if (!tokenizer_) tokenizer_ = std::move(file);
 }
 
-text::TokenSet TrainingData::open(const std::string& path, int64_t vocabulary) {
+text::TokenSet TrainingData::open(const std::string& path,
+                                  int64_t vocabulary,
+                                  const Progress& progress) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
     text::TokenSet set = text::TokenSet::open(path, 0);
@@ -105,46 +85,49 @@ text::TokenSet TrainingData::open(const std::string& path, int64_t vocabulary) {
   if (fs::path(path).extension() == ".bin")
     return text::TokenSet::open(path,
                                 static_cast<int32_t>(vocabulary_ > 0 ? vocabulary_ : vocabulary));
-  return tokenize(path);
+  return tokenize(path, progress);
 }
 
-text::TokenSet TrainingData::tokenize(const std::string& path) const {
-  files::ByteStream probe(path);  // what is wrong with the path comes first
+text::TokenSet TrainingData::tokenize(const std::string& path, const Progress& progress) const {
+  files::ByteStream probe(path);  // a fault of the path comes first
   if (!tokenizer_)
     throw usage_error("[tokenizer] expected --tokenizer, or a --model with one, for the text {}",
                       printable(path));
   start_openmp_threads();
   const text::Tokenizer tokenizer = models::make_tokenizer(*tokenizer_);
   std::error_code error;
-  const auto bytes = static_cast<int64_t>(fs::file_size(path, error));
-  Progress progress("tokenize", error ? 0 : bytes, "bytes", terminal_);
+  const auto size = static_cast<int64_t>(fs::file_size(path, error));
+  const int64_t total_bytes = error ? 0 : size;
+  progress(0, total_bytes);
   std::vector<int32_t> ids;
   std::vector<int64_t> starts;
-  text::TokenStream stream(tokenizer, document_options(tokenizer, o_.form),
+  text::TokenStream stream(tokenizer, text::document_options(tokenizer, o_.form),
                            [&](const text::TokenPart& part) {
                              if (part.begins) starts.push_back(std::ssize(ids));
                              ids.insert(ids.end(), part.ids.begin(), part.ids.end());
                            });
-  read_documents(
+  text::read_documents(
       path, o_.form, {}, 0, [&](const text::TextPart& part) { stream.add(part); },
-      [&](int64_t count) { progress.tick(count); });
+      [&](int64_t bytes) {
+        if (bytes > 0) progress(bytes, total_bytes);
+      });
   stream.flush();
   return text::TokenSet::of_ids(std::move(ids), tokenizer.vocab_size(), path, std::move(starts));
 }
 
 void TrainingData::make_batches(int64_t sequence,
-                                const train::Vocabulary& vocabulary,
+                                const Vocabulary& vocabulary,
                                 int64_t batch_size) {
-  batches_ = std::make_unique<train::TokenBatches>(std::move(data_), sequence, vocabulary,
-                                                   static_cast<uint64_t>(o_.seed), o_.packing());
+  batches_ = std::make_unique<TokenBatches>(std::move(data_), sequence, vocabulary,
+                                            static_cast<uint64_t>(o_.seed), o_.packing());
   if (validation_tokens_)
-    validation_ = train::validation_batches(*validation_tokens_, sequence, vocabulary, batch_size,
-                                            o_.validation_batches, o_.packing());
+    validation_ = validation_batches(*validation_tokens_, sequence, vocabulary, batch_size,
+                                     o_.validation_batches, o_.packing());
 }
 
 nlohmann::ordered_json TrainingData::identity() const {
   nlohmann::ordered_json sets = nlohmann::ordered_json::array();
-  for (const train::WeightedData& each : batches_->data())
+  for (const WeightedData& each : batches_->data())
     sets.push_back({{"path", each.tokens.source()},
                     {"hash", each.tokens.hash()},
                     {"ids", each.tokens.size()},
@@ -152,4 +135,4 @@ nlohmann::ordered_json TrainingData::identity() const {
   return {{"seed", o_.seed}, {"sets", sets}};
 }
 
-}  // namespace ridge::apps
+}  // namespace ridge::train

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names the scalars and writes them after each step. Not a subcommand.
-#include "apps/training_log.h"
+// Names the scalars, and cuts a log that goes on.
+#include "report/training_log.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/process_memory.h"
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
 #include "files/tensorboard_events.h"
 #include "report/numerics_report.h"
 
-namespace ridge::apps {
+namespace ridge::report {
 namespace {
 
 constexpr const char* kLines = "metrics.jsonl";
@@ -93,83 +91,68 @@ TrainingLog::TrainingLog(const std::filesystem::path& folder, std::optional<int6
   events_.append(files::version_event(unix_time_s()));
 }
 
-void TrainingLog::begin(const record::LabRecord& lab,
-                        const record::RunRecord& plan,
-                        const train::OptimizerOptions& optimizer,
-                        int64_t first_step) {
-  plan_ = plan;
-  peak_ = record::mfu_reference(lab, plan.setting);
-  optimizer_ = optimizer;
-  first_step_ = first_step;
-}
-
-void TrainingLog::add(const measure::StepEvent& event) {
-  plan_.plain_wall_ns = {event.result.elapsed_ns};
-  const double rate = train::learning_rate(optimizer_, first_step_ + event.index);
-  const int64_t resident = read_process_memory().resident_bytes;
-  const double mfu = plan_.mfu(peak_);
-  nlohmann::ordered_json line = {{"step", event.index},
+void TrainingLog::add(const record::StepMetrics& s) {
+  nlohmann::ordered_json line = {{"step", s.step},
                                  {"finished_at", utc_now()},
-                                 {"loss", event.result.loss},
-                                 {"learning_rate", rate},
-                                 {"step_ns", event.result.elapsed_ns},
-                                 {"samples_per_s", plan_.samples_per_s()},
-                                 {"tokens_per_s", plan_.tokens_per_s()},
-                                 {"model_flops_per_s", plan_.palm_flops_per_s()},
+                                 {"loss", s.loss},
+                                 {"learning_rate", s.learning_rate},
+                                 {"step_ns", s.step_ns},
+                                 {"samples_per_s", s.samples_per_s},
+                                 {"tokens_per_s", s.tokens_per_s},
+                                 {"model_flops_per_s", s.model_flops_per_s},
                                  {"mfu", nullptr},
-                                 {"resident_bytes", resident},
-                                 {"instrumented", event.instrumented}};
+                                 {"resident_bytes", s.resident_bytes},
+                                 {"instrumented", s.instrumented}};
   std::vector<files::EventScalar> scalars = {
-      {"train/loss", static_cast<float>(event.result.loss)},
-      {"train/learning_rate", static_cast<float>(rate)},
-      {"speed/step_ms", static_cast<float>(event.result.elapsed_ns / 1e6)},
-      {"speed/samples_per_s", static_cast<float>(plan_.samples_per_s())},
-      {"speed/tokens_per_s", static_cast<float>(plan_.tokens_per_s())},
-      {"speed/model_flops_per_s", static_cast<float>(plan_.palm_flops_per_s())},
-      {"memory/resident_bytes", static_cast<float>(resident)}};
-  if (event.result.gradient_norm >= 0) {
-    line["gradient_norm"] = event.result.gradient_norm;
-    scalars.push_back({"train/gradient_norm", static_cast<float>(event.result.gradient_norm)});
+      {"train/loss", static_cast<float>(s.loss)},
+      {"train/learning_rate", static_cast<float>(s.learning_rate)},
+      {"speed/step_ms", static_cast<float>(s.step_ns / 1e6)},
+      {"speed/samples_per_s", static_cast<float>(s.samples_per_s)},
+      {"speed/tokens_per_s", static_cast<float>(s.tokens_per_s)},
+      {"speed/model_flops_per_s", static_cast<float>(s.model_flops_per_s)},
+      {"memory/resident_bytes", static_cast<float>(s.resident_bytes)}};
+  if (s.gradient_norm >= 0) {
+    line["gradient_norm"] = s.gradient_norm;
+    scalars.push_back({"train/gradient_norm", static_cast<float>(s.gradient_norm)});
   }
-  if (event.result.attended != 1) line["attended"] = event.result.attended;
-  if (event.result.skipped) line["skipped"] = true;
-  if (event.result.loss_scale > 0) {
-    overflows_ += event.result.overflowed ? 1 : 0;
-    line["loss_scale"] = event.result.loss_scale;
-    line["overflows"] = overflows_;
-    scalars.push_back({"train/loss_scale", static_cast<float>(event.result.loss_scale)});
-    scalars.push_back({"train/overflows", static_cast<float>(overflows_)});
+  if (s.attended != 1) line["attended"] = s.attended;
+  if (s.skipped) line["skipped"] = true;
+  if (s.loss_scale > 0) {
+    line["loss_scale"] = s.loss_scale;
+    line["overflows"] = s.overflows;
+    scalars.push_back({"train/loss_scale", static_cast<float>(s.loss_scale)});
+    scalars.push_back({"train/overflows", static_cast<float>(s.overflows)});
   }
-  if (mfu > 0) {
-    line["mfu"] = mfu;
-    scalars.push_back({"speed/mfu", static_cast<float>(mfu)});
+  if (s.mfu > 0) {
+    line["mfu"] = s.mfu;
+    scalars.push_back({"speed/mfu", static_cast<float>(s.mfu)});
   }
   lines_.append(line.dump() + "\n");
-  events_.append(files::scalars_event(unix_time_s(), event.index, scalars));
+  events_.append(files::scalars_event(unix_time_s(), s.step, scalars));
 }
 
-void TrainingLog::add_validation(int64_t step, double loss) {
-  const nlohmann::ordered_json line = {{"step", step},
+void TrainingLog::add(const record::ValidationMetrics& validation) {
+  const nlohmann::ordered_json line = {{"step", validation.step},
                                        {"finished_at", utc_now()},
-                                       {"validation_loss", loss},
-                                       {"perplexity", std::exp(loss)}};
+                                       {"validation_loss", validation.loss},
+                                       {"perplexity", validation.perplexity()}};
   lines_.append(line.dump() + "\n");
-  const files::EventScalar scalar{"validation/loss", static_cast<float>(loss)};
-  events_.append(files::scalars_event(unix_time_s(), step, {&scalar, 1}));
+  const files::EventScalar scalar{"validation/loss", static_cast<float>(validation.loss)};
+  events_.append(files::scalars_event(unix_time_s(), validation.step, {&scalar, 1}));
 }
 
-void TrainingLog::add_numerics(const record::NumericsRecord& numerics) {
+void TrainingLog::add(const record::NumericsRecord& numerics) {
   if (!numerics_) numerics_.emplace(begun_lines(folder_ / kNumerics, resumed_));
-  numerics_->append(report::to_json(numerics).dump() + "\n");
+  numerics_->append(to_json(numerics).dump() + "\n");
 }
 
-void TrainingLog::add_sample(const std::string& prompt, const TrainingSamples::Sample& sample) {
+void TrainingLog::add(const record::TrainingSample& sample) {
   if (!samples_) samples_.emplace(begun_lines(folder_ / kSamples, resumed_));
-  nlohmann::ordered_json line = {{"step", sample.step}, {"finished_at", utc_now()},
-                                 {"prompt", prompt},    {"text", sample.text},
-                                 {"ids", sample.ids},   {"finish_reason", sample.finish_reason}};
+  nlohmann::ordered_json line = {
+      {"step", sample.step}, {"finished_at", utc_now()}, {"prompt", sample.prompt},
+      {"text", sample.text}, {"ids", sample.ids},        {"finish_reason", sample.finish_reason}};
   if (!sample.fault.empty()) line["fault"] = sample.fault;
   samples_->append(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-}  // namespace ridge::apps
+}  // namespace ridge::report

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The figures of a training on its way, for its lines, its log and its summary. The record of the
+// whole run is a RunRecord.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ridge::record {
+
+// One step that has been made.
+struct StepMetrics {
+  int64_t step = 0;  // its index
+  bool instrumented = false;
+  double loss = 0;
+  double learning_rate = 0;
+  double step_ns = 0;
+  double samples_per_s = 0, tokens_per_s = 0, model_flops_per_s = 0;
+  double mfu = 0;  // 0: unknown
+  int64_t resident_bytes = 0;
+  double gradient_norm = -1;  // before clipping; -1: unknown
+  double attended = 1;        // the share of the keys of whole rows that queries attended to
+  bool skipped = false;       // whether the update was left out
+  bool overflowed = false;    // whether it was because the gradients overflowed fp16
+  double loss_scale = 0;      // the next step's; 0 without loss scaling
+  int64_t overflows = 0;      // steps of this run that overflowed so far
+};
+
+struct ValidationMetrics {
+  int64_t step = 0;  // steps done
+  double loss = 0;
+  double perplexity() const;
+};
+
+// A text that a model in training generates.
+struct TrainingSample {
+  int64_t step = 0;  // steps done
+  std::string prompt;
+  std::string text;  // after the prompt
+  std::vector<int32_t> ids;
+  std::string finish_reason;  // as of serve::Generation
+  std::string fault;          // why there is no sample; empty if there is one
+};
+
+// The part of a summary that a RunRecord does not have.
+struct TrainingTotals {
+  double attended = 1;  // the mean over the steps
+  bool packs_documents = false;
+  int64_t skipped = 0;  // updates
+  double waited_for_checkpoints_ns = 0;
+};
+
+}  // namespace ridge::record

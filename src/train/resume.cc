@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares settings as JSON, in which checkpoints keep them.
+#include "train/resume.h"
+
+#include "base/error.h"
+#include "base/printable.h"
+
+namespace ridge::train {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace {
+
+ordered_json lora_settings(const TrainingSetup& setup) {
+  if (!setup.selection.has("lora")) return nullptr;
+  const passes::LoraOptions& lora = setup.step.lora;
+  return {{"rank", lora.rank}, {"alpha", lora.alpha}, {"targets", lora.targets}};
+}
+
+ordered_json scale_interval(const TrainingSetup& setup) {
+  if (!setup.selection.has("autocast_f16")) return nullptr;
+  return setup.step.loss_scaling.growth_interval;
+}
+
+// Null if an older checkpoint lacks it.
+json setting(const json& settings, const std::string& key) {
+  return settings.contains(key) ? settings[key] : json();
+}
+
+// Adapters are a difference from the weights beside which they were trained.
+void expect_same_base(const FoundCheckpoint& found, const json& now) {
+  const auto weights_of = [](const json& settings) {
+    const json model = settings.value("model", json());
+    return model.is_object() ? model.value("weights", json()) : json();
+  };
+  const json before = found.state.settings;
+  const json expected = weights_of(now), actual = weights_of(before);
+  if (expected != actual)
+    throw file_error(
+        "[{}] expected adapters of a model whose weights have the hash {}, as those of --model, found {}",
+        found.path.string(), expected.dump(), printable(actual.dump()));
+}
+
+}  // namespace
+
+ordered_json checkpoint_settings(const TrainingSetup& setup,
+                                 const TypedSettings& typed,
+                                 const ordered_json& data) {
+  const record::Setting& s = setup.setting;
+  const StepOptions& step = setup.step;
+  const OptimizerOptions& a = step.optimizer;
+  return {{"batch_size", step.batch_size},
+          {"seq_len", step.sequence},
+          {"micro_batches", step.micro_batches},
+          {"level", s.level},
+          {"switches", s.switches},
+          {"dtype", s.dtype},
+          {"device", s.device},
+          {"isa", s.isa},
+          {"threads", s.threads},
+          {"lr", a.learning_rate},
+          {"weight_decay", a.weight_decay},
+          {"clip", a.clip_norm},
+          {"lr_warmup", a.warmup_steps},
+          {"lr_decay", a.decay_steps},
+          {"lr_decay_begin", a.decay_begin},
+          {"lr_decay_shape", a.decay_shape == DecayShape::kCosine ? "cosine" : "linear"},
+          {"min_lr", a.minimum_rate},
+          {"decay", a.decays_all ? "all" : "matrices"},
+          {"spike_guard", typed.spike_guard},
+          {"pack", typed.pack},
+          {"freeze", typed.freeze},
+          {"lora", lora_settings(setup)},
+          {"loss_scale_interval", scale_interval(setup)},
+          {"data", data}};
+}
+
+void add_model(const StartingModel* model, Resumption& resumption) {
+  resumption.settings["model"] = model == nullptr ? ordered_json() : model->identity();
+}
+
+void expect_same_tuning(const Resumption& r) {
+  if (!r.found) return;
+  const json now = r.settings, before = r.found->state.settings;
+  for (const char* key : {"freeze", "lora"}) {
+    const json old = setting(before, key);
+    const bool is_none = old.is_null() && (now[key].is_null() || now[key] == "");
+    if (!is_none && old != now[key])
+      throw file_error("[{}] expected {} {}, as in this training, found {}", r.found->path.string(),
+                       key, now[key].dump(), printable(old.dump()));
+  }
+}
+
+std::vector<SettingChange> changed_settings(const Resumption& r) {
+  std::vector<SettingChange> changes;
+  if (!r.found) return changes;
+  const json now = r.settings, before = r.found->state.settings;
+  for (const auto& [key, value] : now.items())
+    if (const json old = setting(before, key); old != value)
+      changes.push_back({key, old.dump(), value.dump()});
+  return changes;
+}
+
+DataPlace resume(const Resumption& r, Trainer& trainer, TokenBatches& data, SpikeGuard* guard) {
+  if (!r.found) return {};
+  if (trainer.graphs().has_adapters) expect_same_base(*r.found, r.settings);
+  restore(*r.found, trainer);
+  const TrainingState& state = r.found->state;
+  // Windows of another length begin elsewhere: the place is that of the same number of tokens.
+  const int64_t sequence = trainer.options().sequence;
+  const json length_before = setting(state.settings, "seq_len");
+  const int64_t length =
+      length_before.is_number_integer() ? length_before.get<int64_t>() : sequence;
+  const DataPlace place{length == sequence ? state.windows : state.windows * length / sequence,
+                        state.tokens};
+  if (guard != nullptr && !state.guard.is_null())
+    guard->restore(state.guard.get<std::vector<double>>());
+  data.seek(place.windows);
+  return place;
+}
+
+}  // namespace ridge::train

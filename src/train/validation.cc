@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluates the batches between two steps.
+#include "train/validation.h"
+
+#include <utility>
+
+namespace ridge::train {
+
+Validation::Validation(Trainer& trainer,
+                       std::span<const Batch> batches,
+                       int64_t every,
+                       int64_t first,
+                       Listener listener)
+    : trainer_(trainer),
+      batches_(batches),
+      every_(every),
+      first_(first),
+      listener_(std::move(listener)) {}
+
+bool Validation::is_due(int64_t next) { return next > first_ && next % every_ == 0; }
+
+void Validation::pause(int64_t next) {
+  if (is_due(next)) validate(next);
+}
+
+void Validation::end(int64_t steps) { validate(steps); }
+
+void Validation::validate(int64_t steps) {
+  if (last_.step == steps) return;
+  last_ = {steps, trainer_.evaluate(batches_)};
+  listener_(last_);
+}
+
+std::optional<double> Validation::loss_after(int64_t steps) const {
+  return last_.step == steps ? std::optional(last_.loss) : std::nullopt;
+}
+
+}  // namespace ridge::train

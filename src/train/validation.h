@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Validates a model in training: its loss on batches that it is not trained on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "record/training_record.h"
+#include "train/observer.h"
+
+namespace ridge::train {
+
+// Validates each `every` steps and after the last one.
+class Validation final : public Observer {
+ public:
+  using Listener = std::function<void(const record::ValidationMetrics&)>;
+  // `first` is the number of steps that were done before; the state then is not validated. The
+  // listener is called after each validation.
+  Validation(Trainer& trainer,
+             std::span<const Batch> batches,
+             int64_t every,
+             int64_t first,
+             Listener listener);
+
+  bool is_due(int64_t next) override;
+  void pause(int64_t next) override;
+  void end(int64_t steps) override;
+  // The loss after so many steps, if it was validated then as the last time.
+  std::optional<double> loss_after(int64_t steps) const;
+
+ private:
+  void validate(int64_t steps);
+
+  Trainer& trainer_;
+  std::span<const Batch> batches_;
+  int64_t every_, first_;
+  Listener listener_;
+  record::ValidationMetrics last_{-1, 0};
+};
+
+}  // namespace ridge::train
