@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "apps/machine_ceilings.h"
-#include "apps/machine_topology.h"
 #include "apps/model_options.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "measure/topology.h"
 #include "report/ceilings_text.h"
+#include "report/topology_text.h"
 
 namespace ridge::apps {
 namespace {
@@ -28,8 +28,8 @@ struct MachineCommand {
   bool verbose = false;
 };
 
-measure::Topology topology() {
-  measure::Topology found = measure::read_topology();
+record::Topology topology() {
+  record::Topology found = measure::read_topology();
   measure::add_nvlinks(found);
   return found;
 }
@@ -45,10 +45,9 @@ void run(const MachineCommand& o, const Command& app, const TerminalOptions& ter
   // Sets threads and ISA.
   auto backend = make_backend(o.machine, passes::Selection("baseline", ""));
   if (o.topology) {
-    if (o.json)
-      fmt::print("{}", topology_json(topology(), kernel_threads(o.machine)));
-    else
-      print_topology(topology(), kernel_threads(o.machine), terminal);
+    const int threads = kernel_threads(o.machine);
+    fmt::print("{}", o.json ? report::topology_json(topology(), threads)
+                            : report::topology_text(topology(), threads, terminal));
     return;
   }
   auto measured = [&](bool tf32) {
@@ -65,8 +64,9 @@ void run(const MachineCommand& o, const Command& app, const TerminalOptions& ter
   if (c.machine.clock_ghz > 0)
     heading += fmt::format("{:.2f} GHz ({})\n", c.machine.clock_ghz,
                            terminal_safe(c.machine.clock_source));
-  const measure::Topology places = topology();
-  heading += topology_line(places) + "\n" + obstacle_lines(places, kernel_threads(o.machine));
+  const record::Topology places = topology();
+  heading += report::topology_line(places) + "\n" +
+             report::obstacle_lines(places, kernel_threads(o.machine));
   fmt::print("{}\n", wrap_lines(heading, terminal.columns));
   fmt::print("{}", report::ceilings_text(records, o.verbose, terminal));
   std::string notes;

@@ -85,14 +85,14 @@ std::array<unsigned, 3> parts(const std::string& address) {
 
 }  // namespace
 
-void add_nvlinks(Topology& topology) {
+void add_nvlinks(record::Topology& topology) {
   const bool any = std::any_of(topology.gpus.begin(), topology.gpus.end(),
-                               [](const PciGpu& gpu) { return gpu.vendor == "NVIDIA"; });
+                               [](const record::PciGpu& gpu) { return gpu.vendor == "NVIDIA"; });
   Nvml nvml;
   if (!any || !nvml.open() || nvml.init() != kSuccess) return;
   std::vector<Links> links(topology.gpus.size());
   for (size_t i = 0; i < topology.gpus.size(); ++i) {
-    PciGpu& gpu = topology.gpus[i];
+    record::PciGpu& gpu = topology.gpus[i];
     Device device = nullptr;
     if (gpu.vendor != "NVIDIA" || nvml.by_address(gpu.address.c_str(), &device) != kSuccess)
       continue;
@@ -101,7 +101,7 @@ void add_nvlinks(Topology& topology) {
       gpu.name = name.data();
     links[i] = links_of(nvml, device);
   }
-  for (GpuLink& link : topology.links) {
+  for (record::GpuLink& link : topology.links) {
     // Through switches every GPU reaches every other with all its links.
     int count = std::min(links[link.first].to_switch, links[link.second].to_switch);
     const auto direct = links[link.first].direct.find(parts(topology.gpus[link.second].address));

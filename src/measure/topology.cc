@@ -39,7 +39,7 @@ std::vector<hwloc_obj_t> objects(hwloc_topology_t from, hwloc_obj_type_t type) {
   return all;
 }
 
-void add_cpus(hwloc_topology_t from, hwloc_const_bitmap_t allowed, Topology& t) {
+void add_cpus(hwloc_topology_t from, hwloc_const_bitmap_t allowed, record::Topology& t) {
   t.cpus = static_cast<int>(objects(from, HWLOC_OBJ_PU).size());
   // A machine that does not say how its CPUs share cores has one core for each.
   std::vector<hwloc_obj_t> cores = objects(from, HWLOC_OBJ_CORE);
@@ -52,8 +52,8 @@ void add_cpus(hwloc_topology_t from, hwloc_const_bitmap_t allowed, Topology& t) 
   }));
 }
 
-void add_caches(hwloc_topology_t from, Topology& t) {
-  std::map<std::tuple<int, std::string, int64_t>, CpuCache> caches;
+void add_caches(hwloc_topology_t from, record::Topology& t) {
+  std::map<std::tuple<int, std::string, int64_t>, record::CpuCache> caches;
   for (int type = HWLOC_OBJ_L1CACHE; type <= HWLOC_OBJ_L3ICACHE; ++type)
     for (const hwloc_obj_t each : objects(from, static_cast<hwloc_obj_type_t>(type))) {
       const auto& cache = each->attr->cache;
@@ -63,14 +63,16 @@ void add_caches(hwloc_topology_t from, Topology& t) {
       const int level = static_cast<int>(cache.depth);
       const auto bytes = static_cast<int64_t>(cache.size);
       const int cpus = hwloc_bitmap_weight(each->cpuset);
-      ++caches.try_emplace({level, kind, bytes}, CpuCache{level, kind, bytes, 0, cpus})
+      ++caches.try_emplace({level, kind, bytes}, record::CpuCache{level, kind, bytes, 0, cpus})
             .first->second.instances;
     }
   for (const auto& [key, cache] : caches) t.caches.push_back(cache);
 }
 
 // Adds the distances that the system states, by the nodes' order in `nodes`.
-void add_distances(hwloc_topology_t from, const std::vector<hwloc_obj_t>& nodes, Topology& t) {
+void add_distances(hwloc_topology_t from,
+                   const std::vector<hwloc_obj_t>& nodes,
+                   record::Topology& t) {
   hwloc_distances_s* distances = nullptr;
   unsigned count = 1;
   if (hwloc_distances_get_by_type(from, HWLOC_OBJ_NUMANODE, &count, &distances,
@@ -89,7 +91,7 @@ void add_distances(hwloc_topology_t from, const std::vector<hwloc_obj_t>& nodes,
   hwloc_distances_release(from, distances);
 }
 
-void add_nodes(hwloc_topology_t from, hwloc_const_bitmap_t allowed, Topology& t) {
+void add_nodes(hwloc_topology_t from, hwloc_const_bitmap_t allowed, record::Topology& t) {
   std::vector<hwloc_obj_t> nodes = objects(from, HWLOC_OBJ_NUMANODE);
   std::ranges::sort(nodes, {}, [](hwloc_obj_t node) { return node->os_index; });
   const HwlocBitmap cpus_left(hwloc_bitmap_dup(hwloc_topology_get_topology_cpuset(from)));
@@ -140,12 +142,12 @@ std::string link_kind(const std::vector<hwloc_obj_t>& a,
   return std::max(a.size(), b.size()) - shared <= 1 ? "PIX" : "PXB";
 }
 
-void add_gpus(hwloc_topology_t from, Topology& t) {
-  std::vector<std::pair<PciGpu, std::vector<hwloc_obj_t>>> found;
+void add_gpus(hwloc_topology_t from, record::Topology& t) {
+  std::vector<std::pair<record::PciGpu, std::vector<hwloc_obj_t>>> found;
   for (const hwloc_obj_t each : objects(from, HWLOC_OBJ_PCI_DEVICE)) {
     const hwloc_obj_attr_u::hwloc_pcidev_attr_s& device = each->attr->pcidev;
     if (!is_gpu(device)) continue;
-    PciGpu gpu;
+    record::PciGpu gpu;
     gpu.address = fmt::format("{:04x}:{:02x}:{:02x}.{:x}", device.domain, device.bus, device.dev,
                               device.func);
     gpu.vendor = vendor_name(device.vendor_id);
@@ -221,20 +223,8 @@ double read_quota(const fs::path& root) {
 
 }  // namespace
 
-std::string cpu_list(const std::vector<int>& cpus) {
-  std::string text;
-  for (size_t i = 0; i < cpus.size();) {
-    size_t end = i + 1;
-    while (end < cpus.size() && cpus[end] == cpus[end - 1] + 1) ++end;
-    text += (text.empty() ? "" : ",") + std::to_string(cpus[i]);
-    if (end - i > 1) text += "-" + std::to_string(cpus[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
-Topology topology_of(hwloc_topology* loaded) {
-  Topology t;
+record::Topology topology_of(hwloc_topology* loaded) {
+  record::Topology t;
   const HwlocBitmap allowed = allowed_cpus(loaded);
   add_cpus(loaded, allowed.get(), t);
   add_caches(loaded, t);
@@ -243,8 +233,8 @@ Topology topology_of(hwloc_topology* loaded) {
   return t;
 }
 
-void add_linux_settings(Topology& t, const fs::path& root) {
-  for (PciGpu& gpu : t.gpus) {
+void add_linux_settings(record::Topology& t, const fs::path& root) {
+  for (record::PciGpu& gpu : t.gpus) {
     const fs::path device = root / "sys/bus/pci/devices" / gpu.address;
     gpu.speed = text_of(device / "current_link_speed");
     gpu.most_speed = text_of(device / "max_link_speed");
@@ -256,8 +246,8 @@ void add_linux_settings(Topology& t, const fs::path& root) {
   if (balancing >= 0) t.numa_balancing = balancing > 0;
 }
 
-Topology read_topology() {
-  Topology topology = topology_of(load_hwloc_topology().get());
+record::Topology read_topology() {
+  record::Topology topology = topology_of(load_hwloc_topology().get());
   add_linux_settings(topology);
   return topology;
 }

@@ -17,6 +17,13 @@
 namespace ridge::measure {
 namespace {
 
+using record::cpu_list;
+using record::CpuCache;
+using record::GpuLink;
+using record::Obstacle;
+using record::obstacles;
+using record::Topology;
+
 namespace fs = std::filesystem;
 
 class TopologyTest : public testing::Test {

@@ -1,48 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a topology as text and JSON. Not a subcommand.
-#include "apps/machine_topology.h"
+// Writes tables of caches, nodes and GPUs.
+#include "report/topology_text.h"
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <utility>
+#include <vector>
 
+#include "base/printable.h"
 #include "base/units.h"
 #include "report/json_text.h"
 
-namespace ridge::apps {
+namespace ridge::report {
 namespace {
-
-using nlohmann::ordered_json;
 
 std::string plural(int count, const char* word) {
   return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
 }
 
-std::string cache_name(const measure::CpuCache& cache) {
+std::string cache_name(const record::CpuCache& cache) {
   const char* kind = cache.type == "Data" ? "d" : cache.type == "Instruction" ? "i" : "";
   return fmt::format("L{}{}", cache.level, kind);
 }
 
-void print_nodes(const measure::Topology& t, const TerminalOptions& terminal) {
-  if (t.nodes.empty()) return;
+std::string nodes_text(const record::Topology& t, const TerminalOptions& terminal) {
+  if (t.nodes.empty()) return "";
   Table table({{"NUMA node"}, {"CPUs", Align::kLeft}, {"memory"}, {"distances", Align::kLeft}});
-  for (const measure::NumaNode& node : t.nodes) {
+  for (const record::NumaNode& node : t.nodes) {
     std::string distances;
     for (int distance : node.distances) distances += fmt::format("{:>4}", distance);
-    table.add({std::to_string(node.id), node.cpus.empty() ? "none" : measure::cpu_list(node.cpus),
+    table.add({std::to_string(node.id), node.cpus.empty() ? "none" : record::cpu_list(node.cpus),
                node.memory_bytes > 0 ? format_bytes(node.memory_bytes) : "-", distances});
   }
-  fmt::print("{}\n", table.text(terminal));
+  return table.text(terminal) + "\n";
 }
 
-void print_gpus(const measure::Topology& t, const TerminalOptions& terminal) {
-  if (t.gpus.empty()) return;
+std::string gpus_text(const record::Topology& t, const TerminalOptions& terminal) {
+  if (t.gpus.empty()) return "";
   std::vector<Table::Column> columns{
       {"GPU", Align::kLeft}, {"name", Align::kLeft}, {"node"}, {"PCIe", Align::kLeft}};
   for (size_t i = 0; i < t.gpus.size(); ++i) columns.push_back({fmt::format("to {}", i)});
   Table table(std::move(columns));
   for (size_t i = 0; i < t.gpus.size(); ++i) {
-    const measure::PciGpu& gpu = t.gpus[i];
+    const record::PciGpu& gpu = t.gpus[i];
     std::vector<std::string> row{
         fmt::format("{} {}", i, terminal_safe(gpu.address)),
         terminal_safe(gpu.name.empty() ? gpu.vendor : gpu.name),
@@ -50,24 +51,24 @@ void print_gpus(const measure::Topology& t, const TerminalOptions& terminal) {
         gpu.width > 0 ? fmt::format("{} x{}", terminal_safe(gpu.most_speed), gpu.width) : "-"};
     for (size_t j = 0; j < t.gpus.size(); ++j) {
       std::string kind = "-";
-      for (const measure::GpuLink& link : t.links)
+      for (const record::GpuLink& link : t.links)
         if (link.first == std::min(i, j) && link.second == std::max(i, j)) kind = link.kind;
       row.push_back(kind);
     }
     table.add(std::move(row));
   }
-  fmt::print("{}\n", table.text(terminal));
+  return table.text(terminal) + "\n";
 }
 
 }  // namespace
 
-std::string topology_line(const measure::Topology& t) {
+std::string topology_line(const record::Topology& t) {
   std::string text =
       fmt::format("{}, {}, {}, {}", plural(t.sockets, "socket"), plural(t.cores, "core"),
                   plural(t.cpus, "CPU"), plural(static_cast<int>(t.nodes.size()), "NUMA node"));
   if (static_cast<int>(t.allowed_cpus.size()) < t.cpus)
-    text += fmt::format("; this process may use CPUs {}", measure::cpu_list(t.allowed_cpus));
-  for (const measure::CpuCache& cache : t.caches)
+    text += fmt::format("; this process may use CPUs {}", record::cpu_list(t.allowed_cpus));
+  for (const record::CpuCache& cache : t.caches)
     if (cache.type != "Instruction" && cache.bytes > 0)
       text += fmt::format("{}{} {}{}", &cache == &t.caches.front() ? "; " : ", ", cache_name(cache),
                           format_bytes(cache.bytes),
@@ -78,66 +79,64 @@ std::string topology_line(const measure::Topology& t) {
   return text;
 }
 
-std::string obstacle_lines(const measure::Topology& t, int threads) {
+std::string obstacle_lines(const record::Topology& t, int threads) {
   std::string text;
-  for (const measure::Obstacle& each : measure::obstacles(t, threads))
+  for (const record::Obstacle& each : record::obstacles(t, threads))
     text += fmt::format("{}: {}\n", each.what, each.remedy);
   return text;
 }
 
-void print_topology(const measure::Topology& t, int threads, const TerminalOptions& terminal) {
-  fmt::print("{}\n", wrap_lines(topology_line(t), terminal.columns));
+std::string topology_text(const record::Topology& t, int threads, const TerminalOptions& terminal) {
+  std::string text = wrap_lines(topology_line(t), terminal.columns) + "\n";
   if (!t.caches.empty()) {
     Table table({{"cache", Align::kLeft}, {"size"}, {"number"}, {"CPUs that share one"}});
-    for (const measure::CpuCache& cache : t.caches)
+    for (const record::CpuCache& cache : t.caches)
       table.add({cache_name(cache), cache.bytes > 0 ? format_bytes(cache.bytes) : "-",
                  std::to_string(cache.instances), std::to_string(cache.cpus)});
-    fmt::print("{}\n", table.text(terminal));
+    text += table.text(terminal) + "\n";
   }
-  print_nodes(t, terminal);
-  print_gpus(t, terminal);
-  std::string text =
+  text += nodes_text(t, terminal) + gpus_text(t, terminal);
+  std::string settings =
       fmt::format("automatic NUMA balancing: {}; quota of the control groups: {}\n",
                   !t.numa_balancing   ? "not in this kernel"
                   : *t.numa_balancing ? "on"
                                       : "off",
                   t.quota_cpus > 0 ? fmt::format("{:g} CPUs", t.quota_cpus) : "none");
   const std::string obstacles = obstacle_lines(t, threads);
-  text += obstacles.empty()
-              ? fmt::format("nothing found that costs speed with {}\n", plural(threads, "thread"))
-              : "What costs speed, and what mends it:\n" + obstacles;
-  fmt::print("{}", wrap_lines(text, terminal.columns));
+  settings += obstacles.empty() ? fmt::format("nothing found that costs speed with {}\n",
+                                              plural(threads, "thread"))
+                                : "What costs speed, and what mends it:\n" + obstacles;
+  return text + wrap_lines(settings, terminal.columns);
 }
 
-std::string topology_json(const measure::Topology& t, int threads) {
-  ordered_json json{
-      {"sockets", t.sockets},
-      {"cores", t.cores},
-      {"cpus", t.cpus},
-      {"allowed_cpus", t.allowed_cpus},
-      {"allowed_cores", t.allowed_cores},
-      {"allowed_nodes", t.allowed_nodes},
-      {"memory_nodes", t.memory_nodes},
-      {"quota_cpus", t.quota_cpus},
-      {"numa_balancing", t.numa_balancing ? ordered_json(*t.numa_balancing) : ordered_json()},
-      {"caches", ordered_json::array()},
-      {"nodes", ordered_json::array()},
-      {"gpus", ordered_json::array()},
-      {"links", ordered_json::array()},
-      {"threads", threads},
-      {"obstacles", ordered_json::array()}};
-  for (const measure::CpuCache& cache : t.caches)
+std::string topology_json(const record::Topology& t, int threads) {
+  Json json{{"sockets", t.sockets},
+            {"cores", t.cores},
+            {"cpus", t.cpus},
+            {"allowed_cpus", t.allowed_cpus},
+            {"allowed_cores", t.allowed_cores},
+            {"allowed_nodes", t.allowed_nodes},
+            {"memory_nodes", t.memory_nodes},
+            {"quota_cpus", t.quota_cpus},
+            {"numa_balancing", t.numa_balancing ? Json(*t.numa_balancing) : Json()},
+            {"caches", Json::array()},
+            {"nodes", Json::array()},
+            {"gpus", Json::array()},
+            {"links", Json::array()},
+            {"threads", threads},
+            {"obstacles", Json::array()}};
+  for (const record::CpuCache& cache : t.caches)
     json["caches"].push_back({{"level", cache.level},
                               {"type", cache.type},
                               {"bytes", cache.bytes},
                               {"instances", cache.instances},
                               {"cpus", cache.cpus}});
-  for (const measure::NumaNode& node : t.nodes)
+  for (const record::NumaNode& node : t.nodes)
     json["nodes"].push_back({{"id", node.id},
                              {"cpus", node.cpus},
                              {"memory_bytes", node.memory_bytes},
                              {"distances", node.distances}});
-  for (const measure::PciGpu& gpu : t.gpus)
+  for (const record::PciGpu& gpu : t.gpus)
     json["gpus"].push_back({{"address", gpu.address},
                             {"vendor", gpu.vendor},
                             {"name", gpu.name},
@@ -146,11 +145,11 @@ std::string topology_json(const measure::Topology& t, int threads) {
                             {"most_speed", gpu.most_speed},
                             {"width", gpu.width},
                             {"most_width", gpu.most_width}});
-  for (const measure::GpuLink& link : t.links)
+  for (const record::GpuLink& link : t.links)
     json["links"].push_back({{"first", link.first}, {"second", link.second}, {"kind", link.kind}});
-  for (const measure::Obstacle& each : measure::obstacles(t, threads))
+  for (const record::Obstacle& each : record::obstacles(t, threads))
     json["obstacles"].push_back({{"what", each.what}, {"remedy", each.remedy}});
-  return report::json_text(json);
+  return json_text(json);
 }
 
-}  // namespace ridge::apps
+}  // namespace ridge::report

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a machine's topology and settings cost, and the switch that mends it.
+// Finds the settings of a machine that cost speed, and the switches that mend them.
+#include "record/topology.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,9 +9,19 @@
 #include <cmath>
 #include <utility>
 
-#include "measure/topology.h"
+namespace ridge::record {
+std::string cpu_list(const std::vector<int>& cpus) {
+  std::string text;
+  for (size_t i = 0; i < cpus.size();) {
+    size_t end = i + 1;
+    while (end < cpus.size() && cpus[end] == cpus[end - 1] + 1) ++end;
+    text += (text.empty() ? "" : ",") + std::to_string(cpus[i]);
+    if (end - i > 1) text += "-" + std::to_string(cpus[end - 1]);
+    i = end;
+  }
+  return text;
+}
 
-namespace ridge::measure {
 namespace {
 
 bool has(const std::vector<int>& list, int value) {
@@ -85,4 +97,4 @@ std::vector<Obstacle> obstacles(const Topology& topology, int threads) {
   return found;
 }
 
-}  // namespace ridge::measure
+}  // namespace ridge::record
