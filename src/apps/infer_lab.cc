@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "bench/extents.h"
 #include "bench/inference_lab.h"
 #include "measure/inference_run.h"
 #include "record/contradictions.h"
@@ -77,11 +78,6 @@ void expect_cache(const InferLabOptions& o,
   serve::expect_cache_fits(plan.file.config(), session, *plan.backend);
 }
 
-std::vector<int64_t> usual_lengths(int64_t context) {
-  return context <= 128 ? std::vector<int64_t>{context}
-                        : std::vector<int64_t>{128, std::min<int64_t>(512, context)};
-}
-
 // Finds every error in the options before anything runs.
 InferLabPlan check(const InferLabOptions& o) {
   InferLabPlan plan;
@@ -91,7 +87,7 @@ InferLabPlan check(const InferLabOptions& o) {
   bench::InferenceLabOptions& lab = plan.lab;
   lab.levels = parse_levels(o.levels, "level");
   lab.batches = parse_sizes(o.batch_sizes, "batch-size");
-  lab.lengths = o.lengths.empty() ? usual_lengths(plan.file.config().context)
+  lab.lengths = o.lengths.empty() ? bench::usual_lengths(plan.file.config().context)
                                   : parse_sizes(o.lengths, "seq-len");
   lab.latency_batches = parse_sizes(o.latency_batches, "latency-batch-size");
   lab.attention_lengths = parse_sizes(o.attention_lengths, "attention-seq-len");

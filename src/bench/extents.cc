@@ -166,4 +166,9 @@ std::string describe(const std::vector<Letter>& letters) {
   return text;
 }
 
+std::vector<int64_t> usual_lengths(int64_t context) {
+  return context <= 128 ? std::vector<int64_t>{context}
+                        : std::vector<int64_t>{128, std::min<int64_t>(512, context)};
+}
+
 }  // namespace ridge::bench

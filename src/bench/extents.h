@@ -46,4 +46,8 @@ std::string swept_letter(const std::vector<Sweep>& sweeps);
 // "n (rows, 1024), d (columns, 1024)" for messages and help.
 std::string describe(const std::vector<Letter>& letters);
 
+// The lengths of prompts and contexts that are measured if none are chosen: 128 and 512, or less if
+// the context of the model is shorter.
+std::vector<int64_t> usual_lengths(int64_t context);
+
 }  // namespace ridge::bench

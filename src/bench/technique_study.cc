@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Goes through types, lengths, batch sizes and techniques, the techniques of one size in turn.
+#include "bench/technique_study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "bench/extents.h"
+#include "models/known_shapes.h"
+#include "serve/session.h"
+#include "serve/session_choice.h"
+
+namespace ridge::bench {
+namespace {
+
+// Whether the path has weights, not a configuration alone.
+bool has_weights(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return false;
+  const auto is_file_of_weights = [](const std::filesystem::path& file) {
+    return file.extension() == ".gguf" || file.extension() == ".safetensors";
+  };
+  if (!std::filesystem::is_directory(path, error)) return is_file_of_weights(path);
+  for (const auto& each : std::filesystem::directory_iterator(path, error))
+    if (is_file_of_weights(each.path())) return true;
+  return false;
+}
+
+}  // namespace
+
+models::ModelFile open_studied(const std::string& model) {
+  return has_weights(model) ? models::ModelFile::open(model)
+                            : models::ModelFile::of_shape(models::config_by_name(model));
+}
+
+int64_t StudyChoice::points() const {
+  return std::ssize(techniques) * std::ssize(batches) * std::ssize(lengths) * std::ssize(dtypes);
+}
+
+std::string study_title(const models::ModelFile& file, const std::string& path) {
+  return file.config().name.empty() ? std::filesystem::path(path).stem().string()
+                                    : file.config().name;
+}
+
+void validate(const StudyChoice& o, const models::ModelFile& file) {
+  if (o.points() > kMostPoints)
+    throw usage_error("[study] expected at most {} points, got {}", kMostPoints, o.points());
+  for (int64_t batch : o.batches)
+    if (batch > serve::kMostSlots)
+      throw usage_error("[batch-size] expected at most {} sequences, got {}", serve::kMostSlots,
+                        batch);
+  for (int64_t length : o.lengths)
+    if (length > file.config().context)
+      throw usage_error("[seq-len] expected at most {} positions, the model's context, got {}",
+                        file.config().context, length);
+  for (const std::string& each : o.dtypes) {
+    if (each == kStoredType && !file.has_weights())
+      throw usage_error("[dtype] expected some of fp32, bf16 for a configuration, got {}", each);
+    if (each != "fp32" && each != "bf16" && each != kStoredType)
+      throw usage_error("[dtype] expected some of fp32, bf16{}, got {}",
+                        file.has_weights() ? ", file" : "", printable(each));
+  }
+}
+
+TechniqueStudy::TechniqueStudy(const models::ModelFile& file,
+                               const StudyChoice& choice,
+                               TrialRunner& trials,
+                               Describe describe)
+    : file_(file),
+      o_(choice),
+      trials_(trials),
+      describe_(std::move(describe)),
+      left_ns_(choice.budget_ns) {
+  record_.kind = "study";
+  record_.name = "inference of " + o_.title;
+  for (const std::string& each : o_.dtypes)
+    record_.dtype += (record_.dtype.empty() ? "" : ",") + each;
+}
+
+record::BenchRecord TechniqueStudy::run(const PointListener& progress) {
+  for (const std::string& dtype : o_.dtypes)
+    for (int64_t length : o_.lengths)
+      for (int64_t batch : o_.batches) {
+        const size_t first = record_.points.size();
+        for (const Technique& technique : o_.techniques) {
+          if (trials_.is_stopped()) break;
+          PhasePoints points = measure(technique, dtype, batch, length);
+          if (trials_.is_stopped()) break;
+          progress(2, fmt::format("{} {} x {}", technique.name, batch, length));
+          add(std::move(points), technique, dtype);
+        }
+        add_speedups(record_.points, first);
+      }
+  add_notes();
+  return std::move(record_);
+}
+
+passes::Selection TechniqueStudy::selection(const Technique& technique,
+                                            const std::string& dtype) const {
+  std::string switches(technique.switches);
+  // A GPU holds 16-bit weights in any case, and fp32 ones with --exact.
+  if (!o_.on_gpu && dtype != kStoredType)
+    switches += dtype == "fp32" ? ",+store_f32" : ",+store_bf16";
+  return serve::inference_selection({o_.on_gpu, dtype == "fp32", false},
+                                    std::string(technique.level), switches);
+}
+
+PhasePoints TechniqueStudy::measure(const Technique& technique,
+                                    const std::string& dtype,
+                                    int64_t batch,
+                                    int64_t length) {
+  measure::InferenceExperiment e;
+  e.selection = selection(technique, dtype);
+  e.setting = describe_(e.selection, std::string(technique.switches));
+  e.batch = batch;
+  e.length = length;
+  e.is_stopped = [this] { return trials_.is_stopped(); };
+  e = with_technique(std::move(e), technique);
+  const bool runs = trials_.runs();
+  const int64_t free = runs ? trials_.backend(e.selection).available_bytes() : 0;
+  PhasePoints points =
+      plan_technique(file_, e, trials_.target(e.selection), trials_.ceilings(), free - free / 8);
+  if (runs && points.prefill.refused.empty()) time(e, points);
+  return points;
+}
+
+// Points that would take more than the budget has left keep their prediction.
+void TechniqueStudy::time(measure::InferenceExperiment& e, PhasePoints& points) {
+  constexpr double kLoadBytesPerNs = 1;  // weights are made up, or read and unpacked
+  constexpr int64_t kLeast = 3;
+  constexpr double kMostShare = 0.5;  // the part of the budget for one point
+  const double once = points.prefill.predicted_ns + points.decode.predicted_ns;
+  const double needed =
+      (kLeast + 2) * once + static_cast<double>(points.prefill.owned_bytes) / kLoadBytesPerNs;
+  if (needed > kMostShare * left_ns_) {
+    for (record::BenchPoint* each : {&points.prefill, &points.decode})
+      each->refused = fmt::format("would take about {}, and {} of the budget are left",
+                                  format_ns(needed), format_ns(left_ns_));
+    return;
+  }
+  e.repeats = {kLeast, 40, std::clamp(left_ns_ / static_cast<double>(4 * points_left()), 1e6, 5e8)};
+  const double begin = now_ns();
+  time_technique(file_, e, trials_.backend(e.selection), trials_.ceilings(), points);
+  left_ns_ = std::max(0.0, left_ns_ - (now_ns() - begin));
+}
+
+int64_t TechniqueStudy::points_left() const {
+  return std::max<int64_t>(o_.points() - std::ssize(record_.points) / 2, 1);
+}
+
+void TechniqueStudy::add(PhasePoints points, const Technique& technique, const std::string& dtype) {
+  for (record::BenchPoint* each : {&points.prefill, &points.decode}) {
+    each->name = o_.title;
+    each->form = technique.name;
+    each->dtype = dtype;
+    each->published_ns = published_ns(o_.title, technique.name, each->phase,
+                                      each->extents[0].second, each->extents[1].second);
+    record_.points.push_back(std::move(*each));
+  }
+}
+
+void TechniqueStudy::add_notes() {
+  record_.notes.push_back(
+      "prefill: all prompts of the batch; decode: one token for each sequence. Speed-ups are over the first technique, "
+      "both measured or both predicted. Points that did not run are predicted.");
+  for (const Technique& each : o_.techniques)
+    record_.notes.push_back(fmt::format("{}: {}.", each.name, each.summary));
+  if (std::any_of(record_.points.begin(), record_.points.end(),
+                  [](const record::BenchPoint& each) { return !each.published_ns.empty(); }))
+    record_.notes.push_back(
+        "Published times are of other machines: they show how much a technique gains there. docs/workbench.md has their "
+        "sources.");
+}
+
+std::string lacking_memory(const record::BenchRecord& study) {
+  const bool has_run = std::any_of(study.points.begin(), study.points.end(),
+                                   [](const auto& each) { return each.refused.empty(); });
+  return !has_run && !study.points.empty() && study.points[0].lacks_memory ? study.points[0].refused
+                                                                           : "";
+}
+
+}  // namespace ridge::bench

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A study of techniques on another machine than this one, so that nothing is timed.
+#include "bench/technique_study.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "bench/extents.h"
+#include "cost/made_up_ceilings.h"
+#include "files/scratch.h"
+#include "serve/real_model.h"
+
+namespace ridge::bench {
+namespace {
+
+StudyChoice some_choice() {
+  StudyChoice choice;
+  choice.title = "tiny";
+  choice.techniques = choose_techniques("eager,compiled");
+  choice.batches = {1, 2};
+  choice.lengths = {16};
+  choice.dtypes = {"fp32"};
+  choice.budget_ns = 1e9;
+  return choice;
+}
+
+// The points, where `most` of them are complete.
+record::BenchRecord studied(const StudyChoice& choice, int64_t most = 100) {
+  const models::ModelFile file = open_studied("tiny");
+  int64_t complete = 0;
+  TrialRunner trials({.runs = false,
+                      .is_stopped = [&] { return complete >= most; },
+                      .make_backend = {},
+                      .planned = &serve::cpu_backend()});
+  trials.set_ceilings(cost::made_up_ceilings({{int64_t{1} << 30, 10, 10}}, 100));
+  TechniqueStudy study(file, choice, trials, [](const passes::Selection&, const std::string&) {
+    return record::Setting();
+  });
+  return study.run([&](int64_t points, const std::string&) { complete += points / 2; });
+}
+
+TEST(TechniqueStudy, PredictsEachPhaseAtEachSize) {
+  const record::BenchRecord made = studied(some_choice());
+  EXPECT_EQ(made.name, "inference of tiny");
+  EXPECT_EQ(made.dtype, "fp32");
+  ASSERT_EQ(made.points.size(), 8u);
+  for (size_t i = 0; i < 8; ++i) {
+    const record::BenchPoint& point = made.points[i];
+    EXPECT_EQ(point.phase, i % 2 == 0 ? "prefill" : "decode");
+    EXPECT_EQ(point.form, i / 2 % 2 == 0 ? "eager" : "compiled");
+    EXPECT_EQ(point.extents[0].second, i < 4 ? 1 : 2);
+    EXPECT_GT(point.predicted_ns, 0);
+    EXPECT_EQ(point.refused, "");
+  }
+  EXPECT_EQ(made.notes.size(), 3u);  // two techniques
+  EXPECT_EQ(lacking_memory(made), "");
+}
+
+TEST(TechniqueStudy, KeepsWhatWasCompleteWhenItWasStopped) {
+  EXPECT_EQ(studied(some_choice(), 3).points.size(), 6u);
+  EXPECT_EQ(studied(some_choice(), 0).points.size(), 0u);
+}
+
+TEST(TechniqueStudy, RefusesWhatTheModelDoesNotAllow) {
+  const models::ModelFile file = open_studied("tiny");
+  EXPECT_EQ(study_title(file, "a/b.gguf"), "tiny");
+  validate(some_choice(), file);
+  const auto expect = [&](void (*change)(StudyChoice&), const char* reason) {
+    StudyChoice choice = some_choice();
+    change(choice);
+    files::expect_error([&] { validate(choice, file); }, ExitCode::kUsage, reason);
+  };
+  expect([](StudyChoice& c) { c.dtypes = {kStoredType}; },
+         "expected some of fp32, bf16 for a configuration, got file");
+  expect([](StudyChoice& c) { c.dtypes = {"fp8"}; }, "[dtype] expected some of fp32, bf16, got");
+  expect([](StudyChoice& c) { c.lengths = {1 << 30}; }, "[seq-len] expected at most");
+  expect([](StudyChoice& c) { c.batches = {1 << 30}; }, "[batch-size] expected at most");
+  expect([](StudyChoice& c) { c.lengths.assign(1 << 20, 1); }, "[study] expected at most");
+}
+
+TEST(TechniqueStudy, SaysWhyNothingRan) {
+  record::BenchRecord study;
+  EXPECT_EQ(lacking_memory(study), "");
+  study.points.resize(2);
+  study.points[0].refused = study.points[1].refused = "too large";
+  EXPECT_EQ(lacking_memory(study), "");
+  study.points[0].lacks_memory = true;
+  EXPECT_EQ(lacking_memory(study), "too large");
+  study.points[1].refused = "";
+  EXPECT_EQ(lacking_memory(study), "");
+}
+
+TEST(UsualLengths, FitTheContext) {
+  EXPECT_EQ(usual_lengths(2048), (std::vector<int64_t>{128, 512}));
+  EXPECT_EQ(usual_lengths(256), (std::vector<int64_t>{128, 256}));
+  EXPECT_EQ(usual_lengths(64), std::vector<int64_t>{64});
+}
+
+}  // namespace
+}  // namespace ridge::bench
