@@ -10,6 +10,14 @@
 namespace ridge::record {
 namespace {
 
+double per_s(int64_t amount, double ns) {
+  return ns > 0 ? static_cast<double>(amount) / ns * 1e9 : 0;
+}
+
+double ratio(int64_t amount, int64_t bytes) {
+  return bytes > 0 ? static_cast<double>(amount) / static_cast<double>(bytes) : 0;
+}
+
 struct Sized {
   double size = 0;
   const BenchPoint* point = nullptr;
@@ -85,15 +93,14 @@ std::optional<double> BenchPoint::prediction_error() const {
   return predicted_ns / time.median - 1;
 }
 
-double BenchPoint::planned_intensity() const {
-  return planned_bytes > 0 ? static_cast<double>(work.flops) / static_cast<double>(planned_bytes)
-                           : 0;
-}
+double BenchPoint::planned_intensity() const { return ratio(work.flops, planned_bytes); }
+double BenchPoint::compulsory_intensity() const { return ratio(work.flops, compulsory_bytes); }
+double BenchPoint::flops_per_s() const { return per_s(work.flops, ns()); }
+double BenchPoint::bytes_per_s() const { return per_s(planned_bytes, ns()); }
 
-double BenchPoint::compulsory_intensity() const {
-  return compulsory_bytes > 0
-             ? static_cast<double>(work.flops) / static_cast<double>(compulsory_bytes)
-             : 0;
+std::optional<double> BenchPoint::unfused_intensity() const {
+  if (!unfused_bytes || *unfused_bytes <= 0) return std::nullopt;
+  return ratio(work.flops, *unfused_bytes);
 }
 
 std::vector<BenchCliff> find_cliffs(const std::vector<BenchPoint>& points,
@@ -103,7 +110,7 @@ std::vector<BenchCliff> find_cliffs(const std::vector<BenchPoint>& points,
   for (const auto& [form, sized] : by_form(points, letter))
     for (size_t i = 1; i < sized.size(); ++i) {
       const double before = unit_ns(*sized[i - 1].point), now = unit_ns(*sized[i].point);
-      // The next size tells a cliff from a slope; the last one is compared with the one before alone.
+      // The next size tells a cliff from a slope; the last one has only the one before it.
       const double after = i + 1 < sized.size() ? unit_ns(*sized[i + 1].point) : before;
       if (!(before > 0) || !(after > 0)) continue;
       const double ratio = now / std::max(before, after);

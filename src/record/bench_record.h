@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defines the records of `ridge bench` and `ridge demo`: one point is one op, module or graph at one size, planned and
-// perhaps measured. bench/ fills the records, report/ prints them.
+// Defines the records of `ridge bench` and `ridge demo`: one point is an op, module or graph at one
+// size, planned and perhaps measured. bench/ fills the records, report/ prints them.
 #pragma once
 
 #include <cstdint>
@@ -25,51 +25,44 @@ std::string str(const Extents& extents);  // "n=1024,k=512"
 const int64_t* find(const Extents& extents, std::string_view letter);
 
 struct BenchPoint {
-  std::string name;     // "matmul", "mlp", or the name of a case
-  Extents extents;      // empty for the cases of an op
-  std::string form;     // the implementation: "onednn", "flash"; empty if there is only one
-  std::string phase;    // "forward", "forward+backward", "prefill", "decode"; may be empty
-  std::string dtype;    // as --dtype spells it
-  std::string inputs;   // types of the operands
-  std::string cache;    // the state of the caches: "warm", or "cold" with how; empty if nothing ran
-  std::string refused;  // the reason why it was not planned or not run; empty if it was
+  std::string name;
+  Extents extents;
+  std::string form, phase, dtype, inputs, cache, refused;
   bool lacks_memory = false;  // why it was refused
   Work work;                  // executed; for composites, that of their kernels
-  int64_t launches = 0;
-  int64_t planned_bytes = 0;  // each operand of each kernel once
-  int64_t compulsory_bytes = 0;
-  int64_t owned_bytes = 0;                 // arena and store
-  std::optional<int64_t> unfused_bytes;    // by the convention of that name (docs/accounting.md)
-  std::map<std::string, int64_t> kernels;  // launches by op
-  Summary time;                            // per call; no samples if it was only planned
-  double predicted_ns = 0;                 // 0 if no ceilings are known
-  // What the machine allows: the multiplications at their peak, or the other arithmetic at its rate, or the planned bytes at
-  // the bandwidth of the memory that holds them, whichever takes longer. 0 if no ceilings are known.
+  int64_t launches = 0, planned_bytes = 0, compulsory_bytes = 0, owned_bytes = 0;
+  std::optional<int64_t> unfused_bytes;
+  std::map<std::string, int64_t> kernels;
+  Summary time;  // per call; no samples if it was only planned
+  double predicted_ns = 0;
+  // The multiplications at their peak, or the other arithmetic at its rate, or the planned bytes at
+  // the bandwidth of the memory that holds them, whichever takes longer. 0 without ceilings.
   double limit_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
-  // The time of the first form of the same size over this one's: both measured, or both predicted.
-  std::optional<double> speedup;
-  std::map<std::string, double> published_ns;  // of other software on other machines, by its name
-  std::string
-      level;  // the level of memory that holds the operands; empty if the ceilings have no levels
+  std::optional<double> speedup;  // both times are measured, or both predicted
+  std::map<std::string, double> published_ns;
+  std::string level;
 
   bool is_measured() const { return time.count > 0; }
   // The measured time, or the predicted one.
   double ns() const { return is_measured() ? time.median : predicted_ns; }
   // The predicted time over the measured one, less 1; empty if one of them is unknown.
   std::optional<double> prediction_error() const;
-  // What bounds the time: "compute", "overhead", or for memory the level, "L2" for instance.
+  // The bound of the time: "compute", "overhead", or for memory the level, "L2" for instance.
   std::string_view bound_by() const;
-  // Limit over time, up to 1. Empty if the time is shorter, because such a limit is none, or if one of them is unknown.
+  // Empty if the time is shorter, because such a limit is none, or if one of them is unknown.
   std::optional<double> limit_share() const;
   double planned_intensity() const;     // FLOPs per byte; 0 without bytes
   double compulsory_intensity() const;  // the same
+  std::optional<double> unfused_intensity() const;
+  double flops_per_s() const;  // 0 without a time, measured or predicted
+  double bytes_per_s() const;  // the same, with planned bytes
 };
 
 // The law time = factor * size^power over a sweep, by least squares of the logarithms.
 struct BenchFit {
   std::string form;    // the points that it is fitted to
-  std::string letter;  // of the size
+  std::string letter;  // the size
   double factor = 0;   // ns
   double power = 0;
   double residual = 0;  // root mean square of log(time / law)

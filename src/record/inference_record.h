@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "record/lab_record.h"
+#include "record/run_figures.h"
 
 namespace ridge::record {
 
@@ -15,20 +15,29 @@ namespace ridge::record {
 // time goes. All sequences get their first token at the same time and one more token per decode
 // step.
 struct LatencyRecord {
-  int64_t batch = 1;
-  int64_t prompt = 0;
-  int64_t tokens = 0;   // per sequence
-  double open_ns = 0;   // opening the session: cache, tables
-  double first_ns = 0;  // the first generation, which builds and binds the graphs
-  double ttft_ns = 0;   // of a later generation: time to the first tokens
-  Summary tpot;         // of the decode steps
-  double wall_ns = 0;   // of the whole generation
+  int64_t batch = 1, prompt = 0, tokens = 0;
+  double open_ns = 0, first_ns = 0, ttft_ns = 0;
+  Summary tpot;
+  double wall_ns = 0;
 
   // TTFT + TPOT x (tokens - 1).
   double predicted_ns() const { return ttft_ns + tpot.median * static_cast<double>(tokens - 1); }
   double error() const { return wall_ns > 0 ? predicted_ns() / wall_ns - 1 : 0; }
   double tokens_per_s() const;
 };
+
+template <class See>
+void figures(const See& see, const LatencyRecord& r) {
+  see("batch_size", r.batch), see("prompt_tokens", r.prompt);
+  see({"tokens", "", "per sequence"}, r.tokens);
+  see({"session_ns", "ns", "opening the session: cache, tables"}, r.open_ns);
+  see({"first_generation_ns", "ns", "builds and binds the graphs, too"}, r.first_ns);
+  see({"ttft_ns", "ns", "of a later generation: time to the first tokens"}, r.ttft_ns);
+  see({"tpot", "", "of the decode steps"}, r.tpot);
+  see({"wall_ns", "ns", "the whole generation"}, r.wall_ns);
+  see("predicted_ns", r.predicted_ns()), see("error", r.error()),
+      see("tokens_per_s", r.tokens_per_s());
+}
 
 // Time to compute the token after `context` tokens, with the KV cache and by recomputing the whole
 // sequence.
@@ -42,12 +51,11 @@ struct CacheGainRecord {
 
 // One implementation of attention.
 struct AttentionForm {
-  int64_t launches = 0;
-  int64_t planned_bytes = 0;  // bytes read and written
-  int64_t arena_bytes = 0;    // temporaries
-  int64_t owned_bytes = 0;    // including q, k, v and the output
-  double predicted_ns = 0;    // 0 where no ceilings are known
-  std::string skipped;        // the reason why it was not run; empty if it was
+  int64_t launches = 0, planned_bytes = 0;
+  int64_t arena_bytes = 0;  // temporaries
+  int64_t owned_bytes = 0;  // including q, k, v and the output
+  double predicted_ns = 0;  // 0 where no ceilings are known
+  std::string skipped;      // the reason why it was not run; empty if it was
   Summary time;
   // Growth of the process's memory, or of its device memory; 0 if the system does not report it.
   int64_t measured_bytes = 0;

@@ -15,16 +15,12 @@ namespace ridge::record {
 
 // A proposed change and its predicted effect, from the cost of the changed graph.
 struct AdviceRecord {
-  std::string title;
-  std::string reason;
-  std::string command;
-  double time_gain = 0;    // tokens per second, after over before, less 1
-  double memory_gain = 0;  // in owned memory
-  double before_ns = 0, after_ns = 0;
+  std::string title, reason, command;
+  double time_gain = 0, memory_gain = 0, before_ns = 0, after_ns = 0;
   int64_t before_peak_bytes = 0, after_peak_bytes = 0;
   bool is_same_training = true;
-  // The probability that tokens per second rise at all, from how far this lab's predicted gains were
-  // from the measured ones; 1 for advice that only saves memory, which is counted, not predicted.
+  // The probability that tokens per second rise at all, from how far predicted gains of this lab
+  // are from the measured ones; 1 for advice that only saves memory, which is counted, not predicted.
   double confidence = 1;
 };
 
@@ -38,8 +34,8 @@ struct TrialRecord {
   RunRecord after;
   // Tokens per second, after over before, less 1.
   double measured_gain() const;
-  // Whether both runs have at least kLeastClearSteps steps and the intervals of their times per token
-  // do not overlap.
+  // Whether both runs have at least kLeastClearSteps steps and the intervals of their times per
+  // token do not overlap.
   bool is_clear() const;
   // "clear of noise", "within noise", or "too few steps".
   std::string_view verdict() const;
@@ -54,7 +50,7 @@ struct LabRecord {
   std::vector<size_t> detailed;  // indices of the runs whose operations are reported
   bool seeks_advice = false;     // if false, `advice` is empty because none was looked for
   std::vector<AdviceRecord> advice;
-  std::vector<TrialRecord> trials;  // of the first pieces of advice
+  std::vector<TrialRecord> trials;  // the first pieces of advice
   std::vector<std::string> warnings;
 
   const cost::Ceilings* limits() const { return ceilings ? &*ceilings : nullptr; }
@@ -64,7 +60,7 @@ struct LabRecord {
 
 // The dtype of a setting's GEMMs: bf16, i16, or f32 otherwise.
 DType product_dtype(const Setting& setting);
-// What MFU and MBU of a run are shares of; a rate of 0 if no ceilings are known.
+// The rates that MFU and MBU of a run are shares of; a rate of 0 if no ceilings are known.
 cost::ReferenceRate mfu_reference(const LabRecord& lab, const Setting& setting);
 cost::ReferenceRate mbu_reference(const LabRecord& lab);
 // RunRecord::mbu_reason; empty if no ceilings are known.

@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "record/figures.h"
+
 namespace ridge::record {
 
 // Percentiles are by nearest rank: each is the smallest value that so many percent of all do not
@@ -37,5 +39,24 @@ struct LoadSummary {
     return wall_ns > 0 ? static_cast<double>(count) / wall_ns * 1e9 : 0;
   }
 };
+
+template <class See>
+void figures(const See& see, const Percentiles& r) {
+  see("count", r.count), see("mean_ns", r.mean), see("p50_ns", r.p50), see("p90_ns", r.p90),
+      see("p99_ns", r.p99);
+}
+
+template <class See>
+void figures(const See& see, const LoadSummary& r) {
+  see("url", r.url), see("model", r.model);
+  see("clients", r.rate > 0 ? 0 : r.clients, Unknown::kNull), see("rate", r.rate, Unknown::kNull);
+  see("prompt", r.prompt), see("output", r.output), see("shared_prefix", r.shared_prefix),
+      see("seed", r.seed), see("wall_ns", r.wall_ns), see("completed", r.completed),
+      see("failed", r.failed), see("prompt_tokens", r.prompt_tokens),
+      see("output_tokens", r.output_tokens), see("requests_per_s", r.per_s(r.completed)),
+      see("prompt_tokens_per_s", r.per_s(r.prompt_tokens)),
+      see("output_tokens_per_s", r.per_s(r.output_tokens)), see("ttft", r.ttft),
+      see("tpot", r.tpot), see("itl", r.itl), see("e2e", r.e2e), see("slo", r.slo, Unknown::kNull);
+}
 
 }  // namespace ridge::record

@@ -17,39 +17,28 @@ namespace ridge::record {
 struct MemoryPoint {
   std::string graph;
   NodeId node = 0;
-  std::string op;
-  std::string scope;
-  std::string phase;
+  std::string op, scope, phase;
   plan::MemoryMoment live;
 };
 
 // One buffer or stored value, and the bytes that it takes.
 struct LiveTensor {
-  std::string name;  // of a stored value; empty for a temporary
-  std::string op;    // the node that produces a temporary; empty for a stored value
-  std::string scope;
-  std::string phase;
-  std::string type;  // empty for workspace
+  std::string name, op, scope, phase, type;
   plan::MemoryClass memory_class = plan::MemoryClass::kActivations;
   int64_t bytes = 0;
 };
 
 struct MemoryRecord {
   std::vector<MemoryPoint> timeline;  // all graphs in execution order, each once
-  int64_t arena_bytes = 0;            // one arena for all graphs, sized for the largest plan
-  int64_t live_peak_bytes = 0;        // largest total that is live at once, stored values included
-  std::vector<LiveTensor> at_peak;    // what is live then, largest first; adds up to the total
-  // Parameters, states and inputs of all graphs, each counted once.
+  int64_t arena_bytes = 0, live_peak_bytes = 0;
+  std::vector<LiveTensor> at_peak;  // live then, largest first; adds up to the total
   int64_t store_bytes[plan::kMemoryClasses] = {};
-  int64_t owned_bytes = 0;      // predicted: arena and store
-  int64_t allocated_bytes = 0;  // what the runtime allocated for them
-  int64_t foreign_bytes = 0;    // resident before the first allocation: code, libraries, caches
-  ProcessMemory before;         // reported by the system before the first allocation
-  ProcessMemory after;          // at the end; covers only the steps if the peak could be reset
+  int64_t owned_bytes = 0, allocated_bytes = 0, foreign_bytes = 0;
+  ProcessMemory before;  // reported by the system before the first allocation
+  ProcessMemory after;   // at the end; covers only the steps if the peak could be reset
   bool peak_was_reset = false;
 
   int64_t predicted_peak_bytes() const { return owned_bytes + foreign_bytes; }
-  // The maximum of each class over the timeline.
   plan::MemoryMoment class_peaks() const;
   // The point with the largest total; null without a timeline.
   const MemoryPoint* peak() const;

@@ -8,8 +8,8 @@
 namespace ridge::record {
 namespace {
 
-// Numbers up to half of the smallest one round to 0: 2^-24 in fp16 and 2^-133 in bf16. Those from the
-// middle between the largest one and the next step on round to infinity.
+// Numbers up to half of the smallest one round to 0: 2^-24 in fp16 and 2^-133 in bf16. Those from
+// the middle between the largest one and the next step on round to infinity.
 constexpr float kF16Vanishes = 0x1p-25f, kF16Overflows = 65520.0f;
 constexpr float kBf16Vanishes = 0x1p-134f, kBf16Overflows = 0x1.ffp127f;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The range of the numbers of one training step, by classes of tensors, and what narrower types would
-// make of them.
+// The range of the numbers of one training step, by classes of tensors, and what narrower types
+// would make of them.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +29,28 @@ struct NumberRange {
 };
 
 struct NumericsRow {
-  std::string
-      kind;  // "weights", "gradients", "first moments", "second moments", "activations", ...
-  std::string scope;  // "attention", "mlp"; layers together
-  std::string dtype;  // as stored
+  std::string kind, scope, dtype;
   int64_t tensors = 0;
   NumberRange range;
 };
 
 struct NumericsRecord {
   int64_t step = 0;
-  double loss_scale = 0;  // of the step, whose gradients are that much larger; 0: none
+  double loss_scale = 0;  // makes the gradients of the step larger; 0: none
   std::vector<NumericsRow> rows;
 };
+
+template <class See>
+void figures(const See& see, const NumericsRow& row) {
+  const NumberRange& r = row.range;
+  see({"kind", "", "weights, gradients, first moments, second moments, activations"}, row.kind);
+  see({"scope", "", "attention or mlp; layers together"}, row.scope);
+  see({"dtype", "", "as stored"}, row.dtype);
+  see("tensors", row.tensors), see("count", r.count), see("least", r.least), see("rms", r.rms()),
+      see("greatest", r.greatest), see("zeros", r.zeros), see("subnormals", r.subnormals),
+      see("not_finite", r.not_finite), see("f16_underflows", r.f16_underflows),
+      see("f16_overflows", r.f16_overflows), see("bf16_underflows", r.bf16_underflows),
+      see("bf16_overflows", r.bf16_overflows);
+}
 
 }  // namespace ridge::record

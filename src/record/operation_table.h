@@ -18,17 +18,13 @@ struct OperationRow {
   std::string op, scope, phase;  // only in table_by_place
   int depth = 0;                 // level in a tree of scopes; 0 in flat tables
   bool is_leaf = true;           // the leaves of a table add up to its total
-  int64_t nodes = 0;
-  int64_t calls = 0;
-  int64_t time_ns = 0;       // mean over the middle half of the steps
-  int64_t exclusive_ns = 0;  // exclusive time, averaged over the same steps
-  Summary samples;           // per-step times of the row: median and interval
-  double share = 0;          // exclusive time over the step's wall time
+  int64_t nodes = 0, calls = 0, time_ns = 0, exclusive_ns = 0;
+  Summary samples;  // per-step times of the row
+  double share = 0;
   Work work;
-  int64_t read_bytes = 0;
-  int64_t written_bytes = 0;
+  int64_t read_bytes = 0, written_bytes = 0;
   double predicted_ns = 0;
-  cost::Bound bound = cost::Bound::kNone;  // the bound with the largest share of the predicted time
+  cost::Bound bound = cost::Bound::kNone;
 
   // Adds all additive amounts of `more`, a row or a node, except the number of nodes and the share.
   template <typename Measured>

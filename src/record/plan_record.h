@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,18 +65,22 @@ struct Expense {
 struct DevicePlan {
   PlannedHardware hardware;
   PlanLayout layout;
-  double tokens = 0;       // the budget
-  double assumed_mfu = 0;  // for a second estimate of the days
+  double tokens = 0, assumed_mfu = 0;
   cost::ReferenceRate peak;
   cost::StateTypes types;
   cost::StateParameters parameters;
-  cost::Zero zero = cost::Zero::kNone;       // the lowest stage that fits, or the last one
+  cost::Zero zero = cost::Zero::kNone;
   cost::Zero last_zero = cost::Zero::kNone;  // the highest stage that the layout allows
-  bool fits = true;                          // also if the hardware's memory is unknown
-  double assumed_days = 0;                   // at the assumed MFU
+  bool fits = true;
+  double assumed_days = 0;
   Expense spent;
-  int64_t largest_model = 0;           // in parameters
-  std::vector<std::string> would_fit;  // changes of options, each by itself
+  int64_t largest_model = 0;
+  std::vector<std::string> would_fit;
+
+  // A value that only a plan that fits has.
+  std::optional<double> if_fits(double value) const {
+    return fits ? std::optional<double>(value) : std::nullopt;
+  }
 
   cost::Links links() const {
     return {layout.link > 0 ? layout.link * 1e9 : hardware.link_bytes_per_s, layout.node_devices,
@@ -84,10 +89,10 @@ struct DevicePlan {
 };
 
 struct ParameterPlan : DevicePlan {
-  std::string dtype;  // the type of GEMMs
+  std::string dtype;
   double flops_per_token = 0;
   cost::StateBytes bytes;
-  int64_t fewest_devices = 0;  // with ZeRO 3; 0: none
+  int64_t fewest_devices = 0;
 
   double flops() const { return flops_per_token * tokens; }
 };
@@ -103,19 +108,15 @@ inline constexpr int64_t kMostPlannedContext = int64_t{1} << 20;
 inline constexpr int64_t kMostPlannedBatch = int64_t{1} << 20;
 
 struct TrainingPlan : DevicePlan {
-  RunRecord record;       // one device by itself
-  std::string recompute;  // "none", "attention", "block" or "full"
+  RunRecord record;  // one device by itself
+  std::string recompute;
   double clip_norm = 0;
   // Whether --recompute attention was asked of flash attention, which keeps no scores.
   bool recomputes_nothing = false;
   DeviceMemory memory;
-  // A step on all devices: the bytes that each device sends, the time of that at the assumed rate
-  // of the slowest link, and the part of it that does not overlap with the graph.
-  double sent_bytes = 0, exchange_ns = 0, exposed_ns = 0;
-  double step_ns = 0;
-  double days = 0;  // for the token budget at the predicted rate; `spent` is for these
-  int64_t largest_batch = 0;
-  int64_t longest_context = 0;
+  double sent_bytes = 0, exchange_ns = 0, exposed_ns = 0, step_ns = 0;
+  double days = 0;  // `spent` is for these
+  int64_t largest_batch = 0, longest_context = 0;
   int64_t most_context = 0;  // the longest that was tried
   cost::BytesPerParameter bytes_per_parameter;
   double korthikanti_bytes = 0;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Defines the results of one run, training or inference. Reports and comparisons read only these
-// records. Nothing here measures; measure/training_run.h and measure/inference_run.h fill them.
+// records; run_figures.h says what each figure is. Nothing here measures; measure/training_run.h
+// and measure/inference_run.h fill them.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,19 +22,10 @@ namespace ridge::record {
 
 // The options of a run, spelled as on the command line.
 struct Setting {
-  std::string model;  // preset or file
-  std::string level;
-  std::string switches;  // values of --pass, empty if none
-  std::string dtype;     // of the GEMMs: "fp32", "tf32", "bf16", "fp16" or "i16"
-  std::string device;    // "cpu"
-  std::string isa;
+  std::string model, level, switches, dtype, device, isa;
   int threads = 0;
-  int64_t batch_size = 0;
-  // For decode the context length: the keys that the new token attends to, itself included.
-  int64_t sequence = 0;
-  int64_t micro_batches = 1;
-  std::string task = "train";  // or "prefill", "decode"
-  std::string cache_dtype;     // of the KV cache, "bf16" or "i8"; empty: that of activations
+  int64_t batch_size = 0, sequence = 0, micro_batches = 1;
+  std::string task = "train", cache_dtype;
 
   int64_t samples() const { return batch_size * micro_batches; }  // sequences per step
   int64_t tokens() const { return task == "decode" ? samples() : samples() * sequence; }
@@ -42,28 +35,24 @@ struct Setting {
 // One node that launches at least one kernel. Counts are per step: they include all repeats of the
 // node's graph.
 struct NodeRecord {
-  std::string graph;  // the program's name of it: "step", "accumulate", "update"
+  std::string graph;
   NodeId node = 0;
-  std::string op;
-  std::string scope;
-  std::string phase;
-  std::string shape;   // of the node's first output
-  std::string inputs;  // types of its operands: "f32[8,16], f32[16,32]"
-  // The earlier nodes with kernels whose results it reads, through views; ascending.
-  std::vector<NodeId> producers;
-  // Elements of the parameters that no earlier node of its graph reads.
-  int64_t parameters = 0;
-  int64_t calls = 0;
+  std::string op, scope, phase, shape, inputs;
+  std::vector<NodeId> producers;  // through views; ascending
+  int64_t parameters = 0, calls = 0;
   Work work;
-  int64_t read_bytes = 0;
-  int64_t written_bytes = 0;
-  double predicted_ns = 0;
-  // What the prediction is made of: the larger of the first two counts, and the third.
-  double compute_ns = 0, memory_ns = 0, overhead_ns = 0;
+  int64_t read_bytes = 0, written_bytes = 0;
+  // The prediction is the larger one of arithmetic and memory, and the overhead.
+  double predicted_ns = 0, compute_ns = 0, memory_ns = 0, overhead_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
-  int64_t time_ns = 0;             // see StepRecord
-  int64_t exclusive_ns = 0;        // exclusive time
-  std::vector<double> samples_ns;  // one per instrumented step
+  int64_t time_ns = 0, exclusive_ns = 0;  // see StepRecord
+  std::vector<double> samples_ns;         // one per instrumented step
+
+  // The least, median or greatest sample, as `choose` says; empty without samples.
+  template <class Choose>
+  std::optional<double> sample_ns(const Choose& choose) const {
+    return samples_ns.empty() ? std::nullopt : std::optional<double>(choose(samples_ns));
+  }
 };
 
 // One run of a graph in an instrumented step; `graph` is an index into StepRecord::graphs.
@@ -79,8 +68,7 @@ struct GraphName {
 
 // Bytes of a scope's inputs and outputs in one step, as if it were one kernel.
 struct ScopeBytes {
-  std::string graph;
-  std::string scope;  // with everything below it
+  std::string graph, scope;  // with everything below the scope
   int64_t compulsory_bytes = 0;
 };
 
@@ -92,34 +80,26 @@ struct ScopeBytes {
 struct StepRecord {
   std::vector<NodeRecord> nodes;
   std::vector<GraphName> graphs;
-  int64_t wall_ns = 0;               // one step, including data and loss
-  int64_t kernel_ns = 0;             // sum over the nodes
-  int64_t overlapped_ns = 0;         // the part of kernel_ns that overlap counts more than once
-  int64_t idle_ns = 0;               // inside the graphs, while no kernel ran
-  int64_t idle_before_first_ns = 0;  // the part of idle_ns before a graph's first kernel
-  int64_t host_ns = 0;               // outside the graphs: batch, learning rate, loss
-  int64_t busy_ns() const { return kernel_ns - overlapped_ns; }  // while at least one kernel ran
+  int64_t wall_ns = 0, kernel_ns = 0, overlapped_ns = 0;
+  int64_t idle_ns = 0, idle_before_first_ns = 0, host_ns = 0;
+  int64_t busy_ns() const { return kernel_ns - overlapped_ns; }
   // Exclusive time of the kernels that compute, or of those that only move data.
   int64_t exclusive_ns(bool computes) const;
   std::vector<double> wall_samples_ns;
-  Summary forward;  // by the phase of the node
-  Summary backward;
-  Summary optimizer;
-  int64_t dropped = 0;                // records that the instrument lost, over all steps
+  Summary forward, backward, optimizer;  // by the phase of the node
+  int64_t dropped = 0;
   std::string caveat;                 // about the times; empty if there is none
   std::vector<TimelineRun> timeline;  // the step with the median wall time
   int64_t timeline_step = 0;          // its number
   double timeline_wall_ns = 0;        // its wall time
-  std::vector<ScopeBytes> scopes;     // of the scopes that have nodes
+  std::vector<ScopeBytes> scopes;     // the scopes that have nodes
 };
 
 // One module summed over all layers, such as the attention with its projections, or the MLP.
 struct ModuleRecord {
   std::string name;  // "attention", "mlp"
   Work work;         // executed
-  int64_t planned_bytes = 0;
-  int64_t compulsory_bytes = 0;
-  int64_t launches = 0;
+  int64_t planned_bytes = 0, compulsory_bytes = 0, launches = 0;
   int64_t time_ns = 0;  // see StepRecord
   double predicted_ns = 0;
 
@@ -135,30 +115,28 @@ struct Architecture {
   double rope_theta = 0, norm_epsilon = 0;
 };
 
-// What the processor counted in steps, in all threads together; a value for each counted step.
+// Counts of the processor in steps, in all threads together; a value for each counted step.
 struct HardwareCounts {
   std::vector<double> cycles, instructions;
-  std::vector<double> cache_misses;  // of the last level of cache; each reads a line of memory
+  std::vector<double> cache_misses;  // in the last level of cache; each reads a line of memory
   std::string reason;                // why an event is not counted; empty if all are
 };
 
 struct RunRecord {
   Setting setting;
   Architecture architecture;
-  double learning_rate = 0;  // of the first step; only for training
+  double learning_rate = 0;  // in the first step; only for training
   int64_t parameters = 0;
   std::vector<double> losses;          // one per measured step
   double loss_scale = 0;               // after the last step; 0 without loss scaling
   int64_t overflows = 0;               // measured steps skipped because gradients overflowed
-  std::vector<double> all_wall_ns;     // of the same steps
+  std::vector<double> all_wall_ns;     // the same steps
   std::vector<double> plain_wall_ns;   // steps that are not instrumented
   std::vector<double> paired_wall_ns;  // the plain step next to each instrumented one
   StepRecord step;
   cost::ModelTotals model;  // per step, all micro-batches
   Work executed;
-  int64_t planned_bytes = 0;
-  int64_t compulsory_bytes = 0;  // as if each graph were fused into one kernel
-  int64_t launches = 0;
+  int64_t planned_bytes = 0, compulsory_bytes = 0, launches = 0;
   // 0 if no ceilings are known. Kernels that the host launches one by one on a GPU are predicted at
   // the launch rate that was sampled next to the steps, everything else at the calibrated rates.
   double predicted_ns = 0;
@@ -171,10 +149,9 @@ struct RunRecord {
   std::vector<cost::PassRecord> passes;
   // Only for inference.
   std::vector<ModuleRecord> modules;
-  int64_t weight_bytes = 0;     // stored bytes of the weights that a step reads
-  int64_t cache_bytes = 0;      // attended KV entries of the step's tokens
-  cost::TypedAmounts amounts;   // of all graphs of a step
-  std::vector<float> logits;    // of the last token of the last sequence
+  int64_t weight_bytes = 0, cache_bytes = 0;
+  cost::TypedAmounts amounts;   // all graphs of a step
+  std::vector<float> logits;    // the last token of the last sequence
   std::vector<int32_t> chosen;  // first generated token of each sequence
 
   Summary wall() const { return summarize(plain_wall_ns); }
@@ -193,8 +170,8 @@ struct RunRecord {
   double mfu(const cost::ReferenceRate& flops) const;
   // Model bandwidth utilization, see kMbuConvention; 0 likewise.
   double mbu(const cost::ReferenceRate& bytes) const;
-  // Why the share mbu() of mbu_reference() is over 100%; empty if it is not. Whoever shows the share
-  // shows the reason beside it.
+  // Why the share mbu() of mbu_reference() is over 100%; empty if it is not. Whoever shows the
+  // share shows the reason beside it.
   std::string mbu_reason(const cost::Ceilings& ceilings) const;
   // The measured overhead of instrumentation as a share of a step: each instrumented step over the
   // plain step next to it in time, less 1. Mostly the machine's noise.

@@ -4,84 +4,63 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "files/json.h"
 #include "files/json_field.h"
 #include "ops/registry.h"
+#include "record/run_figures.h"
 
 namespace ridge::record {
 namespace {
 
 using files::JsonField;
 
-// Counts and sizes: whole numbers, small enough that their sums cannot overflow.
-int64_t count(const JsonField& field) {
-  constexpr int64_t kMost = 9'000'000'000'000'000;
-  return field.integer(0, kMost);
-}
-
 // The elements of a list. Far more than any run has would take long to compare and to print.
-std::vector<JsonField> rows(const JsonField& list) {
+std::vector<JsonField> elements(const JsonField& list) {
   constexpr size_t kMost = 4096;
   if (list.list().size() > kMost)
     throw list.fault(fmt::format("at most {} elements", kMost), fmt::to_string(list.list().size()));
   return list.items();
 }
 
-Summary read_samples(const JsonField& part) {
-  return {count(part.at("samples")), part.at("median_ns").real(), part.at("low_ns").real(),
-          part.at("high_ns").real(), part.at("coverage").real()};
+// Counts and sizes: whole numbers, small enough that their sums cannot overflow.
+void take(const JsonField& field, int64_t& value) {
+  value = field.integer(0, 9'000'000'000'000'000);
+}
+void take(const JsonField& field, int& value) {
+  value = static_cast<int>(field.integer(0, 1 << 20));
+}
+void take(const JsonField& field, double& value) { value = field.real(); }
+void take(const JsonField& field, std::string& value) { value = field.text(); }
+
+// Reads the members among the figures of a record.
+template <HasFigures R>
+void take(const JsonField& part, R& record) {
+  const auto see = [&](const Figure& figure, auto&& value, Unknown = Unknown::kWritten) {
+    const std::string key(figure.key);
+    if constexpr (std::is_lvalue_reference_v<decltype(value)>)
+      if (figure.since == 1 || part.has(key)) take(part.at(key), value);
+  };
+  figures(see, record);
 }
 
-SummaryOperation read_operation(const JsonField& part) {
-  SummaryOperation row;
-  row.key = part.at("key").text();
-  if (const Op* op = ops::table().find(row.key)) row.key = op->name;
-  row.calls = count(part.at("calls"));
-  row.time_ns = part.at("time_ns").real();
-  row.exclusive_ns = part.at("exclusive_ns").real();
-  row.samples = read_samples(part.at("samples"));
-  row.share = part.at("share").real();
-  row.flops_per_s = part.at("flops_per_s").real();
-  row.bytes_per_s = part.at("bytes_per_s").real();
-  row.bound = part.at("bound").text();
-  row.predicted_ns = part.at("predicted_ns").real();
-  return row;
-}
-
-Setting read_setting(const JsonField& part) {
-  Setting setting;
-  setting.model = part.at("model").text();
-  setting.level = part.at("level").text();
-  setting.switches = part.at("pass").text();
-  setting.dtype = part.at("dtype").text();
-  setting.batch_size = count(part.at("batch_size"));
-  setting.sequence = count(part.at("seq_len"));
-  setting.micro_batches = count(part.at("micro_batches"));
-  if (part.has("device")) setting.device = part.at("device").text();
-  if (part.has("isa")) setting.isa = part.at("isa").text();
-  if (part.has("threads"))
-    setting.threads = static_cast<int>(part.at("threads").integer(0, 1 << 20));
-  if (part.has("task")) setting.task = part.at("task").text();
-  if (part.has("cache_dtype")) setting.cache_dtype = part.at("cache_dtype").text();
-  return setting;
+std::vector<SummaryOperation> read_operations(const JsonField& list) {
+  std::vector<SummaryOperation> all;
+  for (const JsonField& each : elements(list)) {
+    take(each, all.emplace_back());
+    if (const Op* op = ops::table().find(all.back().key)) all.back().key = op->name;
+  }
+  return all;
 }
 
 SummaryRun read_run(const JsonField& part) {
   SummaryRun run;
-  JsonField memory = part.at("memory");
-  run.setting = read_setting(part.at("setting"));
-  run.step = read_samples(part.at("step"));
-  run.predicted_ns = part.at("predicted_step_ns").real();
-  run.samples_per_s = part.at("samples_per_s").real();
-  run.tokens_per_s = part.at("tokens_per_s").real();
-  run.speed_up = part.at("speed_up").real();
-  run.mfu = part.at("mfu").real();
-  run.launch_rate = part.at("launch_rate").real();
-  run.kernel_calls = count(part.at("kernel_calls"));
-  run.owned_bytes = count(memory.at("owned_bytes"));
-  run.measured_peak_bytes = count(memory.at("measured_peak_bytes"));
+  take(part, run);
+  const JsonField memory = part.at("memory");
+  take(memory.at("owned_bytes"), run.owned_bytes);
+  take(memory.at("measured_peak_bytes"), run.measured_peak_bytes);
   if (part.has("loss")) {
     // A NaN loss is written as null.
     JsonField loss = part.at("loss");
@@ -90,11 +69,8 @@ SummaryRun read_run(const JsonField& part) {
   }
   if (!part.has("operations")) return run;
   const JsonField operations = part.at("operations");
-  for (const JsonField& row : rows(operations.at("by_op")))
-    run.by_op.push_back(read_operation(row));
-  if (operations.has("by_kind"))
-    for (const JsonField& row : rows(operations.at("by_kind")))
-      run.by_kind.push_back(read_operation(row));
+  run.by_op = read_operations(operations.at("by_op"));
+  if (operations.has("by_kind")) run.by_kind = read_operations(operations.at("by_kind"));
   return run;
 }
 
@@ -138,11 +114,11 @@ SummaryFile read_summary(const nlohmann::json& document, const std::string& sour
   summary.command = root.at("command").text();
   summary.finished_at = root.at("finished_at").text();
   if (root.has("machine")) summary.device = root.at("machine").at("device").text();
-  for (const JsonField& run : rows(root.at("runs"))) summary.runs.push_back(read_run(run));
-  for (const JsonField& part : rows(root.at("advice")))
+  for (const JsonField& run : elements(root.at("runs"))) summary.runs.push_back(read_run(run));
+  for (const JsonField& part : elements(root.at("advice")))
     summary.advice.push_back({part.at("title").text(), part.at("reason").text(),
                               part.at("command").text(), part.at("predicted_gain").real()});
-  for (const JsonField& warning : rows(root.at("warnings")))
+  for (const JsonField& warning : elements(root.at("warnings")))
     summary.warnings.push_back(warning.text());
   return summary;
 }

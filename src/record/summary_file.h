@@ -17,15 +17,11 @@
 namespace ridge::record {
 
 struct SummaryOperation {
-  std::string key;
+  std::string key, bound;
   int64_t calls = 0;
-  double time_ns = 0, exclusive_ns = 0;
-  Summary samples;
-  double share = 0;
-  double flops_per_s = 0;
-  double bytes_per_s = 0;
-  std::string bound;
+  double time_ns = 0, exclusive_ns = 0, share = 0, flops_per_s = 0, bytes_per_s = 0;
   double predicted_ns = 0;
+  Summary samples;
   // The step would gain this if the op ran as fast as predicted; 0 without a prediction.
   double possible_gain_ns() const {
     return predicted_ns > 0 ? std::max(0.0, time_ns - predicted_ns) : 0;
@@ -35,10 +31,9 @@ struct SummaryOperation {
 struct SummaryRun {
   Setting setting;
   Summary step;
-  double predicted_ns = 0;
-  double samples_per_s = 0, tokens_per_s = 0, speed_up = 0, mfu = 0;
+  double predicted_ns = 0, samples_per_s = 0, tokens_per_s = 0, speed_up = 0, mfu = 0;
+  double launch_rate = 0;  // 0 if not measured
   int64_t kernel_calls = 0, owned_bytes = 0, measured_peak_bytes = 0;
-  double launch_rate = 0;           // 0 if not measured
   std::optional<double> mean_loss;  // training only, like losses_agree
   bool losses_agree = true;
   std::vector<SummaryOperation> by_op;    // empty for a run that was not reported in detail

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/units.h"
+#include "record/bench_figures.h"
 #include "report/operators_csv.h"
 #include "report/tables.h"
 
@@ -17,8 +18,6 @@ namespace {
 
 using record::BenchPoint;
 using record::BenchRecord;
-
-double per_s(double amount, double ns) { return ns > 0 ? amount / ns * 1e9 : 0; }
 
 int64_t shown_bytes(const BenchRecord& bench, const BenchPoint& p) {
   return bench.bytes != "ridge" && p.unfused_bytes ? *p.unfused_bytes : p.planned_bytes;
@@ -74,6 +73,13 @@ std::vector<BenchColumn> published_columns(const BenchRecord& bench) {
   return columns;
 }
 
+// The column of a text that some points have.
+BenchColumn text_column(const char* title, std::string BenchPoint::*text) {
+  return {{title, Align::kLeft},
+          [text](const BenchPoint& p) { return p.*text; },
+          [text](const BenchPoint& p) { return !(p.*text).empty(); }};
+}
+
 std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
   auto has_case = [](const BenchPoint& p) { return p.extents.empty() && !p.name.empty(); };
   auto has_flops = [](const BenchPoint& p) { return p.work.flops > 0; };
@@ -92,12 +98,8 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
       {{"shape", Align::kLeft},
        [](const BenchPoint& p) { return record::str(p.extents); },
        [](const BenchPoint& p) { return !p.extents.empty(); }},
-      {{"form", Align::kLeft},
-       [](const BenchPoint& p) { return p.form; },
-       [](const BenchPoint& p) { return !p.form.empty(); }},
-      {{"phase", Align::kLeft},
-       [](const BenchPoint& p) { return p.phase; },
-       [](const BenchPoint& p) { return !p.phase.empty(); }},
+      text_column("form", &BenchPoint::form),
+      text_column("phase", &BenchPoint::phase),
       {{"inputs", Align::kLeft, 10}, [](const BenchPoint& p) { return p.inputs; }, has_case},
       {{"time"},
        [](const BenchPoint& p) {
@@ -134,16 +136,14 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
        has_flops},
       {{"rate", Align::kRight, 1},
        [](const BenchPoint& p) {
-         return p.work.flops == 0 || p.ns() == 0
-                    ? "-"
-                    : format_rate(per_s(static_cast<double>(p.work.flops), p.ns()), "FLOP/s");
+         return p.work.flops == 0 || p.ns() == 0 ? "-" : format_rate(p.flops_per_s(), "FLOP/s");
        },
        has_flops,
        true},
       {{"bandwidth", Align::kRight, 2},
        [&bench](const BenchPoint& p) {
          return p.ns() > 0
-                    ? format_rate(per_s(static_cast<double>(shown_bytes(bench, p)), p.ns()), "B/s")
+                    ? format_rate(static_cast<double>(shown_bytes(bench, p)) / p.ns() * 1e9, "B/s")
                     : "-";
        },
        [](const BenchPoint& p) { return p.ns() > 0; },
@@ -168,50 +168,6 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
        share_text,
        [=](const BenchPoint& p) { return is_measured(p) && p.limit_ns > 0; },
        true}};
-}
-
-Json point_json(const BenchPoint& p) {
-  Json extents = Json::object(), kernels = Json::object();
-  for (const auto& [letter, extent] : p.extents) extents[letter] = extent;
-  for (const auto& [op, count] : p.kernels) kernels[op] = count;
-  auto known = [](double value) { return value > 0 ? Json(value) : Json(); };
-  const double ns = p.ns();
-  return {{"name", p.name},
-          {"shape", std::move(extents)},
-          {"form", p.form},
-          {"phase", p.phase},
-          {"dtype", p.dtype},
-          {"inputs", p.inputs},
-          {"caches", p.cache},
-          {"refused", p.refused},
-          {"median_ns", p.time.median},
-          {"low_ns", p.time.low},
-          {"high_ns", p.time.high},
-          {"samples", p.time.count},
-          {"coverage", p.time.coverage},
-          {"flops", p.work.flops},
-          {"macs", p.work.macs},
-          {"bytes", p.planned_bytes},
-          {"compulsory_bytes", p.compulsory_bytes},
-          {"unfused_bytes", p.unfused_bytes ? Json(*p.unfused_bytes) : Json()},
-          {"owned_bytes", p.owned_bytes},
-          {"kernel_calls", p.launches},
-          {"kernels", std::move(kernels)},
-          {"flops_per_byte", p.planned_intensity()},
-          {"flops_per_compulsory_byte", p.compulsory_intensity()},
-          {"flops_per_unfused_byte",
-           p.unfused_bytes && *p.unfused_bytes > 0
-               ? Json(static_cast<double>(p.work.flops) / static_cast<double>(*p.unfused_bytes))
-               : Json()},
-          {"flops_per_s", known(per_s(static_cast<double>(p.work.flops), ns))},
-          {"bytes_per_s", known(per_s(static_cast<double>(p.planned_bytes), ns))},
-          {"predicted_ns", p.predicted_ns},
-          {"limit_ns", p.limit_ns},
-          {"bound", name(p.bound)},
-          {"level", p.level},
-          {"speedup", p.speedup ? Json(*p.speedup) : Json()},
-          {"published_ns", p.published_ns},
-          {"share_of_limit", p.limit_share() ? Json(*p.limit_share()) : Json()}};
 }
 
 }  // namespace
@@ -289,21 +245,18 @@ std::string bench_notes(const BenchRecord& bench) {
 }
 
 std::string bench_csv(const BenchRecord& bench) {
-  std::string text =
-      "name,shape,form,phase,dtype,caches,refused,median_ns,low_ns,high_ns,samples,flops,macs,bytes,compulsory_bytes,"
-      "unfused_bytes,owned_bytes,kernel_calls,flops_per_byte,flops_per_s,bytes_per_s,predicted_ns,limit_ns,bound,"
-      "level,share_of_limit\r\n";
+  constexpr std::string_view kColumns =
+      "name shape form phase dtype caches refused median_ns:.1f low_ns:.1f high_ns:.1f samples "
+      "flops macs bytes compulsory_bytes unfused_bytes owned_bytes kernel_calls "
+      "flops_per_byte:.4f flops_per_s:.0f bytes_per_s:.0f predicted_ns:.1f limit_ns:.1f bound "
+      "level share_of_limit:.4f";
+  std::string text = csv_header(kColumns) + "\r\n";
   for (const BenchPoint& p : bench.points) {
-    const std::optional<double> share = p.limit_share();
-    text += fmt::format(
-        "{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{},{},{},{},{},{},{},{},{:.4f},{:.0f},{:.0f},{:.1f},{:.1f},{},{},{}\r\n",
-        csv_field(p.name), csv_field(record::str(p.extents)), csv_field(p.form), csv_field(p.phase),
-        csv_field(p.dtype), csv_field(p.cache), csv_field(p.refused), p.time.median, p.time.low,
-        p.time.high, p.time.count, p.work.flops, p.work.macs, p.planned_bytes, p.compulsory_bytes,
-        p.unfused_bytes ? std::to_string(*p.unfused_bytes) : "", p.owned_bytes, p.launches,
-        p.planned_intensity(), per_s(static_cast<double>(p.work.flops), p.ns()),
-        per_s(static_cast<double>(p.planned_bytes), p.ns()), p.predicted_ns, p.limit_ns,
-        name(p.bound), csv_field(p.level), share ? fmt::format("{:.4f}", *share) : "");
+    Json values = to_json(p);
+    values["shape"] = record::str(p.extents);
+    values["flops_per_s"] = p.flops_per_s();
+    values["bytes_per_s"] = p.bytes_per_s();
+    text += csv_line(values, kColumns) + "\r\n";
   }
   return text;
 }
@@ -328,7 +281,7 @@ Json bench_json(const BenchRecord& bench) {
     for (const auto& [name, value] : bench.values)
       json["values"].push_back({{"name", name}, {"value", value}});
   }
-  for (const BenchPoint& each : bench.points) json["cases"].push_back(point_json(each));
+  for (const BenchPoint& each : bench.points) json["cases"].push_back(to_json(each));
   for (const record::BenchFit& each : bench.fits)
     json["fits"].push_back({{"form", each.form},
                             {"letter", each.letter},

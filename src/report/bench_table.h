@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the points of `ridge bench` and `ridge demo`: one printer for the terminal, Markdown, CSV and JSON.
+// Prints the points of `ridge bench` and `ridge demo` on a terminal, as Markdown, CSV and JSON.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace ridge::report {
 
-// One row per point. Columns that are empty in all points are left out. With other bytes than "ridge", bytes and intensity are by that
-// convention where a point has it.
+// One row per point. Columns that are empty in all points are left out. With other bytes than
+// "ridge", bytes and intensity are by that convention where a point has it.
 Table bench_table(const record::BenchRecord& bench);
 
 // Laws, cliffs and notes, a line each; the same for the terminal and Markdown.

@@ -19,15 +19,6 @@ namespace {
 
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
-std::string share_of(int64_t part_ns, int64_t wall_ns) {
-  return wall_ns > 0 ? percent(static_cast<double>(part_ns) / static_cast<double>(wall_ns)) : "-";
-}
-
-std::string mfu_cell(const record::LabRecord& lab, const record::RunRecord& run) {
-  const cost::ReferenceRate peak = mfu_reference(lab, run.setting);
-  return peak.per_ns > 0 ? percent(run.mfu(peak)) : "-";
-}
-
 std::string agreement(const record::LabRecord& lab, const record::RunRecord& run) {
   const record::RunRecord& reference = reference_run(lab, run);
   if (run.losses.empty()) return "-";
@@ -129,8 +120,8 @@ std::string gemm_rate(const record::LabRecord& lab, const cost::Ceilings& c) {
 }
 
 std::string roof_text(const record::RoofTime& roof, int64_t all_ns) {
-  return fmt::format("{} under {} ({}), at {:.0f}% of it", share_of(roof.time_ns, all_ns),
-                     roof.roof, format_rate(roof.per_ns * 1e9, roof.is_memory ? "B/s" : "FLOP/s"),
+  return fmt::format("{} under {} ({}), at {:.0f}% of it", part_of(roof.time_ns, all_ns), roof.roof,
+                     format_rate(roof.per_ns * 1e9, roof.is_memory ? "B/s" : "FLOP/s"),
                      100 * roof.reached());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands print unless --verbose is given: all sections of a result together fit a screen
+// The text that commands print without --verbose: all sections of a result together fit a screen
 // of 45 lines at 100 columns. console_report.h has the whole output.
 #pragma once
 

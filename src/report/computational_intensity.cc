@@ -13,13 +13,9 @@ double ratio(int64_t flops, int64_t bytes) {
 }
 
 Json row_json(const record::OperationRow& row, const cost::Ceilings* ceilings, DType dtype) {
-  Json json = {{"key", row.key},
-               {"flops", row.work.flops},
-               {"bytes", row.bytes()},
-               {"flops_per_byte", row.intensity()},
-               {"flops_per_s", row.flops_per_ns() * 1e9},
-               {"bytes_per_s", row.bytes_per_ns() * 1e9},
-               {"bound", name(row.bound)}};
+  Json json = to_json(row, "key flops");
+  json["bytes"] = row.bytes();
+  add(json, to_json(row), "flops_per_byte flops_per_s bytes_per_s bound");
   if (ceilings != nullptr && row.intensity() > 0) {
     const cost::Roof roof = cost::roof(*ceilings, dtype, row.work, row.bytes());
     json["roof"] = roof.name;
@@ -32,11 +28,9 @@ Json row_json(const record::OperationRow& row, const cost::Ceilings* ceilings, D
 
 Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
   DType dtype = product_dtype(run.setting);
-  Json json = {{"setting", to_json(run.setting)},
-               {"planned_bytes", run.planned_bytes},
-               {"compulsory_bytes", run.compulsory_bytes},
-               {"flops_per_planned_byte", ratio(run.executed.flops, run.planned_bytes)},
-               {"flops_per_compulsory_byte", ratio(run.executed.flops, run.compulsory_bytes)}};
+  Json json = to_json(run, "setting planned_bytes compulsory_bytes");
+  json["flops_per_planned_byte"] = ratio(run.executed.flops, run.planned_bytes);
+  json["flops_per_compulsory_byte"] = ratio(run.executed.flops, run.compulsory_bytes);
   if (lab.ceilings) json["ridge_point_flops_per_byte"] = cost::ridge_point(*lab.ceilings, dtype);
   for (const record::OperationTable& table :
        {table_by_op(run.step, lab.limits()), table_by_scope(run.step, lab.limits())}) {

@@ -60,8 +60,4 @@ std::string changes_line(const record::DevicePlan& plan) {
                      fmt::join(plan.would_fit, ", "));
 }
 
-Json if_fits(const record::DevicePlan& plan, double value) {
-  return plan.fits ? Json(value) : Json();
-}
-
 }  // namespace ridge::report

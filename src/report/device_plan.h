@@ -26,8 +26,6 @@ DevicePlanCells device_plan_cells(const record::DevicePlan& plan, int64_t needs,
 // "h100 would fit: --zero 3 (70 GB)"; empty for a plan that fits.
 std::string changes_line(const record::DevicePlan& plan);
 
-// A value that only a plan that fits has; null otherwise.
-Json if_fits(const record::DevicePlan& plan, double value);
 // One document for one plan, or {"plans": [...]}.
 template <class Plan, class Form>
 std::string plans_json(std::span<const Plan> plans, const Form& form) {

@@ -150,10 +150,7 @@ std::string largest_differences(const std::vector<record::RunChange>& runs,
 }
 
 Json change_json(const record::Change& change) {
-  auto side = [](const Summary& s) {
-    return Json{
-        {"median_ns", s.median}, {"low_ns", s.low}, {"high_ns", s.high}, {"samples", s.count}};
-  };
+  const auto side = [](const Summary& s) { return to_json(s, "median_ns low_ns high_ns samples"); };
   return {{"key", change.key},
           {"a", side(change.before)},
           {"b", side(change.after)},

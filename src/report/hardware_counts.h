@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a processor counted in a run's instrumented steps, as text and as JSON.
+// The counts of a processor in a run's instrumented steps, as text and as JSON.
 #pragma once
 
 #include <string>

@@ -50,21 +50,17 @@ Json types_json(const TypeBytes& bytes) {
 }
 
 Json phase_json(const record::InferencePlan& plan, const record::RunRecord& run) {
-  return {{"predicted_ns", run.predicted_ns},
-          {"tokens_per_s", run.tokens_per_s()},
-          {"dtype", run.setting.dtype},
-          {"mfu", mfu(plan, run)},
-          {"mfu_peak", to_json(peak(plan, run))},
-          {"mbu", mbu(plan, run)},
-          {"mbu_reason", run.mbu_reason(plan.hardware.ceilings)},
-          {"model_flops", run.model.step().flops},
-          {"model_macs", run.model.step().macs},
-          {"executed_flops", run.executed.flops},
-          {"planned_bytes", run.planned_bytes},
-          {"compulsory_bytes", run.compulsory_bytes},
-          {"weight_bytes", run.weight_bytes},
-          {"cache_bytes", run.cache_bytes},
-          {"kernel_calls", run.launches}};
+  Json json = {{"predicted_ns", run.predicted_ns},
+               {"tokens_per_s", run.tokens_per_s()},
+               {"dtype", run.setting.dtype},
+               {"mfu", mfu(plan, run)},
+               {"mfu_peak", to_json(peak(plan, run))},
+               {"mbu", mbu(plan, run)},
+               {"mbu_reason", run.mbu_reason(plan.hardware.ceilings)}};
+  add(json, to_json(run),
+      "model_flops model_macs executed_flops planned_bytes compulsory_bytes weight_bytes "
+      "cache_bytes kernel_calls");
+  return json;
 }
 
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
@@ -208,7 +204,7 @@ std::string inference_plan_json(const record::InferencePlan& plan) {
                              {"prefill", phase_json(plan, each.records.prefill)},
                              {"decode", phase_json(plan, each.records.decode)},
                              {"owned_bytes", each.owned_bytes},
-                             {"class_peak_bytes", memory_classes_json(each.class_peaks().bytes)}});
+                             {"class_peak_bytes", value_json(each.class_peaks())}});
   }
   for (const record::LargestBatch& each : plan.largest_batches)
     json["largest_batches"].push_back({{"sequence", each.length},

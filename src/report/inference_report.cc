@@ -37,20 +37,6 @@ Json form_json(const record::AttentionForm& form) {
           {"time", to_json(form.time)},        {"measured_bytes", form.measured_bytes}};
 }
 
-Json latency_json(const record::LatencyRecord& each) {
-  return {{"batch_size", each.batch},
-          {"prompt_tokens", each.prompt},
-          {"tokens", each.tokens},
-          {"session_ns", each.open_ns},
-          {"first_generation_ns", each.first_ns},
-          {"ttft_ns", each.ttft_ns},
-          {"tpot", to_json(each.tpot)},
-          {"wall_ns", each.wall_ns},
-          {"predicted_ns", each.predicted_ns()},
-          {"error", each.error()},
-          {"tokens_per_s", each.tokens_per_s()}};
-}
-
 // " MBU over 100%: the weights lie ...", or empty.
 std::string mbu_reasons(const record::LabRecord& lab) {
   std::set<std::string> reasons;
@@ -143,8 +129,7 @@ std::string inference_summary(const record::InferenceRecord& study) {
                      {"without", to_json(gain.without)},
                      {"cache_bytes", gain.cache_bytes},
                      {"logits_difference", gain.logits_difference}});
-  Json& latencies = json["latency"] = Json::array();
-  for (const record::LatencyRecord& each : study.latencies) latencies.push_back(latency_json(each));
+  json["latency"] = value_json(study.latencies);
   Json& attention = json["attention"] = Json::array();
   for (const record::AttentionRecord& a : study.attention)
     attention.push_back({{"heads", a.heads},

@@ -2,38 +2,39 @@
 // Converts records to JSON.
 #include "report/json_text.h"
 
+#include <utility>
+
+#include "base/error.h"
+#include "base/split.h"
+
 namespace ridge::report {
 
 std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json to_json(const record::Setting& s) {
-  Json json{{"task", s.task},
-            {"model", s.model},
-            {"level", s.level},
-            {"pass", s.switches},
-            {"dtype", s.dtype},
-            {"device", s.device},
-            {"isa", s.isa},
-            {"threads", s.threads},
-            {"batch_size", s.batch_size},
-            {"seq_len", s.sequence},
-            {"micro_batches", s.micro_batches}};
-  if (!s.cache_dtype.empty()) json["cache_dtype"] = s.cache_dtype;
-  return json;
+void put(Json& json, std::string_view key, Json value, record::Unknown unknown) {
+  const bool is_known =
+      unknown == record::Unknown::kWritten || (value.is_string() ? value != "" : value > 0);
+  if (is_known || unknown == record::Unknown::kNull)
+    json[std::string(key)] = is_known ? std::move(value) : Json();
 }
 
-Json to_json(const Summary& s) {
-  return {{"median_ns", s.median},
-          {"low_ns", s.low},
-          {"high_ns", s.high},
-          {"samples", s.count},
-          {"coverage", s.coverage}};
+std::vector<Choice> choices(std::string_view keys) {
+  std::vector<Choice> all;
+  for (const std::string& each : split(keys, ' ')) {
+    const std::string named = each.substr(0, each.find(':'));
+    const size_t equals = named.find('=');  // the key is all of it if there is none
+    all.push_back({named.substr(0, equals), named.substr(equals + 1), each.substr(named.size())});
+  }
+  return all;
 }
 
-Json to_json(const Work& work) {
-  return {{"flops", work.flops}, {"macs", work.macs}, {"transcendentals", work.transcendentals}};
+void add(Json& json, const Json& figures, std::string_view keys) {
+  for (const Choice& each : choices(keys)) {
+    RIDGE_CHECK(figures.contains(each.key), "there is no figure {}", each.key);
+    json[each.name] = figures[each.key];
+  }
 }
 
 Json to_json(const cost::ReferenceRate& rate) {
@@ -43,28 +44,7 @@ Json to_json(const cost::ReferenceRate& rate) {
            rate.data_sheet_per_ns > 0 ? Json(rate.data_sheet_per_ns * 1e9) : Json()}};
 }
 
-Json to_json(const record::OperationRow& row) {
-  return {{"key", row.key},
-          {"nodes", row.nodes},
-          {"calls", row.calls},
-          {"time_ns", row.time_ns},
-          {"exclusive_ns", row.exclusive_ns},
-          {"samples", to_json(row.samples)},
-          {"share", row.share},
-          {"flops", row.work.flops},
-          {"macs", row.work.macs},
-          {"transcendentals", row.work.transcendentals},
-          {"read_bytes", row.read_bytes},
-          {"written_bytes", row.written_bytes},
-          {"flops_per_byte", row.intensity()},
-          {"flops_per_s", row.flops_per_ns() * 1e9},
-          {"bytes_per_s", row.bytes_per_ns() * 1e9},
-          {"bound", name(row.bound)},
-          {"predicted_ns", row.predicted_ns},
-          {"prediction_error", row.error()}};
-}
-
-Json memory_classes_json(const int64_t (&bytes)[plan::kMemoryClasses]) {
+Json value_json(const int64_t (&bytes)[plan::kMemoryClasses]) {
   Json json = Json::object();
   for (int i = 0; i < plan::kMemoryClasses; ++i)
     json[std::string(name(static_cast<plan::MemoryClass>(i)))] = bytes[i];

@@ -3,7 +3,6 @@
 #include "report/kernels_json.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -19,33 +18,10 @@ std::string line(const Json& json) {
 }
 
 Json row(const record::NodeRecord& node) {
-  const auto [low, high] = std::minmax_element(node.samples_ns.begin(), node.samples_ns.end());
-  const bool is_timed = low != node.samples_ns.end();
-  return {node.graph,
-          node.node,
-          node.op,
-          node.scope,
-          node.phase,
-          node.shape,
-          node.inputs,
-          node.producers,
-          node.parameters,
-          node.calls,
-          node.work.flops,
-          node.work.macs,
-          node.work.transcendentals,
-          node.read_bytes,
-          node.written_bytes,
-          node.time_ns,
-          node.exclusive_ns,
-          is_timed ? Json(*low) : Json(),
-          is_timed ? Json(median(node.samples_ns)) : Json(),
-          is_timed ? Json(*high) : Json(),
-          node.predicted_ns,
-          node.compute_ns,
-          node.memory_ns,
-          node.overhead_ns,
-          name(node.bound)};
+  Json values = Json::array();
+  const Json named = to_json(node);
+  for (const auto& [key, value] : named.items()) values.push_back(value);
+  return values;
 }
 
 // Whole nanoseconds from the start of the step.
@@ -62,7 +38,7 @@ std::vector<std::string> spans(const record::StepRecord& step) {
   return lines;
 }
 
-// What the host did in the same step. On a CPU its launches are the kernels.
+// The host in the same step. On a CPU its launches are the kernels.
 std::vector<std::string> host(const record::RunRecord& run) {
   const bool on_gpu = run.setting.device == "cuda";
   std::vector<std::string> lines;
@@ -131,7 +107,7 @@ std::string run_text(const record::RunRecord& run) {
          ",\n\"scopes\": " + list(scopes(run.step)) + "}";
 }
 
-// What each op computes, for the ops that have a formula.
+// The formulas of the ops that have one.
 Json formulas(const record::LabRecord& lab) {
   std::set<std::string> names;
   for (size_t index : lab.detailed)
@@ -145,41 +121,14 @@ Json formulas(const record::LabRecord& lab) {
 
 }  // namespace
 
-std::span<const KernelColumn> kernel_columns() {
-  using enum KernelColumn::Kind;
-  static constexpr auto kColumns = std::to_array<KernelColumn>({
-      {"graph", kText},
-      {"node", kNumber},
-      {"op", kText},
-      {"scope", kText},
-      {"phase", kText},
-      {"shape", kText},
-      {"inputs", kText},
-      {"producers", kNodes},
-      {"parameters", kNumber},
-      {"calls", kSum},
-      {"flops", kSum},
-      {"macs", kSum},
-      {"transcendentals", kNumber},
-      {"read_bytes", kSum},
-      {"written_bytes", kSum},
-      {"time_ns", kSum},
-      {"exclusive_ns", kSum},
-      {"min_ns", kNumber},
-      {"median_ns", kNumber},
-      {"max_ns", kNumber},
-      {"predicted_ns", kSum},
-      {"compute_ns", kNumber},
-      {"memory_ns", kNumber},
-      {"overhead_ns", kNumber},
-      {"bound", kText},
-  });
+const Json& kernel_columns() {
+  static const Json kColumns = to_json(record::NodeRecord());
   return kColumns;
 }
 
 Json kernel_column_names() {
   Json names = Json::array();
-  for (const KernelColumn& column : kernel_columns()) names.push_back(column.name);
+  for (const auto& [name, value] : kernel_columns().items()) names.push_back(name);
   return names;
 }
 

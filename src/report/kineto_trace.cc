@@ -135,7 +135,7 @@ class RunWriter {
     auto live = memory_.find({node.graph, node.node});
     if (live != memory_.end())
       events_.counter("memory (bytes)", kDevice, kernel.at.begin_ns,
-                      memory_classes_json(live->second->bytes));
+                      value_json(live->second->bytes));
   }
 
   Json kernel_args(const KernelSlice& kernel) const {

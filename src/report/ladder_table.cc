@@ -25,17 +25,6 @@ std::string prediction(const record::RunRecord& run) {
   return prediction_cell(run.predicted_ns, run.wall().median);
 }
 
-std::string mfu(const record::LabRecord& lab, const record::RunRecord& run) {
-  const cost::ReferenceRate peak = mfu_reference(lab, run.setting);
-  return peak.per_ns > 0 ? share(run.mfu(peak)) : "-";
-}
-
-std::string part_of_step(const record::RunRecord& run, int64_t ns) {
-  return run.step.wall_ns > 0
-             ? share(static_cast<double>(ns) / static_cast<double>(run.step.wall_ns))
-             : "-";
-}
-
 using Cell = std::function<std::string(const record::RunRecord&)>;
 struct Line {
   const char* label;
@@ -66,7 +55,7 @@ std::vector<Line> time_lines(const record::LabRecord& lab) {
 std::vector<Line> share_lines(const record::LabRecord& lab) {
   return {
       {"model FLOP/s", [](const auto& r) { return format_rate(r.palm_flops_per_s(), "FLOP/s"); }},
-      {"MFU (PaLM)", [&lab](const auto& r) { return mfu(lab, r); }},
+      {"MFU (PaLM)", [&lab](const auto& r) { return mfu_cell(lab, r); }},
       {"bytes moved per step", [](const auto& r) { return format_bytes(r.planned_bytes); }},
       {"peak memory, owned", [](const auto& r) { return format_bytes(r.memory.owned_bytes); }},
       {"  predicted resident",
@@ -84,24 +73,36 @@ std::vector<Line> loss_lines(const record::LabRecord& lab) {
 }
 
 std::vector<Line> part_lines() {
-  return {
-      {"busy", [](const auto& r) { return part_of_step(r, r.step.busy_ns()); }},
-      {"  computing", [](const auto& r) { return part_of_step(r, r.step.exclusive_ns(true)); }},
-      {"  moving data", [](const auto& r) { return part_of_step(r, r.step.exclusive_ns(false)); }},
-      {"idle before the first kernel",
-       [](const auto& r) { return part_of_step(r, r.step.idle_before_first_ns); }},
-      {"gaps",
-       [](const auto& r) { return part_of_step(r, r.step.idle_ns - r.step.idle_before_first_ns); }},
-      {"host", [](const auto& r) { return part_of_step(r, r.step.host_ns); }},
-      {"profiling overhead, counted",
-       [](const auto& r) {
-         return r.clock_ns > 0 ? fmt::format("{:.3f}%", 100 * r.clock_cost()) : "-";
-       }},
-      {"  measured", [](const auto& r) { return profiling_cost(r); }},
-      {"  whole run", [](const auto& r) { return profiling_cost_of_run(r); }}};
+  return {{"busy", [](const auto& r) { return part_of(r.step.busy_ns(), r.step.wall_ns); }},
+          {"  computing",
+           [](const auto& r) { return part_of(r.step.exclusive_ns(true), r.step.wall_ns); }},
+          {"  moving data",
+           [](const auto& r) { return part_of(r.step.exclusive_ns(false), r.step.wall_ns); }},
+          {"idle before the first kernel",
+           [](const auto& r) { return part_of(r.step.idle_before_first_ns, r.step.wall_ns); }},
+          {"gaps",
+           [](const auto& r) {
+             return part_of(r.step.idle_ns - r.step.idle_before_first_ns, r.step.wall_ns);
+           }},
+          {"host", [](const auto& r) { return part_of(r.step.host_ns, r.step.wall_ns); }},
+          {"profiling overhead, counted",
+           [](const auto& r) {
+             return r.clock_ns > 0 ? fmt::format("{:.3f}%", 100 * r.clock_cost()) : "-";
+           }},
+          {"  measured", [](const auto& r) { return profiling_cost(r); }},
+          {"  whole run", [](const auto& r) { return profiling_cost_of_run(r); }}};
 }
 
 }  // namespace
+
+std::string mfu_cell(const record::LabRecord& lab, const record::RunRecord& run) {
+  const cost::ReferenceRate peak = mfu_reference(lab, run.setting);
+  return peak.per_ns > 0 ? share(run.mfu(peak)) : "-";
+}
+
+std::string part_of(int64_t part_ns, int64_t wall_ns) {
+  return wall_ns > 0 ? share(static_cast<double>(part_ns) / static_cast<double>(wall_ns)) : "-";
+}
 
 std::string time_cell(const Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
 
@@ -183,7 +184,7 @@ Table sweep_table(const record::LabRecord& lab) {
                run.setting.level, time_cell(run.wall()), interval_cell(run.wall()), prediction(run),
                format_count(run.samples_per_s()), format_count(run.tokens_per_s()),
                fmt::format("{:.2f}x", speed_up(lab, run)), format_bytes(run.memory.owned_bytes),
-               mfu(lab, run), loss(run.mean_loss())});
+               mfu_cell(lab, run), loss(run.mean_loss())});
   }
   return table;
 }

@@ -28,39 +28,11 @@ std::string table_text(const record::LoadSummary& s, const TerminalOptions& term
   return table.text(terminal);
 }
 
-Json json_of(const record::Percentiles& p) {
-  return {{"count", p.count},
-          {"mean_ns", p.mean},
-          {"p50_ns", p.p50},
-          {"p90_ns", p.p90},
-          {"p99_ns", p.p99}};
-}
-
 }  // namespace
 
 Json load_json(const record::LoadSummary& s) {
-  Json json = {{"url", s.url},
-               {"model", s.model},
-               {"clients", s.rate > 0 ? Json() : Json(s.clients)},
-               {"rate", s.rate > 0 ? Json(s.rate) : Json()},
-               {"prompt", s.prompt},
-               {"output", s.output},
-               {"shared_prefix", s.shared_prefix},
-               {"seed", s.seed},
-               {"wall_ns", s.wall_ns},
-               {"completed", s.completed},
-               {"failed", s.failed},
-               {"prompt_tokens", s.prompt_tokens},
-               {"output_tokens", s.output_tokens},
-               {"requests_per_s", s.per_s(s.completed)},
-               {"prompt_tokens_per_s", s.per_s(s.prompt_tokens)},
-               {"output_tokens_per_s", s.per_s(s.output_tokens)},
-               {"ttft", json_of(s.ttft)},
-               {"tpot", json_of(s.tpot)},
-               {"itl", json_of(s.itl)},
-               {"e2e", json_of(s.e2e)},
-               {"slo", s.slo.empty() ? Json() : Json(s.slo)},
-               {"errors", Json::object()}};
+  Json json = to_json(s);
+  json["errors"] = Json::object();
   if (!s.slo.empty()) {
     json["within_slo"] = s.kept;
     json["goodput_requests_per_s"] = s.per_s(s.kept);

@@ -111,25 +111,18 @@ Json model_bench_json(const record::ModelBenchRecord& bench) {
 }
 
 std::string model_bench_csv(const record::ModelBenchRecord& bench) {
-  std::string text =
-      "model,size_bytes,parameters,device,isa,threads,batch,test,tokens_per_s,low,high,coverage,"
-      "samples,ops_per_s,of_theoretical,of_multiply_only,bytes_per_s,mbu,of_unpack_or_read,"
-      "read_beside_bytes_per_s,of_read_beside\n";
-  const record::Setting& setting = bench.setting;
+  constexpr std::string_view kColumns =
+      "model size_bytes parameters device isa threads batch test tokens_per_s:.3f low:.3f high:.3f "
+      "coverage:.4f samples ops_per_s:.6g of_theoretical:.6g of_multiply_only:.6g bytes_per_s:.6g "
+      "mbu:.6g of_unpack_or_read:.6g read_beside_bytes_per_s:.6g of_read_beside:.6g";
+  std::string text = csv_header(kColumns) + "\n";
+  const Json whole = model_bench_json(bench);
   for (const record::ModelTrial& t : bench.trials) {
-    const Summary s = t.summary();
-    text += fmt::format("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{}",
-                        csv_field(setting.model), bench.size_bytes, bench.parameters,
-                        csv_field(setting.device), csv_field(setting.isa), setting.threads,
-                        setting.batch_size, t.name, s.median, s.low, s.high, s.coverage, s.count);
-    const record::RateShares& shares = t.shares;
-    const bool decodes = t.is_decode;
-    for (double value : {decodes ? 0 : shares.ops_per_ns * 1e9, decodes ? 0 : shares.of_theoretical,
-                         decodes ? 0 : shares.of_multiply, decodes ? shares.bytes_per_ns * 1e9 : 0,
-                         decodes ? shares.of_reads : 0, decodes ? shares.of_read_and_unpack : 0,
-                         t.beside_bytes_per_ns * 1e9, t.of_beside})
-      text += value > 0 ? fmt::format(",{:.6g}", value) : ",";
-    text += "\n";
+    Json line = whole;
+    line.update(trial_json(t));
+    line.update(to_json(t.shares, t.is_decode));
+    line["samples"] = t.rates.size();
+    text += csv_line(line, kColumns) + "\n";
   }
   return text;
 }

@@ -49,26 +49,7 @@ std::string numerics_text(const record::NumericsRecord& record, const TerminalOp
 }
 
 Json to_json(const record::NumericsRecord& record) {
-  Json rows = Json::array();
-  for (const record::NumericsRow& row : record.rows) {
-    const record::NumberRange& r = row.range;
-    rows.push_back({{"kind", row.kind},
-                    {"scope", row.scope},
-                    {"dtype", row.dtype},
-                    {"tensors", row.tensors},
-                    {"count", r.count},
-                    {"least", r.least},
-                    {"rms", r.rms()},
-                    {"greatest", r.greatest},
-                    {"zeros", r.zeros},
-                    {"subnormals", r.subnormals},
-                    {"not_finite", r.not_finite},
-                    {"f16_underflows", r.f16_underflows},
-                    {"f16_overflows", r.f16_overflows},
-                    {"bf16_underflows", r.bf16_underflows},
-                    {"bf16_overflows", r.bf16_overflows}});
-  }
-  Json json = {{"step", record.step}, {"loss_scale", nullptr}, {"rows", std::move(rows)}};
+  Json json = {{"step", record.step}, {"loss_scale", nullptr}, {"rows", value_json(record.rows)}};
   if (record.loss_scale > 0) json["loss_scale"] = record.loss_scale;
   return json;
 }

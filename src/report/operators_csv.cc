@@ -4,29 +4,20 @@
 
 #include <fmt/format.h>
 
-#include "record/operation_table.h"
-
 namespace ridge::report {
 namespace {
 
-constexpr std::string_view kHeader =
-    "model,level,pass,dtype,batch_size,seq_len,micro_batches,phase,scope,op,nodes,calls,time_ns,"
-    "median_ns,low_ns,"
-    "high_ns,share,flops,macs,read_bytes,written_bytes,flops_per_byte,flops_per_s,bytes_per_s,"
-    "bound,predicted_ns,"
-    "prediction_error\r\n";
+constexpr std::string_view kColumns =
+    "model level pass dtype batch_size seq_len micro_batches phase scope op nodes calls time_ns "
+    "median_ns:.0f low_ns:.0f high_ns:.0f share:.6f flops macs read_bytes written_bytes "
+    "flops_per_byte:.4f flops_per_s:.0f bytes_per_s:.0f bound predicted_ns:.0f "
+    "prediction_error:.4f";
 
-std::string line(const record::Setting& s, const record::OperationRow& row) {
-  return fmt::format(
-      "{},{},{},{},{},{},{},{},{},{},{},{},{},{:.0f},{:.0f},{:.0f},{:.6f},{},{},{},{},{:.4f},{:.0f}"
-      ",{:.0f},{},{:.0f},"
-      "{:.4f}\r\n",
-      csv_field(s.model), csv_field(s.level), csv_field(s.switches), csv_field(s.dtype),
-      s.batch_size, s.sequence, s.micro_batches, csv_field(row.phase), csv_field(row.scope),
-      csv_field(row.op), row.nodes, row.calls, row.time_ns, row.samples.median, row.samples.low,
-      row.samples.high, row.share, row.work.flops, row.work.macs, row.read_bytes, row.written_bytes,
-      row.intensity(), row.flops_per_ns() * 1e9, row.bytes_per_ns() * 1e9, name(row.bound),
-      row.predicted_ns, row.error());
+std::string cell(const Json& value, const std::string& format) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return csv_field(value.get_ref<const std::string&>());
+  if (value.is_number_integer()) return value.dump();
+  return fmt::format(fmt::runtime("{" + format + "}"), value.get<double>());
 }
 
 }  // namespace
@@ -41,12 +32,29 @@ std::string csv_field(std::string_view text) {
   return quoted + "\"";
 }
 
+std::string csv_header(std::string_view columns) {
+  std::string text;
+  for (const Choice& each : choices(columns)) text += "," + each.name;
+  return text.substr(1);
+}
+
+std::string csv_line(const Json& values, std::string_view columns) {
+  std::string text;
+  for (const Choice& each : choices(columns))
+    text += "," + cell(values.value(each.key, Json()), each.format);
+  return text.substr(1);
+}
+
 std::string operators_csv(const record::LabRecord& lab) {
-  std::string text(kHeader);
+  std::string text = csv_header(kColumns) + "\r\n";
   for (size_t index : lab.detailed) {
     const record::RunRecord& run = lab.runs[index];
-    for (const record::OperationRow& row : table_by_place(run.step, lab.limits()).rows)
-      text += line(run.setting, row);
+    for (const record::OperationRow& row : table_by_place(run.step, lab.limits()).rows) {
+      Json values = to_json(run.setting);
+      values.update(to_json(row));
+      values.update(to_json(row.samples));
+      text += csv_line(values, kColumns) + "\r\n";
+    }
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "record/plan_figures.h"
 #include "report/device_plan.h"
 #include "report/plan_report.h"
 
@@ -32,36 +33,22 @@ std::string assumptions(const record::ParameterPlan& plan) {
 }
 
 Json plan_json(const record::ParameterPlan& plan) {
-  return {{"parameters", plan.parameters.all},
-          {"tokens", plan.tokens},
-          {"dtype", plan.dtype},
-          {"flops_per_token", plan.flops_per_token},
-          {"flops", plan.flops()},
-          {"devices", plan.layout.devices},
-          {"zero", static_cast<int>(plan.zero)},
-          {"hardware", plan.hardware.title},
-          {"hardware_source", plan.hardware.source},
-          {"bytes_per_parameter", plan.types.total()},
-          {"device_memory",
-           {{"peak_bytes", whole_bytes(plan.bytes.total())},
-            {"classes",
-             {{"weights", whole_bytes(plan.bytes.weights)},
-              {"master weights", whole_bytes(plan.bytes.masters)},
-              {"gradients", whole_bytes(plan.bytes.gradients)},
-              {"moments", whole_bytes(plan.bytes.moments)}}}}},
-          {"memory_capacity_bytes", plan.hardware.memory_bytes},
-          {"fits", plan.fits},
-          {"would_fit", plan.would_fit},
-          {"assumed_mfu", plan.assumed_mfu},
-          {"mfu_peak", to_json(plan.peak)},
-          {"assumed_mfu_days", if_fits(plan, plan.assumed_days)},
-          {"device_hours", if_fits(plan, plan.spent.device_hours)},
-          {"watts", plan.spent.watts},
-          {"energy_kwh", if_fits(plan, plan.spent.kilowatt_hours)},
-          {"price_per_device_hour", plan.layout.price},
-          {"cost", if_fits(plan, plan.spent.price)},
-          {"largest_model_parameters", plan.largest_model},
-          {"fewest_devices", plan.fewest_devices}};
+  const Json all = to_json(plan);
+  Json json = to_json(plan,
+                      "parameters tokens dtype flops_per_token flops devices zero hardware "
+                      "hardware_source bytes_per_parameter");
+  json["device_memory"] = {{"peak_bytes", whole_bytes(plan.bytes.total())},
+                           {"classes",
+                            {{"weights", whole_bytes(plan.bytes.weights)},
+                             {"master weights", whole_bytes(plan.bytes.masters)},
+                             {"gradients", whole_bytes(plan.bytes.gradients)},
+                             {"moments", whole_bytes(plan.bytes.moments)}}}};
+  add(json, all, "memory_capacity_bytes fits would_fit assumed_mfu");
+  json["mfu_peak"] = to_json(plan.peak);
+  add(json, all,
+      "assumed_mfu_days device_hours watts energy_kwh price_per_device_hour cost "
+      "largest_model_parameters fewest_devices");
+  return json;
 }
 
 std::string one_text(const record::ParameterPlan& plan, const TerminalOptions& terminal) {

@@ -78,14 +78,9 @@ std::string pass_costs_text(std::span<const record::PassCost> costs,
 Json pass_costs_json(std::span<const record::PassCost> costs) {
   Json json = Json::array();
   for (const record::PassCost& each : costs) {
-    const record::RunRecord& r = each.planned;
-    json.push_back({{"pass", each.pass},
-                    {"kernel_calls", r.launches},
-                    {"executed_flops", r.executed.flops},
-                    {"model_flops", r.model.step().flops},
-                    {"planned_bytes", r.planned_bytes},
-                    {"owned_bytes", r.memory.owned_bytes},
-                    {"predicted_ns", r.predicted_ns}});
+    json.push_back({{"pass", each.pass}});
+    add(json.back(), to_json(each.planned),
+        "kernel_calls executed_flops model_flops planned_bytes owned_bytes predicted_ns");
   }
   return json;
 }

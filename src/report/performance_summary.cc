@@ -2,6 +2,8 @@
 // Builds performance_summary.json.
 #include "report/performance_summary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "record/operation_table.h"
@@ -12,44 +14,6 @@
 
 namespace ridge::report {
 namespace {
-
-Json rows(const record::OperationTable& table) {
-  Json json = Json::array();
-  for (const record::OperationRow& row : table.rows) {
-    Json each = to_json(row);
-    if (table.title == "scope") each["depth"] = row.depth;
-    json.push_back(std::move(each));
-  }
-  return json;
-}
-
-Json memory(const record::MemoryRecord& memory) {
-  return {{"owned_bytes", memory.owned_bytes},
-          {"allocated_bytes", memory.allocated_bytes},
-          {"arena_bytes", memory.arena_bytes},
-          {"foreign_bytes", memory.foreign_bytes},
-          {"predicted_peak_bytes", memory.predicted_peak_bytes()},
-          {"measured_peak_bytes", memory.after.peak_bytes},
-          {"measured_resident_bytes", memory.after.resident_bytes},
-          {"peak_is_of_the_steps_alone", memory.peak_was_reset}};
-}
-
-Json attribution(const record::StepRecord& step) {
-  return {{"wall_ns", step.wall_ns},
-          {"kernel_ns", step.kernel_ns},
-          {"overlapped_ns", step.overlapped_ns},
-          {"idle_ns", step.idle_ns},
-          {"busy_ns", step.busy_ns()},
-          {"computing_ns", step.exclusive_ns(true)},
-          {"moving_data_ns", step.exclusive_ns(false)},
-          {"idle_before_first_ns", step.idle_before_first_ns},
-          {"host_ns", step.host_ns},
-          {"attributed_share", step.wall_ns > 0 ? static_cast<double>(step.busy_ns()) /
-                                                      static_cast<double>(step.wall_ns)
-                                                : 0},
-          {"instrumented_steps", step.wall_samples_ns.size()},
-          {"dropped_records", step.dropped}};
-}
 
 Json pass_json(const cost::PassRecord& pass) {
   auto cost = [](const cost::GraphCost& c) {
@@ -73,18 +37,6 @@ Json loss_json(const record::RunRecord& reference, const record::RunRecord& run)
   return json;
 }
 
-Json module_json(const record::ModuleRecord& m) {
-  return {{"name", m.name},
-          {"macs", m.work.macs},
-          {"flops", m.work.flops},
-          {"planned_bytes", m.planned_bytes},
-          {"compulsory_bytes", m.compulsory_bytes},
-          {"flops_per_compulsory_byte", m.intensity()},
-          {"kernel_calls", m.launches},
-          {"time_ns", m.time_ns},
-          {"predicted_ns", m.predicted_ns}};
-}
-
 // Adds the fields that only inference has.
 void add_inference(const record::LabRecord& lab, const record::RunRecord& run, Json& json) {
   const cost::ReferenceRate reads = mbu_reference(lab);
@@ -97,59 +49,37 @@ void add_inference(const record::LabRecord& lab, const record::RunRecord& run, J
   json["weight_bytes"] = run.weight_bytes;
   json["cache_bytes"] = run.cache_bytes;
   json["logits_difference"] = logits_difference(reference_run(lab, run), run);
-  Json& modules = json["modules"] = Json::array();
-  for (const record::ModuleRecord& module : run.modules) modules.push_back(module_json(module));
+  json["modules"] = value_json(run.modules);
 }
 
 Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
   const Summary cost = run.profiling_cost();
-  Json json = {{"setting", to_json(run.setting)},
-               {"parameters", run.parameters},
-               {"step", to_json(run.wall())},
-               {"forward", to_json(run.step.forward)},
-               {"backward", to_json(run.step.backward)},
-               {"optimizer", to_json(run.step.optimizer)},
-               {"predicted_step_ns", run.predicted_ns},
-               {"launch_rate", run.launch_rate().median},
-               {"samples_per_s", run.samples_per_s()},
-               {"tokens_per_s", run.tokens_per_s()},
-               {"speed_up", speed_up(lab, run)},
-               {"kernel_calls", run.launches},
-               {"planned_bytes", run.planned_bytes},
-               {"compulsory_bytes", run.compulsory_bytes},
-               {"model_flops_per_s", run.palm_flops_per_s()},
-               {"mfu", run.mfu(mfu_reference(lab, run.setting))},
-               {"mfu_convention", record::kMfuConvention},
-               {"mfu_peak", to_json(mfu_reference(lab, run.setting))},
-               {"memory", memory(run.memory)},
-               {"profiling_cost",
-                {{"counted", run.clock_cost()},
-                 {"measured", cost.median},
-                 {"measured_low", cost.low},
-                 {"measured_high", cost.high},
-                 {"of_run", run.profiling_cost_of_run()}}},
-               {"attribution", attribution(run.step)},
-               {"hardware_counts", to_json(run.counts)},
-               {"step_samples_ns", run.plain_wall_ns}};
+  const Json all = to_json(run);
+  Json json;
+  add(json, all,
+      "setting parameters step forward backward optimizer predicted_step_ns=predicted_ns "
+      "launch_rate samples_per_s tokens_per_s");
+  json["speed_up"] = speed_up(lab, run);
+  add(json, all, "kernel_calls planned_bytes compulsory_bytes model_flops_per_s");
+  json["mfu"] = run.mfu(mfu_reference(lab, run.setting));
+  json["mfu_convention"] = record::kMfuConvention;
+  json["mfu_peak"] = to_json(mfu_reference(lab, run.setting));
+  add(json["memory"], all,
+      "owned_bytes allocated_bytes arena_bytes foreign_bytes predicted_peak_bytes "
+      "measured_peak_bytes measured_resident_bytes peak_is_of_the_steps_alone");
+  json["profiling_cost"] = {{"counted", run.clock_cost()},
+                            {"measured", cost.median},
+                            {"measured_low", cost.low},
+                            {"measured_high", cost.high},
+                            {"of_run", run.profiling_cost_of_run()}};
+  json["attribution"] = all["attribution"];
+  json["hardware_counts"] = to_json(run.counts);
+  json["step_samples_ns"] = run.plain_wall_ns;
   if (run.setting.task != "train") add_inference(lab, run, json);
   if (!run.losses.empty()) json["loss"] = loss_json(reference_run(lab, run), run);
   Json& passes = json["passes"] = Json::array();
   for (const cost::PassRecord& pass : run.passes) passes.push_back(pass_json(pass));
   return json;
-}
-
-Json advice_json(const record::AdviceRecord& a) {
-  return {{"title", a.title},
-          {"reason", a.reason},
-          {"command", a.command},
-          {"predicted_gain", a.time_gain},
-          {"predicted_memory_gain", a.memory_gain},
-          {"predicted_before_ns", a.before_ns},
-          {"predicted_after_ns", a.after_ns},
-          {"owned_before_bytes", a.before_peak_bytes},
-          {"owned_after_bytes", a.after_peak_bytes},
-          {"same_training", a.is_same_training},
-          {"confidence", a.confidence}};
 }
 
 }  // namespace
@@ -161,23 +91,26 @@ std::string performance_summary(const record::LabRecord& lab) {
   json["intervals"] =
       "order statistics: the interval contains the true median with the probability in coverage";
   json["operation_times"] =
-      "time_ns: mean over the middle half of the instrumented steps, so rows add up; exclusive_ns: "
-      "divides a moment in which kernels overlap equally among them";
+      fmt::format("time_ns: {}; exclusive_ns: {}", record::kTime.says, record::kExclusive.says);
   Json& runs = json["runs"] = Json::array();
   for (size_t i = 0; i < lab.runs.size(); ++i) {
     Json run = run_json(lab, lab.runs[i]);
     if (std::find(lab.detailed.begin(), lab.detailed.end(), i) != lab.detailed.end()) {
       const record::StepRecord& step = lab.runs[i].step;
-      run["operations"] = {{"by_op", rows(table_by_op(step, lab.limits()))},
-                           {"by_kind", rows(table_by_kind(step, lab.limits()))},
-                           {"by_scope", rows(table_by_scope(step, lab.limits()))},
-                           {"by_phase", rows(table_by_phase(step, lab.limits()))},
-                           {"total", to_json(table_by_op(step, lab.limits()).total)}};
+      for (const record::OperationTable& table :
+           {table_by_op(step, lab.limits()), table_by_kind(step, lab.limits()),
+            table_by_scope(step, lab.limits()), table_by_phase(step, lab.limits())}) {
+        Json& rows = run["operations"]["by_" + table.title] = Json::array();
+        for (const record::OperationRow& row : table.rows) {
+          rows.push_back(to_json(row));
+          if (table.title == "scope") rows.back()["depth"] = row.depth;
+        }
+      }
+      run["operations"]["total"] = to_json(table_by_op(step, lab.limits()).total);
     }
     runs.push_back(std::move(run));
   }
-  Json& advice = json["advice"] = Json::array();
-  for (const record::AdviceRecord& each : lab.advice) advice.push_back(advice_json(each));
+  json["advice"] = value_json(lab.advice);
   Json& trials = json["trials"] = Json::array();
   for (const record::TrialRecord& trial : lab.trials)
     trials.push_back({{"advice", trial.advice.title},

@@ -170,18 +170,16 @@ class Gatherer {
 
   // A row of kernels.json, with texts and numbers where the page expects them.
   static json kernel_row(const JsonField& row) {
-    const std::span<const KernelColumn> columns = kernel_columns();
-    if (row.list().size() != columns.size())
-      throw row.fault(fmt::format("{} values", columns.size()));
+    if (row.list().size() != kernel_columns().size())
+      throw row.fault(fmt::format("{} values", kernel_columns().size()));
     json checked = json::array();
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const JsonField value = row.at(i);
-      const KernelColumn::Kind kind = columns[i].kind;
-      if (kind == KernelColumn::Kind::kNodes)
+    for (const Json& kind : kernel_columns()) {
+      const JsonField value = row.at(checked.size());
+      if (kind.is_array())
         for (const JsonField& node : value.items()) node.integer();
-      else if (kind != KernelColumn::Kind::kText && !value.value().is_null())
+      else if (!kind.is_string() && !value.value().is_null())
         value.real();
-      checked.push_back(kind == KernelColumn::Kind::kText ? json(text_of(value)) : value.value());
+      checked.push_back(kind.is_string() ? json(text_of(value)) : value.value());
     }
     return checked;
   }
@@ -246,25 +244,22 @@ class Gatherer {
 
   static json traced_row(const JsonField& event, const JsonField& args) {
     json row = json::array();
-    for (const auto& [name, kind] : kernel_columns()) {
+    for (const auto& [name, kind] : kernel_columns().items()) {
       if (name == "op")
         row.push_back(text_of(event.at("name")));
       else if (name == "node")
         row.push_back(args.at("node").integer());
-      else if (kind == KernelColumn::Kind::kText && name != "inputs")
-        row.push_back(text_of(args.at(std::string(name))));
-      else if (kind == KernelColumn::Kind::kSum)
-        row.push_back(0);
+      else if (kind.is_string() && name != "inputs")
+        row.push_back(text_of(args.at(name)));
       else
         row.push_back(nullptr);
     }
     return row;
   }
 
-  static size_t column(std::string_view name) {
-    const std::span<const KernelColumn> columns = kernel_columns();
-    return static_cast<size_t>(std::ranges::find(columns, name, &KernelColumn::name) -
-                               columns.begin());
+  static size_t column(const std::string& name) {
+    return static_cast<size_t>(
+        std::distance(kernel_columns().begin(), kernel_columns().find(name)));
   }
 
   static void add_slice(const JsonField& event, TracedRun& run) {
@@ -280,10 +275,10 @@ class Gatherer {
       throw event.at("dur").fault("a length in microseconds");
     const auto begin = static_cast<int64_t>(std::llround(begin_us * 1000));
     const auto length = static_cast<int64_t>(std::llround(length_us * 1000));
-    auto add = [&](std::string_view name, int64_t amount) {
+    auto add = [&](const std::string& name, int64_t amount) {
       json& sum = row[column(name)];
       int64_t total = 0;
-      if (__builtin_add_overflow(sum.get<int64_t>(), amount, &total))
+      if (__builtin_add_overflow(sum.is_null() ? 0 : sum.get<int64_t>(), amount, &total))
         throw args.fault("counts whose sum has 63 bits");
       sum = total;
     };
@@ -293,7 +288,8 @@ class Gatherer {
     for (const char* name : {"flops", "macs", "read_bytes", "written_bytes"})
       add(name, args.at(name).integer(0));
     json& predicted = row[column("predicted_ns")];
-    predicted = predicted.get<double>() + 1000 * args.at("predicted_us").real();
+    const double before_ns = predicted.is_null() ? 0 : predicted.get<double>();
+    predicted = before_ns + 1000 * args.at("predicted_us").real();
     run.spans.push_back({place->second, begin, begin + length});
   }
 

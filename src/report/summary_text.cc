@@ -46,30 +46,16 @@ std::string run_text(const record::SummaryRun& run, size_t most, const TerminalO
   return "\n" + (most == 0 ? wrap_lines(name, options.columns) + "\n" : "") + table.text(options);
 }
 
-Json operation_json(const record::SummaryOperation& op) {
-  return {{"key", op.key},
-          {"calls", op.calls},
-          {"time_ns", op.time_ns},
-          {"exclusive_ns", op.exclusive_ns},
-          {"share", op.share},
-          {"flops_per_s", op.flops_per_s},
-          {"bytes_per_s", op.bytes_per_s},
-          {"bound", op.bound},
-          {"predicted_ns", op.predicted_ns},
-          {"possible_gain_ns", op.possible_gain_ns()}};
-}
-
 Json run_json(const record::SummaryRun& run) {
-  Json json = {
-      {"setting", to_json(run.setting)},       {"step", to_json(run.step)},
-      {"predicted_step_ns", run.predicted_ns}, {"speed_up", run.speed_up},
-      {"kernel_calls", run.kernel_calls},      {"samples_per_s", run.samples_per_s},
-      {"tokens_per_s", run.tokens_per_s},      {"mfu", run.mfu},
-      {"owned_bytes", run.owned_bytes},        {"measured_peak_bytes", run.measured_peak_bytes}};
+  Json json = to_json(run,
+                      "setting step predicted_step_ns speed_up kernel_calls samples_per_s "
+                      "tokens_per_s mfu");
+  json["owned_bytes"] = run.owned_bytes;
+  json["measured_peak_bytes"] = run.measured_peak_bytes;
   if (run.mean_loss) json["loss"] = {{"mean", *run.mean_loss}, {"agrees", run.losses_agree}};
-  if (!run.by_op.empty()) {
-    Json& rows = json["by_op"] = Json::array();
-    for (const record::SummaryOperation& op : run.by_op) rows.push_back(operation_json(op));
+  for (const record::SummaryOperation& op : run.by_op) {
+    json["by_op"].push_back(to_json(op));
+    json["by_op"].back().erase("samples");
   }
   return json;
 }

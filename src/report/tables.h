@@ -23,6 +23,8 @@ inline constexpr const char* kOverRoof =
 std::string time_cell(const Summary& summary);
 std::string interval_cell(const Summary& summary);
 std::string prediction_cell(double predicted_ns, double measured_ns);
+std::string mfu_cell(const record::LabRecord& lab, const record::RunRecord& run);
+std::string part_of(int64_t part_ns, int64_t wall_ns);  // "12.3%"
 // "1.27 s +-2.2%": a median, and half its interval as a share of it. Whoever shows it says below
 // the table if an interval covers less than 95%.
 std::string spread_cell(const Summary& summary);

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/units.h"
-#include "record/lab_record.h"
+#include "record/plan_figures.h"
 #include "report/device_plan.h"
 #include "report/plan_report.h"
 
@@ -13,66 +13,33 @@ namespace {
 
 Json plan_json(const record::TrainingPlan& plan) {
   const record::RunRecord& r = plan.record;
-  const Work model = r.model.step();
-  Json classes = Json::object();
-  for (const auto& [name, bytes] : plan.memory.classes) classes[name] = bytes;
-  return {{"model", r.setting.model},
-          {"parameters", r.parameters},
-          {"level", r.setting.level},
-          {"dtype", r.setting.dtype},
-          {"batch_size", r.setting.batch_size},
-          {"sequence", r.setting.sequence},
-          {"micro_batches", r.setting.micro_batches},
-          {"recompute", plan.recompute},
-          {"clip", plan.clip_norm},
-          {"hardware", plan.hardware.title},
-          {"hardware_source", plan.hardware.source},
-          {"assumptions", plan.hardware.ceilings.notes},
-          {"model_flops", model.flops},
-          {"model_macs", model.macs},
-          {"executed_flops", r.executed.flops},
-          {"planned_bytes", r.planned_bytes},
-          {"compulsory_bytes", r.compulsory_bytes},
-          {"kernel_calls", r.launches},
-          {"memory",
-           {{"owned_bytes", r.memory.owned_bytes},
-            {"arena_bytes", r.memory.arena_bytes},
-            {"live_peak_bytes", r.memory.live_peak_bytes},
-            {"class_peak_bytes", memory_classes_json(r.memory.class_peaks().bytes)}}},
-          {"zero", static_cast<int>(plan.zero)},
-          {"device_memory", {{"peak_bytes", plan.memory.total}, {"classes", classes}}},
-          {"memory_capacity_bytes", plan.hardware.memory_bytes},
-          {"fits", plan.fits},
-          {"would_fit", plan.would_fit},
-          {"predicted_step_ns", plan.step_ns},
-          {"sent_bytes", plan.sent_bytes},
-          {"exchange_ns", plan.exchange_ns},
-          {"exposed_exchange_ns", plan.exposed_ns},
-          {"predicted_tokens_per_s", plan.tokens_per_s()},
-          {"predicted_mfu", plan.mfu()},
-          {"mfu_convention", record::kMfuConvention},
-          {"mfu_peak", to_json(plan.peak)},
-          {"tokens", plan.tokens},
-          {"devices", plan.layout.devices},
-          {"predicted_days", if_fits(plan, plan.days)},
-          {"assumed_mfu", plan.assumed_mfu},
-          {"assumed_mfu_days", if_fits(plan, plan.assumed_days)},
-          {"device_hours", if_fits(plan, plan.spent.device_hours)},
-          {"watts", plan.spent.watts},
-          {"energy_kwh", if_fits(plan, plan.spent.kilowatt_hours)},
-          {"price_per_device_hour", plan.layout.price},
-          {"cost", if_fits(plan, plan.spent.price)},
-          {"largest_batch_size", plan.largest_batch},
-          {"longest_context", plan.longest_context},
-          {"bytes_per_parameter", plan.bytes_per_parameter.total()},
-          {"largest_model_parameters", plan.largest_model},
-          {"activation_models",
-           {{"korthikanti_2022_bytes", plan.korthikanti_bytes},
-            {"nano_gpt_study_2023",
-             {{"parameters", plan.nano_gpt.parameters},
-              {"activation_bytes", plan.nano_gpt.activations},
-              {"steady_bytes", plan.nano_gpt.steady},
-              {"peak_bytes", plan.nano_gpt.peak}}}}}};
+  const Json all = to_json(plan), run = to_json(r);
+  Json json = {{"model", r.setting.model}, {"parameters", r.parameters}};
+  add(json, run["setting"], "level dtype batch_size sequence=seq_len micro_batches");
+  add(json, all, "recompute clip hardware hardware_source assumptions");
+  add(json, run,
+      "model_flops model_macs executed_flops planned_bytes compulsory_bytes kernel_calls");
+  add(json["memory"], run,
+      "owned_bytes arena_bytes live_peak_bytes class_peak_bytes=peak_by_class_bytes");
+  json["zero"] = all["zero"];
+  json["device_memory"] = {{"peak_bytes", plan.memory.total},
+                           {"classes", value_json(plan.memory.classes)}};
+  add(json, all,
+      "memory_capacity_bytes fits would_fit predicted_step_ns sent_bytes exchange_ns "
+      "exposed_exchange_ns predicted_tokens_per_s predicted_mfu");
+  json["mfu_convention"] = record::kMfuConvention;
+  json["mfu_peak"] = to_json(plan.peak);
+  add(json, all,
+      "tokens devices predicted_days assumed_mfu assumed_mfu_days device_hours watts energy_kwh "
+      "price_per_device_hour cost largest_batch_size longest_context bytes_per_parameter "
+      "largest_model_parameters");
+  json["activation_models"] = {{"korthikanti_2022_bytes", plan.korthikanti_bytes},
+                               {"nano_gpt_study_2023",
+                                {{"parameters", plan.nano_gpt.parameters},
+                                 {"activation_bytes", plan.nano_gpt.activations},
+                                 {"steady_bytes", plan.nano_gpt.steady},
+                                 {"peak_bytes", plan.nano_gpt.peak}}}};
+  return json;
 }
 
 // The activations of the step, and those that the published models give such a step.

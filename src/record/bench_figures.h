@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The figures of a point of a bench.
+#pragma once
+
+#include "record/bench_record.h"
+#include "record/run_figures.h"
+
+namespace ridge::record {
+
+template <class See>
+void figures(const See& see, const BenchPoint& r) {
+  see({"name", "", "op, module or case"}, r.name);
+  see({"shape", "", "extents by letter; empty for the cases of an op"}, r.extents);
+  see({"form", "", "the implementation: onednn, flash; empty if there is only one"}, r.form);
+  see({"phase", "", "forward, forward+backward, prefill, decode; may be empty"}, r.phase);
+  see({"dtype", "", "as --dtype spells it"}, r.dtype);
+  see({"inputs", "", "types of the operands"}, r.inputs);
+  see({"caches", "", "warm, or cold with how; empty if nothing ran"}, r.cache);
+  see({"refused", "", "why it was not planned or not run; empty if it was"}, r.refused);
+  figures(see, r.time), see("flops", r.work.flops), see("macs", r.work.macs);
+  see({"bytes", "B", "planned: each operand of each kernel once"}, r.planned_bytes);
+  see("compulsory_bytes", r.compulsory_bytes);
+  see({"unfused_bytes", "B", "by that convention (docs/accounting.md)"}, r.unfused_bytes);
+  see({"owned_bytes", "B", "arena and store"}, r.owned_bytes);
+  see("kernel_calls", r.launches);
+  see({"kernels", "", "launches by op"}, r.kernels);
+  see("flops_per_byte", r.planned_intensity()),
+      see("flops_per_compulsory_byte", r.compulsory_intensity()),
+      see("flops_per_unfused_byte", r.unfused_intensity()),
+      see("flops_per_s", r.flops_per_s(), Unknown::kNull),
+      see("bytes_per_s", r.bytes_per_s(), Unknown::kNull);
+  see({"predicted_ns", "ns", "0 if no ceilings are known"}, r.predicted_ns);
+  see("limit_ns", r.limit_ns), see("bound", r.bound);
+  see({"level", "", "of memory that holds the operands; empty without levels"}, r.level);
+  see({"speedup", "", "time of the first form of the same size over this one's"}, r.speedup);
+  see({"published_ns", "ns", "of other software on other machines"}, r.published_ns);
+  see({"share_of_limit", "", "limit over time, up to 1"}, r.limit_share());
+}
+
+}  // namespace ridge::record
