@@ -15,7 +15,7 @@
 
 namespace ridge::bench {
 
-// The type of weights as the file stores them, beside "fp32" and "bf16".
+// The type of weights as the file stores them, next to "fp32" and "bf16".
 inline constexpr const char* kStoredType = "file";
 
 // A model with weights, or the shape of a configuration or of a known name.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "files/json.h"
 
 namespace ridge::train {
 
@@ -50,34 +51,37 @@ ordered_json checkpoint_settings(const TrainingSetup& setup,
   const record::Setting& s = setup.setting;
   const StepOptions& step = setup.step;
   const OptimizerOptions& a = step.optimizer;
-  return {{"batch_size", step.batch_size},
-          {"seq_len", step.sequence},
-          {"micro_batches", step.micro_batches},
-          {"level", s.level},
-          {"switches", s.switches},
-          {"dtype", s.dtype},
-          {"device", s.device},
-          {"isa", s.isa},
-          {"threads", s.threads},
-          {"lr", a.learning_rate},
-          {"weight_decay", a.weight_decay},
-          {"clip", a.clip_norm},
-          {"lr_warmup", a.warmup_steps},
-          {"lr_decay", a.decay_steps},
-          {"lr_decay_begin", a.decay_begin},
-          {"lr_decay_shape", a.decay_shape == DecayShape::kCosine ? "cosine" : "linear"},
-          {"min_lr", a.minimum_rate},
-          {"decay", a.decays_all ? "all" : "matrices"},
-          {"spike_guard", typed.spike_guard},
-          {"pack", typed.pack},
-          {"freeze", typed.freeze},
-          {"lora", lora_settings(setup)},
-          {"loss_scale_interval", scale_interval(setup)},
-          {"data", data}};
+  const ordered_json settings{
+      {"batch_size", step.batch_size},
+      {"seq_len", step.sequence},
+      {"micro_batches", step.micro_batches},
+      {"level", s.level},
+      {"switches", s.switches},
+      {"dtype", s.dtype},
+      {"device", s.device},
+      {"isa", s.isa},
+      {"threads", s.threads},
+      {"lr", a.learning_rate},
+      {"weight_decay", a.weight_decay},
+      {"clip", a.clip_norm},
+      {"lr_warmup", a.warmup_steps},
+      {"lr_decay", a.decay_steps},
+      {"lr_decay_begin", a.decay_begin},
+      {"lr_decay_shape", a.decay_shape == DecayShape::kCosine ? "cosine" : "linear"},
+      {"min_lr", a.minimum_rate},
+      {"decay", a.decays_all ? "all" : "matrices"},
+      {"spike_guard", typed.spike_guard},
+      {"pack", typed.pack},
+      {"freeze", typed.freeze},
+      {"lora", lora_settings(setup)},
+      {"loss_scale_interval", scale_interval(setup)},
+      {"data", data}};
+  return files::as_written(settings);
 }
 
 void add_model(const StartingModel* model, Resumption& resumption) {
-  resumption.settings["model"] = model == nullptr ? ordered_json() : model->identity();
+  resumption.settings["model"] =
+      model == nullptr ? ordered_json() : files::as_written(model->identity());
 }
 
 void expect_same_tuning(const Resumption& r) {
