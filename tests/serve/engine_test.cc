@@ -258,11 +258,11 @@ TEST_P(EngineTest, AFloodOfBetterPrioritiesStarvesNobody) {
   const auto add = [&] {
     flood.push_back(ask({.prompt = other_, .max_tokens = 8, .ignores_end = true, .priority = -10}));
   };
-  for (int i = 0; i < 8; ++i) add();
+  for (int i = 0; i < 40; ++i) add();
   gate->open();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (victim->poll().finish == Finish::kNone && std::chrono::steady_clock::now() < end) {
-    if (engine_->counts().waiting < 8) add();
+    while (engine_->counts().waiting < 40) add();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   EXPECT_EQ(victim->poll().finish, Finish::kLength);
