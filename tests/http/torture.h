@@ -49,6 +49,7 @@ class TorturedServer {
         api_("ridge test", {}),
         server_(api_,
                 {.port = 0,
+                 .client_connections = 512,  // all clients have one address
                  .body_bytes = int64_t{1} << 20,
                  .idle_s = kPatienceSeconds,
                  .read_s = kPatienceSeconds,
