@@ -42,8 +42,8 @@ void run(BenchAttentionOptions o, const Command& app, const AppContext& context)
   };
   bench::AttentionBench bench(o.bench);
   BenchRun run(o.run, context, false);
-  run.show("attention", 0, "points",
-           [&](const bench::PointListener& listener) { return bench.run(run.trials(), listener); });
+  show(run, "attention", 0, "points",
+       [&](const bench::PointListener& listener) { return bench.run(run.trials(), listener); });
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void run(const BenchGraphOptions& o, const Command& app, const AppContext& conte
       if (o.is_backward) point.phase = backward ? "forward+backward" : "forward";
       bench.points.push_back(std::move(point));
     }
-  run.finish(std::move(bench));
+  finish(run, std::move(bench));
 }
 
 }  // namespace

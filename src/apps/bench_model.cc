@@ -116,7 +116,7 @@ void run(BenchModelOptions o, const AppContext& context) {
     about.program = kProgram;
     about.command = context.command;
     about.finished_at = utc_now();
-    folder->commit(report::bench_files(about, "model", report::model_bench_json(made)));
+    folder->commit(report::bench_files(about, made));
   }
   print(o, made, context.terminal);
   if (!o.operations) return;

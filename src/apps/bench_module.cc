@@ -30,8 +30,8 @@ void run(BenchModuleOptions o, const Command& app, const AppContext& context) {
   const bench::ModuleBench bench(o.bench, on_gpu);
   app.refuse_unused({{!bench.decodes(), "without --phase decode", {"--context"}}});
   BenchRun run(o.run, context, bench.is_tf32());
-  run.show(o.bench.module, bench.size(), "points",
-           [&](const bench::PointListener& listener) { return bench.run(run.trials(), listener); });
+  show(run, o.bench.module, bench.size(), "points",
+       [&](const bench::PointListener& listener) { return bench.run(run.trials(), listener); });
 }
 
 std::string forms_help() {

@@ -49,8 +49,8 @@ void run_shapes(const BenchOpOptions& o, const bench::OpShape& shape, const AppC
   const bench::OpBench bench(options, shape);
   BenchRun run(o.run, context, bench.is_tf32());
   if (options.limits_memory) limit_memory(parse_bytes(o.memory_limit, "memory-limit"));
-  run.show(shape.name, bench.size(), "points",
-           [&](const bench::PointListener& listener) { return bench.run(run.trials(), listener); });
+  show(run, shape.name, bench.size(), "points",
+       [&](const bench::PointListener& listener) { return bench.run(run.trials(), listener); });
 }
 
 void run_cases(const BenchOpOptions& o, const AppContext& context) {
@@ -72,7 +72,7 @@ void run_cases(const BenchOpOptions& o, const AppContext& context) {
                                 : "--hardware");
   BenchRun run(o.run, context, selection.has("tf32"));
   const std::vector<Case> cases = bench::op_cases(op, selection, run.trials());
-  run.show(o.op, std::ssize(cases), "cases", [&](const bench::PointListener& listener) {
+  show(run, o.op, std::ssize(cases), "cases", [&](const bench::PointListener& listener) {
     return bench::time_cases(op, cases, o.bench.dtype, selection, run.trials(), listener);
   });
 }

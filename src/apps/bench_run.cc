@@ -132,7 +132,7 @@ BenchRun::BenchRun(const BenchRunOptions& o, const AppContext& context, bool tf3
     trials_->set_ceilings(machine_ceilings(o.machine, {.tf32 = tf32}, context.terminal));
 }
 
-report::Json BenchRun::print(record::BenchRecord bench, const std::string& folder, bool is_quiet) {
+void BenchRun::print(record::BenchRecord& bench, const std::string& folder, bool is_quiet) {
   const cost::Ceilings& ceilings = trials_->ceilings();
   bench.threads = place_ ? 0 : ceilings.machine.threads;
   bench.is_interrupted = is_stopped();
@@ -143,46 +143,40 @@ report::Json BenchRun::print(record::BenchRecord bench, const std::string& folde
   } else {  // counts depend on the kernels, not on the machine
     bench.device = o_.is_counts ? chosen_device(o_.machine) : ceilings.machine.device;
   }
-  report::Json json = report::bench_json(bench);
   const bool is_empty = bench.points.empty() && bench.values.empty();
   if (!folder.empty() && !is_empty) folder_.emplace(folder, o_.output.overwrite);
-  if (folder_ && !is_empty)
-    folder_->commit(report::bench_files(about(context_, ceilings), bench.kind, json));
+  if (folder_ && !is_empty) folder_->commit(report::bench_files(about(context_, ceilings), bench));
   const std::string format = o_.json ? "json" : o_.format;
-  if (is_quiet) return json;
-  if (format == "json")
-    fmt::print("{}", report::json_text(json));
-  else if (is_empty && format != "csv")
+  if (is_quiet) return;
+  if (is_empty && format != "csv" && format != "json")
     fmt::print(stderr, "Nothing was complete.\n");
   else
     fmt::print("{}", report::bench_text(bench, format, context_.terminal));
-  return json;
 }
 
 void BenchRun::end() const {
   if (is_stopped()) end_by_interrupt();
 }
 
-void BenchRun::finish(record::BenchRecord bench) {
-  const bool is_one = bench.points.size() == 1;
-  const std::string refused = is_one ? bench.points[0].refused : "";
-  const bool lacks_memory = is_one && bench.points[0].lacks_memory;
-  print(std::move(bench));
-  end();
-  if (!refused.empty())
-    throw lacks_memory ? memory_error("[bench] {}", refused) : usage_error("[bench] {}", refused);
+void finish(BenchRun& run, record::BenchRecord bench) {
+  run.print(bench);
+  run.end();
+  if (bench.points.size() != 1 || bench.points[0].refused.empty()) return;
+  const record::BenchPoint& point = bench.points[0];
+  throw point.lacks_memory ? memory_error("[bench] {}", point.refused)
+                           : usage_error("[bench] {}", point.refused);
 }
 
-void BenchRun::show(
-    const std::string& label,
-    int64_t count,
-    const std::string& unit,
-    const std::function<record::BenchRecord(const bench::PointListener&)>& measure) {
-  Progress progress(label, count, unit, context_.terminal);
+void show(BenchRun& run,
+          const std::string& label,
+          int64_t count,
+          const std::string& unit,
+          const std::function<record::BenchRecord(const bench::PointListener&)>& measure) {
+  Progress progress(label, count, unit, run.context().terminal);
   record::BenchRecord record =
       measure([&](int64_t points, const std::string& note) { progress.tick(points, note); });
   progress.hide();
-  finish(std::move(record));
+  finish(run, std::move(record));
 }
 
 }  // namespace ridge::apps

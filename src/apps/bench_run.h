@@ -14,7 +14,6 @@
 #include "bench/trial_runner.h"
 #include "planning/place.h"
 #include "record/bench_record.h"
-#include "report/json_text.h"
 
 namespace ridge::apps {
 
@@ -53,20 +52,13 @@ class BenchRun {
   bool is_stopped() const { return interrupt_.is_set(); }
   bench::TrialRunner& trials() { return *trials_; }
 
-  // Writes the folder, that of the options or `folder` if it is not empty, and prints the record in
-  // the chosen format unless `is_quiet`. Returns its JSON.
-  report::Json print(record::BenchRecord record,
-                     const std::string& folder = "",
-                     bool is_quiet = false);
+  const AppContext& context() const { return context_; }
+
+  // Adds the machine to the record, writes the folder, which is that of the options or `folder` if
+  // this is not empty, and prints the record in the chosen format unless `is_quiet`.
+  void print(record::BenchRecord& record, const std::string& folder = "", bool is_quiet = false);
   // Ends the program by SIGINT if Ctrl-C was pressed.
   void end() const;
-  // Prints the record and ends; a single point that could not be run is an Error.
-  void finish(record::BenchRecord record);
-  // Measures under a progress bar of `count` units (0: unknown), then finishes.
-  void show(const std::string& label,
-            int64_t count,
-            const std::string& unit,
-            const std::function<record::BenchRecord(const bench::PointListener&)>& measure);
 
  private:
   const BenchRunOptions& o_;
@@ -76,5 +68,13 @@ class BenchRun {
   InterruptRequest interrupt_;
   std::optional<bench::TrialRunner> trials_;
 };
+// Prints the record and ends; a single point that could not be run is an Error.
+void finish(BenchRun& run, record::BenchRecord record);
+// Measures under a progress bar of `count` units (0: unknown), then finishes.
+void show(BenchRun& run,
+          const std::string& label,
+          int64_t count,
+          const std::string& unit,
+          const std::function<record::BenchRecord(const bench::PointListener&)>& measure);
 
 }  // namespace ridge::apps

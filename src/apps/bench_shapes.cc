@@ -32,7 +32,7 @@ void run(const BenchShapesOptions& o, const Command& app, const AppContext& cont
       bench::draw_shapes(static_cast<uint32_t>(o.seed), o.count + o.skip);
   shapes.erase(shapes.begin(), shapes.begin() + o.skip);
   BenchRun run(o.run, context, false);
-  run.show("shapes", o.count, "shapes", [&](const bench::PointListener& listener) {
+  show(run, "shapes", o.count, "shapes", [&](const bench::PointListener& listener) {
     record::BenchRecord record = bench::time_shapes(shapes, run.trials(), listener);
     record.name = fmt::format("shapes of seed {}", o.seed);
     return record;

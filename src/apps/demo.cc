@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "apps/bench_run.h"
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
 #include "courses/demos/demo.h"
-#include "report/bench_files.h"
 #include "report/bench_table.h"
 
 namespace ridge::apps {
@@ -40,10 +41,7 @@ std::vector<const courses::Demo*> chosen(const std::string& name) {
 
 void print_list(const DemoOptions& o, const TerminalOptions& terminal) {
   if (o.json) {
-    report::Json json = report::Json::array();
-    for (const courses::Demo& each : courses::demos())
-      json.push_back({{"name", each.name}, {"claim", each.claim}});
-    fmt::print("{}", report::json_text(json));
+    fmt::print("{}", courses::demos_json());
     return;
   }
   for (const courses::Demo& each : courses::demos())
@@ -70,7 +68,7 @@ void run(const DemoOptions& o, const Command& app, const AppContext& context) {
     std::filesystem::create_directories(checked.path());
   }
   BenchRun run(options, context, false);
-  report::Json all = report::Json::array();
+  std::vector<record::BenchRecord> all;
   for (const courses::Demo* each : demos) {
     courses::Fixture fixture(
         [&](const passes::Selection& selection) -> backends::Backend& {
@@ -81,10 +79,11 @@ void run(const DemoOptions& o, const Command& app, const AppContext& context) {
     if (each != demos.front() && !o.json) fmt::print("\n");
     const std::string folder =
         is_many && o.output.folder ? *o.output.folder + "/" + std::string(each->name) : "";
-    all.push_back(run.print(std::move(record), folder, is_many && o.json));
+    run.print(record, folder, is_many && o.json);
+    all.push_back(std::move(record));
     if (run.is_stopped()) break;
   }
-  if (is_many && o.json) fmt::print("{}", report::json_text(all));
+  if (is_many && o.json) fmt::print("{}", report::benches_json(all));
   run.end();
 }
 

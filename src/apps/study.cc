@@ -50,10 +50,10 @@ void run_study(const StudyOptions& o, const AppContext& context) {
   record::BenchRecord made =
       study.run([&](int64_t points, const std::string& note) { progress.tick(points, note); });
   progress.hide();
-  const std::string refused = bench::lacking_memory(made);
-  run.print(std::move(made));
+  run.print(made);
   run.end();
-  if (!refused.empty()) throw memory_error("[study] {}", refused);
+  if (const std::string refused = bench::lacking_memory(made); !refused.empty())
+    throw memory_error("[study] {}", refused);
 }
 
 std::string techniques_help() {

@@ -2,18 +2,19 @@
 // The output folder of `ridge bench`: bench.json and report.html.
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "report/json_text.h"
+#include "record/bench_record.h"
+#include "record/lab_record.h"
+#include "record/model_bench.h"
 #include "report/output_files.h"
 
 namespace ridge::report {
 
-// `about` has the program, the command, the time and the ceilings, and no runs. `kind` is "op" or
-// "model"; `result` is what the command prints with --json.
+// `about` has the program, the command, the time and the ceilings, and no runs.
 std::vector<OutputFile> bench_files(const record::LabRecord& about,
-                                    const std::string& kind,
-                                    Json result);
+                                    const record::BenchRecord& bench);
+std::vector<OutputFile> bench_files(const record::LabRecord& about,
+                                    const record::ModelBenchRecord& bench);
 
 }  // namespace ridge::report

@@ -308,10 +308,17 @@ std::string heading(const record::BenchRecord& bench) {
 
 }  // namespace
 
+std::string benches_json(std::span<const record::BenchRecord> benches) {
+  Json all = Json::array();
+  for (const record::BenchRecord& each : benches) all.push_back(bench_json(each));
+  return json_text(all);
+}
+
 std::string bench_text(const record::BenchRecord& bench,
                        const std::string& format,
                        const TerminalOptions& terminal) {
   if (format == "csv") return bench_csv(bench);
+  if (format == "json") return json_text(bench_json(bench));
   const std::string notes = terminal_safe_text(bench_notes(bench));
   if (format == "md") return bench_table(bench).markdown() + "\n" + notes;
   return wrap_lines(heading(bench), terminal.columns) + "\n" + bench_table(bench).text(terminal) +

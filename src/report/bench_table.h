@@ -2,6 +2,7 @@
 // Prints the points of `ridge bench` and `ridge demo` on a terminal, as Markdown, CSV and JSON.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "record/bench_record.h"
@@ -17,7 +18,7 @@ Table bench_table(const record::BenchRecord& bench);
 // Laws, cliffs and notes, a line each; the same for the terminal and Markdown.
 std::string bench_notes(const record::BenchRecord& bench);
 
-// The record as "csv", "md" or "table", which has a heading.
+// The record as "csv", "json", "md" or "table", which has a heading.
 std::string bench_text(const record::BenchRecord& bench,
                        const std::string& format,
                        const TerminalOptions& terminal);
@@ -26,5 +27,7 @@ std::string bench_csv(const record::BenchRecord& bench);
 
 // {op or module, dtype, device, threads, cases: [...], fits, cliffs}
 Json bench_json(const record::BenchRecord& bench);
+// A list of such objects, as text.
+std::string benches_json(std::span<const record::BenchRecord> benches);
 
 }  // namespace ridge::report

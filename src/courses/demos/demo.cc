@@ -12,6 +12,7 @@
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
+#include "report/json_text.h"
 
 namespace ridge::courses {
 namespace {
@@ -38,6 +39,12 @@ std::string demo_names() {
   std::string names;
   for (const Demo& each : demos()) names += (names.empty() ? "" : ", ") + std::string(each.name);
   return names;
+}
+
+std::string demos_json() {
+  report::Json json = report::Json::array();
+  for (const Demo& each : demos()) json.push_back({{"name", each.name}, {"claim", each.claim}});
+  return report::json_text(json);
 }
 
 Fixture::Fixture(Backends backends,

@@ -85,6 +85,8 @@ struct Demo {
 std::span<const Demo> demos();
 const Demo* find_demo(std::string_view name);
 std::string demo_names();
+// Their names and claims as a JSON list.
+std::string demos_json();
 
 // Runs one within its budget.
 record::BenchRecord show(const Demo& demo, Fixture fixture);
