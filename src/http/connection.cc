@@ -248,7 +248,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
       return (this->*next)();
     }
     if (!error) return answer_ != nullptr ? watch() : void();
-    drop_answer();  // the client has left
+    has_left_ = true;
+    drop_answer();
     if (!is_writing_) close();
   }
 
@@ -337,7 +338,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // The reply is sent.
   void finish(error_code error) {
-    if (error) return close();
+    if (error || has_left_) return close();
     const auto next = keeps_ ? &Connection::read_header : &Connection::linger;
     if (!is_watching_) return (this->*next)();
     next_ = next;  // once nothing is being read
@@ -390,6 +391,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool streams_ = false;
   bool keeps_ = true;  // the connection stays open after this reply
   bool is_watching_ = false, is_writing_ = false;
+  // The client has ended its half. Asio reports that once: another read would wait for the timeout.
+  bool has_left_ = false;
   std::atomic<bool> is_idle_ = false, gives_way_ = false;
   std::atomic<bool> is_awake_ = false;    // it is in Connections::awake, or will pump
   void (Connection::*next_)() = nullptr;  // what follows when the watching read has ended

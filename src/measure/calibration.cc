@@ -57,9 +57,12 @@ class Rounds {
     keep_samples();
   }
 
-  // As many rounds as are needed at least, if the time suffices; returns whether it does.
+  // As many rounds as are needed at least, in place of those before, if the time suffices. Returns
+  // whether it does.
   bool run_again() {
     if (spent_ns() + kLeastRounds * round_ns_ > kMostNs) return false;
+    shares_.clear();
+    for (auto& [probe, sampling] : samplings_) sampling.samples.clear();
     for (int i = 0; i < kLeastRounds; ++i) run_round();
     keep_samples();
     return true;
@@ -111,8 +114,8 @@ class Rounds {
 
   // A probe with long samples sits out the round after a quiet one of which it has a sample.
   bool sits_out(const Sampling& sampling) const {
-    return sampling.spent_ns > kLongNs && sampling.samples.back().round == rounds() - 1 &&
-           is_quiet(shares_.back());
+    return sampling.spent_ns > kLongNs && !sampling.samples.empty() &&
+           sampling.samples.back().round == rounds() - 1 && is_quiet(shares_.back());
   }
 
   void sample(Probe& probe, Sampling& sampling) {

@@ -226,7 +226,7 @@ class LivePageTest(unittest.TestCase):
         cls.scratch.cleanup()
 
     def serve(self, *options, port=0):
-        served = Served(self.folder, "model", "--max-sequences", 2, "--threads", 1, "--context", 8192, "--device", "cpu", *options, port=port)
+        served = Served(self.folder, "model", "--max-sequences", 2, "--threads", 1, "--context", 32768, "--device", "cpu", *options, port=port)
         self.addCleanup(served.close)
         return served
 
@@ -275,7 +275,7 @@ class LivePageTest(unittest.TestCase):
         served = self.serve("--chat-template", "chatml")
         self.browser.open(served.url + "/")
         self.browser.await_true("!document.getElementById('live').hidden")
-        self.browser.run("document.getElementById('most').value = '40'")
+        self.browser.run("document.getElementById('most').value = '2000'")
         # How the answer grows.
         self.browser.run("""window.grown = new Set();
             new MutationObserver(() => window.grown.add(document.querySelectorAll('.turn.assistant')[0]?.textContent.length))
