@@ -228,6 +228,7 @@ class LivePageTest(unittest.TestCase):
     def serve(self, *options, port=0):
         served = Served(self.folder, "model", "--max-sequences", 2, "--threads", 1, "--context", 32768, "--device", "cpu", *options, port=port)
         self.addCleanup(served.close)
+        self.addCleanup(self.browser.open, "about:blank")  # first: a page without a server is a fault
         return served
 
     def send(self, text):
@@ -275,8 +276,8 @@ class LivePageTest(unittest.TestCase):
         served = self.serve("--chat-template", "chatml")
         self.browser.open(served.url + "/")
         self.browser.await_true("!document.getElementById('live').hidden")
-        self.browser.run("document.getElementById('most').value = '2000'")
-        # How the answer grows.
+        self.browser.run("document.getElementById('most').value = '999'; document.getElementById('heat').value = '0'")
+        # How the answer grows: greedy, it does not end early, and it is long enough to come in pieces.
         self.browser.run("""window.grown = new Set();
             new MutationObserver(() => window.grown.add(document.querySelectorAll('.turn.assistant')[0]?.textContent.length))
                 .observe(document.getElementById('turns'), {childList: true, subtree: true, characterData: true})""")
