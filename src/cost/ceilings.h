@@ -262,6 +262,10 @@ struct Ceilings {
   double memory_reads_per_ns() const {
     return levels.empty() ? bandwidth.back().read_bytes_per_ns : levels.back().read_bytes_per_ns;
   }
+  // The capacity of the cache nearest to memory; 0 without caches.
+  int64_t last_cache_bytes() const {
+    return levels.size() > 1 ? levels[levels.size() - 2].capacity_bytes : 0;
+  }
   bool is_measured() const { return !measured_at.empty(); }
   // GEMMs of the type; of i16, whose GEMMs are only Ridge's own, multiplications alone.
   ReferenceRate mfu_reference(DType dtype) const;

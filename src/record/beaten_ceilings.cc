@@ -22,11 +22,6 @@ struct OpAmounts {
   double per_ns(double amount) const { return ns > 0 ? amount / static_cast<double>(ns) : 0; }
 };
 
-int64_t last_cache_bytes(const cost::Ceilings& ceilings) {
-  const size_t levels = ceilings.levels.size();
-  return levels > 1 ? ceilings.levels[levels - 2].capacity_bytes : 0;
-}
-
 std::map<std::string, OpAmounts> amounts_by_op(const StepRecord& step, int64_t cache_bytes) {
   std::map<std::string, OpAmounts> ops;
   for (const NodeRecord& node : step.nodes) {
@@ -65,7 +60,7 @@ std::vector<BeatenCeiling> beaten_ceilings(const StepRecord& step,
     ceiling.op = op;
     ceiling.reached_per_ns = per_ns;
   };
-  for (const auto& [op, amounts] : amounts_by_op(step, last_cache_bytes(ceilings))) {
+  for (const auto& [op, amounts] : amounts_by_op(step, ceilings.last_cache_bytes())) {
     raise(gemms, op, amounts.per_ns(amounts.flops));
     raise(memory, op, amounts.per_ns(amounts.bytes));
   }

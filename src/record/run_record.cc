@@ -65,8 +65,7 @@ std::string RunRecord::mbu_reason(const cost::Ceilings& ceilings) const {
 
 std::string over_memory_reason(double share, int64_t bytes, const cost::Ceilings& ceilings) {
   if (!(share > 1)) return "";
-  const std::vector<cost::MemoryLevel>& levels = ceilings.levels;
-  const int64_t cache = levels.size() > 1 ? levels[levels.size() - 2].capacity_bytes : 0;
+  const int64_t cache = ceilings.last_cache_bytes();
   if (cache > 0 && bytes <= cache)
     return fmt::format("the weights lie in the last-level cache ({})", format_bytes(cache));
   // If what the cache holds took no time at all.

@@ -18,7 +18,7 @@ struct NullOptions {
 std::unique_ptr<passes::PassTarget> make_null_target(const NullOptions& options = {});
 
 // With memory of the host, which no kernel writes: what was zero stays so, a sampled token too.
-// What surrounds the kernels runs, without their time and threads.
+// The host's work around the kernels runs, without their time and threads.
 std::unique_ptr<Backend> make_null_backend(const NullOptions& options = {});
 
 }  // namespace ridge::backends::null

@@ -157,11 +157,6 @@ double fp32_lanes() {
   return isa.starts_with("avx512") || isa.starts_with("amx") ? 16 : isa.starts_with("avx2") ? 8 : 4;
 }
 
-int64_t last_cache_bytes(const cost::Ceilings& ceilings) {
-  const size_t levels = ceilings.levels.size();
-  return levels > 1 ? ceilings.levels[levels - 2].capacity_bytes : 0;
-}
-
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -212,7 +207,7 @@ Finish dtype_probes(ProbeList& probes,
     rates.power_of_two_slowdown = slowdown(hot, padded);
     rates.vector_columns = fp32_lanes();
     // A pool that the caches hold tells nothing of memory.
-    if (4 * pool.bytes() > 3 * last_cache_bytes(ceilings))
+    if (4 * pool.bytes() > 3 * ceilings.last_cache_bytes())
       for (const ProductTiming& each : cold) rates.memory_samples.push_back(each.sample());
     ceilings.products.push_back(std::move(rates));
   };
