@@ -385,6 +385,25 @@ class GpuCachedProducts : public testing::TestWithParam<Sample> {};
 
 TEST_P(GpuCachedProducts, MatchTheReference) { expect_reference_values(GetParam(), false); }
 
+// More tokens than a grid has blocks along y or z, each the only one of its sequence in a tile.
+TEST(GpuCachedAttention, TakesMoreThan65535LoneTokens) {
+  constexpr int64_t kTokens = 70'000, kSlots = 70, kRing = 16;
+  for (const int64_t heads : {1, 2}) {
+    const auto operand = [](const Shape& shape) {
+      return CaseInput{{DType::kF32, shape}, {Fill::kNormal, 1, false}};
+    };
+    const Sample sample{&ops::table().at("cached_attention"),
+                        {fmt::format("h{}", heads),
+                         {operand({kTokens, heads, 8}), operand({kSlots, kRing, 1, 8}),
+                          operand({kSlots, kRing, 1, 8}), ops::sample_positions(kTokens, kRing),
+                          ops::sample_slots(kTokens, kSlots), ops::sample_block_table(kSlots, 1)},
+                         {{"window", int64_t{0}}, {"context", kRing}, {"scale", 0.35}}}};
+    const Variant variant{OperandForm::kPlain, DType::kBF16, false, false};
+    EXPECT_EQ("", check_values(*sample.op, sample.sample, ops::table(), variant, tested_backend(),
+                               precision_of(*sample.op, sample.sample, variant)));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Large,
                          GpuCachedProducts,
                          testing::ValuesIn(cached_products()),

@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ __align__(16) Scratch<kTeam, kGroup> scratch;
   let_next_start();
   wait_for_grids();
-  const BlockHeads<kGroup> block(p);
+  const BlockHeads<kGroup> block(p, blockIdx.y);
   const int64_t token = blockIdx.z;
   if (blockIdx.x + blockIdx.y + blockIdx.z == 0) note_bad_cells(p.cells);
   const int32_t position = live_position(p.cells, token);
@@ -213,18 +213,20 @@ __global__ void __launch_bounds__(kThreads)
 
 // Tokens that share their tile (64 tokens) with no other token of their sequence, as those of
 // sequences that generate do in a batch with a prompt; flash_attention_cached_kernel leaves them
-// out. Mapping: one block per kGroup heads (y) and token (z). Bound: as above; the block of another
-// token ends after one read of its tile's slots.
+// out. Mapping: one block per token and kGroup heads, the heads of a token next to each other.
+// Bound: as above; the block of another token ends after one read of its tile's slots.
 template <int kTeam, int kGroup, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     lone_tokens_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {
   __shared__ __align__(16) Scratch<kTeam, kGroup> scratch;
   let_next_start();
   wait_for_grids();
-  const int64_t token = blockIdx.z;
+  const auto blocks = static_cast<unsigned>(head_blocks<kGroup>(p));
+  const int64_t token = blockIdx.x / blocks;
   const int32_t position = live_position(p.cells, token);
   if (position < 0 || has_company(p.cells, token)) return;
-  attend<uint16_t, kTeam, kGroup, kWhole>(p, scratch, BlockHeads<kGroup>(p), token, position, 0, 1);
+  attend<uint16_t, kTeam, kGroup, kWhole>(p, scratch, BlockHeads<kGroup>(p, blockIdx.x % blocks),
+                                          token, position, 0, 1);
 }
 
 // Lanes that hold a head. Only a few variants are compiled.
@@ -236,11 +238,9 @@ int64_t team_of(int64_t head_size) {
 
 template <typename T, int kTeam, int kGroup>
 cudaError_t launch_group(const CachedAttention<T>& call, cudaStream_t stream) {
-  const int64_t group = call.heads / call.keys.kv_heads,
-                head_groups = (group + kGroup - 1) / kGroup;
   const dim3 grid(static_cast<unsigned>(cached_attention_splits(
                       call.cells.tokens, call.keys.kv_heads, call.keys.head_size, call.reach)),
-                  static_cast<unsigned>(call.keys.kv_heads * head_groups),
+                  static_cast<unsigned>(head_blocks<kGroup>(call)),
                   static_cast<unsigned>(call.cells.tokens));
   // The prefetching variant needs spare registers, and only pays off if the keys are not split.
   if constexpr (kGroup <= 2 && sizeof(T) == 2)
@@ -253,10 +253,7 @@ cudaError_t launch_group(const CachedAttention<T>& call, cudaStream_t stream) {
 
 template <int kTeam, int kGroup>
 cudaError_t launch_lone_tokens(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
-  const int64_t group = call.heads / call.keys.kv_heads,
-                head_groups = (group + kGroup - 1) / kGroup;
-  const dim3 grid(1, static_cast<unsigned>(call.keys.kv_heads * head_groups),
-                  static_cast<unsigned>(call.cells.tokens));
+  const dim3 grid(static_cast<unsigned>(call.cells.tokens * head_blocks<kGroup>(call)));
   return launch_early(lone_tokens_kernel<kTeam, kGroup, (kGroup <= 2)>, grid, kThreads, 0, stream,
                       call);
 }

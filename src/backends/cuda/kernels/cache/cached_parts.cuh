@@ -124,15 +124,22 @@ struct HeadOutput {
   }
 };
 
-// The heads of a block: blockIdx.y counts kGroup at a time of those that share a KV head.
+// How many blocks of kGroup heads that share a KV head a token has.
+template <int kGroup, typename T>
+RIDGE_HOST_DEVICE inline int64_t head_blocks(const CachedAttention<T>& p) {
+  const int64_t group = p.heads / p.keys.kv_heads;
+  return p.keys.kv_heads * ((group + kGroup - 1) / kGroup);
+}
+
+// The heads of a token's block, which head_blocks counts.
 template <int kGroup>
 struct BlockHeads {
   int64_t kv_head, first, count;
   template <typename T>
-  __device__ __forceinline__ explicit BlockHeads(const CachedAttention<T>& p) {
+  __device__ __forceinline__ BlockHeads(const CachedAttention<T>& p, unsigned index) {
     const int64_t group = p.heads / p.keys.kv_heads, head_groups = (group + kGroup - 1) / kGroup;
-    kv_head = blockIdx.y / head_groups;
-    const int64_t begin = blockIdx.y % head_groups * kGroup;
+    kv_head = index / head_groups;
+    const int64_t begin = index % head_groups * kGroup;
     first = kv_head * group + begin;
     count = min(group - begin, static_cast<int64_t>(kGroup));
   }

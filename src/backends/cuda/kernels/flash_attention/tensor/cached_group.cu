@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(kThreads)
     cached_group_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {
   let_next_start();
   wait_for_grids();
-  const BlockHeads<kMostGroup> block(p);
+  const BlockHeads<kMostGroup> block(p, blockIdx.y);
   const int64_t token = blockIdx.z;
   if (blockIdx.x + blockIdx.y + blockIdx.z == 0) note_bad_cells(p.cells);
   const int32_t position = live_position(p.cells, token);
@@ -238,35 +238,31 @@ __global__ void __launch_bounds__(kThreads)
              static_cast<int>(gridDim.x));
 }
 
-// The tokens that launch_flash_attention_cached leaves out. Mapping: one block per token (z) and
-// kMostGroup heads (y). Bound: memory; the block of another token ends after one read of its
-// tile's slots.
+// The tokens that launch_flash_attention_cached leaves out. Mapping: one block per token and
+// kMostGroup heads, the heads of a token next to each other. Bound: memory; the block of another
+// token ends after one read of its tile's slots.
 template <int kE>
 __global__ void __launch_bounds__(kThreads)
     lone_group_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {
   let_next_start();
   wait_for_grids();
-  const int64_t token = blockIdx.z;
+  const auto blocks = static_cast<unsigned>(head_blocks<kMostGroup>(p));
+  const int64_t token = blockIdx.x / blocks;
   const int32_t position = live_position(p.cells, token);
   if (position < 0 || has_company(p.cells, token)) return;
-  attend<kE>(p, shared_memory<kE>(), BlockHeads<kMostGroup>(p), token, position, 0, 1);
+  attend<kE>(p, shared_memory<kE>(), BlockHeads<kMostGroup>(p, blockIdx.x % blocks), token,
+             position, 0, 1);
 }
 
 template <typename Kernel>
 cudaError_t launch(Kernel kernel,
                    int bytes,
-                   int64_t splits,
+                   dim3 grid,
                    const CachedAttention<uint16_t>& call,
                    cudaStream_t stream) {
   const cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  if (status != cudaSuccess) return status;
-  const int64_t group = call.heads / call.keys.kv_heads;
-  const dim3 grid(
-      static_cast<unsigned>(splits),
-      static_cast<unsigned>(call.keys.kv_heads * ((group + kMostGroup - 1) / kMostGroup)),
-      static_cast<unsigned>(call.cells.tokens));
-  return launch_early(kernel, grid, kThreads, bytes, stream, call);
+  return status != cudaSuccess ? status : launch_early(kernel, grid, kThreads, bytes, stream, call);
 }
 
 }  // namespace
@@ -281,16 +277,20 @@ bool suits_group(const CachedAttention<uint16_t>& call) {
 cudaError_t launch_cached_group(const CachedAttention<uint16_t>& call,
                                 int64_t splits,
                                 cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(splits),
+                  static_cast<unsigned>(head_blocks<kMostGroup>(call)),
+                  static_cast<unsigned>(call.cells.tokens));
   return with_padded_head(call.keys.head_size, [&](auto padded) {
     constexpr int kE = decltype(padded)::value;
-    return launch(cached_group_kernel<kE>, sizeof(Shared<kE>), splits, call, stream);
+    return launch(cached_group_kernel<kE>, sizeof(Shared<kE>), grid, call, stream);
   });
 }
 
 cudaError_t launch_lone_group(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(call.cells.tokens * head_blocks<kMostGroup>(call)));
   return with_padded_head(call.keys.head_size, [&](auto padded) {
     constexpr int kE = decltype(padded)::value;
-    return launch(lone_group_kernel<kE>, sizeof(Shared<kE>), 1, call, stream);
+    return launch(lone_group_kernel<kE>, sizeof(Shared<kE>), grid, call, stream);
   });
 }
 
