@@ -13,10 +13,11 @@
 namespace ridge::cost {
 namespace {
 
-// Sizes of the pieces of memory that are tracked as one unit: small enough for vectors of a model's
-// width, but large enough that a plan does not take seconds.
+// A range that nodes access is tracked in about this many pieces, because distances matter by their
+// logarithm: a piece's distance is wrong by at most its own size.
+constexpr int64_t kPieces = 32;
+// No piece is smaller, whatever it belongs to.
 constexpr int64_t kSmallestPiece = plan::kStoredAlignment;
-constexpr int64_t kMostTouches = 1 << 21;
 
 // A write costs at least this share of a read of the same bytes. The write time is the copy's time
 // less the read's, so it has the error of two measurements.
@@ -45,49 +46,91 @@ std::vector<plan::Access> accesses_of(const Node& node,
   return all;
 }
 
-int64_t pieces_of(const plan::Access& access, int64_t piece_bytes) {
-  return (access.end - 1) / piece_bytes - access.begin / piece_bytes + 1;
+using Schedule = std::vector<std::vector<plan::Access>>;
+
+// The memory of a schedule, cut where any access begins or ends and then into pieces that are small
+// against each access of them.
+class Pieces {
+ public:
+  explicit Pieces(const Schedule& schedule);
+  int64_t count() const { return std::ssize(begins_) - 1; }
+  // The first piece that begins at the address or later.
+  size_t at(int64_t address) const {
+    return static_cast<size_t>(std::ranges::lower_bound(begins_, address) - begins_.begin());
+  }
+  int64_t end(size_t piece) const { return begins_[piece + 1]; }
+
+ private:
+  std::vector<int64_t> begins_;  // of each piece, and the end of the last
+};
+
+Pieces::Pieces(const Schedule& schedule) {
+  for (const auto& accesses : schedule)
+    for (const plan::Access& access : accesses)
+      begins_.insert(begins_.end(), {access.begin, access.end});
+  if (begins_.empty()) begins_.push_back(0);
+  std::ranges::sort(begins_);
+  begins_.erase(std::unique(begins_.begin(), begins_.end()), begins_.end());
+  std::vector<int64_t> most(begins_.size(), INT64_MAX);  // bytes of a piece in each range
+  for (const auto& accesses : schedule)
+    for (const plan::Access& access : accesses) {
+      const int64_t bytes = std::max((access.end - access.begin) / kPieces, kSmallestPiece);
+      for (size_t i = at(access.begin); begins_[i] < access.end; ++i)
+        most[i] = std::min(most[i], bytes);
+    }
+  std::vector<int64_t> cut;
+  for (size_t i = 0; i + 1 < begins_.size(); ++i) {
+    const int64_t bytes = begins_[i + 1] - begins_[i];
+    // Memory that no access covers is one piece.
+    const int64_t count = most[i] == INT64_MAX ? 1 : (bytes - 1) / most[i] + 1;
+    for (int64_t piece = 0; piece < count; ++piece)
+      cut.push_back(begins_[i] +
+                    static_cast<int64_t>(static_cast<__int128>(bytes) * piece / count));
+  }
+  cut.push_back(begins_.back());
+  begins_ = std::move(cut);
 }
 
-// Visits the operands of a node concurrently, as its kernel does: the i-th share of each operand,
-// then the next.
+// Visits the operands of a node concurrently, as its kernel does: each operand's pieces in order,
+// and next the one whose end is the smallest share of its operand.
 template <typename Visit>
 void visit_pieces(const std::vector<plan::Access>& accesses,
-                  int64_t piece_bytes,
+                  const Pieces& pieces,
                   const Visit& visit) {
   struct Way {
-    int64_t pieces = 0, passed = 0;
-    int64_t moved = 0;  // bytes in the pieces that were passed
+    size_t piece = 0;
+    double end_share = 0;  // of the operand, at the end of the piece
+    int64_t moved = 0;     // bytes in the pieces that were passed
+  };
+  const auto end_share = [&](const plan::Access& access, size_t piece) {
+    return static_cast<double>(pieces.end(piece) - access.begin) /
+           static_cast<double>(access.end - access.begin);
   };
   std::vector<Way> ways;
-  int64_t most = 0;
   for (const plan::Access& access : accesses) {
-    ways.push_back({pieces_of(access, piece_bytes)});
-    most = std::max(most, ways.back().pieces);
+    const size_t first = pieces.at(access.begin);
+    ways.push_back({first, end_share(access, first)});
   }
-  for (int64_t step = 1; step <= most; ++step)
-    for (size_t i = 0; i < ways.size(); ++i) {
-      const plan::Access& access = accesses[i];
-      Way& way = ways[i];
-      const int64_t end = way.pieces == most ? step : step * way.pieces / most;
-      while (way.passed < end) {
-        const int64_t piece = access.begin / piece_bytes + way.passed++;
-        // Planned shapes may have so many bytes that their product with the pieces is no int64_t.
-        const auto moved =
-            static_cast<int64_t>(static_cast<__int128>(way.passed) * access.bytes / way.pieces);
-        visit(access, piece, moved - way.moved);
-        way.moved = moved;
-      }
-    }
+  while (true) {
+    const auto next = std::ranges::min_element(ways, {}, &Way::end_share);
+    if (next == ways.end() || next->end_share > 1) return;
+    const plan::Access& access = accesses[static_cast<size_t>(next - ways.begin())];
+    const int64_t end = pieces.end(next->piece);
+    // Planned shapes may have so many bytes that their product with the extent is no int64_t.
+    const auto moved = static_cast<int64_t>(static_cast<__int128>(end - access.begin) *
+                                            access.bytes / (access.end - access.begin));
+    visit(access, next->piece++, moved - next->moved);
+    next->moved = moved;
+    next->end_share = end == access.end ? 2 : end_share(access, next->piece);
+  }
 }
 
-int64_t choose_piece(const std::vector<std::vector<plan::Access>>& schedule) {
-  for (int64_t piece = kSmallestPiece;; piece *= 2) {
-    int64_t touches = 0;
-    for (const auto& accesses : schedule)
-      for (const plan::Access& access : accesses) touches += pieces_of(access, piece);
-    if (touches <= kMostTouches || piece > (int64_t{1} << 40)) return piece;
-  }
+int64_t touches_of(const Schedule& schedule, const Pieces& pieces) {
+  int64_t touches = 0;
+  for (const auto& accesses : schedule)
+    for (const plan::Access& access : accesses)
+      touches += static_cast<int64_t>(pieces.at(access.end) - pieces.at(access.begin));
+  return touches;
 }
 
 }  // namespace
@@ -134,23 +177,20 @@ struct PieceUse {
 
 std::vector<MemoryTime> memory_times(const CostedGraph& costed, const Ceilings& ceilings) {
   plan::Addresses addresses(costed);
-  std::vector<std::vector<plan::Access>> schedule;
+  Schedule schedule;
   for (size_t i = 0; i < costed.costs.size(); ++i)
     schedule.push_back(accesses_of(costed.graph.nodes[i], costed.costs[i], addresses));
-  int64_t piece = choose_piece(schedule), touches = 0;
-  for (const auto& accesses : schedule)
-    for (const plan::Access& access : accesses) touches += pieces_of(access, piece);
-  size_t pieces = static_cast<size_t>(addresses.end() / piece + 1);
-  ReuseClock clock(static_cast<int64_t>(pieces), 2 * touches);
-  std::vector<PieceUse> uses(pieces);
+  const Pieces pieces(schedule);
+  ReuseClock clock(pieces.count(), 2 * touches_of(schedule, pieces));
+  std::vector<PieceUse> uses(static_cast<size_t>(pieces.count()));
   Bandwidth bandwidth(ceilings);
   std::vector<MemoryTime> times(schedule.size());
   for (int round = 0; round < 2; ++round)
     for (size_t i = 0; i < schedule.size(); ++i) {
       double ns = 0, stored_ns = 0, slowest_ns = 0, beyond_ns = 0;
-      visit_pieces(schedule[i], piece, [&](const plan::Access& access, int64_t at, int64_t moved) {
-        PieceUse& use = uses[static_cast<size_t>(at)];
-        int64_t distance = clock.touch(at, moved);
+      visit_pieces(schedule[i], pieces, [&](const plan::Access& access, size_t at, int64_t moved) {
+        PieceUse& use = uses[at];
+        int64_t distance = clock.touch(static_cast<int64_t>(at), moved);
         if (access.is_write && use.reader == static_cast<NodeId>(i))
           distance = use.read_distance_bytes;
         if (!access.is_write) use = {static_cast<NodeId>(i), distance};
