@@ -17,6 +17,20 @@ namespace ridge::backends {
 
 inline constexpr int64_t kAnyPosition = std::numeric_limits<int32_t>::max();
 
+// Whether an earlier node of the graph is the same but for its operands before input `index`, the
+// positions: it checks the positions, slots and blocks of both.
+inline bool is_checked_before(const BindCall& call, size_t index) {
+  for (const Node& earlier : call.graph.nodes) {
+    if (&earlier == &call.node) return false;
+    if (earlier.op == call.node.op && earlier.attrs == call.node.attrs &&
+        std::equal(earlier.inputs.begin() + static_cast<std::ptrdiff_t>(index),
+                   earlier.inputs.begin() + static_cast<std::ptrdiff_t>(index) + 3,
+                   call.node.inputs.begin() + static_cast<std::ptrdiff_t>(index)))
+      return true;
+  }
+  return false;
+}
+
 // Inputs `index`, `index` + 1 and `index` + 2 are the positions, the slots and the block table.
 inline CacheCells cells_of(const BindCall& call,
                            const Shape& cache,
@@ -33,6 +47,7 @@ inline CacheCells cells_of(const BindCall& call,
   cells.blocks = cache[0];
   cells.block_tokens = cache[1];
   cells.most_position = most_position;
+  cells.is_checked = !is_checked_before(call, index);
   return cells;
 }
 

@@ -33,6 +33,7 @@ int32_t* IndexFaults::watch(const IndexNames& names, int64_t bound, int lowest) 
 
 CacheCells IndexFaults::watch_cells(const char* op, const CacheCells& cells) {
   CacheCells watched = cells;
+  if (!cells.is_checked) return watched;
   watched.bad_position = watch({op, "positions", "token"}, cells.most_position + 1);
   watched.bad_slot = watch({op, "slots", "token"}, cells.slot_count, 0);
   watched.bad_block = watch({op, "blocks", "entry of the block table"}, cells.blocks, 0);

@@ -21,7 +21,7 @@ class IndexFaults {
   // Returns the word for launches of one kind (see kernels/watched.h), or null if no word is left.
   // The error message is for example "[embedding] expected ids from -1 to 7, token 3 has another".
   int32_t* watch(const IndexNames& names, int64_t bound, int lowest = -1);
-  // Returns the same cells, with words for positions, slots and blocks.
+  // Returns the same cells, with words for positions, slots and blocks if they are to be checked.
   CacheCells watch_cells(const char* op, const CacheCells& cells);
   // Throws the first fault since the last call. The device must be idle.
   void raise();

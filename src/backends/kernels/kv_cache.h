@@ -23,6 +23,7 @@ struct CacheCells {
   int64_t blocks = 0;
   int64_t block_tokens = 0;
   int64_t most_position = 0;
+  bool is_checked = true;  // False if an earlier node of the graph checks the same.
   // For a device that cannot stop at a fault (cuda/kernels/watched.h): words that receive the first
   // token whose position or slot is out of range, and the first block table entry that is. Else
   // null.

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
+#include "runtime/program.h"
+#include "runtime/store.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -106,6 +108,51 @@ TEST_F(GpuFaults, AHeadSizeThatNoKernelTakes) {
     EXPECT_TRUE(says(backend->unsupported(graph, graph.nodes.back()), "head size"))
         << backend->unsupported(graph, graph.nodes.back());
   }
+}
+
+// Two layers that append the tokens of one run. A run checks positions, slots and blocks once.
+TEST_F(GpuFaults, APositionASlotOrABlockOutOfRange) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
+  constexpr int64_t kTokens = 300, kSlots = 70, kBlocks = 3;
+  auto backend = make_cuda_backend({});
+  runtime::Store store(*backend);
+  runtime::Program program(*backend, store);
+  Graph graph;
+  Builder b(graph, ops::table());
+  const Type cache{DType::kF32, {kSlots * kBlocks, 16, 1, 8}}, tokens{DType::kF32, {kTokens, 1, 8}},
+      ids{DType::kI32, {kTokens}};
+  const ValueId positions = b.input("positions", ids), slots = b.input("slots", ids),
+                table = b.input("table", {DType::kI32, {kSlots, kBlocks}});
+  for (const char* layer : {"0", "1"}) {
+    const auto name = [&](const char* what) { return std::string(what) + layer; };
+    b.call_all("kv_append",
+               {b.state(name("keys"), cache), b.state(name("values"), cache),
+                b.input(name("k"), tokens), b.input(name("v"), tokens), positions, slots, table});
+  }
+  program.add("append", graph);
+  program.bind();
+  const auto run = [&](const char* input, size_t entry, int32_t wrong) -> std::string {
+    const auto write = [&](const char* name, int64_t count, int32_t value) {
+      std::vector<int32_t> values(static_cast<size_t>(count), value);
+      if (name == std::string_view(input)) values[entry] = wrong;
+      store.write(name, values.data(), count * 4);
+    };
+    write("positions", kTokens, 5);
+    write("slots", kTokens, 1);
+    write("table", kSlots * kBlocks, 7);
+    program.run(0);
+    try {
+      program.wait();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(run("positions", 0, -1), "");
+  EXPECT_TRUE(says(run("positions", 299, -2), "positions from -1 to")) << "the last token";
+  EXPECT_TRUE(says(run("slots", 290, 70), "slots from 0 to 69, token 290 has another"));
+  EXPECT_TRUE(says(run("table", 209, 210), "blocks from 0 to 209, entry of the block table 209"));
+  EXPECT_EQ(run("table", 209, 209), "");
 }
 
 }  // namespace

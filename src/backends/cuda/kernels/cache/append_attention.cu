@@ -378,7 +378,7 @@ __global__ void __launch_bounds__(kThreads)
   if (position < 0) {
     let_next_start();
     wait_for_grids();
-    if (blockIdx.x == 0) note_bad_cells(p.cells);
+    note_bad_cells(p.cells);
     for (int i = static_cast<int>(threadIdx.x); i < group * kSlice; i += kThreads)
       o[i / kSlice * kHeadSize + rank * kSlice + i % kSlice] = 0;
     wait_for_cluster();
@@ -428,7 +428,7 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   if (warp < group && lane < kRanks)
     room.inbox.send(&room.totals[rank][warp], lane, make_float2(total.top, total.sum));
-  if (blockIdx.x == 0) note_bad_blocks(p.cells);
+  note_bad_blocks(p.cells);
   if (threadIdx.x == 0) room.inbox.expect(room.sent_bytes(group, kRanks));
   room.inbox.wait();
   put_together<kHeadSize, kRanks>(room, o, group, rank);

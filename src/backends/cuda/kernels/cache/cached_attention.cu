@@ -201,14 +201,16 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_grids();
   const BlockHeads<kGroup> block(p, blockIdx.y);
   const int64_t token = blockIdx.z;
-  if (blockIdx.x + blockIdx.y + blockIdx.z == 0) note_bad_cells(p.cells);
+  note_bad_cells(p.cells);
   const int32_t position = live_position(p.cells, token);
   if (position < 0) {
     if (blockIdx.x == 0) clear_heads(p, block, token);
     return;
   }
+  const int splits = splits_of(position, p.reach, kTeams<kTeam> * kUnroll);
+  if (static_cast<int>(blockIdx.x) >= splits) return;
   attend<T, kTeam, kGroup, kWhole>(p, scratch, block, token, position, static_cast<int>(blockIdx.x),
-                                   static_cast<int>(gridDim.x));
+                                   splits);
 }
 
 // Tokens that share their tile (64 tokens) with no other token of their sequence, as those of

@@ -30,6 +30,15 @@ struct KeyRange {
   }
 };
 
+// How many of the blocks along x have a part of the token's keys: a grid has as many as the graph's
+// bound on positions may need.
+__device__ __forceinline__ int splits_of(int32_t position, int64_t reach, int round_keys) {
+  const int64_t keys = min(static_cast<int64_t>(position) + 1, reach);
+  const int64_t rounds = (keys + round_keys - 1) / round_keys, blocks = gridDim.x;
+  const int64_t per_split = (rounds + blocks - 1) / blocks;
+  return static_cast<int>((rounds + per_split - 1) / per_split);
+}
+
 // Splits the keys as evenly as possible into multiples of a round of the block's teams.
 __device__ __forceinline__ KeyRange
 part_of(int32_t position, int64_t reach, uint32_t ring, int split, int splits, int round_keys) {
@@ -211,7 +220,7 @@ __device__ __forceinline__ void store_part(const CachedAttention<T>& p,
   }
   const int64_t site = token * gridDim.y + blockIdx.y;
   const int64_t kept = heads_of_block(p.heads / p.keys.kv_heads);
-  const PartLayout parts{p.workspace + site * splits * kept * (head_size + 4), splits, head_size,
+  const PartLayout parts{p.workspace + site * gridDim.x * kept * (head_size + 4), splits, head_size,
                          kept};
   mix_shares(shares, heads, head_size, kWays, of_way, [&](int g, int e, float4 mix) {
     float* to = parts.head(split, g);

@@ -29,7 +29,7 @@ __device__ __forceinline__ void for_each_element(int64_t elements, const Visit& 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     cached_scores_kernel(const __grid_constant__ CachedScores<T> p) {
-  if (blockIdx.x == 0) note_bad_cells(p.cells);
+  note_bad_cells(p.cells);
   for_each_element(p.cells.tokens * p.heads * p.columns, [&](int64_t i) {
     const int64_t column = i % p.columns, head = i / p.columns % p.heads,
                   token = i / (p.columns * p.heads);
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     cached_mix_kernel(const __grid_constant__ CachedMix<T> p) {
-  if (blockIdx.x == 0) note_bad_cells(p.cells);
+  note_bad_cells(p.cells);
   const int64_t head_size = p.values.head_size;
   for_each_element(p.cells.tokens * p.heads * head_size, [&](int64_t i) {
     const int64_t e = i % head_size, head = i / head_size % p.heads,

@@ -14,7 +14,7 @@ template <typename T, int kCount>
 __global__ void __launch_bounds__(kThreads)
     kv_append_kernel(const __grid_constant__ KvAppend<T> p) {
   const int64_t token = blockIdx.x;
-  if (token == 0) note_bad_cells(p.cells);
+  note_bad_cells(p.cells);
   const int64_t row = row_of_token(p.cells, token);
   if (row < 0) return;
   if (__syncthreads_or(sees_later(p.cells, token, row, threadIdx.x, kThreads)) != 0) return;

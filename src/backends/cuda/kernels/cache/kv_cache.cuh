@@ -91,20 +91,32 @@ __device__ __forceinline__ bool sees_later(const CacheCells& cells,
   return is_later;
 }
 
-// Called by every thread of one block per launch.
+// Calls visit(0), ..., visit(count - 1), each in one thread of the grid, all of whose threads call
+// this.
+template <typename Visit>
+__device__ __forceinline__ void share_in_grid(int64_t count, const Visit& visit) {
+  const int64_t block =
+      blockIdx.x +
+      static_cast<int64_t>(gridDim.x) * (blockIdx.y + static_cast<int64_t>(gridDim.y) * blockIdx.z);
+  const int64_t threads = static_cast<int64_t>(gridDim.x) * gridDim.y * gridDim.z * blockDim.x;
+  for (int64_t i = block * blockDim.x + threadIdx.x; i < count; i += threads) visit(i);
+}
+
+// Called by every thread of a launch.
 __device__ __forceinline__ void note_bad_blocks(const CacheCells& cells) {
-  const int64_t entries = cells.slot_count * cells.blocks_per_slot;
-  for (int64_t i = threadIdx.x; i < entries; i += blockDim.x) {
+  if (cells.bad_block == nullptr) return;
+  share_in_grid(cells.slot_count * cells.blocks_per_slot, [&](int64_t i) {
     const int32_t block = cells.block_table[i];
     if (block < 0 || block >= cells.blocks) note_row(i, cells.bad_block);
-  }
+  });
 }
 __device__ __forceinline__ void note_bad_cells(const CacheCells& cells) {
-  for (int64_t n = threadIdx.x; n < cells.tokens; n += blockDim.x) {
+  if (cells.bad_position == nullptr) return;
+  share_in_grid(cells.tokens, [&](int64_t n) {
     const int32_t position = cells.positions[n], slot = position < 0 ? 0 : cells.slots[n];
     if (position < -1 || position > cells.most_position) note_row(n, cells.bad_position);
     if (slot < 0 || slot >= cells.slot_count) note_row(n, cells.bad_slot);
-  }
+  });
   note_bad_blocks(cells);
 }
 

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
                 end = min(begin + kBatch * heads_at_once, p.heads + 2 * kv_heads);
   if (end > p.heads) rows.find(p.cells, first);
   wait_for_grids();
-  if (blockIdx.x + blockIdx.y == 0) note_bad_cells(p.cells);
+  note_bad_cells(p.cells);
   const int64_t pairs = p.keys.head_size / 2;
   const HeadShape<kPairsAtOnce> shape{static_cast<int>(pairs), p.interleaved, lanes};
   for (int i = 0; i < kTokens && first + i < p.cells.tokens; ++i) {

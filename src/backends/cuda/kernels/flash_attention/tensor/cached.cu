@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   extern __shared__ __align__(16) unsigned char memory[];
   auto& shared = *reinterpret_cast<Shared<kE>*>(memory);
   const Lane l;
-  if (blockIdx.x == 0) note_bad_cells(p.cells);
+  note_bad_cells(p.cells);
   const auto heads = static_cast<int>(p.heads), tokens = static_cast<int>(p.cells.tokens);
   const int head = static_cast<int>(blockIdx.x) % heads;
   // The last tokens of a prompt attend to the most keys, so they start first.

@@ -228,14 +228,15 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_grids();
   const BlockHeads<kMostGroup> block(p, blockIdx.y);
   const int64_t token = blockIdx.z;
-  if (blockIdx.x + blockIdx.y + blockIdx.z == 0) note_bad_cells(p.cells);
+  note_bad_cells(p.cells);
   const int32_t position = live_position(p.cells, token);
   if (position < 0) {
     if (blockIdx.x == 0) clear_heads(p, block, token);
     return;
   }
-  attend<kE>(p, shared_memory<kE>(), block, token, position, static_cast<int>(blockIdx.x),
-             static_cast<int>(gridDim.x));
+  const int splits = splits_of(position, p.reach, kKeys);
+  if (static_cast<int>(blockIdx.x) >= splits) return;
+  attend<kE>(p, shared_memory<kE>(), block, token, position, static_cast<int>(blockIdx.x), splits);
 }
 
 // The tokens that launch_flash_attention_cached leaves out. Mapping: one block per token and
