@@ -61,7 +61,7 @@ class Pieces {
   int64_t end(size_t piece) const { return begins_[piece + 1]; }
 
  private:
-  std::vector<int64_t> begins_;  // of each piece, and the end of the last
+  std::vector<int64_t> begins_;  // Where each piece begins, and where the last one ends.
 };
 
 Pieces::Pieces(const Schedule& schedule) {
@@ -99,8 +99,8 @@ void visit_pieces(const std::vector<plan::Access>& accesses,
                   const Visit& visit) {
   struct Way {
     size_t piece = 0;
-    double end_share = 0;  // of the operand, at the end of the piece
-    int64_t moved = 0;     // bytes in the pieces that were passed
+    double end_share = 0;  // The share of the operand that ends with the piece.
+    int64_t moved = 0;     // The bytes in the pieces that were passed.
   };
   const auto end_share = [&](const plan::Access& access, size_t piece) {
     return static_cast<double>(pieces.end(piece) - access.begin) /

@@ -113,7 +113,7 @@ void Program::bind_graph(const plan::PlannedGraph& planned, Bound& bound) {
   }
 }
 
-void Program::bind() {
+void Program::bind(std::shared_ptr<backends::Memory> arena) {
   RIDGE_CHECK(bound_.empty(), "the program is bound");
   int64_t bytes = 0;
   for (const cost::ProgramGraph& each : graphs_) {
@@ -122,7 +122,9 @@ void Program::bind() {
       if (value.producer == kNoNode && value.storage != Storage::kTemporary)
         store_.require(value.name, value.type);
   }
-  arena_ = backend_.allocate(bytes, "arena of temporaries");
+  if (arena == nullptr || arena->bytes() < bytes)
+    arena = backend_.allocate(bytes, "arena of temporaries");
+  arena_ = std::move(arena);
   for (const cost::ProgramGraph& each : graphs_) {
     bound_.emplace_back();
     bind_graph(*each.costed, bound_.back());

@@ -22,8 +22,9 @@ class Program {
 
   // Adds a graph after all passes and plans its memory. Returns its index.
   int add(std::string name, Graph graph, int repeat = 1);
-  // Allocates the arena and binds every node. No graph can be added afterwards.
-  void bind();
+  // Binds every node. No graph can be added afterwards. Programs that never run at the same time
+  // may share an arena: this one takes `arena` if it is large enough, else allocates its own.
+  void bind(std::shared_ptr<backends::Memory> arena = nullptr);
 
   // Enqueues one run of a graph. Later reads wait for it, and so does `wait`.
   void run(int graph);
@@ -40,6 +41,7 @@ class Program {
   const cost::ProgramGraph& graph(int index) const { return graphs_[static_cast<size_t>(index)]; }
   const std::vector<cost::ProgramGraph>& graphs() const { return graphs_; }
   int64_t arena_bytes() const { return arena_ == nullptr ? 0 : arena_->bytes(); }
+  const std::shared_ptr<backends::Memory>& arena() const { return arena_; }
   Store& store() { return store_; }
   // Copies a float value of the last run out, in any layout. The value must be a graph output or
   // stored, or the run be inspected.
@@ -81,7 +83,7 @@ class Program {
   Store& store_;
   std::vector<cost::ProgramGraph> graphs_;
   std::vector<Bound> bound_;  // per graph
-  std::unique_ptr<backends::Memory> arena_;
+  std::shared_ptr<backends::Memory> arena_;
 };
 
 }  // namespace ridge::runtime

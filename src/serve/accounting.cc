@@ -2,6 +2,9 @@
 // Keeps the cost of each bucket and the times of the last steps.
 #include "serve/accounting.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.h"
 #include "cost/predict.h"
 #include "ops/registry.h"
@@ -19,9 +22,31 @@ const Accounting::PredictedCost& Accounting::bucket_cost(const Bucket& bucket) {
                             .graph);
   }
   const cost::CostedGraph& costed = *bucket.program().graph(0).costed;
-  const double predicted = ceilings_ == nullptr ? 0 : cost::predict_run_ns(costed, *ceilings_);
-  return bucket_costs_.emplace(&bucket, PredictedCost{BucketCost(*model_, costed), predicted})
-      .first->second;
+  PredictedCost made{.cost = BucketCost(*model_, costed), .tokens = bucket.shape().tokens};
+  if (ceilings_ != nullptr) made.ns = made.short_ns = cost::predict_run_ns(costed, *ceilings_);
+  return bucket_costs_.emplace(&bucket, std::move(made)).first->second;
+}
+
+void Accounting::prepare(const Bucket& bucket) {
+  bucket_cost(bucket);
+  models::InferenceShape shape = bucket.shape();
+  constexpr int64_t kShort = 256;
+  if (ceilings_ == nullptr || shape.context <= kShort) return;
+  PredictedCost& cost = bucket_costs_.at(&bucket);
+  cost.keys = shape.context;
+  cost.short_keys = shape.context = kShort;
+  cost.short_ns = cost::predict_run_ns(*session_.planned(shape), *ceilings_);
+}
+
+double Accounting::PredictedCost::predicted_ns(std::span<const PartExtent> parts) const {
+  if (keys == short_keys) return ns;
+  double attended = 0;  // keys, of all tokens
+  for (const PartExtent& each : parts)
+    attended += static_cast<double>(each.tokens) *
+                (static_cast<double>(each.begin) + static_cast<double>(each.tokens + 1) / 2);
+  const double share = (attended / static_cast<double>(tokens) - static_cast<double>(short_keys)) /
+                       static_cast<double>(keys - short_keys);
+  return std::lerp(short_ns, ns, std::clamp(share, 0.0, 1.0));
 }
 
 StepCost Accounting::add(std::span<const PartExtent> parts,
@@ -31,6 +56,7 @@ StepCost Accounting::add(std::span<const PartExtent> parts,
               metrics.size());
   const PredictedCost& step = bucket_cost(session_.last_bucket());
   const std::vector<StepCost> costs = step.cost.share(parts);
+  const double predicted_ns = step.predicted_ns(parts);
   product_type_ = step.cost.product_type();
   StepCost all;
   for (const StepCost& each : costs) all += each;
@@ -58,7 +84,7 @@ StepCost Accounting::add(std::span<const PartExtent> parts,
     recent.least_multiply_ns += multiply_ns;
     recent.least_read_ns += read_ns;
     (request.prefill_ns == 0 ? request.predicted_prefill_ns : request.predicted_decode_ns) +=
-        step.predicted_ns;
+        predicted_ns;
   }
   recent_.push_back(recent);
   if (recent_.size() > kRecentSteps) recent_.pop_front();

@@ -21,6 +21,11 @@ class Accounting {
   Accounting(const Session& session, std::shared_ptr<const cost::Ceilings> ceilings)
       : session_(session), ceilings_(std::move(ceilings)) {}
 
+  // Counts and predicts the runs of a bucket ahead of its first one. Its context may be far beyond
+  // the positions of a run, so that the prediction is between that of the whole context and that of
+  // a short one.
+  void prepare(const Bucket& bucket);
+
   // Adds the session's last run, which took `ns`, to each part's request. Returns the run's cost.
   StepCost add(std::span<const PartExtent> parts,
                double ns,
@@ -35,7 +40,12 @@ class Accounting {
  private:
   struct PredictedCost {
     BucketCost cost;
-    double predicted_ns = 0;
+    // A run takes `short_ns` if its tokens attend to `short_keys` keys each, and `ns` at the
+    // bucket's context.
+    double short_ns = 0, ns = 0;
+    int64_t short_keys = 0, keys = 0, tokens = 1;
+
+    double predicted_ns(std::span<const PartExtent> parts) const;
   };
   struct Recent {
     double ns = 0, least_multiply_ns = 0, least_read_ns = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "base/error.h"
 #include "graph/rewriter.h"
@@ -20,6 +21,12 @@ int64_t padded_tokens(int64_t tokens) {
   if (tokens <= 16) return round_up(tokens, 4);
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens - 1)));
   return round_up(tokens, std::max<int64_t>(power / 8, 16));
+}
+
+// The next of 1 to 8, 10, 12, 14, 16, 20, ...: four steps in each power of two.
+int64_t quarter_steps(int64_t tokens) {
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens)));
+  return round_up(tokens, std::max<int64_t>(power / 4, 1));
 }
 
 // A step that only decodes has a row for every token. Other steps have few different numbers of
@@ -82,6 +89,26 @@ models::InferenceShape bucket_shape(models::InferenceTask task,
   return shape;
 }
 
+std::vector<models::InferenceShape> prepared_shapes(const models::CacheShape& cache,
+                                                    int64_t most_tokens) {
+  constexpr int64_t kFewRows = 8, kManyTokens = 64;
+  std::vector<models::InferenceShape> shapes;
+  const auto add = [&](int64_t tokens, int64_t rows, int64_t context) {
+    shapes.push_back({models::InferenceTask::kPrefill, tokens, context, true, cache,
+                      std::min({rows, tokens, cache.slots})});
+  };
+  const int64_t ring = cache.full.ring();
+  for (int64_t context = 1; context <= ring; context = padded_context(context, ring) + 1)
+    add(1, 1, padded_context(context, ring));
+  for (int64_t tokens = 1; tokens < most_tokens;) {
+    tokens = std::min(quarter_steps(tokens + 1), most_tokens);
+    if (tokens > kManyTokens && cache.slots > kFewRows) add(tokens, kFewRows, ring);
+    add(tokens, tokens, ring);
+  }
+  std::ranges::reverse(shapes);
+  return shapes;
+}
+
 std::string bucket_title(const models::InferenceShape& shape) {
   return fmt::format("inference of {}, context {}", shape.tokens, shape.context);
 }
@@ -106,7 +133,8 @@ BucketGraph build_bucket(const models::ModelFile& file,
 Bucket::Bucket(const models::InferenceShape& shape,
                Graph graph,
                backends::Backend& backend,
-               runtime::Store& store)
+               runtime::Store& store,
+               std::shared_ptr<backends::Memory> arena)
     : shape_(shape),
       store_(store),
       program_(backend, store),
@@ -116,7 +144,7 @@ Bucket::Bucket(const models::InferenceShape& shape,
   for (std::string_view name : {models::kRows, models::kRowSlots})
     names_.emplace_back(name, models::bucket_input(name, shape.row_count()));
   program_.add(bucket_title(shape), std::move(graph));
-  program_.bind();
+  program_.bind(std::move(arena));
 }
 
 void Bucket::write(std::string_view name, std::span<const int32_t> values) {
@@ -129,18 +157,36 @@ void Bucket::write(std::string_view name, std::span<const int32_t> values) {
   store_.write_input(input, padded_.data(), static_cast<int64_t>(extent * sizeof(int32_t)));
 }
 
-Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t context, int64_t rows) {
-  models::InferenceShape shape = bucket_shape(task, tokens, context, rows, cached_, cache_);
-  const auto key = std::tuple(task, shape.tokens, shape.context, shape.row_count());
+Bucket& BucketCache::built(const models::InferenceShape& shape) {
+  const Key key(shape.task, shape.tokens, shape.row_count(), shape.context);
   if (const auto found = buckets_.find(key); found != buckets_.end()) return *found->second;
   return *buckets_.emplace(key, make(shape)).first->second;
 }
 
-std::shared_ptr<const cost::CostedGraph> BucketCache::planned(models::InferenceTask task,
-                                                              int64_t tokens,
-                                                              int64_t context,
-                                                              int64_t rows) const {
-  const models::InferenceShape shape = bucket_shape(task, tokens, context, rows, cached_, cache_);
+Bucket& BucketCache::prepare(const models::InferenceShape& shape) {
+  Bucket& bucket = built(shape);
+  const std::shared_ptr<backends::Memory>& arena = bucket.program().arena();
+  if (arena_ == nullptr || arena->bytes() > arena_->bytes()) arena_ = arena;
+  prepared_.push_back(&bucket);
+  std::ranges::sort(prepared_, {}, [](const Bucket* each) {
+    return std::tuple(each->shape().tokens, each->shape().row_count(), each->shape().context);
+  });
+  return bucket;
+}
+
+Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t context, int64_t rows) {
+  const auto covers = [&](const Bucket* each) {
+    const models::InferenceShape& shape = each->shape();
+    return shape.task == task && shape.tokens >= tokens && shape.row_count() >= rows &&
+           shape.context >= context;
+  };
+  if (const auto found = std::ranges::find_if(prepared_, covers); found != prepared_.end())
+    return **found;
+  return built(bucket_shape(task, tokens, context, rows, cached_, cache_));
+}
+
+std::shared_ptr<const cost::CostedGraph> BucketCache::planned(
+    const models::InferenceShape& shape) const {
   BucketGraph built = build_bucket(file_, shape, selection_, backend_);
   return cost::program_graph(bucket_title(shape), std::move(built.graph), 1, backend_).costed;
 }
@@ -149,7 +195,7 @@ std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
   BucketGraph built = build_bucket(file_, shape, selection_, backend_);
   if (!is_loaded_) load(built.load);
   is_loaded_ = true;
-  return std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_);
+  return std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_, arena_);
 }
 
 // If kernels read host memory, weights are copied if there is room for them in addition to the KV
@@ -176,8 +222,10 @@ void BucketCache::load(const LoadGraph& load) {
 }
 
 int64_t BucketCache::arena_bytes() const {
+  std::set<std::shared_ptr<backends::Memory>> arenas;
+  for (const auto& [key, bucket] : buckets_) arenas.insert(bucket->program().arena());
   int64_t bytes = 0;
-  for (const auto& [key, bucket] : buckets_) bytes += bucket->program().arena_bytes();
+  for (const auto& arena : arenas) bytes += arena->bytes();
   return bytes;
 }
 

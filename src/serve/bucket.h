@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "models/forward_graph.h"
 #include "models/model_file.h"
@@ -24,6 +25,13 @@ models::InferenceShape bucket_shape(models::InferenceTask task,
                                     int64_t rows,
                                     bool cached,
                                     const models::CacheShape& cache);
+
+// The shapes of few buckets that together cover every step of up to `most_tokens` tokens with a
+// cache, largest first: at most a quarter of a bucket is padding from 4 tokens on, a step that has
+// more than 64 has few rows or all, and only one lone token has buckets for several contexts.
+// Elsewhere kernels of a GPU read the positions that exist, whatever the context.
+std::vector<models::InferenceShape> prepared_shapes(const models::CacheShape& cache,
+                                                    int64_t most_tokens);
 
 // A bucket's graph after the passes, and the graph that loads its weights. Without rows, the graph
 // ends with the last layer's attention; the load graph always loads all weights.
@@ -43,7 +51,8 @@ class Bucket {
   Bucket(const models::InferenceShape& shape,
          Graph graph,
          backends::Backend& backend,
-         runtime::Store& store);
+         runtime::Store& store,
+         std::shared_ptr<backends::Memory> arena = nullptr);
 
   const models::InferenceShape& shape() const { return shape_; }
   void run() { program_.run(0); }
@@ -80,20 +89,26 @@ class BucketCache {
         backend_(backend),
         store_(store) {}
 
-  // Returns the bucket for `tokens` tokens at positions below `context` and `rows` tokens to sample
-  // from, and builds it if needed. The first call also loads the weights.
+  // Builds a bucket that later steps may take in place of their own, so that they need not wait for
+  // one. Such buckets share an arena: the first one should be the largest.
+  Bucket& prepare(const models::InferenceShape& shape);
+
+  // Returns the smallest prepared bucket for `tokens` tokens at positions below `context` and
+  // `rows` tokens to sample from, else the bucket for just these, which is built if needed. The
+  // first call also loads the weights.
   Bucket& at(models::InferenceTask task, int64_t tokens, int64_t context, int64_t rows);
 
-  // Plans the bucket's graph without making a bucket.
-  std::shared_ptr<const cost::CostedGraph> planned(models::InferenceTask task,
-                                                   int64_t tokens,
-                                                   int64_t context,
-                                                   int64_t rows) const;
+  // Plans a bucket's graph without making a bucket.
+  std::shared_ptr<const cost::CostedGraph> planned(const models::InferenceShape& shape) const;
 
   int64_t arena_bytes() const;
-  size_t count() const { return buckets_.size(); }
+  int64_t count() const { return std::ssize(buckets_); }
 
  private:
+  // The key is task, tokens, rows and context.
+  using Key = std::tuple<models::InferenceTask, int64_t, int64_t, int64_t>;
+
+  Bucket& built(const models::InferenceShape& shape);
   std::unique_ptr<Bucket> make(const models::InferenceShape& shape);
   void load(const LoadGraph& load);
 
@@ -104,9 +119,9 @@ class BucketCache {
   backends::Backend& backend_;
   runtime::Store& store_;
   bool is_loaded_ = false;
-  // The key is task, tokens, context and rows.
-  std::map<std::tuple<models::InferenceTask, int64_t, int64_t, int64_t>, std::unique_ptr<Bucket>>
-      buckets_;
+  std::shared_ptr<backends::Memory> arena_;  // The prepared buckets share it.
+  std::vector<Bucket*> prepared_;            // sorted by tokens, rows and context
+  std::map<Key, std::unique_ptr<Bucket>> buckets_;
 };
 
 }  // namespace ridge::serve

@@ -43,12 +43,15 @@ void validate(const EngineOptions& options) {
     throw usage_error("[priority-ms] expected 0 to 1000000 ms, got {}", options.priority_ms);
 }
 
-Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineOptions& options)
+Engine::Engine(Session& session,
+               const text::Tokenizer& tokenizer,
+               const EngineOptions& options,
+               const Progress& progress)
     : session_(session),
       tokenizer_(tokenizer),
       options_((validate(options), options)),
       event_log_(session.blocks().blocks()),
-      mailbox_(options.queue, event_log_),
+      mailbox_(options.queue + session.options().slots, event_log_),
       budget_(session, options.ceilings.get(), options.max_batched_tokens, options.step_ms * 1e6),
       accounting_(session, options.ceilings) {
   counts_.slots = session.options().slots;
@@ -57,9 +60,9 @@ Engine::Engine(Session& session, const text::Tokenizer& tokenizer, const EngineO
   counts_.blocks = session.blocks().blocks();
   std::promise<void> is_warm;
   std::future<void> warmed = is_warm.get_future();
-  thread_ = std::thread([this, is_warm = std::move(is_warm)]() mutable {
+  thread_ = std::thread([this, &progress, is_warm = std::move(is_warm)]() mutable {
     try {
-      warm_up();
+      warm_up(progress);
     } catch (...) {
       return is_warm.set_exception(std::current_exception());
     }
@@ -79,8 +82,13 @@ Engine::~Engine() {
   thread_.join();
 }
 
-// Runs one token, which loads the weights.
-void Engine::warm_up() {
+// Runs one token, which loads the weights. A device also records the buckets of all steps.
+void Engine::warm_up(const Progress& progress) {
+  if (session_.is_on_device() && session_.options().cached)
+    session_.prepare([&](const Bucket& bucket, int64_t built, int64_t all) {
+      accounting_.prepare(bucket);
+      if (progress) progress(built, all);
+    });
   const int32_t id = 0;
   const Prompt prompt{0, {&id, 1}, {}};
   session_.start({&prompt, 1});

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -29,7 +30,7 @@ namespace ridge::serve {
 struct EngineOptions {
   int64_t max_batched_tokens = 128;  // limit of a step in which a sequence decodes
   double step_ms = 0;                // longest predicted time of such a step; 0: no limit
-  int64_t queue = 64;                // most requests that wait for a slot
+  int64_t queue = 64;                // most requests beyond those that have slots
   int64_t most_priority = 10;        // Requests have priorities from -most_priority to this.
   // A request is served as if it had come so much earlier for each step to a smaller priority. So
   // whoever has waited longer than that comes before it, and nobody is kept waiting for ever.
@@ -42,9 +43,15 @@ void validate(const EngineOptions& options);
 
 class Engine {
  public:
+  // Called with the number of buckets that are built and of all.
+  using Progress = std::function<void(int64_t built, int64_t all)>;
   // The session and the tokenizer must outlive the engine, and nobody else may use the session. The
-  // constructor loads the weights and runs one token; it throws what these throw.
-  Engine(Session& session, const text::Tokenizer& tokenizer, const EngineOptions& options);
+  // constructor loads the weights and runs one token; on a device of its own it builds the buckets
+  // of all steps, so that no request waits for one. It throws what these throw.
+  Engine(Session& session,
+         const text::Tokenizer& tokenizer,
+         const EngineOptions& options,
+         const Progress& progress = {});
   // Cancels the requests that still run.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -80,7 +87,7 @@ class Engine {
   };
 
   void expect_runnable(const Request& request) const;
-  void warm_up();
+  void warm_up(const Progress& progress);
   void serve();
   bool take_mail();
   void drop(uint64_t id);

@@ -48,13 +48,13 @@ class Mailbox {
     std::vector<uint64_t> cancelled;
   };
 
-  // At most `most_queued` requests may wait. The log must outlive the mailbox.
-  Mailbox(int64_t most_queued, EventLog& log) : most_queued_(most_queued), log_(log) {}
+  // At most `most_open` requests may wait or run. The log must outlive the mailbox.
+  Mailbox(int64_t most_open, EventLog& log) : most_open_(most_open), log_(log) {}
 
   RequestHandle submit(std::unique_ptr<EngineSequence> sequence) {
     const std::lock_guard lock(mutex_);
     if (drains_) return {0, Refusal::kDraining};
-    if (queued_ >= most_queued_) return {0, Refusal::kFull};
+    if (open_ >= most_open_) return {0, Refusal::kFull};
     mail_.submitted.emplace_back();  // may throw, and nothing is counted yet
     ++queued_, ++open_;
     const uint64_t id = sequence->id = ++last_id_;
@@ -106,7 +106,7 @@ class Mailbox {
   }
 
  private:
-  const int64_t most_queued_;
+  const int64_t most_open_;
   EventLog& log_;
   mutable std::mutex mutex_;
   std::condition_variable has_mail_;

@@ -151,10 +151,25 @@ void Session::release(int64_t slot) {
   lengths_[static_cast<size_t>(slot)] = 0;
 }
 
+void Session::prepare(const Prepared& done) {
+  const std::vector<models::InferenceShape> shapes = prepared_shapes(cache_, most_ids());
+  int64_t built = 0;
+  for (const models::InferenceShape& shape : shapes) {
+    last_ = &buckets_.prepare(shape);
+    for (const std::string_view name :
+         {models::kIds, models::kPositions, models::kSlots, models::kRows, models::kRowSlots})
+      last_->write(name, {});
+    write_slots();
+    // All is padding. The first run loads kernels, and the second is recorded.
+    for (int run = 0; run < 2; ++run) last_->run();
+    backend_.synchronize();
+    done(*last_, ++built, std::ssize(shapes));
+  }
+}
+
 // Only host memory needs this: device memory has its pages as soon as it is allocated.
 void Session::touch_cache() {
-  const bool is_of_host = backend_.borrow({}) != nullptr;
-  if (!is_of_host || models::cache_bytes(config(), cache_) > backend_.available_bytes()) return;
+  if (is_on_device() || models::cache_bytes(config(), cache_) > backend_.available_bytes()) return;
   for (const std::string& name : store_.names()) {
     if (!name.starts_with(models::kCacheStates)) continue;
     const Type& type = store_.type(name);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -98,6 +99,15 @@ class Session {
     return blocks_.missing(slot, length);
   }
   const SequenceBlocks& blocks() const { return blocks_; }
+  // Builds and records all buckets that runs of parts need, which takes a while, so that none of
+  // them has to wait; without it, each is built at its first run. Nothing may run yet. Calls `done`
+  // after each bucket with it, the number of built ones and of all. Needs a cache.
+  using Prepared = std::function<void(const Bucket& bucket, int64_t built, int64_t all)>;
+  void prepare(const Prepared& done);
+  // The buckets that are built.
+  int64_t bucket_count() const { return buckets_.count(); }
+  // Whether a device of its own runs the model, and kernels read no memory of the host.
+  bool is_on_device() const { return backend_.borrow({}) == nullptr; }
   // Pre-faults the KV cache if there is memory for it; call after the first run.
   void touch_cache();
   // Computes parts of several sequences, chunks of prompts and last tokens, in one run. Each part
@@ -138,7 +148,12 @@ class Session {
   // Plans the graph of a run of `ids` ids at positions below `reach` with as many rows as it can
   // have.
   std::shared_ptr<const cost::CostedGraph> planned_run(int64_t ids, int64_t reach) const {
-    return buckets_.planned(models::InferenceTask::kPrefill, ids, reach, options_.slots);
+    return buckets_.planned(bucket_shape(models::InferenceTask::kPrefill, ids, reach,
+                                         options_.slots, options_.cached, cache_));
+  }
+  // Plans the graph of a shape.
+  std::shared_ptr<const cost::CostedGraph> planned(const models::InferenceShape& shape) const {
+    return buckets_.planned(shape);
   }
   // The largest reach that has the same graph.
   int64_t planned_context(int64_t reach) const {

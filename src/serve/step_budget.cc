@@ -26,6 +26,19 @@ int64_t most_within(const Session& session,
 
 }  // namespace
 
+int64_t suitable_step_tokens(const Session& session, const cost::Ceilings* ceilings) {
+  if (!session.is_on_device()) return 128;
+  constexpr int64_t kMost = 2048, kUsual = 1024, kLeast = 256;
+  constexpr double kLimitNs = 25e6;
+  if (ceilings == nullptr) return kUsual;
+  const int64_t reach = session.options().capacity / 2;
+  int64_t tokens = kMost;
+  while (tokens > kLeast &&
+         cost::predict_run_ns(*session.planned_run(tokens, reach), *ceilings) > kLimitNs)
+    tokens /= 2;
+  return tokens;
+}
+
 StepBudget::StepBudget(const Session& session,
                        const cost::Ceilings* ceilings,
                        int64_t most_tokens,

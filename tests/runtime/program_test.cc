@@ -104,6 +104,22 @@ TEST_F(ProgramTest, SharesOneArenaAmongItsGraphs) {
             program.graph(0).costed->memory.arena_bytes);
 }
 
+TEST_F(ProgramTest, SharesAnArenaWithAnother) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  graph.outputs = {ops::unary(b, "exp", b.input("wide", {DType::kF32, {1000}}))};
+  program.add("large", graph);
+  program.bind();
+  Program small(*backend, store), larger(*backend, store);
+  small.add("small", square());
+  small.bind(program.arena());
+  EXPECT_EQ(small.arena(), program.arena());
+  graph.outputs = {ops::unary(b, "neg", b.input("wider", {DType::kF32, {100000}}))};
+  larger.add("larger", graph);
+  larger.bind(program.arena());
+  EXPECT_GT(larger.arena_bytes(), program.arena_bytes());
+}
+
 TEST_F(ProgramTest, BindsAGraphWithoutTemporaries) {
   int stage = program.add("add", add_to_total());
   EXPECT_EQ(program.graph(stage).costed->memory.arena_bytes, 0);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 namespace ridge::serve {
@@ -28,6 +29,34 @@ TEST(BucketTest, EachDoublingTakesEightGraphs) {
     for (int64_t n = tokens + 1; n <= 2 * tokens; ++n) shapes.insert(padded(n));
     EXPECT_EQ(shapes.size(), 8u) << tokens;
   }
+}
+
+TEST(PreparedShapes, CoverEveryStepWithAQuarterOfPadding) {
+  constexpr int64_t kMost = 1000, kSlots = 96, kContext = 2048;
+  const models::CacheShape cache =
+      models::cache_shape({.slots = kSlots, .capacity = kContext, .chunk = kMost, .shares = true});
+  const std::vector<models::InferenceShape> shapes = prepared_shapes(cache, kMost);
+  EXPECT_LE(shapes.size(), 60u);
+  EXPECT_EQ(shapes.front().tokens, kMost);  // the arena that all share
+  for (int64_t tokens = 1; tokens <= kMost; ++tokens)
+    for (const int64_t rows : {int64_t{0}, int64_t{1}, std::min(tokens, kSlots)}) {
+      int64_t least = INT64_MAX;
+      for (const models::InferenceShape& shape : shapes)
+        if (shape.tokens >= tokens && shape.row_count() >= rows && shape.context == kContext)
+          least = std::min(least, shape.tokens);
+      EXPECT_LE(least, tokens < 4 ? tokens : tokens * 5 / 4) << tokens << " tokens, " << rows;
+    }
+}
+
+TEST(PreparedShapes, HaveSeveralContextsForALoneTokenOnly) {
+  const models::CacheShape cache =
+      models::cache_shape({.slots = 4, .capacity = 1500, .chunk = 16, .shares = true});
+  std::multiset<int64_t> lone, others;
+  for (const models::InferenceShape& shape : prepared_shapes(cache, 16))
+    (shape.tokens == 1 ? lone : others).insert(shape.context);
+  const int64_t ring = cache.full.ring();
+  EXPECT_EQ(lone, (std::multiset<int64_t>{256, 512, 1024, ring}));
+  EXPECT_EQ(others.count(ring), others.size());
 }
 
 }  // namespace

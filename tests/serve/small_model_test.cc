@@ -96,6 +96,34 @@ TEST_P(SmallModel, IsTheSameInABatch) {
   }
 }
 
+// Steps run in buckets that were built ahead of them and are larger, and none is built for them.
+TEST_P(SmallModel, IsTheSameInPreparedBuckets) {
+  SessionOptions two = options();
+  two.slots = 2;
+  two.chunk = 12;
+  Session own = session(two), prepared = session(two);
+  int64_t built = 0, all = 0;
+  prepared.prepare([&](const Bucket&, int64_t done, int64_t count) {
+    EXPECT_EQ(done, ++built);
+    all = count;
+  });
+  EXPECT_EQ(built, all);
+  EXPECT_EQ(prepared.bucket_count(), all);
+  const std::vector<int32_t> shorter(ids_.begin(), ids_.begin() + 5);
+  for (Session* each : {&own, &prepared}) {
+    const std::vector<Prompt> prompts{{1, ids_, {}}, {0, shorter, {}}};
+    std::vector<int32_t> tokens = each->start(prompts);
+    for (int i = 0; i < 5; ++i) {
+      const int32_t last[] = {tokens[0], tokens[1]};
+      const SequencePart parts[] = {{1, {&last[0], 1}}, {0, {&last[1], 1}}};
+      each->run({parts, i % 2 == 0 ? size_t{2} : size_t{1}}, {tokens.data(), i % 2 == 0 ? 2u : 1u});
+    }
+  }
+  EXPECT_EQ(prepared.bucket_count(), all);
+  for (int64_t slot : {0, 1})
+    EXPECT_LE(largest_difference(own.logits(slot), prepared.logits(slot)), kSame);
+}
+
 // Prompts advance in uneven parts beside sequences that decode.
 TEST_P(SmallModel, IsTheSameInPartsBesideOthers) {
   constexpr size_t kMade = 13;
