@@ -26,6 +26,7 @@ struct Options {
   InferenceOptions inference;
   http::ServerOptions server;
   serve::EngineOptions engine;
+  std::optional<int64_t> max_batched_tokens;
   int64_t slots = 8;
   std::string kv_memory;
   std::string name;  // empty: the name of the file
@@ -36,12 +37,13 @@ struct Options {
   bool batch_invariant = false;
 };
 
+constexpr int64_t kGpuChunk = 2048;
 constexpr int64_t kContext =
     2048;  // positions of a request; eight full contexts may take gigabytes
 
 // A model that is ready to answer. Each member needs those above it.
 struct LoadedModel {
-  explicit LoadedModel(const Options& o);
+  LoadedModel(const Options& o, const TerminalOptions& terminal);
 
   std::optional<text::Tokenizer> tokenizer;
   std::unique_ptr<OpenModel> model;
@@ -57,7 +59,7 @@ std::string name_of(const Options& o, const std::filesystem::path& path) {
   return (last.extension() == ".gguf" ? last.stem() : last.filename()).string();
 }
 
-LoadedModel::LoadedModel(const Options& o) {
+LoadedModel::LoadedModel(const Options& o, const TerminalOptions& terminal) {
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   const std::string name = name_of(o, file.path());
   models::TokenizerFile source = models::read_tokenizer(file.path());
@@ -70,8 +72,13 @@ LoadedModel::LoadedModel(const Options& o) {
   }
   tokenizer = tokenizer_of(file, std::move(source));
   file.limit_tokens(tokenizer->vocab_size());
+  // A step of prompts alone has as many tokens as one in which a sequence decodes may have.
+  InferenceOptions inference = o.inference;
+  const bool on_gpu = chosen_device(inference.machine) == "cuda";
+  inference.chunk =
+      std::max(inference.chunk, o.max_batched_tokens.value_or(on_gpu ? kGpuChunk : 0));
   const int64_t cache_bytes = o.kv_memory.empty() ? 0 : parse_bytes(o.kv_memory, "kv-memory");
-  model = open_model(std::move(file), o.inference,
+  model = open_model(std::move(file), inference,
                      {.positions = kContext,
                       .slots = o.slots,
                       .prefix_caching = true,
@@ -80,7 +87,14 @@ LoadedModel::LoadedModel(const Options& o) {
   const bool tf32 = model->session->options().selection.has("tf32");
   if (auto known = known_ceilings(o.inference.machine, tf32))
     options.ceilings = std::make_shared<const cost::Ceilings>(*std::move(known));
-  engine = std::make_unique<serve::Engine>(*model->session, *tokenizer, options);
+  options.max_batched_tokens = o.max_batched_tokens.value_or(
+      serve::suitable_step_tokens(*model->session, options.ceilings.get()));
+  std::optional<Progress> progress;
+  engine = std::make_unique<serve::Engine>(
+      *model->session, *tokenizer, options, [&](int64_t, int64_t all) {
+        if (!progress) progress.emplace("recording steps", all, "graphs", terminal);
+        progress->tick(1);
+      });
   served.emplace(name, *engine, std::move(chat));
 }
 
@@ -110,7 +124,7 @@ void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKe
                             format_integer(cache.full.blocks * cache.full.block_tokens),
                             format_bytes(models::cache_bytes(config, cache))));
   line("steps", fmt::format("up to {} tokens of prompts, {} while others decode", s.chunk,
-                            std::min(o.engine.max_batched_tokens, s.chunk)));
+                            loaded.engine->options().max_batched_tokens));
   const cost::Ceilings* ceilings = loaded.engine->options().ceilings.get();
   if (o.engine.step_ms > 0)
     line("", fmt::format("for {:g} ms by prediction: {} tokens at position 1, {} at {}",
@@ -144,13 +158,14 @@ void add_switch(std::string& switches, const std::string& more) {
   switches += (switches.empty() ? "" : ",") + more;
 }
 
-void run(Options o) {
+void run(Options o, const TerminalOptions& terminal) {
   if (o.batch_invariant) {
     if (chosen_device(o.inference.machine) == "cuda")
       throw usage_error("[batch-invariant] expected a CPU (--device cpu), got a GPU");
     add_switch(o.inference.level.switches, "+batch_invariant");
   }
   http::validate(o.server);
+  if (o.max_batched_tokens) o.engine.max_batched_tokens = *o.max_batched_tokens;
   serve::validate(o.engine);
   const http::ApiKeys keys = o.key_file.empty() ? http::ApiKeys() : http::ApiKeys::read(o.key_file);
   const InterruptRequest interrupt("\nFinishing what is open; a second signal ends it now.\n",
@@ -160,7 +175,7 @@ void run(Options o) {
   http::Server server(api, o.server);
   fmt::print("Listening on {}, loading the model\n", terminal_safe(url(o.server, server.port())));
   std::fflush(stdout);
-  loaded.emplace(o);
+  loaded.emplace(o, terminal);
   api.open(*loaded->served);
   print_banner(o, *loaded, keys);
   fmt::print("Ready\n");
@@ -213,11 +228,11 @@ void add_options(Command app, Options& o) {
                   "serve a request as if it had come so many ms earlier for each step to a smaller "
                   "priority")
       .show_default();
-  batching
-      .add_option("--max-batched-tokens", o.engine.max_batched_tokens,
-                  "max tokens per step while a request decodes; lower is smoother, higher prefills "
-                  "faster")
-      .show_default();
+  batching.add_option(
+      "--max-batched-tokens", o.max_batched_tokens,
+      "max tokens per step while a request decodes; lower is smoother, higher prefills "
+      "faster, and a --chunk below it grows to it (default: 128 on a CPU; on a GPU what "
+      "it computes in 25 ms by prediction, up to 2048)");
   batching.add_option(
       "--max-step-ms", o.engine.step_ms,
       "max predicted time of such a step in ms, which lowers its tokens, to one prompt token at "
@@ -254,7 +269,7 @@ void add_options(Command app, Options& o) {
 
 }  // namespace
 
-void register_serve(Command program, const AppContext&) {
+void register_serve(Command program, const AppContext& context) {
   auto o = std::make_shared<Options>();
   Command app = program.add_subcommand("serve", "Serve a model file by OpenAI's HTTP API");
   add_options(app, *o);
@@ -274,7 +289,7 @@ void register_serve(Command program, const AppContext&) {
       "\n"
       "Ctrl-C or SIGTERM refuses new requests and finishes the open ones; a second one ends at "
       "once.");
-  app.callback([o] { run(*o); });
+  app.callback([o, &context] { run(*o, context.terminal); });
 }
 
 }  // namespace ridge::apps
