@@ -232,7 +232,7 @@ void add_options(Command app, Options& o) {
       "--max-batched-tokens", o.max_batched_tokens,
       "max tokens per step while a request decodes; lower is smoother, higher prefills "
       "faster, and a --chunk below it grows to it (default: 128 on a CPU; on a GPU what "
-      "it computes in 25 ms by prediction, up to 2048)");
+      "it computes in 75 ms by prediction, up to 2048)");
   batching.add_option(
       "--max-step-ms", o.engine.step_ms,
       "max predicted time of such a step in ms, which lowers its tokens, to one prompt token at "

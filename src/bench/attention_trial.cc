@@ -58,7 +58,8 @@ record::AttentionForm plan_form(const Graph& graph,
   form.arena_bytes = costed.memory.arena_bytes;
   form.owned_bytes = costed.memory.owned_bytes();
   if (ceilings != nullptr)
-    form.predicted_ns = cost::total_ns(cost::predict_nodes(costed, *ceilings));
+    form.predicted_ns =
+        cost::predict_repeated_ns(costed, cost::predict_nodes(costed, *ceilings), *ceilings);
   return form;
 }
 

@@ -234,7 +234,7 @@ void predict_cold(const cost::CostedGraph& costed,
                   record::BenchPoint& point) {
   const std::vector<cost::NodePrediction> predictions = cost::predict_nodes(costed, ceilings);
   const double n = static_cast<double>(copies);
-  point.predicted_ns = cost::total_ns(predictions) / n;
+  point.predicted_ns = cost::predict_repeated_ns(costed, predictions, ceilings) / n;
   point.limit_ns = 0;
   for (size_t i = 0; i < predictions.size(); ++i)
     point.limit_ns += limit_of(predictions[i], costed.costs[i]) / n;
@@ -417,7 +417,7 @@ record::BenchPoint plan_point(const cost::CostedGraph& costed, const cost::Ceili
       point.kernels[costed.graph.nodes[i].op->name] += costed.costs[i].launches;
   if (ceilings == nullptr) return point;
   const std::vector<cost::NodePrediction> predictions = cost::predict_nodes(costed, *ceilings);
-  point.predicted_ns = cost::total_ns(predictions);
+  point.predicted_ns = cost::predict_repeated_ns(costed, predictions, *ceilings);
   for (size_t i = 0; i < predictions.size(); ++i)
     point.limit_ns += limit_of(predictions[i], costed.costs[i]);
   point.bound = main_bound(predictions);

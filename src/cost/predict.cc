@@ -451,6 +451,13 @@ double library_ns(const Graph& graph,
   return call_ns > 0 ? call_ns - ceilings.stream_launch_ns : 0;
 }
 
+// The host's time for a node's launches.
+double enqueue_ns(const CostedGraph& costed, size_t node, const Ceilings& ceilings) {
+  const NodeCost& cost = costed.costs[node];
+  return cost.launches * ceilings.stream_launch_ns +
+         library_ns(costed.graph, costed.graph.nodes[node], cost, ceilings);
+}
+
 // Launches one by one: the host enqueues one after the other, and the device runs each as soon as
 // it is enqueued and the previous one has ended.
 double streamed_ns(const CostedGraph& costed,
@@ -458,9 +465,7 @@ double streamed_ns(const CostedGraph& costed,
                    const Ceilings& ceilings) {
   double enqueued_ns = 0, done_ns = 0;
   for (size_t i = 0; i < predictions.size(); ++i) {
-    const NodeCost& cost = costed.costs[i];
-    enqueued_ns += cost.launches * ceilings.stream_launch_ns +
-                   library_ns(costed.graph, costed.graph.nodes[i], cost, ceilings);
+    enqueued_ns += enqueue_ns(costed, i, ceilings);
     done_ns = std::max(enqueued_ns, done_ns) + predictions[i].ns;
   }
   return done_ns;
@@ -555,6 +560,15 @@ double predict_run_ns(const CostedGraph& costed,
 
 double predict_run_ns(const CostedGraph& costed, const Ceilings& ceilings) {
   return predict_run_ns(costed, predict_nodes(costed, ceilings), ceilings);
+}
+
+double predict_repeated_ns(const CostedGraph& costed,
+                           const std::vector<NodePrediction>& predictions,
+                           const Ceilings& ceilings) {
+  if (costed.replays || costed.branches) return predict_run_ns(costed, predictions, ceilings);
+  double enqueued_ns = 0;
+  for (size_t i = 0; i < predictions.size(); ++i) enqueued_ns += enqueue_ns(costed, i, ceilings);
+  return std::max(enqueued_ns, total_ns(predictions));
 }
 
 double predict_product_ns(const ProductRates& rates,

@@ -52,6 +52,12 @@ double predict_run_ns(const CostedGraph& costed,
 // The same, with predictions from the counts.
 double predict_run_ns(const CostedGraph& costed, const Ceilings& ceilings);
 
+// The time of a run among many that the host enqueues before it waits for any: the device's or, if
+// the host launches kernels one by one and that takes longer, the host's.
+double predict_repeated_ns(const CostedGraph& costed,
+                           const std::vector<NodePrediction>& predictions,
+                           const Ceilings& ceilings);
+
 // The time of one GEMM with its operands in cache, without the overhead of the call.
 double predict_product_ns(const ProductRates& rates,
                           ProductForm form,

@@ -167,6 +167,8 @@ std::string rest_text(Records records, const TerminalOptions& terminal) {
                       "FLOP/s")});
     }
   table.add({"kernel call", format_ns(c.launch_ns)});
+  if (c.stream_launch_ns > 0)
+    table.add({"kernel call launched by the host", format_ns(c.stream_launch_ns)});
   if (c.parallel_ns > 0) table.add({"parallel region", format_ns(c.parallel_ns)});
   for (const MeasuredCeilings& record : records)
     for (DType dtype : {DType::kF32, DType::kBF16})
@@ -202,9 +204,12 @@ std::string brief_products_text(Records records, const TerminalOptions& terminal
 std::string brief_rest_text(const cost::Ceilings& c, const TerminalOptions& terminal) {
   std::string text = fmt::format(
       "Vector arithmetic: {} in registers, {} one operation at a time; {} exponentials, divisions or "
-      "roots. A kernel call takes {}{}.",
+      "roots. A kernel call takes {}{}{}.",
       rate(c.fused_flops_per_ns, "FLOP/s"), rate(c.arithmetic_flops_per_ns, "FLOP/s"),
       rate(c.transcendentals_per_ns, "/s"), format_ns(c.launch_ns),
+      c.stream_launch_ns > 0
+          ? fmt::format(" in a graph, {} launched by the host", format_ns(c.stream_launch_ns))
+          : "",
       c.parallel_ns > 0 ? fmt::format(", a parallel region {}", format_ns(c.parallel_ns)) : "");
   if (!c.unpacks.empty()) {
     const cost::UnpackRate& slowest =

@@ -29,7 +29,7 @@ int64_t most_within(const Session& session,
 int64_t suitable_step_tokens(const Session& session, const cost::Ceilings* ceilings) {
   if (!session.is_on_device()) return 128;
   constexpr int64_t kMost = 2048, kUsual = 1024, kLeast = 256;
-  constexpr double kLimitNs = 25e6;
+  constexpr double kLimitNs = 75e6;
   if (ceilings == nullptr) return kUsual;
   const int64_t reach = session.options().capacity / 2;
   int64_t tokens = kMost;

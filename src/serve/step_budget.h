@@ -11,7 +11,7 @@
 namespace ridge::serve {
 
 // Returns the tokens of a step in which a sequence decodes that suit the session: 128 on a CPU,
-// where each token takes its time, and on a device up to 2,048 that it computes in 25 ms by
+// where each token takes its time, and on a device up to 2,048 that it computes in 75 ms by
 // prediction, or 1,024 without ceilings.
 int64_t suitable_step_tokens(const Session& session, const cost::Ceilings* ceilings);
 

@@ -406,6 +406,11 @@ TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   c.stream_launch_ns = 1e9;  // far longer than any of the kernels
   for (ProductRates& rates : c.products) rates.stream_call_ns = 2e9;
   EXPECT_NEAR(run_ns(), 4e9 + nodes.back().ns, 1);
+  EXPECT_NEAR(predict_repeated_ns(costed, nodes, c), 4e9, 1);  // The host is what is waited for.
+  Ceilings fast = c;
+  fast.stream_launch_ns = 0;
+  for (ProductRates& rates : fast.products) rates.stream_call_ns = 0;
+  EXPECT_NEAR(predict_repeated_ns(costed, nodes, fast), total_ns(nodes), 1e-6);
   costed.costs[1].launches = 3;  // copies of its operands are not GEMMs
   EXPECT_NEAR(run_ns(), 6e9 + nodes.back().ns, 1);
   c = at_launch_rate(c, 0.5);

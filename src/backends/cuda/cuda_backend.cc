@@ -81,6 +81,11 @@ class CudaBackend final : public TableBackend, public GemmChoices {
   }
 
   void copy_out(void* to, const std::byte* from, int64_t bytes) override {
+    // The driver takes longer for memory that is not pinned.
+    if (const auto copy = start_copy_out(from, bytes)) {
+      std::ranges::copy(copy->wait(), static_cast<std::byte*>(to));
+      return;
+    }
     check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
                           device_.stream()),
           "copying from the GPU");
