@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -141,6 +142,10 @@ class Backend : public passes::PassTarget {
   virtual void copy_in(std::byte* to, const void* from, int64_t bytes) = 0;
   // Waits for all earlier launches.
   virtual void copy_out(void* to, const std::byte* from, int64_t bytes) = 0;
+  // Copies within the backend's memory, after all earlier launches.
+  virtual void copy(std::byte* to, const std::byte* from, int64_t bytes) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
   // Returns at once. A copy of 0 bytes completes when all earlier launches have. Null where this
   // gains nothing over copy_out: the device works while the host waits, or there are too many
   // bytes.

@@ -99,6 +99,26 @@ void Store::write_part(std::string_view name,
   backend_.copy_in(entry.memory->data() + begin_bytes, data, bytes);
 }
 
+void Store::copy(PartAt from, PartAt to, int64_t bytes) {
+  const Entry& source = at(from.name);
+  const auto found = entries_.find(to.name);
+  RIDGE_CHECK(found != entries_.end(), "nothing is stored as '{}'", to.name);
+  Entry& target = found->second;
+  for (const auto& [entry, part] :
+       {std::pair(&source, from), std::pair<const Entry*, PartAt>(&target, to)})
+    RIDGE_CHECK(part.begin_bytes >= 0 && bytes >= 0 && part.begin_bytes + bytes <= entry->bytes,
+                "'{}' has {} bytes, {} from {} were copied", part.name, entry->bytes, bytes,
+                part.begin_bytes);
+  target.sent.clear();  // The host does not know them.
+  backend_.copy(target.memory->data() + to.begin_bytes, source.memory->data() + from.begin_bytes,
+                bytes);
+}
+
+std::unique_ptr<backends::CopyOut> Store::start_read(std::string_view name) const {
+  const Entry& entry = at(name);
+  return backend_.start_copy_out(entry.memory->data(), entry.bytes);
+}
+
 void Store::read(std::string_view name, void* data, int64_t bytes) const {
   const Entry& entry = at(name);
   RIDGE_CHECK(entry.bytes == bytes, "'{}' has {} bytes, {} were read", name, entry.bytes, bytes);

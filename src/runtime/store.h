@@ -40,6 +40,15 @@ class Store {
   void write_scalar(std::string_view name, float value) { write(name, &value, sizeof value); }
   // Writes `bytes` bytes from `begin_bytes` on.
   void write_part(std::string_view name, int64_t begin_bytes, const void* data, int64_t bytes);
+  // A place in a value.
+  struct PartAt {
+    std::string_view name;
+    int64_t begin_bytes = 0;
+  };
+  // Copies `bytes` bytes from a value to an input after all earlier launches.
+  void copy(PartAt from, PartAt to, int64_t bytes);
+  // Starts to read a whole value; see backends::Backend::start_copy_out.
+  std::unique_ptr<backends::CopyOut> start_read(std::string_view name) const;
   std::vector<float> read_floats(std::string_view name) const;  // f32 values only
 
  private:

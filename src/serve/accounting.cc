@@ -49,12 +49,13 @@ double Accounting::PredictedCost::predicted_ns(std::span<const PartExtent> parts
   return std::lerp(short_ns, ns, std::clamp(share, 0.0, 1.0));
 }
 
-StepCost Accounting::add(std::span<const PartExtent> parts,
+StepCost Accounting::add(const Bucket& bucket,
+                         std::span<const PartExtent> parts,
                          double ns,
                          std::span<RequestMetrics* const> metrics) {
   RIDGE_CHECK(parts.size() == metrics.size(), "{} parts and {} metrics", parts.size(),
               metrics.size());
-  const PredictedCost& step = bucket_cost(session_.last_bucket());
+  const PredictedCost& step = bucket_cost(bucket);
   const std::vector<StepCost> costs = step.cost.share(parts);
   const double predicted_ns = step.predicted_ns(parts);
   product_type_ = step.cost.product_type();

@@ -26,8 +26,9 @@ class Accounting {
   // a short one.
   void prepare(const Bucket& bucket);
 
-  // Adds the session's last run, which took `ns`, to each part's request. Returns the run's cost.
-  StepCost add(std::span<const PartExtent> parts,
+  // Adds a run of the bucket, which took `ns`, to each part's request. Returns the run's cost.
+  StepCost add(const Bucket& bucket,
+               std::span<const PartExtent> parts,
                double ns,
                std::span<RequestMetrics* const> metrics);
 

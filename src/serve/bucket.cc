@@ -147,9 +147,12 @@ Bucket::Bucket(const models::InferenceShape& shape,
   program_.bind(std::move(arena));
 }
 
+const std::string& Bucket::input(std::string_view name) const {
+  return std::ranges::find(names_, name, &std::pair<std::string_view, std::string>::first)->second;
+}
+
 void Bucket::write(std::string_view name, std::span<const int32_t> values) {
-  const std::string& input =
-      std::ranges::find(names_, name, &std::pair<std::string_view, std::string>::first)->second;
+  const std::string& input = this->input(name);
   if (!store_.has(input)) return;
   const auto extent = static_cast<size_t>(store_.type(input).shape[0]);
   RIDGE_CHECK(values.size() <= extent, "{} of {} in a bucket of {}", name, values.size(), extent);

@@ -62,6 +62,8 @@ class Bucket {
   }
   const runtime::Program& program() const { return program_; }
 
+  // The name in the store of an input of N or R elements.
+  const std::string& input(std::string_view name) const;
   // Writes an input of N or R elements. Shorter values are padded with -1.
   void write(std::string_view name, std::span<const int32_t> values);
 

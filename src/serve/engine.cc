@@ -52,7 +52,12 @@ Engine::Engine(Session& session,
       options_((validate(options), options)),
       event_log_(session.blocks().blocks()),
       mailbox_(options.queue + session.options().slots, event_log_),
-      budget_(session, options.ceilings.get(), options.max_batched_tokens, options.step_ms * 1e6),
+      launcher_(session,
+                StepBudget(session,
+                           options.ceilings.get(),
+                           options.max_batched_tokens,
+                           options.step_ms * 1e6),
+                options.runs_ahead.value_or(session.is_on_device())),
       accounting_(session, options.ceilings) {
   counts_.slots = session.options().slots;
   for (int64_t slot = counts_.slots; slot-- > 0;) free_slots_.push_back(slot);
@@ -142,6 +147,7 @@ void Engine::serve() {
     count_load();
     wake_readers();
   }
+  launcher_.drop();
   for (auto& each : running_) end(*each, Finish::kCancelled, {});
   for (auto& each : waiting_) end(*each, Finish::kCancelled, {});
   wake_readers();
@@ -160,6 +166,7 @@ bool Engine::take_mail() {
   }
   if (!goes_on) return false;
   for (uint64_t id : mail.cancelled) drop(id);
+  if (!waiting_.empty()) land();
   return true;
 }
 
@@ -168,6 +175,7 @@ void Engine::drop(uint64_t id) {
     const auto found = std::ranges::find(from, id, [](const auto& each) { return each->id; });
     if (found == from.end()) return;
     end(**found, Finish::kCancelled, {});
+    launcher_.leave(**found);
     from.erase(found);
   };
   remove(waiting_);
@@ -261,11 +269,6 @@ void Engine::count_admitted(EngineSequence& sequence) {
   counts_.cached_tokens += sequence.cached_tokens;
 }
 
-// The number of ids that are known and not computed.
-int64_t Engine::pending(const EngineSequence& sequence) const {
-  return std::ssize(sequence.ids) - session_.length(sequence.slot);
-}
-
 // Preempts the last sequences until the others have blocks for their known ids.
 void Engine::make_room() {
   const auto missing = [&] {
@@ -294,78 +297,81 @@ void Engine::requeue_last() {
   free_slots_.push_back(std::exchange(last.slot, -1));
 }
 
-// An upper bound on the positions of the next step.
-int64_t Engine::reach() const {
-  int64_t most = 0;
-  for (const auto& each : running_)
-    most = std::max(
-        most, session_.length(each->slot) + std::min(pending(*each), session_.options().chunk));
-  return most;
-}
-
+// Hands out the tokens of a step, next to which a device may compute the next one.
 void Engine::step() {
   if (running_.empty()) return;
-  ComputedParts computed;
   try {
-    computed = compute();
+    if (!launcher_.has_ahead()) make_room();
+    finish(launch());
   } catch (const std::exception& error) {
-    return isolate(error);
+    isolate(error);
   }
-  for (size_t i = 0; i < computed.parts.size(); ++i) {
-    if (!computed.parts[i].samples) continue;
-    EngineSequence& each = *computed.sequences[i];
+  if (running_.empty()) land();
+}
+
+// Finishes the step that was launched ahead, before sequences come or go.
+void Engine::land() {
+  if (!launcher_.has_ahead()) return;
+  try {
+    finish(launcher_.take_ahead());
+  } catch (const std::exception& error) {
+    isolate(error);
+  }
+}
+
+LaunchedStep Engine::launch() {
+  const double begin = now_ns();
+  try {
+    return launcher_.next(running_, !waiting_.empty());
+  } catch (...) {
+    log_step({.begin_ns = begin, .end_ns = now_ns(), .sequences = std::ssize(running_)});
+    throw;
+  }
+}
+
+void Engine::log_step(const LoggedStep& step) {
+  event_log_.step(step);
+  const std::lock_guard lock(counts_mutex_);
+  ++counts_.steps;
+  counts_.last_step_s = step.end_ns / 1e9;
+}
+
+// Waits for a step's tokens and hands them out.
+void Engine::finish(LaunchedStep step) {
+  std::vector<int32_t> tokens(step.sequences.size());
+  LoggedStep logged{.begin_ns = std::max(step.begin_ns, 1e9 * counts_.last_step_s)};
+  logged.sequences = std::ssize(step.sequences) - std::ranges::count(step.sequences, nullptr);
+  try {
+    session_.collect(tokens);
+    if (logged.sequences == 0) return;
+    logged.end_ns = now_ns();
+    count_costs(step, logged);
+  } catch (...) {
+    logged.end_ns = now_ns();
+    log_step(logged);
+    throw;
+  }
+  log_step(logged);
+  for (size_t i = 0; i < step.sequences.size(); ++i) {
+    if (step.sequences[i] == nullptr || !step.parts[i].samples) continue;
+    EngineSequence& each = *step.sequences[i];
     try {
-      accept(each, computed.tokens[i]);
+      if (step.is_ahead)
+        session_.note(each.slot, each.ids[static_cast<size_t>(step.parts[i].begin)]);
+      accept(each, tokens[i]);
       each.runs_alone = false;
     } catch (const std::exception& error) {
       fail(each, error);
     }
+    if (each.slot < 0) launcher_.leave(each);
   }
   std::erase_if(running_, [](const auto& each) { return each->slot < 0; });
-}
-
-// Runs the parts that the schedule chooses.
-Engine::ComputedParts Engine::compute() {
-  make_room();
-  std::vector<Running> state;
-  for (const auto& each : running_)
-    state.push_back({pending(*each), each->generated() > 0 && pending(*each) == 1});
-  const std::vector<int64_t> counts =
-      choose_step(state, {session_.options().chunk, budget_.tokens(reach())});
-  ComputedParts made;
-  for (size_t i = 0; i < running_.size(); ++i) {
-    if (counts[i] == 0) continue;
-    EngineSequence& each = *running_[i];
-    const size_t done = static_cast<size_t>(session_.length(each.slot));
-    made.parts.push_back({each.slot,
-                          std::span(each.ids).subspan(done, static_cast<size_t>(counts[i])),
-                          counts[i] == state[i].pending});
-    made.sequences.push_back(&each);
-  }
-  made.tokens.resize(made.parts.size());
-  LoggedStep step{.begin_ns = now_ns(), .sequences = std::ssize(made.parts)};
-  const auto log = [&] {
-    event_log_.step(step);
-    const std::lock_guard lock(counts_mutex_);
-    ++counts_.steps;
-    counts_.last_step_s = now_ns() / 1e9;
-  };
-  try {
-    session_.run(made.parts, made.tokens);
-    step.end_ns = now_ns();
-    count_costs(made.parts, made.sequences, step);
-  } catch (...) {
-    step.end_ns = now_ns();
-    log();
-    throw;
-  }
-  log();
-  return made;
 }
 
 // Ends the running sequence if there is one, because the error is its own. Several begin again,
 // each alone until its next token, as the error may concern any of them.
 void Engine::isolate(const std::exception& error) {
+  launcher_.drop();
   if (running_.size() == 1) {
     fail(*running_.front(), error);
     return running_.clear();
@@ -383,23 +389,24 @@ void Engine::isolate(const std::exception& error) {
   }
 }
 
-// Adds a step's cost to its requests, after the run, when a sequence's length ends its part.
-void Engine::count_costs(const std::vector<SequencePart>& parts,
-                         const std::vector<EngineSequence*>& sequences,
-                         LoggedStep& step) {
+// Adds a step's cost to its requests, except to those that ended before it did.
+void Engine::count_costs(const LaunchedStep& step, LoggedStep& logged) {
   std::vector<PartExtent> extents;
   std::vector<RequestMetrics*> metrics;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const int64_t tokens = std::ssize(parts[i].ids);
-    extents.push_back({session_.length(parts[i].slot) - tokens, tokens, parts[i].samples});
-    metrics.push_back(&sequences[i]->metrics);
-    const bool decodes = tokens == 1 && sequences[i]->generated() > 0;
-    (decodes ? step.decode_tokens : step.prefill_tokens) += tokens;
+  for (size_t i = 0; i < step.parts.size(); ++i) {
+    EngineSequence* each = step.sequences[i];
+    if (each == nullptr) continue;
+    extents.push_back(step.parts[i]);
+    metrics.push_back(&each->metrics);
+    const int64_t tokens = step.parts[i].tokens;
+    const bool decodes = tokens == 1 && each->generated() > 0;
+    (decodes ? logged.decode_tokens : logged.prefill_tokens) += tokens;
   }
-  step.cost = accounting_.add(extents, step.end_ns - step.begin_ns, metrics);
-  step.product_type = accounting_.product_type();
+  if (extents.empty()) return;
+  logged.cost = accounting_.add(*step.bucket, extents, logged.end_ns - logged.begin_ns, metrics);
+  logged.product_type = accounting_.product_type();
   const std::lock_guard lock(counts_mutex_);
-  counts_.cost += step.cost;
+  counts_.cost += logged.cost;
   counts_.mfu = accounting_.mfu();
   counts_.mbu = accounting_.mbu();
 }

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -22,7 +23,7 @@
 #include "serve/event_log.h"
 #include "serve/mailbox.h"
 #include "serve/session.h"
-#include "serve/step_budget.h"
+#include "serve/step_launcher.h"
 #include "text/tokenizer.h"
 
 namespace ridge::serve {
@@ -37,6 +38,9 @@ struct EngineOptions {
   double priority_ms = 100;
   // Predictions and utilizations refer to these. If null, there are none, and step_ms must be 0.
   std::shared_ptr<const cost::Ceilings> ceilings = nullptr;
+  // Whether the next step starts before the tokens of a step are known, where all sequences go on
+  // by a token. None: on a device of its own.
+  std::optional<bool> runs_ahead = std::nullopt;
 };
 // Throws usage Errors for options out of range.
 void validate(const EngineOptions& options);
@@ -72,20 +76,13 @@ class Engine {
   const EventLog& event_log() const { return event_log_; }
 
   const EngineOptions& options() const { return options_; }
-  const StepBudget& budget() const { return budget_; }
+  const StepBudget& budget() const { return launcher_.budget(); }
   const SessionOptions& session_options() const { return session_.options(); }
   // Prompts and answers have ids below this number. The model may have padded rows after them.
   int64_t vocabulary() const { return session_.config().sampled_vocabulary(); }
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  // Parts of sequences that a step computed, and the token after each.
-  struct ComputedParts {
-    std::vector<SequencePart> parts;
-    std::vector<EngineSequence*> sequences;
-    std::vector<int32_t> tokens;
-  };
-
   void expect_runnable(const Request& request) const;
   void warm_up(const Progress& progress);
   void serve();
@@ -101,14 +98,13 @@ class Engine {
   void make_room();
   void preempt_last();
   void requeue_last();
-  int64_t reach() const;
-  int64_t pending(const EngineSequence& sequence) const;
   void step();
-  ComputedParts compute();
+  LaunchedStep launch();
+  void finish(LaunchedStep step);
+  void land();
+  void log_step(const LoggedStep& step);
   void isolate(const std::exception& error);
-  void count_costs(const std::vector<SequencePart>& parts,
-                   const std::vector<EngineSequence*>& sequences,
-                   LoggedStep& step);
+  void count_costs(const LaunchedStep& step, LoggedStep& logged);
   void accept(EngineSequence& sequence, int32_t token);
   void fail(EngineSequence& sequence, const std::exception& error);
   void count_internal_error();
@@ -128,7 +124,7 @@ class Engine {
   EngineCounts counts_;
   EventLog event_log_;
   Mailbox mailbox_;
-  const StepBudget budget_;
+  StepLauncher launcher_;
 
   // Only the engine's thread uses these. Both lists are sorted by the time at which they are due.
   std::deque<std::unique_ptr<EngineSequence>> waiting_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/finite.h"
@@ -241,25 +242,111 @@ void Session::run_bucket(models::InferenceTask task,
                          int64_t reach,
                          int64_t rows,
                          std::initializer_list<RunInput> inputs) {
+  select_bucket(task, tokens, reach, rows, inputs);
+  run_last();
+}
+
+// Selects the bucket of the next run and writes its inputs.
+void Session::select_bucket(models::InferenceTask task,
+                            int64_t tokens,
+                            int64_t reach,
+                            int64_t rows,
+                            std::initializer_list<RunInput> inputs) {
   last_ = &buckets_.at(task, tokens, reach, rows);
   for (const auto& [name, values] : inputs) last_->write(name, values);
   if (task == models::InferenceTask::kScore)
     write_tables();
   else
     write_slots();
+}
+
+void Session::run_last() {
   if (observed_ == nullptr) return last_->run();
   record::ProfiledRun profile = last_->run_profiled();
   observed_->push_back({last_, std::move(profile)});
 }
 
-void Session::run(std::span<const SequencePart> parts, std::span<int32_t> tokens) {
-  RIDGE_CHECK(options_.cached && parts.size() == tokens.size(),
-              "{} parts and room for {} tokens; a run of parts needs a cache", parts.size(),
-              tokens.size());
+void Session::launch(std::span<const SequencePart> parts) {
+  RIDGE_CHECK(options_.cached, "a run of parts needs a cache");
   run_parts(parts);
-  read_tokens();
-  for (size_t i = 0; i < parts.size(); ++i)
-    tokens[i] = parts[i].samples ? take_token(parts[i].slot) : -1;
+  Launched& run = add_launched();
+  for (const SequencePart& part : parts) run.slots.push_back(part.samples ? part.slot : -1);
+}
+
+void Session::launch_next(std::span<const int64_t> slots) {
+  RIDGE_CHECK(options_.cached, "a run of parts needs a cache");
+  positions_.clear(), token_slots_.clear(), rows_.clear();
+  std::fill(next_positions_.begin(), next_positions_.end(), -1);
+  int64_t reach = 0;
+  for (const int64_t at : slots) {
+    const auto slot = static_cast<size_t>(at);
+    RIDGE_CHECK(room(at) > 0 && (token_slots_.empty() || token_slots_.back() < at),
+                "slot {} has room for {}, and slots ascend", at, room(at));
+    logit_rows_[slot] = std::ssize(rows_);
+    positions_.push_back(static_cast<int32_t>(lengths_[slot]));
+    rows_.push_back(static_cast<int32_t>(rows_.size()));
+    token_slots_.push_back(static_cast<int32_t>(at));
+    extend(at, lengths_[slot] + 1);
+    next_positions_[slot] = static_cast<int32_t>(lengths_[slot]);
+    reach = std::max(reach, lengths_[slot]);
+  }
+  select_bucket(models::InferenceTask::kPrefill, std::ssize(slots), reach, std::ssize(slots),
+                {{models::kPositions, positions_},
+                 {models::kSlots, token_slots_},
+                 {models::kRows, rows_},
+                 {models::kRowSlots, token_slots_}});
+  // Neighbouring slots are copied together.
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(int32_t));
+  for (int64_t begin = 0, end = 0; begin < std::ssize(slots); begin = end) {
+    const int64_t slot = slots[static_cast<size_t>(begin)];
+    while (end < std::ssize(slots) && slots[static_cast<size_t>(end)] == slot + end - begin) ++end;
+    store_.copy({models::kTokens, slot * kBytes}, {last_->input(models::kIds), begin * kBytes},
+                (end - begin) * kBytes);
+  }
+  run_last();
+  add_launched().slots.assign(slots.begin(), slots.end());
+}
+
+// Starts to read the tokens of the last run. The caller adds its slots.
+Session::Launched& Session::add_launched() {
+  RIDGE_CHECK(launched_count_ < launched_.size(), "{} runs are not collected", launched_count_);
+  Launched& run = launched_[(first_launched_ + launched_count_) % launched_.size()];
+  run.slots.clear();
+  run.copy = store_.start_read(models::kTokens);
+  if (run.copy == nullptr) {
+    run.tokens.resize(tokens_.size());
+    store_.read(models::kTokens, run.tokens.data(), bytes_of(run.tokens));
+  }
+  ++launched_count_;
+  return run;
+}
+
+void Session::collect(std::span<int32_t> tokens) {
+  RIDGE_CHECK(launched_count_ > 0, "no run is launched");
+  Launched& run = launched_[first_launched_];
+  RIDGE_CHECK(run.slots.size() == tokens.size(), "{} parts and room for {} tokens",
+              run.slots.size(), tokens.size());
+  try {
+    if (run.copy != nullptr) {
+      const std::span<const std::byte> bytes = run.copy->wait();
+      std::memcpy(tokens_.data(), bytes.data(), bytes.size());
+    } else {
+      tokens_ = run.tokens;
+    }
+  } catch (...) {
+    drop_launched();
+    throw;
+  }
+  run.copy.reset();
+  first_launched_ = (first_launched_ + 1) % launched_.size();
+  --launched_count_;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = run.slots[i] < 0 ? -1 : take_token(run.slots[i]);
+}
+
+void Session::drop_launched() {
+  for (Launched& run : launched_) run.copy.reset();
+  launched_count_ = 0;
 }
 
 void Session::run_parts(std::span<const SequencePart> parts) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -114,7 +115,24 @@ class Session {
   // has its own slot, 1 to `chunk` ids, and room for them; all together have at most most_ids()
   // ids. tokens[i] becomes the token after part i, or -1 if it is not sampled or its logits are NaN
   // or infinite. After a run that throws, its slots must begin again. Needs a cache.
-  void run(std::span<const SequencePart> parts, std::span<int32_t> tokens);
+  void run(std::span<const SequencePart> parts, std::span<int32_t> tokens) {
+    launch(parts);
+    collect(tokens);
+  }
+  // `run` in two: the first starts the run, the second waits for its tokens. Another run may start
+  // in between; they are collected in their order. After a run that throws, none is left.
+  void launch(std::span<const SequencePart> parts);
+  void collect(std::span<int32_t> tokens);
+  // Starts a run of the next token of each slot, given in ascending order. Only the device knows
+  // the ids: they are the tokens that earlier runs sample. Once the caller knows them, it calls
+  // `note` with those of sequences that go on.
+  void launch_next(std::span<const int64_t> slots);
+  void note(int64_t slot, int32_t id) { blocks_.append(slot, {&id, 1}); }
+  // Whether the tokens of the slot's sequence change its logits, so that the next run needs them
+  // on the host.
+  bool has_token_penalties(int64_t slot) const { return biases_.counts_tokens(slot); }
+  // Forgets the runs that are not collected.
+  void drop_launched();
   int64_t most_ids() const { return std::max(options_.chunk, options_.slots); }
 
   // Computes the next token of each slot, which must have room. Throws as `logits` does.
@@ -173,6 +191,13 @@ class Session {
     std::span<const int32_t> values;
   };
 
+  // A run whose tokens are not collected yet.
+  struct Launched {
+    std::vector<int64_t> slots;               // The parts' slots; -1 samples nothing.
+    std::unique_ptr<backends::CopyOut> copy;  // Copies the tokens; null if `tokens` has them.
+    std::vector<int32_t> tokens;
+  };
+
   void expect_tokens(std::span<const int32_t> tokens) const;
   void expect_finite(std::string_view what, std::span<const float> values) const;
   [[noreturn]] void refuse_not_finite(std::string_view what, std::string_view found) const;
@@ -185,7 +210,14 @@ class Session {
                   int64_t reach,
                   int64_t rows,
                   std::initializer_list<RunInput> inputs);
+  void select_bucket(models::InferenceTask task,
+                     int64_t tokens,
+                     int64_t reach,
+                     int64_t rows,
+                     std::initializer_list<RunInput> inputs);
+  void run_last();
   void run_parts(std::span<const SequencePart> parts);
+  Launched& add_launched();
   void run_whole(int64_t slot);
   int32_t take_token(int64_t slot);
   void read_tokens();
@@ -200,6 +232,8 @@ class Session {
   BucketCache buckets_;
   Bucket* last_ = nullptr;
   std::vector<SessionRun>* observed_ = nullptr;
+  std::array<Launched, 2> launched_;  // at most two runs, the first one at first_launched_
+  size_t first_launched_ = 0, launched_count_ = 0;
 
   // These have one entry per slot.
   std::vector<int64_t> lengths_;  // computed positions

@@ -19,6 +19,10 @@ class TokenBiases {
   void begin(int64_t slot, const SamplingOptions& options);
   // Counts a generated token, up to models::kMostBiases different ones. Does not allocate.
   void count(int64_t slot, int32_t token);
+  // Whether `count` changes the slot's biases.
+  bool counts_tokens(int64_t slot) const {
+    return of(slot).presence != 0 || of(slot).frequency != 0;
+  }
   // Sends the changed lists to the device.
   void write();
   // The number of biased tokens of the slot.

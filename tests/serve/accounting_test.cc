@@ -16,10 +16,10 @@ namespace {
 
 constexpr int64_t kCapacity = 192;
 
-class AccountingTest : public testing::TestWithParam<const char*> {
+class AccountingTest : public testing::TestWithParam<EngineCase> {
  protected:
   AccountingTest()
-      : file_(models::ModelFile::open(data_folder() + GetParam())),
+      : file_(models::ModelFile::open(data_folder() + GetParam().model)),
         tokenizer_(bytes_tokenizer(file_.config().vocabulary)) {}
 
   void open(int64_t slots,
@@ -34,8 +34,9 @@ class AccountingTest : public testing::TestWithParam<const char*> {
     of.prefix_caching = shares;
     of.kv_capacity_tokens = blocks * models::kBlockTokens;
     session_ = std::make_unique<Session>(file_, of, cpu_backend());
-    engine_ = std::make_unique<Engine>(*session_, tokenizer_,
-                                       EngineOptions{.max_batched_tokens = max_batched_tokens});
+    EngineOptions options{.max_batched_tokens = max_batched_tokens};
+    options.runs_ahead = GetParam().runs_ahead;
+    engine_ = std::make_unique<Engine>(*session_, tokenizer_, options);
   }
   // A prompt of so many tokens that begins like no prompt of another seed.
   static Request request(int32_t seed, int64_t prompt, int64_t tokens) {
@@ -197,7 +198,12 @@ TEST_P(AccountingTest, OfPages) {
   EXPECT_EQ(paged.cost, contiguous.cost);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AccountingTest, testing::Values("llama_fp32", "gemma3_bf16"));
+INSTANTIATE_TEST_SUITE_P(All,
+                         AccountingTest,
+                         testing::Values(EngineCase{"llama_fp32"},
+                                         EngineCase{"gemma3_bf16"},
+                                         EngineCase{"llama_fp32", true},
+                                         EngineCase{"gemma3_bf16", true}));
 
 }  // namespace
 }  // namespace ridge::serve

@@ -12,10 +12,10 @@
 namespace ridge::serve {
 namespace {
 
-class EngineFaultTest : public testing::TestWithParam<const char*> {
+class EngineFaultTest : public testing::TestWithParam<EngineCase> {
  protected:
   EngineFaultTest()
-      : file_(models::ModelFile::open(data_folder() + GetParam())),
+      : file_(models::ModelFile::open(data_folder() + GetParam().model)),
         tokenizer_(bytes_tokenizer(file_.config().vocabulary)) {
     SessionOptions of = at_level("compiled", 96);
     of.slots = 3;
@@ -23,8 +23,9 @@ class EngineFaultTest : public testing::TestWithParam<const char*> {
     of.kv_capacity_tokens = 9 * models::kBlockTokens;  // not enough for all: some are preempted
     of.prefix_caching = true;
     session_ = std::make_unique<Session>(file_, of, cpu_backend());
-    engine_ =
-        std::make_unique<Engine>(*session_, tokenizer_, EngineOptions{.max_batched_tokens = 8});
+    EngineOptions options{.max_batched_tokens = 8};
+    options.runs_ahead = GetParam().runs_ahead;
+    engine_ = std::make_unique<Engine>(*session_, tokenizer_, options);
   }
 
   struct Trial {
@@ -169,7 +170,12 @@ TEST_P(EngineFaultTest, ManyInARowEndRequestsAndNothingElse) {
   EXPECT_EQ(failed(run(0, 0), want), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EngineFaultTest, testing::Values("llama_fp32", "gemma3_bf16"));
+INSTANTIATE_TEST_SUITE_P(All,
+                         EngineFaultTest,
+                         testing::Values(EngineCase{"llama_fp32"},
+                                         EngineCase{"gemma3_bf16"},
+                                         EngineCase{"llama_fp32", true},
+                                         EngineCase{"gemma3_bf16", true}));
 
 }  // namespace
 }  // namespace ridge::serve

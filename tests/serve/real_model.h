@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -118,5 +119,14 @@ inline double largest_difference(const std::vector<float>& a, const std::vector<
     most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
   return a.size() == b.size() ? most : HUGE_VAL;
 }
+
+// A model, and whether steps of its engine run ahead of their tokens, as on a GPU.
+struct EngineCase {
+  const char* model;
+  bool runs_ahead = false;
+  friend void PrintTo(const EngineCase& each, std::ostream* out) {
+    *out << each.model << (each.runs_ahead ? ", ahead" : "");
+  }
+};
 
 }  // namespace ridge::serve

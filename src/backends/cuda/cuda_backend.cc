@@ -92,6 +92,12 @@ class CudaBackend final : public TableBackend, public GemmChoices {
     synchronize();
   }
 
+  void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,
+                          device_.stream()),
+          "copying on the GPU");
+  }
+
   std::unique_ptr<CopyOut> start_copy_out(const std::byte* from, int64_t bytes) override {
     return bytes <= HostCopies::kMostBytes ? copies_.start(from, bytes, device_.stream()) : nullptr;
   }
