@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "cost/made_up_ceilings.h"
+#include "cost/predict.h"
 #include "ops/registry.h"
 #include "serve/answer_reader.h"
 #include "serve/bytes_tokenizer.h"
@@ -196,6 +198,42 @@ TEST_P(AccountingTest, OfPages) {
   const RequestMetrics contiguous = ran({asked})[0];
   paged.cost.read_bytes -= paged.steps * (of_pages - table_bytes());
   EXPECT_EQ(paged.cost, contiguous.cost);
+}
+
+// A bucket that is built ahead has the whole context, and a step is predicted by the keys that its
+// tokens attend to.
+TEST(PreparedAccounting, PredictsBetweenAShortAndTheWholeContext) {
+  const models::ModelFile file = models::ModelFile::open(data_folder() + "llama3_bf16_sharded");
+  SessionOptions options = at_level("compiled", 512);
+  options.slots = 2;
+  options.chunk = 4;
+  Session session(file, options, cpu_backend());
+  const auto ceilings =
+      std::make_shared<cost::Ceilings>(cost::made_up_ceilings({{int64_t{1} << 30, 10, 10}}, 10));
+  Accounting accounting(session, ceilings);
+  const Bucket* pair = nullptr;
+  session.prepare([&](const Bucket& bucket, int64_t, int64_t) {
+    accounting.prepare(bucket);
+    if (bucket.shape().tokens == 2) pair = &bucket;
+  });
+  ASSERT_NE(pair, nullptr);
+  models::InferenceShape near = pair->shape();
+  EXPECT_EQ(near.context, 512);
+  const auto predicted = [&](int64_t position) {
+    RequestMetrics one, other;
+    RequestMetrics* const metrics[] = {&one, &other};
+    const PartExtent part{position, 1, true};
+    accounting.add(*pair, std::vector<PartExtent>{part, part}, 1, metrics);
+    return one.predicted_prefill_ns;
+  };
+  const double whole = cost::predict_run_ns(*session.planned(near), *ceilings);
+  near.context = 256;
+  const double least = cost::predict_run_ns(*session.planned(near), *ceilings);
+  EXPECT_GT(whole, least);
+  EXPECT_DOUBLE_EQ(predicted(5), least);
+  EXPECT_DOUBLE_EQ(predicted(255), least);
+  EXPECT_DOUBLE_EQ(predicted(383), (least + whole) / 2);
+  EXPECT_DOUBLE_EQ(predicted(511), whole);
 }
 
 INSTANTIATE_TEST_SUITE_P(All,
