@@ -57,32 +57,60 @@ function requestBody() {
       Object.assign({prompt: chat.turns[chat.turns.length - 1].content}, common);
 }
 
-async function readAnswer(reply, turn) {
+// Foreign text with its line ends.
+const visibleLines = (text) =>
+    text.split('\n').map((line) => visible(line.replace(/\t/g, '    '))).join('\n');
+
+// Draws an answer as it comes, in time linear in its length: a piece of text is appended and never
+// drawn again, at most once a frame. Each line is a block of its own, so that the browser lays out
+// only the last one anew. `finish` draws what has come since the last frame, also in a hidden tab,
+// which has no frames.
+function answerWriter(turn) {
+  let waiting = '', line = null, frame = 0;
+  const draw = () => {
+    frame = 0;
+    scrolled(() => {
+      for (const part of waiting.match(/[^\n]*\n|[^\n]+/g) || []) {
+        line = line || element(turn, 'div');
+        line.append(visibleLines(part));
+        if (part.endsWith('\n')) line = null;
+      }
+    });
+    waiting = '';
+  };
+  return {
+    add(text) {
+      waiting += text;
+      frame = frame || requestAnimationFrame(draw);
+    },
+    finish() {
+      cancelAnimationFrame(frame);
+      draw();
+    }
+  };
+}
+
+// Adds to `got` what the events of a reply hold, and draws its text.
+async function readAnswer(reply, got, writer) {
   const reader = reply.body.getReader(), decoder = new TextDecoder();
-  const got = {text: '', account: null, usage: null};
   let waiting = '';
   for (;;) {
     const {done, value} = await reader.read();
-    if (done) return got;
+    if (done) return;
     waiting = takeEvents(waiting + decoder.decode(value, {stream: true}), (data) => {
       if (data === '[DONE]') return;
       const event = JSON.parse(data);
       if (event.error) throw new Error(event.error.message);
       if (event.usage) got.usage = event.usage;
       for (const choice of event.choices) {
-        got.text += (choice.delta ? choice.delta.content : choice.text) || '';
+        const text = (choice.delta ? choice.delta.content : choice.text) || '';
+        got.text += text;
+        if (text) writer.add(text);
         if (choice.x_ridge) got.account = choice.x_ridge;
       }
-      scrolled(() => {
-        turn.textContent = visibleLines(got.text);
-      });
     });
   }
 }
-
-// Foreign text with its line ends.
-const visibleLines = (text) =>
-    text.split('\n').map((line) => visible(line.replace(/\t/g, '    '))).join('\n');
 
 async function submit() {
   const field = byId('message'), text = field.value.trim();
@@ -91,9 +119,9 @@ async function submit() {
   const hint = byId('turns').querySelector('.hint');
   if (hint) hint.remove();
   chat.turns.push({role: 'user', content: text});
-  let turn = null;
   const asked = element(byId('turns'), 'div', visibleLines(text), 'turn user');
-  turn = element(byId('turns'), 'div', '', 'turn assistant waiting');
+  const turn = element(byId('turns'), 'div', '', 'turn assistant waiting');
+  const got = {text: '', account: null, usage: null}, writer = answerWriter(turn);
   asked.scrollIntoView({block: 'nearest'});
   byId('turns').scrollTop = byId('turns').scrollHeight;
   chat.open = new AbortController();
@@ -107,17 +135,17 @@ async function submit() {
       headers: {'Content-Type': 'application/json'}
     });
     if (!reply.ok) throw new Error((await reply.json()).error.message);
-    const got = await readAnswer(reply, turn);
-    chat.turns.push({role: 'assistant', content: got.text});
+    await readAnswer(reply, got, writer);
     note = accountText(got.account, got.usage);
   } catch (error) {
     isFault = error.name !== 'AbortError';
     note = isFault ? visible(String(error.message)) : 'Stopped.';
-    if (turn.textContent)
-      chat.turns.push({role: 'assistant', content: turn.textContent});
-    else
-      chat.turns.pop();
   }
+  writer.finish();
+  if (got.text || got.usage)
+    chat.turns.push({role: 'assistant', content: got.text});
+  else
+    chat.turns.pop();
   turn.classList.remove('waiting');
   scrolled(() => element(byId('turns'), 'div', note, isFault ? 'account warning' : 'account'));
   chat.open = null;
