@@ -246,7 +246,8 @@ void add_options(Command app, Options& o) {
   limits.add_option("--max-connections", o.server.connections, "max connections").show_default();
   limits
       .add_option("--max-client-connections", o.server.client_connections,
-                  "max connections of one client's address; a proxy is one client")
+                  "max connections of one client's address; a reverse proxy counts as one client, "
+                  "so behind one raise this number to that of --max-connections")
       .show_default();
   limits.add_option("--max-header-bytes", o.server.header_bytes, "max bytes of a request's header")
       .show_default();
