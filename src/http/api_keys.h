@@ -16,15 +16,16 @@ class ApiKeys {
  public:
   ApiKeys() : ApiKeys(std::vector<std::string>{}) {}  // no key is asked for
   explicit ApiKeys(const std::vector<std::string>& keys);
-  // A key a line, and after a space the tenant that it belongs to; blanks at the end of a line, empty
-  // lines and lines that begin with # are skipped. Throws a bad-file Error if there is no key, or one is
-  // shorter than 8 characters or has two tenants, or a word is not printable ASCII.
+  // Reads a key a line, and after a space the tenant that it belongs to. Blanks at the end of a
+  // line, empty lines and lines that begin with # are skipped. Throws a bad-file Error if there is
+  // no key, or one is shorter than 8 characters or has two tenants, or a word is not printable
+  // ASCII.
   static ApiKeys read(const std::filesystem::path& path);
 
   bool empty() const { return keys_.empty(); }
-  // The tenant of the key that the header Authorization holds, as in "Bearer KEY": 0 if it has none, one
-  // number for all keys of a tenant. No value if it is no key. How long it takes says nothing about how
-  // much of a key is right.
+  // The tenant of the key that the header Authorization holds, as in "Bearer KEY": 0 if it has
+  // none, one number for all keys of a tenant. No value if it is no key. How long it takes says
+  // nothing about how much of a key is right.
   std::optional<uint32_t> tenant(std::string_view authorization) const;
   bool accept(std::string_view authorization) const { return tenant(authorization).has_value(); }
 

@@ -15,8 +15,8 @@ struct Url {
   std::string host, port;
   std::string path;  // without a slash at its end; may be empty
 
-  // "http://HOST[:PORT][/PATH]", with an IPv6 address in brackets. Throws a usage Error for anything
-  // else; https is refused by name.
+  // Takes "http://HOST[:PORT][/PATH]", with an IPv6 address in brackets. Throws a usage Error for
+  // anything else; https is refused by name.
   static Url parse(const std::string& text);
 };
 
@@ -36,8 +36,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // Returns the status. `receive` is called with parts of the body. Keeps the connection if the
-  // server does; a kept one that the server has closed meanwhile is replaced once. Throws a run-time
-  // Error if there is no whole reply.
+  // server does; a kept one that the server has closed meanwhile is replaced once. Throws a
+  // run-time Error if there is no whole reply.
   int send(const ClientRequest& request, const std::function<void(std::string_view)>& receive);
 
  private:

@@ -33,7 +33,7 @@ ApiError failure(const serve::Delta& all) {
   return {503, "the server is stopping"};
 }
 
-// What is unknown is null.
+// An unknown figure is null.
 nlohmann::ordered_json metrics_json(const serve::RequestMetrics& a) {
   using Json = nlohmann::ordered_json;
   const auto ms = [](double ns) { return ns / 1e6; };

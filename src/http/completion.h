@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer to a completion, chat or not, as OpenAI's clients read it: one JSON object, or a stream
-// of server-sent events. Each of its choices is a request to the engine.
+// The answer to a completion, chat or not, as OpenAI's clients read it: one JSON object, or a
+// stream of server-sent events. Each of its choices is a request to the engine.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ namespace ridge::http {
 
 class Completion : public Answer {
  public:
-  // Submits a request per choice. Throws an ApiError if one is refused: 429 if the queue is full, 503
-  // if the engine takes no more. The model must outlive it.
+  // Submits a request per choice. Throws an ApiError if one is refused: 429 if the queue is full,
+  // 503 if the engine takes no more. The model must outlive it.
   Completion(Generation generation, const ServedModel& model, std::function<void()> wake);
   ~Completion() override;
 
@@ -33,8 +33,8 @@ class Completion : public Answer {
     std::shared_ptr<serve::OutputQueue> output = nullptr;
     uint64_t handle = 0;
     bool has_begun = false;
-    int64_t text_offset = 0;  // of the next token in the text
-    serve::Delta all = {};    // what has come so far; of a stream without its text
+    int64_t text_offset = 0;  // the next token begins there in the text
+    serve::Delta all = {};    // all deltas so far, in a stream without their text
 
     bool has_ended() const { return all.finish != serve::Finish::kNone; }
   };

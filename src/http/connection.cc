@@ -194,9 +194,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     pump();
   }
 
-  // Sends what is ready soon. An engine's step wakes many connections at once: one handler goes through
-  // all of them, so that the engine's thread wakes one other thread and not one for each. Holds the
-  // connection to its end, for the context that it posts to lives as long as a connection is open.
+  // Sends what is ready soon. An engine's step wakes many connections at once: one handler goes
+  // through all of them, so that the engine's thread wakes one other thread and not one for each.
+  // Holds the connection to its end, for the context that it posts to lives as long as a connection
+  // is open.
   static void wake(const std::shared_ptr<Connection>& self) {
     if (self->is_awake_.exchange(true)) return;
     const std::shared_ptr<Connections> all = self->all_;
@@ -395,7 +396,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool has_left_ = false;
   std::atomic<bool> is_idle_ = false, gives_way_ = false;
   std::atomic<bool> is_awake_ = false;    // it is in Connections::awake, or will pump
-  void (Connection::*next_)() = nullptr;  // what follows when the watching read has ended
+  void (Connection::*next_)() = nullptr;  // follows when the watching read has ended
 };
 
 namespace {
@@ -410,26 +411,26 @@ asio::ip::address client_of(const asio::ip::address& address) {
   return asio::ip::address_v6(bytes);
 }
 
-enum class Place { kServed, kReserve, kNone };
+enum class Admission { kServed, kReserve, kNone };
 
-Place place_for(const asio::ip::address& client, Connections& all) {
+Admission admit(const asio::ip::address& client, Connections& all) {
   const int64_t most = all.options.connections, most_of_client = all.options.client_connections;
   std::shared_ptr<Connection> oldest;
   {
     const std::lock_guard lock(all.mutex);
     const auto found = all.of_client.find(client);
     const OpenCount mine = found == all.of_client.end() ? OpenCount{} : found->second;
-    if (all.count.served < most && mine.served < most_of_client) return Place::kServed;
-    if (all.count.in_reserve < most && mine.in_reserve < most_of_client) return Place::kReserve;
+    if (all.count.served < most && mine.served < most_of_client) return Admission::kServed;
+    if (all.count.in_reserve < most && mine.in_reserve < most_of_client) return Admission::kReserve;
     for (const auto& [number, each] : all.open) {
       if (!each->gives_way(client)) continue;
       oldest = each->weak_from_this().lock();
       if (oldest != nullptr) break;
     }
   }
-  if (oldest == nullptr) return Place::kNone;
+  if (oldest == nullptr) return Admission::kNone;
   oldest->end(true);
-  return Place::kReserve;
+  return Admission::kReserve;
 }
 
 }  // namespace
@@ -437,13 +438,13 @@ Place place_for(const asio::ip::address& client, Connections& all) {
 void open_connection(asio::ip::tcp::socket socket, std::shared_ptr<Connections> all) {
   error_code ignored, unknown;
   const asio::ip::address client = client_of(socket.remote_endpoint(unknown).address());
-  const Place place = unknown ? Place::kNone : place_for(client, *all);
-  if (place == Place::kNone) return;
+  const Admission admission = unknown ? Admission::kNone : admit(client, *all);
+  if (admission == Admission::kNone) return;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens leave as they come
   // Else the system would take megabytes from the server for a client that takes nothing.
   socket.set_option(asio::socket_base::send_buffer_size(64 << 10), ignored);
   const auto connection = std::make_shared<Connection>(std::move(socket), std::move(all), client,
-                                                       place == Place::kReserve);
+                                                       admission == Admission::kReserve);
   connection->enter();
   connection->start();
 }

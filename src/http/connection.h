@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the connections of a server share. Only for the files that include Boost.
+// The connections of a server and the state that they share. Only for the files that include Boost.
 #pragma once
 
 #include <atomic>

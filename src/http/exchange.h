@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server hands to a site and gets back: plain messages, without sockets or an HTTP library.
+// Plain messages between a server and a site, without sockets or an HTTP library.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ struct Message {
   std::string path;           // without the query
   std::string authorization;  // the header's value; empty if there is none
   std::string body;
-  std::string query = "";  // what follows "?" in the target
+  std::string query = "";  // the part after "?" in the target
   std::string host = "";   // the header's value, as is `origin`; empty if there is none
   std::string origin = "";
 };
@@ -29,9 +29,9 @@ class Answer {
   struct Piece {
     std::string bytes;
     bool is_last = false;
-    int status = 200;  // of an answer that is sent as a whole
+    int status = 200;  // counts for an answer that is sent as a whole
   };
-  // What is ready. An answer that is sent as a whole gives nothing before its last piece.
+  // Takes the bytes that are ready: none before the last piece of an answer that is sent as a whole.
   virtual Piece take() = 0;
 };
 

@@ -39,7 +39,7 @@ bool is_text(const json& value) {
          (value.is_array() && value.size() == 1 && value[0] == "text");
 }
 
-// What the API knows and Ridge does not have yet, and the values that ask for nothing.
+// A field that the API knows and Ridge does not have yet, and the values that ask for nothing.
 struct Absent {
   const char* key;
   bool (*asks_nothing)(const json&);

@@ -59,7 +59,7 @@ int64_t count_of(const json& usage, const char* key) {
   return count.is_number_integer() ? count.get<int64_t>() : 0;
 }
 
-// What a server says is wrong, in one line.
+// A server's own description of a fault, in one line.
 std::string fault(int status, const std::string& body) {
   const json message = member(member(parsed(body), "error"), "message");
   const std::string text = message.is_string() ? message.get<std::string>() : body;

@@ -27,8 +27,8 @@ struct Lengths {
 struct LoadOptions {
   std::string model;     // empty: the first that the server names
   std::string api_key;   // empty: none is shown
-  int64_t clients = 1;   // of a closed loop: each sends its next request when the last has ended
-  double rate = 0;       // of an open loop: requests a second, at random times (Poisson); 0: closed
+  int64_t clients = 1;   // a closed loop: each sends its next request when the last has ended
+  double rate = 0;       // an open loop: requests a second, at random times (Poisson); 0: closed
   int64_t requests = 0;  // in all; 0: until the time is over
   double seconds = 0;    // requests that begin later are not sent; 0: no limit
   Lengths prompt, output;
@@ -44,7 +44,7 @@ void validate(const LoadOptions& options);
 struct RequestTimes {
   double due_ns = 0;  // when it should begin: latencies count from here
   double end_ns = 0;
-  std::vector<double> arrivals_ns = {};  // of pieces of text
+  std::vector<double> arrivals_ns = {};  // a piece of text each
   int64_t prompt_tokens = 0, output_tokens = 0;
   std::string error = {};  // empty: it ended as it should
 };

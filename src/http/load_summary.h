@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a load showed: percentiles of latencies, rates, and how many requests kept a promise.
+// Summarizes a load: percentiles of latencies, rates, and how many requests kept a promise.
 #pragma once
 
 #include <optional>

@@ -8,8 +8,9 @@
 
 namespace ridge::http {
 
-// The whole number of a key, or `otherwise` if the query lacks it. Throws an ApiError 400 that names
-// it, what was expected and what was found. The first of several counts; other keys are ignored.
+// The whole number of a key, or `otherwise` if the query lacks it. Throws an ApiError 400 that
+// names it, what was expected and what was found. The first of several counts; other keys are
+// ignored.
 int64_t query_integer(std::string_view query,
                       const std::string& key,
                       int64_t least,

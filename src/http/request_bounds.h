@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bounds the requests to a model: everything that reading one needs to know of it.
+// Bounds of the requests to a model: everything that reading one needs to know of it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct RequestBounds {
   int64_t vocabulary = 1;
   int64_t queue = 1;  // requests that can wait at once
   int64_t most_priority = 0;
-  // Of all tokens: a text of n bytes has at least n / longest_token_bytes tokens.
+  // A text of n bytes has at least n / longest_token_bytes tokens.
   size_t longest_token_bytes = 1;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HTTP/1.1 server: accepts connections on threads of its own and passes their requests to a site.
-// Knows nothing of models.
+// An HTTP/1.1 server: accepts connections on threads of its own and passes their requests to a
+// site. Knows nothing of models.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct ServerOptions {
   int64_t connections = 512;  // open at once; as many more are answered, with their state or 503
   // The same of one client, which is an IPv4 address or the first half of an IPv6 address.
   int64_t client_connections = 256;
-  int64_t header_bytes = int64_t{16} << 10;  // of one request
-  int64_t body_bytes = int64_t{4} << 20;     // of one request
+  int64_t header_bytes = int64_t{16} << 10;  // one request has no more
+  int64_t body_bytes = int64_t{4} << 20;     // one request has no more
   double idle_s = 60;                        // without a request, and for its header
   double read_s = 30;                        // for a body
   double write_s = 30;                       // for a client to take what is ready

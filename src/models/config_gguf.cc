@@ -17,9 +17,9 @@ namespace {
 
 constexpr int64_t kMostExtent = int64_t{1} << 24;  // validate() has tighter bounds
 
-class Reader {
+class GgufConfigReader {
  public:
-  explicit Reader(const files::GgufFile& file)
+  explicit GgufConfigReader(const files::GgufFile& file)
       : file_(file),
         metadata_(file.metadata()),
         architecture_(metadata_.string("general.architecture")) {}
@@ -155,6 +155,6 @@ double gguf_attention_scale(const ModelConfig& c) {
   return 1 / std::sqrt(scalar);
 }
 
-ModelConfig config_of_gguf(const files::GgufFile& file) { return Reader(file).read(); }
+ModelConfig config_of_gguf(const files::GgufFile& file) { return GgufConfigReader(file).read(); }
 
 }  // namespace ridge::models

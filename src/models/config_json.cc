@@ -64,7 +64,7 @@ int64_t window_or_4096(const JsonField& file) {
 // Window layers of Mistral and Qwen rotate as all others do, but theirs is a table without scaling.
 void share_rotation(const JsonField& file, ModelConfig& c) {
   if (!c.rope_scaling.kind.empty())
-    throw file.fault("no sliding window beside a scaling of RoPE", std::to_string(c.window));
+    throw file.fault("no sliding window next to a scaling of RoPE", std::to_string(c.window));
   c.window_rope_theta = c.rope_theta;
 }
 

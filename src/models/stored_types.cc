@@ -9,12 +9,12 @@
 namespace ridge::models {
 namespace {
 
-struct Row {
+struct ConvertibleType {
   DType type;
   DType shorter;       // the type for rows that are not whole blocks
   uint32_t file_type;  // llama.cpp's number, of the plain variant if there are several
 };
-constexpr std::array<Row, 13> kRows = {{
+constexpr std::array<ConvertibleType, 13> kConvertibleTypes = {{
     {DType::kQ2_K, DType::kQ4_0, 10},
     {DType::kQ3_K, DType::kQ4_0, 11},
     {DType::kQ4_K, DType::kQ5_0, 14},
@@ -30,9 +30,9 @@ constexpr std::array<Row, 13> kRows = {{
     {DType::kF32, DType::kF32, 0},
 }};
 
-const Row* find(DType type) {
-  for (const Row& row : kRows)
-    if (row.type == type) return &row;
+const ConvertibleType* find(DType type) {
+  for (const ConvertibleType& each : kConvertibleTypes)
+    if (each.type == type) return &each;
   return nullptr;
 }
 
@@ -49,9 +49,9 @@ DType fitting(DType type, int64_t row_elements) {
 
 std::string convertible_types(bool gguf) {
   std::string names;
-  for (const Row& row : kRows)
-    if (gguf || is_plain(row.type))
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", name(row.type));
+  for (const ConvertibleType& each : kConvertibleTypes)
+    if (gguf || is_plain(each.type))
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", name(each.type));
   return names;
 }
 
@@ -87,9 +87,9 @@ DType folder_type(const ModelFile& file,
 }
 
 uint32_t gguf_file_type(DType type) {
-  const Row* row = find(type);
-  RIDGE_CHECK(row != nullptr, "no GGUF file type for {}", name(type));
-  return row->file_type;
+  const ConvertibleType* found = find(type);
+  RIDGE_CHECK(found != nullptr, "no GGUF file type for {}", name(type));
+  return found->file_type;
 }
 
 }  // namespace ridge::models

@@ -38,9 +38,9 @@ constexpr std::array<GgufPreTokenizer, 7> kGgufPreTokenizers = {{
     {"deepseek-r1-qwen", PreTokenizer::kQwen2, false, false},
 }};
 
-class Reader {
+class GgufTokenizerReader {
  public:
-  explicit Reader(const files::GgufFile& file)
+  explicit GgufTokenizerReader(const files::GgufFile& file)
       : m_(file.metadata()), source_(file.tensors().source()) {}
 
   TokenizerFile read() {
@@ -173,7 +173,9 @@ void set_vocabulary(files::GgufWriter& writer, const TokenizerSpec& spec) {
 
 }  // namespace
 
-TokenizerFile read_tokenizer(const files::GgufFile& file) { return Reader(file).read(); }
+TokenizerFile read_tokenizer(const files::GgufFile& file) {
+  return GgufTokenizerReader(file).read();
+}
 
 void set_tokenizer(files::GgufWriter& writer,
                    const TokenizerSpec& spec,

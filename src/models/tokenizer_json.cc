@@ -46,9 +46,9 @@ std::vector<JsonField> steps(const JsonField& file, const char* key, const char*
 
 bool is_type(const JsonField& step, const char* type) { return step.at("type").text() == type; }
 
-class Reader {
+class TokenizerJsonReader {
  public:
-  Reader(const json& document, std::string_view source)
+  TokenizerJsonReader(const json& document, std::string_view source)
       : file_(document, std::string(source)), model_(file_.at("model")) {}
 
   TokenizerSpec read() {
@@ -78,7 +78,7 @@ class Reader {
     spec_.kind = pieces ? TokenizerKind::kSentencePieceBpe : TokenizerKind::kByteLevelBpe;
     spec_.whole_piece_first = model_.flag_or("ignore_merges", false);
     if (pieces && spec_.whole_piece_first)
-      throw model_.at("ignore_merges").fault("false beside byte_fallback");
+      throw model_.at("ignore_merges").fault("false next to byte_fallback");
   }
 
   size_t checked_id(const JsonField& where, int64_t id, int64_t limit) const {
@@ -193,7 +193,7 @@ class Reader {
     if (!file_.has("added_tokens")) return;
     for (const JsonField& each : file_.at("added_tokens").items())
       if (each.flag_or("normalized", false))
-        throw each.at("normalized").fault("false beside the normalizer NFC", "true");
+        throw each.at("normalized").fault("false next to the normalizer NFC", "true");
   }
 
   static PreTokenizer pattern(const JsonField& split) {
@@ -343,7 +343,7 @@ class Reader {
 }  // namespace
 
 TokenizerSpec parse_tokenizer(const json& document, std::string_view source) {
-  return Reader(document, source).read();
+  return TokenizerJsonReader(document, source).read();
 }
 
 }  // namespace ridge::models

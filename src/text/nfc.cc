@@ -15,12 +15,12 @@
 namespace ridge::text {
 namespace {
 
-struct Range {
+struct CodePointRange {
   char32_t first, last;
 };
 // Characters of combining class 0 whose NFC is the character, and that are not the second of any
 // composition. Not all of them: the scripts of most text. Unicode's stability policy keeps them so.
-constexpr std::array<Range, 27> kInert = {{
+constexpr std::array<CodePointRange, 27> kInert = {{
     {0x0000, 0x02FF},                    // Latin
     {0x0370, 0x0373},                    // Greek, without marks that are other characters
     {0x0388, 0x03FF}, {0x0400, 0x0482},  // Cyrillic
@@ -39,7 +39,7 @@ constexpr std::array<Range, 27> kInert = {{
     {0x3041, 0x3096}, {0x309B, 0x30FF}, {0x3400, 0x4DBF},
     {0x4E00, 0x9FFF}, {0xAC00, 0xD7A3}, {0xFF01, 0xFF60},
 }};
-constexpr Range kEmoji = {0x1F300, 0x1FAFF};
+constexpr CodePointRange kEmoji = {0x1F300, 0x1FAFF};
 
 // A code point is invalid if its bytes are; then it stays apart.
 bool is_inert(const CodePoint& c) { return !c.valid || is_nfc_inert(c.value); }
@@ -102,8 +102,9 @@ class Normalizer {
 bool is_nfc_inert(char32_t value) {
   if (value <= kInert[0].last) return true;
   if (value >= kEmoji.first) return value <= kEmoji.last;
-  const auto* after = std::upper_bound(kInert.begin(), kInert.end(), value,
-                                       [](char32_t v, const Range& r) { return v < r.first; });
+  const auto* after =
+      std::upper_bound(kInert.begin(), kInert.end(), value,
+                       [](char32_t v, const CodePointRange& r) { return v < r.first; });
   return value <= (after - 1)->last;
 }
 

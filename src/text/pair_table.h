@@ -51,7 +51,7 @@ class PairTable {
   size_t size() const { return size_; }
 
   const V* find(int32_t left, int32_t right) const {
-    const Slot& slot = slots_[place(key_of(left, right))];
+    const KeyValue& slot = slots_[place(key_of(left, right))];
     return slot.key == kEmpty ? nullptr : &slot.value;
   }
 
@@ -59,7 +59,7 @@ class PairTable {
   std::pair<V&, bool> insert(int32_t left, int32_t right) {
     if ((size_ + 1) * 2 > slots_.size()) rehash(slots_.size() * 2);
     uint64_t key = key_of(left, right);
-    Slot& slot = slots_[place(key)];
+    KeyValue& slot = slots_[place(key)];
     bool fresh = slot.key == kEmpty;
     if (fresh) {
       slot.key = key;
@@ -71,7 +71,7 @@ class PairTable {
  private:
   static constexpr uint64_t kEmpty = ~0ull;  // no pair of non-negative ids
   static constexpr size_t kSmallest = 16;
-  struct Slot {
+  struct KeyValue {
     uint64_t key = kEmpty;
     V value{};
   };
@@ -89,13 +89,13 @@ class PairTable {
   }
 
   void rehash(size_t count) {
-    std::vector<Slot> old(count);
+    std::vector<KeyValue> old(count);
     old.swap(slots_);
-    for (Slot& slot : old)
+    for (KeyValue& slot : old)
       if (slot.key != kEmpty) slots_[place(slot.key)] = std::move(slot);
   }
 
-  std::vector<Slot> slots_;
+  std::vector<KeyValue> slots_;
   size_t size_ = 0;
 };
 

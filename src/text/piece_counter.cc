@@ -30,7 +30,7 @@ void PieceTable::add(std::string_view piece, int64_t count) {
   size_t mask = slots_.size() - 1;
   size_t i = hash & mask;
   for (; slots_[i] != 0; i = (i + 1) & mask) {
-    Entry& entry = entries_[slots_[i] - 1];
+    StoredPiece& entry = entries_[slots_[i] - 1];
     if (entry.hash == hash && entry.size == piece.size() &&
         std::string_view(bytes_).substr(entry.begin, entry.size) == piece) {
       entry.count += count;
@@ -55,7 +55,7 @@ void PieceTable::grow() {
 std::vector<CountedPiece> PieceTable::pieces() const {
   std::vector<CountedPiece> out;
   out.reserve(entries_.size());
-  for (const Entry& entry : entries_)
+  for (const StoredPiece& entry : entries_)
     out.push_back({std::string_view(bytes_).substr(entry.begin, entry.size), entry.count});
   return out;
 }

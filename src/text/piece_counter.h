@@ -30,7 +30,7 @@ class PieceTable {
 
  private:
   static constexpr size_t kSmallest = 1024;
-  struct Entry {
+  struct StoredPiece {
     uint64_t hash;
     size_t begin;
     size_t size;
@@ -40,7 +40,7 @@ class PieceTable {
   void grow();
 
   std::vector<uint32_t> slots_;  // index of the entry + 1; 0 is free
-  std::vector<Entry> entries_;
+  std::vector<StoredPiece> entries_;
   std::string bytes_;
 };
 

@@ -10,15 +10,15 @@
 namespace ridge::text {
 namespace {
 
-struct Kind {
+struct NamedPreTokenizer {
   PreTokenizer kind;
   std::string_view name;
 };
-constexpr std::array<Kind, 5> kKinds = {{{PreTokenizer::kNone, "none"},
-                                         {PreTokenizer::kGpt2, "gpt2"},
-                                         {PreTokenizer::kLlama3, "llama3"},
-                                         {PreTokenizer::kSmolLm, "smollm"},
-                                         {PreTokenizer::kQwen2, "qwen2"}}};
+constexpr std::array<NamedPreTokenizer, 5> kPreTokenizers = {{{PreTokenizer::kNone, "none"},
+                                                              {PreTokenizer::kGpt2, "gpt2"},
+                                                              {PreTokenizer::kLlama3, "llama3"},
+                                                              {PreTokenizer::kSmolLm, "smollm"},
+                                                              {PreTokenizer::kQwen2, "qwen2"}}};
 
 constexpr std::array<CharClass, 128> ascii_classes() {
   std::array<CharClass, 128> classes{};
@@ -163,18 +163,21 @@ class Scanner {
 
 }  // namespace
 
-std::string_view name(PreTokenizer kind) { return kKinds[static_cast<size_t>(kind)].name; }
+std::string_view name(PreTokenizer kind) { return kPreTokenizers[static_cast<size_t>(kind)].name; }
 
 std::optional<PreTokenizer> parse_pre_tokenizer(std::string_view name) {
-  for (const Kind& k : kKinds)
-    if (k.name == name) return k.kind;
+  for (const NamedPreTokenizer& each : kPreTokenizers)
+    if (each.name == name) return each.kind;
   return std::nullopt;
 }
 
 std::string pre_tokenizer_names() {
   std::string list;
-  for (size_t i = 0; i < kKinds.size(); ++i)
-    list.append(i == 0 ? "" : i + 1 == kKinds.size() ? " or " : ", ").append(kKinds[i].name);
+  for (size_t i = 0; i < kPreTokenizers.size(); ++i)
+    list.append(i == 0                           ? ""
+                : i + 1 == kPreTokenizers.size() ? " or "
+                                                 : ", ")
+        .append(kPreTokenizers[i].name);
   return list;
 }
 

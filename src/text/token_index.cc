@@ -18,7 +18,7 @@ size_t TokenIndex::place(std::string_view bytes) const {
   size_t mask = slots_.size() - 1;
   size_t i = hash & mask;
   while (slots_[i].id >= 0) {
-    const Slot& slot = slots_[i];
+    const IndexedToken& slot = slots_[i];
     if (slot.tag == tag && slot.size == bytes.size() &&
         std::string_view(bytes_).substr(slot.begin, slot.size) == bytes)
       return i;
@@ -29,7 +29,7 @@ size_t TokenIndex::place(std::string_view bytes) const {
 
 bool TokenIndex::insert(std::string_view bytes, int32_t id) {
   if (bytes.empty()) return true;
-  Slot& slot = slots_[place(bytes)];
+  IndexedToken& slot = slots_[place(bytes)];
   if (slot.id >= 0) return false;
   RIDGE_CHECK(bytes_.size() + bytes.size() <= UINT32_MAX, "offsets of tokens exceed 32 bits");
   slot = {static_cast<uint32_t>(hash_bytes(bytes) >> 32), static_cast<uint32_t>(bytes_.size()),

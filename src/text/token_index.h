@@ -20,13 +20,13 @@ class TokenIndex {
   // -1 if the string is absent.
   int32_t find(std::string_view bytes) const {
     if (bytes.size() > longest_ || bytes.empty()) return -1;
-    const Slot& slot = slots_[place(bytes)];
+    const IndexedToken& slot = slots_[place(bytes)];
     return slot.id;
   }
 
  private:
   // 16 bytes; the tag avoids most comparisons of bytes.
-  struct Slot {
+  struct IndexedToken {
     uint32_t tag = 0;
     uint32_t begin = 0;
     uint32_t size = 0;
@@ -35,7 +35,7 @@ class TokenIndex {
 
   size_t place(std::string_view bytes) const;
 
-  std::vector<Slot> slots_;
+  std::vector<IndexedToken> slots_;
   std::string bytes_;
   size_t longest_ = 0;
 };

@@ -28,7 +28,7 @@ struct ShardEntry {
   int64_t ids = 0;
   int64_t documents = 0;
   std::string hash = {};            // it covers the ids, in 128 bits
-  std::string documents_hash = {};  // each covers one of the files beside them
+  std::string documents_hash = {};  // each covers one of the files next to them
   std::string hashes_hash = {};
 };
 

@@ -44,14 +44,14 @@ class PieceMemory {
   static constexpr size_t kBytesPerSlot = 16;
   static constexpr size_t kMostSlots = size_t{1} << 15;  // 1 MiB of slots: an L2 cache
   static constexpr size_t kLongestPiece = 64;
-  struct Slot {
+  struct KnownPiece {
     std::string_view piece;
     size_t first = 0;
     size_t count = 0;
   };
 
-  std::vector<Slot> slots_;
-  Slot* slot_ = nullptr;
+  std::vector<KnownPiece> slots_;
+  KnownPiece* slot_ = nullptr;
 };
 
 }  // namespace

@@ -237,7 +237,8 @@ TEST_F(ApiTest, AccountsForRequests) {
   expect_refused({{"x_ridge", 1}}, 400, "x_ridge");
 }
 
-// The x_ridge of all choices, of replies as a whole and in streams, against the counters of /metrics.
+// The x_ridge of all choices, of replies as a whole and in streams, against the counters of
+// /metrics.
 TEST_F(ApiTest, AccountsAddUpToTheCounters) {
   const char* names[] = {"model_flops", "executed_flops", "read_bytes", "written_bytes"};
   std::map<std::string, int64_t> sums;

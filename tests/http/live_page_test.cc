@@ -41,7 +41,7 @@ TEST_F(LivePageTest, AllowsNothingFromElsewhere) {
     EXPECT_EQ(policy.find("unsafe"), std::string::npos);
     EXPECT_EQ(headers.at("X-Content-Type-Options"), "nosniff");
   }
-  // What the page loads is its own; foreign text is set as text.
+  // The page loads only its own files; foreign text is set as text.
   const std::string page(kLivePage), script(kLiveScript.substr(kLiveScript.find("'use strict';")));
   const std::regex loaded(R"((src|href)="([^"]*)\")");
   for (std::sregex_iterator each(page.begin(), page.end(), loaded), end; each != end; ++each)

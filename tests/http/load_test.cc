@@ -56,10 +56,11 @@ TEST_F(LoadTest, SendsAClosedLoop) {
   EXPECT_EQ(engine_.counts().queue.count, 11);  // and the one before the load
   // Never more at once than clients.
   for (const RequestTimes& each : result.requests) {
-    const int64_t beside = std::ranges::count_if(result.requests, [&](const RequestTimes& other) {
-      return other.due_ns <= each.due_ns && each.due_ns < other.end_ns;
-    });
-    EXPECT_LE(beside, 3);
+    const int64_t overlapping =
+        std::ranges::count_if(result.requests, [&](const RequestTimes& other) {
+          return other.due_ns <= each.due_ns && each.due_ns < other.end_ns;
+        });
+    EXPECT_LE(overlapping, 3);
   }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The load generator guidellm against a server: every request succeeds, and it counts the tokens that the server
-// counts. RIDGE_PEER_PYTHON is a Python that has it; otherwise pip fetches it (gigabytes, for it brings PyTorch) into a
-// scratch folder, and without a network the test is skipped.
+// The load generator guidellm against a server: every request succeeds, and it counts the tokens
+// that the server counts. RIDGE_PEER_PYTHON is a Python that has it; otherwise pip fetches it
+// (gigabytes, for it brings PyTorch) into a scratch folder, and without a network the test is
+// skipped.
 #include <fstream>
 
 #include "files/scratch.h"

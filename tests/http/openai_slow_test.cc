@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packages openai and prometheus_client against a server. RIDGE_PEER_PYTHON is a Python that has
-// them; otherwise pip fetches them into a scratch folder, and without a network the tests are skipped.
+// The packages openai and prometheus_client against a server. RIDGE_PEER_PYTHON is a Python that
+// has them; otherwise pip fetches them into a scratch folder, and without a network the tests are
+// skipped.
 #include "files/scratch.h"
 #include "http/served_model_test.h"
 #include "http/server.h"
@@ -41,7 +42,7 @@ TEST_F(OpenAiTest, GetsTheModelsAnswers) {
   EXPECT_EQ(engine_.counts().blocks_in_use, 0);
 }
 
-// What a Prometheus client reads from /metrics are the engine's counts.
+// A Prometheus client reads the engine's counts from /metrics.
 TEST_F(OpenAiTest, MetricsAreReadByPrometheusClients) {
   const std::string interpreter =
       python_with("prometheus_client", "prometheus_client", folder_.path());

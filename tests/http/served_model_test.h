@@ -45,7 +45,7 @@ class ServedModelTest : public testing::Test {
     return options;
   }
 
-  // What `generate` makes of the prompt's ids, most likely tokens first.
+  // The greedy continuation that `generate` makes of the prompt's ids.
   serve::Generation alone(const std::vector<int32_t>& prompt, int64_t max_tokens) {
     serve::Session session(file_, options(1), serve::cpu_backend());
     serve::GenerateOptions limited;

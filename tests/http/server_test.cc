@@ -387,7 +387,7 @@ TEST(SlowReaderTest, IsCutAfterAWhile) {
     reads.skim();
     return server.connections() == 1;
   });
-  EXPECT_EQ(site.answers, 1);  // that of the client that reads
+  EXPECT_EQ(site.answers, 1);  // the client that reads has it
   const int64_t before = site.bytes;
   await([&] {
     reads.skim();
@@ -396,7 +396,7 @@ TEST(SlowReaderTest, IsCutAfterAWhile) {
   EXPECT_EQ(server.connections(), 1);
 }
 
-// What the server keeps for a client that takes nothing is a fraction of a megabyte.
+// The server keeps a fraction of a megabyte for a client that takes nothing.
 TEST(SlowReaderTest, IsBufferedToABound) {
   EndlessSite site;
   const Server server(site, {.port = 0, .write_s = 60});

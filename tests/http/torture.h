@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two hundred clients of every bad habit on one server, and what must hold meanwhile and afterwards.
+// Two hundred clients of every bad habit on one server, and the conditions that must hold meanwhile
+// and afterwards.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -110,7 +111,7 @@ class Torture {
     await_rest();
   }
 
-  // What is in use while nothing is asked.
+  // Memory, blocks and connections that are in use while nothing is asked.
   struct Rest {
     int64_t descriptors = 0, threads = 0, resident_bytes = 0;
   };
@@ -130,7 +131,7 @@ class Torture {
   }
   int64_t requests() const { return requests_; }
   double worst_health_ms() const { return worst_health_ms_; }
-  // Of the requests that were cancelled, those that were last at this stage.
+  // Counts the cancelled requests that were last at this stage.
   int64_t cancelled(serve::Stage stage) const { return cancelled_[static_cast<size_t>(stage)]; }
   int64_t closed() const { return closed_; }
 
@@ -181,7 +182,8 @@ class Torture {
     ++statuses_[status];
     ++requests_;
   }
-  // A client whom this machine lets wait for longer than the server's patience may find its connection closed.
+  // A client whom this machine lets wait for longer than the server's patience may find its
+  // connection closed.
   void expect_status(const HttpClient& client,
                      const Response& made,
                      std::initializer_list<int> expected) {
@@ -365,7 +367,7 @@ class Torture {
     while (!is_over()) (this->*habits[below(random, std::ssize(habits))])(random);
   }
 
-  // What has happened since the last look, which the engine remembers of its last requests.
+  // Counts the requests that were cancelled since the last look, of the last that the engine logs.
   void count_cancelled() {
     const serve::EventLog::Snapshot seen = under_.engine().event_log().since(event_, 0);
     event_ = seen.event;
@@ -425,7 +427,7 @@ class Torture {
   std::vector<std::pair<json, std::string>> expected_;
   bool compares_ = true;
   std::chrono::steady_clock::time_point end_;
-  unsigned runs_ = 0;  // of all clients
+  unsigned runs_ = 0;  // all clients together
   std::mutex mutex_;
   std::map<int, int64_t> statuses_;
   std::atomic<int64_t> requests_ = 0, healths_ = 0, cut_ = 0, closed_ = 0;
@@ -457,8 +459,8 @@ inline void torture(const TorturedServer& under, double seconds, bool compares) 
   constexpr int64_t kMany = 5000;
   for (int status : {200, 400, 413, 429, 431})
     EXPECT_TRUE(clients.requests() < kMany || clients.seen(status) > 0) << status;
-  // The small model's prompts take no time. In ten minutes a client left in prefill in 1 of 80 steps, of
-  // which a sanitizer's program makes few.
+  // The small model's prompts take no time. In ten minutes a client left in prefill in 1 of 80
+  // steps, of which a sanitizer's program makes few.
   constexpr double kLong = 20;
   constexpr int64_t kManySteps = 500;
   const serve::EngineCounts counts = under.engine().counts();

@@ -81,7 +81,8 @@ TEST(ConfigJson, GivesEachLayerOfMistralTheWindow) {
   EXPECT_FALSE(again.has_full_layers());
   EXPECT_DOUBLE_EQ(again.window_rope_theta, 5e4);
   mistral["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
-  EXPECT_NE(refusal(mistral).find("no sliding window beside a scaling of RoPE"), std::string::npos);
+  EXPECT_NE(refusal(mistral).find("no sliding window next to a scaling of RoPE"),
+            std::string::npos);
 }
 
 json qwen(const char* type) {
@@ -148,7 +149,7 @@ TEST(ConfigJson, ReadsTheWindowsOfQwen) {
   EXPECT_NE(refusal(config).find("max_window_layers"), std::string::npos);
   config["max_window_layers"] = 0;
   config["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
-  EXPECT_NE(refusal(config).find("beside a scaling of RoPE"), std::string::npos);
+  EXPECT_NE(refusal(config).find("next to a scaling of RoPE"), std::string::npos);
 }
 
 TEST(ConfigJson, RefusesToWriteBiasesThatTheFamilyDoesNotHave) {

@@ -31,10 +31,10 @@ std::vector<std::string> listed(const char* variable) {
 // Up to 400 characters of scripts whose normalization differs, assigned before Unicode 12, because
 // the package has old tables.
 std::string random_text(std::mt19937& random) {
-  struct Range {
+  struct CodePointRange {
     char32_t first, last;
   };
-  static const std::vector<Range> kRanges = {
+  static const std::vector<CodePointRange> kRanges = {
       {0x20, 0x7E},     {0x20, 0x7E},      {0x0A, 0x0D},     {0xA0, 0x17E},    {0x300, 0x36F},
       {0x300, 0x345},   {0x391, 0x3A1},    {0x3B1, 0x3CE},   {0x410, 0x45F},   {0x5D0, 0x5EA},
       {0x5B0, 0x5BD},   {0x621, 0x655},    {0x915, 0x94D},   {0x9C7, 0x9CD},   {0xE01, 0xE3A},
@@ -52,7 +52,7 @@ std::string random_text(std::mt19937& random) {
       text += kPhrases[random() % kPhrases.size()];
       continue;
     }
-    const Range& range = kRanges[random() % kRanges.size()];
+    const CodePointRange& range = kRanges[random() % kRanges.size()];
     for (size_t run = 1 + random() % 10; run > 0; --run)
       text::append_utf8(text, range.first + random() % (range.last - range.first + 1));
   }
