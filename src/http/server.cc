@@ -55,11 +55,9 @@ void validate(const ServerOptions& o) {
 class Server::Impl {
  public:
   Impl(Site& site, const ServerOptions& options)
-      : all_(std::make_shared<Connections>(site, options)),
+      : all_(site, options, context_.get_executor(), reader_.get_executor()),
         acceptor_(asio::make_strand(context_)),
         pause_(acceptor_.get_executor()) {
-    all_->executor = context_.get_executor();
-    all_->reader = reader_.get_executor();
     listen(endpoint_of(options));
     accept();
     for (int64_t i = 0; i < options.threads; ++i) threads_.emplace_back([this] { run(); });
@@ -70,7 +68,7 @@ class Server::Impl {
     drain();
     for (; is_accepting_ || connections() > 0;
          std::this_thread::sleep_for(std::chrono::milliseconds(1)))
-      end_connections(*all_, false);
+      all_.end(false);
     reader_.join();
     context_.stop();
     for (std::thread& thread : threads_) thread.join();
@@ -79,19 +77,16 @@ class Server::Impl {
   int64_t port() const { return port_; }
 
   void drain() {
-    all_->drains = true;
+    all_.drains = true;
     asio::post(acceptor_.get_executor(), [this] {
       error_code ignored;
       acceptor_.close(ignored);
       pause_.cancel();
     });
-    end_connections(*all_, true);
+    all_.end(true);
   }
 
-  int64_t connections() const {
-    const std::lock_guard lock(all_->mutex);
-    return std::ssize(all_->open);
-  }
+  int64_t connections() const { return all_.count(); }
 
  private:
   void listen(const tcp::endpoint& endpoint) {
@@ -111,7 +106,7 @@ class Server::Impl {
     acceptor_.async_accept(asio::make_strand(context_),
                            [this](error_code error, tcp::socket socket) {
                              if (!error) open(std::move(socket));
-                             if (all_->drains) {
+                             if (all_.drains) {
                                is_accepting_ = false;
                              } else if (!error) {
                                accept();
@@ -125,7 +120,7 @@ class Server::Impl {
   // Where memory is lacking for the connection, the next one is accepted all the same.
   void open(tcp::socket socket) {
     try {
-      open_connection(std::move(socket), all_);
+      all_.open(std::move(socket));
     } catch (const std::bad_alloc&) {
     }
   }
@@ -136,14 +131,14 @@ class Server::Impl {
         context_.run();
         is_over = true;
       } catch (const std::exception&) {
-        // A handler ran out of memory: its connection is gone, the others go on.
+        // A handler ran out of memory before it reached its connection: the others go on.
       }
     }
   }
 
-  const std::shared_ptr<Connections> all_;
   asio::io_context context_;
   asio::thread_pool reader_{1};
+  Connections all_;
   // The threads run until the end, also where no connection waits for anything: what is posted to a
   // connection that has just left must run, for it holds the connection.
   const asio::executor_work_guard<asio::io_context::executor_type> runs_{context_.get_executor()};
