@@ -17,32 +17,23 @@ constexpr size_t kPartBytes = size_t{1} << 18;
 constexpr int kMaxDepth = 256;                    // lists and objects nest no deeper
 constexpr size_t kMaxKeyBytes = size_t{1} << 16;  // more cannot be the field's name
 
-class JsonLines {
+// A place in a stream of JSON Lines, and the values that begin there. Each fault names the place.
+class JsonCursor {
  public:
-  JsonLines(files::ByteStream& stream, const std::string& field, const TextSink& sink)
-      : reader_(stream), field_(field), sink_(sink) {}
+  explicit JsonCursor(files::ByteStream& stream) : reader_(stream) {}
 
-  void read() {
-    for (int64_t line = 1; !at_end(); ++line) {
-      line_ = line;
-      skip_space();
-      if (at_end()) return;
-      if (peek() != '\n') read_object();
-      skip_space();
-      if (!at_end() && get() != '\n') throw fault("the end of the line");
-    }
-  }
-
- private:
   Error fault(const std::string& expected) const {
-    return file_error("[{}] line {}, byte {}: expected {}", reader_.source(), line_,
-                      place_ - static_cast<int64_t>(piece_.size() - at_), expected);
+    return file_error("[{}] line {}, byte {}: expected {}", reader_.source(), line_, place(),
+                      expected);
   }
+  Error fault_of_line(const std::string& expected) const {
+    return file_error("[{}] line {}: expected {}", reader_.source(), line_, expected);
+  }
+  int64_t place() const { return reader_.place() - static_cast<int64_t>(piece_.size() - at_); }
 
   bool at_end() {
     if (at_ < piece_.size()) return false;
     piece_ = reader_.next();
-    place_ = reader_.place();
     at_ = 0;
     return piece_.empty();
   }
@@ -50,113 +41,101 @@ class JsonLines {
     if (at_end()) throw fault("more of the line, found the end of the file");
     return piece_[at_];
   }
+  void expect(char c) {
+    if (peek() != c) throw fault(fmt::format("'{}'", c));
+    ++at_;
+  }
+  // Takes the character if it is the next one.
+  bool take(char c) {
+    const bool is_next = !at_end() && piece_[at_] == c;
+    at_ += is_next;
+    return is_next;
+  }
+  // Takes spaces inside a line.
+  void skip_space() {
+    while (take(' ') || take('\t') || take('\r')) continue;
+  }
+  void end_line() {
+    skip_space();
+    if (!at_end() && !take('\n')) throw fault("the end of the line");
+    ++line_;
+  }
+
+  // Calls read() at each member of an object or list.
+  template <typename Read>
+  void read_members(char begin, char end, const Read& read) {
+    expect(begin);
+    skip_space();
+    if (take(end)) return;
+    do {
+      skip_space();
+      read();
+      skip_space();
+    } while (take(','));
+    expect(end);
+  }
+
+  // Calls put(part) with the parts of a string.
+  template <typename Put>
+  void read_string(const Put& put) {
+    expect('"');
+    while (peek() != '"') {
+      const size_t begin = at_;
+      while (at_ < piece_.size() && piece_[at_] != '"' && piece_[at_] != '\\' &&
+             static_cast<uint8_t>(piece_[at_]) >= ' ')
+        ++at_;
+      if (at_ > begin)
+        put(piece_.substr(begin, at_ - begin));
+      else if (take('\\'))
+        put(escaped());
+      else
+        throw fault("no control character in a string");
+    }
+    ++at_;
+  }
+  // Reads the key of an object's member, and takes the colon.
+  std::string read_key() {
+    std::string key;
+    read_string([&](std::string_view part) {
+      if (key.size() < kMaxKeyBytes) key += part;
+    });
+    skip_space();
+    expect(':');
+    skip_space();
+    return key;
+  }
+
+  void skip_value(int depth) {
+    if (depth > kMaxDepth) throw fault(fmt::format("at most {} nested values", kMaxDepth));
+    const char c = peek();
+    if (c == '"') return read_string([](std::string_view) {});
+    if (c == '[') return read_members('[', ']', [&] { skip_value(depth + 1); });
+    if (c == '{')
+      return read_members('{', '}', [&] {
+        read_key();
+        skip_value(depth + 1);
+      });
+    if (c == '-' || is_digit(c)) return skip_number();
+    for (const std::string_view word : {"true", "false", "null"})
+      if (word[0] == c) return std::ranges::for_each(word, [&](char letter) { expect(letter); });
+    throw fault("a value");
+  }
+
+ private:
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
   char get() {
     const char c = peek();
     ++at_;
     return c;
   }
-  int64_t place() const { return place_ - static_cast<int64_t>(piece_.size() - at_); }
-  // Spaces inside a line.
-  void skip_space() {
-    while (!at_end() && (piece_[at_] == ' ' || piece_[at_] == '\t' || piece_[at_] == '\r')) ++at_;
-  }
-  void expect(char c) {
-    if (peek() != c) throw fault(fmt::format("'{}'", c));
-    ++at_;
-  }
-
-  void read_object() {
-    bool is_found = false;
-    expect('{');
-    skip_space();
-    if (peek() == '}') throw no_field();
-    for (;;) {
-      std::string key;
-      read_string([&](std::string_view part) {
-        if (key.size() < kMaxKeyBytes) key += part;
-      });
-      skip_space();
-      expect(':');
-      skip_space();
-      if (key == field_) {
-        if (is_found) throw fault(fmt::format("the key {} once", printable(field_)));
-        is_found = true;
-        read_document();
-      } else {
-        skip_value(0);
-      }
-      skip_space();
-      if (peek() != ',') break;
-      ++at_;
-      skip_space();
-    }
-    expect('}');
-    if (!is_found) throw no_field();
-    // The document ends where the line does, so that a later run can begin there.
-    skip_space();
-    sink_({buffer_, begins_, true, place() + (at_end() ? 0 : 1), false});
-    buffer_.clear();
-  }
-  Error no_field() const {
-    return file_error("[{}] line {}: expected the key {}, found none", reader_.source(), line_,
-                      printable(field_));
-  }
-
-  void read_document() {
-    if (peek() != '"') throw fault(fmt::format("a string under {}", printable(field_)));
-    begins_ = true;
-    buffer_.clear();
-    read_string([&](std::string_view part) {
-      buffer_ += part;
-      if (buffer_.size() < kPartBytes) return;
-      sink_({buffer_, begins_, false, place(), false});
-      begins_ = false;
-      buffer_.clear();
-    });
-  }
-
-  template <typename Put>
-  void read_string(const Put& put) {
-    expect('"');
-    for (;;) {
-      peek();
-      const size_t begin = at_;
-      while (at_ < piece_.size() && piece_[at_] != '"' && piece_[at_] != '\\' &&
-             static_cast<uint8_t>(piece_[at_]) >= ' ')
-        ++at_;
-      if (at_ > begin) put(piece_.substr(begin, at_ - begin));
-      if (at_ == piece_.size()) continue;
-      const char c = piece_[at_];
-      if (c == '"') break;
-      if (c != '\\') throw fault("no control character in a string");
-      ++at_;
-      put(escaped());
-    }
-    ++at_;
-  }
 
   std::string escaped() {
+    constexpr std::string_view kEscapes = "\"\\/bfnrt", kMeant = "\"\\/\b\f\n\r\t";
     const char c = get();
-    switch (c) {
-      case '"':
-      case '\\':
-      case '/':
-        return {c};
-      case 'b':
-        return "\b";
-      case 'f':
-        return "\f";
-      case 'n':
-        return "\n";
-      case 'r':
-        return "\r";
-      case 't':
-        return "\t";
-      case 'u':
-        break;
-      default:
-        throw fault("an escape sequence of JSON");
-    }
+    if (const size_t found = kEscapes.find(c); found != std::string_view::npos)
+      return {kMeant[found]};
+    if (c != 'u') throw fault("an escape sequence of JSON");
     char32_t value = four_digits();
     constexpr char32_t kHigh = 0xD800, kLow = 0xDC00, kAfter = 0xE000;
     if (value >= kHigh && value < kLow) {
@@ -182,71 +161,72 @@ class JsonLines {
     return value;
   }
 
-  void skip_value(int depth) {
-    if (depth > kMaxDepth) throw fault(fmt::format("at most {} nested values", kMaxDepth));
-    const char c = peek();
-    if (c == '"') return read_string([](std::string_view) {});
-    if (c == '{' || c == '[') return skip_list(c == '{', depth);
-    if (c == '-' || std::isdigit(static_cast<unsigned char>(c)) != 0) return skip_number();
-    for (const std::string_view word : {"true", "false", "null"})
-      if (word[0] == c) {
-        for (const char letter : word) expect(letter);
-        return;
-      }
-    throw fault("a value");
-  }
-
-  void skip_list(bool is_object, int depth) {
-    const char end = is_object ? '}' : ']';
-    ++at_;
-    skip_space();
-    if (peek() == end) {
-      ++at_;
-      return;
-    }
-    for (;;) {
-      if (is_object) {
-        read_string([](std::string_view) {});
-        skip_space();
-        expect(':');
-        skip_space();
-      }
-      skip_value(depth + 1);
-      skip_space();
-      if (peek() == end) break;
-      expect(',');
-      skip_space();
-    }
-    ++at_;
-  }
-
   void skip_digits() {
-    if (std::isdigit(static_cast<unsigned char>(peek())) == 0) throw fault("a digit");
-    while (!at_end() && std::isdigit(static_cast<unsigned char>(piece_[at_])) != 0) ++at_;
+    if (!is_digit(peek())) throw fault("a digit");
+    while (!at_end() && is_digit(piece_[at_])) ++at_;
   }
   void skip_number() {
-    if (peek() == '-') ++at_;
-    if (peek() == '0')
-      ++at_;
-    else
-      skip_digits();
-    if (!at_end() && piece_[at_] == '.') {
-      ++at_;
-      skip_digits();
-    }
-    if (at_end() || (piece_[at_] | 0x20) != 'e') return;
-    ++at_;
-    if (peek() == '+' || peek() == '-') ++at_;
+    take('-');
+    if (!take('0')) skip_digits();
+    if (take('.')) skip_digits();
+    if (!take('e') && !take('E')) return;
+    if (!take('+')) take('-');
     skip_digits();
   }
 
   CheckedReader reader_;
-  const std::string& field_;
-  const TextSink& sink_;
   std::string_view piece_;
   size_t at_ = 0;
-  int64_t place_ = 0;  // the piece ends there
-  int64_t line_ = 0;
+  int64_t line_ = 1;
+};
+
+// Passes on the document of each line.
+class JsonLines {
+ public:
+  JsonLines(files::ByteStream& stream, const std::string& field, const TextSink& sink)
+      : json_(stream), field_(field), sink_(sink) {}
+
+  void read() {
+    for (; !json_.at_end(); json_.end_line()) {
+      json_.skip_space();
+      if (json_.at_end()) return;
+      if (json_.peek() != '\n') read_object();
+    }
+  }
+
+ private:
+  void read_object() {
+    bool is_found = false;
+    json_.read_members('{', '}', [&] {
+      if (json_.read_key() != field_) return json_.skip_value(0);
+      if (is_found) throw json_.fault(fmt::format("the key {} once", printable(field_)));
+      is_found = true;
+      read_document();
+    });
+    if (!is_found)
+      throw json_.fault_of_line(fmt::format("the key {}, found none", printable(field_)));
+    // The document ends where the line does, so that a later run can begin there.
+    json_.skip_space();
+    sink_({buffer_, begins_, true, json_.place() + (json_.at_end() ? 0 : 1), false});
+    buffer_.clear();
+  }
+
+  void read_document() {
+    if (json_.peek() != '"') throw json_.fault(fmt::format("a string under {}", printable(field_)));
+    begins_ = true;
+    buffer_.clear();
+    json_.read_string([&](std::string_view part) {
+      buffer_ += part;
+      if (buffer_.size() < kPartBytes) return;
+      sink_({buffer_, begins_, false, json_.place(), false});
+      begins_ = false;
+      buffer_.clear();
+    });
+  }
+
+  JsonCursor json_;
+  const std::string& field_;
+  const TextSink& sink_;
   std::string buffer_;  // it holds the document's text
   bool begins_ = false;
 };
