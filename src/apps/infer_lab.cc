@@ -18,7 +18,7 @@
 #include "bench/extents.h"
 #include "bench/inference_lab.h"
 #include "measure/inference_run.h"
-#include "record/contradictions.h"
+#include "record/consistency_checks.h"
 #include "report/brief_report.h"
 #include "report/console_report.h"
 #include "report/inference_report.h"
@@ -186,8 +186,8 @@ bool run(const InferLabOptions& o, const AppContext& context) {
     return false;
   }
   if (interrupt.is_set()) study.lab.warnings.push_back("Ctrl-C ended this lab early");
-  for (const record::RunRecord& each : study.lab.runs) record::add_doubts(each, study.lab);
-  record::add_contradictions(study);
+  for (const record::RunRecord& each : study.lab.runs) record::check_consistency(each, study.lab);
+  record::check_consistency(study);
   study.lab.finished_at = utc_now();
   print(o, study, terminal);
   folder.commit(report::study_files(study, o.format));

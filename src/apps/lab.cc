@@ -20,7 +20,7 @@
 #include "bench/advice_trial.h"
 #include "bench/ceiling_check.h"
 #include "measure/interleaved_runs.h"
-#include "record/contradictions.h"
+#include "record/consistency_checks.h"
 #include "record/gain_error.h"
 #include "report/brief_report.h"
 #include "report/console_report.h"
@@ -251,7 +251,7 @@ void try_out(const measure::TrainingExperiment& present,
   progress.hide();
   if (setting.is_stopped())
     lab.warnings.push_back("Ctrl-C ended this lab before the trial of its advice");
-  record::add_trial_doubts(lab);
+  record::check_trial_consistency(lab);
 }
 
 void advise(const LabOptions& o,
@@ -320,7 +320,7 @@ bool run(const LabOptions& o, const AppContext& context) {
   choose_detailed(o, plan, lab);
   const bool stopped = interrupt.is_set();
   if (stopped) lab.warnings.push_back(interruption(plan, lab));
-  for (const record::RunRecord& each : lab.runs) record::add_doubts(each, lab);
+  for (const record::RunRecord& each : lab.runs) record::check_consistency(each, lab);
   const size_t shown = lab.warnings.size();  // the heading shows these
   show(o, plan, lab, terminal);
   if (!o.no_advice && !stopped) advise(o, plan, setting, terminal, lab);

@@ -66,7 +66,7 @@ void run(const MachineCommand& o, const Command& app, const TerminalOptions& ter
                            terminal_safe(c.machine.clock_source));
   const record::Topology places = topology();
   heading += report::topology_line(places) + "\n" +
-             report::obstacle_lines(places, kernel_threads(o.machine));
+             report::performance_warning_lines(places, kernel_threads(o.machine));
   fmt::print("{}\n", wrap_lines(heading, terminal.columns));
   fmt::print("{}", report::ceilings_text(records, o.verbose, terminal));
   std::string notes;

@@ -272,7 +272,7 @@ void train_model(Training& t,
 void report_run(Training& t, std::optional<OutputFolder>& folder) {
   record::RunRecord& run = t.lab.runs[0];
   const TrainOptions& o = t.o;
-  if (t.instruments()) record::add_doubts(run, t.lab);
+  if (t.instruments()) record::check_consistency(run, t.lab);
   if (!o.json) fmt::print("{}", report::training_summary(run, t.totals, t.terminal));
   if (!o.json && o.profile)
     fmt::print("{}", o.verbose ? report::operations_text(t.lab, run, t.terminal)

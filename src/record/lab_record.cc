@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/units.h"
-#include "record/contradictions.h"
+#include "record/consistency_checks.h"
 
 namespace ridge::record {
 namespace {
@@ -75,7 +75,7 @@ std::string mbu_convention(const LabRecord& lab) {
   return fmt::format("{}, {}", kMbuConvention, mbu_reference(lab).str("B/s", ""));
 }
 
-void add_doubts(const RunRecord& run, LabRecord& lab) {
+void check_consistency(const RunRecord& run, LabRecord& lab) {
   constexpr double kNoisySpread = 0.10;
   const std::string name = run.setting.str();
   std::vector<std::string>& found = lab.warnings;
@@ -94,7 +94,7 @@ void add_doubts(const RunRecord& run, LabRecord& lab) {
   if (run.step.busy_ns() > run.step.wall_ns)
     found.push_back(fmt::format("the kernels of {} took longer than its wall time", name));
   const double median_ns = run.wall().median;
-  if (contradict(run.step.wall_ns, median_ns))
+  if (are_inconsistent(run.step.wall_ns, median_ns))
     found.push_back(fmt::format(
         "the instrumented steps of {} took {:.1f} times as long as the plain ones, so its "
         "operation tables do not describe the plain steps; is another program using the machine?",

@@ -69,9 +69,9 @@ std::string mbu_reason(const LabRecord& lab, const RunRecord& run);
 std::string mfu_convention(const LabRecord& lab);
 std::string mbu_convention(const LabRecord& lab);
 
-// Adds a warning for each reason to doubt the times of a run: they vary, contradict each other, or
+// Adds a warning for each inconsistency in the times of a run: they vary, disagree, or
 // exceed a ceiling.
-void add_doubts(const RunRecord& run, LabRecord& lab);
+void check_consistency(const RunRecord& run, LabRecord& lab);
 
 // Indices of the runs, grouped by equal work: same task, model, batch size, length and
 // micro-batches. Groups keep the order of the runs; the first run of a group is its reference.

@@ -28,7 +28,7 @@ bool has(const std::vector<int>& list, int value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-void add_threads(const Topology& t, int threads, std::vector<Obstacle>& found) {
+void add_threads(const Topology& t, int threads, std::vector<PerformanceWarning>& found) {
   const int cpus = static_cast<int>(t.allowed_cpus.size());
   if (cpus > 0 && threads > cpus)
     found.push_back(
@@ -52,7 +52,7 @@ void add_threads(const Topology& t, int threads, std::vector<Obstacle>& found) {
          "taskset, or the container's cpuset, if that is not meant"});
 }
 
-void add_nodes(const Topology& t, std::vector<Obstacle>& found) {
+void add_nodes(const Topology& t, std::vector<PerformanceWarning>& found) {
   if (t.nodes.size() < 2) return;
   if (t.numa_balancing.value_or(false))
     found.push_back({"automatic NUMA balancing is on: it unmaps and moves pages while kernels run",
@@ -71,7 +71,7 @@ void add_nodes(const Topology& t, std::vector<Obstacle>& found) {
                      fmt::format("numactl --membind={}", t.allowed_nodes.front())});
 }
 
-void add_gpus(const Topology& t, std::vector<Obstacle>& found) {
+void add_gpus(const Topology& t, std::vector<PerformanceWarning>& found) {
   for (const PciGpu& gpu : t.gpus) {
     if (t.nodes.size() > 1 && gpu.node >= 0 && !t.allowed_nodes.empty() &&
         (t.allowed_nodes.size() > 1 || t.allowed_nodes.front() != gpu.node))
@@ -89,8 +89,8 @@ void add_gpus(const Topology& t, std::vector<Obstacle>& found) {
 
 }  // namespace
 
-std::vector<Obstacle> obstacles(const Topology& topology, int threads) {
-  std::vector<Obstacle> found;
+std::vector<PerformanceWarning> performance_warnings(const Topology& topology, int threads) {
+  std::vector<PerformanceWarning> found;
   add_threads(topology, threads, found);
   add_nodes(topology, found);
   add_gpus(topology, found);

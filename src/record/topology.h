@@ -63,10 +63,10 @@ struct Topology {
 std::string cpu_list(const std::vector<int>& cpus);
 
 // A setting that costs speed, and the switch that mends it.
-struct Obstacle {
+struct PerformanceWarning {
   std::string what;
   std::string remedy;
 };
-std::vector<Obstacle> obstacles(const Topology& topology, int threads);
+std::vector<PerformanceWarning> performance_warnings(const Topology& topology, int threads);
 
 }  // namespace ridge::record

@@ -79,9 +79,9 @@ std::string topology_line(const record::Topology& t) {
   return text;
 }
 
-std::string obstacle_lines(const record::Topology& t, int threads) {
+std::string performance_warning_lines(const record::Topology& t, int threads) {
   std::string text;
-  for (const record::Obstacle& each : record::obstacles(t, threads))
+  for (const record::PerformanceWarning& each : record::performance_warnings(t, threads))
     text += fmt::format("{}: {}\n", each.what, each.remedy);
   return text;
 }
@@ -102,10 +102,10 @@ std::string topology_text(const record::Topology& t, int threads, const Terminal
                   : *t.numa_balancing ? "on"
                                       : "off",
                   t.quota_cpus > 0 ? fmt::format("{:g} CPUs", t.quota_cpus) : "none");
-  const std::string obstacles = obstacle_lines(t, threads);
-  settings += obstacles.empty() ? fmt::format("nothing found that costs speed with {}\n",
-                                              plural(threads, "thread"))
-                                : "What costs speed, and what mends it:\n" + obstacles;
+  const std::string warnings = performance_warning_lines(t, threads);
+  settings += warnings.empty() ? fmt::format("nothing found that costs speed with {}\n",
+                                             plural(threads, "thread"))
+                               : "What costs speed, and what mends it:\n" + warnings;
   return text + wrap_lines(settings, terminal.columns);
 }
 
@@ -124,7 +124,7 @@ std::string topology_json(const record::Topology& t, int threads) {
             {"gpus", Json::array()},
             {"links", Json::array()},
             {"threads", threads},
-            {"obstacles", Json::array()}};
+            {"performance_warnings", Json::array()}};
   for (const record::CpuCache& cache : t.caches)
     json["caches"].push_back({{"level", cache.level},
                               {"type", cache.type},
@@ -147,8 +147,8 @@ std::string topology_json(const record::Topology& t, int threads) {
                             {"most_width", gpu.most_width}});
   for (const record::GpuLink& link : t.links)
     json["links"].push_back({{"first", link.first}, {"second", link.second}, {"kind", link.kind}});
-  for (const record::Obstacle& each : record::obstacles(t, threads))
-    json["obstacles"].push_back({{"what", each.what}, {"remedy", each.remedy}});
+  for (const record::PerformanceWarning& each : record::performance_warnings(t, threads))
+    json["performance_warnings"].push_back({{"what", each.what}, {"remedy", each.remedy}});
   return json_text(json);
 }
 

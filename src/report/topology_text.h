@@ -11,8 +11,8 @@ namespace ridge::report {
 
 // Sockets, cores, caches and GPUs in a line without a newline.
 std::string topology_line(const record::Topology& topology);
-// A line for each obstacle to kernels on so many threads.
-std::string obstacle_lines(const record::Topology& topology, int threads);
+// A line for each performance warning for kernels on so many threads.
+std::string performance_warning_lines(const record::Topology& topology, int threads);
 // Both with the tables of caches, nodes and GPUs.
 std::string topology_text(const record::Topology& topology,
                           int threads,

@@ -20,8 +20,8 @@ namespace {
 using record::cpu_list;
 using record::CpuCache;
 using record::GpuLink;
-using record::Obstacle;
-using record::obstacles;
+using record::performance_warnings;
+using record::PerformanceWarning;
 using record::Topology;
 
 namespace fs = std::filesystem;
@@ -73,7 +73,8 @@ Topology file(const std::string& name) {
 
 std::vector<std::string> remedies(const Topology& topology, int threads) {
   std::vector<std::string> all;
-  for (const Obstacle& each : obstacles(topology, threads)) all.push_back(each.remedy);
+  for (const PerformanceWarning& each : performance_warnings(topology, threads))
+    all.push_back(each.remedy);
   return all;
 }
 
@@ -173,11 +174,11 @@ TEST_F(TopologyTest, OfAVirtualMachine) {
   ASSERT_EQ(t.nodes.size(), 1u);
   EXPECT_EQ(t.nodes[0].distances, std::vector<int>{10});
   EXPECT_TRUE(t.gpus.empty());
-  EXPECT_TRUE(obstacles(t, 2).empty());
+  EXPECT_TRUE(performance_warnings(t, 2).empty());
   EXPECT_TRUE(mends(remedies(t, 3), "--threads 2"));
 }
 
-TEST_F(TopologyTest, NamesTheSwitchOfEachObstacle) {
+TEST_F(TopologyTest, NamesTheSwitchOfEachWarning) {
   add("proc/sys/kernel/numa_balancing", "1");
   add("proc/self/cgroup", "0::/user.slice/run.scope");
   add("sys/fs/cgroup/cpu.max", "max 100000");
@@ -236,7 +237,7 @@ TEST_F(TopologyTest, SurvivesSettingsThatAreMissingOrStrange) {
        {"proc/self/cgroup", "proc/sys/kernel/numa_balancing", "sys/fs/cgroup/cpu.max",
         "sys/bus/pci/devices/0000:1a:00.0/max_link_width"})
     add(name, "\n:::\n0-99999999999,-1,x 99999999999999999999\n1:cpu:../..");
-  EXPECT_NO_THROW(obstacles(with_settings(t), 2));
+  EXPECT_NO_THROW(performance_warnings(with_settings(t), 2));
 }
 
 TEST(CpuList, NamesRanges) {

@@ -17,34 +17,34 @@ RunRecord steady(double plain_ns, double instrumented_ns) {
 
 std::string warnings(const RunRecord& run) {
   LabRecord lab;
-  add_doubts(run, lab);
+  check_consistency(run, lab);
   std::string text;
   for (const std::string& each : lab.warnings) text += each + "\n";
   return text;
 }
 
-TEST(Doubts, NoneOfASteadyRun) {
+TEST(ConsistencyChecks, NoneOfASteadyRun) {
   EXPECT_EQ(warnings(steady(1e6, 1.2e6)), "");
   EXPECT_EQ(warnings(steady(1e6, 0)), "");  // nothing was instrumented
 }
 
-TEST(Doubts, TablesOfAnotherSpeedThanThePlainSteps) {
+TEST(ConsistencyChecks, TablesOfAnotherSpeedThanThePlainSteps) {
   EXPECT_NE(warnings(steady(80e6, 531e6)).find("took 6.6 times as long"), std::string::npos);
   EXPECT_NE(warnings(steady(100e6, 40e6)).find("took 0.4 times as long"), std::string::npos);
 }
 
-TEST(Doubts, StepsThatVary) {
+TEST(ConsistencyChecks, StepsThatVary) {
   RunRecord run = steady(1e6, 1e6);
   for (size_t i = 0; i < run.plain_wall_ns.size(); ++i) run.plain_wall_ns[i] *= 1 + 0.2 * (i % 3);
   EXPECT_NE(warnings(run).find("vary from 1.00 ms to 1.40 ms"), std::string::npos);
 }
 
-TEST(Doubts, MoreThanThePeakAndMoreThanTheWall) {
+TEST(ConsistencyChecks, MoreThanThePeakAndMoreThanTheWall) {
   RunRecord run = steady(1e6, 1e6);
   run.model.forward = {60'000'000, 120'000'000, 0};  // 120 FLOPs per ns
   run.step.kernel_ns = 1'100'000;
   LabRecord lab;
-  add_doubts(run, lab);
+  check_consistency(run, lab);
   ASSERT_EQ(lab.warnings.size(), 1u);  // without ceilings no peak is known
   EXPECT_NE(lab.warnings[0].find("longer than its wall time"), std::string::npos);
   run.step.overlapped_ns = 100'000;
@@ -52,16 +52,16 @@ TEST(Doubts, MoreThanThePeakAndMoreThanTheWall) {
   lab.ceilings.emplace();
   lab.ceilings->products.resize(1);
   lab.ceilings->products[0].peak_flops_per_ns = 120;
-  add_doubts(run, lab);
+  check_consistency(run, lab);
   EXPECT_TRUE(lab.warnings.empty()) << lab.warnings[0];
   lab.ceilings->measured_at = "2026-01-02T03:04:05Z";
   lab.ceilings->products[0].peak_flops_per_ns = 100;
-  add_doubts(run, lab);
+  check_consistency(run, lab);
   ASSERT_EQ(lab.warnings.size(), 1u);
   EXPECT_NE(lab.warnings[0].find("120% of the measured peak"), std::string::npos);
 }
 
-TEST(Doubts, TheInstrumentsCaveat) {
+TEST(ConsistencyChecks, TheInstrumentsCaveat) {
   RunRecord run = steady(1e6, 1e6);
   run.step.caveat = "kernels are timed by events";
   EXPECT_NE(warnings(run).find("kernels are timed by events"), std::string::npos);

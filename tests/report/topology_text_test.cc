@@ -56,7 +56,7 @@ TEST(TopologyText, IsJsonToo) {
   EXPECT_EQ(json["nodes"][0]["distances"], (std::vector<int>{10, 20}));
   EXPECT_EQ(json["gpus"][0]["width"], 16);
   EXPECT_EQ(json["links"][0]["kind"], "SYS");
-  EXPECT_EQ(json["obstacles"].size(), record::obstacles(machine(), 2).size());
+  EXPECT_EQ(json["performance_warnings"].size(), record::performance_warnings(machine(), 2).size());
 }
 
 }  // namespace

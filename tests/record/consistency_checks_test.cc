@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which times in two tables of a report contradict each other.
-#include "record/contradictions.h"
+// Which times in two tables of a report are inconsistent.
+#include "record/consistency_checks.h"
 
 #include <gtest/gtest.h>
 
@@ -20,15 +20,15 @@ RunRecord steps(const char* task, const char* level, int64_t batch, int64_t leng
 
 Summary all(double ns) { return {8, ns, ns, ns, 0.95}; }
 
-TEST(Contradictions, NeedAFactor) {
-  EXPECT_FALSE(contradict(100, 149));
-  EXPECT_FALSE(contradict(149, 100));
-  EXPECT_TRUE(contradict(100, 151));
-  EXPECT_TRUE(contradict(151, 100));
-  EXPECT_FALSE(contradict(0, 100));  // not measured
+TEST(ConsistencyChecks, NeedAFactor) {
+  EXPECT_FALSE(are_inconsistent(100, 149));
+  EXPECT_FALSE(are_inconsistent(149, 100));
+  EXPECT_TRUE(are_inconsistent(100, 151));
+  EXPECT_TRUE(are_inconsistent(151, 100));
+  EXPECT_FALSE(are_inconsistent(0, 100));  // not measured
 }
 
-TEST(Contradictions, OfAStudyOfInference) {
+TEST(ConsistencyChecks, OfAStudyOfInference) {
   InferenceRecord study;
   study.lab.runs = {steps("prefill", "compiled", 2, 16, 4e6),
                     steps("decode", "baseline", 1, 64, 9e6),
@@ -45,13 +45,13 @@ TEST(Contradictions, OfAStudyOfInference) {
   latency.tpot = all(1e6);
   latency.wall_ns = 6.2e6;
   study.latencies = {latency};
-  add_contradictions(study);
+  check_consistency(study);
   EXPECT_TRUE(study.lab.warnings.empty()) << study.lab.warnings[0];
 
   study.gains[0].with = all(4e6);
   study.latencies[0].wall_ns = 30e6;
   study.latencies[0].ttft_ns = 8e6;
-  add_contradictions(study);
+  check_consistency(study);
   ASSERT_EQ(study.lab.warnings.size(), 3u);
   EXPECT_EQ(study.lab.warnings[0],
             "a token at batch 1 and context 64: 1.00 ms in the table of prefill and decode, but "
@@ -66,23 +66,23 @@ TEST(Contradictions, OfAStudyOfInference) {
       "in the table of latencies; is another program using the machine?");
 }
 
-TEST(Contradictions, OfATrialAndTheLevels) {
+TEST(ConsistencyChecks, OfATrialAndTheLevels) {
   LabRecord lab;
   lab.runs = {steps("", "baseline", 1, 8, 3e6), steps("", "compiled", 1, 8, 1e6)};
-  add_trial_doubts(lab);  // no trial
+  check_trial_consistency(lab);  // no trial
   lab.trials = {{{}, steps("", "compiled", 1, 8, 1.1e6), steps("", "kernels", 1, 8, 9e6)}};
-  add_trial_doubts(lab);
+  check_trial_consistency(lab);
   EXPECT_TRUE(lab.warnings.empty());
   lab.trials[0].before = steps("", "compiled", 1, 8, 2e6);
-  add_trial_doubts(lab);
+  check_trial_consistency(lab);
   ASSERT_EQ(lab.warnings.size(), 1u);
   EXPECT_NE(lab.warnings[0].find("1.00 ms in the table of levels, but 2.00 ms in the trial"),
             std::string::npos)
       << lab.warnings[0];
-  // Changes that took turns with the same steps have those steps' doubts once.
+  // Changes that took turns with the same steps have those steps' warnings once.
   lab.trials.push_back(lab.trials[0]);
   lab.warnings.clear();
-  add_trial_doubts(lab);
+  check_trial_consistency(lab);
   EXPECT_EQ(lab.warnings.size(), 1u);
 }
 

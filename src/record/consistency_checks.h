@@ -11,24 +11,25 @@
 
 namespace ridge::record {
 
-// Two times of the same work that differ by a larger factor contradict each other.
+// Two times of the same work that differ by a larger factor are inconsistent.
 inline constexpr double kOtherSpeed = 1.5;
 // False if either is unknown (0).
-bool contradict(double a_ns, double b_ns);
+bool are_inconsistent(double a_ns, double b_ns);
 
 // A time and the table that shows it: "the table of levels".
 struct ShownTime {
   double ns = 0;
   std::string_view where;
 };
-// Adds a warning that names both if they contradict each other.
+// Adds a warning that names both if they are inconsistent.
 void compare(const std::string& what, const ShownTime& a, const ShownTime& b, LabRecord& lab);
 
-// The trial's runs: the doubts of each, and its first one beside the lab's run of the same setting.
-void add_trial_doubts(LabRecord& lab);
+// Checks the trial's runs: each by itself, and the first one against the lab's run of the same
+// setting.
+void check_trial_consistency(LabRecord& lab);
 
-// Decoding with the KV cache beside the decodes, a generation beside the sum of its parts, its first
-// tokens beside the prefills.
-void add_contradictions(InferenceRecord& study);
+// Compares decoding with the KV cache with the decodes, a generation with the sum of its parts, and
+// its first tokens with the prefills.
+void check_consistency(InferenceRecord& study);
 
 }  // namespace ridge::record

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the times that several tables show.
-#include "record/contradictions.h"
+#include "record/consistency_checks.h"
 
 #include <fmt/format.h>
 
@@ -21,24 +21,24 @@ const RunRecord* last_run(const LabRecord& lab, const char* task, int64_t batch,
 
 }  // namespace
 
-bool contradict(double a_ns, double b_ns) {
+bool are_inconsistent(double a_ns, double b_ns) {
   return a_ns > 0 && b_ns > 0 && (a_ns > kOtherSpeed * b_ns || b_ns > kOtherSpeed * a_ns);
 }
 
 void compare(const std::string& what, const ShownTime& a, const ShownTime& b, LabRecord& lab) {
-  if (contradict(a.ns, b.ns))
+  if (are_inconsistent(a.ns, b.ns))
     lab.warnings.push_back(
         fmt::format("{}: {} in {}, but {} in {}; is another program using the machine?", what,
                     format_ns(a.ns), a.where, format_ns(b.ns), b.where));
 }
 
-void add_trial_doubts(LabRecord& lab) {
+void check_trial_consistency(LabRecord& lab) {
   for (size_t i = 0; i < lab.trials.size(); ++i) {
     const TrialRecord& trial = lab.trials[i];
-    add_doubts(trial.after, lab);
+    check_consistency(trial.after, lab);
     // Changes that took turns together have one run before them.
     if (i > 0 && trial.before.plain_wall_ns == lab.trials[i - 1].before.plain_wall_ns) continue;
-    add_doubts(trial.before, lab);
+    check_consistency(trial.before, lab);
     for (const RunRecord& run : lab.runs)
       if (run.setting.str() == trial.before.setting.str())
         compare("a step of " + run.setting.str(), {run.wall().median, "the table of levels"},
@@ -46,7 +46,7 @@ void add_trial_doubts(LabRecord& lab) {
   }
 }
 
-void add_contradictions(InferenceRecord& study) {
+void check_consistency(InferenceRecord& study) {
   constexpr std::string_view kPhases = "the table of prefill and decode";
   for (const CacheGainRecord& gain : study.gains)
     if (const RunRecord* run = last_run(study.lab, "decode", 1, gain.context))
