@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "bench/ceiling_check.h"
 #include "bench/extents.h"
 #include "bench/inference_lab.h"
 #include "measure/inference_run.h"
@@ -186,6 +187,7 @@ bool run(const InferLabOptions& o, const AppContext& context) {
     return false;
   }
   if (interrupt.is_set()) study.lab.warnings.push_back("Ctrl-C ended this lab early");
+  if (bench::raise_ceilings(study.lab)) keep_ceilings(*study.lab.ceilings, terminal);
   for (const record::RunRecord& each : study.lab.runs) record::check_consistency(each, study.lab);
   record::check_consistency(study);
   study.lab.finished_at = utc_now();

@@ -309,16 +309,18 @@ bool run(const LabOptions& o, const AppContext& context) {
     fmt::print(stderr, "Too few steps were measured for a summary.\n");
     return false;
   }
-  bench::correct_ceilings({.measure = [&] { return measured_ceilings(true); },
-                           .experiment =
-                               [&](const record::RunRecord& run) {
-                                 return experiment(o, plan, run.setting.level,
-                                                   run.setting.batch_size, run.setting.sequence);
-                               },
-                           .make_backend = setting.make_backend},
-                          lab);
-  choose_detailed(o, plan, lab);
+  const auto experiment_of = [&](const record::RunRecord& run) {
+    return experiment(o, plan, run.setting.level, run.setting.batch_size, run.setting.sequence);
+  };
   const bool stopped = interrupt.is_set();
+  // Nobody who pressed Ctrl-C waits for another measurement.
+  if (stopped ? bench::raise_ceilings(lab)
+              : bench::correct_ceilings({.measure = [&] { return measured_ceilings(true); },
+                                         .experiment = experiment_of,
+                                         .make_backend = setting.make_backend},
+                                        lab))
+    keep_ceilings(*lab.ceilings, terminal);
+  choose_detailed(o, plan, lab);
   if (stopped) lab.warnings.push_back(interruption(plan, lab));
   for (const record::RunRecord& each : lab.runs) record::check_consistency(each, lab);
   const size_t shown = lab.warnings.size();  // the heading shows these

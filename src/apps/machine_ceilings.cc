@@ -84,7 +84,11 @@ std::optional<cost::Ceilings> usable(const fs::path& path,
   return std::nullopt;
 }
 
-void save(const cost::Ceilings& ceilings, const fs::path& path, const TerminalOptions& terminal) {
+}  // namespace
+
+void keep_ceilings(const cost::Ceilings& ceilings, const TerminalOptions& terminal) {
+  const fs::path path = ceilings_path(ceilings.machine);
+  if (path.empty()) return;
   try {
     fs::create_directories(path.parent_path());
     files::write_file(path, cost::to_json(ceilings), files::Links::kReplace);
@@ -94,8 +98,6 @@ void save(const cost::Ceilings& ceilings, const fs::path& path, const TerminalOp
          terminal);
   }
 }
-
-}  // namespace
 
 fs::path ceilings_path(const cost::Machine& machine) {
   fs::path folder = cache_folder();
@@ -123,7 +125,7 @@ cost::Ceilings machine_ceilings(const MachineOptions& options,
   if (!is_complete) {
     for (const std::string& each : cost::implausible_levels(ceilings))
       warn(each + ", which no machine does; `ridge machine --remeasure` measures again", terminal);
-    if (!path.empty()) save(ceilings, path, terminal);
+    keep_ceilings(ceilings, terminal);
   }
   if (ceilings.disturbed())
     warn(fmt::format("other programs used {:.0f}% of the cores while Ridge measured this machine's "

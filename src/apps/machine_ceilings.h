@@ -34,4 +34,7 @@ cost::Ceilings machine_ceilings(const MachineOptions& machine,
                                 const CeilingsRequest& request,
                                 const TerminalOptions& terminal);
 
+// Keeps ceilings that a run has raised in the cache. Warns if that fails.
+void keep_ceilings(const cost::Ceilings& ceilings, const TerminalOptions& terminal);
+
 }  // namespace ridge::apps

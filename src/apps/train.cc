@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "bench/ceiling_check.h"
 #include "files/atomic_folder.h"
 #include "measure/step_figures.h"
 #include "measure/training_run.h"
@@ -32,7 +33,7 @@
 #include "report/training_log.h"
 #include "report/training_text.h"
 #include "serve/session_choice.h"
-#include "train/numerics_inspection.h"
+#include "train/observer.h"
 #include "train/resume.h"
 #include "train/starting_model.h"
 #include "train/trained_model.h"
@@ -272,7 +273,10 @@ void train_model(Training& t,
 void report_run(Training& t, std::optional<OutputFolder>& folder) {
   record::RunRecord& run = t.lab.runs[0];
   const TrainOptions& o = t.o;
-  if (t.instruments()) record::check_consistency(run, t.lab);
+  if (t.instruments()) {
+    if (bench::raise_ceilings(t.lab)) keep_ceilings(*t.lab.ceilings, t.terminal);
+    record::check_consistency(run, t.lab);
+  }
   if (!o.json) fmt::print("{}", report::training_summary(run, t.totals, t.terminal));
   if (!o.json && o.profile)
     fmt::print("{}", o.verbose ? report::operations_text(t.lab, run, t.terminal)

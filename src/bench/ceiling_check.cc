@@ -7,19 +7,25 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/registry.h"
 #include "planning/step_plan.h"
 #include "record/beaten_ceilings.h"
 
 namespace ridge::bench {
 namespace {
 
+std::vector<record::BeatenCeiling> beaten_by(const record::RunRecord& run,
+                                             const cost::Ceilings& ceilings) {
+  if (run.setting.task == "train")
+    return beaten_ceilings(run.step, product_dtype(run.setting), ceilings);
+  return record::beaten_ceilings(fmt::format("the {} of {}", run.setting.task, run.setting.str()),
+                                 {run.amounts, run.cache_bytes, run.weight_bytes, run.step_ns()},
+                                 ceilings);
+}
+
 // Those that the run beats first.
 std::vector<record::BeatenCeiling> first_beaten(const record::LabRecord& lab) {
   for (const record::RunRecord& run : lab.runs)
-    if (auto beaten = beaten_ceilings(run.step, product_dtype(run.setting), *lab.ceilings);
-        !beaten.empty())
-      return beaten;
+    if (auto beaten = beaten_by(run, *lab.ceilings); !beaten.empty()) return beaten;
   return {};
 }
 
@@ -28,8 +34,7 @@ void predict_again(const measure::TrainingExperiment& e,
                    const backends::Backend& backend,
                    const cost::Ceilings& ceilings,
                    record::RunRecord& run) {
-  const train::TrainingStep step =
-      train::build_step(e.config, e.step, e.selection, ops::table(), backend, &ceilings);
+  const train::TrainingStep step = train::build_step(e, backend, &ceilings);
   const record::RunRecord planned = planning::plan_step(e, step, backend, &ceilings);
   run.passes = planned.passes;
   run.predicted_ns = planned.predicted_ns;
@@ -52,22 +57,31 @@ void predict_again(const measure::TrainingExperiment& e,
 
 }  // namespace
 
-void correct_ceilings(const CeilingCheck& check, record::LabRecord& lab) {
-  std::vector<record::BeatenCeiling> beaten = first_beaten(lab);
-  if (beaten.empty()) return;
-  lab.warnings.push_back(
-      fmt::format("{}, so the ceilings were measured again after the runs", beaten.front().str()));
-  *lab.ceilings = check.measure();
+bool raise_ceilings(record::LabRecord& lab) {
+  std::vector<record::BeatenCeiling> beaten;
+  bool is_any = false;
   // Every pass raises what one run beats.
   while (!(beaten = first_beaten(lab)).empty()) {
     for (const record::BeatenCeiling& each : beaten)
       lab.warnings.push_back(each.str() + ", so that was raised to what it reached");
     *lab.ceilings = raised(*std::move(lab.ceilings), beaten);
+    is_any = true;
   }
+  return is_any;
+}
+
+bool correct_ceilings(const CeilingCheck& check, record::LabRecord& lab) {
+  const std::vector<record::BeatenCeiling> beaten = first_beaten(lab);
+  if (beaten.empty()) return false;
+  lab.warnings.push_back(
+      fmt::format("{}, so the ceilings were measured again after the runs", beaten.front().str()));
+  *lab.ceilings = check.measure();
+  raise_ceilings(lab);
   for (record::RunRecord& run : lab.runs) {
     const measure::TrainingExperiment e = check.experiment(run);
     predict_again(e, *check.make_backend(e), *lab.ceilings, run);
   }
+  return true;
 }
 
 }  // namespace ridge::bench

@@ -103,6 +103,8 @@ record::ModelTrial ModelBench::trial(record::ModelTrial trial,
   if (trial.is_decode) work.cache_bytes = decoded_cache_bytes(trial.tokens);
   work.ns = tokens * 1e9 / trial.summary().median;
   trial.shares = record::rate_shares(work, ceilings_);
+  std::ranges::copy(record::beaten_ceilings(trial.name, work, ceilings_),
+                    std::back_inserter(beaten_));
   if (read) add_shares_of(read_rates, trial);
   return trial;
 }

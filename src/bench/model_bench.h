@@ -9,6 +9,7 @@
 
 #include "cost/ceilings.h"
 #include "models/model_file.h"
+#include "record/beaten_ceilings.h"
 #include "record/model_bench.h"
 #include "serve/session.h"
 
@@ -37,6 +38,8 @@ class ModelBench {
   // The last of three instrumented runs. Of a prompt longer than a chunk, it is the last chunk.
   record::KernelTimes prefill_kernels(int64_t tokens);
   record::KernelTimes decode_kernels();
+  // The ceilings that a trial was faster than.
+  const std::vector<record::BeatenCeiling>& beaten() const { return beaten_; }
 
  private:
   record::ModelTrial trial(record::ModelTrial trial, const std::function<double()>& once);
@@ -57,6 +60,7 @@ class ModelBench {
       runs_;                    // since the timed part began, while the session is observed
   std::vector<int32_t> first_;  // the tokens of start_at_depth(), while its KV entries stay
   double begin_ns_ = 0;
+  std::vector<record::BeatenCeiling> beaten_;
 };
 
 }  // namespace ridge::bench

@@ -38,6 +38,17 @@ std::map<std::string, OpAmounts> amounts_by_op(const StepRecord& step, int64_t c
   return ops;
 }
 
+double fastest_memory(const cost::Ceilings& ceilings) {
+  return std::max(ceilings.memory_reads_per_ns(), ceilings.memory_bytes_per_ns());
+}
+
+std::vector<BeatenCeiling> beaten_of(std::vector<BeatenCeiling> reached) {
+  std::erase_if(reached, [](const BeatenCeiling& each) {
+    return each.reached_per_ns <= kCeilingSlack * each.ceiling_per_ns;
+  });
+  return reached;
+}
+
 }  // namespace
 
 std::string BeatenCeiling::str() const {
@@ -53,8 +64,7 @@ std::vector<BeatenCeiling> beaten_ceilings(const StepRecord& step,
                                            const cost::Ceilings& ceilings) {
   if (!ceilings.is_measured()) return {};
   BeatenCeiling gemms{"", dtype, false, 0, ceilings.peak_flops_per_ns(dtype)},
-      memory{"", dtype, true, 0,
-             std::max(ceilings.memory_reads_per_ns(), ceilings.memory_bytes_per_ns())};
+      memory{"", dtype, true, 0, fastest_memory(ceilings)};
   auto raise = [](BeatenCeiling& ceiling, const std::string& op, double per_ns) {
     if (per_ns <= ceiling.reached_per_ns) return;
     ceiling.op = op;
@@ -64,11 +74,27 @@ std::vector<BeatenCeiling> beaten_ceilings(const StepRecord& step,
     raise(gemms, op, amounts.per_ns(amounts.flops));
     raise(memory, op, amounts.per_ns(amounts.bytes));
   }
-  std::vector<BeatenCeiling> beaten = {gemms, memory};
-  std::erase_if(beaten, [](const BeatenCeiling& each) {
-    return each.reached_per_ns <= kCeilingSlack * each.ceiling_per_ns;
-  });
-  return beaten;
+  return beaten_of({gemms, memory});
+}
+
+std::vector<BeatenCeiling> beaten_ceilings(const std::string& name,
+                                           const RatedWork& work,
+                                           const cost::Ceilings& ceilings) {
+  if (!ceilings.is_measured() || !(work.ns > 0) || work.weight_bytes <= 0) return {};
+  // Each run reads all weights once, of which the last cache may hold a part.
+  const int64_t weights = work.amounts.all_weight_bytes();
+  const double runs = static_cast<double>(weights) / static_cast<double>(work.weight_bytes);
+  const double beyond = static_cast<double>(weights + work.cache_bytes) -
+                        runs * static_cast<double>(ceilings.last_cache_bytes());
+  std::vector<BeatenCeiling> reached{
+      {name, DType::kF32, true, beyond / work.ns, fastest_memory(ceilings)}};
+  if (work.amounts.macs.size() == 1) {
+    const auto& [dtype, macs] = *work.amounts.macs.begin();
+    if (ceilings.product(dtype).dtype == dtype)
+      reached.push_back({name, dtype, false, 2 * static_cast<double>(macs) / work.ns,
+                         ceilings.peak_flops_per_ns(dtype)});
+  }
+  return beaten_of(std::move(reached));
 }
 
 cost::Ceilings raised(cost::Ceilings ceilings, std::span<const BeatenCeiling> beaten) {

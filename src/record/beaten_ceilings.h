@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the measured ceilings that a step was faster than. Such a ceiling is too low: something
-// disturbed its measurement.
+// Finds the measured ceilings that a step or a run of inference was faster than. Such a ceiling is
+// too low: something disturbed its measurement.
 #pragma once
 
 #include <span>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cost/ceilings.h"
+#include "record/rate_shares.h"
 #include "record/run_record.h"
 
 namespace ridge::record {
@@ -29,6 +30,12 @@ struct BeatenCeiling {
 // of their bytes those that no cache can hold. Empty unless the ceilings were measured.
 std::vector<BeatenCeiling> beaten_ceilings(const StepRecord& step,
                                            DType dtype,
+                                           const cost::Ceilings& ceilings);
+
+// The same for a prefill, a decode step or several of them: memory by what is read beyond the last
+// cache, and GEMMs if all of them multiply one type. `name` stands in place of the op.
+std::vector<BeatenCeiling> beaten_ceilings(const std::string& name,
+                                           const RatedWork& work,
                                            const cost::Ceilings& ceilings);
 
 // The ceilings with the rates that were reached in place of lower ones.

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cost/made_up_ceilings.h"
-#include "measure/training_run.h"
+#include "measure/whole_run.h"
 #include "train/small_run.h"
 
 namespace ridge::bench {
@@ -48,7 +48,7 @@ CeilingCheck check(const cost::Ceilings& again) {
 TEST(CeilingCheck, KeepsWhatNoRunDisproves) {
   record::LabRecord lab = lab_of(gemms_of(1e6));
   const double predicted = lab.runs[0].predicted_ns;
-  correct_ceilings(check(gemms_of(1)), lab);
+  EXPECT_FALSE(correct_ceilings(check(gemms_of(1)), lab));
   EXPECT_EQ(lab.runs[0].predicted_ns, predicted);
   EXPECT_TRUE(lab.warnings.empty());
 }
@@ -56,7 +56,7 @@ TEST(CeilingCheck, KeepsWhatNoRunDisproves) {
 TEST(CeilingCheck, MeasuresAgainAndPredictsAgain) {
   record::LabRecord lab = lab_of(gemms_of(1e-6));  // a kFLOP/s
   const record::LabRecord expected = lab_of(gemms_of(1e6));
-  correct_ceilings(check(gemms_of(1e6)), lab);
+  EXPECT_TRUE(correct_ceilings(check(gemms_of(1e6)), lab));
   EXPECT_EQ(lab.ceilings->peak_flops_per_ns(DType::kF32), 1e6);
   EXPECT_DOUBLE_EQ(lab.runs[0].predicted_ns, expected.runs[0].predicted_ns);
   ASSERT_EQ(lab.runs[0].step.nodes.size(), expected.runs[0].step.nodes.size());
@@ -76,6 +76,16 @@ TEST(CeilingCheck, RaisesWhatStaysTooLow) {
   EXPECT_GT(lab.ceilings->peak_flops_per_ns(DType::kF32), 1e-6);
   EXPECT_EQ(lab.warnings.size(), 2u);
   EXPECT_LT(lab.runs[0].predicted_ns, predicted);
+}
+
+TEST(CeilingCheck, RaisesWithoutAnotherMeasurement) {
+  record::LabRecord lab = lab_of(gemms_of(1e-6));
+  const double predicted = lab.runs[0].predicted_ns;
+  EXPECT_TRUE(raise_ceilings(lab));
+  EXPECT_GT(lab.ceilings->peak_flops_per_ns(DType::kF32), 1e-6);
+  EXPECT_EQ(lab.warnings.size(), 1u);
+  EXPECT_EQ(lab.runs[0].predicted_ns, predicted);
+  EXPECT_FALSE(raise_ceilings(lab));
 }
 
 }  // namespace

@@ -75,5 +75,34 @@ TEST(BeatenCeilings, AreNoneOfADataSheet) {
   EXPECT_TRUE(beaten_ceilings(fast, DType::kF32, sheet).empty());
 }
 
+// 20 runs that read 10 MB of weights, of which the cache may hold a megabyte each time.
+RatedWork decodes(double ns) {
+  RatedWork work;
+  work.amounts.macs = {{DType::kF32, 100'000'000}};
+  work.amounts.weight_bytes = {{DType::kF32, 200'000'000}};
+  work.weight_bytes = 10'000'000;
+  work.cache_bytes = 20 << 20;
+  work.ns = ns;
+  return work;
+}
+
+TEST(BeatenCeilings, OfInferenceCountWhatNoCacheHolds) {
+  EXPECT_TRUE(beaten_ceilings("tg20", decodes(20e6), ceilings()).empty());
+  const auto beaten = beaten_ceilings("tg20", decodes(10e6), ceilings());
+  ASSERT_EQ(beaten.size(), 1u);
+  EXPECT_EQ(beaten[0].str(), "tg20 reached 20.0 GB/s, above memory's bandwidth of 10.0 GB/s");
+}
+
+TEST(BeatenCeilings, OfInferenceCountGemmsOfOneType) {
+  RatedWork work = decodes(1e9);
+  work.amounts.macs = {{DType::kF32, 100'000'000'000}};
+  ASSERT_EQ(beaten_ceilings("pp512", work, ceilings()).size(), 1u);
+  EXPECT_FALSE(beaten_ceilings("pp512", work, ceilings())[0].is_memory);
+  work.amounts.macs[DType::kI16] = 1;
+  EXPECT_TRUE(beaten_ceilings("pp512", work, ceilings()).empty());
+  work.amounts.macs = {{DType::kI16, 100'000'000'000}};  // these ceilings have no such peak
+  EXPECT_TRUE(beaten_ceilings("pp512", work, ceilings()).empty());
+}
+
 }  // namespace
 }  // namespace ridge::record
