@@ -18,9 +18,9 @@
 #include "base/units.h"
 #include "graph/text_form.h"
 #include "ops/registry.h"
-#include "planning/pass_costs.h"
 #include "planning/pass_list.h"
 #include "planning/quantized_table.h"
+#include "planning/step_plan.h"
 #include "report/node_text.h"
 #include "report/pass_costs.h"
 #include "report/summary_text.h"
@@ -119,7 +119,7 @@ void explain_step(const ExplainOptions& o, const Command& app, const TerminalOpt
   if (!o.graph && o.node.empty() && o.op.empty())
     return explain_passes(o, choice, *backend, ceilings(), terminal);
   const train::TrainingStep step =
-      train::build_step(choice.model.config, choice.step, choice.selection, ops::table(), *backend);
+      train::build_step({choice.model.config, choice.step, choice.selection}, *backend);
   if (!o.node.empty()) {
     const cost::Ceilings found = ceilings();
     return fmt::print(

@@ -139,9 +139,9 @@ Checkpoints::Checkpoints(const PauseOptions& o,
             {data.batches(), resumed_place(resumption, trainer, data, guard), guard, validation,
              resumption.settings},
             writer,
-            o.save_every,
-            resumption.found ? std::optional(resumption.first_step()) : std::nullopt,
-            {[this] { return request.is_set(); }, [this] { request.clear(); }},
-            free_bytes) {}
+            {o.save_every,
+             resumption.found ? std::optional(resumption.first_step()) : std::nullopt,
+             {[this] { return request.is_set(); }, [this] { request.clear(); }},
+             free_bytes}) {}
 
 }  // namespace ridge::apps

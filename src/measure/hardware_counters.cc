@@ -101,7 +101,7 @@ void HardwareCounters::stop(record::HardwareCounts& counts) {
         uint64_t value, enabled_ns, running_ns;
       } read{};
       if (i >= group.size() || ::read(group[i], &read, sizeof read) != sizeof read) continue;
-      // Events that share a counter run in turns; the value stands for the whole time.
+      // Events that share a counter are multiplexed; the value stands for the whole time.
       if (read.running_ns > 0)
         sum += static_cast<double>(read.value) * static_cast<double>(read.enabled_ns) /
                static_cast<double>(read.running_ns);

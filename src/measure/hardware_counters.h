@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts a processor's events (cycles, instructions, misses of the last level of cache) in the
-// program's own code, over all its threads, with the system's perf events. Where the system does not
-// offer them, it says why.
+// program's own code, over all its threads, with the system's perf events. Where the system does
+// not offer them, it says why.
 #pragma once
 
 #include <cstdint>

@@ -119,7 +119,7 @@ class Repetition {
   serve::Session& session_;
   backends::Instrument* instrument_;
   std::function<void()> once_;
-  std::vector<const serve::Bucket*> buckets_;  // of the last instrumented run
+  std::vector<const serve::Bucket*> buckets_;  // the last instrumented run used them
   Measurement measurement_;
   HardwareCounters hardware_;
   record::HardwareCounts counts_;
@@ -246,10 +246,10 @@ struct Timed {
   std::vector<double> samples;
 };
 
-// Runs all by turns, so that a disturbance of the machine affects each of them. The first two runs
-// are a warm-up: a device records its launches in a graph's second run. Returns false if the
-// experiment was stopped.
-bool run_by_turns(const std::vector<Timed*>& all, const InferenceExperiment& e) {
+// Runs all of them interleaved, so that a disturbance of the machine affects each of them. The
+// first two runs are a warm-up: a device records its launches in a graph's second run. Returns
+// false if the experiment was stopped.
+bool run_interleaved(const std::vector<Timed*>& all, const InferenceExperiment& e) {
   constexpr int64_t kWarmup = 2;
   double begin = 0;
   for (int64_t i = -kWarmup;
@@ -287,7 +287,7 @@ std::optional<record::CacheGainRecord> measure_cache_gain(const models::ModelFil
     with->session.step(p.slots, p.tokens);
   };
   with->before = with->once;  // a token follows a token, whose weights the caches hold
-  if (!fit && !run_by_turns({&*with}, e)) return std::nullopt;
+  if (!fit && !run_interleaved({&*with}, e)) return std::nullopt;
   record.cache_bytes =
       models::cache_bytes(file.config(), serve::cache_of(with->session.options(), file.config()));
   if (!fit) {
@@ -297,9 +297,9 @@ std::optional<record::CacheGainRecord> measure_cache_gain(const models::ModelFil
   options.cached = false;
   without.emplace(file, options, backend);
   without->once = [&] { without->session.start(p.prompts); };
-  std::vector<Timed*> turns{&*without};
-  if (with) turns.insert(turns.begin(), &*with);
-  if (!run_by_turns(turns, e)) return std::nullopt;
+  std::vector<Timed*> interleaved{&*without};
+  if (with) interleaved.insert(interleaved.begin(), &*with);
+  if (!run_interleaved(interleaved, e)) return std::nullopt;
   if (with) record.with = summarize(with->samples);
   record.without = summarize(without->samples);
   const std::vector<float> other = without->session.logits(0);

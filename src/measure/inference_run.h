@@ -16,8 +16,8 @@
 
 namespace ridge::measure {
 
-// The number of repeats of a measurement: until the time budget is spent, or three times that for six
-// plain ones, within these bounds.
+// The number of repeats of a measurement: until the time budget is spent, or three times that for
+// six plain ones, within these bounds.
 struct Repeats {
   int64_t least = 4;
   int64_t most = 40;
@@ -45,8 +45,8 @@ std::optional<record::LatencyRecord> measure_latency(const models::ModelFile& fi
                                                      int64_t tokens,
                                                      backends::Backend& backend);
 
-// Times one token after `length` others, with and without the KV cache, by turns if two sessions fit
-// into half of the free memory.
+// Times one token after `length` others, with and without the KV cache, interleaved if two sessions
+// fit into half of the free memory.
 std::optional<record::CacheGainRecord> measure_cache_gain(const models::ModelFile& file,
                                                           const InferenceExperiment& experiment,
                                                           backends::Backend& backend);

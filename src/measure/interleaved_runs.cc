@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives each experiment its threads while it has its turn.
+// Gives each experiment its threads during its rounds.
 #include "measure/interleaved_runs.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs training experiments in turns, so that a disturbance of the machine affects all of them.
+// Runs training experiments interleaved, so that a disturbance of the machine affects all of them.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ struct InterleavedSetting {
 };
 
 // The records in the experiments' order. An instrument serves only one program at a time, so
-// experiments with one do not take turns. If it was stopped, the records are those of the
+// experiments with one are not interleaved. If it was stopped, the records are those of the
 // experiments of which enough steps were measured.
 std::vector<record::RunRecord> run_interleaved(std::vector<TrainingExperiment> experiments,
                                                const InterleavedSetting& setting);

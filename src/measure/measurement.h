@@ -17,7 +17,6 @@ class Measurement {
   void add_plain(double wall_ns, bool is_paired);
   void add_instrumented(record::InstrumentedStep step);
 
-  size_t plain_steps() const { return plain_ns_.size(); }
   const std::vector<double>& plain_ns() const { return plain_ns_; }
 
   // Fills in the times of a record that already has its counts. `graphs`: from count_graphs.

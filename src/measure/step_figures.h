@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of each step of a training: rates and memory beside its results.
+// The figures of each step of a training: rates and memory next to its results.
 #pragma once
 
 #include <cstdint>

@@ -4,22 +4,65 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "backends/backend.h"
 #include "cost/ceilings.h"
 #include "measure/hardware_counters.h"
-#include "measure/launch_rate.h"
 #include "measure/measurement.h"
 #include "measure/sampling_schedule.h"
-#include "measure/training_experiment.h"
 #include "record/run_record.h"
 #include "record/step_record.h"
+#include "runtime/load.h"
+#include "train/batch.h"
 #include "train/observer.h"
+#include "train/setup.h"
 #include "train/training_loop.h"
 
 namespace ridge::measure {
+
+// Measures how fast the host enqueues launches now, relative to the rate at calibration. The speed
+// of a host that launches kernels one by one changes within seconds, because other programs and
+// heat slow it down.
+class LaunchRate {
+ public:
+  // `ceilings` may be null. Allocates the probe's memory.
+  LaunchRate(backends::Backend& backend, const cost::Ceilings* ceilings);
+
+  // Whether the step time depends on the launch rate, because the host launches kernels one by one.
+  bool matters() const { return probe_ != nullptr; }
+  // Times the probe once. It takes only about 1 ms, because after 10 ms on a nearly idle device a
+  // step takes up to a sixth longer.
+  void sample();
+  const std::vector<double>& samples() const { return samples_; }  // 1 = as at calibration
+
+ private:
+  backends::Backend& backend_;
+  const cost::Ceilings* ceilings_;
+  const backends::EnqueueProbe* probe_;
+  std::vector<double> samples_;
+};
+
+// A training to be measured, by its description.
+struct TrainingExperiment : train::TrainingSetup {
+  int64_t warmup_steps = 5;  // training steps that are not measured
+  int64_t steps = 20;
+  int64_t first_step = 0;  // after a checkpoint; the steps before it count as done
+  bool instrument = true;  // false: all steps are plain, and the record's step has counts alone
+  // Whether each step begins only after the previous one is done. If false, this holds only for
+  // the steps that are compared with instrumented ones; the others are enqueued while one is
+  // running.
+  bool waits = true;
+  // Resident memory that belongs to no experiment. If empty, it is all memory that is resident
+  // when this experiment begins. Memory of other experiments beyond it is left out of the record.
+  std::optional<int64_t> foreign_bytes;
+  // Null: synthetic data. It must outlive the run.
+  train::BatchSource* data = nullptr;
+  // The weights to start from, by their names in a file; empty: drawn from the seed.
+  runtime::TensorSource weights;
+};
 
 // SamplingSchedule decides which steps are instrumented. If a step waits for the host's launches,
 // the launch rate is sampled before each plain step that runs alone, so that its median and the
@@ -37,7 +80,7 @@ class StepMeter final : public train::Observer {
   train::StepForms forms() const;  // valid as long as this object
   void sample_launch_rate() { launch_rate_.sample(); }
 
-  void pause(int64_t next) override;
+  void at_boundary(int64_t next) override;
   void before_step(int64_t step, bool instrumented) override;
   void after_step(const train::StepEvent& event) override;
 

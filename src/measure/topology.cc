@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes a topology from hwloc, and from Linux's files what hwloc leaves out: PCIe lanes, the quotas of
-// control groups, NUMA balancing.
+// Takes a topology from hwloc, and from Linux's files what hwloc leaves out: PCIe lanes, the quotas
+// of control groups, NUMA balancing.
 #include "measure/topology.h"
 
 #include <fmt/format.h>

@@ -39,7 +39,7 @@ TrainingRun::TrainingRun(const TrainingExperiment& e,
       meter_(e, backend, ceilings),
       before_(settled_memory(backend)),
       others_bytes_(before_.resident_bytes - e.foreign_bytes.value_or(before_.resident_bytes)),
-      trainer_(e.config, e.step, e.selection, backend, ceilings, e.weights),
+      trainer_(e, backend, ceilings, e.weights),
       synthetic_(synthetic_data_of(e)),
       data_(e.data != nullptr ? *e.data : *synthetic_),
       counts_(train::begin_record(e, trainer_.graphs().passes)),
@@ -72,17 +72,6 @@ record::RunRecord TrainingRun::record() const {
 
 bool is_reportable(const TrainingExperiment& e, const record::RunRecord& record) {
   return !record.plain_wall_ns.empty() && (!e.instrument || !record.step.wall_samples_ns.empty());
-}
-
-record::RunRecord measure_training(const TrainingExperiment& e,
-                                   backends::Backend& backend,
-                                   const cost::Ceilings* ceilings,
-                                   const StepFunction& listener) {
-  TrainingRun run(e, backend, ceilings);
-  train::StepListener observer(listener);
-  if (listener) run.observe(observer);
-  run.run_round(e.steps);
-  return run.record();
 }
 
 }  // namespace ridge::measure

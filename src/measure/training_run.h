@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -12,7 +11,6 @@
 #include "base/process_memory.h"
 #include "cost/ceilings.h"
 #include "measure/step_meter.h"
-#include "measure/training_experiment.h"
 #include "record/run_record.h"
 #include "record/step_record.h"
 #include "train/synthetic_data.h"
@@ -31,7 +29,7 @@ class TrainingRun {
   TrainingRun(const TrainingExperiment& experiment,
               backends::Backend& backend,
               const cost::Ceilings* ceilings);
-  // Its work beside the steps follows that of the observers before it. It must outlive the run.
+  // Its work between the steps follows that of the observers before it. It must outlive the run.
   void observe(train::Observer& observer) { loop_.observe(observer); }
   // Runs up to `steps` measured steps; the first round includes the warm-up. The round ends
   // earlier, after the steps that have begun, once `is_stopped` returns true.
@@ -61,13 +59,5 @@ class TrainingRun {
 // Whether a record has steps of each kind that the experiment measures: one that was stopped early
 // may lack some.
 bool is_reportable(const TrainingExperiment& experiment, const record::RunRecord& record);
-
-using StepFunction = std::function<void(const train::StepEvent&)>;
-
-// Runs the whole experiment in one round. `listener` is called after each step.
-record::RunRecord measure_training(const TrainingExperiment& experiment,
-                                   backends::Backend& backend,
-                                   const cost::Ceilings* ceilings,
-                                   const StepFunction& listener = {});
 
 }  // namespace ridge::measure

@@ -55,13 +55,7 @@ void TrainingSamples::begin(const train::Trainer& trainer, int64_t first, Listen
 
 bool TrainingSamples::is_due(int64_t next) { return next > first_ && next % o_.every == 0; }
 
-void TrainingSamples::pause(int64_t next) {
-  if (is_due(next)) sample(next);
-}
-
-void TrainingSamples::end(int64_t steps) { sample(steps); }
-
-void TrainingSamples::sample(int64_t steps) {
+void TrainingSamples::work(int64_t steps) {
   if (sampled_ == steps) return;
   sampled_ = steps;
   listener_(generate(steps));

@@ -50,11 +50,10 @@ class TrainingSamples final : public train::Observer {
   void begin(const train::Trainer& trainer, int64_t first, Listener listener);
 
   bool is_due(int64_t next) override;
-  void pause(int64_t next) override;
-  void end(int64_t steps) override;
+  void work(int64_t steps) override;
+  void end(int64_t steps) override { work(steps); }
 
  private:
-  void sample(int64_t steps);
   // The same weights give the same text.
   record::TrainingSample generate(int64_t steps);
 

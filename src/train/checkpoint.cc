@@ -270,7 +270,8 @@ void CheckpointWriter::remove(int64_t step) const {
   fs::remove_all(other.path(), ignored);
 }
 
-// Later ones were damaged, and training went on from one before them: they stay until it gets there again.
+// Later ones were damaged, and training went on from one before them: they stay until it gets there
+// again.
 void CheckpointWriter::remove_superseded(int64_t newest) const {
   std::vector<std::pair<int64_t, std::optional<double>>> found;
   for (const int64_t step : steps_in(folder_)) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: all that training needs to go on bit by bit. A checkpoint is a folder "step-00000120"
-// with the files of a model (config.json, model.safetensors, the tokenizer's), or of adapters in the
-// place of its weights, the optimizer's moments, state.json, and manifest.json with the hashes of the others, which is written last. The
-// folder is filled under another name and renamed when all is on disk.
+// Checkpoints: all that training needs to go on bit by bit. A checkpoint is a folder
+// "step-00000120" with the files of a model (config.json, model.safetensors, the tokenizer's), or
+// of adapters in the place of its weights, the optimizer's moments, state.json, and manifest.json
+// with the hashes of the others, which is written last. The folder is filled under another name and
+// renamed when all is on disk.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +19,15 @@
 
 namespace ridge::train {
 
-// What a checkpoint knows beside tensors.
+// The numbers and settings that a checkpoint keeps next to the tensors.
 struct TrainingState {
   int64_t step = 0;     // steps done
   int64_t windows = 0;  // taken from the data
   int64_t tokens = 0;
   std::optional<double> validation_loss;  // at this step
-  nlohmann::ordered_json guard;           // of the guard against spikes
+  nlohmann::ordered_json guard;           // the guard against spikes has it
   std::optional<LossScaleState> loss_scale;
-  nlohmann::ordered_json settings;  // what the run was made with, to compare
+  nlohmann::ordered_json settings;  // the run was made with them; to compare
 };
 
 struct CheckpointPolicy {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "train/checkpoint.h"
 #include "train/observer.h"
@@ -22,7 +23,7 @@ struct SaveRequest {
   std::function<void()> clear = [] {};
 };
 
-// The parts of a checkpoint beside the trainer.
+// The parts of a checkpoint that the trainer does not have.
 struct CheckpointParts {
   const TokenBatches& data;
   DataPlace begin;                         // where this run began
@@ -31,32 +32,37 @@ struct CheckpointParts {
   nlohmann::ordered_json settings;
 };
 
+struct CheckpointSchedule {
+  int64_t every = 0;               // steps
+  std::optional<int64_t> resumed;  // the step of the checkpoint from which the run goes on
+  SaveRequest request;
+  int64_t free_bytes = 0;  // as in CheckpointWriter::save
+};
+
+// Saves on its schedule, on request and after the last step.
 class CheckpointSaver final : public Observer {
  public:
-  // Saves each `every` steps, on request and after the last step. `resumed`: the step of the
-  // checkpoint from which the run goes on. `free_bytes` is as in CheckpointWriter::save.
   CheckpointSaver(Trainer& trainer,
                   CheckpointParts parts,
                   CheckpointWriter& writer,
-                  int64_t every,
-                  std::optional<int64_t> resumed,
-                  SaveRequest request,
-                  int64_t free_bytes);
+                  CheckpointSchedule schedule)
+      : trainer_(trainer),
+        parts_(std::move(parts)),
+        writer_(writer),
+        schedule_(std::move(schedule)),
+        saved_(schedule_.resumed.value_or(-1)) {}
 
   // Throws the Error of a checkpoint that could not be written.
   bool is_due(int64_t next) override;
-  void pause(int64_t next) override;
+  void work(int64_t steps) override;
   void end(int64_t steps) override;  // waits until the last checkpoint is written
 
  private:
-  void save(int64_t steps);
-
   Trainer& trainer_;
   CheckpointParts parts_;
   CheckpointWriter& writer_;
-  int64_t every_, first_, saved_;
-  SaveRequest request_;
-  int64_t free_bytes_;
+  CheckpointSchedule schedule_;
+  int64_t saved_;
 };
 
 }  // namespace ridge::train

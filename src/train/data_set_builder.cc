@@ -157,7 +157,7 @@ void DataSetBuilder::add(text::TokenSetWriter& writer, const text::TokenPart& pa
 
 namespace {
 
-// The text of the first ids, if the set has its tokenizer beside it.
+// The text of the first ids, if the set has its tokenizer with it.
 std::string beginning(text::TokenSet& set, const fs::path& folder, int64_t count) {
   std::vector<int32_t> ids(static_cast<size_t>(std::min(count, set.size())));
   set.read(0, ids);

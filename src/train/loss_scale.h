@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dynamic loss scaling of training in fp16: its options, and its state in the store. Small gradients
-// would vanish in fp16, so the backward pass begins with the loss times a scale, which the optimizer
-// takes out again. A step whose gradients overflow is skipped; the op `loss_scale` has the rules.
+// Dynamic loss scaling of training in fp16: its options, and its state in the store. Small
+// gradients would vanish in fp16, so the backward pass begins with the loss times a scale, which
+// the optimizer takes out again. A step whose gradients overflow is skipped; the op `loss_scale`
+// has the rules.
 #pragma once
 
 #include <cstdint>

@@ -15,10 +15,10 @@
 namespace ridge::train {
 namespace {
 
-enum Kind { kWeights, kGradients, kFirstMoments, kSecondMoments, kActivations, kBackward };
-constexpr std::array<const char*, 6> kKinds = {"weights",       "gradients",
-                                               "first moments", "second moments",
-                                               "activations",   "activation gradients"};
+enum NumberClass { kWeights, kGradients, kFirstMoments, kSecondMoments, kActivations, kBackward };
+constexpr std::array<const char*, 6> kClasses = {"weights",       "gradients",
+                                                 "first moments", "second moments",
+                                                 "activations",   "activation gradients"};
 
 bool is_measured(DType type) {
   return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16;
@@ -63,7 +63,7 @@ std::vector<float> floats_in(const runtime::Store& store, const std::string& nam
 
 void Numerics::add(int kind, const std::string& scope, DType type, std::span<const float> values) {
   record::NumericsRow& row = rows_[{kind, scope, type}];
-  row.kind = kKinds[static_cast<size_t>(kind)];
+  row.kind = kClasses[static_cast<size_t>(kind)];
   row.scope = scope;
   row.dtype = name(type);
   ++row.tensors;

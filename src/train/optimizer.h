@@ -42,7 +42,7 @@ inline constexpr const char* kSecondMoment = ".adamw_v";
 bool is_decayed(std::string_view parameter, const Type& type);
 
 struct AppendedUpdate {
-  ValueId squared_norm = kNoValue;  // of the gradients before clipping; none without clipping
+  ValueId squared_norm = kNoValue;  // the gradients' before clipping; none without clipping
   // With loss scaling: the scale of the next step, and how many steps were skipped so far.
   ValueId scale = kNoValue, skipped_steps = kNoValue;
 };

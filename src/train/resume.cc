@@ -29,7 +29,7 @@ json setting(const json& settings, const std::string& key) {
   return settings.contains(key) ? settings[key] : json();
 }
 
-// Adapters are a difference from the weights beside which they were trained.
+// Adapters are a difference from the weights with which they were trained.
 void expect_same_base(const FoundCheckpoint& found, const json& now) {
   const auto weights_of = [](const json& settings) {
     const json model = settings.value("model", json());

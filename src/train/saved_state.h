@@ -20,8 +20,8 @@ struct SavedTensor {
   std::vector<float> values;
 };
 
-// The weights, or only the adapters where nothing else is trained; or the moments that are stored under a parameter's name and `suffix`. In the order of
-// the names.
+// The weights, or only the adapters where nothing else is trained; or the moments that are stored
+// under a parameter's name and `suffix`. They are in the order of the names.
 std::vector<SavedTensor> saved_tensors(const Trainer& trainer, std::string_view suffix = "");
 
 // All weights, with trained adapters merged into them.
@@ -31,7 +31,7 @@ std::vector<SavedTensor> whole_model(const Trainer& trainer);
 using SavedLookup = std::function<std::vector<float>(const std::string& name, const Shape& shape)>;
 void restore_tensors(Trainer& trainer, const SavedLookup& find, std::string_view suffix = "");
 
-// The configuration as it stands beside the weights.
+// The configuration that is saved with the weights.
 models::ModelConfig saved_config(const Trainer& trainer);
 
 // For files::write_safetensors. The tensors must outlive the result.

@@ -5,19 +5,14 @@
 
 #include <vector>
 
-#include "models/config.h"
-#include "passes/pipeline.h"
 #include "record/run_record.h"
 #include "train/step.h"
 
 namespace ridge::train {
 
-struct TrainingSetup {
+struct TrainingSetup : StepSetup {
   // Copied into the record; batch size, length and micro-batches come from `step`.
   record::Setting setting;
-  models::ModelConfig config;
-  StepOptions step;
-  passes::Selection selection{"baseline", ""};
 };
 
 // The record of the setup before anything is counted.

@@ -11,7 +11,8 @@
 namespace ridge::train {
 namespace {
 
-// Losses of a model that has learnt its data by heart hardly differ; what is not visible is no spike.
+// Losses of a model that has learnt its data by heart hardly differ; a difference that is not
+// visible is no spike.
 constexpr double kLeastDeviation = 1e-3;
 
 }  // namespace

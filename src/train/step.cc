@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "models/forward_graph.h"
 #include "ops/build.h"
+#include "ops/registry.h"
 #include "passes/differentiate.h"
 
 namespace ridge::train {
@@ -44,18 +45,20 @@ void freeze(Graph& graph, std::span<const std::string> patterns) {
     throw usage_error("[freeze] expected patterns that leave a parameter to train, all are frozen");
 }
 
+// The trained parameters of a graph and their gradients, in one order.
+struct TrainedValues {
+  std::vector<ValueId> parameters, gradients;
+};
+
 // Adds each gradient to a state "<name>.gradient", which the update reads and clears.
-void accumulate_gradients(Builder& b,
-                          std::span<const ValueId> parameters,
-                          std::span<const ValueId> gradients) {
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Node* producer = b.graph().producer(gradients[i]);
+void accumulate_gradients(Builder& b, const TrainedValues& trained) {
+  for (size_t i = 0; i < trained.parameters.size(); ++i) {
+    const ValueId gradient = trained.gradients[i];
+    const Node* producer = b.graph().producer(gradient);
     RIDGE_CHECK(producer != nullptr, "a gradient without a producer");
     auto derive = b.derive(producer->from, producer->scope, Phase::kBackward);
-    const Value& parameter = b.graph().value(parameters[i]);
-    std::string state_name = parameter.name + ".gradient";
-    Type type = parameter.type;
-    b.call("accumulate", {b.state(state_name, type), gradients[i]});
+    const Value parameter = b.graph().value(trained.parameters[i]);
+    b.call("accumulate", {b.state(parameter.name + ".gradient", parameter.type), gradient});
   }
 }
 
@@ -81,11 +84,11 @@ void append_zeros(Builder& b, std::span<const ValueId> gradients) {
 // Appends the update and its outputs, and notes which there are.
 void append_update(Builder& b,
                    const StepOptions& options,
-                   std::span<const ValueId> parameters,
-                   std::span<const ValueId> gradients,
+                   const TrainedValues& trained,
                    const LossScaling* scaling,
                    StepGraph& step) {
-  const AppendedUpdate made = append_adamw(b, options.optimizer, parameters, gradients, scaling);
+  const AppendedUpdate made =
+      append_adamw(b, options.optimizer, trained.parameters, trained.gradients, scaling);
   step.has_norm = made.squared_norm != kNoValue;
   step.has_scale = made.scale != kNoValue;
   for (const ValueId output : {made.squared_norm, made.scale, made.skipped_steps})
@@ -98,10 +101,10 @@ StepGraph build_update(const Graph& step,
                        const LossScaling* scaling) {
   StepGraph update{"update", {}, 1, false};
   Builder b(update.graph, ops);
-  std::vector<ValueId> parameters;
-  const std::vector<ValueId> gradients = declare_gradients(b, step, &parameters);
-  append_update(b, options, parameters, gradients, scaling, update);
-  append_zeros(b, gradients);
+  TrainedValues trained;
+  trained.gradients = declare_gradients(b, step, &trained.parameters);
+  append_update(b, options, trained, scaling, update);
+  append_zeros(b, trained.gradients);
   return update;
 }
 
@@ -114,12 +117,11 @@ Graph build_discard(const Graph& step, const OpTable& ops) {
 
 }  // namespace
 
-TrainingStep build_step(const models::ModelConfig& config,
-                        const StepOptions& options,
-                        const passes::Selection& selection,
-                        const OpTable& ops,
+TrainingStep build_step(const StepSetup& setup,
                         const passes::PassTarget& target,
                         const cost::Ceilings* ceilings) {
+  const auto& [config, options, selection] = setup;
+  const OpTable& ops = ops::table();
   if (options.sequence == 1)
     throw usage_error(
         "[seq-len] expected at least 2 tokens, because each token predicts the next, got 1");
@@ -156,26 +158,27 @@ TrainingStep build_step(const models::ModelConfig& config,
         unrecorded, nullptr);
   };
   if (options.evaluates) step.evaluation = unrecorded_stages(graph);
-  std::vector<ValueId> parameters = trained_parameters(graph);
+  TrainedValues trained{trained_parameters(graph), {}};
   const double seed = 1.0 / static_cast<double>(options.micro_batches);
   const ValueId loss = graph.outputs[0];
-  std::vector<ValueId> gradients =
-      scaling == nullptr ? passes::differentiate(graph, ops, loss, parameters, seed)
-                         : passes::differentiate(graph, ops, loss, parameters, [seed](Builder& b) {
-                             return ops::scale(b, b.state(kLossScale, {DType::kF32, {}}), seed);
-                           });
+  trained.gradients =
+      scaling == nullptr
+          ? passes::differentiate(graph, ops, loss, trained.parameters, seed)
+          : passes::differentiate(graph, ops, loss, trained.parameters, [seed](Builder& b) {
+              return ops::scale(b, b.state(kLossScale, {DType::kF32, {}}), seed);
+            });
   Builder b(graph, ops);
   auto finished = [&](const Graph& from) {
     return run(passes::Stage::kTarget, run(passes::Stage::kStep, from));
   };
   if (options.micro_batches == 1 && !options.separates_update) {
     StepGraph whole{"step", {}};
-    append_update(b, options, parameters, gradients, scaling, whole);
+    append_update(b, options, trained, scaling, whole);
     whole.graph = finished(graph);
     step.graphs.push_back(std::move(whole));
     return step;
   }
-  accumulate_gradients(b, parameters, gradients);
+  accumulate_gradients(b, trained);
   StepGraph update = build_update(graph, ops, options, scaling);
   step.graphs.push_back({"accumulate", finished(graph), options.micro_batches});
   update.graph = finished(update.graph);

@@ -25,18 +25,25 @@ struct StepOptions {
   OptimizerOptions optimizer;
   // Patterns of parameters (base/name_pattern.h) that have no gradient, no moments and no update.
   std::vector<std::string> frozen;
-  passes::LoraOptions lora;  // of the pass `lora`
-  LossScaling loss_scaling;  // of the pass `autocast_f16`
-  std::string base_model;    // what an adapter's configuration names as its base
+  passes::LoraOptions lora;  // the pass `lora` has them
+  LossScaling loss_scaling;  // the pass `autocast_f16` has it
+  std::string base_model;    // an adapter's configuration names it as its base
   // Whether the update is a graph of its own also for one micro-batch, so that it can be left out.
   bool separates_update = false;
   bool evaluates = false;  // whether a graph without update is built too, for validation
 };
 
+// The graphs of a step follow from these.
+struct StepSetup {
+  models::ModelConfig config;
+  StepOptions step;
+  passes::Selection selection{"baseline", ""};
+};
+
 struct StepGraph {
   std::string name;  // "step", or "accumulate" and "update"
-  // Outputs: the loss; where gradients are clipped, their squared norm; with loss scaling, the scale
-  // of the next step and the number of steps skipped so far.
+  // Outputs: the loss; where gradients are clipped, their squared norm; with loss scaling, the
+  // scale of the next step and the number of steps skipped so far.
   Graph graph;
   int64_t repeat = 1;
   bool has_loss = true;
@@ -47,18 +54,16 @@ struct StepGraph {
 struct TrainingStep {
   std::vector<StepGraph> graphs;
   std::optional<Graph> discard;     // clears the gradients, if the update is separate
-  std::optional<Graph> evaluation;  // of a micro-batch; outputs[0] is the loss
+  std::optional<Graph> evaluation;  // a micro-batch without update; outputs[0] is the loss
   LoadGraph load;
   bool has_adapters = false;  // whether adapters are trained, and nothing else
   std::vector<cost::PassRecord> passes;
 };
 
-// Throws usage Errors: a pattern of `frozen` that matches no parameter, or patterns that leave nothing
-// to train, two types to compute in. Records the passes only if ceilings are given: each record takes a plan of the graph.
-TrainingStep build_step(const models::ModelConfig& config,
-                        const StepOptions& options,
-                        const passes::Selection& selection,
-                        const OpTable& ops,
+// Throws usage Errors: a pattern of `frozen` that matches no parameter, patterns that leave nothing
+// to train, two types to compute in. Records the passes only if ceilings are given: each record
+// takes a plan of the graph.
+TrainingStep build_step(const StepSetup& setup,
                         const passes::PassTarget& target,
                         const cost::Ceilings* ceilings = nullptr);
 

@@ -2,10 +2,13 @@
 // Draws in the order of the published run's constructors, initialization and data set.
 #include "train/synthetic_data.h"
 
+#include <cmath>
 #include <span>
 
 #include "base/error.h"
+#include "base/fnv.h"
 #include "models/parameter_list.h"
+#include "passes/lora.h"
 
 namespace ridge::train {
 namespace {
@@ -52,6 +55,16 @@ void draw_weights(const models::ModelConfig& c,
     if (each.name != kTable || !c.tied_head) put(each.name, std::move(drawn));
   }
   if (c.tied_head) put(kTable, normal(random, c.vocabulary * c.hidden));
+}
+
+std::vector<float> initial_adapter(std::string_view name, const Shape& shape, uint32_t seed) {
+  std::vector<float> values(static_cast<size_t>(shape.elements()), 0.0f);
+  if (name.ends_with(passes::kLoraB)) return values;
+  const float bound = 1 / std::sqrt(static_cast<float>(shape[1]));
+  const uint32_t stream = fnv1a(name, kFnvBasis<uint32_t> ^ seed);  // one for each adapter
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = bound * (2 * uniform_at(stream, static_cast<uint32_t>(i)) - 1);
+  return values;
 }
 
 SyntheticData::SyntheticData(int64_t vocabulary, int64_t sequence, uint32_t seed)

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rebuilds the weights and batches of the published training runs bit by bit from their seeds,
-// and uses the same recipe for other sizes. docs/accounting.md describes it.
+// and uses the same recipe for other sizes. docs/accounting.md describes it. Adapters are drawn as
+// PEFT does.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/random.h"
+#include "base/shape.h"
 #include "models/config.h"
 #include "train/batch.h"
 
@@ -16,11 +19,16 @@ namespace ridge::train {
 
 inline constexpr uint32_t kSyntheticSeed = 42;
 
-// Calls `put` for every weight, in the order in which they are drawn. Norms multiply by 1, and biases
-// are 0.
+// Calls `put` for every weight, in the order in which they are drawn. Norms multiply by 1, and
+// biases are 0.
 void draw_weights(const models::ModelConfig& config,
                   uint32_t seed,
                   const std::function<void(const std::string& name, std::vector<float> data)>& put);
+
+// The first values of an adapter's parameter, as in PEFT: B is 0, so that the model begins
+// unchanged; A [rank,in] is uniform within 1 / sqrt(in). They depend only on the seed, the name and
+// the element.
+std::vector<float> initial_adapter(std::string_view name, const Shape& shape, uint32_t seed);
 
 // 1000 rows of T+1 random ids. Each batch takes the first rows of a fresh permutation. Position t
 // predicts id t + 2: labels are shifted twice, as in the published loss, and the last position of

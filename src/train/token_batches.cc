@@ -113,17 +113,10 @@ int64_t TokenBatches::windows(size_t source) const {
   return windows_of(data_[source].tokens, sequence_);
 }
 
-double TokenBatches::epochs(size_t source, int64_t places) const {
-  double all = 0;
-  for (const WeightedData& each : data_) all += each.weight;
-  return static_cast<double>(places) * data_[source].weight / all /
-         static_cast<double>(windows(source));
-}
-
 Batch TokenBatches::next(int64_t batch_size) {
   Batch batch;
   for (int64_t row = 0; row < batch_size; ++row) {
-    const Mixture::Place at = mixture_.at(place_++);
+    const Mixture::Window at = mixture_.at(place_++);
     const int64_t count = windows(at.source), epoch = at.index / count;
     const int64_t window = permuted(at.index % count, count, order_key(seed_, at.source, epoch));
     data_[at.source].tokens.read(window * sequence_, window_);
@@ -138,19 +131,18 @@ Batch TokenBatches::next(int64_t batch_size) {
 std::vector<Batch> validation_batches(text::TokenSet& tokens,
                                       int64_t sequence,
                                       const Vocabulary& vocabulary,
-                                      int64_t batch_size,
-                                      int64_t most_batches,
+                                      const BatchCount& count,
                                       models::Packing packing) {
   expect_trainable(tokens, sequence, vocabulary);
   const std::vector<int64_t> starts = starts_of(tokens, packing);
   bool has_labels = false;
   const int64_t windows =
-      std::min(windows_of(tokens, sequence), checked_product(most_batches, batch_size, "windows"));
+      std::min(windows_of(tokens, sequence), checked_product(count.most, count.size, "windows"));
   std::vector<Batch> batches;
   std::vector<int32_t> window(static_cast<size_t>(sequence) + 1);
-  for (int64_t first = 0; first < windows; first += batch_size) {
+  for (int64_t first = 0; first < windows; first += count.size) {
     Batch& batch = batches.emplace_back();
-    for (int64_t row = 0; row < batch_size; ++row) {
+    for (int64_t row = 0; row < count.size; ++row) {
       const bool is_there = first + row < windows;
       const int64_t begin = (is_there ? first + row : first) * sequence;
       tokens.read(begin, window);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches of windows of token ids. Window w of a data set begins at id w T and has T ids, each
 // labelled with the next one; a remainder at the end is not used. With packed documents, positions
-// begin at 0 in each document of a window, and the last token of a document has no label. A document
-// that crosses the end of a window goes on in another row, from position 0.
+// begin at 0 in each document of a window, and the last token of a document has no label. A
+// document that crosses the end of a window goes on in another row, from position 0.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace ridge::train {
 
 struct WeightedData {
   text::TokenSet tokens;
-  double weight = 1;  // of its windows among those of all sets
+  double weight = 1;  // its windows have it among those of all sets
 };
 
-// The ids that a model can read: those below `rows`. Data whose tokenizer is the model's may have up to
-// `tokens`, if those without a row do not occur.
+// The ids that a model can read: those below `rows`. Data whose tokenizer is the model's may have
+// up to `tokens`, if those without a row do not occur.
 struct Vocabulary {
   Vocabulary(int64_t rows_of_model, int64_t tokens_known = 0)
       : rows(rows_of_model), tokens(tokens_known) {}
@@ -49,8 +49,6 @@ class TokenBatches final : public BatchSource {
 
   const std::vector<WeightedData>& data() const { return data_; }
   int64_t windows(size_t source) const;
-  // How often the first `places` windows of the mixture pass through a set.
-  double epochs(size_t source, int64_t places) const;
 
  private:
   std::vector<WeightedData> data_;
@@ -63,14 +61,15 @@ class TokenBatches final : public BatchSource {
   std::vector<std::vector<int64_t>> starts_;
 };
 
+struct BatchCount {
+  int64_t size, most;  // rows of a batch, and batches
+};
 // The first windows of a data set in order, in whole batches; labels of a batch's missing rows are
-// -1. At most `most_batches` batches. Throws the same Errors, and a usage Error if no token has a
-// label.
+// -1. Throws the same Errors, and a usage Error if no token has a label.
 std::vector<Batch> validation_batches(text::TokenSet& tokens,
                                       int64_t sequence,
                                       const Vocabulary& vocabulary,
-                                      int64_t batch_size,
-                                      int64_t most_batches,
+                                      const BatchCount& count,
                                       models::Packing packing = models::Packing::kNone);
 
 }  // namespace ridge::train

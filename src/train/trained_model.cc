@@ -7,10 +7,25 @@
 #include "files/atomic_file.h"
 #include "files/atomic_folder.h"
 #include "files/safetensors.h"
+#include "models/adapter.h"
 #include "models/config_json.h"
-#include "train/adapter.h"
 
 namespace ridge::train {
+namespace {
+
+// Writes adapter_config.json and adapter_model.safetensors, PEFT's files, into an existing folder.
+void write_adapter(const StepOptions& options,
+                   std::span<const SavedTensor> adapters,
+                   const std::filesystem::path& folder) {
+  const models::AdapterConfig config{options.lora.rank, options.lora.alpha, options.lora.targets,
+                                     options.base_model};
+  files::write_file(folder / models::kAdapterConfig, models::adapter_config_json(config));
+  std::vector<files::TensorSource> sources = sources_of(adapters);
+  for (files::TensorSource& each : sources) each.name = models::kAdapterPrefix + each.name;
+  files::write_safetensors(folder / models::kAdapterWeights, sources);
+}
+
+}  // namespace
 
 void expect_finite(std::span<const SavedTensor> tensors, const std::filesystem::path& folder) {
   for (const SavedTensor& each : tensors)

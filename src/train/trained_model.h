@@ -13,15 +13,16 @@
 namespace ridge::train {
 
 // Saves config.json and model.safetensors in fp32, for Ridge and transformers, and the files of the
-// tokenizer, which may be null. Trained adapters are saved in PEFT's files instead. The folder must be new or empty; it appears complete or not at all. Throws a run-time Error
-// if a parameter is not finite.
+// tokenizer, which may be null. Trained adapters are saved in PEFT's files instead. The folder must
+// be new or empty; it appears complete or not at all. Throws a run-time Error if a parameter is not
+// finite.
 void save_model(const Trainer& trainer,
                 const std::filesystem::path& folder,
                 const models::TokenizerFile* tokenizer = nullptr);
 
 // The parts of save_model. Throws that Error.
 void expect_finite(std::span<const SavedTensor> tensors, const std::filesystem::path& folder);
-// What stands beside the weights.
+// The facts that are saved with the weights.
 struct SavedForm {
   explicit SavedForm(const Trainer& trainer);
   models::ModelConfig config;

@@ -4,16 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/finite.h"
-#include "ops/loss_scale.h"
-#include "ops/registry.h"
-#include "train/adapter.h"
 #include "train/synthetic_data.h"
 
 namespace ridge::train {
@@ -29,6 +25,37 @@ std::string first_not_finite(const LoadGraph& load, const runtime::Store& store)
   return first;
 }
 
+void expect_finite(double loss, int64_t step, const LoadGraph& load, const runtime::Store& store) {
+  if (std::isfinite(loss)) return;
+  const std::string tensor = first_not_finite(load, store);
+  throw runtime_error("[train] expected a finite loss, step {} has {}; {}", step,
+                      std::isnan(loss) ? "nan" : "infinity",
+                      tensor.empty() ? "all parameters are finite"
+                                     : "the first parameter that is not finite is " + tensor);
+}
+
+// Fills the parameters with these weights, or draws them.
+void load(const LoadGraph& load,
+          const models::ModelConfig& config,
+          const runtime::TensorSource& weights,
+          runtime::Store& store) {
+  std::map<std::string, std::vector<float>> drawn;
+  if (!weights)
+    draw_weights(config, kSyntheticSeed, [&](const std::string& name, std::vector<float> data) {
+      drawn[name] = std::move(data);
+    });
+  runtime::load_parameters(
+      load,
+      [&](const std::string& name, const Type& type) {
+        if (passes::is_lora(name)) return initial_adapter(name, type.shape, kSyntheticSeed);
+        if (weights) return weights(name, type);
+        auto found = drawn.find(name);
+        RIDGE_CHECK(found != drawn.end(), "no weight '{}' was drawn", name);
+        return found->second;
+      },
+      store);
+}
+
 // The share of the keys before a query, or its own, that are of the query's document.
 double attended_share(std::span<const Batch> batches, int64_t sequence) {
   int64_t keys = 0, all = 0;
@@ -41,43 +68,23 @@ double attended_share(std::span<const Batch> batches, int64_t sequence) {
 
 }  // namespace
 
-Trainer::Trainer(const models::ModelConfig& config,
-                 const StepOptions& options,
-                 const passes::Selection& selection,
+Trainer::Trainer(const StepSetup& setup,
                  backends::Backend& backend,
                  const cost::Ceilings* ceilings,
                  const runtime::TensorSource& weights)
-    : config_(config),
-      options_(options),
+    : config_(setup.config),
+      options_(setup.step),
       backend_(backend),
-      step_(build_step(config, options, selection, ops::table(), backend, ceilings)),
+      step_(build_step(setup, backend, ceilings)),
       store_(backend),
       program_(backend, store_) {
   for (StepGraph& each : step_.graphs)
     program_.add(each.name, each.graph, static_cast<int>(each.repeat));
   if (step_.discard) program_.add("discard", *step_.discard);
   if (step_.evaluation) program_.add("evaluation", *step_.evaluation);
-  load(weights);
+  load(step_.load, config_, weights, store_);
   program_.bind();
-  if (has_loss_scale(store_)) set_loss_scale({options.loss_scaling.initial});
-}
-
-void Trainer::load(const runtime::TensorSource& weights) {
-  std::map<std::string, std::vector<float>> drawn;
-  if (!weights)
-    draw_weights(config_, kSyntheticSeed, [&](const std::string& name, std::vector<float> data) {
-      drawn[name] = std::move(data);
-    });
-  runtime::load_parameters(
-      step_.load,
-      [&](const std::string& name, const Type& type) {
-        if (passes::is_lora(name)) return initial_adapter(name, type.shape, kSyntheticSeed);
-        if (weights) return weights(name, type);
-        auto found = drawn.find(name);
-        RIDGE_CHECK(found != drawn.end(), "no weight '{}' was drawn", name);
-        return found->second;
-      },
-      store_);
+  if (has_loss_scale(store_)) set_loss_scale({options_.loss_scaling.initial});
 }
 
 void Trainer::write_batch(const Batch& batch) {
@@ -89,49 +96,12 @@ void Trainer::write_batch(const Batch& batch) {
   write("labels", batch.labels);
 }
 
-void Trainer::read_loss(int graph, Begun& begun) {
-  ValueId loss = program_.graph(graph).graph().outputs[0];
-  if (auto term = program_.start_read(graph, loss))
-    begun.terms.push_back(std::move(term));
-  else
-    begun.loss += static_cast<double>(program_.read(graph, loss)[0]) /
-                  static_cast<double>(options_.micro_batches);
-}
-
-void Trainer::read_scalar(int graph,
-                          size_t output,
-                          double& value,
-                          std::unique_ptr<backends::CopyOut>& copy) {
-  const ValueId scalar = program_.graph(graph).graph().outputs[output];
-  copy = program_.start_read(graph, scalar);
-  if (copy == nullptr) value = static_cast<double>(program_.read(graph, scalar)[0]);
-}
-
-// In the order of StepGraph's outputs.
-void Trainer::read_update(int graph, Begun& begun) {
-  const StepGraph& step = step_.graphs[static_cast<size_t>(graph)];
-  size_t output = step.has_loss ? 1 : 0;
-  if (step.has_norm) read_scalar(graph, output++, begun.squared_norm, begun.norm);
-  if (!step.has_scale) return;
-  read_scalar(graph, output, begun.scale, begun.next_scale);
-  read_scalar(graph, output + 1, begun.skipped_steps, begun.next_skipped_steps);
-}
-
-void Trainer::await_loss(Begun& begun) const {
-  for (const auto& term : begun.terms) {
-    float value = 0;
-    std::memcpy(&value, term->wait().data(), sizeof value);
-    begun.loss += static_cast<double>(value) / static_cast<double>(options_.micro_batches);
-  }
-  begun.terms.clear();
-}
-
 void Trainer::inspect_next() {
   RIDGE_CHECK(begun_.empty(), "a step is under way");
   inspection_.emplace();
 }
 
-void Trainer::run(int graph, bool profiled, Begun& begun) {
+void Trainer::run(int graph, bool profiled, BegunStep& begun) {
   if (inspection_)
     program_.run_inspected(
         graph, [&](NodeId node) { inspection_->before(program_, graph, node); },
@@ -146,7 +116,7 @@ void Trainer::begin(std::span<const Batch> batches, bool profiled) {
   RIDGE_CHECK(!profiled || begun_.empty(), "a step is under way");
   RIDGE_CHECK(static_cast<int64_t>(batches.size()) == options_.micro_batches,
               "{} batches for {} micro-batches", batches.size(), options_.micro_batches);
-  Begun begun;
+  BegunStep begun;
   begun.begin_ns = now_ns();
   if (options_.packing == models::Packing::kDocuments)
     begun.attended = attended_share(batches, options_.sequence);
@@ -157,10 +127,7 @@ void Trainer::begin(std::span<const Batch> batches, bool profiled) {
   auto batch = batches.begin();
   for (int i = 0; i < static_cast<int>(step_.graphs.size()); ++i) {
     const StepGraph& graph = step_.graphs[static_cast<size_t>(i)];
-    if (!graph.has_loss && skips_) {
-      await_loss(begun);
-      begun.skipped = skips_(begun.loss);
-    }
+    if (!graph.has_loss && skips_) begun.skipped = skips_(begun.wait_for_loss());
     if (begun.skipped) {
       program_.run(discard_graph());
       break;
@@ -168,8 +135,7 @@ void Trainer::begin(std::span<const Batch> batches, bool profiled) {
     for (int64_t k = 0; k < graph.repeat; ++k) {
       if (graph.has_loss) write_batch(*batch++);
       run(i, profiled, begun);
-      if (graph.has_loss) read_loss(i, begun);
-      read_update(i, begun);
+      begun.read(program_, i, graph);
     }
   }
   if (inspection_) {
@@ -180,34 +146,6 @@ void Trainer::begin(std::span<const Batch> batches, bool profiled) {
   begun.done = backend_.start_copy_out(nullptr, 0);
   begun.end_ns = now_ns();
   begun_.push_back(std::move(begun));
-}
-
-void Trainer::begin_step(std::span<const Batch> batches) { begin(batches, false); }
-
-namespace {
-
-void await(const std::unique_ptr<backends::CopyOut>& copy, double& value) {
-  if (copy == nullptr) return;
-  float read = 0;
-  std::memcpy(&read, copy->wait().data(), sizeof read);
-  value = static_cast<double>(read);
-}
-
-}  // namespace
-
-// The norm of gradients that overflowed is not known.
-void Trainer::take_scale(const Begun& begun, StepResult& result) {
-  result.loss_scale = scale_.scale;
-  if (begun.skipped) return;  // by the guard, before the update
-  const auto skipped_steps = static_cast<int64_t>(begun.skipped_steps);
-  result.loss_scale = begun.scale;
-  result.overflowed = result.skipped = skipped_steps > scale_.skipped_steps;
-  if (result.overflowed) result.gradient_norm = -1;
-  if (result.overflowed && scale_.scale == ops::kLeastLossScale)
-    throw runtime_error("[train] the gradients of step {} overflow fp16 with a loss scale of {}",
-                        finished_, ops::kLeastLossScale);
-  scale_.scale = begun.scale;
-  scale_.skipped_steps = skipped_steps;
 }
 
 std::optional<LossScaleState> Trainer::loss_scale() const {
@@ -224,27 +162,15 @@ void Trainer::set_loss_scale(const LossScaleState& state) {
 
 StepResult Trainer::finish_step() {
   RIDGE_CHECK(!begun_.empty(), "no step is under way");
-  Begun begun = std::move(begun_.front());
+  BegunStep begun = std::move(begun_.front());
   begun_.pop_front();
-  await_loss(begun);
-  await(begun.norm, begun.squared_norm);
-  await(begun.next_scale, begun.scale);
-  await(begun.next_skipped_steps, begun.skipped_steps);
-  if (begun.done != nullptr) begun.done->wait();
-  double end_ns = begun.done == nullptr ? begun.end_ns : now_ns();
+  const double end_ns = begun.wait();
   ++finished_;
-  if (!begun.skipped) expect_finite(begun.loss);
-  StepResult result;
-  result.loss = begun.loss;
-  if (begun.squared_norm >= 0) result.gradient_norm = std::sqrt(begun.squared_norm);
-  result.skipped = begun.skipped;
-  if (has_loss_scale(store_)) take_scale(begun, result);
-  result.attended = begun.attended;
+  if (!begun.skipped) expect_finite(begun.wait_for_loss(), finished_, step_.load, store_);
+  StepResult result = begun.result(has_loss_scale(store_) ? &scale_ : nullptr, finished_);
   result.begin_ns = std::max(begun.begin_ns, last_end_ns_);
   result.elapsed_ns = end_ns - result.begin_ns;
   last_end_ns_ = end_ns;
-  result.profiles = std::move(begun.profiles);
-  result.numerics = std::move(begun.numerics);
   for (const record::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;
   return result;
 }
@@ -269,15 +195,6 @@ double Trainer::evaluate(std::span<const Batch> batches) {
 void Trainer::resume_after(int64_t step) {
   RIDGE_CHECK(begun_.empty(), "a step is under way");
   taken_ = finished_ = step;
-}
-
-void Trainer::expect_finite(double loss) const {
-  if (std::isfinite(loss)) return;
-  const std::string tensor = first_not_finite(step_.load, store_);
-  throw runtime_error("[train] expected a finite loss, step {} has {}; {}", finished_,
-                      std::isnan(loss) ? "nan" : "infinity",
-                      tensor.empty() ? "all parameters are finite"
-                                     : "the first parameter that is not finite is " + tensor);
 }
 
 StepResult Trainer::step(std::span<const Batch> batches, bool profiled) {

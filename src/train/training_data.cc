@@ -121,8 +121,8 @@ void TrainingData::make_batches(int64_t sequence,
   batches_ = std::make_unique<TokenBatches>(std::move(data_), sequence, vocabulary,
                                             static_cast<uint64_t>(o_.seed), o_.packing());
   if (validation_tokens_)
-    validation_ = validation_batches(*validation_tokens_, sequence, vocabulary, batch_size,
-                                     o_.validation_batches, o_.packing());
+    validation_ = validation_batches(*validation_tokens_, sequence, vocabulary,
+                                     {batch_size, o_.validation_batches}, o_.packing());
 }
 
 nlohmann::ordered_json TrainingData::identity() const {

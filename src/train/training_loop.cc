@@ -40,9 +40,9 @@ bool TrainingLoop::may_begin() const {
                             !forms_.is_alone(begun_) && !is_due(begun_));
 }
 
-void TrainingLoop::pause_if_due() {
+void TrainingLoop::tell_if_due() {
   if (!is_due(begun_)) return;
-  for (Observer* each : observers_) each->pause(begun_);
+  for (Observer* each : observers_) each->at_boundary(begun_);
 }
 
 std::vector<Batch> TrainingLoop::read_next(bool instrumented) {
@@ -67,7 +67,7 @@ void TrainingLoop::run(int64_t end, const StopCheck& is_stopped) {
     const bool stops = is_stopped();
     if (begun_ == finished_) {
       if (stops) break;
-      pause_if_due();
+      tell_if_due();
       if (forms_.is_instrumented(begun_) && !trainer_.inspects_next()) {
         step_instrumented();
         continue;

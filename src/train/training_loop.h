@@ -49,7 +49,7 @@ class TrainingLoop {
  private:
   bool is_due(int64_t next) const;
   bool may_begin() const;  // whether the next step may begin
-  void pause_if_due();
+  void tell_if_due();
   void step_instrumented();
   void finish(const StepResult& result);
   std::vector<Batch> read_next(bool instrumented);

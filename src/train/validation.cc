@@ -19,13 +19,7 @@ Validation::Validation(Trainer& trainer,
 
 bool Validation::is_due(int64_t next) { return next > first_ && next % every_ == 0; }
 
-void Validation::pause(int64_t next) {
-  if (is_due(next)) validate(next);
-}
-
-void Validation::end(int64_t steps) { validate(steps); }
-
-void Validation::validate(int64_t steps) {
+void Validation::work(int64_t steps) {
   if (last_.step == steps) return;
   last_ = {steps, trainer_.evaluate(batches_)};
   listener_(last_);

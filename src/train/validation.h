@@ -25,14 +25,12 @@ class Validation final : public Observer {
              Listener listener);
 
   bool is_due(int64_t next) override;
-  void pause(int64_t next) override;
-  void end(int64_t steps) override;
+  void work(int64_t steps) override;
+  void end(int64_t steps) override { work(steps); }
   // The loss after so many steps, if it was validated then as the last time.
   std::optional<double> loss_after(int64_t steps) const;
 
  private:
-  void validate(int64_t steps);
-
   Trainer& trainer_;
   std::span<const Batch> batches_;
   int64_t every_, first_;

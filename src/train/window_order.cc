@@ -59,7 +59,7 @@ Mixture::Mixture(std::span<const double> weights) {
 
 // The first source gets place i if floor((i + 1) share) > floor(i share); the others share out what
 // is left in the same way.
-Mixture::Place Mixture::at(int64_t place) const {
+Mixture::Window Mixture::at(int64_t place) const {
   // The wide product of 2^63 places and 2^32 shares.
   __extension__ using Wide = unsigned __int128;
   for (size_t source = 0; source + 1 < shares_.size(); ++source) {

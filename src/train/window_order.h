@@ -19,14 +19,14 @@ class Mixture {
   // Weights are positive; only their ratios count.
   explicit Mixture(std::span<const double> weights);
 
-  struct Place {
+  struct Window {
     size_t source = 0;
     int64_t index = 0;  // among the places of this source
   };
-  Place at(int64_t place) const;
+  Window at(int64_t place) const;
 
  private:
-  // Of the places that the sources before leave over, the share of each source, times 2^32.
+  // Each source takes this share, times 2^32, of the places that the sources before leave over.
   std::vector<uint64_t> shares_;
 };
 

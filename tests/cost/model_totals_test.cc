@@ -12,7 +12,6 @@
 #include "cost/cost.h"
 #include "files/scratch.h"
 #include "models/llama_shape.h"
-#include "ops/registry.h"
 #include "train/step.h"
 
 namespace ridge::cost {
@@ -33,8 +32,7 @@ train::TrainingStep build(const models::ModelConfig& config,
   options.batch_size = batch;
   options.sequence = sequence;
   options.micro_batches = micro_batches;
-  return train::build_step(config, options, passes::Selection(level, switches), ops::table(),
-                           target());
+  return train::build_step({config, options, passes::Selection(level, switches)}, target());
 }
 
 // Llama in closed form: GEMMs by extents, pointwise work by the table of docs/accounting.md.
@@ -163,9 +161,7 @@ TEST(ModelTotals, LeaveOutTheGradientsOfFrozenWeights) {
     options.sequence = 17;
     options.frozen = std::move(frozen);
     return model_totals(
-        train::build_step(c, options, passes::Selection(level, ""), ops::table(), target())
-            .graphs[0]
-            .graph);
+        train::build_step({c, options, passes::Selection(level, "")}, target()).graphs[0].graph);
   };
   for (const char* level : {"baseline", "compiled"}) {
     ModelTotals some = totals({"*mlp.down_proj*"}, level);

@@ -49,8 +49,7 @@ Work planned_training(const models::ModelConfig& config, const passes::Selection
   train::StepOptions options;
   options.batch_size = 2;
   options.sequence = std::clamp<int64_t>(config.context, 2, kChunk);
-  const train::TrainingStep step =
-      train::build_step(config, options, selection, ops::table(), target());
+  const train::TrainingStep step = train::build_step({config, options, selection}, target());
   Work model;
   for (const train::StepGraph& each : step.graphs) {
     const cost::ProgramGraph program =

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/cpu/cpu_backend.h"
-#include "measure/training_run.h"
+#include "measure/whole_run.h"
 #include "models/config.h"
 #include "train/small_run.h"
 

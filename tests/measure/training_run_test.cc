@@ -6,6 +6,7 @@
 
 #include "cost/made_up_ceilings.h"
 #include "planning/step_plan.h"
+#include "measure/whole_run.h"
 #include "train/small_run.h"
 
 namespace ridge::measure {
@@ -53,7 +54,7 @@ TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
   EXPECT_EQ(run.plain_wall_ns.size(), 5u);
   EXPECT_EQ(run.step.wall_samples_ns.size(), 4u);
 
-  train::Trainer trainer(e.config, e.step, e.selection, *backend);
+  train::Trainer trainer(e, *backend);
   train::SyntheticData data = train::synthetic_data(trainer);
   train::losses(trainer, data, 2);
   EXPECT_EQ(run.losses, train::losses(trainer, data, 9));  // bit for bit
@@ -83,13 +84,13 @@ TEST(Experiment, RoundsMakeTheSameStepsAsOneRun) {
   cost::Ceilings limits = ceilings();
   record::RunRecord whole = measure_training(small_experiment("fused"), *backend, &limits);
   TrainingRun fused(small_experiment("fused"), *backend, &limits);
-  TrainingExperiment beside = small_experiment("baseline");
-  beside.foreign_bytes = fused.record().memory.foreign_bytes;
-  TrainingRun baseline(beside, *other, &limits);
+  TrainingExperiment second = small_experiment("baseline");
+  second.foreign_bytes = fused.record().memory.foreign_bytes;
+  TrainingRun baseline(second, *other, &limits);
   int rounds = 0;
   for (; !fused.is_done(); ++rounds)
     for (TrainingRun* each : {&fused, &baseline}) each->run_round(4);
-  EXPECT_EQ(rounds, 3);  // of 9 steps
+  EXPECT_EQ(rounds, 3);  // 9 steps in all
   EXPECT_TRUE(baseline.is_done());
   record::RunRecord record = fused.record();
   EXPECT_EQ(record.losses, whole.losses);  // bit for bit

@@ -31,7 +31,7 @@ TEST(TrainingSamples, AreDueEachSoManyStepsAndChangeNoLoss) {
   options.sampling.temperature = 0;
   const auto losses_of = [&](bool sampled) {
     auto backend = cpu_backend(1);
-    train::Trainer trainer(small_config(), small_step(1e-2), passes::Selection("baseline", ""),
+    train::Trainer trainer({small_config(), small_step(1e-2), passes::Selection("baseline", "")},
                            *backend);
     train::SyntheticData data = train::synthetic_data(trainer);
     TrainingSamples samples(options, machine(), &file, small_config().context);

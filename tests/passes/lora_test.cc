@@ -72,8 +72,8 @@ TEST(Lora, KeepsNoGradientsAndMomentsOfTheModel) {
   options.batch_size = 2;
   options.sequence = 4;
   const auto states = [&](const char* switches) {
-    const train::TrainingStep step = train::build_step(
-        one_layer(), options, Selection("baseline", switches), ops::table(), target());
+    const train::TrainingStep step =
+        train::build_step({one_layer(), options, Selection("baseline", switches)}, target());
     int64_t elements = 0;
     for (const Value& value : step.graphs[0].graph.values)
       if (value.storage == Storage::kState && value.producer == kNoNode)

@@ -220,9 +220,7 @@ inline PlannedCost planned_step(std::string_view level, std::string_view switche
   options.batch_size = 2;
   options.sequence = 64;
   return planned_cost(
-      train::build_step(config, options, Selection(level, switches), ops::table(), target())
-          .graphs[0]
-          .graph);
+      train::build_step({config, options, Selection(level, switches)}, target()).graphs[0].graph);
 }
 
 // Checks that the pass, added to the baseline, lowers the launches and bytes of that step; returns

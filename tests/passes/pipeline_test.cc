@@ -63,7 +63,7 @@ Graph step_graph(const std::string& switches, const PassTarget& on) {
   train::StepOptions options;
   options.batch_size = 4;
   options.sequence = 4;
-  return train::build_step(one_layer(), options, Selection("baseline", switches), ops::table(), on)
+  return train::build_step({one_layer(), options, Selection("baseline", switches)}, on)
       .graphs[0]
       .graph;
 }

@@ -342,8 +342,8 @@ TEST(Planner, KeepsTrainingStepsIntact) {
     train::StepOptions options;
     options.batch_size = 2;
     options.sequence = 16;
-    auto step = train::build_step(config, options, passes::Selection(level.name, "+autocast_bf16"),
-                                  ops::table(), *target);
+    auto step = train::build_step(
+        {config, options, passes::Selection(level.name, "+autocast_bf16")}, *target);
     checked_plan(step.graphs[0].graph, *target);
     ASSERT_FALSE(::testing::Test::HasFailure()) << level.name;
   }

@@ -29,7 +29,7 @@ struct SavingRun {
     setup.config = small_config();
     setup.step = small_step(kLearningByHeart);
     setup.step.sequence = sequence;
-    trainer = std::make_unique<Trainer>(setup.config, setup.step, setup.selection, *backend);
+    trainer = std::make_unique<Trainer>(setup, *backend);
     resumption.settings = checkpoint_settings(setup, {"skip", "windows", ""}, {{"seed", 3}});
     add_model(nullptr, resumption);
   }
@@ -43,9 +43,10 @@ struct SavingRun {
     const DataPlace begin = resume(resumption, *trainer, batches, &guard);
     CheckpointWriter writer(folder, {.keep = 9}, nullptr);
     CheckpointSaver saver(*trainer, {batches, begin, &guard, nullptr, resumption.settings}, writer,
-                          every,
-                          resumption.found ? std::optional(resumption.first_step()) : std::nullopt,
-                          {[this] { return is_asked; }, [this] { is_asked = false; }}, 0);
+                          {every,
+                           resumption.found ? std::optional(resumption.first_step()) : std::nullopt,
+                           {[this] { return is_asked; }, [this] { is_asked = false; }},
+                           0});
     StepListener listener([&](const StepEvent& event) {
       losses.push_back(event.result.loss);
       guard.is_spike(event.result.loss);

@@ -34,8 +34,8 @@ struct Session {
     StepOptions options = small_step(kLearningByHeart);
     options.micro_batches = micro_batches;
     options.evaluates = true;
-    trainer = std::make_unique<Trainer>(small_config(), options, passes::Selection(level, switches),
-                                        *backend);
+    trainer = std::make_unique<Trainer>(
+        StepSetup{small_config(), options, passes::Selection(level, switches)}, *backend);
   }
   std::vector<double> train(int64_t until) {
     std::vector<double> losses;

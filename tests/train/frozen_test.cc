@@ -115,8 +115,9 @@ INSTANTIATE_TEST_SUITE_P(Levels, Frozen, every_level(), level_name<Frozen::Param
 TEST(FrozenPatterns, ThatMatchNothingOrEverythingAreRefused) {
   auto backend = cpu_backend(1);
   const auto build = [&](std::vector<std::string> patterns, const char* switches = "") {
-    build_step(small_config(), frozen_step(std::move(patterns)),
-               passes::Selection("baseline", switches), ops::table(), *backend);
+    build_step(
+        {small_config(), frozen_step(std::move(patterns)), passes::Selection("baseline", switches)},
+        *backend);
   };
   files::expect_error(
       [&] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training in fp16: it follows fp32, a step whose gradients overflow changes nothing but the scale, and
-// small gradients survive only with a scale.
+// Training in fp16: it follows fp32, a step whose gradients overflow changes nothing but the scale,
+// and small gradients survive only with a scale.
 #include "train/loss_scale.h"
 
 #include "train/small_run.h"
@@ -28,7 +28,7 @@ std::map<std::string, std::vector<float>> state_of(const Trainer& trainer) {
 struct Session {
   Session(std::string_view level, StepOptions options, std::string_view switches = "+autocast_f16")
       : backend(cpu_backend(1)),
-        trainer(small_config(), options, passes::Selection(level, switches), *backend),
+        trainer({small_config(), options, passes::Selection(level, switches)}, *backend),
         batch(synthetic_data(trainer).next(options.batch_size)) {}
   StepResult step() {
     return trainer.step(
@@ -113,8 +113,8 @@ std::map<std::string, std::vector<float>> small_gradients(std::string_view level
   StepOptions options = scaled(scale);
   options.micro_batches = 65536;
   auto backend = cpu_backend(1);
-  const TrainingStep step = build_step(small_config(), options, passes::Selection(level, switches),
-                                       ops::table(), *backend);
+  const TrainingStep step =
+      build_step({small_config(), options, passes::Selection(level, switches)}, *backend);
   runtime::Store store(*backend);
   runtime::Program program(*backend, store);
   program.add("accumulate", step.graphs[0].graph);
@@ -167,8 +167,9 @@ TEST(LossScaleOptions, AreChecked) {
 TEST(LossScaleOptions, TwoTypesAreRefused) {
   auto backend = cpu_backend(1);
   try {
-    Trainer(small_config(), small_step(),
-            passes::Selection("fused", "+autocast_bf16,+autocast_f16"), *backend);
+    Trainer(
+        {small_config(), small_step(), passes::Selection("fused", "+autocast_bf16,+autocast_f16")},
+        *backend);
     ADD_FAILURE() << "no Error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);
@@ -177,7 +178,8 @@ TEST(LossScaleOptions, TwoTypesAreRefused) {
   }
 }
 
-// No smaller scale would help. The trainer believes in a scale of 1; the store has one that overflows.
+// No smaller scale would help. The trainer believes in a scale of 1; the store has one that
+// overflows.
 TEST(LossScaleOptions, AnOverflowAtTheLeastScaleIsAnError) {
   Session run("kernels", scaled(1));
   write_loss_scale(run.trainer.store(), {kOverflowing});

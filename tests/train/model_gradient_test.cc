@@ -5,6 +5,7 @@
 
 #include "models/forward_graph.h"
 #include "ops/reference_run.h"
+#include "ops/registry.h"
 #include "passes/differentiate.h"
 #include "train/small_run.h"
 

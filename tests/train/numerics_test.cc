@@ -14,8 +14,8 @@ struct Session {
       : backend(cpu_backend(1)) {
     StepOptions options = small_step();
     options.micro_batches = micro_batches;
-    trainer = std::make_unique<Trainer>(small_config(), options, passes::Selection(level, switches),
-                                        *backend);
+    trainer = std::make_unique<Trainer>(
+        StepSetup{small_config(), options, passes::Selection(level, switches)}, *backend);
     data.emplace(synthetic_data(*trainer));
   }
   StepResult step() { return trainer->step(read_step(*data, trainer->options())); }
@@ -79,7 +79,8 @@ TEST_P(NumericsTest, CountsEachTensorOnce) {
         greatest = std::max(greatest, std::abs(static_cast<double>(each)));
   EXPECT_EQ(row(numerics, "weights", "norms", "f32").range.greatest, greatest);
   EXPECT_GT(row(numerics, "activations", "mlp", "f16").range.count, 0);
-  // No gradient of a weight is among those of activations. Only what is not fused has others in fp32.
+  // No gradient of a weight is among those of activations. Only ops that are not fused have others
+  // in fp32.
   const bool fuses =
       std::string_view(GetParam()) == "kernels" || std::string_view(GetParam()) == "compiled";
   for (const NumericsRow& each : numerics.rows)
@@ -95,7 +96,7 @@ TEST(Numerics, ShowTheEffectOfTheLossScale) {
     auto backend = cpu_backend(1);
     StepOptions options = small_step();
     options.loss_scaling.initial = scale;
-    Trainer trainer(small_config(), options, passes::Selection("kernels", "+autocast_f16"),
+    Trainer trainer({small_config(), options, passes::Selection("kernels", "+autocast_f16")},
                     *backend);
     SyntheticData data = synthetic_data(trainer);
     trainer.inspect_next();

@@ -11,6 +11,7 @@
 #include "backends/npz_array.h"
 #include "graph/load_graph.h"
 #include "ops/build.h"
+#include "ops/registry.h"
 #include "passes/differentiate.h"
 #include "passes/passes.h"
 #include "test_paths.h"
@@ -188,7 +189,7 @@ TEST(Schedule, StaysThenFallsInALine) {
   EXPECT_NEAR(learning_rate(options, 25), 0.2 + 0.8 * 0.5 * (1 + std::cos(M_PI / 6)), 1e-12);
 }
 
-// With a rate that makes decay visible and gradients that do not matter beside it, only matrices
+// With a rate that makes decay visible and gradients that do not matter next to it, only matrices
 // shrink.
 TEST(Adamw, DecayGroupsLeaveNormsAndEmbeddings) {
   StepOptions options = small_step(1e-6);

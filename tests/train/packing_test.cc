@@ -62,7 +62,7 @@ std::vector<Batch> alone(const Batch& packed) {
 struct LossAndGradients {
   double loss = 0;  // the sum over labels
   int64_t labels = 0;
-  Weights gradients;  // of that sum
+  Weights gradients;  // the gradients of that sum
 };
 
 // The loss of one batch and its gradients, as the step accumulates them.
@@ -73,7 +73,7 @@ LossAndGradients differentiate(const Batch& batch,
   options.separates_update = true;
   auto backend = cpu_backend(2);
   const TrainingStep step =
-      build_step(long_config(), options, passes::Selection(level, ""), ops::table(), *backend);
+      build_step({long_config(), options, passes::Selection(level, "")}, *backend);
   runtime::Store store(*backend);
   runtime::Program program(*backend, store);
   program.add("accumulate", step.graphs[0].graph, 1);
@@ -135,7 +135,7 @@ TEST_P(PackingTest, LossAndGradientsAreThoseOfEachDocumentAlone) {
 TEST_P(PackingTest, TrainingFollowsTheBaseline) {
   const auto follow = [](std::string_view level) {
     auto backend = cpu_backend(2);
-    Trainer trainer(long_config(), packed_step(), passes::Selection(level, ""), *backend);
+    Trainer trainer({long_config(), packed_step(), passes::Selection(level, "")}, *backend);
     TokenBatches batches = documents(kRow);
     std::vector<double> losses;
     run_loop(trainer, batches, 0, 10, [&](int64_t, const StepResult& result) {
@@ -159,11 +159,11 @@ TEST_P(PackingTest, AResumedRunIsBitwiseTheUnbrokenOne) {
              [&](int64_t, const StepResult& result) { losses.push_back(result.loss); });
     return losses;
   };
-  Trainer whole(long_config(), packed_step(1), selection, *backend);
+  Trainer whole({long_config(), packed_step(1), selection}, *backend);
   TokenBatches batches = documents(kRow);
   const std::vector<double> losses = steps(whole, batches, 7);
   {
-    Trainer first(long_config(), packed_step(1), selection, *backend);
+    Trainer first({long_config(), packed_step(1), selection}, *backend);
     TokenBatches some = documents(kRow);
     steps(first, some, 3);
     TrainingState state;
@@ -174,7 +174,7 @@ TEST_P(PackingTest, AResumedRunIsBitwiseTheUnbrokenOne) {
     writer.save(first, state, 0);
     writer.wait();
   }
-  Trainer second(long_config(), packed_step(1), selection, *backend);
+  Trainer second({long_config(), packed_step(1), selection}, *backend);
   std::vector<RefusedCheckpoint> refused;
   const auto found = newest_checkpoint(folder / "c", refused);
   ASSERT_TRUE(found);

@@ -57,7 +57,8 @@ void expect_baseline(std::string_view level, const std::string& switches) {
     EXPECT_LE(largest_difference(baseline(), got), rounding_allowed());
     return;
   }
-  // In 16 bits, the steep part of the curve comes a little earlier or later; both ends are the same.
+  // In 16 bits, the steep part of the curve comes a little earlier or later; both ends are the
+  // same.
   EXPECT_NEAR(got[0], baseline()[0], 0.02);
   EXPECT_NEAR(got[kSteps - 1], baseline()[kSteps - 1], 0.02);
   EXPECT_LE(largest_difference(baseline(), got), 0.15);

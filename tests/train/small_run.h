@@ -17,9 +17,7 @@
 #include "base/error.h"
 #include "models/llama_shape.h"
 #include "models/parameter_list.h"
-#include "ops/registry.h"
 #include "runtime/load.h"
-#include "train/adapter.h"
 #include "train/synthetic_data.h"
 #include "train/trainer.h"
 #include "train/training_loop.h"
@@ -39,8 +37,8 @@ inline models::ModelConfig small_config() {
   return config;
 }
 
-// All parts of Gemma 3: windows shorter than the sequence, two rotations, norms with 1 + w before and
-// after each half and on heads, a gated GELU, a scale of the embedding.
+// All parts of Gemma 3: windows shorter than the sequence, two rotations, norms with 1 + w before
+// and after each half and on heads, a gated GELU, a scale of the embedding.
 inline models::ModelConfig small_gemma() {
   models::ModelConfig config = models::llama_shape("gemma", {64, 32, 3, 4, 2, 8, 48, 16});
   config.family = models::Family::kGemma3;
@@ -104,7 +102,7 @@ inline std::vector<double> train(const models::ModelConfig& config,
                                  int steps,
                                  int threads = 1) {
   auto backend = cpu_backend(threads);
-  Trainer trainer(config, options, passes::Selection(level, switches), *backend);
+  Trainer trainer({config, options, passes::Selection(level, switches)}, *backend);
   return losses(trainer, steps);
 }
 
@@ -148,11 +146,7 @@ class FixedRun {
            double noise = 0)
       : options_(options),
         backend_(cpu_backend(threads)),
-        step_(build_step(config,
-                         options,
-                         passes::Selection(level, switches),
-                         ops::table(),
-                         *backend_)),
+        step_(build_step({config, options, passes::Selection(level, switches)}, *backend_)),
         store_(*backend_),
         program_(*backend_, store_),
         weights_(lively_weights(config, noise)) {

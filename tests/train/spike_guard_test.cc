@@ -47,7 +47,7 @@ TEST_P(SkippedStepTest, LeavesWeightsAndMomentsAsTheyWere) {
     const auto trained = [&](bool separates) {
       options.separates_update = separates;
       auto backend = cpu_backend(1);
-      Trainer trainer(small_config(), options, passes::Selection(GetParam(), switches), *backend);
+      Trainer trainer({small_config(), options, passes::Selection(GetParam(), switches)}, *backend);
       SyntheticData data = synthetic_data(trainer);
       std::vector<double> seen;
       int64_t count = 0;

@@ -17,7 +17,8 @@ namespace {
 TEST(TrainedModel, IsReadBackParameterByParameter) {
   for (const char* level : {"baseline", "compiled"}) {
     auto backend = cpu_backend(1);
-    Trainer trainer(small_config(), small_step(), passes::Selection(level, "-tune_gemm"), *backend);
+    Trainer trainer({small_config(), small_step(), passes::Selection(level, "-tune_gemm")},
+                    *backend);
     losses(trainer, 3);
     files::ScratchFolder folder;
     save_model(trainer, folder / "model");
@@ -51,7 +52,7 @@ TEST(TrainedModel, IsReadBackParameterByParameter) {
 TEST(TrainedModel, IsNotSavedWhereTrainingDiverged) {
   auto backend = cpu_backend(1);
   StepOptions options = small_step(1e30);
-  Trainer trainer(small_config(), options, passes::Selection("compiled", "-tune_gemm"), *backend);
+  Trainer trainer({small_config(), options, passes::Selection("compiled", "-tune_gemm")}, *backend);
   files::expect_error(
       [&] { losses(trainer, 5); }, ExitCode::kRuntime,
       "has nan; the first parameter that is not finite is model.embed_tokens.weight");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "train/numerics_inspection.h"
 #include "train/small_run.h"
 #include "train/spike_guard.h"
 #include "train/validation.h"
@@ -17,7 +16,7 @@ class Witness final : public Observer {
  public:
   Witness(std::string name, std::vector<std::string>& told) : name_(std::move(name)), told_(told) {}
   bool is_due(int64_t next) override { return std::ranges::find(due, next) != due.end(); }
-  void pause(int64_t next) override { tell("pause", next); }
+  void at_boundary(int64_t next) override { tell("boundary", next); }
   void before_step(int64_t step, bool instrumented) override {
     tell(instrumented ? "instrument" : "begin", step);
   }
@@ -39,7 +38,7 @@ using Told = std::vector<std::string>;
 struct Training {
   explicit Training(const StepOptions& options = small_step(), const char* level = "baseline")
       : backend(cpu_backend(1)),
-        trainer(small_config(), options, passes::Selection(level, ""), *backend),
+        trainer({small_config(), options, passes::Selection(level, "")}, *backend),
         data(synthetic_data(trainer)) {}
   std::unique_ptr<backends::Backend> backend;
   Trainer trainer;
@@ -69,7 +68,7 @@ TEST(TrainingLoop, AllPauseWhenOneHasWorkAndNoStepIsUnderWay) {
   loop.observe(second);
   loop.run(3);
   EXPECT_EQ(told, (Told{"a begin 0", "b begin 0", "a begin 1", "b begin 1", "a after 0",
-                        "b after 0", "a after 1", "b after 1", "a pause 2", "b pause 2",
+                        "b after 0", "a after 1", "b after 1", "a boundary 2", "b boundary 2",
                         "a begin 2", "b begin 2", "a after 2", "b after 2"}));
 }
 
@@ -138,8 +137,8 @@ TEST(Validation, IsDueEachSoManyStepsAndAtTheEndOnce) {
   EXPECT_FALSE(validation.is_due(4));  // done by the run before
   EXPECT_FALSE(validation.is_due(5));
   EXPECT_TRUE(validation.is_due(6));
-  validation.pause(5);
-  validation.pause(6);
+  validation.at_boundary(5);
+  validation.at_boundary(6);
   EXPECT_EQ(validation.loss_after(6), training.trainer.evaluate(batches));
   EXPECT_FALSE(validation.loss_after(5));
   validation.end(6);
@@ -159,9 +158,9 @@ TEST(NumericsInspection, ChoosesTheLastOfEachSoManySteps) {
   EXPECT_EQ(chosen(3), (std::vector<int64_t>{2, 5, 7}));
   EXPECT_EQ(chosen(0), std::vector<int64_t>{7});
   NumericsInspection inspection(training.trainer, 3, 8);
-  inspection.pause(1);
+  inspection.at_boundary(1);
   EXPECT_FALSE(training.trainer.inspects_next());
-  inspection.pause(2);
+  inspection.at_boundary(2);
   EXPECT_TRUE(training.trainer.inspects_next());
 }
 

@@ -15,9 +15,7 @@
 #include "base/random.h"
 #include "cost/ceilings.h"
 #include "cost/hardware.h"
-#include "measure/launch_rate.h"
-#include "measure/training_run.h"
-#include "ops/registry.h"
+#include "measure/whole_run.h"
 #include "planning/step_plan.h"
 #include "train/small_run.h"
 #include "train/step.h"
@@ -45,7 +43,7 @@ struct GpuRun {
     StepOptions options;
     options.batch_size = p.batch_size;
     options.sequence = p.sequence;
-    trainer = std::make_unique<Trainer>(p.config, options, selection, *backend);
+    trainer = std::make_unique<Trainer>(StepSetup{p.config, options, selection}, *backend);
     data = {p.config.vocabulary, p.sequence, kSyntheticSeed};
   }
   std::vector<double> losses(int64_t steps) {
@@ -89,7 +87,7 @@ std::vector<double> packed_losses(const passes::Selection& selection, backends::
   options.batch_size = 2;
   options.sequence = 512;
   options.packing = models::Packing::kDocuments;
-  Trainer trainer(p.config, options, selection, backend);
+  Trainer trainer({p.config, options, selection}, backend);
   TokenBatches batches = packed_documents();
   std::vector<double> losses;
   run_loop(trainer, batches, 0, 3,
@@ -123,7 +121,7 @@ TEST(GpuBranches, AreForShortProducts) {
     StepOptions options;
     options.batch_size = p.batch_size;
     options.sequence = p.sequence;
-    TrainingStep step = build_step(p.config, options, selection, ops::table(), *backend);
+    TrainingStep step = build_step({p.config, options, selection}, *backend);
     EXPECT_EQ(backend->branch_slack(step.graphs[0].graph).any(), expected) << name;
   }
 }
