@@ -113,8 +113,8 @@ BenchRun::BenchRun(const BenchRunOptions& o, const AppContext& context, bool tf3
       folder_(requested_folder(o.output)),
       interrupt_("\nEnding after this point; a second Ctrl-C ends at once.\n") {
   if (o.hardware != "this")
-    place_ = planning::choose_place(o.hardware,
-                                    this_machine(o.machine, plain(tf32), context.terminal), tf32);
+    place_ = planning::choose_hardware(
+        o.hardware, this_machine(o.machine, plain(tf32), context.terminal), tf32);
   trials_.emplace(bench::TrialRunner::Setting{
       .runs = !o.runs_nothing(),
       .predicts = !o.is_counts,

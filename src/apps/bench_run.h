@@ -12,7 +12,7 @@
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
 #include "bench/trial_runner.h"
-#include "planning/place.h"
+#include "planning/target_hardware.h"
 #include "record/bench_record.h"
 
 namespace ridge::apps {
@@ -64,7 +64,7 @@ class BenchRun {
   const BenchRunOptions& o_;
   const AppContext& context_;
   std::optional<OutputFolder> folder_;
-  std::optional<planning::Place> place_;  // of a data sheet or a file
+  std::optional<planning::TargetHardware> place_;  // of a data sheet or a file
   InterruptRequest interrupt_;
   std::optional<bench::TrialRunner> trials_;
 };

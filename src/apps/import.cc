@@ -108,7 +108,7 @@ std::optional<cost::Ceilings> ceilings(const ImportOptions& o,
   MachineOptions machine;
   if (!is_on_device) machine.device = "cpu";
   const passes::Selection plain("baseline", "");
-  return planning::choose_place(*o.hardware, this_machine(machine, plain, terminal), false)
+  return planning::choose_hardware(*o.hardware, this_machine(machine, plain, terminal), false)
       .ceilings;
 }
 

@@ -31,8 +31,8 @@ void plan_parameters(const PlanOptions& o, const Command& app, const TerminalOpt
   const std::string dtype(selection.has("autocast_f16") ? "fp32" : selection.gemm_dtype());
   const auto plans = planning::plan_parameters(
       {o.layout, o.parameters, o.tokens, o.assumed_mfu, dtype},
-      planning::choose_places(o.hardware, this_machine(machine, selection, terminal, false),
-                              selection.has("tf32")));
+      planning::choose_hardware_list(o.hardware, this_machine(machine, selection, terminal, false),
+                                     selection.has("tf32")));
   fmt::print("{}", o.json ? report::parameter_plan_json(plans)
                           : report::parameter_plan_text(plans, terminal));
 }
@@ -48,10 +48,10 @@ void plan_training(const PlanOptions& o, const Command& app, const TerminalOptio
     if (!recompute.empty() && choice.selection.has(pass))
       throw usage_error("[recompute] expected either --recompute {} or --pass +{}, got both",
                         o.recompute, pass);
-  const std::vector<planning::Place> places = planning::choose_places(
+  const std::vector<planning::TargetHardware> places = planning::choose_hardware_list(
       o.hardware, this_machine(training.machine, choice.selection, terminal, false),
       choice.selection.has("tf32"));
-  for (const planning::Place& place : places)
+  for (const planning::TargetHardware& place : places)
     expect_effect(choice.switches, passes::Serves::kTraining, *place.planned);
   planning::TrainingPlanRequest request{make_experiment(choice, training.machine), o.layout,
                                         o.recompute, o.tokens, o.assumed_mfu};
@@ -78,7 +78,7 @@ void plan_inference(const PlanOptions& o, const TerminalOptions& terminal) {
   setup.selection = serve::inference_selection(arithmetic, t.level.level, t.level.switches);
   setup.cache_dtype = serve::chosen_cache_dtype(o.cache_dtype, arithmetic, setup.selection);
   setup.chunk = o.chunk;
-  const planning::Place place = planning::choose_place(
+  const planning::TargetHardware place = planning::choose_hardware(
       o.hardware, this_machine(t.machine, setup.selection, terminal), setup.selection.has("tf32"));
   expect_effect(t.level.switches, passes::Serves::kInference, *place.planned);
   setup.setting = make_setting(name, t.machine, setup.selection, t.level.switches);

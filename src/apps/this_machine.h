@@ -4,7 +4,7 @@
 #pragma once
 
 #include "apps/model_options.h"
-#include "planning/place.h"
+#include "planning/target_hardware.h"
 #include "report/terminal.h"
 
 namespace ridge::apps {

@@ -49,23 +49,23 @@ std::map<DType, int64_t> file_bytes(const models::ModelFile& file) {
 
 record::InferencePlan plan_inference(const models::ModelFile& file,
                                      const InferencePlanRequest& asked,
-                                     const Place& place,
+                                     const TargetHardware& hardware,
                                      const SearchListener& listener) {
   const models::ModelConfig& config = file.config();
   const InferencePlanRequest request = checked(asked, config.context);
   const auto setup = [&](int64_t batch, int64_t length) {
     serve::PhaseSetup each = request.setup;
     each.setting.dtype = each.selection.gemm_dtype();
-    each.setting.device = place.target;
+    each.setting.device = hardware.target;
     each.batch = batch;
     each.length = length;
     return each;
   };
   const auto planned = [&](int64_t batch, int64_t length) {
-    return plan_phases(file, setup(batch, length), *place.planned, &place.ceilings);
+    return plan_phases(file, setup(batch, length), *hardware.planned, &hardware.ceilings);
   };
   record::InferencePlan plan;
-  plan.hardware = place;
+  plan.hardware = hardware;
   plan.model = request.setup.setting.model;
   plan.level = request.setup.selection.level();
   plan.parameters = config.parameters();
@@ -77,14 +77,14 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
   plan.file_bytes = file_bytes(file);
   for (int64_t length : request.lengths)
     for (int64_t batch : request.batches) plan.plans.push_back(planned(batch, length));
-  if (place.memory_bytes <= 0) return plan;
+  if (hardware.memory_bytes <= 0) return plan;
   const auto bytes = [&](int64_t batch, int64_t length) {
     listener("what fits", "plans", fmt::format("{} x {}", batch, length));
-    return session_bytes(file, setup(batch, length), *place.planned);
+    return session_bytes(file, setup(batch, length), *hardware.planned);
   };
   for (int64_t length : request.lengths) {
     record::LargestBatch largest{length, 0, 0};
-    largest.batch = cost::largest_fitting(place.memory_bytes, serve::kMostSlots,
+    largest.batch = cost::largest_fitting(hardware.memory_bytes, serve::kMostSlots,
                                           [&](int64_t batch) { return bytes(batch, length); });
     if (largest.batch > 0)
       largest.decode_ns = planned(largest.batch, length).records.decode.predicted_ns;
@@ -92,7 +92,7 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
   }
   for (int64_t batch : request.batches)
     plan.longest_contexts.push_back(
-        {batch, cost::largest_fitting(place.memory_bytes, config.context,
+        {batch, cost::largest_fitting(hardware.memory_bytes, config.context,
                                       [&](int64_t length) { return bytes(batch, length); })});
   return plan;
 }

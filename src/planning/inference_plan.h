@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "models/model_file.h"
-#include "planning/place.h"
 #include "planning/search_listener.h"
+#include "planning/target_hardware.h"
 #include "serve/phase.h"
 
 namespace ridge::planning {
@@ -22,7 +22,7 @@ struct InferencePlanRequest {
 // Throws usage Errors for batches and lengths that a session of the model cannot have.
 record::InferencePlan plan_inference(const models::ModelFile& file,
                                      const InferencePlanRequest& request,
-                                     const Place& place,
+                                     const TargetHardware& hardware,
                                      const SearchListener& listener);
 
 }  // namespace ridge::planning

@@ -18,15 +18,10 @@ constexpr double kMostRate = 1e6;
 constexpr double kMostPrice = 1e6;  // for a device-hour
 constexpr double kMostWatts = 1e6;
 
-void expect_range(const char* option, double value, double most) {
-  if (!(value >= 0 && value <= most))
-    throw usage_error("[{}] expected a number from 0 to {:g}, got {:g}", option, most, value);
-}
-
-void expect_rate(const char* option, double value) {
-  if (!(value >= kLeastRate && value <= kMostRate))
-    throw usage_error("[{}] expected a number from {:g} to {:g}, got {:g}", option, kLeastRate,
-                      kMostRate, value);
+void expect_between(const char* option, double value, double least, double most) {
+  if (!(value >= least && value <= most))
+    throw usage_error("[{}] expected a number from {:g} to {:g}, got {:g}", option, least, most,
+                      value);
 }
 
 // Bytes of a number of the named type; 0 for the empty name.
@@ -48,10 +43,10 @@ void expect_sane(const record::PlanLayout& o) {
        {std::pair("devices", o.devices), std::pair("node-devices", o.node_devices)})
     if (value < 1 || value > kMostDevices)
       throw usage_error("[{}] expected 1 to {}, got {}", option, kMostDevices, value);
-  expect_rate("network", o.network);
-  if (o.link != 0) expect_rate("link", o.link);
-  expect_range("price", o.price, kMostPrice);
-  expect_range("watts", o.watts, kMostWatts);
+  expect_between("network", o.network, kLeastRate, kMostRate);
+  if (o.link != 0) expect_between("link", o.link, kLeastRate, kMostRate);
+  expect_between("price", o.price, 0, kMostPrice);
+  expect_between("watts", o.watts, 0, kMostWatts);
   state_types(o, false, false);
   stages(o);
 }

@@ -54,17 +54,18 @@ void add_changes(record::ParameterPlan& plan) {
                                        format_count(static_cast<double>(plan.largest_model))));
 }
 
-record::ParameterPlan plan_one(const ParameterPlanRequest& request, const Place& place) {
+record::ParameterPlan plan_one(const ParameterPlanRequest& request,
+                               const TargetHardware& hardware) {
   const bool is_bf16 = request.dtype == "bf16";
   const int64_t devices = request.layout.devices;
   record::ParameterPlan plan;
-  plan.hardware = place;
+  plan.hardware = hardware;
   plan.layout = request.layout;
   plan.tokens = request.tokens;
   plan.assumed_mfu = request.mfu;
   plan.dtype = request.dtype;
   plan.flops_per_token = kFlopsPerParameter * request.parameters;
-  plan.peak = place.ceilings.mfu_reference(is_bf16 ? DType::kBF16 : DType::kF32);
+  plan.peak = hardware.ceilings.mfu_reference(is_bf16 ? DType::kBF16 : DType::kF32);
   plan.types = state_types(request.layout, is_bf16, false);
   plan.parameters = {request.parameters, request.parameters};
   const std::vector<cost::Zero> tried = stages(request.layout);
@@ -72,18 +73,18 @@ record::ParameterPlan plan_one(const ParameterPlanRequest& request, const Place&
   for (cost::Zero stage : tried) {
     plan.zero = stage;
     plan.bytes = cost::state_bytes(plan.parameters, plan.types, stage, devices);
-    plan.fits = place.holds(plan.bytes.total());
+    plan.fits = hardware.holds(plan.bytes.total());
     if (plan.fits) break;
   }
   plan.assumed_days =
       cost::training_days(plan.flops_per_token, request.tokens, static_cast<double>(devices),
                           1e9 * plan.peak.per_ns, request.mfu);
-  plan.spent = expense(request.layout, place, plan.assumed_days);
-  if (place.memory_bytes > 0) {
+  plan.spent = expense(request.layout, hardware, plan.assumed_days);
+  if (hardware.memory_bytes > 0) {
     plan.largest_model =
-        cost::largest_model(place.memory_bytes, plan.types, plan.last_zero, devices);
-    plan.fewest_devices = cost::fewest_devices(place.memory_bytes, 0, plan.parameters, plan.types,
-                                               cost::Zero::kWeights);
+        cost::largest_model(hardware.memory_bytes, plan.types, plan.last_zero, devices);
+    plan.fewest_devices = cost::fewest_devices(hardware.memory_bytes, 0, plan.parameters,
+                                               plan.types, cost::Zero::kWeights);
   }
   if (!plan.fits) add_changes(plan);
   return plan;
@@ -92,12 +93,12 @@ record::ParameterPlan plan_one(const ParameterPlanRequest& request, const Place&
 }  // namespace
 
 std::vector<record::ParameterPlan> plan_parameters(const ParameterPlanRequest& request,
-                                                   const std::vector<Place>& places) {
+                                                   const std::vector<TargetHardware>& all) {
   if (!(request.parameters >= 1 && request.parameters <= kMostParameters))
     throw usage_error("[parameters] expected 1 to {:g}, got {:g}", kMostParameters,
                       request.parameters);
   std::vector<record::ParameterPlan> plans;
-  for (const Place& place : places) plans.push_back(plan_one(request, place));
+  for (const TargetHardware& hardware : all) plans.push_back(plan_one(request, hardware));
   return plans;
 }
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "planning/place.h"
+#include "planning/target_hardware.h"
 #include "record/plan_record.h"
 
 namespace ridge::planning {
@@ -18,8 +18,8 @@ struct ParameterPlanRequest {
   std::string dtype = "bf16";  // the type of GEMMs: "fp32", "tf32" or "bf16"
 };
 
-// A plan for each place. Throws a usage Error for a number of parameters out of range.
+// A plan for each hardware. Throws a usage Error for a number of parameters out of range.
 std::vector<record::ParameterPlan> plan_parameters(const ParameterPlanRequest& request,
-                                                   const std::vector<Place>& places);
+                                                   const std::vector<TargetHardware>& all);
 
 }  // namespace ridge::planning

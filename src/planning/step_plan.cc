@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans the graphs of a training step and counts them.
+// Plans the graphs of a training step and counts them, at a level and after each of its passes.
 #include "planning/step_plan.h"
 
 #include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
-#include "ops/registry.h"
+#include "passes/pipeline.h"
 #include "record/run_counts.h"
 #include "report/tables.h"
 
@@ -27,9 +27,7 @@ record::RunRecord plan_step(const train::TrainingSetup& setup,
 record::RunRecord plan_step(const train::TrainingSetup& setup,
                             const passes::PassTarget& target,
                             const cost::Ceilings* ceilings) {
-  return plan_step(
-      setup, train::build_step(setup.config, setup.step, setup.selection, ops::table(), target),
-      target, ceilings);
+  return plan_step(setup, train::build_step(setup, target), target, ceilings);
 }
 
 int64_t expect_step_fits(const train::TrainingSetup& setup, const backends::Backend& backend) {
@@ -41,6 +39,34 @@ int64_t expect_step_fits(const train::TrainingSetup& setup, const backends::Back
                        setup.setting.device == "cuda" ? "GPU" : "machine", format_bytes(available),
                        report::memory_table(planned.memory).text({}));
   return planned.memory.owned_bytes;
+}
+
+std::vector<const passes::Pass*> added_passes(const passes::Selection& selection,
+                                              const backends::Backend& backend) {
+  const passes::Selection baseline("baseline", "");
+  std::vector<const passes::Pass*> added;
+  for (const passes::Pass* pass : passes::pipeline(backend.passes()))
+    if (selection.has(pass->name) && !baseline.has(pass->name)) added.push_back(pass);
+  return added;
+}
+
+std::vector<record::PassCost> pass_costs(const train::TrainingSetup& setup,
+                                         const backends::Backend& backend,
+                                         const cost::Ceilings& ceilings,
+                                         const std::function<void(std::string_view)>& progress) {
+  auto plan = [&](const std::string& switches) {
+    train::TrainingSetup with = setup;
+    with.selection = passes::Selection("baseline", switches);
+    return plan_step(with, backend, &ceilings);
+  };
+  std::vector<record::PassCost> costs{{"", std::string(passes::levels()[0].summary), plan("")}};
+  std::string on;
+  for (const passes::Pass* pass : added_passes(setup.selection, backend)) {
+    on += (on.empty() ? "+" : ",+") + setup.selection.spelling(pass->name);
+    costs.push_back({std::string(pass->name), std::string(pass->summary), plan(on)});
+    progress(pass->name);
+  }
+  return costs;
 }
 
 }  // namespace ridge::planning

@@ -56,10 +56,32 @@ class StepPlans {
     return {request_.setup.step.batch_size, request_.setup.step.sequence, request_.recompute};
   }
   record::RunRecord record(const Variant& variant,
-                           const Place& place,
-                           const cost::Ceilings* ceilings) const;
+                           const TargetHardware& hardware,
+                           const cost::Ceilings* ceilings) const {
+    train::TrainingSetup setup = request_.setup;
+    std::string& switches = setup.setting.switches;
+    auto add_switch = [&](const std::string& more) {
+      if (!more.empty()) switches += (switches.empty() ? "" : ",") + more;
+    };
+    add_switch(recompute_switch(variant.recompute));
+    if (variant.adds_bf16) add_switch("+autocast_bf16");
+    setup.selection = passes::Selection(setup.selection.level(), switches);
+    setup.setting.dtype = setup.selection.gemm_dtype();
+    setup.setting.device = hardware.target;
+    setup.step.batch_size = variant.batch;
+    setup.step.sequence = variant.sequence;
+    return plan_step(setup, *hardware.planned, ceilings);
+  }
   // The record without times, remembered.
-  const record::RunRecord& counted(const Variant& variant, const Place& place);
+  const record::RunRecord& counted(const Variant& v, const TargetHardware& hardware) {
+    // All data sheets have the same target.
+    const std::tuple key{hardware.target, v.batch, v.sequence, v.recompute, v.adds_bf16};
+    const auto found = counted_.find(key);
+    if (found != counted_.end()) return found->second;
+    record::RunRecord made = record(v, hardware, nullptr);
+    made.step = {};
+    return counted_.emplace(key, std::move(made)).first->second;
+  }
 
   bool is_bf16(const Variant& variant) const {
     return variant.adds_bf16 || request_.setup.selection.activations() == DType::kBF16;
@@ -67,121 +89,81 @@ class StepPlans {
   cost::StateTypes types(bool is_bf16) const {
     return state_types(request_.layout, is_bf16, request_.setup.step.micro_batches > 1);
   }
-  cost::StateParameters parameters(const record::RunRecord& record) const;
+  cost::StateParameters parameters(const record::RunRecord& record) const {
+    constexpr double kMomentBytes = 8;
+    const models::ModelConfig& config = request_.setup.config;
+    auto layers = [&](int64_t count) {
+      models::ModelConfig cut = config;
+      cut.layers = count;
+      return static_cast<double>(cut.parameters());
+    };
+    cost::StateParameters p;
+    p.trained =
+        static_cast<double>(
+            record.memory.store_bytes[static_cast<size_t>(plan::MemoryClass::kOptimizerState)]) /
+        kMomentBytes;
+    p.all = static_cast<double>(record.parameters);
+    if (request_.setup.selection.has("lora")) p.all += p.trained;
+    p.next_part = layers(1) - layers(0);
+    p.largest_part = std::max(
+        p.next_part, static_cast<double>(config.vocabulary) * static_cast<double>(config.hidden));
+    return p;
+  }
   record::DeviceMemory memory(const record::RunRecord& record,
                               bool is_bf16,
-                              cost::Zero stage) const;
+                              cost::Zero stage) const {
+    record::DeviceMemory memory;
+    auto add = [&](std::string_view name, int64_t bytes) {
+      if (bytes > 0) memory.classes.emplace_back(name, bytes);
+      memory.total = checked_sum(memory.total, bytes, "plan");
+    };
+    if (request_.layout.is_plain()) {
+      const plan::MemoryMoment peaks = record.memory.class_peaks();
+      for (int i = 0; i < plan::kMemoryClasses; ++i)
+        add(name(static_cast<plan::MemoryClass>(i)), peaks.bytes[i]);
+      memory.total = record.memory.owned_bytes;  // classes have their peaks at different times
+      return memory;
+    }
+    const cost::StateBytes state =
+        cost::state_bytes(parameters(record), types(is_bf16), stage, request_.layout.devices);
+    add("weights", cost::whole_bytes(state.weights));
+    add("master weights", cost::whole_bytes(state.masters));
+    add("gradients", cost::whole_bytes(state.gradients));
+    add("moments", cost::whole_bytes(state.moments));
+    for (plan::MemoryClass each : kOwn) add(name(each), peak(record, each));
+    return memory;
+  }
   // The lowest stage of ZeRO in which a device holds the step, or the last one, and its memory.
   std::pair<cost::Zero, record::DeviceMemory> lowest(const record::RunRecord& record,
                                                      bool is_bf16,
-                                                     const Place& place) const;
+                                                     const TargetHardware& hardware) const {
+    std::pair<cost::Zero, record::DeviceMemory> last;
+    for (cost::Zero stage : stages(request_.layout)) {
+      last = {stage, memory(record, is_bf16, stage)};
+      if (hardware.holds(static_cast<double>(last.second.total))) break;
+    }
+    return last;
+  }
   // The bytes that a device needs for the variant.
-  int64_t bytes(const Variant& variant, const Place& place) {
-    return lowest(counted(variant, place), is_bf16(variant), place).second.total;
+  int64_t bytes(const Variant& variant, const TargetHardware& hardware) {
+    return lowest(counted(variant, hardware), is_bf16(variant), hardware).second.total;
   }
   // The fewest devices that hold the step with ZeRO 3, more than the requested ones; 0: none.
-  int64_t more_devices(const record::RunRecord& record, const Place& place, bool is_bf16) const;
+  int64_t more_devices(const record::RunRecord& record,
+                       const TargetHardware& hardware,
+                       bool is_bf16) const {
+    double others = 0;
+    for (plan::MemoryClass each : kOwn) others += static_cast<double>(peak(record, each));
+    const int64_t devices = cost::fewest_devices(hardware.memory_bytes, others, parameters(record),
+                                                 types(is_bf16), cost::Zero::kWeights);
+    return devices > request_.layout.devices ? devices : 0;
+  }
 
  private:
   const TrainingPlanRequest& request_;
   std::map<std::tuple<std::string, int64_t, int64_t, std::string, bool>, record::RunRecord>
       counted_;
 };
-
-record::RunRecord StepPlans::record(const Variant& variant,
-                                    const Place& place,
-                                    const cost::Ceilings* ceilings) const {
-  train::TrainingSetup setup = request_.setup;
-  std::string& switches = setup.setting.switches;
-  auto add_switch = [&](const std::string& more) {
-    if (!more.empty()) switches += (switches.empty() ? "" : ",") + more;
-  };
-  add_switch(recompute_switch(variant.recompute));
-  if (variant.adds_bf16) add_switch("+autocast_bf16");
-  setup.selection = passes::Selection(setup.selection.level(), switches);
-  setup.setting.dtype = setup.selection.gemm_dtype();
-  setup.setting.device = place.target;
-  setup.step.batch_size = variant.batch;
-  setup.step.sequence = variant.sequence;
-  return plan_step(setup, *place.planned, ceilings);
-}
-
-const record::RunRecord& StepPlans::counted(const Variant& v, const Place& place) {
-  // All data sheets have the same target.
-  const std::tuple key{place.target, v.batch, v.sequence, v.recompute, v.adds_bf16};
-  const auto found = counted_.find(key);
-  if (found != counted_.end()) return found->second;
-  record::RunRecord made = record(v, place, nullptr);
-  made.step = {};
-  return counted_.emplace(key, std::move(made)).first->second;
-}
-
-cost::StateParameters StepPlans::parameters(const record::RunRecord& record) const {
-  constexpr double kMomentBytes = 8;
-  const models::ModelConfig& config = request_.setup.config;
-  auto layers = [&](int64_t count) {
-    models::ModelConfig cut = config;
-    cut.layers = count;
-    return static_cast<double>(cut.parameters());
-  };
-  cost::StateParameters p;
-  p.trained =
-      static_cast<double>(
-          record.memory.store_bytes[static_cast<size_t>(plan::MemoryClass::kOptimizerState)]) /
-      kMomentBytes;
-  p.all = static_cast<double>(record.parameters);
-  if (request_.setup.selection.has("lora")) p.all += p.trained;
-  p.next_part = layers(1) - layers(0);
-  p.largest_part = std::max(
-      p.next_part, static_cast<double>(config.vocabulary) * static_cast<double>(config.hidden));
-  return p;
-}
-
-record::DeviceMemory StepPlans::memory(const record::RunRecord& record,
-                                       bool is_bf16,
-                                       cost::Zero stage) const {
-  record::DeviceMemory memory;
-  auto add = [&](std::string_view name, int64_t bytes) {
-    if (bytes > 0) memory.classes.emplace_back(name, bytes);
-    memory.total = checked_sum(memory.total, bytes, "plan");
-  };
-  if (request_.layout.is_plain()) {
-    const plan::MemoryMoment peaks = record.memory.class_peaks();
-    for (int i = 0; i < plan::kMemoryClasses; ++i)
-      add(name(static_cast<plan::MemoryClass>(i)), peaks.bytes[i]);
-    memory.total = record.memory.owned_bytes;  // classes have their peaks at different times
-    return memory;
-  }
-  const cost::StateBytes state =
-      cost::state_bytes(parameters(record), types(is_bf16), stage, request_.layout.devices);
-  add("weights", cost::whole_bytes(state.weights));
-  add("master weights", cost::whole_bytes(state.masters));
-  add("gradients", cost::whole_bytes(state.gradients));
-  add("moments", cost::whole_bytes(state.moments));
-  for (plan::MemoryClass each : kOwn) add(name(each), peak(record, each));
-  return memory;
-}
-
-std::pair<cost::Zero, record::DeviceMemory> StepPlans::lowest(const record::RunRecord& record,
-                                                              bool is_bf16,
-                                                              const Place& place) const {
-  std::pair<cost::Zero, record::DeviceMemory> last;
-  for (cost::Zero stage : stages(request_.layout)) {
-    last = {stage, memory(record, is_bf16, stage)};
-    if (place.holds(static_cast<double>(last.second.total))) break;
-  }
-  return last;
-}
-
-int64_t StepPlans::more_devices(const record::RunRecord& record,
-                                const Place& place,
-                                bool is_bf16) const {
-  double others = 0;
-  for (plan::MemoryClass each : kOwn) others += static_cast<double>(peak(record, each));
-  const int64_t devices = cost::fewest_devices(place.memory_bytes, others, parameters(record),
-                                               types(is_bf16), cost::Zero::kWeights);
-  return devices > request_.layout.devices ? devices : 0;
-}
 
 // The time of a step on all devices, and the days of the token budget.
 void add_times(const TrainingPlanRequest& request, record::TrainingPlan& plan) {
@@ -216,17 +198,17 @@ void add_times(const TrainingPlanRequest& request, record::TrainingPlan& plan) {
 }
 
 // The largest batch and the longest context that fit.
-void add_limits(const Place& place,
+void add_limits(const TargetHardware& hardware,
                 const models::ModelConfig& config,
                 const SearchListener& listener,
                 StepPlans& steps,
                 record::TrainingPlan& plan) {
-  if (place.memory_bytes <= 0) return;
+  if (hardware.memory_bytes <= 0) return;
   const Variant asked = steps.requested();
   plan.largest_batch =
-      cost::largest_fitting(place.memory_bytes, record::kMostPlannedBatch, [&](int64_t batch) {
+      cost::largest_fitting(hardware.memory_bytes, record::kMostPlannedBatch, [&](int64_t batch) {
         listener("largest batch", "batch sizes", fmt::format("{} sequences", batch));
-        return steps.bytes({batch, asked.sequence, asked.recompute}, place);
+        return steps.bytes({batch, asked.sequence, asked.recompute}, hardware);
       });
   const bool is_preset = std::any_of(
       models::presets().begin(), models::presets().end(),
@@ -234,20 +216,20 @@ void add_limits(const Place& place,
   plan.most_context = is_preset ? record::kMostPlannedContext : config.context;
   // A step has at least two tokens.
   plan.longest_context =
-      cost::largest_fitting(place.memory_bytes, plan.most_context, [&](int64_t length) {
+      cost::largest_fitting(hardware.memory_bytes, plan.most_context, [&](int64_t length) {
         listener("longest context", "lengths", fmt::format("{} tokens", length));
-        return steps.bytes({asked.batch, std::max<int64_t>(length, 2), asked.recompute}, place);
+        return steps.bytes({asked.batch, std::max<int64_t>(length, 2), asked.recompute}, hardware);
       });
   if (plan.longest_context < 2) plan.longest_context = 0;
 }
 
 // The changes of options that each make the step fit, or the smallest step if none does.
-void add_changes(const Place& place, StepPlans& steps, record::TrainingPlan& plan) {
+void add_changes(const TargetHardware& hardware, StepPlans& steps, record::TrainingPlan& plan) {
   const Variant asked = steps.requested();
   const bool is_bf16 = steps.is_bf16(asked);
   // Whether so many bytes fit, for an option that is then suggested.
   auto suggest = [&](const std::string& option, int64_t need) {
-    if (need > place.memory_bytes) return false;
+    if (need > hardware.memory_bytes) return false;
     plan.would_fit.push_back(fmt::format("{} ({})", option, format_bytes(need)));
     return true;
   };
@@ -259,7 +241,7 @@ void add_changes(const Place& place, StepPlans& steps, record::TrainingPlan& pla
   for (auto i = static_cast<size_t>(recompute_of(asked.recompute)) + 1; i < std::size(kRecomputes);
        ++i)
     if (suggest(fmt::format("--recompute {}", kRecomputes[i]),
-                steps.bytes({asked.batch, asked.sequence, kRecomputes[i]}, place)))
+                steps.bytes({asked.batch, asked.sequence, kRecomputes[i]}, hardware)))
       break;
   if (plan.largest_batch > 0)
     plan.would_fit.push_back(fmt::format("--batch-size {}", plan.largest_batch));
@@ -267,11 +249,11 @@ void add_changes(const Place& place, StepPlans& steps, record::TrainingPlan& pla
     plan.would_fit.push_back(fmt::format("--seq-len {}", plan.longest_context));
   if (!is_bf16)
     suggest("--dtype bf16",
-            steps.bytes({asked.batch, asked.sequence, asked.recompute, true}, place));
-  if (const int64_t devices = steps.more_devices(plan.record, place, is_bf16); devices > 0)
+            steps.bytes({asked.batch, asked.sequence, asked.recompute, true}, hardware));
+  if (const int64_t devices = steps.more_devices(plan.record, hardware, is_bf16); devices > 0)
     plan.would_fit.push_back(fmt::format("--devices {} --zero 3", devices));
   const std::vector<std::string> larger =
-      larger_hardware(place.memory_bytes, static_cast<double>(plan.memory.total));
+      larger_hardware(hardware.memory_bytes, static_cast<double>(plan.memory.total));
   if (!larger.empty())
     plan.would_fit.push_back(
         fmt::format("--hardware {} ({})", larger.front(), format_bytes(plan.memory.total)));
@@ -279,9 +261,9 @@ void add_changes(const Place& place, StepPlans& steps, record::TrainingPlan& pla
   // No single change is enough.
   const std::string smallest = "--batch-size 1 --recompute full";
   const Variant least{1, asked.sequence, "full"};
-  const int64_t need = steps.bytes(least, place);
+  const int64_t need = steps.bytes(least, hardware);
   if (suggest(smallest, need)) return;
-  const int64_t devices = steps.more_devices(steps.counted(least, place), place, is_bf16);
+  const int64_t devices = steps.more_devices(steps.counted(least, hardware), hardware, is_bf16);
   plan.would_fit.push_back(
       devices > 0 ? fmt::format("{} --devices {} --zero 3", smallest, devices)
                   : fmt::format("nothing; with {} it takes {}", smallest, format_bytes(need)));
@@ -321,12 +303,12 @@ void add_activation_models(const TrainingPlanRequest& request, record::TrainingP
 }
 
 record::TrainingPlan plan_one(const TrainingPlanRequest& request,
-                              const Place& place,
+                              const TargetHardware& hardware,
                               const SearchListener& listener,
                               StepPlans& steps) {
   const bool is_bf16 = steps.is_bf16(steps.requested());
   record::TrainingPlan plan;
-  plan.hardware = place;
+  plan.hardware = hardware;
   plan.layout = request.layout;
   plan.tokens = request.tokens;
   plan.assumed_mfu = request.assumed_mfu;
@@ -334,18 +316,18 @@ record::TrainingPlan plan_one(const TrainingPlanRequest& request,
   plan.recomputes_nothing =
       request.recompute == "attention" && request.setup.selection.has("flash_attention");
   plan.clip_norm = request.setup.step.optimizer.clip_norm;
-  plan.record = steps.record(steps.requested(), place, &place.ceilings);
-  plan.peak = place.ceilings.mfu_reference(record::product_dtype(plan.record.setting));
+  plan.record = steps.record(steps.requested(), hardware, &hardware.ceilings);
+  plan.peak = hardware.ceilings.mfu_reference(record::product_dtype(plan.record.setting));
   plan.types = steps.types(is_bf16);
   plan.parameters = steps.parameters(plan.record);
   plan.last_zero = stages(request.layout).back();
-  std::tie(plan.zero, plan.memory) = steps.lowest(plan.record, is_bf16, place);
-  plan.fits = place.holds(static_cast<double>(plan.memory.total));
+  std::tie(plan.zero, plan.memory) = steps.lowest(plan.record, is_bf16, hardware);
+  plan.fits = hardware.holds(static_cast<double>(plan.memory.total));
   add_times(request, plan);
-  add_limits(place, request.setup.config, listener, steps, plan);
+  add_limits(hardware, request.setup.config, listener, steps, plan);
   add_largest_model(plan);
   add_activation_models(request, plan);
-  if (!plan.fits) add_changes(place, steps, plan);
+  if (!plan.fits) add_changes(hardware, steps, plan);
   return plan;
 }
 
@@ -360,11 +342,12 @@ std::string recompute_switch(const std::string& name) {
 }
 
 std::vector<record::TrainingPlan> plan_training(const TrainingPlanRequest& request,
-                                                const std::vector<Place>& places,
+                                                const std::vector<TargetHardware>& all,
                                                 const SearchListener& listener) {
   StepPlans steps(request);
   std::vector<record::TrainingPlan> plans;
-  for (const Place& place : places) plans.push_back(plan_one(request, place, listener, steps));
+  for (const TargetHardware& hardware : all)
+    plans.push_back(plan_one(request, hardware, listener, steps));
   return plans;
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "planning/place.h"
 #include "planning/search_listener.h"
+#include "planning/target_hardware.h"
 #include "train/setup.h"
 
 namespace ridge::planning {
@@ -24,9 +24,9 @@ struct TrainingPlanRequest {
 // other names.
 std::string recompute_switch(const std::string& name);
 
-// A plan for each place.
+// A plan for each hardware.
 std::vector<record::TrainingPlan> plan_training(const TrainingPlanRequest& request,
-                                                const std::vector<Place>& places,
+                                                const std::vector<TargetHardware>& all,
                                                 const SearchListener& listener);
 
 }  // namespace ridge::planning

@@ -26,7 +26,8 @@ record::InferencePlan plan(const models::ModelFile& file,
   request.setup.selection = serve::inference_selection({.on_gpu = true}, "compiled", "");
   request.batches = std::move(batches);
   request.lengths = std::move(lengths);
-  return plan_inference(file, request, choose_place(hardware, no_machine(), false), ignore_trials);
+  return plan_inference(file, request, choose_hardware(hardware, no_machine(), false),
+                        ignore_trials);
 }
 
 TEST(InferencePlan, HasEachBatchAndLength) {
@@ -85,7 +86,7 @@ TEST(InferencePlan, RefusesWeightsThatAGpuCannotMultiplyAsStored) {
           serve::inference_selection({.on_gpu = true, .exact = exact}, level, switches);
       request.batches = {1};
       request.lengths = {16};
-      plan_inference(file, request, choose_place("h100", no_machine(), false), ignore_trials);
+      plan_inference(file, request, choose_hardware("h100", no_machine(), false), ignore_trials);
     };
     EXPECT_NO_THROW(planned(false, "compiled", ""));
     EXPECT_NO_THROW(planned(true, "compiled", ""));

@@ -6,7 +6,6 @@
 #include "backends/null/null_backend.h"
 #include "cost/hardware.h"
 #include "models/config.h"
-#include "ops/registry.h"
 #include "planning/step_plan.h"
 
 namespace ridge::planning {
@@ -28,9 +27,8 @@ TEST(Plan, GetsFasterDownTheLadder) {
     for (const char* switches : {"", "+autocast_bf16"}) {
       std::vector<train::TrainingStep> ladder;
       for (const char* level : {"baseline", "fused", "kernels", "compiled"})
-        ladder.push_back(train::build_step(preset.config, experiment.step,
-                                           passes::Selection(level, switches), ops::table(),
-                                           *target));
+        ladder.push_back(train::build_step(
+            {preset.config, experiment.step, passes::Selection(level, switches)}, *target));
       for (const char* machine : {"a10", "a100", "h200"}) {
         cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware(machine));
         std::vector<record::RunRecord> plans;

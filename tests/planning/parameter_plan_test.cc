@@ -15,7 +15,7 @@ namespace ridge::planning {
 namespace {
 
 record::ParameterPlan plan(const ParameterPlanRequest& request) {
-  return plan_parameters(request, places("h100"))[0];
+  return plan_parameters(request, hardware_list("h100"))[0];
 }
 
 // 70B parameters and 15T tokens take 1,024 H100 144 days at an MFU of 50%.

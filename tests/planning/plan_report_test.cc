@@ -59,7 +59,7 @@ TEST(PlanReport, ComparesHardwareSideBySide) {
     EXPECT_EQ(got["plans"][i], json::parse(report::training_plan_json(alone))) << names[i];
     EXPECT_TRUE(has(text, names[i]));
   }
-  const auto counted = plan_parameters({{}, 7e9, 1e9, 0.4}, places("a100,mi355x"));
+  const auto counted = plan_parameters({{}, 7e9, 1e9, 0.4}, hardware_list("a100,mi355x"));
   EXPECT_TRUE(has(report::parameter_plan_text(counted, {}), "mi355x"));
 }
 
@@ -73,7 +73,7 @@ TEST(PlanReport, InferenceNamesWeightsAndLimits) {
   request.lengths = {16};
   const record::InferencePlan plan =
       plan_inference(models::ModelFile::open(folder / "q8.gguf"), request,
-                     choose_place("a10", no_machine(), false), ignore_trials);
+                     choose_hardware("a10", no_machine(), false), ignore_trials);
   const std::string text = report::inference_plan_text(plan, true, {});
   for (const char* said : {"weights held in bf16 and f32; in the file q8_0", "TTFT", "TPOT", "MBU",
                            "kv_cache", "largest batch at length", "longest context"})

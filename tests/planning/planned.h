@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/config.h"
-#include "planning/place.h"
+#include "planning/target_hardware.h"
 #include "planning/training_plan.h"
 
 namespace ridge::planning {
@@ -14,8 +14,8 @@ namespace ridge::planning {
 // Tests plan for no hardware but data sheets and files.
 inline ThisMachine no_machine() { return {}; }
 
-inline std::vector<Place> places(const std::string& hardware, bool tf32 = false) {
-  return choose_places(hardware, no_machine(), tf32);
+inline std::vector<TargetHardware> hardware_list(const std::string& hardware, bool tf32 = false) {
+  return choose_hardware_list(hardware, no_machine(), tf32);
 }
 
 inline TrainingPlanRequest request_of(const std::string& name,
@@ -47,7 +47,7 @@ inline void ignore_trials(std::string_view, std::string_view, const std::string&
 
 inline std::vector<record::TrainingPlan> plan_training(const TrainingPlanRequest& request,
                                                        const std::string& hardware) {
-  return plan_training(request, places(hardware, request.setup.selection.has("tf32")),
+  return plan_training(request, hardware_list(hardware, request.setup.selection.has("tf32")),
                        ignore_trials);
 }
 

@@ -32,7 +32,7 @@ TEST(TrainingPlan, NamesThePeakOfItsShare) {
   const auto tf32 = plan_training(preset_request("small", "compiled", "+tf32"), "h100");
   EXPECT_EQ(tf32[0].peak.per_ns, 494.5e3);
   EXPECT_EQ(tf32[0].record.setting.dtype, "tf32");
-  EXPECT_THROW(places("mi210", true), Error);
+  EXPECT_THROW(hardware_list("mi210", true), Error);
 }
 
 TEST(TrainingPlan, SpreadsStateOverDevices) {
@@ -145,7 +145,7 @@ TEST(TrainingPlan, SaysWhatWouldFit) {
 
 TEST(TrainingPlan, TellsOfItsSearches) {
   std::vector<std::string> searches;
-  plan_training(preset_request("tiny"), places("a10"),
+  plan_training(preset_request("tiny"), hardware_list("a10"),
                 [&](std::string_view search, std::string_view, const std::string& trial) {
                   EXPECT_FALSE(trial.empty());
                   if (searches.empty() || searches.back() != search) searches.emplace_back(search);

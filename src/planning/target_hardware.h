@@ -14,7 +14,7 @@
 namespace ridge::planning {
 
 // Hardware, and a target that reports which nodes its kernels support.
-struct Place : record::PlannedHardware {
+struct TargetHardware : record::PlannedHardware {
   std::string target;
   std::unique_ptr<passes::PassTarget> planned;
 };
@@ -27,14 +27,14 @@ struct ThisMachine {
   std::function<cost::Ceilings()> ceilings;                         // after `target`
 };
 
-// The places of a list of names such as "A100,H100". A name is "this", one of cost/hardware.h's
+// The hardware of a list of names such as "A100,H100". A name is "this", one of cost/hardware.h's
 // table, or a JSON file, which stands alone: a data sheet or the output of `ridge machine --json`.
 // Anything else is a usage Error, as are ceilings with TF32 for a plan without and the reverse.
-std::vector<Place> choose_places(const std::string& hardware,
-                                 const ThisMachine& machine,
-                                 bool tf32);
+std::vector<TargetHardware> choose_hardware_list(const std::string& hardware,
+                                                 const ThisMachine& machine,
+                                                 bool tf32);
 // The same for one name.
-Place choose_place(const std::string& hardware, const ThisMachine& machine, bool tf32);
+TargetHardware choose_hardware(const std::string& hardware, const ThisMachine& machine, bool tf32);
 // Whether the hardware is planned as a GPU: all is, except CPUs that `ridge machine` measured, and
 // this machine without one.
 bool is_gpu_plan(const std::string& hardware, bool this_is_gpu);
