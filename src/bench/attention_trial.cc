@@ -5,46 +5,28 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <vector>
 
 #include "base/error.h"
 #include "base/process_memory.h"
-#include "base/random.h"
 #include "base/timed_work.h"
 #include "base/units.h"
+#include "bench/attention_choice.h"
 #include "cost/predict.h"
 #include "cost/resource_plan.h"
-#include "graph/builder.h"
-#include "ops/registry.h"
-#include "passes/pipeline.h"
 #include "runtime/program.h"
 
 namespace ridge::bench {
 namespace {
 
-constexpr const char* kInputs[] = {"q", "k", "v"};
-
-Graph build(const AttentionTrial& trial, bool flash, const plan::Target& target) {
-  Graph graph;
-  Builder b(graph, ops::table());
-  Type heads{DType::kF32, {trial.sequence, trial.heads, trial.head_size}}, shared = heads;
-  shared.shape = {trial.sequence, 1, trial.head_size};
-  ValueId q = b.input(kInputs[0], heads), k = b.input(kInputs[1], shared),
-          v = b.input(kInputs[2], shared);
-  graph.outputs = {b.call("attention", {q, k, v},
-                          {{"sequence", trial.sequence},
-                           {"causal", true},
-                           {"window", int64_t{0}},
-                           {"scale", 1 / std::sqrt(static_cast<double>(trial.head_size))}})};
-  LoadGraph load;
-  passes::PassContext context{ops::table(), target, load};
-  passes::Selection selection("baseline", flash ? "+flash_attention" : "");
-  for (passes::Stage stage :
-       {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
-    graph = passes::run_stage(stage, graph, selection, context, nullptr);
-  return graph;
+Graph build(const AttentionTrial& trial, bool flash, const passes::PassTarget& target) {
+  AttentionCall call;
+  call.heads = trial.heads;
+  call.head_size = trial.head_size;
+  call.length = trial.sequence;
+  const AttentionTrialGraph made = attention_graph(call, flash ? "flash" : "standard", 1);
+  return prepare(made.trial, made.setting, target).graph;
 }
 
 record::AttentionForm plan_form(const Graph& graph,
@@ -63,15 +45,6 @@ record::AttentionForm plan_form(const Graph& graph,
   return form;
 }
 
-void fill(runtime::Store& store) {
-  Random random(1);
-  for (const char* input : kInputs) {
-    std::vector<float> values(static_cast<size_t>(store.type(input).shape.elements()));
-    random.fill_normal(values, 1);
-    store.write(input, values.data(), static_cast<int64_t>(values.size() * sizeof(float)));
-  }
-}
-
 constexpr size_t kMost = 20;     // samples of a form
 constexpr size_t kLeast = 6;     // with fewer, an interval covers less than 95%
 constexpr double kPatience = 3;  // times the budget that a form may take to get so many
@@ -87,7 +60,7 @@ class Running {
     const int64_t before = backend.taken_memory().resident_bytes;
     program_.add("attention", std::move(graph));
     program_.bind();
-    fill(store_);
+    for (const std::string& name : store_.names()) fill_operand(store_, name, {});
     warmup_ns_ = once();
     if (is_measured)
       form_.measured_bytes = std::max<int64_t>(0, backend.taken_memory().peak_bytes - before);
@@ -164,7 +137,7 @@ record::AttentionRecord try_attention(const AttentionTrial& trial,
 
 record::AttentionReach standard_reach(const AttentionTrial& trial,
                                       int64_t memory_bytes,
-                                      const plan::Target& target) {
+                                      const passes::PassTarget& target) {
   constexpr int64_t kMost = int64_t{1} << 22;
   AttentionTrial longer = trial;
   int64_t reach = cost::largest_fitting(memory_bytes, kMost, [&](int64_t sequence) {

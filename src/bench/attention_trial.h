@@ -32,6 +32,6 @@ record::AttentionRecord try_attention(const AttentionTrial& trial,
 // by planned memory.
 record::AttentionReach standard_reach(const AttentionTrial& trial,
                                       int64_t memory_bytes,
-                                      const plan::Target& target);
+                                      const passes::PassTarget& target);
 
 }  // namespace ridge::bench

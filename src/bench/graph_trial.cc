@@ -10,7 +10,6 @@
 #include <optional>
 #include <set>
 
-#include "base/bf16.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -82,10 +81,6 @@ std::vector<std::byte> bytes_of(const std::vector<float>& data, const Convert& c
 
 std::vector<std::byte> encode(DType dtype, const std::vector<float>& data) {
   switch (dtype) {
-    case DType::kF32:
-      return bytes_of<float>(data, [](float x) { return x; });
-    case DType::kBF16:
-      return bytes_of<uint16_t>(data, float_to_bf16);
     case DType::kI32:
       return bytes_of<int32_t>(data, [](float x) { return static_cast<int32_t>(x); });
     case DType::kI8:
@@ -227,11 +222,12 @@ cost::Bound main_bound(const std::vector<cost::NodePrediction>& predictions) {
   return bound;
 }
 
-// Predicts the time of a copy. Predictions assume that caches hold what the graph's last run left.
-void predict_cold(const cost::CostedGraph& costed,
-                  int64_t copies,
-                  const cost::Ceilings& ceilings,
-                  record::BenchPoint& point) {
+// Predicts the time of one of the copies of which a graph consists. Predictions assume that caches
+// hold what the graph's last run left.
+void predict(const cost::CostedGraph& costed,
+             int64_t copies,
+             const cost::Ceilings& ceilings,
+             record::BenchPoint& point) {
   const std::vector<cost::NodePrediction> predictions = cost::predict_nodes(costed, ceilings);
   const double n = static_cast<double>(copies);
   point.predicted_ns = cost::predict_repeated_ns(costed, predictions, ceilings) / n;
@@ -415,13 +411,7 @@ record::BenchPoint plan_point(const cost::CostedGraph& costed, const cost::Ceili
   for (size_t i = 0; i < costed.costs.size(); ++i)
     if (costed.costs[i].launches > 0)
       point.kernels[costed.graph.nodes[i].op->name] += costed.costs[i].launches;
-  if (ceilings == nullptr) return point;
-  const std::vector<cost::NodePrediction> predictions = cost::predict_nodes(costed, *ceilings);
-  point.predicted_ns = cost::predict_repeated_ns(costed, predictions, *ceilings);
-  for (size_t i = 0; i < predictions.size(); ++i)
-    point.limit_ns += limit_of(predictions[i], costed.costs[i]);
-  point.bound = main_bound(predictions);
-  point.level = level_of(point.owned_bytes, ceilings->levels);
+  if (ceilings != nullptr) predict(costed, 1, *ceilings, point);
   return point;
 }
 
@@ -450,7 +440,7 @@ record::BenchPoint run_trial(const TrialGraph& trial,
                              backends::Backend& backend,
                              const cost::Ceilings* ceilings) {
   record::BenchPoint point = plan_trial(trial, setting, backend, ceilings);
-  if (!point.refused.empty() || setting.is_planned_only) return point;
+  if (!point.refused.empty()) return point;
   const int64_t left = backend.available_bytes();
   int64_t most = setting.memory_bytes > 0 ? setting.memory_bytes : left - left / 8;
   if (most <= 0) most = std::numeric_limits<int64_t>::max() / 2;
@@ -469,7 +459,7 @@ record::BenchPoint run_trial(const TrialGraph& trial,
       if (copies > 1) {
         prepared.graph = copies_of(prepared.graph, copies);
         if (ceilings != nullptr)
-          predict_cold(cost::count(plan::plan(prepared.graph, backend)), copies, *ceilings, point);
+          predict(cost::count(plan::plan(prepared.graph, backend)), copies, *ceilings, point);
       }
       point.cache = fmt::format("cold: {} sets of operands in turn, {}", copies,
                                 format_bytes(copies * point.owned_bytes));

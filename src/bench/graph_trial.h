@@ -41,8 +41,6 @@ struct TrialSetting {
   double budget_ns = 5e8;  // for all samples
   // Asked between samples: whether to stop. A trial that was stopped has no time.
   std::function<bool()> is_stopped = [] { return false; };
-  // If true, nothing runs: the trial has counts and predictions alone.
-  bool is_planned_only = false;
   // The trial may own so many; 0: as many as the backend has left.
   int64_t memory_bytes = 0;
 };

@@ -66,7 +66,7 @@ void expect_whole_blocks(const OpRequest& r, const char* letter) {
 }
 
 // [n,k] times [m,k] transposed, in the storage order of the layout.
-TrialGraph build_matmul(const OpRequest& r) {
+TrialGraph build_matmul(const OpShape&, const OpRequest& r) {
   CallGraph g(r);
   const bool a_t = r.layout.starts_with('t'), b_t = !r.layout.ends_with('n');
   const int64_t n = r["n"], k = r["k"], m = r["m"];
@@ -84,11 +84,11 @@ TrialGraph build_matmul(const OpRequest& r) {
                 {{"einsum", std::string(a_t ? "kn," : "nk,") + (b_t ? "mk->nm" : "km->nm")}});
 }
 
-TrialGraph build_gemv(const OpRequest& r) {
+TrialGraph build_gemv(const OpShape& shape, const OpRequest& r) {
   OpRequest one = r;
   one.extents.emplace_back("n", 1);
   one.layout = "nt";
-  return build_matmul(one);
+  return build_matmul(shape, one);
 }
 
 // Queries of a chunk with the keys up to its end: the scores of a chunk alone are in memory.
@@ -128,7 +128,7 @@ TrialGraph build_chunked_attention(const OpRequest& r,
   return g.returns({ops::reshape(b, mixed, {batch * t, heads, e})});
 }
 
-TrialGraph build_attention(const OpRequest& r) {
+TrialGraph build_attention(const OpShape& shape, const OpRequest& r) {
   CallGraph g(r);
   const int64_t rows = checked_product(r["b"], r["t"], "b x t"),
                 window = r["w"] >= r["t"] ? 0 : r["w"];
@@ -142,7 +142,7 @@ TrialGraph build_attention(const OpRequest& r) {
   // The op checks extents.
   OpRequest checked = r;
   checked.implementation = {};
-  build_attention(checked);
+  build_attention(shape, checked);
   if (window != 0 && r.is_causal)
     throw usage_error("[implementation] expected no window for {}, got {}", kMemoryEfficient,
                       window);
@@ -150,7 +150,7 @@ TrialGraph build_attention(const OpRequest& r) {
 }
 
 // One token of each of b sequences, after c - 1 others that are in the cache.
-TrialGraph build_cached_attention(const OpRequest& r) {
+TrialGraph build_cached_attention(const OpShape&, const OpRequest& r) {
   CallGraph g(r);
   const int64_t b = r["b"], c = r["c"], blocks = ceil_div(c, r["p"]);
   const Shape cells{checked_product(b, blocks, "blocks"), r["p"], r["k"], r["e"]};
@@ -169,45 +169,38 @@ TrialGraph build_cached_attention(const OpRequest& r) {
                  {"context", c}});
 }
 
-TrialGraph build_rms_norm(const OpRequest& r) {
+TrialGraph build_rms_norm(const OpShape&, const OpRequest& r) {
   CallGraph g(r);
   ValueId x = g.input("x", {r["n"], r["d"]}), weight = g.input("weight", DType::kF32, {r["d"]});
   return g.call("rms_norm", {x, weight}, {{"eps", 1e-6}});
 }
 
-TrialGraph build_rows(const OpRequest& r, const char* op) {
+// The ops whose only operand is a matrix.
+TrialGraph build_rows(const OpShape& shape, const OpRequest& r) {
   CallGraph g(r);
-  return g.call(op, {g.input("x", {r["n"], r["d"]})});
+  return g.call(shape.op, {g.input("x", {r["n"], r["d"]})});
 }
-TrialGraph build_softmax(const OpRequest& r) { return build_rows(r, "softmax"); }
-TrialGraph build_log_softmax(const OpRequest& r) { return build_rows(r, "log_softmax"); }
 
-TrialGraph build_reduce_sum(const OpRequest& r) {
+TrialGraph build_reduce_sum(const OpShape&, const OpRequest& r) {
   CallGraph g(r);
   const int64_t axis = r.layout == "columns" ? 0 : 1;
   return g.call("reduce_sum", {g.input("x", {r["n"], r["d"]})},
                 {{"axes", std::vector<int64_t>{axis}}});
 }
 
-TrialGraph build_loss(const OpRequest& r) {
+TrialGraph build_loss(const OpShape& shape, const OpRequest& r) {
   CallGraph g(r);
   ValueId x = g.input("x", {r["n"], r["v"]}), labels = g.ids("labels", r["n"], r["v"]);
-  return g.call("softmax_cross_entropy", {x, labels});
+  return g.call(shape.op, {x, labels});
 }
 
-TrialGraph build_nll_loss(const OpRequest& r) {
-  CallGraph g(r);
-  ValueId x = g.input("x", {r["n"], r["v"]}), labels = g.ids("labels", r["n"], r["v"]);
-  return g.call("nll_loss", {x, labels});
-}
-
-TrialGraph build_glu(const OpRequest& r) {
+TrialGraph build_glu(const OpShape&, const OpRequest& r) {
   CallGraph g(r);
   ValueId gate = g.input("gate", {r["n"], r["f"]}), up = g.input("up", {r["n"], r["f"]});
   return g.call("glu", {gate, up}, {{"activation", r.layout}});
 }
 
-TrialGraph build_rope(const OpRequest& r) {
+TrialGraph build_rope(const OpShape&, const OpRequest& r) {
   CallGraph g(r);
   const Shape angles{r["n"], r["e"] / 2};
   ValueId x = g.input("x", {r["n"], r["h"], r["e"]});
@@ -217,7 +210,7 @@ TrialGraph build_rope(const OpRequest& r) {
       {{"interleaved", r.layout == "interleaved"}});
 }
 
-TrialGraph build_embedding(const OpRequest& r) {
+TrialGraph build_embedding(const OpShape&, const OpRequest& r) {
   CallGraph g(r);
   const bool is_quantized = r.type.weights != r.type.activations;
   if (is_quantized) expect_whole_blocks(r, "d");
@@ -229,7 +222,7 @@ TrialGraph build_embedding(const OpRequest& r) {
   return g.call("embedding", {table, g.ids("ids", r["n"], r["v"])}, attrs);
 }
 
-TrialGraph build_adamw(const OpRequest& r) {
+TrialGraph build_adamw(const OpShape&, const OpRequest& r) {
   CallGraph g(r);
   const Shape shape{r["n"]};
   std::vector<ValueId> inputs{
@@ -242,14 +235,14 @@ TrialGraph build_adamw(const OpRequest& r) {
   return g.call("adamw", inputs, {{"weight_decay", 0.1}});
 }
 
-TrialGraph build_copy(const OpRequest& r) {
+TrialGraph build_copy(const OpShape&, const OpRequest& r) {
   CallGraph g(r);
   ValueId x = g.input("x", {r["n"], r["d"]}, kInert);
   if (r.layout == "transposed") x = ops::transpose(g.builder(), x, {1, 0});
   return g.call("copy", {x});
 }
 
-TrialGraph build_fill(const OpRequest& r) {
+TrialGraph build_fill(const OpShape&, const OpRequest& r) {
   CallGraph g(r);
   return g.call("fill", {},
                 {{"shape", std::vector<int64_t>{r["n"]}},
@@ -257,10 +250,9 @@ TrialGraph build_fill(const OpRequest& r) {
                  {"dtype", std::string(name(r.type.activations))}});
 }
 
-// The layout names the function of the request's op: pointwise ops have no other use for it.
-TrialGraph build_pointwise(const OpRequest& r) {
+TrialGraph build_pointwise(const OpShape& shape, const OpRequest& r) {
   CallGraph g(r);
-  const PointwiseInfo& row = base::info(*parse_pointwise(r.layout));
+  const PointwiseInfo& row = base::info(*parse_pointwise(shape.op));
   const Fill fill{Fill::kPositive};  // logarithms, roots and divisors need it
   std::vector<ValueId> operands;
   for (const char* operand : {"x", "y"})
@@ -295,116 +287,66 @@ const std::vector<Implementation> kCached{
     {"paged", "one kernel over the cache in blocks", "+flash_attention"},
     {"standard", "with the matrix of scores in memory, as an eager framework runs it", ""}};
 
-std::vector<OpShape> product_shapes() {
-  const Letter n{"n", 1024, "rows"}, heads{"h", 16, "heads"}, kv{"k", 16, "KV heads"},
-      e{"e", 64, "head size"};
-  return {{"matmul",
-           "matmul",
-           {n, {"k", 1024, "summed"}, {"m", 1024, "columns"}},
-           kProducts,
-           false,
-           true,
-           {"nt", "nn", "tn", "tt"},
-           build_matmul},
-          {"gemv",
-           "matmul",
-           {{"k", 4096, "summed"}, {"m", 4096, "rows of the weight"}},
-           kProducts,
-           false,
-           true,
-           {},
-           build_gemv},
-          {"attention",
-           "attention",
-           {{"b", 1, "sequences"},
-            heads,
-            kv,
-            {"t", 1024, "tokens of a sequence"},
-            e,
-            {"w", kMostExtent, "window, of causal attention alone"}},
-           kAttention,
-           true,
-           false,
-           {},
-           build_attention},
-          {"cached_attention",
-           "cached_attention",
-           {{"b", 1, "sequences"},
-            heads,
-            kv,
-            {"c", 1024, "context"},
-            e,
-            {"p", 16, "positions of a block"}},
-           kCached,
-           false,
-           false,
-           {},
-           build_cached_attention}};
-}
-
 std::vector<OpShape> make_shapes() {
   const Letter n{"n", 1024, "rows"}, d{"d", 1024, "columns"}, v{"v", 32000, "vocabulary"},
-      heads{"h", 16, "heads"}, e{"e", 64, "head size"};
-  std::vector<OpShape> shapes = product_shapes();
-  for (OpShape& each : std::vector<OpShape>{
-           {"rms_norm",
-            "rms_norm",
-            {n, d},
-            fused_or_expanded("fuse_rms_norm"),
-            false,
-            false,
-            {},
-            build_rms_norm},
-           {"softmax", "softmax", {n, d}, kOne, false, false, {}, build_softmax},
-           {"log_softmax", "log_softmax", {n, d}, kOne, false, false, {}, build_log_softmax},
-           {"reduce_sum",
-            "reduce_sum",
-            {n, d},
-            kOne,
-            false,
-            false,
-            {"rows", "columns"},
-            build_reduce_sum},
-           {"softmax_cross_entropy",
-            "softmax_cross_entropy",
-            {n, v},
-            fused_or_expanded("fuse_softmax_cross_entropy"),
-            false,
-            false,
-            {},
-            build_loss},
-           {"nll_loss", "nll_loss", {n, v}, kOne, false, false, {}, build_nll_loss},
-           {"glu",
-            "glu",
-            {n, {"f", 4096, "columns"}},
-            fused_or_expanded("fuse_glu"),
-            false,
-            false,
-            {"silu", "gelu_tanh"},
-            build_glu},
-           {"rope",
-            "rope",
-            {n, heads, e},
-            fused_or_expanded("fuse_rope"),
-            false,
-            false,
-            {"halves", "interleaved"},
-            build_rope},
-           {"embedding", "embedding", {n, v, d}, kOne, false, true, {}, build_embedding},
-           {"gather", "embedding", {n, v, d}, kOne, false, true, {}, build_embedding},
-           {"adamw", "adamw", {{"n", 1 << 20, "parameters"}}, kOne, false, false, {}, build_adamw},
-           {"copy", "copy", {n, d}, kOne, false, false, {"rows", "transposed"}, build_copy},
-           {"fill", "fill", {{"n", 1 << 20, "elements"}}, kOne, false, false, {}, build_fill}})
-    shapes.push_back(std::move(each));
+      f{"f", 4096, "columns"}, b{"b", 1, "sequences"}, heads{"h", 16, "heads"},
+      kv{"k", 16, "KV heads"}, e{"e", 64, "head size"}, t{"t", 1024, "tokens of a sequence"},
+      w{"w", kMostExtent, "window, of causal attention alone"}, c{"c", 1024, "context"},
+      p{"p", 16, "positions of a block"}, elements{"n", 1 << 20, "elements"};
+  const std::vector<std::string> orders = {"nt", "nn", "tn", "tt"};
+  std::vector<OpShape> shapes = {
+      {"matmul",
+       "matmul",
+       {n, {"k", 1024, "summed"}, {"m", 1024, "columns"}},
+       kProducts,
+       build_matmul,
+       orders,
+       true},
+      {"gemv",
+       "matmul",
+       {{"k", 4096, "summed"}, {"m", 4096, "rows of the weight"}},
+       kProducts,
+       build_gemv,
+       {},
+       true},
+      {"attention",
+       "attention",
+       {b, heads, kv, t, e, w},
+       kAttention,
+       build_attention,
+       {},
+       false,
+       true},
+      {"cached_attention",
+       "cached_attention",
+       {b, heads, kv, c, e, p},
+       kCached,
+       build_cached_attention},
+      {"rms_norm", "rms_norm", {n, d}, fused_or_expanded("fuse_rms_norm"), build_rms_norm},
+      {"softmax", "softmax", {n, d}, kOne, build_rows},
+      {"log_softmax", "log_softmax", {n, d}, kOne, build_rows},
+      {"reduce_sum", "reduce_sum", {n, d}, kOne, build_reduce_sum, {"rows", "columns"}},
+      {"softmax_cross_entropy",
+       "softmax_cross_entropy",
+       {n, v},
+       fused_or_expanded("fuse_softmax_cross_entropy"),
+       build_loss},
+      {"nll_loss", "nll_loss", {n, v}, kOne, build_loss},
+      {"glu", "glu", {n, f}, fused_or_expanded("fuse_glu"), build_glu, {"silu", "gelu_tanh"}},
+      {"rope",
+       "rope",
+       {n, heads, e},
+       fused_or_expanded("fuse_rope"),
+       build_rope,
+       {"halves", "interleaved"}},
+      {"embedding", "embedding", {n, v, d}, kOne, build_embedding, {}, true},
+      {"gather", "embedding", {n, v, d}, kOne, build_embedding, {}, true},
+      {"adamw", "adamw", {{"n", 1 << 20, "parameters"}}, kOne, build_adamw},
+      {"copy", "copy", {n, d}, kOne, build_copy, {"rows", "transposed"}},
+      {"fill", "fill", {elements}, kOne, build_fill}};
   for (const PointwiseInfo& row : pointwise_table())
-    shapes.push_back({std::string(row.name),
-                      std::string(row.name),
-                      {{"n", 1 << 20, "elements"}},
-                      kOne,
-                      false,
-                      false,
-                      {std::string(row.name)},
-                      build_pointwise});
+    shapes.push_back(
+        {std::string(row.name), std::string(row.name), {elements}, kOne, build_pointwise});
   return shapes;
 }
 

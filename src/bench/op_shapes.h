@@ -48,10 +48,12 @@ struct OpShape {
   std::string op;    // the op of the graph
   std::vector<Letter> letters;
   std::vector<Implementation> implementations;  // the first is what runs unless another is named
-  bool has_causal = false;
-  bool has_quantized_weights = false;     // takes weights or tables in types of files
+  TrialGraph (*build_call)(const OpShape&, const OpRequest&) = nullptr;
   std::vector<std::string> layouts = {};  // the first is the usual one; empty: one alone
-  TrialGraph (*build)(const OpRequest&) = nullptr;
+  bool has_quantized_weights = false;     // takes weights or tables in types of files
+  bool has_causal = false;
+
+  TrialGraph build(const OpRequest& request) const { return build_call(*this, request); }
 };
 
 std::span<const OpShape> op_shapes();

@@ -58,46 +58,47 @@ Graph one_node(const Op& op, const Case& each) {
   return graph;
 }
 
-// Adds the nodes of `op` in one training step as cases.
-void collect(const Op& op,
-             const models::Preset& preset,
-             const passes::Selection& selection,
-             const passes::PassTarget& target,
-             std::set<std::string>& seen,
-             std::vector<Case>& found) {
-  std::vector<Case> cases = op.cases == nullptr ? std::vector<Case>() : op.cases();
-  train::StepOptions options;
-  options.batch_size = preset.batch_size;
-  options.sequence = preset.sequence;
-  train::TrainingStep step =
-      train::build_step(preset.config, options, selection, ops::table(), target);
-  for (const train::StepGraph& each : step.graphs)
-    for (const Node& node : each.graph.nodes) {
+// The distinct calls of an op in training steps.
+struct OpCalls {
+  const Op& op;
+  std::set<std::string> seen = {};
+  std::vector<Case> found = {};
+
+  // Adds those of a graph, for a model of this vocabulary.
+  void add(const Graph& graph, const models::ModelConfig& config) {
+    const std::vector<Case> cases = op.cases == nullptr ? std::vector<Case>() : op.cases();
+    for (const Node& node : graph.nodes) {
       if (node.op != &op) continue;
-      Case made{preset.config.name, {}, node.attrs};
+      Case made{config.name, {}, node.attrs};
       std::string key;
       for (ValueId input : node.inputs) {
-        Type type = each.graph.type(input);
+        Type type = graph.type(input);
         made.inputs.push_back(
-            {type, fill_for(cases, made.inputs.size(), type.dtype, preset.config.vocabulary)});
+            {type, fill_for(cases, made.inputs.size(), type.dtype, config.vocabulary)});
         key += type.str() + ",";
       }
       Graph alone = one_node(op, made);
       PrintOptions plain{.origins = false, .scopes = false};
       if (seen.insert(key + print(alone, plain)).second) found.push_back(std::move(made));
     }
-}
+  }
+};
 
 }  // namespace
 
 std::vector<Case> preset_cases(const Op& op, DType dtype, const passes::PassTarget& target) {
-  std::set<std::string> seen;
-  std::vector<Case> found;
+  OpCalls calls{op};
   const char* switches = dtype == DType::kBF16 ? "+autocast_bf16" : "";
-  for (const char* preset : {"tiny", "small"})
-    for (const passes::Level* level : {&passes::levels().front(), &passes::levels().back()})
-      collect(op, models::preset(preset), passes::Selection(level->name, switches), target, seen,
-              found);
+  for (const char* name : {"tiny", "small"})
+    for (const passes::Level* level : {&passes::levels().front(), &passes::levels().back()}) {
+      const models::Preset& preset = models::preset(name);
+      train::StepSetup setup{preset.config, {}, passes::Selection(level->name, switches)};
+      setup.step.batch_size = preset.batch_size;
+      setup.step.sequence = preset.sequence;
+      const train::TrainingStep step = train::build_step(setup, target);
+      for (const train::StepGraph& each : step.graphs) calls.add(each.graph, preset.config);
+    }
+  std::vector<Case>& found = calls.found;
   auto size = [](const Case& each) {
     int64_t elements = 0;
     for (const CaseInput& input : each.inputs) elements += input.type.shape.elements();
@@ -106,7 +107,7 @@ std::vector<Case> preset_cases(const Op& op, DType dtype, const passes::PassTarg
   std::stable_sort(found.begin(), found.end(),
                    [&](const Case& a, const Case& b) { return size(a) > size(b); });
   if (found.size() > kMostPresetCases) found.resize(kMostPresetCases);
-  return found;
+  return std::move(found);
 }
 
 std::vector<Case> quantized_cases(const Op& op) {

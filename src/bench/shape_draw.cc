@@ -162,6 +162,15 @@ class Draw {
   double width_ = 4;
 };
 
+// "norm: median 4%, 90% of them within 9%" over the errors of the measured points.
+std::string errors_text(const std::string& name, std::vector<double> errors) {
+  std::sort(errors.begin(), errors.end());
+  const size_t within = std::min(errors.size() - 1, errors.size() * 9 / 10);
+  return fmt::format(
+      "{}: {} shapes, median absolute error {:.1f}%, 90% within {:.0f}%, largest {:.0f}%.", name,
+      errors.size(), 100 * median(errors), 100 * errors[within], 100 * errors.back());
+}
+
 }  // namespace
 
 std::string DrawnShape::form() const {
@@ -187,19 +196,6 @@ std::vector<DrawnShape> draw_shapes(uint32_t seed, int64_t count) {
   }
   return shapes;
 }
-
-namespace {
-
-// "norm: median 4%, 90% of them within 9%" over the errors of the measured points.
-std::string errors_text(const std::string& name, std::vector<double> errors) {
-  std::sort(errors.begin(), errors.end());
-  const size_t within = std::min(errors.size() - 1, errors.size() * 9 / 10);
-  return fmt::format(
-      "{}: {} shapes, median absolute error {:.1f}%, 90% within {:.0f}%, largest {:.0f}%.", name,
-      errors.size(), 100 * median(errors), 100 * errors[within], 100 * errors.back());
-}
-
-}  // namespace
 
 record::BenchRecord time_shapes(const std::vector<DrawnShape>& shapes,
                                 TrialRunner& runner,

@@ -24,7 +24,6 @@ struct DrawnShape {
 };
 
 inline constexpr int64_t kMostDrawn = 10'000;
-inline constexpr std::string_view kDrawnKinds = "gemm, gemv, attention, pointwise, norm";
 
 // A seed's first `count` shapes, alternating between fp32 and bf16. Of ten, three are GEMMs, 1.5
 // each attention and gemv, 2 each pointwise ops and norms. The operands' bytes are spread evenly

@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "bench/inference_study.h"
+#include "bench/technique_study.h"
 
 namespace ridge::courses {
 

@@ -12,6 +12,7 @@
 #include "bench/changes.h"
 #include "cost/made_up_ceilings.h"
 #include "planning/step_plan.h"
+#include "measure/whole_run.h"
 #include "train/small_run.h"
 
 namespace ridge::bench {

@@ -33,9 +33,10 @@ class GraphFileTest : public testing::Test {
         TrialSetting setting{.selection = passes::Selection(level, "-tune_gemm"),
                              .is_backward = is_backward,
                              .budget_ns = 1e3};
-        setting.is_planned_only = !runs;
         try {
-          const record::BenchPoint point = run_trial(read(text), setting, *backend_, nullptr);
+          const record::BenchPoint point =
+              runs ? run_trial(read(text), setting, *backend_, nullptr)
+                   : plan_trial(read(text), setting, *backend_, nullptr);
           if (!point.refused.empty()) refused.insert(point.refused);
         } catch (const Error& error) {
           EXPECT_EQ(error.code(), ExitCode::kBadFile) << error.what();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The techniques of a study of inference take away what they say and compute the same logits;
 // published times are found by their keys.
-#include "bench/inference_study.h"
+#include "bench/technique_study.h"
 
 #include <gtest/gtest.h>
 
