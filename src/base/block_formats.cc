@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "base/bf16.h"
 #include "base/error.h"
@@ -21,7 +22,17 @@ int nibble(const uint8_t* quants, int i) {
   return i < 16 ? low_nibble(quants[i]) : high_nibble(quants[i - 16]);
 }
 
-int fifth_bit(const uint8_t* high_bits, int i) { return ((high_bits[i / 8] >> (i % 8)) & 1) << 4; }
+// The integer of an element of 4 or 5 bits.
+template <typename Block>
+int quant(const Block& block, int i) {
+  int q = nibble(block.quants, i);
+  if constexpr (requires { block.high_bits; }) q |= ((block.high_bits[i / 8] >> (i % 8)) & 1) << 4;
+  return q;
+}
+
+// Half of the integers that a block without a min has.
+template <typename Block>
+constexpr int kLevels = std::is_same_v<Block, BlockQ4_0> ? 8 : 16;
 
 int two_bits(const uint8_t* quants, int i) {
   return (quants[i / 128 * 32 + i % 32] >> (2 * (i % 128 / 32))) & 3;
@@ -32,32 +43,21 @@ int nibble_of_pair(const uint8_t* quants, int i) {
   return i % 64 < 32 ? low_nibble(byte) : high_nibble(byte);
 }
 
-void decode(const BlockQ4_0& block, float* out) {
+// Q4_0 and Q5_0.
+template <typename Block>
+void decode(const Block& block, float* out) {
   const float scale = f16_to_float(block.scale);
   for (int i = 0; i < kBlockElements; ++i)
-    out[i] = scale * static_cast<float>(nibble(block.quants, i) - 8);
+    out[i] = scale * static_cast<float>(quant(block, i) - kLevels<Block>);
 }
 
-void decode(const BlockQ4_1& block, float* out) {
+// Q4_1 and Q5_1.
+template <typename Block>
+requires requires(Block block) { block.min; }
+void decode(const Block& block, float* out) {
   const float scale = f16_to_float(block.scale), min = f16_to_float(block.min);
   for (int i = 0; i < kBlockElements; ++i)
-    out[i] = scale * static_cast<float>(nibble(block.quants, i)) + min;
-}
-
-void decode(const BlockQ5_0& block, float* out) {
-  const float scale = f16_to_float(block.scale);
-  for (int i = 0; i < kBlockElements; ++i) {
-    const int q = nibble(block.quants, i) | fifth_bit(block.high_bits, i);
-    out[i] = scale * static_cast<float>(q - 16);
-  }
-}
-
-void decode(const BlockQ5_1& block, float* out) {
-  const float scale = f16_to_float(block.scale), min = f16_to_float(block.min);
-  for (int i = 0; i < kBlockElements; ++i) {
-    const int q = nibble(block.quants, i) | fifth_bit(block.high_bits, i);
-    out[i] = scale * static_cast<float>(q) + min;
-  }
+    out[i] = scale * static_cast<float>(quant(block, i)) + min;
 }
 
 void decode(const BlockQ8_0& block, float* out) {
@@ -84,26 +84,21 @@ void decode(const BlockQ3_K& block, float* out) {
   }
 }
 
-void decode(const BlockQ4_K& block, float* out) {
+// Q4_K and Q5_K.
+template <typename Block>
+void decode_pairs(const Block& block, float* out) {
   const float scale = f16_to_float(block.scale), min = f16_to_float(block.min);
   for (int i = 0; i < kSuperBlockElements; ++i) {
     const ScaleMin sub = k_scale_min(block.scales, i / 32);
-    out[i] = scale * static_cast<float>(sub.scale) *
-                 static_cast<float>(nibble_of_pair(block.quants, i)) -
+    int q = nibble_of_pair(block.quants, i);
+    if constexpr (requires { block.high_bits; })
+      q |= ((block.high_bits[i % 32] >> (i / 32)) & 1) << 4;
+    out[i] = scale * static_cast<float>(sub.scale) * static_cast<float>(q) -
              min * static_cast<float>(sub.min);
   }
 }
-
-void decode(const BlockQ5_K& block, float* out) {
-  const float scale = f16_to_float(block.scale), min = f16_to_float(block.min);
-  for (int i = 0; i < kSuperBlockElements; ++i) {
-    const ScaleMin sub = k_scale_min(block.scales, i / 32);
-    const int high = ((block.high_bits[i % 32] >> (i / 32)) & 1) << 4;
-    out[i] = scale * static_cast<float>(sub.scale) *
-                 static_cast<float>(nibble_of_pair(block.quants, i) | high) -
-             min * static_cast<float>(sub.min);
-  }
-}
+void decode(const BlockQ4_K& block, float* out) { decode_pairs(block, out); }
+void decode(const BlockQ5_K& block, float* out) { decode_pairs(block, out); }
 
 void decode(const BlockQ6_K& block, float* out) {
   const float scale = f16_to_float(block.scale);

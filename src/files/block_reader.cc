@@ -1,55 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads through zlib, which passes plain files on unchanged.
+// Reads blocks of a stream, which unpacks them.
 #include "files/block_reader.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
-
-#include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
-#include "files/system_reason.h"
+#include "files/byte_stream.h"
 
 namespace ridge::files {
 namespace {
 
 constexpr size_t kBlockBytes = size_t{1} << 18;
 
-// Opens without waiting at a named pipe, which is refused like a folder.
-int open_regular(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) throw file_error("[{}] cannot open: {}", path, system_reason(errno));
-  struct stat status {};
-  if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
-  ::close(fd);
-  throw file_error("[{}] expected a regular file{}", path,
-                   S_ISDIR(status.st_mode) ? ", found a folder" : "");
+// A named pipe is refused like a folder: opening it would wait.
+std::filesystem::path checked(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    throw file_error("[{}] expected a regular file{}", path.string(),
+                     std::filesystem::is_directory(status) ? ", found a folder" : "");
+  return path == "-" ? "./-" : path;  // a stream would read stdin
 }
 
 }  // namespace
 
-struct BlockReader::Stream {
-  explicit Stream(const std::string& path) {
-    const int fd = open_regular(path);
-    file = ::gzdopen(fd, "rb");
-    if (file == nullptr) {
-      ::close(fd);
-      throw memory_error("[{}] no memory to read the file", path);
-    }
-    ::gzbuffer(file, kBlockBytes);
-  }
-  ~Stream() { ::gzclose(file); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-
-  gzFile file = nullptr;
-};
-
 BlockReader::BlockReader(const std::filesystem::path& path)
-    : source_(path.string()), stream_(std::make_unique<Stream>(source_)), block_(kBlockBytes) {
+    : source_(path.string()),
+      stream_(std::make_unique<ByteStream>(checked(path))),
+      block_(kBlockBytes) {
   at_ = end_ = block_.data();
   refill();
 }
@@ -67,19 +46,9 @@ void BlockReader::refill() {
   before_ += end_ - begin();
   if (before_ > item_end_)
     throw file_error("[{}] the item at byte {} is too long", source_, before_);
+  if (stream_ == nullptr) block_.clear();
   at_ = end_ = block_.data();
-  if (stream_ == nullptr) {
-    block_.clear();
-    at_ = end_ = block_.data();
-    return;
-  }
-  const int count = ::gzread(stream_->file, block_.data(), static_cast<unsigned>(block_.size()));
-  int error = Z_OK;
-  const char* reason = ::gzerror(stream_->file, &error);
-  if (count < 0 || error == Z_BUF_ERROR)
-    throw file_error("[{}] cannot read after byte {}: {}", source_, before_,
-                     error == Z_ERRNO ? system_reason(errno) : std::string(reason));
-  end_ = at_ + count;
+  if (stream_ != nullptr) end_ += stream_->read(block_);
 }
 
 }  // namespace ridge::files

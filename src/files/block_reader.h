@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a plain or gzip file from front to back in blocks of a fixed size, so that a file larger
-// than memory can pass. It does not seek; mapped_file.h gives random access.
+// Reads a file byte by byte, as parsers do, in blocks of a fixed size, so that a file larger than
+// memory can pass. byte_stream.h opens and unpacks it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,12 @@
 
 namespace ridge::files {
 
+class ByteStream;
+
 class BlockReader {
  public:
-  // Throws a bad-file Error if the path is missing, unreadable or no regular file. A gzip file is
-  // recognized by its first bytes.
+  // Throws a bad-file Error if the path is missing, unreadable or no regular file. Files
+  // in gzip or zstd are recognized by their first bytes.
   explicit BlockReader(const std::filesystem::path& path);
   // Bytes in memory, read as they are.
   BlockReader(std::string bytes, std::string source);
@@ -36,12 +38,11 @@ class BlockReader {
   const std::string& source() const { return source_; }
 
  private:
-  struct Stream;
   const char* begin() const { return block_.data(); }
   void refill();
 
   std::string source_;
-  std::unique_ptr<Stream> stream_;  // null for bytes in memory
+  std::unique_ptr<ByteStream> stream_;  // null for bytes in memory
   std::vector<char> block_;
   const char* at_ = nullptr;
   const char* end_ = nullptr;

@@ -13,18 +13,7 @@
 
 namespace ridge::files {
 
-// Unpacks one format.
-class Unpacker {
- public:
-  virtual ~Unpacker() = default;
-  // Takes bytes from the front of `in`, puts bytes into the front of `out`, and shortens both.
-  // Throws a bad-file Error that names `source` if the bytes are damaged.
-  virtual void unpack(std::span<const char>& in,
-                      std::span<char>& out,
-                      const std::string& source) = 0;
-  // Whether the input may end here.
-  virtual bool may_end() const = 0;
-};
+class Unpacker;
 
 class ByteStream {
  public:

@@ -92,14 +92,14 @@ class GgufWriter {
   void write(const std::filesystem::path& path, std::span<const TensorSource> tensors) const;
 
  private:
-  struct Entry {
+  struct KeyValue {
     std::string key;
     GgufValue value;
   };
   int64_t alignment_bytes() const;
   std::string header_text(std::span<const TensorSource> tensors) const;
 
-  std::vector<Entry> entries_;
+  std::vector<KeyValue> entries_;
   std::map<std::string, size_t, std::less<>> index_;  // key to its index in entries_
 };
 

@@ -31,10 +31,8 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
   // The document, once it is complete. The builder is then ready for another one.
   Json take() {
     values_ = 0;
-    has_root_ = false;
     return std::move(root_);
   }
-  bool is_complete() const { return has_root_ && open_.empty(); }
 
   bool null() override { return leaf(nullptr); }
   bool boolean(bool value) override { return leaf(value); }
@@ -64,12 +62,15 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
                      printable(token, 40));
   }
 
+ protected:
+  size_t depth() const { return open_.size(); }  // open containers
+  virtual void completed() {}                    // called when the document is complete
+
  private:
   // Stores the next value in its place: the root, the key just read, or the end of the open array.
   Json& place(Json value) {
     if (++values_ > limits_.max_values)
       throw file_error("[{}] expected at most {} JSON values", source_, limits_.max_values);
-    has_root_ = true;
     if (open_.empty()) return root_ = std::move(value);
     if (open_.back()->is_array()) return open_.back()->emplace_back(std::move(value));
     return *slot_ = std::move(value);
@@ -78,6 +79,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
   template <typename T>
   bool leaf(T&& value) {
     place(Json(std::forward<T>(value)));
+    if (open_.empty()) completed();
     return true;
   }
 
@@ -90,6 +92,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   bool close() {
     open_.pop_back();
+    if (open_.empty()) completed();
     return true;
   }
 
@@ -97,7 +100,6 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
   const JsonLimits& limits_;
   Duplicates duplicates_;
   Json root_;
-  bool has_root_ = false;
   // A container's address is stable while it is open: only its last child grows.
   std::vector<Json*> open_;
   Json* slot_ = nullptr;

@@ -38,120 +38,79 @@ class ByteIterator {
   BlockReader* reader_;
 };
 
-class ListStream : public nlohmann::json_sax<json> {
+// Builds one value after the other.
+class ListStream : public JsonBuilder {
  public:
   ListStream(BlockReader& reader,
              std::string_view list,
              const std::function<void(json&)>& element,
              const JsonStreamLimits& limits)
-      : reader_(reader),
+      : JsonBuilder(reader.source(), limits.element, Duplicates::kLastCounts),
+        reader_(reader),
         list_(list),
         element_(element),
-        limits_(limits),
-        builder_(reader.source(), limits.element, Duplicates::kLastCounts) {
+        limits_(limits) {
     reader_.limit_item(limits_.max_element_bytes);
   }
 
-  json take() { return std::move(others_); }
-
-  bool null() override {
-    return pass([&] { return builder_.null(); });
-  }
-  bool boolean(bool value) override {
-    return pass([&] { return builder_.boolean(value); });
-  }
-  bool number_integer(number_integer_t value) override {
-    return pass([&] { return builder_.number_integer(value); });
-  }
-  bool number_unsigned(number_unsigned_t value) override {
-    return pass([&] { return builder_.number_unsigned(value); });
-  }
-  bool number_float(number_float_t value, const string_t& text) override {
-    return pass([&] { return builder_.number_float(value, text); });
-  }
-  bool string(string_t& value) override {
-    return pass([&] { return builder_.string(value); });
-  }
-  bool binary(binary_t&) override { return false; }
+  json others() { return std::move(others_); }
 
   bool start_object(size_t size) override {
-    if (place_ == Place::kStart) {
-      place_ = Place::kObject;
-      return true;
-    }
-    ++depth_;
-    return pass([&] { return builder_.start_object(size); });
+    if (state_ != ParseState::kStart) return JsonBuilder::start_object(size);
+    state_ = ParseState::kObject;
+    return true;
   }
   bool end_object() override {
-    if (depth_ == 0) return true;  // the document ends here
-    --depth_;
-    return pass([&] { return builder_.end_object(); });
+    return depth() == 0 || JsonBuilder::end_object();  // else the document ends here
   }
   bool start_array(size_t size) override {
-    const bool is_document = place_ == Place::kStart;
-    if (is_document || (place_ == Place::kObject && depth_ == 0 && key_ == list_)) {
-      ends_document_ = is_document;
-      place_ = Place::kList;
-      return true;
-    }
-    ++depth_;
-    return pass([&] { return builder_.start_array(size); });
+    const bool is_document = state_ == ParseState::kStart;
+    if (!is_document && (state_ != ParseState::kObject || depth() > 0 || key_ != list_))
+      return JsonBuilder::start_array(size);
+    ends_document_ = is_document;
+    state_ = ParseState::kList;
+    return true;
   }
   bool end_array() override {
-    if (place_ == Place::kList && depth_ == 0) {
-      place_ = ends_document_ ? Place::kEnd : Place::kObject;
-      return true;
-    }
-    --depth_;
-    return pass([&] { return builder_.end_array(); });
+    if (state_ != ParseState::kList || depth() > 0) return JsonBuilder::end_array();
+    state_ = ends_document_ ? ParseState::kEnd : ParseState::kObject;
+    return true;
   }
 
   bool key(string_t& name) override {
-    if (place_ != Place::kObject || depth_ > 0) return builder_.key(name);
+    if (state_ != ParseState::kObject || depth() > 0) return JsonBuilder::key(name);
     if (++keys_ > limits_.max_keys)
       throw file_error("[{}] expected at most {} keys", reader_.source(), limits_.max_keys);
     key_ = name;
     return true;
   }
 
-  bool parse_error(size_t position,
-                   const std::string& token,
-                   const nlohmann::detail::exception& error) override {
-    return builder_.parse_error(position, token, error);
-  }
-
  private:
-  enum class Place { kStart, kObject, kList, kEnd };
+  enum class ParseState { kStart, kObject, kList, kEnd };
 
-  // Lets the builder take an event, and hands over what that completes.
-  template <typename Take>
-  bool pass(Take take) {
-    if (place_ == Place::kStart)
+  // Hands a complete value over.
+  void completed() override {
+    if (state_ == ParseState::kStart)
       throw file_error("[{}] expected a JSON object or a list", reader_.source());
-    take();
-    if (!builder_.is_complete()) return true;
-    json value = builder_.take();
+    json value = take();
     reader_.limit_item(limits_.max_element_bytes);
-    if (place_ == Place::kObject) {
+    if (state_ == ParseState::kObject) {
       others_[key_] = std::move(value);
-      return true;
+      return;
     }
     if (++elements_ > limits_.max_elements)
       throw file_error("[{}] expected at most {} elements", reader_.source(), limits_.max_elements);
     element_(value);
-    return true;
   }
 
   BlockReader& reader_;
   std::string_view list_;
   const std::function<void(json&)>& element_;
   const JsonStreamLimits& limits_;
-  JsonBuilder builder_;
   json others_ = json::object();
   std::string key_;
-  Place place_ = Place::kStart;
+  ParseState state_ = ParseState::kStart;
   bool ends_document_ = false;  // the list is the document
-  int64_t depth_ = 0;           // open containers of the value that the builder builds
   int64_t elements_ = 0;
   int keys_ = 0;
 };
@@ -164,7 +123,7 @@ json stream_json(BlockReader& reader,
                  const JsonStreamLimits& limits) {
   ListStream stream(reader, list, element, limits);
   json::sax_parse(ByteIterator(&reader), ByteIterator(nullptr), &stream);
-  return stream.take();
+  return stream.others();
 }
 
 }  // namespace ridge::files

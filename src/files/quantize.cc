@@ -31,12 +31,12 @@ float inverse(float scale) {
 
 int quant(float steps, int max) { return std::clamp(static_cast<int>(steps), 0, max); }
 
-void set_nibble(uint8_t* quants, int i, int q) {
-  quants[i % 16] |= static_cast<uint8_t>(i < 16 ? q & 15 : (q & 15) << 4);
-}
-
-void set_fifth_bit(uint8_t* high_bits, int i, int q) {
-  high_bits[i / 8] |= static_cast<uint8_t>((q >> 4) << (i % 8));
+// Stores the integer of an element of 4 or 5 bits.
+template <typename Block>
+void set_quant(Block& block, int i, int q) {
+  block.quants[i % 16] |= static_cast<uint8_t>(i < 16 ? q & 15 : (q & 15) << 4);
+  if constexpr (requires { block.high_bits; })
+    block.high_bits[i / 8] |= static_cast<uint8_t>((q >> 4) << (i % 8));
 }
 
 // The scale that maps the value of largest magnitude to the lowest integer, -levels.
@@ -47,43 +47,29 @@ float symmetric_scale(const float* x, int levels) {
   return peak / static_cast<float>(-levels);
 }
 
-void encode(const float* x, BlockQ4_0& block) {
-  const float scale = symmetric_scale(x, 8), steps = inverse(scale);
+// Q4_0 and Q5_0, whose integers lie in [0, 2 levels).
+template <typename Block>
+void encode_symmetric(const float* x, int levels, Block& block) {
+  const float scale = symmetric_scale(x, levels), steps = inverse(scale);
   block.scale = float_to_f16(scale);
   for (int i = 0; i < kBlockElements; ++i)
-    set_nibble(block.quants, i, quant(x[i] * steps + 8.5f, 15));
+    set_quant(block, i, quant(x[i] * steps + (static_cast<float>(levels) + 0.5f), 2 * levels - 1));
 }
+void encode(const float* x, BlockQ4_0& block) { encode_symmetric(x, 8, block); }
+void encode(const float* x, BlockQ5_0& block) { encode_symmetric(x, 16, block); }
 
-void encode(const float* x, BlockQ5_0& block) {
-  const float scale = symmetric_scale(x, 16), steps = inverse(scale);
-  block.scale = float_to_f16(scale);
-  for (int i = 0; i < kBlockElements; ++i) {
-    const int q = quant(x[i] * steps + 16.5f, 31);
-    set_nibble(block.quants, i, q);
-    set_fifth_bit(block.high_bits, i, q);
-  }
-}
-
-void encode(const float* x, BlockQ4_1& block) {
+// Q4_1 and Q5_1.
+template <typename Block>
+void encode_with_min(const float* x, int most, Block& block) {
   const auto [low, high] = std::minmax_element(x, x + kBlockElements);
-  const float scale = (*high - *low) / 15, steps = inverse(scale);
+  const float scale = (*high - *low) / static_cast<float>(most), steps = inverse(scale);
   block.scale = float_to_f16(scale);
   block.min = float_to_f16(*low);
   for (int i = 0; i < kBlockElements; ++i)
-    set_nibble(block.quants, i, quant((x[i] - *low) * steps + 0.5f, 15));
+    set_quant(block, i, quant((x[i] - *low) * steps + 0.5f, most));
 }
-
-void encode(const float* x, BlockQ5_1& block) {
-  const auto [low, high] = std::minmax_element(x, x + kBlockElements);
-  const float scale = (*high - *low) / 31, steps = inverse(scale);
-  block.scale = float_to_f16(scale);
-  block.min = float_to_f16(*low);
-  for (int i = 0; i < kBlockElements; ++i) {
-    const int q = quant((x[i] - *low) * steps + 0.5f, 31);
-    set_nibble(block.quants, i, q);
-    set_fifth_bit(block.high_bits, i, q);
-  }
-}
+void encode(const float* x, BlockQ4_1& block) { encode_with_min(x, 15, block); }
+void encode(const float* x, BlockQ5_1& block) { encode_with_min(x, 31, block); }
 
 void encode(const float* x, BlockQ8_0& block) {
   const float scale = std::fabs(symmetric_scale(x, 1)) / 127, steps = inverse(scale);
@@ -139,24 +125,21 @@ void pack_k_scales(const AffineFit& fit, uint8_t* packed) {
   }
 }
 
-void encode(const float* x, BlockQ4_K& block) {
-  const AffineFit fit = fit_affine(x, {32, 15, 63});
-  block.scale = fit.scale;
-  block.min = fit.min;
-  pack_k_scales(fit, block.scales);
-  for (int i = 0; i < kSuperBlockElements; ++i) set_nibble_of_pair(block.quants, i, fit.quants[i]);
-}
-
-void encode(const float* x, BlockQ5_K& block) {
-  const AffineFit fit = fit_affine(x, {32, 31, 63});
+// Q4_K and Q5_K.
+template <typename Block>
+void encode_pairs(const float* x, int most, Block& block) {
+  const AffineFit fit = fit_affine(x, {32, most, 63});
   block.scale = fit.scale;
   block.min = fit.min;
   pack_k_scales(fit, block.scales);
   for (int i = 0; i < kSuperBlockElements; ++i) {
     set_nibble_of_pair(block.quants, i, fit.quants[i]);
-    block.high_bits[i % 32] |= static_cast<uint8_t>((fit.quants[i] >> 4) << (i / 32));
+    if constexpr (requires { block.high_bits; })
+      block.high_bits[i % 32] |= static_cast<uint8_t>((fit.quants[i] >> 4) << (i / 32));
   }
 }
+void encode(const float* x, BlockQ4_K& block) { encode_pairs(x, 15, block); }
+void encode(const float* x, BlockQ5_K& block) { encode_pairs(x, 31, block); }
 
 void encode(const float* x, BlockQ6_K& block) {
   const SymmetricFit fit = fit_symmetric(x, {32, 128});

@@ -53,80 +53,62 @@ struct Extent {
   uint64_t end;
 };
 
-// One tensor of the header while it is checked. Every message names the file, the tensor and the
-// field.
-class HeaderEntry {
- public:
-  HeaderEntry(std::string_view source, const std::string& name, const Json& entry)
-      : entry_(entry, fmt::format("{}: tensor {}", source, printable(name))) {
-    if (name.empty()) throw entry_.fault("a name", "none");
-  }
+DType dtype_of(const JsonField& field) {
+  if (const auto found = dtype_of_safetensors(field.text())) return *found;
+  throw field.fault("a supported element type");
+}
 
-  DType dtype() const {
-    const JsonField field = entry_.at("dtype");
-    if (const auto found = dtype_of_safetensors(field.text())) return *found;
-    throw field.fault("a supported element type");
+Shape shape_of(const JsonField& field) {
+  const size_t rank = field.list().size();
+  if (rank > static_cast<size_t>(kMaxRank))
+    throw field.fault(fmt::format("at most {} dimensions", kMaxRank), fmt::format("{}", rank));
+  std::array<int64_t, kMaxRank> dims{};
+  int64_t positive = 1;  // product of the nonzero extents: a zero must not hide an overflow
+  for (size_t i = 0; i < rank; ++i) {
+    dims[i] = field.at(i).integer(0);
+    if (__builtin_mul_overflow(positive, std::max<int64_t>(1, dims[i]), &positive))
+      throw field.fault("elements that 63 bits count", "more");
   }
+  return Shape(std::span<const int64_t>(dims.data(), rank));
+}
 
-  Shape shape() const {
-    const JsonField field = entry_.at("shape");
-    const size_t rank = field.list().size();
-    if (rank > static_cast<size_t>(kMaxRank))
-      throw field.fault(fmt::format("at most {} dimensions", kMaxRank), fmt::format("{}", rank));
-    std::array<int64_t, kMaxRank> dims{};
-    int64_t positive = 1;  // product of the nonzero extents: a zero must not hide an overflow
-    for (size_t i = 0; i < rank; ++i) {
-      dims[i] = field.at(i).integer(0);
-      if (__builtin_mul_overflow(positive, std::max<int64_t>(1, dims[i]), &positive))
-        throw field.fault("elements that 63 bits count", "more");
-    }
-    return Shape(std::span<const int64_t>(dims.data(), rank));
-  }
-
-  Extent extent() const {
-    const JsonField field = entry_.at("data_offsets");
-    if (field.list().size() != 2) throw field.fault("two numbers");
-    const Extent extent{static_cast<uint64_t>(field.at(0).integer(0)),
-                        static_cast<uint64_t>(field.at(1).integer(0))};
-    if (extent.begin > extent.end)
-      throw field.fault("a begin before the end",
-                        fmt::format("[{}, {}]", extent.begin, extent.end));
-    return extent;
-  }
-
-  Error fault(std::string_view field, std::string_view expected, std::string_view found) const {
-    return file_error("[{}.{}] expected {}, found {}", entry_.place(), field, expected, found);
-  }
-
- private:
-  JsonField entry_;
-};
+Extent extent_of(const JsonField& field) {
+  if (field.list().size() != 2) throw field.fault("two numbers");
+  const Extent extent{static_cast<uint64_t>(field.at(0).integer(0)),
+                      static_cast<uint64_t>(field.at(1).integer(0))};
+  if (extent.begin > extent.end)
+    throw field.fault("a begin before the end", fmt::format("[{}, {}]", extent.begin, extent.end));
+  return extent;
+}
 
 struct Placed {
   FileTensor tensor;
   Extent extent;
 };
 
+// Every message names the file, the tensor and the field.
 Placed read_entry(std::string_view source,
                   const std::string& name,
                   const Json& json,
                   std::span<const std::byte> data) {
-  const HeaderEntry entry(source, name, json);
-  const Extent extent = entry.extent();
-  const DType dtype = entry.dtype();
-  const Shape shape = entry.shape();
+  const JsonField entry(json, fmt::format("{}: tensor {}", source, printable(name)));
+  if (name.empty()) throw entry.fault("a name", "none");
+  const JsonField offsets = entry.at("data_offsets");
+  const Extent extent = extent_of(offsets);
+  const DType dtype = dtype_of(entry.at("dtype"));
+  const Shape shape = shape_of(entry.at("shape"));
   if (extent.end > data.size())
-    throw entry.fault("data_offsets", fmt::format("an end within {} bytes of data", data.size()),
-                      fmt::format("{}", extent.end));
+    throw offsets.fault(fmt::format("an end within {} bytes of data", data.size()),
+                        fmt::format("{}", extent.end));
   int64_t expected_bytes = 0;
   if (__builtin_mul_overflow(shape.elements(), info(dtype).bytes_per_block, &expected_bytes))
-    throw entry.fault("shape", "bytes that 63 bits count", "more");
-  if (static_cast<uint64_t>(expected_bytes) != extent.end - extent.begin)
-    throw entry.fault(
-        "data_offsets",
+    throw entry.at("shape").fault("bytes that 63 bits count", "more");
+  const uint64_t bytes = extent.end - extent.begin;
+  if (static_cast<uint64_t>(expected_bytes) != bytes)
+    throw offsets.fault(
         fmt::format("{} bytes ({} of {})", expected_bytes, shape.str(), *safetensors_name(dtype)),
-        fmt::format("{}", extent.end - extent.begin));
-  return {{name, dtype, shape, data.subspan(extent.begin, extent.end - extent.begin)}, extent};
+        fmt::format("{}", bytes));
+  return {{name, dtype, shape, data.subspan(extent.begin, bytes)}, extent};
 }
 
 TextMap read_metadata(const JsonField& json) {
@@ -183,8 +165,8 @@ void check_shard_name(std::string_view source, const std::string& shard) {
   if (shard.empty() || shard.size() > kLongestName || shard == "." || shard == ".." ||
       shard.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos ||
       terminal_safe(shard) != shard)
-    throw file_error("[{}] weight_map: expected a file name beside the index, found {}", source,
-                     printable(shard));
+    throw file_error("[{}] weight_map: expected the name of a file next to the index, found {}",
+                     source, printable(shard));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads plain tables of an untrusted SQLite database from front to back. Views, virtual tables and
-// triggers are never run, and nothing is written, not even a journal beside the file.
+// triggers are never run, and nothing is written, not even a journal next to the file.
 #pragma once
 
 #include <cstdint>

@@ -217,8 +217,8 @@ TEST(Safetensors, RefusesBadIndexes) {
   refused(R"({"weight_map":{"t":"missing.safetensors"}})", "No such file");
   for (const char* name :
        {"../x", "/etc/passwd", "..", ".", "", "a\\\\b", "a\\u0000b", "a\\u001bb", "a\\u202eb"})
-    refused(std::string(R"({"weight_map":{"t":")") + name + "\"}}", "beside the index");
-  refused(R"({"weight_map":{"t":")" + std::string(256, 'a') + "\"}}", "beside the index");
+    refused(std::string(R"({"weight_map":{"t":")") + name + "\"}}", "next to the index");
+  refused(R"({"weight_map":{"t":")" + std::string(256, 'a') + "\"}}", "next to the index");
   refused(R"({"weight_map":{"\u001b[2J":1}})", R"(weight_map."\x1b[2J"] expected a string)");
   write_safetensors(folder / "s", {});
   refused(R"({"weight_map":{"t":"s"}})", "expected a tensor \"t\"");
