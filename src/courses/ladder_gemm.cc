@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ladder_gemm: c [n, m] = a [n, k] b [k, m] by one of the kernels that the demo gemm-ladder climbs
-// on a GPU, from one thread for each result to tensor cores. Models use matmul.
+// ladder_gemm: c [n, m] = a [n, k] b [k, m] by one of the kernels that the demo gemm-ladder steps
+// through on a GPU, from one thread for each result to tensor cores. Models use matmul.
 #include <algorithm>
 #include <array>
 #include <string_view>

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kBlog = "MI210, PyTorch fp16";
 constexpr std::string_view kTorch = "H200, PyTorch 2.11 bf16";
 
-// The blog's figures are read off its charts; its tuned GEMMs stand beside flash attention and
+// The blog's figures are read off its charts; its tuned GEMMs stand next to flash attention and
 // paged attention.
 constexpr bench::PublishedTime kTimes[] = {
     {kBlog, "llama-2-7b", "eager", false, 2048, 1, 430},

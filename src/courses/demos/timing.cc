@@ -72,7 +72,7 @@ Demo timing_demo() {
       "The first call, the mean, the median and the fastest call of one GEMM are four different numbers.",
       {"The first call loads code, touches pages and fills caches, so it is no sample of what follows.",
        "A mean keeps every disturbance of the machine; a median ignores up to half of them.",
-       "The fastest call hides the variation that a user meets, so an interval stands beside the median.",
+       "The fastest call hides the variation that a user meets, so an interval stands next to the median.",
        "On a device that works asynchronously, a clock that does not wait measures the launch alone."},
       "",
       run};
