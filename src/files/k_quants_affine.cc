@@ -12,6 +12,11 @@
 // Functions with vectors are inlined, so none is called with other registers than it expects.
 #pragma GCC diagnostic ignored "-Wpsabi"
 #define RIDGE_INLINE [[gnu::always_inline]] inline
+// An operator of pairs of vectors, half by half.
+#define RIDGE_PAIRWISE(OPERATOR, Operand, Result)                             \
+  RIDGE_INLINE Result operator OPERATOR(const Operand& a, const Operand& b) { \
+    return {a.low OPERATOR b.low, a.high OPERATOR b.high};                    \
+  }
 
 #if defined(__x86_64__) && !defined(__clang__)
 #pragma GCC push_options

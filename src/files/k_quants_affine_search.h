@@ -35,30 +35,15 @@ struct AffineSums {
 RIDGE_INLINE Lanes splat(float value) { return value - Lanes{}; }
 RIDGE_INLINE Doubles splat(double value) { return {value - FourDoubles{}, value - FourDoubles{}}; }
 
-RIDGE_INLINE Doubles operator+(const Doubles& a, const Doubles& b) {
-  return {a.low + b.low, a.high + b.high};
-}
-RIDGE_INLINE Doubles operator-(const Doubles& a, const Doubles& b) {
-  return {a.low - b.low, a.high - b.high};
-}
-RIDGE_INLINE Doubles operator*(const Doubles& a, const Doubles& b) {
-  return {a.low * b.low, a.high * b.high};
-}
-RIDGE_INLINE Doubles operator/(const Doubles& a, const Doubles& b) {
-  return {a.low / b.low, a.high / b.high};
-}
-RIDGE_INLINE Longs operator<(const Doubles& a, const Doubles& b) {
-  return {a.low < b.low, a.high < b.high};
-}
-RIDGE_INLINE Longs operator<=(const Doubles& a, const Doubles& b) {
-  return {a.low <= b.low, a.high <= b.high};
-}
-RIDGE_INLINE Longs operator&(const Longs& a, const Longs& b) {
-  return {a.low & b.low, a.high & b.high};
-}
-RIDGE_INLINE Longs operator|(const Longs& a, const Longs& b) {
-  return {a.low | b.low, a.high | b.high};
-}
+RIDGE_PAIRWISE(+, Doubles, Doubles)
+RIDGE_PAIRWISE(-, Doubles, Doubles)
+RIDGE_PAIRWISE(*, Doubles, Doubles)
+RIDGE_PAIRWISE(/, Doubles, Doubles)
+RIDGE_PAIRWISE(<, Doubles, Longs)
+RIDGE_PAIRWISE(<=, Doubles, Longs)
+RIDGE_PAIRWISE(&, Longs, Longs)
+RIDGE_PAIRWISE(|, Longs, Longs)
+
 RIDGE_INLINE Doubles choose(const Longs& mask, const Doubles& a, const Doubles& b) {
   return {mask.low ? a.low : b.low, mask.high ? a.high : b.high};
 }
