@@ -3,6 +3,7 @@
 #include "base/process_memory.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,9 @@
 #include <iterator>
 #include <string>
 #include <vector>
+
+#include "base/error.h"
+#include "base/units.h"
 
 namespace ridge {
 inline namespace base {
@@ -81,6 +85,19 @@ int64_t resident_bytes(std::span<const std::byte> part) {
   }
   ::close(pages);
   return static_cast<int64_t>(present * page);
+}
+
+void limit_memory(int64_t bytes) {
+  int64_t pages = 0;  // proc(5): statm begins with the pages that are mapped
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limit{};
+  const rlim_t most = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + bytes);
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 &&
+      (limit.rlim_max == RLIM_INFINITY || most <= limit.rlim_max)) {
+    limit.rlim_cur = most;
+    if (::setrlimit(RLIMIT_AS, &limit) == 0) return;
+  }
+  throw runtime_error("[memory-limit] the system refuses a limit of {}", format_bytes(bytes));
 }
 
 bool reset_peak_memory() {

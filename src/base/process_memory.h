@@ -33,6 +33,10 @@ int64_t resident_bytes(std::span<const std::byte> part);
 // control group leaves less. 0 if neither is known.
 int64_t available_memory_bytes();
 
+// From here on the process can allocate so much more; what does not fit fails to allocate. Throws a
+// run-time Error if the system refuses.
+void limit_memory(int64_t bytes);
+
 // Resets the peak to the current resident size. Returns false if the system refuses; the peak then
 // covers the whole life of the process.
 bool reset_peak_memory();

@@ -73,6 +73,19 @@ int64_t parse_bytes(const std::string& text, std::string_view option) {
   return static_cast<int64_t>(value);
 }
 
+double parse_budget_ns(const std::string& text, std::string_view option) {
+  constexpr double kMostBudget = 24 * 3600;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size() - end);
+  const double seconds = unit == "m" ? 60 * value : value;
+  if (error != std::errc() || (unit != "" && unit != "s" && unit != "m") ||
+      !(seconds > 0 && seconds <= kMostBudget))
+    throw usage_error("[{}] expected a time such as 60s or 2m, above 0 and at most a day, got {}",
+                      option, printable(text));
+  return 1e9 * seconds;
+}
+
 std::string format_count(double count) {
   auto [value, prefix] = scale_decimal(count);
   if (*prefix == '\0') return three_digits(value);

@@ -14,6 +14,9 @@ std::string format_bytes(int64_t bytes);  // "122 MiB"
 // "4GiB", "1.5 GB", "500000": a number of bytes, KB to TB or KiB to TiB. Throws a usage Error that
 // names the option.
 int64_t parse_bytes(const std::string& text, std::string_view option);
+// "60s", "2m" or "0.5": seconds without a unit; at most a day. Throws a usage Error that names the
+// option.
+double parse_budget_ns(const std::string& text, std::string_view option);
 std::string format_count(double count);                        // "32.0 M", "203 G"
 std::string format_rate(double per_second, const char* unit);  // "214 GFLOP/s" for unit "FLOP/s"
 std::string format_ns(double ns);                              // "1.43 s", "12.1 ms", "850 us"
