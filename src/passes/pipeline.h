@@ -58,6 +58,9 @@ void expect_effect(std::string_view switches,
                    Serves serves,
                    std::span<const Pass* const> own,
                    bool on_gpu);
+inline void expect_effect(std::string_view switches, Serves serves, const PassTarget& target) {
+  expect_effect(switches, serves, target.passes(), target.name() != "cpu");
+}
 
 // The names of the passes and options that are on.
 class Selection {
