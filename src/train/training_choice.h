@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model, a step and a level as the user names them, and the training step that they choose.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "backends/machine.h"
+#include "models/model_choice.h"
+#include "passes/level_options.h"
+#include "train/setup.h"
+
+namespace ridge::train {
+
+inline constexpr int64_t kMostMicroBatches = 65536;  // more would take hours per step
+
+struct TrainingOptions {
+  models::ModelOptions model;
+  passes::LevelOptions level;
+  backends::MachineOptions machine;
+  std::optional<int64_t> batch_size, sequence;  // if empty, those of the preset
+  int64_t micro_batches = 1;
+  std::string freeze;
+  passes::LoraOptions lora;
+  std::string lora_targets = "q_proj,v_proj";
+};
+
+struct TrainingChoice {
+  // Throws usage Errors.
+  explicit TrainingChoice(const TrainingOptions& options);
+  // One more switch of passes; "" changes nothing.
+  void add_switch(const std::string& more);
+  // Call after make_backend, which sets threads and ISA.
+  TrainingSetup setup(const backends::MachineOptions& machine) const;
+
+  models::ModelChoice model;
+  std::string switches;
+  passes::Selection selection;
+  StepOptions step;
+};
+
+}  // namespace ridge::train
