@@ -163,6 +163,14 @@ text::Tokenizer make_tokenizer(TokenizerFile file) {
   }
 }
 
+text::Tokenizer make_tokenizer(TokenizerFile file, const ModelFile& model) {
+  text::Tokenizer tokenizer = make_tokenizer(std::move(file));
+  if (tokenizer.vocab_size() > model.config().vocabulary)
+    throw file_error("[model] {}: the tokenizer has {} tokens, but the model has {}",
+                     model.path().string(), tokenizer.vocab_size(), model.config().vocabulary);
+  return tokenizer;
+}
+
 bool ends_generation(std::string_view token) {
   constexpr std::array<std::string_view, 6> kNames = {"<|eot_id|>",    "<|eom_id|>",
                                                       "<|im_end|>",    "<end_of_turn>",

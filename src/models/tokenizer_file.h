@@ -47,6 +47,8 @@ text::TokenizerSpec parse_tokenizer(const nlohmann::json& document, std::string_
 
 // Validates and builds; an Error names the source.
 text::Tokenizer make_tokenizer(TokenizerFile file);
+// Throws a bad-file Error too if it has tokens that the model does not have.
+text::Tokenizer make_tokenizer(TokenizerFile file, const ModelFile& model);
 inline text::Tokenizer load_tokenizer(const std::filesystem::path& path) {
   return make_tokenizer(read_tokenizer(path));
 }

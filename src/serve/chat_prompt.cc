@@ -1,8 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Renders the template and encodes the text.
+// Chooses the template and dates it, renders it and encodes the text.
 #include "serve/chat_prompt.h"
 
+#include <fmt/chrono.h>
+#include <fmt/ranges.h>
+
+#include <ctime>
+
+#include "base/error.h"
+
 namespace ridge::serve {
+
+ChatFormat chat_format(const ChatFormatOptions& options, const std::string& jinja) {
+  const std::string& name = options.name;
+  if (jinja.empty() && name.empty())
+    throw usage_error(
+        "[chat] the model file has no chat template; choose one with --chat-template: {}",
+        fmt::join(text::ChatTemplate::names(), ", "));
+  ChatFormat format{
+      name.empty() ? text::ChatTemplate::recognise(jinja) : text::ChatTemplate::named(name), "",
+      options.parses_messages};
+  if (format.chat.uses_date())
+    format.date = fmt::format("{:%d %b %Y}", fmt::localtime(std::time(nullptr)));
+  return format;
+}
 
 std::vector<int32_t> encode_chat(std::span<const text::ChatMessage> messages,
                                  const ChatFormat& format,

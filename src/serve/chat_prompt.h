@@ -19,6 +19,14 @@ struct ChatFormat {
   bool parses_messages = false;
 };
 
+struct ChatFormatOptions {
+  std::string name;              // the template to use instead of the file's
+  bool parses_messages = false;  // see ChatFormat
+};
+// The named template or, without a name, that of the file's Jinja source, with today's date. Throws
+// a usage Error if both are empty, or the template is unknown.
+ChatFormat chat_format(const ChatFormatOptions& options, const std::string& jinja);
+
 // Returns the ids of the messages up to the point where the next answer begins.
 std::vector<int32_t> encode_chat(std::span<const text::ChatMessage> messages,
                                  const ChatFormat& format,

@@ -2,6 +2,9 @@
 // Combines the options of inference and refuses the combinations that no session can have.
 #include "serve/session_choice.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
@@ -90,6 +93,46 @@ int64_t kv_capacity_tokens(int64_t bytes,
                       format_bytes(bytes_of(least)), session.capacity, format_bytes(bytes));
   if (block == 0) return least;  // There are only window layers, and each slot has its own ring.
   return least + (bytes - bytes_of(least)) / block * models::kBlockTokens;
+}
+
+passes::Selection InferenceOptions::selection(const std::string& at_level) const {
+  return inference_selection(arithmetic(), at_level, level.switches);
+}
+
+std::optional<DType> InferenceOptions::chosen_cache_dtype(const passes::Selection& selection,
+                                                          const char* option) const {
+  return serve::chosen_cache_dtype(cache_dtype, arithmetic(), selection, option);
+}
+
+int64_t session_capacity(const InferenceOptions& o,
+                         const models::ModelConfig& config,
+                         const SessionNeeds& needs) {
+  if (o.context && (*o.context < needs.least || *o.context > config.context))
+    throw usage_error("[context] expected {} to {} positions, the model's context, got {}",
+                      needs.least, config.context, *o.context);
+  return o.context.value_or(std::clamp<int64_t>(needs.positions, 1, config.context));
+}
+
+std::unique_ptr<OpenModel> open_model(models::ModelFile file,
+                                      const InferenceOptions& o,
+                                      const SessionNeeds& needs) {
+  SessionOptions options;
+  const models::ModelConfig& config = file.config();
+  options.capacity = session_capacity(o, config, needs);
+  options.selection = o.selection(o.level.level);
+  options.slots = needs.slots;
+  options.chunk = o.chunk;
+  options.cached = needs.cached;
+  options.prefix_caching = needs.prefix_caching && needs.cached;
+  options.cache_dtype = o.chosen_cache_dtype(options.selection);
+  if (needs.cache_bytes > 0)
+    options.kv_capacity_tokens = kv_capacity_tokens(needs.cache_bytes, options, config);
+  auto model = std::make_unique<OpenModel>(
+      OpenModel{std::move(file), backends::make_backend(o.machine, options.selection), nullptr});
+  passes::expect_effect(o.level.switches, passes::Serves::kInference, *model->backend);
+  expect_cache_fits(model->file.config(), options, *model->backend);
+  model->session = std::make_unique<Session>(model->file, options, *model->backend);
+  return model;
 }
 
 }  // namespace ridge::serve

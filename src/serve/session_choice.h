@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the passes, the KV cache's type and the size of a session from the options of a user.
+// Chooses the passes, the KV cache's type and the size of a session from the options of a user, and
+// opens it.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "backends/backend.h"
-#include "models/config.h"
-#include "passes/pipeline.h"
+#include "backends/machine.h"
+#include "models/model_file.h"
+#include "passes/level_options.h"
 #include "serve/session.h"
 
 namespace ridge::serve {
@@ -50,5 +52,47 @@ void expect_cache_fits(const models::ModelConfig& config,
 int64_t kv_capacity_tokens(int64_t bytes,
                            SessionOptions session,
                            const models::ModelConfig& config);
+
+struct InferenceOptions {
+  std::string model;
+  passes::LevelOptions level;
+  backends::MachineOptions machine;
+  std::optional<int64_t> context;  // default: as much as the run needs
+  int64_t chunk = 512;
+  bool exact = false;
+  bool fast_8bit = false;
+  std::string cache_dtype;  // empty: the type of activations
+
+  Arithmetic arithmetic() const { return {backends::is_gpu(machine), exact, fast_8bit}; }
+  // session_choice.h's choices for these options.
+  passes::Selection selection(const std::string& at_level) const;
+  std::optional<DType> chosen_cache_dtype(const passes::Selection& selection,
+                                          const char* option = "cache-dtype") const;
+};
+
+// The requirements of a run on its session. The options' context replaces `positions`.
+struct SessionNeeds {
+  int64_t positions = 1;  // per sequence; the model's context is the limit
+  int64_t least = 1;      // the least context that the options may name
+  int64_t slots = 1;      // concurrent sequences
+  bool cached = true;
+  bool prefix_caching = false;
+  int64_t cache_bytes = 0;  // the KV cache; 0: enough for all slots
+};
+// The positions of a sequence. Throws a usage Error for a context out of range.
+int64_t session_capacity(const InferenceOptions& options,
+                         const models::ModelConfig& config,
+                         const SessionNeeds& needs);
+
+struct OpenModel {
+  models::ModelFile file;
+  std::unique_ptr<backends::Backend> backend;
+  std::unique_ptr<Session> session;
+};
+// Measures nothing: an attention that is to be measured must have been turned into a switch
+// (bench/attention_choice.h).
+std::unique_ptr<OpenModel> open_model(models::ModelFile file,
+                                      const InferenceOptions& options,
+                                      const SessionNeeds& needs);
 
 }  // namespace ridge::serve
