@@ -8,10 +8,10 @@
 #include <string>
 
 #include "apps/subcommand.h"
-#include "apps/text_io.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "report/data_set_text.h"
+#include "report/standard_output.h"
 #include "train/data_set_builder.h"
 
 namespace ridge::apps {
@@ -36,7 +36,7 @@ void tokenize(const DataOptions& o, const TerminalOptions& terminal) {
                begun->shards);
   const record::DataSetSummary made = builder.run([&](int64_t bytes) { progress.tick(bytes); });
   progress.hide();
-  if (o.json) return write_json(report::data_set_json(made));
+  if (o.json) return report::write_json(made);
   fmt::print("{}", report::data_set_text(made));
 }
 
@@ -50,12 +50,12 @@ void inspect(const DataOptions& o, const TerminalOptions& terminal) {
   }
   record::DataSetContents contents = train::describe_data_set(set, o.data, o.show);
   contents.checked = o.check;
-  if (o.json) return write_json(report::data_set_json(contents));
+  if (o.json) return report::write_json(report::data_set_json(contents));
   fmt::print("{}", report::data_set_text(contents, terminal));
   if (!contents.text) return;
   fmt::print("\n");
   std::fflush(stdout);
-  write_text(*contents.text + "\n");
+  report::write_text(*contents.text + "\n");
 }
 
 void add_tokenize(Command app, DataOptions& o, const AppContext& context) {
@@ -68,20 +68,15 @@ void add_tokenize(Command app, DataOptions& o, const AppContext& context) {
                   "a .gguf file, a tokenizer.json, or a folder with either")
       .required();
   action.add_option("--out", o.set.out, "folder for the data set").required();
-  action
-      .add_option(
-          "--text-format", o.set.form.format,
-          "form of the files: text (a file is a document), jsonl (a line is one), or auto (by name: .jsonl)")
-      .show_default();
-  action.add_option("--field", o.set.form.field, "the key of the text in a line of JSON Lines")
-      .show_default();
+  action.add_option(
+      "--text-format", o.set.form.format,
+      "form of the files: text (a file is a document), jsonl (a line is one), or auto (by name: .jsonl)");
+  action.add_option("--field", o.set.form.field, "the key of the text in a line of JSON Lines");
   action.add_flag("--no-eos", o.no_end, "do not end documents with the tokenizer's EOS token");
   action.add_flag("--special", o.set.form.parse_special,
                   "read special tokens that are written in the text as such, not as text");
-  action
-      .add_option("--shard-tokens", o.set.shard_tokens,
-                  "tokens in a shard file; an ended run loses at most one shard")
-      .show_default();
+  action.add_option("--shard-tokens", o.set.shard_tokens,
+                    "tokens in a shard file; an ended run loses at most one shard");
   action.add_json_flag(o.json);
   action.footer(
       "Texts may be of any length; memory is bounded. A run that was ended goes on where its last\n"
@@ -103,8 +98,8 @@ void add_inspect(Command app, DataOptions& o, const AppContext& context) {
   Command action = app.add_subcommand("inspect", "Show the shards and documents of a data set");
   action.add_option("DATA", o.data, "a folder of ridge data tokenize, or a file of token ids")
       .required();
-  action.add_option("--show", o.show, "number of tokens to print as text, from the first (0: none)")
-      .show_default();
+  action.add_option("--show", o.show,
+                    "number of tokens to print as text, from the first (0: none)");
   action.add_flag("--check", o.check, "read all ids and compare the hashes");
   action.add_json_flag(o.json);
   action.footer(

@@ -91,9 +91,9 @@ size_t first_of_fastest(std::span<const double> times_ns, double margin) {
   return 0;
 }
 
-TuningList list_tuning(const std::string& path) {
+record::TunedChoices list_tuning(const std::string& path) {
   const Tuning tuning = read(path);
-  TuningList list{tuning.identity, {}};
+  record::TunedChoices list{.file = path, .machine = tuning.identity};
   for (const auto& [key, entry] : tuning.choices.items()) {
     const std::optional<TunedTimes> times = tuned_times(entry);
     if (!times) continue;
@@ -103,7 +103,7 @@ TuningList list_tuning(const std::string& path) {
       text = choice.get<std::string>();
     else if (choice.is_array() && !choice.empty() && choice[0].is_number_unsigned())
       text = fmt::format("{:#x}", choice[0].get<uint64_t>());
-    list.entries.push_back({key, text, *times});
+    list.choices.push_back({key, text, times->ns, times->default_ns});
   }
   return list;
 }

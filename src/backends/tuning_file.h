@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "record/tuned_choices.h"
+
 namespace ridge::backends {
 
 // Returns the choices as an object from keys to choices. Empty if `path` is empty or names no file,
@@ -27,7 +29,6 @@ void write_tuning(const std::string& path,
 struct TunedTimes {
   double ns = 0;
   double default_ns = 0;
-  double gain() const { return ns > 0 ? default_ns / ns : 1; }
 };
 // {"choice": ..., "ns": ..., "default_ns": ...}
 nlohmann::json tuned_json(const nlohmann::json& choice, const TunedTimes& times);
@@ -39,17 +40,7 @@ std::optional<TunedTimes> tuned_times(const nlohmann::json& entry);
 // time; those without (0) were not measured.
 size_t first_of_fastest(std::span<const double> times_ns, double margin);
 
-// A file's content for people.
-struct TuningEntry {
-  std::string key;     // the problem, as the tuner names it
-  std::string choice;  // a name, or the first word of an algorithm in hexadecimal
-  TunedTimes times;
-};
-struct TuningList {
-  std::string identity;
-  std::vector<TuningEntry> entries;  // by key; those without times are left out
-};
 // Empty if there is no file. Throws a bad-file Error if it is none of choices.
-TuningList list_tuning(const std::string& path);
+record::TunedChoices list_tuning(const std::string& path);
 
 }  // namespace ridge::backends

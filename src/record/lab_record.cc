@@ -75,6 +75,17 @@ std::string mbu_convention(const LabRecord& lab) {
   return fmt::format("{}, {}", kMbuConvention, mbu_reference(lab).str("B/s", ""));
 }
 
+std::vector<const RunRecord*> detailed_at_first_point(const LabRecord& lab) {
+  const Setting& first = lab.runs[0].setting;
+  std::vector<const RunRecord*> found;
+  for (size_t index : lab.detailed) {
+    const Setting& s = lab.runs[index].setting;
+    if (s.batch_size == first.batch_size && s.sequence == first.sequence)
+      found.push_back(&lab.runs[index]);
+  }
+  return found;
+}
+
 void check_consistency(const RunRecord& run, LabRecord& lab) {
   constexpr double kNoisySpread = 0.10;
   const std::string name = run.setting.str();

@@ -69,6 +69,9 @@ std::string mbu_reason(const LabRecord& lab, const RunRecord& run);
 std::string mfu_convention(const LabRecord& lab);
 std::string mbu_convention(const LabRecord& lab);
 
+// The runs reported in detail that have the batch size and length of the first run.
+std::vector<const RunRecord*> detailed_at_first_point(const LabRecord& lab);
+
 // Adds a warning for each inconsistency in the times of a run: they vary, disagree, or
 // exceed a ceiling.
 void check_consistency(const RunRecord& run, LabRecord& lab);

@@ -54,6 +54,7 @@ struct ModelBenchRecord {
   int64_t owned_bytes = 0;
   cost::Ceilings ceilings;
   std::vector<ModelTrial> trials;
+  std::vector<KernelTimes> kernels;  // if they were asked for
 };
 
 }  // namespace ridge::record

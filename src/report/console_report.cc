@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "record/operation_table.h"
+#include "report/brief_report.h"
 #include "report/hardware_counts.h"
 #include "report/roofline.h"
 #include "report/tables.h"
@@ -133,6 +134,26 @@ std::string trials_text(const record::LabRecord& lab, const TerminalOptions& opt
   for (const record::TrialRecord& trial : lab.trials)
     text += title("A run with the advice: " + terminal_safe(trial.advice.title), options) +
             trial_table(trial).text(options);
+  return text;
+}
+
+std::string lab_text(const record::LabRecord& lab, bool verbose, const TerminalOptions& options) {
+  const std::vector<const record::RunRecord*> detailed = record::detailed_at_first_point(lab);
+  if (!verbose)
+    return brief_heading(lab, options) + brief_ladder(lab, options) +
+           brief_operations(lab, *detailed.back(), options);
+  std::string text = heading_text(lab, options) + ladder_text(lab, options);
+  for (const record::RunRecord* run : detailed) text += operations_text(lab, *run, options);
+  return text;
+}
+
+std::string warning_lines(const record::LabRecord& lab,
+                          size_t from,
+                          const TerminalOptions& options) {
+  std::string text;
+  for (size_t i = from; i < lab.warnings.size(); ++i)
+    text +=
+        wrap_lines("warning: " + terminal_safe(lab.warnings[i], kLongestMessage), options.columns);
   return text;
 }
 

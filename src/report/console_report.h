@@ -9,6 +9,14 @@
 
 namespace ridge::report {
 
+// The heading, the ladder, and the operations of the first batch size and length; with `verbose`
+// unset what fits a screen.
+std::string lab_text(const record::LabRecord& lab, bool verbose, const TerminalOptions& options);
+// The lab's warnings from one on, a line each.
+std::string warning_lines(const record::LabRecord& lab,
+                          size_t from,
+                          const TerminalOptions& options);
+
 // The machine and the model in a few lines.
 std::string heading_text(const record::LabRecord& lab, const TerminalOptions& options);
 // The ladder of each batch size and length, and the sweep if there are several.

@@ -2,16 +2,12 @@
 // One row per shard.
 #include "report/data_set_text.h"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
+#include <fmt/ranges.h>
 
 #include "base/printable.h"
 #include "base/units.h"
 
 namespace ridge::report {
-
-using nlohmann::ordered_json;
 
 std::string data_set_text(const record::DataSetSummary& s) {
   return fmt::format(
@@ -36,31 +32,37 @@ std::string data_set_text(const record::DataSetContents& c, const TerminalOption
   return text;
 }
 
-ordered_json data_set_json(const record::DataSetSummary& s) {
-  return {{"folder", s.folder},        {"ids", s.ids},
-          {"documents", s.documents},  {"shards", s.shards},
-          {"id_bytes", s.id_bytes},    {"vocab_size", s.vocab_size},
-          {"seconds", s.seconds},      {"tokens_per_s", s.tokens_per_s},
-          {"read_bytes", s.read_bytes}};
-}
-
-ordered_json data_set_json(const record::DataSetContents& c) {
-  ordered_json shards = ordered_json::array();
+Json data_set_json(const record::DataSetContents& c) {
+  Json shards = Json::array();
   for (const record::DataSetContents::Shard& each : c.shards)
     shards.push_back({{"name", each.name},
                       {"ids", each.ids},
                       {"documents", each.documents},
                       {"xxh128", each.hash}});
-  ordered_json all{
+  Json all{
       {"ids", c.ids},
       {"vocab_size", c.vocab_size},
       {"documents", c.documents},
       {"document_ids", {{"least", c.least_ids}, {"median", c.median_ids}, {"most", c.most_ids}}},
       {"shards", shards},
       {"checked", c.checked}};
-  if (!c.origin.empty()) all["origin"] = ordered_json::parse(c.origin);
+  if (!c.origin.empty()) all["origin"] = Json::parse(c.origin);
   if (c.text) all["text"] = *c.text;
   return all;
+}
+
+std::string trained_text(const record::TrainedTokenizer& made,
+                         int64_t wanted,
+                         const TerminalOptions& options) {
+  std::string text = fmt::format("Trained {} tokens ({} merges) on {} of text. Wrote to {}: {}.\n",
+                                 format_integer(made.tokens), format_integer(made.merges),
+                                 format_bytes(made.text_bytes), terminal_safe(made.folder),
+                                 fmt::join(made.files, ", "));
+  if (made.tokens < wanted)
+    text += fmt::format(
+        "These are fewer than the {} asked for, because the text has no more pairs to merge.\n",
+        format_integer(wanted));
+  return options.fit ? wrap_lines(text, options.columns) : text;
 }
 
 }  // namespace ridge::report

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data sets of token ids as text and as JSON.
+// Data sets of token ids as text and as JSON, and a trained tokenizer as text.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "record/data_set.h"
+#include "report/json_text.h"
 #include "report/terminal.h"
 
 namespace ridge::report {
@@ -14,7 +14,11 @@ namespace ridge::report {
 std::string data_set_text(const record::DataSetSummary& summary);
 // Without the text of the beginning.
 std::string data_set_text(const record::DataSetContents& contents, const TerminalOptions& options);
-nlohmann::ordered_json data_set_json(const record::DataSetSummary& summary);
-nlohmann::ordered_json data_set_json(const record::DataSetContents& contents);
+Json data_set_json(const record::DataSetContents& contents);
+
+// `wanted` is the number of tokens that was asked for.
+std::string trained_text(const record::TrainedTokenizer& made,
+                         int64_t wanted,
+                         const TerminalOptions& options);
 
 }  // namespace ridge::report

@@ -8,6 +8,8 @@
 
 #include "base/units.h"
 #include "cost/predict.h"
+#include "report/brief_report.h"
+#include "report/console_report.h"
 #include "report/inference_tables.h"
 #include "report/json_text.h"
 #include "report/markdown_report.h"
@@ -110,6 +112,23 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
 std::string section_text(const StudySection& section, const TerminalOptions& options) {
   return "\n" + paint(section.title, Colour::kBold, options) + "\n\n" +
          section.table.text(options) + "\n" + wrap_lines(section.note, options.columns);
+}
+
+std::string study_text(const record::InferenceRecord& study,
+                       bool verbose,
+                       const TerminalOptions& options) {
+  const record::RunRecord& last = study.lab.runs[study.lab.detailed.back()];
+  if (!verbose)
+    return brief_heading(study.lab, options) + brief_study(study, options) +
+           brief_operations(study.lab, last, options);
+  std::string text =
+      heading_text(study.lab, options) +
+      fmt::format("file      {}, {} of tensors\n", study.file, format_bytes(study.file_bytes));
+  for (const StudySection& section : study_sections(study)) text += section_text(section, options);
+  text += operations_text(study.lab, last, options);
+  for (const std::string& each : study.left_out)
+    text += wrap_lines("skipped: " + terminal_safe(each, kLongestMessage), options.columns);
+  return text;
 }
 
 std::string inference_summary(const record::InferenceRecord& study) {

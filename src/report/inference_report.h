@@ -22,6 +22,10 @@ struct StudySection {
 std::vector<StudySection> study_sections(const record::InferenceRecord& study);
 
 std::string section_text(const StudySection& section, const TerminalOptions& options);
+// The whole text, or with `verbose` unset what fits a screen.
+std::string study_text(const record::InferenceRecord& study,
+                       bool verbose,
+                       const TerminalOptions& options);
 // Returns infer_summary.json.
 std::string inference_summary(const record::InferenceRecord& study);
 // Returns record_files of the runs, infer_summary.json, report.md and

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/error.h"
+#include "base/printable.h"
 #include "files/gzip_writer.h"
 #include "report/computational_intensity.h"
 #include "report/flops_profile.h"
@@ -41,6 +43,18 @@ std::vector<OutputFile> trace_files(record::LabRecord& lab, const OutputFormat& 
 std::vector<FileFormat>& file_formats() {
   static std::vector<FileFormat> formats;
   return formats;
+}
+
+OutputFormat output_format(const std::string& name, bool gzip) {
+  OutputFormat format{.gzip = gzip};
+  std::string known = "ridge";
+  for (const FileFormat& each : file_formats()) {
+    if (each.name == name) format.instead = &each;
+    known += fmt::format(" or {}", each.name);
+  }
+  if (format.instead == nullptr && name != "ridge")
+    throw usage_error("[format] expected {}, got {}", known, printable(name));
+  return format;
 }
 
 std::vector<OutputFile> record_files(record::LabRecord& lab, const OutputFormat& format) {

@@ -30,6 +30,9 @@ struct OutputFormat {
   const FileFormat* instead = nullptr;  // null: Ridge's own files
 };
 
+// The format of a name for --format: "ridge" or another program's. Throws a usage Error.
+OutputFormat output_format(const std::string& name, bool gzip);
+
 // The machine-readable files of a lab's runs, for training and inference. Adds a warning to the
 // record if a file had to be cut.
 std::vector<OutputFile> record_files(record::LabRecord& lab, const OutputFormat& format = {});

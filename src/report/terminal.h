@@ -103,6 +103,8 @@ class Progress {
   // Counts `count` more as done. `note` is shown at the end of the line ("loss 6.99"), after
   // terminal_safe.
   void tick(int64_t count, std::string_view note = {});
+  // Counts so much as done in all.
+  void reach(int64_t done, std::string_view note = {}) { tick(done - done_, note); }
   // Removes the bar from the screen before other output; the next tick may draw it again.
   void hide();
   // The line as it would be drawn after `elapsed`, at most options.columns - 1 wide.

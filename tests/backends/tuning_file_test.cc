@@ -105,20 +105,20 @@ TEST(TuningFile, TiesGoToWhatIsListedFirst) {
 TEST(TuningFile, ListsChoicesWithTheirGain) {
   files::ScratchFolder folder;
   const std::string path = folder / "tuning.json";
-  EXPECT_TRUE(list_tuning(path).entries.empty());
+  EXPECT_TRUE(list_tuning(path).choices.empty());
   write_tuning(path, "here",
                {{"8x8", tuned_json("sgemm", {50, 100})},
                 {"16x16", tuned_json(json::array({66, 2}), {10, 10})},
                 {"old", "sgemm"},
                 {"bad", {{"choice", "sgemm"}, {"ns", "fast"}, {"default_ns", 1}}},
                 {"zero", tuned_json("sgemm", {0, 0})}});
-  const TuningList list = list_tuning(path);
-  ASSERT_EQ(list.entries.size(), 2u);
-  EXPECT_EQ(list.identity, "here");
-  EXPECT_EQ(list.entries[0].key, "16x16");
-  EXPECT_EQ(list.entries[0].choice, "0x42");
-  EXPECT_EQ(list.entries[1].choice, "sgemm");
-  EXPECT_DOUBLE_EQ(list.entries[1].times.gain(), 2);
+  const record::TunedChoices list = list_tuning(path);
+  ASSERT_EQ(list.choices.size(), 2u);
+  EXPECT_EQ(list.machine, "here");
+  EXPECT_EQ(list.choices[0].problem, "16x16");
+  EXPECT_EQ(list.choices[0].choice, "0x42");
+  EXPECT_EQ(list.choices[1].choice, "sgemm");
+  EXPECT_DOUBLE_EQ(list.choices[1].gain(), 2);
   files::write_plain(path, "[]");
   EXPECT_THROW(list_tuning(path), Error);
 }

@@ -30,11 +30,11 @@ TEST(AttentionChoice, KeepsTheWinnerForItsMachine) {
     choices.keep(call(128), 100, 98);  // within the noise
     choices.keep(call(256), 50, 90);
   }
-  const backends::TuningList list = backends::list_tuning(path);
-  ASSERT_EQ(list.entries.size(), 3u);
-  EXPECT_EQ(list.identity, "here");
-  EXPECT_DOUBLE_EQ(list.entries[2].times.gain(), 100.0 / 90);  // t64 comes last by key
-  EXPECT_EQ(list.entries[2].choice, "standard");
+  const record::TunedChoices list = backends::list_tuning(path);
+  ASSERT_EQ(list.choices.size(), 3u);
+  EXPECT_EQ(list.machine, "here");
+  EXPECT_DOUBLE_EQ(list.choices[2].gain(), 100.0 / 90);  // t64 comes last by key
+  EXPECT_EQ(list.choices[2].choice, "standard");
   AttentionChoices again(path, "here");
   EXPECT_FALSE(again.prefers_flash(call(64), serve::cpu_backend()));
   EXPECT_TRUE(again.prefers_flash(call(128), serve::cpu_backend()));
@@ -52,8 +52,8 @@ TEST(AttentionChoice, MeasuresWhatItDoesNotKnow) {
       AttentionChoices choices(path, "here");
       prefers = choices.prefers_flash(one, serve::cpu_backend());
     }
-    const backends::TuningList list = backends::list_tuning(path);
-    EXPECT_EQ(list.entries.size(), decodes ? 2u : 1u);
+    const record::TunedChoices list = backends::list_tuning(path);
+    EXPECT_EQ(list.choices.size(), decodes ? 2u : 1u);
     AttentionChoices again(path, "here");
     EXPECT_EQ(again.prefers_flash(one, serve::cpu_backend()), prefers);
   }

@@ -15,7 +15,7 @@ TEST(DataSetText, OfASetThatWasMade) {
       "Wrote 1,234,567 ids of 2 bytes from 12 documents in 3 shards to a"));
   EXPECT_TRUE(data_set_text(made).ends_with(" (617 k tokens/s).\n")) << data_set_text(made);
   EXPECT_EQ(data_set_text(made).find('\x1b'), std::string::npos);
-  EXPECT_EQ(data_set_json(made).dump().substr(9),
+  EXPECT_EQ(to_json(made).dump().substr(9),
             R"(:"a\u001b","ids":1234567,"documents":12,"shards":3,"id_bytes":2,"vocab_size":50257,)"
             R"("seconds":2.0,"tokens_per_s":617283.5,"read_bytes":99})");
 }

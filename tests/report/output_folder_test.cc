@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests new and existing result folders, and their contents after a failure.
-#include "apps/output_folder.h"
+#include "report/output_folder.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "files/scratch.h"
 
-namespace ridge::apps {
+namespace ridge::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -88,4 +88,4 @@ TEST(OutputFolderTest, WhatCameBetweenIsNotMixedIn) {
 }
 
 }  // namespace
-}  // namespace ridge::apps
+}  // namespace ridge::report

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The perplexity of a text (record/text_score.h), and how far a second run is from it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "record/text_score.h"
+#include "report/json_text.h"
+#include "report/terminal.h"
+
+namespace ridge::report {
+
+std::string score_text(const record::TextScore& score,
+                       const std::optional<record::TextScore>& compared,
+                       const TerminalOptions& terminal);
+Json score_json(const record::TextScore& score, const std::optional<record::TextScore>& compared);
+
+}  // namespace ridge::report
