@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge bench: times one op, a module, a graph, attention, a whole model, or a server. The subcommands are in bench_*.cc.
-#include "apps/bench_attention.h"
-#include "apps/bench_model.h"
-#include "apps/bench_module.h"
-#include "apps/bench_op.h"
-#include "apps/bench_serve.h"
-#include "apps/bench_shapes.h"
-#include "apps/subcommand.h"
+// ridge bench: times one op, a module, a graph, attention, a whole model, or a server. The
+// subcommands are in bench_*.cc.
+#include "apps/bench_run.h"
 
 namespace ridge::apps {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge bench graph FILE: a graph in the text form, rewritten, costed and timed at each level. Not a subcommand.
+// ridge bench graph FILE: a graph in the text form, rewritten, costed and timed at each level.
+// Not a subcommand.
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "apps/bench_module.h"
 #include "apps/bench_run.h"
 #include "base/printable.h"
 #include "bench/graph_file.h"
@@ -56,8 +56,7 @@ void add_bench_graph(Command bench, const AppContext& context) {
   app.add_option("FILE", o->file, "a graph as ridge explain --graph --plain prints them")
       .required();
   app.add_option("--level", o->levels,
-                 "levels to compare: all, or a list of baseline, fused, kernels and compiled")
-      .show_default();
+                 "levels to compare: all, or a list of baseline, fused, kernels and compiled");
   app.add_option("--pass", o->switches, "turn passes on or off at each level: +NAME,-NAME");
   app.add_flag("--backward", o->is_backward,
                "append the gradients of all floating-point operands, and time both together too");

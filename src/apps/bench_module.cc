@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge bench module: one module of any configuration, in the forms in which it can run. Not a subcommand.
-#include "apps/bench_module.h"
-
+// ridge bench module: one module of any configuration, in the forms in which it can run.
+// Not a subcommand.
 #include <fmt/format.h>
 
 #include <memory>
@@ -15,18 +14,12 @@ namespace {
 
 struct BenchModuleOptions {
   bench::ModuleBenchOptions bench;
-  std::string batch_sizes = "1";
-  std::string lengths = "512";
-  std::string contexts;  // empty: the lengths
   BenchRunOptions run;
 };
 
-void run(BenchModuleOptions o, const Command& app, const AppContext& context) {
+void run(const BenchModuleOptions& o, const Command& app, const AppContext& context) {
   check(o.run, app);
-  o.bench.batches = parse_sizes(o.batch_sizes, "batch-size");
-  o.bench.lengths = parse_sizes(o.lengths, "seq-len");
-  o.bench.contexts = o.contexts.empty() ? o.bench.lengths : parse_sizes(o.contexts, "context");
-  const bool on_gpu = o.run.hardware != "this" || chosen_device(o.run.machine) == "cuda";
+  const bool on_gpu = o.run.hardware != "this" || is_gpu(o.run.machine);
   const bench::ModuleBench bench(o.bench, on_gpu);
   app.refuse_unused({{!bench.decodes(), "without --phase decode", {"--context"}}});
   BenchRun run(o.run, context, bench.is_tf32());
@@ -50,31 +43,24 @@ void add_bench_module(Command bench, const AppContext& context) {
   app.add_option("MODULE", o->bench.module, "the module: " + std::string(models::kModuleNames))
       .required();
   app.add_option("--config", o->bench.config,
-                 "the model's shape: " + models::known_shape_names() + ", or a config.json")
-      .show_default();
+                 "the model's shape: " + models::known_shape_names() + ", or a config.json");
   app.add_option("--phase", o->bench.phases,
-                 "what to time, one or a list: train (forward and backward), prefill, decode")
-      .show_default();
-  app.add_option("--batch-size", o->batch_sizes, "numbers of sequences at a time")
-      .numbers()
-      .show_default();
-  app.add_option("--seq-len", o->lengths, "tokens of a sequence, lengths to compare")
-      .numbers()
-      .show_default();
-  app.add_option("--context", o->contexts,
+                 "what to time, one or a list: train (forward and backward), prefill, decode");
+  app.add_option("--batch-size", o->bench.batch_sizes, "numbers of sequences at a time").numbers();
+  app.add_option("--seq-len", o->bench.lengths, "tokens of a sequence, lengths to compare")
+      .numbers();
+  app.add_option("--context", o->bench.contexts,
                  "decode: keys of a sequence in the KV cache (default: --seq-len)")
       .numbers();
   app.add_option("--layer", o->bench.layer,
-                 "number of the layer; layers with a sliding window differ from others")
-      .show_default();
+                 "number of the layer; layers with a sliding window differ from others");
   app.add_option("--dtype", o->bench.dtype,
-                 "type of the GEMMs: bf16, fp32, tf32, or a type of weights: fp16, q8_0, q4_k ...")
-      .show_default();
-  app.add_option("--form", o->bench.forms, "all, or a list of the forms below").show_default();
+                 "type of the GEMMs: bf16, fp32, tf32, or a type of weights: fp16, q8_0, q4_k ...");
+  app.add_option("--form", o->bench.forms, "all, or a list of the forms below");
   std::string bytes_help = "convention of the bytes: ridge";
   for (const bench::BytesName& each : bench::unfused_bytes_names())
     bytes_help += fmt::format(", or {}: {}", each.name, each.summary);
-  app.add_option("--bytes", o->bench.bytes, bytes_help).show_default();
+  app.add_option("--bytes", o->bench.bytes, bytes_help);
   add_bench_run_options(app, o->run);
   app.footer(
       forms_help() +

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ridge bench op NAME: one op at any size, or on its test cases and the sizes of the presets.
 // Not a subcommand.
-#include "apps/bench_op.h"
-
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <fstream>
 #include <memory>
 
 #include "apps/bench_run.h"
 #include "base/error.h"
+#include "base/process_memory.h"
 #include "base/units.h"
 #include "bench/op_bench.h"
 #include "ops/registry.h"
@@ -27,23 +22,9 @@ struct BenchOpOptions {
   BenchRunOptions run;
 };
 
-// From here on the process can allocate so much more; what does not fit fails to allocate.
-void limit_memory(int64_t bytes) {
-  int64_t pages = 0;  // proc(5): statm begins with the pages that are mapped
-  std::ifstream("/proc/self/statm") >> pages;
-  rlimit limit{};
-  const rlim_t most = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + bytes);
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 &&
-      (limit.rlim_max == RLIM_INFINITY || most <= limit.rlim_max)) {
-    limit.rlim_cur = most;
-    if (::setrlimit(RLIMIT_AS, &limit) == 0) return;
-  }
-  throw runtime_error("[memory-limit] the system refuses a limit of {}", format_bytes(bytes));
-}
-
 void run_shapes(const BenchOpOptions& o, const bench::OpShape& shape, const AppContext& context) {
   bench::OpBenchOptions options = o.bench;
-  const bool on_gpu = planning::is_gpu_plan(o.run.hardware, chosen_device(o.run.machine) == "cuda");
+  const bool on_gpu = planning::is_gpu_plan(o.run.hardware, is_gpu(o.run.machine));
   options.library = on_gpu ? "cublas" : "onednn";
   options.limits_memory = !o.memory_limit.empty();
   const bench::OpBench bench(options, shape);
@@ -54,43 +35,23 @@ void run_shapes(const BenchOpOptions& o, const bench::OpShape& shape, const AppC
 }
 
 void run_cases(const BenchOpOptions& o, const AppContext& context) {
-  LevelOptions level;
-  level.dtype = o.bench.dtype;
-  if (o.bench.tune) level.switches = "+tune_gemm";
-  const passes::Selection selection("baseline", switch_text(level));
-  const Op& op = ops::table().at(o.op);
-  if (op.kind == OpKind::kView)
-    throw usage_error("[bench] '{}' is a view, which runs no kernel", o.op);
-  if (o.bench.tune && &op != &ops::matmul_op())
-    throw usage_error("[tune] --tune has no effect on {}; it chooses algorithms of matmul",
-                      op.name);
+  const bench::OpCaseBench bench(o.op, o.bench);
   if (o.run.hardware != "this" || o.run.runs_nothing())
     throw usage_error(
         "[shape] expected --shape or --sweep with {}, as `ridge bench op matmul --shape n=1024`",
         o.run.is_counts         ? "--counts"
         : o.run.is_planned_only ? "--plan"
                                 : "--hardware");
-  BenchRun run(o.run, context, selection.has("tf32"));
-  const std::vector<Case> cases = bench::op_cases(op, selection, run.trials());
+  BenchRun run(o.run, context, bench.is_tf32());
+  const std::vector<Case> cases = bench.cases(run.trials());
   show(run, o.op, std::ssize(cases), "cases", [&](const bench::PointListener& listener) {
-    return bench::time_cases(op, cases, o.bench.dtype, selection, run.trials(), listener);
+    return bench.run(cases, run.trials(), listener);
   });
 }
 
 std::string letters_help() {
   std::string text = "Letters, with their meaning and usual extent:\n";
-  for (const bench::OpShape& each : bench::op_shapes()) {
-    if (each.name == "add") {
-      text +=
-          "  add, mul, exp, silu, gelu_tanh and all other pointwise ops: n (elements, 1048576)\n";
-      break;
-    }
-    std::vector<bench::Letter> letters = each.letters;
-    std::erase_if(letters, [](const bench::Letter& l) { return l.usual == bench::kMostExtent; });
-    text += wrap_lines(fmt::format("  {}: {}{}", each.name, bench::describe(letters),
-                                   letters.size() < each.letters.size() ? ", w (window)" : ""),
-                       100);
-  }
+  for (const std::string& line : bench::letter_lines()) text += wrap_lines("  " + line, 100);
   return text;
 }
 
@@ -131,10 +92,9 @@ void add_bench_op(Command bench, const AppContext& context) {
          "(several letters together); each further sweep is combined with those before")
       .one_value();
   app.add_option(
-         "--dtype", o->bench.dtype,
-         "type of the operands: fp32, tf32 (a GPU rounds the fp32 inputs of GEMMs to TF32) or bf16; for the weights of GEMMs and "
-         "tables also fp16, q8_0, q4_k and the other types of GGUF files")
-      .show_default();
+      "--dtype", o->bench.dtype,
+      "type of the operands: fp32, tf32 (a GPU rounds the fp32 inputs of GEMMs to TF32) or bf16; for the weights of GEMMs and "
+      "tables also fp16, q8_0, q4_k and the other types of GGUF files");
   app.add_option(
       "--layout", o->bench.layout,
       "variant of the op: matmul nt (x W^T), nn, tn or tt; copy rows or transposed; reduce_sum rows or "

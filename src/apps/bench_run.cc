@@ -5,10 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
-#include "apps/environment.h"
 #include "apps/this_machine.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -24,36 +22,20 @@ constexpr double kMostSeconds = 3600;
 
 passes::Selection plain(bool tf32) { return {"baseline", tf32 ? "+tf32" : ""}; }
 
-record::LabRecord about(const AppContext& context, const cost::Ceilings& ceilings) {
+}  // namespace
+
+record::LabRecord about(const AppContext& context) {
   record::LabRecord lab;
   lab.program = kProgram;
   lab.command = context.command;
   lab.finished_at = utc_now();
-  lab.ceilings = ceilings;
   return lab;
-}
-
-}  // namespace
-
-double parse_budget_ns(const std::string& text) {
-  constexpr double kMostBudget = 24 * 3600;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string unit(end, text.data() + text.size() - end);
-  const double seconds = unit == "m" ? 60 * value : value;
-  if (error != std::errc() || (unit != "" && unit != "s" && unit != "m") ||
-      !(seconds > 0 && seconds <= kMostBudget))
-    throw usage_error(
-        "[budget] expected a time such as 60s or 2m, above 0 and at most a day, got {}",
-        printable(text));
-  return 1e9 * seconds;
 }
 
 void add_text_format_option(Command app, std::string& format) {
   app.add_option(
-         "--format,-o,--output", format,
-         "form of the text to print: table, md, csv or json (-o and --output are older names)")
-      .show_default();
+      "--format,-o,--output", format,
+      "form of the text to print: table, md, csv or json (-o and --output are older names)");
 }
 
 void check_text_format(const std::string& format) {
@@ -67,8 +49,7 @@ void check_text_format(const std::string& format) {
 void add_bench_place_options(Command app, BenchRunOptions& o) {
   app.add_option("--hardware", o.hardware,
                  "count and predict for another machine: " + cost::hardware_names() +
-                     ", or a JSON file as of ridge plan; nothing is run")
-      .show_default();
+                     ", or a JSON file as of ridge plan; nothing is run");
   app.add_flag("--plan", o.is_planned_only, "count and predict for this machine; run nothing");
   add_text_format_option(app, o.format);
   add_output_options(app, o.output, "folder for bench.json and report.html");
@@ -85,8 +66,7 @@ void add_bench_run_options(Command app, BenchRunOptions& o) {
       "between others that fill the caches");
   app.add_flag("--warm", o.is_warm, "read the same operands in each run (the default)");
   app.add_option("--seconds", o.seconds,
-                 "seconds of measuring for each point; more give a narrower interval")
-      .show_default();
+                 "seconds of measuring for each point; more give a narrower interval");
   add_bench_place_options(app, o);
 }
 
@@ -141,11 +121,15 @@ void BenchRun::print(record::BenchRecord& bench, const std::string& folder, bool
     bench.device = place_->title;
     bench::add_sheet_notes(ceilings, bench);
   } else {  // counts depend on the kernels, not on the machine
-    bench.device = o_.is_counts ? chosen_device(o_.machine) : ceilings.machine.device;
+    bench.device = o_.is_counts ? (is_gpu(o_.machine) ? "cuda" : "cpu") : ceilings.machine.device;
   }
   const bool is_empty = bench.points.empty() && bench.values.empty();
   if (!folder.empty() && !is_empty) folder_.emplace(folder, o_.output.overwrite);
-  if (folder_ && !is_empty) folder_->commit(report::bench_files(about(context_, ceilings), bench));
+  if (folder_ && !is_empty) {
+    record::LabRecord lab = about(context_);
+    lab.ceilings = ceilings;
+    folder_->commit(report::bench_files(lab, bench));
+  }
   const std::string format = o_.json ? "json" : o_.format;
   if (is_quiet) return;
   if (is_empty && format != "csv" && format != "json")

@@ -7,15 +7,22 @@
 #include <optional>
 #include <string>
 
-#include "apps/interrupt.h"
-#include "apps/machine_ceilings.h"
-#include "apps/output_folder.h"
+#include "apps/output_options.h"
 #include "apps/subcommand.h"
+#include "apps/this_machine.h"
 #include "bench/trial_runner.h"
-#include "planning/target_hardware.h"
 #include "record/bench_record.h"
 
 namespace ridge::apps {
+
+// The subcommands of `ridge bench`.
+void add_bench_attention(Command bench, const AppContext& context);
+void add_bench_graph(Command bench, const AppContext& context);
+void add_bench_model(Command bench, const AppContext& context);
+void add_bench_module(Command bench, const AppContext& context);
+void add_bench_op(Command bench, const AppContext& context);
+void add_bench_serve(Command bench, const AppContext& context);
+void add_bench_shapes(Command bench, const AppContext& context);
 
 struct BenchRunOptions {
   std::string hardware = "this";
@@ -39,8 +46,8 @@ void check_text_format(const std::string& format);
 void add_bench_place_options(Command app, BenchRunOptions& options);
 // The same, --counts, --cold, --warm and --seconds
 void add_bench_run_options(Command app, BenchRunOptions& options);
-// "60s", "2m" or "0.5": seconds without a unit. Throws usage Errors.
-double parse_budget_ns(const std::string& text);
+// A record with the program, the command and the time, for files.
+record::LabRecord about(const AppContext& context);
 // Throws usage Errors for combinations without effect and for values out of range.
 void check(const BenchRunOptions& options, const Command& app);
 
@@ -64,7 +71,7 @@ class BenchRun {
   const BenchRunOptions& o_;
   const AppContext& context_;
   std::optional<OutputFolder> folder_;
-  std::optional<planning::TargetHardware> place_;  // of a data sheet or a file
+  std::optional<planning::TargetHardware> place_;  // empty: this machine
   InterruptRequest interrupt_;
   std::optional<bench::TrialRunner> trials_;
 };

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ridge bench serve URL: load on any server of OpenAI's completions, and what its clients see.
 // Not a subcommand.
-#include "apps/bench_serve.h"
-
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "apps/environment.h"
+#include "apps/bench_run.h"
 #include "base/error.h"
 #include "base/split.h"
 #include "files/mapped_file.h"
@@ -76,37 +74,30 @@ void add_bench_serve(Command bench, const AppContext& context) {
                  "send the first key of this file (default: no key)");
   Command load = app.under("Load");
   load.add_option(
-          "--clients", o->load.clients,
-          "closed loop: number of clients, each with one request at a time; shows the most that the "
-          "server does")
-      .show_default();
-  Option rate =
-      load.add_option("--rate", o->load.rate,
-                      "open loop instead: requests per second, sent at random times (Poisson) "
-                      "whether or not others have ended; shows latencies under real load");
+      "--clients", o->load.clients,
+      "closed loop: number of clients, each with one request at a time; shows the most that the "
+      "server does");
+  Option rate = load.add_option(
+      "--rate", o->load.rate,
+      "open loop instead: requests per second, sent at random times (Poisson) "
+      "whether or not others have ended; shows latencies under real load (default: a closed loop)");
   load.add_option("--requests", o->load.requests,
                   "total number of requests (default: 4 per client, or no limit with --seconds)");
   load.add_option("--seconds", o->load.seconds,
                   "send requests for this many seconds (default: no limit)");
   load.add_option("-p,--prompt-tokens", o->prompt,
                   "words of a prompt, about one token each: 128, 64-256 (uniform) or exp:128 "
-                  "(exponential)")
-      .show_default();
+                  "(exponential)");
   load.add_option("-n,--tokens", o->output,
-                  "tokens of an answer: 64, 16-128 (uniform) or exp:64 (exponential)")
-      .show_default();
+                  "tokens of an answer: 64, 16-128 (uniform) or exp:64 (exponential)");
   load.add_option("--shared-prefix", o->load.shared_prefix,
-                  "words that all prompts begin with, part of their length")
-      .show_default();
+                  "words that all prompts begin with, part of their length");
   load.add_option("--temperature", o->load.temperature,
-                  "softmax temperature of all requests (0: the most likely tokens)")
-      .show_default();
+                  "softmax temperature of all requests (0: the most likely tokens)");
   load.add_option("--seed", o->seed,
-                  "seed of prompts, lengths and times; the same seed sends the same prompts")
-      .show_default();
+                  "seed of prompts, lengths and times; the same seed sends the same prompts");
   load.add_option("--timeout", o->load.silence_s,
-                  "seconds without a byte after which a request counts as failed")
-      .show_default();
+                  "seconds without a byte after which a request counts as failed");
   Command output = app.under("Output");
   output.add_option("--slo", o->slo,
                     "promised latencies, as ttft=500ms,tpot=50ms,e2e=10s; goodput counts the "

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge bench shapes: predictions against measurements on shapes that a seed draws. Not a subcommand.
-#include "apps/bench_shapes.h"
-
+// ridge bench shapes: predictions against measurements on shapes that a seed draws.
+// Not a subcommand.
 #include <fmt/format.h>
 
 #include <memory>
@@ -45,12 +44,12 @@ void add_bench_shapes(Command bench, const AppContext& context) {
   auto o = std::make_shared<BenchShapesOptions>();
   Command app = bench.add_subcommand(
       "shapes", "Compare predictions with measurements on shapes that a seed draws");
-  app.add_option("--seed", o->seed, "seed that draws the shapes; the same seed draws the same ones")
-      .show_default();
-  app.add_option("--count", o->count, "number of shapes to draw").show_default();
-  app.add_option("--skip", o->skip,
-                 "number of shapes to leave out at the beginning, to go on where another run ended")
-      .show_default();
+  app.add_option("--seed", o->seed,
+                 "seed that draws the shapes; the same seed draws the same ones");
+  app.add_option("--count", o->count, "number of shapes to draw");
+  app.add_option(
+      "--skip", o->skip,
+      "number of shapes to leave out at the beginning, to go on where another run ended");
   add_bench_run_options(app, o->run);
   app.footer(
       "The shapes are of GEMMs, products with a vector, attention, pointwise ops and norms in fp32 and\n"

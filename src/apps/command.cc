@@ -73,12 +73,7 @@ std::string refuse_empty(std::string& text) {
 }  // namespace
 
 Option Option::required() {
-  option_->required();
-  return *this;
-}
-
-Option Option::show_default() {
-  option_->capture_default_str();
+  option_->required()->default_str("");
   return *this;
 }
 
@@ -118,6 +113,8 @@ Option Command::add_option(const std::string& names, T& target, const std::strin
     option->transform(CLI::Validator(read_number<Number>, "", ""));
   else
     option->check(CLI::Validator(refuse_empty, "", kNotEmpty));
+  if (help.find("default") == std::string::npos) option->capture_default_str();
+  if (option->get_default_str() == "[]") option->default_str("");  // an empty list
   if (!heading_.empty()) option->group(heading_);
   return Option(option);
 }

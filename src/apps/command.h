@@ -32,7 +32,6 @@ class Option {
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option required();
-  Option show_default();          // the help shows the target's current value
   Option excludes(Option other);  // the two cannot be given together
   Option numbers();               // the help shows that the text is a list of numbers
   Option one_value();             // a list takes one value each time its name is given
@@ -62,7 +61,9 @@ class Command {
   void require_subcommand();  // a usage error without one
   // The same command; the help lists options added through it under this heading.
   Command under(std::string heading) const { return Command(app_, std::move(heading)); }
-  // `names` is "-n,--tokens", or "MODEL" for a positional argument. command.cc lists the types T.
+  // `names` is "-n,--tokens", or "MODEL" for a positional argument. The help shows the target's
+  // value, unless its text names a default, the value is empty or the option is required.
+  // command.cc lists the types T.
   template <class T>
   Option add_option(const std::string& names, T& target, const std::string& help);
   Option add_flag(const std::string& names, bool& target, const std::string& help);

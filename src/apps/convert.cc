@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "apps/subcommand.h"
 #include "base/error.h"
@@ -56,11 +55,10 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
       o.random_weights ? models::ModelFile::open_shape(o.in) : models::ModelFile::open(o.in);
   std::optional<models::Adapter> adapter;
   if (!o.adapter.empty()) options.adapter = &adapter.emplace(models::Adapter::open(o.adapter));
-  std::unique_ptr<Progress> bar;
-  int64_t shown = 0;
+  std::optional<Progress> bar;
   options.progress = [&](int64_t done, int64_t total) {
-    if (bar == nullptr) bar = std::make_unique<Progress>("convert", total, "bytes", terminal);
-    bar->tick(done - std::exchange(shown, done));
+    if (!bar) bar.emplace("convert", total, "bytes", terminal);
+    bar->reach(done);
   };
   models::ConvertResult made = to_gguf ? models::convert_to_gguf(file, out, options)
                                        : models::convert_to_folder(file, out, options);
@@ -94,10 +92,8 @@ void register_convert(Command program, const AppContext& context) {
   app.add_flag(
       "--random-weights", o->random_weights,
       "draw random weights, to measure times; IN is a config.json or a folder that contains one");
-  app.add_option("--seed", o->seed, "seed of random weights; the same seed gives the same file")
-      .show_default();
-  app.add_option("--max-shard", o->max_shard_mib, "maximum size of a .safetensors file, in MiB")
-      .show_default();
+  app.add_option("--seed", o->seed, "seed of random weights; the same seed gives the same file");
+  app.add_option("--max-shard", o->max_shard_mib, "maximum size of a .safetensors file, in MiB");
   app.add_flag("--force", o->force, "replace an existing .gguf file");
   app.footer(
       "A failed conversion leaves nothing behind. GGUF files hold vectors in fp32 and the output\n"

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
+#include "base/units.h"
 #include "courses/demos/demo.h"
 #include "report/bench_table.h"
 
@@ -55,7 +56,7 @@ void run(const DemoOptions& o, const Command& app, const AppContext& context) {
                      without_folder(o.output)});
   if (o.name == "list") return print_list(o, context.terminal);
   const std::vector<const courses::Demo*> demos = chosen(o.name);
-  const double budget_ns = parse_budget_ns(o.budget) / static_cast<double>(demos.size());
+  const double budget_ns = parse_budget_ns(o.budget, "budget") / static_cast<double>(demos.size());
   BenchRunOptions options;
   options.machine = o.machine;
   options.json = o.json;
@@ -95,9 +96,8 @@ void register_demo(Command program, const AppContext& context) {
       "demo", "Lessons about performance, predicted and measured on this machine");
   app.add_option("NAME", o->name, "list (shows the names), all, or the name of a demo").required();
   app.add_option(
-         "--budget", o->budget,
-         "time for the measurements, of all together: 60s, 2m; points beyond it are predicted")
-      .show_default();
+      "--budget", o->budget,
+      "time for the measurements, of all together: 60s, 2m; points beyond it are predicted");
   add_output_options(
       app, o->output,
       "folder for bench.json and report.html with the chart; for all, a folder each");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only reader of environment variables. Not a subcommand.
+// Reads environment variables; files/cache_folder reads those of the cache. Not a subcommand.
 #include "apps/environment.h"
 
 #include <sys/ioctl.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr int kSmallestTerminal = 20;  // a smaller reported width is taken as wrong
 
 // About 0.1 ms. OpenMP's default is several ms, as long as another program keeps a core. A thread
-// that spins for so long leaves the thread that it waits for without a core: beside one busy
+// that spins for so long leaves the thread that it waits for without a core: next to one busy
 // program a training step on two cores took 2 to 14 times as long, with this limit 2.2 times.
 constexpr const char* kSpins = "3000";
 
@@ -42,14 +42,6 @@ report::TerminalOptions terminal_options_from_environment() {
     break;
   }
   return options;
-}
-
-std::filesystem::path cache_folder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "ridge";
-  if (home != nullptr && *home != '\0') return std::filesystem::path(home) / ".cache" / "ridge";
-  return {};
 }
 
 }  // namespace ridge::apps

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads terminal options and the cache folder from the user's environment. Not a subcommand.
+// Reads terminal options from the user's environment. Not a subcommand.
 #pragma once
-
-#include <filesystem>
 
 #include "report/terminal.h"
 
@@ -14,8 +12,5 @@ void limit_spinning(char** argv);
 
 // From NO_COLOR, TERM and what stdout and stderr are connected to.
 report::TerminalOptions terminal_options_from_environment();
-
-// ${XDG_CACHE_HOME:-$HOME/.cache}/ridge, which may not exist; empty if neither variable is set.
-std::filesystem::path cache_folder();
 
 }  // namespace ridge::apps

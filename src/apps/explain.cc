@@ -2,26 +2,18 @@
 // ridge explain: shows the passes of a step, its graph and the cost of its nodes before anything
 // runs. Also shows the results in an output folder, or the list of all passes.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <charconv>
 #include <memory>
 
-#include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
 #include "apps/subcommand.h"
+#include "apps/this_machine.h"
 #include "backends/cpu/isa.h"
-#include "base/error.h"
-#include "base/printable.h"
-#include "base/split.h"
-#include "base/units.h"
-#include "graph/text_form.h"
 #include "ops/registry.h"
 #include "planning/pass_list.h"
 #include "planning/quantized_table.h"
 #include "planning/step_plan.h"
-#include "report/node_text.h"
+#include "planning/step_text.h"
 #include "report/pass_costs.h"
 #include "report/summary_text.h"
 
@@ -40,99 +32,47 @@ struct ExplainOptions {
   bool verbose = false;
 };
 
-// "%12" or "12".
-ValueId value_id(std::string_view text) {
-  std::string_view digits = text.starts_with('%') ? text.substr(1) : text;
-  ValueId id = kNoValue;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
-  if (error != std::errc() || end != digits.data() + digits.size())
-    throw usage_error("[node] expected a value of the graph such as %12, got {}", printable(text));
-  return id;
-}
-
-std::string heading(const train::StepGraph& each) {
-  return fmt::format("# {}: {} run(s) per step\n", each.name, each.repeat);
-}
-
-// Each graph numbers its values, so several graphs may have a value of this number.
-std::string values_text(const train::TrainingStep& step,
-                        ValueId value,
-                        const backends::Backend& backend,
-                        const cost::Ceilings& ceilings) {
-  std::string text;
-  size_t values = 0;
-  for (const train::StepGraph& each : step.graphs) {
-    values = std::max(values, each.graph.values.size());
-    if (value < 0 || value >= std::ssize(each.graph.values)) continue;
-    if (step.graphs.size() > 1) text += heading(each);
-    text +=
-        report::value_text(report::predict_graph(each.graph, backend, ceilings), value, backend);
-  }
-  if (text.empty())
-    throw usage_error("[node] expected a value from %0 to %{}, got %{}", values - 1, value);
-  return text;
-}
-
 void explain_passes(const ExplainOptions& o,
-                    const TrainingChoice& choice,
+                    const train::TrainingSetup& setup,
                     const backends::Backend& backend,
                     const cost::Ceilings& ceilings,
                     const TerminalOptions& terminal) {
-  measure::TrainingExperiment e =
-      make_experiment(choice.model, o.training.machine, choice.selection, choice.switches);
-  e.step = choice.step;
   std::vector<record::PassCost> costs;
   {
-    const auto added = std::ssize(planning::added_passes(choice.selection, backend));
+    const auto added = std::ssize(planning::added_passes(setup.selection, backend));
     Progress progress("costing", added, "passes", terminal);
-    costs = planning::pass_costs(e, backend, ceilings,
+    costs = planning::pass_costs(setup, backend, ceilings,
                                  [&](std::string_view pass) { progress.tick(1, pass); });
   }
   if (o.json) return fmt::print("{}", report::json_text(report::pass_costs_json(costs)));
-  const record::RunRecord& whole = costs.back().planned;
-  // The rows are switches on the first level; the title should name the requested level.
-  record::Setting setting = whole.setting;
-  setting.level = choice.selection.level();
-  setting.switches = choice.switches;
-  std::string text =
-      fmt::format("{}: {} parameters, {} tokens per step\n", terminal_safe(setting.str()),
-                  format_integer(whole.parameters), format_integer(setting.tokens()));
-  if (o.verbose)
-    text += fmt::format("passes on: {}\n", fmt::join(split(choice.selection.str(), ','), ", "));
+  const std::string heading = planning::passes_heading(setup, costs.back().planned, o.verbose);
   fmt::print(
-      "{}\n{}{}\n{}", wrap_lines(text, terminal.columns),
+      "{}\n{}{}\n{}", wrap_lines(heading, terminal.columns),
       report::pass_costs_text(costs, ceilings.source, o.verbose, terminal),
-      planning::passes_off_text(choice.selection, backend.passes(), o.verbose, terminal.columns),
+      planning::passes_off_text(setup.selection, backend.passes(), o.verbose, terminal.columns),
       wrap_lines("See also: --passes, --graph, --op matmul, --node %12 (a value of the graph)",
                  terminal.columns));
 }
 
 void explain_step(const ExplainOptions& o, const Command& app, const TerminalOptions& terminal) {
-  const TrainingChoice choice(o.training, app);
+  const TrainingChoice choice = choose_training(o.training, app);
   const auto backend = make_backend(o.training.machine, choice.selection);
   expect_effect(choice.switches, passes::Serves::kTraining, *backend);
+  const train::TrainingSetup setup = choice.setup(o.training.machine);
   auto ceilings = [&] {
     return machine_ceilings(o.training.machine,
                             {.tf32 = choice.selection.has("tf32"), .has_inference = false},
                             terminal);
   };
   if (!o.graph && o.node.empty() && o.op.empty())
-    return explain_passes(o, choice, *backend, ceilings(), terminal);
-  const train::TrainingStep step =
-      train::build_step({choice.model.config, choice.step, choice.selection}, *backend);
-  if (!o.node.empty()) {
-    const cost::Ceilings found = ceilings();
-    return fmt::print(
-        "{}", wrap_lines(values_text(step, value_id(o.node), *backend, found), terminal.columns));
-  }
-  const cost::Ceilings found = o.graph ? cost::Ceilings() : ceilings();
-  for (const train::StepGraph& each : step.graphs)
-    if (o.graph)
-      fmt::print("{}{}", heading(each), print(each.graph, {.origins = !o.plain, .scopes = true}));
-    else
-      fmt::print("{}{}", step.graphs.size() > 1 ? heading(each) : "",
-                 report::op_text(report::predict_graph(each.graph, *backend, found),
-                                 ops::table().at(o.op), terminal));
+    return explain_passes(o, setup, *backend, ceilings(), terminal);
+  train::TrainingStep step = train::build_step(setup, *backend);
+  if (o.graph) return fmt::print("{}", planning::graphs_text(step, !o.plain));
+  const cost::Ceilings found = ceilings();
+  const planning::PricedStep priced{std::move(step), *backend, found};
+  fmt::print("{}", o.node.empty()
+                       ? planning::op_text(priced, o.op, terminal)
+                       : wrap_lines(planning::value_text(priced, o.node), terminal.columns));
 }
 
 }  // namespace

@@ -10,17 +10,15 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "apps/chat_format.h"
 #include "apps/inference_options.h"
-#include "apps/interrupt.h"
 #include "apps/subcommand.h"
-#include "apps/text_io.h"
-#include "apps/tuning_files.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "bench/attention_choice.h"
+#include "files/text_input.h"
 #include "models/tokenizer_file.h"
-#include "report/terminal.h"
+#include "report/standard_output.h"
 #include "serve/conversation.h"
 #include "serve/stop_text.h"
 
@@ -37,7 +35,7 @@ struct Options {
   serve::GenerateOptions generate;
   bool chat = false;
   std::string system;
-  ChatFormatOptions chat_format;
+  serve::ChatFormatOptions chat_format;
   bool no_cache = false;
 };
 
@@ -45,13 +43,13 @@ struct Options {
 std::string prompt_text(const Options& o) {
   if (!o.has_prompt && ::isatty(STDIN_FILENO) != 0)
     fmt::print(stderr, "Type the prompt; Ctrl-D on an empty line ends it.\n");
-  std::string prompt = o.has_prompt ? o.prompt : read_text("-");
+  std::string prompt = o.has_prompt ? o.prompt : files::read_text("-");
   if (prompt.empty()) throw usage_error("[prompt] expected a text, got none");
   return prompt;
 }
 
 void show(std::string_view text) {
-  write_text(text);
+  report::write_text(text);
   std::fflush(stdout);
   if (std::ferror(stdout) != 0) throw runtime_error("[stdout] cannot write the output");
 }
@@ -82,7 +80,7 @@ void print_json(const serve::Turn& turn, double load_ns) {
                               {"text", made.text},
                               {"finish_reason", made.finish_reason},
                               {"timings", timings(made, turn.prompt.size(), load_ns)}};
-  write_json(json);
+  report::write_json(json);
 }
 
 void print_summary(const serve::Turn& turn) {
@@ -154,14 +152,14 @@ void run(const Options& o) {
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   models::TokenizerFile source = models::read_tokenizer(file.path());
   std::optional<serve::ChatFormat> format;
-  if (o.chat) format = chat_format(o.chat_format, source.chat_template);
-  const text::Tokenizer tokenizer = tokenizer_of(file, std::move(source));
+  if (o.chat) format = serve::chat_format(o.chat_format, source.chat_template);
+  const text::Tokenizer tokenizer = models::make_tokenizer(std::move(source), file);
   file.limit_tokens(tokenizer.vocab_size());
   double load_ns = now_ns() - begin;
   auto open = [&](int64_t positions) {
     const SessionNeeds needs{
         .positions = positions, .cached = !o.no_cache, .prefix_caching = o.chat};
-    const InferenceOptions inference = with_attention(o.inference, file.config(), needs);
+    const auto inference = bench::with_attention(o.inference, file.config(), needs);
     return open_model(std::move(file), inference, needs);
   };
   if (o.chat && !o.has_prompt && !o.inference.json && ::isatty(STDIN_FILENO) != 0) {
@@ -198,8 +196,7 @@ void add_options(Command app, Options& o) {
   add_inference_options(app, o.inference);
   app.add_option("PROMPT", o.prompt,
                  "the prompt (default: stdin; on a terminal, --chat starts a conversation)");
-  app.add_option("--max-tokens", o.generate.max_tokens, "tokens to generate at most")
-      .show_default();
+  app.add_option("--max-tokens", o.generate.max_tokens, "tokens to generate at most");
   app.add_option("--stop", o.generate.stop, "stop at this text (repeatable)").one_value();
   app.add_flag(
       "--chat", o.chat,
@@ -212,27 +209,20 @@ void add_options(Command app, Options& o) {
   serve::SamplingOptions& s = o.generate.sampling;
   app = app.under("Sampling");
   app.add_option("--temperature", s.temperature,
-                 "softmax temperature: 0 takes the most likely token, higher is more random")
-      .show_default();
-  app.add_option("--top-k", s.top_k, "sample from the k most likely tokens (0: all)")
-      .show_default();
+                 "softmax temperature: 0 takes the most likely token, higher is more random");
+  app.add_option("--top-k", s.top_k, "sample from the k most likely tokens (0: all)");
   app.add_option("--top-p", s.top_p,
-                 "sample from the smallest set with total probability p (0 or 1: all)")
-      .show_default();
-  app.add_option("--min-p", s.min_p, "drop tokens below p times the largest probability (0: none)")
-      .show_default();
+                 "sample from the smallest set with total probability p (0 or 1: all)");
+  app.add_option("--min-p", s.min_p, "drop tokens below p times the largest probability (0: none)");
   app.add_option("--repeat-penalty", s.repeat_penalty,
                  "penalize the last 64 tokens: divide positive logits by this, multiply negative "
-                 "ones (1: off)")
-      .show_default();
+                 "ones (1: off)");
   app.add_option("--presence-penalty", s.presence_penalty,
-                 "subtract this from the logits of tokens that were generated (0: off)")
-      .show_default();
-  app.add_option("--frequency-penalty", s.frequency_penalty,
-                 "subtract this from the logit of a token each time that it was generated (0: off)")
-      .show_default();
-  app.add_option("--seed", s.seed, "seed of the sampling; the same seed gives the same text")
-      .show_default();
+                 "subtract this from the logits of tokens that were generated (0: off)");
+  app.add_option(
+      "--frequency-penalty", s.frequency_penalty,
+      "subtract this from the logit of a token each time that it was generated (0: off)");
+  app.add_option("--seed", s.seed, "seed of the sampling; the same seed gives the same text");
 }
 
 }  // namespace

@@ -2,31 +2,21 @@
 // ridge import: makes an output folder of another program's trace.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 
-#include "apps/output_folder.h"
+#include "apps/output_options.h"
 #include "apps/subcommand.h"
 #include "apps/this_machine.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "base/units.h"
 #include "cost/hardware.h"
 #include "record/import/imported_run.h"
 #include "record/import/trace_file.h"
-#include "record/operation_table.h"
-#include "report/brief_report.h"
+#include "report/import_text.h"
 #include "report/json_text.h"
-#include "report/output_files.h"
-#include "report/tables.h"
 
 namespace ridge::apps {
 namespace {
-
-constexpr size_t kMostRows = 20;
-constexpr size_t kMostUnknown = 5;
-constexpr size_t kBriefUnknown = 2;
 
 struct ImportOptions {
   std::string trace;
@@ -34,71 +24,6 @@ struct ImportOptions {
   std::optional<std::string> hardware;
   bool verbose = false;
 };
-
-using Named = std::pair<std::string, int64_t>;
-
-// Largest first.
-std::vector<Named> unknown_operations(const record::Attribution& attribution) {
-  std::vector<Named> sorted(attribution.unknown.begin(), attribution.unknown.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Named& a, const Named& b) { return a.second > b.second; });
-  return sorted;
-}
-
-std::string attribution_text(const record::Attribution& a, bool verbose) {
-  auto percent = [&](int64_t part_ns) { return fmt::format("{:.1f}%", 100 * a.share(part_ns)); };
-  std::string text = fmt::format(
-      "Attributed: {:.1f}% of the operations' time ({} in operations that Ridge knows, {} between "
-      "them in composites). {} is in the framework's frames, {} in unknown operations. {} has no "
-      "recorded FLOPs and bytes.\n",
-      100 * a.attributed_share(), percent(a.known_ns), percent(a.composite_ns), percent(a.frame_ns),
-      percent(a.unknown_ns), percent(a.uncounted_ns));
-  const std::vector<Named> unknown = unknown_operations(a);
-  const size_t most = verbose ? kMostUnknown : kBriefUnknown;
-  for (size_t i = 0; i < std::min(unknown.size(), most); ++i)
-    text += fmt::format("  unknown: {} {}\n", format_ns(static_cast<double>(unknown[i].second)),
-                        terminal_safe(unknown[i].first));
-  if (unknown.size() > most)
-    text += fmt::format("  and {} more (import.json)\n", unknown.size() - most);
-  return text;
-}
-
-std::string import_json(const record::ForeignTrace& trace, const record::Attribution& a) {
-  report::Json json = {{"version", 1},
-                       {"trace", trace.source},
-                       {"framework", trace.framework},
-                       {"events", trace.events.size()},
-                       {"attributed_share", a.attributed_share()},
-                       {"known_ns", a.known_ns},
-                       {"without_counts_ns", a.uncounted_ns},
-                       {"composite_ns", a.composite_ns},
-                       {"frame_ns", a.frame_ns},
-                       {"unknown_ns", a.unknown_ns}};
-  report::Json& unknown = json["unknown"] = report::Json::array();
-  for (const auto& [name, ns] : unknown_operations(a))
-    unknown.push_back({{"name", name}, {"time_ns", ns}});
-  return report::json_text(json);
-}
-
-std::string run_text(const record::RunRecord& run, bool verbose, const TerminalOptions& terminal) {
-  const Summary step = run.wall();
-  const std::string counts =
-      run.executed == Work() && run.planned_bytes == 0
-          ? ""
-          : fmt::format(", {} FLOPs and {} per step",
-                        format_count(static_cast<double>(run.executed.flops)),
-                        format_bytes(run.planned_bytes));
-  const std::string text =
-      fmt::format("{}: {} step{} of {}{}\n", terminal_safe(run.setting.str()), step.count,
-                  step.count == 1 ? "" : "s", format_ns(step.median), counts);
-  const record::OperationTable table = record::table_by_op(run.step, nullptr);
-  const std::string rows = verbose
-                               ? report::operation_table(table, run.step, kMostRows).text(terminal)
-                               : report::brief_operation_table(
-                                     table, run.step, report::kBriefOperations, run.setting.str())
-                                     .text(report::fitted(terminal));
-  return wrap_lines(text, terminal.columns) + "\n" + rows;
-}
 
 // The ceilings of the machine that the trace is from, if the user names it.
 std::optional<cost::Ceilings> ceilings(const ImportOptions& o,
@@ -126,10 +51,10 @@ void run(const ImportOptions& o, const AppContext& context) {
         "predictions of imported operations are limits of the roofline, from their FLOPs and bytes");
   lab.runs.push_back(record::imported_run(trace, steps, lab.limits()));
   lab.detailed.push_back(0);
-  folder.add("import.json", import_json(trace, steps.attribution));
+  const record::ImportSummary summary = record::import_summary(trace, steps.attribution);
+  folder.add("import.json", report::json_text(report::to_json(summary)));
   folder.commit(report::output_files(lab));
-  fmt::print("{}\n{}{}", run_text(lab.runs[0], o.verbose, context.terminal),
-             wrap_lines(attribution_text(steps.attribution, o.verbose), context.terminal.columns),
+  fmt::print("{}{}", report::import_text(summary, lab.runs[0], o.verbose, context.terminal),
              written_text(folder, context.terminal, o.verbose));
 }
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declares the options of model files and opens sessions. Not a subcommand.
+// Declares the options. Not a subcommand.
 #include "apps/inference_options.h"
-
-#include <algorithm>
-
-#include "apps/tuning_files.h"
-#include "base/error.h"
 
 namespace ridge::apps {
 
@@ -16,9 +11,8 @@ void add_model_argument(Command app, std::string& model) {
 
 void add_chunk_option(Command app, int64_t& chunk) {
   app.add_option(
-         "--chunk", chunk,
-         "tokens of a prompt that one prefill run computes; more are faster and need more memory")
-      .show_default();
+      "--chunk", chunk,
+      "tokens of a prompt that one prefill run computes; more are faster and need more memory");
 }
 
 void add_phase_options(Command app,
@@ -56,49 +50,19 @@ void add_inference_options(Command app, InferenceOptions& o) {
   add_attention_option(app, o.level.attention);
 }
 
-serve::Arithmetic arithmetic_of(const InferenceOptions& o) {
-  return {chosen_device(o.machine) == "cuda", o.exact, o.fast_8bit};
+void add_chat_format_options(Command app, serve::ChatFormatOptions& options) {
+  app.add_option("--chat-template", options.name,
+                 "use the chat template of this name (default: the file's)");
+  app.add_flag("--parse-special", options.parses_messages,
+               "read control tokens such as <|im_end|> in messages as tokens, as transformers and "
+               "llama-server do: a message can then forge turns");
 }
 
-passes::Selection inference_selection(const InferenceOptions& o, const std::string& level) {
-  return serve::inference_selection(arithmetic_of(o), level, o.level.switches);
-}
-
-std::optional<DType> chosen_cache_dtype(const InferenceOptions& o,
-                                        const passes::Selection& selection,
-                                        const char* option) {
-  return serve::chosen_cache_dtype(o.cache_dtype, arithmetic_of(o), selection, option);
-}
-
-int64_t session_capacity(const InferenceOptions& o,
-                         const models::ModelConfig& config,
-                         const SessionNeeds& needs) {
-  if (o.context && (*o.context < needs.least || *o.context > config.context))
-    throw usage_error("[context] expected {} to {} positions, the model's context, got {}",
-                      needs.least, config.context, *o.context);
-  return o.context.value_or(std::clamp<int64_t>(needs.positions, 1, config.context));
-}
-
-std::unique_ptr<OpenModel> open_model(models::ModelFile file,
-                                      const InferenceOptions& o,
-                                      const SessionNeeds& needs) {
-  serve::SessionOptions options;
-  const models::ModelConfig& config = file.config();
-  options.capacity = session_capacity(o, config, needs);
-  options.selection = inference_selection(o, o.level.level);
-  options.slots = needs.slots;
-  options.chunk = o.chunk;
-  options.cached = needs.cached;
-  options.prefix_caching = needs.prefix_caching && needs.cached;
-  options.cache_dtype = chosen_cache_dtype(o, options.selection);
-  if (needs.cache_bytes > 0)
-    options.kv_capacity_tokens = serve::kv_capacity_tokens(needs.cache_bytes, options, config);
-  auto model = std::make_unique<OpenModel>(
-      OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
-  expect_effect(o.level.switches, passes::Serves::kInference, *model->backend);
-  serve::expect_cache_fits(model->file.config(), options, *model->backend);
-  model->session = std::make_unique<serve::Session>(model->file, options, *model->backend);
-  return model;
+void add_attention_option(Command app, std::string& attention) {
+  app.under("Level").add_option(
+      "--attention", attention,
+      "level (as --level and --pass have it), flash, standard, or auto: the faster of both, measured on this machine "
+      "once and kept (see ridge tune)");
 }
 
 }  // namespace ridge::apps

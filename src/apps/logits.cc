@@ -11,11 +11,11 @@
 
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
-#include "apps/text_io.h"
-#include "apps/tuning_files.h"
 #include "base/error.h"
+#include "bench/attention_choice.h"
 #include "models/tokenizer_file.h"
-#include "report/terminal.h"
+#include "report/standard_output.h"
+#include "text/id_list.h"
 
 namespace ridge::apps {
 namespace {
@@ -45,7 +45,7 @@ std::vector<size_t> largest(const std::vector<float>& logits, int64_t count) {
   return order;
 }
 
-// The text of each id, to show beside it; none if the model has no tokenizer that Ridge reads.
+// The text of each id, to show next to it; none if the model has no tokenizer that Ridge reads.
 std::vector<std::string> texts(const std::vector<size_t>& ids, const models::ModelFile& file) {
   std::vector<std::string> texts;
   try {
@@ -65,11 +65,11 @@ std::vector<std::string> texts(const std::vector<size_t>& ids, const models::Mod
 
 void run(const LogitsOptions& o) {
   if (o.top < 1) throw usage_error("[top] expected at least 1, got {}", o.top);
-  std::vector<int32_t> ids = parse_ids(o.ids, "ids");
+  std::vector<int32_t> ids = text::parse_ids(o.ids, "ids");
   if (ids.empty()) throw usage_error("[ids] expected at least one id, got none");
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   const SessionNeeds needs{.positions = std::ssize(ids)};
-  const InferenceOptions inference = with_attention(o.inference, file.config(), needs);
+  const auto inference = bench::with_attention(o.inference, file.config(), needs);
   auto model = open_model(std::move(file), inference, needs);
   serve::Prompt prompt{0, ids, {}};
   model->session->start({&prompt, 1});
@@ -94,7 +94,7 @@ void run(const LogitsOptions& o) {
     json["top"].push_back({order[i], logits[order[i]]});
     if (!names.empty()) json["top"].back().push_back(names[i]);
   }
-  write_json(json);
+  report::write_json(json);
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ void register_logits(Command program, const AppContext&) {
   auto o = std::make_shared<LogitsOptions>();
   Command app = program.add_subcommand("logits", "Show the largest logits after some token ids");
   app.add_option("--ids", o->ids, "token ids of the sequence: 1,2,3").numbers().required();
-  app.add_option("--top", o->top, "number of logits to show, the largest first").show_default();
+  app.add_option("--top", o->top, "number of logits to show, the largest first");
   add_inference_options(app, o->inference);
   app.footer(
       "Shows the text of each token if the model has a tokenizer. With --json, `top` has [id, logit, "

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
 #include "apps/subcommand.h"
+#include "apps/this_machine.h"
 #include "base/error.h"
 #include "measure/topology.h"
 #include "report/ceilings_text.h"
@@ -40,8 +40,8 @@ int kernel_threads(const MachineOptions& machine) {
 
 void run(const MachineCommand& o, const Command& app, const TerminalOptions& terminal) {
   app.refuse_unused({{o.topology, "with --topology", {"--tf32", "--remeasure", "--verbose"}}});
-  const bool is_gpu = chosen_device(o.machine) == "cuda";
-  if (o.tf32 && !is_gpu) throw usage_error("[tf32] expected a GPU (--device cuda), got a CPU");
+  const bool on_gpu = is_gpu(o.machine);
+  if (o.tf32 && !on_gpu) throw usage_error("[tf32] expected a GPU (--device cuda), got a CPU");
   // Sets threads and ISA.
   auto backend = make_backend(o.machine, passes::Selection("baseline", ""));
   if (o.topology) {
@@ -58,7 +58,7 @@ void run(const MachineCommand& o, const Command& app, const TerminalOptions& ter
     fmt::print("{}", cost::to_json(records.front().ceilings));
     return;
   }
-  if (is_gpu && !o.tf32) records.push_back({measured(true), true, true});
+  if (on_gpu && !o.tf32) records.push_back({measured(true), true, true});
   const cost::Ceilings& c = records.front().ceilings;
   std::string heading = terminal_safe(c.machine.str()) + "\n";
   if (c.machine.clock_ghz > 0)
@@ -72,7 +72,7 @@ void run(const MachineCommand& o, const Command& app, const TerminalOptions& ter
   std::string notes;
   if (o.verbose)
     for (const std::string& note : c.notes) notes += terminal_safe(note, kLongestMessage) + "\n";
-  std::filesystem::path path = ceilings_path(c.machine);
+  std::filesystem::path path = measure::ceilings_path(c.machine);
   bool is_cached = !path.empty() && std::filesystem::exists(path);
   notes += fmt::format("measured {} ago, {}", report::age_text(c.measured_at),
                        is_cached ? fmt::format("cached in {}", terminal_safe(path.string()))

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "apps/environment.h"
-#include "apps/interrupt.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "base/nearest_name.h"
@@ -278,7 +277,7 @@ int main(int argc, char** argv) {
   keep_spare_memory();
   ridge::apps::limit_spinning(argv);
   try {
-    ridge::apps::end_cleanly_on_signals();
+    ridge::files::end_cleanly_on_signals();
     return run(argc, argv);
   } catch (const ridge::Error& error) {
     return report(error.what(), error.code());

@@ -42,7 +42,7 @@ void plan_training(const PlanOptions& o, const Command& app, const TerminalOptio
   TrainingOptions training = o.training;
   training.batch_size = one_size(app, o.batch_sizes, "--batch-size");
   training.sequence = one_size(app, o.lengths, "--seq-len");
-  const TrainingChoice choice(training, app);
+  const TrainingChoice choice = choose_training(training, app);
   const std::string recompute = planning::recompute_switch(o.recompute);
   for (const char* pass : {"recompute", "recompute_attention", "recompute_nested"})
     if (!recompute.empty() && choice.selection.has(pass))
@@ -53,8 +53,8 @@ void plan_training(const PlanOptions& o, const Command& app, const TerminalOptio
       choice.selection.has("tf32"));
   for (const planning::TargetHardware& place : places)
     expect_effect(choice.switches, passes::Serves::kTraining, *place.planned);
-  planning::TrainingPlanRequest request{make_experiment(choice, training.machine), o.layout,
-                                        o.recompute, o.tokens, o.assumed_mfu};
+  planning::TrainingPlanRequest request{choice.setup(training.machine), o.layout, o.recompute,
+                                        o.tokens, o.assumed_mfu};
   request.setup.step.optimizer.clip_norm = o.clip_norm;
   const auto plans = planning::plan_training(request, places, search_bars(terminal));
   fmt::print("{}", o.json ? report::training_plan_json(plans)
@@ -70,7 +70,7 @@ void plan_inference(const PlanOptions& o, const TerminalOptions& terminal) {
     name = choice.name;
     return models::ModelFile::of_shape(choice.config);
   }();
-  const bool this_is_gpu = o.hardware == "this" && chosen_device(t.machine) == "cuda";
+  const bool this_is_gpu = o.hardware == "this" && is_gpu(t.machine);
   const serve::Arithmetic arithmetic{planning::is_gpu_plan(o.hardware, this_is_gpu), o.exact,
                                      o.fast_8bit};
   planning::InferencePlanRequest request;

@@ -6,10 +6,12 @@
 #include <memory>
 
 #include "apps/inference_options.h"
+#include "apps/progress_bars.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "cost/hardware.h"
 #include "planning/layout.h"
+#include "train/training_schedule.h"
 
 namespace ridge::apps {
 namespace {
@@ -19,13 +21,11 @@ constexpr double kMostTokens = 1e18;
 void add_layout_options(Command app, record::PlanLayout& o) {
   app = app.under("Devices");
   app.add_option("--devices", o.devices,
-                 "number of devices that train data-parallel; each has a batch of its own")
-      .show_default();
+                 "number of devices that train data-parallel; each has a batch of its own");
   app.add_option("--zero", o.zero,
                  "what devices share out instead of copying: 0 nothing (plain data parallel), 1 "
                  "moments and master weights, 2 gradients too, 3 weights too; auto: the lowest "
-                 "that fits")
-      .show_default();
+                 "that fits");
   app.add_option("--weight-dtype", o.weight_dtype,
                  "type of the weights that the optimizer updates: fp32, or bf16 or fp16 without "
                  "fp32 masters (default: fp32, next to bf16 copies with --dtype bf16)");
@@ -40,9 +40,8 @@ void add_layout_options(Command app, record::PlanLayout& o) {
                  "GB/s of a device in one direction to the others of its node (default: the data "
                  "sheet's)");
   app.add_option("--network", o.network,
-                 "GB/s of a device in one direction to other nodes; 50 is a port of 400 Gbit/s")
-      .show_default();
-  app.add_option("--node-devices", o.node_devices, "number of devices in a node").show_default();
+                 "GB/s of a device in one direction to other nodes; 50 is a port of 400 Gbit/s");
+  app.add_option("--node-devices", o.node_devices, "number of devices in a node");
   app.add_option("--price", o.price,
                  "price of a device for an hour, in any currency (default: no cost is shown)");
   app.add_option("--watts", o.watts,
@@ -81,22 +80,19 @@ void add_plan_options(Command app, PlanOptions& o) {
   add_clip_option(app, o.clip_norm);
   app.add_option("--hardware", o.hardware,
                  "machine to plan for: this, " + cost::hardware_names() +
-                     ", or a JSON file (see below); a list of names compares training plans")
-      .show_default();
+                     ", or a JSON file (see below); a list of names compares training plans");
   app.add_option("--tokens", o.tokens,
-                 "tokens to train on; their days, energy and cost are predicted")
-      .show_default();
+                 "tokens to train on; their days, energy and cost are predicted");
   app.add_option("--mfu", o.assumed_mfu,
-                 "MFU from 0 to 1 for a second estimate of the days, next to the predicted one")
-      .show_default();
-  app.add_option("--parameters", o.parameters,
-                 "plan from a number of parameters alone, in bf16 unless --dtype is given");
+                 "MFU from 0 to 1 for a second estimate of the days, next to the predicted one");
   app.add_option(
-         "--recompute", o.recompute,
-         "what the backward pass computes again: none, attention (scores), block (all but "
-         "the input of each layer), full (all but the input of every sqrt(L)-th of L layers, "
-         "and twice); short for --pass +recompute_attention, +recompute, +recompute_nested")
-      .show_default();
+      "--parameters", o.parameters,
+      "plan from a number of parameters alone, in bf16 unless --dtype is given (default: those of the model)");
+  app.add_option(
+      "--recompute", o.recompute,
+      "what the backward pass computes again: none, attention (scores), block (all but "
+      "the input of each layer), full (all but the input of every sqrt(L)-th of L layers, "
+      "and twice); short for --pass +recompute_attention, +recompute, +recompute_nested");
   add_layout_options(app, o.layout);
   app.add_verbose_flag(o.verbose).excludes(app.add_json_flag(o.json));
   add_inference_options(app, o);
@@ -132,7 +128,7 @@ void expect_sane(const PlanOptions& o) {
   if (!(o.assumed_mfu > 0 && o.assumed_mfu <= 1))
     throw usage_error("[mfu] expected a share in (0, 1], got {:g}", o.assumed_mfu);
   planning::expect_sane(o.layout);
-  expect_clip(o.clip_norm);
+  train::expect_clip(o.clip_norm);
 }
 
 std::optional<int64_t> one_size(const Command& app, const std::string& text, const char* option) {
@@ -147,18 +143,9 @@ std::optional<int64_t> one_size(const Command& app, const std::string& text, con
 }
 
 planning::SearchListener search_bars(const TerminalOptions& terminal) {
-  struct Bar {
-    std::string search;
-    Progress progress;
-  };
-  return [terminal, bar = std::make_shared<std::unique_ptr<Bar>>()](
+  return [bars = std::make_shared<ProgressBars>(terminal)](
              std::string_view search, std::string_view unit, const std::string& trial) {
-    if (*bar == nullptr || (*bar)->search != search) {
-      bar->reset();  // clears the bar before
-      bar->reset(
-          new Bar{std::string(search), {std::string(search), 0, std::string(unit), terminal}});
-    }
-    (*bar)->progress.tick(1, trial);
+    bars->tick(search, 0, unit, trial);
   };
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge report: makes report.html from output folders, also from those of older versions, and pictures (SVG).
+// ridge report: makes report.html from output folders, also from those of older versions, and
+// pictures (SVG).
 #include <fmt/format.h>
 #include <unistd.h>
 

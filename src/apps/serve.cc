@@ -8,15 +8,14 @@
 #include <optional>
 #include <thread>
 
-#include "apps/chat_format.h"
 #include "apps/inference_options.h"
-#include "apps/interrupt.h"
-#include "apps/machine_ceilings.h"
 #include "apps/subcommand.h"
+#include "apps/this_machine.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "http/api.h"
 #include "http/server.h"
+#include "models/tokenizer_file.h"
 #include "report/terminal.h"
 
 namespace ridge::apps {
@@ -32,7 +31,7 @@ struct Options {
   std::string name;  // empty: the name of the file
   std::string key_file;
   std::string allowed_hosts;
-  ChatFormatOptions chat;
+  serve::ChatFormatOptions chat;
   bool no_page = false;
   bool batch_invariant = false;
 };
@@ -65,18 +64,17 @@ LoadedModel::LoadedModel(const Options& o, const TerminalOptions& terminal) {
   models::TokenizerFile source = models::read_tokenizer(file.path());
   std::optional<serve::ChatFormat> chat;
   try {
-    chat = chat_format(o.chat, source.chat_template);
+    chat = serve::chat_format(o.chat, source.chat_template);
   } catch (const Error& error) {
     if (!o.chat.name.empty()) throw;
     no_chat = error.what();  // texts can be completed all the same
   }
-  tokenizer = tokenizer_of(file, std::move(source));
+  tokenizer = models::make_tokenizer(std::move(source), file);
   file.limit_tokens(tokenizer->vocab_size());
   // A step of prompts alone has as many tokens as one in which a sequence decodes may have.
-  InferenceOptions inference = o.inference;
-  const bool on_gpu = chosen_device(inference.machine) == "cuda";
-  inference.chunk =
-      std::max(inference.chunk, o.max_batched_tokens.value_or(on_gpu ? kGpuChunk : 0));
+  serve::InferenceOptions inference = o.inference;
+  inference.chunk = std::max(
+      inference.chunk, o.max_batched_tokens.value_or(is_gpu(inference.machine) ? kGpuChunk : 0));
   const int64_t cache_bytes = o.kv_memory.empty() ? 0 : parse_bytes(o.kv_memory, "kv-memory");
   model = open_model(std::move(file), inference,
                      {.positions = kContext,
@@ -160,7 +158,7 @@ void add_switch(std::string& switches, const std::string& more) {
 
 void run(Options o, const TerminalOptions& terminal) {
   if (o.batch_invariant) {
-    if (chosen_device(o.inference.machine) == "cuda")
+    if (is_gpu(o.inference.machine))
       throw usage_error("[batch-invariant] expected a CPU (--device cpu), got a GPU");
     add_switch(o.inference.level.switches, "+batch_invariant");
   }
@@ -191,8 +189,8 @@ void run(Options o, const TerminalOptions& terminal) {
 
 void add_options(Command app, Options& o) {
   add_model_argument(app, o.inference.model);
-  app.add_option("--host", o.server.host, "listen on this address").show_default();
-  app.add_option("--port", o.server.port, "listen on this TCP port (0: a free one)").show_default();
+  app.add_option("--host", o.server.host, "listen on this address");
+  app.add_option("--port", o.server.port, "listen on this TCP port (0: a free one)");
   app.add_option("--model-name", o.name, "the model's name in the API (default: the file's name)");
   app.add_option(
       "--api-key-file", o.key_file,
@@ -205,10 +203,8 @@ void add_options(Command app, Options& o) {
   app.add_flag("--no-page", o.no_page, "serve only the API, without the live page at /");
   add_chat_format_options(app, o.chat);
   Command batching = app.under("Batching");
-  batching
-      .add_option("--max-sequences", o.slots,
-                  "max requests at once; more raise the total speed and need more memory")
-      .show_default();
+  batching.add_option("--max-sequences", o.slots,
+                      "max requests at once; more raise the total speed and need more memory");
   batching.add_option(
       "--context", o.inference.context,
       "max tokens of a request, prompt and answer together (default: 2048, or the model's)");
@@ -216,18 +212,14 @@ void add_options(Command app, Options& o) {
       "--kv-memory", o.kv_memory,
       "memory of the KV cache, which all requests share: 4GiB, 500MB or a number of "
       "bytes; less preempts more often (default: --max-sequences times --context tokens)");
-  batching.add_option("--queue", o.engine.queue, "max requests that wait; more are refused (429)")
-      .show_default();
-  batching
-      .add_option(
-          "--max-priority", o.engine.most_priority,
-          "requests may have priorities from -N to N, smaller ones first, whatever their key")
-      .show_default();
-  batching
-      .add_option("--priority-ms", o.engine.priority_ms,
-                  "serve a request as if it had come so many ms earlier for each step to a smaller "
-                  "priority")
-      .show_default();
+  batching.add_option("--queue", o.engine.queue, "max requests that wait; more are refused (429)");
+  batching.add_option(
+      "--max-priority", o.engine.most_priority,
+      "requests may have priorities from -N to N, smaller ones first, whatever their key");
+  batching.add_option(
+      "--priority-ms", o.engine.priority_ms,
+      "serve a request as if it had come so many ms earlier for each step to a smaller "
+      "priority");
   batching.add_option(
       "--max-batched-tokens", o.max_batched_tokens,
       "max tokens per step while a request decodes; lower is smoother, higher prefills "
@@ -243,23 +235,17 @@ void add_options(Command app, Options& o) {
       "(CPUs only); prefill is a tenth slower, one answer alone takes more than twice as long, many "
       "at once lose nothing (short for --pass +batch_invariant)");
   Command limits = app.under("Limits");
-  limits.add_option("--max-connections", o.server.connections, "max connections").show_default();
-  limits
-      .add_option("--max-client-connections", o.server.client_connections,
-                  "max connections of one client's address; a reverse proxy counts as one client, "
-                  "so behind one raise this number to that of --max-connections")
-      .show_default();
-  limits.add_option("--max-header-bytes", o.server.header_bytes, "max bytes of a request's header")
-      .show_default();
-  limits
-      .add_option("--max-body-bytes", o.server.body_bytes,
-                  "max bytes of a request's body; longer ones are refused (413)")
-      .show_default();
-  limits
-      .add_option(
-          "--http-threads", o.server.threads,
-          "threads that speak HTTP; more help with hundreds of clients, but take cores from the model")
-      .show_default();
+  limits.add_option("--max-connections", o.server.connections, "max connections");
+  limits.add_option(
+      "--max-client-connections", o.server.client_connections,
+      "max connections of one client's address; a reverse proxy is one client, so set it "
+      "to --max-connections behind one");
+  limits.add_option("--max-header-bytes", o.server.header_bytes, "max bytes of a request's header");
+  limits.add_option("--max-body-bytes", o.server.body_bytes,
+                    "max bytes of a request's body; longer ones are refused (413)");
+  limits.add_option(
+      "--http-threads", o.server.threads,
+      "threads that speak HTTP; more help with hundreds of clients, but take cores from the model");
   Command computing = app.under("Computing");
   add_phase_options(computing, o.inference.chunk, o.inference.exact, o.inference.fast_8bit,
                     o.inference.cache_dtype);

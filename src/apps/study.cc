@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge study inference: prefill and decode of a model by technique, batch size, length and type, predicted and measured.
+// ridge study inference: prefill and decode of a model by technique, batch size, length and type,
+// predicted and measured.
 #include <fmt/format.h>
 
 #include <memory>
@@ -10,6 +11,7 @@
 #include "apps/inference_options.h"
 #include "base/error.h"
 #include "base/split.h"
+#include "base/units.h"
 #include "bench/extents.h"
 #include "bench/technique_study.h"
 #include "models/known_shapes.h"
@@ -31,14 +33,14 @@ void run_study(const StudyOptions& o, const AppContext& context) {
   const models::ModelFile file = bench::open_studied(o.model);
   bench::StudyChoice choice;
   choice.title = bench::study_title(file, o.model);
-  choice.on_gpu = planning::is_gpu_plan(o.run.hardware, chosen_device(o.run.machine) == "cuda");
+  choice.on_gpu = planning::is_gpu_plan(o.run.hardware, is_gpu(o.run.machine));
   choice.techniques = bench::choose_techniques(o.techniques);
   choice.batches = parse_sizes(o.batch_sizes, "batch-size");
   choice.lengths = o.lengths.empty() ? bench::usual_lengths(file.config().context)
                                      : parse_sizes(o.lengths, "seq-len");
   const char* const dtype = file.has_weights() ? bench::kStoredType : "bf16";
   choice.dtypes = split(o.dtypes.empty() ? dtype : o.dtypes);
-  choice.budget_ns = parse_budget_ns(o.budget);
+  choice.budget_ns = parse_budget_ns(o.budget, "budget");
   bench::validate(choice, file);
   BenchRun run(o.run, context, false);
   bench::TechniqueStudy study(file, choice, run.trials(),
@@ -72,11 +74,8 @@ void add_study_inference(Command study, const AppContext& context) {
                  models::known_shape_names() +
                      ", a config.json (these with random weights), or a model with weights")
       .required();
-  app.add_option("--techniques", o->techniques, "all, or a list of those below, in this order")
-      .show_default();
-  app.add_option("--batch-size", o->batch_sizes, "numbers of sequences at a time")
-      .numbers()
-      .show_default();
+  app.add_option("--techniques", o->techniques, "all, or a list of those below, in this order");
+  app.add_option("--batch-size", o->batch_sizes, "numbers of sequences at a time").numbers();
   app.add_option(
          "--seq-len", o->lengths,
          "tokens of a prompt, and keys of a decode's context (default: 128,512, or less if the model's context is shorter)")
@@ -86,8 +85,7 @@ void add_study_inference(Command study, const AppContext& context) {
       "types to compare: fp32, bf16 and, of a model with weights, file (as it stores them); default: "
       "bf16 of a configuration, file of a model");
   app.add_option("--budget", o->budget,
-                 "time for all measurements: 60s, 2m; points beyond it are predicted")
-      .show_default();
+                 "time for all measurements: 60s, 2m; points beyond it are predicted");
   add_bench_place_options(app, o->run);
   app.footer(
       techniques_help() +

@@ -6,9 +6,13 @@
 #include <string>
 
 #include "apps/command.h"
+#include "files/interrupt.h"
 #include "report/terminal.h"
 
 namespace ridge::apps {
+
+using files::end_by_interrupt;
+using files::InterruptRequest;
 
 extern const char* const kProgram;  // name and version, "ridge 0.1.0"
 

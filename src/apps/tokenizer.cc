@@ -3,26 +3,25 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "apps/output_folder.h"
+#include "apps/output_options.h"
 #include "apps/subcommand.h"
-#include "apps/text_io.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/openmp_threads.h"
 #include "base/printable.h"
-#include "base/units.h"
 #include "files/mapped_file.h"
+#include "files/text_input.h"
 #include "models/tokenizer_file.h"
+#include "report/data_set_text.h"
+#include "report/standard_output.h"
 #include "text/bpe_trainer.h"
+#include "text/id_list.h"
 #include "text/utf8.h"
 
 namespace ridge::apps {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct TokenizerOptions {
   std::string model;
@@ -39,8 +38,9 @@ struct TokenizerOptions {
 
 void encode(const TokenizerOptions& o) {
   const text::Tokenizer tokenizer = models::load_tokenizer(o.model);
-  const std::vector<int32_t> ids = tokenizer.encode(read_stdin(text::Tokenizer::kMaxTextBytes),
-                                                    {.parse_special = o.special, .add_bos = o.bos});
+  const std::vector<int32_t> ids =
+      tokenizer.encode(files::read_stdin(text::Tokenizer::kMaxTextBytes),
+                       {.parse_special = o.special, .add_bos = o.bos});
   if (o.json)
     fmt::print("{{\"ids\": [{}]}}\n", fmt::join(ids, ", "));
   else
@@ -50,11 +50,12 @@ void encode(const TokenizerOptions& o) {
 void decode(const TokenizerOptions& o, const Command& app) {
   const text::Tokenizer tokenizer = models::load_tokenizer(o.model);
   const std::vector<int32_t> ids =
-      app.given("--ids") ? parse_ids(o.ids, "ids")
-                         : parse_ids(read_stdin(text::Tokenizer::kMaxTextBytes), "stdin");
+      app.given("--ids")
+          ? text::parse_ids(o.ids, "ids")
+          : text::parse_ids(files::read_stdin(text::Tokenizer::kMaxTextBytes), "stdin");
   const std::string text = tokenizer.decode(ids, {.special = o.special});
-  if (!o.json) return write_text(text);
-  write_json({{"text", text::to_valid_utf8(text)}});
+  if (!o.json) return report::write_text(text);
+  report::write_json({{"text", text::to_valid_utf8(text)}});
 }
 
 text::PreTokenizer pre_tokenizer(const std::string& name) {
@@ -70,10 +71,7 @@ void train(const TokenizerOptions& o, const AppContext& context) {
     if (!token.empty()) options.special_tokens.push_back(token);  // "" alone: none
   options.pre_tokenizer = pre_tokenizer(o.pre_tokenizer);
   Progress merging("train", o.vocab_size, "tokens", context.terminal);
-  int64_t made = 0;
-  options.progress = [&](int64_t tokens, int64_t) {
-    merging.tick(tokens - std::exchange(made, tokens));
-  };
+  options.progress = [&](int64_t tokens, int64_t) { merging.reach(tokens); };
   text::BpeTrainer trainer(options);
   start_openmp_threads();
   OutputFolder folder(*o.output.folder, o.output.overwrite);
@@ -82,9 +80,7 @@ void train(const TokenizerOptions& o, const AppContext& context) {
   for (const std::string& path : o.files) {
     files::MappedFile file(path);
     Progress counting("read", static_cast<int64_t>(file.bytes().size()), "bytes", context.terminal);
-    int64_t done = 0;
-    trainer.add_text(file.text(),
-                     [&](int64_t at, int64_t) { counting.tick(at - std::exchange(done, at)); });
+    trainer.add_text(file.text(), [&](int64_t at, int64_t) { counting.reach(at); });
     bytes += static_cast<int64_t>(file.bytes().size());
   }
   double counted = now_ns();
@@ -95,34 +91,21 @@ void train(const TokenizerOptions& o, const AppContext& context) {
     spec.bos = spec.eos = 0;
     spec.end_of_generation = {0};
   }
-  std::vector<std::string> names;
+  record::TrainedTokenizer made{std::ssize(spec.tokens),
+                                std::ssize(spec.merges),
+                                bytes,
+                                {(counted - begin) / 1e9, (merged - counted) / 1e9},
+                                terminal_safe(folder.path().string(), kWholeText),
+                                {}};
   for (auto& [name, text] : models::tokenizer_files(spec, "")) {
-    names.push_back(name);
+    made.files.push_back(name);
     folder.add(name, std::move(text));
   }
   folder.commit();
   if (o.json)
-    return fmt::print("{}\n",
-                      ordered_json{{"vocab_size", spec.tokens.size()},
-                                   {"merges", spec.merges.size()},
-                                   {"text_bytes", bytes},
-                                   {"timings",
-                                    {{"count_s", (counted - begin) / 1e9},
-                                     {"merge_s", (merged - counted) / 1e9}}},
-                                   {"folder", terminal_safe(folder.path().string(), kWholeText)},
-                                   {"files", names}}
-                          .dump());
-  std::string result =
-      fmt::format("Trained {} tokens ({} merges) on {} of text. Wrote to {}: {}.\n",
-                  format_integer(static_cast<int64_t>(spec.tokens.size())),
-                  format_integer(static_cast<int64_t>(spec.merges.size())), format_bytes(bytes),
-                  terminal_safe(folder.path().string()), fmt::join(names, ", "));
-  if (static_cast<int64_t>(spec.tokens.size()) < o.vocab_size)
-    result += fmt::format(
-        "These are fewer than the {} asked for, because the text has no more pairs to merge.\n",
-        format_integer(o.vocab_size));
-  const TerminalOptions& terminal = context.terminal;
-  fmt::print("{}", terminal.fit ? wrap_lines(result, terminal.columns) : result);
+    report::write_json(made);
+  else
+    fmt::print("{}", report::trained_text(made, o.vocab_size, context.terminal));
 }
 
 Command add_model_action(Command app, const char* name, const char* summary, TokenizerOptions& o) {
@@ -171,14 +154,11 @@ void add_train(Command app, TokenizerOptions& o, const AppContext& context) {
   action
       .add_option("--special-token", o.special_tokens,
                   "special tokens, with ids from 0; the first separates documents ('': none)")
-      .show_default()
       .one_value()
       .may_be_empty();
-  action
-      .add_option("--pre-tokenizer", o.pre_tokenizer,
-                  "rules that cut a text into words before merging, as these models do: " +
-                      text::pre_tokenizer_names())
-      .show_default();
+  action.add_option("--pre-tokenizer", o.pre_tokenizer,
+                    "rules that cut a text into words before merging, as these models do: " +
+                        text::pre_tokenizer_names());
   add_output_options(action, o.output, "folder for the tokenizer's files").required();
   action.add_json_flag(o.json);
   action.footer(

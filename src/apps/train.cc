@@ -9,18 +9,18 @@
 #include <optional>
 #include <utility>
 
-#include "apps/interrupt.h"
-#include "apps/machine_ceilings.h"
+#include "apps/inference_options.h"
 #include "apps/model_options.h"
-#include "apps/output_folder.h"
+#include "apps/output_options.h"
 #include "apps/subcommand.h"
+#include "apps/this_machine.h"
 #include "apps/training_options.h"
-#include "apps/training_schedule.h"
-#include "apps/tuning_files.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "bench/attention_choice.h"
 #include "bench/ceiling_check.h"
+#include "bench/training_lab.h"
 #include "files/atomic_folder.h"
 #include "measure/step_figures.h"
 #include "measure/training_run.h"
@@ -46,10 +46,10 @@ namespace {
 struct TrainOptions {
   TrainingOptions training;
   train::TrainingDataOptions data;
-  PauseOptions pauses;
+  train::ObserverOptions observers;
   measure::SampleOptions samples;
   std::optional<int64_t> numerics;  // steps from one report to the next; 0: the last step alone
-  ScheduleOptions schedule;
+  train::ScheduleOptions schedule;
   int64_t warmup = 5;  // without data of the user
   bool quiet = false;
   bool profile = false;
@@ -78,7 +78,7 @@ struct Training {
   const TrainOptions& o;
   const TerminalOptions& terminal;
   TrainingChoice choice;
-  TrainingSchedule schedule;
+  train::TrainingSchedule schedule;
   report::OutputFormat format = {};
   measure::TrainingExperiment experiment = {};
   record::LabRecord lab = {};
@@ -102,10 +102,10 @@ void check(Training& t) {
   const TrainOptions& o = t.o;
   t.choice.step.micro_batches = t.schedule.micro_batches;
   t.format = o.format.chosen();
-  expect_steps(t.schedule.steps, t.instruments() ? 2 : 1, o.warmup);
+  train::expect_steps(t.schedule.steps, t.instruments() ? 2 : 1, o.warmup);
   if (o.numerics && *o.numerics < 0)
     throw usage_error("[numerics] expected at least 0, got {}", *o.numerics);
-  check(o.pauses);
+  train::validate(o.observers);
   measure::validate(o.samples);
   if (o.save && t.choice.selection.has("lora") && !t.choice.model.file)
     throw usage_error(
@@ -117,7 +117,7 @@ void check(Training& t) {
 
 void describe(Training& t) {
   measure::TrainingExperiment& e = t.experiment;
-  e = make_experiment(t.choice, t.o.training.machine);
+  static_cast<train::TrainingSetup&>(e) = t.choice.setup(t.o.training.machine);
   e.step.optimizer = t.schedule.optimizer;
   e.step.packing = t.o.data.packing();
   e.step.separates_update = t.schedule.guard.has_value();
@@ -131,7 +131,7 @@ void describe(Training& t) {
 }
 
 void open_model(Training& t) {
-  constexpr int64_t kMasterBytes = 4;  // of a weight in fp32
+  constexpr int64_t kMasterBytes = 4;  // a weight in fp32
   const models::ModelFile& file = *t.choice.model.file;
   t.loading.emplace("load", kMasterBytes * file.config().parameters(), "bytes", t.terminal);
   t.model.emplace(t.choice.model.file, [&t](int64_t bytes) { t.loading->tick(bytes); });
@@ -145,11 +145,13 @@ void open_model(Training& t) {
 measure::SampleMachine sample_machine(const MachineOptions& machine) {
   MachineOptions same;
   same.device = machine.device;
-  passes::Selection selection = serve::inference_selection(
-      {.on_gpu = chosen_device(machine) == "cuda"}, LevelOptions().level, "");
+  passes::Selection selection =
+      serve::inference_selection({.on_gpu = is_gpu(machine)}, LevelOptions().level, "");
   auto backend = make_backend(same, selection);
   return {std::move(selection), std::move(backend)};
 }
+
+void note(const std::string& line) { fmt::print(stderr, "{}\n", line); }
 
 void open_data(Training& t) {
   measure::TrainingExperiment& e = t.experiment;
@@ -173,7 +175,7 @@ void open_data(Training& t) {
                       e.config.context);
   t.resumption.settings = train::checkpoint_settings(
       e, {t.o.schedule.spike_guard, t.o.data.pack, t.o.training.freeze}, t.data->identity());
-  find_checkpoint(t.o.pauses, e.config, t.resumption);
+  train::find_checkpoint(t.o.observers, e.config, t.resumption, note);
   e.first_step = t.resumption.first_step();
 }
 
@@ -242,22 +244,25 @@ void train_model(Training& t,
                                t.experiment.step.optimizer, t.warmup(), listeners);
   train::StepListener steps(listeners);
   std::optional<train::Validation> validation;
-  std::optional<Checkpoints> checkpoints;
+  std::optional<train::TrainingCheckpoints> checkpoints;
   std::optional<train::NumericsInspection> numerics;
   run.observe(figures);
   run.observe(steps);
   if (t.schedule.guard) run.observe(*t.schedule.guard);
   if (t.experiment.step.evaluates)
-    run.observe(validation.emplace(trainer, t.data->validation(), t.o.pauses.validate_every, first,
-                                   listeners));
+    run.observe(validation.emplace(trainer, t.data->validation(), t.o.observers.validate_every,
+                                   first, listeners));
   if (t.samples) {
     t.samples->begin(trainer, first, listeners);
     run.observe(*t.samples);
   }
-  if (!t.o.pauses.checkpoints.empty()) {
+  if (!t.o.observers.checkpoints.empty()) {
     train::add_model(t.model ? &*t.model : nullptr, t.resumption);
-    checkpoints.emplace(t.o.pauses, t.resumption, trainer, *t.data, t.guard(),
-                        validation ? &*validation : nullptr, backend.available_bytes());
+    checkpoints.emplace(
+        t.o.observers, t.resumption,
+        train::CheckpointedTraining{trainer, *t.data, t.guard(),
+                                    validation ? &*validation : nullptr, backend.available_bytes()},
+        note);
     run.observe(checkpoints->saver);
   }
   if (t.o.numerics) run.observe(numerics.emplace(trainer, *t.o.numerics, t.schedule.steps));
@@ -274,7 +279,10 @@ void report_run(Training& t, std::optional<OutputFolder>& folder) {
   record::RunRecord& run = t.lab.runs[0];
   const TrainOptions& o = t.o;
   if (t.instruments()) {
-    if (bench::raise_ceilings(t.lab)) keep_ceilings(*t.lab.ceilings, t.terminal);
+    if (bench::raise_ceilings(t.lab))
+      measure::keep_ceilings(*t.lab.ceilings, [&](const std::string& note) {
+        fmt::print(stderr, "{}", wrap_lines(note, t.terminal.columns));
+      });
     record::check_consistency(run, t.lab);
   }
   if (!o.json) fmt::print("{}", report::training_summary(run, t.totals, t.terminal));
@@ -282,9 +290,7 @@ void report_run(Training& t, std::optional<OutputFolder>& folder) {
     fmt::print("{}", o.verbose ? report::operations_text(t.lab, run, t.terminal)
                                : report::brief_operations(t.lab, run, t.terminal));
   if (folder) folder->commit(report::output_files(t.lab, t.format));
-  for (const std::string& each : t.lab.warnings)
-    fmt::print(stderr, "{}",
-               wrap_lines("warning: " + terminal_safe(each, kLongestMessage), t.terminal.columns));
+  fmt::print(stderr, "{}", report::warning_lines(t.lab, 0, t.terminal));
   if (folder && !o.json)
     fmt::print("Wrote the report to {}.\n", terminal_safe(folder->path().string()));
   if (o.json) fmt::print("{}", report::performance_summary(t.lab));
@@ -297,13 +303,13 @@ int run(Training& t) {
   std::optional<OutputFolder> folder = requested_folder(o.output);
   // Fails before hours of training if the folder cannot be written.
   if (o.save) files::AtomicFolder probe(*o.save);
-  choose_attention(o.training, t.choice);
+  bench::choose_attention(o.training, t.choice);
   auto backend = make_backend(o.training.machine, t.choice.selection);
   expect_effect(t.choice.switches, passes::Serves::kTraining, *backend);
   describe(t);
   if (t.choice.model.file) open_model(t);
   if (o.data.is_given()) open_data(t);
-  expect_fits(t.experiment, *backend);
+  bench::expect_fits(t.experiment, *backend);
   if (t.instruments() || o.log_folder)
     t.lab.ceilings = machine_ceilings(
         o.training.machine, {.tf32 = t.choice.selection.has("tf32"), .has_inference = false},
@@ -317,13 +323,13 @@ int run(Training& t) {
         first + 2, first);
   std::optional<report::TrainingLog> log;
   if (o.log_folder)
-    log.emplace(*o.log_folder, o.pauses.resume ? std::optional(first) : std::nullopt);
+    log.emplace(*o.log_folder, o.observers.resume ? std::optional(first) : std::nullopt);
   const double limit_ns = t.schedule.limit_ns;
   Screen screen(t, limit_ns > 0 ? 0 : t.warmup() + std::max<int64_t>(steps - first, 1));
   const InterruptRequest interrupt(
       "\nridge: the training ends after this step; Ctrl-C again ends it at once\n",
-      o.pauses.checkpoints.empty() ? InterruptRequest::Signals::kCtrlC
-                                   : InterruptRequest::Signals::kAll);
+      o.observers.checkpoints.empty() ? InterruptRequest::Signals::kCtrlC
+                                      : InterruptRequest::Signals::kAll);
   const double begin_ns = now_ns();
   train_model(t, *backend, {t, screen, log}, [&] {
     return interrupt.is_set() || (limit_ns > 0 && now_ns() - begin_ns > limit_ns);
@@ -339,9 +345,9 @@ int run(Training& t) {
 
 // Returns 0, or the signal that ended the training.
 int run(const TrainOptions& o, const Command& app, const AppContext& context) {
-  const TrainingChoice choice(o.training, app);
+  const TrainingChoice choice = choose_training(o.training, app);
   Training training{o, context.terminal, choice,
-                    TrainingSchedule(o.schedule, app, choice.step, o.data.is_given())};
+                    train::TrainingSchedule(o.schedule, choice.step, o.data.is_given())};
   training.lab.program = kProgram;
   training.lab.command = context.command;
   return run(training);
@@ -353,12 +359,11 @@ void add_options(Command app, TrainOptions& o) {
   add_model_file_option(app, o.training.model);
   add_tuning_options(app, o.training);
   add_training_data_options(app, o.data);
-  add_pause_options(app, o.pauses);
+  add_observer_options(app, o.observers);
   add_sample_options(app, o.samples);
   add_micro_batch_option(app, o.training);
   add_length_options(app, o.schedule);
-  app.add_option("--warmup", o.warmup, "training steps before step 0, without --data")
-      .show_default();
+  app.add_option("--warmup", o.warmup, "training steps before step 0, without --data");
   app.add_flag(
       "--profile", o.profile,
       "instrument some steps (half of the first 16, then 2 in 64; on a GPU a sixteenth, at "
@@ -395,7 +400,7 @@ std::vector<Mode> unused_options(const TrainOptions& o) {
   modes.insert(modes.end(),
                {without_folder(o.output),
                 {!o.output.folder, "without --out", {"--gzip", "--format"}},
-                without_checkpoints(o.pauses),
+                without_checkpoints(o.observers),
                 without_samples(o.samples),
                 {o.data.validation.empty(),
                  "without --val-data",

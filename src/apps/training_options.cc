@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declares the options, and says what becomes of checkpoints. Not a subcommand.
+// Declares the options. Not a subcommand.
 #include "apps/training_options.h"
 
-#include <fmt/format.h>
-
-#include <utility>
-#include <vector>
-
-#include "base/error.h"
-#include "base/printable.h"
+#include "apps/model_options.h"
 
 namespace ridge::apps {
 
@@ -21,45 +15,30 @@ void add_training_data_options(Command app, train::TrainingDataOptions& o) {
   app.add_option("--val-data", o.validation, "the same for validation");
   app.add_option("--tokenizer", o.tokenizer,
                  "of texts: a .gguf file, a tokenizer.json, or a folder with either");
-  app.add_option("--text-format", o.form.format, "of texts: text, jsonl or auto (by name: .jsonl)")
-      .show_default();
-  app.add_option("--field", o.form.field, "the key of the text in a line of JSON Lines")
-      .show_default();
+  app.add_option("--text-format", o.form.format, "of texts: text, jsonl or auto (by name: .jsonl)");
+  app.add_option("--field", o.form.field, "the key of the text in a line of JSON Lines");
   app.add_option("--pack", o.pack,
                  "what a sequence is: windows of the data as they come, or documents packed with "
                  "boundaries (attention and positions stay inside a document, the loss does not "
-                 "cross one)")
-      .show_default();
-  app.add_option("--seed", o.seed, "of the order of the data").show_default();
-  app.add_option("--val-batches", o.validation_batches, "micro-batches of a validation, at most")
-      .show_default();
+                 "cross one)");
+  app.add_option("--seed", o.seed, "of the order of the data");
+  app.add_option("--val-batches", o.validation_batches, "micro-batches of a validation, at most");
 }
 
-void add_pause_options(Command app, PauseOptions& o) {
-  app.under("Data")
-      .add_option("--val-every", o.validate_every, "steps from one validation to the next")
-      .show_default();
+void add_observer_options(Command app, train::ObserverOptions& o) {
+  app.under("Data").add_option("--val-every", o.validate_every,
+                               "steps from one validation to the next");
   app = app.under("Checkpoints");
   app.add_option("--checkpoints", o.checkpoints,
                  "save all that training needs to go on to this folder");
-  app.add_option("--save-every", o.save_every, "steps from one checkpoint to the next")
-      .show_default();
-  app.add_option("--keep", o.policy.keep, "checkpoints that stay, the newest ones").show_default();
+  app.add_option("--save-every", o.save_every, "steps from one checkpoint to the next");
+  app.add_option("--keep", o.policy.keep, "checkpoints that stay, the newest ones");
   app.add_flag("--keep-best", o.policy.keep_best,
                "the checkpoint with the lowest validation loss stays too");
   app.add_flag("--resume", o.resume, "go on after the newest checkpoint that is whole");
 }
 
-void check(const PauseOptions& o) {
-  auto expect = [](const char* option, int64_t value) {
-    if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option, value);
-  };
-  expect("val-every", o.validate_every);
-  expect("save-every", o.save_every);
-  expect("keep", o.policy.keep);
-}
-
-Mode without_checkpoints(const PauseOptions& o) {
+Mode without_checkpoints(const train::ObserverOptions& o) {
   return {o.checkpoints.empty(),
           "without --checkpoints",
           {"--save-every", "--keep", "--keep-best", "--resume"}};
@@ -68,15 +47,13 @@ Mode without_checkpoints(const PauseOptions& o) {
 void add_sample_options(Command app, measure::SampleOptions& o) {
   app = app.under("Samples");
   app.add_option(
-         "--sample-every", o.every,
-         "generate a text every so many steps and after the last one, with --data (0: never); "
-         "--log-dir keeps them in samples.jsonl")
-      .show_default();
+      "--sample-every", o.every,
+      "generate a text every so many steps and after the last one, with --data (0: never); "
+      "--log-dir keeps them in samples.jsonl");
   app.add_option("--sample-prompt", o.prompt,
                  "what the texts continue (default: the tokenizer's begin, or the end of a line)");
-  app.add_option("--sample-tokens", o.tokens, "tokens of a text").show_default();
-  app.add_option("--sample-temperature", o.sampling.temperature, "softmax temperature (0: greedy)")
-      .show_default();
+  app.add_option("--sample-tokens", o.tokens, "tokens of a text");
+  app.add_option("--sample-temperature", o.sampling.temperature, "softmax temperature (0: greedy)");
 }
 
 Mode without_samples(const measure::SampleOptions& o) {
@@ -85,63 +62,51 @@ Mode without_samples(const measure::SampleOptions& o) {
           {"--sample-prompt", "--sample-tokens", "--sample-temperature"}};
 }
 
-void find_checkpoint(const PauseOptions& o,
-                     const models::ModelConfig& config,
-                     train::Resumption& resumption) {
-  if (o.checkpoints.empty()) return;
-  std::vector<train::RefusedCheckpoint> refused;
-  resumption.found = train::newest_checkpoint(o.checkpoints, refused);
-  if (!o.resume && (resumption.found || !refused.empty()))
-    throw usage_error("[checkpoints] {} has checkpoints; --resume goes on after the newest",
-                      printable(o.checkpoints));
-  for (const train::RefusedCheckpoint& each : refused)
-    fmt::print(stderr, "Refused {}: {}\n", terminal_safe(each.path.string()),
-               terminal_safe(each.reason, kLongestMessage));
-  if (!resumption.found && !refused.empty())
-    throw file_error("[checkpoints] expected a whole checkpoint in {}, found none of {}",
-                     o.checkpoints, refused.size());
-  if (!resumption.found && o.resume)
-    fmt::print(stderr, "There is no checkpoint in {} yet; training begins at step 0.\n",
-               terminal_safe(o.checkpoints));
-  if (!resumption.found) return;
-  train::expect_same_model(*resumption.found, config);
-  train::expect_same_tuning(resumption);
+void add_length_options(Command app, train::ScheduleOptions& o) {
+  Option steps = app.add_option("--steps", o.steps, "measured steps (default: 20)");
+  app.add_option("--tokens", o.tokens, "train on this many tokens instead").excludes(steps);
+  app.add_option("--time", o.time, "end after this time, such as 90s, 10m or 2h");
+  app.add_option("--batch-tokens", o.batch_tokens,
+                 "tokens in a step; sets the number of micro-batches");
 }
 
-namespace {
-
-train::DataPlace resumed_place(const train::Resumption& resumption,
-                               train::Trainer& trainer,
-                               train::TrainingData& data,
-                               train::SpikeGuard* guard) {
-  const train::DataPlace place = train::resume(resumption, trainer, data.batches(), guard);
-  for (const train::SettingChange& each : train::changed_settings(resumption))
-    fmt::print(stderr, "note: {} was {} and is {}\n", terminal_safe(each.name),
-               terminal_safe(each.before, kLongestMessage),
-               terminal_safe(each.now, kLongestMessage));
-  if (resumption.found)
-    fmt::print(stderr, "Resuming after step {} from {}.\n", resumption.first_step(),
-               terminal_safe(resumption.found->path.string()));
-  return place;
+void add_optimizer_options(Command app, train::ScheduleOptions& options) {
+  app = app.under("Optimizer (AdamW)");
+  train::OptimizerOptions& o = options.optimizer;
+  app.add_option("--lr", o.learning_rate, "learning rate");
+  app.add_option("--weight-decay", o.weight_decay, "decoupled weight decay");
+  app.add_option(
+      "--decay", options.decayed,
+      "what decays: all tensors, or matrices (not norms, biases and the embedding table; "
+      "the default with --data)");
+  add_clip_option(app, o.clip_norm);
+  app.add_option("--lr-warmup", o.warmup_steps, "steps of linear warm-up from 0");
+  app.add_option("--schedule", options.schedule,
+                 "how the rate falls to --min-lr: constant (not at all), cosine, linear, or wsd "
+                 "(constant, then linear)");
+  app.add_option(
+      "--lr-decay", o.decay_steps,
+      "step at which the decay ends (0: the last one with --schedule, otherwise no decay)");
+  app.add_option("--lr-decay-begin", o.decay_begin,
+                 "step at which the decay begins (0: after the warm-up; of wsd after nine tenths)");
+  app.add_option("--min-lr", o.minimum_rate, "learning rate at the end of the decay");
+  app.add_option("--spike-guard", options.spike_guard,
+                 "if a loss is far above those before: off, skip the update, or stop");
+  app.add_option("--spike-deviations", options.spike_deviations,
+                 "how far, in standard deviations of the last 100 losses");
+  app.add_option(
+      "--loss-scale", options.loss_scaling.initial,
+      "first factor of the loss in fp16: a power of two, halved when gradients overflow");
+  app.add_option("--loss-scale-interval", options.loss_scaling.growth_interval,
+                 "steps without overflow after which the factor doubles");
 }
 
-}  // namespace
-
-Checkpoints::Checkpoints(const PauseOptions& o,
-                         const train::Resumption& resumption,
-                         train::Trainer& trainer,
-                         train::TrainingData& data,
-                         train::SpikeGuard* guard,
-                         const train::Validation* validation,
-                         int64_t free_bytes)
-    : writer(o.checkpoints, o.policy, data.tokenizer()),
-      saver(trainer,
-            {data.batches(), resumed_place(resumption, trainer, data, guard), guard, validation,
-             resumption.settings},
-            writer,
-            {o.save_every,
-             resumption.found ? std::optional(resumption.first_step()) : std::nullopt,
-             {[this] { return request.is_set(); }, [this] { request.clear(); }},
-             free_bytes}) {}
+std::vector<Mode> unused_schedule_options(const train::ScheduleOptions& o) {
+  const bool decays =
+      o.optimizer.decay_steps > 0 || (!o.schedule.empty() && o.schedule != "constant");
+  return {{!decays, "without --lr-decay or --schedule", {"--min-lr", "--lr-decay-begin"}},
+          {o.spike_guard == "off", "without --spike-guard", {"--spike-deviations"}},
+          {o.batch_tokens.has_value(), "with --batch-tokens", {"--micro-batches"}}};
+}
 
 }  // namespace ridge::apps

@@ -115,7 +115,14 @@ std::vector<AttentionBench::Form> AttentionBench::chosen_forms(bool decodes) con
   return chosen;
 }
 
-AttentionBench::AttentionBench(const AttentionBenchOptions& o) : o_(o), left_ns_(o.budget_ns) {
+AttentionBench::AttentionBench(const AttentionBenchOptions& o)
+    : o_(o), head_sizes_(parse_sizes(o.head_sizes, "head-size")), left_ns_(1e9 * o.budget_s) {
+  constexpr double kMostSeconds = 24 * 3600;
+  if (!(o.budget_s > 0 && o.budget_s <= kMostSeconds))
+    throw usage_error("[budget] expected more than 0 and at most {:g} seconds, got {:g}",
+                      kMostSeconds, o.budget_s);
+  if (!o.lengths.empty()) lengths_ = parse_sizes(o.lengths, "seq-len");
+  for (int64_t t = 256; o.lengths.empty() && t <= 32768; t *= 2) lengths_.push_back(t);
   for (const auto& [option, value] : {std::pair{"batch-size", o.batch}, std::pair{"heads", o.heads},
                                       std::pair{"kv-heads", o.kv_heads}})
     if (value < 1 || value > (1 << 20))
@@ -129,7 +136,7 @@ AttentionBench::AttentionBench(const AttentionBenchOptions& o) : o_(o), left_ns_
       throw usage_error("[dtype] expected some of fp32, bf16, got {}", printable(each));
   }
   chosen_forms(false);
-  for (int64_t each : o.lengths)
+  for (int64_t each : lengths_)
     if (each > kLongestAttention)
       throw usage_error("[seq-len] expected at most {}, got {}", kLongestAttention, each);
   bench_.kind = "attention";
@@ -144,7 +151,7 @@ record::BenchRecord AttentionBench::run(TrialRunner& runner, const PointListener
   listener_ = &listener;
   for (const std::string& phase : split(o_.phases))
     for (const std::string& dtype : split(o_.dtypes))
-      for (int64_t size : o_.head_sizes) {
+      for (int64_t size : head_sizes_) {
         const Case at{phase == "decode", parse_trial_type(dtype), size};
         const size_t first = bench_.points.size();
         for (const Form& form : chosen_forms(at.decodes)) measure_form(form, at);
@@ -155,14 +162,14 @@ record::BenchRecord AttentionBench::run(TrialRunner& runner, const PointListener
 }
 
 void AttentionBench::measure_form(const Form& form, const Case& at) {
-  std::vector<int64_t> lengths = o_.lengths;
+  std::vector<int64_t> lengths = lengths_;
   bool has_failed = false;
   for (size_t i = 0; i < lengths.size() && !runner_->is_stopped(); ++i) {
     record::BenchPoint point = measure(form, at, lengths[i], has_failed);
     if (!runner_->is_stopped()) bench_.points.push_back(std::move(point));
     (*listener_)(1, fmt::format("{} {}", form.name, lengths[i]));
     const bool is_last = i + 1 == lengths.size();
-    if (o_.goes_on && !at.decodes && form.name == "standard" && is_last && !has_failed &&
+    if (o_.lengths.empty() && !at.decodes && form.name == "standard" && is_last && !has_failed &&
         lengths[i] < kLongestAttention && runner_->runs())
       lengths.push_back(2 * lengths[i]);
   }
@@ -220,7 +227,9 @@ std::string AttentionBench::failure(const OpShape& op, const OpRequest& request)
   line.insert(line.end(),
               {"--implementation", request.implementation.name, "--dtype", request.type.name});
   if (o_.is_backward && op.name == "attention") line.emplace_back("--backward");
-  line.insert(line.end(), o_.child_arguments.begin(), o_.child_arguments.end());
+  if (!o_.machine.device.empty()) line.insert(line.end(), {"--device", o_.machine.device});
+  if (o_.machine.threads > 0)
+    line.insert(line.end(), {"--threads", std::to_string(o_.machine.threads)});
   return failure_of_child(std::move(line), free_bytes());
 }
 
@@ -257,7 +266,7 @@ void AttentionBench::keep_choices(size_t first, const Case& at) const {
       continue;
     AttentionCall kept = call(at, length);
     kept.is_backward = o_.is_backward && !at.decodes;
-    o_.keep(kept, ns.at("flash"), ns.at("standard"));
+    attention_choices(o_.machine).keep(kept, ns.at("flash"), ns.at("standard"));
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms of attention by length, until the standard form fails to allocate.
+// The forms of attention by length, until the standard form fails to allocate. Where the forms
+// between which --attention auto chooses were measured, it keeps the choice.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,17 +17,16 @@ inline constexpr int64_t kLongestAttention = int64_t{1} << 22;
 
 struct AttentionBenchOptions {
   int64_t batch = 1, heads = 16, kv_heads = 16;
-  std::vector<int64_t> head_sizes{64};
-  std::vector<int64_t> lengths;
-  bool goes_on = false;  // the standard form goes on to longer ones until it fails to allocate
+  std::string head_sizes = "64";
+  // Empty: 256 to 32768 by factors of 2, and the standard form goes on to longer ones until it
+  // fails to allocate.
+  std::string lengths;
   std::string phases = "prefill";  // some of prefill, decode
   std::string dtypes = "fp32";     // some of fp32, bf16
   std::string forms = "all";       // or some of standard, memory-efficient, flash, paged
   bool is_backward = false;
-  double budget_ns = 60e9;
-  std::vector<std::string> child_arguments;  // the device's, for a child of this program
-  // Called where both forms between which --attention auto chooses were measured.
-  std::function<void(const AttentionCall& call, double flash_ns, double standard_ns)> keep;
+  double budget_s = 60;
+  backends::MachineOptions machine;  // as the trials' runner has it
 };
 
 class AttentionBench {
@@ -50,6 +49,7 @@ class AttentionBench {
   AttentionCall call(const Case& at, int64_t length) const;
 
   AttentionBenchOptions o_;
+  std::vector<int64_t> head_sizes_, lengths_;
   TrialRunner* runner_ = nullptr;
   const PointListener* listener_ = nullptr;
   record::BenchRecord bench_;

@@ -3,6 +3,7 @@
 #include "bench/attention_choice.h"
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include <array>
 #include <bit>
@@ -10,7 +11,10 @@
 #include <optional>
 #include <utility>
 
+#include "backends/cpu/isa.h"
+#include "backends/cuda/cuda_backend.h"
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace ridge::bench {
 namespace {
@@ -21,6 +25,27 @@ constexpr double kBudgetNs = 100e6;  // for the samples of one form
 
 int64_t rounded(int64_t length) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(length)));
+}
+
+std::string attention_switch(const std::string& attention,
+                             const AttentionCall& call,
+                             const backends::MachineOptions& machine) {
+  if (attention == "level") return "";
+  if (attention == "flash") return "+flash_attention";
+  if (attention == "standard") return "-flash_attention";
+  if (attention != "auto")
+    throw usage_error("[attention] expected level, flash, standard or auto, got {}",
+                      printable(attention));
+  const auto backend = backends::make_backend(machine, {"baseline", ""});
+  return attention_choices(machine).prefers_flash(call, *backend) ? "+flash_attention"
+                                                                  : "-flash_attention";
+}
+
+AttentionCall call_of(const models::ModelConfig& config, const passes::Selection& selection) {
+  AttentionCall call{
+      .heads = config.heads, .kv_heads = config.kv_heads, .head_size = config.head_size};
+  if (selection.activations() == DType::kBF16) call.type = parse_trial_type("bf16");
+  return call;
 }
 
 }  // namespace
@@ -97,6 +122,34 @@ bool AttentionChoices::prefers_flash(const AttentionCall& call, backends::Backen
   if (!(ns[0] > 0) || !(ns[1] > 0)) return true;
   keep(call, ns[0], ns[1]);
   return choices_[call.key()].form == kForms[0];
+}
+
+AttentionChoices attention_choices(const backends::MachineOptions& machine) {
+  return {backends::tuned_file(backends::kAttentionTuning),
+          backends::is_gpu(machine)
+              ? fmt::format("GPU {}", backends::cuda::gpu_architecture())
+              : fmt::format("{}, {}, {} threads", backends::cpu::cpu_model(),
+                            backends::cpu::isa_name(), omp_get_max_threads())};
+}
+
+void choose_attention(const train::TrainingOptions& o, train::TrainingChoice& choice) {
+  AttentionCall call = call_of(choice.model.config, choice.selection);
+  call.is_backward = true;
+  call.batch = choice.step.batch_size;
+  call.length = choice.step.sequence;
+  choice.add_switch(attention_switch(o.level.attention, call, o.machine));
+}
+
+serve::InferenceOptions with_attention(serve::InferenceOptions o,
+                                       const models::ModelConfig& config,
+                                       const serve::SessionNeeds& needs) {
+  AttentionCall call = call_of(config, o.selection(o.level.level));
+  call.decodes = true;
+  call.batch = needs.slots;
+  call.length = serve::session_capacity(o, config, needs);
+  o.level.switches =
+      passes::with_switch(o.level.switches, attention_switch(o.level.attention, call, o.machine));
+  return o;
 }
 
 }  // namespace ridge::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses between standard and flash attention by measuring, and keeps the choices next to those of
-// GEMMs, in a file with the machine's identity. The caller knows the pass to switch.
+// GEMMs, in a file with the machine's identity.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 #include "backends/tuning_file.h"
 #include "bench/graph_trial.h"
 #include "bench/op_shapes.h"
+#include "serve/session_choice.h"
+#include "train/training_choice.h"
 
 namespace ridge::bench {
 
@@ -20,7 +22,7 @@ struct AttentionCall {
   bool is_backward = false;  // the gradients too; not in decode
   int64_t batch = 1, heads = 1, kv_heads = 1, head_size = 64;
   int64_t length = 1;
-  TrialType type;
+  TrialType type = {};
 
   // "decode b1 h16 k4 e64 c1024 fp32". Lengths up to the next power of two share a choice.
   std::string key() const;
@@ -62,5 +64,16 @@ class AttentionChoices {
   std::map<std::string, Choice> choices_;  // by key
   bool changed_ = false;
 };
+// Those on this machine, in the user's cache folder. Call after make_backend, which sets threads
+// and ISA.
+AttentionChoices attention_choices(const backends::MachineOptions& machine);
+
+// Makes the options' attention ("level", "flash", "standard" or "auto") one more switch of passes.
+// "auto" measures the attention of a step, or of a decode step at the end of the positions that the
+// session holds, unless that is known. Throws a usage Error for another word.
+void choose_attention(const train::TrainingOptions& options, train::TrainingChoice& choice);
+serve::InferenceOptions with_attention(serve::InferenceOptions options,
+                                       const models::ModelConfig& config,
+                                       const serve::SessionNeeds& needs);
 
 }  // namespace ridge::bench

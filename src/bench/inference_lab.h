@@ -9,22 +9,24 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
 #include "measure/inference_run.h"
-#include "models/model_file.h"
 #include "record/inference_record.h"
+#include "serve/session_choice.h"
 
 namespace ridge::bench {
 
+// Lists of levels and sizes as the user types them.
 struct InferenceLabOptions {
-  std::vector<std::string> levels;  // the last is measured at all sizes, the others at the first
-  std::vector<int64_t> batches, lengths, latency_batches, attention_lengths;
+  std::string levels = "all";  // the last is measured at all sizes, the others at the first
+  std::string batch_sizes = "1,8";
+  std::string lengths;  // empty: by the model's context
+  std::string latency_batches = "1,8,16,32";
+  std::string attention_lengths = "256,512,1024,2048,4096,8192,16384,32768";
   int64_t prompt = 64, tokens = 32;  // the latency's
   double seconds = 120;
-  std::function<std::unique_ptr<backends::Backend>(const std::string& level)> make_backend;
-  std::function<
-      measure::InferenceExperiment(const std::string& level, int64_t batch, int64_t length)>
-      experiment;
+};
+
+struct InferenceLabListener {
   std::function<bool()> is_stopped;
   // Called before each part with the time since the beginning.
   std::function<void(const std::string& part, double ns)> announce;
@@ -32,28 +34,38 @@ struct InferenceLabOptions {
 
 class InferenceLab {
  public:
-  // The time begins here. The study has the ceilings; runs, gains, latencies and the parts that are
-  // left out are added to it. The arguments by reference must outlive the lab.
-  InferenceLab(const models::ModelFile& file,
-               backends::Backend& backend,
-               InferenceLabOptions options,
+  // Opens the file and finds every error in the options before anything runs. The arguments must
+  // outlive the lab, which fills the study.
+  InferenceLab(const serve::InferenceOptions& inference,
+               const InferenceLabOptions& options,
                record::InferenceRecord& study);
-  void run();
+  // The time begins here. The study has the ceilings; runs, gains, latencies, the parts that are
+  // left out and warnings are added to it.
+  void run(const InferenceLabListener& listener);
 
  private:
+  void expect_cache(const char* option, int64_t batch, int64_t length) const;
+  measure::InferenceExperiment experiment(const std::string& level,
+                                          int64_t batch,
+                                          int64_t length) const;
   bool continues(const std::string& what);
   bool allows(double share, double tokens, const std::string& what);
+  void announce(const std::string& what) const;
   void measure_phases();
   bool add_phases(const std::string& level, int64_t batch, int64_t length, const std::string& what);
   void measure_gains();
   void measure_latencies();
   void measure_attention();
 
-  const models::ModelFile& file_;
-  backends::Backend& backend_;  // the last level's
-  InferenceLabOptions o_;
+  const serve::InferenceOptions& inference_;
+  const InferenceLabOptions& o_;
   record::InferenceRecord& study_;
-  double begin_ns_;
+  std::vector<std::string> levels_;
+  std::vector<int64_t> batches_, lengths_, latency_batches_, attention_lengths_;
+  models::ModelFile file_;
+  std::unique_ptr<backends::Backend> backend_;  // the last level's
+  InferenceLabListener listener_;
+  double begin_ns_ = 0;
   double ns_per_token_ = 0, decode_ns_ = 0;  // the last measured prefill's and decode's
 };
 

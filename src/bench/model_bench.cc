@@ -5,13 +5,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "backends/cpu/calibration/calibration.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/process_memory.h"
+#include "base/split.h"
 #include "base/timed_work.h"
+#include "bench/attention_choice.h"
 #include "cost/rate_limits.h"
 #include "measure/inference_run.h"
 #include "models/cache_shape.h"
@@ -58,6 +63,40 @@ record::KernelTimes kernel_times(std::string what, const serve::SessionRun& run)
   std::ranges::stable_sort(times.operations, std::ranges::greater(),
                            &record::KernelTimes::Operation::ns);
   return times;
+}
+
+constexpr int64_t kMostRepeats = 10'000;
+
+std::vector<int64_t> sizes(const std::string& text, const char* option) {
+  return text == "0" ? std::vector<int64_t>() : parse_sizes(text, option);
+}
+
+// The positions that the longest of the trials needs.
+int64_t most_positions(const std::vector<int64_t>& prompts,
+                       const std::vector<int64_t>& generated,
+                       int64_t depth) {
+  int64_t most = 1;
+  for (int64_t each : prompts) most = std::max(most, each);
+  for (int64_t each : generated) {
+    if (__builtin_add_overflow(each, depth, &each)) each = std::numeric_limits<int64_t>::max();
+    most = std::max(most, each);
+  }
+  return most;
+}
+
+void describe(const ModelBenchSetup& o,
+              const serve::OpenModel& model,
+              record::ModelBenchRecord& made) {
+  const serve::SessionOptions& session = model.session->options();
+  made.setting = backends::make_setting(model.file.path().stem().string(), o.inference.machine,
+                                        session.selection, o.inference.level.switches);
+  made.setting.batch_size = o.trials.batch;
+  made.setting.cache_dtype = serve::cache_dtype_name(*session.cache_dtype);
+  made.format = o.random_weights ? "random weights" : model.file.is_gguf() ? "GGUF" : "safetensors";
+  made.size_bytes = model.file.weight_bytes();
+  made.parameters = model.file.config().parameters();
+  made.activations = o.inference.exact ? "exact" : o.inference.fast_8bit ? "8 bits" : "fast";
+  made.owned_bytes = model.session->owned_bytes();
 }
 
 }  // namespace
@@ -213,6 +252,49 @@ record::KernelTimes ModelBench::decode_kernels() {
   std::vector<int32_t> last = start_at_depth();
   const std::vector<int64_t> all = slots();
   return kernel_times("a decode step", last_run([&] { session_.step(all, last); }));
+}
+
+record::ModelBenchRecord bench_model(const ModelBenchSetup& o,
+                                     const std::function<cost::Ceilings()>& ceilings,
+                                     const measure::CeilingsNote& note) {
+  const std::vector<int64_t> prompts = sizes(o.prompts, "prompt-tokens");
+  const std::vector<int64_t> generated = sizes(o.generated, "tokens");
+  ModelBenchOptions trials = o.trials;
+  if (prompts.empty() && generated.empty())
+    throw usage_error("[bench] expected -p or -n above 0, got 0 for both");
+  if (trials.repeats < 1 || trials.repeats > kMostRepeats)
+    throw usage_error("[repeats] expected 1 to {}, got {}", kMostRepeats, trials.repeats);
+  if (trials.batch < 1 || trials.batch > serve::kMostSlots)
+    throw usage_error("[batch-size] expected 1 to {}, got {}", serve::kMostSlots, trials.batch);
+  if (trials.depth < 0) throw usage_error("[depth] expected at least 0, got {}", trials.depth);
+  record::ModelBenchRecord made;
+  double begin = now_ns();
+  models::ModelFile file = o.random_weights ? models::ModelFile::open_shape(o.inference.model)
+                                            : models::ModelFile::open(o.inference.model);
+  made.read_ns = now_ns() - begin;
+  const int64_t most = most_positions(prompts, generated, trials.depth);
+  if (most > file.config().context)
+    throw usage_error("[bench] expected at most {} positions, the model's context, got {}",
+                      file.config().context, most);
+  const serve::SessionNeeds needs{.positions = most, .slots = trials.batch};
+  const auto inference = with_attention(o.inference, file.config(), needs);
+  begin = now_ns();
+  const auto model = serve::open_model(std::move(file), inference, needs);
+  made.open_ns = now_ns() - begin;
+  made.ceilings = ceilings();
+  trials.reads_memory = !backends::is_gpu(o.inference.machine);
+  ModelBench bench(model->file, *model->session, made.ceilings, trials);
+  made.first_token_ns = bench.prefill(1);
+  for (int64_t each : prompts) made.trials.push_back(bench.time_prefill(each));
+  for (int64_t each : generated) made.trials.push_back(bench.time_decode(each));
+  for (const record::BeatenCeiling& each : bench.beaten())
+    note(fmt::format("warning: {}, so that is raised for the next run", each.str()));
+  if (!bench.beaten().empty()) measure::keep_ceilings(raised(made.ceilings, bench.beaten()), note);
+  describe(o, *model, made);
+  if (!o.operations) return made;
+  for (int64_t each : prompts) made.kernels.push_back(bench.prefill_kernels(each));
+  if (!generated.empty()) made.kernels.push_back(bench.decode_kernels());
+  return made;
 }
 
 }  // namespace ridge::bench

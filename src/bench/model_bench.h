@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "cost/ceilings.h"
+#include "measure/machine_ceilings.h"
 #include "models/model_file.h"
 #include "record/beaten_ceilings.h"
 #include "record/model_bench.h"
-#include "serve/session.h"
+#include "serve/session_choice.h"
 
 namespace ridge::bench {
 
@@ -62,5 +63,19 @@ class ModelBench {
   double begin_ns_ = 0;
   std::vector<record::BeatenCeiling> beaten_;
 };
+
+struct ModelBenchSetup {
+  serve::InferenceOptions inference;
+  std::string prompts = "512", generated = "128";  // lists of numbers of tokens; "0": none
+  ModelBenchOptions trials;
+  bool random_weights = false;
+  bool operations = false;  // kernel times too
+};
+
+// `ceilings` is called once the threads are set. Notes the ceilings that the trials beat, and keeps
+// what they reached. Throws usage Errors before the weights are read.
+record::ModelBenchRecord bench_model(const ModelBenchSetup& setup,
+                                     const std::function<cost::Ceilings()>& ceilings,
+                                     const measure::CeilingsNote& note);
 
 }  // namespace ridge::bench

@@ -53,10 +53,14 @@ ModuleBench::ModuleBench(const ModuleBenchOptions& o, bool on_gpu)
   config_ = models::config_by_name(o.config);
   type_ = parse_trial_type(o.dtype);
   check_bytes_name(o.bytes);
+  const std::vector<int64_t> batches = parse_sizes(o.batch_sizes, "batch-size"),
+                             lengths = parse_sizes(o.lengths, "seq-len"),
+                             contexts =
+                                 o.contexts.empty() ? lengths : parse_sizes(o.contexts, "context");
   for (ModulePhase phase : parse_phases(o.phases)) {
     const bool decodes = phase == ModulePhase::kDecode;
-    for (int64_t batch : o.batches)
-      for (int64_t length : decodes ? o.contexts : o.lengths)
+    for (int64_t batch : batches)
+      for (int64_t length : decodes ? contexts : lengths)
         requests_.push_back({*module, phase, batch, length, o.layer, type_});
   }
   if (std::ssize(requests_) > kMostPoints)

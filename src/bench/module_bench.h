@@ -17,8 +17,8 @@ struct ModuleBenchOptions {
   std::string module;
   std::string config = "gemma3-270m";
   std::string phases = "prefill";
-  std::vector<int64_t> batches, lengths;
-  std::vector<int64_t> contexts;  // keys of a sequence in decode
+  std::string batch_sizes = "1", lengths = "512";
+  std::string contexts;  // keys of a sequence in decode; empty: the lengths
   std::string dtype = "bf16";
   std::string forms = "all";
   std::string bytes = "ridge";

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "bench/op_trial.h"
 #include "ops/registry.h"
+#include "passes/level_options.h"
 
 namespace ridge::bench {
 namespace {
@@ -113,34 +114,43 @@ record::BenchPoint OpBench::measure(TrialRunner& runner,
   return point;
 }
 
-std::vector<Case> op_cases(const Op& op, const passes::Selection& selection, TrialRunner& runner) {
-  const DType dtype = selection.activations();
+OpCaseBench::OpCaseBench(const std::string& op, const OpBenchOptions& o)
+    : op_(ops::table().at(op)),
+      dtype_(o.dtype),
+      selection_("baseline",
+                 passes::switch_text({.switches = o.tune ? "+tune_gemm" : "", .dtype = o.dtype})) {
+  if (op_.kind == OpKind::kView)
+    throw usage_error("[bench] '{}' is a view, which runs no kernel", op);
+  if (o.tune && &op_ != &ops::matmul_op())
+    throw usage_error("[tune] --tune has no effect on {}; it chooses algorithms of matmul",
+                      op_.name);
+}
+
+std::vector<Case> OpCaseBench::cases(TrialRunner& runner) const {
+  const DType dtype = selection_.activations();
   std::vector<Case> cases;
-  if (op.cases != nullptr)
-    for (const Case& each : op.cases()) cases.push_back(cast_case(each, dtype));
-  for (Case& each : preset_cases(op, dtype, runner.backend(selection)))
+  if (op_.cases != nullptr)
+    for (const Case& each : op_.cases()) cases.push_back(cast_case(each, dtype));
+  for (Case& each : preset_cases(op_, dtype, runner.backend(selection_)))
     cases.push_back(std::move(each));
-  for (Case& each : quantized_cases(op)) cases.push_back(std::move(each));
+  for (Case& each : quantized_cases(op_)) cases.push_back(std::move(each));
   if (cases.empty())
-    throw usage_error("[bench] '{}' has no test cases, and no preset uses it", op.name);
+    throw usage_error("[bench] '{}' has no test cases, and no preset uses it", op_.name);
   return cases;
 }
 
-record::BenchRecord time_cases(const Op& op,
-                               const std::vector<Case>& cases,
-                               const std::string& dtype,
-                               const passes::Selection& selection,
-                               TrialRunner& runner,
-                               const PointListener& listener) {
+record::BenchRecord OpCaseBench::run(const std::vector<Case>& cases,
+                                     TrialRunner& runner,
+                                     const PointListener& listener) const {
   record::BenchRecord bench;
   bench.kind = "op";
-  bench.name = op.name;
-  bench.formula = op.formula;
-  bench.dtype = dtype;
+  bench.name = op_.name;
+  bench.formula = op_.formula;
+  bench.dtype = dtype_;
   for (const Case& each : cases) {
     if (runner.is_stopped()) break;
-    record::BenchPoint point = run_trial(op, each, runner.backend(selection), runner.ceilings());
-    point.dtype = dtype;
+    record::BenchPoint point = run_trial(op_, each, runner.backend(selection_), runner.ceilings());
+    point.dtype = dtype_;
     bench.points.push_back(std::move(point));
     listener(1, each.name);
   }

@@ -54,15 +54,22 @@ class OpBench {
   std::string swept_;
 };
 
-// The op's test cases and its calls in the presets, with castable inputs in the selection's type of
-// activations. Throws a usage Error if there are none.
-std::vector<Case> op_cases(const Op& op, const passes::Selection& selection, TrialRunner& runner);
-// Times them. `dtype` is the name of the type.
-record::BenchRecord time_cases(const Op& op,
-                               const std::vector<Case>& cases,
-                               const std::string& dtype,
-                               const passes::Selection& selection,
-                               TrialRunner& runner,
-                               const PointListener& listener);
+// An op's test cases and its calls in the presets, with castable inputs in the type of activations.
+class OpCaseBench {
+ public:
+  // Throws usage Errors.
+  OpCaseBench(const std::string& op, const OpBenchOptions& options);
+  bool is_tf32() const { return selection_.has("tf32"); }
+  // Throws a usage Error if there are none.
+  std::vector<Case> cases(TrialRunner& runner) const;
+  record::BenchRecord run(const std::vector<Case>& cases,
+                          TrialRunner& runner,
+                          const PointListener& listener) const;
+
+ private:
+  const Op& op_;
+  std::string dtype_;  // as typed
+  passes::Selection selection_;
+};
 
 }  // namespace ridge::bench

@@ -390,6 +390,22 @@ std::string op_shape_names() {
   return names;
 }
 
+std::vector<std::string> letter_lines() {
+  std::vector<std::string> lines;
+  for (const OpShape& each : op_shapes()) {
+    if (each.name == "add") {
+      lines.emplace_back(
+          "add, mul, exp, silu, gelu_tanh and all other pointwise ops: n (elements, 1048576)");
+      break;
+    }
+    std::vector<Letter> letters = each.letters;
+    std::erase_if(letters, [](const Letter& l) { return l.usual == kMostExtent; });
+    lines.push_back(fmt::format("{}: {}{}", each.name, describe(letters),
+                                letters.size() < each.letters.size() ? ", w (window)" : ""));
+  }
+  return lines;
+}
+
 std::vector<Implementation> choose_implementations(const OpShape& shape,
                                                    const TrialType& type,
                                                    const std::string& names) {

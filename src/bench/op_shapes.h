@@ -59,6 +59,8 @@ struct OpShape {
 std::span<const OpShape> op_shapes();
 const OpShape* find_op_shape(std::string_view name);
 std::string op_shape_names();  // "matmul, gemv, ..."
+// A line for each op with the meanings and usual extents of its letters; pointwise ops share one.
+std::vector<std::string> letter_lines();
 
 // "all", or names of implementations in the order given. Throws usage Errors that list them.
 std::vector<Implementation> choose_implementations(const OpShape& shape,

@@ -60,7 +60,11 @@ std::optional<cost::Ceilings> usable(const fs::path& path,
   return std::nullopt;
 }
 
-void save(const cost::Ceilings& ceilings, const fs::path& path, const CeilingsNote& note) {
+}  // namespace
+
+void keep_ceilings(const cost::Ceilings& ceilings, const CeilingsNote& note) {
+  const fs::path path = ceilings_path(ceilings.machine);
+  if (path.empty()) return;
   try {
     fs::create_directories(path.parent_path());
     files::write_file(path, cost::to_json(ceilings), files::Links::kReplace);
@@ -69,8 +73,6 @@ void save(const cost::Ceilings& ceilings, const fs::path& path, const CeilingsNo
                      terminal_safe(error.what(), kLongestMessage)));
   }
 }
-
-}  // namespace
 
 fs::path ceilings_path(const cost::Machine& machine) {
   return files::cache_file(fmt::format("machine-{}.json", machine.hash()));
@@ -102,7 +104,7 @@ cost::Ceilings machine_ceilings(const CeilingsRequest& request,
     for (const std::string& each : cost::implausible_levels(ceilings))
       note("warning: " + each +
            ", which no machine does; `ridge machine --remeasure` measures again");
-    if (!path.empty()) save(ceilings, path, note);
+    keep_ceilings(ceilings, note);
   }
   if (ceilings.disturbed())
     note(

@@ -37,4 +37,7 @@ cost::Ceilings machine_ceilings(const CeilingsRequest& request,
                                 const CalibrationProgress& progress,
                                 const CeilingsNote& note);
 
+// Keeps ceilings that a run has raised in the cache. Notes a failure.
+void keep_ceilings(const cost::Ceilings& ceilings, const CeilingsNote& note);
+
 }  // namespace ridge::measure

@@ -117,7 +117,10 @@ class JsonCursor {
       });
     if (c == '-' || is_digit(c)) return skip_number();
     for (const std::string_view word : {"true", "false", "null"})
-      if (word[0] == c) return std::ranges::for_each(word, [&](char letter) { expect(letter); });
+      if (word[0] == c) {
+        for (const char letter : word) expect(letter);
+        return;
+      }
     throw fault("a value");
   }
 

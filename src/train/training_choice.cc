@@ -49,8 +49,12 @@ void TrainingChoice::add_switch(const std::string& more) {
 }
 
 TrainingSetup TrainingChoice::setup(const backends::MachineOptions& machine) const {
-  return {backends::make_setting(model.name, machine, selection, switches), model.config, step,
-          selection};
+  TrainingSetup setup;
+  setup.setting = backends::make_setting(model.name, machine, selection, switches);
+  setup.config = model.config;
+  setup.step = step;
+  setup.selection = selection;
+  return setup;
 }
 
 }  // namespace ridge::train

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training of milliseconds with checkpoints, and what it needs to be compared with an unbroken one.
+// A training of milliseconds with checkpoints, and what it needs to be compared with an unbroken
+// one.
 #pragma once
 
 #include <fstream>
@@ -14,7 +15,8 @@ namespace ridge::apps {
 
 class CheckpointCase : public ProgramTest {
  protected:
-  // "t", a data set; "c0", the checkpoints after steps 2 and 4; "whole", those of an unbroken run of 6 steps.
+  // "t", a data set; "c0", the checkpoints after steps 2 and 4; "whole", those of an unbroken run
+  // of 6 steps.
   void SetUp() override {
     std::string text;
     for (int i = 0; i < 400; ++i) text += fmt::format("Line {} tells of {}.\n", i, i * i);
@@ -88,7 +90,8 @@ class CheckpointCase : public ProgramTest {
     }
     return calls;
   }
-  // Resumes without failures; all of the last checkpoint must be that of the unbroken run, and nothing else may be left.
+  // Resumes without failures; all of the last checkpoint must be that of the unbroken run, and
+  // nothing else may be left.
   void expect_whole(const std::string& what) const {
     const Output output = resume();
     ASSERT_EQ(output.code, 0) << what << "\n" << output.err;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's files and caches with seeded damage, and the tests of them, for the programs of unit
-// tests and of slow tests. Each includes this once and says how many cases it tries.
+// The program's files and caches with seeded damage, and the tests of them, for the programs of
+// unit tests and of slow tests. Each includes this once and says how many cases it tries.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 namespace ridge::apps {
 
 struct DamageRounds {
-  uint32_t files;  // of each file
+  uint32_t files;  // rounds for each file
   uint32_t tuning;
 };
 extern const DamageRounds kRounds;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each system call of a save fails once, in each way, and so does the program between any two of them.
+// Each system call of a save fails once, in each way, and so does the program between any two of
+// them.
 #include "apps/checkpoint_case.h"
 
 namespace ridge::apps {

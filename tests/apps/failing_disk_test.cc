@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints on a disk that fails: the order of writes and syncs, limits of size, and calls that fail.
+// Checkpoints on a disk that fails: the order of writes and syncs, limits of size, and calls that
+// fail.
 #include <map>
 #include <optional>
 
@@ -15,7 +16,7 @@ using FailingDiskTest = CheckpointCase;
 std::string parent_of(const std::string& path) { return fs::path(path).parent_path(); }
 std::string name_of(const std::string& path) { return fs::path(path).filename(); }
 
-// What a power failure would leave: what is not synced may be lost, and a rename may reach the disk before what was
+// A power failure may lose what is not synced, and a rename may reach the disk before what was
 // written earlier.
 class DiskModel {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fine-tuning published models beside transformers and PEFT: the same weights, ids and AdamW.
+// Fine-tuning published models next to transformers and PEFT: the same weights, ids and AdamW.
 // RIDGE_PEER_PYTHON is a Python with torch, transformers and peft; otherwise pip fetches them.
 #include <cmath>
 
@@ -13,12 +13,12 @@ using nlohmann::json;
 
 constexpr int64_t kSteps = 20, kSequence = 64, kWindows = 2;
 
-// Of a loss of 2 to 4, at each of 20 steps.
+// The loss is 2 to 4 at each of 20 steps.
 constexpr double kAllowed = 1e-3;
 
 struct Published {
   const char* name;
-  const char* file;  // of `make models`
+  const char* file;  // `make models` fetches it
   int64_t vocabulary;
 };
 

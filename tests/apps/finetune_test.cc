@@ -127,7 +127,7 @@ TEST_F(FinetuneTest, ResumesBitByBit) {
     printed(tuned(3, true));
     EXPECT_EQ(printed(tuned(6, true)), std::vector<std::string>(whole.begin() + 3, whole.end()));
   }
-  // What is trained cannot change.
+  // Other parameters cannot be trained now.
   const Output other =
       tune(small("gemma3_bf16"), {"--steps", "9", "--checkpoints", "c1", "--resume"});
   EXPECT_EQ(other.code, 3);

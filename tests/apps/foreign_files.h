@@ -97,7 +97,7 @@ class ForeignFiles : public ProgramTest {
                  "memory_bytes": 80000000000, "cache_bytes": 40000000,
                  "interconnect_giga_bytes": 600, "interconnect": "links", "source": "a sheet"})",
              {plan}},
-            // What `ridge machine --json` prints and caches.
+            // `ridge machine --json` prints and caches it.
             {"hw.json", machine.out, {plan}}};
   }
 
@@ -146,7 +146,7 @@ class ForeignFiles : public ProgramTest {
     return {"generate", model, "hi", "--max-tokens", "2", "--threads", "1"};
   }
 
-  // Every file of a model, changed beside the others.
+  // Every file of a model, changed next to the others.
   std::vector<ForeignFile> models() {
     make_model();
     const std::vector<std::string> inspect{"inspect", "model"};

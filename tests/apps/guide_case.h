@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of docs/training.md and of docs/guides, read from the pages and run by a shell in a scratch folder.
+// The commands of docs/training.md and of docs/guides, read from the pages and run by a shell in a
+// scratch folder.
 #pragma once
 
 #include <regex>
@@ -13,7 +14,8 @@ namespace ridge::apps {
 
 class GuideCase : public ProgramTest {
  protected:
-  // The blocks of the page's first section that begin with ```sh: commands. Those of the other blocks: what they printed.
+  // The blocks of the page's first section that begin with ```sh: commands. Those of the other
+  // blocks: what they printed.
   struct Block {
     bool is_command = false;
     std::string text;
@@ -43,7 +45,8 @@ class GuideCase : public ProgramTest {
     return all;
   }
   static bool has_bible() { return !output_of("command -v bible").empty(); }
-  // Runs the commands of a block; `ridge` is the built program. Returns stdout, or nothing if a command fails.
+  // Runs the commands of a block; `ridge` is the built program. Returns stdout, or nothing if a
+  // command fails.
   std::string run_block(const std::string& text) const {
     std::filesystem::create_directories(folder_ / "bin");
     if (!std::filesystem::exists(folder_ / "bin/ridge"))

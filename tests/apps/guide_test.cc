@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the guides work, with two steps in the place of many and at small sizes. Those that fine-tune a published
-// model are left to the slow test.
+// The commands of the guides work, with two steps in the place of many and at small sizes. Those
+// that fine-tune a published model are left to the slow test.
 #include <filesystem>
 
 #include "apps/guide_case.h"
@@ -51,7 +51,8 @@ TEST_F(GuideTest, EachCommandOfTheFourCoursesParses) {
   EXPECT_EQ(pages, 4);
 }
 
-// What they count is compared in full; what a data sheet predicts, in the slow test (tools/guides.py --check).
+// Counts are compared in full; the slow test compares the predictions of data sheets
+// (tools/guides.py --check).
 TEST_F(GuideTest, CountsAreThoseOfThePages) {
   const std::string out = output_of(
       fmt::format("python3 -B '{}' --check --only=--counts --ridge '{}' 2>&1 || true",

@@ -375,7 +375,7 @@ TEST_F(GenerateAppTest, ChatsAndDraws) {
   EXPECT_NE(drawn("7"), drawn("8"));
 }
 
-// The reason stands beside a text that is shorter than asked for.
+// The reason stands next to a text that is shorter than asked for.
 TEST_F(GenerateAppTest, SaysThatTheContextCutTheText) {
   const Output cut = run({"generate", model_, "Hello", "--context", "8", "--max-tokens", "50"});
   EXPECT_EQ(cut.code, 0) << cut.err;

@@ -1,47 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests how the program ends on Ctrl-C and other signals, and when a mapped file shrinks.
-#include "apps/interrupt.h"
-
+// Tests how the program ends on Ctrl-C and other signals.
 #include <nlohmann/json.hpp>
 
 #include "apps/program_run.h"
-#include "files/atomic_file.h"
-#include "files/mapped_file.h"
 #include "files/scratch.h"
 
 namespace ridge::apps {
 namespace {
-
-constexpr size_t kBytes = 8 << 20;
-
-// Reads a mapped file that shrank while an output file is unfinished.
-template <typename Read>
-void expect_named(const Read& read) {
-  const files::ScratchFolder folder;
-  EXPECT_EXIT(
-      {
-        end_cleanly_on_signals();
-        files::write_plain(folder / "model", std::string(kBytes, 'x'));
-        const files::MappedFile model(folder / "model");
-        files::AtomicFile out(folder / "out");
-        std::filesystem::resize_file(folder / "model", 5);
-        read(model, out);
-      },
-      testing::ExitedWithCode(3), "ridge: .*model. the file shrank from 8388608 to 5 bytes");
-  EXPECT_EQ(folder.count(), 1u);
-}
-
-TEST(ShrunkenFile, EndsTheProgramWithItsName) {
-  expect_named([](const files::MappedFile& model, files::AtomicFile&) {
-    volatile char last = model.text().back();
-    static_cast<void>(last);
-  });
-}
-
-TEST(ShrunkenFile, IsNamedWhereItIsCopied) {
-  expect_named(
-      [](const files::MappedFile& model, files::AtomicFile& out) { out.write(model.bytes()); });
-}
 
 class InterruptedProgram : public ProgramTest {
  protected:

@@ -30,7 +30,8 @@ TEST_F(MemoryLimitTest, EveryRunEndsWithAnAnswerOrAMessage) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer needs terabytes of addresses";
 #endif
-  // With more threads, OpenMP ends some in a small parallel region and starts them again in the next.
+  // With more threads, OpenMP ends some in a small parallel region and starts them again in the
+  // next.
   ::setenv("OMP_NUM_THREADS", "2", 1);
   const std::string model = test_data("models/llama_fp32").string();
   files::write_plain(folder_ / "text", "one two three two one");

@@ -58,7 +58,7 @@ class ProgramTest : public ::testing::Test {
 
   // The two halves of run: the child's process id, and its output after it has ended.
   pid_t start(std::vector<std::string> arguments, const RunLimits& limits = {}) const {
-    int out = open_beside("out.txt"), err = open_beside("err.txt");
+    int out = open_in_folder("out.txt"), err = open_in_folder("err.txt");
     arguments.insert(arguments.begin(), ridge_program());
     pid_t child = ::fork();
     // Tests send the child signals, and process -1 is every process.
@@ -118,7 +118,7 @@ class ProgramTest : public ::testing::Test {
     return false;
   }
 
-  int open_beside(const char* name) const {
+  int open_in_folder(const char* name) const {
     return ::open((streams_ / name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   }
 

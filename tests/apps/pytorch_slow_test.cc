@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// 200 steps of training beside PyTorch: the same weights, windows, order, schedule and AdamW (tools/train_peer.py).
-// RIDGE_PEER_PYTHON is a Python with torch, numpy and safetensors; otherwise pip fetches them.
+// 200 steps of training next to PyTorch: the same weights, windows, order, schedule and AdamW
+// (tools/train_peer.py). RIDGE_PEER_PYTHON is a Python with torch, numpy and safetensors; otherwise
+// pip fetches them.
 #include <algorithm>
 #include <cmath>
 
@@ -47,8 +48,9 @@ class PyTorchTest : public FinetuneCase {
   mutable std::string version_;
 };
 
-// PyTorch's losses with one and with two threads may be the same bits, which leaves no room for any other order of sums.
-// What rounding does shows in its run in fp64: Ridge may be twice as far from it as PyTorch in fp32 is.
+// PyTorch's losses with one and with two threads may be the same bits, which leaves no room for any
+// other order of sums. Its run in fp64 shows the effect of rounding: Ridge may be twice as far from
+// it as PyTorch in fp32 is.
 TEST_F(PyTorchTest, LossesDifferByRounding) {
   const std::string python =
       python_with("torch, numpy, safetensors", "torch numpy safetensors", folder_.path());

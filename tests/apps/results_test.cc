@@ -262,7 +262,7 @@ TEST_F(ResultTest, AFullStdoutIsAFailure) {
   EXPECT_NE(output.err.find("No space left"), std::string::npos) << output.err;
 }
 
-TEST_F(ResultTest, TheLabClimbsProfilesAdvisesAndTries) {
+TEST_F(ResultTest, TheLabMeasuresProfilesAdvisesAndTries) {
   Output output = run(tiny({"lab", "--level", "baseline,compiled", "--batch-size", "1,2",
                             "--seq-len", "16", "--steps", "4", "--out", "lab", "--verbose"}));
   ASSERT_EQ(output.code, 0) << output.err;

@@ -69,7 +69,8 @@ TEST_F(ResumeTest, KilledAHundredTimesTheLossesAreThoseOfAnUnbrokenRun) {
   };
   // Measures the ceilings that the log needs, once.
   ASSERT_EQ(run(line("first", 1, false)).code, 0);
-  // Kills come after a share of the time that some steps take here, from before the first to well after a save.
+  // Kills come after a share of the time that some steps take here, from before the first to well
+  // after a save.
   const auto begun = std::chrono::steady_clock::now();
   ASSERT_EQ(run(line("some", 40, false)).code, 0);
   const auto some = std::chrono::duration_cast<std::chrono::microseconds>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// By default the result of each command fits a screen of 45 lines of 100 columns, warnings included;
-// with --verbose there is more of it.
+// By default the result of each command fits a screen of 45 lines of 100 columns, warnings
+// included; with --verbose there is more of it.
 #include <algorithm>
 #include <regex>
 #include <sstream>
@@ -31,7 +31,8 @@ class ScreenTest : public ProgramTest {
     EXPECT_LE(lines(all), kLines) << all;
     std::istringstream text(all);
     for (std::string line; std::getline(text, line);) {
-      // The two lines of totals stay whole for programs that read them; width_test.cc tests terminals.
+      // The two lines of totals stay whole for programs that read them; width_test.cc tests
+      // terminals.
       if (arguments[0] == "train" && line.find("kernel calls per step") != std::string::npos)
         continue;
       if (arguments[0] == "train" && line.find(" parameters, step ") != std::string::npos) continue;

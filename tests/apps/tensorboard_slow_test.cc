@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TensorBoard 2 reads the folders of --log-dir: its scalars are the numbers of metrics.jsonl.
-// RIDGE_PEER_PYTHON is a Python that has it; otherwise pip fetches it, and without a network the test is
-// skipped.
+// RIDGE_PEER_PYTHON is a Python that has it; otherwise pip fetches it, and without a network the
+// test is skipped.
 #include <nlohmann/json.hpp>
 
 #include "apps/program_run.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces in tools for PyTorch's traces, HolisticTraceAnalysis 0.5.0 and AMD's TraceLens: their figures are
-// those of the run. RIDGE_PEER_PYTHON is a Python that has them; otherwise pip fetches them into a scratch
-// folder, and without a network the tests are skipped. PyPI's "tracelens" is another program.
+// Traces in tools for PyTorch's traces, HolisticTraceAnalysis 0.5.0 and AMD's TraceLens: their
+// figures are those of the run. RIDGE_PEER_PYTHON is a Python that has them; otherwise pip fetches
+// them into a scratch folder, and without a network the tests are skipped. PyPI's "tracelens" is
+// another program.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -61,7 +62,7 @@ class TraceToolsTest : public ProgramTest {
   }
 };
 
-// What kernels.json says about the same step.
+// kernels.json says this about the same step.
 struct Timeline {
   explicit Timeline(const json& run) {
     std::vector<std::pair<double, double>> spans;

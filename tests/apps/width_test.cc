@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands print on a terminal fits its width, and text of models does not act on it.
+// The output of commands fits a terminal's width, and text of models does not act on it.
 #include <fcntl.h>
 #include <pty.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handles signals in a thread, because a signal handler may not take locks, walk folders or print.
-// Not a subcommand.
-#include "apps/interrupt.h"
+//
+#include "files/interrupt.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -14,11 +14,11 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "files/mapped_file.h"
 #include "files/unfinished.h"
-#include "report/terminal.h"
 
-namespace ridge::apps {
+namespace ridge::files {
 namespace {
 
 constexpr int kUnreadable = SIGUSR2;            // from the SIGBUS handler to the thread
@@ -49,7 +49,7 @@ bool takes_request(int signal) {
 }
 
 void on_bus_error(int, siginfo_t* info, void*) {
-  if (!files::is_mapped(info->si_addr)) {
+  if (!is_mapped(info->si_addr)) {
     std::signal(SIGBUS, SIG_DFL);  // our own bug: the same read now ends the program
     return;
   }
@@ -60,14 +60,14 @@ void on_bus_error(int, siginfo_t* info, void*) {
 }
 
 [[noreturn]] void end_unreadable() {
-  const std::string message = terminal_safe(files::unreadable_file(unreadable), kLongestMessage);
+  const std::string message = terminal_safe(unreadable_file(unreadable), kLongestMessage);
   std::fprintf(stderr, "ridge: %s\n", message.c_str());
   ::_exit(static_cast<int>(ExitCode::kBadFile));
 }
 
 // Ends the program by a signal that this thread blocks.
 [[noreturn]] void end_by(int signal) {
-  const auto nothing_is_made = files::remove_unfinished();
+  const auto nothing_is_made = remove_unfinished();
   std::signal(signal, SIG_DFL);
   sigset_t only;
   sigemptyset(&only);
@@ -77,8 +77,8 @@ void on_bus_error(int, siginfo_t* info, void*) {
   std::abort();  // not reached
 }
 
-// `timeout` sends SIGTERM to the program and to its process group, and a terminal that closes SIGHUP,
-// so that they may come twice. Ctrl-C comes once each time.
+// `timeout` sends SIGTERM to the program and to its process group, and a terminal that closes
+// SIGHUP, so that they may come twice. Ctrl-C comes once each time.
 void pass_over_repeats(int signal) {
   if (signal == SIGINT) return;
   constexpr timespec kSoon{0, 100'000'000};
@@ -115,7 +115,7 @@ void end_cleanly_on_signals() {
       if (sigwait(&signals, &which) != 0) return;
     }
     if (which == kUnreadable && unreadable != nullptr) {
-      const auto nothing_is_made = files::remove_unfinished();
+      const auto nothing_is_made = remove_unfinished();
       end_unreadable();
     }
     end_by(which);
@@ -152,4 +152,4 @@ void end_by_interrupt(int signal) {
   end_by(signal);
 }
 
-}  // namespace ridge::apps
+}  // namespace ridge::files

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ends the program on signals without leaving partial files: on Ctrl-C and similar signals, and
-// when the program reads a mapped file that shrank. Not a subcommand.
+// when the program reads a mapped file that shrank.
 #pragma once
 
 #include <csignal>
 
-namespace ridge::apps {
+namespace ridge::files {
 
-// Call first in main. One thread waits for SIGINT, SIGTERM, SIGHUP and SIGUSR1; threads started later
-// inherit these signals as blocked. It removes unfinished files (files/unfinished.h) and raises the
-// signal again. SIGBUS at an address of a mapped file prints the name of the file and exits with
-// code 3.
-// A signal that was ignored before, as under nohup, stays ignored.
+// Call first in main. One thread waits for SIGINT, SIGTERM, SIGHUP and SIGUSR1; threads started
+// later inherit these signals as blocked. It removes unfinished files (files/unfinished.h) and
+// raises the signal again. SIGBUS at an address of a mapped file prints the name of the file and
+// exits with code 3. A signal that was ignored before, as under nohup, stays ignored.
 void end_cleanly_on_signals();
 
 // While it exists, the first Ctrl-C only sets it; the second one ends the program as usual. At most
@@ -42,9 +41,9 @@ class SaveRequest {
   void clear();
 };
 
-// Flushes stdout and ends the program by the signal, so that a shell sees exit code 130 after SIGINT
-// and a script that runs the program ends too. For work that ended early because of an
+// Flushes stdout and ends the program by the signal, so that a shell sees exit code 130 after
+// SIGINT and a script that runs the program ends too. For work that ended early because of an
 // InterruptRequest.
 [[noreturn]] void end_by_interrupt(int signal = SIGINT);
 
-}  // namespace ridge::apps
+}  // namespace ridge::files
