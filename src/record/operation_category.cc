@@ -3,8 +3,8 @@
 #include "record/operation_category.h"
 
 #include <algorithm>
-#include <initializer_list>
 
+#include "base/split.h"
 #include "ops/registry.h"
 
 namespace ridge::record {
@@ -12,53 +12,21 @@ namespace {
 
 struct TraceOperations {
   OpCategory category;
-  std::initializer_list<std::string_view> names;
+  std::string_view names;  // with a space between two
 };
 
-const TraceOperations kTraceOperations[] = {
-    {OpCategory::kSoftmaxAndLoss, {"mse_loss", "mse_loss_backward"}},
+constexpr TraceOperations kTraceOperations[] = {
+    {OpCategory::kSoftmaxAndLoss, "mse_loss mse_loss_backward"},
     {OpCategory::kElementwise,
-     {"pointwise",
-      "remainder",
-      "abs",
-      "sign",
-      "round",
-      "pow",
-      "sin",
-      "cos",
-      "erf",
-      "tanh_backward",
-      "sigmoid_backward",
-      "gelu",
-      "gelu_backward",
-      "relu",
-      "relu_backward",
-      "clamp",
-      "maximum",
-      "minimum",
-      "lerp",
-      "addcmul",
-      "addcdiv",
-      "where",
-      "dropout",
-      "dropout_backward",
-      "cumsum",
-      "softcap",
-      "compare",
-      "layer_norm",
-      "layer_norm_backward",
-      "reduce_mean",
-      "reduce_variance",
-      "reduce_product",
-      "reduce_max",
-      "reduce_any",
-      "reduce_norm",
-      "reduce_log_sum_exp"}},
-    {OpCategory::kDataMovement, {"gather", "scatter"}},
-    {OpCategory::kView, {"view", "allocate", "read_back"}},
-    {OpCategory::kOptimizer, {"adam", "sgd", "adagrad"}},
-    {OpCategory::kSampling, {"sort"}},
-    {OpCategory::kCollective, {"collective"}},
+     "pointwise remainder abs sign round pow sin cos erf tanh_backward sigmoid_backward gelu "
+     "gelu_backward relu relu_backward clamp maximum minimum lerp addcmul addcdiv where dropout "
+     "dropout_backward cumsum softcap compare layer_norm layer_norm_backward reduce_mean "
+     "reduce_variance reduce_product reduce_max reduce_any reduce_norm reduce_log_sum_exp"},
+    {OpCategory::kDataMovement, "gather scatter"},
+    {OpCategory::kView, "view allocate read_back"},
+    {OpCategory::kOptimizer, "adam sgd adagrad"},
+    {OpCategory::kSampling, "sort"},
+    {OpCategory::kCollective, "collective"},
 };
 
 }  // namespace
@@ -66,7 +34,7 @@ const TraceOperations kTraceOperations[] = {
 OpCategory operation_category(std::string_view name) {
   if (const Op* op = ops::table().find(name)) return op->category;
   for (const TraceOperations& row : kTraceOperations)
-    if (std::ranges::find(row.names, name) != row.names.end()) return row.category;
+    if (std::ranges::count(split(row.names, ' '), name) > 0) return row.category;
   return OpCategory::kOther;
 }
 
