@@ -9,7 +9,7 @@
 #include "apps/bench_run.h"
 #include "apps/inference_options.h"
 #include "bench/model_bench.h"
-#include "report/bench_files.h"
+#include "report/bench_table.h"
 #include "report/model_bench.h"
 
 namespace ridge::apps {

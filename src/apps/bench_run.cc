@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "cost/hardware.h"
-#include "report/bench_files.h"
 #include "report/bench_table.h"
 
 namespace ridge::apps {

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "bench/training_lab.h"
 #include "report/brief_report.h"
-#include "report/console_report.h"
 #include "report/performance_summary.h"
 
 namespace ridge::apps {

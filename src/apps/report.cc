@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "files/atomic_file.h"
 #include "report/bench_chart.h"
-#include "report/loss_chart.h"
 #include "report/report_page.h"
 
 namespace ridge::apps {

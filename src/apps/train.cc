@@ -26,8 +26,6 @@
 #include "measure/training_run.h"
 #include "measure/training_samples.h"
 #include "report/brief_report.h"
-#include "report/console_report.h"
-#include "report/numerics_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
 #include "report/training_log.h"

@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "bench/changes.h"
 #include "planning/step_plan.h"
-#include "record/gain_error.h"
+#include "record/lab_record.h"
 
 namespace ridge::bench {
 namespace {

@@ -15,7 +15,7 @@
 #include "bench/ceiling_check.h"
 #include "bench/extents.h"
 #include "measure/machine_ceilings.h"
-#include "record/consistency_checks.h"
+#include "record/inference_record.h"
 
 namespace ridge::bench {
 namespace {

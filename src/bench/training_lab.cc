@@ -14,8 +14,7 @@
 #include "base/split.h"
 #include "bench/ceiling_check.h"
 #include "planning/step_plan.h"
-#include "record/consistency_checks.h"
-#include "record/gain_error.h"
+#include "record/inference_record.h"
 #include "train/synthetic_data.h"
 #include "train/training_schedule.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "http/json_text.h"
+#include "report/chart_model.h"
 #include "report/json_text.h"
 
 namespace ridge::http {
@@ -83,7 +84,7 @@ Json constants(const ServedModel& model) {
           {"context", model.bounds.context},
           {"slots", model.engine.session_options().slots},
           {"block_tokens", models::kBlockTokens},
-          {"roofs", ceilings != nullptr ? report::roofs_json(*ceilings) : Json()}};
+          {"roofs", ceilings != nullptr ? Json(report::rooflines_json(*ceilings)) : Json()}};
 }
 
 }  // namespace

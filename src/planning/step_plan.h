@@ -10,7 +10,7 @@
 #include "backends/backend.h"
 #include "cost/ceilings.h"
 #include "passes/pass.h"
-#include "record/pass_cost.h"
+#include "record/run_record.h"
 #include "train/setup.h"
 
 namespace ridge::planning {

@@ -3,6 +3,7 @@
 // too low: something disturbed its measurement.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,5 +41,32 @@ std::vector<BeatenCeiling> beaten_ceilings(const std::string& name,
 
 // The ceilings with the rates that were reached in place of lower ones.
 cost::Ceilings raised(cost::Ceilings ceilings, std::span<const BeatenCeiling> beaten);
+
+// The ops under one roof.
+struct RoofTime {
+  std::string roof;        // "memory", "f32 GEMM", "vector"
+  bool is_memory = false;  // `per_ns` counts bytes, not FLOPs
+  double per_ns = 0;       // the machine's measured rate
+  int64_t time_ns = 0;     // exclusive time of the ops
+  double least_ns = 0;     // at that rate
+
+  double reached() const { return ratio(least_ns, time_ns); }
+};
+
+struct RooflineVerdict {
+  std::vector<RoofTime> roofs;  // most time first
+  int64_t time_ns = 0;          // exclusive time of all ops that compute or move data
+  double least_ns = 0;          // at their roofs
+  std::string worst;            // the op that takes the most time beyond its roof; empty: none does
+  double worst_ns = 0;          // the time beyond it
+
+  double reached() const { return ratio(least_ns, time_ns); }
+};
+
+// Each op of a step whose GEMMs are in `dtype` is under its lowest roof (cost::roof), one without
+// FLOPs under memory's. Empty without times.
+RooflineVerdict roofline_verdict(const StepRecord& step,
+                                 DType dtype,
+                                 const cost::Ceilings& ceilings);
 
 }  // namespace ridge::record

@@ -18,10 +18,10 @@ void figures(const See& see, const BenchPoint& r) {
   see({"caches", "", "warm, or cold with how; empty if nothing ran"}, r.cache);
   see({"refused", "", "why it was not planned or not run; empty if it was"}, r.refused);
   figures(see, r.time), see("flops", r.work.flops), see("macs", r.work.macs);
-  see({"bytes", "B", "planned: each operand of each kernel once"}, r.planned_bytes);
+  see({"bytes", "", "planned: each operand of each kernel once"}, r.planned_bytes);
   see("compulsory_bytes", r.compulsory_bytes);
-  see({"unfused_bytes", "B", "by that convention (docs/accounting.md)"}, r.unfused_bytes);
-  see({"owned_bytes", "B", "arena and store"}, r.owned_bytes);
+  see({"unfused_bytes", "", "by that convention (docs/accounting.md)"}, r.unfused_bytes);
+  see({"owned_bytes", "", "arena and store"}, r.owned_bytes);
   see("kernel_calls", r.launches);
   see({"kernels", "", "launches by op"}, r.kernels);
   see("flops_per_byte", r.planned_intensity()),
@@ -29,12 +29,23 @@ void figures(const See& see, const BenchPoint& r) {
       see("flops_per_unfused_byte", r.unfused_intensity()),
       see("flops_per_s", r.flops_per_s(), Unknown::kNull),
       see("bytes_per_s", r.bytes_per_s(), Unknown::kNull);
-  see({"predicted_ns", "ns", "0 if no ceilings are known"}, r.predicted_ns);
+  see({"predicted_ns", "", "0 if no ceilings are known"}, r.predicted_ns);
   see("limit_ns", r.limit_ns), see("bound", r.bound);
   see({"level", "", "of memory that holds the operands; empty without levels"}, r.level);
-  see({"speedup", "", "time of the first form of the same size over this one's"}, r.speedup);
-  see({"published_ns", "ns", "of other software on other machines"}, r.published_ns);
-  see({"share_of_limit", "", "limit over time, up to 1"}, r.limit_share());
+  see({"speedup", "x", "time of the first form of the same size over this one's"}, r.speedup);
+  see({"published_ns", "", "of other software on other machines"}, r.published_ns);
+  see({"share_of_limit", "share", "limit over time, up to 1"}, r.limit_share());
+}
+
+template <class See>
+void figures(const See& see, const BenchFit& r) {
+  see("form", r.form), see("letter", r.letter), see("factor_ns", r.factor), see("power", r.power),
+      see("residual", r.residual), see("points", r.points);
+}
+
+template <class See>
+void figures(const See& see, const BenchCliff& r) {
+  see("point", r.point), see("ratio", r.ratio), see("reason", r.reason);
 }
 
 }  // namespace ridge::record

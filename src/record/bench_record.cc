@@ -7,15 +7,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "record/run_record.h"
+
 namespace ridge::record {
 namespace {
 
 double per_s(int64_t amount, double ns) {
   return ns > 0 ? static_cast<double>(amount) / ns * 1e9 : 0;
-}
-
-double ratio(int64_t amount, int64_t bytes) {
-  return bytes > 0 ? static_cast<double>(amount) / static_cast<double>(bytes) : 0;
 }
 
 struct Sized {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the times that several tables show.
-#include "record/consistency_checks.h"
+#include "record/inference_record.h"
 
 #include <fmt/format.h>
 

@@ -46,6 +46,11 @@ struct DataSetContents {
   std::optional<std::string> text;                      // the beginning, if it is shown
 };
 
+template <class See>
+void figures(const See& see, const DataSetContents::Shard& r) {
+  see("name", r.name), see("ids", r.ids), see("documents", r.documents), see("xxh128", r.hash);
+}
+
 struct TokenizerTimes {
   double count_s = 0, merge_s = 0;
 };

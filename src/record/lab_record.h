@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,7 @@ struct AdviceRecord {
   int64_t before_peak_bytes = 0, after_peak_bytes = 0;
   bool is_same_training = true;
   // The probability that tokens per second rise at all, from how far predicted gains of this lab
-  // are from the measured ones; 1 for advice that only saves memory, which is counted, not predicted.
+  // are from the measured ones; 1 for advice that only saves memory, which is counted.
   double confidence = 1;
 };
 
@@ -85,5 +86,18 @@ const RunRecord& reference_run(const LabRecord& lab, const RunRecord& run);
 // Step time of the reference run over the step time of `run`.
 double speed_up(const LabRecord& lab, const RunRecord& run);
 bool losses_agree(const RunRecord& a, const RunRecord& b);
+
+// Where nothing was measured at two settings: predictions of steps are usually within 20%.
+inline constexpr double kUnknownGainError = 0.2;
+inline constexpr double kLeastGainError = 0.02;  // measurements are no better
+
+// The root mean square of ln(predicted gain / measured gain) over all pairs of runs of equal work,
+// where a gain is the time of one over the other's; at least kLeastGainError, and kUnknownGainError
+// without such a pair.
+double gain_error(std::span<const RunRecord> runs);
+
+// The probability that a predicted gain (0.25: 25% faster) is one at all, if logarithms of gains
+// have normally distributed errors of this size. An error of 0 means that predictions are exact.
+double gain_confidence(double gain, double error);
 
 }  // namespace ridge::record

@@ -9,6 +9,7 @@
 
 #include "base/samples.h"
 #include "cost/ceilings.h"
+#include "record/figures.h"
 #include "record/rate_shares.h"
 #include "record/run_record.h"
 
@@ -56,5 +57,30 @@ struct ModelBenchRecord {
   std::vector<ModelTrial> trials;
   std::vector<KernelTimes> kernels;  // if they were asked for
 };
+
+template <class See>
+void figures(const See& see, const ModelBenchRecord& r) {
+  see("program", r.program), see("model", r.setting.model), see("format", r.format),
+      see("size_bytes", r.size_bytes), see("parameters", r.parameters),
+      see("device", r.setting.device), see("isa", r.setting.isa), see("threads", r.setting.threads),
+      see("level", r.setting.level), see("dtype", r.setting.dtype);
+  see({"activations", "", "exact, 8 bits or fast"}, r.activations);
+  see("cache_dtype", r.setting.cache_dtype), see("batch", r.setting.batch_size);
+  see({"read_ms", "ms", "reading the file"}, r.read_ns / 1e6);
+  see({"open_ms", "ms", "opening a session"}, r.open_ns / 1e6);
+  see({"first_token_ms", "ms", "of a prompt of one token"}, r.first_token_ns / 1e6);
+  see("owned_bytes", r.owned_bytes);
+}
+
+template <class See>
+void figures(const See& see, const ModelTrial& r) {
+  const Summary rates = r.summary();
+  see("test", r.name), see("tokens", r.tokens), see("tokens_per_s", rates.median),
+      see("low", rates.low), see("high", rates.high), see({"coverage", "share"}, rates.coverage),
+      see("samples", r.rates);
+  see({"read_beside_bytes_per_s", "", "reading memory between the repeats"},
+      r.beside_bytes_per_ns * 1e9, Unknown::kNull);
+  see({"of_read_beside", "share"}, r.of_beside, Unknown::kNull);
+}
 
 }  // namespace ridge::record

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of operations that Ridge has no op for. Ops declare their own category.
-#include "record/operation_category.h"
+#include "record/operation_table.h"
 
 #include <algorithm>
 

@@ -14,7 +14,6 @@
 
 #include "base/error.h"
 #include "record/beaten_ceilings.h"
-#include "record/operation_category.h"
 
 namespace ridge::record {
 namespace {
@@ -27,7 +26,7 @@ struct Sum {
 
   void add(const NodeRecord& node) {
     ++row.nodes;
-    row.add_amounts(node);
+    add_amounts(row, node);
     bound_ns[static_cast<size_t>(node.bound)] += node.predicted_ns;
     samples_ns.resize(std::max(samples_ns.size(), node.samples_ns.size()));
     for (size_t i = 0; i < node.samples_ns.size(); ++i) samples_ns[i] += node.samples_ns[i];
@@ -36,8 +35,7 @@ struct Sum {
   OperationRow finish(std::string key, int64_t wall_ns) {
     row.key = std::move(key);
     row.samples = summarize(samples_ns);
-    row.share =
-        wall_ns > 0 ? static_cast<double>(row.exclusive_ns) / static_cast<double>(wall_ns) : 0;
+    row.share = ratio(row.exclusive_ns, wall_ns);
     const double* most = std::max_element(std::begin(bound_ns), std::end(bound_ns));
     row.bound =
         *most > 0 ? static_cast<cost::Bound>(most - std::begin(bound_ns)) : cost::Bound::kNone;
@@ -119,22 +117,6 @@ void add_rows(Branch& branch, int depth, int64_t wall_ns, std::vector<OperationR
 
 }  // namespace
 
-double OperationRow::intensity() const {
-  return bytes() > 0 ? static_cast<double>(work.flops) / static_cast<double>(bytes()) : 0;
-}
-double OperationRow::flops_per_ns() const {
-  return time_ns > 0 ? static_cast<double>(work.flops) / static_cast<double>(time_ns) : 0;
-}
-double OperationRow::bytes_per_ns() const {
-  return time_ns > 0 ? static_cast<double>(bytes()) / static_cast<double>(time_ns) : 0;
-}
-double OperationRow::limit_share() const {
-  return exclusive_ns > 0 ? predicted_ns / static_cast<double>(exclusive_ns) : 0;
-}
-double OperationRow::error() const {
-  return exclusive_ns > 0 && predicted_ns > 0 ? limit_share() - 1 : 0;
-}
-
 std::string folded_scope(std::string_view scope) {
   std::string folded;
   for (size_t i = 0; i < scope.size(); ++i) {
@@ -211,7 +193,7 @@ double total_absolute_error(const OperationTable& table) {
   double errors = 0;
   for (const OperationRow& row : table.rows)
     if (row.is_leaf) errors += std::abs(row.predicted_ns - static_cast<double>(row.exclusive_ns));
-  return table.total.exclusive_ns > 0 ? errors / static_cast<double>(table.total.exclusive_ns) : 0;
+  return ratio(errors, table.total.exclusive_ns);
 }
 
 }  // namespace ridge::record

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost/ceilings.h"
+#include "graph/op.h"
 #include "record/run_record.h"
 
 namespace ridge::record {
@@ -26,26 +27,27 @@ struct OperationRow {
   double predicted_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
 
-  // Adds all additive amounts of `more`, a row or a node, except the number of nodes and the share.
-  template <typename Measured>
-  void add_amounts(const Measured& more) {
-    calls += more.calls;
-    time_ns += more.time_ns;
-    exclusive_ns += more.exclusive_ns;
-    work += more.work;
-    read_bytes += more.read_bytes;
-    written_bytes += more.written_bytes;
-    predicted_ns += more.predicted_ns;
-  }
   int64_t bytes() const { return read_bytes + written_bytes; }
-  double intensity() const;     // FLOPs per planned byte; 0 without bytes
-  double flops_per_ns() const;  // GFLOP/s
-  double bytes_per_ns() const;  // GB/s
+  double intensity() const { return ratio(work.flops, bytes()); }     // FLOPs per planned byte
+  double flops_per_ns() const { return ratio(work.flops, time_ns); }  // GFLOP/s
+  double bytes_per_ns() const { return ratio(bytes(), time_ns); }     // GB/s
   // A prediction assumes that the kernel has the device to itself, so it compares with exclusive
-  // time.
-  double error() const;        // predicted over exclusive time, less 1; 0 if either is unknown
-  double limit_share() const;  // predicted over exclusive time; 1 = as fast as the ceilings allow
+  // time. The error is predicted over exclusive time, less 1; 0 if either is unknown.
+  double error() const { return exclusive_ns > 0 && predicted_ns > 0 ? limit_share() - 1 : 0; }
+  double limit_share() const { return ratio(predicted_ns, exclusive_ns); }  // 1: at the ceilings
 };
+
+// Adds all additive amounts of `more`, a row or a node, except the number of nodes and the share.
+template <typename Measured>
+void add_amounts(OperationRow& row, const Measured& more) {
+  row.calls += more.calls;
+  row.time_ns += more.time_ns;
+  row.exclusive_ns += more.exclusive_ns;
+  row.work += more.work;
+  row.read_bytes += more.read_bytes;
+  row.written_bytes += more.written_bytes;
+  row.predicted_ns += more.predicted_ns;
+}
 
 struct OperationTable {
   std::string title;  // "op", "kind", "scope", "phase"
@@ -71,5 +73,9 @@ std::string folded_scope(std::string_view scope);
 // The sum over the leaf rows of |predicted - exclusive time|, as a share of the total exclusive
 // time.
 double total_absolute_error(const OperationTable& table);
+
+// The category of an op of Ridge, or of an operation that an imported trace names; kOther for
+// unknown names.
+OpCategory operation_category(std::string_view op);
 
 }  // namespace ridge::record

@@ -8,13 +8,17 @@
 namespace ridge::record {
 
 template <class See>
+void figures(const See& see, const PlannedHardware& r) {
+  see("hardware", r.title), see("hardware_source", r.source), see("assumptions", r.ceilings.notes),
+      see("memory_capacity_bytes", r.memory_bytes);
+}
+
+template <class See>
 void device_figures(const See& see, const DevicePlan& r) {
-  see("hardware", r.hardware.title), see("hardware_source", r.hardware.source),
-      see("assumptions", r.hardware.ceilings.notes),
-      see("memory_capacity_bytes", r.hardware.memory_bytes), see("devices", r.layout.devices),
+  figures(see, r.hardware), see("devices", r.layout.devices),
       see("price_per_device_hour", r.layout.price);
   see({"tokens", "", "the budget"}, r.tokens);
-  see({"assumed_mfu", "", "for a second estimate of the days"}, r.assumed_mfu);
+  see({"assumed_mfu", "share", "for a second estimate of the days"}, r.assumed_mfu);
   see({"zero", "", "the lowest stage that fits, or the last one"}, static_cast<int>(r.zero));
   see({"fits", "", "also if the hardware's memory is unknown"}, r.fits);
   see({"would_fit", "", "changes of options, each by itself"}, r.would_fit);
@@ -39,13 +43,30 @@ void figures(const See& see, const TrainingPlan& r) {
   device_figures(see, r);
   see({"recompute", "", "none, attention, block or full"}, r.recompute);
   see("clip", r.clip_norm), see("predicted_step_ns", r.step_ns);
-  see({"sent_bytes", "B", "of a step, by each device"}, r.sent_bytes);
-  see({"exchange_ns", "ns", "at the assumed rate of the slowest link"}, r.exchange_ns);
-  see({"exposed_exchange_ns", "ns", "does not overlap with the graph"}, r.exposed_ns);
-  see("predicted_tokens_per_s", r.tokens_per_s()), see("predicted_mfu", r.mfu());
+  see({"sent_bytes", "", "of a step, by each device"}, r.sent_bytes);
+  see({"exchange_ns", "", "at the assumed rate of the slowest link"}, r.exchange_ns);
+  see({"exposed_exchange_ns", "", "does not overlap with the graph"}, r.exposed_ns);
+  see("predicted_tokens_per_s", r.tokens_per_s()), see({"predicted_mfu", "share"}, r.mfu());
   see({"predicted_days", "d", "for the budget at the predicted rate"}, r.if_fits(r.days));
   see("largest_batch_size", r.largest_batch), see("longest_context", r.longest_context),
       see("bytes_per_parameter", r.bytes_per_parameter.total());
+}
+
+template <class See>
+void figures(const See& see, const InferencePlan& r) {
+  see("model", r.model), see("parameters", r.parameters), see("level", r.level);
+  see({"chunk", "", "tokens of a prompt in one run"}, r.chunk);
+  see("cache_dtype", r.cache_dtype), figures(see, r.hardware);
+}
+
+template <class See>
+void figures(const See& see, const LargestBatch& r) {
+  see("sequence", r.length), see("batch_size", r.batch), see("predicted_decode_ns", r.decode_ns);
+}
+
+template <class See>
+void figures(const See& see, const LongestContext& r) {
+  see("batch_size", r.batch), see("sequence", r.length);
 }
 
 }  // namespace ridge::record

@@ -13,12 +13,12 @@ namespace ridge::record {
 struct DeviceKernel {
   enum class Kind { kCompute, kMemset, kMemcpy };
   Kind kind = Kind::kCompute;
-  std::string name;  // of the function in the device's code; of a copy, what it copies
+  std::string name;  // the function's in the device's code; a copy's says what it copies
   std::array<int32_t, 3> grid{}, block{};
   int32_t registers = 0;                                      // per thread
   int64_t static_shared_bytes = 0, dynamic_shared_bytes = 0;  // per block
   double occupancy = 0;      // estimated: resident warps over the most that a multiprocessor holds
-  int64_t copied_bytes = 0;  // of a memset or memcpy
+  int64_t copied_bytes = 0;  // by a memset or memcpy
   bool operator==(const DeviceKernel&) const = default;
 };
 

@@ -34,7 +34,7 @@ struct RatedWork {
 };
 
 RateShares rate_shares(const RatedWork& work, const cost::Ceilings& ceilings);
-// Of a run's step; all 0 if it has no time.
+// Rates a run's step; all 0 if it has no time.
 RateShares rate_shares(const RunRecord& run, const cost::Ceilings& ceilings);
 
 inline constexpr const char* kMultiplyShareConvention =

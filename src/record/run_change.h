@@ -15,7 +15,7 @@ struct Change {
   Summary before, after;
 
   bool is_one_sided() const { return before.count == 0 || after.count == 0; }
-  double ratio() const { return before.median > 0 ? after.median / before.median : 0; }
+  double ratio() const { return record::ratio(after.median, before.median); }
   double difference() const { return after.median - before.median; }
   // "faster" or "slower", with a "?" if a side has too few samples for an interval of 95%; "noise",
   // "only in A" or "only in B".

@@ -14,20 +14,37 @@ namespace ridge {
 template <class See, record::Of<Summary> R>
 void figures(const See& see, R& r) {
   see("median_ns", r.median);
-  see({"low_ns", "ns", "low end of the interval"}, r.low);
-  see({"high_ns", "ns", "high end of the interval"}, r.high);
+  see({"low_ns", "", "low end of the interval"}, r.low);
+  see({"high_ns", "", "high end of the interval"}, r.high);
   see("samples", r.count);
-  see({"coverage", "", "probability that the interval contains the true median"}, r.coverage);
+  see({"coverage", "share", "probability that the interval contains the true median"}, r.coverage);
 }
 
 template <class See>
 void figures(const See& see, const Work& r) {
-  see({"flops", "FLOP", "2 per MAC, and all other arithmetic"}, r.flops);
+  see({"flops", "", "2 per MAC, and all other arithmetic"}, r.flops);
   see("macs", r.macs);
   see({"transcendentals", "FLOP", "those that are exp, log, tanh or divisions"}, r.transcendentals);
 }
 
 }  // namespace ridge
+
+namespace ridge::cost {
+
+template <class See>
+void figures(const See& see, const GraphCost& r) {
+  see("nodes", r.nodes), see("kernel_calls", r.launches), see("flops", r.flops),
+      see("bytes", r.bytes), see({"peak_bytes", "", "the arena"}, r.peak_bytes),
+      see("predicted_ns", r.predicted_ns);
+}
+
+template <class See>
+void figures(const See& see, const PassRecord& r) {
+  see("name", r.name), see("stage", r.stage), see("trade", r.trade), see("before", r.before),
+      see("after", r.after), see("elapsed_ns", r.elapsed_ns);
+}
+
+}  // namespace ridge::cost
 
 namespace ridge::record {
 
@@ -49,9 +66,9 @@ void figures(const See& see, R& r) {
 }
 
 // The sentences of times are those of performance_summary.json.
-constexpr Figure kTime = {"time_ns", "ns",
+constexpr Figure kTime = {"time_ns", "",
                           "mean over the middle half of the instrumented steps, so rows add up"};
-constexpr Figure kExclusive = {"exclusive_ns", "ns",
+constexpr Figure kExclusive = {"exclusive_ns", "",
                                "divides a moment in which kernels overlap equally among them"};
 
 template <class See>
@@ -61,15 +78,15 @@ void figures(const See& see, const OperationRow& r) {
       see("nodes", r.nodes), see("calls", r.calls), see(kTime, r.time_ns),
       see(kExclusive, r.exclusive_ns);
   see({"samples", "ns", "times of the row in each step"}, r.samples);
-  see({"share", "", "exclusive time over the wall time of the step"}, r.share);
+  see({"share", "share", "exclusive time over the wall time of the step"}, r.share);
   figures(see, r.work);
-  see({"read_bytes", "B", "planned: each operand of each kernel once"}, r.read_bytes);
+  see({"read_bytes", "", "planned: each operand of each kernel once"}, r.read_bytes);
   see("written_bytes", r.written_bytes);
-  see({"flops_per_byte", "FLOP/B", "FLOPs per planned byte"}, r.intensity());
+  see({"flops_per_byte", "", "FLOPs per planned byte"}, r.intensity());
   see("flops_per_s", r.flops_per_ns() * 1e9), see("bytes_per_s", r.bytes_per_ns() * 1e9);
   see({"bound", "", "what limits the predicted time"}, r.bound);
   see("predicted_ns", r.predicted_ns);
-  see({"prediction_error", "", "predicted over exclusive time, less 1; or 0"}, r.error());
+  see({"prediction_error", "share", "predicted over exclusive time, less 1; or 0"}, r.error());
 }
 
 template <class See, Of<SummaryOperation> R>
@@ -83,17 +100,18 @@ void figures(const See& see, R& r) {
 template <class See, Of<SummaryRun> R>
 void figures(const See& see, R& r) {
   see("setting", r.setting), see("step", r.step), see("predicted_step_ns", r.predicted_ns),
-      see("speed_up", r.speed_up), see("kernel_calls", r.kernel_calls),
-      see("samples_per_s", r.samples_per_s), see("tokens_per_s", r.tokens_per_s), see("mfu", r.mfu);
-  see({"launch_rate", "", "0 if not measured"}, r.launch_rate);
+      see({"speed_up", "x"}, r.speed_up), see("kernel_calls", r.kernel_calls),
+      see("samples_per_s", r.samples_per_s), see("tokens_per_s", r.tokens_per_s),
+      see({"mfu", "share"}, r.mfu);
+  see({"launch_rate", "share", "0 if not measured"}, r.launch_rate);
 }
 
 template <class See>
 void figures(const See& see, const MemoryPoint& r) {
   see("graph", r.graph), see("node", r.node), see("op", r.op), see("scope", r.scope),
       see("phase", r.phase);
-  see({"total_bytes", "B", "live while the node runs"}, r.live.total());
-  see({"bytes", "B", "the same by class"}, r.live);
+  see({"total_bytes", "", "live while the node runs"}, r.live.total());
+  see({"bytes", "", "the same by class"}, r.live);
 }
 
 template <class See>
@@ -107,14 +125,14 @@ void figures(const See& see, const LiveTensor& r) {
 
 template <class See>
 void figures(const See& see, const MemoryRecord& r) {
-  see({"owned_bytes", "B", "predicted: arena and store"}, r.owned_bytes);
-  see({"arena_bytes", "B", "one arena for all graphs, sized for the largest plan"}, r.arena_bytes);
-  see({"allocated_bytes", "B", "what the runtime allocated for them"}, r.allocated_bytes);
-  see({"live_peak_bytes", "B", "most that is live, with stored values"}, r.live_peak_bytes);
-  see({"store_bytes", "B", "all graphs' parameters, states and inputs, each once"}, r.store_bytes);
-  see({"peak_by_class_bytes", "B", "most of each class in the timeline"}, r.class_peaks());
-  see({"foreign_bytes", "B", "resident before: code, libraries, caches"}, r.foreign_bytes);
-  see({"predicted_peak_bytes", "B", "owned and foreign"}, r.predicted_peak_bytes());
+  see({"owned_bytes", "", "predicted: arena and store"}, r.owned_bytes);
+  see({"arena_bytes", "", "one arena for all graphs, sized for the largest plan"}, r.arena_bytes);
+  see({"allocated_bytes", "", "what the runtime allocated for them"}, r.allocated_bytes);
+  see({"live_peak_bytes", "", "most that is live, with stored values"}, r.live_peak_bytes);
+  see({"store_bytes", "", "all graphs' parameters, states and inputs, each once"}, r.store_bytes);
+  see({"peak_by_class_bytes", "", "most of each class in the timeline"}, r.class_peaks());
+  see({"foreign_bytes", "", "resident before: code, libraries, caches"}, r.foreign_bytes);
+  see({"predicted_peak_bytes", "", "owned and foreign"}, r.predicted_peak_bytes());
   see("measured_peak_bytes", r.after.peak_bytes),
       see("measured_resident_bytes", r.after.resident_bytes),
       see("peak_is_of_the_steps_alone", r.peak_was_reset);
@@ -122,17 +140,16 @@ void figures(const See& see, const MemoryRecord& r) {
 
 template <class See>
 void figures(const See& see, const StepRecord& r) {
-  see({"wall_ns", "ns", "one step, including data and loss"}, r.wall_ns);
-  see({"kernel_ns", "ns", "sum over the nodes"}, r.kernel_ns);
-  see({"overlapped_ns", "ns", "part that overlap counts more than once"}, r.overlapped_ns);
-  see({"idle_ns", "ns", "inside the graphs, while no kernel ran"}, r.idle_ns);
-  see({"busy_ns", "ns", "while at least one kernel ran"}, r.busy_ns());
-  see({"computing_ns", "ns", "exclusive time of kernels that compute"}, r.exclusive_ns(true));
-  see({"moving_data_ns", "ns", "and of those that only move data"}, r.exclusive_ns(false));
-  see({"idle_before_first_ns", "ns", "before a graph's first kernel"}, r.idle_before_first_ns);
-  see({"host_ns", "ns", "outside the graphs: batch, learning rate, loss"}, r.host_ns);
-  see({"attributed_share", "", "busy over wall time"},
-      r.wall_ns > 0 ? static_cast<double>(r.busy_ns()) / static_cast<double>(r.wall_ns) : 0);
+  see({"wall_ns", "", "one step, including data and loss"}, r.wall_ns);
+  see({"kernel_ns", "", "sum over the nodes"}, r.kernel_ns);
+  see({"overlapped_ns", "", "part that overlap counts more than once"}, r.overlapped_ns);
+  see({"idle_ns", "", "inside the graphs, while no kernel ran"}, r.idle_ns);
+  see({"busy_ns", "", "while at least one kernel ran"}, r.busy_ns());
+  see({"computing_ns", "", "exclusive time of kernels that compute"}, r.exclusive_ns(true));
+  see({"moving_data_ns", "", "and of those that only move data"}, r.exclusive_ns(false));
+  see({"idle_before_first_ns", "", "before a graph's first kernel"}, r.idle_before_first_ns);
+  see({"host_ns", "", "outside the graphs: batch, learning rate, loss"}, r.host_ns);
+  see({"attributed_share", "share", "busy over wall time"}, ratio(r.busy_ns(), r.wall_ns));
   see("instrumented_steps", r.wall_samples_ns.size());
   see({"dropped_records", "", "lost by the instrument, over all steps"}, r.dropped);
 }
@@ -164,11 +181,11 @@ void figures(const See& see, const ModuleRecord& r) {
 template <class See>
 void figures(const See& see, const AdviceRecord& r) {
   see("title", r.title), see("reason", r.reason), see("command", r.command);
-  see({"predicted_gain", "", "tokens per second, after over before, less 1"}, r.time_gain);
-  see({"predicted_memory_gain", "", "in owned memory"}, r.memory_gain);
+  see({"predicted_gain", "share", "tokens per second, after over before, less 1"}, r.time_gain);
+  see({"predicted_memory_gain", "share", "in owned memory"}, r.memory_gain);
   see("predicted_before_ns", r.before_ns), see("predicted_after_ns", r.after_ns),
       see("owned_before_bytes", r.before_peak_bytes), see("owned_after_bytes", r.after_peak_bytes),
-      see("same_training", r.is_same_training), see("confidence", r.confidence);
+      see("same_training", r.is_same_training), see({"confidence", "share"}, r.confidence);
 }
 
 template <class See>
@@ -177,16 +194,17 @@ void figures(const See& see, const RunRecord& r) {
   see({"step", "ns", "wall time of the steps that are not instrumented"}, r.wall());
   see("forward", r.step.forward), see("backward", r.step.backward),
       see("optimizer", r.step.optimizer), see("predicted_ns", r.predicted_ns),
-      see("launch_rate", r.launch_rate().median), see("samples_per_s", r.samples_per_s()),
-      see("tokens_per_s", r.tokens_per_s()), see("kernel_calls", r.launches);
-  see({"model_flops", "FLOP", "forward and backward"}, r.model.step().flops);
+      see({"launch_rate", "share"}, r.launch_rate().median),
+      see("samples_per_s", r.samples_per_s()), see("tokens_per_s", r.tokens_per_s()),
+      see("kernel_calls", r.launches);
+  see({"model_flops", "", "forward and backward"}, r.model.step().flops);
   see("model_macs", r.model.step().macs);
-  see({"executed_flops", "FLOP", "with recomputation and optimizer"}, r.executed.flops);
-  see({"model_flops_per_s", "FLOP/s", "2 per model MAC"}, r.palm_flops_per_s());
+  see({"executed_flops", "", "with recomputation and optimizer"}, r.executed.flops);
+  see({"model_flops_per_s", "", "2 per model MAC"}, r.palm_flops_per_s());
   see("planned_bytes", r.planned_bytes);
-  see({"compulsory_bytes", "B", "as if each graph were one kernel"}, r.compulsory_bytes);
-  see({"weight_bytes", "B", "stored bytes of weights that a step reads"}, r.weight_bytes);
-  see({"cache_bytes", "B", "attended KV entries of the step's tokens"}, r.cache_bytes);
+  see({"compulsory_bytes", "", "as if each graph were one kernel"}, r.compulsory_bytes);
+  see({"weight_bytes", "", "stored bytes of weights that a step reads"}, r.weight_bytes);
+  see({"cache_bytes", "", "attended KV entries of the step's tokens"}, r.cache_bytes);
   figures(see, r.memory), see("attribution", r.step), see("step_samples_ns", r.plain_wall_ns);
 }
 

@@ -2,13 +2,14 @@
 // Derived values of a run.
 #include "record/run_record.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include <fmt/format.h>
-
 #include "base/units.h"
+#include "models/config.h"
 
 namespace ridge::record {
 namespace {
@@ -79,16 +80,6 @@ std::string over_memory_reason(double share, int64_t bytes, const cost::Ceilings
              : "the bandwidth of memory is assumed too low";
 }
 
-double ModuleRecord::intensity() const {
-  return compulsory_bytes > 0
-             ? static_cast<double>(work.flops) / static_cast<double>(compulsory_bytes)
-             : 0;
-}
-
-double ModuleRecord::flops_per_ns() const {
-  return time_ns > 0 ? static_cast<double>(work.flops) / static_cast<double>(time_ns) : 0;
-}
-
 Summary RunRecord::profiling_cost() const {
   std::vector<double> shares;
   for (size_t i = 0; i < std::min(paired_wall_ns.size(), step.wall_samples_ns.size()); ++i)
@@ -102,10 +93,7 @@ double RunRecord::profiling_cost_of_run() const {
   return instrumented > 0 ? profiling_cost().median * instrumented / (instrumented + plain) : 0;
 }
 
-double RunRecord::clock_cost() const {
-  double plain = median(plain_wall_ns);
-  return plain > 0 ? clock_ns / plain : 0;
-}
+double RunRecord::clock_cost() const { return ratio(clock_ns, median(plain_wall_ns)); }
 
 double RunRecord::mean_loss() const {
   if (losses.empty()) return 0;
@@ -138,6 +126,11 @@ double loss_difference(const RunRecord& a, const RunRecord& b) {
 double loss_tolerance(const RunRecord& a, const RunRecord& b) {
   bool both_wide = a.setting.dtype == "fp32" && b.setting.dtype == "fp32";
   return both_wide ? kF32Tolerance : kNarrowTolerance;
+}
+
+Architecture architecture(const models::ModelConfig& config) {
+  return {config.vocabulary,   config.hidden,  config.layers,     config.heads,   config.kv_heads,
+          config.feed_forward, config.context, config.rope_theta, config.norm_eps};
 }
 
 }  // namespace ridge::record

@@ -18,7 +18,17 @@
 #include "record/memory_record.h"
 #include "record/profile.h"
 
+namespace ridge::models {
+struct ModelConfig;
+}
+
 namespace ridge::record {
+
+// part / whole; 0 where the whole is 0 or unknown.
+template <class Part, class Whole>
+double ratio(Part part, Whole whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
 
 // The options of a run, spelled as on the command line.
 struct Setting {
@@ -104,8 +114,8 @@ struct ModuleRecord {
   double predicted_ns = 0;
 
   // FLOPs per compulsory byte; 0 without bytes.
-  double intensity() const;
-  double flops_per_ns() const;
+  double intensity() const { return ratio(work.flops, compulsory_bytes); }
+  double flops_per_ns() const { return ratio(work.flops, time_ns); }
 };
 
 // The model's architecture.
@@ -206,5 +216,13 @@ double loss_difference(const RunRecord& a, const RunRecord& b);
 // The difference up to which losses count as equal: equal to 4 decimals if both runs use fp32, 0.02
 // otherwise.
 double loss_tolerance(const RunRecord& a, const RunRecord& b);
+
+Architecture architecture(const models::ModelConfig& config);
+
+struct PassCost {
+  std::string pass;  // empty: only the passes that every step needs
+  std::string summary;
+  RunRecord planned;  // the whole step, with gradient and update
+};
 
 }  // namespace ridge::record

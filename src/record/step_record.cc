@@ -222,7 +222,7 @@ void add_exclusive_parts(std::span<const InstrumentedStep> steps,
         static_cast<int64_t>(std::floor(sums[i] / static_cast<double>(middle.size())));
 }
 
-// The runs of a step as a timeline: the instrument's time before, between and after them is left out.
+// The runs of a step as a timeline, without the instrument's time before, between and after them.
 std::vector<TimelineRun> timeline_of(const InstrumentedStep& step, const std::vector<int>& order) {
   std::vector<TimelineRun> timeline;
   double instrument_ns = 0, free_ns = 0;

@@ -116,8 +116,7 @@ SummaryFile read_summary(const nlohmann::json& document, const std::string& sour
   if (root.has("machine")) summary.device = root.at("machine").at("device").text();
   for (const JsonField& run : elements(root.at("runs"))) summary.runs.push_back(read_run(run));
   for (const JsonField& part : elements(root.at("advice")))
-    summary.advice.push_back({part.at("title").text(), part.at("reason").text(),
-                              part.at("command").text(), part.at("predicted_gain").real()});
+    take(part, summary.advice.emplace_back());
   for (const JsonField& warning : elements(root.at("warnings")))
     summary.warnings.push_back(warning.text());
   return summary;

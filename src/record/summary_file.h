@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/samples.h"
+#include "record/figures.h"
 #include "record/run_record.h"
 
 namespace ridge::record {
@@ -44,6 +45,12 @@ struct SummaryAdvice {
   std::string title, reason, command;
   double gain = 0;
 };
+
+template <class See, Of<SummaryAdvice> R>
+void figures(const See& see, R& r) {
+  see("title", r.title), see("reason", r.reason), see("command", r.command),
+      see({"predicted_gain", "share"}, r.gain);
+}
 
 struct SummaryFile {
   std::string program, command, finished_at, device;

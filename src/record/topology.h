@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "record/figures.h"
+
 namespace ridge::record {
 
 struct CpuCache {
@@ -68,5 +70,45 @@ struct PerformanceWarning {
   std::string remedy;
 };
 std::vector<PerformanceWarning> performance_warnings(const Topology& topology, int threads);
+
+template <class See>
+void figures(const See& see, const CpuCache& r) {
+  see("level", r.level), see("type", r.type), see("bytes", r.bytes), see("instances", r.instances);
+  see({"cpus", "", "that share one"}, r.cpus);
+}
+
+template <class See>
+void figures(const See& see, const NumaNode& r) {
+  see("id", r.id), see("cpus", r.cpus), see("memory_bytes", r.memory_bytes),
+      see("distances", r.distances);
+}
+
+template <class See>
+void figures(const See& see, const PciGpu& r) {
+  see("address", r.address), see("vendor", r.vendor), see("name", r.name), see("node", r.node),
+      see("speed", r.speed), see("most_speed", r.most_speed), see("width", r.width),
+      see("most_width", r.most_width);
+}
+
+template <class See>
+void figures(const See& see, const GpuLink& r) {
+  see("first", r.first), see("second", r.second), see("kind", r.kind);
+}
+
+template <class See>
+void figures(const See& see, const PerformanceWarning& r) {
+  see("what", r.what), see("remedy", r.remedy);
+}
+
+template <class See>
+void figures(const See& see, const Topology& r) {
+  see("sockets", r.sockets), see("cores", r.cores), see("cpus", r.cpus);
+  see({"allowed_cpus", "", "that this process may use"}, r.allowed_cpus);
+  see("allowed_cores", r.allowed_cores), see("allowed_nodes", r.allowed_nodes),
+      see("memory_nodes", r.memory_nodes);
+  see({"quota_cpus", "", "CPU time of its control groups; 0: no limit"}, r.quota_cpus);
+  see("numa_balancing", r.numa_balancing), see("caches", r.caches), see("nodes", r.nodes),
+      see("gpus", r.gpus), see("links", r.links);
+}
 
 }  // namespace ridge::record

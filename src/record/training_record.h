@@ -3,9 +3,12 @@
 // whole run is a RunRecord.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "record/figures.h"
 
 namespace ridge::record {
 
@@ -30,7 +33,7 @@ struct StepMetrics {
 struct ValidationMetrics {
   int64_t step = 0;  // steps done
   double loss = 0;
-  double perplexity() const;
+  double perplexity() const { return std::exp(loss); }
 };
 
 // A text that a model in training generates.
@@ -42,6 +45,16 @@ struct TrainingSample {
   std::string finish_reason;  // as of serve::Generation
   std::string fault;          // why there is no sample; empty if there is one
 };
+
+template <class See>
+void figures(const See& see, const StepMetrics& r) {
+  see("step", r.step);
+  see("loss", r.loss), see("learning_rate", r.learning_rate), see("step_ns", r.step_ns),
+      see("samples_per_s", r.samples_per_s), see("tokens_per_s", r.tokens_per_s),
+      see("model_flops_per_s", r.model_flops_per_s);
+  see({"mfu", "share"}, r.mfu, Unknown::kNull);
+  see("resident_bytes", r.resident_bytes), see("instrumented", r.instrumented);
+}
 
 // The part of a summary that a RunRecord does not have.
 struct TrainingTotals {

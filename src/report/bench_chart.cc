@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "files/json_field.h"
-#include "report/bench_point.h"
+#include "report/chart_model.h"
 #include "report/svg.h"
 
 namespace ridge::report {
@@ -273,26 +273,6 @@ std::vector<Bar> technique_bars(const JsonField& result) {
 }
 
 }  // namespace
-
-bool is_measured(const JsonField& point) { return point.real_or("median_ns", 0) > 0; }
-
-double time_of(const JsonField& point) {
-  return std::max(0.0, point.real_or(is_measured(point) ? "median_ns" : "predicted_ns", 0));
-}
-
-std::string shape_text(const JsonField& point) {
-  if (!point.has("shape")) return "";
-  const nlohmann::json& shape = point.at("shape").object();
-  std::string each_alone, together;
-  bool are_equal = shape.size() > 1;
-  for (const auto& [letter, extent] : shape.items()) {
-    const int64_t value = JsonField(extent, letter).integer();
-    each_alone += fmt::format("{}{}={}", each_alone.empty() ? "" : ",", letter, value);
-    together += letter + "=";
-    are_equal = are_equal && extent == *shape.begin();
-  }
-  return are_equal ? together + std::to_string(shape.begin()->get<int64_t>()) : each_alone;
-}
 
 std::string bench_chart(const RunFolder& folder) {
   const nlohmann::json document = folder_document(folder);

@@ -7,10 +7,15 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "base/units.h"
 #include "record/bench_figures.h"
+#include "report/json_text.h"
+#include "report/model_bench.h"
 #include "report/operators_csv.h"
+#include "report/report_page.h"
 #include "report/tables.h"
 
 namespace ridge::report {
@@ -268,9 +273,9 @@ Json bench_json(const BenchRecord& bench) {
                {"threads", bench.threads},
                {"swept", bench.swept},
                {"interrupted", bench.is_interrupted},
-               {"cases", Json::array()},
-               {"fits", Json::array()},
-               {"cliffs", Json::array()},
+               {"cases", value_json(bench.points)},
+               {"fits", value_json(bench.fits)},
+               {"cliffs", value_json(bench.cliffs)},
                {"notes", bench.notes}};
   if (!bench.claim.empty()) {
     json["claim"] = bench.claim;
@@ -281,17 +286,6 @@ Json bench_json(const BenchRecord& bench) {
     for (const auto& [name, value] : bench.values)
       json["values"].push_back({{"name", name}, {"value", value}});
   }
-  for (const BenchPoint& each : bench.points) json["cases"].push_back(to_json(each));
-  for (const record::BenchFit& each : bench.fits)
-    json["fits"].push_back({{"form", each.form},
-                            {"letter", each.letter},
-                            {"factor_ns", each.factor},
-                            {"power", each.power},
-                            {"residual", each.residual},
-                            {"points", each.points}});
-  for (const record::BenchCliff& each : bench.cliffs)
-    json["cliffs"].push_back(
-        {{"point", each.point}, {"ratio", each.ratio}, {"reason", each.reason}});
   return json;
 }
 
@@ -309,9 +303,7 @@ std::string heading(const record::BenchRecord& bench) {
 }  // namespace
 
 std::string benches_json(std::span<const record::BenchRecord> benches) {
-  Json all = Json::array();
-  for (const record::BenchRecord& each : benches) all.push_back(bench_json(each));
-  return json_text(all);
+  return json_text(json_list(benches, bench_json));
 }
 
 std::string bench_text(const record::BenchRecord& bench,
@@ -323,6 +315,34 @@ std::string bench_text(const record::BenchRecord& bench,
   if (format == "md") return bench_table(bench).markdown() + "\n" + notes;
   return wrap_lines(heading(bench), terminal.columns) + "\n" + bench_table(bench).text(terminal) +
          "\n" + wrap_lines(notes, terminal.columns);
+}
+
+namespace {
+
+// `kind` is "op" or "model"; `result` is what the command prints with --json.
+std::vector<OutputFile> files_of(const record::LabRecord& about,
+                                 const std::string& kind,
+                                 Json result) {
+  Json json = report::heading(about);
+  json["version"] = 1;
+  if (about.ceilings) json["roofs"] = roofs_json(*about.ceilings);
+  json["kind"] = kind;
+  json["result"] = std::move(result);
+  std::vector<OutputFile> files = {{"bench.json", json_text(json)}};
+  files.push_back(page_file(files));
+  return files;
+}
+
+}  // namespace
+
+std::vector<OutputFile> bench_files(const record::LabRecord& about,
+                                    const record::BenchRecord& bench) {
+  return files_of(about, bench.kind, bench_json(bench));
+}
+
+std::vector<OutputFile> bench_files(const record::LabRecord& about,
+                                    const record::ModelBenchRecord& bench) {
+  return files_of(about, "model", model_bench_json(bench));
 }
 
 }  // namespace ridge::report

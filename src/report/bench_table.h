@@ -4,9 +4,13 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "record/bench_record.h"
+#include "record/lab_record.h"
+#include "record/model_bench.h"
 #include "report/json_text.h"
+#include "report/output_files.h"
 #include "report/terminal.h"
 
 namespace ridge::report {
@@ -29,5 +33,11 @@ std::string bench_csv(const record::BenchRecord& bench);
 Json bench_json(const record::BenchRecord& bench);
 // A list of such objects, as text.
 std::string benches_json(std::span<const record::BenchRecord> benches);
+
+// `about` has the program, the command, the time and the ceilings, and no runs.
+std::vector<OutputFile> bench_files(const record::LabRecord& about,
+                                    const record::BenchRecord& bench);
+std::vector<OutputFile> bench_files(const record::LabRecord& about,
+                                    const record::ModelBenchRecord& bench);
 
 }  // namespace ridge::report

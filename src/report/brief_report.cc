@@ -10,14 +10,12 @@
 
 #include "base/units.h"
 #include "cost/predict.h"
+#include "record/beaten_ceilings.h"
 #include "record/operation_table.h"
-#include "record/roofline_verdict.h"
 #include "report/tables.h"
 
 namespace ridge::report {
 namespace {
-
-std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 std::string agreement(const record::LabRecord& lab, const record::RunRecord& run) {
   const record::RunRecord& reference = reference_run(lab, run);
@@ -71,16 +69,9 @@ std::string ladder(const record::LabRecord& lab,
 
 // The last runs, which are the largest.
 std::string sweep(const record::LabRecord& lab, const TerminalOptions& options) {
-  Table table({{"batch"},
-               {"length"},
-               {"level", Align::kLeft},
-               {"step, median"},
-               {"predicted", Align::kRight, 1},
-               {"speed-up"},
-               {"tokens/s"},
-               {"MFU"},
-               {"owned memory", Align::kRight, 2},
-               {"losses agree", Align::kLeft, 3}});
+  Table table(
+      "batch | length | <level | step, median | predicted ?1 | speed-up | tokens/s | "
+      "MFU | owned memory ?2 | <losses agree ?3");
   const size_t hidden = lab.runs.size() > kBriefRuns ? lab.runs.size() - kBriefRuns : 0;
   for (size_t i = hidden; i < lab.runs.size(); ++i) {
     const record::RunRecord& run = lab.runs[i];
@@ -206,11 +197,7 @@ std::string brief_advice(const record::LabRecord& lab, const TerminalOptions& op
   if (lab.advice.empty())
     return wrap_lines("\nAdvice: no predicted change gains more than the prediction error.",
                       options.columns);
-  Table table({{"advice", Align::kLeft},
-               {"predicted tokens/s"},
-               {"confidence", Align::kRight, 2},
-               {"owned memory", Align::kRight, 1},
-               {"measured", Align::kLeft}});
+  Table table("<advice | predicted tokens/s | confidence ?2 | owned memory ?1 | <measured");
   auto gain = [](double share) { return fmt::format("{:+.1f}%", 100 * share); };
   for (const record::AdviceRecord& a : lab.advice) {
     std::string measured;
@@ -241,17 +228,9 @@ std::vector<size_t> brief_runs(const record::LabRecord& lab) {
 }
 
 Table brief_phases(const record::LabRecord& lab, const std::vector<size_t>& shown) {
-  Table table({{"phase", Align::kLeft},
-               {"level", Align::kLeft},
-               {"batch"},
-               {"length"},
-               {"TTFT / TPOT"},
-               {"predicted", Align::kRight, 1},
-               {"speed-up", Align::kRight, 2},
-               {"tokens/s"},
-               {"MFU"},
-               {"MBU"}});
-  auto share = [](double value) { return value > 0 ? percent(value) : "-"; };
+  Table table(
+      "<phase | <level | batch | length | TTFT / TPOT | predicted ?1 | speed-up ?2 | "
+      "tokens/s | MFU | MBU");
   for (const size_t i : shown) {
     const record::RunRecord& run = lab.runs[i];
     const bool is_first = &record::reference_run(lab, run) == &run;
@@ -259,8 +238,9 @@ Table brief_phases(const record::LabRecord& lab, const std::vector<size_t>& show
                std::to_string(run.setting.sequence), spread_cell(run.wall()),
                prediction_cell(run.predicted_ns, run.wall().median),
                is_first ? "" : fmt::format("{:.2f}x", speed_up(lab, run)),
-               format_count(run.tokens_per_s()), share(run.mfu(mfu_reference(lab, run.setting))),
-               share(run.mbu(mbu_reference(lab)))});
+               format_count(run.tokens_per_s()),
+               share_cell(run.mfu(mfu_reference(lab, run.setting))),
+               share_cell(run.mbu(mbu_reference(lab)))});
   }
   return table;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text that commands print without --verbose: all sections of a result together fit a screen
-// of 45 lines at 100 columns. console_report.h has the whole output.
+// The sections of a lab that commands print on a terminal. Without --verbose they are brief: all of
+// a result together fit a screen of 45 lines at 100 columns.
 #pragma once
 
 #include <string>
@@ -37,5 +37,23 @@ std::string brief_warnings(const std::vector<std::string>& warnings,
 std::string brief_advice(const record::LabRecord& lab, const TerminalOptions& options);
 // Prefill and decode by level, batch and length; cache, latency and attention in a line each.
 std::string brief_study(const record::InferenceRecord& study, const TerminalOptions& options);
+
+// The machine and the model in a few lines.
+std::string heading_text(const record::LabRecord& lab, const TerminalOptions& options);
+// The ladder of each batch size and length, and the sweep if there are several.
+std::string ladder_text(const record::LabRecord& lab, const TerminalOptions& options);
+// Operation tables, roofline and memory of one run.
+std::string operations_text(const record::LabRecord& lab,
+                            const record::RunRecord& run,
+                            const TerminalOptions& options);
+std::string advice_text(const record::LabRecord& lab, const TerminalOptions& options);
+std::string trials_text(const record::LabRecord& lab, const TerminalOptions& options);
+// The heading, the ladder, and the operations of the first batch size and length; with `verbose`
+// unset what fits a screen.
+std::string lab_text(const record::LabRecord& lab, bool verbose, const TerminalOptions& options);
+// The lab's warnings from one on, a line each.
+std::string warning_lines(const record::LabRecord& lab,
+                          size_t from,
+                          const TerminalOptions& options);
 
 }  // namespace ridge::report

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cost/predict.h"
 #include "cost/quantized_time.h"
+#include "report/tables.h"
 
 namespace ridge::report {
 namespace {
@@ -26,38 +27,25 @@ std::string title(const MeasuredCeilings& record, DType dtype, std::string_view 
   return std::string(plain) + (record.tf32 && dtype == DType::kF32 ? " in TF32" : "");
 }
 
-std::string rate(double per_ns, const char* unit) {
-  return per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
-}
-
 std::string share(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f}%", 100 * part / whole) : "-";
 }
 
 std::string memory_text(const cost::Ceilings& c, const TerminalOptions& terminal) {
-  Table table({{"memory", Align::kLeft},
-               {"capacity", Align::kRight, 1},
-               {"read"},
-               {"copy"},
-               {"theoretical"}});
+  Table table("<memory | capacity ?1 | read | copy | theoretical");
   for (const cost::MemoryLevel& level : c.levels)
-    table.add({level.name, format_bytes(level.capacity_bytes), rate(level.read_bytes_per_ns, "B/s"),
-               rate(level.copy_bytes_per_ns, "B/s"), rate(level.theoretical_bytes_per_ns, "B/s")});
+    table.add({level.name, format_bytes(level.capacity_bytes),
+               rate_cell(level.read_bytes_per_ns, "B/s"), rate_cell(level.copy_bytes_per_ns, "B/s"),
+               rate_cell(level.theoretical_bytes_per_ns, "B/s")});
   return table.text(terminal) + "\n";
 }
 
 // Compares the rate of each instruction with the best GEMM of its type.
 std::string multiplies_text(const cost::Ceilings& c, const TerminalOptions& terminal) {
   if (c.multiplies.empty()) return {};
-  Table table({{"products", Align::kLeft},
-               {"instruction", Align::kLeft, 3},
-               {"per core and cycle", Align::kRight, 4},
-               {"theoretical", Align::kRight, 1},
-               {"multiply-only"},
-               {"share"},
-               {"with additions", Align::kRight, 5},
-               {"best GEMM", Align::kRight, 2},
-               {"share of multiply-only"}});
+  Table table(
+      "<products | <instruction ?3 | per core and cycle ?4 | theoretical ?1 | "
+      "multiply-only | share | with additions ?5 | best GEMM ?2 | share of multiply-only");
   bool is_over = false;
   for (const cost::MultiplyRates& m : c.multiplies) {
     const cost::ProductRates& gemm = std::max(
@@ -70,9 +58,10 @@ std::string multiplies_text(const cost::Ceilings& c, const TerminalOptions& term
     table.add({std::string(name(m.dtype)), terminal_safe(m.instruction),
                m.theoretical_ops_per_cycle > 0 ? fmt::format("{:g} op", m.theoretical_ops_per_cycle)
                                                : "-",
-               rate(m.theoretical_ops_per_ns, "op/s"), rate(m.multiply_ops_per_ns, "op/s"),
+               rate_cell(m.theoretical_ops_per_ns, "op/s"),
+               rate_cell(m.multiply_ops_per_ns, "op/s"),
                share(m.multiply_ops_per_ns, m.theoretical_ops_per_ns),
-               rate(m.accumulate_ops_per_ns, "op/s"), rate(best, "op/s"),
+               rate_cell(m.accumulate_ops_per_ns, "op/s"), rate_cell(best, "op/s"),
                best > 0 ? share(best, m.multiply_ops_per_ns) : "-"});
   }
   const std::string rows = table.text(terminal) + "\n";
@@ -86,37 +75,30 @@ std::string multiplies_text(const cost::Ceilings& c, const TerminalOptions& term
 // How fast stored weights are unpacked, beside the bandwidth at which they come from memory.
 std::string unpacks_text(const cost::Ceilings& c, const TerminalOptions& terminal) {
   if (c.unpacks.empty()) return {};
-  Table table({{"stored weight", Align::kLeft},
-               {"unpack-only"},
-               {"memory reads", Align::kRight, 1},
-               {"limit of decode"}});
+  Table table("<stored weight | unpack-only | memory reads ?1 | limit of decode");
   for (const cost::UnpackRate& u : c.unpacks) {
     const double reads = c.memory_reads_per_ns();
-    table.add({std::string(name(u.weight)), rate(u.bytes_per_ns, "B/s"), rate(reads, "B/s"),
-               fmt::format("{} ({})", rate(std::min(reads, u.bytes_per_ns), "B/s"),
+    table.add({std::string(name(u.weight)), rate_cell(u.bytes_per_ns, "B/s"),
+               rate_cell(reads, "B/s"),
+               fmt::format("{} ({})", rate_cell(std::min(reads, u.bytes_per_ns), "B/s"),
                            reads < u.bytes_per_ns ? "memory" : "unpacking")});
   }
   return table.text(terminal) + "\n";
 }
 
 std::string products_text(Records records, const TerminalOptions& terminal) {
-  Table table({{"GEMM", Align::kLeft},
-               {"96^3", Align::kRight, 2},
-               {"384^3", Align::kRight, 3},
-               {"1000^3", Align::kRight, 1},
-               {"best"},
-               {"theoretical"},
-               {"share"}});
+  Table table("<GEMM | 96^3 ?2 | 384^3 ?3 | 1000^3 ?1 | best | theoretical | share");
   for (const MeasuredCeilings& record : records)
     for (const cost::ProductRates& p : record.ceilings.products) {
       if (!shows(record, p.dtype)) continue;
       auto at = [&](int64_t n) -> std::string {
         if (p.samples.empty()) return "-";  // only the best rate was measured
         double ns = cost::predict_product_ns(p, cost::ProductForm::kNT, {1, n, n, n});
-        return rate(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
+        return rate_cell(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
       };
       table.add({title(record, p.dtype, p.name()), at(96), at(384), at(1000),
-                 rate(p.peak_flops_per_ns, "FLOP/s"), rate(p.theoretical_flops_per_ns, "FLOP/s"),
+                 rate_cell(p.peak_flops_per_ns, "FLOP/s"),
+                 rate_cell(p.theoretical_flops_per_ns, "FLOP/s"),
                  share(p.peak_flops_per_ns, p.theoretical_flops_per_ns)});
     }
   return table.text(terminal) + "\n";
@@ -127,20 +109,15 @@ std::string products_text(Records records, const TerminalOptions& terminal) {
 std::string stored_text(const cost::Ceilings& c, const TerminalOptions& terminal) {
   if (c.quantized_gemms.empty()) return {};
   constexpr int64_t kSize = 1000;
-  Table table({{"stored weight", Align::kLeft},
-               {"activations", Align::kLeft, 4},
-               {"1 token, from memory", Align::kRight, 3},
-               {"1 token"},
-               {"4", Align::kRight, 2},
-               {"8", Align::kRight, 1},
-               {"32"},
-               {"192", Align::kRight, 5}});
+  Table table(
+      "<stored weight | <activations ?4 | 1 token, from memory ?3 | 1 token | 4 ?2 | "
+      "8 ?1 | 32 | 192 ?5");
   for (const cost::QuantizedRates& rates : c.quantized_gemms) {
     auto cell = [&](int64_t tokens, double memory_share) {
-      if (rates.most_tokens > 0 && tokens > rates.most_tokens) return rate(0, "");
+      if (rates.most_tokens > 0 && tokens > rates.most_tokens) return rate_cell(0, "");
       const double ns =
           cost::quantized_gemm_ns(cost::quantized_time(rates, tokens), memory_share, kSize, kSize);
-      return rate(2.0 * static_cast<double>(tokens * kSize * kSize) / ns, "FLOP/s");
+      return rate_cell(2.0 * static_cast<double>(tokens * kSize * kSize) / ns, "FLOP/s");
     };
     table.add({std::string(name(rates.weight)), std::string(name(rates.activations)), cell(1, 1),
                cell(1, 0), cell(4, 0), cell(8, 0), cell(32, 0), cell(192, 0)});
@@ -150,21 +127,22 @@ std::string stored_text(const cost::Ceilings& c, const TerminalOptions& terminal
 
 std::string rest_text(Records records, const TerminalOptions& terminal) {
   const cost::Ceilings& c = records.front().ceilings;
-  Table table({{"other", Align::kLeft}, {"measured"}});
-  table.add({"vector arithmetic in registers", rate(c.fused_flops_per_ns, "FLOP/s")});
+  Table table("<other | measured");
+  table.add({"vector arithmetic in registers", rate_cell(c.fused_flops_per_ns, "FLOP/s")});
   table.add({"vector arithmetic in L1, one operation at a time",
-             rate(c.arithmetic_flops_per_ns, "FLOP/s")});
-  table.add({"exponentials, divisions, roots", rate(c.transcendentals_per_ns, "/s")});
+             rate_cell(c.arithmetic_flops_per_ns, "FLOP/s")});
+  table.add({"exponentials, divisions, roots", rate_cell(c.transcendentals_per_ns, "/s")});
   for (const MeasuredCeilings& record : records)
     for (const cost::AttentionRates& a : record.ceilings.attention) {
       if (!shows(record, a.dtype)) continue;
       const std::string rates = title(record, a.dtype, name(a.dtype));
       table.add({fmt::format("attention forward {}, head size 80", rates),
-                 rate(4 * 80 / (4 * 80 / a.forward_flops_per_ns + 1 / a.forward_scores_per_ns),
-                      "FLOP/s")});
-      table.add({fmt::format("attention backward {}, head size 80", rates),
-                 rate(10 * 80 / (10 * 80 / a.backward_flops_per_ns + 1 / a.backward_scores_per_ns),
-                      "FLOP/s")});
+                 rate_cell(4 * 80 / (4 * 80 / a.forward_flops_per_ns + 1 / a.forward_scores_per_ns),
+                           "FLOP/s")});
+      table.add(
+          {fmt::format("attention backward {}, head size 80", rates),
+           rate_cell(10 * 80 / (10 * 80 / a.backward_flops_per_ns + 1 / a.backward_scores_per_ns),
+                     "FLOP/s")});
     }
   table.add({"kernel call", format_ns(c.launch_ns)});
   if (c.stream_launch_ns > 0)
@@ -180,20 +158,15 @@ std::string rest_text(Records records, const TerminalOptions& terminal) {
 
 // The rates of each type: of GEMMs, and of loops that only multiply.
 std::string brief_products_text(Records records, const TerminalOptions& terminal) {
-  Table table({{"GEMM", Align::kLeft},
-               {"best"},
-               {"theoretical"},
-               {"share"},
-               {"multiply-only"},
-               {"ridge point"}});
+  Table table("<GEMM | best | theoretical | share | multiply-only | ridge point");
   for (const MeasuredCeilings& record : records)
     for (const cost::ProductRates& p : record.ceilings.products) {
       if (!shows(record, p.dtype)) continue;
       const cost::MultiplyRates* alone = record.ceilings.multiply_rates(p.dtype);
-      table.add({title(record, p.dtype, p.name()), rate(p.peak_flops_per_ns, "FLOP/s"),
-                 rate(p.theoretical_flops_per_ns, "FLOP/s"),
+      table.add({title(record, p.dtype, p.name()), rate_cell(p.peak_flops_per_ns, "FLOP/s"),
+                 rate_cell(p.theoretical_flops_per_ns, "FLOP/s"),
                  share(p.peak_flops_per_ns, p.theoretical_flops_per_ns),
-                 alone == nullptr ? "-" : rate(alone->multiply_ops_per_ns, "op/s"),
+                 alone == nullptr ? "-" : rate_cell(alone->multiply_ops_per_ns, "op/s"),
                  fmt::format("{:.1f} FLOP/B",
                              p.peak_flops_per_ns / record.ceilings.memory_bytes_per_ns())});
     }
@@ -205,8 +178,8 @@ std::string brief_rest_text(const cost::Ceilings& c, const TerminalOptions& term
   std::string text = fmt::format(
       "Vector arithmetic: {} in registers, {} one operation at a time; {} exponentials, divisions or "
       "roots. A kernel call takes {}{}{}.",
-      rate(c.fused_flops_per_ns, "FLOP/s"), rate(c.arithmetic_flops_per_ns, "FLOP/s"),
-      rate(c.transcendentals_per_ns, "/s"), format_ns(c.launch_ns),
+      rate_cell(c.fused_flops_per_ns, "FLOP/s"), rate_cell(c.arithmetic_flops_per_ns, "FLOP/s"),
+      rate_cell(c.transcendentals_per_ns, "/s"), format_ns(c.launch_ns),
       c.stream_launch_ns > 0
           ? fmt::format(" in a graph, {} launched by the host", format_ns(c.stream_launch_ns))
           : "",
@@ -215,7 +188,7 @@ std::string brief_rest_text(const cost::Ceilings& c, const TerminalOptions& term
     const cost::UnpackRate& slowest =
         *std::ranges::min_element(c.unpacks, {}, &cost::UnpackRate::bytes_per_ns);
     text += fmt::format(" Of the quantized weights {} is unpacked slowest, at {}.",
-                        name(slowest.weight), rate(slowest.bytes_per_ns, "B/s"));
+                        name(slowest.weight), rate_cell(slowest.bytes_per_ns, "B/s"));
   }
   return wrap_lines(text, terminal.columns) + "\n";
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds computational_intensity.json.
-#include "report/computational_intensity.h"
+#include "report/performance_summary.h"
 
 #include "record/operation_table.h"
 #include "report/json_text.h"
 
 namespace ridge::report {
 namespace {
-
-double ratio(int64_t flops, int64_t bytes) {
-  return bytes > 0 ? static_cast<double>(flops) / static_cast<double>(bytes) : 0;
-}
 
 Json row_json(const record::OperationRow& row, const cost::Ceilings* ceilings, DType dtype) {
   Json json = to_json(row, "key flops");
@@ -20,8 +16,7 @@ Json row_json(const record::OperationRow& row, const cost::Ceilings* ceilings, D
     const cost::Roof roof = cost::roof(*ceilings, dtype, row.work, row.bytes());
     json["roof"] = roof.name;
     json["attainable_flops_per_s"] = roof.flops_per_ns * 1e9;
-    json["share_of_attainable"] =
-        roof.flops_per_ns > 0 ? row.flops_per_ns() / roof.flops_per_ns : 0;
+    json["share_of_attainable"] = record::ratio(row.flops_per_ns(), roof.flops_per_ns);
   }
   return json;
 }
@@ -29,14 +24,13 @@ Json row_json(const record::OperationRow& row, const cost::Ceilings* ceilings, D
 Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
   DType dtype = product_dtype(run.setting);
   Json json = to_json(run, "setting planned_bytes compulsory_bytes");
-  json["flops_per_planned_byte"] = ratio(run.executed.flops, run.planned_bytes);
-  json["flops_per_compulsory_byte"] = ratio(run.executed.flops, run.compulsory_bytes);
+  json["flops_per_planned_byte"] = record::ratio(run.executed.flops, run.planned_bytes);
+  json["flops_per_compulsory_byte"] = record::ratio(run.executed.flops, run.compulsory_bytes);
   if (lab.ceilings) json["ridge_point_flops_per_byte"] = cost::ridge_point(*lab.ceilings, dtype);
   for (const record::OperationTable& table :
        {table_by_op(run.step, lab.limits()), table_by_scope(run.step, lab.limits())}) {
-    Json& rows = json["by_" + table.title] = Json::array();
-    for (const record::OperationRow& row : table.rows)
-      rows.push_back(row_json(row, lab.limits(), dtype));
+    json["by_" + table.title] =
+        json_list(table.rows, [&](const auto& row) { return row_json(row, lab.limits(), dtype); });
   }
   return json;
 }
@@ -51,8 +45,8 @@ std::string computational_intensity(const record::LabRecord& lab) {
   json["roof"] =
       "attainable rates assume operands in memory; operations with operands in a cache may exceed "
       "them";
-  Json& runs = json["runs"] = Json::array();
-  for (size_t index : lab.detailed) runs.push_back(run_json(lab, lab.runs[index]));
+  json["runs"] =
+      json_list(lab.detailed, [&](size_t index) { return run_json(lab, lab.runs[index]); });
   return json_text(json);
 }
 

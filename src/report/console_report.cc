@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sections for the terminal.
-#include "report/console_report.h"
+#include "report/brief_report.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,7 @@
 
 #include "base/units.h"
 #include "record/operation_table.h"
-#include "report/brief_report.h"
-#include "report/hardware_counts.h"
-#include "report/roofline.h"
+#include "report/json_text.h"
 #include "report/tables.h"
 
 namespace ridge::report {

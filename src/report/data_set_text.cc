@@ -23,7 +23,7 @@ std::string data_set_text(const record::DataSetContents& c, const TerminalOption
     text += fmt::format("{} documents of {} to {} ids, median {}\n", format_integer(c.documents),
                         format_integer(c.least_ids), format_integer(c.most_ids),
                         format_integer(c.median_ids));
-  Table table({{"shard", Align::kLeft}, {"ids"}, {"documents"}, {"XXH3-128", Align::kLeft}});
+  Table table("<shard | ids | documents | <XXH3-128");
   for (const record::DataSetContents::Shard& each : c.shards)
     table.add({terminal_safe(each.name), format_integer(each.ids), format_integer(each.documents),
                terminal_safe(each.hash)});
@@ -33,18 +33,12 @@ std::string data_set_text(const record::DataSetContents& c, const TerminalOption
 }
 
 Json data_set_json(const record::DataSetContents& c) {
-  Json shards = Json::array();
-  for (const record::DataSetContents::Shard& each : c.shards)
-    shards.push_back({{"name", each.name},
-                      {"ids", each.ids},
-                      {"documents", each.documents},
-                      {"xxh128", each.hash}});
   Json all{
       {"ids", c.ids},
       {"vocab_size", c.vocab_size},
       {"documents", c.documents},
       {"document_ids", {{"least", c.least_ids}, {"median", c.median_ids}, {"most", c.most_ids}}},
-      {"shards", shards},
+      {"shards", value_json(c.shards)},
       {"checked", c.checked}};
   if (!c.origin.empty()) all["origin"] = Json::parse(c.origin);
   if (c.text) all["text"] = *c.text;

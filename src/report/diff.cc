@@ -29,13 +29,8 @@ std::string change_table(const char* first_header,
                          const std::vector<record::Change>& rows,
                          const record::Change& step,
                          const TerminalOptions& options) {
-  Table table({{first_header, Align::kLeft},
-               {"A"},
-               {"interval of A", Align::kRight, 1},
-               {"B"},
-               {"interval of B", Align::kRight, 2},
-               {"B / A"},
-               {"", Align::kLeft}});
+  Table table(
+      fmt::format("<{} | A | interval of A ?1 | B | interval of B ?2 | B / A | <", first_header));
   auto add = [&](const record::Change& change) {
     table.add({terminal_safe(change.key), time_cell(change.before), interval_cell(change.before),
                time_cell(change.after), interval_cell(change.after),
@@ -97,12 +92,8 @@ std::string run_table(const std::vector<record::RunChange>& runs, const Terminal
   const bool is_one = std::ranges::all_of(
       runs, [&](const record::RunChange& run) { return run.before->setting.str() == first; });
   const bool is_other = is_one && first != runs.front().after->setting.str();
-  Table table({{is_other ? "run of B" : "run", Align::kLeft},
-               {"A"},
-               {"B"},
-               {"B / A"},
-               {"", Align::kLeft},
-               {"mean losses differ", Align::kRight, 1}});
+  Table table(fmt::format("<{} | A | B | B / A | < | mean losses differ ?1",
+                          is_other ? "run of B" : "run"));
   const size_t hidden = runs.size() > kBriefRuns ? runs.size() - kBriefRuns : 0;
   for (size_t i = hidden; i < runs.size(); ++i) {
     const record::RunChange& run = runs[i];
@@ -130,12 +121,7 @@ std::string largest_differences(const std::vector<record::RunChange>& runs,
   std::vector<record::Change> rows = by_kind ? last->kinds : last->ops;
   std::ranges::stable_sort(rows, std::ranges::greater(),
                            [&](const record::Change& c) { return std::abs(c.difference()); });
-  Table table({{by_kind ? "kind" : "op", Align::kLeft},
-               {"A"},
-               {"B"},
-               {"B - A"},
-               {"B / A"},
-               {"", Align::kLeft}});
+  Table table(fmt::format("<{} | A | B | B - A | B / A | <", by_kind ? "kind" : "op"));
   for (size_t i = 0; i < std::min(rows.size(), kBriefOperations); ++i)
     table.add({terminal_safe(rows[i].key), spread_cell(rows[i].before), spread_cell(rows[i].after),
                signed_time(rows[i].difference()),
@@ -188,20 +174,13 @@ std::string diff_text(const DiffSide& a,
 }
 
 Json diff_json(const std::vector<record::RunChange>& runs) {
-  auto json = Json::array();
-  auto list = [](const std::vector<record::Change>& changes) {
-    auto rows = Json::array();
-    for (const record::Change& change : changes) rows.push_back(change_json(change));
-    return rows;
-  };
-  for (const record::RunChange& run : runs) {
-    json.push_back({{"a", run.before->setting.str()},
-                    {"b", run.after->setting.str()},
-                    {"step", change_json(run.step)},
-                    {"by_op", list(run.ops)},
-                    {"by_kind", list(run.kinds)}});
-  }
-  return json;
+  return json_list(runs, [](const record::RunChange& run) {
+    return Json{{"a", run.before->setting.str()},
+                {"b", run.after->setting.str()},
+                {"step", change_json(run.step)},
+                {"by_op", json_list(run.ops, change_json)},
+                {"by_kind", json_list(run.kinds, change_json)}};
+  });
 }
 
 }  // namespace ridge::report

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds flops_profile.json.
-#include "report/flops_profile.h"
+#include "report/performance_summary.h"
 
 #include "report/json_text.h"
 
@@ -51,8 +51,7 @@ Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
 std::string flops_profile(const record::LabRecord& lab) {
   Json json = heading(lab);
   json["unit"] = "1 MAC = 2 FLOPs; counts are for one training step";
-  Json& runs = json["runs"] = Json::array();
-  for (const record::RunRecord& run : lab.runs) runs.push_back(run_json(lab, run));
+  json["runs"] = json_list(lab.runs, [&](const auto& run) { return run_json(lab, run); });
   return json_text(json);
 }
 

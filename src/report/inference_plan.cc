@@ -11,8 +11,10 @@
 #include "base/units.h"
 #include "cost/predict.h"
 #include "record/lab_record.h"
+#include "record/plan_figures.h"
 #include "report/json_text.h"
 #include "report/plan_report.h"
+#include "report/tables.h"
 
 namespace ridge::report {
 namespace {
@@ -50,20 +52,19 @@ Json types_json(const TypeBytes& bytes) {
 }
 
 Json phase_json(const record::InferencePlan& plan, const record::RunRecord& run) {
-  Json json = {{"predicted_ns", run.predicted_ns},
-               {"tokens_per_s", run.tokens_per_s()},
-               {"dtype", run.setting.dtype},
-               {"mfu", mfu(plan, run)},
+  const Json all = to_json(run);
+  Json json;
+  add(json, all, "predicted_ns tokens_per_s");
+  add(json, all["setting"], "dtype");
+  json.update({{"mfu", mfu(plan, run)},
                {"mfu_peak", to_json(peak(plan, run))},
                {"mbu", mbu(plan, run)},
-               {"mbu_reason", run.mbu_reason(plan.hardware.ceilings)}};
-  add(json, to_json(run),
+               {"mbu_reason", run.mbu_reason(plan.hardware.ceilings)}});
+  add(json, all,
       "model_flops model_macs executed_flops planned_bytes compulsory_bytes weight_bytes "
       "cache_bytes kernel_calls");
   return json;
 }
-
-std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 std::string owned_text(const record::InferencePlan& plan, const record::PhasePlan& each) {
   const bool fits = plan.hardware.holds(static_cast<double>(each.owned_bytes));
@@ -72,22 +73,16 @@ std::string owned_text(const record::InferencePlan& plan, const record::PhasePla
 
 std::string times_text(const record::InferencePlan& plan, const TerminalOptions& terminal) {
   const cost::Ceilings& ceilings = plan.hardware.ceilings;
-  Table table({{"batch"},
-               {"length"},
-               {"TTFT"},
-               {"prefill tokens/s", Align::kRight, 2},
-               {"MFU"},
-               {"TPOT"},
-               {"decode tokens/s", Align::kRight, 1},
-               {"MBU"},
-               {"owned memory", Align::kRight, 3}});
+  Table table(
+      "batch | length | TTFT | prefill tokens/s ?2 | MFU | TPOT | decode tokens/s ?1 | "
+      "MBU | owned memory ?3");
   std::set<std::string> reasons;
   for (const record::PhasePlan& each : plan.plans) {
     const record::RunRecord &prefill = each.records.prefill, &decode = each.records.decode;
     table.add({std::to_string(prefill.setting.batch_size), std::to_string(prefill.setting.sequence),
                format_ns(prefill.predicted_ns), format_count(prefill.tokens_per_s()),
-               percent(mfu(plan, prefill)), format_ns(decode.predicted_ns),
-               format_count(decode.tokens_per_s()), percent(mbu(plan, decode)),
+               percent_cell(mfu(plan, prefill)), format_ns(decode.predicted_ns),
+               format_count(decode.tokens_per_s()), percent_cell(mbu(plan, decode)),
                owned_text(plan, each)});
     reasons.insert(decode.mbu_reason(ceilings));
   }
@@ -180,23 +175,15 @@ std::string inference_plan_text(const record::InferencePlan& plan,
 }
 
 std::string inference_plan_json(const record::InferencePlan& plan) {
-  Json json{{"model", plan.model},
-            {"parameters", plan.parameters},
-            {"level", plan.level},
-            {"chunk", plan.chunk},
-            {"cache_dtype", plan.cache_dtype},
-            {"hardware", plan.hardware.title},
-            {"hardware_source", plan.hardware.source},
-            {"assumptions", plan.hardware.ceilings.notes},
-            {"memory_capacity_bytes", plan.hardware.memory_bytes},
-            {"file_bytes", types_json(plan.file_bytes)},
-            {"held_bytes", types_json(plan.plans.front().held_bytes)},
-            {"mfu_convention", record::kMfuConvention},
-            {"mbu_convention", record::kMbuConvention},
-            {"mbu_peak", to_json(plan.hardware.ceilings.mbu_reference())},
-            {"plans", Json::array()},
-            {"largest_batches", Json::array()},
-            {"longest_contexts", Json::array()}};
+  Json json = to_json(plan);
+  json.update({{"file_bytes", types_json(plan.file_bytes)},
+               {"held_bytes", types_json(plan.plans.front().held_bytes)},
+               {"mfu_convention", record::kMfuConvention},
+               {"mbu_convention", record::kMbuConvention},
+               {"mbu_peak", to_json(plan.hardware.ceilings.mbu_reference())},
+               {"plans", Json::array()},
+               {"largest_batches", value_json(plan.largest_batches)},
+               {"longest_contexts", value_json(plan.longest_contexts)}});
   for (const record::PhasePlan& each : plan.plans) {
     const record::Setting& setting = each.records.prefill.setting;
     json["plans"].push_back({{"batch_size", setting.batch_size},
@@ -206,12 +193,6 @@ std::string inference_plan_json(const record::InferencePlan& plan) {
                              {"owned_bytes", each.owned_bytes},
                              {"class_peak_bytes", value_json(each.class_peaks())}});
   }
-  for (const record::LargestBatch& each : plan.largest_batches)
-    json["largest_batches"].push_back({{"sequence", each.length},
-                                       {"batch_size", each.batch},
-                                       {"predicted_decode_ns", each.decode_ns}});
-  for (const record::LongestContext& each : plan.longest_contexts)
-    json["longest_contexts"].push_back({{"batch_size", each.batch}, {"sequence", each.length}});
   return json_text(json);
 }
 

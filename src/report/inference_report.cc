@@ -9,11 +9,8 @@
 #include "base/units.h"
 #include "cost/predict.h"
 #include "report/brief_report.h"
-#include "report/console_report.h"
-#include "report/inference_tables.h"
 #include "report/json_text.h"
 #include "report/markdown_report.h"
-#include "report/markdown_text.h"
 #include "report/rate_shares.h"
 #include "report/report_page.h"
 #include "report/tables.h"
@@ -30,13 +27,6 @@ std::string reach_text(const record::InferenceRecord& study) {
                         reach.head_size, format_bytes(reach.memory_bytes),
                         format_integer(reach.sequence));
   return text;
-}
-
-Json form_json(const record::AttentionForm& form) {
-  return {{"kernel_calls", form.launches},     {"planned_bytes", form.planned_bytes},
-          {"arena_bytes", form.arena_bytes},   {"owned_bytes", form.owned_bytes},
-          {"predicted_ns", form.predicted_ns}, {"skipped", form.skipped},
-          {"time", to_json(form.time)},        {"measured_bytes", form.measured_bytes}};
 }
 
 // " MBU over 100%: the weights lie ...", or empty.
@@ -141,26 +131,10 @@ std::string inference_summary(const record::InferenceRecord& study) {
   json["multiply_share_convention"] = record::kMultiplyShareConvention;
   json["read_share_convention"] = record::kReadShareConvention;
   json["runs"] = "performance_summary.json";
-  Json& gains = json["kv_cache"] = Json::array();
-  for (const record::CacheGainRecord& gain : study.gains)
-    gains.push_back({{"context", gain.context},
-                     {"with", to_json(gain.with)},
-                     {"without", to_json(gain.without)},
-                     {"cache_bytes", gain.cache_bytes},
-                     {"logits_difference", gain.logits_difference}});
+  json["kv_cache"] = value_json(study.gains);
   json["latency"] = value_json(study.latencies);
-  Json& attention = json["attention"] = Json::array();
-  for (const record::AttentionRecord& a : study.attention)
-    attention.push_back({{"heads", a.heads},
-                         {"head_size", a.head_size},
-                         {"seq_len", a.sequence},
-                         {"standard", form_json(a.standard)},
-                         {"flash", form_json(a.flash)}});
-  Json& reaches = json["standard_attention_fits"] = Json::array();
-  for (const record::AttentionReach& reach : study.reaches)
-    reaches.push_back({{"head_size", reach.head_size},
-                       {"memory_bytes", reach.memory_bytes},
-                       {"seq_len", reach.sequence}});
+  json["attention"] = value_json(study.attention);
+  json["standard_attention_fits"] = value_json(study.reaches);
   json["left_out"] = study.left_out;
   return json_text(json);
 }

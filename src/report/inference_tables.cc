@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of the inference tables.
-#include "report/inference_tables.h"
+#include "report/inference_report.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,6 @@
 
 namespace ridge::report {
 namespace {
-
-std::string percent(double share) { return share > 0 ? fmt::format("{:.1f}%", 100 * share) : "-"; }
 
 std::string ratio(double before_ns, double after_ns) {
   return before_ns > 0 && after_ns > 0 ? fmt::format("{:.2f}x", before_ns / after_ns) : "-";
@@ -35,13 +33,8 @@ std::pair<std::string, double> share_of_roof(const record::LabRecord& lab,
 
 // One row per run, with a rule between groups of runs that are compared with each other.
 template <typename Cells>
-Table run_table(const record::LabRecord& lab,
-                std::vector<Table::Column> columns,
-                const Cells& cells) {
-  std::vector<Table::Column> all{
-      {"phase", Align::kLeft}, {"level", Align::kLeft}, {"batch"}, {"length"}};
-  all.insert(all.end(), columns.begin(), columns.end());
-  Table table(std::move(all));
+Table run_table(const record::LabRecord& lab, const std::string& columns, const Cells& cells) {
+  Table table("<phase | <level | batch | length | " + columns);
   const record::RunRecord* last = nullptr;
   for (const record::RunRecord& run : lab.runs) {
     const record::RunRecord& first = record::reference_run(lab, run);
@@ -65,41 +58,32 @@ std::string form_time(const record::AttentionForm& form) {
 Table phase_table(const record::InferenceRecord& study) {
   const record::LabRecord& lab = study.lab;
   const cost::ReferenceRate reads = mbu_reference(lab);
-  return run_table(lab,
-                   {{"TTFT / TPOT"},
-                    {"95% interval", Align::kRight, 2},
-                    {"predicted (error)", Align::kRight, 1},
-                    {"speed-up"},
-                    {"tokens/s", Align::kRight, 3},
-                    {"MFU"},
-                    {"MBU"}},
-                   [&](const record::RunRecord& first, const record::RunRecord& run) {
-                     return std::vector<std::string>{
-                         time_cell(run.wall()),
-                         interval_cell(run.wall()),
-                         prediction_cell(run.predicted_ns, run.wall().median),
-                         &first == &run ? "" : fmt::format("{:.2f}x", record::speed_up(lab, run)),
-                         format_count(run.tokens_per_s()),
-                         percent(run.mfu(mfu_reference(lab, run.setting))),
-                         percent(run.mbu(reads))};
-                   });
+  return run_table(
+      lab,
+      "TTFT / TPOT | 95% interval ?2 | predicted (error) ?1 | speed-up | tokens/s ?3 | MFU | MBU",
+      [&](const record::RunRecord& first, const record::RunRecord& run) {
+        return std::vector<std::string>{
+            time_cell(run.wall()),
+            interval_cell(run.wall()),
+            prediction_cell(run.predicted_ns, run.wall().median),
+            &first == &run ? "" : fmt::format("{:.2f}x", record::speed_up(lab, run)),
+            format_count(run.tokens_per_s()),
+            share_cell(run.mfu(mfu_reference(lab, run.setting))),
+            share_cell(run.mbu(reads))};
+      });
 }
 
 Table rate_shares_table(const record::InferenceRecord& study) {
   return run_table(
-      study.lab, shares_columns(), [&](const record::RunRecord&, const record::RunRecord& run) {
+      study.lab, kSharesColumns, [&](const record::RunRecord&, const record::RunRecord& run) {
         return shares_cells(rate_shares(run, *study.lab.ceilings), run.setting.task == "decode");
       });
 }
 
 Table resource_table(const record::InferenceRecord& study) {
   return run_table(study.lab,
-                   {{"kernel calls", Align::kRight, 4},
-                    {"bytes moved", Align::kRight, 3},
-                    {"weights", Align::kRight, 1},
-                    {"KV cache", Align::kRight, 2},
-                    {"owned memory"},
-                    {"logits, max abs difference"}},
+                   "kernel calls ?4 | bytes moved ?3 | weights ?1 | KV cache ?2 | owned memory | "
+                   "logits, max abs difference",
                    [&](const record::RunRecord& first, const record::RunRecord& run) {
                      return std::vector<std::string>{
                          format_integer(run.launches),
@@ -121,19 +105,10 @@ bool is_over_roof(const record::InferenceRecord& study) {
 }
 
 Table module_table(const record::InferenceRecord& study) {
-  Table table({{"phase", Align::kLeft},
-               {"level", Align::kLeft},
-               {"batch"},
-               {"length"},
-               {"module", Align::kLeft},
-               {"MACs", Align::kRight, 6},
-               {"I/O planned", Align::kRight, 5},
-               {"I/O compulsory", Align::kRight, 4},
-               {"FLOP/B", Align::kRight, 3},
-               {"roof", Align::kLeft, 1},
-               {"time"},
-               {"predicted (error)", Align::kRight, 2},
-               {"share of roof"}});
+  Table table(
+      "<phase | <level | batch | length | <module | MACs ?6 | I/O planned ?5 | "
+      "I/O compulsory ?4 | FLOP/B ?3 | <roof ?1 | time | predicted (error) ?2 | "
+      "share of roof");
   const record::RunRecord* last = nullptr;
   for (const record::RunRecord& run : study.lab.runs) {
     const record::RunRecord& first = record::reference_run(study.lab, run);
@@ -154,14 +129,9 @@ Table module_table(const record::InferenceRecord& study) {
 }
 
 Table cache_gain_table(const record::InferenceRecord& study) {
-  Table table({{"context"},
-               {"TPOT, cache"},
-               {"95% interval", Align::kRight, 2},
-               {"TPOT, no cache"},
-               {"95% interval", Align::kRight, 3},
-               {"gain"},
-               {"cache size"},
-               {"logits, max abs difference", Align::kRight, 1}});
+  Table table(
+      "context | TPOT, cache | 95% interval ?2 | TPOT, no cache | 95% interval ?3 | "
+      "gain | cache size | logits, max abs difference ?1");
   for (const record::CacheGainRecord& gain : study.gains)
     table.add({std::to_string(gain.context), time_cell(gain.with), interval_cell(gain.with),
                time_cell(gain.without), interval_cell(gain.without),
@@ -171,18 +141,9 @@ Table cache_gain_table(const record::InferenceRecord& study) {
 }
 
 Table latency_table(const record::InferenceRecord& study) {
-  Table table({{"batch"},
-               {"prompt", Align::kRight, 2},
-               {"tokens", Align::kRight, 3},
-               {"session", Align::kRight, 6},
-               {"first generation", Align::kRight, 5},
-               {"TTFT"},
-               {"TPOT"},
-               {"95% interval", Align::kRight, 4},
-               {"TTFT + TPOT x (n - 1)"},
-               {"wall"},
-               {"error"},
-               {"tokens/s", Align::kRight, 1}});
+  Table table(
+      "batch | prompt ?2 | tokens ?3 | session ?6 | first generation ?5 | TTFT | TPOT | "
+      "95% interval ?4 | TTFT + TPOT x (n - 1) | wall | error | tokens/s ?1");
   for (const record::LatencyRecord& each : study.latencies)
     table.add({std::to_string(each.batch), std::to_string(each.prompt), std::to_string(each.tokens),
                format_ns(each.open_ns), format_ns(each.first_ns), format_ns(each.ttft_ns),
@@ -193,17 +154,10 @@ Table latency_table(const record::InferenceRecord& study) {
 }
 
 Table attention_table(const record::InferenceRecord& study) {
-  Table table({{"head size"},
-               {"length"},
-               {"standard"},
-               {"flash"},
-               {"speed-up"},
-               {"standard: temporaries", Align::kRight, 1},
-               {"standard: memory growth", Align::kRight, 3},
-               {"flash: temporaries", Align::kRight, 2},
-               {"flash: memory growth", Align::kRight, 4},
-               {"launches saved", Align::kRight, 6},
-               {"bytes saved", Align::kRight, 5}});
+  Table table(
+      "head size | length | standard | flash | speed-up | standard: temporaries ?1 | "
+      "standard: memory growth ?3 | flash: temporaries ?2 | flash: memory growth ?4 | "
+      "launches saved ?6 | bytes saved ?5");
   const record::AttentionRecord* last = nullptr;
   for (const record::AttentionRecord& a : study.attention) {
     if (last != nullptr && last->head_size != a.head_size) table.add_rule();

@@ -2,15 +2,23 @@
 // Converts records to JSON.
 #include "report/json_text.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/error.h"
+#include "base/samples.h"
 #include "base/split.h"
+#include "base/units.h"
 
 namespace ridge::report {
 
 std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string json_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 void put(Json& json, std::string_view key, Json value, record::Unknown unknown) {
@@ -40,8 +48,7 @@ void add(Json& json, const Json& figures, std::string_view keys) {
 Json to_json(const cost::ReferenceRate& rate) {
   return {{"per_s", rate.per_ns * 1e9},
           {"source", rate.source},
-          {"data_sheet_per_s",
-           rate.data_sheet_per_ns > 0 ? Json(rate.data_sheet_per_ns * 1e9) : Json()}};
+          {"data_sheet_per_s", known(rate.data_sheet_per_ns * 1e9)}};
 }
 
 Json value_json(const int64_t (&bytes)[plan::kMemoryClasses]) {
@@ -72,7 +79,7 @@ Json heading(const record::LabRecord& lab) {
 }
 
 Json roofs_json(const cost::Ceilings& c) {
-  auto rate = [](double per_ns) { return per_ns > 0 ? Json(per_ns * 1e9) : Json(); };
+  auto rate = [](double per_ns) { return known(per_ns * 1e9); };
   Json json = {{"memory", Json::array()}, {"arithmetic", Json::array()}};
   for (const cost::MemoryLevel& level : c.levels)
     json["memory"].push_back({{"name", level.name},
@@ -88,6 +95,42 @@ Json roofs_json(const cost::Ceilings& c) {
          {"theoretical_flops_per_s", rate(rates.theoretical_flops_per_ns)}});
   json["vector_flops_per_s"] = rate(cost::vector_roof(c).flops_per_ns);
   json["launch_ns"] = c.launch_ns;
+  return json;
+}
+
+namespace {
+
+// A miss of the last level of cache moves one line. All processors that Ridge runs on have lines of
+// 64 bytes.
+constexpr double kLineBytes = 64;
+
+Json median_or_null(const std::vector<double>& counts) {
+  return counts.empty() ? Json() : Json(median(counts));
+}
+
+}  // namespace
+
+std::string hardware_note(const record::RunRecord& run) {
+  const record::HardwareCounts& c = run.counts;
+  if (!c.reason.empty()) return "Hardware counters: none; " + c.reason + ".";
+  if (c.cycles.empty() || c.instructions.empty() || c.cache_misses.empty()) return "";
+  const double cycles = median(c.cycles), misses = median(c.cache_misses);
+  return fmt::format(
+      "Hardware counters, medians of {} instrumented steps: {} cycles of all threads, {:.2f} "
+      "instructions per cycle, {} last-level cache misses, which moved {} (planned bytes: {}).",
+      c.cycles.size(), format_count(cycles), cycles > 0 ? median(c.instructions) / cycles : 0,
+      format_count(misses), format_bytes(static_cast<int64_t>(misses * kLineBytes)),
+      format_bytes(run.planned_bytes));
+}
+
+Json to_json(const record::HardwareCounts& counts) {
+  Json json = {{"steps", counts.cycles.size()},
+               {"cycles", median_or_null(counts.cycles)},
+               {"instructions", median_or_null(counts.instructions)},
+               {"cache_misses", median_or_null(counts.cache_misses)},
+               {"memory_bytes", nullptr},
+               {"reason", counts.reason}};
+  if (!counts.cache_misses.empty()) json["memory_bytes"] = kLineBytes * median(counts.cache_misses);
   return json;
 }
 

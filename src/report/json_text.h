@@ -17,6 +17,10 @@ using Json = nlohmann::ordered_json;
 
 // Ends with a newline. Never throws for invalid UTF-8; numbers that are not finite become null.
 std::string json_text(const Json& json);
+// The same on one line, without a newline.
+std::string json_line(const Json& json);
+// Null unless it is above 0.
+inline Json known(double value) { return value > 0 ? Json(value) : Json(); }
 
 // {per_s, source, data_sheet_per_s}; the last is null if unknown
 Json to_json(const cost::ReferenceRate& rate);
@@ -45,6 +49,14 @@ template <record::HasFigures R>
 Json value_json(const std::vector<R>& list) {
   Json json = Json::array();
   for (const R& each : list) json.push_back(to_json(each));
+  return json;
+}
+
+// A list with what `make` makes of each item.
+template <class Items, class Make>
+Json json_list(const Items& items, const Make& make) {
+  Json json = Json::array();
+  for (const auto& each : items) json.push_back(make(each));
   return json;
 }
 
@@ -81,5 +93,13 @@ Json roofs_json(const cost::Ceilings& ceilings);
 
 // The first entries of each file: program, command, time, machine.
 Json heading(const record::LabRecord& lab);
+
+// One sentence with medians per step, beside the planned bytes, or why there are none; empty if
+// nothing was to be counted.
+std::string hardware_note(const record::RunRecord& run);
+
+// {steps, cycles, instructions, cache_misses, memory_bytes, reason}: medians per step, null where
+// nothing was counted.
+Json to_json(const record::HardwareCounts& counts);
 
 }  // namespace ridge::report

@@ -10,8 +10,6 @@
 namespace ridge::report {
 namespace {
 
-std::string share(double value) { return fmt::format("{:.1f}%", 100 * value); }
-
 std::string loss(double value) { return fmt::format("{:.4f}", value); }
 
 std::string agreement(const record::RunRecord& reference, const record::RunRecord& run) {
@@ -47,7 +45,8 @@ std::vector<Line> time_lines(const record::LabRecord& lab) {
        [](const auto& r) { return format_integer(kernels_profiled(r.step)); }}};
   if (lab.has_launch_rate())
     lines.push_back({"launch rate", [](const auto& r) {
-                       return r.launch_rate().count > 0 ? share(r.launch_rate().median) : "-";
+                       return r.launch_rate().count > 0 ? percent_cell(r.launch_rate().median)
+                                                        : "-";
                      }});
   return lines;
 }
@@ -97,11 +96,20 @@ std::vector<Line> part_lines() {
 
 std::string mfu_cell(const record::LabRecord& lab, const record::RunRecord& run) {
   const cost::ReferenceRate peak = mfu_reference(lab, run.setting);
-  return peak.per_ns > 0 ? share(run.mfu(peak)) : "-";
+  return peak.per_ns > 0 ? percent_cell(run.mfu(peak)) : "-";
 }
 
 std::string part_of(int64_t part_ns, int64_t wall_ns) {
-  return wall_ns > 0 ? share(static_cast<double>(part_ns) / static_cast<double>(wall_ns)) : "-";
+  return wall_ns > 0 ? percent_cell(static_cast<double>(part_ns) / static_cast<double>(wall_ns))
+                     : "-";
+}
+
+std::string percent_cell(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+std::string share_cell(double share) { return share > 0 ? percent_cell(share) : "-"; }
+
+std::string rate_cell(double per_ns, const char* unit) {
+  return per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
 }
 
 std::string time_cell(const Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
@@ -163,18 +171,9 @@ Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs) {
 }
 
 Table sweep_table(const record::LabRecord& lab) {
-  Table table({{"batch", Align::kRight},
-               {"length", Align::kRight},
-               {"level", Align::kLeft},
-               {"step", Align::kRight},
-               {"95% interval", Align::kRight, 3},
-               {"predicted", Align::kRight, 2},
-               {"samples/s", Align::kRight, 5},
-               {"tokens/s", Align::kRight},
-               {"speed-up", Align::kRight},
-               {"owned memory", Align::kRight, 1},
-               {"MFU", Align::kRight},
-               {"mean loss", Align::kRight, 4}});
+  Table table(
+      "batch | length | <level | step | 95% interval ?3 | predicted ?2 | samples/s ?5 | "
+      "tokens/s | speed-up | owned memory ?1 | MFU | mean loss ?4");
   const record::RunRecord* last = nullptr;
   for (const record::RunRecord& run : lab.runs) {
     const record::RunRecord* first = &reference_run(lab, run);

@@ -15,7 +15,7 @@ std::string loop_of(const record::LoadSummary& s) {
 }
 
 std::string table_text(const record::LoadSummary& s, const TerminalOptions& terminal) {
-  Table table({{"latency", Align::kLeft}, {"mean"}, {"p50"}, {"p90"}, {"p99"}, {"count"}});
+  Table table("<latency | mean | p50 | p90 | p99 | count");
   const auto add = [&](const char* name, const record::Percentiles& p) {
     if (p.count == 0) return table.add({name, "-", "-", "-", "-", "0"});
     table.add({name, format_ns(p.mean), format_ns(p.p50), format_ns(p.p90), format_ns(p.p99),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws with straight SVG: a frame, ticks, a line of means and the validations as dots.
-#include "report/loss_chart.h"
+#include "report/bench_chart.h"
 
 #include <fmt/format.h>
 
@@ -18,10 +18,9 @@
 namespace ridge::report {
 namespace {
 
-using Points = std::vector<std::pair<int64_t, double>>;
+using Points = LossPoints;
 
 constexpr const char* kLines = "metrics.jsonl";
-constexpr size_t kMostPoints = 400;
 // Pixels.
 constexpr double kWidth = 720, kHeight = 400, kLeft = 56, kRight = 16, kTop = 36, kBottom = 44;
 
@@ -40,19 +39,6 @@ struct Axis {
   }
   double at(double value) const { return from + (value - low) / (high - low) * (to - from); }
 };
-
-Points means(const Points& points) {
-  const size_t each = (points.size() + kMostPoints - 1) / kMostPoints;
-  if (each <= 1) return points;
-  Points out;
-  for (size_t begin = 0; begin < points.size(); begin += each) {
-    const size_t end = std::min(points.size(), begin + each);
-    double sum = 0;
-    for (size_t i = begin; i < end; ++i) sum += points[i].second;
-    out.emplace_back(points[(begin + end - 1) / 2].first, sum / static_cast<double>(end - begin));
-  }
-  return out;
-}
 
 std::string line(const Points& points, const Axis& x, const Axis& y, const char* style) {
   std::string at;
@@ -88,7 +74,7 @@ std::string frame(const Axis& x, const Axis& y) {
 std::string drawn(const LossCurve& curve, const Axis& x, const Axis& y, const char* colour) {
   std::string out;
   if (!curve.training.empty())
-    out += line(means(curve.training), x, y,
+    out += line(mean_losses(curve.training), x, y,
                 fmt::format("stroke=\"{}\" stroke-opacity=\"0.55\"", colour).c_str());
   if (curve.validation.empty()) return out;
   out +=
@@ -103,7 +89,7 @@ std::string drawn(const LossCurve& curve, const Axis& x, const Axis& y, const ch
 std::string legend(const LossCurve& curve) {
   std::string out = svg_text(curve.name) + ":";
   if (!curve.training.empty())
-    out += fmt::format(" training {:.3f}", means(curve.training).back().second);
+    out += fmt::format(" training {:.3f}", mean_losses(curve.training).back().second);
   if (!curve.validation.empty())
     out += fmt::format("{} validation {:.3f} (dots)", curve.training.empty() ? "" : ",",
                        curve.validation.back().second);
@@ -142,7 +128,7 @@ std::string loss_chart(std::span<const LossCurve> curves) {
                       curves.size());
   double least = std::numeric_limits<double>::infinity(), most = -least, first = least, last = most;
   for (const LossCurve& curve : curves)
-    for (const Points& points : {means(curve.training), curve.validation})
+    for (const Points& points : {mean_losses(curve.training), curve.validation})
       for (const auto& [step, loss] : points) {
         least = std::min(least, loss);
         most = std::max(most, loss);

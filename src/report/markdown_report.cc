@@ -4,13 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/units.h"
 #include "record/operation_table.h"
-#include "report/hardware_counts.h"
-#include "report/markdown_text.h"
-#include "report/roofline.h"
+#include "report/json_text.h"
 #include "report/tables.h"
 
 namespace ridge::report {
@@ -112,6 +111,31 @@ std::string markdown_report(const record::LabRecord& lab) {
   text += ladder_section(lab);
   for (size_t index : lab.detailed) text += operations_section(lab, lab.runs[index]);
   return text + advice(lab);
+}
+
+std::string plain(std::string_view text) {
+  std::string escaped;
+  for (char c : terminal_safe(text, kLongestMessage)) {
+    if (std::string_view("\\`*_{}[]<>|#").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+// Uses a fence of one more backtick than the longest run of backticks in the text.
+std::string code(std::string_view text) {
+  std::string safe = terminal_safe(text, kLongestMessage);
+  size_t longest = 0, run = 0;
+  for (char c : safe) longest = std::max(longest, run = c == '`' ? run + 1 : 0);
+  std::string fence(longest + 1, '`');
+  return longest > 0 ? fence + " " + safe + " " + fence : fence + safe + fence;
+}
+
+// Table escapes the bars; this escapes `<`, so that markup in a cell stays text.
+std::string table_text(const Table& table) {
+  std::string text;
+  for (char c : table.markdown()) text += c == '<' ? std::string("&lt;") : std::string(1, c);
+  return text;
 }
 
 }  // namespace ridge::report

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "record/lab_record.h"
+#include "report/terminal.h"
 
 namespace ridge::report {
 
@@ -16,5 +17,11 @@ std::string markdown_report(const record::LabRecord& lab);
 // one run.
 std::string heading_section(const record::LabRecord& lab, std::string_view heading);
 std::string operations_section(const record::LabRecord& lab, const record::RunRecord& run);
+
+// Text inside a line.
+std::string plain(std::string_view text);
+// Inline code.
+std::string code(std::string_view text);
+std::string table_text(const Table& table);
 
 }  // namespace ridge::report

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds memory.json.
-#include "report/memory_json.h"
+#include "report/performance_summary.h"
 
 #include "report/json_text.h"
 
@@ -31,8 +31,7 @@ std::string memory_json(const record::LabRecord& lab) {
        "resident before the first allocation: code, libraries, kernels generated at run time"},
       {"live",
        "what the schedule needs while the node runs; the arena is larger by the gaps of packing"}};
-  Json& runs = json["runs"] = Json::array();
-  for (const record::RunRecord& run : lab.runs) runs.push_back(run_json(run));
+  json["runs"] = json_list(lab.runs, run_json);
   return json_text(json);
 }
 

@@ -14,37 +14,22 @@ namespace {
 
 constexpr size_t kBriefRows = 8;
 
-Json known(double value) { return value > 0 ? Json(value) : Json(); }
-
 std::string table_text(const Table& table, const TerminalOptions& terminal, bool is_markdown) {
   return (is_markdown ? table.markdown() : table.text(terminal)) + "\n";
 }
 
 Json trial_json(const record::ModelTrial& t) {
-  const Summary s = t.summary();
-  return {{"test", t.name},
-          {"tokens", t.tokens},
-          {"tokens_per_s", s.median},
-          {"low", s.low},
-          {"high", s.high},
-          {"coverage", s.coverage},
-          {"samples", t.rates},
-          {"read_beside_bytes_per_s", known(t.beside_bytes_per_ns * 1e9)},
-          {"of_read_beside", known(t.of_beside)},
-          {"rate_shares", to_json(t.shares, t.is_decode)}};
+  Json json = to_json(t);
+  json["rate_shares"] = to_json(t.shares, t.is_decode);
+  return json;
 }
 
 std::string rates_text(const record::ModelBenchRecord& bench,
                        const TerminalOptions& terminal,
                        bool is_markdown) {
-  Table table({{"model", Align::kLeft},
-               {"size", Align::kRight, 3},
-               {"params", Align::kRight, 4},
-               {"device", Align::kLeft, 1},
-               {"threads", Align::kRight, 2},
-               {"test"},
-               {"tokens/s"},
-               {"95% interval"}});
+  Table table(
+      "<model | size ?3 | params ?4 | <device ?1 | threads ?2 | test | tokens/s | "
+      "95% interval");
   for (const record::ModelTrial& t : bench.trials) {
     const Summary s = t.summary();
     const std::string coverage =
@@ -61,9 +46,7 @@ std::string rates_text(const record::ModelBenchRecord& bench,
 std::string shares_text(const record::ModelBenchRecord& bench,
                         const TerminalOptions& terminal,
                         bool is_markdown) {
-  std::vector<Table::Column> columns = shares_columns();
-  columns.insert(columns.begin(), {"test", Align::kLeft});
-  Table table(std::move(columns));
+  Table table = Table::titled("test", kSharesColumns);
   std::vector<PhaseShares> all;
   for (const record::ModelTrial& t : bench.trials) {
     all.push_back({t.is_decode, t.shares});
@@ -86,26 +69,9 @@ std::string shares_text(const record::ModelBenchRecord& bench,
 }  // namespace
 
 Json model_bench_json(const record::ModelBenchRecord& bench) {
-  const record::Setting& s = bench.setting;
-  Json json{{"program", bench.program},
-            {"model", s.model},
-            {"format", bench.format},
-            {"size_bytes", bench.size_bytes},
-            {"parameters", bench.parameters},
-            {"device", s.device},
-            {"isa", s.isa},
-            {"threads", s.threads},
-            {"level", s.level},
-            {"dtype", s.dtype},
-            {"activations", bench.activations},
-            {"cache_dtype", s.cache_dtype},
-            {"batch", s.batch_size},
-            {"read_ms", bench.read_ns / 1e6},
-            {"open_ms", bench.open_ns / 1e6},
-            {"first_token_ms", bench.first_token_ns / 1e6},
-            {"owned_bytes", bench.owned_bytes},
-            {"multiply_share_convention", record::kMultiplyShareConvention},
-            {"read_share_convention", record::kReadShareConvention}};
+  Json json = to_json(bench);
+  json["multiply_share_convention"] = record::kMultiplyShareConvention;
+  json["read_share_convention"] = record::kReadShareConvention;
   for (const record::ModelTrial& t : bench.trials) json["tests"].push_back(trial_json(t));
   return json;
 }
@@ -149,7 +115,7 @@ std::string kernel_times_text(const record::KernelTimes& times,
                               const TerminalOptions& terminal,
                               bool is_markdown,
                               bool is_whole) {
-  Table table({{"operation", Align::kLeft}, {"kernels"}, {"time"}});
+  Table table("<operation | kernels | time");
   record::KernelTimes::Operation rest;
   for (size_t i = 0; i < times.operations.size(); ++i) {
     const record::KernelTimes::Operation& each = times.operations[i];

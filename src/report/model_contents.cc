@@ -66,12 +66,7 @@ std::string tensor_table(const files::TensorTable& tensors, const TerminalOption
     rows[place->second].count += 1;
     rows[place->second].bytes += static_cast<int64_t>(tensor.bytes.size());
   }
-  Table table({{"tensor", Align::kLeft},
-               {"type", Align::kLeft},
-               {"shape"},
-               {"count"},
-               {"bytes"},
-               {"share"}});
+  Table table("<tensor | <type | shape | count | bytes | share");
   for (const Row& row : rows)
     table.add({terminal_safe(row.name), row.type, row.shape, fmt::to_string(row.count),
                format_bytes(row.bytes),
@@ -81,7 +76,7 @@ std::string tensor_table(const files::TensorTable& tensors, const TerminalOption
 }
 
 std::string metadata_table(const record::ModelContents& contents, const TerminalOptions& terminal) {
-  Table table({{"key", Align::kLeft}, {"value", Align::kLeft}});
+  Table table("<key | <value");
   auto add = [&](std::string_view key, std::string_view value) {
     constexpr size_t kShown = 72;
     std::string text = terminal_safe(value.substr(0, kShown));
@@ -139,7 +134,7 @@ std::string contents_text(const record::ModelContents& made, const TerminalOptio
   for (const auto& [key, value] : config.items())
     text += fmt::format("  {:<18}{}\n", terminal_safe(key),
                         value.is_string() ? terminal_safe(value.get<std::string>()) : value.dump());
-  Table types({{"type", Align::kLeft}, {"tensors"}, {"elements"}, {"bytes"}});
+  Table types("<type | tensors | elements | bytes");
   for (const auto& [type, total] : made.types)
     types.add({type, fmt::to_string(total.tensors), format_integer(total.elements),
                format_bytes(total.bytes)});
@@ -147,7 +142,7 @@ std::string contents_text(const record::ModelContents& made, const TerminalOptio
                       metadata_table(made, terminal));
   for (const std::string& tensor : made.unread)
     text += fmt::format("The model does not read {}.\n", printable(tensor));
-  Table memory({{"context"}, {"weights"}, {"KV cache"}, {"total"}});
+  Table memory("context | weights | KV cache | total");
   for (const record::ModelContents::MemoryNeed& need : made.memory)
     memory.add({format_integer(need.context), format_bytes(made.weight_bytes),
                 format_bytes(need.cache_bytes),

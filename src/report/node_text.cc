@@ -122,14 +122,9 @@ std::string op_text(const PredictedGraph& predicted, const Op& op, const Termina
   std::string text = fmt::format("{} is {}.\n", op.name, kKinds[static_cast<size_t>(op.kind)]) +
                      wrap_lines("formula: " + formula(op), options.columns);
   if (rows.empty()) return text + "This graph has no such node.\n";
-  Table table({{"phase and inputs", Align::kLeft},
-               {"nodes"},
-               {"FLOPs", Align::kRight, 2},
-               {"MACs", Align::kRight, 4},
-               {"bytes", Align::kRight, 3},
-               {"predicted"},
-               {"bound", Align::kLeft, 1},
-               {"example"}});
+  Table table(
+      "<phase and inputs | nodes | FLOPs ?2 | MACs ?4 | bytes ?3 | predicted | "
+      "<bound ?1 | example");
   for (const auto& [key, row] : rows)
     table.add(
         {key, format_integer(row.nodes), format_count(static_cast<double>(row.cost.work.flops)),

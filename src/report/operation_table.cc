@@ -14,32 +14,23 @@ namespace {
 
 std::string count(int64_t n) { return n == 0 ? "-" : format_count(static_cast<double>(n)); }
 
-std::string share_of(int64_t part_ns, int64_t wall_ns) {
-  return wall_ns > 0 ? fmt::format("{:.1f}%", 100.0 * static_cast<double>(part_ns) /
-                                                  static_cast<double>(wall_ns))
-                     : "-";
-}
-
 // Index of the exclusive time column, which appears only if kernels overlapped.
 constexpr size_t kExclusiveColumn = 3;
 
 std::vector<std::string> cells(const record::OperationRow& row, bool beside) {
   bool is_measured = row.time_ns > 0;
-  auto rate = [&](double per_ns, const char* unit) {
-    return is_measured && per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
-  };
   std::vector<std::string> all{
       std::string(static_cast<size_t>(2 * row.depth), ' ') + terminal_safe(row.key),
       format_integer(row.calls),
       is_measured ? format_ns(static_cast<double>(row.time_ns)) : "-",
       row.samples.count > 1 ? fmt::format("{:.0f}%", 100 * row.samples.spread()) : "-",
-      is_measured ? fmt::format("{:.1f}%", 100 * row.share) : "-",
+      is_measured ? percent_cell(row.share) : "-",
       count(row.work.flops),
       count(row.work.macs),
       row.bytes() == 0 ? "-" : format_bytes(row.bytes()),
       row.intensity() > 0 ? fmt::format("{:.3g}", row.intensity()) : "-",
-      rate(row.flops_per_ns(), "FLOP/s"),
-      rate(row.bytes_per_ns(), "B/s"),
+      rate_cell(row.flops_per_ns(), "FLOP/s"),
+      rate_cell(row.bytes_per_ns(), "B/s"),
       std::string(name(row.bound)),
       row.predicted_ns > 0 ? format_ns(row.predicted_ns) : "-",
       row.error() != 0 && !beside ? fmt::format("{:+.0f}%", 100 * row.error()) : "-"};
@@ -54,7 +45,7 @@ record::OperationRow rest(const record::OperationTable& table, size_t most) {
   record::OperationRow sum;
   sum.key = fmt::format("({} more)", table.rows.size() - most);
   for (size_t i = most; i < table.rows.size(); ++i) {
-    sum.add_amounts(table.rows[i]);
+    add_amounts(sum, table.rows[i]);
     sum.share += table.rows[i].share;
   }
   return sum;
@@ -114,22 +105,10 @@ Table operation_table(const record::OperationTable& table,
                       const record::StepRecord& step,
                       size_t most) {
   const bool beside = side_by_side(step);
-  std::vector<Table::Column> columns{{table.title, Align::kLeft},
-                                     {"calls", Align::kRight, 3},
-                                     {"time"},
-                                     {"+-", Align::kRight, 6},
-                                     {"share"},
-                                     {"FLOPs", Align::kRight, 2},
-                                     {"MACs", Align::kRight, 8},
-                                     {"bytes", Align::kRight, 7},
-                                     {"FLOP/B", Align::kRight, 4},
-                                     {"rate", Align::kRight, 1},
-                                     {"bandwidth", Align::kRight, 5},
-                                     {"bound", Align::kLeft},
-                                     {"predicted"},
-                                     {"error"}};
-  if (beside) columns.insert(columns.begin() + kExclusiveColumn, {"exclusive"});
-  Table out(std::move(columns));
+  Table out(fmt::format(
+      "<{} | calls ?3 | time | {}+- ?6 | share | FLOPs ?2 | MACs ?8 | bytes ?7 | FLOP/B ?4 | "
+      "rate ?1 | bandwidth ?5 | <bound | predicted | error",
+      terminal_safe(table.title), beside ? "exclusive | " : ""));
   bool is_cut = most > 0 && table.rows.size() > most + 1 && table.title != "scope";
   for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i)
     out.add(cells(table.rows[i], beside));
@@ -139,7 +118,7 @@ Table operation_table(const record::OperationTable& table,
   if (step.wall_ns == 0) return out;
   auto add = [&](const char* label, int64_t ns) {
     std::vector<std::string> row{label, "", format_ns(static_cast<double>(ns)), "",
-                                 share_of(ns, step.wall_ns)};
+                                 part_of(ns, step.wall_ns)};
     if (beside) row.insert(row.begin() + kExclusiveColumn, row[2]);
     out.add(std::move(row));
   };
@@ -154,15 +133,9 @@ Table brief_operation_table(const record::OperationTable& table,
                             size_t most,
                             const std::string& name) {
   const bool beside = side_by_side(step);
-  Table out(
-      {{fmt::format("{} of {}", terminal_safe(table.title), terminal_safe(name)), Align::kLeft},
-       {"calls", Align::kRight, 3},
-       {"time"},
-       {"share"},
-       {"rate", Align::kRight, 1},
-       {"bandwidth", Align::kRight, 2},
-       {"bound", Align::kLeft},
-       {"error"}});
+  Table out =
+      Table::titled(fmt::format("{} of {}", terminal_safe(table.title), terminal_safe(name)),
+                    "calls ?3 | time | share | rate ?1 | bandwidth ?2 | <bound | error");
   auto add = [&](const record::OperationRow& row) {
     std::vector<std::string> all = cells(row, false);
     if (beside) all[2] = format_ns(static_cast<double>(row.exclusive_ns));
@@ -174,7 +147,7 @@ Table brief_operation_table(const record::OperationTable& table,
   if (is_cut) add(rest(table, most));
   if (step.wall_ns == 0) return out;
   auto add_time = [&](const char* label, int64_t ns) {
-    out.add({label, "", format_ns(static_cast<double>(ns)), share_of(ns, step.wall_ns)});
+    out.add({label, "", format_ns(static_cast<double>(ns)), part_of(ns, step.wall_ns)});
   };
   add_time("idle and host", step.idle_ns + step.host_ns);
   add_time("step", step.wall_ns);
@@ -182,15 +155,9 @@ Table brief_operation_table(const record::OperationTable& table,
 }
 
 Table pass_table(std::span<const cost::PassRecord> passes) {
-  Table table({{"pass", Align::kLeft},
-               {"stage", Align::kLeft, 3},
-               {"calls"},
-               {"FLOPs", Align::kRight, 5},
-               {"bytes", Align::kRight, 2},
-               {"arena", Align::kRight, 1},
-               {"predicted"},
-               {"took", Align::kRight, 4},
-               {"trade", Align::kLeft, 6}});
+  Table table(
+      "<pass | <stage ?3 | calls | FLOPs ?5 | bytes ?2 | arena ?1 | predicted | "
+      "took ?4 | <trade ?6");
   auto change = [](const std::string& before, const std::string& after) {
     return before == after ? after : before + " > " + after;
   };
@@ -208,8 +175,7 @@ Table pass_table(std::span<const cost::PassRecord> passes) {
 }
 
 Table memory_table(const record::MemoryRecord& memory) {
-  Table table(
-      {{"memory", Align::kLeft}, {"at the peak", Align::kRight}, {"highest", Align::kRight}});
+  Table table("<memory | at the peak | highest");
   const record::MemoryPoint* peak = memory.peak();
   if (peak == nullptr) return table;
   plan::MemoryMoment highest = memory.class_peaks();
@@ -239,10 +205,7 @@ std::string gains_text(const record::AdviceRecord& a) {
 }
 
 Table trial_table(const record::TrialRecord& trial) {
-  Table table({{"", Align::kLeft},
-               {"before", Align::kRight},
-               {"after", Align::kRight},
-               {"gain", Align::kRight}});
+  Table table("< | before | after | gain");
   auto percent = [](double gain) { return fmt::format("{:+.1f}%", 100 * gain); };
   Summary before = trial.before.wall(), after = trial.after.wall();
   table.add({"step, predicted", format_ns(trial.advice.before_ns), format_ns(trial.advice.after_ns),

@@ -21,14 +21,9 @@ bool is_idle(const record::RunRecord& before, const record::RunRecord& after) {
 }
 
 Table cost_table(std::span<const record::PassCost> costs, bool verbose) {
-  Table table({{"pass", Align::kLeft},
-               {"calls"},
-               {"FLOPs", Align::kRight, 1},
-               {"bytes", Align::kRight, 3},
-               {"memory", Align::kRight, 2},
-               {"predicted"},
-               {"change"},
-               {"what it does", Align::kLeft, 4}});
+  Table table(
+      "<pass | calls | FLOPs ?1 | bytes ?3 | memory ?2 | predicted | change | "
+      "<what it does ?4");
   double before = 0;
   int64_t idle = 0;
   for (size_t i = 0; i < costs.size(); ++i) {
@@ -76,13 +71,12 @@ std::string pass_costs_text(std::span<const record::PassCost> costs,
 }
 
 Json pass_costs_json(std::span<const record::PassCost> costs) {
-  Json json = Json::array();
-  for (const record::PassCost& each : costs) {
-    json.push_back({{"pass", each.pass}});
-    add(json.back(), to_json(each.planned),
+  return json_list(costs, [](const record::PassCost& each) {
+    Json json{{"pass", each.pass}};
+    add(json, to_json(each.planned),
         "kernel_calls executed_flops model_flops planned_bytes owned_bytes predicted_ns");
-  }
-  return json;
+    return json;
+  });
 }
 
 }  // namespace ridge::report

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text and JSON of the cost of a step after each pass (record/pass_cost.h).
+// Text and JSON of the cost of a step after each pass (record/run_record.h).
 #pragma once
 
 #include <span>
 #include <string>
 
-#include "record/pass_cost.h"
+#include "record/run_record.h"
 #include "report/json_text.h"
 #include "report/terminal.h"
 

@@ -8,22 +8,11 @@
 
 #include "record/operation_table.h"
 #include "record/summary_file.h"
-#include "report/hardware_counts.h"
 #include "report/json_text.h"
 #include "report/rate_shares.h"
 
 namespace ridge::report {
 namespace {
-
-Json pass_json(const cost::PassRecord& pass) {
-  auto cost = [](const cost::GraphCost& c) {
-    return Json{{"nodes", c.nodes}, {"kernel_calls", c.launches}, {"flops", c.flops},
-                {"bytes", c.bytes}, {"peak_bytes", c.peak_bytes}, {"predicted_ns", c.predicted_ns}};
-  };
-  return {{"name", pass.name},         {"stage", pass.stage},
-          {"trade", pass.trade},       {"before", cost(pass.before)},
-          {"after", cost(pass.after)}, {"elapsed_ns", pass.elapsed_ns}};
-}
 
 Json loss_json(const record::RunRecord& reference, const record::RunRecord& run) {
   Json json = {{"first", run.losses.front()},
@@ -46,8 +35,7 @@ void add_inference(const record::LabRecord& lab, const record::RunRecord& run, J
   json["mbu_peak"] = to_json(reads);
   if (lab.ceilings)
     json["rate_shares"] = to_json(rate_shares(run, *lab.ceilings), run.setting.task == "decode");
-  json["weight_bytes"] = run.weight_bytes;
-  json["cache_bytes"] = run.cache_bytes;
+  add(json, to_json(run), "weight_bytes cache_bytes");
   json["logits_difference"] = logits_difference(reference_run(lab, run), run);
   json["modules"] = value_json(run.modules);
 }
@@ -72,13 +60,12 @@ Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
                             {"measured_low", cost.low},
                             {"measured_high", cost.high},
                             {"of_run", run.profiling_cost_of_run()}};
-  json["attribution"] = all["attribution"];
+  add(json, all, "attribution");
   json["hardware_counts"] = to_json(run.counts);
-  json["step_samples_ns"] = run.plain_wall_ns;
+  add(json, all, "step_samples_ns");
   if (run.setting.task != "train") add_inference(lab, run, json);
   if (!run.losses.empty()) json["loss"] = loss_json(reference_run(lab, run), run);
-  Json& passes = json["passes"] = Json::array();
-  for (const cost::PassRecord& pass : run.passes) passes.push_back(pass_json(pass));
+  json["passes"] = value_json(run.passes);
   return json;
 }
 

@@ -7,18 +7,10 @@
 #include <set>
 #include <utility>
 
-#include "base/units.h"
+#include "report/tables.h"
 
 namespace ridge::report {
 namespace {
-
-std::string percent(double share) { return share > 0 ? fmt::format("{:.1f}%", 100 * share) : "-"; }
-
-std::string rate(double per_ns, const char* unit) {
-  return per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
-}
-
-Json known(double value) { return value > 0 ? Json(value) : Json(); }
 
 // The sentence about one kind of reasons, if there are any.
 std::string over(const char* what, const std::set<std::string>& reasons) {
@@ -27,32 +19,27 @@ std::string over(const char* what, const std::set<std::string>& reasons) {
 
 }  // namespace
 
-std::vector<Table::Column> shares_columns() {
-  return {{"multiplies", Align::kRight, 2}, {"of theory"}, {"of multiply"},
-          {"reads", Align::kRight, 3},      {"MBU"},       {"of limit"},
-          {"unpack-only", Align::kRight, 1}};
-}
-
 std::vector<std::string> shares_cells(const record::RateShares& s, bool is_decode) {
   if (is_decode)
     return {"",
             "",
             "",
-            rate(s.bytes_per_ns, "B/s"),
-            percent(s.of_reads),
-            percent(s.of_read_and_unpack),
-            rate(s.unpack_bytes_per_ns, "B/s")};
-  return {rate(s.ops_per_ns, "op/s"), percent(s.of_theoretical), percent(s.of_multiply)};
+            rate_cell(s.bytes_per_ns, "B/s"),
+            share_cell(s.of_reads),
+            share_cell(s.of_read_and_unpack),
+            rate_cell(s.unpack_bytes_per_ns, "B/s")};
+  return {rate_cell(s.ops_per_ns, "op/s"), share_cell(s.of_theoretical), share_cell(s.of_multiply)};
 }
 
 std::string shares_note(const std::vector<PhaseShares>& all, const cost::Ceilings& ceilings) {
   std::string text;
   for (const cost::MultiplyRates& each : ceilings.multiplies) {
     if (ceilings.multiply_rates(each.dtype) != &each) continue;
-    text += fmt::format("{}{} {}, {}", text.empty() ? "Multiply-only: " : "; ", name(each.dtype),
-                        rate(each.multiply_ops_per_ns, "op/s"), terminal_safe(each.instruction));
+    text +=
+        fmt::format("{}{} {}, {}", text.empty() ? "Multiply-only: " : "; ", name(each.dtype),
+                    rate_cell(each.multiply_ops_per_ns, "op/s"), terminal_safe(each.instruction));
     if (each.theoretical_ops_per_ns > 0)
-      text += fmt::format(" (theoretical: {})", rate(each.theoretical_ops_per_ns, "op/s"));
+      text += fmt::format(" (theoretical: {})", rate_cell(each.theoretical_ops_per_ns, "op/s"));
   }
   text +=
       fmt::format("{}MBU: {}. Limit of a decode: the slower of reading and unpacking each weight.",

@@ -14,7 +14,8 @@ namespace ridge::report {
 
 // The columns of a table of shares, after those that name a run, and the cells of a run: shares of
 // reading for a decode, else shares of multiplications.
-std::vector<Table::Column> shares_columns();
+inline constexpr const char* kSharesColumns =
+    "multiplies ?2 | of theory | of multiply | reads ?3 | MBU | of limit | unpack-only ?1";
 std::vector<std::string> shares_cells(const record::RateShares& shares, bool is_decode);
 
 struct PhaseShares {

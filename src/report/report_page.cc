@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "cost/hardware.h"
+#include "report/figure_list.h"
 #include "report/json_text.h"
 
 namespace ridge::report {
@@ -14,20 +15,18 @@ namespace {
 
 // Roofs of other machines by their data sheets, to lay over a roofline.
 Json sheets() {
-  Json all = Json::array();
-  for (const cost::Hardware& each : cost::hardware_table()) {
+  return json_list(cost::hardware_table(), [](const cost::Hardware& each) {
     Json peaks = Json::object();
     for (const cost::PeakRate& peak : each.peaks)
       peaks[std::string(name(peak.dtype))] = peak.tera_flops * 1e12;
     if (each.tf32_tera_flops > 0) peaks["tf32"] = each.tf32_tera_flops * 1e12;
-    all.push_back({{"name", each.name},
-                   {"title", each.title},
-                   {"bytes_per_s", each.memory_tera_bytes * 1e12},
-                   {"vector_flops_per_s", each.vector_tera_flops * 1e12},
-                   {"peak_flops_per_s", std::move(peaks)},
-                   {"source", each.source}});
-  }
-  return all;
+    return Json{{"name", each.name},
+                {"title", each.title},
+                {"bytes_per_s", each.memory_tera_bytes * 1e12},
+                {"vector_flops_per_s", each.vector_tera_flops * 1e12},
+                {"peak_flops_per_s", std::move(peaks)},
+                {"source", each.source}};
+  });
 }
 
 // JSON without the characters that HTML gives a meaning. They occur only in strings.
@@ -44,10 +43,13 @@ std::string inert(const std::string& json) {
 }
 
 std::string data(std::span<const RunFolder> folders, const DocumentLimits& limits) {
-  Json document = {{"version", 1}, {"hardware", sheets()}, {"folders", Json::array()}};
+  Json document = {{"version", 1},
+                   {"figures", figures_json()},
+                   {"hardware", sheets()},
+                   {"folders", Json::array()}};
   for (const RunFolder& folder : folders)
     document["folders"].push_back(Json(folder_document(folder, limits)));
-  return inert(document.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return inert(json_line(document));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the roof of each op.
-#include "report/roofline.h"
+#include "report/tables.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 
 #include "base/units.h"
 #include "record/operation_table.h"
-#include "report/tables.h"
 
 namespace ridge::report {
 namespace {
@@ -58,11 +57,7 @@ std::string roofline(const record::LabRecord& lab,
   const cost::Ceilings& c = *lab.ceilings;
   const DType dtype = product_dtype(run.setting);
   const std::vector<record::OperationRow> rows = arithmetic(run, &c, most);
-  Table table({{"op", Align::kLeft},
-               {"FLOP/B", Align::kRight, 1},
-               {"rate", Align::kRight, 2},
-               {"roof", Align::kLeft},
-               {"share of roof", Align::kLeft}});
+  Table table("<op | FLOP/B ?1 | rate ?2 | <roof | <share of roof");
   bool is_above = false;
   for (const record::OperationRow& row : rows) {
     const cost::Roof roof = cost::roof(c, dtype, row.work, row.bytes());

@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "files/json_field.h"
 #include "report/bench_chart.h"
-#include "report/bench_point.h"
+#include "report/chart_model.h"
 #include "report/svg.h"
 
 namespace ridge::report {
@@ -22,94 +22,23 @@ using files::JsonField;
 constexpr double kWidth = 720, kHeight = 420, kLeft = 76, kRight = 150, kTop = 12, kBottom = 44;
 constexpr size_t kMostPoints = 60, kMostLabels = 24, kLongestLabel = 34;
 
-struct RoofPoint {
-  std::string name;
-  double intensity = 0, rate = 0;
-  bool is_measured = true;
-};
-
-struct Roof {
-  std::string name;
-  double rate = 0;  // FLOP/s, or bytes/s if slanted
-  bool is_slanted = false;
-  bool is_sheet = false;  // of a data sheet: dashed
-};
-
-std::vector<Roof> roofs_of(const JsonField& roofs) {
-  std::vector<Roof> all;
-  auto add = [&](const JsonField& each, const char* key, std::string name, bool slanted,
-                 bool sheet) {
-    const double rate = each.real_or(key, 0);
-    if (rate > 0) all.push_back({std::move(name), rate, slanted, sheet});
-  };
-  for (const JsonField& each : roofs.at("memory").items()) {
-    const std::string name = each.at("name").text();
-    add(each, "bytes_per_s", name, true, false);
-    add(each, "theoretical_bytes_per_s", name + ", sheet", true, true);
-  }
-  for (const JsonField& each : roofs.at("arithmetic").items()) {
-    const std::string name = each.at("name").text() + " GEMM";
-    add(each, "flops_per_s", name, false, false);
-    add(each, "theoretical_flops_per_s", name + ", sheet", false, true);
-  }
-  add(roofs, "vector_flops_per_s", "vector", false, false);
-  // A rate that is within 3% of another one would be drawn over it.
-  std::vector<Roof> shown;
-  for (Roof& each : all)
-    if (std::none_of(shown.begin(), shown.end(), [&](const Roof& other) {
-          return other.is_slanted == each.is_slanted && std::abs(other.rate / each.rate - 1) < 0.03;
-        }))
-      shown.push_back(std::move(each));
-  return shown;
-}
-
-std::vector<RoofPoint> bench_points(const JsonField& result) {
-  std::vector<RoofPoint> points;
-  for (const JsonField& each : result.at("cases").items()) {
-    const double ns = time_of(each), flops = each.real_or("flops", 0),
-                 bytes = each.real_or("bytes", 0);
-    if (!(ns > 0 && flops > 0 && bytes > 0)) continue;
-    std::string name = shape_text(each);
-    for (const char* key : {"form", "phase"})
-      if (const std::string text = each.text_or(key, ""); !text.empty())
-        name += (name.empty() ? "" : " ") + text;
-    if (name.empty()) name = each.text_or("name", "");
-    points.push_back({name, flops / bytes, 1e9 * flops / ns, is_measured(each)});
-  }
-  return points;
-}
-
-// The ops of the last run that was reported in detail.
-std::vector<RoofPoint> run_points(const nlohmann::json& document) {
-  std::vector<JsonField> rows;
-  for (const JsonField& run : JsonField(document, "performance_summary.json").at("runs").items())
-    if (run.has("operations")) rows = run.at("operations").at("by_op").items();
-  std::vector<RoofPoint> points;
-  for (const JsonField& row : rows)
-    if (const double flops = row.real_or("flops", 0), ns = row.real_or("exclusive_ns", 0),
-        intensity = row.real_or("flops_per_byte", 0);
-        flops > 0 && ns > 0 && intensity > 0)
-      points.push_back({row.at("key").text(), intensity, 1e9 * flops / ns, true});
-  return points;
-}
-
 class RooflineDrawing {
  public:
-  RooflineDrawing(const std::vector<Roof>& roofs, const std::vector<RoofPoint>& points)
+  RooflineDrawing(const std::vector<RoofLine>& roofs, const std::vector<RooflinePoint>& points)
       : roofs_(roofs), points_(points), x_(1, 10, 0, 1), y_(1, 10, 0, 1) {
     double top = 0, slowest = kInfinite, left = kInfinite, right = 0, low = kInfinite, high = 0;
-    for (const Roof& roof : roofs) {
+    for (const RoofLine& roof : roofs) {
       if (roof.is_slanted) {
-        slowest = std::min(slowest, roof.rate);
-        fastest_ = std::max(fastest_, roof.rate);
+        slowest = std::min(slowest, roof.per_s);
+        fastest_ = std::max(fastest_, roof.per_s);
       } else {
-        top = std::max(top, roof.rate);
-        low = std::min(low, roof.rate);
+        top = std::max(top, roof.per_s);
+        low = std::min(low, roof.per_s);
       }
     }
     if (!(top > 0) || slowest == kInfinite)
       throw usage_error("[roofline] the folder has no bandwidth and no rate of arithmetic");
-    for (const RoofPoint& point : points) {
+    for (const RooflinePoint& point : points) {
       left = std::min(left, point.intensity);
       right = std::max(right, point.intensity);
       low = std::min(low, point.rate);
@@ -125,21 +54,21 @@ class RooflineDrawing {
   std::string svg() const {
     std::string out = svg_begin(kWidth, kHeight) + frame();
     double last = -kInfinite;  // labels of flat roofs, from the top, are pushed apart
-    std::vector<Roof> ordered = roofs_;
+    std::vector<RoofLine> ordered = roofs_;
     std::stable_sort(ordered.begin(), ordered.end(),
-                     [](const Roof& a, const Roof& b) { return a.rate > b.rate; });
-    for (const Roof& roof : ordered) {
+                     [](const RoofLine& a, const RoofLine& b) { return a.per_s > b.per_s; });
+    for (const RoofLine& roof : ordered) {
       if (roof.is_slanted) {
         out += slanted(roof);
         continue;
       }
-      const double from = std::max(x_.low, roof.rate / fastest_);
+      const double from = std::max(x_.low, roof.per_s / fastest_);
       out += fmt::format(
           "<line x1=\"{0:.1f}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#333\"{3}/>\n",
-          x_.at(from), x_.to, y_.at(roof.rate), roof.is_sheet ? kDashes : "");
-      last = std::max(last + 13, y_.at(roof.rate));
+          x_.at(from), x_.to, y_.at(roof.per_s), roof.is_sheet ? kDashes : "");
+      last = std::max(last + 13, y_.at(roof.per_s));
       out += fmt::format("<text x=\"{}\" y=\"{:.1f}\" font-size=\"10\">{} {}</text>\n", x_.to + 4,
-                         last + 3, svg_text(roof.name), format_rate(roof.rate, "FLOP/s"));
+                         last + 3, svg_text(roof.name), format_rate(roof.per_s, "FLOP/s"));
     }
     return out + marks() + "</svg>\n";
   }
@@ -171,12 +100,12 @@ class RooflineDrawing {
                kHeight - 8);
   }
 
-  std::string slanted(const Roof& roof) const {
-    const double from = std::max(x_.low, y_.low / roof.rate),
-                 to = std::min(x_.high, top_ / roof.rate);
+  std::string slanted(const RoofLine& roof) const {
+    const double from = std::max(x_.low, y_.low / roof.per_s),
+                 to = std::min(x_.high, top_ / roof.per_s);
     if (!(from < to)) return "";
-    const double x1 = x_.at(from), x2 = x_.at(to), y1 = y_.at(from * roof.rate),
-                 y2 = y_.at(to * roof.rate);
+    const double x1 = x_.at(from), x2 = x_.at(to), y1 = y_.at(from * roof.per_s),
+                 y2 = y_.at(to * roof.per_s);
     const double angle = std::atan2(y2 - y1, x2 - x1) * 180 / std::acos(-1.0);
     const double along = roof.is_sheet ? 0.55 : 0.08;
     const double at = x1 + along * (x2 - x1), down = y1 + along * (y2 - y1) - 4;
@@ -184,14 +113,14 @@ class RooflineDrawing {
         "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{3:.1f}\" stroke=\"#333\"{4}/>"
         "<text x=\"{5:.1f}\" y=\"{6:.1f}\" font-size=\"10\" transform=\"rotate({7:.1f} {5:.1f} {6:.1f})\">{8} {9}</text>\n",
         x1, y1, x2, y2, roof.is_sheet ? kDashes : "", at, down, angle, svg_text(roof.name),
-        format_rate(roof.rate, "B/s"));
+        format_rate(roof.per_s, "B/s"));
   }
 
   std::string marks() const {
     std::string out;
     std::vector<std::pair<double, double>> placed;
     for (size_t i = 0; i < points_.size() && i < kMostPoints; ++i) {
-      const RoofPoint& point = points_[i];
+      const RooflinePoint& point = points_[i];
       const double x = x_.at(point.intensity), y = y_.at(point.rate);
       const char* colour = kSvgColours.at(i % kSvgColours.size());
       out += fmt::format(
@@ -213,8 +142,8 @@ class RooflineDrawing {
     return out;
   }
 
-  const std::vector<Roof>& roofs_;
-  const std::vector<RoofPoint>& points_;
+  const std::vector<RoofLine>& roofs_;
+  const std::vector<RooflinePoint>& points_;
   LogAxis x_, y_;
   double top_ = 0, fastest_ = 0;
 };
@@ -226,17 +155,18 @@ std::string roofline_chart(const RunFolder& folder) {
   const JsonField root(document, folder.name);
   if (!root.has("roofs"))
     throw usage_error("[roofline] the folder has no ceilings: {}", printable(folder.name));
-  std::vector<RoofPoint> points;
+  std::vector<RooflinePoint> points;
   if (document.contains("bench")) {
     const JsonField result = JsonField(document["bench"], "bench.json").at("result");
     if (result.has("cases")) points = bench_points(result);
-  } else {
-    points = run_points(document);
   }
+  // The last run that was reported in detail.
+  for (const JsonField& run : JsonField(document, "performance_summary.json").at("runs").items())
+    if (run.has("operations")) points = run_points(run);
   if (points.empty())
     throw usage_error("[roofline] the folder has no point with FLOPs, bytes and a time: {}",
                       printable(folder.name));
-  const std::vector<Roof> roofs = roofs_of(root.at("roofs"));
+  const std::vector<RoofLine> roofs = roof_lines(root.at("roofs"), points);
   return RooflineDrawing(roofs, points).svg();
 }
 

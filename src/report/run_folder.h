@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON files of an output folder, of this version or an older one, gathered into one document
-// per folder, which the report page holds. Figures are taken over; nothing is computed again.
+// per folder, which the report page holds. Figures are taken over; only charts are prepared.
 #pragma once
 
 #include <filesystem>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "files/json_field.h"
 #include "report/output_files.h"
 
 namespace ridge::report {
@@ -18,6 +19,9 @@ struct RunFolder {
   std::string name;
   std::map<std::string, nlohmann::json> files;  // by name, without those that the page ignores
 };
+
+// A string of a file, not longer than a page shows.
+std::string page_text(const files::JsonField& field);
 
 // Reads the files from disk. Throws bad-file Errors that name the file. A folder of no Ridge run is
 // one too.
@@ -30,13 +34,15 @@ struct DocumentLimits {
   size_t kernels = 15'000;        // at about 220 bytes
   size_t spans = 100'000;         // at about 25 bytes
   size_t memory_points = 15'000;  // at about 130 bytes
-  size_t samples = 4'000;         // of each series: losses, step times
+  size_t samples = 4'000;         // in each series: losses, step times
 };
 
-// {name, program, command, finished_at, machine, roofs, runs, advice, trials (before them one trial), warnings, formulas,
-// inference, bench, left_out}. A run is one of performance_summary.json, with the parts of the
-// other files that describe it: "flops_profile", "memory_profile", "kernels". "left_out" has a
-// sentence for each limit that was reached. Throws bad-file Errors that name the field.
+// {name, program, command, finished_at, machine, roofs, runs, advice, trials (before them one
+// trial), warnings, formulas, inference, bench, left_out}. A run is performance_summary.json's with
+// its setting as "text", its "roofline" and the "curve" of its losses (chart_model.h), and the
+// parts of the other files that describe it: "flops_profile", "memory_profile", "kernels".
+// "left_out" has a sentence for each limit that was reached. Throws bad-file Errors that name the
+// field.
 nlohmann::json folder_document(const RunFolder& folder, const DocumentLimits& limits = {});
 
 }  // namespace ridge::report

@@ -15,14 +15,9 @@ namespace {
 // The `most` largest operations; 0: all.
 std::string run_text(const record::SummaryRun& run, size_t most, const TerminalOptions& options) {
   const std::string name = terminal_safe(run.setting.str());
-  Table table({{most == 0 ? "op" : "op of " + name, Align::kLeft},
-               {"calls", Align::kRight, 3},
-               {"time"},
-               {"share"},
-               {"rate", Align::kRight, 1},
-               {"bandwidth", Align::kRight, 2},
-               {"bound", Align::kLeft},
-               {"possible gain"}});
+  Table table =
+      Table::titled(most == 0 ? "op" : "op of " + name,
+                    "calls ?3 | time | share | rate ?1 | bandwidth ?2 | <bound | possible gain");
   const bool is_cut = most > 0 && run.by_op.size() > most + 1;
   for (size_t i = 0; i < (is_cut ? most : run.by_op.size()); ++i) {
     const record::SummaryOperation& op = run.by_op[i];
@@ -89,17 +84,9 @@ std::string summary_text(const record::SummaryFile& summary,
                              terminal_safe(summary.device), terminal_safe(summary.finished_at)),
                  options.columns) +
       "\n";
-  Table table({{"run", Align::kLeft},
-               {"step"},
-               {"95% interval", Align::kRight, 3},
-               {"predicted", Align::kRight, 2},
-               {"speed-up"},
-               {"calls", Align::kRight, 6},
-               {"tokens/s", Align::kRight, 4},
-               {"MFU"},
-               {"memory", Align::kRight, 5},
-               {"mean loss", Align::kRight, 7},
-               {"losses agree", Align::kLeft, 1}});
+  Table table(
+      "<run | step | 95% interval ?3 | predicted ?2 | speed-up | calls ?6 | "
+      "tokens/s ?4 | MFU | memory ?5 | mean loss ?7 | <losses agree ?1");
   const size_t all = summary.runs.size();
   const size_t hidden = verbose || all <= kBriefRuns ? 0 : all - kBriefRuns;
   for (size_t i = hidden; i < all; ++i) {
@@ -133,14 +120,9 @@ Json summary_json(const record::SummaryFile& summary) {
                {"finished_at", summary.finished_at},
                {"device", summary.device},
                {"runs", Json::array()},
-               {"advice", Json::array()},
+               {"advice", value_json(summary.advice)},
                {"warnings", summary.warnings}};
   for (const record::SummaryRun& run : summary.runs) json["runs"].push_back(run_json(run));
-  for (const record::SummaryAdvice& advice : summary.advice)
-    json["advice"].push_back({{"title", advice.title},
-                              {"reason", advice.reason},
-                              {"command", advice.command},
-                              {"predicted_gain", advice.gain}});
   return json;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the pictures of ridge report (SVG) share: colours, text that XML may hold, and axes. Pages without scripts show them;
-// report.html draws its own.
+// Colours, text that XML may hold, and axes of the pictures of ridge report (SVG).
 #pragma once
 
 #include <array>
@@ -19,7 +18,8 @@ std::string svg_text(std::string_view text, size_t most = kLongestSvgName);
 // The beginning of a picture with a white ground; "</svg>\n" ends it.
 std::string svg_begin(double width, double height);
 
-// An axis with ticks at powers of ten, or at 1, 2 and 5 times them where there are few; values are above 0.
+// An axis with ticks at powers of ten, or at 1, 2 and 5 times them where there are few; values are
+// above 0.
 struct LogAxis {
   double low, high, from, to;  // values, and the pixels where they are
 
@@ -39,7 +39,7 @@ struct LogAxis {
 
  private:
   double first_power() const;
-  double tick_ratio() const;  // of one power to the next, so that there are at most ten or so
+  double tick_ratio() const;  // from one power to the next, so that there are at most ten or so
 };
 
 }  // namespace ridge::report

@@ -25,6 +25,10 @@ std::string interval_cell(const Summary& summary);
 std::string prediction_cell(double predicted_ns, double measured_ns);
 std::string mfu_cell(const record::LabRecord& lab, const record::RunRecord& run);
 std::string part_of(int64_t part_ns, int64_t wall_ns);  // "12.3%"
+std::string percent_cell(double share);                 // "12.3%"
+// The same, and a rate in a unit per second; "-" where it is not known.
+std::string share_cell(double share);
+std::string rate_cell(double per_ns, const char* unit);
 // "1.27 s +-2.2%": a median, and half its interval as a share of it. Whoever shows it says below
 // the table if an interval covers less than 95%.
 std::string spread_cell(const Summary& summary);
@@ -78,5 +82,12 @@ std::string gains_text(const record::AdviceRecord& advice);
 
 // Predicted and measured values of a change that was tried.
 Table trial_table(const record::TrialRecord& trial);
+
+// Has the `most` ops with the longest times among those that do arithmetic, with their FLOPs per
+// planned byte. Returns a sentence instead of the table if no ceilings are known.
+std::string roofline(const record::LabRecord& lab,
+                     const record::RunRecord& run,
+                     const TerminalOptions& options,
+                     size_t most = 12);
 
 }  // namespace ridge::report

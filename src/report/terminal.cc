@@ -74,7 +74,7 @@ std::string repeat(std::string_view piece, int times) {
 
 std::string paint(std::string_view text, Colour colour, const TerminalOptions& options) {
   if (!options.colour || text.empty()) return std::string(text);
-  constexpr int kCodes[] = {1, 2, 31, 32, 33, 34, 35, 36};  // in the order of Colour
+  constexpr int kCodes[] = {1, 2, 31, 32, 33, 36};  // in the order of Colour
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<size_t>(colour)], text);
 }
 
@@ -124,6 +124,24 @@ std::string wrap_lines(std::string_view text, int columns, std::string_view inde
   return lines;
 }
 
+std::vector<Table::Column> Table::parsed(std::string_view text) {
+  std::vector<Table::Column> columns;
+  while (!text.empty()) {
+    std::string_view cell = text.substr(0, text.find(" | "));
+    text.remove_prefix(std::min(text.size(), cell.size() + 3));
+    Table::Column column;
+    if (cell.starts_with('<')) {
+      column.align = Align::kLeft;
+      cell.remove_prefix(1);
+    }
+    const size_t mark = cell.find(" ?");
+    if (mark != cell.npos) column.spare = std::stoi(std::string(cell.substr(mark + 2)));
+    column.header = cell.substr(0, mark);
+    columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
   std::vector<int> order;
   for (const Column& column : columns_)
@@ -132,6 +150,12 @@ Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
   for (size_t i = 0; i < order.size(); ++i)
     RIDGE_CHECK(order[i] == static_cast<int>(i) + 1, "expected spare columns 1, 2, ..., got {}",
                 fmt::join(order, ", "));
+}
+
+Table Table::titled(std::string first, std::string_view columns) {
+  Table table("< | " + std::string(columns));
+  table.columns_.front().header = std::move(first);
+  return table;
 }
 
 void Table::add(std::vector<std::string> cells) {
@@ -165,7 +189,7 @@ std::pair<Table, std::vector<std::string>> Table::fitted(int columns) const {
     stays[column] = false;
     total -= width[column] + kGap;
   }
-  Table narrow({});
+  Table narrow("");
   std::vector<std::string> left_out;
   for (size_t i = 0; i < columns_.size(); ++i)
     if (stays[i])

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -26,7 +27,7 @@ struct TerminalOptions {
   bool fit = false;       // stdout wraps wider lines, so tables leave columns out
 };
 
-enum class Colour { kBold, kDim, kRed, kGreen, kYellow, kBlue, kMagenta, kCyan };
+enum class Colour { kBold, kDim, kRed, kGreen, kYellow, kCyan };
 
 // The text in that colour, or unchanged if options.colour is off.
 std::string paint(std::string_view text, Colour colour, const TerminalOptions& options);
@@ -40,8 +41,8 @@ int display_width(std::string_view text);
 
 enum class Align { kLeft, kRight };
 
-// Breaks the lines of `text` at spaces so that each is at most `columns` wide; only a longer word is
-// wider. Each line starts with `indent`, and the rest of a broken line also with the line's own
+// Breaks the lines of `text` at spaces so that each is at most `columns` wide; only a longer word
+// is wider. Each line starts with `indent`, and the rest of a broken line also with the line's own
 // leading spaces. Ends in a newline.
 std::string wrap_lines(std::string_view text, int columns, std::string_view indent = "");
 
@@ -57,6 +58,12 @@ class Table {
     int spare = 0;
   };
   explicit Table(std::vector<Column> columns);
+  // The columns as a line: "<op | calls ?2 | time ?1", where "<" aligns to the left and "?2" is
+  // `spare`.
+  template <std::convertible_to<std::string_view> Text>
+  explicit Table(const Text& columns) : Table(parsed(columns)) {}
+  // The same after a first column on the left, whose header may be any text.
+  static Table titled(std::string first, std::string_view columns);
 
   // Adds a row of at most one cell per column; missing cells are empty.
   void add(std::vector<std::string> cells);
@@ -71,6 +78,7 @@ class Table {
   std::string markdown() const;
 
  private:
+  static std::vector<Column> parsed(std::string_view columns);
   std::vector<int> widths() const;
   // Leaves out columns, the highest `spare` first, until lines fit in `columns` or no spare column
   // is left. Returns the narrower table and the headers of the columns left out.

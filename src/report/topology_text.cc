@@ -26,7 +26,7 @@ std::string cache_name(const record::CpuCache& cache) {
 
 std::string nodes_text(const record::Topology& t, const TerminalOptions& terminal) {
   if (t.nodes.empty()) return "";
-  Table table({{"NUMA node"}, {"CPUs", Align::kLeft}, {"memory"}, {"distances", Align::kLeft}});
+  Table table("NUMA node | <CPUs | memory | <distances");
   for (const record::NumaNode& node : t.nodes) {
     std::string distances;
     for (int distance : node.distances) distances += fmt::format("{:>4}", distance);
@@ -89,7 +89,7 @@ std::string performance_warning_lines(const record::Topology& t, int threads) {
 std::string topology_text(const record::Topology& t, int threads, const TerminalOptions& terminal) {
   std::string text = wrap_lines(topology_line(t), terminal.columns) + "\n";
   if (!t.caches.empty()) {
-    Table table({{"cache", Align::kLeft}, {"size"}, {"number"}, {"CPUs that share one"}});
+    Table table("<cache | size | number | CPUs that share one");
     for (const record::CpuCache& cache : t.caches)
       table.add({cache_name(cache), cache.bytes > 0 ? format_bytes(cache.bytes) : "-",
                  std::to_string(cache.instances), std::to_string(cache.cpus)});
@@ -110,45 +110,9 @@ std::string topology_text(const record::Topology& t, int threads, const Terminal
 }
 
 std::string topology_json(const record::Topology& t, int threads) {
-  Json json{{"sockets", t.sockets},
-            {"cores", t.cores},
-            {"cpus", t.cpus},
-            {"allowed_cpus", t.allowed_cpus},
-            {"allowed_cores", t.allowed_cores},
-            {"allowed_nodes", t.allowed_nodes},
-            {"memory_nodes", t.memory_nodes},
-            {"quota_cpus", t.quota_cpus},
-            {"numa_balancing", t.numa_balancing ? Json(*t.numa_balancing) : Json()},
-            {"caches", Json::array()},
-            {"nodes", Json::array()},
-            {"gpus", Json::array()},
-            {"links", Json::array()},
-            {"threads", threads},
-            {"performance_warnings", Json::array()}};
-  for (const record::CpuCache& cache : t.caches)
-    json["caches"].push_back({{"level", cache.level},
-                              {"type", cache.type},
-                              {"bytes", cache.bytes},
-                              {"instances", cache.instances},
-                              {"cpus", cache.cpus}});
-  for (const record::NumaNode& node : t.nodes)
-    json["nodes"].push_back({{"id", node.id},
-                             {"cpus", node.cpus},
-                             {"memory_bytes", node.memory_bytes},
-                             {"distances", node.distances}});
-  for (const record::PciGpu& gpu : t.gpus)
-    json["gpus"].push_back({{"address", gpu.address},
-                            {"vendor", gpu.vendor},
-                            {"name", gpu.name},
-                            {"node", gpu.node},
-                            {"speed", gpu.speed},
-                            {"most_speed", gpu.most_speed},
-                            {"width", gpu.width},
-                            {"most_width", gpu.most_width}});
-  for (const record::GpuLink& link : t.links)
-    json["links"].push_back({{"first", link.first}, {"second", link.second}, {"kind", link.kind}});
-  for (const record::PerformanceWarning& each : record::performance_warnings(t, threads))
-    json["performance_warnings"].push_back({{"what", each.what}, {"remedy", each.remedy}});
+  Json json = to_json(t);
+  json["threads"] = threads;
+  json["performance_warnings"] = value_json(record::performance_warnings(t, threads));
   return json_text(json);
 }
 

@@ -9,10 +9,6 @@
 namespace ridge::report {
 namespace {
 
-std::string line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 // Nanoseconds are thousandths of a microsecond. Doubles hold 3 decimals exactly enough for weeks.
 double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
@@ -74,7 +70,7 @@ void TraceEvents::event(const Json& json) {
 
 void TraceEvents::put(const Json& json) {
   if (!text_.empty()) text_ += ",\n";
-  text_ += line(json);
+  text_ += json_line(json);
   ++written_;
 }
 
@@ -85,8 +81,9 @@ std::string TraceEvents::document(const Json& device,
   return fmt::format(
              "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{}],\n\"distributedInfo\": {{\n"
              "\"rank\": 0,\n\"world_size\": 1\n}},\n\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n",
-             line(device)) +
-         text_ + "\n],\n\"traceName\": " + line(name) + ",\n\"otherData\": " + line(other) + "}\n";
+             json_line(device)) +
+         text_ + "\n],\n\"traceName\": " + json_line(name) +
+         ",\n\"otherData\": " + json_line(other) + "}\n";
 }
 
 }  // namespace ridge::report

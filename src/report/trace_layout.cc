@@ -24,8 +24,8 @@ class Lane {
   }
 
  private:
-  double end_ns_ = 0;    // of the last slice, as measured
-  int64_t next_ns_ = 0;  // of the last slice, as placed
+  double end_ns_ = 0;    // the last slice's, as measured
+  int64_t next_ns_ = 0;  // the last slice's, as placed
 };
 
 // Correlations are larger than the number of events in a trace: HolisticTraceAnalysis 0.5.0 keeps
@@ -140,7 +140,7 @@ class Layout {
 
   const record::StepRecord& step_;
   Lane host_;
-  std::vector<Lane> lanes_;  // of the streams
+  std::vector<Lane> lanes_;  // one for each stream
   int64_t last_id_ = 0, last_correlation_ = kCorrelation;
   TraceLayout layout_;
 };

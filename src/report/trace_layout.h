@@ -22,9 +22,9 @@ struct HostSlice {
   Kind kind = Kind::kAnnotation;
   std::string name;
   Slice at;
-  const record::NodeRecord* node = nullptr;  // of an operation that is one node
+  const record::NodeRecord* node = nullptr;  // for an operation that is one node
   int64_t id = 0;                            // a call has that of its operation
-  int64_t correlation = 0;                   // of a call; its kernels have the same
+  int64_t correlation = 0;                   // a call's; its kernels have the same
 };
 
 struct KernelSlice {
@@ -32,15 +32,15 @@ struct KernelSlice {
   const record::DeviceKernel* kernel = nullptr;  // null: the device has no such records
   Slice at;
   int stream = 0;
-  int64_t id = 0;           // of the operation that launched it
-  int64_t correlation = 0;  // of the call that launched it; 0: unknown
+  int64_t id = 0;           // the operation's that launched it
+  int64_t correlation = 0;  // the call's that launched it; 0: unknown
   const std::string& name() const { return kernel == nullptr ? node->op : kernel->name; }
 };
 
 struct TraceLayout {
   Slice step;
   std::vector<HostSlice> host;       // by begin; an outer slice comes before its inner ones
-  std::vector<KernelSlice> kernels;  // of each run in the order of their begin
+  std::vector<KernelSlice> kernels;  // each run's in the order of their begin
 };
 
 // The stream of kernels that do not overlap others; kernels that do are on the next streams.

@@ -16,7 +16,7 @@
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
 #include "files/tensorboard_events.h"
-#include "report/numerics_report.h"
+#include "report/training_text.h"
 
 namespace ridge::report {
 namespace {
@@ -91,54 +91,39 @@ TrainingLog::TrainingLog(const std::filesystem::path& folder, std::optional<int6
   events_.append(files::version_event(unix_time_s()));
 }
 
+void TrainingLog::append(Json line, std::string_view scalars) {
+  const std::vector<Choice> chosen = choices(scalars);
+  std::vector<files::EventScalar> shown;
+  for (const Choice& each : chosen)
+    if (const Json value = line.value(each.key, Json()); !value.is_null())
+      shown.push_back({each.name, static_cast<float>(value.get<double>())});
+  events_.append(files::scalars_event(unix_time_s(), line["step"].get<int64_t>(), shown));
+  line.erase("step_ms");
+  lines_.append(line.dump() + "\n");
+}
+
 void TrainingLog::add(const record::StepMetrics& s) {
-  nlohmann::ordered_json line = {{"step", s.step},
-                                 {"finished_at", utc_now()},
-                                 {"loss", s.loss},
-                                 {"learning_rate", s.learning_rate},
-                                 {"step_ns", s.step_ns},
-                                 {"samples_per_s", s.samples_per_s},
-                                 {"tokens_per_s", s.tokens_per_s},
-                                 {"model_flops_per_s", s.model_flops_per_s},
-                                 {"mfu", nullptr},
-                                 {"resident_bytes", s.resident_bytes},
-                                 {"instrumented", s.instrumented}};
-  std::vector<files::EventScalar> scalars = {
-      {"train/loss", static_cast<float>(s.loss)},
-      {"train/learning_rate", static_cast<float>(s.learning_rate)},
-      {"speed/step_ms", static_cast<float>(s.step_ns / 1e6)},
-      {"speed/samples_per_s", static_cast<float>(s.samples_per_s)},
-      {"speed/tokens_per_s", static_cast<float>(s.tokens_per_s)},
-      {"speed/model_flops_per_s", static_cast<float>(s.model_flops_per_s)},
-      {"memory/resident_bytes", static_cast<float>(s.resident_bytes)}};
-  if (s.gradient_norm >= 0) {
-    line["gradient_norm"] = s.gradient_norm;
-    scalars.push_back({"train/gradient_norm", static_cast<float>(s.gradient_norm)});
-  }
+  Json line = {{"step", s.step}, {"finished_at", utc_now()}};
+  line.update(to_json(s));
+  line["step_ms"] = s.step_ns / 1e6;
+  if (s.gradient_norm >= 0) line["gradient_norm"] = s.gradient_norm;
   if (s.attended != 1) line["attended"] = s.attended;
   if (s.skipped) line["skipped"] = true;
-  if (s.loss_scale > 0) {
-    line["loss_scale"] = s.loss_scale;
-    line["overflows"] = s.overflows;
-    scalars.push_back({"train/loss_scale", static_cast<float>(s.loss_scale)});
-    scalars.push_back({"train/overflows", static_cast<float>(s.overflows)});
-  }
-  if (s.mfu > 0) {
-    line["mfu"] = s.mfu;
-    scalars.push_back({"speed/mfu", static_cast<float>(s.mfu)});
-  }
-  lines_.append(line.dump() + "\n");
-  events_.append(files::scalars_event(unix_time_s(), s.step, scalars));
+  if (s.loss_scale > 0) line.update({{"loss_scale", s.loss_scale}, {"overflows", s.overflows}});
+  append(std::move(line),
+         "train/loss=loss train/learning_rate=learning_rate speed/step_ms=step_ms "
+         "speed/samples_per_s=samples_per_s speed/tokens_per_s=tokens_per_s "
+         "speed/model_flops_per_s=model_flops_per_s memory/resident_bytes=resident_bytes "
+         "train/gradient_norm=gradient_norm train/loss_scale=loss_scale train/overflows=overflows "
+         "speed/mfu=mfu");
 }
 
 void TrainingLog::add(const record::ValidationMetrics& validation) {
-  const nlohmann::ordered_json line = {{"step", validation.step},
-                                       {"finished_at", utc_now()},
-                                       {"validation_loss", validation.loss},
-                                       {"perplexity", validation.perplexity()}};
-  lines_.append(line.dump() + "\n");
-  const files::EventScalar scalar{"validation/loss", static_cast<float>(validation.loss)};
-  events_.append(files::scalars_event(unix_time_s(), validation.step, {&scalar, 1}));
+  append({{"step", validation.step},
+          {"finished_at", utc_now()},
+          {"validation_loss", validation.loss},
+          {"perplexity", validation.perplexity()}},
+         "validation/loss=validation_loss");
 }
 
 void TrainingLog::add(const record::NumericsRecord& numerics) {
@@ -152,7 +137,7 @@ void TrainingLog::add(const record::TrainingSample& sample) {
       {"step", sample.step}, {"finished_at", utc_now()}, {"prompt", sample.prompt},
       {"text", sample.text}, {"ids", sample.ids},        {"finish_reason", sample.finish_reason}};
   if (!sample.fault.empty()) line["fault"] = sample.fault;
-  samples_->append(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  samples_->append(json_line(line) + "\n");
 }
 
 }  // namespace ridge::report

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "files/log_file.h"
 #include "record/numerics_record.h"
 #include "record/training_record.h"
+#include "report/json_text.h"
 
 namespace ridge::report {
 
@@ -27,6 +29,9 @@ class TrainingLog {
   void add(const record::TrainingSample& sample);
 
  private:
+  // Adds a line, and the chosen ones of its values for TensorBoard.
+  void append(Json line, std::string_view scalars);
+
   std::filesystem::path folder_;
   std::optional<int64_t> resumed_;
   files::LogFile lines_, events_;

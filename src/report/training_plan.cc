@@ -5,7 +5,6 @@
 
 #include "base/units.h"
 #include "record/plan_figures.h"
-#include "report/device_plan.h"
 #include "report/plan_report.h"
 
 namespace ridge::report {
@@ -87,9 +86,8 @@ std::string step_text(const record::TrainingPlan& plan, const TerminalOptions& t
   const Work model = r.model.step();
   const bool is_alone = plan.layout.devices == 1;
   auto flops = [](int64_t count) { return format_count(static_cast<double>(count)); };
-  Table table({{is_alone ? "per step" : "per step and device", Align::kLeft},
-               {""},
-               {"what it counts", Align::kLeft, 1}});
+  Table table(
+      fmt::format("<{} |  | <what it counts ?1", is_alone ? "per step" : "per step and device"));
   table.add({"model FLOPs", flops(model.flops), "forward and backward, the same for all kernels"});
   table.add({"  in GEMMs", flops(2 * model.macs), "2 FLOPs per MAC"});
   table.add({"executed FLOPs", flops(r.executed.flops),
@@ -113,8 +111,7 @@ std::string step_text(const record::TrainingPlan& plan, const TerminalOptions& t
 }
 
 std::string memory_text(const record::TrainingPlan& plan, const TerminalOptions& terminal) {
-  Table table(
-      {{plan.layout.devices > 1 ? "memory of each device" : "memory", Align::kLeft}, {"peak"}});
+  Table table(plan.layout.devices > 1 ? "<memory of each device | peak" : "<memory | peak");
   for (const auto& [name, bytes] : plan.memory.classes) table.add({name, format_bytes(bytes)});
   table.add_rule();
   table.add({plan.layout.is_plain() ? "owned (store and arena)" : "all at their peaks",
@@ -173,17 +170,9 @@ std::string one_text(const record::TrainingPlan& plan,
 }
 
 Table several_table(std::span<const record::TrainingPlan> plans) {
-  Table table({{"hardware", Align::kLeft},
-               {"step"},
-               {"tokens/s", Align::kRight, 3},
-               {"MFU", Align::kRight, 1},
-               {"ZeRO", Align::kRight, 5},
-               {"needs"},
-               {"has"},
-               {"time"},
-               {"energy", Align::kRight, 2},
-               {"cost", Align::kRight, 4},
-               {"batch", Align::kRight, 6}});
+  Table table(
+      "<hardware | step | tokens/s ?3 | MFU ?1 | ZeRO ?5 | needs | has | time | "
+      "energy ?2 | cost ?4 | batch ?6");
   for (const record::TrainingPlan& plan : plans) {
     const DevicePlanCells cells = device_plan_cells(plan, plan.memory.total, plan.days);
     table.add({terminal_safe(plan.hardware.name), format_ns(plan.step_ns),

@@ -4,8 +4,10 @@
 
 #include <string>
 
+#include "record/numerics_record.h"
 #include "record/run_record.h"
 #include "record/training_record.h"
+#include "report/json_text.h"
 #include "report/terminal.h"
 
 namespace ridge::report {
@@ -21,5 +23,9 @@ std::string sample_line(const record::TrainingSample& sample);
 std::string training_summary(const record::RunRecord& run,
                              const record::TrainingTotals& totals,
                              const TerminalOptions& options);
+
+// Ends in a newline.
+std::string numerics_text(const record::NumericsRecord& record, const TerminalOptions& options);
+Json to_json(const record::NumericsRecord& record);
 
 }  // namespace ridge::report

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "record/architecture.h"
+#include "record/run_record.h"
 
 namespace ridge::serve {
 namespace {

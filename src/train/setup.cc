@@ -2,7 +2,7 @@
 // Begins the record of a training step with its setting.
 #include "train/setup.h"
 
-#include "record/architecture.h"
+#include "record/run_record.h"
 
 namespace ridge::train {
 

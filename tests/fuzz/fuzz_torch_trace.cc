@@ -8,7 +8,7 @@
 #include "files/block_reader.h"
 #include "fuzz/refusal.h"
 #include "record/import/imported_run.h"
-#include "record/import/torch_trace.h"
+#include "record/import/trace_file.h"
 #include "record/operation_table.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

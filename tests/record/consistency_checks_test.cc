@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which times in two tables of a report are inconsistent.
-#include "record/consistency_checks.h"
+#include "record/inference_record.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The error of gains against logarithms worked out by hand, and confidence against the published
 // values of the normal distribution.
-#include "record/gain_error.h"
+#include "record/lab_record.h"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ TEST(GainError, IsTheRootMeanSquareOverPairsOfEqualWork) {
   // Three runs have three pairs, with errors of ln 1.25, ln 1.25 and 0.
   EXPECT_DOUBLE_EQ(gain_error(std::vector{run(200, 160), run(100, 100), run(50, 50)}),
                    std::log(1.25) * std::sqrt(2.0 / 3));
-  // Of other work, not predicted, not measured.
+  // One has other work, one is not predicted, one not measured.
   EXPECT_EQ(gain_error(std::vector{run(200, 160), run(100, 100, 4)}), kUnknownGainError);
   EXPECT_EQ(gain_error(std::vector{run(200, 160), run(0, 100)}), kUnknownGainError);
   EXPECT_EQ(gain_error(std::vector{run(200, 160)}), kUnknownGainError);

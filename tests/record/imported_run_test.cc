@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Imported traces: the FLOPs of real ones against PyTorch's own counts, and how events become steps,
-// operations, scopes and phases, on small ones written here.
+// Imported traces: the FLOPs of real ones against PyTorch's own counts, and on small ones written
+// here how events become steps, operations, scopes and phases.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,8 +32,8 @@ std::vector<NodeRecord> nodes_of(const Imported& imported, const std::string& op
 
 class RealTrace : public testing::TestWithParam<const char*> {};
 
-// FlopCounterMode counts 2 FLOPs per MAC of products and attention (its backward pass with the scores
-// once more), and nothing else.
+// FlopCounterMode counts 2 FLOPs per MAC of products and attention (its backward pass with the
+// scores once more), and nothing else.
 TEST_P(RealTrace, ProductsAndAttentionHaveTheFlopsThatPyTorchCounts) {
   const Json all = files::read_json(test_data("traces/torch_flops.json"));
   std::map<std::string, int64_t> expected;  // in attention, and in products
@@ -80,14 +80,14 @@ INSTANTIATE_TEST_SUITE_P(All,
                          testing::Values("unfused", "fused", "compiled", "generate"),
                          [](const auto& each) { return std::string(each.param); });
 
-// A compiled step in bf16 on an H100: 4 layers of width 256, 8 heads and 4 KV heads of 32, 512 in the
-// MLP, 1,000 ids, 8 rows of 128 tokens. Its kernels are cuBLAS's, cuDNN's and Triton's.
+// A compiled step in bf16 on an H100: 4 layers of width 256, 8 heads and 4 KV heads of 32, 512 in
+// the MLP, 1,000 ids, 8 rows of 128 tokens. Its kernels are cuBLAS's, cuDNN's and Triton's.
 TEST(GpuTrace, KernelsOfACompiledStepHaveTheWorkOfTheModel) {
   const Imported imported = import_fixture("compiled_h100");
   constexpr int64_t kTokens = 8 * 128, kLayers = 4;
   constexpr int64_t kLayerWeights = 256 * (8 + 2 * 4) * 32 + 8 * 32 * 256 + 3 * 256 * 512;
   constexpr int64_t kProducts = 3 * kTokens * (kLayers * kLayerWeights + 256 * 1000);
-  constexpr int64_t kScores = kLayers * 8 * 8 * 128 * 128 * 32;  // of one of attention's GEMMs
+  constexpr int64_t kScores = kLayers * 8 * 8 * 128 * 128 * 32;  // in each of attention's GEMMs
   std::map<std::string, int64_t> found;
   for (const NodeRecord& node : imported.run.step.nodes)
     if (node.work.macs > 0) found[node.op] += node.work.macs;
@@ -117,7 +117,8 @@ TEST(ImportedRun, TrainingHasPhasesScopesAndParameters) {
   EXPECT_EQ(backward[0].scope, "Llama/Layer.1");  // the last layer comes first
   EXPECT_EQ(backward[0].phase, "backward");
   for (const NodeRecord& node : nodes_of(imported, "adamw")) EXPECT_EQ(node.phase, "optimizer");
-  EXPECT_EQ(nodes_of(imported, "adamw").size(), 2u);  // of all tensors: steps, then the update
+  EXPECT_EQ(nodes_of(imported, "adamw").size(),
+            2u);  // one for the steps of all tensors, one for the update
   int products = 0;
   for (const NodeRecord& node : nodes_of(imported, "matmul"))
     products += node.scope == "Llama/Layer.0/Linear_6" ? 1 : 0;

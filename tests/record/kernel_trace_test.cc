@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of kernels alone: the times and places of the fixtures, which tests/data/traces describes, and
-// what damaged ones say.
-#include "record/import/kernel_trace.h"
+// Traces of kernels alone: the times and places of the fixtures, which tests/data/traces describes,
+// and the errors of damaged ones.
+#include "record/import/trace_file.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,6 @@
 #include "files/mapped_file.h"
 #include "files/scratch.h"
 #include "record/import/imported_run.h"
-#include "record/import/trace_file.h"
 #include "test_paths.h"
 
 namespace ridge::record {

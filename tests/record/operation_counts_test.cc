@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counts of recorded calls, against the conventions of docs/accounting.md worked out by hand and
-// by plain loops, and the table of operations.
+// The counts of recorded calls, against the conventions of docs/accounting.md worked out by hand
+// and by plain loops, and the table of operations.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -11,7 +11,7 @@
 #include "base/pointwise.h"
 #include "ops/registry.h"
 #include "record/import/torch_operations.h"
-#include "record/operation_category.h"
+#include "record/operation_table.h"
 
 namespace ridge::record {
 namespace {

@@ -24,7 +24,7 @@ void expect_adds_up(const OperationTable& table) {
   for (const OperationRow& row : table.rows) {
     if (!row.is_leaf) continue;
     sum.nodes += row.nodes;
-    sum.add_amounts(row);
+    add_amounts(sum, row);
     share += row.share;
   }
   EXPECT_EQ(sum.nodes, table.total.nodes) << table.title;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verdict of a small step, worked out by hand.
-#include "record/roofline_verdict.h"
+#include "record/beaten_ceilings.h"
 
 #include <gtest/gtest.h>
 

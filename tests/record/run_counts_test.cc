@@ -29,7 +29,8 @@ TEST(RunCounts, AreTheSumsOfTheKernels) {
   EXPECT_EQ(run.launches, sum.calls);
   EXPECT_EQ(run.executed, sum.work);
   EXPECT_EQ(run.planned_bytes, sum.read_bytes + sum.written_bytes);
-  // x of 4 x 8 floats and its image; the weight and the sum of its gradients, old and new, of 8 x 8.
+  // The bytes of x (4 x 8 floats), its image, the weight (8 x 8), and the sum of its gradients, old
+  // and new.
   const int64_t accumulate = 4 * (32 + 32 + 3 * 64);
   // The weight, the gradient and the moment, the last two old and new.
   const int64_t update = 4 * 5 * 64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows from a run's counts and times, with numbers small enough for mental arithmetic.
+// Figures that follow from a run's counts and times, small enough for mental arithmetic.
 #include "record/run_record.h"
 
 #include <gtest/gtest.h>
@@ -93,7 +93,7 @@ TEST(RunRecord, AShareOfMemoryOverOneHasAReason) {
   for (int64_t bytes : {int64_t{1000}, kCache})
     EXPECT_EQ(reads(bytes, 1.538).mbu_reason(c),
               "the weights lie in the last-level cache (32.0 MiB)");
-  // Of twice the cache's size, at least half comes from memory.
+  // At twice the cache's size, at least half comes from memory.
   EXPECT_EQ(reads(2 * kCache, 1.9).mbu_reason(c),
             "the last-level cache (32.0 MiB) holds part of the weights");
   const std::string remeasure = "ridge machine --remeasure";

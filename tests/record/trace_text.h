@@ -9,7 +9,7 @@
 
 #include "files/block_reader.h"
 #include "record/import/imported_run.h"
-#include "record/import/torch_trace.h"
+#include "record/import/trace_file.h"
 
 namespace ridge::record {
 

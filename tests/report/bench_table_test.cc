@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "report/bench_files.h"
-
 namespace ridge::report {
 namespace {
 

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
 #include <set>
 
 #include "base/error.h"
 #include "files/scratch.h"
 #include "record/bench_figures.h"
 #include "record/plan_figures.h"
+#include "report/figure_list.h"
 #include "report/operators_csv.h"
 #include "test_paths.h"
 
@@ -20,7 +24,6 @@ void expect_rows(const R& record) {
   std::set<std::string_view> keys;
   const auto see = [&](const record::Figure& figure, const auto&, auto...) {
     EXPECT_TRUE(keys.insert(figure.key).second) << figure.key << " has two rows";
-    if (figure.says.empty()) return;
     EXPECT_TRUE(figure.unit == "ns" || !figure.key.ends_with("_ns")) << figure.key;
     EXPECT_TRUE(figure.unit == "B" || !figure.key.ends_with("bytes")) << figure.key;
   };
@@ -33,15 +36,39 @@ TEST(Figures, HaveOneRowAndTheUnitOfTheirKey) {
              record::StepRecord(), record::BenchPoint(), record::TrainingPlan());
 }
 
-// The page shows what the list says about its columns.
-TEST(Figures, ThePageExplainsThemAlike) {
-  const std::string page = files::contents(source_file("src/report/page/operations.js"));
-  const std::set<std::string_view> shown = {"time_ns", "share", "read_bytes", "bound"};
-  const auto see = [&](const record::Figure& figure, const auto&, auto...) {
-    const bool is_said = page.find(fmt::format("help: '{}'", figure.says)) != page.npos;
-    EXPECT_TRUE(is_said || !shown.contains(figure.key)) << figure.key;
-  };
-  figures(see, record::OperationRow());
+TEST(Figures, AreNamedByTheirKey) {
+  EXPECT_EQ(record::label("time_ns"), "time");
+  EXPECT_EQ(record::label("flops_per_s"), "FLOPs/s");
+  EXPECT_EQ(record::label("flops_per_compulsory_byte"), "FLOPs/compulsory byte");
+  EXPECT_EQ(record::label("kernel_calls"), "kernel calls");
+  EXPECT_EQ(figures_json()["operation"]["time_ns"],
+            Json({"time", "ns", std::string(record::kTime.says)}));
+  EXPECT_EQ(figures_json()["bench"]["bound"][1], "text");
+}
+
+// With RIDGE_WRITE_DOCS the test writes the page anew.
+TEST(Figures, AreThoseOfTheDocumentation) {
+  const std::filesystem::path page = source_file("docs/figures.md");
+  if (std::getenv("RIDGE_WRITE_DOCS") != nullptr) files::write_plain(page, figures_page());
+  EXPECT_EQ(files::contents(page), figures_page())
+      << "run RIDGE_WRITE_DOCS=1 build/tests/report_test --gtest_filter='Figures.*'";
+}
+
+// Columns and pairs of the page name figures that their kind of record has.
+TEST(Figures, AreKnownToThePage) {
+  const Json all = figures_json();
+  const std::regex use("(?:columns|pairs)\\(\\s*'(\\w+)',\\s*'([^']+)'");
+  int found = 0;
+  for (const auto& each : std::filesystem::directory_iterator(source_file("src/report/page"))) {
+    const std::string text = files::contents(each.path());
+    for (std::sregex_iterator match(text.begin(), text.end(), use), end; match != end; ++match)
+      for (const Choice& key : choices((*match)[2].str())) {
+        if (key.key.empty()) continue;  // the literal ends in a space
+        EXPECT_TRUE(all.at((*match)[1].str()).contains(key.key)) << each.path() << key.key;
+        ++found;
+      }
+  }
+  EXPECT_GT(found, 20);
 }
 
 TEST(Figures, AreChosenByKeyAndMayHaveAnotherName) {

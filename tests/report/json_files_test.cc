@@ -6,10 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "record/summary_file.h"
-#include "report/computational_intensity.h"
-#include "report/flops_profile.h"
 #include "report/lab_fixture.h"
-#include "report/memory_json.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
 

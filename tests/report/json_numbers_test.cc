@@ -8,10 +8,8 @@
 #include "files/scratch.h"
 #include "record/operation_table.h"
 #include "record/summary_file.h"
-#include "report/flops_profile.h"
 #include "report/inference_report.h"
 #include "report/lab_fixture.h"
-#include "report/memory_json.h"
 #include "report/operators_csv.h"
 #include "report/performance_summary.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The picture of losses: values at their pixels, hostile logs.
-#include "report/loss_chart.h"
+#include "report/bench_chart.h"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ TEST(LossChart, ManyStepsAreMeans) {
   LossCurve curve{"long", {}, {}};
   for (int64_t step = 0; step < 1000; ++step) curve.training.emplace_back(step, step % 3);
   const auto points = points_of(loss_chart({&curve, 1}), 0);
-  ASSERT_EQ(points.size(), 334u);  // of three steps each, and one of the last
+  ASSERT_EQ(points.size(), 334u);  // three steps each, and the last one alone
   for (size_t i = 0; i + 1 < points.size(); ++i)
     EXPECT_NEAR(points[i].second, points[0].second, 1e-9);
 }

@@ -103,7 +103,7 @@ TEST(ReportPage, LeavesOutWhatDoesNotFit) {
   EXPECT_EQ(cut["runs"][1]["kernels"]["rows"].size(), 2u);
   EXPECT_LE(cut["runs"][1]["kernels"]["spans"].size(), 3u);
   EXPECT_EQ(cut["runs"][1]["memory_profile"]["timeline"].size(), 1u);
-  EXPECT_LE(cut["runs"][1]["loss"]["all"].size(), 2u);
+  EXPECT_LE(cut["runs"][1]["loss"]["curve"].size(), 2u);
   EXPECT_EQ(cut["left_out"].size(), 7u) << cut["left_out"];  // 2 x (losses, steps), 3 of kernels
   const auto size = static_cast<int64_t>(whole.size());
   EXPECT_LE(static_cast<int64_t>(report_page(std::span(&folder, 1), size - 1).size()), size - 1);

@@ -6,11 +6,11 @@
 #include <sstream>
 
 #include "record/operation_table.h"
-#include "report/console_report.h"
+#include "report/brief_report.h"
 #include "report/lab_fixture.h"
 #include "report/markdown_report.h"
 #include "report/operators_csv.h"
-#include "report/roofline.h"
+#include "report/tables.h"
 
 namespace ridge::report {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What trace viewers and the tools for PyTorch's traces require of a trace, as a check: slices of a
+// Checks what trace viewers and the tools for PyTorch's traces require of a trace: slices of a
 // track nest or follow each other and none is empty, launches and kernels are linked, and steps are
 // marked. Written from the formats' descriptions, not from the writer.
 #pragma once

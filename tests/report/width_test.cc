@@ -6,11 +6,8 @@
 #include <sstream>
 
 #include "report/brief_report.h"
-#include "report/console_report.h"
 #include "report/inference_report.h"
-#include "report/inference_tables.h"
 #include "report/lab_fixture.h"
-#include "report/roofline.h"
 #include "report/tables.h"
 
 namespace ridge::report {

@@ -59,7 +59,7 @@ class EventList {
  private:
   ForeignTrace trace_;
   NameTable tracks_;
-  int64_t length_ns_ = 0;  // of all events
+  int64_t length_ns_ = 0;  // the sum over all events
   bool has_kernel_ = false;
 };
 

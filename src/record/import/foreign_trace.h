@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The events of another program's trace, in a compact form: 64 bytes an event, names once each.
-// Readers fill it (torch_trace.h, kernel_trace.h); imported_steps.h makes steps of it.
+// Readers fill it (trace_file.h); imported_steps.h makes steps of it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,11 @@ namespace ridge::record {
 class NameTable {
  public:
   NameTable() { number(""); }
-  uint32_t number(std::string_view text);
+  uint32_t number(std::string_view text) {
+    if (const auto found = numbers_.find(text); found != numbers_.end()) return found->second;
+    texts_.emplace_back(text);
+    return numbers_[texts_.back()] = static_cast<uint32_t>(texts_.size() - 1);
+  }
   const std::string& operator[](uint32_t number) const { return texts_[number]; }
   size_t size() const { return texts_.size(); }
 
@@ -28,19 +32,19 @@ class NameTable {
 };
 
 enum class EventKind : uint8_t {
-  kOperation,   // of the framework, on the host
+  kOperation,   // the framework's, on the host
   kAnnotation,  // by the user or the framework
-  kModule,      // of the model
+  kModule,      // the model's
   kRuntime,     // a call that launches device work
   kKernel,      // on the device, copies included
 };
 
-// What the arguments of an operation say.
+// The counts that follow from the arguments of an operation.
 struct RecordedCounts {
   Work work;
   int64_t model_macs = 0;
   int64_t read_bytes = 0, written_bytes = 0;
-  int64_t elements = 0;  // of the first operand
+  int64_t elements = 0;  // the first operand's
   DType output_type = DType::kF32;
   uint32_t inputs = 0;     // NameTable: "f32[8,128], f32[128,64]"
   uint32_t output = 0;     // NameTable: "f32[8,64]"
@@ -49,14 +53,14 @@ struct RecordedCounts {
 
 struct ForeignEvent {
   int64_t begin_ns = 0, length_ns = 0;
-  int64_t external = -1;     // of an operation, and of the kernels that it launches
-  int64_t correlation = -1;  // of a runtime call and what it launches
-  int64_t sequence = -1;     // of an operation and its gradient
+  int64_t external = -1;     // an operation and the kernels that it launches share it
+  int64_t correlation = -1;  // a runtime call and its kernels share it
+  int64_t sequence = -1;     // an operation and its gradient share it
   uint32_t name = 0;         // NameTable
   uint32_t track = 0;        // a thread of a process, or a stream of a device
   int32_t call = -1;         // index into calls, or -1
   EventKind kind = EventKind::kOperation;
-  bool is_backward = false;  // of a thread's backward pass: `sequence` is that of the forward
+  bool is_backward = false;  // in a backward pass; `sequence` is the forward's
 
   int64_t end_ns() const { return begin_ns + length_ns; }
 };
@@ -64,13 +68,13 @@ struct ForeignEvent {
 struct ForeignTrace {
   std::string source;          // the file
   std::string framework;       // "PyTorch", "Nsight Systems"
-  std::string device;          // of the kernels; empty if unknown
+  std::string device;          // it ran the kernels; empty if unknown
   bool is_of_kernels = false;  // operations, their types, the model and its batch are unknown
   NameTable names;
   std::vector<ForeignEvent> events;
   std::vector<RecordedCounts> calls;
-  int64_t batch_size = 0, sequence = 0;  // of the first batch of token ids; 0 if none was recorded
-  int64_t peak_host_bytes = 0, peak_device_bytes = 0;  // that its allocators had in use at once
+  int64_t batch_size = 0, sequence = 0;  // the first batch of token ids; 0: not recorded
+  int64_t peak_host_bytes = 0, peak_device_bytes = 0;  // the most in use at once
 
   std::string_view name(const ForeignEvent& event) const { return names[event.name]; }
 };

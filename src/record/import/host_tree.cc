@@ -13,7 +13,7 @@ namespace ridge::record {
 namespace {
 
 constexpr size_t kLongestPart = 100;
-constexpr int kMostDepth = 32;  // of modules in modules
+constexpr int kMostDepth = 32;  // modules in modules
 
 // "Block_3" -> "Block"
 std::string_view class_of(std::string_view instance) {

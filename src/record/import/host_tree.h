@@ -19,8 +19,8 @@ struct HostTree {
 HostTree host_tree(const ForeignTrace& trace);
 
 // The scope of each module instance ("Block_3"), by the number of its name: "Model/Block.3". A
-// module keeps its first parent. One that contains modules gets ".N" as layers do, one without "_N",
-// where N counts those of its class in the same parent; one alone of its class gets neither.
+// module keeps its first parent. N counts the modules of its class in the same parent: one that
+// contains modules gets ".N" as layers do, another "_N", and one alone of its class neither.
 class ModuleScopes {
  public:
   ModuleScopes(const ForeignTrace& trace, const HostTree& tree);

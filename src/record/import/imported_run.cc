@@ -35,6 +35,42 @@ std::string dtype_option(DType dtype) {
   }
 }
 
+void divide(Work& work, int64_t steps) {
+  work.macs /= steps;
+  work.flops /= steps;
+  work.transcendentals /= steps;
+}
+
+// The limit of the roofline as a node's prediction.
+void predict(NodeRecord& node, DType dtype, const cost::Ceilings& ceilings) {
+  auto time = [](int64_t amount, double per_ns) {
+    return per_ns > 0 ? static_cast<double>(amount) / per_ns : 0.0;
+  };
+  const int64_t products = 2 * node.work.macs;
+  node.compute_ns = time(products, cost::gemm_roof(ceilings, dtype).flops_per_ns) +
+                    time(node.work.flops - products, cost::vector_roof(ceilings).flops_per_ns);
+  node.memory_ns = time(node.read_bytes, ceilings.memory_bytes_per_ns()) +
+                   time(node.written_bytes, ceilings.memory_bytes_per_ns());
+  node.predicted_ns = std::max(node.compute_ns, node.memory_ns);
+  if (node.predicted_ns > 0)
+    node.bound = node.compute_ns >= node.memory_ns ? cost::Bound::kCompute : cost::Bound::kMemory;
+}
+
+// Starts and ends of spans in order of time; at the same time ends come first.
+void expect_few_at_once(const std::vector<ImportedSpan>& spans, const std::string& source) {
+  std::vector<std::pair<int64_t, int>> changes;
+  for (const ImportedSpan& span : spans) {
+    if (span.end_ns <= span.begin_ns) continue;
+    changes.emplace_back(span.begin_ns, 1);
+    changes.emplace_back(span.end_ns, -1);
+  }
+  std::sort(changes.begin(), changes.end());
+  int64_t running = 0;
+  for (const auto& [at, change] : changes)
+    if ((running += change) > static_cast<int64_t>(kMostParallel))
+      throw file_error("[{}] expected at most {} operations at once", source, kMostParallel);
+}
+
 class RunMaker {
  public:
   RunMaker(const ForeignTrace& trace, const ImportedSteps& steps, const cost::Ceilings* ceilings)
@@ -145,19 +181,13 @@ class RunMaker {
     }
   }
 
-  static void divide(Work& work, int64_t steps) {
-    work.macs /= steps;
-    work.flops /= steps;
-    work.transcendentals /= steps;
-  }
-
   void finish_nodes() {
     for (NodeRecord& node : nodes()) {
       divide(node.work, count_);
       node.read_bytes /= count_;
       node.written_bytes /= count_;
       node.calls = std::max<int64_t>((node.calls + count_ / 2) / count_, 1);
-      predict(node);
+      if (ceilings_ != nullptr) predict(node, product_type_, *ceilings_);
       add(run_.executed, node.work);
       add(run_.planned_bytes, node.read_bytes);
       add(run_.planned_bytes, node.written_bytes);
@@ -166,21 +196,6 @@ class RunMaker {
     }
     for (Work* work : {&run_.model.forward, &run_.model.backward, &run_.model.optimizer})
       divide(*work, count_);
-  }
-
-  void predict(NodeRecord& node) const {
-    if (ceilings_ == nullptr) return;
-    auto time = [](int64_t amount, double per_ns) {
-      return per_ns > 0 ? static_cast<double>(amount) / per_ns : 0.0;
-    };
-    const int64_t products = 2 * node.work.macs;
-    node.compute_ns = time(products, cost::gemm_roof(*ceilings_, product_type_).flops_per_ns) +
-                      time(node.work.flops - products, cost::vector_roof(*ceilings_).flops_per_ns);
-    node.memory_ns = time(node.read_bytes, ceilings_->memory_bytes_per_ns()) +
-                     time(node.written_bytes, ceilings_->memory_bytes_per_ns());
-    node.predicted_ns = std::max(node.compute_ns, node.memory_ns);
-    if (node.predicted_ns > 0)
-      node.bound = node.compute_ns >= node.memory_ns ? cost::Bound::kCompute : cost::Bound::kMemory;
   }
 
   Setting setting() const {
@@ -199,24 +214,8 @@ class RunMaker {
     return setting;
   }
 
-  // Starts and ends of spans in order of time; at the same time ends come first.
-  void expect_few_at_once() const {
-    std::vector<std::pair<int64_t, int>> changes;
-    for (const ImportedSpan& span : steps_.spans) {
-      if (span.end_ns <= span.begin_ns) continue;
-      changes.emplace_back(span.begin_ns, 1);
-      changes.emplace_back(span.end_ns, -1);
-    }
-    std::sort(changes.begin(), changes.end());
-    int64_t running = 0;
-    for (const auto& [at, change] : changes)
-      if ((running += change) > static_cast<int64_t>(kMostParallel))
-        throw file_error("[{}] expected at most {} operations at once", trace_.source,
-                         kMostParallel);
-  }
-
   void add_times() {
-    expect_few_at_once();
+    expect_few_at_once(steps_.spans, trace_.source);
     std::vector<InstrumentedStep> steps(static_cast<size_t>(count_));
     for (InstrumentedStep& step : steps) step.runs.resize(1);
     for (size_t i = 0; i < number_of_.size(); ++i) {
@@ -246,7 +245,7 @@ class RunMaker {
   std::vector<uint32_t> order_;
   std::vector<int> node_of_;    // per operation
   std::vector<int> number_of_;  // per step of the trace; -1: left out
-  int count_ = 0;               // of the other steps
+  int count_ = 0;               // steps that are not left out
   int64_t most_macs_ = 0;
   DType product_type_ = DType::kF32;
   RunRecord run_;

@@ -10,11 +10,12 @@
 
 #include "base/error.h"
 #include "record/import/host_tree.h"
+#include "record/run_record.h"
 
 namespace ridge::record {
 namespace {
 
-// What a name says about the events inside.
+// A name marks the events inside.
 enum class Mark : uint8_t { kNone, kStep, kBackward, kOptimizer, kCompiled };
 struct MarkedName {
   std::string_view pattern;
@@ -44,72 +45,71 @@ std::string optimizer_name(std::string_view annotation) {
   return lower;
 }
 
-// What is known of the place of an event. Events inherit it from their parent.
+// The place of an event, as far as it is known. Events inherit it from their parent.
 struct Place {
   uint32_t scope = 0;
   uint32_t optimizer = 0;  // number of the optimizer, from 1; 0 outside of one
-  int32_t operation = -1;  // that the event is, or lies in
+  int32_t operation = -1;  // the event is it, or lies in it
   Phase phase = Phase::kForward;
   uint8_t depth = 0;       // annotations in annotations
   bool is_marked = false;  // the phase follows from a mark
 };
 
-class Importer {
- public:
-  explicit Importer(const ForeignTrace& trace)
-      : trace_(trace),
-        tree_(host_tree(trace)),
-        modules_(trace, tree_),
-        places_(trace.events.size()),
-        names_(trace.names.size()) {
-    result_.scopes.emplace_back();
-    scope_numbers_.emplace("", 0);
-    for (const ForeignEvent& event : trace.events)
-      result_.is_on_device = result_.is_on_device || event.kind == EventKind::kKernel;
-    for (size_t i = 0; i < names_.size(); ++i) describe(static_cast<uint32_t>(i));
-  }
+// The meaning of a name.
+struct Name {
+  const TorchOperation* row = nullptr;
+  Mark mark = Mark::kNone;
+};
 
-  ImportedSteps import() {
-    find_steps();
-    find_places();
-    find_backward_scopes();
-    find_insides();
-    find_operations();
-    if (result_.is_on_device)
-      add_kernels();
-    else
-      add_host_spans();
-    find_optimizer_phase();
-    bound_steps();
-    std::stable_sort(
-        result_.spans.begin(), result_.spans.end(),
-        [](const ImportedSpan& a, const ImportedSpan& b) { return a.begin_ns < b.begin_ns; });
-    if (result_.spans.empty())
-      throw file_error("[{}] expected operations or kernels in its steps, found none",
-                       trace_.source);
-    return std::move(result_);
+std::vector<Name> described(const NameTable& table) {
+  std::vector<Name> names(table.size());
+  for (uint32_t i = 0; i < names.size(); ++i) {
+    names[i].row = &torch_operation(table[i]);
+    const auto mark = std::ranges::find_if(
+        kMarks, [&](const MarkedName& each) { return matches(each.pattern, table[i]); });
+    if (mark != std::end(kMarks)) names[i].mark = mark->mark;
   }
+  return names;
+}
 
- private:
-  struct Name {
-    const TorchOperation* row = nullptr;
-    Mark mark = Mark::kNone;
-  };
+// The step during which something starts on the host, or -1.
+int32_t step_at(const std::vector<ImportedStep>& steps, int64_t begin_ns) {
+  const auto next =
+      std::upper_bound(steps.begin(), steps.end(), begin_ns,
+                       [](int64_t at, const ImportedStep& step) { return at < step.begin_ns; });
+  if (next == steps.begin() || begin_ns > (next - 1)->end_ns) return -1;
+  return static_cast<int32_t>(next - 1 - steps.begin());
+}
 
-  void describe(uint32_t number) {
-    const std::string_view name = trace_.names[number];
-    names_[number].row = &torch_operation(name);
-    for (const MarkedName& each : kMarks)
-      if (matches(each.pattern, name)) {
-        names_[number].mark = each.mark;
-        break;
-      }
-  }
+// The events of a trace by their numbers.
+struct Events {
+  const ForeignTrace& trace_;
+  const HostTree& tree_;
+  const std::vector<Name>& names_;
+
   const ForeignEvent& event(uint32_t i) const { return trace_.events[i]; }
   Mark mark(uint32_t i) const { return names_[event(i).name].mark; }
   Role role(uint32_t i) const { return names_[event(i).name].row->role; }
   int32_t parent(uint32_t i) const { return tree_.parents[i]; }
+};
 
+// Finds the steps, and the scope and phase of each event.
+class PlaceFinder : Events {
+ public:
+  PlaceFinder(const Events& events, ImportedSteps& result)
+      : Events(events), result_(result), modules_(trace_, tree_), places_(trace_.events.size()) {
+    result_.scopes.emplace_back();
+    scope_numbers_.emplace("", 0);
+  }
+
+  std::vector<Place> find() {
+    find_steps();
+    find_places();
+    find_backward_scopes();
+    return std::move(places_);
+  }
+
+ private:
   // The annotations of steps, in order; or one step from the first event to the last.
   void find_steps() {
     std::vector<ImportedStep>& steps = result_.steps;
@@ -127,15 +127,6 @@ class Importer {
       all.end_ns = std::max(all.end_ns, each.end_ns());
     }
     steps.push_back(all);
-  }
-
-  // The step during which something starts on the host, or -1.
-  int32_t step_at(int64_t begin_ns) const {
-    const auto next =
-        std::upper_bound(result_.steps.begin(), result_.steps.end(), begin_ns,
-                         [](int64_t at, const ImportedStep& step) { return at < step.begin_ns; });
-    if (next == result_.steps.begin() || begin_ns > (next - 1)->end_ns) return -1;
-    return static_cast<int32_t>(next - 1 - result_.steps.begin());
   }
 
   uint32_t scope_number(const std::string& scope) {
@@ -210,7 +201,47 @@ class Importer {
     }
   }
 
-  // What the events have inside, from the innermost outwards.
+  ImportedSteps& result_;
+  ModuleScopes modules_;
+  std::vector<Place> places_;  // per event
+  std::unordered_map<std::string, uint32_t> scope_numbers_;
+  std::unordered_map<int64_t, uint32_t> scope_of_sequence_;
+  std::unordered_map<uint32_t, uint32_t> optimizers_;  // by annotation, from 1
+};
+
+// A device may finish a step after the host has, and then starts the next one later.
+void bound_steps(ImportedSteps& result) {
+  std::vector<ImportedStep>& steps = result.steps;
+  for (const ImportedSpan& span : result.spans) {
+    ImportedStep& step = steps[static_cast<size_t>(result.operations[span.operation].step)];
+    step.end_ns = std::max(step.end_ns, span.end_ns);
+  }
+  for (size_t i = 1; i < steps.size(); ++i) {
+    steps[i].begin_ns = std::max(steps[i].begin_ns, steps[i - 1].end_ns);
+    steps[i].end_ns = std::max(steps[i].end_ns, steps[i].begin_ns);
+  }
+}
+
+// Finds the operations of the steps, and when each ran.
+class OperationFinder : Events {
+ public:
+  OperationFinder(const Events& events, std::vector<Place> places, ImportedSteps& result)
+      : Events(events), places_(std::move(places)), result_(result) {}
+
+  void find() {
+    find_insides();
+    find_operations();
+    if (result_.is_on_device)
+      add_kernels();
+    else
+      add_host_spans();
+    find_optimizer_phase();
+    bound_steps(result_);
+    std::ranges::stable_sort(result_.spans, {}, &ImportedSpan::begin_ns);
+  }
+
+ private:
+  // Notes which events have others inside, from the innermost outwards.
   void find_insides() {
     has_operation_.assign(trace_.events.size(), false);
     has_counted_.assign(trace_.events.size(), false);
@@ -249,7 +280,7 @@ class Importer {
       if (event(i).kind == EventKind::kOperation && trace_.name(event(i)) == kAccumulateGrad)
         add_parameters(i);
       if (place.operation >= 0 || !is_an_operation(i)) continue;
-      const int32_t step = step_at(event(i).begin_ns);
+      const int32_t step = step_at(result_.steps, event(i).begin_ns);
       if (step < 0) continue;
       place.operation = static_cast<int32_t>(result_.operations.size());
       result_.operations.push_back({op_of(i), event(i).name, place.scope, place.phase, step,
@@ -258,7 +289,7 @@ class Importer {
   }
 
   void add_parameters(uint32_t i) {
-    if (event(i).call < 0 || step_at(event(i).begin_ns) != 0) return;
+    if (event(i).call < 0 || step_at(result_.steps, event(i).begin_ns) != 0) return;
     const int64_t elements = trace_.calls[static_cast<size_t>(event(i).call)].elements;
     if (__builtin_add_overflow(result_.parameters, elements, &result_.parameters))
       throw file_error("[{}] expected fewer than 2^63 parameters", trace_.source);
@@ -283,7 +314,7 @@ class Importer {
         continue;
       }
       if (parent(i) >= 0) inside_ns[static_cast<size_t>(parent(i))] += event(i).length_ns;
-      if (step_at(event(i).begin_ns) < 0) continue;
+      if (step_at(result_.steps, event(i).begin_ns) < 0) continue;
       const int32_t operation = places_[i].operation;
       const bool is_inside = parent(i) >= 0 && operation >= 0 &&
                              places_[static_cast<size_t>(parent(i))].operation == operation;
@@ -352,7 +383,7 @@ class Importer {
     }
     const int64_t launched_ns =
         launcher < 0 ? kernel.begin_ns : event(static_cast<uint32_t>(launcher)).begin_ns;
-    const int32_t step = step_at(launched_ns);
+    const int32_t step = step_at(result_.steps, launched_ns);
     if (step < 0) return;
     const std::string_view op = kernel_op(trace_.name(kernel));
     const auto operation = static_cast<uint32_t>(result_.operations.size());
@@ -361,12 +392,12 @@ class Importer {
     add_span(operation, kernel, !op.empty());
   }
 
-  // What follows the last backward pass of a step prepares the update, or is it.
+  // Everything after the last backward pass of a step prepares the update, or is it.
   void find_optimizer_phase() {
     std::vector<int64_t> last_ns(result_.steps.size(), INT64_MAX);
     for (const uint32_t i : tree_.order) {
       if (mark(i) != Mark::kBackward) continue;
-      const int32_t step = step_at(event(i).begin_ns);
+      const int32_t step = step_at(result_.steps, event(i).begin_ns);
       if (step < 0) continue;
       int64_t& last = last_ns[static_cast<size_t>(step)];
       last = last == INT64_MAX ? event(i).begin_ns : std::max(last, event(i).begin_ns);
@@ -376,37 +407,26 @@ class Importer {
         each.phase = Phase::kOptimizer;
   }
 
-  // A device may finish a step after the host has, and then starts the next one later.
-  void bound_steps() {
-    std::vector<ImportedStep>& steps = result_.steps;
-    for (const ImportedSpan& span : result_.spans) {
-      ImportedStep& step = steps[static_cast<size_t>(result_.operations[span.operation].step)];
-      step.end_ns = std::max(step.end_ns, span.end_ns);
-    }
-    for (size_t i = 1; i < steps.size(); ++i) {
-      steps[i].begin_ns = std::max(steps[i].begin_ns, steps[i - 1].end_ns);
-      steps[i].end_ns = std::max(steps[i].end_ns, steps[i].begin_ns);
-    }
-  }
-
-  const ForeignTrace& trace_;
-  HostTree tree_;
-  ModuleScopes modules_;
   std::vector<Place> places_;                      // per event
-  std::vector<Name> names_;                        // per name
   std::vector<bool> has_operation_, has_counted_;  // inside each event
-  std::unordered_map<std::string, uint32_t> scope_numbers_;
-  std::unordered_map<int64_t, uint32_t> scope_of_sequence_;
-  std::unordered_map<uint32_t, uint32_t> optimizers_;  // by annotation, from 1
-  ImportedSteps result_;
+  ImportedSteps& result_;
 };
 
 }  // namespace
 
-double Attribution::share(int64_t part_ns) const {
-  return all_ns() > 0 ? static_cast<double>(part_ns) / static_cast<double>(all_ns()) : 0;
-}
+double Attribution::share(int64_t part_ns) const { return ratio(part_ns, all_ns()); }
 
-ImportedSteps imported_steps(const ForeignTrace& trace) { return Importer(trace).import(); }
+ImportedSteps imported_steps(const ForeignTrace& trace) {
+  const HostTree tree = host_tree(trace);
+  const std::vector<Name> names = described(trace.names);
+  ImportedSteps result;
+  for (const ForeignEvent& event : trace.events)
+    result.is_on_device = result.is_on_device || event.kind == EventKind::kKernel;
+  const Events events{trace, tree, names};
+  OperationFinder(events, PlaceFinder(events, result).find(), result).find();
+  if (result.spans.empty())
+    throw file_error("[{}] expected operations or kernels in its steps, found none", trace.source);
+  return result;
+}
 
 }  // namespace ridge::record

@@ -16,7 +16,7 @@
 namespace ridge::record {
 
 struct ImportedOperation {
-  std::string_view op;  // of the table, the optimizer's name, or the trace's own name
+  std::string_view op;  // the table's, the optimizer's, or the trace's own name
   uint32_t name = 0;    // NameTable: as the trace has it
   uint32_t scope = 0;   // index into scopes
   Phase phase = Phase::kForward;
@@ -45,7 +45,7 @@ struct Attribution {
   std::map<std::string, int64_t> unknown;  // by name
 
   int64_t all_ns() const { return known_ns + composite_ns + frame_ns + unknown_ns; }
-  double share(int64_t part_ns) const;  // of all
+  double share(int64_t part_ns) const;  // the share of the whole time
   double attributed_share() const { return share(known_ns + composite_ns); }
 };
 
@@ -55,7 +55,7 @@ struct ImportedSteps {
   std::vector<ImportedSpan> spans;  // by begin
   std::vector<std::string> scopes;
   Attribution attribution;
-  int64_t parameters = 0;     // whose gradients the first step accumulates
+  int64_t parameters = 0;     // the first step accumulates their gradients
   bool is_on_device = false;  // times are of kernels
   bool has_backward = false;
   bool is_compiled = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the tables of Nsight Systems' SQLite export, by the schema in its documentation (SQLite Export
-// Schema Reference). Tables are there only if something was recorded.
+// Reads the tables of Nsight Systems' SQLite export, by the schema in its documentation (SQLite
+// Export Schema Reference). Tables are there only if something was recorded.
 #include <fmt/format.h>
 
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "files/sqlite_file.h"
 #include "record/import/event_list.h"
-#include "record/import/kernel_trace.h"
+#include "record/import/trace_file.h"
 
 namespace ridge::record {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts the work and the bytes of a recorded call, one function for each family of operations. The
-// conventions are those of docs/accounting.md, with the shapes that the trace has. torch_operations.h
-// says which family an operation belongs to.
+// conventions are those of docs/accounting.md, with the shapes that the trace has.
+// torch_operations.h says which family an operation belongs to.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Counts {
   int64_t read_bytes = 0;
   int64_t written_bytes = 0;
   DType output_type = DType::kF32;
-  Extents output;  // of the first output
+  Extents output;  // the first output's
 };
 
 // Arithmetic of an operation, as its family uses it: per element, and per row where rows exist.
@@ -67,7 +67,7 @@ std::optional<Counts> reduction(const RecordedCall& call, const Arithmetic&);
 // Moves.
 std::optional<Counts> copy(const RecordedCall& call, const Arithmetic&);  // from operand 1 to 0
 std::optional<Counts> concat(const RecordedCall& call, const Arithmetic&);
-std::optional<Counts> fill(const RecordedCall& call, const Arithmetic&);    // of operand 0
+std::optional<Counts> fill(const RecordedCall& call, const Arithmetic&);    // fills operand 0
 std::optional<Counts> gather(const RecordedCall& call, const Arithmetic&);  // by integer operands
 // Lists of tensors, element by element; and an optimizer's update of parameters, gradients, states.
 std::optional<Counts> lists(const RecordedCall& call, const Arithmetic&);

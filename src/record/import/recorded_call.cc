@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMostCount = int64_t{1} << 60;
-constexpr int64_t kMostElements = int64_t{1} << 50;  // of a tensor
+constexpr int64_t kMostElements = int64_t{1} << 50;  // in a tensor
 constexpr size_t kMostRank = 64;
 constexpr size_t kLongestValue = 100;  // longer values are no sizes
 

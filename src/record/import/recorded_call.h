@@ -22,11 +22,11 @@ struct Operand {
   Kind kind = Kind::kNone;
   DType dtype = DType::kF32;     // lists have no recorded type: f32 is assumed
   std::vector<Extents> tensors;  // one for a tensor
-  std::string value;             // of a scalar or a list of them: "-1", "[8, 128]", "tanh"
+  std::string value;             // a scalar's or a list's: "-1", "[8, 128]", "tanh"
 
   bool is_tensor() const { return kind == Kind::kTensor; }
-  const Extents& extents() const { return tensors.front(); }  // of a tensor
-  int64_t elements() const;                                   // of all tensors
+  const Extents& extents() const { return tensors.front(); }  // for a tensor
+  int64_t elements() const;                                   // in all tensors
   int64_t bytes() const;
   std::string type_text() const;  // "f32[8,128]"
 };
@@ -44,8 +44,9 @@ struct RecordedCall {
   std::string text() const;  // "f32[8,128], f32[128,64]": the tensors
 };
 
-// The call of an event's "args": its "Input Dims", "Input type" and "Concrete Inputs". What is not
-// recorded, or not as expected, is left out. Throws a bad-file Error for extents that no tensor has.
+// The call of an event's "args": its "Input Dims", "Input type" and "Concrete Inputs". Those that
+// are not recorded, or not as expected, are left out. Throws a bad-file Error for extents that no
+// tensor has.
 RecordedCall recorded_call(const nlohmann::json& args);
 
 // The product of extents and of other counts. Throws a bad-file Error above 2^60.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads rocprofv3's JSON, whose kernels refer to a list of symbols, and its CSV, whose rows hold their
-// names (RFC 4180). Both as in the documentation of ROCprofiler-SDK.
+// Reads rocprofv3's JSON, whose kernels refer to a list of symbols, and its CSV, whose rows hold
+// their names (RFC 4180). Both as in the documentation of ROCprofiler-SDK.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -13,7 +13,7 @@
 #include "files/json_field.h"
 #include "files/json_stream.h"
 #include "record/import/event_list.h"
-#include "record/import/kernel_trace.h"
+#include "record/import/trace_file.h"
 
 namespace ridge::record {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of PyTorch's operations: what each is called here, whether it is one operation or stands
+// The table of PyTorch's operations: the name of each here, whether it is one operation or stands
 // for those inside it, and how it counts.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns each complete event ("ph": "X") of a known category into a ForeignEvent.
-#include "record/import/torch_trace.h"
+#include "record/import/trace_file.h"
 
 #include <fmt/format.h>
 
@@ -200,7 +200,7 @@ class Reader {
   files::BlockReader& reader_;
   ForeignTrace trace_;
   NameTable tracks_;
-  int64_t length_ns_ = 0;                    // of all events
+  int64_t length_ns_ = 0;                    // the sum over all events
   std::vector<const TorchOperation*> rows_;  // by the number of the name
 };
 

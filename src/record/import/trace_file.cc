@@ -5,8 +5,6 @@
 #include <string>
 
 #include "files/block_reader.h"
-#include "record/import/kernel_trace.h"
-#include "record/import/torch_trace.h"
 
 namespace ridge::record {
 namespace {

@@ -15,6 +15,11 @@ const kBoundColours = {
   '-': kColours[6]
 };
 const phaseColour = (phase) => kPhaseColours[phase] || kColours[6];
+const boundColour = (bound) => kBoundColours[bound] || kColours[6];
+const boundLegend = (figure) => legend(
+    figure, ['compute', 'memory', 'overhead'].map((each) => [each + ' limit', boundColour(each)]));
+const unique = (list) => Array.from(new Set(list));
+const moved = (x, y) => 'translate(' + x + ',' + y + ')';
 const spelled = (name) => name.replace(/_/g, ' ');
 
 // The width of a label in a chart, in pixels.
@@ -114,8 +119,7 @@ function chart(parent,
                   .attr('viewBox', '0 0 ' + width + ' ' + height)
                   .attr('role', 'img')
                   .attr('aria-label', label || title || name);
-  const plot =
-      svg.append('g').attr('transform', 'translate(' + margin.left + ',' + margin.top + ')');
+  const plot = svg.append('g').attr('transform', moved(margin.left, margin.top));
   if (caption) element(figure, 'figcaption', caption);
   if (saves) button(figure, 'Save as SVG', () => saveSvg(svg.node(), name), 'save');
   return {
@@ -157,6 +161,28 @@ function saveFile(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+// Shapes, to a selection or to those that join() enters. A coordinate is a number or a function of
+// the item.
+const join = (parent, items) => parent.selectAll(null).data(items).enter();
+function lineAt(parent, x1, y1, x2, y2, stroke = null) {
+  return parent.append('line').attr('x1', x1).attr('y1', y1).attr('x2', x2).attr('y2', y2).attr(
+      'stroke', stroke);
+}
+function boxAt(parent, x, y, width, height, fill = null) {
+  return parent.append('rect')
+      .attr('x', x)
+      .attr('y', y)
+      .attr('width', width)
+      .attr('height', height)
+      .attr('fill', fill);
+}
+function dotAt(parent, cx, cy, r, fill = null) {
+  return parent.append('circle').attr('cx', cx).attr('cy', cy).attr('r', r).attr('fill', fill);
+}
+function textAt(parent, x, y, text = '', className = null) {
+  return parent.append('text').attr('class', className).attr('x', x).attr('y', y).text(text);
+}
+
 // An axis with its title at the end. `side` is "left" or "bottom".
 function axis(frame, side, scale, {ticks = 6, format, title, grid = false, values} = {}) {
   const make = side === 'left' ? d3.axisLeft(scale) : d3.axisBottom(scale);
@@ -171,17 +197,17 @@ function axis(frame, side, scale, {ticks = 6, format, title, grid = false, value
     if (values) lines.tickValues(values);
     frame.plot.append('g')
         .attr('class', 'grid')
-        .attr('transform', side === 'left' ? null : 'translate(0,' + frame.height + ')')
+        .attr('transform', side === 'left' ? null : moved(0, frame.height))
         .call(lines)
         .select('.domain')
         .remove();
   }
   const group = frame.plot.append('g')
                     .attr('class', 'axis')
-                    .attr('transform', side === 'left' ? null : 'translate(0,' + frame.height + ')')
+                    .attr('transform', side === 'left' ? null : moved(0, frame.height))
                     .call(make);
   if (title) {
-    const label = frame.plot.append('text').attr('class', 'quiet').text(title);
+    const label = textAt(frame.plot, 0, 0, title, 'quiet');
     if (side === 'left')
       label.attr('x', 4 - frame.margin.left).attr('y', -12);
     else
@@ -190,6 +216,9 @@ function axis(frame, side, scale, {ticks = 6, format, title, grid = false, value
   return group;
 }
 
+// A round step in powers of two for an axis of bytes.
+const binaryStep = (most) => 2 ** Math.ceil(Math.log2(most / 6));
+
 // A chart with a bar for each item, one below the other. `most` is the end of the scale. Returns the
 // frame, the scale and a group for each item whose origin is the start of its bar; `row` is the
 // distance of two bars.
@@ -197,51 +226,53 @@ function barChart(parent, items, {row, most, format, nice = 5, unit, ...figure})
   const frame =
       chart(parent,
             {...figure, height: items.length * row + figure.margin.top + figure.margin.bottom + 6});
-  const x = d3.scaleLinear([0, most], [0, frame.width]).nice(nice).clamp(true);
-  axis(frame, 'bottom', x,
-       {ticks: Math.max(2, frame.width / 110), format, title: unit, grid: true});
-  const bars = frame.plot.selectAll(null)
-                   .data(items)
-                   .enter()
+  const step = format === bytes ? binaryStep(most) : null,
+        end = step ? step * Math.ceil(most / step) : most,
+        x = d3.scaleLinear([0, end], [0, frame.width]).clamp(true);
+  if (!step) x.nice(nice);
+  axis(frame, 'bottom', x, {
+    ticks: Math.max(2, frame.width / 110),
+    values: step && d3.range(0, end + 1, step),
+    format,
+    title: unit,
+    grid: true
+  });
+  const bars = join(frame.plot, items)
                    .append('g')
                    .attr('tabindex', 0)
-                   .attr('transform', (d, i) => 'translate(0,' + (i * row + 4) + ')');
+                   .attr('transform', (d, i) => moved(0, i * row + 4));
   return {frame, x, bars};
 }
 
-// The name of each bar before it, and a text behind `end`, in pixels.
+// The name of each bar before it, and a text behind `end`, in pixels. Returns the names.
 function labelBars(bars, y, name, end, text) {
-  bars.append('text').attr('x', -10).attr('y', y).attr('text-anchor', 'end').text(name);
-  bars.append('text').attr('class', 'halo').attr('x', end).attr('y', y).text(text);
+  textAt(bars, end, y, text, 'halo');
+  return textAt(bars, -10, y, name, 'end');
+}
+
+// A grey mark at a predicted time.
+function markAt(bars, x, height) {
+  return lineAt(bars, x, -3, x, height + 3, 'var(--c6)').attr('stroke-width', 3);
 }
 
 // The median of each run's step with its interval, and a mark at the predicted time.
 function stepBars(bars, x, height, fill) {
-  const line = (some, from, to, top, bottom) =>
-      some.append('line').attr('x1', from).attr('x2', to).attr('y1', top).attr('y2', bottom);
-  bars.append('rect').attr('width', (d) => x(stepNs(d))).attr('height', height).attr('fill', fill);
-  line(bars, (d) => x(d.step.low_ns), (d) => x(d.step.high_ns), height / 2, height / 2)
-      .attr('stroke', 'var(--ink)')
+  boxAt(bars, 0, 0, (d) => x(stepNs(d)), height, fill);
+  lineAt(bars, (d) => x(d.step.low_ns), height / 2, (d) => x(d.step.high_ns), height / 2,
+         'var(--ink)')
       .attr('stroke-width', 1.5);
-  const predicted = (d) => x(d.predicted_step_ns);
-  line(bars.filter((d) => d.predicted_step_ns > 0), predicted, predicted, -3, height + 3)
-      .attr('stroke', 'var(--c6)')
-      .attr('stroke-width', 3);
+  markAt(bars.filter((d) => d.predicted_step_ns > 0), (d) => x(d.predicted_step_ns), height);
 }
 
-// Powers of ten in a domain, thinned to at most `most`.
-function decades([low, high], most = 8) {
-  const all = d3.range(Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9) + 1);
+// Powers of a base in a domain, thinned to at most `most`.
+function powers(base, [low, high], most) {
+  const log = (value) => Math.log(value) / Math.log(base);
+  const all = d3.range(Math.ceil(log(low) - 1e-9), Math.floor(log(high) + 1e-9) + 1);
   const step = Math.ceil(all.length / most);
-  return all.filter((_, i) => i % step === 0).map((power) => 10 ** power);
+  return all.filter((_, i) => i % step === 0).map((each) => base ** each);
 }
-
-// Powers of two in a domain, thinned to at most `most`.
-function binaryPowers([low, high], most = 7) {
-  const all = d3.range(Math.ceil(Math.log2(low) - 1e-9), Math.floor(Math.log2(high) + 1e-9) + 1);
-  const step = Math.ceil(all.length / most);
-  return all.filter((_, i) => i % step === 0).map((power) => 2 ** power);
-}
+const decades = (domain, most = 8) => powers(10, domain, most);
+const binaryPowers = (domain, most = 7) => powers(2, domain, most);
 
 function legend(parent, entries) {
   const list = element(parent, 'div', undefined, 'legend');
@@ -272,7 +303,7 @@ function choice(bar, label, options, chosen, change) {
 
 // A choice among the phases of a run's kernels, kept in `state`.
 function phaseChoice(bar, run, state, redraw) {
-  const phases = Array.from(new Set(run.rows.map((kernel) => kernel.phase)));
+  const phases = unique(run.rows.map((kernel) => kernel.phase));
   choice(bar, 'phase', [['', 'all'], ...phases.map((each) => [each, each])], state.phase,
          (value) => {
            state.phase = value;
@@ -305,28 +336,24 @@ function button(parent, text, click, className) {
   return made;
 }
 
-// A stacked bar of parts [{name, value, colour}] that add up to `sum`, with direct labels where they fit.
-function stackedBar(group, parts, x, y, height, about) {
-  let at = 0;
-  const placed = parts.filter((part) => part.value > 0).map((part) => {
-    const from = at;
-    at += part.value;
-    return Object.assign({from, to: at}, part);
-  });
-  explain(group.selectAll(null)
-              .data(placed)
-              .enter()
-              .append('rect')
-              .attr('tabindex', 0)
-              .attr('x', (d) => x(d.from))
-              .attr('y', y)
-              .attr('width', (d) => Math.max(0.5, x(d.to) - x(d.from)))
-              .attr('height', height)
-              .attr('fill', (d) => d.colour),
+// A stacked bar for each item: its parts [{name, value, colour}] one after the other. `about` gets a
+// part with its `item`.
+function stackedBars(bars, x, height, partsOf, about) {
+  const placed = (item) => {
+    let to = 0;
+    return partsOf(item)
+        .filter((part) => part.value > 0)
+        .map((part) => ({...part, item, from: to, to: to += part.value}));
+  };
+  bars.attr('tabindex', null);
+  explain(boxAt(join(bars, placed), (d) => x(d.from), 0, (d) => Math.max(0.5, x(d.to) - x(d.from)),
+                height, (d) => d.colour)
+              .attr('tabindex', 0),
           about);
 }
 
-// Names beside points {text, x, y, r}, the most important first; left out where they would cover another.
+// Names next to points {text, x, y, r}, the most important first; left out where they would cover
+// another.
 function labelPoints(frame, points) {
   const taken =
       points.map((point) => [point.x - point.r, point.y + point.r, 2 * point.r, 2 * point.r]);
@@ -344,11 +371,6 @@ function labelPoints(frame, points) {
             !taken.some((other, k) => k !== i && covers([left, base, wide, 12], other)));
     if (!place) return;
     taken.push([place[0], place[1], wide, 12]);
-    frame.plot.append('text')
-        .attr('class', 'halo')
-        .attr('x', place[0])
-        .attr('y', place[1])
-        .attr('pointer-events', 'none')
-        .text(text);
+    textAt(frame.plot, place[0], place[1], text, 'halo').attr('pointer-events', 'none');
   });
 }

@@ -131,14 +131,10 @@ function drawDifference(area, rows, a, b) {
   });
   const low = (d) => (d.whole !== undefined ? 0 : Math.min(d.from, d.to)),
         high = (d) => (d.whole !== undefined ? d.whole : Math.max(d.from, d.to));
-  bars.append('rect')
-      .attr('x', (d) => x(low(d)))
-      .attr('width', (d) => Math.max(1.5, x(high(d)) - x(low(d))))
-      .attr('height', row - 8)
-      .attr('fill',
-            (d) => (d.whole !== undefined ? kColours[6] :
-                        d.change <= 0     ? kColours[2] :
-                                            kColours[1]))
+  boxAt(bars, (d) => x(low(d)), 0, (d) => Math.max(1.5, x(high(d)) - x(low(d))), row - 8,
+        (d) => (d.whole !== undefined ? kColours[6] :
+                    d.change <= 0     ? kColours[2] :
+                                        kColours[1]))
       .attr('fill-opacity', (d) => (d.verdict === 'noise' ? 0.35 : 1));
   labelBars(bars, 12, (d) => shortened(d.name, 25), (d) => x(high(d)) + 6,
             (d) => (d.whole !== undefined ? time(d.whole) :

@@ -17,14 +17,6 @@ const kMemoryColumns = ['graph', 'node', 'op', 'scope', 'phase', ...kMemoryClass
 // "layer.3/attention" -> "layer.*/attention", as in the tables of the terminal.
 const folded = (scope) => scope.replace(/\.\d+(?=\/|$)/g, '.*');
 
-function settingText(s) {
-  const task = !s.task || s.task === 'train' ? '' : s.task + ' ';
-  const dtype = !s.dtype || s.dtype === 'fp32' ? '' : ' ' + s.dtype;
-  const micro = s.micro_batches > 1 ? ' x' + s.micro_batches + ' micro-batches' : '';
-  return s.model + ' ' + task + s.level + (s.pass ? ' ' + s.pass : '') +
-      (s.batch_size || s.seq_len ? ' ' + s.batch_size + 'x' + s.seq_len : '') + micro + dtype;
-}
-
 // The runs of all folders. `kernels` and `memory` are empty for runs that are not reported in detail.
 const runs = [];
 folders.forEach((folder, index) => {
@@ -45,10 +37,9 @@ folders.forEach((folder, index) => {
       index: runs.length,
       folder,
       folderIndex: index,
-      text: settingText(run.setting),
       rows: kernels,
       spans: run.kernels ? run.kernels.spans : [],
-      // What shares of the kernels are shares of. Older folders have the kernels of one step only.
+      // The whole that shares of the kernels refer to. Older folders have the kernels of one step only.
       kernels_wall_ns: run.kernels && run.kernels.is_one_step ?
           d3.max(run.kernels.spans, (span) => span[2]) :
           run.attribution && run.attribution.wall_ns,
@@ -135,20 +126,3 @@ function compulsoryBytes(run, key) {
                (sums.get(key({scope, module: folded(scope)})) || 0) + count);
   return sums;
 }
-
-// The machine's roofs: bandwidths, fastest first, and rates of arithmetic. Older folders name two.
-function roofsOf(folder) {
-  if (folder.roofs) return folder.roofs;
-  const machine = folder.machine;
-  if (!machine || !machine.memory_bytes_per_s) return null;
-  return {
-    memory: [{name: 'memory', bytes_per_s: machine.memory_bytes_per_s}],
-    arithmetic:
-        Object.entries(machine.peak_flops_per_s || {})
-            .map(([name, value]) => ({name, dtype: name.split(' ')[0], flops_per_s: value})),
-    vector_flops_per_s: null,
-  };
-}
-
-const productType = (setting) =>
-    (setting.dtype === 'bf16' || setting.dtype === 'i16' ? setting.dtype : 'f32');

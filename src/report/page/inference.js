@@ -34,122 +34,53 @@ function drawPhase(body, group, title, name) {
         'Median with its 95% interval; grey mark: predicted. Right: tokens per second and the share of the peak (' +
         (name === 'TTFT' ? 'MFU' : 'MBU') + ').'
   });
-  const levels = colourScale(Array.from(new Set(group.map((run) => run.setting.level))));
+  const levels = colourScale(unique(group.map((run) => run.setting.level)));
   stepBars(bars, x, row - 9, (d) => levels(d.setting.level));
   labelBars(bars, 13,
             (d) => d.setting.level + ', batch ' + d.setting.batch_size + ', ' + d.setting.seq_len,
             (d) => x(Math.max(stepNs(d), d.step.high_ns || 0)) + 8,
             (d) => time(stepNs(d)) + '   ' + amount(d.tokens_per_s) + ' tok/s   ' +
                 percent(name === 'TTFT' ? d.mfu : d.mbu));
-  const over = Array.from(new Set(group.filter((run) => run.mbu > 1).map(mbuReason)));
+  const over = unique(group.filter((run) => run.mbu > 1).map(mbuReason));
   if (over.length) element(body, 'p', 'MBU over 100%: ' + over.join('; ') + '.', 'note');
-  explain(bars,
-          (d) => [d.text, [
-            [name, time(stepNs(d))], ['95% interval', interval(d.step)],
-            ['predicted', time(d.predicted_step_ns)], ['tokens/s', amount(d.tokens_per_s)],
-            ['MFU', percent(d.mfu)], ['MBU', percent(d.mbu)],
-            ['weights read', bytes(d.weight_bytes)], ['KV cache read', bytes(d.cache_bytes)],
-            ['kernel calls', integer(d.kernel_calls)], ['owned memory', bytes(d.memory.owned_bytes)]
-          ]]);
+  explain(bars, (d) => [d.text, [
+                  ...aboutRun(d), ['MBU', percent(d.mbu)], ['weights read', bytes(d.weight_bytes)],
+                  ['KV cache read', bytes(d.cache_bytes)]
+                ]]);
 }
 
 // Attention and MLP of both phases, all layers together, by batch size and length.
 function drawModuleRoofs(body, run) {
   const shown = runs.filter((each) => isInference(each) && each.folder === run.folder),
-        isOneLevel = new Set(shown.map((each) => each.setting.level)).size === 1;
+        isOneLevel = unique(shown.map((each) => each.setting.level)).length === 1,
+        colours = {prefill: kColours[0], decode: kColours[1]};
   const points =
       shown
-          .flatMap((each) =>
-                       (each.modules ||
-                        []).map((module) => ({
-                                  key: each.setting.task + ' ' + module.name + ', B ' +
-                                      each.setting.batch_size + ', L ' + each.setting.seq_len +
-                                      ', ' + each.setting.level,
-                                  task: each.setting.task,
-                                  name: module.name,
-                                  flops: module.flops,
-                                  macs: module.macs,
-                                  bytes: module.compulsory_bytes,
-                                  time_ns: module.time_ns,
-                                  flops_per_byte: module.flops_per_compulsory_byte,
-                                  flops_per_s:
-                                      module.time_ns > 0 ? 1e9 * module.flops / module.time_ns : 0,
-                                  short: module.name + ' B' + each.setting.batch_size + ' L' +
-                                      each.setting.seq_len +
-                                      (isOneLevel ? '' : ' ' + each.setting.level),
-                                })))
+          .flatMap(({setting, modules = []}) => modules.map((module) => Object.assign({}, module, {
+            key: setting.task + ' ' + module.name + ', B ' + setting.batch_size + ', L ' +
+                setting.seq_len + ', ' + setting.level,
+            short: module.name + ' B' + setting.batch_size + ' L' + setting.seq_len +
+                (isOneLevel ? '' : ' ' + setting.level),
+            bytes: module.compulsory_bytes,
+            flops_per_byte: module.flops_per_compulsory_byte,
+            flops_per_s: module.time_ns > 0 ? 1e9 * module.flops / module.time_ns : 0,
+            colour: colours[setting.task],
+            symbol: module.name === 'attention' ? d3.symbolCircle : d3.symbolSquare
+          })))
           .filter((point) => point.flops_per_s > 0 && point.flops_per_byte > 0);
-  const roofs = roofsOf(run.folder);
-  if (!points.length || !roofs) return;
-  const memory = roofs.memory[roofs.memory.length - 1], tops = roofs.arithmetic;
-  const frame = chart(body, {
+  if (!points.length || !run.roofline) return;
+  const frame = drawRoofs(body, run.roofline, points, {
     name: 'module_roofline',
     title: 'Attention and MLP under the roofline',
-    height: 420,
-    margin: {top: 26, right: 140, bottom: 42, left: 62},
     caption:
-        'All layers together, projections included, by compulsory bytes: inputs, outputs, weights and attended KV entries, each once.'
+        'All layers together, projections included, by compulsory bytes: inputs, outputs, weights and attended KV entries, each once.',
+    bytes: 'compulsory',
+    labels: points.length,
+    radius: 9,
+    more: (d) => pairs('module', 'time_ns flops compulsory_bytes', d)
   });
-  const xs = points.map((point) => point.flops_per_byte)
-                 .concat(d3.max(tops, (each) => each.flops_per_s) / memory.bytes_per_s);
-  const ys = points.map((point) => point.flops_per_s).concat(tops.map((each) => each.flops_per_s));
-  const xDomain =
-            [
-              10 ** Math.floor(Math.log10(d3.min(xs) / 1.5)),
-              10 ** Math.ceil(Math.log10(d3.max(xs) * 1.5))
-            ],
-        yDomain = [10 ** Math.floor(Math.log10(d3.min(ys) / 1.5)), d3.max(ys) * 2];
-  const x = d3.scaleLog(xDomain, [0, frame.width]), y = d3.scaleLog(yDomain, [frame.height, 0]);
-  axis(frame, 'bottom', x, {
-    values: decades(xDomain),
-    format: (v) => Number(v.toPrecision(3)),
-    title: 'FLOPs per compulsory byte',
-    grid: true
-  });
-  axis(frame, 'left', y, {values: decades(yDomain), format: amount, title: 'FLOP/s', grid: true});
-  drawLines(frame,
-            [
-              {
-                slanted: true,
-                name: 'memory',
-                value: memory.bytes_per_s,
-                text: 'memory ' + bandwidth(memory.bytes_per_s)
-              },
-              ...tops.map((each) => ({
-                            name: each.name,
-                            value: each.flops_per_s,
-                            text: each.name + ' GEMM ' + flops(each.flops_per_s)
-                          }))
-            ],
-            x, y);
-  const colour = {prefill: kColours[0], decode: kColours[1]};
-  const marks = frame.plot.append('g')
-                    .selectAll('path')
-                    .data(points)
-                    .enter()
-                    .append('path')
-                    .attr('tabindex', 0)
-                    .attr('d',
-                          (d) => d3.symbol().size(80).type(
-                              d.name === 'attention' ? d3.symbolCircle : d3.symbolSquare)())
-                    .attr('transform',
-                          (d) => 'translate(' + x(d.flops_per_byte) + ',' + y(d.flops_per_s) + ')')
-                    .attr('fill', (d) => colour[d.task] || kColours[6])
-                    .attr('fill-opacity', 0.6)
-                    .attr('stroke', (d) => colour[d.task] || kColours[6]);
-  explain(
-      marks,
-      (d) => [d.key, [
-        ['rate', flops(d.flops_per_s)], ['intensity', intensity(d.flops_per_byte)],
-        ['time', time(d.time_ns)], ['FLOPs', amount(d.flops)], ['compulsory bytes', bytes(d.bytes)]
-      ]]);
-  labelPoints(
-      frame,
-      points.map((d) => ({text: d.short, x: x(d.flops_per_byte), y: y(d.flops_per_s), r: 5})));
-  legend(frame.figure, [
-    ['prefill', colour.prefill], ['decode', colour.decode],
-    ['circle: attention, square: MLP', 'transparent']
-  ]);
+  legend(frame.figure,
+         [...Object.entries(colours), ['circle: attention, square: MLP', 'transparent']]);
 }
 
 // Curves over a length on two logarithmic axes. A series is {name, colour, points: [{x, y, about}]}.
@@ -165,7 +96,7 @@ function drawCurves(body, series, {name, title, caption, xTitle, yTitle, format}
   const y =
       d3.scaleLog([d3.min(all, (point) => point.y) / 1.5, d3.max(all, (point) => point.y) * 1.5],
                   [frame.height, 0]);
-  const ticks = Array.from(new Set(xs)).sort(d3.ascending);
+  const ticks = unique(xs).sort(d3.ascending);
   axis(frame, 'bottom', x, {values: ticks, format: integer, title: xTitle});
   axis(frame, 'left', y, {
     values: format === bytes ? binaryPowers(y.domain()) : decades(y.domain()),
@@ -182,53 +113,49 @@ function drawCurves(body, series, {name, title, caption, xTitle, yTitle, format}
         .attr('stroke', each.colour)
         .attr('stroke-width', 1.8)
         .attr('stroke-dasharray', each.dash || null);
-    explain(frame.plot.append('g')
-                .selectAll('circle')
-                .data(sorted)
-                .enter()
-                .append('circle')
+    explain(dotAt(frame.plot.append('g').selectAll('circle').data(sorted).enter(), (d) => x(d.x),
+                  (d) => y(d.y), 4, (d) => (d.isPlanned ? 'var(--paper)' : each.colour))
                 .attr('tabindex', 0)
-                .attr('cx', (d) => x(d.x))
-                .attr('cy', (d) => y(d.y))
-                .attr('r', 4)
-                .attr('fill', (d) => (d.isPlanned ? 'var(--paper)' : each.colour))
                 .attr('stroke', each.colour),
             (d) => [each.name + (d.isPlanned ? ', not run' : ''), d.about]);
     const end = sorted[sorted.length - 1];
     let base = y(end.y) + 4;
     while (ends.some((other) => Math.abs(other - base) < 14)) base += 14;
     ends.push(base);
-    frame.plot.append('text')
-        .attr('class', 'halo')
-        .attr('x', x(end.x) + 9)
-        .attr('y', base)
-        .style('fill', each.colour)
-        .text(each.name);
+    textAt(frame.plot, x(end.x) + 9, base, each.name, 'halo').style('fill', each.colour);
   }
   return frame;
 }
 
 function drawCacheGain(body, gains) {
-  const points = (key) => gains.filter((gain) => gain[key].median_ns > 0).map((gain) => ({x: gain.context, y: gain[key].median_ns, about: [['context', integer(gain.context) + ' tokens'],
-    ['time', time(gain[key].median_ns)], ['95% interval', interval(gain[key])], ['gain of the cache', (gain.without.median_ns / gain.with.median_ns).toFixed(1) + 'x'], ['cache', bytes(gain.cache_bytes)], ['max abs difference of logits', gain.logits_difference.toExponential(1)]]}));
-  drawCurves(body,
-             [
-               {name: 'without the cache', colour: kColours[1], points: points('without')},
-               {name: 'with the cache', colour: kColours[0], points: points('with')}
-             ],
-             {
-               name: 'kv_cache',
-               title: 'One more token, with and without the KV cache',
-               xTitle: 'tokens of context',
-               yTitle: 'time of a token',
-               format: time,
-               caption: 'At batch 1. With the cache a token is ' +
-                   gains
-                       .map((gain) => (gain.without.median_ns / gain.with.median_ns).toFixed(1) +
-                                ' times as fast after ' + integer(gain.context))
-                       .join(', ') +
-                   ' tokens.'
-             });
+  const gainOf = (gain) => (gain.without.median_ns / gain.with.median_ns).toFixed(1);
+  const curve = (key, colour) => ({
+    name: key + ' the cache',
+    colour,
+    points:
+        gains.filter((gain) => gain[key].median_ns > 0)
+            .map((gain) => ({
+                   x: gain.context,
+                   y: gain[key].median_ns,
+                   about: [
+                     ['context', plural(gain.context, 'token')],
+                     ['time', time(gain[key].median_ns)], ['95% interval', interval(gain[key])],
+                     ['gain of the cache', gainOf(gain) + 'x'], ['cache', bytes(gain.cache_bytes)],
+                     ['max abs difference of logits', gain.logits_difference.toExponential(1)]
+                   ]
+                 }))
+  });
+  drawCurves(body, [curve('without', kColours[1]), curve('with', kColours[0])], {
+    name: 'kv_cache',
+    title: 'One more token, with and without the KV cache',
+    xTitle: 'tokens of context',
+    yTitle: 'time of a token',
+    format: time,
+    caption: 'At batch 1. With the cache a token is ' +
+        gains.map((gain) => gainOf(gain) + ' times as fast after ' + integer(gain.context))
+            .join(', ') +
+        ' tokens.'
+  });
 }
 
 function drawLatency(body, latencies) {
@@ -237,34 +164,40 @@ function drawLatency(body, latencies) {
     name: 'latency',
     rows: latencies,
     columns: [
-      {title: 'batch', value: (row) => row.batch_size},
-      {title: 'prompt', value: (row) => row.prompt_tokens},
-      {title: 'tokens', value: (row) => row.tokens},
-      {title: 'TTFT', value: (row) => row.ttft_ns, text: time},
+      ...columns('latency', 'batch_size prompt_tokens tokens ttft_ns'),
       {title: 'TPOT', value: (row) => row.tpot.median_ns, text: time},
-      {title: 'wall', value: (row) => row.wall_ns, text: time},
-      {title: 'TTFT + TPOT × (n − 1)', value: (row) => row.predicted_ns, text: time},
-      {title: 'error', value: (row) => row.error, text: signedPercent},
-      {title: 'tokens/s', value: (row) => row.tokens_per_s, text: amount},
-      {title: 'session', value: (row) => row.session_ns, text: time},
-      {title: 'first generation', value: (row) => row.first_generation_ns, text: time}
+      ...columns('latency',
+                 'wall_ns predicted_ns error tokens_per_s session_ns first_generation_ns')
     ]
   });
 }
 
 function drawAttention(body, study) {
-  const sizes = Array.from(new Set(study.attention.map((each) => each.head_size))),
-        colour = colourScale(sizes.map(String));
-  const series = sizes.flatMap((size) => ['standard', 'flash'].map((form) => ({
-    name: form + ', head ' + size, colour: colour(String(size)), dash: form === 'standard' ? '5 4' : null,
-    points: study.attention.filter((each) => each.head_size === size && (each[form].time.median_ns > 0 || each[form].predicted_ns > 0)).map((each) => ({
-      x: each.seq_len, y: each[form].skipped ? each[form].predicted_ns : each[form].time.median_ns, isPlanned: Boolean(each[form].skipped), arena: each[form].arena_bytes, about: [
-      ['length', integer(each.seq_len)], ['time', each[form].skipped ? '' : time(each[form].time.median_ns)], ['95% interval', interval(each[form].time)], ['predicted', time(each[form].predicted_ns)],
-      ['temporaries', bytes(each[form].arena_bytes)], ['measured memory', each[form].measured_bytes ? bytes(each[form].measured_bytes) : ''], ['bytes moved', bytes(each[form].planned_bytes)], ['kernel calls', integer(each[form].kernel_calls)]]})),
-  })));
+  const sizes = unique(study.attention.map((each) => each.head_size)),
+        forms = ['standard', 'flash'], colour = colourScale(sizes.map(String));
+  const point = (length, form) => ({
+    x: length,
+    y: form.skipped ? form.predicted_ns : form.time.median_ns,
+    isPlanned: Boolean(form.skipped),
+    arena: form.arena_bytes,
+    about: [
+      ['length', integer(length)], ['time', form.skipped ? '' : time(form.time.median_ns)],
+      ['95% interval', interval(form.time)],
+      ...pairs('attention', 'predicted_ns arena_bytes measured_bytes planned_bytes kernel_calls',
+               form)
+    ]
+  });
+  const series = sizes.flatMap(
+      (size) => forms.map((form) => ({
+                            name: form + ', head ' + size,
+                            colour: colour(String(size)),
+                            dash: form === 'standard' ? '5 4' : null,
+                            points: study.attention.filter((each) => each.head_size === size)
+                                        .map((each) => point(each.seq_len, each[form]))
+                                        .filter((each) => each.y > 0)
+                          })));
   const skipped = study.attention.flatMap(
-      (each) => ['standard', 'flash']
-                    .filter((form) => each[form].skipped)
+      (each) => forms.filter((form) => each[form].skipped)
                     .map((form) => form + ' at length ' + integer(each.seq_len) + ', head ' +
                              each.head_size + ': ' + each[form].skipped));
   const fits =
@@ -281,18 +214,19 @@ function drawAttention(body, study) {
         'Causal attention of one head in fp32. Hollow points were not run: their time is predicted.' +
         (fits.length ? ' By plan, ' + fits.join('; ') + '.' : '')
   });
-  drawCurves(body, series.map((each) => Object.assign({}, each, {
-    points: each.points.map((point) => Object.assign({}, point, {y: point.arena}))
-                .filter((point) => point.y > 0)
-  })),
-             {
-               name: 'attention_memory',
-               title: 'Standard and flash attention: temporaries',
-               xTitle: 'length',
-               yTitle: 'planned bytes',
-               format: bytes,
-               caption: 'Planned bytes of the arena, exact also where nothing was run.'
-             });
+  const arenas = series.map(
+      (each) => ({
+        ...each,
+        points: each.points.map((one) => ({...one, y: one.arena})).filter((one) => one.y > 0)
+      }));
+  drawCurves(body, arenas, {
+    name: 'attention_memory',
+    title: 'Standard and flash attention: temporaries',
+    xTitle: 'length',
+    yTitle: 'planned bytes',
+    format: bytes,
+    caption: 'Planned bytes of the arena, exact also where nothing was run.'
+  });
   if (skipped.length) {
     const box = element(body, 'details', undefined, 'note');
     element(box, 'summary', plural(skipped.length, 'point') + ' not run');

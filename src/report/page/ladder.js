@@ -7,28 +7,31 @@ const workOf = (run) => JSON.stringify([
 ]);
 
 function drawLadder(body) {
-  const known = (format) => (number) => (number > 0 ? format(number) : '–');
   for (const group of d3.nest().key(workOf).entries(runs).map((entry) => entry.values)) {
     if (group.length < 2 && runs.length > 1) continue;
     drawRungs(body, group);
   }
-  const columns = [
+  // A figure of 0 is not known.
+  const known = (column) => ({...column, value: (run) => column.value(run) || null});
+  const shown = [
     {title: 'run', value: (run) => run.text, isText: true},
-    {title: 'step', value: (run) => stepNs(run), text: time},
+    {title: 'step', value: stepNs, text: time},
     {title: '95% interval', value: (run) => interval(run.step), isText: true},
-    {title: 'predicted', value: (run) => run.predicted_step_ns, text: known(time)},
-    {title: 'speed-up', value: (run) => run.speed_up, text: (x) => x.toFixed(2) + 'x'},
-    {title: 'tokens/s', value: (run) => run.tokens_per_s, text: known(amount)},
-    {title: 'MFU', value: (run) => run.mfu, text: known(percent)},
-    {title: 'kernel calls', value: (run) => run.kernel_calls, text: integer},
-    {title: 'bytes moved', value: (run) => run.planned_bytes, text: bytes},
-    {title: 'owned memory', value: (run) => run.memory.owned_bytes, text: known(bytes)},
+    ...columns('summary', 'predicted_step_ns speed_up tokens_per_s mfu kernel_calls').map(known),
+    ...columns('run', 'planned_bytes'),
+    {title: 'owned memory', value: (run) => run.memory.owned_bytes, text: bytes},
     {title: 'mean loss', value: (run) => run.loss && run.loss.mean, text: (x) => x.toFixed(4)},
   ];
   if (folders.length > 1)
-    columns.unshift({title: 'folder', value: (run) => run.folder.name, isText: true});
-  table(body, {name: 'runs', columns, rows: runs});
+    shown.unshift({title: 'folder', value: (run) => run.folder.name, isText: true});
+  table(body, {name: 'runs', columns: shown, rows: runs});
 }
+
+// A run in a few pairs.
+const aboutRun =
+    (run) => [['median', time(stepNs(run))], ['95% interval', interval(run.step)],
+              ...pairs('summary', 'predicted_step_ns tokens_per_s mfu kernel_calls', run),
+              ['owned memory', bytes(run.memory.owned_bytes)]];
 
 function drawRungs(body, group) {
   const row = 30, first = group[0].setting;
@@ -51,14 +54,9 @@ function drawRungs(body, group) {
   labelBars(bars, 14,
             (d) => shortened(d.setting.level + (d.setting.pass ? ' ' + d.setting.pass : ''), 28),
             (d) => x(Math.max(stepNs(d), d.step.high_ns || 0)) + 8,
-            (d) => time(stepNs(d)) + '  ' + (d.speed_up ? d.speed_up.toFixed(2) + 'x' : ''));
-  explain(bars,
-          (d) => [d.text, [
-            ['step, median', time(stepNs(d))], ['95% interval', interval(d.step)],
-            ['predicted', time(d.predicted_step_ns)],
-            ['speed-up', d.speed_up ? d.speed_up.toFixed(2) + 'x' : ''],
-            ['tokens/s', amount(d.tokens_per_s)], ['MFU', percent(d.mfu)],
-            ['kernel calls', integer(d.kernel_calls)], ['bytes moved', bytes(d.planned_bytes)],
-            ['owned memory', bytes(d.memory.owned_bytes)]
-          ]]);
+            (d) => time(stepNs(d)) + '  ' + (d.speed_up ? times(d.speed_up) : ''));
+  explain(bars, (d) => [d.text, [
+                  ...aboutRun(d), ['speed-up', d.speed_up ? times(d.speed_up) : ''],
+                  ...pairs('run', 'planned_bytes', d)
+                ]]);
 }

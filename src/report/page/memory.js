@@ -19,10 +19,7 @@ function drawMemory(body, {run}) {
 
 // Shows the node under the pointer, or the one that the arrow keys reach from the peak.
 function hoverMemory(frame, points, used, x, peak) {
-  const line = frame.plot.append('line')
-                   .attr('y2', frame.height)
-                   .attr('stroke', 'var(--ink)')
-                   .attr('display', 'none');
+  const line = lineAt(frame.plot, 0, 0, 0, frame.height, 'var(--ink)').attr('display', 'none');
   const show = (i, left, base) => {
     const point = points[Math.max(0, Math.min(points.length - 1, i))];
     line.attr('display', null).attr('x1', x(i + 0.5)).attr('x2', x(i + 0.5));
@@ -32,10 +29,7 @@ function hoverMemory(frame, points, used, x, peak) {
     ]);
   };
   let at = peak;
-  frame.plot.append('rect')
-      .attr('width', frame.width)
-      .attr('height', frame.height)
-      .attr('fill', 'transparent')
+  boxAt(frame.plot, 0, 0, frame.width, frame.height, 'transparent')
       .attr('tabindex', 0)
       .attr('aria-label', 'live memory by node; arrows move')
       .on('mousemove',
@@ -82,9 +76,7 @@ function drawMemoryCurve(body, run, profile) {
       d3.area().curve(d3.curveStepAfter).x((d, i) => x(i)).y0((d) => y(d[0])).y1((d) => y(d[1]));
   const closed =
       stacked.map((layer) => Object.assign([...layer, layer[layer.length - 1]], {key: layer.key}));
-  frame.plot.selectAll('.layer')
-      .data(closed)
-      .enter()
+  join(frame.plot, closed)
       .append('path')
       .attr('class', 'layer')
       .attr('d', area)
@@ -92,59 +84,26 @@ function drawMemoryCurve(body, run, profile) {
   // Bands of the phases above the plot.
   merged(points.map((point, i) => ({kernel: point, begin: i, end: i + 1})), (point) => point.phase)
       .forEach((band) => {
-        frame.plot.append('rect')
-            .attr('x', x(band.begin))
-            .attr('y', -5)
-            .attr('width', Math.max(1, x(band.end) - x(band.begin) - 1))
-            .attr('height', 4)
-            .attr('fill', phaseColour(band.name));
+        boxAt(frame.plot, x(band.begin), -5, Math.max(1, x(band.end) - x(band.begin) - 1), 4,
+              phaseColour(band.name));
         if (x(band.end) - x(band.begin) > 60)
-          frame.plot.append('text')
-              .attr('class', 'quiet')
-              .attr('x', (x(band.begin) + x(band.end)) / 2)
-              .attr('y', -9)
-              .attr('text-anchor', 'middle')
-              .text(band.name);
+          textAt(frame.plot, (x(band.begin) + x(band.end)) / 2, -9, band.name, 'quiet middle');
       });
   const atRight = x(peak) > frame.width / 2;
-  frame.plot.append('line')
-      .attr('x2', frame.width)
-      .attr('y1', y(owned))
-      .attr('y2', y(owned))
-      .attr('stroke', 'var(--ink)')
+  lineAt(frame.plot, 0, y(owned), frame.width, y(owned), 'var(--ink)')
       .attr('stroke-dasharray', '5 4');
-  frame.plot.append('text')
-      .attr('class', 'halo')
-      .attr('x', atRight ? 6 : frame.width - 4)
-      .attr('y', y(owned) - 5)
-      .attr('text-anchor', atRight ? 'start' : 'end')
-      .text('owned ' + bytes(owned));
+  textAt(frame.plot, atRight ? 6 : frame.width - 4, y(owned) - 5, 'owned ' + bytes(owned), 'halo')
+      .attr('text-anchor', atRight ? 'start' : 'end');
   const top = points[peak];
-  frame.plot.append('circle')
-      .attr('cx', x(peak + 0.5))
-      .attr('cy', y(liveBytes(top)))
-      .attr('r', 4)
-      .attr('fill', 'var(--ink)');
-  frame.plot.append('line')
-      .attr('x1', x(peak + 0.5))
-      .attr('x2', x(peak + 0.5))
-      .attr('y1', 12)
-      .attr('y2', y(liveBytes(top)))
-      .attr('stroke', 'var(--ink)');
-  frame.plot.append('text')
-      .attr('class', 'halo peak')
-      .attr('x', x(peak + 0.5) + (atRight ? -6 : 6))
-      .attr('y', 18)
-      .attr('text-anchor', atRight ? 'end' : 'start')
-      .text('peak ' + bytes(liveBytes(top)) + ': ' + top.op +
-            (top.scope ? ' in ' + top.scope : '') + ', ' + top.phase);
+  dotAt(frame.plot, x(peak + 0.5), y(liveBytes(top)), 4, 'var(--ink)');
+  lineAt(frame.plot, x(peak + 0.5), 12, x(peak + 0.5), y(liveBytes(top)), 'var(--ink)');
+  textAt(frame.plot, x(peak + 0.5) + (atRight ? -6 : 6), 18,
+         'peak ' + bytes(liveBytes(top)) + ': ' + top.op + (top.scope ? ' in ' + top.scope : '') +
+             ', ' + top.phase,
+         'halo peak')
+      .attr('text-anchor', atRight ? 'end' : 'start');
   hoverMemory(frame, points, used, x, peak);
   legend(frame.figure, used.map((name) => [spelled(name), kClassColours[name]]));
-}
-
-// A round step in powers of two for an axis of bytes.
-function binaryStep(most) {
-  return 2 ** Math.ceil(Math.log2(most / 6));
 }
 
 function drawTensors(body, profile) {
@@ -163,10 +122,7 @@ function drawTensors(body, profile) {
     columns: [
       {title: 'tensor', value: (row) => row.name || row.op, isText: true},
       {title: 'class', value: (row) => spelled(row.class), isText: true},
-      {title: 'scope', value: (row) => row.scope, isText: true},
-      {title: 'phase', value: (row) => row.phase, isText: true},
-      {title: 'type', value: (row) => row.type, isText: true},
-      {title: 'bytes', value: (row) => row.bytes, text: bytes}, {
+      ...columns('tensor', 'scope phase type bytes'), {
         title: 'share',
         value: (row) => row.bytes / most,
         text: percent,
@@ -181,54 +137,35 @@ function drawSweep(body) {
   const rows = runs.filter((run) => run.memory && run.memory.owned_bytes > 0);
   if (rows.length < 2) return;
   const row = 26, left = Math.min(240, 0.34 * body.clientWidth);
-  const frame = chart(body, {
+  const reached = (run) => Math.max(run.memory.owned_bytes, run.memory.measured_peak_bytes || 0);
+  const {x, bars} = barChart(body, rows, {
     name: 'memory_by_run',
     title: 'Memory of every run',
-    height: rows.length * row + 36,
+    row,
+    most: d3.max(rows, reached),
+    format: bytes,
     margin: {top: 6, right: 90, bottom: 24, left},
     caption:
         'Bars: owned memory, by class at the peak where it is known. Mark: the resident memory that the system reported at most.'
   });
-  const most =
-      d3.max(rows, (run) => Math.max(run.memory.owned_bytes, run.memory.measured_peak_bytes || 0));
-  const step = binaryStep(most), end = step * Math.ceil(most / step);
-  const x = d3.scaleLinear([0, end], [0, frame.width]);
-  axis(frame, 'bottom', x, {values: d3.range(0, end + 1, step), format: bytes, grid: true});
-  rows.forEach((run, i) => {
-    const y = i * row + 4, peak = run.memory_profile && run.memory_profile.peak_at;
-    const parts = peak ?
-        kMemoryClasses.map(
-            (name) =>
-                ({name: spelled(name), value: peak.bytes[name], colour: kClassColours[name]})) :
-        [];
-    parts.push({
-      name: peak ? 'gaps of packing' : 'owned',
-      value: run.memory.owned_bytes - d3.sum(parts, (part) => part.value),
-      colour: 'var(--c7)'
-    });
-    stackedBar(frame.plot, parts, x, y, row - 9,
-               (d) => [run.text, [
-                 [d.name, bytes(d.value)], ['owned', bytes(run.memory.owned_bytes)],
-                 ['predicted resident', bytes(run.memory.predicted_peak_bytes)],
-                 ['measured resident', bytes(run.memory.measured_peak_bytes)]
-               ]]);
-    frame.plot.append('text')
-        .attr('x', -10)
-        .attr('y', y + 13)
-        .attr('text-anchor', 'end')
-        .text(fitted(run.label, left - 12));
-    if (run.memory.measured_peak_bytes > 0)
-      frame.plot.append('line')
-          .attr('x1', x(run.memory.measured_peak_bytes))
-          .attr('x2', x(run.memory.measured_peak_bytes))
-          .attr('y1', y - 2)
-          .attr('y2', y + row - 7)
-          .attr('stroke', 'var(--ink)')
-          .attr('stroke-width', 2);
-    frame.plot.append('text')
-        .attr('class', 'halo')
-        .attr('x', x(Math.max(run.memory.owned_bytes, run.memory.measured_peak_bytes || 0)) + 6)
-        .attr('y', y + 13)
-        .text(bytes(run.memory.owned_bytes));
-  });
+  const partsOf = (run) => {
+    const peak = run.memory_profile && run.memory_profile.peak_at;
+    const parts =
+        (peak ? kMemoryClasses : [])
+            .map((name) =>
+                     ({name: spelled(name), value: peak.bytes[name], colour: kClassColours[name]}));
+    const rest = run.memory.owned_bytes - d3.sum(parts, (part) => part.value);
+    return [...parts, {name: peak ? 'gaps of packing' : 'owned', value: rest, colour: kColours[7]}];
+  };
+  stackedBars(
+      bars, x, row - 9, partsOf,
+      (d) => [d.item.text, [
+        [d.name, bytes(d.value)],
+        ...pairs('memory', 'owned_bytes predicted_peak_bytes measured_peak_bytes', d.item.memory)
+      ]]);
+  labelBars(bars, 13, (d) => fitted(d.label, left - 12), (d) => x(reached(d)) + 6,
+            (d) => bytes(d.memory.owned_bytes));
+  const measured = bars.filter((d) => d.memory.measured_peak_bytes > 0),
+        end = (d) => x(d.memory.measured_peak_bytes);
+  lineAt(measured, end, -2, end, row - 7, 'var(--ink)').attr('stroke-width', 2);
 }

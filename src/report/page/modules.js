@@ -85,23 +85,16 @@ function drawFlame(area, run, root) {
   const nodes = levels.descendants().filter((node) => node.value > 0);
   const x = d3.scaleLinear([0, 1], [0, frame.width]);
   const clip = frame.plot.append('g');
-  const boxes = clip.selectAll('g')
-                    .data(nodes)
-                    .enter()
-                    .append('g')
-                    .attr('tabindex', 0)
-                    .style('cursor', 'pointer');
-  boxes.append('rect')
-      .attr('height', row - 1.5)
-      .attr('fill', (d) => phaseColour(d.data.sum.phase))
+  const boxes = join(clip, nodes).append('g').attr('tabindex', 0).style('cursor', 'pointer');
+  boxAt(boxes, 0, 0, 0, row - 1.5, (d) => phaseColour(d.data.sum.phase))
       .attr('fill-opacity', (d) => (d.data.isOp ? 0.42 : 0.2))
       .attr('stroke', 'var(--paper)');
-  boxes.append('text').attr('y', 16).attr('x', 5);
+  textAt(boxes, 5, 16);
   let zoomed = null;
   function place(target) {
     x.domain(target ? [target.x0, target.x1] : [0, 1]);
     boxes.style('display', (d) => (x(d.x1) <= 0 || x(d.x0) >= frame.width ? 'none' : null))
-        .attr('transform', (d) => 'translate(' + Math.max(0, x(d.x0)) + ',' + d.depth * row + ')');
+        .attr('transform', (d) => moved(Math.max(0, x(d.x0)), d.depth * row));
     const wide = (d) => Math.max(0, Math.min(frame.width, x(d.x1)) - Math.max(0, x(d.x0)));
     boxes.select('rect').attr('width', wide);
     boxes.select('text').text((d) => {

@@ -7,20 +7,13 @@ const operationsState = {
 };
 
 function kernelColumns(run) {
-  const wall = run.kernels_wall_ns;
   return [
-    {title: 'calls', value: (row) => row.calls, text: integer},
-    {
-      title: 'time',
-      value: (row) => row.time_ns,
-      text: time,
-      help: 'mean over the middle half of the instrumented steps, so rows add up'
-    },
+    ...columns('operation', 'calls time_ns'),
     {
       title: 'share',
-      value: (row) => row.exclusive_ns / wall,
+      value: (row) => row.exclusive_ns / run.kernels_wall_ns,
       text: percent,
-      help: 'exclusive time over the wall time of the step',
+      help: page.figures.operation.share[2],
       bar: (row) => phaseColour(row.phase)
     },
     {
@@ -31,28 +24,14 @@ function kernelColumns(run) {
     },
     {title: 'mean', value: (row) => row.call_mean_ns, text: time},
     {title: 'max', value: (row) => row.call_max_ns, text: time},
-    {title: 'FLOPs', value: (row) => row.flops, text: amount},
-    {title: 'MACs', value: (row) => row.macs, text: amount},
+    ...columns('operation', 'flops macs'),
     {
       title: 'bytes',
       value: (row) => row.bytes,
       text: bytes,
-      help: 'planned: each operand of each kernel once'
+      help: page.figures.operation.read_bytes[2]
     },
-    {
-      title: 'FLOP/B',
-      value: (row) => row.flops_per_byte,
-      text: (x) => (x >= 100 ? x.toFixed(0) : x.toPrecision(3))
-    },
-    {title: 'rate', value: (row) => row.flops_per_s, text: flops},
-    {title: 'bandwidth', value: (row) => row.bytes_per_s, text: bandwidth},
-    {
-      title: 'limit',
-      value: (row) => row.bound,
-      isText: true,
-      help: 'what limits the predicted time'
-    },
-    {title: 'predicted', value: (row) => row.predicted_ns, text: time},
+    ...columns('operation', 'flops_per_byte flops_per_s bytes_per_s bound predicted_ns'),
     {
       title: 'of limit',
       value: (row) => (row.predicted_ns > 0 ? row.limit_share : null),
@@ -109,11 +88,8 @@ function drawGroup(detail, run, group) {
     rows: group.kernels.map((kernel) => Object.assign(total([kernel]), kernel)),
     columns: [
       {title: 'node', value: (row) => '%' + row.node, isText: true},
-      {title: 'operation', value: (row) => row.op, isText: true},
-      {title: 'scope', value: (row) => row.scope, isText: true},
-      {title: 'phase', value: (row) => row.phase, isText: true},
-      {title: 'output', value: (row) => row.shape, isText: true},
-      {title: 'operands', value: (row) => row.inputs, text: (x) => shortened(x, 60), isText: true},
+      ...columns('kernel', 'op scope phase shape'),
+      {title: 'inputs', value: (row) => row.inputs, text: (x) => shortened(x, 60), isText: true},
       ...kernelColumns(run)
     ],
   });

@@ -12,44 +12,22 @@ function operationRows(run) {
 // Where the wall time of an instrumented step goes. The parts add up to it.
 function stepParts(run) {
   const a = run.attribution;
-  const wall = a.wall_ns;
   let computing = a.computing_ns, moving = a.moving_data_ns;
-  if (computing === undefined) {
+  if (computing === undefined) {  // older folders
     const rows = run.operations ? run.operations.by_op : [];
     computing = d3.sum(rows, (row) => (row.flops > 0 ? row.exclusive_ns : 0));
-    moving =
-        a.busy_ns !== undefined ? a.busy_ns - computing : a.kernel_ns - a.overlapped_ns - computing;
+    moving = (a.busy_ns !== undefined ? a.busy_ns : a.kernel_ns - a.overlapped_ns) - computing;
   }
-  return {
-    wall,
-    parts: [
-      {name: 'computing', value: computing, colour: kColours[0], help: 'kernels with arithmetic'},
-      {
-        name: 'moving data',
-        value: moving,
-        colour: kColours[5],
-        help: 'kernels without arithmetic: copies, gathers, casts'
-      },
-      {
-        name: 'idle before the first kernel',
-        value: a.idle_before_first_ns,
-        colour: kColours[4],
-        help: 'from the start of a graph to its first kernel'
-      },
-      {
-        name: 'gaps',
-        value: a.idle_ns - a.idle_before_first_ns,
-        colour: kColours[6],
-        help: 'idle time after the first kernel'
-      },
-      {
-        name: 'host',
-        value: a.host_ns,
-        colour: kColours[3],
-        help: 'outside the graphs: batch, learning rate, loss'
-      },
-    ]
-  };
+  return [
+    ['computing', computing, kColours[0], 'kernels with arithmetic'],
+    ['moving data', moving, kColours[5], 'kernels without arithmetic: copies, gathers, casts'],
+    [
+      'idle before the first kernel', a.idle_before_first_ns, kColours[4],
+      'from the start of a graph to its first kernel'
+    ],
+    ['gaps', a.idle_ns - a.idle_before_first_ns, kColours[6], 'idle time after the first kernel'],
+    ['host', a.host_ns, kColours[3], page.figures.step.host_ns[2]],
+  ].map(([name, value, colour, help]) => ({name, value, colour, help}));
 }
 
 // Where the operations lose time against their limit, largest loss first.
@@ -82,9 +60,8 @@ function verdict(run) {
     utilisation.push(percent(run.mfu) + ' of the ' +
                      (run.mfu_peak ? run.mfu_peak.source + ' ' : '') + 'GEMM peak');
   if (run.mbu > 0)
-    utilisation.push(
-        percent(run.mbu) + ' of the memory bandwidth' +
-        (run.mbu > 1 ? ' (' + mbuReason(run) + ')' : ''));
+    utilisation.push(percent(run.mbu) + ' of the memory bandwidth' +
+                     (run.mbu > 1 ? ' (' + mbuReason(run) + ')' : ''));
   let text = run.text + ' takes ' + time(stepNs(run)) +
       (run.setting.task === 'decode'      ? ' per decode step, ' :
            run.setting.task === 'prefill' ? ' per prefill, ' :
@@ -150,39 +127,26 @@ function drawOverview(body, {run}) {
 
 function drawParts(body, run, attributed) {
   if (!attributed.length) return;
-  const row = 30;
-  const frame = chart(body, {
+  const row = 30, left = Math.min(240, 0.34 * body.clientWidth),
+        wall = (d) => d.attribution.wall_ns;
+  const {frame, x, bars} = barChart(body, attributed, {
     name: 'step_parts',
     title: 'Where the time of a step goes',
-    height: attributed.length * row + 36,
-    margin: {top: 6, right: 70, bottom: 24, left: Math.min(240, 0.34 * body.clientWidth)},
+    row,
+    most: d3.max(attributed, wall),
+    format: time,
+    margin: {top: 6, right: 70, bottom: 24, left},
     caption:
         'Mean over the middle half of the instrumented steps. The parts add up to the wall time of the step.',
   });
-  const x = d3.scaleLinear([0, d3.max(attributed, (each) => each.attribution.wall_ns)], [
-                0, frame.width
-              ]).nice(5);
-  axis(frame, 'bottom', x, {ticks: Math.max(2, frame.width / 110), format: time, grid: true});
-  attributed.forEach((each, i) => {
-    const {wall, parts} = stepParts(each);
-    const y = i * row + 4;
-    stackedBar(
-        frame.plot, parts, x, y, row - 10,
-        (d) => [d.name,
-                [['time', time(d.value)], ['share', percent(d.value / wall)], ['', d.help]]]);
-    frame.plot.append('text')
-        .attr('x', -10)
-        .attr('y', y + 14)
-        .attr('text-anchor', 'end')
-        .attr('font-weight', each === run ? 650 : 400)
-        .text(fitted(each.label, frame.margin.left - 12));
-    frame.plot.append('text')
-        .attr('class', 'halo')
-        .attr('x', x(wall) + 6)
-        .attr('y', y + 14)
-        .text(time(wall));
-  });
-  legend(frame.figure, stepParts(attributed[0]).parts.map((part) => [part.name, part.colour]));
+  stackedBars(
+      bars, x, row - 10, stepParts,
+      (d) => [d.name,
+              [['time', time(d.value)], ['share', percent(d.value / wall(d.item))], ['', d.help]]]);
+  labelBars(bars, 14, (d) => fitted(d.label, left - 12), (d) => x(wall(d)) + 6,
+            (d) => time(wall(d)))
+      .attr('font-weight', (d) => (d === run ? 650 : 400));
+  legend(frame.figure, stepParts(attributed[0]).map((part) => [part.name, part.colour]));
 }
 
 function drawLosses(body, run) {
@@ -201,22 +165,13 @@ function drawLosses(body, run) {
         'Bars: the time of the operation in a step. Filled: what it would take at the limit that the machine’s ceilings predict. ' +
         'Outline: the loss, which is the gain to be had. A thin mark beyond the bar: faster than predicted.',
   });
-  bars.append('rect')
-      .attr('width', (d) => x(Math.min(d.time, d.target || d.time)))
-      .attr('height', row - 9)
-      .attr('fill', (d) => kBoundColours[d.bound] || kColours[6]);
-  bars.append('rect')
-      .attr('width', (d) => x(d.time))
-      .attr('height', row - 9)
-      .attr('fill', (d) => kBoundColours[d.bound] || kColours[6])
+  boxAt(bars, 0, 0, (d) => x(Math.min(d.time, d.target || d.time)), row - 9,
+        (d) => boundColour(d.bound));
+  boxAt(bars, 0, 0, (d) => x(d.time), row - 9, (d) => boundColour(d.bound))
       .attr('fill-opacity', 0.16)
-      .attr('stroke', (d) => kBoundColours[d.bound] || kColours[6]);
-  bars.filter((d) => d.target > d.time)
-      .append('line')
-      .attr('x1', (d) => x(d.target))
-      .attr('x2', (d) => x(d.target))
-      .attr('y2', row - 9)
-      .attr('stroke', 'var(--ink)');
+      .attr('stroke', (d) => boundColour(d.bound));
+  lineAt(bars.filter((d) => d.target > d.time), (d) => x(d.target), 0, (d) => x(d.target), row - 9,
+         'var(--ink)');
   labelBars(bars, 13, (d) => fitted(d.key, left - 12), (d) => x(Math.max(d.time, d.target)) + 6,
             (d) => (d.gain >= 0.0005 ? '−' + percent(d.gain) + ' of the step' : 'at its limit'));
   explain(bars,
@@ -225,9 +180,7 @@ function drawLosses(body, run) {
             ['target', time(d.target)], ['gain at the limit', percent(d.gain)],
             ['rate', flops(d.flops_per_s)], ['bandwidth', bandwidth(d.bytes_per_s)]
           ]]);
-  legend(
-      frame.figure,
-      ['compute', 'memory', 'overhead'].map((bound) => [bound + ' limit', kBoundColours[bound]]));
+  boundLegend(frame.figure);
 }
 
 function drawAdvice(body, folder) {
@@ -252,6 +205,6 @@ function drawAdvice(body, folder) {
             'A run with “' + trial.advice + '”: measured ' + signedPercent(trial.measured_gain) +
                 ' tokens/s, predicted ' + signedPercent(trial.predicted_gain) +
                 (trial.verdict === 'too few steps' ? '; too few steps to tell it from noise.' :
-                 trial.clear_of_noise              ? ', clear of noise.' :
+                     trial.clear_of_noise          ? ', clear of noise.' :
                                                      '; the intervals overlap, so this is noise.'));
 }

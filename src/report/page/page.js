@@ -1,67 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: its heading, its panels in order, and the run that they show.
 
-// A panel is drawn for the chosen run, or not at all where it does not apply.
+// The id, the title, whether it applies to the chosen run, and what draws it.
+const hasRows = (run) => run && run.rows.length > 0;
 const kPanels = [
-  {id: 'overview', title: 'Overview', applies: (run) => run !== undefined, draw: drawOverview},
-  {id: 'ladder', title: 'Runs', applies: () => runs.length > 0, draw: drawLadder},
-  {
-    id: 'roofline',
-    title: 'Roofline',
-    applies: (run) => run && run.rows.length > 0 && roofsOf(run.folder),
-    draw: drawRoofline
-  },
-  {
-    id: 'operations',
-    title: 'Operations and kernels',
-    applies: (run) => run && run.rows.length > 0,
-    draw: drawOperations
-  },
-  {
-    id: 'timeline',
-    title: 'Timeline',
-    applies: (run) => run && run.spans.length > 0,
-    draw: drawTimeline
-  },
-  {
-    id: 'modules',
-    title: 'Modules',
-    applies: (run) => run && run.rows.length > 0,
-    draw: drawModules
-  },
-  {id: 'memory', title: 'Memory', applies: (run) => run !== undefined, draw: drawMemory},
-  {
-    id: 'prediction',
-    title: 'Prediction',
-    applies: (run) =>
-        run && (run.rows.length > 0 || run.operations || (run.passes || []).length > 0),
-    draw: drawPrediction
-  },
-  {
-    id: 'inference',
-    title: 'Inference',
-    applies: () => runs.some(isInference) || folders.some((folder) => folder.inference),
-    draw: drawInference
-  },
-  {
-    id: 'training',
-    title: 'Training',
-    applies: () => runs.some((run) => run.loss && run.loss.all),
-    draw: drawTraining
-  },
-  {
-    id: 'bench',
-    title: 'Bench',
-    applies: () => folders.some((folder) => folder.bench),
-    draw: drawBench
-  },
-  {
-    id: 'comparison',
-    title: 'Comparison',
-    applies: () => comparable().length > 1,
-    draw: drawComparison
-  },
-];
+  ['overview', 'Overview', (run) => run, drawOverview],
+  ['ladder', 'Runs', () => runs.length > 0, drawLadder],
+  ['roofline', 'Roofline', (run) => hasRows(run) && run.roofline, drawRoofline],
+  ['operations', 'Operations and kernels', hasRows, drawOperations],
+  ['timeline', 'Timeline', (run) => run && run.spans.length > 0, drawTimeline],
+  ['modules', 'Modules', hasRows, drawModules],
+  ['memory', 'Memory', (run) => run, drawMemory],
+  [
+    'prediction', 'Prediction',
+    (run) => hasRows(run) || (run && (run.operations || (run.passes || []).length > 0)),
+    drawPrediction
+  ],
+  [
+    'inference', 'Inference',
+    () => runs.some(isInference) || folders.some((folder) => folder.inference), drawInference
+  ],
+  ['training', 'Training', () => runs.some((run) => run.loss && run.loss.curve), drawTraining],
+  ['bench', 'Bench', () => folders.some((folder) => folder.bench), drawBench],
+  ['comparison', 'Comparison', () => comparable().length > 1, drawComparison],
+].map(([id, title, applies, draw]) => ({id, title, applies, draw}));
 
 let chosen = detailed.length ? detailed[detailed.length - 1] : runs[runs.length - 1];
 

@@ -63,25 +63,14 @@ function drawErrors(body, run) {
     [x(domain[1]), y(domain[1])], [x(domain[1]), y(domain[1] / 1.25)],
     [x(domain[0] * 1.25), y(domain[0])], [x(domain[0]), y(domain[0])]
   ].join('L') + 'Z');
-  frame.plot.append('line')
-      .attr('x1', x(domain[0]))
-      .attr('y1', y(domain[0]))
-      .attr('x2', x(domain[1]))
-      .attr('y2', y(domain[1]))
-      .attr('stroke', 'var(--quiet)');
+  lineAt(frame.plot, x(domain[0]), y(domain[0]), x(domain[1]), y(domain[1]), 'var(--quiet)');
   const size = d3.scaleSqrt([0, d3.max(rows, (row) => row.exclusive_ns)], [3, 18]);
-  const marks = frame.plot.selectAll('circle')
-                    .data(rows)
-                    .enter()
-                    .append('circle')
+  const marks = dotAt(join(frame.plot, rows), (d) => x(d.predicted_ns), (d) => y(d.exclusive_ns),
+                      (d) => size(d.exclusive_ns), (d) => boundColour(d.bound))
                     .attr('tabindex', 0)
                     .attr('data-key', (d) => d.key)
-                    .attr('cx', (d) => x(d.predicted_ns))
-                    .attr('cy', (d) => y(d.exclusive_ns))
-                    .attr('r', (d) => size(d.exclusive_ns))
-                    .attr('fill', (d) => kBoundColours[d.bound] || kColours[6])
                     .attr('fill-opacity', 0.55)
-                    .attr('stroke', (d) => kBoundColours[d.bound] || kColours[6]);
+                    .attr('stroke', (d) => boundColour(d.bound));
   explain(marks, (d) => [d.key, [
                    ['predicted', time(d.predicted_ns)], ['measured', time(d.exclusive_ns)],
                    ['error', signedPercent(d.predicted_ns / d.exclusive_ns - 1)],
@@ -92,9 +81,7 @@ function drawErrors(body, run) {
       rows.slice(0, 16).map(
           (d) => (
               {text: d.key, x: x(d.predicted_ns), y: y(d.exclusive_ns), r: size(d.exclusive_ns)})));
-  legend(
-      frame.figure,
-      ['compute', 'memory', 'overhead'].map((bound) => [bound + ' limit', kBoundColours[bound]]));
+  boundLegend(frame.figure);
 }
 
 // Each pass takes predicted time away or adds it; the bars hang from one another.
@@ -123,30 +110,21 @@ function drawPasses(body, run) {
   const from = (d) => Math.min(d.before.predicted_ns, d.after.predicted_ns),
         to = (d) => Math.max(d.before.predicted_ns, d.after.predicted_ns);
   const isGain = (d) => d.after.predicted_ns <= d.before.predicted_ns;
-  bars.append('rect')
-      .attr('width', (d) => x(from(d)))
-      .attr('height', row - 9)
-      .attr('fill', 'var(--wash)');
-  bars.append('rect')
-      .attr('x', (d) => x(from(d)))
-      .attr('width', (d) => Math.max(1.5, x(to(d)) - x(from(d))))
-      .attr('height', row - 9)
-      .attr('fill', (d) => (isGain(d) ? kColours[2] : kColours[1]));
+  boxAt(bars, 0, 0, (d) => x(from(d)), row - 9, 'var(--wash)');
+  boxAt(bars, (d) => x(from(d)), 0, (d) => Math.max(1.5, x(to(d)) - x(from(d))), row - 9,
+        (d) => (isGain(d) ? kColours[2] : kColours[1]));
   labelBars(bars, 13, (d) => fitted(d.name, left - 12), (d) => x(to(d)) + 6, (d) => {
     const change = d.after.predicted_ns - d.before.predicted_ns;
     return Math.abs(change) < 5e-4 * d.before.predicted_ns ?
         'no change' :
         (change < 0 ? '−' : '+') + time(Math.abs(change));
   });
-  explain(
-      bars,
-      (d) => [d.name + ', ' + d.stage, [
-        ['predicted', time(d.before.predicted_ns) + ' → ' + time(d.after.predicted_ns)],
-        ['kernel calls', integer(d.before.kernel_calls) + ' → ' + integer(d.after.kernel_calls)],
-        ['bytes', bytes(d.before.bytes) + ' → ' + bytes(d.after.bytes)],
-        ['arena', bytes(d.before.peak_bytes) + ' → ' + bytes(d.after.peak_bytes)],
-        ['FLOPs', amount(d.before.flops) + ' → ' + amount(d.after.flops)], ['trade', d.trade],
-        ['time of the pass', time(d.elapsed_ns)]
-      ]]);
+  const change = (d, keys) =>
+      columns('pass', keys)
+          .map((each) => [each.title, cellText(each, d.before) + ' → ' + cellText(each, d.after)]);
+  explain(bars, (d) => [d.name + ', ' + d.stage, [
+                  ...change(d, 'predicted_ns kernel_calls bytes peak_bytes flops'),
+                  ['trade', d.trade], ['time of the pass', time(d.elapsed_ns)]
+                ]]);
   legend(frame.figure, [['time saved', kColours[2]], ['time added', kColours[1]]]);
 }

@@ -24,6 +24,26 @@ function cellText(column, row) {
   return column.text ? column.text(value, row) : String(value);
 }
 
+// How a figure is written, by its unit.
+const kFormats = Object.fromEntries([
+  ['ns', time], ['B', bytes], ['B/s', bandwidth], ['FLOP', amount], ['MAC', amount],
+  ['FLOP/s', flops], ['FLOP/B', (x) => (x >= 100 ? x.toFixed(0) : x.toPrecision(3))],
+  ['1/s', amount], ['share', percent], ['x', times], ['text', String]
+]);
+
+// The columns of some figures ("calls time_ns") of a kind of record, as the list of figures names
+// and explains them.
+function columns(kind, keys) {
+  return keys.split(' ').map((key) => {
+    const [title, unit, help] = page.figures[kind][key], isText = unit === 'text';
+    return {title, value: (row) => row[key], text: kFormats[unit] || integer, isText, help};
+  });
+}
+
+// The same of one record, as pairs of a name and a text.
+const pairs = (kind, keys, record) =>
+    columns(kind, keys).map((column) => [column.title, cellText(column, record)]);
+
 // A column is {title, value(row), text(value, row), isText, help}. `foot` is a row of totals.
 // Returns {filter(text), rows(list)}, which redraw the body.
 function table(parent, {name, columns, rows, foot, choose, most = 120}) {

@@ -33,6 +33,7 @@ const percent = (share) =>
 const signedPercent = (share) => (share >= 0 ? '+' : '−') + percent(Math.abs(share));
 const intensity = (value) =>
     (isFinite(value) && value !== null ? Number(value.toPrecision(3)) + ' FLOP/B' : '–');
+const times = (factor) => factor.toFixed(2) + 'x';
 const plural = (count, word) => integer(count) + ' ' + word + (count === 1 ? '' : 's');
 
 // "[1.54 s, 1.61 s]", with the coverage where it is below 95%.

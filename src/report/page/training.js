@@ -2,18 +2,16 @@
 // Training: the loss of every run by step, and the times of its steps.
 
 function drawTraining(body) {
-  const trained =
-      runs.filter((run) => run.loss && run.loss.all && run.loss.all.some((loss) => loss !== null));
+  const trained = runs.filter((run) => run.loss && run.loss.curve && run.loss.curve.length);
   drawLossCurve(body, trained);
   drawStepTimes(body, trained);
 }
 
+// The points [step, loss] of each run's curve, as report/chart_model.cc has chosen them.
 function drawLossCurve(body, trained) {
   if (!trained.length) return;
   const colour = colourScale(trained.map((run) => run.label));
-  const points = trained.map((run) => run.loss.all.map((loss, step) => ({run, step, loss}))
-                                          .filter((point) => point.loss !== null));
-  const all = points.flat(), [low, high] = d3.extent(all, (point) => point.loss),
+  const all = trained.flatMap((run) => run.loss.curve), [low, high] = d3.extent(all, (d) => d[1]),
         room = 0.06 * Math.max(high - low, 1e-4);
   const frame = chart(body, {
     name: 'loss',
@@ -22,38 +20,31 @@ function drawLossCurve(body, trained) {
     margin: {top: 26, right: 24, bottom: 42, left: 64},
     caption: agreement(trained)
   });
-  const x = d3.scaleLinear([0, Math.max(1, d3.max(all, (point) => point.step))], [0, frame.width]),
+  const x = d3.scaleLinear([0, Math.max(1, d3.max(all, (d) => d[0]))], [0, frame.width]),
         y = d3.scaleLinear([low - room, high + room], [frame.height, 0]);
   axis(frame, 'bottom', x, {ticks: Math.min(12, frame.width / 90), title: 'measured step'});
   axis(frame, 'left', y,
        {ticks: 6, title: 'loss', grid: true, format: d3.format(high - low < 0.5 ? '.3f' : '.2f')});
-  points.forEach((series, i) => {
-    const name = trained[i].label;
+  trained.forEach((run, i) => {
+    const rest = trained.length - 1 - i;
     frame.plot.append('path')
-        .attr('d', d3.line().x((d) => x(d.step)).y((d) => y(d.loss))(series))
+        .attr('d', d3.line().x((d) => x(d[0])).y((d) => y(d[1]))(run.loss.curve))
         .attr('fill', 'none')
-        .attr('stroke', colour(name))
-        .attr('stroke-width', 1.6 + Math.min(2.6, 8 / points.length) * (points.length - 1 - i));
+        .attr('stroke', colour(run.label))
+        .attr('stroke-width', 1.6 + Math.min(2.6, 8 / trained.length) * rest);
   });
-  // One column a step: the losses of all runs at once.
-  const hover = frame.plot.append('line')
-                    .attr('y2', frame.height)
-                    .attr('stroke', 'var(--quiet)')
-                    .attr('display', 'none');
-  frame.plot.append('rect')
-      .attr('width', frame.width)
-      .attr('height', frame.height)
-      .attr('fill', 'transparent')
+  // The losses of all runs at once, at the point that is nearest to the pointer.
+  const hover = lineAt(frame.plot, 0, 0, 0, frame.height, 'var(--quiet)').attr('display', 'none');
+  boxAt(frame.plot, 0, 0, frame.width, frame.height, 'transparent')
       .on('mousemove',
           function() {
-            const step = Math.round(Math.max(0, x.invert(d3.mouse(this)[0])));
+            const at = x.invert(d3.mouse(this)[0]), away = (d) => Math.abs(d[0] - at);
+            const nearest = trained.map(
+                (run) => run.loss.curve[d3.scan(run.loss.curve, (a, b) => away(a) - away(b))]);
+            const step = nearest[d3.scan(nearest, (a, b) => away(a) - away(b))][0];
             hover.attr('display', null).attr('x1', x(step)).attr('x2', x(step));
             tip.show(d3.event.clientX, d3.event.clientY, 'step ' + step,
-                     trained.map(
-                         (run) => [run.label,
-                                   run.loss.all[step] === undefined || run.loss.all[step] === null ?
-                                       '–' :
-                                       run.loss.all[step].toFixed(4)]));
+                     trained.map((run, i) => [run.label, nearest[i][1].toFixed(4)]));
           })
       .on('mouseout', () => {
         hover.attr('display', 'none');
@@ -101,36 +92,16 @@ function drawStepTimes(body, trained) {
   timed.forEach((run, i) => {
     const y = i * row + 16;
     const line = frame.plot.append('g');
-    line.append('line')
-        .attr('x1', x(run.step.low_ns))
-        .attr('x2', x(run.step.high_ns))
-        .attr('y1', y)
-        .attr('y2', y)
-        .attr('stroke', 'var(--ink)');
-    line.selectAll('circle')
-        .data(run.step_samples_ns)
-        .enter()
-        .append('circle')
-        .attr('cx', (d) => x(d))
-        .attr('cy', (d, k) => y + ((k * 7) % 5) * 2 - 4)
-        .attr('r', 3)
-        .attr('fill', kColours[0])
+    lineAt(line, x(run.step.low_ns), y, x(run.step.high_ns), y, 'var(--ink)');
+    dotAt(join(line, run.step_samples_ns), (d) => x(d), (d, k) => y + ((k * 7) % 5) * 2 - 4, 3,
+          kColours[0])
         .attr('fill-opacity', 0.45);
-    line.append('rect')
-        .attr('x', x(run.step.median_ns) - 1.5)
-        .attr('y', y - 11)
-        .attr('width', 3)
-        .attr('height', 22)
-        .attr('fill', kColours[1]);
-    line.append('text')
-        .attr('x', -10)
-        .attr('y', y + 4)
-        .attr('text-anchor', 'end')
-        .text(fitted(run.label, left - 12));
+    boxAt(line, x(run.step.median_ns) - 1.5, y - 11, 3, 22, kColours[1]);
+    textAt(line, -10, y + 4, fitted(run.label, left - 12), 'end');
     explain(line.attr('tabindex', 0).datum(run),
             (d) => [d.label, [
               ['median', time(d.step.median_ns)], ['95% interval', interval(d.step)],
-              ['steps', integer(d.step.samples)], ['samples/s', amount(d.samples_per_s)]
+              ['steps', integer(d.step.samples)], ...pairs('summary', 'samples_per_s', d)
             ]]);
   });
 }
