@@ -297,14 +297,15 @@ function drawStepRoofline(body) {
     };
   });
   const newest = points[points.length - 1];
-  if (!server.about.roofs)
+  const roofs = server.about.roofs, roofline = roofs && (roofs[last.product_type] || roofs.f32);
+  if (!roofline)
     return void element(
         body, 'p',
         'The ceilings of this machine are unknown: run ridge machine once. The last step: ' +
             flops(newest.flops_per_s) + ' at ' + intensity(newest.flops_per_byte) + '.',
         'note');
-  drawRoofs(body, server.about.roofs, last.product_type, points, null, 'planned',
-            (d) => stepPairs(d.step)[1].slice(0, 3), {labels: 0, radius: 9, saves: false});
+  drawRoofs(body, roofline, points,
+            {more: (d) => stepPairs(d.step)[1].slice(0, 3), labels: 0, radius: 9, saves: false});
   legend(body, Object.entries(kKinds));
   element(body, 'p',
           'Each point is one of the last ' + integer(points.length) + ' steps, its area the time.',
