@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "bench/training_lab.h"
 #include "report/brief_report.h"
-#include "report/performance_summary.h"
+#include "report/lab_files.h"
 
 namespace ridge::apps {
 namespace {

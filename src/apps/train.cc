@@ -27,7 +27,7 @@
 #include "measure/training_samples.h"
 #include "report/brief_report.h"
 #include "report/output_files.h"
-#include "report/performance_summary.h"
+#include "report/lab_files.h"
 #include "report/training_log.h"
 #include "report/training_text.h"
 #include "serve/session_choice.h"

@@ -14,7 +14,7 @@
 #include "report/kineto_trace.h"
 #include "report/markdown_report.h"
 #include "report/operators_csv.h"
-#include "report/performance_summary.h"
+#include "report/lab_files.h"
 #include "report/report_page.h"
 
 namespace ridge::report {

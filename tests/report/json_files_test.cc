@@ -8,7 +8,7 @@
 #include "record/summary_file.h"
 #include "report/lab_fixture.h"
 #include "report/output_files.h"
-#include "report/performance_summary.h"
+#include "report/lab_files.h"
 
 namespace ridge::report {
 namespace {

@@ -11,7 +11,7 @@
 #include "report/inference_report.h"
 #include "report/lab_fixture.h"
 #include "report/operators_csv.h"
-#include "report/performance_summary.h"
+#include "report/lab_files.h"
 
 namespace ridge::report {
 namespace {
