@@ -13,6 +13,7 @@
 #include "bench/training_lab.h"
 #include "report/brief_report.h"
 #include "report/lab_files.h"
+#include "report/output_files.h"
 
 namespace ridge::apps {
 namespace {

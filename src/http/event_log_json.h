@@ -13,7 +13,8 @@ namespace ridge::http {
 inline constexpr int64_t kMostTraceSeconds = 3600;
 
 // Returns the changes after event `after`; the reply's "event" is the `after` of the next call. The
-// first call (0) also gets the constants: the model, its bounds, and the rooflines of the machine, by the type of GEMMs, if known.
+// first call (0) also gets the constants: the model, its bounds, and the machine's rooflines by the
+// type of GEMMs, if known.
 std::string event_log_json(const ServedModel& model, int64_t after);
 
 // Returns the last `seconds` of the log in the format of PyTorch's profiler: a track of steps, and

@@ -46,7 +46,7 @@ class TraceWriter {
   void write_step(const LoggedStep& step) {
     const Slice slice{at(step.begin_ns), at(step.end_ns)};
     if (slice.begin_ns < from_ || slice.end_ns <= slice.begin_ns) return;
-    events_.slice("user_annotation", fmt::format("ProfilerStep#{}", step.number), kEngine, kSteps,
+    events_.slice("user_annotation", fmt::format("ProfilerStep#{}", step.number), {kEngine, kSteps},
                   slice,
                   {{"batch", step.sequences},
                    {"decode_tokens", step.decode_tokens},
@@ -70,7 +70,8 @@ class TraceWriter {
     if (whole.end_ns <= whole.begin_ns) return;
     const int lane = lane_of(whole);
     const auto finish = serve::finish_name(request.finish);
-    events_.slice("user_annotation", fmt::format("request {}", request.id), kRequests, lane, whole,
+    events_.slice("user_annotation", fmt::format("request {}", request.id), {kRequests, lane},
+                  whole,
                   {{"prompt_tokens", request.prompt_tokens},
                    {"cached_tokens", request.cached_tokens},
                    {"generated_tokens", request.generated_tokens},
@@ -80,8 +81,8 @@ class TraceWriter {
       const Slice slice =
           cut(stages[i].begin_ns, is_last ? request.end_ns : stages[i + 1].begin_ns);
       if (slice.end_ns > slice.begin_ns)
-        events_.slice("user_annotation", kStages[static_cast<size_t>(stages[i].stage)], kRequests,
-                      lane, slice, Json::object());
+        events_.slice("user_annotation", kStages[static_cast<size_t>(stages[i].stage)],
+                      {kRequests, lane}, slice, Json::object());
     }
   }
 

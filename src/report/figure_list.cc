@@ -61,7 +61,7 @@ Json figures_json() {
         [&](const record::Figure& f, const auto& value, auto...) {
           using Value = std::remove_cvref_t<decltype(value)>;
           all[kind][std::string(f.key)] = {record::label(f.key), kIsText<Value> ? "text" : f.unit,
-                                           f.says};
+                                           f.says, f.since};
         },
         record);
   });
@@ -76,9 +76,12 @@ std::string figures_page() {
   const Json all = figures_json();
   each_kind([&](const char* kind, const char* heading, const auto&) {
     text += fmt::format("\n## {}\n\n| key | unit | meaning |\n| --- | --- | --- |\n", heading);
-    for (const auto& [figure, row] : all.at(kind).items())
-      text += fmt::format("| `{}` | {} | {} |\n", figure, row[1].template get<std::string>(),
-                          row[2].template get<std::string>());
+    for (const auto& [figure, row] : all.at(kind).items()) {
+      const int since = row[3].template get<int>();
+      text += fmt::format("| `{}` | {} | {}{} |\n", figure, row[1].template get<std::string>(),
+                          row[2].template get<std::string>(),
+                          since > 1 ? fmt::format(" (since version {})", since) : "");
+    }
   });
   return text;
 }

@@ -9,7 +9,8 @@
 
 namespace ridge::report {
 
-// {kind of record: {key: [label, unit, sentence]}}; the unit of texts is "text".
+// {kind of record: {key: [label, unit, sentence, version]}}; the unit of texts is "text", and the
+// version is that of the first file with the figure.
 Json figures_json();
 // The same as a page of Markdown.
 std::string figures_page();

@@ -71,8 +71,8 @@ class RunWriter {
   void write() {
     if (layout_.step.end_ns == 0) return;
     write_names();
-    events_.slice("user_annotation", fmt::format("ProfilerStep#{}", run_.step.timeline_step), kHost,
-                  kHostThread, layout_.step, {{"External id", 0}});
+    events_.slice("user_annotation", fmt::format("ProfilerStep#{}", run_.step.timeline_step),
+                  {kHost, kHostThread}, layout_.step, {{"External id", 0}});
     auto host = layout_.host.begin();
     for (const KernelSlice& kernel : layout_.kernels) {
       for (; host != layout_.host.end() && host->at.begin_ns <= kernel.at.begin_ns; ++host)
@@ -119,14 +119,14 @@ class RunWriter {
       category = "cuda_runtime";
       args["correlation"] = slice.correlation;
     }
-    events_.slice(category, slice.name, kHost, kHostThread, slice.at, std::move(args));
+    events_.slice(category, slice.name, {kHost, kHostThread}, slice.at, std::move(args));
     if (slice.correlation > 0)
       events_.flow("s", kHost, kHostThread, slice.at.begin_ns, slice.correlation);
   }
 
   void write_kernel(const KernelSlice& kernel) {
     const record::NodeRecord& node = *kernel.node;
-    events_.slice(category(kernel.kernel), kernel.name(), kDevice, kernel.stream, kernel.at,
+    events_.slice(category(kernel.kernel), kernel.name(), {kDevice, kernel.stream}, kernel.at,
                   kernel_args(kernel));
     if (kernel.correlation > 0)
       events_.flow("f", kDevice, kernel.stream, kernel.at.begin_ns, kernel.correlation);
@@ -175,7 +175,7 @@ class RunWriter {
 
   void close(int track, const OpenSlice& open) {
     if (!open.name.empty())
-      events_.slice("gpu_user_annotation", open.name, kDevice, track, open.at, Json::object());
+      events_.slice("gpu_user_annotation", open.name, {kDevice, track}, open.at, Json::object());
   }
 
   const record::RunRecord& run_;

@@ -31,15 +31,14 @@ void TraceEvents::process(int pid, const std::string& name, const std::string& l
 
 void TraceEvents::slice(const char* category,
                         const std::string& name,
-                        int pid,
-                        int tid,
+                        Track track,
                         Slice at,
                         Json args) {
   event({{"ph", "X"},
          {"cat", category},
          {"name", name},
-         {"pid", pid},
-         {"tid", tid},
+         {"pid", track.pid},
+         {"tid", track.tid},
          {"ts", microseconds(at.begin_ns)},
          {"dur", microseconds(at.end_ns - at.begin_ns)},
          {"args", std::move(args)}});

@@ -11,6 +11,11 @@
 
 namespace ridge::report {
 
+// A thread of a process.
+struct Track {
+  int pid = 0, tid = 0;
+};
+
 class TraceEvents {
  public:
   explicit TraceEvents(int64_t cap_bytes) : cap_bytes_(cap_bytes) {}
@@ -21,7 +26,7 @@ class TraceEvents {
   void thread(int pid, int tid, const std::string& name);
   void process(int pid, const std::string& name, const std::string& label, int place);
 
-  void slice(const char* category, const std::string& name, int pid, int tid, Slice at, Json args);
+  void slice(const char* category, const std::string& name, Track track, Slice at, Json args);
   // The begin ("s") or the end ("f") of an arrow from a launch to a kernel.
   void flow(const char* side, int pid, int tid, int64_t at_ns, int64_t correlation);
   void counter(const char* name, int pid, int64_t at_ns, Json values);

@@ -42,7 +42,7 @@ TEST(Figures, AreNamedByTheirKey) {
   EXPECT_EQ(record::label("flops_per_compulsory_byte"), "FLOPs/compulsory byte");
   EXPECT_EQ(record::label("kernel_calls"), "kernel calls");
   EXPECT_EQ(figures_json()["operation"]["time_ns"],
-            Json({"time", "ns", std::string(record::kTime.says)}));
+            Json({"time", "ns", std::string(record::kTime.says), 1}));
   EXPECT_EQ(figures_json()["bench"]["bound"][1], "text");
 }
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "record/summary_file.h"
+#include "report/lab_files.h"
 #include "report/lab_fixture.h"
 #include "report/output_files.h"
-#include "report/lab_files.h"
 
 namespace ridge::report {
 namespace {

@@ -9,9 +9,9 @@
 #include "record/operation_table.h"
 #include "record/summary_file.h"
 #include "report/inference_report.h"
+#include "report/lab_files.h"
 #include "report/lab_fixture.h"
 #include "report/operators_csv.h"
-#include "report/lab_files.h"
 
 namespace ridge::report {
 namespace {

@@ -10,6 +10,10 @@
 
 namespace ridge::record {
 
+struct EventTimes {
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
 class EventList {
  public:
   EventList(std::string source, std::string framework) {
@@ -26,9 +30,9 @@ class EventList {
   void add(EventKind kind,
            uint32_t name,
            const std::string& track,
-           int64_t begin_ns,
-           int64_t end_ns,
+           EventTimes at,
            int64_t correlation = -1) {
+    const auto [begin_ns, end_ns] = at;
     constexpr int64_t kMostNs = int64_t{1} << 61, kLongestNs = int64_t{1'000'000'000'000'000};
     if (begin_ns < -kMostNs || end_ns > kMostNs || end_ns < begin_ns ||
         end_ns - begin_ns > kLongestNs)

@@ -57,17 +57,18 @@ class Reader {
     return found->second;
   }
 
-  static std::string stream(int64_t device, int64_t number) {
-    return fmt::format("device {} stream {}", device, number);
+  // The columns begin with start, end, deviceId, streamId and correlationId.
+  void add_kernel(const files::SqliteRow& row, uint32_t name) {
+    list_.add(EventKind::kKernel, name,
+              fmt::format("device {} stream {}", row.integer(2), row.integer(3)),
+              {row.integer(0), row.integer(1)}, row.integer(4));
   }
 
   void read_kernels() {
     constexpr std::array kColumns = {"start",    "end",           "deviceId",
                                      "streamId", "correlationId", "demangledName"};
-    file_.read(kKernels, kColumns, [this](const files::SqliteRow& row) {
-      list_.add(EventKind::kKernel, name(row.integer(5)), stream(row.integer(2), row.integer(3)),
-                row.integer(0), row.integer(1), row.integer(4));
-    });
+    file_.read(kKernels, kColumns,
+               [this](const files::SqliteRow& row) { add_kernel(row, name(row.integer(5))); });
   }
 
   void read_copies() {
@@ -80,16 +81,13 @@ class Reader {
         const bool is_known = kind > 0 && kind < static_cast<int64_t>(kCopies.size());
         const std::string name =
             fmt::format("Memcpy {}", kCopies[is_known ? static_cast<size_t>(kind) : 0]);
-        list_.add(EventKind::kKernel, list_.name(name), stream(row.integer(2), row.integer(3)),
-                  row.integer(0), row.integer(1), row.integer(4));
+        add_kernel(row, list_.name(name));
       });
     constexpr std::array kFillColumns = {"start", "end", "deviceId", "streamId", "correlationId"};
     constexpr const char* kFillTable = "CUPTI_ACTIVITY_KIND_MEMSET";
     if (file_.has_table(kFillTable))
       file_.read(kFillTable, kFillColumns, [this](const files::SqliteRow& row) {
-        list_.add(EventKind::kKernel, list_.name("Memset (Device)"),
-                  stream(row.integer(2), row.integer(3)), row.integer(0), row.integer(1),
-                  row.integer(4));
+        add_kernel(row, list_.name("Memset (Device)"));
       });
   }
 
@@ -97,7 +95,7 @@ class Reader {
     constexpr std::array kColumns = {"start", "end", "globalTid", "correlationId", "nameId"};
     file_.read(kRuntime, kColumns, [this](const files::SqliteRow& row) {
       list_.add(EventKind::kRuntime, name(row.integer(4)), fmt::format("thread {}", row.integer(2)),
-                row.integer(0), row.integer(1), row.integer(3));
+                {row.integer(0), row.integer(1)}, row.integer(3));
     });
   }
 
@@ -109,7 +107,7 @@ class Reader {
       if (row.is_null(3) && row.is_null(4)) return;
       list_.add(EventKind::kAnnotation,
                 row.is_null(3) ? name(row.integer(4)) : list_.name(row.text(3)),
-                fmt::format("thread {}", row.integer(2)), row.integer(0), row.integer(1));
+                fmt::format("thread {}", row.integer(2)), {row.integer(0), row.integer(1)});
     });
   }
 

@@ -64,8 +64,8 @@ class JsonReader {
   }
 
   void add(const JsonField& record, uint32_t name, const std::string& track) {
-    list_.add(EventKind::kKernel, name, track, record.at("start_timestamp").integer(),
-              record.at("end_timestamp").integer(),
+    list_.add(EventKind::kKernel, name, track,
+              {record.at("start_timestamp").integer(), record.at("end_timestamp").integer()},
               record.at("correlation_id").at("internal").integer());
   }
 
@@ -171,8 +171,8 @@ class CsvTrace {
     if (list_.trace().events.size() >= kMostRows)
       throw file_error("[{}] expected at most {} rows", reader_.source(), kMostRows);
     list_.add(EventKind::kKernel, list_.name(fields[columns_.at(kName)]),
-              text(fields, "Agent_Id") + " " + text(fields, "Queue_Id"), integer(fields, kBegin),
-              integer(fields, kEnd),
+              text(fields, "Agent_Id") + " " + text(fields, "Queue_Id"),
+              {integer(fields, kBegin), integer(fields, kEnd)},
               columns_.contains("Correlation_Id") ? integer(fields, "Correlation_Id") : -1);
   }
 
