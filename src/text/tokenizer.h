@@ -5,7 +5,6 @@
 // Immutable: any number of threads may share one object.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,10 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/pair_table.h"
 #include "text/special_finder.h"
-#include "text/token_index.h"
-#include "text/tokenizer_spec.h"
 #include "text/tokenizer_tables.h"
 
 namespace ridge::text {
@@ -69,40 +65,22 @@ class Tokenizer {
   // part encoded with `continuation`), or text.size().
   size_t safe_cut(std::string_view text, size_t at) const;
 
-  int32_t vocab_size() const { return static_cast<int32_t>(spec_.tokens.size()); }
+  int32_t vocab_size() const { return t_.vocab_size(); }
   // True if decode restores every text, or its NFC if the tokenizer normalizes.
-  bool covers_all_bytes() const { return covers_all_bytes_; }
+  bool covers_all_bytes() const { return t_.covers_all_bytes; }
   // The specification without merges and scores, which are kept in tables.
-  const TokenizerSpec& spec() const { return spec_; }
+  const TokenizerSpec& spec() const { return t_.spec; }
 
   static constexpr size_t kMaxTextBytes = size_t{1} << 30;
 
  private:
-  class Encoder;
-
-  void build_byte_level();
-  void build_sentencepiece();
-  void note_inner_spaces(std::string_view token);
-  void build_specials();
   // The special tokens that the options let stand for their ids, from left to right.
   std::vector<SpecialMatch> specials(std::string_view text, const EncodeOptions& options) const;
   void check_id(int32_t id) const;
 
-  TokenizerSpec spec_;
-  TokenIndex index_;         // tokens as written
-  PairTable<Merge> merges_;  // byte-level
-  TokenIndex pieces_;        // byte-level with whole_piece_first: normal tokens by their bytes
-  std::array<int32_t, 256> byte_tokens_{};
-  std::vector<uint32_t> priorities_;  // SentencePiece: by id, from the scores
-  std::vector<bool> joins_;           // SentencePiece: tokens that merges may make
-  // SentencePiece: characters that U+2581 follows inside a token.
-  std::vector<uint32_t> before_space_;
+  TokenizerTables t_;
   SpecialFinder user_defined_;
   SpecialFinder all_special_;
-  std::string decoded_;                  // the bytes of all tokens, one after the other
-  std::vector<uint32_t> decoded_begin_;  // V + 1 offsets
-  bool covers_all_bytes_ = false;
-  bool cuts_at_spaces_ = false;
 };
 
 }  // namespace ridge::text

@@ -54,20 +54,18 @@ class PieceMemory {
   KnownPiece* slot_ = nullptr;
 };
 
-}  // namespace
-
 // The working memory of one call of `encode`.
-class Tokenizer::Encoder {
+class Encoder {
  public:
-  Encoder(const Tokenizer& tokenizer, size_t text_bytes, std::vector<int32_t>& ids)
-      : t_(tokenizer), memory_(text_bytes), ids_(ids) {}
+  Encoder(const TokenizerTables& tables, size_t text_bytes, std::vector<int32_t>& ids)
+      : t_(tables), memory_(text_bytes), ids_(ids) {}
 
   void byte_level(std::string_view text) {
-    if (t_.spec_.nfc)
+    if (t_.spec.nfc)
       if (std::optional<std::string> changed = to_nfc(text))
         text = changed_.emplace_back(std::move(*changed));
     for (size_t at = 0; at < text.size();) {
-      size_t end = piece_end(t_.spec_.pre_tokenizer, text, at);
+      size_t end = piece_end(t_.spec.pre_tokenizer, text, at);
       std::string_view piece = text.substr(at, end - at);
       remembered(piece, [&] { encode_bytes(piece); });
       at = end;
@@ -96,7 +94,7 @@ class Tokenizer::Encoder {
     for (size_t at = 0; at < text.size();) {
       std::string_view character = first_character(text.substr(at));
       if (at > begin && character == kSpaceMark &&
-          !std::binary_search(t_.before_space_.begin(), t_.before_space_.end(), previous)) {
+          !std::binary_search(t_.before_space.begin(), t_.before_space.end(), previous)) {
         word(text.substr(begin, at - begin));
         begin = at;
       }
@@ -119,19 +117,19 @@ class Tokenizer::Encoder {
   }
 
   void encode_bytes(std::string_view piece) {
-    if (t_.spec_.whole_piece_first) {
-      int32_t whole = t_.pieces_.find(piece);
+    if (t_.spec.whole_piece_first) {
+      int32_t whole = t_.whole_pieces.find(piece);
       if (whole >= 0) return ids_.push_back(whole);
     }
     std::vector<Symbol>& symbols = merger_.symbols();
     symbols.clear();
     for (size_t i = 0; i < piece.size(); ++i) {
-      int32_t id = t_.byte_tokens_[static_cast<uint8_t>(piece[i])];
+      int32_t id = t_.byte_tokens[static_cast<uint8_t>(piece[i])];
       symbols.push_back({id, static_cast<uint32_t>(i), 1});
     }
     merger_.run([this](const Symbol& left, const Symbol& right) {
       if (left.id < 0 || right.id < 0) return Merge{};
-      const Merge* merge = t_.merges_.find(left.id, right.id);
+      const Merge* merge = t_.merges.find(left.id, right.id);
       return merge == nullptr ? Merge{} : *merge;
     });
     for (const Symbol& symbol : symbols)
@@ -156,22 +154,24 @@ class Tokenizer::Encoder {
         ids_.push_back(symbol.id);
       else
         for (char c : piece.substr(symbol.begin, symbol.size))
-          ids_.push_back(t_.byte_tokens_[static_cast<uint8_t>(c)]);
+          ids_.push_back(t_.byte_tokens[static_cast<uint8_t>(c)]);
     }
   }
 
   Merge joined(std::string_view text) const {
-    int32_t id = t_.index_.find(text);
-    if (id < 0 || !t_.joins_[static_cast<size_t>(id)]) return {};
-    return {t_.priorities_[static_cast<size_t>(id)], id};
+    int32_t id = t_.index.find(text);
+    if (id < 0 || !t_.joins[static_cast<size_t>(id)]) return {};
+    return {t_.priorities[static_cast<size_t>(id)], id};
   }
 
-  const Tokenizer& t_;
+  const TokenizerTables& t_;
   PieceMemory memory_;
   SymbolMerger merger_;
   std::deque<std::string> changed_;  // pieces point into them
   std::vector<int32_t>& ids_;
 };
+
+}  // namespace
 
 std::vector<SpecialMatch> Tokenizer::specials(std::string_view text,
                                               const EncodeOptions& options) const {
@@ -197,19 +197,19 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
   if (text.size() > kMaxTextBytes)
     throw usage_error("[tokenizer] expected at most {} bytes of text at once, got {}",
                       kMaxTextBytes, text.size());
-  if (options.add_bos && spec_.bos == kNoToken)
+  if (options.add_bos && t_.spec.bos == kNoToken)
     throw usage_error("[tokenizer] cannot add BOS: the model has no such token");
-  if (options.add_eos && spec_.eos == kNoToken)
+  if (options.add_eos && t_.spec.eos == kNoToken)
     throw usage_error("[tokenizer] cannot add EOS: the model has no such token");
 
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3 + 2);
-  if (options.add_bos) ids.push_back(spec_.bos);
-  Encoder encoder(*this, text.size(), ids);
-  bool space_before = spec_.add_space_prefix && !options.continuation;
+  if (options.add_bos) ids.push_back(t_.spec.bos);
+  Encoder encoder(t_, text.size(), ids);
+  bool space_before = t_.spec.add_space_prefix && !options.continuation;
   auto raw = [&](size_t begin, size_t end) {
     if (begin == end) return;
-    if (spec_.kind == TokenizerKind::kByteLevelBpe)
+    if (t_.spec.kind == TokenizerKind::kByteLevelBpe)
       encoder.byte_level(text.substr(begin, end - begin));
     else
       encoder.sentencepiece(text.substr(begin, end - begin), space_before);
@@ -220,10 +220,10 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
     raw(at, special.begin);
     ids.push_back(special.id);
     at = special.begin + special.size;
-    space_before = spec_.add_space_prefix;
+    space_before = t_.spec.add_space_prefix;
   }
   raw(at, text.size());
-  if (options.add_eos) ids.push_back(spec_.eos);
+  if (options.add_eos) ids.push_back(t_.spec.eos);
   return ids;
 }
 

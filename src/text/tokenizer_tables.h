@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables that the checks of a specification build and the tokenizer then uses. Internal to text/.
+// Tables that are built from a specification, and that the tokenizer then uses. Internal to text/.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "text/pair_table.h"
 #include "text/token_index.h"
@@ -57,5 +60,34 @@ TokenIndex checked_index(const TokenizerSpec& spec);
 // Checks the byte-level merges and returns them by pair of ids, with priority = rank. Empty for
 // SentencePiece.
 PairTable<Merge> checked_merges(const TokenizerSpec& spec, const TokenIndex& index);
+
+struct TokenizerTables {
+  TokenizerSpec spec;       // without merges and scores
+  TokenIndex index;         // tokens as written
+  PairTable<Merge> merges;  // byte-level
+  TokenIndex whole_pieces;  // byte-level with whole_piece_first: normal tokens by their bytes
+  std::array<int32_t, 256> byte_tokens{};
+  std::vector<uint32_t> priorities;     // SentencePiece: by id, from the scores
+  std::vector<bool> joins;              // SentencePiece: tokens that merges may make
+  std::vector<uint32_t> before_space;   // SentencePiece: characters before U+2581 inside a token
+  std::string decoded;                  // the bytes of all tokens, one after the other
+  std::vector<uint32_t> decoded_begin;  // V + 1 offsets
+  bool covers_all_bytes = false;
+  // Whether a text may be cut before a space that follows a letter or a digit of ASCII.
+  bool cuts_at_spaces = false;
+
+  int32_t vocab_size() const { return static_cast<int32_t>(spec.tokens.size()); }
+  std::string_view bytes_of(int32_t id) const {
+    const uint32_t* begin = &decoded_begin[static_cast<size_t>(id)];
+    return std::string_view(decoded).substr(begin[0], begin[1] - begin[0]);
+  }
+};
+
+inline bool is_ascii_alphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Throws as `validate` does.
+TokenizerTables make_tables(TokenizerSpec spec);
 
 }  // namespace ridge::text
