@@ -46,41 +46,142 @@ std::vector<JsonField> steps(const JsonField& file, const char* key, const char*
 
 bool is_type(const JsonField& step, const char* type) { return step.at("type").text() == type; }
 
+void read_model_options(const JsonField& model, TokenizerSpec& spec) {
+  JsonField type = model.at("type");
+  if (type.text() != "BPE") throw type.fault("\"BPE\"");
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
+    if (!model.text_or(key, "").empty()) throw model.at(key).fault("none");
+  if (model.has("dropout") && model.at("dropout").value() != 0.0)
+    throw model.at("dropout").fault("none");
+  bool pieces = model.flag_or("byte_fallback", false);
+  spec.kind = pieces ? TokenizerKind::kSentencePieceBpe : TokenizerKind::kByteLevelBpe;
+  spec.whole_piece_first = model.flag_or("ignore_merges", false);
+  if (pieces && spec.whole_piece_first)
+    throw model.at("ignore_merges").fault("false next to byte_fallback");
+}
+
+// SentencePiece files spell the spaces of a token as U+2581.
+std::string unescaped(std::string_view token) {
+  std::string plain;
+  for (size_t mark; (mark = token.find(text::kSpaceMark)) != std::string_view::npos;) {
+    plain.append(token.substr(0, mark)) += ' ';
+    token.remove_prefix(mark + text::kSpaceMark.size());
+  }
+  return plain.append(token);
+}
+
+// An added token that is normalized would be searched for in the text's NFC.
+void check_added_tokens(const JsonField& file) {
+  if (!file.has("added_tokens")) return;
+  for (const JsonField& each : file.at("added_tokens").items())
+    if (each.flag_or("normalized", false))
+      throw each.at("normalized").fault("false next to the normalizer NFC", "true");
+}
+
+PreTokenizer pattern(const JsonField& split) {
+  if (split.text_or("behavior", "") != "Isolated")
+    throw split.fault("the behavior \"Isolated\"", "another");
+  if (split.flag_or("invert", false)) throw split.at("invert").fault("false");
+  const std::string& regex = split.at("pattern").at("Regex").text();
+  if (regex == text::kLlama3Pattern || regex == kLlama3WithoutCase) return PreTokenizer::kLlama3;
+  if (regex == text::kQwen2Pattern) return PreTokenizer::kQwen2;
+  if (regex == kGpt2AsWritten || regex == text::kGpt2Pattern) return PreTokenizer::kGpt2;
+  throw split.at("pattern").at("Regex").fault("the pattern of GPT-2, Llama 3 or Qwen 2");
+}
+
+void read_byte_level_steps(const JsonField& file, TokenizerSpec& spec) {
+  for (const JsonField& step : steps(file, "normalizer", "normalizers")) {
+    if (!is_type(step, "NFC")) throw step.at("type").fault("\"NFC\" or none for byte-level BPE");
+    spec.nfc = true;
+  }
+  if (spec.nfc) check_added_tokens(file);
+  std::vector<JsonField> cuts = steps(file, "pre_tokenizer", "pretokenizers");
+  if (cuts.empty() || !is_type(cuts.back(), "ByteLevel"))
+    throw file.fault("a pre_tokenizer that ends in ByteLevel, or byte_fallback in the model",
+                     "neither");
+  const JsonField& bytes = cuts.back();
+  if (bytes.flag_or("add_prefix_space", true)) throw bytes.fault("add_prefix_space false", "true");
+  bool gpt2_cuts = bytes.flag_or("use_regex", true);
+  if (cuts.size() == 1 && gpt2_cuts) {
+    spec.pre_tokenizer = PreTokenizer::kGpt2;
+  } else if (cuts.size() == 1) {
+    spec.pre_tokenizer = PreTokenizer::kNone;
+  } else if (cuts.size() == 2 && is_type(cuts[0], "Digits") && gpt2_cuts) {
+    if (!cuts[0].flag_or("individual_digits", false))
+      throw cuts[0].fault("individual_digits true", "false");
+    spec.pre_tokenizer = PreTokenizer::kSmolLm;
+  } else if (cuts.size() == 2 && is_type(cuts[0], "Split") && !gpt2_cuts) {
+    spec.pre_tokenizer = pattern(cuts[0]);
+  } else {
+    throw file.at("pre_tokenizer").fault("the cuts of GPT-2, Llama 3, SmolLM or Qwen 2", "others");
+  }
+}
+
+void read_metaspace(const JsonField& step, TokenizerSpec& spec) {
+  if (step.text_or("replacement", "\u2581") != text::kSpaceMark)
+    throw step.at("replacement").fault(kSpaceMarkName);
+  if (step.flag_or("split", true)) throw step.fault("split false", "true");
+  bool prefix = step.flag_or("add_prefix_space", true);
+  if (step.has("prepend_scheme")) {
+    const std::string& scheme = step.at("prepend_scheme").text();
+    if (scheme != "always" && scheme != "first" && scheme != "never")
+      throw step.at("prepend_scheme").fault("\"always\", \"first\" or \"never\"");
+    prefix = scheme != "never";
+  }
+  spec.add_space_prefix = prefix;
+}
+
+// Spaces become U+2581 by a normalizer, or by Metaspace, which may also put one before the text.
+void read_sentencepiece_steps(const JsonField& file, TokenizerSpec& spec) {
+  bool marks_spaces = false;
+  for (const JsonField& step : steps(file, "normalizer", "normalizers")) {
+    if (is_type(step, "Prepend")) {
+      if (step.at("prepend").text() != text::kSpaceMark)
+        throw step.at("prepend").fault(kSpaceMarkName);
+      spec.add_space_prefix = true;
+    } else if (is_type(step, "Replace")) {
+      if (step.at("pattern").at("String").text() != " ")
+        throw step.at("pattern").at("String").fault("\" \"");
+      if (step.at("content").text() != text::kSpaceMark)
+        throw step.at("content").fault(kSpaceMarkName);
+      marks_spaces = true;
+    } else {
+      throw step.at("type").fault("\"Prepend\" or \"Replace\"");
+    }
+  }
+  for (const JsonField& step : steps(file, "pre_tokenizer", "pretokenizers")) {
+    if (is_type(step, "Metaspace")) {
+      read_metaspace(step, spec);
+      marks_spaces = true;
+    } else if (!is_type(step, "Split") || step.at("pattern").at("String").text() != " " ||
+               !marks_spaces) {
+      // A split at spaces finds none once they are marked (Gemma's files have it).
+      throw step.fault("Metaspace, or a Split at \" \" behind a normalizer that replaces it",
+                       "another step");
+    }
+  }
+  if (!marks_spaces)
+    throw file.fault(fmt::format("spaces that become {}", kSpaceMarkName), "no step that does it");
+}
+
 class TokenizerJsonReader {
  public:
   TokenizerJsonReader(const json& document, std::string_view source)
       : file_(document, std::string(source)), model_(file_.at("model")) {}
 
   TokenizerSpec read() {
-    read_model_options();
+    read_model_options(model_, spec_);
     read_vocabulary();
     read_added_tokens();
-    if (spec_.kind == TokenizerKind::kSentencePieceBpe) {
-      read_sentencepiece_steps();
-      read_scores();
-    } else {
-      read_byte_level_steps();
-      read_merges();
-    }
+    const bool is_pieces = spec_.kind == TokenizerKind::kSentencePieceBpe;
+    is_pieces ? read_sentencepiece_steps(file_, spec_) : read_byte_level_steps(file_, spec_);
+    read_unknown();
+    is_pieces ? read_scores() : read_merges();
     read_post_processor();
     return std::move(spec_);
   }
 
  private:
-  void read_model_options() {
-    JsonField type = model_.at("type");
-    if (type.text() != "BPE") throw type.fault("\"BPE\"");
-    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
-      if (!model_.text_or(key, "").empty()) throw model_.at(key).fault("none");
-    if (model_.has("dropout") && model_.at("dropout").value() != 0.0)
-      throw model_.at("dropout").fault("none");
-    bool pieces = model_.flag_or("byte_fallback", false);
-    spec_.kind = pieces ? TokenizerKind::kSentencePieceBpe : TokenizerKind::kByteLevelBpe;
-    spec_.whole_piece_first = model_.flag_or("ignore_merges", false);
-    if (pieces && spec_.whole_piece_first)
-      throw model_.at("ignore_merges").fault("false next to byte_fallback");
-  }
-
   size_t checked_id(const JsonField& where, int64_t id, int64_t limit) const {
     if (id < 0 || id >= limit)
       throw where.fault(fmt::format("ids from 0 to {}", limit - 1), fmt::to_string(id));
@@ -143,121 +244,18 @@ class TokenizerJsonReader {
     }
   }
 
-  static std::string unescaped(std::string_view token) {
-    std::string plain;
-    for (size_t mark; (mark = token.find(text::kSpaceMark)) != std::string_view::npos;) {
-      plain.append(token.substr(0, mark)) += ' ';
-      token.remove_prefix(mark + text::kSpaceMark.size());
-    }
-    return plain.append(token);
-  }
-
   int32_t find(const std::string& token) const {
     auto found = ids_.find(token);
     return found == ids_.end() ? text::kNoToken : found->second;
   }
 
-  void read_byte_level_steps() {
-    for (const JsonField& step : steps(file_, "normalizer", "normalizers")) {
-      if (!is_type(step, "NFC")) throw step.at("type").fault("\"NFC\" or none for byte-level BPE");
-      spec_.nfc = true;
-    }
-    if (spec_.nfc) check_added_tokens();
-    std::vector<JsonField> cuts = steps(file_, "pre_tokenizer", "pretokenizers");
-    if (cuts.empty() || !is_type(cuts.back(), "ByteLevel"))
-      throw file_.fault("a pre_tokenizer that ends in ByteLevel, or byte_fallback in the model",
-                        "neither");
-    const JsonField& bytes = cuts.back();
-    if (bytes.flag_or("add_prefix_space", true))
-      throw bytes.fault("add_prefix_space false", "true");
-    bool gpt2_cuts = bytes.flag_or("use_regex", true);
-    if (cuts.size() == 1 && gpt2_cuts) {
-      spec_.pre_tokenizer = PreTokenizer::kGpt2;
-    } else if (cuts.size() == 1) {
-      spec_.pre_tokenizer = PreTokenizer::kNone;
-    } else if (cuts.size() == 2 && is_type(cuts[0], "Digits") && gpt2_cuts) {
-      if (!cuts[0].flag_or("individual_digits", false))
-        throw cuts[0].fault("individual_digits true", "false");
-      spec_.pre_tokenizer = PreTokenizer::kSmolLm;
-    } else if (cuts.size() == 2 && is_type(cuts[0], "Split") && !gpt2_cuts) {
-      spec_.pre_tokenizer = pattern(cuts[0]);
-    } else {
-      throw file_.at("pre_tokenizer")
-          .fault("the cuts of GPT-2, Llama 3, SmolLM or Qwen 2", "others");
-    }
-    if (model_.has("unk_token")) spec_.unknown = find(model_.at("unk_token").text());
-  }
-
-  // An added token that is normalized would be searched for in the text's NFC.
-  void check_added_tokens() const {
-    if (!file_.has("added_tokens")) return;
-    for (const JsonField& each : file_.at("added_tokens").items())
-      if (each.flag_or("normalized", false))
-        throw each.at("normalized").fault("false next to the normalizer NFC", "true");
-  }
-
-  static PreTokenizer pattern(const JsonField& split) {
-    if (split.text_or("behavior", "") != "Isolated")
-      throw split.fault("the behavior \"Isolated\"", "another");
-    if (split.flag_or("invert", false)) throw split.at("invert").fault("false");
-    const std::string& regex = split.at("pattern").at("Regex").text();
-    if (regex == text::kLlama3Pattern || regex == kLlama3WithoutCase) return PreTokenizer::kLlama3;
-    if (regex == text::kQwen2Pattern) return PreTokenizer::kQwen2;
-    if (regex == kGpt2AsWritten || regex == text::kGpt2Pattern) return PreTokenizer::kGpt2;
-    throw split.at("pattern").at("Regex").fault("the pattern of GPT-2, Llama 3 or Qwen 2");
-  }
-
-  // Spaces become U+2581 by a normalizer, or by Metaspace, which may also put one before the text.
-  void read_sentencepiece_steps() {
-    bool marks_spaces = false;
-    for (const JsonField& step : steps(file_, "normalizer", "normalizers")) {
-      if (is_type(step, "Prepend")) {
-        if (step.at("prepend").text() != text::kSpaceMark)
-          throw step.at("prepend").fault(kSpaceMarkName);
-        spec_.add_space_prefix = true;
-      } else if (is_type(step, "Replace")) {
-        if (step.at("pattern").at("String").text() != " ")
-          throw step.at("pattern").at("String").fault("\" \"");
-        if (step.at("content").text() != text::kSpaceMark)
-          throw step.at("content").fault(kSpaceMarkName);
-        marks_spaces = true;
-      } else {
-        throw step.at("type").fault("\"Prepend\" or \"Replace\"");
-      }
-    }
-    for (const JsonField& step : steps(file_, "pre_tokenizer", "pretokenizers")) {
-      if (is_type(step, "Metaspace")) {
-        read_metaspace(step);
-        marks_spaces = true;
-      } else if (!is_type(step, "Split") || step.at("pattern").at("String").text() != " " ||
-                 !marks_spaces) {
-        // A split at spaces finds none once they are marked (Gemma's files have it).
-        throw step.fault("Metaspace, or a Split at \" \" behind a normalizer that replaces it",
-                         "another step");
-      }
-    }
-    if (!marks_spaces)
-      throw file_.fault(fmt::format("spaces that become {}", kSpaceMarkName),
-                        "no step that does it");
+  void read_unknown() {
     if (!model_.has("unk_token")) return;
-    spec_.unknown = find(model_.at("unk_token").text());
-    if (spec_.unknown == text::kNoToken)
-      throw model_.at("unk_token").fault("a token of the vocabulary");
+    const JsonField name = model_.at("unk_token");
+    spec_.unknown = find(name.text());
+    if (spec_.kind == TokenizerKind::kByteLevelBpe) return;
+    if (spec_.unknown == text::kNoToken) throw name.fault("a token of the vocabulary");
     spec_.types[static_cast<size_t>(spec_.unknown)] = TokenType::kUnknown;
-  }
-
-  void read_metaspace(const JsonField& step) {
-    if (step.text_or("replacement", "\u2581") != text::kSpaceMark)
-      throw step.at("replacement").fault(kSpaceMarkName);
-    if (step.flag_or("split", true)) throw step.fault("split false", "true");
-    bool prefix = step.flag_or("add_prefix_space", true);
-    if (step.has("prepend_scheme")) {
-      const std::string& scheme = step.at("prepend_scheme").text();
-      if (scheme != "always" && scheme != "first" && scheme != "never")
-        throw step.at("prepend_scheme").fault("\"always\", \"first\" or \"never\"");
-      prefix = scheme != "never";
-    }
-    spec_.add_space_prefix = prefix;
   }
 
   // Calls take(rank, left, right) for each merge, which is "left right" or ["left", "right"].
