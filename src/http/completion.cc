@@ -68,15 +68,9 @@ bool is_whole(Finish finish) { return finish == Finish::kStop || finish == Finis
 
 Completion::Completion(Generation generation, const ServedModel& model, std::function<void()> wake)
     : model_(model),
-      is_chat_(generation.is_chat),
+      writer_(generation, model),
       streams_(generation.streams),
-      includes_usage_(generation.includes_usage),
-      has_logprobs_(generation.request.top_logprobs >= 0),
-      wants_metrics_(generation.wants_metrics),
-      echo_(std::move(generation.echo)),
-      prompt_tokens_(std::ssize(generation.request.prompt)),
-      id_(new_id(generation.is_chat)),
-      created_s_(std::time(nullptr)) {
+      includes_usage_(generation.includes_usage) {
   try {
     for (int64_t i = 0; i < generation.choices; ++i) {
       serve::Request request = generation.request;
@@ -116,7 +110,7 @@ void Completion::cancel() {
 }
 
 // One choice's failure is the whole answer's.
-Answer::Piece Completion::fail(const Choice& choice) {
+Answer::Piece Completion::fail(const Choice& choice) const {
   const ApiError error = failure(choice.all);
   if (streams_) return {sse(error_json(error)) + sse("[DONE]"), true, 200};
   return {error_json(error), true, error.status};
@@ -138,9 +132,9 @@ Answer::Piece Completion::take() {
   piece.is_last = std::ranges::all_of(choices_, &Choice::has_ended);
   if (!piece.is_last) return piece;
   if (!streams_)
-    piece.bytes = json_text(whole());
+    piece.bytes = writer_.whole(choices_);
   else
-    piece.bytes += (includes_usage_ ? usage_event() : "") + sse("[DONE]");
+    piece.bytes += (includes_usage_ ? writer_.usage_event(choices_) : "") + sse("[DONE]");
   return piece;
 }
 
@@ -169,139 +163,150 @@ std::string Completion::take_events(Choice& choice) {
   serve::Delta delta = choice.output->take();
   add_counts(choice.all, delta);
   std::string events;
-  if (!choice.has_begun) events += begin_event(choice);
+  if (!choice.has_begun) events += writer_.begin_event(choice);
   choice.has_begun = true;
   if (!delta.text.empty() || !delta.scores.empty())
-    events += event(written(choice, std::move(delta.text), delta.scores, true));
-  if (is_whole(choice.all.finish)) events += end_event(choice);
+    events += writer_.piece_event(choice, std::move(delta.text), delta.scores);
+  if (is_whole(choice.all.finish)) events += writer_.end_event(choice);
   return events;
 }
 
-// The role of a chat, or the prompt that is to be repeated.
-std::string Completion::begin_event(const Choice& choice) const {
-  Json begin{{"index", choice.index}};
-  if (is_chat_)
-    begin["delta"] = {{"role", "assistant"}, {"content", ""}};
-  else if (!echo_.empty())
-    begin["text"] = echo_;
-  else
-    return "";
-  begin["logprobs"] = nullptr;
-  begin["finish_reason"] = nullptr;
-  return event(begin);
+namespace {
+
+using Json = CompletionWriter::Json;
+
+Json chat_logprobs(const text::Tokenizer& tokenizer, const CompletionWriter::Scores& scores) {
+  const auto json_of = [&](const serve::ScoredToken& token) {
+    const std::string_view text = tokenizer.token_bytes(token.id);
+    return Json{{"token", text::to_valid_utf8(text)},
+                {"logprob", token.logprob},
+                {"bytes", std::vector<uint8_t>(text.begin(), text.end())}};
+  };
+  Json content = Json::array();
+  for (const TokenScores& each : scores) {
+    Json& made = content.emplace_back(json_of(each.chosen));
+    made["top_logprobs"] = Json::array();
+    for (const serve::ScoredToken& token : each.top) made["top_logprobs"].push_back(json_of(token));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-std::string Completion::end_event(const Choice& choice) const {
-  Json last{{"index", choice.index}};
-  if (is_chat_)
-    last["delta"] = Json::object();
-  else
-    last["text"] = "";
-  last["logprobs"] = nullptr;
-  last["finish_reason"] = serve::finish_name(choice.all.finish);
-  if (wants_metrics_) last["x_ridge"] = metrics_json(*choice.all.metrics);
-  return event(last);
+// `offset` is where the first of the tokens begins in the text, and then where the next one will.
+Json text_logprobs(const text::Tokenizer& tokenizer,
+                   const CompletionWriter::Scores& scores,
+                   int64_t& offset) {
+  const auto text_of = [&](int32_t id) { return text::to_valid_utf8(tokenizer.token_bytes(id)); };
+  Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(),
+       offsets = Json::array();
+  for (const TokenScores& each : scores) {
+    const std::string text = text_of(each.chosen.id);
+    Json& top = tops.emplace_back(Json::object());
+    for (const serve::ScoredToken& token : each.top) top[text_of(token.id)] = token.logprob;
+    offsets.push_back(offset);
+    offset += std::ssize(text);
+    tokens.push_back(text);
+    logprobs.push_back(each.chosen.logprob);
+  }
+  return {{"tokens", std::move(tokens)},
+          {"token_logprobs", std::move(logprobs)},
+          {"top_logprobs", std::move(tops)},
+          {"text_offset", std::move(offsets)}};
 }
 
-Completion::Json Completion::envelope(bool is_chunk) const {
+}  // namespace
+
+CompletionWriter::CompletionWriter(const Generation& generation, const ServedModel& model)
+    : model_(model),
+      is_chat_(generation.is_chat),
+      includes_usage_(generation.includes_usage),
+      has_logprobs_(generation.request.top_logprobs >= 0),
+      wants_metrics_(generation.wants_metrics),
+      echo_(generation.echo),
+      prompt_tokens_(std::ssize(generation.request.prompt)),
+      id_(new_id(generation.is_chat)),
+      created_s_(std::time(nullptr)) {}
+
+Json CompletionWriter::envelope(bool is_chunk) const {
   const char* object = !is_chat_  ? "text_completion"
                        : is_chunk ? "chat.completion.chunk"
                                   : "chat.completion";
   return {{"id", id_}, {"object", object}, {"created", created_s_}, {"model", model_.name()}};
 }
 
-Completion::Json Completion::written(Choice& choice,
-                                     std::string text,
-                                     const std::vector<TokenScores>& scores,
-                                     bool is_chunk) const {
-  Json made{{"index", choice.index}};
-  if (!is_chat_)
-    made["text"] = std::move(text);
-  else if (is_chunk)
-    made["delta"] = {{"content", std::move(text)}};
-  else
-    made["message"] = {{"role", "assistant"}, {"content", std::move(text)}, {"refusal", nullptr}};
-  if (!has_logprobs_)
-    made["logprobs"] = nullptr;
-  else
-    made["logprobs"] = is_chat_ ? chat_logprobs(scores) : text_logprobs(choice, scores);
-  made["finish_reason"] = is_chunk ? Json() : Json(serve::finish_name(choice.all.finish));
-  if (wants_metrics_ && !is_chunk) made["x_ridge"] = metrics_json(*choice.all.metrics);
+Json CompletionWriter::choice_json(const Choice& choice,
+                                   const char* key,
+                                   Json said,
+                                   Json logprobs,
+                                   bool is_end) const {
+  Json made{{"index", choice.index}, {key, std::move(said)}, {"logprobs", std::move(logprobs)}};
+  made["finish_reason"] = is_end ? Json(serve::finish_name(choice.all.finish)) : Json();
+  if (wants_metrics_ && is_end) made["x_ridge"] = metrics_json(*choice.all.metrics);
   return made;
 }
 
-Completion::Json Completion::whole() {
-  Json made = envelope(false), list = Json::array();
-  for (Choice& each : choices_)
-    list.push_back(written(each, echo_ + each.all.text, each.all.scores, false));
-  made["choices"] = std::move(list);
-  made["usage"] = usage();
-  return made;
+Json CompletionWriter::logprobs(Choice& choice, const Scores& scores) const {
+  if (!has_logprobs_) return nullptr;
+  const text::Tokenizer& tokenizer = model_.engine.tokenizer();
+  return is_chat_ ? chat_logprobs(tokenizer, scores)
+                  : text_logprobs(tokenizer, scores, choice.text_offset);
 }
 
 // The prompt counts once, whatever the number of choices.
-Completion::Json Completion::usage() const {
+Json CompletionWriter::usage(const std::vector<Choice>& choices) const {
   int64_t tokens = 0;
-  for (const Choice& each : choices_) tokens += each.all.tokens;
+  for (const Choice& each : choices) tokens += each.all.tokens;
   return {{"prompt_tokens", prompt_tokens_},
           {"completion_tokens", tokens},
           {"total_tokens", prompt_tokens_ + tokens},
-          {"prompt_tokens_details", {{"cached_tokens", choices_.front().all.cached_tokens}}}};
+          {"prompt_tokens_details", {{"cached_tokens", choices.front().all.cached_tokens}}}};
 }
 
-std::string Completion::usage_event() const {
+std::string CompletionWriter::whole(std::vector<Choice>& choices) const {
+  Json made = envelope(false), list = Json::array();
+  for (Choice& each : choices) {
+    Json text = echo_ + each.all.text, scores = logprobs(each, each.all.scores);
+    if (is_chat_)
+      text = {{"role", "assistant"}, {"content", std::move(text)}, {"refusal", nullptr}};
+    list.push_back(choice_json(each, is_chat_ ? "message" : "text", text, scores, true));
+  }
+  made["choices"] = std::move(list);
+  made["usage"] = usage(choices);
+  return json_text(made);
+}
+
+std::string CompletionWriter::begin_event(const Choice& choice) const {
+  if (!is_chat_ && echo_.empty()) return "";
+  return event(is_chat_ ? choice_json(choice, "delta", {{"role", "assistant"}, {"content", ""}},
+                                      nullptr, false)
+                        : choice_json(choice, "text", echo_, nullptr, false));
+}
+
+std::string CompletionWriter::piece_event(Choice& choice,
+                                          std::string text,
+                                          const Scores& scores) const {
+  Json said = std::move(text);
+  if (is_chat_) said = {{"content", std::move(said)}};
+  return event(choice_json(choice, is_chat_ ? "delta" : "text", std::move(said),
+                           logprobs(choice, scores), false));
+}
+
+std::string CompletionWriter::end_event(const Choice& choice) const {
+  return event(is_chat_ ? choice_json(choice, "delta", Json::object(), nullptr, true)
+                        : choice_json(choice, "text", "", nullptr, true));
+}
+
+std::string CompletionWriter::usage_event(const std::vector<Choice>& choices) const {
   Json chunk = envelope(true);
   chunk["choices"] = Json::array();
-  chunk["usage"] = usage();
+  chunk["usage"] = usage(choices);
   return sse(json_text(chunk));
 }
 
-std::string Completion::event(const Json& choice) const {
+std::string CompletionWriter::event(const Json& choice) const {
   Json chunk = envelope(true);
   chunk["choices"] = Json::array({choice});
   if (includes_usage_) chunk["usage"] = nullptr;
   return sse(json_text(chunk));
-}
-
-std::string Completion::token_text(int32_t id) const {
-  return text::to_valid_utf8(model_.engine.tokenizer().token_bytes(id));
-}
-
-Completion::Json Completion::chat_logprobs(const std::vector<TokenScores>& scores) const {
-  const auto entry = [&](const serve::ScoredToken& token) {
-    Json bytes = Json::array();
-    for (char byte : model_.engine.tokenizer().token_bytes(token.id))
-      bytes.push_back(static_cast<unsigned char>(byte));
-    return Json{{"token", token_text(token.id)}, {"logprob", token.logprob}, {"bytes", bytes}};
-  };
-  Json content = Json::array();
-  for (const TokenScores& each : scores) {
-    Json made = entry(each.chosen);
-    made["top_logprobs"] = Json::array();
-    for (const serve::ScoredToken& token : each.top) made["top_logprobs"].push_back(entry(token));
-    content.push_back(std::move(made));
-  }
-  return {{"content", std::move(content)}, {"refusal", nullptr}};
-}
-
-Completion::Json Completion::text_logprobs(Choice& choice,
-                                           const std::vector<TokenScores>& scores) const {
-  Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(),
-       offsets = Json::array();
-  for (const TokenScores& each : scores) {
-    const std::string text = token_text(each.chosen.id);
-    Json top = Json::object();
-    for (const serve::ScoredToken& token : each.top) top[token_text(token.id)] = token.logprob;
-    offsets.push_back(choice.text_offset);
-    choice.text_offset += std::ssize(text);
-    tokens.push_back(text);
-    logprobs.push_back(each.chosen.logprob);
-    tops.push_back(std::move(top));
-  }
-  return {{"tokens", std::move(tokens)},
-          {"token_logprobs", std::move(logprobs)},
-          {"top_logprobs", std::move(tops)},
-          {"text_offset", std::move(offsets)}};
 }
 
 }  // namespace ridge::http

@@ -15,6 +15,55 @@
 
 namespace ridge::http {
 
+// One of the answers. Only its maker and destructor change the engine.
+struct Choice {
+  size_t index = 0;
+  std::shared_ptr<serve::OutputQueue> output = nullptr;
+  uint64_t handle = 0;
+  bool has_begun = false;
+  int64_t text_offset = 0;  // the next token begins there in the text
+  serve::Delta all = {};    // all deltas so far, in a stream without their text
+
+  bool has_ended() const { return all.finish != serve::Finish::kNone; }
+};
+
+// Writes choices as objects of OpenAI's API.
+class CompletionWriter {
+ public:
+  using Json = nlohmann::ordered_json;
+  using Scores = std::vector<serve::TokenScores>;
+
+  CompletionWriter(const Generation& generation, const ServedModel& model);
+
+  // One object with all choices.
+  std::string whole(std::vector<Choice>& choices) const;
+  // The events of a stream: the role of a chat or the prompt that is to be repeated (empty if there
+  // is neither), a piece of an answer, its end, and the usage of all.
+  std::string begin_event(const Choice& choice) const;
+  std::string piece_event(Choice& choice, std::string text, const Scores& scores) const;
+  std::string end_event(const Choice& choice) const;
+  std::string usage_event(const std::vector<Choice>& choices) const;
+
+ private:
+  Json envelope(bool is_chunk) const;
+  // `said` is the value of the text, the message or the delta. The choice ends if `is_end`.
+  Json choice_json(const Choice& choice,
+                   const char* key,
+                   Json said,
+                   Json logprobs,
+                   bool is_end) const;
+  Json logprobs(Choice& choice, const Scores& scores) const;
+  Json usage(const std::vector<Choice>& choices) const;
+  std::string event(const Json& choice) const;
+
+  const ServedModel& model_;
+  const bool is_chat_, includes_usage_, has_logprobs_, wants_metrics_;
+  const std::string echo_;
+  const int64_t prompt_tokens_;
+  const std::string id_;
+  const int64_t created_s_;
+};
+
 class Completion : public Answer {
  public:
   // Submits a request per choice. Throws an ApiError if one is refused: 429 if the queue is full,
@@ -25,46 +74,15 @@ class Completion : public Answer {
   Piece take() override;
 
  private:
-  using Json = nlohmann::ordered_json;
-
-  // One of the answers. Only its maker and destructor change the engine.
-  struct Choice {
-    size_t index = 0;
-    std::shared_ptr<serve::OutputQueue> output = nullptr;
-    uint64_t handle = 0;
-    bool has_begun = false;
-    int64_t text_offset = 0;  // the next token begins there in the text
-    serve::Delta all = {};    // all deltas so far, in a stream without their text
-
-    bool has_ended() const { return all.finish != serve::Finish::kNone; }
-  };
-
   void submit(Choice& choice, serve::Request request, const std::function<void()>& wake);
   void cancel();
-  Piece fail(const Choice& choice);
+  Piece fail(const Choice& choice) const;
   std::string take_events(Choice& choice);
   void take_whole(Choice& choice);
-  Json envelope(bool is_chunk) const;
-  Json written(Choice& choice,
-               std::string text,
-               const std::vector<serve::TokenScores>& scores,
-               bool is_chunk) const;
-  std::string begin_event(const Choice& choice) const;
-  std::string end_event(const Choice& choice) const;
-  Json usage() const;
-  Json whole();
-  std::string usage_event() const;
-  std::string event(const Json& choice) const;
-  std::string token_text(int32_t id) const;
-  Json chat_logprobs(const std::vector<serve::TokenScores>& scores) const;
-  Json text_logprobs(Choice& choice, const std::vector<serve::TokenScores>& scores) const;
 
   const ServedModel& model_;
-  const bool is_chat_, streams_, includes_usage_, has_logprobs_, wants_metrics_;
-  const std::string echo_;
-  const int64_t prompt_tokens_;
-  std::string id_;
-  int64_t created_s_ = 0;
+  const CompletionWriter writer_;
+  const bool streams_, includes_usage_;
   std::vector<Choice> choices_;
 };
 
