@@ -17,7 +17,6 @@
 #include "http/json_text.h"
 #include "http/live_page.h"
 #include "http/metrics.h"
-#include "http/query.h"
 #include "text/utf8.h"
 
 namespace ridge::http {

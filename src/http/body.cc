@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks types and ranges of fields.
+// Checks types and ranges of fields. A query is split at "&" and "="; numbers need no
+// percent-encoding.
 #include "http/body.h"
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
@@ -84,6 +86,30 @@ std::optional<std::string> Body::text(const char* key) const {
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) refuse_field(key, "a string", *value);
   return value->get<std::string>();
+}
+
+int64_t query_integer(std::string_view query,
+                      const std::string& key,
+                      int64_t least,
+                      int64_t most,
+                      int64_t otherwise) {
+  constexpr size_t kLongest = 40;  // printed of a wrong value
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    if (pair.substr(0, pair.find('=')) != key) continue;
+    const std::string_view value = pair.substr(std::min(pair.size(), key.size() + 1));
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc() || end != value.data() + value.size() || number < least ||
+        number > most)
+      throw ApiError(400,
+                     fmt::format("[{}] expected a whole number from {} to {}, got {}", key, least,
+                                 most, printable(std::string(value.substr(0, kLongest)))),
+                     key);
+    return number;
+  }
+  return otherwise;
 }
 
 }  // namespace ridge::http

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed access to the JSON object of a request. A field that is absent or null has no value; one of
-// another type or out of range throws an ApiError 400 that names it, what was expected and what was
-// found.
+// Typed access to the JSON object and the query of a request. A field that is absent or null has no
+// value; one of another type or out of range throws an ApiError 400 that names it, what was
+// expected and what was found.
 #pragma once
 
 #include <cstdint>
@@ -33,5 +33,14 @@ class Body {
 [[noreturn]] void refuse_field(const std::string& key,
                                const std::string& expected,
                                const nlohmann::json& found);
+
+// The whole number of a key of a query, "after=12&seconds=5", or `otherwise` if it lacks the key.
+// Throws an ApiError 400 that names it, what was expected and what was found. The first of several
+// counts; other keys are ignored.
+int64_t query_integer(std::string_view query,
+                      const std::string& key,
+                      int64_t least,
+                      int64_t most,
+                      int64_t otherwise);
 
 }  // namespace ridge::http

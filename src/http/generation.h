@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "http/body.h"
-#include "http/request_bounds.h"
+#include "http/served_model.h"
 #include "serve/request.h"
 
 namespace ridge::http {

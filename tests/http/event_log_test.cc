@@ -2,7 +2,7 @@
 // /debug/activity and /debug/trace against the engine's counts.
 #include "http/event_log_json.h"
 
-#include "http/query.h"
+#include "http/body.h"
 #include "http/served_model_test.h"
 #include "report/trace_rules.h"
 

@@ -54,6 +54,13 @@ function drawFacts(box) {
   }
 }
 
+// Appends an element with attributes to each of a selection.
+function shape(parent, name, attributes) {
+  const made = parent.append(name);
+  for (const [key, value] of Object.entries(attributes)) made.attr(key, value);
+  return made;
+}
+
 function stepPairs(step) {
   const ns = step.end_ns - step.begin_ns, count = step.read_bytes + step.written_bytes;
   return [
@@ -93,41 +100,36 @@ function drawSteps(body) {
     const y = d3.scaleLinear([0, d3.max(shown, sum) || 1], [row, 0]).nice(2);
     const group = frame.plot.append('g').attr('transform', 'translate(0,' + i * (row + gap) + ')');
     const whole = format === integer ? y.ticks(3).filter(Number.isInteger) : y.ticks(3);
-    group.append('g')
-        .attr('class', 'axis')
-        .call(d3.axisLeft(y).tickValues(whole).tickFormat(format).tickSizeOuter(0));
-    group.append('text')
-        .attr('class', 'quiet')
-        .attr('x', 4 - margin.left)
-        .attr('y', -8)
-        .text(title);
+    shape(group, 'g', {
+      class: 'axis'
+    }).call(d3.axisLeft(y).tickValues(whole).tickFormat(format).tickSizeOuter(0));
+    shape(group, 'text', {class: 'quiet', x: 4 - margin.left, y: -8}).text(title);
     for (const step of shown) {
       let base = 0;
       for (const [name, colour] of parts) {
         const top = base + value(step, name);
         if (top > base)
-          group.append('rect')
-              .attr('x', x(step.number) - wide / 2)
-              .attr('width', wide)
-              .attr('y', y(top))
-              .attr('height', Math.max(0.5, y(base) - y(top)))
-              .attr('fill', colour);
+          shape(group, 'rect', {
+            x: x(step.number) - wide / 2,
+            width: wide,
+            y: y(top),
+            height: Math.max(0.5, y(base) - y(top)),
+            fill: colour
+          });
         base = top;
       }
     }
   });
   // One mark a step over all strips explains it.
-  explain(frame.plot.selectAll('.step')
-              .data(shown)
-              .enter()
-              .append('rect')
-              .attr('class', 'step')
-              .attr('tabindex', (d) => (d.number === last ? 0 : -1))
-              .attr('x', (d) => x(d.number) - wide / 2)
-              .attr('width', wide)
-              .attr('height', frame.height)
-              .attr('fill', 'transparent'),
-          stepPairs);
+  const marks = shape(frame.plot.selectAll('.step').data(shown).enter(), 'rect', {
+    class: 'step',
+    tabindex: (d) => (d.number === last ? 0 : -1),
+    x: (d) => x(d.number) - wide / 2,
+    width: wide,
+    height: frame.height,
+    fill: 'transparent'
+  });
+  explain(marks, stepPairs);
   axisOfSteps(frame, x);
   legend(frame.figure, [['decode', kKinds.decode], ['prefill', kKinds.prefill]]);
 }
@@ -165,18 +167,10 @@ function drawRequests(body) {
     title: 'time',
     grid: true
   });
-  const lanes = frame.plot.selectAll('.lane')
-                    .data(shown)
-                    .enter()
-                    .append('g')
-                    .attr('class', 'lane')
-                    .attr('tabindex', 0)
-                    .attr('transform', (d, i) => 'translate(0,' + i * row + ')');
-  lanes.append('text')
-      .attr('x', -10)
-      .attr('y', 13)
-      .attr('text-anchor', 'end')
-      .text((d) => '#' + d.id);
+  const lanes =
+      shape(frame.plot.selectAll('.lane').data(shown).enter(), 'g',
+            {class: 'lane', tabindex: 0, transform: (d, i) => 'translate(0,' + i * row + ')'});
+  shape(lanes, 'text', {x: -10, y: 13, 'text-anchor': 'end'}).text((d) => '#' + d.id);
   const slices = (request) =>
       request.stages
           .map(([stage, begin], i) => ({
@@ -186,15 +180,13 @@ function drawRequests(body) {
                }))
           .filter((slice) => slice.end > slice.begin);
   const at = (ns) => x((ns - from) / 1e9);
-  lanes.selectAll(null)
-      .data(slices)
-      .enter()
-      .append('rect')
-      .attr('x', (d) => at(d.begin))
-      .attr('width', (d) => Math.max(1, at(d.end) - at(d.begin)))
-      .attr('y', 3)
-      .attr('height', row - 5)
-      .attr('fill', (d) => kStages[d.stage]);
+  shape(lanes.selectAll(null).data(slices).enter(), 'rect', {
+    x: (d) => at(d.begin),
+    width: (d) => Math.max(1, at(d.end) - at(d.begin)),
+    y: 3,
+    height: row - 5,
+    fill: (d) => kStages[d.stage]
+  });
   explain(lanes, (d) => ['request ' + d.id, [
                    ['prompt tokens', integer(d.prompt_tokens)],
                    ['cached', integer(d.cached_tokens)], ['generated', integer(d.generated_tokens)],
