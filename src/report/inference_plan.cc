@@ -66,16 +66,39 @@ Json phase_json(const record::InferencePlan& plan, const record::RunRecord& run)
   return json;
 }
 
+bool fits(const record::InferencePlan& plan, const record::PhasePlan& each) {
+  return plan.hardware.holds(static_cast<double>(each.owned_bytes));
+}
+
 std::string owned_text(const record::InferencePlan& plan, const record::PhasePlan& each) {
-  const bool fits = plan.hardware.holds(static_cast<double>(each.owned_bytes));
-  return format_bytes(each.owned_bytes) + (fits ? "" : ", does not fit");
+  return format_bytes(each.owned_bytes) + (fits(plan, each) ? "" : ", does not fit");
+}
+
+// Says above the times, which are those of a machine with more memory, how many do not fit.
+std::string fit_warning(const record::InferencePlan& plan) {
+  const auto unfit =
+      std::count_if(plan.plans.begin(), plan.plans.end(),
+                    [&](const record::PhasePlan& each) { return !fits(plan, each); });
+  if (unfit == 0) return "";
+  const auto& least =
+      *std::min_element(plan.plans.begin(), plan.plans.end(),
+                        [](const auto& a, const auto& b) { return a.owned_bytes < b.owned_bytes; });
+  const std::string has = format_bytes(plan.hardware.memory_bytes);
+  if (unfit == std::ssize(plan.plans))
+    return fmt::format("DOES NOT FIT: the least needs {}, the hardware has {}\n",
+                       format_bytes(least.owned_bytes), has);
+  return fmt::format("{} of the {} plans below DO NOT FIT: the hardware has {}\n", unfit,
+                     plan.plans.size(), has);
 }
 
 std::string times_text(const record::InferencePlan& plan, const TerminalOptions& terminal) {
   const cost::Ceilings& ceilings = plan.hardware.ceilings;
+  // Where something does not fit, the column that says so stays.
+  const std::string owned = fit_warning(plan).empty() ? "owned memory ?5" : "owned memory";
   Table table(
-      "batch | length | TTFT | prefill tokens/s ?2 | MFU | TPOT | decode tokens/s ?1 | "
-      "MBU | owned memory ?3");
+      "batch | length | TTFT | prefill tokens/s ?4 | MFU ?2 | TPOT | decode tokens/s ?3 | "
+      "MBU ?1 | " +
+      owned);
   std::set<std::string> reasons;
   for (const record::PhasePlan& each : plan.plans) {
     const record::RunRecord &prefill = each.records.prefill, &decode = each.records.decode;
@@ -138,14 +161,11 @@ std::string heading(const record::InferencePlan& plan, bool verbose) {
                   terminal_safe(plan.hardware.source, kLongestMessage));
   text += "weights held in " + types_text(first.held_bytes);
   if (!plan.file_bytes.empty()) text += "; in the file " + types_text(plan.file_bytes);
-  text += "\n";
-  if (verbose)
-    for (const std::string& note : plan.hardware.ceilings.notes)
-      text += terminal_safe(note, kLongestMessage) + "\n";
-  return text + fmt::format(
-                    "GEMMs in {} (prefill) and {} (decode), KV cache in {}, prefill chunks of {} "
-                    "tokens\n",
-                    prefill.setting.dtype, decode.setting.dtype, plan.cache_dtype, plan.chunk);
+  text += "\n" + assumptions_text(plan.hardware, verbose);
+  text += fmt::format(
+      "GEMMs in {} (prefill) and {} (decode), KV cache in {}, prefill chunks of {} tokens\n",
+      prefill.setting.dtype, decode.setting.dtype, plan.cache_dtype, plan.chunk);
+  return text + fit_warning(plan);
 }
 
 std::string limits(const record::InferencePlan& plan) {

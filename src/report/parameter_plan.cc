@@ -148,6 +148,14 @@ std::string expense_text(const record::DevicePlan& plan) {
   return text;
 }
 
+std::string assumptions_text(const record::PlannedHardware& hardware, bool verbose) {
+  std::string text;
+  if (verbose || !hardware.ceilings.is_measured())
+    for (const std::string& note : hardware.ceilings.notes)
+      text += terminal_safe(note, kLongestMessage) + "\n";
+  return text;
+}
+
 DevicePlanCells device_plan_cells(const record::DevicePlan& plan, int64_t needs, double days) {
   auto known = [&](bool is_known, const std::string& text) {
     return plan.fits && is_known ? text : std::string("-");

@@ -66,10 +66,7 @@ std::string link_text(const record::DevicePlan& plan) {
 }
 
 std::string assumptions(const record::TrainingPlan& plan, bool verbose) {
-  std::string text;
-  if (verbose)
-    for (const std::string& note : plan.hardware.ceilings.notes)
-      text += terminal_safe(note, kLongestMessage) + "\n";
+  std::string text = assumptions_text(plan.hardware, verbose);
   if (plan.layout.devices > 1)
     text += fmt::format("{} on {} devices{}; a ring at 80% (assumed) of {}, overlapping with {}\n",
                         zero_name(plan.zero), plan.layout.devices,
@@ -194,18 +191,18 @@ std::string several_text(std::span<const record::TrainingPlan> plans,
   std::string notes;
   for (const record::TrainingPlan& plan : plans) notes += changes_line(plan);
   notes += fmt::format(
-      "time, energy and cost at the predicted step; batch: the largest that fits, of {} tokens{}. "
-      "Times assume shares of the data sheets' rates (--verbose lists them){}.\n",
-      r.setting.sequence, first.layout.devices > 1 ? " on each device" : "",
-      first.layout.watts > 0 ? "" : ", energy their board power");
+      "time, energy and cost at the predicted step{}; batch: the largest that fits, of {} tokens{}\n",
+      first.layout.watts > 0 ? "" : ", energy at the boards' power", r.setting.sequence,
+      first.layout.devices > 1 ? " on each device" : "");
+  for (const record::TrainingPlan& plan : plans)
+    if (const std::string text = assumptions_text(plan.hardware, verbose);
+        notes.find(text) == std::string::npos)
+      notes += text;
   notes += conventions(first);
   if (verbose)
-    for (const record::TrainingPlan& plan : plans) {
+    for (const record::TrainingPlan& plan : plans)
       notes += fmt::format("{}: {}\n", terminal_safe(plan.hardware.title),
                            terminal_safe(plan.hardware.source, kLongestMessage));
-      for (const std::string& note : plan.hardware.ceilings.notes)
-        notes += "  " + terminal_safe(note, kLongestMessage) + "\n";
-    }
   return wrap_lines(heading, terminal.columns) + "\n" + several_table(plans).text(terminal) + "\n" +
          wrap_lines(notes, terminal.columns);
 }

@@ -9,6 +9,7 @@
 
 #include "files/scratch.h"
 #include "models/convert.h"
+#include "models/known_shapes.h"
 #include "planning/inference_plan.h"
 #include "planning/parameter_plan.h"
 #include "planning/planned.h"
@@ -35,6 +36,54 @@ TEST(PlanReport, SaysFirstThatAStepDoesNotFit) {
   EXPECT_EQ(got["fits"], false);
   for (const char* key : {"predicted_days", "energy_kwh", "cost", "assumed_mfu_days"})
     EXPECT_TRUE(got[key].is_null()) << key;
+}
+
+record::InferencePlan plan_of_70b(const std::string& hardware, std::vector<int64_t> batches) {
+  InferencePlanRequest request;
+  request.setup.selection = serve::inference_selection({.on_gpu = true}, "compiled", "");
+  request.batches = std::move(batches);
+  request.lengths = {16};
+  return plan_inference(models::ModelFile::of_shape(*models::find_known_shape("llama-2-70b")),
+                        request, choose_place(hardware, no_machine(), false), ignore_trials);
+}
+
+// The column that says so must not be the one that a narrow terminal leaves out.
+TEST(PlanReport, SaysAtAnyWidthThatInferenceDoesNotFit) {
+  const record::InferencePlan none = plan_of_70b("h100", {1, 8});
+  for (const int columns : {200, 100, 80, 60}) {
+    const std::string text =
+        report::inference_plan_text(none, false, {.columns = columns, .fit = true});
+    EXPECT_LT(text.find("DOES NOT FIT: the least needs 1"), text.find("TTFT")) << text;
+    EXPECT_TRUE(has(text, "owned memory\n")) << text;
+    EXPECT_TRUE(has(text, ", does not fit\n")) << text;
+    EXPECT_EQ(has(text, "not shown at this width"), columns <= 100);
+    EXPECT_FALSE(has(text, "not shown at this width: owned memory"));
+  }
+  const std::string some = report::inference_plan_text(plan_of_70b("h200", {1, 4096}), false,
+                                                       {.columns = 80, .fit = true});
+  EXPECT_TRUE(has(some, "1 of the 2 plans below DO NOT FIT")) << some;
+  const std::string all =
+      report::inference_plan_text(plan_of_70b("mi300x", {1}), false, {.columns = 80, .fit = true});
+  EXPECT_FALSE(has(all, "FIT")) << all;
+  EXPECT_TRUE(has(all, "not shown at this width: owned memory")) << all;
+}
+
+TEST(PlanReport, NamesTheSharesThatItAssumes) {
+  const TrainingPlanRequest request = preset_request("tiny");
+  const std::string shares = "GEMM 70%, memory 85%";
+  for (const char* hardware : {"h100", "h100,a100"}) {
+    auto plans = plan_training(request, hardware);
+    std::string text = report::training_plan_text(plans, false, {});
+    EXPECT_TRUE(has(text, shares)) << text;
+    EXPECT_EQ(text.find(shares), text.rfind(shares)) << "once for all";
+    // The notes of a measurement are no assumptions.
+    for (record::TrainingPlan& plan : plans)
+      plan.hardware.ceilings.measured_at = "2026-01-02T03:04:05Z";
+    text = report::training_plan_text(plans, false, {});
+    EXPECT_FALSE(has(text, shares)) << text;
+    EXPECT_TRUE(has(report::training_plan_text(plans, true, {}), shares));
+  }
+  EXPECT_TRUE(has(report::inference_plan_text(plan_of_70b("h100", {1}), false, {}), shares));
 }
 
 TEST(PlanReport, NamesThePeakOfEachShare) {
