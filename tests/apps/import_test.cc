@@ -74,6 +74,9 @@ TEST_F(ImportTest, RefusesBadTracesAndLeavesNothing) {
   files::write_plain(folder_ / "part.json.gz", whole.substr(0, whole.size() / 2));
   expect_refused({"import", "part.json.gz", "--out", "made"}, 3, "part.json.gz");
   expect_refused({"import", "trace.json"}, 2, "--out");
+  files::write_plain(folder_ / "run.nsys-rep", "\x01\x02 of another program");
+  expect_refused({"import", "run.nsys-rep", "--out", "made"}, 3,
+                 "nsys export --type sqlite --output run.sqlite run.nsys-rep");
   const std::string database = files::contents(test_data("traces/nsys.sqlite"));
   files::write_plain(folder_ / "part.sqlite", database.substr(0, database.size() / 2));
   expect_refused({"import", "part.sqlite", "--out", "made"}, 3, "part.sqlite");

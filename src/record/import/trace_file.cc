@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/error.h"
 #include "files/block_reader.h"
 
 namespace ridge::record {
@@ -20,6 +21,13 @@ std::string first_bytes(files::BlockReader reader) {
 
 ForeignTrace read_trace(const std::filesystem::path& path) {
   const std::string first = first_bytes(files::BlockReader(path));
+  // Reports of Nsight Systems are in a format of its own, which only it reads.
+  if (path.extension() == ".nsys-rep" || path.extension() == ".qdrep")
+    throw file_error(
+        "[trace] {} is a report that only Nsight Systems reads; this makes a file for Ridge: nsys "
+        "export --type sqlite --output {} {}",
+        path.string(), std::filesystem::path(path).replace_extension(".sqlite").string(),
+        path.string());
   if (first.starts_with("SQLite format 3")) return read_nsight_export(path);
   files::BlockReader reader(path);
   const size_t text = first.find_first_not_of(" \t\r\n");
