@@ -31,6 +31,7 @@
 #include "report/training_log.h"
 #include "report/training_text.h"
 #include "serve/session_choice.h"
+#include "train/checkpoint.h"
 #include "train/observer.h"
 #include "train/resume.h"
 #include "train/starting_model.h"
@@ -86,12 +87,19 @@ struct Training {
   std::optional<train::TrainingData> data = {};
   std::optional<measure::TrainingSamples> samples = {};
   train::Resumption resumption = {};
+  files::AtomicFolder::Existing replaces = files::AtomicFolder::Existing::kRefuse;  // of --save
 
   bool instruments() const { return o.profile || o.output.folder; }
   int64_t warmup() const { return o.data.is_given() ? 0 : o.warmup; }
   // The data's, or without data the model's; may be null.
   const models::TokenizerFile* tokenizer() const {
     return data ? data->tokenizer() : model ? model->tokenizer() : nullptr;
+  }
+  // A training that goes on replaces the model that it saved when it was interrupted.
+  files::AtomicFolder::Existing existing() const {
+    return o.pauses.resume && train::is_in_a_checkpoint(*o.save, o.pauses.checkpoints)
+               ? files::AtomicFolder::Existing::kReplace
+               : files::AtomicFolder::Existing::kRefuse;
   }
   train::SpikeGuard* guard() { return schedule.guard ? &*schedule.guard : nullptr; }
 };
@@ -270,7 +278,7 @@ void train_model(Training& t,
   t.totals = {figures.attended(), t.o.data.packing() == models::Packing::kDocuments,
               t.schedule.guard ? t.schedule.guard->skipped() : 0,
               checkpoints ? checkpoints->writer.blocked_ns() : 0};
-  if (t.o.save) train::save_model(trainer, *t.o.save, t.tokenizer());
+  if (t.o.save) train::save_model(trainer, *t.o.save, t.tokenizer(), t.replaces);
 }
 
 void report_run(Training& t, std::optional<OutputFolder>& folder) {
@@ -294,13 +302,29 @@ void report_run(Training& t, std::optional<OutputFolder>& folder) {
   if (o.json) fmt::print("{}", report::performance_summary(t.lab));
 }
 
+// After the training was interrupted: the command that goes on with it.
+void say_how_to_go_on(const Training& t) {
+  const TrainOptions& o = t.o;
+  if (o.pauses.checkpoints.empty()) {
+    if (o.data.is_given())
+      fmt::print(stderr, "Without --checkpoints, this training cannot go on where it ended.\n");
+    return;
+  }
+  fmt::print(stderr, "To go on, run: {}{}{}\n", terminal_safe(t.lab.command, kLongestMessage),
+             o.pauses.resume ? "" : " --resume",
+             o.output.folder && !o.output.overwrite ? " --force" : "");
+}
+
 // Returns 0, or the signal that ended the training.
 int run(Training& t) {
   const TrainOptions& o = t.o;
   check(t);
   std::optional<OutputFolder> folder = requested_folder(o.output);
   // Fails before hours of training if the folder cannot be written.
-  if (o.save) files::AtomicFolder probe(*o.save);
+  if (o.save) {
+    t.replaces = t.existing();
+    files::AtomicFolder probe(*o.save, t.replaces);
+  }
   bench::choose_attention(o.training, t.choice);
   auto backend = make_backend(o.training.machine, t.choice.selection);
   expect_effect(t.choice.switches, passes::Serves::kTraining, *backend);
@@ -338,6 +362,7 @@ int run(Training& t) {
     report_run(t, folder);
   else
     fmt::print(stderr, "Too few steps were measured for a summary.\n");
+  if (interrupt.is_set()) say_how_to_go_on(t);
   return interrupt.is_set() ? interrupt.signal() : 0;
 }
 
@@ -424,7 +449,7 @@ void register_train(Command program, const AppContext& context) {
   app.footer(
       "Ctrl-C ends the training after the current step; the summary, --save, --out and --json are\n"
       "written as usual, then the program ends by SIGINT (exit code 130 in a shell). A second Ctrl-C\n"
-      "ends it at once and writes nothing.\n"
+      "ends it at once and writes nothing. With --checkpoints, the last line is the command that goes on.\n"
       "Examples:\n"
       "  ridge train                             the small model in fp32 at level compiled\n"
       "  ridge train --preset tiny --level baseline --steps 50\n"

@@ -11,9 +11,10 @@ namespace ridge::files {
 
 class AtomicFolder {
  public:
-  // `path` must not exist or be an empty folder (a usage Error otherwise): nothing is ever
-  // replaced. Throws if the parent is missing or not writable.
-  explicit AtomicFolder(std::filesystem::path path);
+  enum class Existing { kRefuse, kReplace };
+  // `path` must not exist or be an empty folder (a usage Error otherwise), unless a folder there may
+  // be replaced. Throws if the parent is missing or not writable.
+  explicit AtomicFolder(std::filesystem::path path, Existing existing = Existing::kRefuse);
   // Removes everything unless committed.
   ~AtomicFolder();
   AtomicFolder(const AtomicFolder&) = delete;
@@ -21,11 +22,15 @@ class AtomicFolder {
 
   // The temporary folder to write into.
   const std::filesystem::path& inside() const { return temporary_.path(); }
-  // Renames the folder into place. Call it once, at the end.
+  // Renames the folder into place, after one that it replaces has got another name. Call it once, at
+  // the end.
   void commit();
 
  private:
+  std::filesystem::path parent() const;
+
   std::filesystem::path path_;
+  Existing existing_;
   Unfinished temporary_;
 };
 

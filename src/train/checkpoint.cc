@@ -18,6 +18,7 @@
 #include "files/json.h"
 #include "files/json_field.h"
 #include "files/manifest.h"
+#include "files/mapped_file.h"
 #include "files/safetensors.h"
 #include "files/unfinished.h"
 #include "models/adapter.h"
@@ -137,6 +138,26 @@ std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& folder,
     }
   }
   return {};
+}
+
+bool is_in_a_checkpoint(const fs::path& model, const fs::path& checkpoints) {
+  std::error_code error;
+  if (!fs::is_directory(model, error) || fs::is_empty(model, error)) return false;
+  const auto has = [&](const fs::path& checkpoint, const fs::path& file) {
+    const fs::path other = checkpoint / file.filename();
+    if (!fs::is_regular_file(fs::symlink_status(file, error)) || !fs::is_regular_file(other, error))
+      return false;
+    const auto size = fs::file_size(file, error);
+    if (error || size != fs::file_size(other, error)) return false;
+    return size == 0 ||
+           files::MappedFile(file).text() == files::MappedFile(other).text();  // none is empty
+  };
+  const std::vector<int64_t> steps = steps_in(checkpoints);
+  return std::any_of(steps.begin(), steps.end(), [&](int64_t step) {
+    return std::all_of(
+        fs::directory_iterator(model), fs::directory_iterator(),
+        [&](const auto& each) { return has(checkpoints / folder_name(step), each.path()); });
+  });
 }
 
 void expect_same_model(const FoundCheckpoint& checkpoint, const models::ModelConfig& config) {

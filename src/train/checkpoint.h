@@ -51,6 +51,11 @@ struct FoundCheckpoint {
 std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder,
                                                  std::vector<RefusedCheckpoint>& refused);
 
+// Whether `model` is a folder all of whose files stand in one of the checkpoints as well, byte by byte:
+// nothing is lost if a training that goes on replaces the model that it saved when it was interrupted.
+bool is_in_a_checkpoint(const std::filesystem::path& model,
+                        const std::filesystem::path& checkpoints);
+
 // Throws a bad-file Error if the model of the checkpoint differs, and names what differs.
 void expect_same_model(const FoundCheckpoint& checkpoint, const models::ModelConfig& config);
 // Fills the trainer. Throws bad-file Errors.

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/finite.h"
 #include "files/atomic_file.h"
-#include "files/atomic_folder.h"
 #include "files/safetensors.h"
 #include "models/adapter.h"
 #include "models/config_json.h"
@@ -62,10 +61,11 @@ void write_weights(const SavedForm& form,
 
 void save_model(const Trainer& trainer,
                 const std::filesystem::path& folder,
-                const models::TokenizerFile* tokenizer) {
+                const models::TokenizerFile* tokenizer,
+                files::AtomicFolder::Existing existing) {
   const std::vector<SavedTensor> weights = saved_tensors(trainer);
   expect_finite(weights, folder);
-  files::AtomicFolder made(folder);
+  files::AtomicFolder made(folder, existing);
   const SavedForm form(trainer);
   // With a config.json, an adapter's folder would be taken for a model.
   if (!form.has_adapters) write_config(form, tokenizer, made.inside());

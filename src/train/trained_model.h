@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 
+#include "files/atomic_folder.h"
 #include "models/tokenizer_file.h"
 #include "train/saved_state.h"
 #include "train/trainer.h"
@@ -14,11 +15,12 @@ namespace ridge::train {
 
 // Saves config.json and model.safetensors in fp32, for Ridge and transformers, and the files of the
 // tokenizer, which may be null. Trained adapters are saved in PEFT's files instead. The folder must
-// be new or empty; it appears complete or not at all. Throws a run-time Error if a parameter is not
-// finite.
+// be new or empty, unless it may be replaced; it appears complete or not at all. Throws a run-time
+// Error if a parameter is not finite.
 void save_model(const Trainer& trainer,
                 const std::filesystem::path& folder,
-                const models::TokenizerFile* tokenizer = nullptr);
+                const models::TokenizerFile* tokenizer = nullptr,
+                files::AtomicFolder::Existing existing = files::AtomicFolder::Existing::kRefuse);
 
 // The parts of save_model. Throws that Error.
 void expect_finite(std::span<const SavedTensor> tensors, const std::filesystem::path& folder);
