@@ -84,8 +84,10 @@ void run(const ReportOptions& o, const TerminalOptions& terminal) {
 void register_report(Command program, const AppContext& context) {
   auto o = std::make_shared<ReportOptions>();
   Command app = program.add_subcommand("report", "Make the web page of one or more output folders");
-  app.add_option("DIR", o->folders,
-                 "output folders of ridge lab, train, infer-lab, import, bench, demo and study")
+  app.add_option(
+         "DIR", o->folders,
+         "output folders of ridge lab, train, infer-lab, import, bench, demo and study, or logs of ridge "
+         "train --log-dir")
       .required();
   app.add_option(
       "--losses", o->losses,
@@ -106,6 +108,7 @@ void register_report(Command program, const AppContext& context) {
       "  ridge lab --preset tiny --pass -fuse_glu --out unfused\n"
       "  ridge report fused unfused -o comparison.html\n"
       "  ridge train --preset tiny --steps 200 --log-dir run\n"
+      "  ridge report run                       the losses of the log\n"
       "  ridge report run --losses losses.svg\n"
       "  ridge bench op matmul --sweep n=k=m=64:256*2 --plan --out gemms\n"
       "  ridge report gemms --chart times.svg --roofline roofline.svg");

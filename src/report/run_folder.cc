@@ -12,6 +12,7 @@
 #include "record/summary_file.h"
 #include "report/chart_model.h"
 #include "report/kernels_json.h"
+#include "report/loss_chart.h"
 
 namespace ridge::report {
 namespace {
@@ -26,6 +27,7 @@ constexpr const char* kKernels = "kernels.json";
 constexpr const char* kTrace = "trace.json";  // only of folders without kernels.json
 constexpr const char* kInference = "infer_summary.json";
 constexpr const char* kBench = "bench.json";
+constexpr const char* kLog = "metrics.jsonl";  // of ridge train --log-dir
 
 // The document of a folder on its way, and how much it may hold.
 struct Gathering {
@@ -214,10 +216,15 @@ RunFolder read_run_folder(const std::filesystem::path& path) {
     if (std::filesystem::exists(path / name, error))
       folder.files.emplace(name, files::read_json(path / name));
   }
-  if (!folder.files.contains(kSummary) && !folder.files.contains(kBench))
+  if (folder.files.contains(kSummary) || folder.files.contains(kBench)) return folder;
+  std::error_code error;
+  if (!std::filesystem::exists(path / kLog, error))
     throw file_error(
-        "[report] {} has no {}: expected an output folder of ridge lab, train or infer-lab",
+        "[report] {} has no {}: expected an output folder of ridge lab, train or infer-lab, or a "
+        "--log-dir of ridge train",
         path.string(), kSummary);
+  const LossCurve curve = read_loss_curve(path);
+  folder.files[kLog] = {{"training", curve.training}, {"validation", curve.validation}};
   return folder;
 }
 
@@ -254,6 +261,10 @@ json folder_document(const RunFolder& folder, const DocumentLimits& limits) {
   with(kTrace, add_trace);  // only of folders without kernels.json
   with(kInference, [](const json& study, Gathering& to) { to.document["inference"] = study; });
   with(kBench, add_bench);
+  with(kLog, [](const json& log, Gathering& to) {
+    to.document["log"] = log;
+    thin(to.document["log"]["training"], "losses", to);
+  });
   return std::move(made.document);
 }
 

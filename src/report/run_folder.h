@@ -38,7 +38,8 @@ struct DocumentLimits {
 };
 
 // {name, program, command, finished_at, machine, roofs, runs, advice, trials (before them one
-// trial), warnings, formulas, inference, bench, left_out}. A run is performance_summary.json's with
+// trial), warnings, formulas, inference, bench, log, left_out}. The log of a training is {training,
+// validation}, each a list of [step, loss]. A run is performance_summary.json's with
 // its setting as "text", its "roofline" and the "curve" of its losses (chart_model.h), and the
 // parts of the other files that describe it: "flops_profile", "memory_profile", "kernels".
 // "left_out" has a sentence for each limit that was reached. Throws bad-file Errors that name the

@@ -90,6 +90,22 @@ TEST(ReportPage, NeedsNoNetwork) {
   EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
 }
 
+TEST(ReportPage, HoldsTheLossesOfALog) {
+  const files::ScratchFolder folder;
+  EXPECT_THROW(read_run_folder(folder.path()), Error);
+  files::write_plain(folder / "metrics.jsonl", R"({"step": 0, "loss": 4.0}
+{"step": 1, "loss": 3.0}
+{"step": 2, "validation_loss": 3.5}
+{"step": 2, "loss": 2.0}
+)");
+  const RunFolder log = read_run_folder(folder.path());
+  const json document = folder_document(log);
+  EXPECT_TRUE(document["runs"].empty());
+  EXPECT_EQ(document["log"]["training"], json::parse("[[0, 4.0], [1, 3.0], [2, 2.0]]"));
+  EXPECT_EQ(document["log"]["validation"], json::parse("[[2, 3.5]]"));
+  EXPECT_NE(data_of(report_page(std::span(&log, 1))).find("validation"), std::string::npos);
+}
+
 TEST(ReportPage, LeavesOutWhatDoesNotFit) {
   const RunFolder folder = run_folder(lab_files());
   const std::string whole = report_page(std::span(&folder, 1));

@@ -20,7 +20,11 @@ const kPanels = [
     'inference', 'Inference',
     () => runs.some(isInference) || folders.some((folder) => folder.inference), drawInference
   ],
-  ['training', 'Training', () => runs.some((run) => run.loss && run.loss.curve), drawTraining],
+  [
+    'training', 'Training',
+    () => runs.some((run) => run.loss && run.loss.curve) || folders.some((folder) => folder.log),
+    drawTraining
+  ],
   ['bench', 'Bench', () => folders.some((folder) => folder.bench), drawBench],
   ['comparison', 'Comparison', () => comparable().length > 1, drawComparison],
 ].map(([id, title, applies, draw]) => ({id, title, applies, draw}));

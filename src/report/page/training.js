@@ -3,54 +3,102 @@
 
 function drawTraining(body) {
   const trained = runs.filter((run) => run.loss && run.loss.curve && run.loss.curve.length);
-  drawLossCurve(body, trained);
+  drawLossCurves(body, lossCurves(trained), trained);
   drawStepTimes(body, trained);
 }
 
-// The points [step, loss] of each run's curve, as report/chart_model.cc has chosen them.
-function drawLossCurve(body, trained) {
-  if (!trained.length) return;
-  const colour = colourScale(trained.map((run) => run.label));
-  const all = trained.flatMap((run) => run.loss.curve), [low, high] = d3.extent(all, (d) => d[1]),
+// The losses of runs and of the logs of trainings.
+function lossCurves(trained) {
+  const points = (pairs) => (pairs || []).map(([step, loss]) => ({step, loss}));
+  // The points of a run's curve are those that report/chart_model.cc has chosen.
+  const ofRuns =
+      trained.map((run) => ({label: run.label, training: points(run.loss.curve), validation: []}));
+  const ofLogs =
+      folders.filter((folder) => folder.log).map((folder) => ({
+                                                   label: folder.name,
+                                                   training: points(folder.log.training),
+                                                   validation: points(folder.log.validation)
+                                                 }));
+  return ofRuns.concat(ofLogs).filter((curve) => curve.training.length + curve.validation.length);
+}
+
+function drawLossCurves(body, curves, trained) {
+  if (!curves.length) return;
+  const colour = colourScale(curves.map((curve) => curve.label));
+  const all = curves.flatMap((curve) => curve.training.concat(curve.validation)),
+        [low, high] = d3.extent(all, (point) => point.loss),
         room = 0.06 * Math.max(high - low, 1e-4);
+  const hasValidation = curves.some((curve) => curve.validation.length);
   const frame = chart(body, {
     name: 'loss',
     title: 'Loss by step',
     height: 320,
     margin: {top: 26, right: 24, bottom: 42, left: 64},
-    caption: agreement(trained)
+    caption: (trained.length ? agreement(trained) : '') +
+        (hasValidation ? ' Dots: validations, after so many steps.' : '')
   });
-  const x = d3.scaleLinear([0, Math.max(1, d3.max(all, (d) => d[0]))], [0, frame.width]),
+  const x = d3.scaleLinear([0, Math.max(1, d3.max(all, (point) => point.step))], [0, frame.width]),
         y = d3.scaleLinear([low - room, high + room], [frame.height, 0]);
-  axis(frame, 'bottom', x, {ticks: Math.min(12, frame.width / 90), title: 'measured step'});
+  axis(frame, 'bottom', x,
+       {ticks: Math.min(12, frame.width / 90), title: trained.length ? 'measured step' : 'step'});
   axis(frame, 'left', y,
        {ticks: 6, title: 'loss', grid: true, format: d3.format(high - low < 0.5 ? '.3f' : '.2f')});
-  trained.forEach((run, i) => {
-    const rest = trained.length - 1 - i;
-    frame.plot.append('path')
-        .attr('d', d3.line().x((d) => x(d[0])).y((d) => y(d[1]))(run.loss.curve))
-        .attr('fill', 'none')
-        .attr('stroke', colour(run.label))
-        .attr('stroke-width', 1.6 + Math.min(2.6, 8 / trained.length) * rest);
+  const path = d3.line().x((d) => x(d.step)).y((d) => y(d.loss));
+  curves.forEach((curve, i) => {
+    const wide = 1.6 + Math.min(2.6, 8 / curves.length) * (curves.length - 1 - i);
+    for (const [series, isValidation] of [[curve.training, false], [curve.validation, true]])
+      if (series.length)
+        frame.plot.append('path')
+            .attr('class', isValidation ? 'validation' : null)
+            .attr('d', path(series))
+            .attr('fill', 'none')
+            .attr('stroke', colour(curve.label))
+            .attr('stroke-opacity', hasValidation && !isValidation ? 0.5 : 1)
+            .attr('stroke-width', isValidation ? 2.2 : wide);
+    frame.plot.selectAll(null)
+        .data(curve.validation)
+        .enter()
+        .append('circle')
+        .attr('class', 'validation')
+        .attr('cx', (d) => x(d.step))
+        .attr('cy', (d) => y(d.loss))
+        .attr('r', 3.5)
+        .attr('fill', colour(curve.label));
   });
-  // The losses of all runs at once, at the point that is nearest to the pointer.
-  const hover = lineAt(frame.plot, 0, 0, 0, frame.height, 'var(--quiet)').attr('display', 'none');
-  boxAt(frame.plot, 0, 0, frame.width, frame.height, 'transparent')
+  showLosses(frame, x, curves);
+  legend(frame.figure, curves.map((curve) => [curve.label, colour(curve.label)]));
+}
+
+// One column a step: the losses of all curves at once, and the validation up to there.
+function showLosses(frame, x, curves) {
+  const hover = frame.plot.append('line')
+                    .attr('y2', frame.height)
+                    .attr('stroke', 'var(--quiet)')
+                    .attr('display', 'none');
+  const before = (points, step) => {
+    const at = d3.bisector((point) => point.step).right(points, step);
+    return at > 0 ? points[at - 1].loss.toFixed(4) : '–';
+  };
+  frame.plot.append('rect')
+      .attr('width', frame.width)
+      .attr('height', frame.height)
+      .attr('fill', 'transparent')
       .on('mousemove',
           function() {
-            const at = x.invert(d3.mouse(this)[0]), away = (d) => Math.abs(d[0] - at);
-            const nearest = trained.map(
-                (run) => run.loss.curve[d3.scan(run.loss.curve, (a, b) => away(a) - away(b))]);
-            const step = nearest[d3.scan(nearest, (a, b) => away(a) - away(b))][0];
+            const step = Math.round(Math.max(0, x.invert(d3.mouse(this)[0])));
             hover.attr('display', null).attr('x1', x(step)).attr('x2', x(step));
-            tip.show(d3.event.clientX, d3.event.clientY, 'step ' + step,
-                     trained.map((run, i) => [run.label, nearest[i][1].toFixed(4)]));
+            const rows = [];
+            for (const curve of curves) {
+              rows.push([curve.label, before(curve.training, step)]);
+              if (curve.validation.length)
+                rows.push(['validation of it', before(curve.validation, step)]);
+            }
+            tip.show(d3.event.clientX, d3.event.clientY, 'step ' + step, rows);
           })
       .on('mouseout', () => {
         hover.attr('display', 'none');
         tip.hide();
       });
-  legend(frame.figure, trained.map((run) => [run.label, colour(run.label)]));
 }
 
 function agreement(trained) {
