@@ -149,7 +149,7 @@ void run(const Options& o) {
   serve::validate(o.generate.sampling);
   const serve::StopText checked(o.generate.stop);
   double begin = now_ns();
-  models::ModelFile file = models::ModelFile::open(o.inference.model);
+  models::ModelFile file = open_model_file(o.inference);
   models::TokenizerFile source = models::read_tokenizer(file.path());
   std::optional<serve::ChatFormat> format;
   if (o.chat) format = serve::chat_format(o.chat_format, source.chat_template);
@@ -194,7 +194,7 @@ void run(const Options& o) {
 
 void add_options(Command app, Options& o) {
   add_inference_options(app, o.inference);
-  app.add_option("PROMPT", o.prompt,
+  app.add_option("--prompt,PROMPT", o.prompt,
                  "the prompt (default: stdin; on a terminal, --chat starts a conversation)");
   app.add_option("--max-tokens", o.generate.max_tokens, "tokens to generate at most");
   app.add_option("--stop", o.generate.stop, "stop at this text (repeatable)").one_value();
@@ -237,6 +237,7 @@ void register_generate(Command program, const AppContext&) {
       "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" --temperature 0.7\n"
       "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat      a conversation\n"
       "  ridge generate model.gguf --max-tokens 8 -- \"--threads sets\"      a prompt that begins with -\n"
+      "  ridge generate model.gguf --adapter my_adapter \"Once\"      with a LoRA of ridge train --save\n"
       "  ridge generate model/ --json < prompt.txt");
   app.callback([o, app] {
     app.refuse_unused(

@@ -5,8 +5,17 @@
 namespace ridge::apps {
 
 void add_model_argument(Command app, std::string& model) {
-  app.add_option("MODEL", model, "a .gguf file, or a folder with config.json and safetensors")
+  app.add_option("--model,MODEL", model,
+                 "a .gguf file, or a folder with config.json and safetensors")
       .required();
+}
+
+void add_adapter_option(Command app, std::string& adapter) {
+  app.add_option(
+      "--adapter", adapter,
+      "run the model with this LoRA adapter of ridge train or PEFT: a folder with "
+      "adapter_config.json; the matrices that it changes are in memory in bf16 if the file "
+      "has them quantized");
 }
 
 void add_chunk_option(Command app, int64_t& chunk) {
@@ -44,6 +53,7 @@ void add_model_run_options(Command app, InferenceOptions& o) {
 
 void add_inference_options(Command app, InferenceOptions& o) {
   add_model_run_options(app, o);
+  add_adapter_option(app, o.adapter);
   app.add_option("--context", o.context,
                  "tokens for which the KV cache has room (default: what the run needs)");
   add_level_option(app, o.level);

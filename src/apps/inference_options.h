@@ -11,6 +11,7 @@
 namespace ridge::apps {
 
 using serve::open_model;
+using serve::open_model_file;
 using serve::OpenModel;
 using serve::SessionNeeds;
 
@@ -19,6 +20,8 @@ struct InferenceOptions : serve::InferenceOptions {
 };
 // MODEL
 void add_model_argument(Command app, std::string& model);
+// --adapter
+void add_adapter_option(Command app, std::string& adapter);
 // --chunk
 void add_chunk_option(Command app, int64_t& chunk);
 // --chunk, --exact, --fast-8bit, --cache-dtype
@@ -29,7 +32,7 @@ void add_phase_options(Command app,
                        std::string& cache_dtype);
 // MODEL, --chunk, --exact, --fast-8bit, --cache-dtype, --pass, --json and the machine's options
 void add_model_run_options(Command app, InferenceOptions& options);
-// The same options, --context and --level
+// The same options, --adapter, --context and --level
 void add_inference_options(Command app, InferenceOptions& options);
 
 // --chat-template, --parse-special

@@ -67,7 +67,7 @@ void run(const LogitsOptions& o) {
   if (o.top < 1) throw usage_error("[top] expected at least 1, got {}", o.top);
   std::vector<int32_t> ids = text::parse_ids(o.ids, "ids");
   if (ids.empty()) throw usage_error("[ids] expected at least one id, got none");
-  models::ModelFile file = models::ModelFile::open(o.inference.model);
+  models::ModelFile file = open_model_file(o.inference);
   const SessionNeeds needs{.positions = std::ssize(ids)};
   const auto inference = bench::with_attention(o.inference, file.config(), needs);
   auto model = open_model(std::move(file), inference, needs);

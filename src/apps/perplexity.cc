@@ -50,7 +50,7 @@ void run(const PerplexityOptions& o, const TerminalOptions& terminal) {
     other.cache_dtype = o.compared;
     other.chosen_cache_dtype(other.selection(other.level.level), "compare-cache");
   }
-  models::ModelFile file = models::ModelFile::open(o.inference.model);
+  models::ModelFile file = open_model_file(o.inference);
   std::vector<int32_t> ids = encode(o, file);
   if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
   constexpr int64_t kLeast = 2;  // a token, and the one that it predicts

@@ -59,7 +59,7 @@ std::string name_of(const Options& o, const std::filesystem::path& path) {
 }
 
 LoadedModel::LoadedModel(const Options& o, const TerminalOptions& terminal) {
-  models::ModelFile file = models::ModelFile::open(o.inference.model);
+  models::ModelFile file = open_model_file(o.inference);
   const std::string name = name_of(o, file.path());
   models::TokenizerFile source = models::read_tokenizer(file.path());
   std::optional<serve::ChatFormat> chat;
@@ -189,6 +189,7 @@ void run(Options o, const TerminalOptions& terminal) {
 
 void add_options(Command app, Options& o) {
   add_model_argument(app, o.inference.model);
+  add_adapter_option(app, o.inference.adapter);
   app.add_option("--host", o.server.host, "listen on this address");
   app.add_option("--port", o.server.port, "listen on this TCP port (0: a free one)");
   app.add_option("--model-name", o.name, "the model's name in the API (default: the file's name)");

@@ -270,7 +270,7 @@ record::ModelBenchRecord bench_model(const ModelBenchSetup& o,
   record::ModelBenchRecord made;
   double begin = now_ns();
   models::ModelFile file = o.random_weights ? models::ModelFile::open_shape(o.inference.model)
-                                            : models::ModelFile::open(o.inference.model);
+                                            : serve::open_model_file(o.inference);
   made.read_ns = now_ns() - begin;
   const int64_t most = most_positions(prompts, generated, trials.depth);
   if (most > file.config().context)

@@ -7,9 +7,11 @@
 #include "base/block_formats.h"
 #include "base/error.h"
 #include "base/finite.h"
+#include "models/adapter.h"
 #include "models/config_gguf.h"
 #include "models/config_json.h"
 #include "models/weight_names.h"
+#include "models/weight_writer.h"
 
 namespace ridge::models {
 namespace {
@@ -89,6 +91,20 @@ ModelFile ModelFile::of_tensors(const ModelConfig& config, files::TensorTable te
   return model;
 }
 
+void ModelFile::merge(const Adapter& adapter) {
+  const std::vector<Parameter> parameters = parameters_of(config_);
+  adapter.expect_all_of(parameters);
+  WeightWriter writer(*this, config_, 0, nullptr, &adapter);
+  for (const Parameter& each : parameters) {
+    if (adapter.find(each) == nullptr) continue;
+    const StoredWeight stored = lookup()(each.name, each.shape);
+    const bool stays = is_float(stored.dtype) && stored.dtype != DType::kF64;
+    const DType type = stays ? stored.dtype : DType::kBF16;
+    const std::span<const std::byte> bytes = writer.source(each, stored.name, type).read();
+    merged_[stored.name] = {type, {bytes.begin(), bytes.end()}};
+  }
+}
+
 std::string ModelFile::first_not_finite() const {
   if (!has_weights()) return "";
   const std::vector<files::FileTensor>& all = tensors().all();
@@ -125,27 +141,29 @@ std::vector<std::span<const std::byte>> ModelFile::file_parts() const {
   return parts;
 }
 
-const files::MappedFile& ModelFile::mapping_of(std::span<const std::byte> part) const {
+const files::MappedFile* ModelFile::mapping_of(std::span<const std::byte> part) const {
   for (const auto& mapping : mappings()) {
     std::span<const std::byte> all = mapping->bytes();
-    if (part.data() >= all.data() && part.data() < all.data() + all.size()) return *mapping;
+    if (part.data() >= all.data() && part.data() < all.data() + all.size()) return mapping.get();
   }
-  RIDGE_CHECK(false, "the span is no part of {}", path_.string());
+  return nullptr;
 }
 
 void ModelFile::expect(std::span<const std::byte> part) const {
-  if (!part.empty() && !mappings().empty()) mapping_of(part).expect(part);
+  if (const files::MappedFile* mapping = mapping_of(part)) mapping->expect(part);
 }
 
 void ModelFile::release(std::span<const std::byte> part) const {
-  if (!part.empty() && !mappings().empty()) mapping_of(part).release(part);
+  if (const files::MappedFile* mapping = mapping_of(part)) mapping->release(part);
 }
 
 WeightLookup ModelFile::lookup() const {
   return [this](const std::string& parameter, const Shape& shape) -> StoredWeight {
     if (!has_weights()) return {parameter, shape.rank() == 2 ? DType::kBF16 : DType::kF32};
     std::string name = is_gguf() ? gguf_name(config_.family, parameter) : parameter;
-    return {name, tensors().at(name, shape).dtype};
+    const DType stored = tensors().at(name, shape).dtype;
+    const auto merged = merged_.find(name);
+    return {name, merged == merged_.end() ? stored : merged->second.dtype};
   };
 }
 

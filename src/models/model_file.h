@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,8 @@
 
 namespace ridge::models {
 
+class Adapter;
+
 class ModelFile {
  public:
   // Opens a .gguf file or a folder with one, a folder with config.json and safetensors, or a
@@ -30,6 +33,11 @@ class ModelFile {
   static ModelFile of_shape(const ModelConfig& config);
   // A model whose weights are in memory, under Hugging Face's names. Their bytes must outlive it.
   static ModelFile of_tensors(const ModelConfig& config, files::TensorTable tensors);
+
+  // Merges a LoRA adapter: the weights that it changes are then in memory, in the type of the file or
+  // in bf16 instead of a quantized one, which would lose small changes. Throws bad-file Errors if it is
+  // of another model.
+  void merge(const Adapter& adapter);
 
   const ModelConfig& config() const { return config_; }
   // Notes that only this many ids have a token, for a vocabulary padded beyond its tokenizer.
@@ -48,7 +56,8 @@ class ModelFile {
   WeightLookup lookup() const;
   // The bytes of a tensor by its name in the file; valid as long as this object.
   std::span<const std::byte> bytes(const std::string& name) const {
-    return tensors().at(name).bytes;
+    const auto merged = merged_.find(name);
+    return merged == merged_.end() ? tensors().at(name).bytes : merged->second.bytes;
   }
   // The name of the first tensor with a value that is NaN or infinite; empty if all values are
   // finite. Reads the whole file.
@@ -63,11 +72,18 @@ class ModelFile {
 
  private:
   std::span<const std::shared_ptr<const files::MappedFile>> mappings() const;
-  const files::MappedFile& mapping_of(std::span<const std::byte> part) const;
+  // Null for a weight in memory.
+  const files::MappedFile* mapping_of(std::span<const std::byte> part) const;
+
+  struct Merged {
+    DType dtype;
+    std::vector<std::byte> bytes;
+  };
 
   std::filesystem::path path_;
   ModelConfig config_;
   std::variant<std::monostate, files::GgufFile, files::SafetensorsFile, files::TensorTable> file_;
+  std::map<std::string, Merged> merged_;  // by the name in the file
 };
 
 }  // namespace ridge::models

@@ -10,9 +10,9 @@
 #include "files/json.h"
 #include "files/json_field.h"
 #include "record/summary_file.h"
+#include "report/bench_chart.h"
 #include "report/chart_model.h"
 #include "report/kernels_json.h"
-#include "report/loss_chart.h"
 
 namespace ridge::report {
 namespace {

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "models/adapter.h"
 #include "ops/kv_cache.h"
 
 namespace ridge::serve {
@@ -111,6 +113,15 @@ int64_t session_capacity(const InferenceOptions& o,
     throw usage_error("[context] expected {} to {} positions, the model's context, got {}",
                       needs.least, config.context, *o.context);
   return o.context.value_or(std::clamp<int64_t>(needs.positions, 1, config.context));
+}
+
+models::ModelFile open_model_file(const InferenceOptions& o) {
+  models::ModelFile file = models::ModelFile::open(o.model);
+  if (!o.adapter.empty()) {
+    start_openmp_threads();
+    file.merge(models::Adapter::open(o.adapter));
+  }
+  return file;
 }
 
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,

@@ -55,6 +55,7 @@ int64_t kv_capacity_tokens(int64_t bytes,
 
 struct InferenceOptions {
   std::string model;
+  std::string adapter;  // empty: none
   passes::LevelOptions level;
   backends::MachineOptions machine;
   std::optional<int64_t> context;  // default: as much as the run needs
@@ -83,6 +84,9 @@ struct SessionNeeds {
 int64_t session_capacity(const InferenceOptions& options,
                          const models::ModelConfig& config,
                          const SessionNeeds& needs);
+
+// The model that the options name, with their adapter merged into its weights.
+models::ModelFile open_model_file(const InferenceOptions& options);
 
 struct OpenModel {
   models::ModelFile file;

@@ -32,11 +32,22 @@ class FinetuneTest : public FinetuneCase {
       if (each.starts_with("step ")) losses.push_back(each.substr(each.find("loss "), 11));
     return losses;
   }
-  json logits(const std::string& model) const {
-    const Output output =
-        run({"logits", model, "--ids", "1,5,9", "--json", "--top", "90", "--threads", "1"});
+  json logits(const std::string& model, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all{"logits", model, "--ids",   "1,5,9",     "--json",
+                                 "--top",  "96",  "--exact", "--threads", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Output output = run(std::move(all));
     EXPECT_EQ(output.code, 0) << output.err;
     return json::parse(output.out, nullptr, false);
+  }
+  // The largest difference of a logit.
+  static double distance(const json& a, const json& b) {
+    std::map<int, double> of_a;
+    for (const json& each : a["top"]) of_a[each[0]] = each[1];
+    double most = 0;
+    for (const json& each : b["top"])
+      most = std::max(most, std::abs(of_a.at(each[0]) - each[1].get<double>()));
+    return most;
   }
 };
 
@@ -159,6 +170,43 @@ TEST_F(FinetuneTest, MergedAdaptersAreTheTrainedModel) {
     ASSERT_EQ(longer.size(), 6u);
     EXPECT_NEAR(std::stod(first[0].substr(5)), std::stod(longer[5].substr(5)), 2e-4) << name;
     EXPECT_LT(std::stod(longer[5].substr(5)), std::stod(longer[0].substr(5)) - 0.2) << name;
+  }
+}
+
+// The merge in memory is that of ridge convert, also for rows in the order of GGUF and for quantized
+// weights.
+TEST_F(FinetuneTest, CommandsRunAModelWithAnAdapter) {
+  const std::string base = small("llama_fp32");
+  printed(run(line(base, 2, 16,
+                   {"--steps", "5", "--lr", "0.02", "--lora-rank", "4", "--lora-alpha", "8",
+                    "--lora-targets", "q_proj,k_proj,v_proj,up_proj", "--threads", "1", "--pass",
+                    "-tune_gemm,+lora", "--save", "adapter"})));
+  ASSERT_EQ(run({"convert", base, "--adapter", "adapter", "merged", "--type", "f32"}).code, 0);
+  ASSERT_EQ(run({"convert", base, "base.gguf"}).code, 0);
+  ASSERT_EQ(run({"convert", base, "q8.gguf", "--type", "q8_0"}).code, 0);
+  const json want = logits("merged");
+  const double changed = distance(want, logits(base));
+  EXPECT_GT(changed, 0.1);
+  EXPECT_EQ(distance(want, logits(base, {"--adapter", "adapter"})), 0);
+  EXPECT_LT(distance(want, logits("base.gguf", {"--adapter", "adapter"})), 1e-4);
+  EXPECT_LT(distance(want, logits("q8.gguf", {"--adapter", "adapter"})), 0.3 * changed);
+  const auto score = [&](const std::string& model, std::vector<std::string> more) {
+    std::vector<std::string> all{"perplexity", model,     "--ids",     "1,5,9,3,7",
+                                 "--json",     "--exact", "--threads", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Output output = run(std::move(all));
+    EXPECT_EQ(output.code, 0) << output.err;
+    return json::parse(output.out, nullptr, false)["nll_mean"];
+  };
+  EXPECT_EQ(score(base, {"--adapter", "adapter"}), score("merged", {}));
+  EXPECT_NE(score(base, {}), score("merged", {}));
+  for (const char* program : {"generate", "serve", "logits", "perplexity"}) {
+    std::vector<std::string> all{program, small("gemma3_bf16"), "--adapter", "adapter"};
+    if (program == std::string("logits")) all.insert(all.end(), {"--ids", "1"});
+    if (program == std::string("serve")) all.insert(all.end(), {"--port", "0"});
+    expect_refused(all, 3, "adapter_model.safetensors");
+    all[3] = "missing";
+    expect_refused(all, 3, "missing");
   }
 }
 
