@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <new>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -43,12 +45,30 @@ std::vector<std::string> arguments(int argc, char** argv) {
   return all;
 }
 
-// Subcommands and options that had another name before, or have one in vLLM. Both are accepted;
-// --help lists the present one.
+// Subcommands and options that had another name before, or have one in vLLM, llama.cpp or
+// transformers. Both are accepted where the subcommand has the present one, which --help lists.
 struct Renamed {
   std::string_view before, now;
 };
 constexpr Renamed kRenamed[] = {
+    {"--ctx-size", "--context"},
+    {"--gradient-accumulation-steps", "--micro-batches"},
+    {"--learning-rate", "--lr"},
+    {"--max-new-tokens", "--max-tokens"},
+    {"--max-steps", "--steps"},
+    {"--n-predict", "--max-tokens"},
+    {"--output-dir", "--save"},
+    {"--parallel", "--max-sequences"},
+    {"--per-device-train-batch-size", "--batch-size"},
+    {"--temp", "--temperature"},
+    {"--warmup-steps", "--lr-warmup"},
+    {"-c", "--context"},
+    {"-m", "--model"},
+    {"-n", "--max-tokens"},
+    {"-np", "--max-sequences"},
+    {"-p", "--prompt"},
+    {"-t", "--threads"},
+    {"run", "generate"},
     {"--attention-lens", "--attention-seq-len"},
     {"--batch", "--batch-size"},
     {"--batch-sizes", "--batch-size"},
@@ -65,6 +85,31 @@ constexpr Renamed kRenamed[] = {
     {"exhibit", "demo"},
 };
 
+// What other programs call so is done in another way here.
+struct Elsewhere {
+  std::string_view name, here;
+};
+constexpr Elsewhere kElsewhere[] = {
+    {"--epochs", "--steps or --tokens sets the length; `ridge data inspect` counts a data set"},
+    {"--num-train-epochs",
+     "--steps or --tokens sets the length; `ridge data inspect` counts a data set"},
+    {"chat", "`ridge generate MODEL --chat` is a conversation"},
+    {"finetune", "`ridge train --model MODEL --data FILE` fine-tunes a model"},
+    {"quantize", "`ridge convert IN OUT.gguf --type q4_k` quantizes a model"},
+};
+
+// The same name with hyphens, as transformers writes --learning_rate.
+std::string hyphenated(std::string name) {
+  if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+std::string elsewhere(const std::string& name) {
+  for (const Elsewhere& each : kElsewhere)
+    if (hyphenated(name) == each.name) return fmt::format(": {}", each.here);
+  return "";
+}
+
 // Puts the present names into the arguments, which are in reverse order, of the subcommand that
 // they choose.
 void use_present_names(const CLI::App& program, std::vector<std::string>& reversed) {
@@ -78,7 +123,7 @@ void use_present_names(const CLI::App& program, std::vector<std::string>& revers
     };
     const std::string name = word->substr(0, word->find('='));
     for (const Renamed& each : kRenamed)
-      if (name == each.before && is_known(std::string(each.now))) {
+      if (hyphenated(name) == each.before && !is_known(name) && is_known(std::string(each.now))) {
         word->replace(0, name.size(), each.now);
         break;
       }
@@ -87,15 +132,39 @@ void use_present_names(const CLI::App& program, std::vector<std::string>& revers
   }
 }
 
+// The command as a shell reads it.
 std::string command_line(int argc, char** argv) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
   std::string line = "ridge";
-  for (int i = 1; i < argc; ++i) line += std::string(" ") + argv[i];
+  for (const std::string_view word : std::span(argv, static_cast<size_t>(argc)).subspan(1)) {
+    line += ' ';
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
   return line;
 }
 
+// A positional argument that has a name as well (-m of llama.cpp) is listed once.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    const bool is_listed = !is_positional && option->get_positional();
+    return is_listed ? "" : CLI::Formatter::make_option(option, is_positional);
+  }
+};
+
 // CLI11's "--steps: 1 required INT missing" in the words of our own messages.
-std::string argument_message(const CLI::ParseError& error) {
+std::string argument_message(const CLI::App& at, const CLI::ParseError& error) {
   const std::string text = error.what();
+  for (const CLI::Option* each : at.get_options())
+    if (each->get_positional() && text == each->get_name() + " is required")
+      return each->get_name(true) + " is required";
   const size_t colon = text.find(": ");
   if (colon == std::string::npos) return text;
   const size_t begin = std::min(text.find_first_not_of('-'), colon);
@@ -176,7 +245,7 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
   std::vector<std::string> left = program.remaining(true), known;
   const auto dashes = std::find(left.begin(), left.end(), "--");
   const auto options_end = left.erase(dashes, dashes == left.end() ? dashes : dashes + 1);
-  if (left.empty()) return fmt::format("{}; see `{} --help`", argument_message(error), path);
+  if (left.empty()) return fmt::format("{}; see `{} --help`", argument_message(*at, error), path);
   // CLI11 leaves an unknown option with its value; name the option. After "--" there is none.
   auto option = std::find_if(left.begin(), options_end, [](auto& w) { return w.starts_with("-"); });
   if (option != options_end) {
@@ -186,16 +255,19 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
     const auto options = at->get_options();
     const bool takes_arguments = std::any_of(options.begin(), options.end(),
                                              [](auto* each) { return each->get_positional(); });
-    return fmt::format("unknown option {}{}; see `{} --help`{}", printable(word),
-                       did_you_mean(word, known), path,
-                       takes_arguments ? " (after --, arguments may begin with -)" : "");
+    const std::string here = elsewhere(word);
+    return fmt::format(
+        "unknown option {}{}; see `{} --help`{}", printable(word),
+        here.empty() ? did_you_mean(word, known) : here, path,
+        takes_arguments && here.empty() ? " (after --, arguments may begin with -)" : "");
   }
   for (const CLI::App* each : at->get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(each->get_name());
-  return known.empty()
-             ? fmt::format("unexpected argument {}; see `{} --help`", printable(left[0]), path)
-             : fmt::format("unknown subcommand {}{}; see `{} --help`", printable(left[0]),
-                           did_you_mean(left[0], known), path);
+  if (known.empty())
+    return fmt::format("unexpected argument {}; see `{} --help`", printable(left[0]), path);
+  const std::string here = elsewhere(left[0]);
+  return fmt::format("unknown subcommand {}{}; see `{} --help`", printable(left[0]),
+                     here.empty() ? did_you_mean(left[0], known) : here, path);
 }
 
 int run(int argc, char** argv) {
@@ -203,8 +275,15 @@ int run(int argc, char** argv) {
   CLI::App program{
       "Ridge trains and runs Llama, Mistral, Qwen 2 and 3 and Gemma 3 models, and accounts for\n"
       "every microsecond and byte. A model is one graph: gradients, optimization passes, costs,\n"
-      "memory plans, measurements and reports all work on it."};
+      "memory plans, measurements and reports all work on it.\n\n"
+      "  train:    train, data, tokenizer, and lab, which compares the levels of optimization\n"
+      "  run:      generate, serve, perplexity, logits, and infer-lab, which measures both phases\n"
+      "  files:    inspect, convert\n"
+      "  predict:  plan, explain, machine\n"
+      "  measure:  bench, study, tune, demo\n"
+      "  look:     report, diff, import\n"};
   program.name("ridge");
+  program.formatter(std::make_shared<HelpFormatter>());  // subcommands take it over
   program.require_subcommand(1);
   program.set_version_flag("--version", apps::kProgram);
   program.footer(

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bad input must cause a clear message and the right exit code, and leave nothing behind.
+#include <sstream>
+
 #include "apps/program_run.h"
+#include "test_paths.h"
 
 namespace ridge::apps {
 namespace {
@@ -56,6 +59,73 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"explain", "--op", "nonsense"}, 2, "unknown op \"nonsense\"");
   expect_refused({"explain", "--preset", "tiny", "--node", "x"}, 2,
                  "[node] expected a value of the graph");
+}
+
+// Names of llama.cpp and transformers reach the options here, in any order of arguments.
+TEST_F(RefusalTest, NamesOfOtherProgramsWork) {
+  const std::string model = "model";
+  files::write_plain(folder_ / "config.json", R"({"model_type": "llama", "vocab_size": 701,
+    "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "intermediate_size": 48, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+    "rope_theta": 10000, "tie_word_embeddings": false, "hidden_act": "silu"})");
+  ASSERT_EQ(run({"convert", "--random-weights", "config.json", model}).code, 0);
+  for (const auto& each : std::filesystem::directory_iterator(test_data("models/tokenizers/gpt2")))
+    std::filesystem::copy_file(each.path(), folder_ / model / each.path().filename(),
+                               std::filesystem::copy_options::overwrite_existing);
+  const std::vector<std::vector<std::string>> lines = {
+      {"generate", model, "Once", "--max-tokens", "2", "--temperature", "0"},
+      {"run", "-m", model, "-p", "Once", "-n", "2", "--temp", "0"},
+      {"generate", "--prompt", "Once", "--n-predict", "2", "--model=" + model, "-t", "1"},
+      {"generate", model, "-p", "Once", "--max_new_tokens=2", "-c", "16"},
+  };
+  const Output expected = run(lines[0]);
+  ASSERT_EQ(expected.code, 0) << expected.err;
+  for (const std::vector<std::string>& each : lines) {
+    const Output output = run(each);
+    EXPECT_EQ(output.code, 0) << each[1] << output.err;
+    EXPECT_EQ(output.out, expected.out) << each[1];
+  }
+  expect_refused({"train", "--learning_rate", "-1"}, 2, "[lr] expected");
+  expect_refused({"train", "--learning-rate=-1"}, 2, "[lr] expected");
+  expect_refused({"train", "--epochs", "3"}, 2, "--steps or --tokens sets the length");
+  expect_refused({"train", "--num_train_epochs", "3"}, 2, "--steps or --tokens sets the length");
+  expect_refused({"chat", model}, 2, "`ridge generate MODEL --chat`");
+  expect_refused({"quantize", "a", "b"}, 2, "`ridge convert IN OUT.gguf --type q4_k`");
+  expect_refused({"finetune"}, 2, "`ridge train --model MODEL --data FILE`");
+  expect_refused({"generate"}, 2, "MODEL is required");
+}
+
+// The families of commands name each command, and an argument that has an option's name too is listed
+// once.
+TEST_F(RefusalTest, HelpNamesAllFamilies) {
+  const std::string help = run({"--help"}).out;
+  const std::string families = help.substr(0, help.find("Usage:"));
+  std::istringstream commands(help.substr(help.find("Subcommands:")));
+  int count = 0;
+  for (std::string line; std::getline(commands, line);) {
+    if (!line.starts_with("  ") || line[2] == ' ') continue;
+    const std::string name = line.substr(2, line.find(' ', 2) - 2);
+    EXPECT_TRUE(families.find(" " + name) != std::string::npos) << name << "\n" << families;
+    ++count;
+  }
+  EXPECT_GT(count, 15);
+  const std::string generate = run({"generate", "--help"}).out;
+  EXPECT_EQ(generate.find("a .gguf file, or a folder"),
+            generate.rfind("a .gguf file, or a folder"));
+  EXPECT_NE(generate.find("MODEL TEXT REQUIRED"), std::string::npos) << generate;
+}
+
+// A message is one line, so a table in it would be shown with its line ends escaped.
+TEST_F(RefusalTest, ATrainingThatDoesNotFitNamesItsLargestParts) {
+  const Output output = run({"train", "--preset", "large", "--batch-size", "4096", "--level",
+                             "fused", "--device", "cpu"});
+  EXPECT_EQ(output.code, 4);
+  EXPECT_EQ(output.err.find('\n'), output.err.size() - 1) << output.err;
+  EXPECT_EQ(output.err.find("\\x"), std::string::npos) << output.err;
+  EXPECT_NE(output.err.find("left; the largest parts are activations "), std::string::npos)
+      << output.err;
+  EXPECT_NE(output.err.find("optimizer_state 7.5"), std::string::npos) << output.err;
+  EXPECT_NE(output.err.find("ridge plan"), std::string::npos) << output.err;
 }
 
 TEST_F(RefusalTest, UnknownOptionsAndSubcommands) {
