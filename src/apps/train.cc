@@ -97,7 +97,7 @@ struct Training {
   }
   // A training that goes on replaces the model that it saved when it was interrupted.
   files::AtomicFolder::Existing existing() const {
-    return o.pauses.resume && train::is_in_a_checkpoint(*o.save, o.pauses.checkpoints)
+    return o.observers.resume && train::is_in_a_checkpoint(*o.save, o.observers.checkpoints)
                ? files::AtomicFolder::Existing::kReplace
                : files::AtomicFolder::Existing::kRefuse;
   }
@@ -305,13 +305,13 @@ void report_run(Training& t, std::optional<OutputFolder>& folder) {
 // After the training was interrupted: the command that goes on with it.
 void say_how_to_go_on(const Training& t) {
   const TrainOptions& o = t.o;
-  if (o.pauses.checkpoints.empty()) {
+  if (o.observers.checkpoints.empty()) {
     if (o.data.is_given())
       fmt::print(stderr, "Without --checkpoints, this training cannot go on where it ended.\n");
     return;
   }
   fmt::print(stderr, "To go on, run: {}{}{}\n", terminal_safe(t.lab.command, kLongestMessage),
-             o.pauses.resume ? "" : " --resume",
+             o.observers.resume ? "" : " --resume",
              o.output.folder && !o.output.overwrite ? " --force" : "");
 }
 

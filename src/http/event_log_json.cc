@@ -3,10 +3,12 @@
 #include "http/event_log_json.h"
 
 #include <cmath>
+#include <optional>
 
 #include "base/clock.h"
 #include "http/json_text.h"
 #include "report/chart_model.h"
+#include "record/run_record.h"
 #include "report/json_text.h"
 
 namespace ridge::http {
@@ -87,11 +89,20 @@ Json constants(const ServedModel& model) {
           {"roofs", ceilings != nullptr ? Json(report::rooflines_json(*ceilings)) : Json()}};
 }
 
+// Why the last steps read faster than memory delivers; empty if they did not.
+std::string mbu_reason(const ServedModel& model, const LoggedStep& last) {
+  const cost::Ceilings* ceilings = model.engine.options().ceilings.get();
+  const std::optional<double> mbu = model.engine.counts().mbu;
+  if (ceilings == nullptr || !mbu) return "";
+  return record::over_memory_reason(*mbu, last.cost.needed_bytes, *ceilings);
+}
+
 }  // namespace
 
 std::string event_log_json(const ServedModel& model, int64_t after) {
   const EventLog::Snapshot log = model.engine.event_log().since(after, kMostSteps);
   Json made = Writer(log).json();
+  if (!log.steps.empty()) made["mbu_reason"] = mbu_reason(model, log.steps.back());
   if (after == 0) made["server"] = constants(model);
   return json_text(made);
 }

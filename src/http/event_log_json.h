@@ -14,7 +14,7 @@ inline constexpr int64_t kMostTraceSeconds = 3600;
 
 // Returns the changes after event `after`; the reply's "event" is the `after` of the next call. The
 // first call (0) also gets the constants: the model, its bounds, and the machine's rooflines by the
-// type of GEMMs, if known.
+// type of GEMMs, if known. With steps comes the reason of an MBU over 100%.
 std::string event_log_json(const ServedModel& model, int64_t after);
 
 // Returns the last `seconds` of the log in the format of PyTorch's profiler: a track of steps, and

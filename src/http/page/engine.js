@@ -6,7 +6,7 @@ const kStages = {
   prefill: kColours[1],
   decode: kColours[0]
 };
-const kShownSteps = 120, kShownRequests = 16, kLaneSeconds = 60, kRoofSteps = 64;
+const kShownSteps = 120, kFewestSteps = 30, kShownRequests = 16, kLaneSeconds = 60, kRoofSteps = 64;
 const kStates = [['free', '.'], ['cached', 'c'], ['used', 'u'], ['shared', 's']];
 const kStateColours = {
   free: 'var(--rule)',
@@ -43,7 +43,10 @@ function drawFacts(box) {
       'of prompt tokens'
     ],
     ['MFU', m.ridge_mfu_ratio === undefined ? '–' : percent(m.ridge_mfu_ratio), 'last steps'],
-    ['MBU', m.ridge_mbu_ratio === undefined ? '–' : percent(m.ridge_mbu_ratio), 'last steps'],
+    [
+      'MBU', m.ridge_mbu_ratio === undefined ? '–' : percent(m.ridge_mbu_ratio),
+      'last steps' + (m.ridge_mbu_ratio > 1 && server.mbuReason ? ': ' + server.mbuReason : '')
+    ],
     ['preemptions', integer(m.ridge_num_preemptions_total), ''],
   ];
   box.textContent = '';
@@ -87,7 +90,8 @@ function drawSteps(body) {
   });
   const last = shown[shown.length - 1].number;
   const first = Math.max(1, last - kShownSteps + 1);
-  const x = d3.scaleLinear([first - 0.5, first + kShownSteps - 0.5], [0, frame.width]);
+  const span = Math.max(kFewestSteps, last - first + 1);  // a few steps do not fill the width
+  const x = d3.scaleLinear([first - 0.5, first + span - 0.5], [0, frame.width]);
   const wide = Math.max(1, x(1) - x(0) - 1);
   const strips = [
     ['batch (sequences)', [['sequences', kColours[2]]], integer],

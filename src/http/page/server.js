@@ -10,6 +10,7 @@ const server = {
   steps: [],  // the last ones, oldest first
   requests: new Map(),
   blocks: null,
+  mbuReason: '',  // why the MBU is over 100%
   metrics: {},  // by name; a family with more labels than the model's has a sum
   rates: [],    // [seconds, generated tokens] of the last replies
 };
@@ -55,6 +56,7 @@ async function ask() {
   const ids = Array.from(server.requests.keys()).sort((a, b) => a - b);
   for (const id of ids.slice(0, -kRequests)) server.requests.delete(id);
   server.blocks = activity.blocks;
+  if (activity.mbu_reason !== undefined) server.mbuReason = activity.mbu_reason;
   const seconds = activity.now_ns / 1e9;
   server.rates.push([seconds, server.metrics.ridge_generation_tokens_total]);
   while (server.rates.length > 2 && seconds - server.rates[0][0] > kRateSeconds)
