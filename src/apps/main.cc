@@ -85,7 +85,7 @@ constexpr Renamed kRenamed[] = {
     {"exhibit", "demo"},
 };
 
-// What other programs call so is done in another way here.
+// Names of other programs for what is done in another way here.
 struct Elsewhere {
   std::string_view name, here;
 };

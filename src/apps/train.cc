@@ -87,7 +87,7 @@ struct Training {
   std::optional<train::TrainingData> data = {};
   std::optional<measure::TrainingSamples> samples = {};
   train::Resumption resumption = {};
-  files::AtomicFolder::Existing replaces = files::AtomicFolder::Existing::kRefuse;  // of --save
+  files::AtomicFolder::Existing replaces = files::AtomicFolder::Existing::kRefuse;  // --save
 
   bool instruments() const { return o.profile || o.output.folder; }
   int64_t warmup() const { return o.data.is_given() ? 0 : o.warmup; }

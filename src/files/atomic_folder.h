@@ -12,8 +12,8 @@ namespace ridge::files {
 class AtomicFolder {
  public:
   enum class Existing { kRefuse, kReplace };
-  // `path` must not exist or be an empty folder (a usage Error otherwise), unless a folder there may
-  // be replaced. Throws if the parent is missing or not writable.
+  // `path` must not exist or be an empty folder (a usage Error otherwise), unless a folder there
+  // may be replaced. Throws if the parent is missing or not writable.
   explicit AtomicFolder(std::filesystem::path path, Existing existing = Existing::kRefuse);
   // Removes everything unless committed.
   ~AtomicFolder();
@@ -22,8 +22,8 @@ class AtomicFolder {
 
   // The temporary folder to write into.
   const std::filesystem::path& inside() const { return temporary_.path(); }
-  // Renames the folder into place, after one that it replaces has got another name. Call it once, at
-  // the end.
+  // Renames the folder into place, after one that it replaces has got another name. Call it once,
+  // at the end.
   void commit();
 
  private:

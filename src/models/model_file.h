@@ -34,9 +34,9 @@ class ModelFile {
   // A model whose weights are in memory, under Hugging Face's names. Their bytes must outlive it.
   static ModelFile of_tensors(const ModelConfig& config, files::TensorTable tensors);
 
-  // Merges a LoRA adapter: the weights that it changes are then in memory, in the type of the file or
-  // in bf16 instead of a quantized one, which would lose small changes. Throws bad-file Errors if it is
-  // of another model.
+  // Merges a LoRA adapter. The weights that it changes are then in memory: in the file's type, or
+  // in bf16 instead of a quantized one, which loses small changes. Throws bad-file Errors for an
+  // adapter of another model.
   void merge(const Adapter& adapter);
 
   const ModelConfig& config() const { return config_; }

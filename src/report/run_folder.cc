@@ -27,7 +27,7 @@ constexpr const char* kKernels = "kernels.json";
 constexpr const char* kTrace = "trace.json";  // only of folders without kernels.json
 constexpr const char* kInference = "infer_summary.json";
 constexpr const char* kBench = "bench.json";
-constexpr const char* kLog = "metrics.jsonl";  // of ridge train --log-dir
+constexpr const char* kLog = "metrics.jsonl";  // by ridge train --log-dir
 
 // The document of a folder on its way, and how much it may hold.
 struct Gathering {

@@ -51,8 +51,8 @@ struct FoundCheckpoint {
 std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder,
                                                  std::vector<RefusedCheckpoint>& refused);
 
-// Whether `model` is a folder all of whose files stand in one of the checkpoints as well, byte by byte:
-// nothing is lost if a training that goes on replaces the model that it saved when it was interrupted.
+// Whether all files of the folder `model` stand in one of the checkpoints too, byte by byte: then
+// nothing is lost if a training that goes on replaces the model that it saved.
 bool is_in_a_checkpoint(const std::filesystem::path& model,
                         const std::filesystem::path& checkpoints);
 

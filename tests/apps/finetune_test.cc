@@ -173,8 +173,8 @@ TEST_F(FinetuneTest, MergedAdaptersAreTheTrainedModel) {
   }
 }
 
-// The merge in memory is that of ridge convert, also for rows in the order of GGUF and for quantized
-// weights.
+// The merge in memory is that of ridge convert, also for rows in the order of GGUF and for
+// quantized weights.
 TEST_F(FinetuneTest, CommandsRunAModelWithAnAdapter) {
   const std::string base = small("llama_fp32");
   printed(run(line(base, 2, 16,

@@ -95,8 +95,8 @@ TEST_F(RefusalTest, NamesOfOtherProgramsWork) {
   expect_refused({"generate"}, 2, "MODEL is required");
 }
 
-// The families of commands name each command, and an argument that has an option's name too is listed
-// once.
+// The families of commands name each command, and an argument that has an option's name too is
+// listed once.
 TEST_F(RefusalTest, HelpNamesAllFamilies) {
   const std::string help = run({"--help"}).out;
   const std::string families = help.substr(0, help.find("Usage:"));

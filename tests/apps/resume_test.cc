@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training that Ctrl-C ended goes on with the command that it printed, and replaces the model that
-// it saved then, but no other.
+// A training that Ctrl-C ended goes on with the command that it printed, and replaces the model
+// that it saved then, but no other.
 #include "apps/checkpoint_case.h"
 
 namespace ridge::apps {
