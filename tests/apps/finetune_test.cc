@@ -34,7 +34,7 @@ class FinetuneTest : public FinetuneCase {
   }
   json logits(const std::string& model, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> all{"logits", model, "--ids",   "1,5,9",     "--json",
-                                 "--top",  "96",  "--exact", "--threads", "1"};
+                                 "--top",  "160", "--exact", "--threads", "1"};
     all.insert(all.end(), more.begin(), more.end());
     const Output output = run(std::move(all));
     EXPECT_EQ(output.code, 0) << output.err;
@@ -202,7 +202,8 @@ TEST_F(FinetuneTest, CommandsRunAModelWithAnAdapter) {
   EXPECT_NE(score(base, {}), score("merged", {}));
   for (const char* program : {"generate", "serve", "logits", "perplexity"}) {
     std::vector<std::string> all{program, small("gemma3_bf16"), "--adapter", "adapter"};
-    if (program == std::string("logits")) all.insert(all.end(), {"--ids", "1"});
+    if (program == std::string("logits") || program == std::string("perplexity"))
+      all.insert(all.end(), {"--ids", "1,2"});
     if (program == std::string("serve")) all.insert(all.end(), {"--port", "0"});
     expect_refused(all, 3, "adapter_model.safetensors");
     all[3] = "missing";

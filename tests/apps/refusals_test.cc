@@ -288,7 +288,7 @@ TEST_F(RefusalTest, FormerNamesOfOptions) {
   expect_refused({"bench", "model", model, "-p", "0", "-d", "9223372036854775807"}, 2,
                  "got 9223372036854775807");
   // No command has both names, and a command without the option refuses the former name.
-  expect_refused({"generate", model, "--prompt", "x"}, 2, "unknown option \"--prompt\"");
+  expect_refused({"inspect", model, "--prompt", "x"}, 2, "unknown option \"--prompt\"");
   for (const char* program : {"lab", "infer-lab", "train", "plan"}) {
     const std::string help = run({program, "--help"}).out;
     const bool is_list = program != std::string("train");

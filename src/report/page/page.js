@@ -61,9 +61,11 @@ function heading() {
     const device = [
       machine.device, machine.isa, machine.threads ? plural(machine.threads, 'thread') : ''
     ].filter(Boolean).join(', ');
+    const name = folder.log ? 'Log of a training: ' + folder.name :
+        folders.length > 1  ? folder.name + ': ' :
+                              '';
     const line = element(about, 'span',
-                         (folders.length > 1 ? folder.name + ': ' : '') +
-                             (device ? device + '. ' : '') + (folder.finished_at || '') + '. ');
+                         name + (device ? device + '. ' : '') + (folder.finished_at || '') + '. ');
     if (folder.command) element(line, 'code', shortened(folder.command, 300));
     element(about, 'br');
   }
