@@ -31,7 +31,8 @@ class Answer {
     bool is_last = false;
     int status = 200;  // counts for an answer that is sent as a whole
   };
-  // Takes the bytes that are ready: none before the last piece of an answer that is sent as a whole.
+  // Takes the bytes that are ready. An answer that is sent as a whole has none before its last
+  // piece.
   virtual Piece take() = 0;
 };
 
