@@ -138,6 +138,9 @@ TEST(BenchChart, RefusesFoldersWithoutPoints) {
   const RunFolder empty = folder_of("op", {{"op", "matmul"}, {"cases", json::array()}});
   for (const auto& draw : {bench_chart, roofline_chart})
     files::expect_error([&] { draw(empty); }, ExitCode::kUsage, "no point");
+  RunFolder bare = folder_of("op", {{"op", "matmul"}, {"cases", {point("a", 1, 1e3, 0)}}});
+  bare.files.at("bench.json").erase("roofs");
+  files::expect_error([&] { roofline_chart(bare); }, ExitCode::kUsage, "no ceilings");
   const RunFolder run{"run", {{"performance_summary.json", {{"version", 1}}}}};
   EXPECT_THROW(bench_chart(run), Error);
   EXPECT_THROW(roofline_chart(run), Error);
