@@ -7,8 +7,7 @@
 #include "base/error.h"
 #include "graph/text_form.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 Attrs::Attrs(std::initializer_list<std::pair<std::string, AttrValue>> attrs) {
   for (const auto& [name, value] : attrs) set(name, value);
@@ -23,10 +22,6 @@ void Attrs::set(std::string name, AttrValue value) {
   } else {
     entries_.insert(at, {std::move(name), std::move(value)});
   }
-}
-
-void Attrs::erase(std::string_view name) {
-  std::erase_if(entries_, [&](const auto& entry) { return entry.first == name; });
 }
 
 const AttrValue* Attrs::find(std::string_view name) const {
@@ -64,5 +59,4 @@ bool Attrs::operator==(const Attrs& other) const {
   });
 }
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

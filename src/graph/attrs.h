@@ -10,8 +10,7 @@
 #include <variant>
 #include <vector>
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 class Graph;
 
@@ -27,7 +26,6 @@ class Attrs {
   Attrs(std::initializer_list<std::pair<std::string, AttrValue>> attrs);
 
   void set(std::string name, AttrValue value);
-  void erase(std::string_view name);
   const AttrValue* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
@@ -53,5 +51,4 @@ class Attrs {
   std::vector<std::pair<std::string, AttrValue>> entries_;  // sorted by name
 };
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

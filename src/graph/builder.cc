@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 namespace {
 
 std::string describe_inputs(const Graph& graph, const std::vector<ValueId>& inputs) {
@@ -175,5 +174,4 @@ Builder::Derive::~Derive() {
   builder_.derived_ = derived_;
 }
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

@@ -10,8 +10,7 @@
 
 #include "graph/graph.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 // The most nodes of a graph: enough to train a model of 160 layers without any fusion. Each of the
 // plans that a command compares takes tens of microseconds per node.
@@ -93,5 +92,4 @@ Attrs complete_attrs(const Op& op, Attrs attrs);
 // products backward.
 ModelWork model_work(const Op& op, const Call& call);
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

@@ -6,8 +6,7 @@
 
 #include "base/error.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 namespace {
 
 bool has(std::string_view letters, char letter) {
@@ -88,5 +87,4 @@ Shape EinsumExtents::shape(std::string_view letters) const {
   return Shape(dims);
 }
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

@@ -9,8 +9,7 @@
 
 #include "base/shape.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 struct Einsum {
   std::string a, b, out;  // the letters of each operand
@@ -42,5 +41,4 @@ class EinsumExtents {
   std::array<int64_t, 26> extents_{};
 };
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 int64_t Lettered::step(char letter) const {
   size_t at = letters.find(letter);
   return at == std::string::npos ? 0 : strides[static_cast<int>(at)];
@@ -45,5 +44,4 @@ JoinedAxis join_letters(const std::string& letters,
   return best;
 }
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

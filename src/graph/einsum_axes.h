@@ -9,8 +9,7 @@
 #include "base/shape.h"
 #include "graph/einsum.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 // The letters of a tensor with its strides in elements; a letter that it lacks has step 0.
 struct Lettered {
@@ -36,5 +35,4 @@ JoinedAxis join_letters(const std::string& letters,
                         const Lettered& second,
                         Chain chain);
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

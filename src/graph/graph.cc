@@ -12,8 +12,7 @@
 #include "base/printable.h"
 #include "base/shape.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 std::string_view name(Storage storage) {
   constexpr std::string_view kNames[] = {"parameter", "input", "state", "temporary"};
@@ -143,5 +142,4 @@ std::vector<Origin> distinct_origins(const Graph& graph) {
   return all;
 }
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

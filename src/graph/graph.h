@@ -13,8 +13,7 @@
 #include "graph/attrs.h"
 #include "graph/op.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 // Says where the bytes of a value are stored, and for how long.
 enum class Storage : uint8_t {
@@ -103,5 +102,4 @@ std::vector<Origin> merge_origins(std::span<const Origin> a, std::span<const Ori
 // The distinct origins over all nodes.
 std::vector<Origin> distinct_origins(const Graph& graph);
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

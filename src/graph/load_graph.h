@@ -9,13 +9,11 @@
 
 #include "graph/graph.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 struct LoadGraph {
   Graph graph;                            // inputs are named as in the file
   std::map<std::string, ValueId> stored;  // parameter name -> its value
 };
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

@@ -14,8 +14,7 @@
 #include "base/shape.h"
 #include "graph/attrs.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 class Builder;
 struct Node;
@@ -211,5 +210,4 @@ class OpTable {
   std::vector<const Op*> ops_;
 };
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 namespace {
 
 void append(std::vector<Match>& all, std::vector<Match> more) {
@@ -202,5 +201,4 @@ std::vector<Match> Pattern::match_inputs(const Users& users,
   return partial;
 }
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

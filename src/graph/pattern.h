@@ -17,8 +17,7 @@
 
 #include "graph/users.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 class Match {
  public:
@@ -104,5 +103,4 @@ Pattern past(std::vector<const Op*> ops, Pattern behind);
 // pattern.
 Pattern output_of(std::string name, size_t number);
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

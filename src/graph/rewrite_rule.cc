@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 namespace {
 
 struct Site {
@@ -96,5 +95,4 @@ Graph rewrite(const Graph& graph, const OpTable& ops, std::span<const RewriteRul
   return Rewriter(graph, ops).run(std::ref(rewriting));
 }
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

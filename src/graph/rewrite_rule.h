@@ -10,8 +10,7 @@
 #include "graph/pattern.h"
 #include "graph/rewriter.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 struct RewriteRule {
   Pattern pattern;
@@ -31,5 +30,4 @@ struct RewriteRule {
 // its root, or that only its root needs, is not the root of later matches.
 Graph rewrite(const Graph& graph, const OpTable& ops, std::span<const RewriteRule> rules);
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

@@ -6,8 +6,7 @@
 
 #include "base/error.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 Rewriter::Rewriter(const Graph& old, const OpTable& ops)
     : old_(old), builder_(graph_, ops), map_(old.values.size(), kNoValue) {
@@ -119,11 +118,4 @@ Graph without_dead_nodes(const Graph& graph, std::span<const ValueId> dropped) {
   return with_nodes(graph, order, dropped);
 }
 
-Graph reordered(const Graph& graph, std::span<const NodeId> order) {
-  RIDGE_CHECK(order.size() == graph.nodes.size(), "an order of {} nodes for {}", order.size(),
-              graph.nodes.size());
-  return with_nodes(graph, order, {});
-}
-
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

@@ -10,8 +10,7 @@
 #include "graph/builder.h"
 #include "graph/graph.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 class Rewriter {
  public:
@@ -53,8 +52,4 @@ class Rewriter {
 // without readers stay, unless dropped: a parameter exists whether it is read or not.
 Graph without_dead_nodes(const Graph& graph, std::span<const ValueId> dropped = {});
 
-// The graph with its nodes in the given order (a permutation that keeps producers before users).
-Graph reordered(const Graph& graph, std::span<const NodeId> order);
-
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

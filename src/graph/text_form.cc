@@ -6,8 +6,7 @@
 
 #include "base/error.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 namespace {
 
 std::string quote(std::string_view text) {
@@ -129,5 +128,4 @@ std::string print(const Graph& graph, const PrintOptions& options) {
   return text + fmt::format("return {}\n", print_values(graph.outputs));
 }
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

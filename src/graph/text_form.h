@@ -15,8 +15,7 @@
 
 #include "graph/graph.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 struct PrintOptions {
   bool origins = true;  // records and `from` sets
@@ -28,5 +27,4 @@ std::string print(const Graph& graph, const Node& node, const PrintOptions& opti
 // Throws a usage Error with line and column if the text is not a graph of these ops.
 Graph parse_graph(std::string_view text, const OpTable& ops);
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the text form: a token stream and one function per construct. Line breaks have no meaning.
+// Parses the text form: a reader of tokens and one function per construct. Line breaks have no
+// meaning.
 #include <charconv>
 #include <string>
 #include <unordered_map>
@@ -9,24 +10,16 @@
 #include "graph/builder.h"
 #include "graph/text_form.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 namespace {
 
 constexpr int kMaxNesting = 8;  // graphs inside attributes inside graphs
 
-class Parser {
+// Reads the words, numbers and lists that the text consists of.
+class Tokens {
  public:
-  Parser(std::string_view text, const OpTable& ops) : text_(text), ops_(ops) {}
+  explicit Tokens(std::string_view text) : text_(text) {}
 
-  Graph parse_all() {
-    Graph graph = parse_graph_body(0);
-    skip_space();
-    if (at_ != text_.size()) fail("the end of the text");
-    return graph;
-  }
-
- private:
   [[noreturn]] void fail(std::string_view expected) {
     size_t line = 1, column = 1;
     for (char c : text_.substr(0, at_)) {
@@ -37,10 +30,6 @@ class Parser {
     throw usage_error("[graph text] {}:{}: expected {}, found '{}'", line, column, expected, found);
   }
 
-  void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t'))
-      ++at_;
-  }
   bool accept(std::string_view token) {
     skip_space();
     if (text_.substr(at_, token.size()) != token) return false;
@@ -55,9 +44,6 @@ class Parser {
     return at_ < text_.size() && text_[at_] == c;
   }
 
-  static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  }
   std::string word() {
     skip_space();
     size_t begin = at_;
@@ -100,20 +86,49 @@ class Parser {
     return values;
   }
 
-  Type type() {
-    std::string dtype_name = word();
-    std::optional<DType> dtype = parse_dtype(dtype_name);
-    if (!dtype) fail("an element type before this");
-    return {*dtype, Shape(integers())};
-  }
-
   // A number is an integer unless it has a point, an exponent or is inf or nan.
-  AttrValue numeric_attr() {
+  AttrValue number_of_its_kind() {
     skip_space();
     size_t end = text_.find_first_of(",}] \n", at_);
     std::string_view token = text_.substr(at_, end == std::string_view::npos ? end : end - at_);
     if (token.find_first_of(".einf") != std::string_view::npos) return number<double>("a number");
     return integer();
+  }
+
+  void expect_end() {
+    skip_space();
+    if (at_ != text_.size()) fail("the end of the text");
+  }
+
+ private:
+  void skip_space() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t'))
+      ++at_;
+  }
+  static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+class Parser : private Tokens {
+ public:
+  Parser(std::string_view text, const OpTable& ops) : Tokens(text), ops_(ops) {}
+
+  Graph parse_all() {
+    Graph graph = parse_graph_body(0);
+    expect_end();
+    return graph;
+  }
+
+ private:
+  Type type() {
+    std::string dtype_name = word();
+    std::optional<DType> dtype = parse_dtype(dtype_name);
+    if (!dtype) fail("an element type before this");
+    return {*dtype, Shape(integers())};
   }
 
   AttrValue attr(int nesting) {
@@ -128,7 +143,7 @@ class Parser {
       expect("}");
       return NestedGraph(nested);
     }
-    return numeric_attr();
+    return number_of_its_kind();
   }
 
   Attrs attrs(int nesting) {
@@ -292,9 +307,7 @@ class Parser {
     return graph;
   }
 
-  std::string_view text_;
   const OpTable& ops_;
-  size_t at_ = 0;
 };
 
 }  // namespace
@@ -303,5 +316,4 @@ Graph parse_graph(std::string_view text, const OpTable& ops) {
   return Parser(text, ops).parse_all();
 }
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

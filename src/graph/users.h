@@ -6,12 +6,14 @@
 
 #include "graph/graph.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 class Users {
  public:
-  explicit Users(const Graph& graph);
+  explicit Users(const Graph& graph)
+      : graph_(graph), users_(graph.users()), leaves_(graph.values.size()) {
+    for (ValueId value : graph.outputs) leaves_[static_cast<size_t>(value)] = true;
+  }
 
   const Graph& graph() const { return graph_; }
   // The nodes that read the value, in schedule order.
@@ -27,5 +29,4 @@ class Users {
   std::vector<bool> leaves_;
 };
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

@@ -10,8 +10,7 @@
 #include "graph/builder.h"
 #include "graph/text_form.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 namespace {
 
 std::string producers_first(const Graph& graph, NodeId id) {
@@ -165,5 +164,4 @@ void verify_origins(const Graph& before, const Graph& after) {
   }
 }
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

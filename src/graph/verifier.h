@@ -8,8 +8,7 @@
 
 #include "graph/graph.h"
 
-namespace ridge {
-inline namespace graph {
+namespace ridge::inline graph {
 
 struct Rule {
   std::string_view name;
@@ -28,5 +27,4 @@ void verify(const Graph& graph);
 // it.
 void verify_origins(const Graph& before, const Graph& after);
 
-}  // namespace graph
-}  // namespace ridge
+}  // namespace ridge::inline graph

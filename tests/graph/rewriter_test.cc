@@ -112,41 +112,5 @@ TEST(Rewriter, RefusesToDropWhatIsRead) {
   EXPECT_THROW(rewriter.run(kCopyAll), InternalError);
 }
 
-TEST(Reordered, KeepsTheMeaningInAnyTopologicalOrder) {
-  Random shuffle(9);
-  for (uint32_t seed = 0; seed < 60; ++seed) {
-    RandomGraph random(seed, {.nodes = 15});
-    Graph graph = random.graph();
-    // Kahn's order with a random choice among the ready nodes.
-    std::vector<NodeId> order;
-    std::vector<bool> done(graph.nodes.size(), false);
-    while (order.size() < graph.nodes.size()) {
-      std::vector<NodeId> ready;
-      for (size_t i = 0; i < graph.nodes.size(); ++i) {
-        bool inputs_done = !done[i];
-        for (ValueId input : graph.nodes[i].inputs) {
-          NodeId producer = graph.value(input).producer;
-          inputs_done = inputs_done && (producer == kNoNode || done[static_cast<size_t>(producer)]);
-        }
-        if (inputs_done) ready.push_back(static_cast<NodeId>(i));
-      }
-      order.push_back(ready[shuffle.below(static_cast<uint32_t>(ready.size()))]);
-      done[static_cast<size_t>(order.back())] = true;
-    }
-    Graph made = reordered(graph, order);
-    verify(made);
-    expect_same_meaning(random, made);
-  }
-}
-
-TEST(Reordered, RefusesUsersBeforeProducers) {
-  Graph graph;
-  Builder b(graph, ops::table());
-  graph.outputs = {ops::unary(b, "neg", ops::unary(b, "tanh", b.input("x", {DType::kF32, {4}})))};
-  std::vector<NodeId> backwards{1, 0}, short_order{0};
-  EXPECT_THROW(reordered(graph, backwards), InternalError);
-  EXPECT_THROW(reordered(graph, short_order), InternalError);
-}
-
 }  // namespace
 }  // namespace ridge
