@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "courses/ladder_gemm.h"
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 
 namespace ridge::courses {

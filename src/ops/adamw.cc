@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "ops/adamw.h"
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {

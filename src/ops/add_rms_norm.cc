@@ -4,8 +4,6 @@
 // gradient of the sum itself added.
 #include <vector>
 
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 #include "ops/rms_norm.h"
 

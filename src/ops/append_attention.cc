@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "ops/cached_attention.h"
-#include "ops/case_inputs.h"
 #include "ops/op_from.h"
 #include "ops/rope_append.h"
 

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {

@@ -2,10 +2,7 @@
 // broadcast: axes of extent 1 repeated to a larger shape of the same rank; a view with stride 0.
 #include <vector>
 
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
-#include "ops/view_reference.h"
 
 namespace ridge::ops {
 namespace {

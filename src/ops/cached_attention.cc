@@ -8,8 +8,6 @@
 #include <cmath>
 #include <vector>
 
-#include "ops/build.h"
-#include "ops/case_inputs.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {
@@ -25,7 +23,7 @@ CachedAttention cached_attention_shape(const Call& call) {
   CachedAttention s{cache_extents(kOp, call, call.inputs[1], 3), q.shape[1],
                     call.attrs.integer("window"), call.attrs.integer("context"),
                     call.attrs.real("scale")};
-  expect_cache(kOp, call, q.dtype, call.inputs[1], kKeyScales, 2);
+  expect_cache(kOp, call, {.tokens = 0, .cache = 1, .plain = kKeyScales, .caches = 2});
   expect_shape(kOp, q, {s.cache.tokens, s.heads, s.cache.head_size}, "q");
   expect_head_groups(kOp, s.heads, s.cache.kv_heads);
   if (s.window < 0) throw usage_error("[{}] expected a window >= 0, got {}", kOp, s.window);

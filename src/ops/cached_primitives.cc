@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "ops/cached_attention.h"
-#include "ops/case_inputs.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {
@@ -37,7 +36,7 @@ CellProduct cell_product(const Call& call) {
   p.columns = mixes ? x.shape[2] : call.attrs.integer("columns");
   const int64_t tokens = p.cache.tokens, head_size = p.cache.head_size;
   expect_shape(op, x, {tokens, p.heads, mixes ? p.columns : head_size}, what);
-  expect_cache(op, call, x.dtype, call.inputs[1], kScales, 1);
+  expect_cache(op, call, {.tokens = 0, .cache = 1, .plain = kScales, .caches = 1});
   expect_head_groups(op, p.heads, p.cache.kv_heads);
   if (p.columns < 1 || p.columns > p.cache.ring())
     throw usage_error("[{}] expected 1 to {} columns, got {}", op, p.cache.ring(), p.columns);

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "ops/attention.h"
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {

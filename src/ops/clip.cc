@@ -6,8 +6,6 @@
 #include <cmath>
 #include <vector>
 
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {

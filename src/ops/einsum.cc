@@ -7,9 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/build.h"
 #include "ops/contraction.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {

@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "base/repacked_tiles.h"
-#include "ops/build.h"
-#include "ops/case_inputs.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {

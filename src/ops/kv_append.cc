@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/bf16.h"
-#include "ops/case_inputs.h"
 #include "ops/kv_cache.h"
 #include "ops/op_from.h"
 
@@ -40,22 +39,19 @@ CacheExtents cache_extents(std::string_view op, const Call& call, const Type& ca
 
 Type scales_of(const Type& cache) { return f32({cache.shape[0], cache.shape[2], cache.shape[1]}); }
 
-void expect_cache(std::string_view op,
-                  const Call& call,
-                  DType tokens,
-                  const Type& cache,
-                  size_t plain,
-                  size_t caches) {
+void expect_cache(std::string_view op, const Call& call, const CacheInputs& at) {
+  const DType tokens = call.inputs[at.tokens].dtype;
+  const Type& cache = call.inputs[at.cache];
   if (!is_float(tokens) || !can_hold(cache.dtype, tokens))
     throw usage_error(
         "[{}] expected a cache of the tokens' floating-point type, or of bf16 or i8 for tokens in "
         "f32, got {} for tokens in {}",
         op, name(cache.dtype), name(tokens));
-  const size_t wanted = plain + (has_scales(cache) ? caches : 0);
+  const size_t wanted = at.plain + (has_scales(cache) ? at.caches : 0);
   if (call.inputs.size() != wanted)
     throw usage_error("[{}] expected {} operands with a cache of {}, got {}", op, wanted,
                       name(cache.dtype), call.inputs.size());
-  for (size_t i = plain; i < wanted; ++i)
+  for (size_t i = at.plain; i < wanted; ++i)
     expect_type(op, call.inputs[i], scales_of(cache), "the scales");
 }
 
@@ -120,7 +116,7 @@ CacheExtents extents(const Call& call) {
   expect_same("kv_append", call.inputs[2], call.inputs[3], "k and v");
   CacheExtents e = cache_extents("kv_append", call, call.inputs[0], 4);
   expect_shape("kv_append", call.inputs[2], {e.tokens, e.kv_heads, e.head_size}, "k");
-  expect_cache("kv_append", call, call.inputs[2].dtype, call.inputs[0], kPlain, 2);
+  expect_cache("kv_append", call, {.tokens = 2, .cache = 0, .plain = kPlain, .caches = 2});
   return e;
 }
 
@@ -142,16 +138,22 @@ float quantize_head(const double* values, int64_t count, double* quants) {
   return scale;
 }
 
-// Writes a token's heads, [K,E] in `type`, to a row of a cache.
+// A token's heads, [K,E].
+struct TokenHeads {
+  DType type;
+  const double* values;
+};
+
+// Writes a token to a row of a cache.
 void append_row(const CacheExtents& e,
-                DType type,
-                const double* values,
+                const TokenHeads& token,
                 int64_t row,
                 Tensor64& cache,
                 Tensor64* scales) {
+  const double* values = token.values;
   double* to = cache.data.data() + row * e.kv_heads * e.head_size;
   if (scales == nullptr) {
-    const bool narrows = cache.type.dtype != type;
+    const bool narrows = cache.type.dtype != token.type;
     for (int64_t i = 0; i < e.kv_heads * e.head_size; ++i)
       to[i] = narrows ? bf16_to_float(float_to_bf16(static_cast<float>(values[i]))) : values[i];
     return;
@@ -214,7 +216,7 @@ struct KvAppendOp {
       if (position < 0) continue;
       int64_t row = cache_row(e, *inputs[6], slot, position % e.ring());
       for (size_t part = 0; part < 2; ++part)
-        append_row(e, call.inputs[2].dtype, inputs[2 + part]->data.data() + n * width, row,
+        append_row(e, {call.inputs[2].dtype, inputs[2 + part]->data.data() + n * width}, row,
                    outputs[part], scaled ? &outputs[2 + part] : nullptr);
     }
   }

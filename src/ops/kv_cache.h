@@ -40,14 +40,16 @@ inline bool can_hold(DType cache, DType tokens) {
 inline bool has_scales(const Type& cache) { return cache.dtype == DType::kI8; }
 Type scales_of(const Type& cache);
 
-// Checks that the cache may hold tokens of type `tokens`, and that the call has `plain` inputs,
-// followed by the scales of `caches` caches if the cache is i8. Throws usage Errors.
-void expect_cache(std::string_view op,
-                  const Call& call,
-                  DType tokens,
-                  const Type& cache,
-                  size_t plain,
-                  size_t caches);
+// The inputs of an op on caches: the indices of its tokens and of its first cache, its inputs other
+// than scales, and its caches.
+struct CacheInputs {
+  size_t tokens, cache;
+  size_t plain, caches;
+};
+
+// Checks that the cache may hold tokens of their type, and that the call has the plain inputs,
+// followed by the scales of each cache if they are i8. Throws usage Errors.
+void expect_cache(std::string_view op, const Call& call, const CacheInputs& at);
 
 // The index of the scale of one head in one of the rows [blocks * block_tokens].
 inline int64_t scale_index(const CacheExtents& e, int64_t row, int64_t head) {

@@ -13,8 +13,6 @@
 #include <limits>
 #include <vector>
 
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {

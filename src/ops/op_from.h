@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes an op from one struct: its declaration (name, operands, attributes) and its functions, each
-// named as the field of `Op` that it fills. What the struct lacks stays at its default.
+// The one header that the file of an op needs: shape checks, short forms of the primitives for
+// expansions and gradients, inputs of test cases, and op_from, which makes an op from one struct.
 #pragma once
 
-#include "graph/op.h"
+#include <optional>
+
+#include "ops/build.h"
+#include "ops/infer.h"
 
 namespace ridge::ops {
 
+// Makes an op from its declaration (name, operands, attributes) and its functions, each named as
+// the field of `Op` that it fills. Fields that the struct lacks stay at their defaults.
 template <typename Definition>
 const Op& op_from() {
   static const Op op = [] {
@@ -24,6 +29,38 @@ const Op& op_from() {
     return made;
   }();
   return op;
+}
+
+// An input that is not differentiated.
+inline CaseInput inert(const Type& type) { return {type, {Fill::kNormal, 1, false}}; }
+// An input that is not differentiated and keeps its type: no test casts it to bf16.
+inline CaseInput fixed(const Type& type, double std = 1) {
+  return {type, {Fill::kNormal, std, false}, false};
+}
+inline CaseInput constant(const Type& type, double value) {
+  return {type, {Fill::kConstant, value, false}, false};
+}
+// Ids from 0 to `bound` - 1, and some -1.
+inline CaseInput ids(const Shape& shape, int64_t bound) {
+  return {i32(shape), {Fill::kIds, static_cast<double>(bound), false}, false};
+}
+
+// The double-precision reference of views that repeat or reorder elements, by the layout that
+// `view` returns: the output's elements in row-major order, read from their places in the dense
+// input.
+inline void read_through(std::optional<Layout> (*view)(const Call&, const Layout&),
+                         const Call& call,
+                         const Tensor64& input,
+                         Tensor64& output) {
+  Layout from = *view(call, {0, dense_strides(call.inputs[0].shape)});
+  const Shape& shape = call.outputs[0].shape;
+  Strides to = dense_strides(shape);
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    int64_t at = from.offset;
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      at += i / to[axis] % shape[axis] * from.strides[axis];
+    output.data[static_cast<size_t>(i)] = input.data[static_cast<size_t>(at)];
+  }
 }
 
 }  // namespace ridge::ops

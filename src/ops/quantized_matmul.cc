@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/bf16.h"
-#include "ops/case_inputs.h"
 #include "ops/glu.h"
 #include "ops/op_from.h"
 

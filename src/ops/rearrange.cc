@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 #include "ops/rearrangement.h"
 

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/case_inputs.h"
 #include "ops/kv_cache.h"
 #include "ops/op_from.h"
 #include "ops/rms_norm.h"

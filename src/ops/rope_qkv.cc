@@ -4,8 +4,6 @@
 // The gradient is the inverse rotation.
 #include <vector>
 
-#include "ops/build.h"
-#include "ops/case_inputs.h"
 #include "ops/op_from.h"
 #include "ops/rotate.h"
 

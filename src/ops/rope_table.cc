@@ -7,8 +7,6 @@
 #include <numbers>
 #include <vector>
 
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 #include "ops/rope_frequencies.h"
 

@@ -25,7 +25,6 @@
 #include <vector>
 
 #include "base/random.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {

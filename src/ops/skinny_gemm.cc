@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/pointwise.h"
-#include "ops/case_inputs.h"
 #include "ops/glu.h"
 #include "ops/op_from.h"
 #include "ops/rms_norm.h"

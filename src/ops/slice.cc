@@ -3,8 +3,6 @@
 // slices that tile a value become one concat, so a split costs no zero-filled copies.
 #include <vector>
 
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
 
 namespace ridge::ops {

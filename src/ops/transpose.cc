@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/build.h"
-#include "ops/infer.h"
 #include "ops/op_from.h"
-#include "ops/view_reference.h"
 
 namespace ridge::ops {
 namespace {

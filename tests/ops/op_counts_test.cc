@@ -9,7 +9,7 @@
 #include "cost/cost.h"
 #include "graph/builder.h"
 #include "ops/case_data.h"
-#include "ops/case_inputs.h"
+#include "ops/op_from.h"
 #include "ops/plain_attention.h"
 #include "ops/plain_einsum.h"
 #include "ops/plain_products.h"
