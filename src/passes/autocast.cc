@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// autocast_bf16 and autocast_f16: run activations and GEMMs in 16 bits with fp32 master weights. A
-// GEMM's weight is cast once per step. Norms keep fp32 weights and statistics; the loss and the
-// logits that are sampled from stay fp32. KV caches have the narrow type too.
+// Runs activations and GEMMs in 16 bits with fp32 master weights. A GEMM's weight is cast once per
+// step. Norms keep fp32 weights and statistics; the loss and the logits that are sampled from stay
+// fp32. KV caches have the narrow type too.
+#include "passes/dtypes.h"
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -11,7 +13,6 @@
 #include "graph/rewriter.h"
 #include "ops/build.h"
 #include "ops/registry.h"
-#include "passes/passes.h"
 
 namespace ridge::passes {
 namespace {
@@ -87,20 +88,12 @@ Graph with_narrow_caches(const Graph& graph, DType narrow) {
   return result;
 }
 
-Graph run(const Graph& graph, PassContext& context, DType narrow) {
-  const Graph cached = with_narrow_caches(graph, narrow);
-  Autocast autocast(cached, narrow);
-  return Rewriter(cached, context.ops).run(std::ref(autocast));
-}
-
 }  // namespace
 
-Graph run_autocast_bf16(const Graph& graph, PassContext& context) {
-  return run(graph, context, DType::kBF16);
-}
-
-Graph run_autocast_f16(const Graph& graph, PassContext& context) {
-  return run(graph, context, DType::kF16);
+Graph autocast(DType narrow, const Graph& graph, PassContext& context) {
+  const Graph cached = with_narrow_caches(graph, narrow);
+  Autocast rewrite(cached, narrow);
+  return Rewriter(cached, context.ops).run(std::ref(rewrite));
 }
 
 }  // namespace ridge::passes

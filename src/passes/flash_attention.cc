@@ -4,7 +4,7 @@
 
 #include "graph/rewrite_rule.h"
 #include "ops/registry.h"
-#include "passes/keep_whole.h"
+#include "passes/nodes.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuse_glu: computes the activation and the product of a gated feed-forward layer in one kernel.
 #include "ops/registry.h"
-#include "passes/keep_whole.h"
+#include "passes/nodes.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {

@@ -8,7 +8,7 @@
 #include "ops/build.h"
 #include "ops/registry.h"
 #include "passes/attention_pattern.h"
-#include "passes/keep_whole.h"
+#include "passes/nodes.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {

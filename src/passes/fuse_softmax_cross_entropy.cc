@@ -2,7 +2,7 @@
 // fuse_softmax_cross_entropy: computes the loss from logits in one kernel, which never writes
 // probabilities.
 #include "ops/registry.h"
-#include "passes/keep_whole.h"
+#include "passes/nodes.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "graph/rewriter.h"
-#include "passes/new_node.h"
+#include "passes/gemm_nodes.h"
+#include "passes/nodes.h"
 #include "passes/passes.h"
-#include "passes/quantized_gemm.h"
 
 namespace ridge::passes {
 namespace {

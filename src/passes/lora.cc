@@ -14,8 +14,8 @@
 #include "graph/rewriter.h"
 #include "ops/build.h"
 #include "ops/registry.h"
+#include "passes/gemm_nodes.h"
 #include "passes/passes.h"
-#include "passes/projection.h"
 
 namespace ridge::passes {
 namespace {

@@ -8,7 +8,7 @@
 #include "graph/rewriter.h"
 #include "ops/build.h"
 #include "ops/registry.h"
-#include "passes/projection.h"
+#include "passes/gemm_nodes.h"
 
 namespace ridge::passes {
 namespace {

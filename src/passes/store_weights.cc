@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// store_bf16 and store_f32: store all matrices of a model in one plain type, whatever type the file
-// has. Quantized blocks are unpacked once, at load time.
-#include "passes/store_weights.h"
+// Adds casts to the load graph. Quantized blocks are unpacked once, at load time.
+#include "passes/dtypes.h"
 
 #include "ops/build.h"
 #include "ops/registry.h"
-#include "passes/passes.h"
 
 namespace ridge::passes {
 
@@ -23,9 +21,7 @@ void keep_lookups(Graph& graph) {
       node.attrs.set("dtype", std::string(name(graph.type(node.outputs[0]).dtype)));
 }
 
-namespace {
-
-Graph run(const Graph& graph, PassContext& context, DType dtype) {
+Graph store_matrices_as(DType dtype, const Graph& graph, PassContext& context) {
   Graph result = graph;
   keep_lookups(result);
   for (Value& value : result.values) {
@@ -35,16 +31,6 @@ Graph run(const Graph& graph, PassContext& context, DType dtype) {
     if (is_matrix && value.type.dtype != dtype) store_as(dtype, value, context);
   }
   return result;
-}
-
-}  // namespace
-
-Graph run_store_bf16(const Graph& graph, PassContext& context) {
-  return run(graph, context, DType::kBF16);
-}
-
-Graph run_store_f32(const Graph& graph, PassContext& context) {
-  return run(graph, context, DType::kF32);
 }
 
 }  // namespace ridge::passes

@@ -268,6 +268,19 @@ inline Graph try_pass(const Pass& pass) {
   return try_pass(pass, forward.graph, forward.load);
 }
 
+// Runs a pass that narrows activations: every GEMM is in the type, and the parameters and the loss
+// stay in fp32.
+inline void expect_narrowed(DType narrow, const Pass& pass) {
+  Graph after = try_pass(pass);
+  for (const Node& node : after.nodes) {
+    if (node.op->name != "matmul") continue;
+    for (ValueId input : node.inputs) EXPECT_EQ(after.type(input).dtype, narrow);
+    EXPECT_EQ(after.type(node.outputs[0]).dtype, narrow);
+  }
+  for (ValueId parameter : parameters(after)) EXPECT_EQ(after.type(parameter).dtype, DType::kF32);
+  EXPECT_EQ(after.type(after.outputs[0]).dtype, DType::kF32) << "the loss";
+}
+
 inline int64_t count(const Graph& graph, std::string_view op) {
   return std::count_if(graph.nodes.begin(), graph.nodes.end(),
                        [&](const Node& n) { return n.op->name == op; });

@@ -7,7 +7,7 @@
 #include "backends/cpu/passes/passes.h"
 #include "graph/rewrite_rule.h"
 #include "ops/registry.h"
-#include "passes/new_node.h"
+#include "passes/nodes.h"
 
 namespace ridge::backends::cpu {
 namespace {

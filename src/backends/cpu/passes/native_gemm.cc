@@ -4,7 +4,7 @@
 #include "backends/cpu/native_gemm.h"
 
 #include "backends/cpu/passes/passes.h"
-#include "passes/native_gemm.h"
+#include "passes/gemm_nodes.h"
 
 namespace ridge::backends::cpu {
 

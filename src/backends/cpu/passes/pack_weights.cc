@@ -8,7 +8,7 @@
 #include "backends/cpu/passes/passes.h"
 #include "base/repacked_tiles.h"
 #include "ops/registry.h"
-#include "passes/store_weights.h"
+#include "passes/dtypes.h"
 
 namespace ridge::backends::cpu {
 namespace {

@@ -15,8 +15,8 @@
 #include "graph/rewriter.h"
 #include "ops/cached_attention.h"
 #include "ops/registry.h"
-#include "passes/new_node.h"
-#include "passes/quantized_gemm.h"
+#include "passes/gemm_nodes.h"
+#include "passes/nodes.h"
 
 namespace ridge::backends::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include "backends/cuda/passes/passes.h"
 #include "graph/rewrite_rule.h"
 #include "ops/registry.h"
-#include "passes/new_node.h"
+#include "passes/nodes.h"
 
 namespace ridge::backends::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include "graph/rewrite_rule.h"
 #include "ops/registry.h"
 #include "passes/attention_pattern.h"
-#include "passes/new_node.h"
+#include "passes/nodes.h"
 
 namespace ridge::backends::cuda {
 namespace {

@@ -9,8 +9,8 @@
 #include "graph/rewrite_rule.h"
 #include "ops/pointwise.h"
 #include "ops/registry.h"
-#include "passes/new_node.h"
-#include "passes/projection.h"
+#include "passes/gemm_nodes.h"
+#include "passes/nodes.h"
 
 namespace ridge::backends::cuda {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // native_gemm: allows a native GPU kernel to compute GEMMs instead of cuBLAS's. The binding makes
 // the final choice. The CPU's pass of the same name enables other kernels.
-#include "passes/native_gemm.h"
 #include "backends/cuda/passes/gemm_choices.h"
 #include "backends/cuda/passes/passes.h"
+#include "passes/gemm_nodes.h"
 
 namespace ridge::backends::cuda {
 

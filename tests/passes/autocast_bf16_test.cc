@@ -1,41 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of autocast_bf16 and autocast_f16: types change, results do not; master weights stay fp32.
+// Tests of autocast_bf16: types change, results do not; master weights stay fp32.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
 namespace {
 
 TEST(AutocastBf16, NarrowsActivationsAndProducts) {
-  Graph after = try_pass(autocast_bf16_pass);
-  for (const Node& node : after.nodes) {
-    if (node.op->name != "matmul") continue;
-    for (ValueId input : node.inputs) EXPECT_EQ(after.type(input).dtype, DType::kBF16);
-    EXPECT_EQ(after.type(node.outputs[0]).dtype, DType::kBF16);
-  }
-  for (ValueId parameter : parameters(after)) EXPECT_EQ(after.type(parameter).dtype, DType::kF32);
-  EXPECT_EQ(after.type(after.outputs[0]).dtype, DType::kF32) << "the loss";
-}
-
-TEST(AutocastF16, NarrowsActivationsAndProducts) {
-  Graph after = try_pass(autocast_f16_pass);
-  for (const Node& node : after.nodes) {
-    if (node.op->name != "matmul") continue;
-    for (ValueId input : node.inputs) EXPECT_EQ(after.type(input).dtype, DType::kF16);
-    EXPECT_EQ(after.type(node.outputs[0]).dtype, DType::kF16);
-  }
-  for (ValueId parameter : parameters(after)) EXPECT_EQ(after.type(parameter).dtype, DType::kF32);
-  EXPECT_EQ(after.type(after.outputs[0]).dtype, DType::kF32) << "the loss";
-  EXPECT_FALSE(autocast_f16_pass.trade.empty());
-  EXPECT_LT(planned_step("compiled", "+autocast_f16").bytes, planned_step("compiled", "").bytes);
-}
-
-TEST(AutocastF16, RefusesWeightsInBf16) {
-  Graph graph;
-  Builder b(graph, ops::table());
-  ValueId x = b.input("x", {DType::kF32, {4, 8}}), w = b.parameter("w", {DType::kBF16, {8, 8}});
-  graph.outputs = {ops::matmul(b, "nd,fd->nf", x, w)};
-  const auto load = std::make_unique<LoadGraph>(identity_load(graph));
-  EXPECT_THROW(run_pass(autocast_f16_pass, graph, *load), Error);
+  expect_narrowed(DType::kBF16, autocast_bf16_pass);
 }
 
 TEST(AutocastBf16, CastsAWeightOnceHoweverOftenItIsRead) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queries the target with a graph that holds only the new node.
-#include "passes/new_node.h"
+// Asks the target with a graph that holds only the new node.
+#include "passes/nodes.h"
 
 #include "graph/builder.h"
 
@@ -18,6 +18,21 @@ bool runs_on_target(const PassContext& context, const Graph& graph, const NewNod
 
 std::vector<ValueId> append(Rewriter& rewriter, const NewNode& made) {
   return rewriter.builder().call_all(made.op, rewriter.map(made.inputs), made.attrs);
+}
+
+Graph keep_whole(const Graph& graph, const Op& op) {
+  Graph result = graph;
+  for (Node& node : result.nodes)
+    if (is_a(node, op)) node.attrs.set("fused", true);
+  return result;
+}
+
+RewriteRule keep_whole_rule(const Op& op) {
+  return {node_of(op), {}, [](Rewriter& rewriter, const Match& match) {
+            Node node = match.root();
+            node.attrs.set("fused", true);
+            rewriter.replace_all(node.outputs, rewriter.copy(node));
+          }};
 }
 
 }  // namespace ridge::passes

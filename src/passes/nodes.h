@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node that a pass may add: checks whether the target supports it, and appends it.
+// Steps of several passes: adding a node that the target may not support, and keeping composites in
+// their fused form, where the node stays and expand skips it.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
-#include "graph/rewriter.h"
+#include "graph/rewrite_rule.h"
 #include "passes/pass.h"
 
 namespace ridge::passes {
@@ -21,5 +22,11 @@ bool runs_on_target(const PassContext& context, const Graph& graph, const NewNod
 
 // Appends the node to the new graph and returns its outputs.
 std::vector<ValueId> append(Rewriter& rewriter, const NewNode& made);
+
+// Returns the graph with the attribute `fused` set on every node of the op.
+Graph keep_whole(const Graph& graph, const Op& op);
+
+// A rule that does the same, for use after other rules: it marks the nodes that they leave.
+RewriteRule keep_whole_rule(const Op& op);
 
 }  // namespace ridge::passes

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// autocast_f16: runs activations and GEMMs in fp16 with fp32 master weights.
+#include "passes/dtypes.h"
+#include "passes/passes.h"
+
+namespace ridge::passes {
+
+Graph run_autocast_f16(const Graph& graph, PassContext& context) {
+  return autocast(DType::kF16, graph, context);
+}
+
+}  // namespace ridge::passes
