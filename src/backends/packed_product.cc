@@ -39,6 +39,11 @@ std::optional<int64_t> step_of(const std::string& group,
   return extent == 1 ? 1 : step;
 }
 
+// The letters of an operand's axes that the GEMM takes as one.
+struct Groups {
+  std::string batch, rows, columns;
+};
+
 struct Steps {
   int64_t batch = 0, row = 1, column = 1;
 };
@@ -46,22 +51,20 @@ struct Steps {
 // If the operand's groups already form axes, one of the inner two contiguous, returns their
 // strides; otherwise those of a packed copy.
 Steps place(PackedOperand& operand,
-            const std::string& batch,
-            const std::string& rows,
-            const std::string& columns,
+            const Groups& groups,
             const Type& type,
             const EinsumExtents& extents) {
-  operand.letters = batch + rows + columns;
+  operand.letters = groups.batch + groups.rows + groups.columns;
   Strides strides = dense_strides(type.shape);
-  auto b = step_of(batch, operand.from, strides, extents),
-       r = step_of(rows, operand.from, strides, extents),
-       c = step_of(columns, operand.from, strides, extents);
+  auto b = step_of(groups.batch, operand.from, strides, extents),
+       r = step_of(groups.rows, operand.from, strides, extents),
+       c = step_of(groups.columns, operand.from, strides, extents);
   bool has_inner = r && c && (*r == 1 || *c == 1);
   if (b && has_inner) return {*b, *r, *c};
   operand.is_packed = true;
   operand.bytes = round_up(storage_bytes(type.dtype, type.shape.elements()), kPackAlignment);
-  int64_t width = extents.product(columns);
-  return {extents.product(rows) * width, width, 1};
+  int64_t width = extents.product(groups.columns);
+  return {extents.product(groups.rows) * width, width, 1};
 }
 
 // The operand with the axes of its packed copy, still in its own memory.
@@ -98,9 +101,9 @@ PackedProduct plan_packed_product(const Call& call) {
   packed.operands[0].from = e.a;
   packed.operands[1].from = e.b;
   packed.operands[2].from = e.out;
-  Steps a = place(packed.operands[0], batch, m, k, call.inputs[0], extents);
-  Steps b = place(packed.operands[1], batch, k, n, call.inputs[1], extents);
-  Steps c = place(packed.operands[2], batch, m, n, call.outputs[0], extents);
+  Steps a = place(packed.operands[0], {batch, m, k}, call.inputs[0], extents);
+  Steps b = place(packed.operands[1], {batch, k, n}, call.inputs[1], extents);
+  Steps c = place(packed.operands[2], {batch, m, n}, call.outputs[0], extents);
   GemmShape& g = packed.gemm;
   g.m = extents.product(m), g.n = extents.product(n), g.k = extents.product(k);
   if (int64_t count = extents.product(batch); count > 1)

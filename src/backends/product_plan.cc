@@ -22,10 +22,6 @@ ProductLayouts dense_layouts(const Call& call) {
 
 namespace {
 
-bool has_dense_axis(int64_t rows, int64_t row_step, int64_t columns, int64_t column_step) {
-  return rows == 1 || columns == 1 || row_step == 1 || column_step == 1;
-}
-
 ProductPlan plan_product(const Call& call, const ProductLayouts& layouts, Chain chain) {
   Einsum e = parse_einsum(call.attrs.text("einsum"));
   EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
@@ -60,8 +56,8 @@ ProductPlan plan_product(const Call& call, const ProductLayouts& layouts, Chain 
 ProductPlan plan_product(const Call& call, const ProductLayouts& layouts) {
   ProductPlan plan = plan_product(call, layouts, Chain::kLongest);
   const GemmShape& g = plan.gemm;
-  bool is_dense = has_dense_axis(g.m, g.a_m, g.k, g.a_k) &&
-                  has_dense_axis(g.k, g.b_k, g.n, g.b_n) && has_dense_axis(g.m, g.c_m, g.n, g.c_n);
+  bool is_dense =
+      g.a().has_contiguous_axis() && g.b().has_contiguous_axis() && g.c().has_contiguous_axis();
   return is_dense ? plan : plan_product(call, layouts, Chain::kInnermost);
 }
 

@@ -13,6 +13,15 @@
 
 namespace ridge::backends {
 
+// A matrix of a product: extents, and strides in elements, with those of its batch axes.
+struct GemmMatrix {
+  const std::vector<int64_t>& batch_steps;
+  int64_t rows, row_step, columns, column_step;
+  bool has_contiguous_rows() const { return columns == 1 || column_step == 1; }
+  bool has_contiguous_columns() const { return rows == 1 || row_step == 1; }
+  bool has_contiguous_axis() const { return has_contiguous_rows() || has_contiguous_columns(); }
+};
+
 // Extents and strides in elements. A is [batch..., m, k], B [batch..., k, n], C [batch..., m, n]; a
 // batch stride of 0 in A or B repeats the matrix.
 struct GemmShape {
@@ -23,6 +32,9 @@ struct GemmShape {
   DType output = DType::kF32;  // type of C
   bool accumulate = false;
 
+  GemmMatrix a() const { return {a_batch, m, a_m, k, a_k}; }
+  GemmMatrix b() const { return {b_batch, k, b_k, n, b_n}; }
+  GemmMatrix c() const { return {c_batch, m, c_m, n, c_n}; }
   std::string key() const;  // all of the above in one string
 };
 

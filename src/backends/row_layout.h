@@ -5,8 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
-#include "backends/backend.h"
+#include "backends/kernel.h"
 #include "backends/kernels/strided_rows.h"
 #include "backends/kernels/token_heads.h"
 
@@ -40,5 +41,15 @@ bool output_lies_in_heads(const Call& call, int output, const Layout& layout);  
 // takes_input for kernels whose other operands must be dense.
 bool first_lies_in_rows(const Call& call, int input, const Layout& layout);
 bool first_lies_in_heads(const Call& call, int input, const Layout& layout);
+
+// The kernel of an op that works row by row: operands are rows with any stride, and an output may
+// overwrite an input.
+inline Kernel row_kernel(std::string_view op, Bind bind) {
+  return {.op = op,
+          .bind = std::move(bind),
+          .takes_input = lies_in_rows,
+          .takes_output = output_lies_in_rows,
+          .in_place = true};
+}
 
 }  // namespace ridge::backends

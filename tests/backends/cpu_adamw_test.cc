@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AdamW on CPUs against its formula in double, against 1000 steps of another implementation, and a
 // list of tensors against one tensor at a time.
-#include "backends/cpu/kernels/adamw.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #include "backends/cpu/kernels/element.h"
 #include "backends/cpu_kernel_fixture.h"
@@ -59,13 +59,15 @@ struct Parameters {
   }
 };
 
+void update(const AdamwTensor& tensor, const AdamwStep& step) { adamw_multi({&tensor, 1}, step); }
+
 template <typename T>
 void check_formula(int64_t n, const Scalars& scalars) {
   const AdamwStep step = scalars.call();
   const double rate = scalars.learning_rate, count = scalars.step;
   Parameters<T> got(n, 1, 0.1);
   const Parameters<T> old = got;
-  adamw(got.tensor(true), step);
+  update(got.tensor(true), step);
   for (int64_t i = 0; i < n; ++i) {
     const double g = to_double(old.gradient[i]) * scalars.gradient_scale;
     const double m = step.beta1 * old.m[i] + (1 - step.beta1) * g;
@@ -110,8 +112,8 @@ TEST_P(CpuAdamw, MatchesSnapshot) {
       for (int i = 0; i < 3; ++i) gradient[o * 3 + i] = 2.0f * (y - target[o]) * x[i];
     }
     const Scalars at{.learning_rate = 1e-3f, .step = static_cast<float>(step)};
-    adamw({6, weight.data(), gradient.data(), nullptr, m.data(), v.data(), nullptr, 0.01},
-          at.call());
+    update({6, weight.data(), gradient.data(), nullptr, m.data(), v.data(), nullptr, 0.01},
+           at.call());
   }
   const auto want = read_npz_array(test_data("snapshots/test_adamw.npz"));
   ASSERT_EQ(want.size(), weight.size());
@@ -132,7 +134,7 @@ void check_list() {
     std::vector<AdamwTensor> list;
     for (auto& parameters : together) list.push_back(parameters.tensor(true));
     adamw_multi(list, at.call());
-    for (auto& parameters : alone) adamw(parameters.tensor(true), at.call());
+    for (auto& parameters : alone) update(parameters.tensor(true), at.call());
   }
   for (size_t i = 0; i < together.size(); ++i) {
     EXPECT_TRUE(same_bits(together[i].parameter, alone[i].parameter));
@@ -152,7 +154,7 @@ TEST_P(CpuAdamw, ANegativeScaleChangesNothing) {
   Parameters<Float16> got(1000, 1, 0.1);
   const Parameters<Float16> old = got;
   const Scalars at{.gradient_scale = -1};
-  adamw(got.tensor(true), at.call());
+  update(got.tensor(true), at.call());
   EXPECT_TRUE(same_bits(got.parameter, old.parameter));
   EXPECT_TRUE(same_bits(got.m, old.m));
   EXPECT_TRUE(same_bits(got.v, old.v));
@@ -162,7 +164,7 @@ TEST_P(CpuAdamw, ANegativeScaleChangesNothing) {
 TEST_P(CpuAdamw, ZeroGradientOnlyDecays) {
   std::vector<float> p = {2.0f, -4.0f}, g(2, 0.0f), m(2, 0.0f), v(2, 0.0f);
   const Scalars at{.learning_rate = 0.5f};
-  adamw({2, p.data(), g.data(), nullptr, m.data(), v.data(), nullptr, 0.5}, at.call());
+  update({2, p.data(), g.data(), nullptr, m.data(), v.data(), nullptr, 0.5}, at.call());
   EXPECT_EQ(p[0], 1.5f);
   EXPECT_EQ(p[1], -3.0f);
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strided copies and fills on CPUs: every layout against a loop over all indices.
-#include "backends/cpu/kernels/copy/copy.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #include "backends/cpu/kernels/copy/copy_plan.h"
-#include "backends/cpu/kernels/copy/fill.h"
 #include "backends/cpu_kernel_fixture.h"
 #include "base/error.h"
 

@@ -98,18 +98,18 @@ TEST(MultiplyLoops, CountTheirInstructions) {
   for (int64_t asked : {1, 12, 13, 1000}) {
     using enum Multiplier;
     for (Multiplier multiplier : {kFma256, kMaddInt16_256, kMaddInt8_256})
-      counts(multiply_avx2(multiplier, factors.data(), asked), asked);
+      counts(multiply(multiplier, factors.data(), asked), asked);
     for (Multiplier multiplier : {kMaddInt16_256, kMaddInt8_256})
-      counts(multiply_and_add_avx2(multiplier, factors.data(), asked), asked);
+      counts(multiply_and_add(multiplier, factors.data(), asked), asked);
     if (!__builtin_cpu_supports("avx512bw")) continue;
     for (Multiplier multiplier : {kFma512, kMaddInt16_512, kMaddInt8_512})
-      counts(multiply_avx512(multiplier, factors.data(), asked), asked);
+      counts(multiply(multiplier, factors.data(), asked), asked);
     for (Multiplier multiplier : {kMaddInt16_512, kMaddInt8_512})
-      counts(multiply_and_add_avx512(multiplier, factors.data(), asked), asked);
+      counts(multiply_and_add(multiplier, factors.data(), asked), asked);
     if (__builtin_cpu_supports("avx512vnni"))
       for (Multiplier multiplier : {kDotInt16_512, kDotInt8_512})
-        counts(multiply_avx512(multiplier, factors.data(), asked), asked);
-    if (has_bf16_products()) counts(multiply_avx512(kDotBf16_512, factors.data(), asked), asked);
+        counts(multiply(multiplier, factors.data(), asked), asked);
+    if (has_bf16_products()) counts(multiply(kDotBf16_512, factors.data(), asked), asked);
     if (has_bf16_tiles()) counts(multiply_amx(kTileBf16, factors.data(), asked), asked);
   }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cross-entropy on CPUs, fused and in the two steps of an eager framework, against double precision
 // and finite differences.
-#include "backends/cpu/kernels/losses/losses.h"
-#include "backends/cpu/kernels/softmax/softmax.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu_kernel_fixture.h"
 
 namespace ridge::backends::cpu {
@@ -213,11 +212,11 @@ void check_eager(const Shape& shape) {
   }
   auto dy = random_values<T>(size, 4);
   std::vector<T> dx(size);
-  LogSoftmaxBackward<T> call{shape.tokens,
-                             shape.vocabulary,
-                             {log_p.data(), shape.stride},
-                             {dy.data(), shape.stride},
-                             {dx.data(), shape.stride}};
+  SoftmaxBackward<T> call{shape.tokens,
+                          shape.vocabulary,
+                          {log_p.data(), shape.stride},
+                          {dy.data(), shape.stride},
+                          {dx.data(), shape.stride}};
   log_softmax_backward(call);
   for (int64_t n = 0; n < shape.tokens; ++n) {
     const auto given = row_of(dy, n, shape);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embedding on CPUs: the gather, its gradient, padding, and ids outside the vocabulary.
-#include "backends/cpu/kernels/embedding.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #include "backends/cpu_kernel_fixture.h"
 
@@ -27,7 +27,7 @@ std::vector<int32_t> ids_for(const Shape& shape) {
 }
 
 template <typename Table, typename T>
-void check_forward(const Shape& shape, float scale) {
+void check_forward(const Shape& shape) {
   const int64_t table_stride = shape.width + 3, stride = shape.width + 1;
   const auto table = random_values<Table>(shape.vocabulary * table_stride, 1);
   const auto ids = ids_for(shape);
@@ -38,12 +38,11 @@ void check_forward(const Shape& shape, float scale) {
                                   shape.vocabulary,
                                   {table.data(), table_stride},
                                   ids.data(),
-                                  scale,
                                   {y.data(), stride}})),
             kNoBadRow);
   for (int64_t n = 0; n < shape.tokens; ++n) {
     for (int64_t i = 0; i < shape.width; ++i) {
-      const double want = ids[n] < 0 ? 0.0 : to_double(table[ids[n] * table_stride + i]) * scale;
+      const double want = ids[n] < 0 ? 0.0 : to_double(table[ids[n] * table_stride + i]);
       expect_close(y[n * stride + i], want, 1e-7);
     }
     ASSERT_EQ(y[n * stride + shape.width], before[n * stride + shape.width])
@@ -53,25 +52,27 @@ void check_forward(const Shape& shape, float scale) {
 
 TEST_P(CpuEmbedding, ForwardLooksUp) {
   for (const Shape& shape : kShapes) {
-    for (float scale : {1.0f, 25.25f}) {
-      check_forward<float, float>(shape, scale);
-      check_forward<float, uint16_t>(shape, scale);
-      check_forward<uint16_t, float>(shape, scale);
-      check_forward<uint16_t, uint16_t>(shape, scale);
-    }
+    check_forward<float, float>(shape);
+    check_forward<float, uint16_t>(shape);
+    check_forward<uint16_t, float>(shape);
+    check_forward<uint16_t, uint16_t>(shape);
   }
 }
 
 template <typename T>
-void check_backward(const Shape& shape, float scale, bool accumulate) {
+void check_backward(const Shape& shape, bool accumulate) {
   const int64_t stride = shape.width + 2, table_stride = shape.width + 1;
   const auto dy = random_values<T>(shape.tokens * stride, 1);
   const auto ids = ids_for(shape);
   auto d_table = random_values<float>(shape.vocabulary * table_stride, 2);
   const auto before = d_table;
-  EmbeddingBackward<T> call{
-      shape.tokens,        shape.width, shape.vocabulary, ids.data(),
-      {dy.data(), stride}, scale,       accumulate,       {d_table.data(), table_stride}};
+  EmbeddingBackward<T> call{shape.tokens,
+                            shape.width,
+                            shape.vocabulary,
+                            ids.data(),
+                            {dy.data(), stride},
+                            accumulate,
+                            {d_table.data(), table_stride}};
   ASSERT_EQ(embedding_backward(call), kNoBadRow);
   for (int64_t v = 0; v < shape.vocabulary; ++v) {
     for (int64_t i = 0; i < shape.width; ++i) {
@@ -79,10 +80,10 @@ void check_backward(const Shape& shape, float scale, bool accumulate) {
       int uses = 1;
       for (int64_t n = 0; n < shape.tokens; ++n) {
         if (ids[n] != v) continue;
-        want += to_double(dy[n * stride + i]) * scale;
+        want += to_double(dy[n * stride + i]);
         ++uses;
       }
-      ASSERT_NEAR(d_table[v * table_stride + i], want, 1e-7 * scale * uses * 4);
+      ASSERT_NEAR(d_table[v * table_stride + i], want, 1e-7 * uses * 4);
     }
     ASSERT_EQ(d_table[v * table_stride + shape.width], before[v * table_stride + shape.width]);
   }
@@ -100,9 +101,9 @@ void check_backward(const Shape& shape, float scale, bool accumulate) {
 TEST_P(CpuEmbedding, BackwardAddsRows) {
   for (const Shape& shape : kShapes) {
     for (bool accumulate : {false, true}) {
-      check_backward<float>(shape, 1.0f, accumulate);
-      check_backward<uint16_t>(shape, 3.0f, accumulate);
-      check_backward<Float16>(shape, 3.0f, accumulate);
+      check_backward<float>(shape, accumulate);
+      check_backward<uint16_t>(shape, accumulate);
+      check_backward<Float16>(shape, accumulate);
     }
   }
 }
@@ -112,11 +113,10 @@ TEST_P(CpuEmbedding, IdsOutOfRangeAreReported) {
   std::vector<float> y(12, 5.0f), d_table(12, 5.0f);
   for (int32_t wrong : {4, INT32_MAX, -2, INT32_MIN}) {
     const std::vector<int32_t> ids = {3, -1, 0, wrong};
-    EXPECT_EQ(
-        (embedding<float, float>({4, 3, 4, {table.data(), 3}, ids.data(), 1.0f, {y.data(), 3}})),
-        3);
+    EXPECT_EQ((embedding<float, float>({4, 3, 4, {table.data(), 3}, ids.data(), {y.data(), 3}})),
+              3);
     EXPECT_EQ(embedding_backward<float>(
-                  {4, 3, 4, ids.data(), {table.data(), 3}, 1.0f, false, {d_table.data(), 3}}),
+                  {4, 3, 4, ids.data(), {table.data(), 3}, false, {d_table.data(), 3}}),
               3);
   }
   for (float value : y) EXPECT_EQ(value, 5.0f) << "nothing is written";

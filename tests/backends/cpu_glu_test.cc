@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gated activations on CPUs against the C library in double, and their gradients against finite
 // differences.
-#include "backends/cpu/kernels/pointwise/glu.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #include <numbers>
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/kernels/pointwise/glu.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/quantized/gemv_bf16.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "backends/quantized_samples.h"

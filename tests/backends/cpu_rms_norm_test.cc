@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMS norm on CPUs against its formula in double, and its gradient against finite differences.
-#include "backends/cpu/kernels/rms_norm.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #include "backends/cpu_kernel_fixture.h"
 

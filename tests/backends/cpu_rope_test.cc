@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary embedding on CPUs against its formula, another implementation's results, and Llama 3's
 // published scaling.
-#include "backends/cpu/kernels/rope.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #include <numbers>
 

@@ -2,7 +2,7 @@
 // Sampling, by the kernel and by the op's own reference, against an independent reference over
 // random settings, and the probabilities of the candidates. op_no_token_test.cc has logits that are
 // not finite.
-#include "backends/cpu/kernels/sample.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #include <gtest/gtest.h>
 

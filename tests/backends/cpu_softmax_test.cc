@@ -1,65 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax on CPUs against its formula in double, with causal and window masks, and its gradient
-// against finite differences.
-#include "backends/cpu/kernels/softmax/softmax.h"
+// Softmax on CPUs against its formula in double, and its gradient against finite differences.
+#include "backends/cpu/kernels/kernels.h"
 
 #include <limits>
+#include <numeric>
 
 #include "backends/cpu_kernel_fixture.h"
-#include "base/error.h"
 
 namespace ridge::backends::cpu {
 namespace {
 
 RIDGE_CPU_KERNEL_SUITE(CpuSoftmax);
 
-bool seen(const SoftmaxMask& mask, int64_t row, int64_t column) {
-  if (mask.queries == 0) return true;
-  const int64_t position = mask.offset + row % mask.queries;
-  return column <= position && (mask.window == 0 || position - column < mask.window);
-}
-
-// The result for one row of n values; hidden ones are 0.
-std::vector<double> reference(const std::vector<double>& x,
-                              double scale,
-                              const SoftmaxMask& mask,
-                              int64_t row) {
-  const auto n = static_cast<int64_t>(x.size());
-  double highest = -std::numeric_limits<double>::infinity(), sum = 0.0;
-  std::vector<double> y(x.size(), 0.0);
-  for (int64_t c = 0; c < n; ++c) {
-    if (seen(mask, row, c)) highest = std::max(highest, scale * x[c]);
-  }
-  for (int64_t c = 0; c < n; ++c) {
-    if (seen(mask, row, c)) sum += y[c] = std::exp(scale * x[c] - highest);
-  }
-  for (double& value : y) value = sum > 0.0 ? value / sum : 0.0;
+std::vector<double> reference(const std::vector<double>& x) {
+  const double highest = *std::max_element(x.begin(), x.end());
+  std::vector<double> y;
+  for (double value : x) y.push_back(std::exp(value - highest));
+  const double sum = std::accumulate(y.begin(), y.end(), 0.0);
+  for (double& value : y) value /= sum;
   return y;
 }
 
 struct Case {
   int64_t rows, columns, stride;
-  float scale;
-  SoftmaxMask mask;
 };
 
-// Sizes below and above the buffered width of 4096 and the blocks of 2048, and masks that hide a
-// whole row (offset < 0).
-const Case kCases[] = {{1, 1, 1, 1.0f, {}},
-                       {3, 7, 9, 0.125f, {}},
-                       {2, 16, 16, 3.0f, {}},
-                       {5, 17, 17, 1.0f, {}},
-                       {97, 127, 131, 0.5f, {}},
-                       {3, 4096, 4096, 1.0f, {}},
-                       {3, 4097, 4100, 1.0f, {}},
-                       {2, 9001, 9001, 2.0f, {}},
-                       {66, 33, 40, 0.3f, {33, 0, 0}},
-                       {120, 40, 40, 0.3f, {40, 0, 7}},
-                       {14, 23, 23, 1.0f, {7, 16, 0}},
-                       {14, 23, 23, 1.0f, {7, 16, 5}},
-                       {12, 9, 9, 1.0f, {6, -3, 0}},
-                       {12, 9, 9, 1.0f, {6, 12, 4}},
-                       {4, 9000, 9000, 1.0f, {4, 8990, 5000}}};
+// Sizes below and above the buffered width of 4096 and the blocks of 2048.
+const Case kCases[] = {{1, 1, 1},      {3, 7, 9},       {2, 16, 16},     {5, 17, 17},
+                       {97, 127, 131}, {3, 4096, 4096}, {3, 4097, 4100}, {2, 9001, 9001}};
 
 template <typename T>
 void check_forward(const Case& one) {
@@ -67,13 +35,12 @@ void check_forward(const Case& one) {
   auto x = random_values<T>(size, 1, 8.0);
   auto y = random_values<T>(size, 2);
   const auto before = y;
-  Softmax<T> call{
-      one.rows, one.columns, one.scale, one.mask, {x.data(), one.stride}, {y.data(), one.stride}};
+  Softmax<T> call{one.rows, one.columns, {x.data(), one.stride}, {y.data(), one.stride}};
   softmax(call);
   for (int64_t r = 0; r < one.rows; ++r) {
     std::vector<double> row;
     for (int64_t c = 0; c < one.columns; ++c) row.push_back(to_double(x[r * one.stride + c]));
-    const auto want = reference(row, one.scale, one.mask, r);
+    const auto want = reference(row);
     for (int64_t c = 0; c < one.columns; ++c) {
       // Arguments reach 50 and are rounded at that size, so the error is 50 * 2^-24 of a
       // probability.
@@ -114,14 +81,12 @@ void check_backward(const Case& one) {
   const int64_t every = std::max<int64_t>(1, one.columns / 7);
   for (int64_t r = 0; r < one.rows; ++r) {
     std::vector<double> row(x.begin() + r * one.stride, x.begin() + r * one.stride + one.columns);
-    const auto probability = reference(row, one.scale, one.mask, r);
+    const auto probability = reference(row);
     for (int64_t c = 0; c < one.columns; ++c)
       y[r * one.stride + c] = from_double<T>(probability[c]);
   }
   SoftmaxBackward<T> call{one.rows,
                           one.columns,
-                          one.scale,
-                          one.mask,
                           {y.data(), one.stride},
                           {dy.data(), one.stride},
                           {dx.data(), one.stride}};
@@ -131,7 +96,7 @@ void check_backward(const Case& one) {
     std::vector<double> row(x.begin() + r * one.stride, x.begin() + r * one.stride + one.columns);
     auto loss = [&] {
       double sum = 0.0;
-      const auto p = reference(row, one.scale, one.mask, r);
+      const auto p = reference(row);
       for (int64_t c = 0; c < one.columns; ++c) sum += p[c] * to_double(dy[r * one.stride + c]);
       return sum;
     };
@@ -145,7 +110,7 @@ void check_backward(const Case& one) {
       // The kernel's y is itself rounded to T, and the dot product inherits that error: up to 2^-8
       // of |dy| <= 2 in bf16, and 2^-11 in fp16.
       const double slack = std::is_same_v<T, float> ? 1e-6 : 4 * storage_error<T>();
-      const double size_of_y = to_double(y[r * one.stride + c]) * one.scale;
+      const double size_of_y = to_double(y[r * one.stride + c]);
       expect_close(dx[r * one.stride + c], (up - down) / (2 * kStep), slack, size_of_y + 1e-3);
     }
   }
@@ -166,7 +131,7 @@ TEST_P(CpuSoftmax, ExtremeRows) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (int64_t n : {5, 21, 5000}) {
     std::vector<float> x(n, -kInf), y(n, 7.0f);
-    Softmax<float> call{1, n, 1.0f, {}, {x.data(), n}, {y.data(), n}};
+    Softmax<float> call{1, n, {x.data(), n}, {y.data(), n}};
     softmax(call);
     for (float value : y) ASSERT_EQ(value, 0.0f) << "nothing but -infinity";
     x[n / 2] = -3e38f;
@@ -181,29 +146,6 @@ TEST_P(CpuSoftmax, ExtremeRows) {
     softmax(call);
     EXPECT_TRUE(std::isnan(y[n - 1]));
   }
-}
-
-// The kernel must not read masked columns: they may be NaN.
-TEST_P(CpuSoftmax, HiddenColumnsAreNotRead) {
-  const int64_t n = 20;
-  std::vector<float> x(n * n, 1.0f), y(n * n), dx(n * n);
-  for (int64_t r = 0; r < n; ++r) {
-    for (int64_t c = r + 1; c < n; ++c) x[r * n + c] = NAN;
-  }
-  softmax<float>({n, n, 1.0f, {n, 0, 0}, {x.data(), n}, {y.data(), n}});
-  softmax_backward<float>({n, n, 1.0f, {n, 0, 0}, {y.data(), n}, {x.data(), n}, {dx.data(), n}});
-  for (int64_t r = 0; r < n; ++r) {
-    for (int64_t c = 0; c < n; ++c) {
-      EXPECT_FLOAT_EQ(y[r * n + c], c <= r ? 1.0f / static_cast<float>(r + 1) : 0.0f);
-      EXPECT_NEAR(dx[r * n + c], 0.0f, 1e-7f);
-    }
-  }
-}
-
-TEST_P(CpuSoftmax, RefusesScaleZero) {
-  Softmax<float> call;
-  call.scale = 0.0f;
-  EXPECT_THROW(softmax(call), InternalError);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <type_traits>
 
 #include "backends/kernels/kv_cache.h"
 #include "backends/launcher.h"
@@ -89,7 +88,7 @@ struct CacheInputs {
 // Sets bind, unsupported and takes_int8_cache. fill<T, C>(call) builds the kernel's arguments.
 template <template <typename, typename> typename Given, typename Fill>
 Kernel with_cache(Kernel kernel, CacheInputs in, CacheLaunchers<Given> launchers, Fill fill) {
-  const bool narrows = launchers.bf16 != nullptr && launchers.i8 != nullptr;
+  const bool narrows = launchers.template of<Given<float, int8_t>>() != nullptr;
   kernel.takes_int8_cache = true;
   kernel.unsupported = [=](const Call& call) -> std::string {
     const DType tokens = call.inputs[in.tokens].dtype, cache = call.inputs[in.cache].dtype;
@@ -98,16 +97,9 @@ Kernel with_cache(Kernel kernel, CacheInputs in, CacheLaunchers<Given> launchers
                        ridge::name(tokens), ridge::name(cache));
   };
   kernel.bind = [=](const BindCall& call) -> Launch {
-    const char* op = op_of(call);
     return by_cache_dtype(call.inputs[in.tokens].type.dtype, call.inputs[in.cache].type.dtype,
-                          [&]<typename T, typename C>() -> Launch {
-                            const Given<T, C> given = fill.template operator()<T, C>(call);
-                            if constexpr (std::is_same_v<T, C>)
-                              return launchers.same(given, op);
-                            else if constexpr (sizeof(C) == 1)
-                              return launchers.i8(given, op);
-                            else
-                              return launchers.bf16(given, op);
+                          [&]<typename T, typename C>() {
+                            return launchers(fill.template operator()<T, C>(call), op_of(call));
                           });
   };
   return kernel;

@@ -10,8 +10,8 @@
 namespace ridge::backends::bind {
 namespace {
 
-template <typename T, typename C>
-CachedScores<T, C> scores_call(const BindCall& call) {
+constexpr auto scores_call =
+    []<typename T, typename C>(const BindCall& call) -> CachedScores<T, C> {
   CachedScores<T, C> s;
   s.cells = cells_of(call, call.inputs[1].type.shape, 2);
   s.heads = call.inputs[0].type.shape[1];
@@ -21,10 +21,9 @@ CachedScores<T, C> scores_call(const BindCall& call) {
   s.scores = call.outputs[0].as<T>();
   s.workspace = reinterpret_cast<float*>(call.workspace);
   return s;
-}
+};
 
-template <typename T, typename C>
-CachedMix<T, C> mix_call(const BindCall& call) {
+constexpr auto mix_call = []<typename T, typename C>(const BindCall& call) -> CachedMix<T, C> {
   CachedMix<T, C> m;
   m.cells = cells_of(call, call.inputs[1].type.shape, 2);
   m.heads = call.inputs[0].type.shape[1];
@@ -34,10 +33,9 @@ CachedMix<T, C> mix_call(const BindCall& call) {
   m.o = token_heads<T>(call.outputs[0]);
   m.workspace = reinterpret_cast<float*>(call.workspace);
   return m;
-}
+};
 
-template <typename T>
-CachedMask<T> mask_call(const BindCall& call) {
+constexpr auto mask_call = []<typename T>(const BindCall& call) -> CachedMask<T> {
   const Shape& shape = call.inputs[0].type.shape;
   return {shape[0],
           shape[1],
@@ -47,7 +45,7 @@ CachedMask<T> mask_call(const BindCall& call) {
           call.attrs().integer("ring"),
           call.inputs[0].as<const T>(),
           call.outputs[0].as<T>()};
-}
+};
 
 std::function<int64_t(const Call&)> workspace(CachedWorkspace bytes,
                                               int64_t (*columns)(const Call&)) {
@@ -63,15 +61,11 @@ Kernel cached_scores(CacheLaunchers<CachedScores> launchers, CachedWorkspace wor
                      .bind = {},
                      .takes_input = first_lies_in_heads,
                      .workspace_bytes = workspace(workspace_bytes, columns)},
-                    {0, 1}, std::move(launchers), []<typename T, typename C>(const BindCall& call) {
-                      return scores_call<T, C>(call);
-                    });
+                    {0, 1}, std::move(launchers), scores_call);
 }
 
 Kernel cached_mask(TypedLaunchers<CachedMask> launchers) {
-  return {.op = "cached_mask",
-          .bind = bind_typed(std::move(launchers), mask_call<float>, mask_call<uint16_t>,
-                             mask_call<Float16>)};
+  return {.op = "cached_mask", .bind = bind_typed(std::move(launchers), mask_call)};
 }
 
 Kernel cached_mix(CacheLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes) {
@@ -80,9 +74,7 @@ Kernel cached_mix(CacheLaunchers<CachedMix> launchers, CachedWorkspace workspace
                      .bind = {},
                      .takes_output = output_lies_in_heads,
                      .workspace_bytes = workspace(workspace_bytes, columns)},
-                    {0, 1}, std::move(launchers), []<typename T, typename C>(const BindCall& call) {
-                      return mix_call<T, C>(call);
-                    });
+                    {0, 1}, std::move(launchers), mix_call);
 }
 
 }  // namespace ridge::backends::bind

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "backends/bind/bindings.h"
-#include "backends/bind/row_kernel.h"
+#include "backends/row_layout.h"
 
 namespace ridge::backends::bind {
 namespace {
 
-template <typename T>
-CausalMask<T> mask_call(const BindCall& call) {
+constexpr auto mask_call = []<typename T>(const BindCall& call) -> CausalMask<T> {
   const Shape& shape = call.inputs[0].type.shape;
   CausalMask<T> mask{shape.elements() / std::max<int64_t>(shape.back(), 1),
                      shape.back(),
@@ -22,13 +21,12 @@ CausalMask<T> mask_call(const BindCall& call) {
     mask.rows_per_sequence = std::max<int64_t>(mask.rows / std::max<int64_t>(shape[0], 1), 1);
   }
   return mask;
-}
+};
 
 }  // namespace
 
 Kernel causal_mask(TypedLaunchers<CausalMask> launchers) {
-  return row_kernel("causal_mask", bind_typed(std::move(launchers), mask_call<float>,
-                                              mask_call<uint16_t>, mask_call<Float16>));
+  return row_kernel("causal_mask", bind_typed(std::move(launchers), mask_call));
 }
 
 }  // namespace ridge::backends::bind

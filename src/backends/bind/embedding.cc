@@ -19,8 +19,7 @@ Embedding<Table, T> embedding_call(const BindCall& call) {
   return e;
 }
 
-template <typename T>
-EmbeddingBackward<T> backward_call(const BindCall& call) {
+constexpr auto backward_call = []<typename T>(const BindCall& call) -> EmbeddingBackward<T> {
   const Shape& table = call.outputs[0].type.shape;
   EmbeddingBackward<T> e;
   e.tokens = call.inputs[0].type.shape[0];
@@ -31,7 +30,7 @@ EmbeddingBackward<T> backward_call(const BindCall& call) {
   e.accumulate = call.inputs.size() == 3;
   e.d_table = rows<float>(call.outputs[0]);
   return e;
-}
+};
 
 bool takes_gradient(const Call& call, int input, const Layout& layout) {
   return input == 1 && lies_in_rows(call, input, layout);
@@ -55,8 +54,7 @@ Kernel embedding(PairLaunchers<Embedding> launchers) {
 
 Kernel embedding_backward(TypedLaunchers<EmbeddingBackward> launchers) {
   return {.op = "embedding_backward",
-          .bind = bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>,
-                             backward_call<Float16>, second_input_type),
+          .bind = bind_typed(std::move(launchers), backward_call, second_input_type),
           .takes_input = takes_gradient};
 }
 

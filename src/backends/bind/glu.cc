@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of glu and glu_backward.
 #include "backends/bind/bindings.h"
-#include "backends/bind/row_kernel.h"
+#include "backends/row_layout.h"
 
 namespace ridge::backends::bind {
 namespace {
@@ -20,32 +20,28 @@ Given<T> given_gate(const BindCall& call, size_t gate) {
   return given;
 }
 
-template <typename T>
-Glu<T> glu_call(const BindCall& call) {
+constexpr auto glu_call = []<typename T>(const BindCall& call) -> Glu<T> {
   auto glu = given_gate<T, Glu>(call, 0);
   glu.y = rows<T>(call.outputs[0]);
   return glu;
-}
+};
 
-template <typename T>
-GluBackward<T> backward_call(const BindCall& call) {
+constexpr auto backward_call = []<typename T>(const BindCall& call) -> GluBackward<T> {
   auto glu = given_gate<T, GluBackward>(call, 1);
   glu.dy = rows<const T>(call.inputs[0]);
   glu.d_gate = rows<T>(call.outputs[0]);
   glu.d_up = rows<T>(call.outputs[1]);
   return glu;
-}
+};
 
 }  // namespace
 
 Kernel glu(TypedLaunchers<Glu> launchers) {
-  return row_kernel("glu", bind_typed(std::move(launchers), glu_call<float>, glu_call<uint16_t>,
-                                      glu_call<Float16>));
+  return row_kernel("glu", bind_typed(std::move(launchers), glu_call));
 }
 
 Kernel glu_backward(TypedLaunchers<GluBackward> launchers) {
-  return row_kernel("glu_backward", bind_typed(std::move(launchers), backward_call<float>,
-                                               backward_call<uint16_t>, backward_call<Float16>));
+  return row_kernel("glu_backward", bind_typed(std::move(launchers), backward_call));
 }
 
 }  // namespace ridge::backends::bind

@@ -9,11 +9,10 @@
 namespace ridge::backends::bind {
 namespace {
 
-template <typename T, typename C>
-KvAppend<T, C> append_call(const BindCall& call) {
+constexpr auto append_call = []<typename T, typename C>(const BindCall& call) -> KvAppend<T, C> {
   return {cells_of(call, call.inputs[0].type.shape, 4), token_heads<const T>(call.inputs[2]),
           token_heads<const T>(call.inputs[3]), cache_of<C>(call, 0, 7), cache_of<C>(call, 1, 8)};
-}
+};
 
 bool takes_appended(const Call& call, int input, const Layout& layout) {
   return (input == 2 || input == 3) &&
@@ -23,9 +22,8 @@ bool takes_appended(const Call& call, int input, const Layout& layout) {
 }  // namespace
 
 Kernel kv_append(CacheLaunchers<KvAppend> launchers) {
-  return with_cache(
-      {.op = "kv_append", .bind = {}, .takes_input = takes_appended}, {2, 0}, std::move(launchers),
-      []<typename T, typename C>(const BindCall& call) { return append_call<T, C>(call); });
+  return with_cache({.op = "kv_append", .bind = {}, .takes_input = takes_appended}, {2, 0},
+                    std::move(launchers), append_call);
 }
 
 }  // namespace ridge::backends::bind

@@ -8,8 +8,7 @@ namespace {
 
 // For rms_norm and add_rms_norm. The latter has the added value after x among its inputs, and the
 // sum before y among its outputs.
-template <typename T>
-RmsNorm<T> norm_call(const BindCall& call) {
+constexpr auto norm_call = []<typename T>(const BindCall& call) -> RmsNorm<T> {
   const bool adds = call.inputs.size() == 3;
   const Operand& x = call.inputs[0];
   RmsNorm<T> norm;
@@ -22,15 +21,14 @@ RmsNorm<T> norm_call(const BindCall& call) {
   norm.y = rows<T>(call.outputs[adds ? 1 : 0]);
   norm.rstd = call.outputs[adds ? 2 : 1].as<float>();
   return norm;
-}
+};
 
-template <typename T>
-AddRmsNorm<T> add_call(const BindCall& call) {
-  return {norm_call<T>(call), rows<const T>(call.inputs[1]), rows<T>(call.outputs[0])};
-}
+constexpr auto add_call = []<typename T>(const BindCall& call) -> AddRmsNorm<T> {
+  return {norm_call.template operator()<T>(call), rows<const T>(call.inputs[1]),
+          rows<T>(call.outputs[0])};
+};
 
-template <typename T>
-RmsNormBackward<T> backward_call(const BindCall& call) {
+constexpr auto backward_call = []<typename T>(const BindCall& call) -> RmsNormBackward<T> {
   RmsNormBackward<T> norm;
   norm.tokens = call.inputs[0].type.shape[0];
   norm.width = call.inputs[0].type.shape[1];
@@ -44,7 +42,7 @@ RmsNormBackward<T> backward_call(const BindCall& call) {
   norm.d_weight = call.outputs[1].as<float>();
   norm.workspace = reinterpret_cast<float*>(call.workspace);
   return norm;
-}
+};
 
 // Values with the shape of x may be slices of rows; weights and statistics are dense.
 bool takes_input(const Call& call, int input, const Layout& layout) {
@@ -60,8 +58,7 @@ bool takes_output(const Call& call, int output, const Layout& layout) {
 
 Kernel rms_norm(TypedLaunchers<RmsNorm> launchers) {
   return {.op = "rms_norm",
-          .bind = bind_typed(std::move(launchers), norm_call<float>, norm_call<uint16_t>,
-                             norm_call<Float16>),
+          .bind = bind_typed(std::move(launchers), norm_call),
           .takes_input = takes_input,
           .takes_output = takes_output,
           .in_place = true};
@@ -69,8 +66,7 @@ Kernel rms_norm(TypedLaunchers<RmsNorm> launchers) {
 
 Kernel add_rms_norm(TypedLaunchers<AddRmsNorm> launchers) {
   return {.op = "add_rms_norm",
-          .bind = bind_typed(std::move(launchers), add_call<float>, add_call<uint16_t>,
-                             add_call<Float16>),
+          .bind = bind_typed(std::move(launchers), add_call),
           .takes_input = takes_input,
           .takes_output = takes_output};
 }
@@ -78,8 +74,7 @@ Kernel add_rms_norm(TypedLaunchers<AddRmsNorm> launchers) {
 Kernel rms_norm_backward(TypedLaunchers<RmsNormBackward> launchers,
                          int64_t (*workspace_bytes)(int64_t tokens, int64_t width)) {
   return {.op = "rms_norm_backward",
-          .bind = bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>,
-                             backward_call<Float16>),
+          .bind = bind_typed(std::move(launchers), backward_call),
           .takes_input = takes_input,
           .takes_output = takes_output,
           .workspace_bytes = [workspace_bytes](const Call& call) {

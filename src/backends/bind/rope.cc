@@ -41,8 +41,7 @@ Rope<T> rotation(const BindCall& call, bool inverse) {
   return rope;
 }
 
-template <typename T>
-Rope<T> rope_call(const BindCall& call) {
+constexpr auto rope_call = []<typename T>(const BindCall& call) -> Rope<T> {
   const Operand &x = call.inputs[0], &y = call.outputs[0];
   Rope<T> rope = rotation<T>(call, call.attrs().flag("inverse"));
   rope.tokens = x.type.shape[0];
@@ -51,11 +50,10 @@ Rope<T> rope_call(const BindCall& call) {
   rope.x = token_heads<const T>(x);
   rope.y = token_heads<T>(y);
   return rope;
-}
+};
 
 // Merged rows [N,(H+2K)E]: q and k heads are rotated, v heads are copied.
-template <typename T>
-Rope<T> qkv_call(const BindCall& call) {
+constexpr auto qkv_call = []<typename T>(const BindCall& call) -> Rope<T> {
   const Operand &x = call.inputs[0], &y = call.outputs[0];
   Rope<T> rope = rotation<T>(call, call.node.op->name == "rope_qkv_backward");
   int64_t q = call.attrs().integer("heads"), kv = call.attrs().integer("kv_heads");
@@ -66,12 +64,11 @@ Rope<T> qkv_call(const BindCall& call) {
   rope.x = {x.as<const T>(), row_stride(x), rope.head_size};
   rope.y = {y.as<T>(), row_stride(y), rope.head_size};
   return rope;
-}
+};
 
 Kernel qkv_kernel(std::string_view op, TypedLaunchers<Rope> launchers) {
   return {.op = op,
-          .bind = bind_typed(std::move(launchers), qkv_call<float>, qkv_call<uint16_t>,
-                             qkv_call<Float16>),
+          .bind = bind_typed(std::move(launchers), qkv_call),
           .takes_input = first_lies_in_rows,
           .takes_output = output_lies_in_rows,
           .in_place = true};
@@ -85,8 +82,7 @@ Kernel rope_table(Launcher<RopeTable> launcher) {
 
 Kernel rope(TypedLaunchers<Rope> launchers) {
   return {.op = "rope",
-          .bind = bind_typed(std::move(launchers), rope_call<float>, rope_call<uint16_t>,
-                             rope_call<Float16>),
+          .bind = bind_typed(std::move(launchers), rope_call),
           .takes_input = first_lies_in_heads,
           .takes_output = output_lies_in_heads,
           .in_place = true};

@@ -1,50 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of softmax and its gradient.
+// Bindings of softmax and log_softmax, and of their gradients.
 #include "backends/bind/bindings.h"
-#include "backends/bind/row_kernel.h"
+#include "backends/row_layout.h"
 #include "ops/infer.h"
 
 namespace ridge::backends::bind {
 namespace {
 
-// The arguments that the forward and the backward kernel share: the extents.
-template <typename Given>
-Given given_rows(const BindCall& call) {
-  ops::RowExtents extents = ops::rows_of(call.inputs[0].type.shape);
-  Given given;
-  given.rows = extents.count;
-  given.columns = extents.width;
-  return given;
-}
+constexpr auto softmax_call = []<typename T>(const BindCall& call) -> Softmax<T> {
+  const auto [count, width] = ops::rows_of(call.inputs[0].type.shape);
+  return {count, width, rows<const T>(call.inputs[0]), rows<T>(call.outputs[0])};
+};
 
-template <typename T>
-Softmax<T> softmax_call(const BindCall& call) {
-  auto s = given_rows<Softmax<T>>(call);
-  s.x = rows<const T>(call.inputs[0]);
-  s.y = rows<T>(call.outputs[0]);
-  return s;
-}
-
-template <typename T>
-SoftmaxBackward<T> backward_call(const BindCall& call) {
-  auto s = given_rows<SoftmaxBackward<T>>(call);
-  s.y = rows<const T>(call.inputs[0]);
-  s.dy = rows<const T>(call.inputs[1]);
-  s.dx = rows<T>(call.outputs[0]);
-  return s;
-}
+constexpr auto backward_call = []<typename T>(const BindCall& call) -> SoftmaxBackward<T> {
+  const auto [count, width] = ops::rows_of(call.inputs[0].type.shape);
+  return {count, width, rows<const T>(call.inputs[0]), rows<const T>(call.inputs[1]),
+          rows<T>(call.outputs[0])};
+};
 
 }  // namespace
 
 Kernel softmax(TypedLaunchers<Softmax> launchers) {
-  return row_kernel("softmax", bind_typed(std::move(launchers), softmax_call<float>,
-                                          softmax_call<uint16_t>, softmax_call<Float16>));
+  return row_kernel("softmax", bind_typed(std::move(launchers), softmax_call));
 }
 
 Kernel softmax_backward(TypedLaunchers<SoftmaxBackward> launchers) {
-  return row_kernel("softmax_backward",
-                    bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>,
-                               backward_call<Float16>));
+  return row_kernel("softmax_backward", bind_typed(std::move(launchers), backward_call));
+}
+
+Kernel log_softmax(TypedLaunchers<Softmax> launchers) {
+  return row_kernel("log_softmax", bind_typed(std::move(launchers), softmax_call));
+}
+
+Kernel log_softmax_backward(TypedLaunchers<SoftmaxBackward> launchers) {
+  return row_kernel("log_softmax_backward", bind_typed(std::move(launchers), backward_call));
 }
 
 }  // namespace ridge::backends::bind

@@ -18,26 +18,25 @@ Given<T> given_logits(const BindCall& call) {
   return given;
 }
 
-template <typename T>
-SoftmaxCrossEntropy<T> loss_call(const BindCall& call) {
+constexpr auto loss_call = []<typename T>(const BindCall& call) -> SoftmaxCrossEntropy<T> {
   auto s = given_logits<T, SoftmaxCrossEntropy>(call);
   s.loss = call.outputs[0].as<float>();
   s.lse = call.outputs[1].as<float>();
   s.count = call.outputs[2].as<int32_t>();
   s.workspace = reinterpret_cast<double*>(call.workspace);
   return s;
-}
+};
 
 // The inputs are logits, labels, lse, the count and the gradient of the loss.
-template <typename T>
-SoftmaxCrossEntropyBackward<T> backward_call(const BindCall& call) {
+constexpr auto backward_call =
+    []<typename T>(const BindCall& call) -> SoftmaxCrossEntropyBackward<T> {
   auto s = given_logits<T, SoftmaxCrossEntropyBackward>(call);
   s.lse = call.inputs[2].as<const float>();
   s.count = call.inputs[3].as<const int32_t>();
   s.d_loss = call.inputs[4].as<const float>();
   s.d_logits = rows<T>(call.outputs[0]);
   return s;
-}
+};
 
 bool takes_gradient(const Call& call, int output, const Layout& layout) {
   return call.outputs[0].shape.rank() == 2 && output_lies_in_rows(call, output, layout);
@@ -48,8 +47,7 @@ bool takes_gradient(const Call& call, int output, const Layout& layout) {
 Kernel softmax_cross_entropy(TypedLaunchers<SoftmaxCrossEntropy> launchers,
                              int64_t (*workspace_bytes)(int64_t tokens)) {
   return {.op = "softmax_cross_entropy",
-          .bind = bind_typed(std::move(launchers), loss_call<float>, loss_call<uint16_t>,
-                             loss_call<Float16>),
+          .bind = bind_typed(std::move(launchers), loss_call),
           .takes_input = first_lies_in_rows,
           .workspace_bytes = [workspace_bytes](const Call& call) {
             return workspace_bytes(call.inputs[0].shape[0]);
@@ -58,8 +56,7 @@ Kernel softmax_cross_entropy(TypedLaunchers<SoftmaxCrossEntropy> launchers,
 
 Kernel softmax_cross_entropy_backward(TypedLaunchers<SoftmaxCrossEntropyBackward> launchers) {
   return {.op = "softmax_cross_entropy_backward",
-          .bind = bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>,
-                             backward_call<Float16>),
+          .bind = bind_typed(std::move(launchers), backward_call),
           .takes_input = first_lies_in_rows,
           .takes_output = takes_gradient,
           .in_place = true};

@@ -13,8 +13,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-template <typename T, typename C>
-CachedAttention<T, C> attention_call(const BindCall& call) {
+constexpr auto attention_call =
+    []<typename T, typename C>(const BindCall& call) -> CachedAttention<T, C> {
   ops::CachedAttention s = ops::cached_attention_shape(call.call());
   CachedAttention<T, C> a;
   a.cells = cells_of(call, call.inputs[1].type.shape, 3, most_position(call.attrs()));
@@ -30,7 +30,7 @@ CachedAttention<T, C> attention_call(const BindCall& call) {
   a.in_chunks = !call.attrs().flag("batch_invariant");
   a.in_int16 = call.attrs().text("activations") == "i16";
   return a;
-}
+};
 
 // A token's few keys are on one thread. A team, which graphs of decoding have, shares less work
 // than other kernels do.
@@ -59,11 +59,7 @@ void expect_cells(const char* op, const CacheCells& cells) {
 
 Kernel cached_attention_kernel() {
   return with_cache(bind::cached_attention({}, cached_attention_workspace_bytes), {0, 1},
-                    on_cells<CachedAttention>(cached_attention, cached_attention, cached_attention,
-                                              cached_attention),
-                    []<typename T, typename C>(const BindCall& call) {
-                      return attention_call<T, C>(call);
-                    })
+                    on_cells<CachedAttention>(RIDGE_KERNELS(cached_attention)), attention_call)
       .sharing(shared_bytes);
 }
 

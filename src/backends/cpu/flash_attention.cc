@@ -24,8 +24,7 @@ const int32_t* positions(const BindCall& call, int index) {
   return call.inputs[static_cast<size_t>(index)].as<const int32_t>();
 }
 
-template <typename T>
-FlashAttention<T> forward_call(const BindCall& call) {
+constexpr auto forward_call = []<typename T>(const BindCall& call) -> FlashAttention<T> {
   return {extents(call.call(), 0),
           token_heads<const T>(call.inputs[0]),
           token_heads<const T>(call.inputs[1]),
@@ -35,11 +34,10 @@ FlashAttention<T> forward_call(const BindCall& call) {
           reinterpret_cast<float*>(call.workspace),
           omp_get_max_threads(),
           positions(call, ops::kForwardPositions)};
-}
+};
 
 // The inputs are do, q, k, v, o and lse.
-template <typename T>
-FlashAttentionBackward<T> backward_call(const BindCall& call) {
+constexpr auto backward_call = []<typename T>(const BindCall& call) -> FlashAttentionBackward<T> {
   FlashAttentionBackward<T> b;
   b.extents = extents(call.call(), 1);
   b.d_o = token_heads<const T>(call.inputs[0]);
@@ -55,7 +53,7 @@ FlashAttentionBackward<T> backward_call(const BindCall& call) {
   b.threads = omp_get_max_threads();
   b.positions = positions(call, ops::kBackwardPositions);
   return b;
-}
+};
 
 bool takes_input(const Call& call, int input, const Layout& layout) {
   return lies_in_heads(call.inputs[static_cast<size_t>(input)].shape, layout);
@@ -77,23 +75,20 @@ std::string unsupported(const Call& call) {
 }  // namespace
 
 Kernel flash_attention_kernel() {
-  return {
-      .op = "flash_attention",
-      .bind = bind_typed(on_cpu(flash_attention_forward<float>, flash_attention_forward<uint16_t>,
-                                flash_attention_forward<Float16>),
-                         forward_call<float>, forward_call<uint16_t>, forward_call<Float16>),
-      .takes_input = takes_input,
-      .takes_output = output_lies_in_heads,
-      .workspace_bytes = workspace,
-      .unsupported = unsupported};
+  return {.op = "flash_attention",
+          .bind = bind_typed(on_cpu<FlashAttention>(RIDGE_KERNELS(flash_attention_forward)),
+                             forward_call),
+          .takes_input = takes_input,
+          .takes_output = output_lies_in_heads,
+          .workspace_bytes = workspace,
+          .unsupported = unsupported};
 }
 
 Kernel flash_attention_backward_kernel() {
   return {
       .op = "flash_attention_backward",
-      .bind = bind_typed(on_cpu(flash_attention_backward<float>, flash_attention_backward<uint16_t>,
-                                flash_attention_backward<Float16>),
-                         backward_call<float>, backward_call<uint16_t>, backward_call<Float16>),
+      .bind = bind_typed(on_cpu<FlashAttentionBackward>(RIDGE_KERNELS(flash_attention_backward)),
+                         backward_call),
       .takes_input = takes_input,
       .takes_output = output_lies_in_heads,
       .workspace_bytes = workspace_backward,

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -70,26 +71,20 @@ GemmShape transposed(const GemmShape& g) {
   return t;
 }
 
-bool is_matrix(int64_t rows, int64_t row_step, int64_t columns, int64_t column_step) {
-  bool rows_contiguous = columns == 1 || column_step == 1;
-  bool columns_contiguous = rows == 1 || row_step == 1;
-  bool repeats = (rows > 1 && row_step == 0) || (columns > 1 && column_step == 0);
-  return (rows_contiguous || columns_contiguous) && !repeats;
+bool is_matrix(const GemmMatrix& m) {
+  bool repeats = (m.rows > 1 && m.row_step == 0) || (m.columns > 1 && m.column_step == 0);
+  return m.has_contiguous_axis() && !repeats;
 }
 
-dnnl::memory::desc describe(const std::vector<int64_t>& batch,
-                            const std::vector<int64_t>& batch_strides,
-                            int64_t rows,
-                            int64_t row_step,
-                            int64_t columns,
-                            int64_t column_step,
-                            DType dtype) {
+dnnl::memory::desc describe(const std::vector<int64_t>& batch, const GemmMatrix& m, DType dtype) {
   dnnl::memory::dims dims, strides;
   for (size_t i = 0; i < batch.size(); ++i) {
     // oneDNN repeats an operand along a batch axis of extent 1.
-    dims.push_back(batch_strides[i] == 0 ? 1 : batch[i]);
-    strides.push_back(batch_strides[i] == 0 ? 1 : batch_strides[i]);
+    dims.push_back(m.batch_steps[i] == 0 ? 1 : batch[i]);
+    strides.push_back(m.batch_steps[i] == 0 ? 1 : m.batch_steps[i]);
   }
+  auto [rows, row_step, columns, column_step] =
+      std::tuple(m.rows, m.row_step, m.columns, m.column_step);
   dims.push_back(rows);
   dims.push_back(columns);
   // Any stride is valid along an axis of one element; choose it so that the matrix looks dense.
@@ -104,9 +99,7 @@ dnnl::memory::desc describe(const std::vector<int64_t>& batch,
 
 bool is_supported(const GemmShape& g) {
   if (g.batch.size() > kMostBatchAxes) return false;
-  bool c_rows = g.n == 1 || g.c_n == 1, c_columns = g.m == 1 || g.c_m == 1;
-  bool c_fits = (c_rows || c_columns) && is_matrix(g.m, g.c_m, g.n, g.c_n);
-  return c_fits && is_matrix(g.m, g.a_m, g.k, g.a_k) && is_matrix(g.k, g.b_k, g.n, g.b_n);
+  return is_matrix(g.a()) && is_matrix(g.b()) && is_matrix(g.c());
 }
 
 namespace {
@@ -114,9 +107,9 @@ namespace {
 // Ridge provides oneDNN's scratch: Debian's build of the library would keep one for each primitive.
 dnnl::matmul::primitive_desc describe_matmul(const GemmShape& g) {
   RIDGE_CHECK(is_supported(g), "a product of strides that oneDNN does not take: {}", g.key());
-  dnnl::memory::desc da = describe(g.batch, g.a_batch, g.m, g.a_m, g.k, g.a_k, g.input);
-  dnnl::memory::desc db = describe(g.batch, g.b_batch, g.k, g.b_k, g.n, g.b_n, g.input);
-  dnnl::memory::desc dc = describe(g.batch, g.c_batch, g.m, g.c_m, g.n, g.c_n, g.output);
+  dnnl::memory::desc da = describe(g.batch, g.a(), g.input);
+  dnnl::memory::desc db = describe(g.batch, g.b(), g.input);
+  dnnl::memory::desc dc = describe(g.batch, g.c(), g.output);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (g.accumulate) {
@@ -147,11 +140,7 @@ int64_t matmul_scratch_bytes(const GemmShape& g) {
   return found->second;
 }
 
-GemmLaunch bind_matmul(const GemmShape& g,
-                       std::byte* a,
-                       std::byte* b,
-                       std::byte* c,
-                       std::byte* scratch) {
+GemmLaunch bind_matmul(const GemmShape& g, const GemmOperands& at) {
   if (!has_32_bit_extents(g))
     throw usage_error(
         "[matmul] expected extents up to {}, which oneDNN multiplies, got {} x {} x {}",
@@ -159,10 +148,11 @@ GemmLaunch bind_matmul(const GemmShape& g,
   return call_onednn([&]() -> GemmLaunch {
     dnnl::matmul::primitive_desc product = describe_matmul(g);
     std::unordered_map<int, dnnl::memory> arguments = {
-        {DNNL_ARG_SRC, dnnl::memory(product.src_desc(), engine(), a)},
-        {DNNL_ARG_WEIGHTS, dnnl::memory(product.weights_desc(), engine(), b)},
-        {DNNL_ARG_DST, dnnl::memory(product.dst_desc(), engine(), c)},
-        {DNNL_ARG_SCRATCHPAD, dnnl::memory(product.scratchpad_desc(), engine(), scratch)}};
+        {DNNL_ARG_SRC, dnnl::memory(product.src_desc(), engine(), at.a)},
+        {DNNL_ARG_WEIGHTS, dnnl::memory(product.weights_desc(), engine(), at.b)},
+        {DNNL_ARG_DST, dnnl::memory(product.dst_desc(), engine(), at.c)},
+        {DNNL_ARG_SCRATCHPAD,
+         dnnl::memory(product.scratchpad_desc(), engine(), at.workspace.data())}};
     return [primitive = dnnl::matmul(product), arguments = std::move(arguments)] {
       primitive.execute(stream(), arguments);
     };
@@ -174,10 +164,10 @@ struct BlasOperand {
   char transposed;
   int64_t leading;
 };
-BlasOperand blas_operand(int64_t rows, int64_t row_step, int64_t columns, int64_t column_step) {
-  bool by_rows = columns == 1 || column_step == 1;
-  if (by_rows && (rows == 1 || row_step >= columns)) return {'N', rows == 1 ? columns : row_step};
-  return {'T', columns == 1 ? rows : column_step};
+BlasOperand blas_operand(const GemmMatrix& m) {
+  if (m.has_contiguous_rows() && (m.rows == 1 || m.row_step >= m.columns))
+    return {'N', m.rows == 1 ? m.columns : m.row_step};
+  return {'T', m.columns == 1 ? m.rows : m.column_step};
 }
 
 void check_status(dnnl::status status) {
@@ -198,12 +188,12 @@ void generate_sgemm() {
   });
 }
 
-GemmLaunch bind_sgemm(const GemmShape& g, std::byte* a, std::byte* b, std::byte* c) {
+GemmLaunch bind_sgemm(const GemmShape& g, const GemmOperands& at) {
   generate_sgemm();
-  BlasOperand x = blas_operand(g.m, g.a_m, g.k, g.a_k), y = blas_operand(g.k, g.b_k, g.n, g.b_n);
+  BlasOperand x = blas_operand(g.a()), y = blas_operand(g.b());
   int64_t leading = g.m == 1 ? g.n : g.c_m;
-  return [=, a = reinterpret_cast<const float*>(a), b = reinterpret_cast<const float*>(b),
-          c = reinterpret_cast<float*>(c), beta = g.accumulate ? 1.0f : 0.0f, m = g.m, n = g.n,
+  return [=, a = reinterpret_cast<const float*>(at.a), b = reinterpret_cast<const float*>(at.b),
+          c = reinterpret_cast<float*>(at.c), beta = g.accumulate ? 1.0f : 0.0f, m = g.m, n = g.n,
           k = g.k] {
     check_status(dnnl::sgemm(x.transposed, y.transposed, m, n, k, 1.0f, a, x.leading, b, y.leading,
                              beta, c, leading));
@@ -220,22 +210,18 @@ struct WideOperand {
   int64_t bytes() const { return round_up(4 * shape.elements(), kAlignmentBytes); }
 };
 
-WideOperand wide_operand(const std::vector<int64_t>& batch,
-                         const std::vector<int64_t>& strides,
-                         int64_t rows,
-                         int64_t row_step,
-                         int64_t columns,
-                         int64_t column_step) {
+WideOperand wide_operand(const std::vector<int64_t>& batch, const GemmMatrix& m) {
+  const std::vector<int64_t>& strides = m.batch_steps;
   WideOperand w;
   std::vector<int64_t> dims;
   for (size_t i = 0; i < batch.size(); ++i) {
     dims.push_back(strides[i] == 0 ? 1 : batch[i]);
     w.narrow.push_back(strides[i]);
   }
-  bool by_rows = columns == 1 || column_step == 1;
-  dims.insert(dims.end(), {by_rows ? rows : columns, by_rows ? columns : rows});
-  w.narrow.push_back(by_rows ? row_step : column_step);
-  w.narrow.push_back(by_rows ? column_step : row_step);
+  const bool by_rows = m.has_contiguous_rows();
+  dims.insert(dims.end(), {by_rows ? m.rows : m.columns, by_rows ? m.columns : m.rows});
+  w.narrow.push_back(by_rows ? m.row_step : m.column_step);
+  w.narrow.push_back(by_rows ? m.column_step : m.row_step);
   w.shape = Shape(dims);
   Strides dense = dense_strides(w.shape);
   int last = w.shape.rank() - 1;
@@ -246,15 +232,16 @@ WideOperand wide_operand(const std::vector<int64_t>& batch,
   return w;
 }
 
-WideOperand wide_a(const GemmShape& g) {
-  return wide_operand(g.batch, g.a_batch, g.m, g.a_m, g.k, g.a_k);
-}
-WideOperand wide_b(const GemmShape& g) {
-  return wide_operand(g.batch, g.b_batch, g.k, g.b_k, g.n, g.b_n);
-}
-WideOperand wide_c(const GemmShape& g) {
-  return wide_operand(g.batch, g.c_batch, g.m, g.c_m, g.n, g.c_n);
-}
+// The operands of a product.
+struct WideProduct {
+  explicit WideProduct(const GemmShape& g)
+      : a(wide_operand(g.batch, g.a())),
+        b(wide_operand(g.batch, g.b())),
+        c(wide_operand(g.batch, g.c())),
+        bytes(a.bytes() + b.bytes() + (g.output == DType::kF32 ? 0 : c.bytes())) {}
+  WideOperand a, b, c;
+  int64_t bytes;  // the copies take so many; a result in fp32 has none
+};
 
 // The 16-bit operand and its fp32 copy, as arguments of the copy between them.
 Operand narrow_operand(const WideOperand& w, DType dtype, std::byte* data) {
@@ -269,36 +256,33 @@ GemmLaunch widen(const WideOperand& w, DType dtype, std::byte* narrow, std::byte
 
 // The product in fp32 on the fp32 copies.
 GemmShape widened(GemmShape g) {
-  WideOperand x = wide_a(g), y = wide_b(g), z = wide_c(g);
-  g.a_batch = x.wide_batch, g.a_m = x.wide_row, g.a_k = x.wide_column;
-  g.b_batch = y.wide_batch, g.b_k = y.wide_row, g.b_n = y.wide_column;
-  if (g.output != DType::kF32) g.c_batch = z.wide_batch, g.c_m = z.wide_row, g.c_n = z.wide_column;
+  const auto [a, b, c, bytes] = WideProduct(g);
+  g.a_batch = a.wide_batch, g.a_m = a.wide_row, g.a_k = a.wide_column;
+  g.b_batch = b.wide_batch, g.b_k = b.wide_row, g.b_n = b.wide_column;
+  if (g.output != DType::kF32) g.c_batch = c.wide_batch, g.c_m = c.wide_row, g.c_n = c.wide_column;
   g.input = g.output = DType::kF32;
   return g;
 }
 
-GemmLaunch bind_widened(const GemmShape& g,
-                        std::byte* a,
-                        std::byte* b,
-                        std::byte* c,
-                        std::byte* workspace) {
-  WideOperand x = wide_a(g), y = wide_b(g), z = wide_c(g);
-  std::byte* x_data = workspace;
-  std::byte* y_data = x_data + x.bytes();
-  std::byte* z_data = y_data + y.bytes();
-  GemmLaunch widen_a = widen(x, g.input, a, x_data), widen_b = widen(y, g.input, b, y_data);
-  if (g.output == DType::kF32) {
-    return [widen_a, widen_b, product = bind_matmul(widened(g), x_data, y_data, c, z_data)] {
+GemmLaunch bind_widened(const GemmShape& g, const GemmOperands& at) {
+  const WideProduct wide(g);
+  const bool narrows = g.output != DType::kF32;
+  std::byte* x = at.workspace.data();
+  std::byte* y = x + wide.a.bytes();
+  std::byte* z = narrows ? y + wide.b.bytes() : at.c;
+  GemmLaunch widen_a = widen(wide.a, g.input, at.a, x), widen_b = widen(wide.b, g.input, at.b, y);
+  GemmLaunch product =
+      bind_matmul(widened(g), {x, y, z, at.workspace.subspan(static_cast<size_t>(wide.bytes))});
+  if (!narrows)
+    return [widen_a, widen_b, product] {
       widen_a();
       widen_b();
       product();
     };
-  }
-  std::byte* scratch = z_data + z.bytes();
-  GemmLaunch widen_c = widen(z, g.output, c, z_data);
-  GemmLaunch narrow_c = strided_copy(wide_operand(z, z_data), narrow_operand(z, g.output, c));
-  return [widen_a, widen_b, widen_c, narrow_c, adds = g.accumulate,
-          product = bind_matmul(widened(g), x_data, y_data, z_data, scratch)] {
+  GemmLaunch widen_c = widen(wide.c, g.output, at.c, z);
+  GemmLaunch narrow_c =
+      strided_copy(wide_operand(wide.c, z), narrow_operand(wide.c, g.output, at.c));
+  return [widen_a, widen_b, widen_c, narrow_c, product, adds = g.accumulate] {
     widen_a();
     widen_b();
     if (adds) widen_c();
@@ -307,21 +291,18 @@ GemmLaunch bind_widened(const GemmShape& g,
   };
 }
 
-GemmLaunch bind_tiles(const GemmShape& g,
-                      std::byte* a,
-                      std::byte* b,
-                      std::byte* c,
-                      std::byte* workspace) {
+GemmLaunch bind_tiles(const GemmShape& g, const GemmOperands& at) {
   TileGemm call;
   call.m = g.m, call.n = g.n, call.k = g.k;
-  call.a = {reinterpret_cast<const uint16_t*>(a), g.a_m, g.k == 1 ? 1 : g.a_k};
-  call.b = {reinterpret_cast<const uint16_t*>(b), g.b_n, g.k == 1 ? 1 : g.b_k};
-  call.c = c;
+  call.a = {reinterpret_cast<const uint16_t*>(at.a), g.a_m, g.k == 1 ? 1 : g.a_k};
+  call.b = {reinterpret_cast<const uint16_t*>(at.b), g.b_n, g.k == 1 ? 1 : g.b_k};
+  call.c = at.c;
   call.c_step = g.c_m;
   call.c_is_bf16 = g.output == DType::kBF16;
   call.accumulate = g.accumulate;
-  return
-      [call, workspace, threads = omp_get_max_threads()] { tile_gemm(call, workspace, threads); };
+  return [call, workspace = at.workspace.data(), threads = omp_get_max_threads()] {
+    tile_gemm(call, workspace, threads);
+  };
 }
 
 }  // namespace
@@ -387,38 +368,31 @@ int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape) {
     case GemmForm::kSgemm:
       return 0;
     case GemmForm::kWidened:
-      return wide_a(g).bytes() + wide_b(g).bytes() +
-             (g.output == DType::kF32 ? 0 : wide_c(g).bytes()) + matmul_scratch_bytes(widened(g));
+      return WideProduct(g).bytes + matmul_scratch_bytes(widened(g));
     case GemmForm::kTiles:
       return tile_gemm_workspace_bytes(g.m, g.n, g.k, omp_get_max_threads());
   }
   return 0;
 }
 
-GemmLaunch bind_gemm(GemmForm form,
-                     const GemmShape& shape,
-                     std::byte* a,
-                     std::byte* b,
-                     std::byte* c,
-                     std::span<std::byte> workspace) {
+GemmLaunch bind_gemm(GemmForm form, const GemmShape& shape, GemmOperands at) {
   int64_t needed = gemm_workspace_bytes(form, shape);
-  if (needed > static_cast<int64_t>(workspace.size())) {
+  if (needed > static_cast<int64_t>(at.workspace.size())) {
     auto arena = std::make_shared<Arena>(needed, "workspace of a product");
-    GemmLaunch launch =
-        bind_gemm(form, shape, a, b, c, {arena->data(), static_cast<size_t>(needed)});
-    return [arena, launch] { launch(); };
+    at.workspace = {arena->data(), static_cast<size_t>(needed)};
+    return [arena, launch = bind_gemm(form, shape, at)] { launch(); };
   }
   GemmShape g = by_rows(shape);
-  if (is_by_columns(shape)) std::swap(a, b);
+  if (is_by_columns(shape)) std::swap(at.a, at.b);
   switch (form) {
     case GemmForm::kMatmul:
-      return bind_matmul(g, a, b, c, workspace.data());
+      return bind_matmul(g, at);
     case GemmForm::kSgemm:
-      return bind_sgemm(g, a, b, c);
+      return bind_sgemm(g, at);
     case GemmForm::kWidened:
-      return bind_widened(g, a, b, c, workspace.data());
+      return bind_widened(g, at);
     case GemmForm::kTiles:
-      return bind_tiles(g, a, b, c, workspace.data());
+      return bind_tiles(g, at);
   }
   return {};
 }

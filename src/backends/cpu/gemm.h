@@ -42,11 +42,10 @@ int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape);
 // instead, because oneDNN writes rows (its fallback for columns is a scalar loop). If the workspace
 // is too small, the GEMM allocates its own.
 using GemmLaunch = std::function<void()>;
-GemmLaunch bind_gemm(GemmForm form,
-                     const GemmShape& shape,
-                     std::byte* a,
-                     std::byte* b,
-                     std::byte* c,
-                     std::span<std::byte> workspace);
+struct GemmOperands {
+  std::byte *a, *b, *c;
+  std::span<std::byte> workspace = {};
+};
+GemmLaunch bind_gemm(GemmForm form, const GemmShape& shape, GemmOperands operands);
 
 }  // namespace ridge::backends::cpu

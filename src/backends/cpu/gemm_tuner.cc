@@ -30,11 +30,9 @@ constexpr double kHopeless = 3;
 constexpr int kRuns = 5;
 constexpr double kEnoughNs = 3e6;  // short GEMMs are repeated until a run lasts this long
 
-int64_t operand_bytes(const std::vector<int64_t>& batch,
-                      const std::vector<int64_t>& strides,
-                      int64_t last,
-                      DType dtype) {
-  for (size_t i = 0; i < batch.size(); ++i) last += (batch[i] - 1) * strides[i];
+int64_t operand_bytes(const std::vector<int64_t>& batch, const GemmMatrix& m, DType dtype) {
+  int64_t last = (m.rows - 1) * m.row_step + (m.columns - 1) * m.column_step;
+  for (size_t i = 0; i < batch.size(); ++i) last += (batch[i] - 1) * m.batch_steps[i];
   return storage_bytes(dtype, last + 1);
 }
 
@@ -88,16 +86,13 @@ GemmTuner::Choice GemmTuner::measure(const GemmShape& g, bool native) {
   const std::vector<GemmForm> forms = candidates(g, native);
   // Nothing to choose from: the time is for the list alone, and is not worth a measurement.
   if (forms.size() == 1) return {std::string(name(forms[0])), {}};
-  Arena a = random_operand(
-      operand_bytes(g.batch, g.a_batch, (g.m - 1) * g.a_m + (g.k - 1) * g.a_k, g.input), g.input);
-  Arena b = random_operand(
-      operand_bytes(g.batch, g.b_batch, (g.k - 1) * g.b_k + (g.n - 1) * g.b_n, g.input), g.input);
-  Arena c = random_operand(
-      operand_bytes(g.batch, g.c_batch, (g.m - 1) * g.c_m + (g.n - 1) * g.c_n, g.output), g.output);
+  Arena a = random_operand(operand_bytes(g.batch, g.a(), g.input), g.input),
+        b = random_operand(operand_bytes(g.batch, g.b(), g.input), g.input),
+        c = random_operand(operand_bytes(g.batch, g.c(), g.output), g.output);
   std::vector<Trial> trials;
   double shortest_ns = 0;
   for (GemmForm form : forms) {
-    Trial trial{form, bind_gemm(form, g, a.data(), b.data(), c.data(), {})};
+    Trial trial{form, bind_gemm(form, g, {a.data(), b.data(), c.data()})};
     trial.run();
     const double first_ns = std::max(trial.run(), 1.0);
     if (shortest_ns == 0 || first_ns < shortest_ns) shortest_ns = first_ns;

@@ -5,18 +5,8 @@
 #include <algorithm>
 
 #include "backends/bind/bindings.h"
-#include "backends/cpu/kernels/adamw.h"
 #include "backends/cpu/kernels/cache/cached_attention.h"
-#include "backends/cpu/kernels/copy/fill.h"
-#include "backends/cpu/kernels/embedding.h"
-#include "backends/cpu/kernels/losses/losses.h"
-#include "backends/cpu/kernels/pointwise/glu.h"
-#include "backends/cpu/kernels/reduce.h"
-#include "backends/cpu/kernels/rms_norm.h"
-#include "backends/cpu/kernels/rope.h"
-#include "backends/cpu/kernels/sample.h"
-#include "backends/cpu/kernels/softmax/causal_mask.h"
-#include "backends/cpu/kernels/softmax/softmax.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/on_cpu.h"
 #include "backends/cpu/strided_copy.h"
 
@@ -47,26 +37,12 @@ int64_t sample_workspace(int64_t /*rows*/, int64_t vocabulary) {
 
 bind::SumKernels sum_kernels() {
   return {.backend = "cpu",
-          .rows = on_cpu(reduce_rows<float, float>, reduce_rows<uint16_t, uint16_t>,
-                         reduce_rows<Float16, Float16>),
-          .rows_to_f32 = on_cpu(reduce_rows<float, float>, reduce_rows<uint16_t, float>,
-                                reduce_rows<Float16, float>),
-          .columns = on_cpu(sum_columns<float, float>, sum_columns<uint16_t, uint16_t>,
-                            sum_columns<Float16, Float16>),
-          .columns_of_f32 = on_cpu(sum_columns<float, float>, sum_columns<float, uint16_t>,
-                                   sum_columns<float, Float16>),
+          .rows = on_cpu<bind::SumKernels::SameRows>(RIDGE_KERNELS(reduce_rows)),
+          .rows_to_f32 = on_cpu<bind::SumKernels::RowsToF32>(RIDGE_KERNELS(reduce_rows)),
+          .columns = on_cpu<bind::SumKernels::SameColumns>(RIDGE_KERNELS(sum_columns)),
+          .columns_of_f32 = on_cpu<bind::SumKernels::ColumnsOfF32>(RIDGE_KERNELS(sum_columns)),
           .columns_workspace_bytes = sum_columns_workspace_bytes,
           .workspace_alignment = sizeof(float)};
-}
-
-PairLaunchers<Embedding> embeddings() {
-  const IndexNames ids = ids_of("embedding");
-  return {
-      on_cpu(ids, embedding<float, float>, embedding<float, uint16_t>, embedding<float, Float16>),
-      on_cpu(ids, embedding<uint16_t, float>, embedding<uint16_t, uint16_t>,
-             embedding<uint16_t, Float16>),
-      on_cpu(ids, embedding<Float16, float>, embedding<Float16, uint16_t>,
-             embedding<Float16, Float16>)};
 }
 
 // The bytes of the keys or values that cached_scores and cached_mix read for all heads.
@@ -86,77 +62,68 @@ bool is_for_inference(std::string_view op) {
 }  // namespace
 
 std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
-  const TypedLaunchers<Fill> fill_floats = on_cpu(fill<float>, fill<uint16_t>, fill<Float16>);
-  const TypedLaunchers<Rope> rope_heads = on_cpu(rope<float>, rope<uint16_t>, rope<Float16>);
+  const TypedLaunchers<Fill> fill_floats = on_cpu<Fill>(RIDGE_KERNELS(fill));
+  const TypedLaunchers<Rope> rope_heads = on_cpu<Rope>(RIDGE_KERNELS(rope));
   const IndexNames ids = ids_of("embedding"), labels = labels_of("nll_loss"),
                    logits_labels = labels_of("softmax_cross_entropy");
   std::vector<Kernel> kernels = {
       bind::copy(strided_copy),
       bind::concat(strided_copy),
-      bind::fill(fill_floats, on_cpu(fill<int32_t>)),
+      bind::fill(fill_floats, one_on_cpu<Fill<int32_t>>(fill<int32_t>)),
       bind::zero(fill_floats),
       pointwise_kernel(),
       generated_pointwise_kernel(),
       matmul_kernel(tuner),
       quantized_matmul_kernel(),
       bind::reduce_sum(sum_kernels()),
-      bind::softmax(on_cpu(softmax<float>, softmax<uint16_t>, softmax<Float16>)),
-      bind::softmax_backward(
-          on_cpu(softmax_backward<float>, softmax_backward<uint16_t>, softmax_backward<Float16>)),
-      bind::causal_mask(on_cpu(causal_mask<float>, causal_mask<uint16_t>, causal_mask<Float16>)),
-      bind::log_softmax(on_cpu(log_softmax<float>, log_softmax<uint16_t>, log_softmax<Float16>)),
-      bind::log_softmax_backward(on_cpu(log_softmax_backward<float>, log_softmax_backward<uint16_t>,
-                                        log_softmax_backward<Float16>)),
-      bind::nll_loss(on_cpu(labels, nll_loss<float>, nll_loss<uint16_t>, nll_loss<Float16>)),
-      bind::nll_loss_backward(on_cpu(labels, nll_loss_backward<float>, nll_loss_backward<uint16_t>,
-                                     nll_loss_backward<Float16>)),
+      bind::softmax(on_cpu<Softmax>(RIDGE_KERNELS(softmax))),
+      bind::softmax_backward(on_cpu<SoftmaxBackward>(RIDGE_KERNELS(softmax_backward))),
+      bind::causal_mask(on_cpu<CausalMask>(RIDGE_KERNELS(causal_mask))),
+      bind::log_softmax(on_cpu<Softmax>(RIDGE_KERNELS(log_softmax))),
+      bind::log_softmax_backward(on_cpu<SoftmaxBackward>(RIDGE_KERNELS(log_softmax_backward))),
+      bind::nll_loss(on_cpu<NllLoss>(RIDGE_KERNELS(nll_loss), labels)),
+      bind::nll_loss_backward(on_cpu<NllLossBackward>(RIDGE_KERNELS(nll_loss_backward), labels)),
       bind::softmax_cross_entropy(
-          on_cpu(logits_labels, softmax_cross_entropy<float>, softmax_cross_entropy<uint16_t>,
-                 softmax_cross_entropy<Float16>),
+          on_cpu<SoftmaxCrossEntropy>(RIDGE_KERNELS(softmax_cross_entropy), logits_labels),
           softmax_cross_entropy_workspace_bytes),
-      bind::softmax_cross_entropy_backward(on_cpu(
-          logits_labels, softmax_cross_entropy_backward<float>,
-          softmax_cross_entropy_backward<uint16_t>, softmax_cross_entropy_backward<Float16>)),
-      with_quantized_tables(bind::embedding(embeddings())),
-      bind::embedding_backward(on_cpu(ids, embedding_backward<float>, embedding_backward<uint16_t>,
-                                      embedding_backward<Float16>)),
+      bind::softmax_cross_entropy_backward(on_cpu<SoftmaxCrossEntropyBackward>(
+          RIDGE_KERNELS(softmax_cross_entropy_backward), logits_labels)),
+      with_quantized_tables(
+          bind::embedding(pairs_on_cpu<Embedding>(RIDGE_KERNELS(embedding), ids))),
+      bind::embedding_backward(on_cpu<EmbeddingBackward>(RIDGE_KERNELS(embedding_backward), ids)),
       bind::rope_table([](const RopeTable& call, const char*) -> Launch {
         return [angles = RopeAngles(call)] { angles.fill(); };
       }),
       bind::rope(rope_heads),
       bind::rope_qkv(rope_heads),
       bind::rope_qkv_backward(rope_heads),
-      bind::rms_norm(on_cpu(rms_norm<float>, rms_norm<uint16_t>, rms_norm<Float16>)),
-      bind::add_rms_norm(
-          on_cpu(add_rms_norm<float>, add_rms_norm<uint16_t>, add_rms_norm<Float16>)),
-      bind::rms_norm_backward(
-          on_cpu(rms_norm_backward<float>, rms_norm_backward<uint16_t>, rms_norm_backward<Float16>),
-          rms_norm_backward_workspace_bytes),
-      bind::glu(on_cpu(glu<float>, glu<uint16_t>, glu<Float16>)),
-      bind::glu_backward(
-          on_cpu(glu_backward<float>, glu_backward<uint16_t>, glu_backward<Float16>)),
+      bind::rms_norm(on_cpu<RmsNorm>(RIDGE_KERNELS(rms_norm))),
+      bind::add_rms_norm(on_cpu<AddRmsNorm>(RIDGE_KERNELS(add_rms_norm))),
+      bind::rms_norm_backward(on_cpu<RmsNormBackward>(RIDGE_KERNELS(rms_norm_backward)),
+                              rms_norm_backward_workspace_bytes),
+      bind::glu(on_cpu<Glu>(RIDGE_KERNELS(glu))),
+      bind::glu_backward(on_cpu<GluBackward>(RIDGE_KERNELS(glu_backward))),
       flash_attention_kernel(),
       flash_attention_backward_kernel(),
-      bind::kv_append(on_cells<KvAppend>(kv_append, kv_append, kv_append, kv_append)),
+      bind::kv_append(on_cells<KvAppend>(RIDGE_KERNELS(kv_append))),
       cached_attention_kernel(),
-      bind::cached_scores(
-          on_cells<CachedScores>(cached_scores, cached_scores, cached_scores, cached_scores),
-          cached_scores_workspace_bytes)
+      bind::cached_scores(on_cells<CachedScores>(RIDGE_KERNELS(cached_scores)),
+                          cached_scores_workspace_bytes)
           .sharing([](const Call& call) {
             return cell_product_bytes(call, call.attrs.integer("columns"));
           }),
-      bind::cached_mask(on_cpu(cached_mask<float>, cached_mask<uint16_t>, cached_mask<Float16>)),
-      bind::cached_mix(on_cells<CachedMix>(cached_mix, cached_mix, cached_mix, cached_mix),
+      bind::cached_mask(on_cpu<CachedMask>(RIDGE_KERNELS(cached_mask))),
+      bind::cached_mix(on_cells<CachedMix>(RIDGE_KERNELS(cached_mix)),
                        cached_scores_workspace_bytes)
           .sharing(
               [](const Call& call) { return cell_product_bytes(call, call.inputs[0].shape[2]); }),
-      bind::sample(on_cpu(sample), sample_workspace),
+      bind::sample(one_on_cpu<Sample>(sample), sample_workspace),
       bind::accumulate(add_in_place),
-      bind::sum_squares(on_cpu(sum_all_squares), squares_workspace),
-      bind::clip_coefficient(on_cpu(clip_coefficient)),
-      bind::loss_scale(on_cpu(loss_scale)),
-      bind::adamw(on_cpu(update)),
-      bind::adamw_multi(on_cpu(update)),
+      bind::sum_squares(one_on_cpu<bind::SquaresSum>(sum_all_squares), squares_workspace),
+      bind::clip_coefficient(one_on_cpu<ClipCoefficient>(clip_coefficient)),
+      bind::loss_scale(one_on_cpu<LossScale>(loss_scale)),
+      bind::adamw(one_on_cpu<bind::AdamwUpdate>(update)),
+      bind::adamw_multi(one_on_cpu<bind::AdamwUpdate>(update)),
   };
   for (Kernel& each : kernels) each.computes_f16 = !is_for_inference(each.op);
   return kernels;

@@ -102,7 +102,7 @@ Launch bind_packed(const BindCall& call, GemmTuner* tuner) {
   const std::span<std::byte> left(
       call.workspace + packed.bytes(),
       static_cast<size_t>(workspace_bytes(call.call()) - packed.bytes()));
-  steps.push_back(bind_gemm(form, packed.gemm, a.here.data, b.here.data, c.here.data, left));
+  steps.push_back(bind_gemm(form, packed.gemm, {a.here.data, b.here.data, c.here.data, left}));
   if (c.is_packed) steps.push_back(strided_copy(c.here, c.there));
   return in_order(std::move(steps));
 }
@@ -135,11 +135,11 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
   for (const ProductStep& step : product_steps(call.call(), layouts, plan)) {
     GemmShape shape = plan.gemm;
     shape.accumulate = step.accumulate;
-    gemms.push_back(bind_gemm(form_of(shape, is_native, tuner), shape,
-                              call.inputs[0].data + storage_bytes(shape.input, step.a),
-                              call.inputs[1].data + storage_bytes(shape.input, step.b),
-                              call.outputs[0].data + storage_bytes(shape.output, step.c),
-                              workspace));
+    gemms.push_back(
+        bind_gemm(form_of(shape, is_native, tuner), shape,
+                  {call.inputs[0].data + storage_bytes(shape.input, step.a),
+                   call.inputs[1].data + storage_bytes(shape.input, step.b),
+                   call.outputs[0].data + storage_bytes(shape.output, step.c), workspace}));
   }
   return in_order(std::move(gemms));
 }

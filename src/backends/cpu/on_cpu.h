@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launchers of CPU kernels, which are synchronous: on_cpu(glu<float>, glu<uint16_t>, glu<Float16>).
+// Launchers of CPU kernels, which are synchronous: on_cpu<Glu>(RIDGE_KERNELS(glu)).
 #pragma once
+
+#include <type_traits>
 
 #include "backends/cpu/kernels/cache/kv_cache.h"
 #include "backends/cpu/kernels/index_check.h"
@@ -10,61 +12,60 @@
 
 namespace ridge::backends::cpu {
 
-template <typename Given>
-Launcher<Given> on_cpu(void (*kernel)(const Given&)) {
-  return [kernel](const Given& call, const char*) -> Launch {
-    return [kernel, call] { kernel(call); };
-  };
-}
+// The kernels of one name, which the arguments' types select.
+#define RIDGE_KERNELS(name) [](const auto& call) { return name(call); }
 
-template <typename F32, typename BF16, typename F16>
-FloatLaunchers<F32, BF16, F16> on_cpu(void (*f32)(const F32&),
-                                      void (*bf16)(const BF16&),
-                                      void (*f16)(const F16&)) {
-  return {{on_cpu(f32), on_cpu(bf16)}, on_cpu(f16)};
-}
-
-// For a kernel that returns the first row whose index is out of range, or kNoBadRow.
-template <typename Given>
-Launcher<Given> on_cpu(const IndexNames& names, int64_t (*kernel)(const Given&)) {
-  return [names, kernel](const Given& call, const char*) -> Launch {
-    return [names, kernel, call] {
-      const int64_t bad_row = kernel(call);
-      if (bad_row != kNoBadRow)
+// A kernel may return the first row whose index is out of range, or kNoBadRow; `names` then name
+// its indices.
+template <typename Given, typename Kernel>
+Launcher<Given> one_on_cpu(Kernel kernel, const IndexNames& names = {}) {
+  return [=](const Given& call, const char*) -> Launch {
+    return [=] {
+      if constexpr (std::is_void_v<decltype(kernel(call))>) {
+        kernel(call);
+      } else if (const int64_t bad_row = kernel(call); bad_row != kNoBadRow) {
         throw runtime_error("[{}] expected {} from -1 to {}, {} {} has another", names.op,
                             names.noun, call.vocabulary - 1, names.row, bad_row);
+      }
     };
   };
 }
 
-template <typename F32, typename BF16, typename F16>
-FloatLaunchers<F32, BF16, F16> on_cpu(const IndexNames& names,
-                                      int64_t (*f32)(const F32&),
-                                      int64_t (*bf16)(const BF16&),
-                                      int64_t (*f16)(const F16&)) {
-  return {{on_cpu(names, f32), on_cpu(names, bf16)}, on_cpu(names, f16)};
+template <template <typename> typename Given, typename Kernels>
+TypedLaunchers<Given> on_cpu(Kernels kernels, const IndexNames& names = {}) {
+  return {one_on_cpu<Given<float>>(kernels, names), one_on_cpu<Given<uint16_t>>(kernels, names),
+          one_on_cpu<Given<Float16>>(kernels, names)};
+}
+
+template <template <typename, typename> typename Given, typename First, typename Kernels>
+auto first_on_cpu(Kernels kernels, const IndexNames& names) {
+  return Launchers<Given<First, float>, Given<First, uint16_t>, Given<First, Float16>>(
+      one_on_cpu<Given<First, float>>(kernels, names),
+      one_on_cpu<Given<First, uint16_t>>(kernels, names),
+      one_on_cpu<Given<First, Float16>>(kernels, names));
+}
+template <template <typename, typename> typename Given, typename Kernels>
+PairLaunchers<Given> pairs_on_cpu(Kernels kernels, const IndexNames& names = {}) {
+  return {first_on_cpu<Given, float>(kernels, names), first_on_cpu<Given, uint16_t>(kernels, names),
+          first_on_cpu<Given, Float16>(kernels, names)};
 }
 
 // Throws if a position, a slot or a block is out of range.
 void expect_cells(const char* op, const CacheCells& cells);
 
-// For a kernel on the cells of a cache, which are checked before it runs.
-template <typename Given>
-Launcher<Given> on_cells(void (*kernel)(const Given&)) {
-  return [kernel](const Given& call, const char* op) -> Launch {
-    return [op, kernel, call] {
-      expect_cells(op, call.cells);
-      kernel(call);
+// For kernels on the cells of a cache, which are checked before they run.
+template <template <typename, typename> typename Given, typename Kernels>
+CacheLaunchers<Given> on_cells(Kernels kernels) {
+  const auto checked = [kernels]<typename One>(const One&) -> Launcher<One> {
+    return [kernels](const One& call, const char* op) -> Launch {
+      return [=] {
+        expect_cells(op, call.cells);
+        kernels(call);
+      };
     };
   };
-}
-
-template <template <typename, typename> typename Given>
-CacheLaunchers<Given> on_cells(void (*f32)(const Given<float, float>&),
-                               void (*bf16)(const Given<uint16_t, uint16_t>&),
-                               void (*f32_in_bf16)(const Given<float, uint16_t>&),
-                               void (*f32_in_i8)(const Given<float, int8_t>&)) {
-  return {{on_cells(f32), on_cells(bf16)}, on_cells(f32_in_bf16), on_cells(f32_in_i8)};
+  return {checked(Given<float, float>()), checked(Given<uint16_t, uint16_t>()),
+          checked(Given<float, uint16_t>()), checked(Given<float, int8_t>())};
 }
 
 }  // namespace ridge::backends::cpu

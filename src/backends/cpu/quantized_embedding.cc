@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/kernel_table.h"
-#include "backends/cpu/kernels/embedding.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/on_cpu.h"
 #include "backends/row_layout.h"
@@ -63,7 +63,8 @@ std::string unsupported(const Call& call) {
 }  // namespace
 
 Kernel with_quantized_tables(Kernel embedding) {
-  const Launcher<QuantizedEmbedding> quantized = on_cpu(ids_of("embedding"), read_rows);
+  const Launcher<QuantizedEmbedding> quantized =
+      one_on_cpu<QuantizedEmbedding>(read_rows, ids_of("embedding"));
   embedding.bind = [plain = std::move(embedding.bind), quantized](const BindCall& call) {
     return is_block(call.inputs[0].type.dtype) ? quantized(quantized_call(call), op_of(call))
                                                : plain(call);

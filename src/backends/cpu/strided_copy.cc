@@ -3,7 +3,7 @@
 #include "backends/cpu/strided_copy.h"
 
 #include "backends/bind/bindings.h"
-#include "backends/cpu/kernels/copy/copy.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/on_cpu.h"
 
 namespace ridge::backends::cpu {
@@ -26,11 +26,7 @@ Launch strided_copy(const Operand& from, const Operand& to) {
               "a copy of {} to {}", from.type.str(), to.type.str());
   check_copied(from.type.dtype);
   check_copied(to.type.dtype);
-  return bind::strided_copy(
-      {on_cpu(copy<float, float>, copy<float, uint16_t>, copy<float, Float16>),
-       on_cpu(copy<uint16_t, float>, copy<uint16_t, uint16_t>, copy<uint16_t, Float16>),
-       on_cpu(copy<Float16, float>, copy<Float16, uint16_t>, copy<Float16, Float16>)},
-      "copy", from, to);
+  return bind::strided_copy(pairs_on_cpu<Copy>(RIDGE_KERNELS(copy)), "copy", from, to);
 }
 
 }  // namespace ridge::backends::cpu

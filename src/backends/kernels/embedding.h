@@ -9,7 +9,7 @@
 
 namespace ridge::backends {
 
-// y[n] = scale table[ids[n]].
+// y[n] = table[ids[n]].
 template <typename Table, typename T>
 struct Embedding {
   int64_t tokens = 0;              // N
@@ -17,11 +17,10 @@ struct Embedding {
   int64_t vocabulary = 0;          // V
   StridedRows<const Table> table;  // [V, D]
   const int32_t* ids = nullptr;    // [N]; -1 (padding) yields zeros
-  float scale = 1.0f;              // Gemma: sqrt(D)
   StridedRows<T> y;                // [N, D]
 };
 
-// d_table[v] (+)= scale sum of dy[n] over the tokens with id v.
+// d_table[v] (+)= the sum of dy[n] over the tokens with id v.
 template <typename T>
 struct EmbeddingBackward {
   int64_t tokens = 0;            // N
@@ -29,9 +28,8 @@ struct EmbeddingBackward {
   int64_t vocabulary = 0;        // V
   const int32_t* ids = nullptr;  // [N]
   StridedRows<const T> dy;       // [N, D]
-  float scale = 1.0f;
-  bool accumulate = false;     // add to d_table instead of overwriting all of it
-  StridedRows<float> d_table;  // [V, D]
+  bool accumulate = false;       // add to d_table instead of overwriting all of it
+  StridedRows<float> d_table;    // [V, D]
 };
 
 }  // namespace ridge::backends

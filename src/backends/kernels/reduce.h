@@ -14,7 +14,6 @@ namespace ridge::backends {
 enum class Reduction : uint8_t {
   kSum,
   kMax,  // ignores NaN; -infinity if nothing is left
-  kSumSquares,
 };
 
 template <typename In, typename Out>

@@ -106,8 +106,8 @@ class Products {
   GemmLaunch bind(const ProductExtents& e, ProductForm form, RowStep rows = RowStep::kDense) const {
     GemmShape shape = gemm_shape(e, form, dtype_, rows);
     std::byte* a = pool_.input(0);
-    return bind_gemm(default_form(shape, is_native_), shape, a, a + bytes_of_a(shape),
-                     pool_.result(0), {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
+    return bind_gemm(default_form(shape, is_native_), shape,
+                     {a, a + bytes_of_a(shape), pool_.result(0), workspace()});
   }
   // The product on as many sets of operands as the pool holds, one after the other.
   std::vector<GemmLaunch> bind_all(const ProductExtents& e, ProductForm form) const {
@@ -118,14 +118,17 @@ class Products {
     std::vector<GemmLaunch> launches;
     for (int64_t i = 0; (i + 1) * std::max(a + b, c) <= pool_.bytes(); ++i) {
       std::byte* from = pool_.input(i * (a + b));
-      launches.push_back(bind_gemm(default_form(shape, is_native_), shape, from, from + a,
-                                   pool_.result(i * c),
-                                   {workspace_.data(), static_cast<size_t>(workspace_.bytes())}));
+      launches.push_back(bind_gemm(default_form(shape, is_native_), shape,
+                                   {from, from + a, pool_.result(i * c), workspace()}));
     }
     return launches;
   }
 
  private:
+  std::span<std::byte> workspace() const {
+    return {workspace_.data(), static_cast<size_t>(workspace_.bytes())};
+  }
+
   const OperandPool& pool_;
   DType dtype_;
   bool is_native_;

@@ -8,8 +8,8 @@
 
 #include "backends/cpu/calibration/calibration.h"
 #include "backends/cpu/calibration/probe_parts.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/pointwise/tile_program.h"
-#include "backends/cpu/kernels/reduce.h"
 #include "backends/random_block.h"
 #include "base/shape.h"
 

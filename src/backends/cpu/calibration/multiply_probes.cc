@@ -43,19 +43,6 @@ bool is_tile(Multiplier multiplier) {
   return multiplier == Multiplier::kTileBf16 || multiplier == Multiplier::kTileInt8;
 }
 
-using Loop = int64_t (*)(Multiplier, const std::byte*, int64_t);
-struct Loops {
-  Loop multiply, multiply_and_add;
-};
-Loops loops(Multiplier multiplier) {
-  if (is_tile(multiplier)) return {multiply_amx, nullptr};
-  const bool is_256 = multiplier == Multiplier::kFma256 ||
-                      multiplier == Multiplier::kMaddInt16_256 ||
-                      multiplier == Multiplier::kMaddInt8_256;
-  return is_256 ? Loops{multiply_avx2, multiply_and_add_avx2}
-                : Loops{multiply_avx512, multiply_and_add_avx512};
-}
-
 // Factors of each type: random, because some processors take less power, and more speed, for zeros.
 class Factors {
  public:
@@ -108,11 +95,9 @@ class MultiplyProbes {
       add_in_a_chain();
     });
     for (Multiplier multiplier : multipliers(isa_name())) {
-      const Loops of = loops(multiplier);
-      MultiplyTiming timing{multiplier, time(probes, multiplier, of.multiply), {}};
-      timing.accumulate = info(multiplier).accumulates
-                              ? timing.multiply
-                              : time(probes, multiplier, of.multiply_and_add);
+      MultiplyTiming timing{multiplier, time(probes, multiplier, multiply), {}};
+      timing.accumulate = info(multiplier).accumulates ? timing.multiply
+                                                       : time(probes, multiplier, multiply_and_add);
       timings_.push_back(timing);
     }
   }
@@ -136,7 +121,9 @@ class MultiplyProbes {
   }
 
  private:
-  LoopTiming time(ProbeList& probes, Multiplier multiplier, Loop loop) {
+  LoopTiming time(ProbeList& probes,
+                  Multiplier multiplier,
+                  int64_t (*loop)(Multiplier, const std::byte*, int64_t)) {
     const std::byte* factors = factors_->of(info(multiplier).dtype);
     const int64_t count = is_tile(multiplier) ? kTileInstructions : kInstructions;
     const Probe& probe = probes.add("multiplications", [=, keep = factors_] {

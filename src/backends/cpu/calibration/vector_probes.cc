@@ -12,11 +12,9 @@
 #include "backends/cpu/calibration/bound_node.h"
 #include "backends/cpu/calibration/probe_parts.h"
 #include "backends/cpu/kernel_table.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/pointwise/tile_program.h"
-#include "backends/cpu/kernels/reduce.h"
-#include "backends/cpu/kernels/rms_norm.h"
-#include "backends/cpu/kernels/softmax/softmax.h"
 #include "base/pointwise.h"
 #include "base/shape.h"
 #include "cost/row_time.h"
@@ -184,15 +182,15 @@ VectorTiming time_rms_norm(ProbeList& probes,
   });
 }
 
-template <typename T, template <typename> typename Rows>
+template <typename T>
 VectorTiming time_softmax(ProbeList& probes,
                           const OperandPool& pool,
                           int64_t tokens,
                           int64_t width,
-                          void (*kernel)(const Rows<T>&)) {
+                          void (*kernel)(const Softmax<T>&)) {
   return time_rows(probes, [&pool, tokens, width, kernel](int thread) {
     int64_t at = thread * kTokens * kWidth * 4;
-    Rows<T> rows;
+    Softmax<T> rows;
     rows.rows = tokens;
     rows.columns = width;
     rows.x = {reinterpret_cast<const T*>(pool.input(at)), width};
@@ -242,8 +240,8 @@ class RowTimings {
       return timings_[cost::row_function(op, dtype, width)];
     };
     at("rms_norm") = time_rms_norm<T>(probes, pool, rows, width);
-    at("softmax") = time_softmax<T, Softmax>(probes, pool, rows, width, softmax<T>);
-    at("log_softmax") = time_softmax<T, LogSoftmax>(probes, pool, rows, width, log_softmax<T>);
+    at("softmax") = time_softmax<T>(probes, pool, rows, width, softmax<T>);
+    at("log_softmax") = time_softmax<T>(probes, pool, rows, width, log_softmax<T>);
     at("reduce_sum") = time_row_sums<T>(probes, pool, rows, width);
   }
 

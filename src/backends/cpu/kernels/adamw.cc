@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW. The update is pointwise, so the result does not depend on how elements are split among
-// threads.
-#include "backends/cpu/kernels/adamw.h"
+// AdamW, for a list of tensors. The update is pointwise, so the result does not depend on how
+// elements are split among threads.
+#include "backends/cpu/kernels/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/adamw.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
@@ -119,10 +115,6 @@ AdamwScalars scalars_of(const AdamwStep& step, double weight_decay) {
 }
 
 }  // namespace
-
-void adamw(const AdamwTensor& tensor, const AdamwStep& step) {
-  adamw_multi(std::span(&tensor, 1), step);
-}
 
 HWY_EXPORT(update);
 // Mapping: the tensors, laid end to end, are cut into equal parts of whole cache lines, one per

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Embedding: the forward pass gathers rows; in the backward pass each thread owns a tile of the
 // table.
-#include "backends/cpu/kernels/embedding.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/embedding.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
@@ -36,7 +32,6 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 template <typename Table, typename T>
 HWY_INLINE void gather_rows(const Embedding<Table, T>& call, Range range) {
   const bool large = bytes_of<T>(call.tokens * call.width) >= kStreamBytes;
-  const V32 scale = hn::Set(F32(), call.scale);
   for (int64_t n = range.begin; n < range.end; ++n) {
     const int32_t id = call.ids[n];
     const Table* from = call.table[id < 0 ? 0 : id];
@@ -45,22 +40,19 @@ HWY_INLINE void gather_rows(const Embedding<Table, T>& call, Range range) {
     const Table* next = call.table[next_id < 0 ? 0 : next_id];
     T* y = call.y[n];
     const bool streamed = large && is_aligned(y);
-    const V32 factor = id < 0 ? hn::Zero(F32()) : scale;
     for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
       prefetch_to_l2(next + i);
-      V32 v = id < 0 ? factor : hn::Mul(load(part, from + i), factor);
-      store(part, v, y + i, streamed);
+      store(part, id < 0 ? hn::Zero(F32()) : load(part, from + i), y + i, streamed);
     });
   }
   if (large) hwy::FlushStream();
 }
-RIDGE_PAIR_TARGETS(gather_rows, Embedding, Range)
+RIDGE_TARGETS(RIDGE_PAIRS, gather_rows, Embedding, Range)
 
 // Each tile scans all tokens in order.
 template <typename T>
 HWY_INLINE void scatter_tile(const EmbeddingBackward<T>& call, const TableTile& tile) {
   const Range ids = tile.ids, columns = tile.columns;
-  const V32 scale = hn::Set(F32(), call.scale);
   const int64_t width = columns.end - columns.begin;
   if (!call.accumulate) {
     for (int64_t v = ids.begin; v < ids.end; ++v) {
@@ -75,11 +67,11 @@ HWY_INLINE void scatter_tile(const EmbeddingBackward<T>& call, const TableTile& 
     const T* dy = call.dy[n] + columns.begin;
     float* row = call.d_table[id] + columns.begin;
     for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
-      store(part, hn::MulAdd(load(part, dy + i), scale, load(part, row + i)), row + i);
+      store(part, hn::Add(load(part, dy + i), load(part, row + i)), row + i);
     });
   }
 }
-RIDGE_TYPED_TARGETS(scatter_tile, EmbeddingBackward, const TableTile&)
+RIDGE_TARGETS(RIDGE_FLOATS, scatter_tile, EmbeddingBackward, const TableTile&)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -87,7 +79,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 
-RIDGE_PAIR_DISPATCH(run_range, gather_rows, Embedding, Range)
+RIDGE_DISPATCH(RIDGE_PAIRS, run_range, gather_rows, Embedding, Range)
 template <typename Table, typename T>
 int64_t embedding(const Embedding<Table, T>& call) {
   const int64_t bad = first_bad_row(call.ids, call.tokens, call.vocabulary);
@@ -97,9 +89,9 @@ int64_t embedding(const Embedding<Table, T>& call) {
   for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
   return kNoBadRow;
 }
-RIDGE_PAIR_INSTANCES(int64_t, embedding, Embedding)
+RIDGE_INSTANCES(RIDGE_PAIRS, int64_t, embedding, Embedding)
 
-RIDGE_TYPED_DISPATCH(scatter, scatter_tile, EmbeddingBackward, const TableTile&)
+RIDGE_DISPATCH(RIDGE_FLOATS, scatter, scatter_tile, EmbeddingBackward, const TableTile&)
 // Mapping: the table in tiles of vocabulary x columns, one per thread. No two threads write one
 // element, and each tile adds in token order. Columns are split first: text uses few ids often, so
 // a split of the vocabulary alone would leave most threads idle. A column tile of 64 floats is four
@@ -121,7 +113,7 @@ int64_t embedding_backward(const EmbeddingBackward<T>& call) {
   });
   return kNoBadRow;
 }
-RIDGE_TYPED_INSTANCES(int64_t, embedding_backward, EmbeddingBackward)
+RIDGE_INSTANCES(RIDGE_FLOATS, int64_t, embedding_backward, EmbeddingBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over rows, columns and whole tensors.
-#include "backends/cpu/kernels/reduce.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
-
-#include <limits>
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
+#include "base/shape.h"
 
 #ifndef RIDGE_CPU_REDUCE_COLUMNS_BLOCK_
 #define RIDGE_CPU_REDUCE_COLUMNS_BLOCK_
@@ -24,6 +19,15 @@ struct ColumnsBlock {
   Range rows;
   Range columns;
   float* total;  // per column
+};
+
+// A contiguous tensor and the sums of squares of its blocks.
+template <typename In>
+struct Squares {
+  static constexpr int64_t kBlock = 16 << 10;
+  const In* x;
+  int64_t elements;
+  double* sums;
 };
 
 }  // namespace ridge::backends::cpu
@@ -38,46 +42,17 @@ HWY_INLINE float row_sum(const In* x, int64_t n) {
                           HWY_ATTR { total = hn::Add(total, load(part, x + i)); });
 }
 
-template <typename In>
-HWY_INLINE float row_sum_squares(const In* x, int64_t n) {
-  return sum_lanes(n, [&](auto part, int64_t i, V32& total) HWY_ATTR {
-    V32 v = load(part, x + i);
-    total = hn::MulAdd(v, v, total);
-  });
-}
-
-template <typename In>
-HWY_INLINE float row_greatest(const In* x, int64_t n) {
-  const V32 none = hn::Set(F32(), -std::numeric_limits<float>::infinity());
-  V32 best = reduce_lanes(
-      n, none,
-      [&](auto part, int64_t i, V32& so_far)
-          HWY_ATTR { so_far = hn::Max(load_or(part, x + i, none), so_far); },
-      [](V32 a, V32 b) HWY_ATTR { return hn::Max(a, b); });
-  return hn::GetLane(hn::MaxOfLanes(F32(), best));
-}
-
 // Mapping: rows in static ranges over threads. Bound: memory, R C sizeof(In) read.
 template <typename In, typename Out>
 HWY_INLINE void rows_to_values(const ReduceRows<In, Out>& call, Range range) {
   for (int64_t r = range.begin; r < range.end; ++r) {
     const In* x = call.x[r];
-    float value = 0.0f;
-    switch (call.reduction) {
-      case Reduction::kSum:
-        value = row_sum(x, call.columns);
-        break;
-      case Reduction::kMax:
-        value = row_greatest(x, call.columns);
-        break;
-      case Reduction::kSumSquares:
-        value = row_sum_squares(x, call.columns);
-        break;
-    }
+    const float value =
+        call.reduction == Reduction::kSum ? row_sum(x, call.columns) : row_max(x, call.columns);
     store(Partial{1}, hn::Set(F32(), value), call.y + r);
   }
 }
-RIDGE_PAIR_TARGETS(rows_to_values, ReduceRows, Range)
+RIDGE_TARGETS(RIDGE_PAIRS, rows_to_values, ReduceRows, Range)
 
 // The sum of a block's rows, four rows at a time: the running total is loaded and stored once per
 // four rows, and its rounding error grows a quarter as fast.
@@ -112,7 +87,7 @@ HWY_INLINE void add_rows(const SumColumns<In, Out>& call, const ColumnsBlock& bl
     });
   }
 }
-RIDGE_PAIR_TARGETS(add_rows, SumColumns, const ColumnsBlock&)
+RIDGE_TARGETS(RIDGE_PAIRS, add_rows, SumColumns, const ColumnsBlock&)
 
 // Adds up the partial sums in the workspace.
 template <typename In, typename Out>
@@ -126,21 +101,22 @@ HWY_INLINE void add_partials(const SumColumns<In, Out>& call, int64_t count) {
     store(part, total, call.y + i);
   });
 }
-RIDGE_PAIR_TARGETS(add_partials, SumColumns, int64_t)
+RIDGE_TARGETS(RIDGE_PAIRS, add_partials, SumColumns, int64_t)
 
 // Sums runs of 1024 elements in fp32, where four vectors lose less than 1e-7, and adds the runs in
 // double.
 template <typename In>
-HWY_INLINE double squares_in_double(const In* x, int64_t n) {
+HWY_INLINE void square_blocks(const Squares<In>& call, Range blocks) {
   constexpr int64_t kRun = 1024;
-  double sum = 0.0;
-  for (int64_t i = 0; i < n; i += kRun) sum += row_sum_squares(x + i, HWY_MIN(kRun, n - i));
-  return sum;
+  for (int64_t b = blocks.begin; b < blocks.end; ++b) {
+    const In* x = call.x + b * Squares<In>::kBlock;
+    const int64_t n = HWY_MIN(Squares<In>::kBlock, call.elements - b * Squares<In>::kBlock);
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i += kRun) sum += row_sum_squares(x + i, HWY_MIN(kRun, n - i));
+    call.sums[b] = sum;
+  }
 }
-
-double squares_f32(const float* x, int64_t n) { return squares_in_double(x, n); }
-double squares_bf16(const uint16_t* x, int64_t n) { return squares_in_double(x, n); }
-double squares_f16(const Float16* x, int64_t n) { return squares_in_double(x, n); }
+RIDGE_TARGETS(RIDGE_FLOATS, square_blocks, Squares, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -153,24 +129,24 @@ namespace {
 // on In.
 int64_t column_parts(int64_t rows, int64_t columns) { return parts_for(2 * rows * columns); }
 
-constexpr int64_t kSquaresBlock = 16 << 10;
+int64_t square_blocks_of(int64_t elements) { return ceil_div(elements, Squares<float>::kBlock); }
 
 }  // namespace
 
-RIDGE_PAIR_DISPATCH(run_range, rows_to_values, ReduceRows, Range)
+RIDGE_DISPATCH(RIDGE_PAIRS, run_range, rows_to_values, ReduceRows, Range)
 template <typename In, typename Out>
 void reduce_rows(const ReduceRows<In, Out>& call) {
   for_each_range(call.rows, parts_for(bytes_of<In>(call.rows * call.columns)),
                  [&](Range range) { run_range(call, range); });
 }
-RIDGE_PAIR_INSTANCES(void, reduce_rows, ReduceRows)
+RIDGE_INSTANCES(RIDGE_PAIRS, void, reduce_rows, ReduceRows)
 
 int64_t sum_columns_workspace_bytes(int64_t rows, int64_t columns) {
   return bytes_of<float>(column_parts(rows, columns) * columns);
 }
 
-RIDGE_PAIR_DISPATCH(run_add_rows, add_rows, SumColumns, const ColumnsBlock&)
-RIDGE_PAIR_DISPATCH(run_add_partials, add_partials, SumColumns, int64_t)
+RIDGE_DISPATCH(RIDGE_PAIRS, run_add_rows, add_rows, SumColumns, const ColumnsBlock&)
+RIDGE_DISPATCH(RIDGE_PAIRS, run_add_partials, add_partials, SumColumns, int64_t)
 // Mapping: rows in static ranges over threads, one partial sum each; wide rows in blocks of columns
 // whose totals stay in L1. Then the partials are added in order. Bound: memory, R C sizeof(In)
 // read.
@@ -191,36 +167,21 @@ void sum_columns(const SumColumns<In, Out>& call) {
   });
   run_add_partials(call, parts);
 }
-RIDGE_PAIR_INSTANCES(void, sum_columns, SumColumns)
+RIDGE_INSTANCES(RIDGE_PAIRS, void, sum_columns, SumColumns)
 
 int64_t sum_squares_workspace_bytes(int64_t elements) {
-  const int64_t blocks = (elements + kSquaresBlock - 1) / kSquaresBlock;
-  return bytes_of<double>(blocks);
+  return bytes_of<double>(square_blocks_of(elements));
 }
 
-HWY_EXPORT(squares_f32);
-HWY_EXPORT(squares_bf16);
-HWY_EXPORT(squares_f16);
-static double block_squares(const float* x, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(squares_f32)(x, n);
-}
-static double block_squares(const uint16_t* x, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(squares_bf16)(x, n);
-}
-static double block_squares(const Float16* x, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(squares_f16)(x, n);
-}
+RIDGE_DISPATCH(RIDGE_FLOATS, run_blocks, square_blocks, Squares, Range)
 // Mapping: blocks of 16 Ki elements in static ranges over threads. Bound: memory, sizeof(In) read
 // per element.
 template <typename In>
 double sum_squares(const In* x, int64_t elements, double* workspace) {
-  const int64_t blocks = (elements + kSquaresBlock - 1) / kSquaresBlock;
-  for_each_range(blocks, parts_for(bytes_of<In>(elements)), [&](Range range) {
-    for (int64_t b = range.begin; b < range.end; ++b) {
-      const int64_t first = b * kSquaresBlock;
-      workspace[b] = block_squares(x + first, std::min(kSquaresBlock, elements - first));
-    }
-  });
+  const int64_t blocks = square_blocks_of(elements);
+  const Squares<In> call{x, elements, workspace};
+  for_each_range(blocks, parts_for(bytes_of<In>(elements)),
+                 [&](Range range) { run_blocks(call, range); });
   double sum = 0.0;
   for (int64_t b = 0; b < blocks; ++b) sum += workspace[b];
   return sum;

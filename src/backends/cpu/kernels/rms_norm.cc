@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMSNorm: one row at a time, with two passes over the row while it is in L1 or L2.
-#include "backends/cpu/kernels/rms_norm.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/rms_norm.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
 #include <cmath>
 
@@ -34,11 +30,7 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 // 1 / sqrt(mean square + eps) of a row.
 template <typename T>
 HWY_INLINE float row_rstd(const T* x, int64_t width, float eps) {
-  float squares = sum_lanes(width, [&](auto part, int64_t i, V32& total) HWY_ATTR {
-    V32 v = load(part, x + i);
-    total = hn::MulAdd(v, v, total);
-  });
-  return 1.0f / std::sqrt(squares / static_cast<float>(width) + eps);
+  return 1.0f / std::sqrt(row_sum_squares(x, width) / static_cast<float>(width) + eps);
 }
 
 // y = x rstd (offset + weight).
@@ -89,7 +81,7 @@ HWY_INLINE void norm_rows(const AddRmsNorm<T>& given, Range range) {
   }
   if (large) hwy::FlushStream();
 }
-RIDGE_TYPED_TARGETS(norm_rows, AddRmsNorm, Range)
+RIDGE_TARGETS(RIDGE_FLOATS, norm_rows, AddRmsNorm, Range)
 
 // Mapping: rows in static ranges; each part adds its rows' d_weight to its own partial sum, in row
 // order. With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)),
@@ -132,7 +124,7 @@ HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, const Backwar
   }
   if (large) hwy::FlushStream();
 }
-RIDGE_TYPED_TARGETS(norm_backward_rows, RmsNormBackward, const BackwardPart&)
+RIDGE_TARGETS(RIDGE_FLOATS, norm_backward_rows, RmsNormBackward, const BackwardPart&)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -151,22 +143,22 @@ template <typename T>
 void rms_norm(const RmsNorm<T>& call) {
   add_rms_norm(AddRmsNorm<T>{call, {}, {}});
 }
-RIDGE_TYPED_INSTANCES(void, rms_norm, RmsNorm)
+RIDGE_INSTANCES(RIDGE_FLOATS, void, rms_norm, RmsNorm)
 
-RIDGE_TYPED_DISPATCH(run_range, norm_rows, AddRmsNorm, Range)
+RIDGE_DISPATCH(RIDGE_FLOATS, run_range, norm_rows, AddRmsNorm, Range)
 template <typename T>
 void add_rms_norm(const AddRmsNorm<T>& call) {
   const int64_t tokens = call.norm.tokens, operands = call.sum ? 4 : 2;
   const int64_t bytes = bytes_of<T>(operands * tokens * call.norm.width);
   for_each_range(tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
 }
-RIDGE_TYPED_INSTANCES(void, add_rms_norm, AddRmsNorm)
+RIDGE_INSTANCES(RIDGE_FLOATS, void, add_rms_norm, AddRmsNorm)
 
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width) {
   return bytes_of<float>(backward_parts(tokens, width) * width);
 }
 
-RIDGE_TYPED_DISPATCH(run_part, norm_backward_rows, RmsNormBackward, const BackwardPart&)
+RIDGE_DISPATCH(RIDGE_FLOATS, run_part, norm_backward_rows, RmsNormBackward, const BackwardPart&)
 template <typename T>
 void rms_norm_backward(const RmsNormBackward<T>& call) {
   const int64_t parts = backward_parts(call.tokens, call.width);
@@ -179,7 +171,7 @@ void rms_norm_backward(const RmsNormBackward<T>& call) {
     call.d_weight[i] = total;
   }
 }
-RIDGE_TYPED_INSTANCES(void, rms_norm_backward, RmsNormBackward)
+RIDGE_INSTANCES(RIDGE_FLOATS, void, rms_norm_backward, RmsNormBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

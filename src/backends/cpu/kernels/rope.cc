@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary position embedding: the rotation, and the table of its angles in double.
-#include "backends/cpu/kernels/rope.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/rope.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
+
 #include <hwy/contrib/math/math-inl.h>
-#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
@@ -151,7 +148,7 @@ HWY_INLINE void rope_tokens(const Rope<T>& call, Range range) {
   }
   if (large) hwy::FlushStream();
 }
-RIDGE_TYPED_TARGETS(rope_tokens, Rope, Range)
+RIDGE_TARGETS(RIDGE_FLOATS, rope_tokens, Rope, Range)
 
 using F64 = hn::ScalableTag<double>;
 
@@ -214,14 +211,14 @@ double frequency(const RopeTable& call, int64_t i) {
 
 }  // namespace
 
-RIDGE_TYPED_DISPATCH(run_range, rope_tokens, Rope, Range)
+RIDGE_DISPATCH(RIDGE_FLOATS, run_range, rope_tokens, Rope, Range)
 template <typename T>
 void rope(const Rope<T>& call) {
   RIDGE_CHECK(call.head_size % 2 == 0, "[rope] expected an even head size, got {}", call.head_size);
   const int64_t bytes = bytes_of<T>(2 * call.tokens * call.heads * call.head_size);
   for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
 }
-RIDGE_TYPED_INSTANCES(void, rope, Rope)
+RIDGE_INSTANCES(RIDGE_FLOATS, void, rope, Rope)
 
 HWY_EXPORT(fill_angles);
 

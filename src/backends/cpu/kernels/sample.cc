@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Selects candidates by partial sorting: only as much of a large vocabulary is sorted as top-p
 // needs.
-#include "backends/cpu/kernels/sample.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "backends/cpu/kernels/partition.h"
-#include "backends/cpu/kernels/reduce.h"
 #include "base/random.h"
 
 namespace ridge::backends::cpu {

@@ -5,6 +5,7 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <limits>
 #include <cstring>
 #include <type_traits>
 
@@ -257,6 +258,28 @@ HWY_INLINE float sum_lanes(int64_t n, const Body& body) {
   V32 total =
       reduce_lanes(n, hn::Zero(F32()), body, [](V32 a, V32 b) HWY_ATTR { return hn::Add(a, b); });
   return hn::GetLane(hn::SumOfLanes(F32(), total));
+}
+
+// The greatest of n elements, ignoring NaN; -infinity if there is none.
+template <typename T>
+HWY_INLINE float row_max(const T* x, int64_t n) {
+  const V32 none = hn::Set(F32(), -std::numeric_limits<float>::infinity());
+  const V32 highest = reduce_lanes(
+      n, none,
+      [&](auto part, int64_t i, V32& best) HWY_ATTR {
+        best = hn::Max(load_or(part, x + i, none), best);  // x86: the second operand if one is NaN
+      },
+      [](V32 a, V32 b) HWY_ATTR { return hn::Max(a, b); });
+  return hn::GetLane(hn::MaxOfLanes(F32(), highest));
+}
+
+// The sum of the squares of n elements.
+template <typename T>
+HWY_INLINE float row_sum_squares(const T* x, int64_t n) {
+  return sum_lanes(n, [&](auto part, int64_t i, V32& total) HWY_ATTR {
+    V32 v = load(part, x + i);
+    total = hn::MulAdd(v, v, total);
+  });
 }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE

@@ -11,16 +11,12 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/cache/cached_attention.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
-#include "backends/cpu/kernels/cache/cache_dispatch.h"
 #include "backends/cpu/kernels/cache/cached_attention_chunk.h"
 #include "backends/cpu/kernels/cache/cells-inl.h"
 #include "backends/cpu/kernels/cache/int8_cells-inl.h"
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "backends/cpu/kernels/vector_math-inl.h"
 #include "base/shape.h"
@@ -385,7 +381,7 @@ HWY_INLINE void run_task(const CachedAttention<T, C>& call, const AttentionTask&
   }
   finish_token(call, task.token, task.made);
 }
-RIDGE_CACHE_TARGETS(run_task, CachedAttention, const AttentionTask&)
+RIDGE_TARGETS(RIDGE_CACHES, run_task, CachedAttention, const AttentionTask&)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -393,7 +389,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 
-RIDGE_CACHE_DISPATCH(run_task, run_task, CachedAttention, const AttentionTask&)
+RIDGE_DISPATCH(RIDGE_CACHES, run_task, run_task, CachedAttention, const AttentionTask&)
 
 namespace {
 
@@ -525,7 +521,7 @@ void cached_attention(const CachedAttention<T, C>& call) {
   if (alone < call.cells.tokens)
     attend_alone(call.part_of_tokens(alone, call.cells.tokens - alone));
 }
-RIDGE_CACHE_INSTANCES(void, cached_attention, CachedAttention)
+RIDGE_INSTANCES(RIDGE_CACHES, void, cached_attention, CachedAttention)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

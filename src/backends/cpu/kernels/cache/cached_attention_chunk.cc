@@ -13,17 +13,15 @@
 #include <cmath>
 
 #include "backends/cpu/kernels/flash_attention/plan.h"
-#include "backends/cpu/kernels/flash_attention/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/cache/cached_attention_chunk.cc"
-#include "hwy/foreach_target.h"
-// These must follow foreach_target.h:
-#include "backends/cpu/kernels/cache/cache_dispatch.h"
+#include "backends/cpu/kernels/flash_attention/targets.h"
+
 #include "backends/cpu/kernels/cache/int16_tiles-inl.h"
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
-#include "hwy/highway.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 
 #ifndef RIDGE_CACHED_ATTENTION_CHUNK_ONCE_
 #define RIDGE_CACHED_ATTENTION_CHUNK_ONCE_
@@ -192,21 +190,20 @@ class Int16Operands : public Operands {
 };
 #endif
 
-// One head's queries against a tile of `keys` keys and values from position `key` on. If all
-// queries attend to the whole tile, it is computed at once; else in row blocks of 16 queries, each
-// with the blocks that any of its rows attends to.
+// One head's queries against a tile of keys and values, at the positions `keys`. If all queries
+// attend to the whole tile, it is computed at once; else in row blocks of 16 queries, each with the
+// blocks that any of its rows attends to.
 template <typename T, typename C, typename Tiles>
 HWY_NOINLINE void attend_keys(const CachedAttention<T, C>& call,
                               TileRange tokens,
-                              int64_t key,
-                              int64_t keys,
+                              TileRange keys,
                               const Tiles& tiles,
                               const SoftmaxRows& state) {
   const auto seen = [&](int64_t row) {
-    const int64_t token = tokens.first + row, last = call.cells.positions[token] + 1 - key;
+    const int64_t token = tokens.first + row, last = call.cells.positions[token] + 1 - keys.first;
     return TileRange{last - call.seen(token), last};
   };
-  const TileRange tile{0, keys};
+  const TileRange tile{0, keys.size()};
   const int64_t rows = tokens.size();
   const bool whole = intersect(seen(0), tile) == tile && intersect(seen(rows - 1), tile) == tile;
   const int64_t step = whole ? rows : kScoreBlock;
@@ -238,7 +235,7 @@ HWY_NOINLINE void attend_in(const CachedAttention<T, C>& call, const ChunkUnit& 
     const int64_t keys = std::min(kKeyTile, last - key);
     operands.pack_keys(call, unit.kv_head, key, keys);
     for (int64_t h = 0; h < unit.heads.size(); ++h)
-      attend_keys(call, unit.tokens, key, keys, operands.tiles(h), state(h));
+      attend_keys(call, unit.tokens, {key, key + keys}, operands.tiles(h), state(h));
   }
   for (int64_t h = 0; h < unit.heads.size(); ++h) {
     for (int64_t row = 0; row < tokens; ++row)
@@ -253,7 +250,7 @@ HWY_INLINE void attend_unit(const CachedAttention<T, C>& call, const ChunkUnit& 
 #endif
   attend_in<FloatOperands>(call, unit);
 }
-RIDGE_CACHE_TARGETS(attend_unit, CachedAttention, const ChunkUnit&)
+RIDGE_TARGETS(RIDGE_CACHES, attend_unit, CachedAttention, const ChunkUnit&)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -270,7 +267,7 @@ int64_t chunk_workspace_floats(int64_t heads, int64_t kv_heads, int64_t head_siz
   return omp_get_max_threads() * ChunkScratch(head_size, shape.rows()).all_floats;
 }
 
-RIDGE_CACHE_DISPATCH(run_unit, attend_unit, CachedAttention, const ChunkUnit&)
+RIDGE_DISPATCH(RIDGE_CACHES, run_unit, attend_unit, CachedAttention, const ChunkUnit&)
 // Threads take units in alternating order from round to round, since later tokens attend to more
 // keys.
 template <typename T, typename C>
@@ -296,7 +293,7 @@ void attend_chunk(const CachedAttention<T, C>& call) {
     }
   });
 }
-RIDGE_CACHE_INSTANCES(void, attend_chunk, CachedAttention)
+RIDGE_INSTANCES(RIDGE_CACHES, void, attend_chunk, CachedAttention)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

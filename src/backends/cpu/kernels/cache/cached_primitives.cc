@@ -6,15 +6,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/cache/cached_primitives.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
-#include "backends/cpu/kernels/cache/cache_dispatch.h"
 #include "backends/cpu/kernels/cache/cells-inl.h"
 #include "backends/cpu/kernels/element.h"
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "base/bf16.h"
 #include "base/shape.h"
@@ -77,7 +73,7 @@ HWY_INLINE void score_columns(const CachedScores<T, C>& call, const ScoresRow& r
   scale_columns(call, call.keys, row.token, kv_head, row.scratch);
   convert_row(row.scratch, call.columns, y);
 }
-RIDGE_CACHE_TARGETS(score_columns, CachedScores, const ScoresRow&)
+RIDGE_TARGETS(RIDGE_CACHES, score_columns, CachedScores, const ScoresRow&)
 
 template <typename T, typename C>
 HWY_INLINE void mix_columns(const CachedMix<T, C>& call, const ScoresRow& row) {
@@ -97,7 +93,7 @@ HWY_INLINE void mix_columns(const CachedMix<T, C>& call, const ScoresRow& row) {
                });
   convert_row(sums, size, o);
 }
-RIDGE_CACHE_TARGETS(mix_columns, CachedMix, const ScoresRow&)
+RIDGE_TARGETS(RIDGE_CACHES, mix_columns, CachedMix, const ScoresRow&)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -105,8 +101,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 
-RIDGE_CACHE_DISPATCH(run_row, score_columns, CachedScores, const ScoresRow&)
-RIDGE_CACHE_DISPATCH(run_row, mix_columns, CachedMix, const ScoresRow&)
+RIDGE_DISPATCH(RIDGE_CACHES, run_row, score_columns, CachedScores, const ScoresRow&)
+RIDGE_DISPATCH(RIDGE_CACHES, run_row, mix_columns, CachedMix, const ScoresRow&)
 
 namespace {
 
@@ -138,13 +134,13 @@ template <typename T, typename C>
 void cached_scores(const CachedScores<T, C>& call) {
   run_rows(call, call.keys);
 }
-RIDGE_CACHE_INSTANCES(void, cached_scores, CachedScores)
+RIDGE_INSTANCES(RIDGE_CACHES, void, cached_scores, CachedScores)
 
 template <typename T, typename C>
 void cached_mix(const CachedMix<T, C>& call) {
   run_rows(call, call.values);
 }
-RIDGE_CACHE_INSTANCES(void, cached_mix, CachedMix)
+RIDGE_INSTANCES(RIDGE_CACHES, void, cached_mix, CachedMix)
 
 // Masks all cells but those of the last `seen` positions, around the ring.
 template <typename T>
@@ -166,7 +162,7 @@ void cached_mask(const CachedMask<T>& call) {
     }
   });
 }
-RIDGE_TYPED_INSTANCES(void, cached_mask, CachedMask)
+RIDGE_INSTANCES(RIDGE_FLOATS, void, cached_mask, CachedMask)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -167,15 +167,21 @@ HWY_INLINE hn::Vec<hn::Half<D>> sums_of_four(D d, hn::Vec<D> ab, hn::Vec<D> cd) 
 }
 #endif
 
+// Two cells of `size` elements each.
+template <typename C>
+struct CellPair {
+  const C* first;
+  const C* second;
+  int64_t size;
+};
+
 // Adds the products of heads of q with two cells to a and b.
 template <int kHeads, typename C>
-HWY_INLINE void multiply_pair(const float* q,
-                              int64_t row,
-                              const C* first,
-                              const C* second,
-                              int64_t size,
+HWY_INLINE void multiply_pair(StridedRows<const float> q,
+                              CellPair<C> cells,
                               VOctet (&a)[kHeads],
                               VOctet (&b)[kHeads]) {
+  const auto [first, second, size] = cells;
   const Octet d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int g = 0; g < kHeads; ++g) a[g] = b[g] = hn::Zero(d);
@@ -183,7 +189,7 @@ HWY_INLINE void multiply_pair(const float* q,
   for (; i + lanes <= size; i += lanes) {
     const VOctet k0 = load_cells(first + i), k1 = load_cells(second + i);
     for (int g = 0; g < kHeads; ++g) {
-      const VOctet x = hn::LoadU(d, q + g * row + i);
+      const VOctet x = hn::LoadU(d, q[g] + i);
       a[g] = hn::MulAdd(x, k0, a[g]);
       b[g] = hn::MulAdd(x, k1, b[g]);
     }
@@ -191,7 +197,7 @@ HWY_INLINE void multiply_pair(const float* q,
   if (i == size) return;
   const VOctet k0 = load_cells(first + i, size - i), k1 = load_cells(second + i, size - i);
   for (int g = 0; g < kHeads; ++g) {
-    const VOctet x = hn::LoadU(d, q + g * row + i);
+    const VOctet x = hn::LoadU(d, q[g] + i);
     a[g] = hn::MulAdd(x, k0, a[g]);
     b[g] = hn::MulAdd(x, k1, b[g]);
   }
@@ -209,7 +215,8 @@ HWY_NOINLINE void score_cells(CellRows<C> cells,
     VOctet a[kHeads], b[kHeads];
 #if HWY_TARGET == HWY_SCALAR
     for (int half = 0; half < 2; ++half) {
-      multiply_pair<kHeads>(x, q.row, keys.at[2 * half], keys.at[2 * half + 1], cells.size, a, b);
+      multiply_pair<kHeads, C>({x, q.row}, {keys.at[2 * half], keys.at[2 * half + 1], cells.size},
+                               a, b);
       for (int g = 0; g < kHeads; ++g) {
         to[g * scores.row + 2 * half] = hn::GetLane(a[g]);
         to[g * scores.row + 2 * half + 1] = hn::GetLane(b[g]);
@@ -218,9 +225,9 @@ HWY_NOINLINE void score_cells(CellRows<C> cells,
 #else
     const Octet d;
     VOctet halves[kHeads];
-    multiply_pair<kHeads>(x, q.row, keys.at[0], keys.at[1], cells.size, a, b);
+    multiply_pair<kHeads, C>({x, q.row}, {keys.at[0], keys.at[1], cells.size}, a, b);
     for (int g = 0; g < kHeads; ++g) halves[g] = add_halves(d, a[g], b[g]);
-    multiply_pair<kHeads>(x, q.row, keys.at[2], keys.at[3], cells.size, a, b);
+    multiply_pair<kHeads, C>({x, q.row}, {keys.at[2], keys.at[3], cells.size}, a, b);
     for (int g = 0; g < kHeads; ++g)
       hn::StoreU(sums_of_four(d, halves[g], add_halves(d, a[g], b[g])), hn::Half<Octet>(),
                  to + g * scores.row);
@@ -228,35 +235,32 @@ HWY_NOINLINE void score_cells(CellRows<C> cells,
   });
 }
 
-// Adds two weighted cells to the sums of heads; `p` has the weights of the first.
+// Adds `count` weighted cells, one or two, to the sums of heads; `p` has the weights of the first.
 template <int kHeads, typename C>
-HWY_INLINE void mix_pair(const float* p,
-                         int64_t p_row,
+HWY_INLINE void mix_pair(StridedRows<const float> p,
                          int64_t count,
-                         const C* first,
-                         const C* second,
-                         int64_t size,
-                         float* sums,
-                         int64_t row) {
+                         CellPair<C> cells,
+                         StridedRows<float> sums) {
+  const auto [first, second, size] = cells;
   const Octet d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   VOctet w0[kHeads], w1[kHeads];
   for (int g = 0; g < kHeads; ++g) {
-    w0[g] = hn::Set(d, p[g * p_row]);
-    w1[g] = hn::Set(d, count > 1 ? p[g * p_row + 1] : 0.0f);
+    w0[g] = hn::Set(d, p[g][0]);
+    w1[g] = hn::Set(d, count > 1 ? p[g][1] : 0.0f);
   }
   int64_t i = 0;
   for (; i + lanes <= size; i += lanes) {
     const VOctet v0 = load_cells(first + i), v1 = load_cells(second + i);
     for (int g = 0; g < kHeads; ++g) {
-      float* to = sums + g * row + i;
+      float* to = sums[g] + i;
       hn::StoreU(hn::MulAdd(w1[g], v1, hn::MulAdd(w0[g], v0, hn::LoadU(d, to))), d, to);
     }
   }
   if (i == size) return;
   const VOctet v0 = load_cells(first + i, size - i), v1 = load_cells(second + i, size - i);
   for (int g = 0; g < kHeads; ++g) {
-    float* to = sums + g * row + i;
+    float* to = sums[g] + i;
     hn::StoreU(hn::MulAdd(w1[g], v1, hn::MulAdd(w0[g], v0, hn::LoadU(d, to))), d, to);
   }
 }
@@ -267,8 +271,9 @@ template <int kHeads, typename C>
 HWY_NOINLINE void mix_cells(CellRows<C> cells, GroupRows<const float> p, GroupRows<float> sums) {
   for_each_four(cells, [=](FourCells<C> values, int64_t h, int64_t j, auto count) HWY_ATTR {
     for (int64_t pair = 0; pair < count; pair += 2)
-      mix_pair<kHeads>(p.of(h) + j + pair, p.row, count - pair, values.at[pair],
-                       values.at[pair + 1], cells.size, sums.of(h), sums.row);
+      mix_pair<kHeads, C>({p.of(h) + j + pair, p.row}, count - pair,
+                          {values.at[pair], values.at[pair + 1], cells.size},
+                          {sums.of(h), sums.row});
   });
 }
 

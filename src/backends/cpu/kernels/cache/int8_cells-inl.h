@@ -77,13 +77,11 @@ HWY_INLINE hn::Vec<Sums> add_products(hn::Vec<Int16s> a, hn::Vec<Int16s> b, hn::
 
 // Adds the products of heads of q with two cells to a and b.
 template <int kHeads>
-HWY_INLINE void multiply_pair(const int16_t* q,
-                              int64_t row,
-                              const int8_t* first,
-                              const int8_t* second,
-                              int64_t size,
+HWY_INLINE void multiply_pair(StridedRows<const int16_t> q,
+                              CellPair<int8_t> cells,
                               hn::Vec<Sums> (&a)[kHeads],
                               hn::Vec<Sums> (&b)[kHeads]) {
+  const auto [first, second, size] = cells;
   const Int16s d16;
   const Int8s d8;
   for (int g = 0; g < kHeads; ++g) a[g] = b[g] = hn::Zero(Sums());
@@ -91,7 +89,7 @@ HWY_INLINE void multiply_pair(const int16_t* q,
     const auto k0 = hn::PromoteTo(d16, hn::LoadU(d8, first + i));
     const auto k1 = hn::PromoteTo(d16, hn::LoadU(d8, second + i));
     for (int g = 0; g < kHeads; ++g) {
-      const auto x = hn::LoadU(d16, q + g * row + i);
+      const auto x = hn::LoadU(d16, q[g] + i);
       a[g] = add_products(k0, x, a[g]);
       b[g] = add_products(k1, x, b[g]);
     }
@@ -109,9 +107,9 @@ HWY_NOINLINE void score_int8(CellRows<int8_t> cells,
     const int16_t* x = q.of(h);
     float* to = scores.of(h) + j;
     hn::Vec<Sums> a[kHeads], b[kHeads], halves[kHeads];
-    multiply_pair<kHeads>(x, q.row, keys.at[0], keys.at[1], cells.size, a, b);
+    multiply_pair<kHeads>({x, q.row}, {keys.at[0], keys.at[1], cells.size}, a, b);
     for (int g = 0; g < kHeads; ++g) halves[g] = add_halves(d, a[g], b[g]);
-    multiply_pair<kHeads>(x, q.row, keys.at[2], keys.at[3], cells.size, a, b);
+    multiply_pair<kHeads>({x, q.row}, {keys.at[2], keys.at[3], cells.size}, a, b);
     for (int g = 0; g < kHeads; ++g)
       hn::StoreU(hn::ConvertTo(half, sums_of_four(d, halves[g], add_halves(d, a[g], b[g]))), half,
                  to + g * scores.row);

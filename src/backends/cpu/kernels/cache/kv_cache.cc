@@ -6,18 +6,14 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/cache/kv_cache.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "backends/cpu/kernels/cache/cache_dispatch.h"
 #include "backends/cpu/kernels/cache/magnitude-inl.h"
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -86,7 +82,7 @@ HWY_INLINE void append_heads(const KvAppend<T, C>& call, Range parts) {
     }
   }
 }
-RIDGE_CACHE_TARGETS(append_heads, KvAppend, Range)
+RIDGE_TARGETS(RIDGE_CACHES, append_heads, KvAppend, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -108,7 +104,7 @@ CacheFault check_cells(const CacheCells& cells) {
   return {};
 }
 
-RIDGE_CACHE_DISPATCH(run_heads, append_heads, KvAppend, Range)
+RIDGE_DISPATCH(RIDGE_CACHES, run_heads, append_heads, KvAppend, Range)
 
 template <typename T, typename C>
 void kv_append(const KvAppend<T, C>& call) {
@@ -116,7 +112,7 @@ void kv_append(const KvAppend<T, C>& call) {
   for_each_range(2 * call.keys.kv_heads, parts_for(bytes_of<T>(elements) + bytes_of<C>(elements)),
                  [&](Range parts) { run_heads(call, parts); });
 }
-RIDGE_CACHE_INSTANCES(void, kv_append, KvAppend)
+RIDGE_INSTANCES(RIDGE_CACHES, void, kv_append, KvAppend)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

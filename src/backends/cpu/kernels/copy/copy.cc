@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strided copies: runs, repeated elements, transpositions in tiles, and a scalar loop for other
 // layouts.
-#include "backends/cpu/kernels/copy/copy.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/copy/copy.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
 #include <algorithm>
 #include <type_traits>
@@ -337,7 +333,7 @@ HWY_INLINE void copy_units(const PlannedCopy<From, To>& call, Range units) {
       break;
   }
 }
-RIDGE_PAIR_TARGETS(copy_units, PlannedCopy, Range)
+RIDGE_TARGETS(RIDGE_PAIRS, copy_units, PlannedCopy, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -361,7 +357,7 @@ int64_t unit_count(const CopyPlan& plan, int64_t tile) {
 
 }  // namespace
 
-RIDGE_PAIR_DISPATCH(run_range, copy_units, PlannedCopy, Range)
+RIDGE_DISPATCH(RIDGE_PAIRS, run_range, copy_units, PlannedCopy, Range)
 template <typename From, typename To>
 void copy(const Copy<From, To>& call) {
   const CopyPlan plan = plan_copy(call.layout);
@@ -373,7 +369,7 @@ void copy(const Copy<From, To>& call) {
   for_each_range(unit_count(plan, kTile<From>), parts_for(bytes),
                  [&](Range range) { run_range(planned, range); });
 }
-RIDGE_PAIR_INSTANCES(void, copy, Copy)
+RIDGE_INSTANCES(RIDGE_PAIRS, void, copy, Copy)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/kernels/copy/copy.h"
+#include "backends/cpu/kernels/kernels.h"
 
 namespace ridge::backends::cpu {
 

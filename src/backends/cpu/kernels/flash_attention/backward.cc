@@ -14,16 +14,14 @@
 
 #include "backends/cpu/kernels/flash_attention/flash_attention.h"
 #include "backends/cpu/kernels/flash_attention/plan.h"
-#include "backends/cpu/kernels/flash_attention/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/flash_attention/backward.cc"
-#include "hwy/foreach_target.h"
-// These must follow foreach_target.h:
+#include "backends/cpu/kernels/flash_attention/targets.h"
+
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
-#include "hwy/highway.h"
 
 #ifndef RIDGE_FLASH_ATTENTION_BACKWARD_ONCE_
 #define RIDGE_FLASH_ATTENTION_BACKWARD_ONCE_
@@ -126,7 +124,12 @@ HWY_INLINE void compute_delta(const BackwardCall<T>& call, int thread) {
     }
   }
 }
-RIDGE_TYPED_TARGETS(compute_delta, BackwardCall, int)
+RIDGE_TARGETS(RIDGE_FLOATS, compute_delta, BackwardCall, int)
+
+// A row's logarithm to base 2 of the sum of its exponentials, and its sum of o d_o.
+struct RowStatistics {
+  float log2_sum, delta;
+};
 
 // Computes weights from scores and gradients of the scores from gradients of the weights, both in
 // place, for one row's `range` of columns. Columns outside `visible` become 0 in both.
@@ -134,15 +137,14 @@ HWY_INLINE void weigh_row(float* scores,
                           float* d_weights,
                           TileRange range,
                           TileRange visible,
-                          float log2_sum,
-                          float delta) {
+                          RowStatistics row) {
   const Wide d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const bool masked = visible != range;
   const auto first = hn::Set(d, static_cast<float>(visible.first));
   const auto last = hn::Set(d, static_cast<float>(visible.last));
-  const auto shift = hn::Set(d, log2_sum);
-  const auto row_delta = hn::Set(d, delta);
+  const auto shift = hn::Set(d, row.log2_sum);
+  const auto row_delta = hn::Set(d, row.delta);
   for (int64_t j = range.first; j < range.last; j += lanes) {
     auto weight = exp2_vector(d, hn::Sub(hn::LoadU(d, scores + j), shift));
     auto d_score = hn::Mul(weight, hn::Sub(hn::LoadU(d, d_weights + j), row_delta));
@@ -157,15 +159,19 @@ HWY_INLINE void weigh_row(float* scores,
   }
 }
 
-// A tile's queries of one head against its packed keys. `d_queries` is the first row of sums of
-// these queries.
+struct SequenceHead {
+  int64_t batch, head;
+};
+
+// A tile's queries of one head of a sequence against its packed keys. `d_queries` is the first row
+// of sums of these queries.
 template <typename T>
 HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
                                      float* tiles,
-                                     int64_t batch,
-                                     int64_t head,
+                                     SequenceHead at_head,
                                      const ScoreTile& tile,
                                      float* d_queries) {
+  const auto [batch, head] = at_head;
   const AttentionExtents& e = call.extents;
   const BackwardLayout& at = call.layout;
   const int64_t queries = tile.queries;
@@ -185,33 +191,33 @@ HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
   int count = query_row_blocks(mask, tile, row_blocks);
   for (const ScoreRowBlock* row_block = row_blocks; row_block < row_blocks + count; ++row_block) {
     const TileRange rows = row_block->rows;
-    product_of_column_blocks(tiles + at.queries, e.head_size, tiles + at.keys_transposed, rows,
+    product_of_column_blocks({tiles + at.queries, e.head_size}, tiles + at.keys_transposed, rows,
                              row_block->columns, weights);
-    product_of_column_blocks(tiles + at.d_outputs, e.head_size, tiles + at.values_transposed, rows,
-                             row_block->columns, d_weights);
+    product_of_column_blocks({tiles + at.d_outputs, e.head_size}, tiles + at.values_transposed,
+                             rows, row_block->columns, d_weights);
     for (int64_t row = rows.first; row < rows.last; ++row) {
       const TileRange seen = visible_keys(mask, tile.query + row);
       const int64_t statistic = (token + row) * e.heads + head;
       weigh_row(weights + row * kKeyTile, d_weights + row * kKeyTile, row_block->columns,
                 intersect({seen.first - tile.key, seen.last - tile.key}, row_block->columns),
-                static_cast<float>(static_cast<double>(call.lse[statistic]) * kLog2E),
-                call.workspace[statistic]);
+                {static_cast<float>(static_cast<double>(call.lse[statistic]) * kLog2E),
+                 call.workspace[statistic]});
     }
     add_product_with_column_blocks(
         Left<false>{d_weights + rows.first * kKeyTile + row_block->columns.first, kKeyTile},
-        tiles + at.keys, e.head_size, rows.size(), row_block->columns,
+        {tiles + at.keys, e.head_size}, rows.size(), row_block->columns,
         d_queries + rows.first * at.padded);
   }
   count = key_row_blocks(mask, tile, row_blocks);
   for (const ScoreRowBlock* row_block = row_blocks; row_block < row_blocks + count; ++row_block) {
     const TileRange rows = row_block->rows;
     const int64_t corner = row_block->columns.first * kKeyTile + rows.first;
-    add_product_with_column_blocks(Left<true>{weights + corner, kKeyTile}, tiles + at.d_outputs,
-                                   e.head_size, rows.size(), row_block->columns,
-                                   tiles + at.d_values + rows.first * at.padded);
-    add_product_with_column_blocks(Left<true>{d_weights + corner, kKeyTile}, tiles + at.queries,
-                                   e.head_size, rows.size(), row_block->columns,
-                                   tiles + at.d_keys + rows.first * at.padded);
+    add_product_with_column_blocks(
+        Left<true>{weights + corner, kKeyTile}, {tiles + at.d_outputs, e.head_size}, rows.size(),
+        row_block->columns, tiles + at.d_values + rows.first * at.padded);
+    add_product_with_column_blocks(Left<true>{d_weights + corner, kKeyTile},
+                                   {tiles + at.queries, e.head_size}, rows.size(),
+                                   row_block->columns, tiles + at.d_keys + rows.first * at.padded);
   }
 }
 
@@ -249,16 +255,16 @@ HWY_NOINLINE void differentiate_key_tile(const BackwardCall<T>& call,
                           std::min(blocks.last * kScoreBlock, e.sequence)};
   for (int64_t h = 0; h < heads_per_kv; ++h) {
     for (int64_t query = queries.first; query < queries.last; query += kQueryTile) {
-      differentiate_tile(call, tiles, batch, kv_head * heads_per_kv + h,
+      differentiate_tile(call, tiles, {batch, kv_head * heads_per_kv + h},
                          {query, std::min(kQueryTile, e.sequence - query), key},
                          d_queries + (h * e.sequence + query) * at.padded);
     }
   }
   // The packed queries are scaled by scale * log2(e); dK needs only scale.
-  unpack_rows(tiles + at.d_keys, keys, e.head_size, static_cast<float>(kLn2),
-              call.d_k.head(token, kv_head), call.d_k.token_stride);
-  unpack_rows(tiles + at.d_values, keys, e.head_size, 1.0f, call.d_v.head(token, kv_head),
-              call.d_v.token_stride);
+  unpack_rows<T>(tiles + at.d_keys, keys, e.head_size, static_cast<float>(kLn2),
+                 {call.d_k.head(token, kv_head), call.d_k.token_stride});
+  unpack_rows<T>(tiles + at.d_values, keys, e.head_size, 1.0f,
+                 {call.d_v.head(token, kv_head), call.d_v.token_stride});
 }
 
 // Writes rows [first, last) of [H / K, T] of a group's dQ.
@@ -275,8 +281,8 @@ HWY_INLINE void write_d_queries(const BackwardCall<T>& call,
     const int64_t count = std::min(rows.size(), e.sequence - t);
     const int64_t token = group / e.kv_heads * e.sequence + t;
     const int64_t head = group % e.kv_heads * heads_per_kv + h;
-    unpack_rows(sums + rows.first * call.layout.padded, count, e.head_size, e.scale,
-                call.d_q.head(token, head), call.d_q.token_stride);
+    unpack_rows<T>(sums + rows.first * call.layout.padded, count, e.head_size, e.scale,
+                   {call.d_q.head(token, head), call.d_q.token_stride});
     rows.first += count;
   }
 }
@@ -299,7 +305,7 @@ HWY_INLINE void differentiate(const BackwardCall<T>& call, int thread) {
     }
   }
 }
-RIDGE_TYPED_TARGETS(differentiate, BackwardCall, int)
+RIDGE_TARGETS(RIDGE_FLOATS, differentiate, BackwardCall, int)
 
 // Adds up the partial dQ of groups that threads share, in the order of the threads.
 template <typename T>
@@ -326,7 +332,7 @@ HWY_INLINE void add_partial_d_queries(const BackwardCall<T>& call, int thread) {
     write_d_queries(call, group, rows, sums);
   }
 }
-RIDGE_TYPED_TARGETS(add_partial_d_queries, BackwardCall, int)
+RIDGE_TARGETS(RIDGE_FLOATS, add_partial_d_queries, BackwardCall, int)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -347,9 +353,9 @@ int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents
   return bytes_of<float>(layout.floats);
 }
 
-RIDGE_TYPED_DISPATCH(find_delta, compute_delta, BackwardCall, int)
-RIDGE_TYPED_DISPATCH(find_gradients, differentiate, BackwardCall, int)
-RIDGE_TYPED_DISPATCH(add_partials, add_partial_d_queries, BackwardCall, int)
+RIDGE_DISPATCH(RIDGE_FLOATS, find_delta, compute_delta, BackwardCall, int)
+RIDGE_DISPATCH(RIDGE_FLOATS, find_gradients, differentiate, BackwardCall, int)
+RIDGE_DISPATCH(RIDGE_FLOATS, add_partials, add_partial_d_queries, BackwardCall, int)
 template <typename T>
 void flash_attention_backward(const FlashAttentionBackward<T>& given) {
   check_attention(given.extents, given.threads);
@@ -363,7 +369,7 @@ void flash_attention_backward(const FlashAttentionBackward<T>& given) {
   sweep([&](int thread) { find_gradients(call, thread); });
   if (layout.slots == 2) sweep([&](int thread) { add_partials(call, thread); });
 }
-RIDGE_TYPED_INSTANCES(void, flash_attention_backward, FlashAttentionBackward)
+RIDGE_INSTANCES(RIDGE_FLOATS, void, flash_attention_backward, FlashAttentionBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -10,16 +10,14 @@
 
 #include "backends/cpu/kernels/flash_attention/flash_attention.h"
 #include "backends/cpu/kernels/flash_attention/plan.h"
-#include "backends/cpu/kernels/flash_attention/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/flash_attention/forward.cc"
-#include "hwy/foreach_target.h"
-// These must follow foreach_target.h:
+#include "backends/cpu/kernels/flash_attention/targets.h"
+
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
-#include "hwy/highway.h"
 
 #ifndef RIDGE_FLASH_ATTENTION_FORWARD_ONCE_
 #define RIDGE_FLASH_ATTENTION_FORWARD_ONCE_
@@ -168,7 +166,7 @@ HWY_INLINE void attend(const ForwardCall<T>& call, int thread) {
     }
   }
 }
-RIDGE_TYPED_TARGETS(attend, ForwardCall, int)
+RIDGE_TARGETS(RIDGE_FLOATS, attend, ForwardCall, int)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -181,7 +179,7 @@ int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents,
   return bytes_of<float>(threads * scratch_floats(extents));
 }
 
-RIDGE_TYPED_DISPATCH(run_thread, attend, ForwardCall, int)
+RIDGE_DISPATCH(RIDGE_FLOATS, run_thread, attend, ForwardCall, int)
 template <typename T>
 void flash_attention_forward(const FlashAttention<T>& given) {
   const AttentionExtents& e = given.extents;
@@ -192,7 +190,7 @@ void flash_attention_forward(const FlashAttention<T>& given) {
   const ForwardCall<T> call{given, shape, schedule};
   for_each_part(given.threads, [&](int64_t thread) { run_thread(call, static_cast<int>(thread)); });
 }
-RIDGE_TYPED_INSTANCES(void, flash_attention_forward, FlashAttention)
+RIDGE_INSTANCES(RIDGE_FLOATS, void, flash_attention_forward, FlashAttention)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

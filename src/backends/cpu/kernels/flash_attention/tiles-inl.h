@@ -339,19 +339,24 @@ struct FloatProduct {
   }
 };
 
+// A tile's rows of one head, in column blocks.
+struct ColumnBlocks {
+  const float* data;
+  int64_t head_size;
+};
+
 // Scores: c[rows, columns] = a b over the head size, with a in column blocks from row `row` on and
 // b transposed from column `column` on. The depth is cut at column blocks, so that 64 x 64 of b are
 // in use at a time.
-HWY_INLINE void product_of_column_blocks(const float* column_blocks,
-                                         int64_t head_size,
+HWY_INLINE void product_of_column_blocks(ColumnBlocks left,
                                          const float* transposed,
                                          TileRange rows,
                                          TileRange columns,
                                          float* scores) {
-  const int64_t padded = padded_head_size(head_size);
+  const int64_t head_size = left.head_size, padded = padded_head_size(head_size);
   for (int64_t start = 0, block = 0; start < head_size; start += kBlockColumns, ++block) {
     const int64_t width = column_block_width(padded, block);
-    const Left<false> a{column_blocks + column_block_offset(block) + rows.first * width, width};
+    const Left<false> a{left.data + column_block_offset(block) + rows.first * width, width};
     compute(FloatProduct<false>{a,
                                 {transposed + start * kBlockColumns + columns.first, kBlockColumns},
                                 {scores + rows.first * kKeyTile + columns.first, kKeyTile},
@@ -365,22 +370,20 @@ HWY_INLINE void product_of_column_blocks(const float* column_blocks,
 // c has row stride padded_head_size. `a` starts at the first row of c and at row depth.first of b.
 template <bool kTransposed>
 HWY_INLINE void add_product_with_column_blocks(Left<kTransposed> a,
-                                               const float* column_blocks,
-                                               int64_t head_size,
+                                               ColumnBlocks b,
                                                int64_t rows,
                                                TileRange depth,
                                                float* c) {
-  const int64_t padded = padded_head_size(head_size);
+  const int64_t padded = padded_head_size(b.head_size);
   for (int64_t start = 0, block = 0; start < padded; start += kBlockColumns, ++block) {
     const int64_t width = column_block_width(padded, block);
-    compute(
-        FloatProduct<kTransposed>{
-            a,
-            {column_blocks + column_block_offset(block) + depth.first * width, width},
-            {c + start, padded},
-            depth.size(),
-            true},
-        rows, width);
+    compute(FloatProduct<kTransposed>{a,
+                                      {b.data + column_block_offset(block) + depth.first * width,
+                                       width},
+                                      {c + start, padded},
+                                      depth.size(),
+                                      true},
+            rows, width);
   }
 }
 
@@ -390,17 +393,15 @@ HWY_NOINLINE void unpack_rows(const float* from,
                               int64_t rows,
                               int64_t head_size,
                               float factor,
-                              T* to,
-                              int64_t row_stride) {
+                              StridedRows<T> to) {
   const Octet d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto scale = hn::Set(d, factor);
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t e = 0; e < head_size; e += lanes) {
-      store(hn::Mul(scale, hn::LoadU(d, from + e)), d, to + e);
+      store(hn::Mul(scale, hn::LoadU(d, from + e)), d, to[row] + e);
     }
     from += padded_head_size(head_size);
-    to += row_stride;
   }
 }
 
@@ -487,7 +488,7 @@ template <typename T>
 HWY_INLINE float finish_row(const SoftmaxRows& state, int64_t row, int64_t head_size, T* to) {
   const Wide d;
   const float sum = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, state.sums + row * kScoreBlock)));
-  unpack_rows(state.outputs + row * state.columns, 1, head_size, 1.0f / sum, to, 0);
+  unpack_rows<T>(state.outputs + row * state.columns, 1, head_size, 1.0f / sum, {to, 0});
   return sum;
 }
 
@@ -506,14 +507,15 @@ HWY_INLINE void attend_row_block(const PackedTiles& tiles,
                                  const Seen& seen,
                                  const SoftmaxRows& state) {
   const TileRange rows = row_block.rows, columns = row_block.columns;
-  product_of_column_blocks(tiles.queries, tiles.head_size, tiles.keys, rows, columns, state.scores);
+  product_of_column_blocks({tiles.queries, tiles.head_size}, tiles.keys, rows, columns,
+                           state.scores);
   // Two sweeps, each over independent rows; a single sweep would chain maximum, exponential and
   // sum.
   for (int64_t row = rows.first; row < rows.last; ++row)
     raise_maximum(state, row, columns, intersect(seen(row), columns));
   for (int64_t row = rows.first; row < rows.last; ++row) weigh_scores(state, row, columns);
   const Left<false> weights{state.scores + rows.first * kKeyTile + columns.first, kKeyTile};
-  add_product_with_column_blocks(weights, tiles.values, tiles.head_size, rows.size(), columns,
+  add_product_with_column_blocks(weights, {tiles.values, tiles.head_size}, rows.size(), columns,
                                  state.outputs + rows.first * state.columns);
 }
 

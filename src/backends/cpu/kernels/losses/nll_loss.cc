@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Negative log-likelihood: the forward gathers N elements, the backward fills N V elements.
-#include "backends/cpu/kernels/losses/losses.h"
+#include "backends/cpu/kernels/kernels.h"
 
-#include "backends/cpu/kernels/copy/fill.h"
 #include "backends/cpu/kernels/element.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
@@ -25,7 +24,7 @@ int64_t nll_loss(const NllLoss<T>& call) {
   *call.loss = count == 0 ? 0.0f : static_cast<float>(sum / count);
   return kNoBadRow;
 }
-RIDGE_TYPED_INSTANCES(int64_t, nll_loss, NllLoss)
+RIDGE_INSTANCES(RIDGE_FLOATS, int64_t, nll_loss, NllLoss)
 
 // Mapping: as fill, then one thread for the labels. Bound: memory, N V sizeof(T) written.
 template <typename T>
@@ -41,6 +40,6 @@ int64_t nll_loss_backward(const NllLossBackward<T>& call) {
   }
   return kNoBadRow;
 }
-RIDGE_TYPED_INSTANCES(int64_t, nll_loss_backward, NllLossBackward)
+RIDGE_INSTANCES(RIDGE_FLOATS, int64_t, nll_loss_backward, NllLossBackward)
 
 }  // namespace ridge::backends::cpu

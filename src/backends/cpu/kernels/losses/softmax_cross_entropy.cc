@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax cross-entropy: forward and backward each read the logits once.
-#include "backends/cpu/kernels/losses/losses.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/losses/softmax_cross_entropy.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/softmax/log_sum_exp-inl.h"
@@ -25,7 +21,7 @@ template <typename T>
 HWY_INLINE void loss_rows(const SoftmaxCrossEntropy<T>& call, Range range) {
   for (int64_t n = range.begin; n < range.end; ++n) {
     const T* x = call.logits[n];
-    const double lse = exp_sum(x, call.vocabulary, 1.0f).log_sum_exp(1.0f);
+    const double lse = exp_sum(x, call.vocabulary).log_sum_exp();
     call.lse[n] = static_cast<float>(lse);
     const int32_t label = call.labels[n];
     if (label < 0) {
@@ -35,7 +31,7 @@ HWY_INLINE void loss_rows(const SoftmaxCrossEntropy<T>& call, Range range) {
     call.workspace[n] = lse - hn::GetLane(load(Partial{1}, x + label));
   }
 }
-RIDGE_TYPED_TARGETS(loss_rows, SoftmaxCrossEntropy, Range)
+RIDGE_TARGETS(RIDGE_FLOATS, loss_rows, SoftmaxCrossEntropy, Range)
 
 // Mapping: rows in static ranges over threads, one pass. Bound: memory, 2 N V sizeof(T).
 template <typename T>
@@ -67,7 +63,7 @@ HWY_INLINE void gradient_rows(const SoftmaxCrossEntropyBackward<T>& call, Range 
   }
   if (large) hwy::FlushStream();
 }
-RIDGE_TYPED_TARGETS(gradient_rows, SoftmaxCrossEntropyBackward, Range)
+RIDGE_TARGETS(RIDGE_FLOATS, gradient_rows, SoftmaxCrossEntropyBackward, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -77,7 +73,7 @@ namespace ridge::backends::cpu {
 
 int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens) { return bytes_of<double>(tokens); }
 
-RIDGE_TYPED_DISPATCH(run_range, loss_rows, SoftmaxCrossEntropy, Range)
+RIDGE_DISPATCH(RIDGE_FLOATS, run_range, loss_rows, SoftmaxCrossEntropy, Range)
 template <typename T>
 int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call) {
   const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
@@ -94,9 +90,9 @@ int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call) {
   *call.loss = count == 0 ? 0.0f : static_cast<float>(sum / count);
   return kNoBadRow;
 }
-RIDGE_TYPED_INSTANCES(int64_t, softmax_cross_entropy, SoftmaxCrossEntropy)
+RIDGE_INSTANCES(RIDGE_FLOATS, int64_t, softmax_cross_entropy, SoftmaxCrossEntropy)
 
-RIDGE_TYPED_DISPATCH(run_range, gradient_rows, SoftmaxCrossEntropyBackward, Range)
+RIDGE_DISPATCH(RIDGE_FLOATS, run_range, gradient_rows, SoftmaxCrossEntropyBackward, Range)
 template <typename T>
 int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& call) {
   const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
@@ -105,7 +101,7 @@ int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& cal
   for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
   return kNoBadRow;
 }
-RIDGE_TYPED_INSTANCES(int64_t, softmax_cross_entropy_backward, SoftmaxCrossEntropyBackward)
+RIDGE_INSTANCES(RIDGE_FLOATS, int64_t, softmax_cross_entropy_backward, SoftmaxCrossEntropyBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

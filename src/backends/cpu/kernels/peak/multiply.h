@@ -36,16 +36,11 @@ const MultiplierInfo& info(Multiplier multiplier);
 // Bytes that the loops load as factors: small numbers of the type, aligned to 64 bytes.
 inline constexpr int64_t kFactorBytes = 8 << 10;
 
-// Each runs about `instructions` instructions and returns their exact number. The first kind only
+// Each runs about `instructions` instructions and returns their exact number. The first only
 // multiplies; the second also adds the products to sums, for instructions that do not do so.
-int64_t multiply_avx2(Multiplier multiplier, const std::byte* factors, int64_t instructions);
-int64_t multiply_and_add_avx2(Multiplier multiplier,
-                              const std::byte* factors,
-                              int64_t instructions);
-int64_t multiply_avx512(Multiplier multiplier, const std::byte* factors, int64_t instructions);
-int64_t multiply_and_add_avx512(Multiplier multiplier,
-                                const std::byte* factors,
-                                int64_t instructions);
+int64_t multiply(Multiplier multiplier, const std::byte* factors, int64_t instructions);
+int64_t multiply_and_add(Multiplier multiplier, const std::byte* factors, int64_t instructions);
+// The first for tiles.
 int64_t multiply_amx(Multiplier multiplier, const std::byte* factors, int64_t instructions);
 
 }  // namespace ridge::backends::cpu

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gated activations. Both are x sigmoid(u): SiLU with u = x, and the tanh form of GELU with
 // u = 2 sqrt(2/pi) (x + 0.044715 x^3), since (1 + tanh(u / 2)) / 2 = sigmoid(u).
-#include "backends/cpu/kernels/pointwise/glu.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/pointwise/glu.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
@@ -134,7 +130,7 @@ HWY_INLINE void glu_any(const Glu<T>& call, Range range) {
   with_activation(call.activation,
                   [&](auto act) HWY_ATTR { glu_rows<decltype(act)>(call, range); });
 }
-RIDGE_TYPED_TARGETS(glu_any, Glu, Range)
+RIDGE_TARGETS(RIDGE_FLOATS, glu_any, Glu, Range)
 
 void glu_of_block(const Glu<float>& call) {
   with_activation(call.activation, [&](auto act) HWY_ATTR { glu_block<decltype(act)>(call); });
@@ -145,7 +141,7 @@ HWY_INLINE void glu_backward_any(const GluBackward<T>& call, Range range) {
   with_activation(call.activation,
                   [&](auto act) HWY_ATTR { glu_backward_rows<decltype(act)>(call, range); });
 }
-RIDGE_TYPED_TARGETS(glu_backward_any, GluBackward, Range)
+RIDGE_TARGETS(RIDGE_FLOATS, glu_backward_any, GluBackward, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -153,11 +149,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 
-RIDGE_TYPED_ROWS(glu, glu_any, Glu, tokens, 3 * call.width)
+RIDGE_ROWS_KERNEL(glu, glu_any, Glu, tokens, 3 * call.width)
 HWY_EXPORT(glu_of_block);
 void glu_on_thread(const Glu<float>& call) { HWY_DYNAMIC_DISPATCH(glu_of_block)(call); }
 
-RIDGE_TYPED_ROWS(glu_backward, glu_backward_any, GluBackward, tokens, 5 * call.width)
+RIDGE_ROWS_KERNEL(glu_backward, glu_backward_any, GluBackward, tokens, 5 * call.width)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

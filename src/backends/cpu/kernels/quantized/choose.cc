@@ -4,9 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/choose.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
+
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -56,61 +54,64 @@ constexpr int64_t kBlock16 = 160, kBlock8 = 256;
 static_assert(kBlock16 % kTokenCut == 0 && kBlock8 % kTokenCut == 0);
 static_assert(std::max(kBlock16, kBlock8) == kMostTokenBlock);
 
-// A kernel of the GEMV path; `rows` and `vectors` are its tile.
+// The tile of a kernel.
+struct Tile {
+  int64_t rows, vectors;
+};
+
+// A kernel of the GEMV path.
 constexpr Kernel gemv(std::string_view file,
                       ActivationForm form,
-                      int64_t rows,
-                      int64_t vectors,
+                      Tile tile,
                       void (*loop)(const RowsProduct&)) {
-  return {file, kGemv, form, rows, vectors, 0, loop};
+  return {file, kGemv, form, tile.rows, tile.vectors, 0, loop};
 }
 
 // A kernel of the GEMM path.
 constexpr Kernel gemm(std::string_view file,
                       ActivationForm form,
-                      int64_t rows,
-                      int64_t vectors,
+                      Tile tile,
                       void (*unpack)(const WeightPart&, UnpackedRows&),
                       void (*loop)(const RowBlockProduct&)) {
   const int64_t block = form == kInt16 ? kBlock16 : kBlock8;
-  return {file, kGemm, form, rows, vectors, block, nullptr, unpack, loop};
+  return {file, kGemm, form, tile.rows, tile.vectors, block, nullptr, unpack, loop};
 }
 
 constexpr Kernel kExactGemv = {"exact", kGemvExact}, kExactGemm = {"exact", kGemmExact};
 constexpr Kernel kTiles = {"gemm_amx", kGemmTiles, kBf16Tiles, 32, 32};
 
 namespace portable {
-constexpr Kernel kGemv16 = gemv("portable", kTwoInt8, 1, 1, gemv_portable),
-                 kGemv8 = gemv("portable", kInt8, 1, 1, gemv_portable),
-                 kGemm16 = gemm("portable", kInt16, 16, 1, unpack_int16, gemm_portable),
-                 kGemm8 = gemm("portable", kInt8, 16, 1, unpack_int8, gemm_portable);
+constexpr Kernel kGemv16 = gemv("portable", kTwoInt8, {1, 1}, gemv_portable),
+                 kGemv8 = gemv("portable", kInt8, {1, 1}, gemv_portable),
+                 kGemm16 = gemm("portable", kInt16, {16, 1}, unpack_int16, gemm_portable),
+                 kGemm8 = gemm("portable", kInt8, {16, 1}, unpack_int8, gemm_portable);
 }  // namespace portable
 
 namespace avx2 {
 constexpr int64_t kGemvTile = kGemvTokensAvx2, kGemmTile = kGemmTokensAvx2;
-constexpr Kernel kGemv16 = gemv("gemv_avx2", kTwoInt8, 1, 4, gemv_avx2),
-                 kGemv8 = gemv("gemv_avx2", kInt8, 1, 4, gemv_avx2),
-                 kGemm16 = gemm("gemm_avx2", kInt16, 16, kGemmTile, unpack_int16, gemm_avx2),
-                 kGemm8 = gemm("gemm_avx2", kInt8, 16, kGemmTile, unpack_int8, gemm_int8_avx2);
+constexpr Kernel kGemv16 = gemv("gemv_avx2", kTwoInt8, {1, 4}, gemv_avx2),
+                 kGemv8 = gemv("gemv_avx2", kInt8, {1, 4}, gemv_avx2),
+                 kGemm16 = gemm("gemm_avx2", kInt16, {16, kGemmTile}, unpack_int16, gemm_avx2),
+                 kGemm8 = gemm("gemm_avx2", kInt8, {16, kGemmTile}, unpack_int8, gemm_int8_avx2);
 constexpr Kernel
-    kRepackedGemv16 = gemv("gemv_repacked_avx2", kInt16, 16, kGemvTile, gemv_repacked_avx2),
-    kRepackedGemv8 = gemv("gemv_repacked_avx2", kInt8, 16, kGemvTile, gemv_repacked_avx2),
-    kRepackedGemm16 = gemm("gemm_avx2", kInt16, 16, kGemmTile, unpack_repacked_avx2, gemm_avx2),
+    kRepackedGemv16 = gemv("gemv_repacked_avx2", kInt16, {16, kGemvTile}, gemv_repacked_avx2),
+    kRepackedGemv8 = gemv("gemv_repacked_avx2", kInt8, {16, kGemvTile}, gemv_repacked_avx2),
+    kRepackedGemm16 = gemm("gemm_avx2", kInt16, {16, kGemmTile}, unpack_repacked_avx2, gemm_avx2),
     kRepackedGemm8 =
-        gemm("gemm_avx2", kInt8, 16, kGemmTile, unpack_repacked_int8_avx2, gemm_int8_avx2);
+        gemm("gemm_avx2", kInt8, {16, kGemmTile}, unpack_repacked_int8_avx2, gemm_int8_avx2);
 }  // namespace avx2
 
 namespace avx512 {
 constexpr int64_t kGemvTile = kGemvVectorsAvx512, kGemmTile = kGemmTokensAvx512;
-constexpr Kernel kGemm16 = gemm("gemm_avx512", kInt16, 32, kGemmTile, unpack_int16, gemm_avx512),
-                 kGemm8 = gemm("gemm_avx512", kInt8, 32, kGemmTile, unpack_int8, gemm_avx512);
+constexpr Kernel kGemm16 = gemm("gemm_avx512", kInt16, {32, kGemmTile}, unpack_int16, gemm_avx512),
+                 kGemm8 = gemm("gemm_avx512", kInt8, {32, kGemmTile}, unpack_int8, gemm_avx512);
 constexpr Kernel
-    kRepackedGemv16 = gemv("gemv_repacked_avx512", kTwoInt8, 16, kGemvTile, gemv_repacked_avx512),
-    kRepackedGemv8 = gemv("gemv_repacked_avx512", kInt8, 16, kGemvTile, gemv_repacked_avx512),
+    kRepackedGemv16 = gemv("gemv_repacked_avx512", kTwoInt8, {16, kGemvTile}, gemv_repacked_avx512),
+    kRepackedGemv8 = gemv("gemv_repacked_avx512", kInt8, {16, kGemvTile}, gemv_repacked_avx512),
     kRepackedGemm16 =
-        gemm("gemm_avx512", kInt16, 32, kGemmTile, unpack_repacked_avx512, gemm_avx512),
+        gemm("gemm_avx512", kInt16, {32, kGemmTile}, unpack_repacked_avx512, gemm_avx512),
     kRepackedGemm8 =
-        gemm("gemm_avx512", kInt8, 32, kGemmTile, unpack_repacked_int8_avx512, gemm_avx512);
+        gemm("gemm_avx512", kInt8, {32, kGemmTile}, unpack_repacked_int8_avx512, gemm_avx512);
 }  // namespace avx512
 
 constexpr auto kNone = OtherWeights::kNone, kPlainToo = OtherWeights::kPlain,

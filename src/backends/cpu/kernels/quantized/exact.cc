@@ -6,10 +6,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/exact.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
 #include <algorithm>
 
@@ -64,8 +60,9 @@ void gemv_exact_rows(const QuantizedProduct& product,
                      StridedRows<const float> x,
                      int64_t tokens) {
   const QuantizedMatrix& weight = product.weight;
-  const auto multiply = [&](const auto* data) HWY_ATTR {
-    plain_rows(data, weight.in, rows, x, tokens, product.y, product.accumulate);
+  const auto multiply = [&]<typename W>(const W* data) HWY_ATTR {
+    const PlainProduct<W, float, float> plain{data, weight.in, x, product.y, product.accumulate};
+    plain_rows(plain, rows, tokens);
   };
   switch (weight.dtype) {
     case DType::kF32:

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/partition.h"
-#include "backends/cpu/kernels/pointwise/glu.h"
 #include "backends/cpu/kernels/quantized/matmul.h"
 
 namespace ridge::backends::cpu {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "backends/cpu/kernels/pointwise/glu.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "base/error.h"
 #include "base/repacked_tiles.h"

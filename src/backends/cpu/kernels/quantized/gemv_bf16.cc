@@ -5,10 +5,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/gemv_bf16.cc"
 #include "backends/cpu/kernels/simd_targets.h"
-// Highway re-includes this file for each target from here.
-#include <hwy/foreach_target.h>
-// The order of these matters to Highway.
-#include <hwy/highway.h>
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/quantized/plain_rows-inl.h"
@@ -19,10 +15,11 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 template <typename Y>
 HWY_INLINE void bf16_rows(const GemvBf16<Y>& call, Range rows) {
-  plain_rows(call.weight, call.in, rows, call.x, call.tokens, call.y, false);
+  const PlainProduct<uint16_t, uint16_t, Y> product{call.weight, call.in, call.x, call.y, false};
+  plain_rows(product, rows, call.tokens);
 }
-RIDGE_ONE_TARGET(bf16_rows, _f32, GemvBf16, Range, float)
-RIDGE_ONE_TARGET(bf16_rows, _bf16, GemvBf16, Range, uint16_t)
+RIDGE_ONE_TARGET(bf16_rows, GemvBf16, Range, _f32, float)
+RIDGE_ONE_TARGET(bf16_rows, GemvBf16, Range, _bf16, uint16_t)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -30,8 +27,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 
-RIDGE_ONE_DISPATCH(run_rows, bf16_rows_f32, GemvBf16, Range, float)
-RIDGE_ONE_DISPATCH(run_rows, bf16_rows_bf16, GemvBf16, Range, uint16_t)
+RIDGE_ONE_DISPATCH(run_rows, bf16_rows, GemvBf16, Range, _f32, float)
+RIDGE_ONE_DISPATCH(run_rows, bf16_rows, GemvBf16, Range, _bf16, uint16_t)
 
 template <typename Y>
 void gemv_bf16(const GemvBf16<Y>& call) {

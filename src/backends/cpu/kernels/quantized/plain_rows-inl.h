@@ -44,13 +44,24 @@ HWY_INLINE TwoVectors load_two(const T* from) {
   }
 }
 
-// kRows rows of the weight at w times kTokens tokens at x. The order of sums depends on neither.
+// y = x w^T, or with `accumulate` y += x w^T, from a row of the weight on and from a token on.
+template <typename W, typename X, typename Y>
+struct PlainProduct {
+  const W* weight;
+  int64_t in;
+  StridedRows<const X> x;
+  StridedRows<Y> y;
+  bool accumulate;
+
+  HWY_INLINE PlainProduct from(int64_t row, int64_t token) const {
+    return {weight + row * in, in, {x[token], x.stride}, {y[token] + row, y.stride}, accumulate};
+  }
+};
+
+// kRows rows of the weight times kTokens tokens. The order of sums depends on neither.
 template <int kRows, int kTokens, typename W, typename X, typename Y>
-HWY_INLINE void multiply_rows(const W* w,
-                              int64_t in,
-                              StridedRows<const X> x,
-                              StridedRows<Y> y,
-                              bool accumulate) {
+HWY_INLINE void multiply_rows(const PlainProduct<W, X, Y>& product) {
+  const auto [w, in, x, y, accumulate] = product;
   constexpr bool kPaired = kPairs<W, X>;
   V32 first[kRows][kTokens], second[kRows][kTokens];
   for (int r = 0; r < kRows; ++r) {
@@ -95,20 +106,12 @@ HWY_INLINE void multiply_rows(const W* w,
 }
 
 template <int kRows, int kTokens, typename W, typename X, typename Y>
-HWY_INLINE void multiply_range(const W* weight,
-                               int64_t in,
-                               Range rows,
-                               StridedRows<const X> x,
-                               StridedRows<Y> y,
-                               bool accumulate) {
+HWY_INLINE void multiply_range(const PlainProduct<W, X, Y>& product, Range rows) {
   int64_t row = rows.begin;
-  const auto y_at = [&](int64_t at) { return StridedRows<Y>{y.data + at, y.stride}; };
   for (; row + kRows <= rows.end; row += kRows) {
-    multiply_rows<kRows, kTokens>(weight + row * in, in, x, y_at(row), accumulate);
+    multiply_rows<kRows, kTokens>(product.from(row, 0));
   }
-  for (; row < rows.end; ++row) {
-    multiply_rows<1, kTokens>(weight + row * in, in, x, y_at(row), accumulate);
-  }
+  for (; row < rows.end; ++row) multiply_rows<1, kTokens>(product.from(row, 0));
 }
 
 // Rows longer than this are read several at a time. A shorter one is read alone, so that a thread's
@@ -120,38 +123,31 @@ constexpr int64_t kLoneRowBytes = 16 << 10;
 // Computes y[n, row] for the rows of a weight [out, in] in the range, four tokens at a time. Bound:
 // memory, the bytes of W.
 template <typename W, typename X, typename Y>
-HWY_INLINE void plain_rows(const W* weight,
-                           int64_t in,
-                           Range rows,
-                           StridedRows<const X> x,
-                           int64_t tokens,
-                           StridedRows<Y> y,
-                           bool accumulate) {
+HWY_INLINE void plain_rows(const PlainProduct<W, X, Y>& product, Range rows, int64_t tokens) {
   constexpr int64_t kAtOnce = 4;
-  const bool alone = bytes_of<W>(in) <= kLoneRowBytes;
+  const bool alone = bytes_of<W>(product.in) <= kLoneRowBytes;
   for (int64_t n = 0; n < tokens; n += kAtOnce) {
-    const StridedRows<const X> from{x[n], x.stride};
-    const StridedRows<Y> to{y[n], y.stride};
+    const PlainProduct<W, X, Y> part = product.from(0, n);
     switch (HWY_MIN(tokens - n, kAtOnce)) {
       case 1:
         if (alone) {
-          multiply_range<1, 1>(weight, in, rows, from, to, accumulate);
+          multiply_range<1, 1>(part, rows);
         } else {
-          multiply_range<4, 1>(weight, in, rows, from, to, accumulate);
+          multiply_range<4, 1>(part, rows);
         }
         break;
       case 2:
         if (alone) {
-          multiply_range<1, 2>(weight, in, rows, from, to, accumulate);
+          multiply_range<1, 2>(part, rows);
         } else {
-          multiply_range<2, 2>(weight, in, rows, from, to, accumulate);
+          multiply_range<2, 2>(part, rows);
         }
         break;
       case 3:
-        multiply_range<1, 3>(weight, in, rows, from, to, accumulate);
+        multiply_range<1, 3>(part, rows);
         break;
       default:
-        multiply_range<1, 4>(weight, in, rows, from, to, accumulate);
+        multiply_range<1, 4>(part, rows);
         break;
     }
   }

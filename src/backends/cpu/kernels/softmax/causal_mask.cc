@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // causal_mask: each row is three runs, masked, copied and masked. Copies and fills need no
 // intrinsics.
-#include "backends/cpu/kernels/softmax/causal_mask.h"
+#include "backends/cpu/kernels/kernels.h"
 
 #include <algorithm>
 
@@ -34,6 +34,6 @@ void causal_mask(const CausalMask<T>& call) {
     }
   });
 }
-RIDGE_TYPED_INSTANCES(void, causal_mask, CausalMask)
+RIDGE_INSTANCES(RIDGE_FLOATS, void, causal_mask, CausalMask)
 
 }  // namespace ridge::backends::cpu

@@ -19,38 +19,23 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// sum = the sum over i of exp(scale (x[i] - highest)), highest = max(x). If every x is -infinity,
+// sum = the sum over i of exp(x[i] - highest), highest = max(x). If every x is -infinity,
 // highest is 0 and sum is 0. A NaN in x gives a NaN sum.
 struct ExpSum {
   float highest;
   double sum;
 
-  double log_sum_exp(float scale) const {
-    return static_cast<double>(scale) * highest + std::log(sum);
-  }
+  double log_sum_exp() const { return highest + std::log(sum); }
 };
 
-// The greatest of n elements, ignoring NaN; -infinity if there is none.
-template <typename T>
-HWY_INLINE float row_max(const T* x, int64_t n) {
-  const V32 none = hn::Set(F32(), -std::numeric_limits<float>::infinity());
-  const V32 highest = reduce_lanes(
-      n, none,
-      [&](auto part, int64_t i, V32& best) HWY_ATTR {
-        best = hn::Max(load_or(part, x + i, none), best);  // x86: the second operand if one is NaN
-      },
-      [](V32 a, V32 b) HWY_ATTR { return hn::Max(a, b); });
-  return hn::GetLane(hn::MaxOfLanes(F32(), highest));
-}
-
 // The row is processed in blocks that stay in L1 between their maximum and their sum. When the
-// maximum rises, the sum so far is scaled down (Milakov and Gimelshein 2018). scale > 0.
+// maximum rises, the sum so far is scaled down (Milakov and Gimelshein 2018).
 template <typename T>
-HWY_INLINE ExpSum exp_sum(const T* x, int64_t n, float scale) {
+HWY_INLINE ExpSum exp_sum(const T* x, int64_t n) {
   constexpr int64_t kBlock = 2048;  // 8 KiB of fp32
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   const F32 d;
-  const V32 factor = hn::Set(d, scale * kLog2E);
+  const V32 factor = hn::Set(d, kLog2E);
   const V32 none = hn::Set(d, kNone);
   float highest = kNone;
   double sum = 0.0;
@@ -59,7 +44,7 @@ HWY_INLINE ExpSum exp_sum(const T* x, int64_t n, float scale) {
     const int64_t count = HWY_MIN(kBlock, n - begin);
     const float raised = row_max(block, count);
     if (raised > highest) {
-      if (sum != 0.0) sum *= std::exp(scale * (static_cast<double>(highest) - raised));
+      if (sum != 0.0) sum *= std::exp(static_cast<double>(highest) - raised);
       highest = raised;
     }
     const V32 offset = hn::Set(d, highest == kNone ? 0.0f : highest);

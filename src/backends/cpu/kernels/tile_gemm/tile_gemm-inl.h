@@ -77,14 +77,11 @@ struct TileGemmPlan {
 void fill_rows(const TileMatrix& from, int64_t rows, int64_t depth, int64_t pair, uint16_t* to);
 void fill_pairs(const TileMatrix& from, int64_t rows, int64_t depth, int64_t pair, uint16_t* to);
 
-// Writes rows row .. row + count - 1 of a block's sums [2, 2, 16, 16] to C, where the block begins
-// at (block_row, block_column) and may be cut off at an edge.
-void write_rows(const float* sums,
-                const TileGemm& call,
-                int64_t block_row,
-                int64_t block_column,
-                int64_t row,
-                int64_t count);
+struct TileBlock;
+
+// Writes the next `count` rows of a block's sums [2, 2, 16, 16] to C, where the block may be cut
+// off at an edge.
+void write_rows(const TileBlock& block, int64_t count);
 
 // A block of C. Its rows are prefetched (they are in L3 or farther) and later written a few at a
 // time between the next multiplications, since the tile unit and the other units do not wait for
@@ -108,7 +105,7 @@ struct TileBlock {
   }
   void write(int64_t count) {
     if (next >= kPairRows) return;
-    write_rows(sums, *call, row, column, next, count);
+    write_rows(*this, count);
     next += count;
   }
   void finish() { write(kPairRows - next); }
@@ -172,13 +169,17 @@ inline void end_block(float* sums) {
   Unit::template store<3>(sums + 3 * kTile, kStep);
 }
 
+// The operands in tiles, and a thread's sums.
+struct StripeTiles {
+  TileOperand shared, stripe;
+  float* kept;
+};
+
 // Multiplies a stripe, the pairs `striped`, with all of the shared operand.
 template <typename Unit, bool kStripesA>
 void multiply_stripe(const TileGemm& call,
                      const TileGemmPlan& plan,
-                     TileOperand shared,
-                     TileOperand stripe,
-                     float* kept,
+                     const StripeTiles& tiles,
                      Range striped) {
   TileBlock before;
   const auto multiply = [&](int64_t s, int64_t p, int64_t k, int64_t depth, float* sums) {
@@ -186,7 +187,7 @@ void multiply_stripe(const TileGemm& call,
     const int64_t row = kPairRows * (kStripesA ? striped.begin + p : s);
     const int64_t column = kPairRows * (kStripesA ? s : striped.begin + p);
     const TileBlock block{&call, row, column, sums, 0};
-    const uint16_t *at_s = shared.at(s, k), *at_p = stripe.at(p, k);
+    const uint16_t *at_s = tiles.shared.at(s, k), *at_p = tiles.stripe.at(p, k);
     begin_block<Unit>(sums, k == 0);
     multiply_pairs<Unit, kStripesA>(kStripesA ? at_p : at_s, kStripesA ? at_s : at_p, depth,
                                     is_last ? &block : nullptr, before);
@@ -200,7 +201,8 @@ void multiply_stripe(const TileGemm& call,
       int64_t at = 0;
       for (int64_t s = from; s < end; ++s) {
         for (int64_t p = 0; p < striped.end - striped.begin; ++p) {
-          multiply(s, p, k, std::min(plan.part, plan.depth_tiles - k), kept + at * kBlockSums);
+          multiply(s, p, k, std::min(plan.part, plan.depth_tiles - k),
+                   tiles.kept + at * kBlockSums);
           at = plan.keeps_sums() ? at + 1 : 1 - at;
         }
       }
@@ -222,7 +224,8 @@ void tile_gemm_by(const TileGemm& call, std::byte* workspace, int threads) {
     std::byte* scratch =
         workspace + plan.shared_bytes() + omp_get_thread_num() * plan.thread_bytes();
     const TileOperand stripe{reinterpret_cast<uint16_t*>(scratch), plan.pair_elements()};
-    float* kept = reinterpret_cast<float*>(scratch + plan.stripe_bytes());
+    const StripeTiles tiles{shared, stripe,
+                            reinterpret_cast<float*>(scratch + plan.stripe_bytes())};
 #pragma omp for schedule(static)
     for (int64_t pair = 0; pair < plan.shared_pairs; ++pair)
       fill(!plan.stripes_a, pair, shared.at(pair));
@@ -232,8 +235,8 @@ void tile_gemm_by(const TileGemm& call, std::byte* workspace, int threads) {
       const Range striped{first, std::min(first + plan.stripe, plan.striped_pairs)};
       for (int64_t pair = striped.begin; pair < striped.end; ++pair)
         fill(plan.stripes_a, pair, stripe.at(pair - first));
-      plan.stripes_a ? multiply_stripe<Unit, true>(call, plan, shared, stripe, kept, striped)
-                     : multiply_stripe<Unit, false>(call, plan, shared, stripe, kept, striped);
+      plan.stripes_a ? multiply_stripe<Unit, true>(call, plan, tiles, striped)
+                     : multiply_stripe<Unit, false>(call, plan, tiles, striped);
     }
   }
 }

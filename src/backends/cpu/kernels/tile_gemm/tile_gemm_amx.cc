@@ -121,20 +121,18 @@ void fill_pairs(const TileMatrix& from, int64_t rows, int64_t depth, int64_t pai
                        : fill<true, true>(from, rows, depth, pair, to);
 }
 
-void write_rows(const float* sums,
-                const TileGemm& call,
-                int64_t block_row,
-                int64_t block_column,
-                int64_t row,
-                int64_t count) {
-  const __mmask32 columns = mask_of(call.n - block_column, kPairRows);
-  const int64_t end = std::min(row + count, call.m - block_row);
-  for (int64_t at = (block_row + row) * call.c_step + block_column; row < end;
+void write_rows(const TileBlock& block, int64_t count) {
+  const TileGemm& call = *block.call;
+  const __mmask32 columns = mask_of(call.n - block.column, kPairRows);
+  int64_t row = block.next;
+  const int64_t end = std::min(row + count, call.m - block.row);
+  for (int64_t at = (block.row + row) * call.c_step + block.column; row < end;
        ++row, at += call.c_step) {
     if (call.c_is_bf16) {
-      write_bf16(sums, row, reinterpret_cast<uint16_t*>(call.c) + at, columns, call.accumulate);
+      write_bf16(block.sums, row, reinterpret_cast<uint16_t*>(call.c) + at, columns,
+                 call.accumulate);
     } else {
-      write_f32(sums, row, reinterpret_cast<float*>(call.c) + at, columns, call.accumulate);
+      write_f32(block.sums, row, reinterpret_cast<float*>(call.c) + at, columns, call.accumulate);
     }
   }
 }

@@ -26,11 +26,7 @@ struct GatherBody {
   }
   __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     float v[kCount] = {};
-    if (item.id >= 0) {
-      unpack(item.x, v);
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) v[i] *= p.scale;
-    }
+    if (item.id >= 0) unpack(item.x, v);
     store_floats(p.y[at.row] + at.column, v);
   }
 };

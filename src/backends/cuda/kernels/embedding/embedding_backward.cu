@@ -101,7 +101,7 @@ __device__ __forceinline__ void add_tokens(const EmbeddingBackward<T>& p,
       float given[kCount];
       unpack(dy[k], given);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) sum[i] = fmaf(given[i], p.scale, sum[i]);
+      for (int i = 0; i < kCount; ++i) sum[i] += given[i];
     }
   }
 }

@@ -6,25 +6,12 @@
 namespace ridge::backends::cuda {
 namespace {
 
-template <Reduction kReduction>
-struct Step {
-  using Combine = std::conditional_t<kReduction == Reduction::kMax, Max, Sum>;
-  static __device__ __forceinline__ float add(float total, float x) {
-    if constexpr (kReduction == Reduction::kSumSquares) {
-      return fmaf(x, x, total);
-    } else {
-      return Combine{}(total, x);
-    }
-  }
-};
-
 // Mapping: one group per row; a thread has four vectors in flight. Bound: memory, R C sizeof(In)
 // read.
-template <typename In, typename Out, int kGroup, int kVector, Reduction kReduction>
+template <typename In, typename Out, int kGroup, int kVector, typename Combine>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     reduce_rows_kernel(const __grid_constant__ ReduceRows<In, Out> p) {
   using Group = RowGroup<kGroup>;
-  using Combine = typename Step<kReduction>::Combine;
   constexpr int kInFlight = 4;
   __shared__ ReduceScratch scratch;
   const int64_t row = Group::first_row();
@@ -43,32 +30,32 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
       float v[kVector];
       unpack(raw[k], v);
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) total = Step<kReduction>::add(total, v[i]);
+      for (int i = 0; i < kVector; ++i) total = Combine{}(total, v[i]);
     }
   }
   total = Group::reduce(total, Combine{}, scratch, 0);
   if (Group::lane() == 0) p.y[row] = from_float<Out>(total);
 }
 
-template <int kGroup, int kVector, Reduction kReduction, typename In, typename Out>
+template <int kGroup, int kVector, typename Combine, typename In, typename Out>
 void launch_group(const ReduceRows<In, Out>& call, cudaStream_t stream) {
   using Group = RowGroup<kGroup>;
   const auto blocks = static_cast<unsigned>((call.rows + Group::kRows - 1) / Group::kRows);
-  reduce_rows_kernel<In, Out, kGroup, kVector, kReduction>
+  reduce_rows_kernel<In, Out, kGroup, kVector, Combine>
       <<<blocks, Group::kThreads, 0, stream>>>(call);
 }
 
-template <Reduction kReduction, typename In, typename Out>
+template <typename Combine, typename In, typename Out>
 void launch(const ReduceRows<In, Out>& call, cudaStream_t stream) {
   constexpr int kVector = kVectorOf<In>;
   constexpr int64_t kLongRow = 2048;  // from here on a block of 256 is worth its barrier
   const bool vectors = call.columns % kVector == 0 && takes_vectors<kVector>(call.x);
   if (call.columns < kLongRow) {
-    vectors ? launch_group<32, kVector, kReduction>(call, stream)
-            : launch_group<32, 1, kReduction>(call, stream);
+    vectors ? launch_group<32, kVector, Combine>(call, stream)
+            : launch_group<32, 1, Combine>(call, stream);
   } else {
-    vectors ? launch_group<256, kVector, kReduction>(call, stream)
-            : launch_group<256, 1, kReduction>(call, stream);
+    vectors ? launch_group<256, kVector, Combine>(call, stream)
+            : launch_group<256, 1, Combine>(call, stream);
   }
 }
 
@@ -79,17 +66,7 @@ cudaError_t launch_reduce_rows(const ReduceRows<In, Out>& call, cudaStream_t str
   if (call.rows < 0 || call.columns < 0 || call.rows >= int64_t{1} << 31)
     return cudaErrorInvalidValue;
   if (call.rows == 0) return cudaSuccess;
-  switch (call.reduction) {
-    case Reduction::kSum:
-      launch<Reduction::kSum>(call, stream);
-      break;
-    case Reduction::kMax:
-      launch<Reduction::kMax>(call, stream);
-      break;
-    case Reduction::kSumSquares:
-      launch<Reduction::kSumSquares>(call, stream);
-      break;
-  }
+  call.reduction == Reduction::kSum ? launch<Sum>(call, stream) : launch<Max>(call, stream);
   return cudaGetLastError();
 }
 

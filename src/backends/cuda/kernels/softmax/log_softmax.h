@@ -9,10 +9,10 @@ namespace ridge::backends::cuda {
 
 // One launch.
 template <typename T>
-cudaError_t launch_log_softmax(const LogSoftmax<T>& call, cudaStream_t stream);
+cudaError_t launch_log_softmax(const Softmax<T>& call, cudaStream_t stream);
 
 // One launch.
 template <typename T>
-cudaError_t launch_log_softmax_backward(const LogSoftmaxBackward<T>& call, cudaStream_t stream);
+cudaError_t launch_log_softmax_backward(const SoftmaxBackward<T>& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

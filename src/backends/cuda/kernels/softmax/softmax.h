@@ -7,7 +7,7 @@
 
 namespace ridge::backends::cuda {
 
-// Returns cudaErrorInvalidValue unless scale > 0. One launch.
+// One launch.
 template <typename T>
 cudaError_t launch_softmax(const Softmax<T>& call, cudaStream_t stream);
 

@@ -86,15 +86,14 @@ struct OnlineSum {
   }
 };
 
-// A thread's part of row x: vectors of kVector columns, four in flight at a time. Columns outside
-// [begin, end) are ignored.
+// A thread's part of row x: vectors of kVector columns, four in flight at a time. kVector
+// divides the number of columns.
 template <typename Group, int kGroup, int kVector, typename T>
-__device__ __forceinline__ OnlineSum
-online_sum(const T* x, int64_t columns, int64_t begin, int64_t end, float to_log2) {
+__device__ __forceinline__ OnlineSum online_sum(const T* x, int64_t columns, float to_log2) {
   constexpr int kRound = 4;
   OnlineSum part;
   const int64_t vectors = columns / kVector;
-  for (int64_t first = Group::lane(); first * kVector < end; first += kRound * kGroup) {
+  for (int64_t first = Group::lane(); first < vectors; first += kRound * kGroup) {
     Packed<T, kVector> raw[kRound];
 #pragma unroll
     for (int k = 0; k < kRound; ++k)
@@ -105,15 +104,9 @@ online_sum(const T* x, int64_t columns, int64_t begin, int64_t end, float to_log
     for (int k = 0; k < kRound; ++k) {
       float one[kVector];
       unpack(raw[k], one);
-      const int64_t column = (first + k * kGroup) * kVector;
-      if (column >= begin && column + kVector <= end) {  // the usual case: no check per element
-#pragma unroll
-        for (int i = 0; i < kVector; ++i) v[k * kVector + i] = one[i];
-        continue;
-      }
 #pragma unroll
       for (int i = 0; i < kVector; ++i)
-        v[k * kVector + i] = column + i >= begin && column + i < end ? one[i] : kMinusInfinity;
+        v[k * kVector + i] = first + k * kGroup < vectors ? one[i] : kMinusInfinity;
     }
     part.template add<T>(v, to_log2);
   }

@@ -10,28 +10,10 @@ namespace ridge::backends::cuda {
 
 enum class SoftmaxForm { kPlain, kLog };
 
-// The visible columns of a row.
-struct SeenColumns {
-  int64_t begin;
-  int64_t end;
-};
-__device__ __forceinline__ SeenColumns seen_columns(const SoftmaxMask& mask,
-                                                    int64_t row,
-                                                    int64_t columns) {
-  if (mask.queries == 0) return {0, columns};
-  const int64_t position = mask.offset + row % mask.queries;
-  const int64_t end = position + 1 < columns ? position + 1 : columns;
-  const int64_t begin = mask.window > 0 && position >= mask.window ? position - mask.window + 1 : 0;
-  return {begin, end > begin ? end : begin};
-}
-
 template <SoftmaxForm kForm, typename T>
-__device__ __forceinline__ float softmax_of(float x,
-                                            const OnlineSum& row,
-                                            float to_log2,
-                                            float factor) {
+__device__ __forceinline__ float softmax_of(float x, const OnlineSum& row, float factor) {
   if constexpr (kForm == SoftmaxForm::kLog) return (x - row.top) - factor;
-  return exp_difference<T>(x, exponent_base(row.top), to_log2) * factor;
+  return exp_difference<T>(x, exponent_base(row.top), kLog2OfE) * factor;
 }
 
 // The factor that softmax_of needs, computed from the row's sum once per row.
@@ -41,8 +23,7 @@ __device__ __forceinline__ float softmax_factor(float sum) {
   return sum > 0.0f ? 1.0f / sum : 0.0f;
 }
 
-// Mapping: one group per row, with the row in registers. Bound: memory, 2 R C sizeof(T), less for
-// masked columns.
+// Mapping: one group per row, with the row in registers. Bound: memory, 2 R C sizeof(T).
 template <typename T, int kGroup, int kCount, SoftmaxForm kForm>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     softmax_kernel(const __grid_constant__ Softmax<T> p) {
@@ -51,15 +32,12 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   __shared__ ReduceScratch scratch;
   const int64_t row = Group::first_row();
   if (row >= p.rows) return;
-  const SeenColumns seen = seen_columns(p.mask, row, p.columns);
-  const float to_log2 = p.scale * kLog2OfE;
   Packed<T, kVector> raw[kCount];
   float v[kCount * kVector];
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
     const int64_t column = (Group::lane() + k * kGroup) * kVector;
-    if (column < seen.end && column + kVector > seen.begin)
-      raw[k] = load_packed<kVector>(p.x[row] + column);
+    if (column < p.columns) raw[k] = load_packed<kVector>(p.x[row] + column);
   }
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
@@ -68,8 +46,7 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     unpack(raw[k], one);
 #pragma unroll
     for (int i = 0; i < kVector; ++i)
-      v[k * kVector + i] =
-          column + i >= seen.begin && column + i < seen.end ? one[i] : kMinusInfinity;
+      v[k * kVector + i] = column < p.columns ? one[i] : kMinusInfinity;
   }
   OnlineSum part;
   float top = kMinusInfinity;
@@ -80,11 +57,11 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   float sum = 0.0f;
   if constexpr (kForm == SoftmaxForm::kLog) {
 #pragma unroll
-    for (int i = 0; i < kCount * kVector; ++i) sum += exp_difference<T>(v[i], base, to_log2);
+    for (int i = 0; i < kCount * kVector; ++i) sum += exp_difference<T>(v[i], base, kLog2OfE);
   } else {
 #pragma unroll
     for (int i = 0; i < kCount * kVector; ++i) {
-      v[i] = exp_difference<T>(v[i], base, to_log2);
+      v[i] = exp_difference<T>(v[i], base, kLog2OfE);
       sum += v[i];
     }
   }
@@ -111,20 +88,15 @@ __global__ void __launch_bounds__(256) softmax_any_kernel(const __grid_constant_
   using Group = RowGroup<256>;
   __shared__ ReduceScratch scratch;
   const int64_t row = blockIdx.x;
-  const SeenColumns seen = seen_columns(p.mask, row, p.columns);
-  const float to_log2 = p.scale * kLog2OfE;
   const T* x = p.x[row];
-  const OnlineSum all = online_sum<Group, 256, kVector>(x, p.columns, seen.begin, seen.end, to_log2)
-                            .template reduce<Group>(to_log2, scratch);
+  const OnlineSum all = online_sum<Group, 256, kVector>(x, p.columns, kLog2OfE)
+                            .template reduce<Group>(kLog2OfE, scratch);
   const float factor = softmax_factor<kForm>(all.sum);
   for (int64_t column = Group::lane() * kVector; column < p.columns; column += 256 * kVector) {
     float v[kVector];
     load_floats(x + column, v);
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      const bool is_seen = column + i >= seen.begin && column + i < seen.end;
-      v[i] = is_seen ? softmax_of<kForm, T>(v[i], all, to_log2, factor) : 0.0f;
-    }
+    for (int i = 0; i < kVector; ++i) v[i] = softmax_of<kForm, T>(v[i], all, factor);
     store_floats(p.y[row] + column, v);
   }
 }
@@ -135,13 +107,12 @@ __device__ __forceinline__ float softmax_backward_term(float y, float dy) {
   return kForm == SoftmaxForm::kLog ? dy : y * dy;
 }
 template <SoftmaxForm kForm, typename T>
-__device__ __forceinline__ float softmax_backward_of(float y, float dy, float sum, float scale) {
+__device__ __forceinline__ float softmax_backward_of(float y, float dy, float sum) {
   if constexpr (kForm == SoftmaxForm::kLog) return dy - exp_for<T>(y) * sum;
-  return scale * y * (dy - sum);
+  return y * (dy - sum);
 }
 
-// Mapping: one group per row, with y and dy in registers. Bound: memory, 3 R C sizeof(T), less for
-// masked columns.
+// Mapping: one group per row, with y and dy in registers. Bound: memory, 3 R C sizeof(T).
 template <typename T, int kGroup, int kCount, SoftmaxForm kForm>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     softmax_backward_kernel(const __grid_constant__ SoftmaxBackward<T> p) {
@@ -150,12 +121,11 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   __shared__ ReduceScratch scratch;
   const int64_t row = Group::first_row();
   if (row >= p.rows) return;
-  const SeenColumns seen = seen_columns(p.mask, row, p.columns);
   Packed<T, kVector> y[kCount], dy[kCount];
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
     const int64_t column = (Group::lane() + k * kGroup) * kVector;
-    if (column >= seen.end || column + kVector <= seen.begin) continue;
+    if (column >= p.columns) continue;
     y[k] = load_packed<kVector>(p.y[row] + column);
     dy[k] = load_packed<kVector>(p.dy[row] + column);
   }
@@ -167,10 +137,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     unpack(y[k], result);
     unpack(dy[k], given);
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      const bool is_seen = column + i >= seen.begin && column + i < seen.end;
-      sum += is_seen ? softmax_backward_term<kForm>(result[i], given[i]) : 0.0f;
-    }
+    for (int i = 0; i < kVector; ++i)
+      sum += column < p.columns ? softmax_backward_term<kForm>(result[i], given[i]) : 0.0f;
   }
   sum = Group::reduce(sum, Sum{}, scratch, 0);
 #pragma unroll
@@ -181,10 +149,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     unpack(y[k], result);
     unpack(dy[k], given);
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      const bool is_seen = column + i >= seen.begin && column + i < seen.end;
-      result[i] = is_seen ? softmax_backward_of<kForm, T>(result[i], given[i], sum, p.scale) : 0.0f;
-    }
+    for (int i = 0; i < kVector; ++i)
+      result[i] = softmax_backward_of<kForm, T>(result[i], given[i], sum);
     store_floats(p.dx[row] + column, result);
   }
 }
@@ -196,7 +162,6 @@ __global__ void __launch_bounds__(256)
   using Group = RowGroup<256>;
   __shared__ ReduceScratch scratch;
   const int64_t row = blockIdx.x;
-  const SeenColumns seen = seen_columns(p.mask, row, p.columns);
   float sum = 0.0f;
 #pragma unroll 4
   for (int64_t column = Group::lane() * kVector; column < p.columns; column += 256 * kVector) {
@@ -204,10 +169,7 @@ __global__ void __launch_bounds__(256)
     load_floats(p.y[row] + column, result);
     load_floats(p.dy[row] + column, given);
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      const bool is_seen = column + i >= seen.begin && column + i < seen.end;
-      sum += is_seen ? softmax_backward_term<kForm>(result[i], given[i]) : 0.0f;
-    }
+    for (int i = 0; i < kVector; ++i) sum += softmax_backward_term<kForm>(result[i], given[i]);
   }
   sum = Group::reduce(sum, Sum{}, scratch, 0);
   for (int64_t column = Group::lane() * kVector; column < p.columns; column += 256 * kVector) {
@@ -215,10 +177,8 @@ __global__ void __launch_bounds__(256)
     load_floats(p.y[row] + column, result);
     load_floats(p.dy[row] + column, given);
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      const bool is_seen = column + i >= seen.begin && column + i < seen.end;
-      result[i] = is_seen ? softmax_backward_of<kForm, T>(result[i], given[i], sum, p.scale) : 0.0f;
-    }
+    for (int i = 0; i < kVector; ++i)
+      result[i] = softmax_backward_of<kForm, T>(result[i], given[i], sum);
     store_floats(p.dx[row] + column, result);
   }
 }
@@ -229,7 +189,7 @@ inline bool rows_fit_grid(int64_t rows, int64_t columns) {
 
 template <SoftmaxForm kForm, typename T>
 cudaError_t launch_softmax_rows(const Softmax<T>& p, cudaStream_t stream) {
-  if (!(p.scale > 0.0f) || !rows_fit_grid(p.rows, p.columns)) return cudaErrorInvalidValue;
+  if (!rows_fit_grid(p.rows, p.columns)) return cudaErrorInvalidValue;
   if (p.rows == 0 || p.columns == 0) return cudaSuccess;
   constexpr int kVector = kVectorOf<T>;
   const auto blocks = static_cast<unsigned>(p.rows);
