@@ -63,6 +63,15 @@ int64_t checked_latency_length(const InferenceLabOptions& o) {
   return __builtin_add_overflow(o.prompt, o.tokens - 1, &length) ? kMostLength + 1 : length;
 }
 
+// Raises the ceilings that the runs beat, and adds warnings of times that are inconsistent.
+void check(record::InferenceRecord& study) {
+  record::LabRecord& lab = study.lab;
+  const auto warn = [&](const std::string& note) { lab.warnings.push_back(note); };
+  if (raise_ceilings(lab)) measure::keep_ceilings(*lab.ceilings, warn);
+  for (const record::RunRecord& each : lab.runs) record::check_consistency(each, lab);
+  record::check_consistency(study);
+}
+
 }  // namespace
 
 InferenceLab::InferenceLab(const serve::InferenceOptions& inference,
@@ -129,12 +138,7 @@ void InferenceLab::run(const InferenceLabListener& listener) {
   measure_latencies();
   measure_attention();
   if (listener_.is_stopped()) study_.lab.warnings.push_back("Ctrl-C ended this lab early");
-  std::vector<std::string>& warnings = study_.lab.warnings;
-  if (raise_ceilings(study_.lab))
-    measure::keep_ceilings(*study_.lab.ceilings,
-                           [&](const std::string& note) { warnings.push_back(note); });
-  for (const record::RunRecord& each : study_.lab.runs) record::check_consistency(each, study_.lab);
-  record::check_consistency(study_);
+  check(study_);
 }
 
 void InferenceLab::announce(const std::string& what) const {

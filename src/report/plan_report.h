@@ -34,8 +34,8 @@ std::string energy_text(double kilowatt_hours);  // "1.2 GWh"
 // if neither is known.
 std::string expense_text(const record::DevicePlan& plan);
 
-// What the times assume of the hardware, a line each: of a data sheet always, of measured rates
-// only if `verbose`.
+// The assumptions behind the times, a line each: of a data sheet always, of measured rates only if
+// `verbose`.
 std::string assumptions_text(const record::PlannedHardware& hardware, bool verbose);
 
 // The cells of ZeRO, time, energy and cost in a table of several plans; `needs` is what a device

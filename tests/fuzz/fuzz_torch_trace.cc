@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: any bytes as a trace of torch.profiler. It is refused as a bad file, or becomes a
-// run whose times add up.
+// libFuzzer target: any bytes as a trace of torch.profiler. It is refused as a bad file, or becomes
+// a run whose times add up.
 #include <cstddef>
 #include <cstdint>
 #include <string>

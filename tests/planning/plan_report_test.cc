@@ -44,7 +44,7 @@ record::InferencePlan plan_of_70b(const std::string& hardware, std::vector<int64
   request.batches = std::move(batches);
   request.lengths = {16};
   return plan_inference(models::ModelFile::of_shape(*models::find_known_shape("llama-2-70b")),
-                        request, choose_place(hardware, no_machine(), false), ignore_trials);
+                        request, choose_hardware(hardware, no_machine(), false), ignore_trials);
 }
 
 // The column that says so must not be the one that a narrow terminal leaves out.

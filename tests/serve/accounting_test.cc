@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What requests took against what steps took against the engine's counters, to the last FLOP and
+// The costs of requests against those of steps and the engine's counters, to the last FLOP and
 // byte: also with requests that lose their blocks, leave, share a prefix, or fill pages or slots.
 #include "serve/accounting.h"
 
@@ -78,7 +78,7 @@ class AccountingTest : public testing::TestWithParam<EngineCase> {
     EXPECT_EQ(took_part, sequences);
     EXPECT_GT(of_steps.model.flops, 0);
   }
-  // Of a token whose logits are computed, what its logits take.
+  // The work of the logits of one token.
   Work row_work() const {
     const models::InferenceShape shape =
         bucket_shape(models::InferenceTask::kPrefill, 6, 64, 1, true,
@@ -103,7 +103,7 @@ TEST_P(AccountingTest, OfRequestsThatLoseTheirBlocks) {
   expect_adds_up(metrics);
   if (!file_.config().has_full_layers()) return;
   EXPECT_GT(engine_->counts().preemptions, 0);
-  // What was lost is computed twice, and counted twice.
+  // Lost positions are computed twice, and counted twice.
   int64_t more = 0;
   const std::vector<RequestMetrics> crowded = metrics;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -131,7 +131,7 @@ TEST_P(AccountingTest, OfRequestsThatLeave) {
     metrics.push_back(*(*each)->finished().metrics);
   expect_adds_up(metrics);
   EXPECT_EQ((decoding->finished().finish), Finish::kCancelled);
-  EXPECT_GT(metrics[1].cost.model.flops, 0);  // of the part of its prompt that was computed
+  EXPECT_GT(metrics[1].cost.model.flops, 0);  // A part of its prompt was computed.
   EXPECT_EQ(metrics[2].cost, StepCost());
 }
 
@@ -151,8 +151,8 @@ TEST_P(AccountingTest, OfSharedPrefixes) {
   EXPECT_EQ(again.cost.model + of_prefix.cost.model, metrics[0].cost.model + row_work());
 }
 
-// Each answer samples one token a step, and no prompt is cut, so that keys are read equally often. Apart
-// from padding, company changes only what all read: the weights.
+// Each answer samples one token a step, and no prompt is cut, so that keys are read equally often.
+// Apart from padding, company changes only what all read: the weights.
 TEST_P(AccountingTest, OfCompany) {
   std::vector<Request> requests;
   for (int32_t i = 0; i < 4; ++i) requests.push_back(request(i, 12 + i, 9));
@@ -173,7 +173,8 @@ TEST_P(AccountingTest, OfCompany) {
     keys_together += together[i].cost.needed_bytes;
   }
   keys_together -= engine_->counts().steps * weights;
-  // A table of embeddings that is not the head's too counts with the rows of the step's tokens alone.
+  // A table of embeddings that is not the head's too counts with the rows of the step's tokens
+  // alone.
   if (file_.config().tied_head) {
     EXPECT_EQ(keys_together, keys_alone);
   }

@@ -56,7 +56,7 @@ class AnswerReader {
         handle_(engine.submit(std::move(request), output_)) {}
 
   const RequestHandle& handle() const { return handle_; }
-  // What has come so far, once it has at least so many tokens or is finished.
+  // Returns the answer so far, once it has at least so many tokens or is finished.
   const Delta& await(int64_t tokens) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (all_.tokens < tokens && all_.finish == Finish::kNone) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// With batch_invariant, a sequence's logits have the same bits alone and in any company, however its
-// prompt is cut, and when it is computed again.
+// With batch_invariant, a sequence's logits have the same bits alone and in any company, however
+// its prompt is cut, and when it is computed again.
 #include "serve/company.h"
 
 namespace ridge::serve {

@@ -9,8 +9,8 @@
 
 namespace ridge::serve {
 
-// One token for each byte, as far as the model's vocabulary goes, after the two of ChatML. The second
-// ends what is generated, if `ends`.
+// One token for each byte, as far as the model's vocabulary goes, after the two of ChatML. The
+// second ends what is generated, if `ends`.
 inline text::Tokenizer bytes_tokenizer(int64_t vocabulary, bool ends = true) {
   text::TokenizerSpec spec;
   spec.tokens = {"<|im_start|>", "<|im_end|>"};

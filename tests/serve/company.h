@@ -72,8 +72,8 @@ class BatchInvariant {
     std::vector<int32_t> ids;
     size_t done = 0;
   };
-  // Begins in any slot, goes on in parts of any size beside parts of others, and now and then begins
-  // again.
+  // Begins in any slot, goes on in parts of any size next to parts of others, and now and then
+  // begins again.
   Steps run_in_company(const std::vector<int32_t>& prompt, const std::vector<int32_t>& tokens) {
     const int64_t own = below(kSlots);
     std::vector<Other> others(kSlots);

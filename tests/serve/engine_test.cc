@@ -110,8 +110,8 @@ TEST_P(EngineTest, EachRequestGetsWhatItGetsAlone) {
   EXPECT_EQ(counts.inter_token.count, tokens - 9);
 }
 
-// Whatever shares the steps, the costs of requests add up to those of the steps, and the model's part
-// is what the request has alone.
+// Whatever shares the steps, the costs of requests add up to those of the steps, and the model's
+// part is what the request has alone.
 TEST_P(EngineTest, AccountsAddUp) {
   const auto ran = [&](const std::vector<Request>& requests) {
     std::vector<std::unique_ptr<AnswerReader>> readers;
@@ -296,8 +296,8 @@ TEST_P(EngineTest, PreemptsTheLeastPriority) {
   EXPECT_LT(late->finished().metrics->steps, early->finished().metrics->steps);
 }
 
-// One slot: a request of better priority takes it, one of the same does not, and the answer that lost
-// it goes on.
+// One slot: a request of better priority takes it, one of the same does not, and the answer that
+// lost it goes on.
 TEST_P(EngineTest, BetterPrioritiesPushOutOthers) {
   open(1, 64, {.priority_ms = kNeverAges});
   const Request low = whole(ids_);
@@ -450,7 +450,7 @@ TEST_P(EngineTest, ReadersAreWokenWhenAStepIsThere) {
     std::shared_ptr<OutputQueue> output;
     int64_t tokens = 0;
   } readers[2];
-  std::vector<int64_t> leads;  // of the first reader's answer over the second's, at each wake
+  std::vector<int64_t> leads;  // At each wake, the first answer's tokens less the second's.
   const auto look = [&] {
     for (StepReader& each : readers) each.tokens += each.output->take().tokens;
     if (readers[0].tokens > 0 && readers[1].tokens > 0 && readers[1].tokens < 20)

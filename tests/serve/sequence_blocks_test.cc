@@ -108,7 +108,7 @@ class Memory {
     EXPECT_EQ(blocks_.available(), expected);
     sequences_[static_cast<size_t>(slot)].clear();
   }
-  // What the next token of the slot attends to is there.
+  // Checks that all is there that the next token of the slot attends to.
   void check(int64_t slot) {
     const int64_t length = std::ssize(sequence(slot));
     for (int64_t p = 0; p < length; ++p) {

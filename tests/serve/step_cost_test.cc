@@ -54,7 +54,8 @@ TEST_P(StepCostTest, OfAFullStepIsThatOfItsGraph) {
                 kSlots * models::seen_bytes(file_.config(), context, DType::kF32));
 }
 
-// Whatever shares the step, and however a prompt is cut, the model's work on a sequence is the same.
+// Whatever shares the step, and however a prompt is cut, the model's work on a sequence is the
+// same.
 TEST_P(StepCostTest, OfTheModelIsThatOfTheSequence) {
   const LinearWork work = model();
   const cost::ProgramGraph small = costed(shape(8, 64)), large = costed(shape(16, 192));

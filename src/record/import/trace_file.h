@@ -12,8 +12,8 @@
 namespace ridge::record {
 
 // Tells the kind by the file's first bytes, unpacked: a SQLite database, rocprofv3's JSON, text in
-// rows, or else a trace of torch.profiler. Throws as the readers below do; the Error for a report of
-// Nsight Systems names the command that exports it.
+// rows, or else a trace of torch.profiler. Throws as the readers below do; the Error for a report
+// of Nsight Systems names the command that exports it.
 ForeignTrace read_trace(const std::filesystem::path& path);
 
 // Throws a bad-file Error for what is no such trace, and for times and shapes that cannot be.
