@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <queue>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "cost/reuse.h"
@@ -98,30 +101,38 @@ void visit_pieces(const std::vector<plan::Access>& accesses,
                   const Pieces& pieces,
                   const Visit& visit) {
   struct Way {
-    size_t piece = 0;
     double end_share = 0;  // The share of the operand that ends with the piece.
-    int64_t moved = 0;     // The bytes in the pieces that were passed.
+    size_t operand = 0;
+    size_t piece = 0;
+    int64_t moved = 0;  // The bytes in the pieces that were passed.
+    bool operator>(const Way& other) const {
+      return std::tie(end_share, operand) > std::tie(other.end_share, other.operand);
+    }
   };
   const auto end_share = [&](const plan::Access& access, size_t piece) {
     return static_cast<double>(pieces.end(piece) - access.begin) /
            static_cast<double>(access.end - access.begin);
   };
-  std::vector<Way> ways;
-  for (const plan::Access& access : accesses) {
-    const size_t first = pieces.at(access.begin);
-    ways.push_back({first, end_share(access, first)});
+  // A node of an optimizer has thousands of operands.
+  std::priority_queue<Way, std::vector<Way>, std::greater<>> ways;
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    const size_t first = pieces.at(accesses[i].begin);
+    ways.push({end_share(accesses[i], first), i, first});
   }
-  while (true) {
-    const auto next = std::ranges::min_element(ways, {}, &Way::end_share);
-    if (next == ways.end() || next->end_share > 1) return;
-    const plan::Access& access = accesses[static_cast<size_t>(next - ways.begin())];
-    const int64_t end = pieces.end(next->piece);
+  while (!ways.empty()) {
+    Way next = ways.top();
+    ways.pop();
+    const plan::Access& access = accesses[next.operand];
+    const int64_t end = pieces.end(next.piece);
     // Planned shapes may have so many bytes that their product with the extent is no int64_t.
     const auto moved = static_cast<int64_t>(static_cast<__int128>(end - access.begin) *
                                             access.bytes / (access.end - access.begin));
-    visit(access, next->piece++, moved - next->moved);
-    next->moved = moved;
-    next->end_share = end == access.end ? 2 : end_share(access, next->piece);
+    visit(access, next.piece, moved - next.moved);
+    if (end == access.end) continue;
+    ++next.piece;
+    next.moved = moved;
+    next.end_share = end_share(access, next.piece);
+    ways.push(next);
   }
 }
 

@@ -31,7 +31,7 @@ struct Line {
 };
 
 std::vector<Line> lines(const record::LabRecord& lab) {
-  return {
+  std::vector<Line> lines = {
       {"step, median", [](const auto& r) { return spread_cell(r.wall()); }},
       {"  predicted",
        [](const auto& r) { return prediction_cell(r.predicted_ns, r.wall().median); }},
@@ -45,6 +45,8 @@ std::vector<Line> lines(const record::LabRecord& lab) {
       {"peak memory, owned", [](const auto& r) { return format_bytes(r.memory.owned_bytes); }},
       {"losses agree", [&lab](const auto& r) { return agreement(lab, r); }},
   };
+  if (has_overlap(lab)) lines.insert(lines.begin() + 5, {"  overlap", overlap_cell});
+  return lines;
 }
 
 std::string ladder(const record::LabRecord& lab,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ladder of levels, and the sweep over batch sizes and lengths.
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <functional>
 
@@ -43,6 +44,7 @@ std::vector<Line> time_lines(const record::LabRecord& lab) {
       {"kernel calls per step", [](const auto& r) { return format_integer(r.launches); }},
       {"  kernels profiled",
        [](const auto& r) { return format_integer(kernels_profiled(r.step)); }}};
+  if (has_overlap(lab)) lines.insert(lines.begin() + 5, {"  overlap", overlap_cell});
   if (lab.has_launch_rate())
     lines.push_back({"launch rate", [](const auto& r) {
                        return r.launch_rate().count > 0 ? percent_cell(r.launch_rate().median)
@@ -119,6 +121,15 @@ std::string interval_cell(const Summary& s) {
   std::string text = fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
   // With too few samples for 95%, show the interval's coverage.
   return s.coverage < 0.95 ? fmt::format("{} ({:.0f}%)", text, 100 * s.coverage) : text;
+}
+
+bool has_overlap(const record::LabRecord& lab) {
+  return std::ranges::any_of(lab.runs, [](const auto& run) { return run.step.overlapped_ns > 0; });
+}
+
+std::string overlap_cell(const record::RunRecord& run) {
+  const int64_t ns = run.step.overlapped_ns;
+  return ns > 0 ? "-" + format_ns(static_cast<double>(ns)) : "-";
 }
 
 std::string prediction_cell(double predicted_ns, double measured_ns) {

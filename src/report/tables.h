@@ -21,6 +21,10 @@ inline constexpr const char* kOverRoof =
 // Cells for a median, for its interval (with its coverage if there are too few samples for 95%),
 // and for a predicted time with its error.
 std::string time_cell(const Summary& summary);
+// Kernels that run next to each other count in the phases of both: with the overlap, and the idle
+// and host's time, the phases add up to the step.
+bool has_overlap(const record::LabRecord& lab);
+std::string overlap_cell(const record::RunRecord& run);  // "-1.2 ms"
 std::string interval_cell(const Summary& summary);
 std::string prediction_cell(double predicted_ns, double measured_ns);
 std::string mfu_cell(const record::LabRecord& lab, const record::RunRecord& run);

