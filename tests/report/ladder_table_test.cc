@@ -76,6 +76,7 @@ TEST(LadderTable, HoldsTheNumbersOfTheRun) {
       {"forward", "2.00 ms"},
       {"backward", "3.00 ms"},
       {"optimizer", "4.00 ms"},
+      {"overlap", "-1.00 ms"},
       {"step, predicted", "6.00 ms (-25.0%)"},
       {"speed-up", "0.25x"},
       {"samples/s", "1.00 k"},
