@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/inference_options.h"
@@ -18,6 +17,7 @@
 #include "bench/attention_choice.h"
 #include "files/text_input.h"
 #include "models/tokenizer_file.h"
+#include "record/answer.h"
 #include "report/standard_output.h"
 #include "serve/conversation.h"
 #include "serve/stop_text.h"
@@ -54,33 +54,12 @@ void show(std::string_view text) {
   if (std::ferror(stdout) != 0) throw runtime_error("[stdout] cannot write the output");
 }
 
-double per_second(int64_t count, double ns) {
-  return ns > 0 ? static_cast<double>(count) * 1e9 / ns : 0;
-}
-
-nlohmann::ordered_json timings(const serve::Generation& made,
-                               size_t prompt_tokens,
-                               double load_ns) {
-  int64_t later = std::max<int64_t>(static_cast<int64_t>(made.ids.size()) - 1, 0);
-  int64_t prompt = static_cast<int64_t>(prompt_tokens);
-  return {{"load_ms", load_ns / 1e6},
-          {"prompt_tokens", prompt},
-          {"ttft_ms", made.prompt_ns / 1e6},
-          {"prompt_tokens_per_s", per_second(prompt, made.prompt_ns)},
-          {"generated_tokens", made.ids.size()},
-          {"decode_ms", made.decode_ns / 1e6},
-          {"tpot_ms", later > 0 ? made.decode_ns / 1e6 / static_cast<double>(later) : 0.0},
-          {"decode_tokens_per_s", per_second(later, made.decode_ns)}};
-}
-
 void print_json(const serve::Turn& turn, double load_ns) {
   const serve::Generation& made = turn.answer;
-  nlohmann::ordered_json json{{"prompt_ids", turn.prompt},
-                              {"ids", made.ids},
-                              {"text", made.text},
-                              {"finish_reason", made.finish_reason},
-                              {"timings", timings(made, turn.prompt.size(), load_ns)}};
-  report::write_json(json);
+  record::Answer answer{turn.prompt, made.ids, made.text, made.finish_reason, {}};
+  answer.timings = {load_ns, made.prompt_ns, made.decode_ns, std::ssize(turn.prompt),
+                    std::ssize(made.ids)};
+  report::write_json(answer);
 }
 
 void print_summary(const serve::Turn& turn) {
@@ -91,8 +70,8 @@ void print_summary(const serve::Turn& turn) {
   line += fmt::format(", {} generated", made.ids.size());
   if (!made.ids.empty()) line += fmt::format(", TTFT {}", format_ns(made.prompt_ns));
   if (made.ids.size() > 1)  // the first token is the prompt's
-    line += fmt::format(", decode {} tokens/s",
-                        format_count(per_second(std::ssize(made.ids) - 1, made.decode_ns)));
+    line += fmt::format(", decode {} tokens/s", format_count(record::AnswerTimings::per_second(
+                                                    std::ssize(made.ids) - 1, made.decode_ns)));
   fmt::print(stderr, "{} ({})\n", line, made.finish_reason);
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 
@@ -15,6 +14,7 @@
 #include "bench/attention_choice.h"
 #include "models/tokenizer_file.h"
 #include "report/standard_output.h"
+#include "report/text_score.h"
 #include "text/id_list.h"
 
 namespace ridge::apps {
@@ -88,13 +88,11 @@ void run(const LogitsOptions& o) {
     }
     return;
   }
-  nlohmann::ordered_json json{
-      {"tokens", ids.size()}, {"logsumexp", sum}, {"top", nlohmann::ordered_json::array()}};
-  for (size_t i = 0; i < order.size(); ++i) {
-    json["top"].push_back({order[i], logits[order[i]]});
-    if (!names.empty()) json["top"].back().push_back(names[i]);
-  }
-  report::write_json(json);
+  record::TopLogits found{std::ssize(ids), sum, {}};
+  for (size_t i = 0; i < order.size(); ++i)
+    found.top.push_back({static_cast<int64_t>(order[i]), logits[order[i]],
+                         names.empty() ? std::nullopt : std::optional(names[i])});
+  report::write_json(report::logits_json(found));
 }
 
 }  // namespace

@@ -38,4 +38,13 @@ Json score_json(const record::TextScore& score, const std::optional<record::Text
   return json;
 }
 
+Json logits_json(const record::TopLogits& logits) {
+  Json top = Json::array();
+  for (const record::TopLogits::Logit& each : logits.top) {
+    top.push_back({each.id, each.logit});
+    if (each.text) top.back().push_back(*each.text);
+  }
+  return {{"tokens", logits.tokens}, {"logsumexp", logits.log_sum_exp}, {"top", std::move(top)}};
+}
+
 }  // namespace ridge::report

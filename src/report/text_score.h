@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "record/answer.h"
 #include "record/text_score.h"
 #include "report/json_text.h"
 #include "report/terminal.h"
@@ -15,5 +16,8 @@ std::string score_text(const record::TextScore& score,
                        const std::optional<record::TextScore>& compared,
                        const TerminalOptions& terminal);
 Json score_json(const record::TextScore& score, const std::optional<record::TextScore>& compared);
+
+// Each of the largest logits as [id, logit] or [id, logit, text].
+Json logits_json(const record::TopLogits& logits);
 
 }  // namespace ridge::report
