@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <string>
 
 #include "backends/kernels/kv_cache.h"
@@ -16,15 +17,16 @@ namespace ridge::backends {
 
 inline constexpr int64_t kAnyPosition = std::numeric_limits<int32_t>::max();
 
-// Whether an earlier node of the graph is the same but for its operands before input `index`, the
-// positions: it checks the positions, slots and blocks of both.
+// Whether an earlier node of the graph has the same op, attributes and types of operands, and the
+// same inputs `index` to `index` + 2: it checks the positions, slots and blocks of both.
 inline bool is_checked_before(const BindCall& call, size_t index) {
+  const auto type = [&](ValueId value) -> const Type& { return call.graph.type(value); };
+  const auto cells = [&](const Node& node) { return std::span(node.inputs).subspan(index, 3); };
   for (const Node& earlier : call.graph.nodes) {
     if (&earlier == &call.node) return false;
     if (earlier.op == call.node.op && earlier.attrs == call.node.attrs &&
-        std::equal(earlier.inputs.begin() + static_cast<std::ptrdiff_t>(index),
-                   earlier.inputs.begin() + static_cast<std::ptrdiff_t>(index) + 3,
-                   call.node.inputs.begin() + static_cast<std::ptrdiff_t>(index)))
+        std::ranges::equal(earlier.inputs, call.node.inputs, {}, type, type) &&
+        std::ranges::equal(cells(earlier), cells(call.node)))
       return true;
   }
   return false;
