@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The perplexity of a text (record/text_score.h), and how far a second run is from it.
+// The perplexity of a text (record/text_score.h), how far a second run is from it, and the largest
+// logits after a prompt.
 #pragma once
 
 #include <optional>

@@ -22,31 +22,30 @@ const Accounting::PredictedCost& Accounting::bucket_cost(const Bucket& bucket) {
                             .graph);
   }
   const cost::CostedGraph& costed = *bucket.program().graph(0).costed;
-  PredictedCost made{.cost = BucketCost(*model_, costed), .tokens = bucket.shape().tokens};
-  if (ceilings_ != nullptr) made.ns = made.short_ns = cost::predict_run_ns(costed, *ceilings_);
+  PredictedCost made{BucketCost(*model_, costed)};
+  if (ceilings_ != nullptr) made.ns = cost::predict_run_ns(costed, *ceilings_);
   return bucket_costs_.emplace(&bucket, std::move(made)).first->second;
 }
 
 void Accounting::prepare(const Bucket& bucket) {
   bucket_cost(bucket);
   models::InferenceShape shape = bucket.shape();
-  constexpr int64_t kShort = 256;
-  if (ceilings_ == nullptr || shape.context <= kShort) return;
-  PredictedCost& cost = bucket_costs_.at(&bucket);
-  cost.keys = shape.context;
-  cost.short_keys = shape.context = kShort;
-  cost.short_ns = cost::predict_run_ns(*session_.planned(shape), *ceilings_);
+  if (ceilings_ == nullptr || shape.context <= kShortContext) return;
+  shape.context = kShortContext;
+  bucket_costs_.at(&bucket).short_ns = cost::predict_run_ns(*session_.planned(shape), *ceilings_);
 }
 
-double Accounting::PredictedCost::predicted_ns(std::span<const PartExtent> parts) const {
-  if (keys == short_keys) return ns;
+double Accounting::PredictedCost::predicted_ns(const models::InferenceShape& shape,
+                                               std::span<const PartExtent> parts) const {
+  if (!short_ns) return ns;
   double attended = 0;  // keys, of all tokens
   for (const PartExtent& each : parts)
     attended += static_cast<double>(each.tokens) *
                 (static_cast<double>(each.begin) + static_cast<double>(each.tokens + 1) / 2);
-  const double share = (attended / static_cast<double>(tokens) - static_cast<double>(short_keys)) /
-                       static_cast<double>(keys - short_keys);
-  return std::lerp(short_ns, ns, std::clamp(share, 0.0, 1.0));
+  const double each = attended / static_cast<double>(shape.tokens),
+               share = (each - static_cast<double>(kShortContext)) /
+                       static_cast<double>(shape.context - kShortContext);
+  return std::lerp(*short_ns, ns, std::clamp(share, 0.0, 1.0));
 }
 
 StepCost Accounting::add(const Bucket& bucket,
@@ -57,7 +56,7 @@ StepCost Accounting::add(const Bucket& bucket,
               metrics.size());
   const PredictedCost& step = bucket_cost(bucket);
   const std::vector<StepCost> costs = step.cost.share(parts);
-  const double predicted_ns = step.predicted_ns(parts);
+  const double predicted_ns = step.predicted_ns(bucket.shape(), parts);
   product_type_ = step.cost.product_type();
   StepCost all;
   for (const StepCost& each : costs) all += each;

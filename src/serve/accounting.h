@@ -41,16 +41,17 @@ class Accounting {
  private:
   struct PredictedCost {
     BucketCost cost;
-    // A run takes `short_ns` if its tokens attend to `short_keys` keys each, and `ns` at the
-    // bucket's context.
-    double short_ns = 0, ns = 0;
-    int64_t short_keys = 0, keys = 0, tokens = 1;
+    double ns = 0;  // a run whose tokens attend to the bucket's whole context
+    // A run whose tokens attend to kShortContext keys each; none: as `ns`.
+    std::optional<double> short_ns = std::nullopt;
 
-    double predicted_ns(std::span<const PartExtent> parts) const;
+    double predicted_ns(const models::InferenceShape& shape,
+                        std::span<const PartExtent> parts) const;
   };
   struct Recent {
     double ns = 0, least_multiply_ns = 0, least_read_ns = 0;
   };
+  static constexpr int64_t kShortContext = 256;
   static constexpr size_t kRecentSteps = 64;
 
   const PredictedCost& bucket_cost(const Bucket& bucket);

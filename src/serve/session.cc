@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "base/error.h"
 #include "base/finite.h"
@@ -275,27 +276,18 @@ void Session::launch(std::span<const SequencePart> parts) {
 
 void Session::launch_next(std::span<const int64_t> slots) {
   RIDGE_CHECK(options_.cached, "a run of parts needs a cache");
-  positions_.clear(), token_slots_.clear(), rows_.clear();
-  std::fill(next_positions_.begin(), next_positions_.end(), -1);
+  RIDGE_CHECK(std::ranges::adjacent_find(slots, std::ranges::greater_equal()) == slots.end(),
+              "slots ascend");
+  constexpr int32_t kUnknown = -1;
+  begin_parts();
   int64_t reach = 0;
-  for (const int64_t at : slots) {
-    const auto slot = static_cast<size_t>(at);
-    RIDGE_CHECK(room(at) > 0 && (token_slots_.empty() || token_slots_.back() < at),
-                "slot {} has room for {}, and slots ascend", at, room(at));
-    logit_rows_[slot] = std::ssize(rows_);
-    positions_.push_back(static_cast<int32_t>(lengths_[slot]));
-    rows_.push_back(static_cast<int32_t>(rows_.size()));
-    token_slots_.push_back(static_cast<int32_t>(at));
-    extend(at, lengths_[slot] + 1);
-    next_positions_[slot] = static_cast<int32_t>(lengths_[slot]);
-    reach = std::max(reach, lengths_[slot]);
-  }
+  for (const int64_t slot : slots) reach = std::max(reach, add_part({slot, {&kUnknown, 1}}));
   select_bucket(models::InferenceTask::kPrefill, std::ssize(slots), reach, std::ssize(slots),
                 {{models::kPositions, positions_},
                  {models::kSlots, token_slots_},
                  {models::kRows, rows_},
-                 {models::kRowSlots, token_slots_}});
-  // Neighbouring slots are copied together.
+                 {models::kRowSlots, row_slots_}});
+  // Tokens of neighbouring slots are copied together.
   constexpr auto kBytes = static_cast<int64_t>(sizeof(int32_t));
   for (int64_t begin = 0, end = 0; begin < std::ssize(slots); begin = end) {
     const int64_t slot = slots[static_cast<size_t>(begin)];
@@ -349,28 +341,38 @@ void Session::drop_launched() {
   launched_count_ = 0;
 }
 
-void Session::run_parts(std::span<const SequencePart> parts) {
+// Clears the inputs of a run of parts.
+void Session::begin_parts() {
   ids_.clear(), positions_.clear(), token_slots_.clear(), rows_.clear(), row_slots_.clear();
   std::fill(next_positions_.begin(), next_positions_.end(), -1);
-  int64_t reach = 0;
-  for (const auto& [at, ids, samples] : parts) {
-    const size_t slot = static_cast<size_t>(at);
-    const int64_t begin = lengths_[slot], count = std::ssize(ids);
-    RIDGE_CHECK(count > 0 && count <= options_.chunk && count <= room(at),
-                "{} ids for slot {}, which has room for {}", count, at, room(at));
-    for (int64_t i = 0; i < count; ++i) {
-      ids_.push_back(ids[static_cast<size_t>(i)]);
-      positions_.push_back(static_cast<int32_t>(begin + i));
-      token_slots_.push_back(static_cast<int32_t>(at));
-    }
-    extend(at, begin + count);
-    reach = std::max(reach, lengths_[slot]);
-    if (!samples) continue;
+}
+
+// Adds a part to the inputs and its positions to the slot. Returns the slot's new length.
+int64_t Session::add_part(const SequencePart& part) {
+  const auto& [at, ids, samples] = part;
+  const size_t slot = static_cast<size_t>(at);
+  const int64_t begin = lengths_[slot], count = std::ssize(ids);
+  RIDGE_CHECK(count > 0 && count <= options_.chunk && count <= room(at),
+              "{} ids for slot {}, which has room for {}", count, at, room(at));
+  for (int64_t i = 0; i < count; ++i) {
+    ids_.push_back(ids[static_cast<size_t>(i)]);
+    positions_.push_back(static_cast<int32_t>(begin + i));
+    token_slots_.push_back(static_cast<int32_t>(at));
+  }
+  extend(at, begin + count);
+  if (samples) {
     logit_rows_[slot] = std::ssize(rows_);
     rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
     row_slots_.push_back(static_cast<int32_t>(at));
     next_positions_[slot] = static_cast<int32_t>(lengths_[slot]);
   }
+  return lengths_[slot];
+}
+
+void Session::run_parts(std::span<const SequencePart> parts) {
+  begin_parts();
+  int64_t reach = 0;
+  for (const SequencePart& part : parts) reach = std::max(reach, add_part(part));
   RIDGE_CHECK(std::ssize(ids_) <= most_ids(), "{} ids in a run of {}", ids_.size(), most_ids());
   run_bucket(models::InferenceTask::kPrefill, std::ssize(ids_), reach, std::ssize(rows_),
              {{models::kIds, ids_},

@@ -216,6 +216,8 @@ class Session {
                      int64_t rows,
                      std::initializer_list<RunInput> inputs);
   void run_last();
+  void begin_parts();
+  int64_t add_part(const SequencePart& part);
   void run_parts(std::span<const SequencePart> parts);
   Launched& add_launched();
   void run_whole(int64_t slot);
