@@ -16,6 +16,8 @@ find_library(RIDGE_HWLOC hwloc REQUIRED)
 find_library(RIDGE_HWY hwy REQUIRED)
 find_library(RIDGE_PCRE2 pcre2-8 REQUIRED)
 find_library(RIDGE_UTF8PROC utf8proc REQUIRED)
+# Ranks on CPUs; the library itself is opened at run time.
+find_path(RIDGE_MPI mpi.h PATH_SUFFIXES openmpi PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include)
 
 # One interface target that carries the flags of every room.
 add_library(ridge_flags INTERFACE)

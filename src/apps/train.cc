@@ -12,6 +12,7 @@
 #include "apps/inference_options.h"
 #include "apps/model_options.h"
 #include "apps/output_options.h"
+#include "apps/rank_options.h"
 #include "apps/subcommand.h"
 #include "apps/this_machine.h"
 #include "apps/training_options.h"
@@ -30,6 +31,7 @@
 #include "report/output_files.h"
 #include "report/training_log.h"
 #include "report/training_text.h"
+#include "runtime/ranks.h"
 #include "serve/session_choice.h"
 #include "train/checkpoint.h"
 #include "train/observer.h"
@@ -49,6 +51,7 @@ struct TrainOptions {
   measure::SampleOptions samples;
   std::optional<int64_t> numerics;  // steps from one report to the next; 0: the last step alone
   train::ScheduleOptions schedule;
+  RankOptions ranks;
   int64_t warmup = 5;  // without data of the user
   bool quiet = false;
   bool profile = false;
@@ -245,6 +248,7 @@ void train_model(Training& t,
   const int64_t first = t.experiment.first_step;
   measure::TrainingRun run(t.experiment, backend, t.instruments() ? t.lab.limits() : nullptr);
   train::Trainer& trainer = run.trainer();
+  if (t.o.ranks.joined) runtime::expect_same_collectives(*t.o.ranks.joined, trainer.step_program());
   const record::RunRecord plan = run.record();
   measure::StepFigures figures(plan, record::mfu_reference(t.lab, plan.setting),
                                t.experiment.step.optimizer, t.warmup(), listeners);
@@ -264,12 +268,15 @@ void train_model(Training& t,
   }
   if (!t.o.observers.checkpoints.empty()) {
     train::add_model(t.model ? &*t.model : nullptr, t.resumption);
-    checkpoints.emplace(
-        t.o.observers, t.resumption,
-        train::CheckpointedTraining{trainer, *t.data, t.guard(),
-                                    validation ? &*validation : nullptr, backend.available_bytes()},
-        note);
-    run.observe(checkpoints->saver);
+    if (!t.o.ranks.is_first())
+      train::resume(t.resumption, trainer, t.data->batches(), t.guard());
+    else
+      checkpoints.emplace(t.o.observers, t.resumption,
+                          train::CheckpointedTraining{trainer, *t.data, t.guard(),
+                                                      validation ? &*validation : nullptr,
+                                                      backend.available_bytes()},
+                          note);
+    if (checkpoints) run.observe(checkpoints->saver);
   }
   if (t.o.numerics) run.observe(numerics.emplace(trainer, *t.o.numerics, t.schedule.steps));
   run.run_round(t.schedule.steps, is_stopped);
@@ -278,7 +285,8 @@ void train_model(Training& t,
   t.totals = {figures.attended(), t.o.data.packing() == models::Packing::kDocuments,
               t.schedule.guard ? t.schedule.guard->skipped() : 0,
               checkpoints ? checkpoints->writer.blocked_ns() : 0};
-  if (t.o.save) train::save_model(trainer, *t.o.save, t.tokenizer(), t.replaces);
+  if (t.o.save && t.o.ranks.is_first())
+    train::save_model(trainer, *t.o.save, t.tokenizer(), t.replaces);
 }
 
 void report_run(Training& t, std::optional<OutputFolder>& folder) {
@@ -319,9 +327,10 @@ void say_how_to_go_on(const Training& t) {
 int run(Training& t) {
   const TrainOptions& o = t.o;
   check(t);
-  std::optional<OutputFolder> folder = requested_folder(o.output);
+  std::optional<OutputFolder> folder;
+  if (t.o.ranks.is_first()) folder = requested_folder(o.output);
   // Fails before hours of training if the folder cannot be written.
-  if (o.save) {
+  if (o.save && t.o.ranks.is_first()) {
     t.replaces = t.existing();
     files::AtomicFolder probe(*o.save, t.replaces);
   }
@@ -344,7 +353,7 @@ int run(Training& t) {
         "two steps, one plain and one instrumented",
         first + 2, first);
   std::optional<report::TrainingLog> log;
-  if (o.log_folder)
+  if (o.log_folder && t.o.ranks.is_first())
     log.emplace(*o.log_folder, o.observers.resume ? std::optional(first) : std::nullopt);
   const double limit_ns = t.schedule.limit_ns;
   Screen screen(t, limit_ns > 0 ? 0 : t.warmup() + std::max<int64_t>(steps - first, 1));
@@ -354,7 +363,9 @@ int run(Training& t) {
                                       : InterruptRequest::Signals::kAll);
   const double begin_ns = now_ns();
   train_model(t, *backend, {t, screen, log}, [&] {
-    return interrupt.is_set() || (limit_ns > 0 && now_ns() - begin_ns > limit_ns);
+    const bool ends = interrupt.is_set() || (limit_ns > 0 && now_ns() - begin_ns > limit_ns);
+    // All ranks end after the same step.
+    return t.o.ranks.joined ? t.o.ranks.joined->all().any(ends) : ends;
   });
   screen.hide();
   t.lab.finished_at = utc_now();
@@ -367,8 +378,14 @@ int run(Training& t) {
 }
 
 // Returns 0, or the signal that ended the training.
-int run(const TrainOptions& o, const Command& app, const AppContext& context) {
-  const TrainingChoice choice = choose_training(o.training, app);
+int run(TrainOptions& o, const Command& app, const AppContext& context) {
+  join_ranks(o.ranks, o.training.machine);
+  TrainingChoice choice = choose_training(o.training, app);
+  if (o.ranks.joined) {
+    const runtime::RankPlace& place = o.ranks.joined->place();
+    choice.add_switch(fmt::format("+data_parallel={}", place.ranks));
+    choice.step.shard = {place.rank, place.ranks};
+  }
   Training training{o, context.terminal, choice,
                     train::TrainingSchedule(o.schedule, choice.step, o.data.is_given())};
   training.lab.program = kProgram;
@@ -408,6 +425,7 @@ void add_options(Command app, TrainOptions& o) {
   app.add_flag("--quiet", o.quiet, "print validations and the summary, but no line per step");
   app.add_json_flag(o.json);
   add_optimizer_options(app, o.schedule);
+  add_rank_options(app, o.ranks);
   add_nvtx_option(app, o.training.machine);
 }
 

@@ -38,7 +38,7 @@ bool is_gpu(const MachineOptions& machine) {
 
 std::unique_ptr<Backend> make_backend(const MachineOptions& machine,
                                       const passes::Selection& selection) {
-  const auto& [device, threads, isa, nvtx] = machine;
+  const auto& [device, threads, isa, nvtx, groups] = machine;
   if (threads < 0 || threads > kMostThreads)
     throw usage_error("[threads] expected a number from 1 to {} (or 0: all), got {}", kMostThreads,
                       threads);
@@ -56,7 +56,7 @@ std::unique_ptr<Backend> make_backend(const MachineOptions& machine,
   if (on_gpu)
     return cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
                                     selection.has("branches"), tunes, choices, nvtx});
-  return cpu::make_cpu_backend({threads, isa, tunes, choices});
+  return cpu::make_cpu_backend({threads, isa, tunes, choices, groups});
 }
 
 record::Setting make_setting(const std::string& model,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/backend.h"
+#include "backends/collectives/communicator.h"
 #include "passes/pipeline.h"
 #include "record/run_record.h"
 
@@ -16,6 +17,8 @@ struct MachineOptions {
   int threads = 0;          // 0: all
   std::string isa = {};
   bool nvtx = false;
+  // The groups of ranks, which must outlive the backend; null: this process runs alone.
+  const Groups* groups = nullptr;
 };
 // Whether graphs run on a GPU. Throws a usage Error for an unknown device.
 bool is_gpu(const MachineOptions& machine);

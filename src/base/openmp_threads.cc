@@ -33,16 +33,6 @@ void try_threads(int threads) {
     });
 }
 
-// The processors that the calling thread may use, in order.
-std::vector<int> allowed_processors() {
-  cpu_set_t allowed;
-  std::vector<int> processors;
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return processors;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &allowed)) processors.push_back(cpu);
-  return processors;
-}
-
 // Moves the calling thread to the processor. It may leave it again at once.
 bool move_to_processor(int cpu) {
   cpu_set_t allowed, only;
@@ -54,6 +44,15 @@ bool move_to_processor(int cpu) {
 }
 
 }  // namespace
+
+std::vector<int> allowed_processors() {
+  cpu_set_t allowed;
+  std::vector<int> processors;
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return processors;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) processors.push_back(cpu);
+  return processors;
+}
 
 std::vector<int> choose_free_processors(std::span<const int> on, std::span<const int> allowed) {
   std::vector<int> free;

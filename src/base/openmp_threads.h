@@ -14,6 +14,9 @@ inline namespace base {
 // program when the first parallel region begins.
 void start_openmp_threads();
 
+// The processors that the calling thread may use, in order.
+std::vector<int> allowed_processors();
+
 // Says where threads that run on the processors `on` move so that each has one of its own: for each
 // thread a processor of `allowed` that no thread runs on, or -1 if it stays, because it came first
 // on its processor or because none is free.

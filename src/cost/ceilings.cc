@@ -214,6 +214,19 @@ const CacheRates* Ceilings::cache_rates(std::string_view op, DType dtype) const 
   return found == cache.end() ? nullptr : &*found;
 }
 
+LinkRates Ceilings::link(int64_t ranks) const {
+  const LinkRates* nearest = nullptr;
+  const auto distance = [&](const LinkRates& each) {
+    return each.ranks == 0 ? 0 : std::abs(each.ranks - ranks);
+  };
+  for (const LinkRates& each : links)
+    if (nearest == nullptr || distance(each) < distance(*nearest)) nearest = &each;
+  if (nearest != nullptr) return *nearest;
+  // A rank's bytes are copied, and all ranks share the memory's rate, which counts both the bytes
+  // read and the bytes written.
+  return {"memory", ranks, memory_bytes_per_ns() / 2 / static_cast<double>(ranks), launch_ns};
+}
+
 double Ceilings::peak_flops_per_ns(DType dtype) const {
   return std::max(product(dtype).peak_flops_per_ns, product(dtype, true).peak_flops_per_ns);
 }
@@ -306,6 +319,10 @@ void validate(const Ceilings& ceilings) {
   check_multiplies(ceilings);
   check_quantized_gemms(ceilings);
   check_attention(ceilings);
+  for (const LinkRates& link : ceilings.links) {
+    expect_numbers(fmt::format("links of {} ranks", link.ranks), link);
+    if (link.ranks < 0) refuse("links", "expects numbers of ranks >= 0");
+  }
   expect_numbers("", ceilings);
   expect_number("others_share", ceilings.others_share, NumberKind::kShare);
   if (ceilings.parallel_threshold_bytes < 0)

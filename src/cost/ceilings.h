@@ -179,6 +179,18 @@ struct AttentionRates {
   static constexpr int64_t kShortTokens = 60, kLongTokens = 600;
 };
 
+// A collective of so many ranks takes call_ns and the time of the bytes that a rank sends.
+struct LinkRates {
+  std::string link;         // "NVLink 4", "Open MPI v4.1.4"
+  int64_t ranks = 0;        // 0: any number
+  double bytes_per_ns = 0;  // in one direction
+  double call_ns = 0;
+
+  double ns(int64_t sent_bytes) const {
+    return call_ns + static_cast<double>(sent_bytes) / bytes_per_ns;
+  }
+};
+
 // The rate that a utilization is a share of: the measured one, or the data sheet's if nothing was
 // measured.
 struct ReferenceRate {
@@ -211,6 +223,8 @@ struct Ceilings {
   std::vector<QuantizedRates> quantized_gemms;  // may be empty: then the peaks of `products` hold
   std::vector<CacheRates> cache;                // may be empty
   std::vector<AttentionRates> attention;        // may be empty
+  // Links between ranks; may be empty: then ranks are taken to copy through this machine's memory.
+  std::vector<LinkRates> links;
   // May be empty: then the rates of additions, fused operations and transcendentals below hold.
   std::vector<FunctionRate> functions;
   // Additions and multiplications one at a time, operands in L1.
@@ -254,6 +268,8 @@ struct Ceilings {
   // Null if they were not measured.
   const QuantizedRates* quantized_rates(DType weight, DType activations) const;
   const CacheRates* cache_rates(std::string_view op, DType dtype) const;
+  // The link between so many ranks, or the one that was measured with the next number of them.
+  LinkRates link(int64_t ranks) const;
   double peak_flops_per_ns(DType dtype) const;  // the faster of library and native GEMMs
   // Bandwidth of the memory behind all caches, for copies and for reads alone.
   double memory_bytes_per_ns() const {

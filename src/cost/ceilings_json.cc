@@ -190,6 +190,11 @@ Ceilings read(const JsonField& r) {
     read_numbers(a, c.cache.emplace_back(CacheRates{a.at("op").text(), read_dtype(a.at("dtype"))}));
   for (const JsonField& a : r.at("attention").items())
     read_numbers(a, c.attention.emplace_back(AttentionRates{read_dtype(a.at("dtype"))}));
+  // Files of one device have none.
+  if (r.has("links"))
+    for (const JsonField& l : r.at("links").items())
+      read_numbers(l,
+                   c.links.emplace_back(LinkRates{l.at("link").text(), l.at("ranks").integer()}));
   read_numbers(r, c);
   c.parallel_threshold_bytes = r.at("parallel_threshold_bytes").integer();
   c.notes = read_texts(r.at("notes"));
@@ -226,6 +231,8 @@ std::string to_json(const Ceilings& c) {
     write_numbers(a, json["cache"].emplace_back(Json{{"op", a.op}, {"dtype", name(a.dtype)}}));
   for (const AttentionRates& a : c.attention)
     write_numbers(a, json["attention"].emplace_back(Json{{"dtype", name(a.dtype)}}));
+  for (const LinkRates& l : c.links)
+    write_numbers(l, json["links"].emplace_back(Json{{"link", l.link}, {"ranks", l.ranks}}));
   write_numbers(c, json);
   json["parallel_threshold_bytes"] = c.parallel_threshold_bytes;
   json["notes"] = c.notes;

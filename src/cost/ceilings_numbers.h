@@ -51,6 +51,11 @@ inline constexpr auto kNumbers<ProductRates> = std::to_array<NumberField<Product
      {"vector_columns", &ProductRates::vector_columns, NumberKind::kRateOrUnknown}});
 
 template <>
+inline constexpr auto kNumbers<LinkRates> = std::to_array<NumberField<LinkRates>>(
+    {{"bytes_per_ns", &LinkRates::bytes_per_ns, NumberKind::kRate},
+     {"call_ns", &LinkRates::call_ns, NumberKind::kNs}});
+
+template <>
 inline constexpr auto kNumbers<MultiplyRates> = std::to_array<NumberField<MultiplyRates>>(
     {{"theoretical_ops_per_cycle", &MultiplyRates::theoretical_ops_per_cycle,
       NumberKind::kRateOrUnknown},

@@ -56,6 +56,7 @@ NodeCost node_cost(const plan::PlannedGraph& planned, size_t i) {
   } else {
     count_operands(planned, node, cost);
   }
+  if (node.op->sent_bytes != nullptr) cost.sent_bytes = node.op->sent_bytes(types.call());
   cost.launches = planned.calls[i].launches;
   cost.rounds = planned.calls[i].rounds;
   return cost;
@@ -91,6 +92,7 @@ NodeCost& NodeCost::operator+=(const NodeCost& other) {
   work += other.work;
   read_bytes = checked_sum(read_bytes, other.read_bytes, "bytes read");
   written_bytes = checked_sum(written_bytes, other.written_bytes, "bytes written");
+  sent_bytes = checked_sum(sent_bytes, other.sent_bytes, "bytes sent");
   launches += other.launches;
   rounds += other.rounds;
   return *this;

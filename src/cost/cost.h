@@ -20,6 +20,7 @@ struct NodeCost {
   Work work;               // executed by the kernel
   int64_t read_bytes = 0;  // planned: each operand once, gathers only the rows they touch
   int64_t written_bytes = 0;
+  int64_t sent_bytes = 0;  // to other ranks
   int launches = 0;
   int rounds = 0;  // dependent round trips to memory
 

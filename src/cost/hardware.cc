@@ -344,6 +344,9 @@ Ceilings ceilings_of(const Hardware& hardware, bool tf32, const AssumedEfficienc
   c.fused_flops_per_ns = c.arithmetic_flops_per_ns;
   c.transcendentals_per_ns = c.arithmetic_flops_per_ns / kFlopsPerTranscendental;
   c.launch_ns = assumed.launch_ns;
+  if (hardware.interconnect_giga_bytes > 0)  // sheets add both directions
+    c.links = {{hardware.interconnect, 0, hardware.interconnect_giga_bytes / 2 * assumed.link,
+                assumed.collective_ns}};
   c.notes = {fmt::format("assumed shares of the data sheet's rates: GEMM {:.0f}%, memory {:.0f}%, "
                          "vector arithmetic {:.0f}%, GEMMs of attention {:.0f}%",
                          100 * assumed.products, 100 * assumed.memory, 100 * assumed.vector,

@@ -49,7 +49,9 @@ struct AssumedEfficiency {
   double products = 0.70;
   double memory = 0.85;
   double vector = 0.50;
-  double launch_ns = 2500;  // a kernel in a CUDA graph
+  double launch_ns = 2500;     // a kernel in a CUDA graph
+  double link = 0.80;          // as in cost/data_parallel_plan.h
+  double collective_ns = 1e4;  // a small message between GPUs of a node, by NCCL
 };
 // With `tf32`, fp32 GEMMs run in TF32; a usage Error if the hardware has none.
 Ceilings ceilings_of(const Hardware& hardware,

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/shape.h"
+#include "cost/collective_time.h"
 #include "cost/memory_time.h"
 #include "cost/product_call.h"
 #include "cost/product_time.h"
@@ -533,7 +534,7 @@ std::string_view left_out_of_inference(const Ceilings& ceilings) {
 }
 
 std::string_view name(Bound bound) {
-  constexpr std::string_view kNames[] = {"-", "compute", "memory", "overhead"};
+  constexpr std::string_view kNames[] = {"-", "compute", "memory", "overhead", "link"};
   return kNames[static_cast<size_t>(bound)];
 }
 
@@ -541,7 +542,12 @@ std::vector<NodePrediction> predict_nodes(const CostedGraph& costed, const Ceili
   Predictor predictor(costed, ceilings);
   const std::vector<MemoryTime> memory = memory_times(costed, ceilings);
   std::vector<NodePrediction> predictions;
-  for (size_t i = 0; i < memory.size(); ++i) predictions.push_back(predictor.node(i, memory[i]));
+  for (size_t i = 0; i < memory.size(); ++i) {
+    const Node& node = costed.graph.nodes[i];
+    predictions.push_back(node.op->time_law == TimeLaw::kCollective
+                              ? predict_collective(node, costed.costs[i], ceilings)
+                              : predictor.node(i, memory[i]));
+  }
   return predictions;
 }
 

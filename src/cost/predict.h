@@ -16,8 +16,9 @@
 
 namespace ridge::cost {
 
-enum class Bound : uint8_t { kNone, kCompute, kMemory, kOverhead };
-std::string_view name(Bound bound);  // "-", "compute", "memory", "overhead"
+enum class Bound : uint8_t { kNone, kCompute, kMemory, kOverhead, kLink };
+constexpr size_t kBounds = 5;
+std::string_view name(Bound bound);  // "-", "compute", "memory", "overhead", "link"
 
 // Says what predictions of inference leave out on a machine; empty if nothing of it is known.
 std::string_view left_out_of_inference(const Ceilings& ceilings);
@@ -25,7 +26,7 @@ std::string_view left_out_of_inference(const Ceilings& ceilings);
 struct NodePrediction {
   double ns = 0;
   double compute_ns = 0;
-  double memory_ns = 0;
+  double memory_ns = 0;  // a collective has the time of its link here
   double overhead_ns = 0;
   // Lower bound: the whole device at its best rate.
   double limit_ns = 0;

@@ -108,6 +108,7 @@ enum class TimeLaw : uint8_t {
   kProduct,            // from sampled products of its extents
   kAttention,          // from sampled attention, forward
   kAttentionBackward,  // from sampled attention, backward
+  kCollective,         // from the bytes that a rank sends to others
 };
 
 // Number of operands of an op.
@@ -176,6 +177,8 @@ struct Op {
   Work (*work)(const Call&) = nullptr;                       // null: none (views, copies, gathers)
   std::optional<Traffic> (*traffic)(const Call&) = nullptr;  // null: all of each operand, once
   ModelWork (*model_work)(const Call&) = nullptr;            // null: {work, 2 * work for products}
+  // Collectives: the bytes that a rank sends to other ranks, by a ring algorithm; null: none.
+  int64_t (*sent_bytes)(const Call&) = nullptr;
   // Returns the gradients of the inputs (kNoValue for none), built with the call's builder.
   std::vector<ValueId> (*gradient)(const GradientCall&) = nullptr;
   // Composites: builds the same function from primitives; returns one value per output.

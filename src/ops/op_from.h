@@ -20,6 +20,7 @@ const Op& op_from() {
     if constexpr (requires { Definition::work; }) made.work = Definition::work;
     if constexpr (requires { Definition::traffic; }) made.traffic = Definition::traffic;
     if constexpr (requires { Definition::model_work; }) made.model_work = Definition::model_work;
+    if constexpr (requires { Definition::sent_bytes; }) made.sent_bytes = Definition::sent_bytes;
     if constexpr (requires { Definition::gradient; }) made.gradient = Definition::gradient;
     if constexpr (requires { Definition::expand; }) made.expand = Definition::expand;
     if constexpr (requires { Definition::view; }) made.view = Definition::view;

@@ -58,6 +58,7 @@
   X(loss_scale)                     \
   X(adamw)                          \
   X(adamw_multi)                    \
+  X(all_reduce)                     \
   X(generated_pointwise)
 
 namespace ridge::ops {

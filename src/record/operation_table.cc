@@ -22,7 +22,7 @@ namespace {
 struct Sum {
   OperationRow row;
   std::vector<double> samples_ns;
-  double bound_ns[4] = {};
+  double bound_ns[cost::kBounds] = {};
 
   void add(const NodeRecord& node) {
     ++row.nodes;

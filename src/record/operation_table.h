@@ -23,7 +23,7 @@ struct OperationRow {
   Summary samples;  // per-step times of the row
   double share = 0;
   Work work;
-  int64_t read_bytes = 0, written_bytes = 0;
+  int64_t read_bytes = 0, written_bytes = 0, sent_bytes = 0;
   double predicted_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
 
@@ -46,6 +46,7 @@ void add_amounts(OperationRow& row, const Measured& more) {
   row.work += more.work;
   row.read_bytes += more.read_bytes;
   row.written_bytes += more.written_bytes;
+  row.sent_bytes += more.sent_bytes;
   row.predicted_ns += more.predicted_ns;
 }
 

@@ -61,6 +61,8 @@ void figures(const See& see, R& r) {
   see({"seq_len", "", "for decode the keys that the new token attends to, with its own"},
       r.sequence);
   see("micro_batches", r.micro_batches);
+  see({"ranks", "", "processes that train together, each on batches of its own"}, r.ranks,
+      Unknown::kLeftOut);
   see({"cache_dtype", "", "bf16 or i8; without it that of activations", 2}, r.cache_dtype,
       Unknown::kLeftOut);
 }
@@ -68,6 +70,7 @@ void figures(const See& see, R& r) {
 // The sentences of times are those of performance_summary.json.
 constexpr Figure kTime = {"time_ns", "",
                           "mean over the middle half of the instrumented steps, so rows add up"};
+constexpr Figure kSent = {"sent_bytes", "", "to other ranks", 2};
 constexpr Figure kExclusive = {"exclusive_ns", "",
                                "divides a moment in which kernels overlap equally among them"};
 
@@ -82,6 +85,7 @@ void figures(const See& see, const OperationRow& r) {
   figures(see, r.work);
   see({"read_bytes", "", "planned: each operand of each kernel once"}, r.read_bytes);
   see("written_bytes", r.written_bytes);
+  see(kSent, r.sent_bytes);
   see({"flops_per_byte", "", "FLOPs per planned byte"}, r.intensity());
   see("flops_per_s", r.flops_per_ns() * 1e9), see("bytes_per_s", r.bytes_per_ns() * 1e9);
   see({"bound", "", "what limits the predicted time"}, r.bound);
@@ -163,11 +167,11 @@ void figures(const See& see, const NodeRecord& r) {
   see({"producers", "", "earlier nodes with kernels whose results it reads"}, r.producers);
   see({"parameters", "", "elements that no earlier node of its graph reads"}, r.parameters);
   see("calls", r.calls), figures(see, r.work), see("read_bytes", r.read_bytes),
-      see("written_bytes", r.written_bytes), see(kTime, r.time_ns), see(kExclusive, r.exclusive_ns),
-      see("min_ns", r.sample_ns(std::ranges::min)), see("median_ns", r.sample_ns(median)),
-      see("max_ns", r.sample_ns(std::ranges::max)), see("predicted_ns", r.predicted_ns),
-      see("compute_ns", r.compute_ns), see("memory_ns", r.memory_ns),
-      see("overhead_ns", r.overhead_ns), see("bound", r.bound);
+      see("written_bytes", r.written_bytes), see(kSent, r.sent_bytes), see(kTime, r.time_ns),
+      see(kExclusive, r.exclusive_ns), see("min_ns", r.sample_ns(std::ranges::min)),
+      see("median_ns", r.sample_ns(median)), see("max_ns", r.sample_ns(std::ranges::max)),
+      see("predicted_ns", r.predicted_ns), see("compute_ns", r.compute_ns),
+      see("memory_ns", r.memory_ns), see("overhead_ns", r.overhead_ns), see("bound", r.bound);
 }
 
 template <class See>

@@ -27,6 +27,7 @@ std::string Setting::str() const {
   // A trace of kernels alone has no batch.
   if (batch_size != 0 || sequence != 0) text += fmt::format(" {}x{}", batch_size, sequence);
   if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
+  if (ranks > 0) text += fmt::format(" on {} ranks", ranks);
   if (!dtype.empty() && dtype != "fp32") text += " " + dtype;
   return cache_dtype.empty() ? text : text + " cache in " + cache_dtype;
 }
@@ -39,11 +40,11 @@ int64_t StepRecord::exclusive_ns(bool computes) const {
 }
 
 double RunRecord::samples_per_s() const {
-  return per_second(static_cast<double>(setting.samples()), step_ns());
+  return per_second(static_cast<double>(setting.samples() * setting.processes()), step_ns());
 }
 
 double RunRecord::tokens_per_s() const {
-  return per_second(static_cast<double>(setting.tokens()), step_ns());
+  return per_second(static_cast<double>(setting.tokens() * setting.processes()), step_ns());
 }
 
 double RunRecord::palm_flops_per_s() const {

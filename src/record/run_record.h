@@ -35,9 +35,11 @@ struct Setting {
   std::string model, level, switches, dtype, device, isa;
   int threads = 0;
   int64_t batch_size = 0, sequence = 0, micro_batches = 1;
+  int64_t ranks = 0;  // each has batches of its own; 0: one process alone
+  int64_t processes() const { return ranks > 0 ? ranks : 1; }
   std::string task = "train", cache_dtype;
 
-  int64_t samples() const { return batch_size * micro_batches; }  // sequences per step
+  int64_t samples() const { return batch_size * micro_batches; }  // sequences in a rank's step
   int64_t tokens() const { return task == "decode" ? samples() : samples() * sequence; }
   std::string str() const;  // "small compiled 8x128"
 };
@@ -51,7 +53,7 @@ struct NodeRecord {
   std::vector<NodeId> producers;  // through views; ascending
   int64_t parameters = 0, calls = 0;
   Work work;
-  int64_t read_bytes = 0, written_bytes = 0;
+  int64_t read_bytes = 0, written_bytes = 0, sent_bytes = 0;
   // The prediction is the larger one of arithmetic and memory, and the overhead.
   double predicted_ns = 0, compute_ns = 0, memory_ns = 0, overhead_ns = 0;
   cost::Bound bound = cost::Bound::kNone;

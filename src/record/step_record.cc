@@ -79,6 +79,7 @@ std::vector<NodeRecord> node_records(std::span<const PredictedGraph> graphs,
       record.work = times(each.repeat, cost.work);
       record.read_bytes = each.repeat * cost.read_bytes;
       record.written_bytes = each.repeat * cost.written_bytes;
+      record.sent_bytes = each.repeat * cost.sent_bytes;
       if (!graph.predictions.empty()) {
         const cost::NodePrediction& predicted = graph.predictions[i];
         const auto repeat = static_cast<double>(each.repeat);

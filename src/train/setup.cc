@@ -13,6 +13,7 @@ record::RunRecord begin_record(const TrainingSetup& setup,
   record.setting.batch_size = setup.step.batch_size;
   record.setting.sequence = setup.step.sequence;
   record.setting.micro_batches = setup.step.micro_batches;
+  record.setting.ranks = setup.step.shard.ranks > 1 ? setup.step.shard.ranks : 0;
   record.architecture = record::architecture(setup.config);
   record.learning_rate = setup.step.optimizer.learning_rate;
   record.parameters = setup.config.parameters();

@@ -17,8 +17,14 @@
 
 namespace ridge::train {
 
+// The part of the data that a rank trains on: of each batch of all ranks the rank's sequences.
+struct DataShard {
+  int64_t rank = 0, ranks = 1;
+};
+
 struct StepOptions {
-  int64_t batch_size = 8;  // sequences per micro-batch
+  int64_t batch_size = 8;  // sequences per micro-batch, of each rank
+  DataShard shard;
   int64_t sequence = 128;
   models::Packing packing = models::Packing::kNone;
   int64_t micro_batches = 1;  // gradients are summed over these before the update

@@ -6,10 +6,26 @@
 
 namespace ridge::train {
 
+namespace {
+
+template <typename Element>
+void keep(std::vector<Element>& all, const DataShard& shard) {
+  const auto part = std::ssize(all) / shard.ranks;
+  all = {all.begin() + shard.rank * part, all.begin() + (shard.rank + 1) * part};
+}
+
+}  // namespace
+
 std::vector<Batch> read_step(BatchSource& data, const StepOptions& options) {
+  const DataShard& shard = options.shard;
   std::vector<Batch> batches;
-  for (int64_t i = 0; i < options.micro_batches; ++i)
-    batches.push_back(data.next(options.batch_size));
+  for (int64_t i = 0; i < options.micro_batches; ++i) {
+    Batch& batch = batches.emplace_back(data.next(options.batch_size * shard.ranks));
+    keep(batch.ids, shard);
+    keep(batch.positions, shard);
+    keep(batch.labels, shard);
+    keep(batch.rows, shard);
+  }
   return batches;
 }
 

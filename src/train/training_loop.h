@@ -13,7 +13,8 @@
 
 namespace ridge::train {
 
-// Returns the micro-batches of one step.
+// Returns the micro-batches of one step, of a rank its part. Every rank reads the batches of all,
+// so that the order of the data is the same for any number of ranks.
 std::vector<Batch> read_step(BatchSource& data, const StepOptions& options);
 
 // Called before each step; true ends the training after the steps that have begun.

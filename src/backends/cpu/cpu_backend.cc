@@ -37,7 +37,7 @@ class CpuBackend final : public TableBackend {
  public:
   explicit CpuBackend(const CpuOptions& options)
       : tuner_(options.tune_gemm ? std::make_unique<GemmTuner>(options.tuning_file) : nullptr),
-        kernels_(cpu_kernels(tuner_.get())) {}
+        kernels_(cpu_kernels(tuner_.get(), options.groups)) {}
 
   std::string_view name() const override { return "cpu"; }
 
@@ -68,8 +68,9 @@ class CpuBackend final : public TableBackend {
   int64_t available_bytes() const override { return available_memory_bytes(); }
 
   // True for oneDNN's GEMMs, and for those with AMX tiles, whose threads wait for each other
-  // within one GEMM.
+  // within one GEMM; and for collectives, which wait for other processes.
   bool owns_threads(const BindCall& call) const override {
+    if (call.node.op->category == OpCategory::kCollective) return true;
     return call.node.op->name == "matmul" && !has_quantized_weight(call.call()) &&
            !streams_weight(call);
   }

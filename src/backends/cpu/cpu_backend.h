@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/backend.h"
+#include "backends/collectives/communicator.h"
 
 namespace ridge::backends::cpu {
 
@@ -14,6 +15,8 @@ struct CpuOptions {
   std::string isa;  // "", "avx2", "avx512", "amx": the highest instruction set that kernels may use
   bool tune_gemm = false;   // measure oneDNN's call forms per shape and take the fastest
   std::string tuning_file;  // where choices are stored; empty: nowhere
+  // The groups of ranks, which must outlive the backend; null: this process runs alone.
+  const Groups* groups = nullptr;
 };
 
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);

@@ -61,7 +61,7 @@ bool is_for_inference(std::string_view op) {
 
 }  // namespace
 
-std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
+std::vector<Kernel> cpu_kernels(GemmTuner* tuner, const Groups* groups) {
   const TypedLaunchers<Fill> fill_floats = on_cpu<Fill>(RIDGE_KERNELS(fill));
   const TypedLaunchers<Rope> rope_heads = on_cpu<Rope>(RIDGE_KERNELS(rope));
   const IndexNames ids = ids_of("embedding"), labels = labels_of("nll_loss"),
@@ -124,6 +124,7 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
       bind::loss_scale(one_on_cpu<LossScale>(loss_scale)),
       bind::adamw(one_on_cpu<bind::AdamwUpdate>(update)),
       bind::adamw_multi(one_on_cpu<bind::AdamwUpdate>(update)),
+      all_reduce_kernel(groups),
   };
   for (Kernel& each : kernels) each.computes_f16 = !is_for_inference(each.op);
   return kernels;

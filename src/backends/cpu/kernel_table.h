@@ -4,18 +4,21 @@
 
 #include <vector>
 
+#include "backends/collectives/communicator.h"
 #include "backends/kernel.h"
 
 namespace ridge::backends::cpu {
 
 class GemmTuner;
 
-// The tuner measures products and must outlive the kernels; null: nothing is measured.
-std::vector<Kernel> cpu_kernels(GemmTuner* tuner);
+// The tuner measures products and must outlive the kernels; null: nothing is measured. The groups
+// of ranks too; null: this process runs alone.
+std::vector<Kernel> cpu_kernels(GemmTuner* tuner, const Groups* groups = nullptr);
 
 Kernel pointwise_kernel();  // for all primitives
 Kernel generated_pointwise_kernel();
 Launch add_in_place(const Operand& term, const Operand& total);
+Kernel all_reduce_kernel(const Groups* groups);
 Kernel matmul_kernel(GemmTuner* tuner);
 // Whether that kernel is the GEMV path of quantized GEMMs, whose parts a team of threads takes.
 bool streams_weight(const BindCall& matmul);

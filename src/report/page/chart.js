@@ -12,12 +12,13 @@ const kBoundColours = {
   compute: kColours[0],
   memory: kColours[1],
   overhead: kColours[4],
+  link: kColours[5],
   '-': kColours[6]
 };
 const phaseColour = (phase) => kPhaseColours[phase] || kColours[6];
 const boundColour = (bound) => kBoundColours[bound] || kColours[6];
 const boundLegend = (figure) => legend(
-    figure, ['compute', 'memory', 'overhead'].map((each) => [each + ' limit', boundColour(each)]));
+    figure, ['compute', 'memory', 'overhead', 'link'].map((each) => [each + ' limit', boundColour(each)]));
 const unique = (list) => Array.from(new Set(list));
 const moved = (x, y) => 'translate(' + x + ',' + y + ')';
 const spelled = (name) => name.replace(/_/g, ' ');

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the ranks of a run exchange data in host memory. The graph's collectives call it; it knows
+// neither graphs nor layouts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace ridge::backends {
+
+// A dense tensor that each rank has, in place.
+struct Exchanged {
+  std::byte* data = nullptr;
+  int64_t elements = 0;
+  DType dtype = DType::kF32;  // f32, bf16 or f16
+};
+
+// A group of ranks. All of them call the same functions in the same order with tensors of the same
+// sizes and types.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Replaces each tensor by its sum over the ranks, or by their average; every rank gets the same
+  // bits. Returns when it is done. `what` names the collective. Throws a run-time Error that has it
+  // if another rank does not take part in time.
+  virtual void all_reduce(std::span<const Exchanged> tensors,
+                          bool average,
+                          std::string_view what) = 0;
+  // Whether it is true on any rank. Returns when every rank has called it.
+  virtual bool any(bool here) = 0;
+  // The texts of all ranks, in their order.
+  virtual std::vector<std::string> gather(const std::string& text) = 0;
+};
+
+// The groups of ranks of a run by their names in the graph. A process that runs alone has none.
+using Groups = std::map<std::string, std::unique_ptr<Communicator>, std::less<>>;
+
+}  // namespace ridge::backends

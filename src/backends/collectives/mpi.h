@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks on CPUs: the processes that mpirun or srun started, by an MPI library that is opened at run
+// time. A process that runs alone needs none.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/collectives/communicator.h"
+
+namespace ridge::backends {
+
+struct MpiOptions {
+  // The library; empty: libmpi.so.40, the one of Open MPI 4 and 5.
+  std::string library;
+  double timeout_s = 60;  // a rank that takes no part in a collective ends the run after it
+};
+
+// MPI between its start and its end. The communicators must not outlive it.
+class MpiWorld {
+ public:
+  virtual ~MpiWorld() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const std::string& version() const = 0;  // "Open MPI v4.1.4 ..."
+  // The ranks that give the same number; they are numbered in the order of the world. Every rank of
+  // the world calls it.
+  virtual std::unique_ptr<Communicator> split(int number) = 0;
+};
+
+// Joins the other ranks. Throws a run-time Error if there is no library, or if this program was
+// built without MPI's header.
+std::unique_ptr<MpiWorld> join_mpi(const MpiOptions& options);
+
+}  // namespace ridge::backends

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the variables of each launcher by a table.
+#include "runtime/rank_place.h"
+
+#include <charconv>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/printable.h"
+
+namespace ridge::runtime {
+namespace {
+
+struct Variables {
+  Launcher launcher;
+  const char* present;  // it is this launcher if this one is set
+  const char *rank, *ranks, *local_rank, *local_ranks;
+};
+// Schedulers of clusters set RANK and WORLD_SIZE too, but only torchrun sets LOCAL_RANK. A batch
+// script of Slurm has SLURM_PROCID too, but SLURM_STEP_ID only what srun starts.
+constexpr Variables kVariables[] = {
+    {Launcher::kMpirun, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {Launcher::kTorchrun, "LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {Launcher::kSrun, "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
+     "SLURM_STEP_TASKS_PER_NODE"},
+};
+
+constexpr int kMostRanks = 1 << 20;
+
+// "4", or "4(x2)" of Slurm's lists: the tasks of the first node.
+int read(const Environment& environment, const Variables& of, const char* variable, int least) {
+  const char* text = environment(variable);
+  if (text == nullptr)
+    throw usage_error(
+        "[ranks] expected {} in the environment of a process that {} starts, got none", variable,
+        name(of.launcher));
+  const std::string_view digits(text);
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_list = of.launcher == Launcher::kSrun && end != digits.data() + digits.size();
+  if (error != std::errc() || (end != digits.data() + digits.size() && !is_list) ||
+      number < least || number > kMostRanks)
+    throw usage_error("[ranks] expected a number from {} in {}, got {}", least, variable,
+                      printable(digits));
+  return number;
+}
+
+void expect_below(const char* variable, int rank, const char* of, int ranks) {
+  if (rank >= ranks)
+    throw usage_error("[ranks] expected {} below {}, got {} of {}", variable, of, rank, ranks);
+}
+
+RankPlace read_place(const Environment& environment, const Variables& v) {
+  RankPlace place{v.launcher, read(environment, v, v.rank, 0), read(environment, v, v.ranks, 1),
+                  read(environment, v, v.local_rank, 0), read(environment, v, v.local_ranks, 1)};
+  expect_below(v.rank, place.rank, v.ranks, place.ranks);
+  expect_below(v.local_rank, place.local_rank, v.local_ranks, place.local_ranks);
+  if (place.local_ranks > place.ranks)
+    throw usage_error("[ranks] expected at most {} ranks on a host, got {}={}", place.ranks,
+                      v.local_ranks, place.local_ranks);
+  return place;
+}
+
+}  // namespace
+
+std::string_view name(Launcher launcher) {
+  constexpr std::string_view kNames[] = {"no launcher", "mpirun", "srun", "torchrun"};
+  return kNames[static_cast<size_t>(launcher)];
+}
+
+RankPlace find_rank(const Environment& environment) {
+  std::optional<RankPlace> found;
+  for (const Variables& each : kVariables) {
+    if (environment(each.present) == nullptr) continue;
+    const RankPlace place = read_place(environment, each);
+    if (!found) {
+      found = place;
+      continue;
+    }
+    // mpirun starts its processes through srun's, which leave their own variables behind.
+    if (each.launcher == Launcher::kSrun) continue;
+    if (place.rank != found->rank || place.ranks != found->ranks)
+      throw usage_error(
+          "[ranks] {} says rank {} of {}, {} says rank {} of {}; expected one launcher",
+          name(found->launcher), found->rank, found->ranks, name(place.launcher), place.rank,
+          place.ranks);
+  }
+  return found.value_or(RankPlace());
+}
+
+}  // namespace ridge::runtime

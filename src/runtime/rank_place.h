@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of several processes this one is, as its launcher says in the environment.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+namespace ridge::runtime {
+
+enum class Launcher {
+  kNone,      // one process alone
+  kMpirun,    // Open MPI: OMPI_COMM_WORLD_RANK and others
+  kSrun,      // Slurm: SLURM_PROCID and others of a job step
+  kTorchrun,  // RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+};
+std::string_view name(Launcher launcher);
+
+struct RankPlace {
+  Launcher launcher = Launcher::kNone;
+  int rank = 0, ranks = 1;
+  int local_rank = 0, local_ranks = 1;  // on this host
+};
+
+// Returns the value of a variable, or null.
+using Environment = std::function<const char*(const char* name)>;
+
+// Throws usage Errors: a launcher's variables that are incomplete, no numbers, or out of range, and
+// two launchers that contradict each other. mpirun inside a job of Slurm counts as mpirun.
+RankPlace find_rank(const Environment& environment);
+
+}  // namespace ridge::runtime

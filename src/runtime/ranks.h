@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes of a run as one of them sees them: its place, the groups that it exchanges data in,
+// and the processors that it uses.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/collectives/communicator.h"
+#include "backends/collectives/mpi.h"
+#include "cost/costed_graph.h"
+#include "runtime/rank_place.h"
+
+namespace ridge::runtime {
+
+// The processors that a rank may use.
+struct HostRank {
+  std::string host;
+  std::vector<int> processors;
+};
+
+// The processors of one of the ranks: ranks of a host that may use the same ones divide them, so
+// that no two ranks have one in common if there are enough.
+std::vector<int> own_processors(std::span<const HostRank> ranks, size_t rank);
+
+class Ranks {
+ public:
+  // Joins the other ranks on CPUs, and keeps this process on its own processors. Call before
+  // OpenMP's threads start. Throws a run-time Error if the library is missing, and usage Errors.
+  Ranks(const RankPlace& place, const backends::MpiOptions& options);
+
+  const RankPlace& place() const { return place_; }
+  bool is_first() const { return place_.rank == 0; }
+  // "data": ranks with the same parameters and other sequences.
+  const backends::Groups& groups() const { return groups_; }
+  backends::Communicator& all() const { return *all_; }
+  int processors() const { return processors_; }  // the number that this process may use
+  const std::string& library() const { return mpi_->version(); }
+
+ private:
+  RankPlace place_;
+  std::unique_ptr<backends::MpiWorld> mpi_;
+  std::unique_ptr<backends::Communicator> all_;
+  backends::Groups groups_;
+  int processors_ = 1;
+};
+
+// Tells the ranks each other's collectives. Throws a usage Error that names the first one in which
+// a rank differs; every rank throws the same.
+void expect_same_collectives(const Ranks& ranks, std::span<const cost::ProgramGraph> program);
+
+}  // namespace ridge::runtime

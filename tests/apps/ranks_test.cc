@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of several processes that train together: they train what one process does.
+#include <cmath>
+#include <filesystem>
+
+#include "apps/program_run.h"
+
+namespace ridge::apps {
+namespace {
+
+class RanksTest : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    if (!std::filesystem::exists("/usr/bin/mpirun")) GTEST_SKIP() << "mpirun is missing";
+  }
+
+  // The words of a training of one sequence of 32 tokens on each of `ranks` processes.
+  std::vector<std::string> training(int ranks, std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {"train",
+                                      "--preset",
+                                      "tiny",
+                                      "--device",
+                                      "cpu",
+                                      "--seq-len",
+                                      "32",
+                                      "--warmup",
+                                      "0",
+                                      "--data-parallel",
+                                      std::to_string(ranks)};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Output train(int ranks, int batch, std::vector<std::string> more = {}) const {
+    more.insert(more.end(), {"--batch-size", std::to_string(batch)});
+    return run(training(ranks, more), {.environment = kOnAnyMachine});
+  }
+
+  static std::vector<double> losses(const Output& output) {
+    EXPECT_EQ(output.code, 0) << output.err;
+    std::vector<double> found;
+    constexpr std::string_view kLoss = "  loss ";
+    for (size_t at = 0; (at = output.out.find(kLoss, at)) != std::string::npos;) {
+      at += kLoss.size();
+      found.push_back(std::stod(output.out.substr(at)));
+    }
+    return found;
+  }
+
+  // A container's tests run as root; ranks that wait must not burn the cores of the others.
+  static inline const std::vector<std::pair<std::string, std::string>> kOnAnyMachine = {
+      {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+      {"OMPI_MCA_mpi_yield_when_idle", "1"},
+      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+      {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"}};
+};
+
+// The printed losses have four digits.
+void expect_same(const std::vector<double>& want, const std::vector<double>& got) {
+  ASSERT_EQ(want.size(), got.size());
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 1.1e-4) << "step " << i;
+}
+
+TEST_F(RanksTest, TrainWhatOneProcessTrains) {
+  const std::vector<double> one = losses(train(1, 4, {"--steps", "6"}));
+  ASSERT_EQ(one.size(), 6u);
+  expect_same(one, losses(train(2, 2, {"--steps", "6"})));
+  expect_same(one, losses(train(4, 1, {"--steps", "6"})));
+}
+
+TEST_F(RanksTest, TrainTheSameWithMicroBatchesClippingAndLevels) {
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--micro-batches", "2", "--clip", "0.5"}, {"--level", "baseline", "--clip", "0.5"}}) {
+    std::vector<std::string> words = more;
+    words.insert(words.end(), {"--steps", "4"});
+    expect_same(losses(train(1, 2, words)), losses(train(2, 1, words)));
+  }
+}
+
+// At this level no GEMM is chosen by timing.
+TEST_F(RanksTest, GiveTheSameBitsInEveryRun) {
+  for (const char* name : {"first", "second"})
+    losses(train(2, 1, {"--steps", "3", "--level", "kernels", "--save", name}));
+  const std::string first = files::contents(folder_ / "first" / "model.safetensors");
+  EXPECT_FALSE(first.empty());
+  EXPECT_TRUE(first == files::contents(folder_ / "second" / "model.safetensors"));
+}
+
+// 16-bit gradients are added in fp32 and rounded once.
+TEST_F(RanksTest, Train16BitFloats) {
+  for (const char* dtype : {"bf16", "fp16"}) {
+    const std::vector<double> one = losses(train(1, 2, {"--steps", "4", "--dtype", dtype})),
+                              two = losses(train(2, 1, {"--steps", "4", "--dtype", dtype}));
+    ASSERT_EQ(one.size(), two.size());
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], two[i], 2e-3) << dtype;
+  }
+}
+
+TEST_F(RanksTest, ReportTheExchange) {
+  const Output output = train(2, 1, {"--steps", "4", "--profile"});
+  ASSERT_EQ(output.code, 0) << output.err;
+  EXPECT_NE(output.out.find("all_reduce"), std::string::npos) << output.out;
+  EXPECT_NE(output.out.find("on 2 ranks"), std::string::npos) << output.out;
+}
+
+TEST_F(RanksTest, WriteOneReportAndOneModel) {
+  const Output output = train(2, 1, {"--steps", "4", "--out", "run", "--save", "model"});
+  ASSERT_EQ(output.code, 0) << output.err;
+  const std::string kernels = files::contents(folder_ / "run" / "kernels.json");
+  EXPECT_NE(kernels.find("all_reduce"), std::string::npos);
+  EXPECT_EQ(run({"logits", "model", "--ids", "1,2"}).code, 0);
+}
+
+TEST_F(RanksTest, ContradictionsAreUsageErrors) {
+  std::vector<std::pair<std::string, std::string>> three = {{"OMPI_COMM_WORLD_RANK", "0"},
+                                                            {"OMPI_COMM_WORLD_SIZE", "3"},
+                                                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                                                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}};
+  const Output other = run(training(2), {.environment = three});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("expected 3, the number of processes that mpirun started, got 2"),
+            std::string::npos)
+      << other.err;
+  EXPECT_EQ(run(training(-1)).code, 2);
+  const Output torchrun = run(
+      training(2),
+      {.environment = {
+           {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}}});
+  EXPECT_EQ(torchrun.code, 2);
+  EXPECT_NE(torchrun.err.find("expected mpirun for ranks on CPUs"), std::string::npos)
+      << torchrun.err;
+}
+
+}  // namespace
+}  // namespace ridge::apps
