@@ -12,8 +12,10 @@
 #include "base/error.h"
 #include "planning/inference_plan.h"
 #include "planning/parameter_plan.h"
+#include "planning/rank_plan.h"
 #include "planning/training_plan.h"
 #include "report/plan_report.h"
+#include "report/rank_plan.h"
 #include "serve/session_choice.h"
 
 namespace ridge::apps {
@@ -37,6 +39,21 @@ void plan_parameters(const PlanOptions& o, const Command& app, const TerminalOpt
                           : report::parameter_plan_text(plans, terminal));
 }
 
+// The plan of several ranks on the first hardware.
+void plan_ranks(const PlanOptions& o,
+                TrainingChoice choice,
+                const std::vector<planning::TargetHardware>& places,
+                const TerminalOptions& terminal) {
+  choice.add_switch(fmt::format("+data_parallel={}", o.fake_ranks));
+  choice.add_switch(planning::recompute_switch(o.recompute));
+  train::TrainingSetup setup = choice.setup(o.training.machine);
+  setup.step.optimizer.clip_norm = o.clip_norm;
+  setup.setting.device = places[0].target;
+  const record::RankPlan plan = planning::plan_ranks(setup, o.fake_ranks, *places[0].planned,
+                                                     &places[0].ceilings, search_bars(terminal));
+  fmt::print("{}", o.json ? report::rank_plan_json(plan) : report::rank_plan_text(plan, terminal));
+}
+
 void plan_training(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
   expect_sane(o);
   TrainingOptions training = o.training;
@@ -53,6 +70,7 @@ void plan_training(const PlanOptions& o, const Command& app, const TerminalOptio
       choice.selection.has("tf32"));
   for (const planning::TargetHardware& place : places)
     expect_effect(choice.switches, passes::Serves::kTraining, *place.planned);
+  if (o.fake_ranks != 0) return plan_ranks(o, choice, places, terminal);
   planning::TrainingPlanRequest request{choice.setup(training.machine), o.layout, o.recompute,
                                         o.tokens, o.assumed_mfu};
   request.setup.step.optimizer.clip_norm = o.clip_norm;
@@ -125,6 +143,7 @@ void register_plan(Command program, const AppContext& context) {
       "  ridge plan --preset large --hardware h100 --dtype bf16 --tokens 20e9\n"
       "  ridge plan --parameters 70e9 --tokens 15e12 --devices 1024 --hardware h100 --mfu 0.5 --price 2.5\n"
       "  ridge plan --config llama-2-7b --dtype bf16 --devices 8 --recompute block --hardware a100,h100,mi300x\n"
+      "  ridge plan --preset small --fake-ranks 64\n"
       "  ridge plan --preset small --freeze '*embed_tokens*'\n"
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"
       "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --seq-len 2048\n"

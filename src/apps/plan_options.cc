@@ -18,10 +18,13 @@ namespace {
 
 constexpr double kMostTokens = 1e18;
 
-void add_layout_options(Command app, record::PlanLayout& o) {
+void add_layout_options(Command app, record::PlanLayout& o, int64_t& ranks) {
   app = app.under("Devices");
   app.add_option("--devices", o.devices,
                  "number of devices that train data-parallel; each has a batch of its own");
+  app.add_option("--fake-ranks", ranks,
+                 "build the graph of each of so many data-parallel ranks, show what they exchange "
+                 "and check that it matches; no other process is started");
   app.add_option("--zero", o.zero,
                  "what devices share out instead of copying: 0 nothing (plain data parallel), 1 "
                  "moments and master weights, 2 gradients too, 3 weights too; auto: the lowest "
@@ -93,7 +96,7 @@ void add_plan_options(Command app, PlanOptions& o) {
       "what the backward pass computes again: none, attention (scores), block (all but "
       "the input of each layer), full (all but the input of every sqrt(L)-th of L layers, "
       "and twice); short for --pass +recompute_attention, +recompute, +recompute_nested");
-  add_layout_options(app, o.layout);
+  add_layout_options(app, o.layout, o.fake_ranks);
   app.add_verbose_flag(o.verbose).excludes(app.add_json_flag(o.json));
   add_inference_options(app, o);
 }
@@ -102,12 +105,15 @@ void refuse_unused(const PlanOptions& o, const Command& app) {
   app.refuse_unused(
       {{o.plans_inference(),
         "in a plan of inference",
-        {"--micro-batches", "--freeze", "--lora-rank",    "--lora-alpha",
-         "--lora-targets",  "--clip",   "--tokens",       "--mfu",
-         "--devices",       "--zero",   "--weight-dtype", "--gradient-dtype",
-         "--moment-dtype",  "--link",   "--network",      "--node-devices",
-         "--price",         "--watts",  "--recompute",    "--parameters",
-         "--dtype",         "--tf32"}},
+        {"--micro-batches", "--freeze",         "--lora-rank",    "--lora-alpha", "--lora-targets",
+         "--clip",          "--tokens",         "--mfu",          "--devices",    "--zero",
+         "--weight-dtype",  "--gradient-dtype", "--moment-dtype", "--link",       "--network",
+         "--node-devices",  "--price",          "--watts",        "--recompute",  "--parameters",
+         "--dtype",         "--tf32",           "--fake-ranks"}},
+       {o.fake_ranks != 0,
+        "with --fake-ranks",
+        {"--devices", "--zero", "--weight-dtype", "--gradient-dtype", "--moment-dtype", "--link",
+         "--network", "--node-devices", "--price", "--watts", "--tokens", "--mfu", "--parameters"}},
        {app.given("--parameters"),
         "with --parameters",
         {"--preset", "--config", "--batch-size", "--seq-len", "--micro-batches", "--clip",
@@ -127,6 +133,9 @@ void expect_sane(const PlanOptions& o) {
     throw usage_error("[tokens] expected 1 to {:g}, got {:g}", kMostTokens, o.tokens);
   if (!(o.assumed_mfu > 0 && o.assumed_mfu <= 1))
     throw usage_error("[mfu] expected a share in (0, 1], got {:g}", o.assumed_mfu);
+  constexpr int64_t kMostRanks = 4096;
+  if (o.fake_ranks < 0 || o.fake_ranks > kMostRanks)
+    throw usage_error("[fake-ranks] expected 1 to {}, got {}", kMostRanks, o.fake_ranks);
   planning::expect_sane(o.layout);
   train::expect_clip(o.clip_norm);
 }

@@ -35,10 +35,10 @@ struct Setting {
   std::string model, level, switches, dtype, device, isa;
   int threads = 0;
   int64_t batch_size = 0, sequence = 0, micro_batches = 1;
-  int64_t ranks = 0;  // each has batches of its own; 0: one process alone
-  int64_t processes() const { return ranks > 0 ? ranks : 1; }
   std::string task = "train", cache_dtype;
+  int64_t ranks = 0;  // each has batches of its own; 0: one process alone
 
+  int64_t processes() const { return ranks > 0 ? ranks : 1; }
   int64_t samples() const { return batch_size * micro_batches; }  // sequences in a rank's step
   int64_t tokens() const { return task == "decode" ? samples() : samples() * sequence; }
   std::string str() const;  // "small compiled 8x128"

@@ -10,6 +10,7 @@
 #include "record/load_summary.h"
 #include "record/numerics_record.h"
 #include "record/plan_figures.h"
+#include "record/rank_plan.h"
 #include "record/topology.h"
 #include "record/training_record.h"
 
@@ -46,6 +47,8 @@ void each_kind(const See& see) {
   see("percentiles", "The latencies of requests", record::Percentiles());
   see("plan", "A plan of training a model (`ridge plan`)", record::TrainingPlan());
   see("parameters", "A plan from a number of parameters", record::ParameterPlan());
+  see("ranks", "A plan of several ranks (`ridge plan --fake-ranks`)", record::RankPlan());
+  see("collective", "A collective of a step (`collectives`)", record::PlannedCollective());
   see("metrics", "A step of training (`metrics.jsonl`)", record::StepMetrics());
   see("numerics", "The range of numbers (`numerics.jsonl`)", record::NumericsRow());
   see("data_set", "A data set (`ridge data`)", record::DataSetSummary());

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans the steps of all ranks.
+#include "planning/rank_plan.h"
+
+#include "base/error.h"
+#include "cost/predict.h"
+#include "plan/collectives.h"
+#include "planning/step_plan.h"
+
+namespace ridge::planning {
+namespace {
+
+std::vector<plan::Collective> collectives_of(const train::TrainingStep& step) {
+  std::vector<plan::Collective> all;
+  for (const train::StepGraph& each : step.graphs)
+    plan::append_collectives(each.name, each.graph, all);
+  return all;
+}
+
+int64_t repeat_of(const train::TrainingStep& step, const std::string& graph) {
+  for (const train::StepGraph& each : step.graphs)
+    if (each.name == graph) return each.repeat;
+  return 1;
+}
+
+// The FLOPs of one rank for the sequences of all.
+double flops_of_one_rank(train::TrainingSetup setup,
+                         int64_t ranks,
+                         const passes::PassTarget& target) {
+  setup.step.batch_size *= ranks;
+  setup.step.shard = {};
+  std::string& switches = setup.setting.switches;
+  switches += ",-data_parallel";
+  setup.selection = passes::Selection(setup.selection.level(), switches);
+  return static_cast<double>(plan_step(setup, target, nullptr).executed.flops);
+}
+
+}  // namespace
+
+record::RankPlan plan_ranks(const train::TrainingSetup& given,
+                            int64_t ranks,
+                            const passes::PassTarget& target,
+                            const cost::Ceilings* ceilings,
+                            const SearchListener& listener) {
+  record::RankPlan plan;
+  plan.ranks = ranks;
+  std::vector<std::string> texts;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    train::TrainingSetup setup = given;
+    setup.step.shard = {rank, ranks};
+    const train::TrainingStep step = train::build_step(setup, target);
+    const std::vector<plan::Collective> collectives = collectives_of(step);
+    texts.push_back(plan::collectives_text(collectives));
+    const record::RunRecord record = plan_step(setup, step, target, rank == 0 ? ceilings : nullptr);
+    plan.executed_flops += static_cast<double>(record.executed.flops);
+    plan.model_flops += static_cast<double>(record.model.step().flops);
+    listener("ranks", "ranks", fmt::format("rank {}", rank));
+    if (rank > 0) continue;
+    plan.record = record;
+    plan.record.step.nodes.clear();
+    for (const plan::Collective& each : collectives) {
+      record::PlannedCollective& made = plan.collectives.emplace_back();
+      made.op = each.op, made.graph = each.graph, made.scope = each.scope;
+      made.phase = each.phase, made.group = each.group, made.ranks = each.ranks;
+      made.tensors = std::ssize(each.tensors);
+      for (const Type& type : each.tensors)
+        made.bytes += storage_bytes(type.dtype, type.shape.elements());
+      made.sent_bytes = each.sent_bytes;
+      made.repeat = repeat_of(step, each.graph);
+      if (ceilings != nullptr) made.predicted_ns = ceilings->link(each.ranks).ns(each.sent_bytes);
+    }
+  }
+  if (const std::string mismatch = plan::first_mismatch(texts); !mismatch.empty())
+    throw usage_error("[ranks] expected every rank to run the same collectives; {}", mismatch);
+  plan.one_rank_flops = flops_of_one_rank(given, ranks, target);
+  return plan;
+}
+
+}  // namespace ridge::planning

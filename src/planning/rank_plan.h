@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds, plans and costs the step of every rank of a layout by itself, and holds their collectives
+// against each other. No process is started.
+#pragma once
+
+#include "cost/ceilings.h"
+#include "passes/pass.h"
+#include "planning/search_listener.h"
+#include "record/rank_plan.h"
+#include "train/setup.h"
+
+namespace ridge::planning {
+
+// `setup` is that of a rank, with the switches of its layout. Throws a usage Error if a collective
+// of a rank differs from the first rank's.
+record::RankPlan plan_ranks(const train::TrainingSetup& setup,
+                            int64_t ranks,
+                            const passes::PassTarget& target,
+                            const cost::Ceilings* ceilings,
+                            const SearchListener& listener);
+
+}  // namespace ridge::planning

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the plan of several ranks.
+#include "report/rank_plan.h"
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "report/json_text.h"
+
+namespace ridge::report {
+namespace {
+
+std::string flops(double count) { return format_count(count) + "FLOP"; }
+
+}  // namespace
+
+std::string rank_plan_text(const record::RankPlan& plan, const TerminalOptions& terminal) {
+  Table table("<collective | of | graph ?3 | tensors ?4 | bytes | sent by each rank ?1 | time ?2");
+  for (const record::PlannedCollective& each : plan.collectives)
+    table.add({each.op, fmt::format("{} ranks, {}", each.ranks, each.group),
+               each.repeat > 1 ? fmt::format("{} x{}", each.graph, each.repeat) : each.graph,
+               format_integer(each.tensors), format_bytes(each.bytes),
+               format_bytes(each.sent_bytes),
+               each.predicted_ns > 0 ? format_ns(each.predicted_ns) : "-"});
+  const double repeated = plan.repeated_flops();
+  const std::string built =
+      fmt::format("{}: the graphs of {} ranks were built one by one; their collectives match.\n",
+                  plan.record.setting.str(), plan.ranks);
+  const std::string sums = fmt::format(
+      "Each rank sends {} a step and holds {}. All ranks execute {}; one rank would execute {} for "
+      "the same sequences, so {} ({:.2f}%) are repeated or add up what was sent.\n",
+      format_bytes(plan.sent_bytes()), format_bytes(plan.record.memory.owned_bytes),
+      flops(plan.executed_flops), flops(plan.one_rank_flops), flops(repeated),
+      100 * repeated / plan.executed_flops);
+  return wrap_lines(built, terminal.columns) + table.text(terminal) +
+         wrap_lines(sums, terminal.columns);
+}
+
+std::string rank_plan_json(const record::RankPlan& plan) { return json_text(to_json(plan)); }
+
+}  // namespace ridge::report
