@@ -55,7 +55,7 @@ std::unique_ptr<Backend> make_backend(const MachineOptions& machine,
   const std::string choices = tunes ? gemm_choices(on_gpu) : "";
   if (on_gpu)
     return cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
-                                    selection.has("branches"), tunes, choices, nvtx});
+                                    selection.has("branches"), tunes, choices, groups, nvtx});
   return cpu::make_cpu_backend({threads, isa, tunes, choices, groups});
 }
 

@@ -4,9 +4,9 @@
 
 namespace ridge::cost {
 
-NodePrediction predict_collective(const Node& node,
-                                  const NodeCost& cost,
-                                  const Ceilings& ceilings) {
+NodePrediction predict_collective(const CostedGraph& costed, size_t i, const Ceilings& ceilings) {
+  const Node& node = costed.graph.nodes[i];
+  const NodeCost& cost = costed.costs[i];
   NodePrediction p;
   if (cost.sent_bytes == 0) return p;
   const LinkRates link = ceilings.link(node.attrs.integer("ranks"));

@@ -2,12 +2,13 @@
 // The time of a collective by the rates of the link between its ranks.
 #pragma once
 
-#include "cost/cost.h"
 #include "cost/predict.h"
 
 namespace ridge::cost {
 
+inline bool is_collective(const Node& node) { return node.op->time_law == TimeLaw::kCollective; }
+
 // The sums that a rank makes of what arrives are taken to be hidden by the link.
-NodePrediction predict_collective(const Node& node, const NodeCost& cost, const Ceilings& ceilings);
+NodePrediction predict_collective(const CostedGraph& costed, size_t node, const Ceilings& ceilings);
 
 }  // namespace ridge::cost

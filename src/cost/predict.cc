@@ -477,7 +477,9 @@ double streamed_ns(const CostedGraph& costed,
 // underuses the multiprocessors that it has, which leaves little room. u^(1/4) lies between the
 // two; it was chosen from whole steps of a preset on an H200
 // (docs/runs/2026-11-22-prediction-gpu-two-hosts.md).
-double share_of_device(const NodePrediction& kernel) {
+// A collective is bound by its link and takes few multiprocessors.
+double share_of_device(const Node& node, const NodePrediction& kernel) {
+  if (is_collective(node)) return 0;
   return kernel.ns > 0 ? std::pow(std::min(1.0, kernel.limit_ns / kernel.ns), 0.25) : 0;
 }
 
@@ -502,7 +504,7 @@ double side_by_side_ns(const CostedGraph& costed, const std::vector<NodePredicti
   while (!running.empty()) {
     double shares = 0, next_ns = running.front().left_ns;
     for (const Running& each : running) {
-      shares += share_of_device(predictions[each.node]);
+      shares += share_of_device(costed.graph.nodes[each.node], predictions[each.node]);
       next_ns = std::min(next_ns, each.left_ns);
     }
     now_ns += next_ns * std::max(1.0, shares);
@@ -542,12 +544,10 @@ std::vector<NodePrediction> predict_nodes(const CostedGraph& costed, const Ceili
   Predictor predictor(costed, ceilings);
   const std::vector<MemoryTime> memory = memory_times(costed, ceilings);
   std::vector<NodePrediction> predictions;
-  for (size_t i = 0; i < memory.size(); ++i) {
-    const Node& node = costed.graph.nodes[i];
-    predictions.push_back(node.op->time_law == TimeLaw::kCollective
-                              ? predict_collective(node, costed.costs[i], ceilings)
+  for (size_t i = 0; i < memory.size(); ++i)
+    predictions.push_back(is_collective(costed.graph.nodes[i])
+                              ? predict_collective(costed, i, ceilings)
                               : predictor.node(i, memory[i]));
-  }
   return predictions;
 }
 

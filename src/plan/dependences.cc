@@ -13,12 +13,16 @@ namespace {
 
 using Accesses = std::vector<Access>;
 
+bool is_collective(const Node& node) { return node.op->category == OpCategory::kCollective; }
+
 // A workspace counts as a write, so two nodes that share one cannot run concurrently.
 Accesses accesses_of(NodeId id, const PlannedGraph& planned, const Addresses& addresses) {
   Accesses all;
   const Node& node = planned.graph.node(id);
   for (ValueId input : node.inputs) all.push_back(addresses.access(input, false));
   for (ValueId output : node.outputs) all.push_back(addresses.access(output, true));
+  // Collectives run in the same order on every rank, whatever they exchange.
+  if (is_collective(node)) all.push_back({-2, -1, 1, true});
   int workspace = planned.memory.workspace_of[static_cast<size_t>(id)];
   if (workspace >= 0) {
     const Buffer& buffer = planned.memory.buffers[static_cast<size_t>(workspace)];
@@ -55,16 +59,25 @@ class Ancestors {
   std::vector<uint64_t> bits_;
 };
 
-// Returns Schedule::after and fills `ancestors`.
+// Returns Schedule::after and fills `ancestors`. The nodes of `chain` wait for each other.
 std::vector<std::vector<NodeId>> find_dependences(const PlannedGraph& planned,
-                                                  Ancestors& ancestors) {
+                                                  Ancestors& ancestors,
+                                                  const std::vector<bool>& chain = {}) {
   const Graph& graph = planned.graph;
   Addresses addresses(planned);
   std::vector<Accesses> touched(graph.nodes.size());
   std::vector<std::vector<NodeId>> after(graph.nodes.size());
+  NodeId last_of_chain = kNoNode;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (planned.calls[i].launches == 0) continue;
     NodeId node = static_cast<NodeId>(i);
+    if (!chain.empty() && chain[i]) {
+      if (last_of_chain != kNoNode) {
+        after[i].push_back(last_of_chain);
+        ancestors.add(node, last_of_chain);
+      }
+      last_of_chain = node;
+    }
     touched[i] = accesses_of(node, planned, addresses);
     for (NodeId before = node - 1; before >= 0; --before) {
       const Accesses& theirs = touched[static_cast<size_t>(before)];
@@ -83,22 +96,28 @@ std::vector<std::vector<NodeId>> dependences(const PlannedGraph& planned) {
   return find_dependences(planned, ancestors);
 }
 
-Schedule schedule_branches(const PlannedGraph& planned) {
+Schedule schedule_branches(const PlannedGraph& planned, bool chains_kernels) {
   const Graph& graph = planned.graph;
-  Ancestors ancestors(graph.nodes.size());
-  Schedule schedule{find_dependences(planned, ancestors),
-                    std::vector<bool>(graph.nodes.size(), false),
-                    std::vector<int>(graph.nodes.size(), 1)};
+  const size_t nodes = graph.nodes.size();
   std::vector<std::vector<NodeId>> users = graph.users();
-  std::vector<NodeId> row;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (planned.calls[i].launches == 0) continue;
+  std::vector<bool> is_background(nodes, false), chain(chains_kernels ? nodes : 0, false);
+  for (size_t i = 0; i < nodes; ++i) {
     const std::vector<ValueId>& outputs = graph.nodes[i].outputs;
-    bool is_read = std::any_of(outputs.begin(), outputs.end(), [&](ValueId output) {
+    const bool is_read = std::any_of(outputs.begin(), outputs.end(), [&](ValueId output) {
       return !users[static_cast<size_t>(output)].empty();
     });
-    schedule.is_background[i] = !is_read && updates_store(graph, graph.nodes[i]);
-    if (schedule.is_background[i]) continue;
+    is_background[i] =
+        planned.calls[i].launches > 0 && !is_read && updates_store(graph, graph.nodes[i]);
+    if (chains_kernels) chain[i] = !is_background[i] && !is_collective(graph.nodes[i]);
+  }
+  Ancestors ancestors(nodes);
+  Schedule schedule{find_dependences(planned, ancestors, chain), std::move(is_background),
+                    std::vector<int>(nodes, 1)};
+  std::vector<NodeId> row;
+  for (size_t i = 0; i < nodes; ++i) {
+    if (planned.calls[i].launches == 0 || schedule.is_background[i] ||
+        is_collective(graph.nodes[i]))
+      continue;
     // Also through a node in the background, which is in no row.
     const NodeId node = static_cast<NodeId>(i);
     if (std::any_of(row.begin(), row.end(),

@@ -15,6 +15,8 @@ namespace ridge::plan {
 std::vector<std::vector<NodeId>> dependences(const PlannedGraph& planned);
 
 // `planned` must have its places, calls and memory.
-Schedule schedule_branches(const PlannedGraph& planned);
+// With `chains_kernels`, all nodes but collectives and those in the background run one after
+// another (BranchSlack::chains_kernels).
+Schedule schedule_branches(const PlannedGraph& planned, bool chains_kernels = false);
 
 }  // namespace ridge::plan

@@ -32,7 +32,8 @@ PlannedGraph plan(Graph graph, const Target& target) {
   for (const Node& node : planned.graph.nodes)
     planned.calls.push_back(calls_of(planned, node, target));
   planned.memory = plan_memory(planned.graph, planned.places, target);
-  if (target.branch_slack(planned.graph).any()) planned.branches = schedule_branches(planned);
+  if (const BranchSlack slack = target.branch_slack(planned.graph); slack.any())
+    planned.branches = schedule_branches(planned, slack.chains_kernels);
   return planned;
 }
 

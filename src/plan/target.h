@@ -27,6 +27,9 @@ struct BranchSlack {
   int kernels = 0;
   // The same if the last user is an optimizer update, which no other kernel waits for.
   int updates = 0;
+  // Only collectives, and updates in the background, run next to another kernel: kernels that fill
+  // the device gain nothing from each other's company.
+  bool chains_kernels = false;
   bool any() const { return kernels > 0; }
 };
 

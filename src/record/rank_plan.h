@@ -19,7 +19,7 @@ struct PlannedCollective {
 };
 
 struct RankPlan {
-  RunRecord record;  // of the first rank, without the list of its nodes
+  RunRecord record;  // the first rank has it; its list of nodes is empty
   int64_t ranks = 1;
   std::vector<PlannedCollective> collectives;
   // FLOPs of a step: those of the model for the sequences of all ranks, those that all ranks

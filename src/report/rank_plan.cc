@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "base/units.h"
 #include "report/json_text.h"
 
@@ -25,7 +26,7 @@ std::string rank_plan_text(const record::RankPlan& plan, const TerminalOptions& 
   const double repeated = plan.repeated_flops();
   const std::string built =
       fmt::format("{}: the graphs of {} ranks were built one by one; their collectives match.\n",
-                  plan.record.setting.str(), plan.ranks);
+                  terminal_safe(plan.record.setting.str()), plan.ranks);
   const std::string sums = fmt::format(
       "Each rank sends {} a step and holds {}. All ranks execute {}; one rank would execute {} for "
       "the same sequences, so {} ({:.2f}%) are repeated or add up what was sent.\n",

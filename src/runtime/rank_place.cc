@@ -63,6 +63,20 @@ RankPlace read_place(const Environment& environment, const Variables& v) {
   return place;
 }
 
+// Where torchrun's own store listens at MASTER_PORT, the ranks use the next port.
+void read_address(const Environment& environment, const Variables& v, RankPlace& place) {
+  const char* address = environment("MASTER_ADDR");
+  if (address == nullptr || *address == 0)
+    throw usage_error("[ranks] expected MASTER_ADDR next to {}, got none", v.rank);
+  place.address = address;
+  place.port = read(environment, v, "MASTER_PORT", 1);
+  const char* store = environment("TORCHELASTIC_USE_AGENT_STORE");
+  if (store != nullptr && std::string_view(store) == "True") ++place.port;
+  constexpr int kMostPort = 65535;
+  if (place.port > kMostPort)
+    throw usage_error("[ranks] expected MASTER_PORT up to {}, got {}", kMostPort, place.port);
+}
+
 }  // namespace
 
 std::string_view name(Launcher launcher) {
@@ -74,7 +88,8 @@ RankPlace find_rank(const Environment& environment) {
   std::optional<RankPlace> found;
   for (const Variables& each : kVariables) {
     if (environment(each.present) == nullptr) continue;
-    const RankPlace place = read_place(environment, each);
+    RankPlace place = read_place(environment, each);
+    if (each.launcher == Launcher::kTorchrun) read_address(environment, each, place);
     if (!found) {
       found = place;
       continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace ridge::runtime {
@@ -19,6 +20,8 @@ struct RankPlace {
   Launcher launcher = Launcher::kNone;
   int rank = 0, ranks = 1;
   int local_rank = 0, local_ranks = 1;  // on this host
+  std::string address = {};             // where the first rank of torchrun listens
+  int port = 0;
 };
 
 // Returns the value of a variable, or null.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "backends/collectives/tcp.h"
 #include "base/error.h"
 #include "base/openmp_threads.h"
 #include "base/split.h"
@@ -61,18 +62,24 @@ std::vector<int> own_processors(std::span<const HostRank> ranks, size_t rank) {
   return {at(before), at(before + 1)};
 }
 
-Ranks::Ranks(const RankPlace& place, const backends::MpiOptions& options)
-    : place_(place), mpi_(backends::join_mpi(options)), all_(mpi_->split(0)) {
-  if (mpi_->rank() != place.rank || mpi_->size() != place.ranks)
-    throw usage_error("[ranks] {} says rank {} of {}, the MPI library rank {} of {}",
-                      name(place.launcher), place.rank, place.ranks, mpi_->rank(), mpi_->size());
+Ranks::Ranks(const RankPlace& place, double timeout_s, bool on_gpu) : place_(place) {
+  if (place.launcher == Launcher::kTorchrun) {
+    groups_["data"] =
+        backends::join_tcp({place.address, place.port, place.rank, place.ranks, timeout_s});
+  } else {
+    mpi_ = backends::join_mpi({{}, timeout_s});
+    if (mpi_->rank() != place.rank || mpi_->size() != place.ranks)
+      throw usage_error("[ranks] {} says rank {} of {}, the MPI library rank {} of {}",
+                        name(place.launcher), place.rank, place.ranks, mpi_->rank(), mpi_->size());
+    groups_["data"] = mpi_->split(0);
+  }
+  if (on_gpu) return;
   std::vector<HostRank> ranks;
-  for (const std::string& text : all_->gather(to_text({host_name(), allowed_processors()})))
+  for (const std::string& text : all().gather(to_text({host_name(), allowed_processors()})))
     ranks.push_back(from_text(text));
   const std::vector<int> own = own_processors(ranks, static_cast<size_t>(place.rank));
   if (!own.empty()) stay_on(own);
   processors_ = std::max<int>(1, static_cast<int>(own.size()));
-  groups_["data"] = mpi_->split(0);
 }
 
 void expect_same_collectives(const Ranks& ranks, std::span<const cost::ProgramGraph> program) {

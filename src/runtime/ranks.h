@@ -27,22 +27,21 @@ std::vector<int> own_processors(std::span<const HostRank> ranks, size_t rank);
 
 class Ranks {
  public:
-  // Joins the other ranks on CPUs, and keeps this process on its own processors. Call before
-  // OpenMP's threads start. Throws a run-time Error if the library is missing, and usage Errors.
-  Ranks(const RankPlace& place, const backends::MpiOptions& options);
+  // Joins the other ranks: by MPI those that mpirun or srun started, by TCP those of torchrun. On
+  // CPUs, keeps this process on its own processors; call before OpenMP's threads start. Throws
+  // run-time Errors if a library is missing or a rank does not come, and usage Errors.
+  Ranks(const RankPlace& place, double timeout_s, bool on_gpu);
 
   const RankPlace& place() const { return place_; }
   bool is_first() const { return place_.rank == 0; }
   // "data": ranks with the same parameters and other sequences.
   const backends::Groups& groups() const { return groups_; }
-  backends::Communicator& all() const { return *all_; }
+  backends::Communicator& all() const { return *groups_.at("data"); }
   int processors() const { return processors_; }  // the number that this process may use
-  const std::string& library() const { return mpi_->version(); }
 
  private:
   RankPlace place_;
-  std::unique_ptr<backends::MpiWorld> mpi_;
-  std::unique_ptr<backends::Communicator> all_;
+  std::unique_ptr<backends::MpiWorld> mpi_;  // null: joined by TCP
   backends::Groups groups_;
   int processors_ = 1;
 };

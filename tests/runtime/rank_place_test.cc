@@ -64,6 +64,21 @@ TEST(RankPlace, ReadsEachLauncher) {
   }
 }
 
+TEST(RankPlace, ReadsWhereTheFirstRankListens) {
+  EXPECT_EQ(find(kTorchrun).address, "a");
+  EXPECT_EQ(find(kTorchrun).port, 29500);
+  Variables agent = kTorchrun;
+  agent["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  EXPECT_EQ(find(agent).port, 29501) << "torchrun itself listens at MASTER_PORT";
+  agent.erase("MASTER_ADDR");
+  expect_error(agent, "MASTER_ADDR");
+  for (const char* port : {"0", "65536", "70000", "x"}) {
+    Variables set = kTorchrun;
+    set["MASTER_PORT"] = port;
+    expect_error(set, "MASTER_PORT");
+  }
+}
+
 // A batch script is one process, though Slurm numbers it.
 TEST(RankPlace, TakesABatchScriptForOneProcess) {
   EXPECT_EQ(find({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).ranks, 1);

@@ -5,6 +5,7 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/index_faults.h"
+#include "backends/cuda/nccl.h"
 #include "backends/cuda/tickets.h"
 #include "backends/kernel.h"
 #include "backends/row_layout.h"
@@ -22,6 +23,7 @@ struct BindContext {
   PointwiseCompiler& compiler;
   IndexFaults& faults;
   Tickets& tickets;
+  const NcclGroups& groups;
 };
 
 // A launch of one kernel function on the device's stream:

@@ -30,7 +30,8 @@ class CudaBackend final : public TableBackend, public GemmChoices {
   explicit CudaBackend(const CudaOptions& options)
       : options_(options),
         tuner_(device_, options.tune_gemm, options.tuning_file),
-        compiler_(device_) {}
+        compiler_(device_),
+        nccl_(join_nccl(options.groups)) {}
   ~CudaBackend() override { cudaStreamSynchronize(device_.stream()); }
 
   std::string_view name() const override { return "cuda"; }
@@ -50,12 +51,15 @@ class CudaBackend final : public TableBackend, public GemmChoices {
   // layer's kernels. Next to products that fill the GPU by themselves, concurrency gains nothing:
   // the kernels only compete for the caches.
   plan::BranchSlack branch_slack(const Graph& graph) const override {
-    constexpr plan::BranchSlack kSlack{3, 16};
-    const bool are_wanted =
-        options_.capture && options_.branches &&
-        std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                    [&](const Node& node) { return is_short_product(graph, node); });
-    return are_wanted ? kSlack : plan::BranchSlack{};
+    constexpr plan::BranchSlack kSlack{3, 16}, kChain{3, 16, true};
+    const auto any = [&](const auto& is) {
+      return options_.capture && options_.branches &&
+             std::any_of(graph.nodes.begin(), graph.nodes.end(), is);
+    };
+    if (any([&](const Node& node) { return is_short_product(graph, node); })) return kSlack;
+    const bool exchanges =
+        any([](const Node& node) { return node.op->category == OpCategory::kCollective; });
+    return exchanges ? kChain : plan::BranchSlack{};
   }
 
   plan::FlashScores flash_scores(const Call& attention) const override {
@@ -161,7 +165,8 @@ class CudaBackend final : public TableBackend, public GemmChoices {
   Tickets tickets_;
   GemmTuner tuner_;
   PointwiseCompiler compiler_;
-  BindContext context_{device_, options_.tf32, tuner_, compiler_, faults_, tickets_};
+  NcclGroups nccl_;
+  BindContext context_{device_, options_.tf32, tuner_, compiler_, faults_, tickets_, nccl_};
   KernelTable kernels_{cuda_kernels(context_)};
   std::unique_ptr<Instrument> instrument_;
   std::unique_ptr<MixedLaunches> launches_;  // created on first use

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backends/backend.h"
+#include "backends/collectives/communicator.h"
 
 namespace ridge::backends::cuda {
 
@@ -17,6 +18,8 @@ struct CudaOptions {
   // Measure the heuristics' first algorithms per shape and use the fastest
   bool tune_gemm = false;
   std::string tuning_file;  // where choices are stored; empty: nowhere
+  // The groups of ranks, which must outlive the backend; null: this process runs alone.
+  const Groups* groups = nullptr;
   bool nvtx = false;  // NVTX ranges named after nodes around launches, and around their recording
 };
 

@@ -169,6 +169,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
           .in_rounds(3),
       rope_append_kernel(context),
       append_attention_kernel(context),
+      all_reduce_kernel(context),
       cached_attention_kernel(context),
       bind::cached_scores(
           {on_stream.on_cells(launch_cached_scores<float>, launch_cached_scores<uint16_t>)},

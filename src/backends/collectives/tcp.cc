@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// A star of sockets: in each exchange every rank sends a message to the first one, which sends all
+// of them back.
+#include "backends/collectives/tcp.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "base/bf16.h"
+#include "base/error.h"
+
+namespace ridge::backends {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kGreeting = 0x52494447;  // "RIDG": another program's port answers otherwise
+constexpr uint64_t kMostBytes = uint64_t{1} << 32;
+
+class Socket {
+ public:
+  explicit Socket(int handle = -1) : handle_(handle) {}
+  ~Socket() {
+    if (handle_ >= 0) ::close(handle_);
+  }
+  Socket(Socket&& other) noexcept : handle_(std::exchange(other.handle_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  int handle() const { return handle_; }
+  bool is_open() const { return handle_ >= 0; }
+
+ private:
+  int handle_;
+};
+
+// The end of the time in which the other ranks must come.
+class Deadline {
+ public:
+  explicit Deadline(double seconds)
+      : seconds_(seconds),
+        end_(Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
+  int left_ms() const {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - Clock::now());
+    return static_cast<int>(std::max<int64_t>(left.count(), 0));
+  }
+  double seconds() const { return seconds_; }
+
+ private:
+  double seconds_;
+  Clock::time_point end_;
+};
+
+[[noreturn]] void fail(const TcpOptions& o, std::string_view what, const std::string& why) {
+  throw runtime_error("[ranks] rank {} of {}: {}: {}", o.rank, o.ranks, what, why);
+}
+
+void wait_for(const Socket& socket,
+              short events,
+              const Deadline& deadline,
+              const TcpOptions& o,
+              std::string_view what) {
+  pollfd waiting{socket.handle(), events, 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&waiting, 1, deadline.left_ms());
+  } while (ready < 0 && errno == EINTR);
+  if (ready == 0) fail(o, what, fmt::format("nothing came for {:g} s", deadline.seconds()));
+  if (ready < 0) fail(o, what, std::strerror(errno));
+}
+
+void send_all(const Socket& socket,
+              const void* data,
+              size_t bytes,
+              const Deadline& deadline,
+              const TcpOptions& o,
+              std::string_view what) {
+  const auto* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    wait_for(socket, POLLOUT, deadline, o, what);
+    const ssize_t sent = ::send(socket.handle(), from, bytes, MSG_NOSIGNAL);
+    if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (sent < 0) fail(o, what, std::strerror(errno));
+    from += sent;
+    bytes -= static_cast<size_t>(sent);
+  }
+}
+
+void receive_all(const Socket& socket,
+                 void* data,
+                 size_t bytes,
+                 const Deadline& deadline,
+                 const TcpOptions& o,
+                 std::string_view what) {
+  auto* to = static_cast<char*>(data);
+  while (bytes > 0) {
+    wait_for(socket, POLLIN, deadline, o, what);
+    const ssize_t got = ::recv(socket.handle(), to, bytes, 0);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) fail(o, what, std::strerror(errno));
+    if (got == 0) fail(o, what, "another rank has ended");
+    to += got;
+    bytes -= static_cast<size_t>(got);
+  }
+}
+
+struct Addresses {
+  Addresses(const TcpOptions& o, bool listens) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = listens ? AI_PASSIVE : 0;
+    if (const int code =
+            ::getaddrinfo(o.address.c_str(), std::to_string(o.port).c_str(), &hints, &first))
+      fail(o, fmt::format("finding {}", o.address), ::gai_strerror(code));
+  }
+  ~Addresses() { ::freeaddrinfo(first); }
+  Addresses(const Addresses&) = delete;
+  addrinfo* first = nullptr;
+};
+
+void send_at_once(const Socket& socket) {
+  const int on = 1;
+  ::setsockopt(socket.handle(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+Socket listen_at(const TcpOptions& o) {
+  const Addresses addresses(o, true);
+  std::string why = "no address";
+  for (const addrinfo* each = addresses.first; each != nullptr; each = each->ai_next) {
+    Socket socket(::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol));
+    const int on = 1;
+    if (socket.is_open()) ::setsockopt(socket.handle(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (socket.is_open() && ::bind(socket.handle(), each->ai_addr, each->ai_addrlen) == 0 &&
+        ::listen(socket.handle(), o.ranks) == 0)
+      return socket;
+    why = std::strerror(errno);
+  }
+  fail(o, fmt::format("listening at {}:{}", o.address, o.port), why);
+}
+
+// The first rank may start to listen later.
+Socket connect_to(const TcpOptions& o, const Deadline& deadline) {
+  const Addresses addresses(o, false);
+  std::string why;
+  while (deadline.left_ms() > 0) {
+    for (const addrinfo* each = addresses.first; each != nullptr; each = each->ai_next) {
+      Socket socket(::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol));
+      if (socket.is_open() && ::connect(socket.handle(), each->ai_addr, each->ai_addrlen) == 0)
+        return socket;
+      why = std::strerror(errno);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  fail(o, fmt::format("reaching rank 0 at {}:{} for {:g} s", o.address, o.port, deadline.seconds()),
+       why);
+}
+
+class TcpCommunicator final : public Communicator {
+ public:
+  explicit TcpCommunicator(const TcpOptions& options) : options_(options) {
+    constexpr const char* kWhat = "joining the ranks";
+    const Deadline deadline(options.timeout_s);
+    if (options_.rank > 0) {
+      Socket& first = sockets_.emplace_back(connect_to(options_, deadline));
+      send_at_once(first);
+      const uint32_t greeting[] = {kGreeting, static_cast<uint32_t>(options_.rank),
+                                   static_cast<uint32_t>(options_.ranks)};
+      send_all(first, greeting, sizeof greeting, deadline, options_, kWhat);
+      return;
+    }
+    const Socket listener = listen_at(options_);
+    sockets_.resize(static_cast<size_t>(options_.ranks - 1));
+    for (int joined = 1; joined < options_.ranks;) {
+      wait_for(listener, POLLIN, deadline, options_,
+               fmt::format("{} of {} ranks have joined", joined, options_.ranks));
+      Socket next(::accept4(listener.handle(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!next.is_open()) continue;
+      send_at_once(next);
+      uint32_t greeting[3] = {};
+      receive_all(next, greeting, sizeof greeting, deadline, options_, kWhat);
+      if (greeting[0] != kGreeting) continue;  // a port scanner
+      if (greeting[2] != static_cast<uint32_t>(options_.ranks) || greeting[1] < 1 ||
+          greeting[1] >= greeting[2] || sockets_[greeting[1] - 1].is_open())
+        fail(options_, kWhat,
+             fmt::format("a process came as rank {} of {}", greeting[1], greeting[2]));
+      sockets_[greeting[1] - 1] = std::move(next);
+      ++joined;
+    }
+  }
+
+  int rank() const override { return options_.rank; }
+  int size() const override { return options_.ranks; }
+
+  std::vector<std::string> gather(const std::string& text) override {
+    return exchange(text, "a gathering of texts");
+  }
+
+  bool any(bool here) override {
+    for (const std::string& each : exchange(here ? "1" : "0", "a barrier"))
+      if (each == "1") return true;
+    return false;
+  }
+
+  // Every rank adds up the tensors of all in the order of the ranks.
+  void all_reduce(std::span<const Exchanged> tensors,
+                  bool average,
+                  std::string_view what) override {
+    std::string own;
+    for (const Exchanged& each : tensors)
+      own.append(reinterpret_cast<const char*>(each.data),
+                 static_cast<size_t>(storage_bytes(each.dtype, each.elements)));
+    const std::vector<std::string> all = exchange(own, what);
+    const float factor = average ? 1.0F / static_cast<float>(options_.ranks) : 1.0F;
+    size_t begin = 0;
+    for (const Exchanged& each : tensors) {
+      const auto bytes = static_cast<size_t>(storage_bytes(each.dtype, each.elements));
+      for (const std::string& theirs : all)
+        if (theirs.size() != own.size()) fail(options_, what, "the ranks sent different sizes");
+      add_up(each, all, begin, factor);
+      begin += bytes;
+    }
+  }
+
+ private:
+  static float read(const Exchanged& tensor, const char* at, int64_t i) {
+    if (tensor.dtype == DType::kF32) {
+      float value = 0;
+      std::memcpy(&value, at + i * 4, sizeof value);
+      return value;
+    }
+    uint16_t bits = 0;
+    std::memcpy(&bits, at + i * 2, sizeof bits);
+    return tensor.dtype == DType::kBF16 ? bf16_to_float(bits) : f16_to_float(bits);
+  }
+  static void add_up(const Exchanged& to,
+                     const std::vector<std::string>& all,
+                     size_t begin,
+                     float factor) {
+    for (int64_t i = 0; i < to.elements; ++i) {
+      float sum = 0;
+      for (const std::string& each : all) sum += read(to, each.data() + begin, i);
+      sum *= factor;
+      if (to.dtype == DType::kF32) {
+        reinterpret_cast<float*>(to.data)[i] = sum;
+      } else {
+        reinterpret_cast<uint16_t*>(to.data)[i] =
+            to.dtype == DType::kBF16 ? float_to_bf16(sum) : float_to_f16(sum);
+      }
+    }
+  }
+
+  void send(const Socket& socket,
+            const std::string& text,
+            const Deadline& deadline,
+            std::string_view what) const {
+    const uint64_t bytes = text.size();
+    send_all(socket, &bytes, sizeof bytes, deadline, options_, what);
+    send_all(socket, text.data(), text.size(), deadline, options_, what);
+  }
+  std::string receive(const Socket& socket, const Deadline& deadline, std::string_view what) const {
+    uint64_t bytes = 0;
+    receive_all(socket, &bytes, sizeof bytes, deadline, options_, what);
+    if (bytes > kMostBytes) fail(options_, what, fmt::format("a message of {} bytes", bytes));
+    std::string text(bytes, ' ');
+    receive_all(socket, text.data(), text.size(), deadline, options_, what);
+    return text;
+  }
+
+  std::vector<std::string> exchange(const std::string& own, std::string_view what) const {
+    const Deadline deadline(options_.timeout_s);
+    std::vector<std::string> all = {own};
+    if (options_.rank > 0) {
+      send(sockets_[0], own, deadline, what);
+      all.clear();
+      for (int i = 0; i < options_.ranks; ++i) all.push_back(receive(sockets_[0], deadline, what));
+      return all;
+    }
+    for (const Socket& each : sockets_) all.push_back(receive(each, deadline, what));
+    for (const Socket& each : sockets_)
+      for (const std::string& text : all) send(each, text, deadline, what);
+    return all;
+  }
+
+  TcpOptions options_;
+  std::vector<Socket> sockets_;  // to the first rank; the first rank has one to each other
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> join_tcp(const TcpOptions& options) {
+  return std::make_unique<TcpCommunicator>(options);
+}
+
+}  // namespace ridge::backends

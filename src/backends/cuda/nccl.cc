@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binds NCCL's functions by name. The declarations follow nccl.h, whose interface is stable.
+#include "backends/cuda/nccl.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "backends/cuda/shared_library.h"
+#include "base/error.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+struct UniqueId {
+  char bytes[128];
+};
+using Comm = struct NcclComm*;
+enum Result : int { kSuccess = 0, kInProgress = 7 };
+enum DataType : int { kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9 };
+enum Reduction : int { kSum = 0, kAverage = 4 };
+
+constexpr int kLeastVersion = 22700;  // 2.27
+
+struct Library {
+  Library() : library(kNames) {
+    if (!library.is_open())
+      throw Error(
+          fmt::format("[nccl] expected libnccl.so.2 (2.27 or newer), got: {}", library.failure()),
+          ExitCode::kDevice);
+    bind(get_version, "ncclGetVersion"), bind(get_unique_id, "ncclGetUniqueId");
+    bind(init_rank, "ncclCommInitRank"), bind(destroy, "ncclCommDestroy");
+    bind(abort, "ncclCommAbort"), bind(all_reduce, "ncclAllReduce");
+    bind(group_start, "ncclGroupStart"), bind(group_end, "ncclGroupEnd");
+    bind(error_string, "ncclGetErrorString");
+    int version = 0;
+    check(get_version(&version), "ncclGetVersion");
+    if (version < kLeastVersion)
+      throw Error(fmt::format("[nccl] expected NCCL 2.27 or newer, got {}.{}.{}", version / 10000,
+                              version / 100 % 100, version % 100),
+                  ExitCode::kDevice);
+  }
+  template <typename Function>
+  void bind(Function& function, const char* name) {
+    if (!library.find(function, name))
+      throw Error(fmt::format("[nccl] libnccl.so.2 has no {}", name), ExitCode::kDevice);
+  }
+  void check(Result result, const char* what) const {
+    if (result != kSuccess && result != kInProgress)
+      throw Error(fmt::format("[nccl] {}: {}", what, error_string(result)), ExitCode::kDevice);
+  }
+
+  static constexpr std::array kNames = {"libnccl.so.2"};
+  SharedLibrary library;
+  Result (*get_version)(int*) = nullptr;
+  Result (*get_unique_id)(UniqueId*) = nullptr;
+  Result (*init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
+  Result (*destroy)(Comm) = nullptr;
+  Result (*abort)(Comm) = nullptr;
+  Result (*all_reduce)(const void*, void*, size_t, DataType, Reduction, Comm, cudaStream_t) =
+      nullptr;
+  Result (*group_start)() = nullptr;
+  Result (*group_end)() = nullptr;
+  const char* (*error_string)(Result) = nullptr;
+};
+
+const Library& nccl() {
+  static const Library library;
+  return library;
+}
+
+DataType type_of(DType dtype) {
+  if (dtype == DType::kF32) return kFloat32;
+  if (dtype == DType::kBF16) return kBfloat16;
+  RIDGE_CHECK(dtype == DType::kF16, "NCCL exchanges no {}", name(dtype));
+  return kFloat16;
+}
+
+class JoinedGroup final : public NcclGroup {
+ public:
+  explicit JoinedGroup(Communicator& host) : size_(host.size()) {
+    UniqueId id{};
+    if (host.rank() == 0) nccl().check(nccl().get_unique_id(&id), "ncclGetUniqueId");
+    const std::vector<std::string> all =
+        host.gather(host.rank() == 0 ? std::string(id.bytes, sizeof id.bytes) : std::string());
+    std::memcpy(id.bytes, all[0].data(), sizeof id.bytes);
+    nccl().check(nccl().init_rank(&comm_, size_, id, host.rank()), "joining the other GPUs");
+  }
+  // Destroying would wait for the other ranks, which may never come after an Error.
+  ~JoinedGroup() override { nccl().abort(comm_); }
+
+  int size() const override { return size_; }
+  void all_reduce(std::span<const Exchanged> tensors,
+                  bool average,
+                  cudaStream_t stream) const override {
+    nccl().check(nccl().group_start(), "all_reduce");
+    for (const Exchanged& each : tensors)
+      nccl().check(nccl().all_reduce(each.data, each.data, static_cast<size_t>(each.elements),
+                                     type_of(each.dtype), average ? kAverage : kSum, comm_, stream),
+                   "all_reduce");
+    nccl().check(nccl().group_end(), "all_reduce");
+  }
+
+ private:
+  int size_;
+  Comm comm_ = nullptr;
+};
+
+}  // namespace
+
+NcclGroups join_nccl(const Groups* groups) {
+  NcclGroups joined;
+  if (groups == nullptr) return joined;
+  // A program that uses NVLink's multicast wrongly can put the GPUs of a host out of service.
+  ::setenv("NCCL_NVLS_ENABLE", "0", 1);
+  for (const auto& [name, host] : *groups) joined[name] = std::make_unique<JoinedGroup>(*host);
+  return joined;
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives between GPUs by NCCL, which is opened at run time. A process that runs alone needs
+// none.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "backends/collectives/communicator.h"
+
+namespace ridge::backends::cuda {
+
+// A group of GPUs, one a rank. Calls may be captured; all ranks make the same ones in one order.
+class NcclGroup {
+ public:
+  virtual ~NcclGroup() = default;
+  virtual int size() const = 0;
+  // Adds up each tensor over the ranks in place, or averages it, as one kernel.
+  virtual void all_reduce(std::span<const Exchanged> tensors, bool average, cudaStream_t) const = 0;
+};
+using NcclGroups = std::map<std::string, std::unique_ptr<NcclGroup>, std::less<>>;
+
+// Joins the groups, with this process's GPU. All of their ranks call it. Throws a device Error if
+// NCCL is missing or older than 2.27. None for null.
+NcclGroups join_nccl(const Groups* groups);
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of ranks that reach each other by TCP: each rank is a thread here.
+#include "backends/collectives/tcp.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "base/bf16.h"
+#include "base/error.h"
+
+namespace ridge::backends {
+namespace {
+
+int free_port() {
+  const int handle = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(handle, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ::getsockname(handle, reinterpret_cast<sockaddr*>(&address), &length);
+  ::close(handle);
+  return ntohs(address.sin_port);
+}
+
+// Runs `body` on each rank and returns the messages of the Errors that they ended with.
+std::vector<std::string> run_ranks(int ranks,
+                                   const std::function<void(Communicator&)>& body,
+                                   double timeout_s = 20) {
+  const int port = free_port();
+  std::vector<std::string> errors(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        body(*join_tcp({"127.0.0.1", port, rank, ranks, timeout_s}));
+      } catch (const Error& error) {
+        errors[static_cast<size_t>(rank)] = error.what();
+      }
+    });
+  for (std::thread& each : threads) each.join();
+  return errors;
+}
+
+void expect_none(const std::vector<std::string>& errors) {
+  for (const std::string& each : errors) EXPECT_EQ(each, "");
+}
+
+TEST(TcpCommunicator, GathersTheTextsOfAllRanksInOrder) {
+  expect_none(run_ranks(4, [](Communicator& ranks) {
+    EXPECT_EQ(ranks.size(), 4);
+    const std::string own(static_cast<size_t>(ranks.rank() * 1000), 'x');
+    for (int round = 0; round < 3; ++round) {
+      const std::vector<std::string> all = ranks.gather(own);
+      ASSERT_EQ(all.size(), 4u);
+      for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], std::string(i * 1000, 'x'));
+    }
+  }));
+}
+
+TEST(TcpCommunicator, KnowsWhetherItIsTrueOnAnyRank) {
+  expect_none(run_ranks(3, [](Communicator& ranks) {
+    EXPECT_FALSE(ranks.any(false));
+    EXPECT_TRUE(ranks.any(ranks.rank() == 2));
+    EXPECT_TRUE(ranks.any(ranks.rank() == 0));
+    EXPECT_FALSE(ranks.any(false));
+  }));
+}
+
+TEST(TcpCommunicator, AddsUpAndAveragesEachType) {
+  expect_none(run_ranks(3, [](Communicator& ranks) {
+    const float own = static_cast<float>(ranks.rank() + 1);
+    std::vector<float> wide = {own, -own, 0.5F};
+    std::vector<uint16_t> bf16 = {float_to_bf16(own), float_to_bf16(8 * own)},
+                          f16 = {float_to_f16(own * 0.25F)};
+    const auto bytes = [](auto& values) { return reinterpret_cast<std::byte*>(values.data()); };
+    const std::vector<Exchanged> tensors = {{bytes(wide), 3, DType::kF32},
+                                            {bytes(bf16), 2, DType::kBF16},
+                                            {bytes(f16), 1, DType::kF16}};
+    ranks.all_reduce(tensors, false, "sums");
+    EXPECT_EQ(wide, (std::vector<float>{6, -6, 1.5F}));
+    EXPECT_EQ(bf16_to_float(bf16[1]), 48);
+    EXPECT_EQ(f16_to_float(f16[0]), 1.5F);
+    ranks.all_reduce(tensors, true, "averages");
+    EXPECT_EQ(wide, (std::vector<float>{6, -6, 1.5F}));
+  }));
+}
+
+TEST(TcpCommunicator, EndsWithoutARankThatDoesNotCome) {
+  const std::vector<std::string> errors = run_ranks(
+      2,
+      [](Communicator& ranks) {
+        if (ranks.rank() == 1) return;
+        ranks.all_reduce({}, false, "all_reduce of data_parallel");
+      },
+      0.5);
+  EXPECT_NE(errors[0].find("rank 0 of 2: all_reduce of data_parallel"), std::string::npos)
+      << errors[0];
+}
+
+TEST(TcpCommunicator, EndsIfNobodyListens) {
+  try {
+    join_tcp({"127.0.0.1", free_port(), 1, 2, 0.1});
+    ADD_FAILURE() << "it joined nobody";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("reaching rank 0"), std::string::npos) << error.what();
+  }
+}
+
+TEST(TcpCommunicator, RefusesTwoProcessesOfOneRank) {
+  const int port = free_port();
+  std::thread twin([&] {
+    for (int i = 0; i < 2; ++i) {
+      try {
+        join_tcp({"127.0.0.1", port, 1, 3, 5});
+      } catch (const Error&) {
+      }
+    }
+  });
+  try {
+    join_tcp({"127.0.0.1", port, 0, 3, 5});
+    ADD_FAILURE() << "two processes are rank 1";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("a process came as rank 1 of 3"), std::string::npos)
+        << error.what();
+  }
+  twin.join();
+}
+
+}  // namespace
+}  // namespace ridge::backends
