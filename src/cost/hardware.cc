@@ -4,7 +4,7 @@
 #include "cost/hardware.h"
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -16,229 +16,82 @@ namespace {
 
 using files::JsonField;
 
-constexpr int64_t kGigabyte = 1000000000;  // capacities on data sheets are decimal
-constexpr int64_t kMegabyte = 1000000;
-constexpr int64_t kKilobyte = 1024;  // capacities of shared memory are binary
 constexpr double kMostTera = 1e6;
 
-std::vector<Hardware> nvidia_ampere() {
-  using enum DType;
-  return {
-      {.name = "a6000",
-       .title = "NVIDIA RTX A6000",
-       .peaks = {{kF32, 38.7}, {kBF16, 154.8}, {kF16, 154.8}},
-       .tf32_tera_flops = 77.4,
-       .vector_tera_flops = 38.7,
-       .memory_tera_bytes = 0.768,
-       .memory_bytes = 48 * kGigabyte,
-       .cache_bytes = 6 * kMegabyte,
-       .interconnect_giga_bytes = 112.5,
-       .interconnect = "NVLink 3 bridge",
-       .multiprocessors = 84,
-       .shared_bytes = 100 * kKilobyte,
-       .board_watts = 300,
-       .source =
-           "NVIDIA RTX A6000 data sheet (2021) and GA102 white paper (2020): tensor rates without sparsity"},
-      {.name = "a10",
-       .title = "NVIDIA A10",
-       .peaks = {{kF32, 31.2}, {kBF16, 125}, {kF16, 125}},
-       .tf32_tera_flops = 62.5,
-       .vector_tera_flops = 31.2,
-       .memory_tera_bytes = 0.6,
-       .memory_bytes = 24 * kGigabyte,
-       .cache_bytes = 6 * kMegabyte,
-       .interconnect_giga_bytes = 64,
-       .interconnect = "PCIe 4 x16",
-       .multiprocessors = 72,
-       .shared_bytes = 100 * kKilobyte,
-       .board_watts = 150,
-       .source = "NVIDIA A10 data sheet (2021)"},
-      {.name = "a100-40",
-       .title = "NVIDIA A100 SXM 40 GB",
-       .peaks = {{kF32, 19.5}, {kBF16, 312}, {kF16, 312}},
-       .tf32_tera_flops = 156,
-       .vector_tera_flops = 19.5,
-       .memory_tera_bytes = 1.555,
-       .memory_bytes = 40 * kGigabyte,
-       .cache_bytes = 40 * kMegabyte,
-       .interconnect_giga_bytes = 600,
-       .interconnect = "NVLink 3",
-       .multiprocessors = 108,
-       .shared_bytes = 164 * kKilobyte,
-       .board_watts = 400,
-       .source = "NVIDIA A100 data sheet (2020)"},
-      {.name = "a100",
-       .title = "NVIDIA A100 SXM 80 GB",
-       .peaks = {{kF32, 19.5}, {kBF16, 312}, {kF16, 312}},
-       .tf32_tera_flops = 156,
-       .vector_tera_flops = 19.5,
-       .memory_tera_bytes = 2.039,
-       .memory_bytes = 80 * kGigabyte,
-       .cache_bytes = 40 * kMegabyte,
-       .interconnect_giga_bytes = 600,
-       .interconnect = "NVLink 3",
-       .multiprocessors = 108,
-       .shared_bytes = 164 * kKilobyte,
-       .board_watts = 400,
-       .source = "NVIDIA A100 data sheet (2021)"},
-  };
-}
+// A row of the table, in the units of data sheets: capacities are decimal, those of shared memory
+// binary.
+struct Sheet {
+  const char *name, *title, *interconnect;
+  double f32, f16, tf32, vector, memory;  // TFLOP/s (0 = no TF32), TB/s
+  int64_t memory_gigabytes, cache_megabytes;
+  double interconnect_giga_bytes;
+  int64_t multiprocessors, shared_kibibytes;
+  double board_watts;
+  const char* source;
+};
 
-std::vector<Hardware> nvidia_later() {
-  using enum DType;
-  return {
-      {.name = "rtx4090",
-       .title = "NVIDIA GeForce RTX 4090",
-       .peaks = {{kF32, 82.6}, {kBF16, 165.2}, {kF16, 165.2}},
-       .tf32_tera_flops = 82.6,
-       .vector_tera_flops = 82.6,
-       .memory_tera_bytes = 1.008,
-       .memory_bytes = 24 * kGigabyte,
-       .cache_bytes = 72 * kMegabyte,
-       .interconnect_giga_bytes = 64,
-       .interconnect = "PCIe 4 x16",
-       .multiprocessors = 128,
-       .shared_bytes = 100 * kKilobyte,
-       .board_watts = 450,
-       .source =
-           "NVIDIA Ada GPU architecture white paper (2022), appendix A: tensor rates with fp32 sums, without sparsity"},
-      {.name = "l4",
-       .title = "NVIDIA L4",
-       .peaks = {{kF32, 30.3}, {kBF16, 121}, {kF16, 121}},
-       .tf32_tera_flops = 60,
-       .vector_tera_flops = 30.3,
-       .memory_tera_bytes = 0.3,
-       .memory_bytes = 24 * kGigabyte,
-       .cache_bytes = 48 * kMegabyte,
-       .interconnect_giga_bytes = 64,
-       .interconnect = "PCIe 4 x16",
-       .multiprocessors = 58,
-       .shared_bytes = 100 * kKilobyte,
-       .board_watts = 72,
-       .source = "NVIDIA L4 data sheet (2023): half of the 242 TFLOP/s printed with sparsity"},
-      {.name = "l40s",
-       .title = "NVIDIA L40S",
-       .peaks = {{kF32, 91.6}, {kBF16, 362.05}, {kF16, 362.05}},
-       .tf32_tera_flops = 183,
-       .vector_tera_flops = 91.6,
-       .memory_tera_bytes = 0.864,
-       .memory_bytes = 48 * kGigabyte,
-       .cache_bytes = 96 * kMegabyte,
-       .interconnect_giga_bytes = 64,
-       .interconnect = "PCIe 4 x16",
-       .multiprocessors = 142,
-       .shared_bytes = 100 * kKilobyte,
-       .board_watts = 350,
-       .source = "NVIDIA L40S data sheet (2023)"},
-      {.name = "h100",
-       .title = "NVIDIA H100 SXM 80 GB",
-       .peaks = {{kF32, 67}, {kBF16, 989.5}, {kF16, 989.5}},
-       .tf32_tera_flops = 494.5,
-       .vector_tera_flops = 67,
-       .memory_tera_bytes = 3.35,
-       .memory_bytes = 80 * kGigabyte,
-       .cache_bytes = 50 * kMegabyte,
-       .interconnect_giga_bytes = 900,
-       .interconnect = "NVLink 4",
-       .multiprocessors = 132,
-       .shared_bytes = 228 * kKilobyte,
-       .board_watts = 700,
-       .source = "NVIDIA H100 data sheet (2023): half of the 1,979 TFLOP/s printed with sparsity"},
-      {.name = "h200",
-       .title = "NVIDIA H200 SXM 141 GB",
-       .peaks = {{kF32, 67}, {kBF16, 989.5}, {kF16, 989.5}},
-       .tf32_tera_flops = 494.5,
-       .vector_tera_flops = 67,
-       .memory_tera_bytes = 4.8,
-       .memory_bytes = 141 * kGigabyte,
-       .cache_bytes = 50 * kMegabyte,
-       .interconnect_giga_bytes = 900,
-       .interconnect = "NVLink 4",
-       .multiprocessors = 132,
-       .shared_bytes = 228 * kKilobyte,
-       .board_watts = 700,
-       .source = "NVIDIA H200 data sheet (2024): half of the 1,979 TFLOP/s printed with sparsity"},
-      {.name = "b200",
-       .title = "NVIDIA B200 SXM 180 GB",
-       .peaks = {{kF32, 80}, {kBF16, 2250}, {kF16, 2250}},
-       .tf32_tera_flops = 1100,
-       .vector_tera_flops = 80,
-       .memory_tera_bytes = 8,
-       .memory_bytes = 180 * kGigabyte,
-       .cache_bytes = 126 * kMegabyte,
-       .interconnect_giga_bytes = 1800,
-       .interconnect = "NVLink 5",
-       .multiprocessors = 148,
-       .shared_bytes = 228 * kKilobyte,
-       .board_watts = 1000,
-       .source =
-           "NVIDIA Blackwell data sheet, HGX B200 (2024): half of the 4.5 PFLOP/s printed with sparsity"},
-  };
-}
+// clang-format off
+constexpr Sheet kSheets[] = {
+    // fp32  16 bit   TF32  vector   TB/s   GB   MB    GB/s  units  KiB     W
+    {"a6000", "NVIDIA RTX A6000", "NVLink 3 bridge",
+       38.7,  154.8,  77.4,   38.7, 0.768,  48,   6,  112.5,    84, 100,  300,
+     "NVIDIA RTX A6000 data sheet (2021) and GA102 white paper (2020): tensor rates without sparsity"},
+    {"a10", "NVIDIA A10", "PCIe 4 x16",
+       31.2,    125,  62.5,   31.2,   0.6,  24,   6,     64,    72, 100,  150,
+     "NVIDIA A10 data sheet (2021)"},
+    {"a100-40", "NVIDIA A100 SXM 40 GB", "NVLink 3",
+       19.5,    312,   156,   19.5, 1.555,  40,  40,    600,   108, 164,  400,
+     "NVIDIA A100 data sheet (2020)"},
+    {"a100", "NVIDIA A100 SXM 80 GB", "NVLink 3",
+       19.5,    312,   156,   19.5, 2.039,  80,  40,    600,   108, 164,  400,
+     "NVIDIA A100 data sheet (2021)"},
+    {"rtx4090", "NVIDIA GeForce RTX 4090", "PCIe 4 x16",
+       82.6,  165.2,  82.6,   82.6, 1.008,  24,  72,     64,   128, 100,  450,
+     "NVIDIA Ada GPU architecture white paper (2022), appendix A: tensor rates with fp32 sums, without sparsity"},
+    {"l4", "NVIDIA L4", "PCIe 4 x16",
+       30.3,    121,    60,   30.3,   0.3,  24,  48,     64,    58, 100,   72,
+     "NVIDIA L4 data sheet (2023): half of the 242 TFLOP/s printed with sparsity"},
+    {"l40s", "NVIDIA L40S", "PCIe 4 x16",
+       91.6, 362.05,   183,   91.6, 0.864,  48,  96,     64,   142, 100,  350,
+     "NVIDIA L40S data sheet (2023)"},
+    {"h100", "NVIDIA H100 SXM 80 GB", "NVLink 4",
+         67,  989.5, 494.5,     67,  3.35,  80,  50,    900,   132, 228,  700,
+     "NVIDIA H100 data sheet (2023): half of the 1,979 TFLOP/s printed with sparsity"},
+    {"h200", "NVIDIA H200 SXM 141 GB", "NVLink 4",
+         67,  989.5, 494.5,     67,   4.8, 141,  50,    900,   132, 228,  700,
+     "NVIDIA H200 data sheet (2024): half of the 1,979 TFLOP/s printed with sparsity"},
+    {"b200", "NVIDIA B200 SXM 180 GB", "NVLink 5",
+         80,   2250,  1100,     80,     8, 180, 126,   1800,   148, 228, 1000,
+     "NVIDIA Blackwell data sheet, HGX B200 (2024): half of the 4.5 PFLOP/s printed with sparsity"},
+    {"mi210", "AMD Instinct MI210", "Infinity Fabric, 3 links",
+       45.3,    181,     0,   22.6,   1.6,  64,   8,    300,   104,  64,  300,
+     "AMD Instinct MI210 data sheet (2022): fp32 in matrix units, 22.6 TFLOP/s in vector units"},
+    {"mi250", "AMD Instinct MI250", "Infinity Fabric, 6 links",
+       90.5,  362.1,     0,   45.3,   3.2, 128,  16,    600,   208,  64,  500,
+     "AMD Instinct MI200 series data sheet (2022): both dies together; software sees two devices"},
+    {"mi300x", "AMD Instinct MI300X", "Infinity Fabric, 7 links",
+      163.4, 1307.4, 653.7,  163.4,   5.3, 192, 256,    896,   304,  64,  750,
+     "AMD Instinct MI300X data sheet (2023)"},
+    {"mi355x", "AMD Instinct MI355X", "Infinity Fabric, 7 links",
+      157.3, 2516.6,     0,  157.3,     8, 288, 256, 1075.2,   256, 160, 1400,
+     "AMD Instinct MI355X data sheet (2025): no TF32; CDNA 4 white paper for the memory of a unit"}};
+// clang-format on
 
-std::vector<Hardware> amd() {
-  using enum DType;
-  return {
-      {.name = "mi210",
-       .title = "AMD Instinct MI210",
-       .peaks = {{kF32, 45.3}, {kBF16, 181}, {kF16, 181}},
-       .tf32_tera_flops = 0,
-       .vector_tera_flops = 22.6,
-       .memory_tera_bytes = 1.6,
-       .memory_bytes = 64 * kGigabyte,
-       .cache_bytes = 8 * kMegabyte,
-       .interconnect_giga_bytes = 300,
-       .interconnect = "Infinity Fabric, 3 links",
-       .multiprocessors = 104,
-       .shared_bytes = 64 * kKilobyte,
-       .board_watts = 300,
-       .source =
-           "AMD Instinct MI210 data sheet (2022): fp32 in matrix units, 22.6 TFLOP/s in vector units"},
-      {.name = "mi250",
-       .title = "AMD Instinct MI250",
-       .peaks = {{kF32, 90.5}, {kBF16, 362.1}, {kF16, 362.1}},
-       .tf32_tera_flops = 0,
-       .vector_tera_flops = 45.3,
-       .memory_tera_bytes = 3.2,
-       .memory_bytes = 128 * kGigabyte,
-       .cache_bytes = 16 * kMegabyte,
-       .interconnect_giga_bytes = 600,
-       .interconnect = "Infinity Fabric, 6 links",
-       .multiprocessors = 208,
-       .shared_bytes = 64 * kKilobyte,
-       .board_watts = 500,
-       .source =
-           "AMD Instinct MI200 series data sheet (2022): both dies together; software sees two devices"},
-      {.name = "mi300x",
-       .title = "AMD Instinct MI300X",
-       .peaks = {{kF32, 163.4}, {kBF16, 1307.4}, {kF16, 1307.4}},
-       .tf32_tera_flops = 653.7,
-       .vector_tera_flops = 163.4,
-       .memory_tera_bytes = 5.3,
-       .memory_bytes = 192 * kGigabyte,
-       .cache_bytes = 256 * kMegabyte,
-       .interconnect_giga_bytes = 896,
-       .interconnect = "Infinity Fabric, 7 links",
-       .multiprocessors = 304,
-       .shared_bytes = 64 * kKilobyte,
-       .board_watts = 750,
-       .source = "AMD Instinct MI300X data sheet (2023)"},
-      {.name = "mi355x",
-       .title = "AMD Instinct MI355X",
-       .peaks = {{kF32, 157.3}, {kBF16, 2516.6}, {kF16, 2516.6}},
-       .tf32_tera_flops = 0,
-       .vector_tera_flops = 157.3,
-       .memory_tera_bytes = 8,
-       .memory_bytes = 288 * kGigabyte,
-       .cache_bytes = 256 * kMegabyte,
-       .interconnect_giga_bytes = 1075.2,
-       .interconnect = "Infinity Fabric, 7 links",
-       .multiprocessors = 256,
-       .shared_bytes = 160 * kKilobyte,
-       .board_watts = 1400,
-       .source =
-           "AMD Instinct MI355X data sheet (2025): no TF32; CDNA 4 white paper for the memory of a unit"},
-  };
+Hardware hardware_of(const Sheet& s) {
+  return {.name = s.name,
+          .title = s.title,
+          .peaks = {{DType::kF32, s.f32}, {DType::kBF16, s.f16}, {DType::kF16, s.f16}},
+          .tf32_tera_flops = s.tf32,
+          .vector_tera_flops = s.vector,
+          .memory_tera_bytes = s.memory,
+          .memory_bytes = s.memory_gigabytes * 1000000000,
+          .cache_bytes = s.cache_megabytes * 1000000,
+          .interconnect_giga_bytes = s.interconnect_giga_bytes,
+          .interconnect = s.interconnect,
+          .multiprocessors = s.multiprocessors,
+          .shared_bytes = s.shared_kibibytes * 1024,
+          .board_watts = s.board_watts,
+          .source = s.source};
 }
 
 double positive(const JsonField& field) {
@@ -266,8 +119,7 @@ std::vector<PeakRate> read_peaks(const JsonField& field) {
 std::span<const Hardware> hardware_table() {
   static const std::vector<Hardware> table = [] {
     std::vector<Hardware> all;
-    for (const std::vector<Hardware>& some : {nvidia_ampere(), nvidia_later(), amd()})
-      all.insert(all.end(), some.begin(), some.end());
+    std::transform(std::begin(kSheets), std::end(kSheets), std::back_inserter(all), hardware_of);
     return all;
   }();
   return table;
