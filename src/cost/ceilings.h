@@ -203,6 +203,9 @@ struct ReferenceRate {
   std::string str(const char* unit, std::string_view type) const;
 };
 
+// The time of an amount at a rate; 0 if the rate is unknown.
+inline double ns_at(double amount, double per_ns) { return per_ns > 0 ? amount / per_ns : 0; }
+
 // Other programs that use more of the cores than this disturb a measurement.
 inline constexpr double kDisturbingShare = 0.1;
 

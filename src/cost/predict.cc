@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time model: compute time from counts and rates, memory time from reuse distances and
-// bandwidths.
+// bandwidths, and the run of a graph from its nodes.
 #include "cost/predict.h"
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/shape.h"
+#include "cost/attention_time.h"
 #include "cost/collective_time.h"
 #include "cost/memory_time.h"
 #include "cost/product_call.h"
 #include "cost/product_time.h"
+#include "cost/program_time.h"
 #include "cost/quantized_time.h"
 #include "cost/row_time.h"
 #include "graph/einsum.h"
-#include "ops/attention.h"
 #include "ops/registry.h"
 
 namespace ridge::cost {
@@ -25,45 +25,6 @@ namespace {
 TimeLaw time_law(const Op& op) {
   return op.kind == OpKind::kPointwise ? TimeLaw::kAccessPattern : op.time_law;
 }
-
-// The traversal of one operand, after merging the axes of the domain through which all operands
-// step evenly.
-struct AccessPattern {
-  int64_t runs = 1;   // number of runs along the innermost axis
-  int64_t step = 1;   // stride along it
-  bool dense = true;  // the runs are contiguous
-};
-
-std::vector<AccessPattern> access_patterns(const Shape& domain,
-                                           const std::vector<Strides>& strides) {
-  std::vector<int64_t> dims;
-  std::vector<std::vector<int64_t>> steps(strides.size());
-  for (int axis = 0; axis < domain.rank(); ++axis) {
-    if (domain[axis] == 1) continue;
-    bool joins = !dims.empty();
-    for (size_t i = 0; joins && i < strides.size(); ++i)
-      joins = steps[i].back() == strides[i][axis] * domain[axis];
-    if (joins)
-      dims.back() *= domain[axis];
-    else
-      dims.push_back(domain[axis]);
-    for (size_t i = 0; i < strides.size(); ++i) {
-      if (joins)
-        steps[i].back() = strides[i][axis];
-      else
-        steps[i].push_back(strides[i][axis]);
-    }
-  }
-  std::vector<AccessPattern> all(strides.size());
-  if (dims.empty()) return all;
-  const Strides dense = dense_strides(Shape(dims));
-  for (size_t i = 0; i < all.size(); ++i)
-    all[i] = {domain.elements() / std::max<int64_t>(dims.back(), 1), steps[i].back(),
-              Strides(std::span<const int64_t>(steps[i])) == dense};
-  return all;
-}
-
-double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
 class Predictor {
  public:
@@ -99,27 +60,31 @@ class Predictor {
     } else if (law == TimeLaw::kProduct && cost.rounds == 0 && !is_weight_quantized(node)) {
       product(node, memory, p);
     } else if (law == TimeLaw::kAccessPattern) {
-      program(node, cost.work, threads, p);
-    } else if (const CacheRates* rates = cache_rates(node)) {
-      p.compute_ns = threads * cache_ns(node, cost, *rates, memory.stored_share);
+      const ProgramTime time = program_time(costed_, ceilings_, node, cost.work);
+      p.compute_ns = threads * time.compute_ns;
+      p.ns = p.overhead_ns + (time.overlaps_memory ? std::max(p.compute_ns, p.memory_ns)
+                                                   : p.compute_ns + p.memory_ns);
+    } else if (const std::optional<double> cached_ns =
+                   cache_op_ns(graph_, ceilings_, node, cost, memory.stored_share)) {
+      p.compute_ns = threads * *cached_ns;
       p.overhead_ns = launches_ns;
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     } else {
       bool attends = law == TimeLaw::kAttention || law == TimeLaw::kAttentionBackward;
-      if (const std::optional<double> measured_ns = measured_rows_ns(node)) {
+      if (const std::optional<double> measured_ns = measured_rows_ns(graph_, ceilings_, node)) {
         p.compute_ns = threads * *measured_ns;
       } else {
-        p.compute_ns = attends
-                           ? attention_ns(node, cost)
-                           : threads * fused_ns(cost.work, rounded_to(node).value_or(DType::kF32));
-        p.compute_ns += threads * rows_ns(node, cost.work);
+        p.compute_ns = attends ? attention_ns(graph_, ceilings_, node, cost.work)
+                               : threads * fused_ns(ceilings_, cost.work,
+                                                    rounded_to(node).value_or(DType::kF32));
+        p.compute_ns += threads * rows_ns(graph_, ceilings_, node, cost.work);
       }
       if (parallel) {
-        const double imbalance = load_imbalance(node);
+        const double imbalance = load_imbalance(graph_, ceilings_, node);
         p.compute_ns *= imbalance;
         p.memory_ns *= imbalance;
       }
-      if (double call_ns = attends ? attention_call_ns(node) : 0; call_ns > 0)
+      if (double call_ns = attends ? attention_call_ns(graph_, ceilings_, node) : 0; call_ns > 0)
         p.overhead_ns = call_ns;
       // A skinny GEMM reads its weight during its trips, after the kernel before it.
       if (law == TimeLaw::kProduct || is_a(node, ops::skinny_gemm_op()))
@@ -130,7 +95,7 @@ class Predictor {
     DType dtype = rounded_to(node).value_or(
         graph_.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype);
     p.limit_ns =
-        std::max(over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(dtype)),
+        std::max(ns_at(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(dtype)),
                  p.memory_ns);
     p.bound = p.overhead_ns > std::max(p.compute_ns, p.memory_ns) ? Bound::kOverhead
               : p.compute_ns >= p.memory_ns                       ? Bound::kCompute
@@ -175,31 +140,6 @@ class Predictor {
     return sum;
   }
 
-  // Null for a prompt, whose tokens attend in tiles, and if the op was not measured.
-  const CacheRates* cache_rates(const Node& node) const {
-    if (node.inputs.empty()) return nullptr;
-    if (is_a(node, ops::cached_attention_op()) &&
-        graph_.shape(node.inputs[0])[0] > graph_.shape(node.inputs[5])[0])
-      return nullptr;
-    const size_t cache = is_a(node, ops::cached_mask_op()) ? 0 : 1;
-    if (node.inputs.size() <= cache) return nullptr;
-    return ceilings_.cache_rates(node.op->name, graph_.type(node.inputs[cache]).dtype);
-  }
-
-  double cache_ns(const Node& node,
-                  const NodeCost& cost,
-                  const CacheRates& rates,
-                  double memory_share) const {
-    const bool both = is_a(node, ops::cached_attention_op());  // q k^T and p v
-    const int64_t macs = cost.work.macs;
-    const int64_t scores = macs > 0 ? macs / (graph_.shape(node.inputs[1])[3] * (both ? 2 : 1))
-                                    : graph_.shape(node.outputs[0]).elements();
-    const double cached_ns = over(static_cast<double>(2 * macs), rates.flops_per_ns) +
-                             over(static_cast<double>(scores), rates.scores_per_ns);
-    const double memory_ns = over(static_cast<double>(cost.bytes()), rates.memory_bytes_per_ns);
-    return cached_ns + memory_share * std::max(0.0, memory_ns - cached_ns);
-  }
-
   // Whether the weight is quantized or 16-bit while activations are fp32. Another kernel than that
   // of the sampled GEMMs runs then, bounded by its own bytes and by its FLOPs at the peak rate.
   bool is_weight_quantized(const Node& node) const {
@@ -219,215 +159,6 @@ class Predictor {
     const double exposed_ns =
         exposed_memory_share(rates, call.form, bandwidth_) * memory.beyond_caches_ns;
     p.ns = std::max(p.compute_ns + exposed_ns, p.memory_ns) + p.overhead_ns;
-  }
-
-  static bool is_backward(const Node& attention) {
-    return attention.op->time_law == TimeLaw::kAttentionBackward;
-  }
-  const Type& queries(const Node& attention) const {
-    return graph_.type(attention.inputs[is_backward(attention) ? 1 : 0]);
-  }
-  const AttentionRates* attention_rates(const Node& attention) const {
-    const AttentionRates* rates = nullptr;
-    for (const AttentionRates& each : ceilings_.attention)
-      if (each.dtype == queries(attention).dtype || rates == nullptr) rates = &each;
-    return rates;
-  }
-  double attention_call_ns(const Node& attention) const {
-    const AttentionRates* rates = attention_rates(attention);
-    if (rates == nullptr) return 0;
-    return is_backward(attention) ? rates->backward_call_ns : rates->forward_call_ns;
-  }
-
-  double attention_ns(const Node& node, const NodeCost& cost) {
-    bool backward = is_backward(node);
-    const Type& q = queries(node);
-    const AttentionRates* rates = attention_rates(node);
-    if (rates == nullptr)
-      return over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(q.dtype)) +
-             fused_ns({0, cost.work.flops - 2 * cost.work.macs, cost.work.transcendentals});
-    // The rates of the backward pass are those of each score once, also where kernels recompute it.
-    double size = static_cast<double>(q.shape.back());
-    double scores =
-        backward ? static_cast<double>(ops::flash_backward_scores(CallTypes(graph_, node).call()))
-                 : static_cast<double>(cost.work.macs) / std::max(2 * size, 1.0);
-    double flops = (backward ? 10 : 4) * size * scores;
-    const double slowdown =
-        slowdown_at(node.attrs.has("sequence") ? node.attrs.integer("sequence") : q.shape[0],
-                    backward ? rates->backward_short_slowdown : rates->forward_short_slowdown);
-    return slowdown * (backward ? over(flops, rates->backward_flops_per_ns) +
-                                      over(scores, rates->backward_scores_per_ns)
-                                : over(flops, rates->forward_flops_per_ns) +
-                                      over(scores, rates->forward_scores_per_ns));
-  }
-
-  // Linear in the logarithm of the sequence's length.
-  static double slowdown_at(int64_t tokens, double short_slowdown) {
-    const double low = static_cast<double>(AttentionRates::kShortTokens),
-                 high = static_cast<double>(AttentionRates::kLongTokens),
-                 length = static_cast<double>(std::max<int64_t>(tokens, 1));
-    const double share = std::clamp(std::log(high / length) / std::log(high / low), 0.0, 1.0);
-    return 1 + share * (short_slowdown - 1);
-  }
-
-  // The compute time of kernels with operands in registers.
-  double fused_ns(const Work& work, DType products = DType::kF32) const {
-    double plain = static_cast<double>(
-        std::max<int64_t>(0, work.flops - 2 * work.macs - work.transcendentals));
-    return over(static_cast<double>(2 * work.macs), ceilings_.peak_flops_per_ns(products)) +
-           over(plain, ceilings_.fused_flops_per_ns) +
-           over(static_cast<double>(work.transcendentals), ceilings_.transcendentals_per_ns);
-  }
-
-  bool is_by_rows(const Node& node) const {
-    return is_a(node, ops::rms_norm_op()) || is_a(node, ops::softmax_op()) ||
-           is_a(node, ops::log_softmax_op()) ||
-           (is_a(node, ops::reduce_sum_op()) && reduces_rows(node));
-  }
-
-  // Empty for other nodes and for what was not measured: sums into another type for instance.
-  std::optional<double> measured_rows_ns(const Node& node) const {
-    if (!is_by_rows(node)) return {};
-    const Type& x = graph_.type(node.inputs[0]);
-    if (graph_.type(node.outputs[0]).dtype != x.dtype) return {};
-    const std::optional<double> ns =
-        row_ns_per_element(ceilings_, node.op->name, x.dtype, x.shape.back());
-    if (!ns) return {};
-    return *ns * static_cast<double>(x.shape.elements());
-  }
-
-  // How much longer the thread with the most rows takes than if all had as many.
-  double load_imbalance(const Node& node) const {
-    if (!is_by_rows(node)) return 1;
-    const Shape& shape = graph_.shape(node.inputs[0]);
-    const int64_t rows = shape.elements() / std::max<int64_t>(shape.back(), 1),
-                  threads = std::max(1, ceilings_.machine.threads);
-    if (rows == 0) return 1;
-    return static_cast<double>(ceil_div(rows, threads) * threads) / static_cast<double>(rows);
-  }
-
-  // The part of a row kernel's time that the width of its rows does not change.
-  double rows_ns(const Node& node, const Work& work) const {
-    if (!is_by_rows(node)) return 0;
-    const Shape& shape = graph_.shape(node.inputs[0]);
-    const double rows = static_cast<double>(shape.elements() / std::max<int64_t>(shape.back(), 1));
-    const bool has_exponentials = static_cast<double>(work.transcendentals) > 2 * rows;
-    return over(rows,
-                has_exponentials ? ceilings_.exponential_rows_per_ns : ceilings_.rows_per_ns) +
-           row_conversions_ns(node);
-  }
-  // bf16 is widened and rounded in registers.
-  double row_conversions_ns(const Node& node) const {
-    const auto elements = [&](ValueId value) {
-      const Type& type = graph_.type(value);
-      return type.dtype == DType::kBF16 ? static_cast<double>(type.shape.elements()) : 0;
-    };
-    return over(elements(node.inputs[0]), ceilings_.widened_elements_per_ns) +
-           over(elements(node.outputs[0]), ceilings_.narrowed_elements_per_ns);
-  }
-  bool reduces_rows(const Node& node) const {
-    const std::vector<int64_t>& axes = node.attrs.integers("axes");
-    return !axes.empty() && axes.back() == graph_.shape(node.inputs[0]).rank() - 1;
-  }
-
-  // Instructions read and write dense operands directly, so that memory and arithmetic overlap.
-  // Other operands pass through registers a tile at a time, before and after the instructions, so
-  // that the times add up.
-  void program(const Node& node, const Work& work, double threads, NodePrediction& p) {
-    // One function on dense bf16 converts in registers, where memory and arithmetic overlap too.
-    const bool is_narrow = is_dense_bf16(node);
-    const double conversion = is_narrow ? 0 : conversion_ns(node);
-    p.compute_ns =
-        threads * (is_narrow ? narrow_ns(node, work) : program_ns(node, work) + conversion);
-    p.ns = p.overhead_ns +
-           (conversion > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
-  }
-
-  // Each instruction of a program loads its operands from L1 and stores its result there. The
-  // operations inside an instruction are fused.
-  double program_ns(const Node& node, Work work) const {
-    if (const double ns = functions_ns(node); ns > 0) return ns;
-    int64_t instructions = node.op->kind == OpKind::kPointwise ? 1 : 0;
-    if (node.attrs.has("program"))
-      instructions = static_cast<int64_t>(node.attrs.nested("program").nodes.size());
-    int64_t steps = instructions * graph_.shape(node.outputs[0]).elements();
-    work.flops = std::max<int64_t>(0, work.flops - steps);
-    return over(static_cast<double>(steps), ceilings_.arithmetic_flops_per_ns) + fused_ns(work);
-  }
-
-  // The same by the rate of each function; 0 if one was not measured.
-  double functions_ns(const Node& node) const {
-    const double elements = static_cast<double>(graph_.shape(node.outputs[0]).elements());
-    if (!node.attrs.has("program"))
-      return over(elements, ceilings_.function_elements_per_ns(node.op->name));
-    double ns = 0;
-    for (const Node& each : node.attrs.nested("program").nodes) {
-      const double rate = ceilings_.function_elements_per_ns(each.op->name);
-      if (rate == 0) return 0;
-      ns += elements / rate;
-    }
-    return ns;
-  }
-
-  // Whether it is a single function whose operands are all dense bf16, on a machine whose
-  // conversions were measured.
-  bool is_dense_bf16(const Node& node) const {
-    if (node.op->kind != OpKind::kPointwise || ceilings_.narrowed_elements_per_ns == 0)
-      return false;
-    const Shape& shape = graph_.shape(node.outputs[0]);
-    std::vector<ValueId> operands = node.inputs;
-    operands.push_back(node.outputs[0]);
-    for (ValueId each : operands)
-      if (graph_.type(each).dtype != DType::kBF16 ||
-          at(places_, each).layout.strides != dense_strides(shape))
-        return false;
-    return true;
-  }
-
-  // The time of such a function with its conversions: what was measured, or the sum of both.
-  double narrow_ns(const Node& node, const Work& work) const {
-    const double elements = static_cast<double>(graph_.shape(node.outputs[0]).elements());
-    if (const double rate = ceilings_.function_elements_per_ns(node.op->name + " bf16"); rate > 0)
-      return elements / rate;
-    return program_ns(node, work) +
-           static_cast<double>(node.inputs.size()) *
-               over(elements, ceilings_.widened_elements_per_ns) +
-           over(elements, ceilings_.narrowed_elements_per_ns);
-  }
-
-  // The time to bring operands into registers and out of them.
-  double conversion_ns(const Node& node) const {
-    if (!node.op->joins)
-      return conversion_ns(graph_.shape(node.outputs[0]), node.inputs, node.outputs);
-    double ns = 0;
-    for (ValueId part : node.inputs)
-      if (at(places_, part).root != at(places_, node.outputs[0]).root)
-        ns += conversion_ns(graph_.shape(part), {part}, {node.outputs[0]});
-    return ns;
-  }
-
-  double conversion_ns(const Shape& domain,
-                       const std::vector<ValueId>& inputs,
-                       const std::vector<ValueId>& outputs) const {
-    std::vector<ValueId> operands = inputs;
-    operands.insert(operands.end(), outputs.begin(), outputs.end());
-    std::vector<Strides> strides;
-    for (ValueId value : operands) strides.push_back(at(places_, value).layout.strides);
-    std::vector<AccessPattern> each = access_patterns(domain, strides);
-    double elements = static_cast<double>(domain.elements()), ns = 0;
-    for (size_t i = 0; i < operands.size(); ++i) {
-      if (each[i].dense && graph_.type(operands[i]).dtype == DType::kF32) continue;
-      bool by_vector = each[i].step == 1 || each[i].step == 0;
-      double strided =
-          i < inputs.size() ? ceilings_.strided_reads_per_ns : ceilings_.strided_writes_per_ns;
-      const bool is_bf16 = graph_.type(operands[i]).dtype == DType::kBF16;
-      if (is_bf16)
-        ns += over(elements, i < inputs.size() ? ceilings_.widened_elements_per_ns
-                                               : ceilings_.narrowed_elements_per_ns);
-      ns += over(elements, by_vector ? ceilings_.staged_elements_per_ns : strided) +
-            over(static_cast<double>(each[i].runs), ceilings_.runs_per_ns);
-    }
-    return ns;
   }
 
   const CostedGraph& costed_;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time of kernels that work row by row (norms, softmax, sums of rows), by the width of a row.
-// Independent of graphs.
 #pragma once
 
 #include <array>
@@ -11,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "cost/ceilings.h"
+#include "graph/graph.h"
 
 namespace ridge::cost {
 
@@ -27,5 +27,17 @@ std::optional<double> row_ns_per_element(const Ceilings& ceilings,
                                          std::string_view op,
                                          DType dtype,
                                          int64_t width);
+
+// The compute time of a node by these rates. Empty for nodes whose kernel does not work row by row
+// and for what was not measured: sums into another type for instance.
+std::optional<double> measured_rows_ns(const Graph& graph,
+                                       const Ceilings& ceilings,
+                                       const Node& node);
+
+// The part of a row kernel's time that the width of its rows does not change; 0 for other nodes.
+double rows_ns(const Graph& graph, const Ceilings& ceilings, const Node& node, const Work& work);
+
+// How much longer the thread with the most rows takes than if all had as many; 1 for other nodes.
+double load_imbalance(const Graph& graph, const Ceilings& ceilings, const Node& node);
 
 }  // namespace ridge::cost
