@@ -2,43 +2,25 @@
 // Opens cuBLASLt and looks up its functions.
 #include "backends/cuda/cublaslt.h"
 
-#include "backends/cuda/shared_library.h"
 #include "base/error.h"
 
 namespace ridge::backends::cuda {
 namespace {
 
 CublasLt open() {
-  static constexpr const char* kNames[] = {"libcublasLt.so.13"};
   static_assert(CUBLAS_VER_MAJOR == 13, "the file name belongs to the header's version");
-  SharedLibrary library(kNames);
+  SharedLibrary library("libcublasLt.so.13");
   if (!library.is_open())
     throw Error(
         fmt::format("[cuda] GEMMs need cuBLASLt, which cannot be opened: {}", library.failure()),
         ExitCode::kDevice);
-  auto find = [&](auto& function, const char* symbol) {
-    if (!library.find(function, symbol))
-      throw Error(fmt::format("[cuda] this cuBLASLt does not have {}", symbol), ExitCode::kDevice);
-  };
-  CublasLt lt{};
-  find(lt.create, "cublasLtCreate");
-  find(lt.destroy, "cublasLtDestroy");
-  find(lt.version, "cublasLtGetVersion");
-  find(lt.matmul, "cublasLtMatmul");
-  find(lt.algorithm_check, "cublasLtMatmulAlgoCheck");
-  find(lt.algorithm_attribute, "cublasLtMatmulAlgoConfigGetAttribute");
-  find(lt.heuristic, "cublasLtMatmulAlgoGetHeuristic");
-  find(lt.description_create, "cublasLtMatmulDescCreate");
-  find(lt.description_destroy, "cublasLtMatmulDescDestroy");
-  find(lt.description_set, "cublasLtMatmulDescSetAttribute");
-  find(lt.preference_create, "cublasLtMatmulPreferenceCreate");
-  find(lt.preference_destroy, "cublasLtMatmulPreferenceDestroy");
-  find(lt.preference_set, "cublasLtMatmulPreferenceSetAttribute");
-  find(lt.layout_create, "cublasLtMatrixLayoutCreate");
-  find(lt.layout_destroy, "cublasLtMatrixLayoutDestroy");
-  find(lt.layout_set, "cublasLtMatrixLayoutSetAttribute");
-  check(lt.create(&lt.handle), "starting cuBLASLt");
-  return lt;
+  CublasLt functions{};
+  RIDGE_CUBLASLT(RIDGE_LIBRARY_FIND)
+  if (!library.missing().empty())
+    throw Error(fmt::format("[cuda] this cuBLASLt does not have {}", library.missing()),
+                ExitCode::kDevice);
+  check(functions.create(&functions.handle), "starting cuBLASLt");
+  return functions;
 }
 
 const char* words(cublasStatus_t status) {

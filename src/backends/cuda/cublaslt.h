@@ -6,25 +6,30 @@
 
 #include <cstddef>
 
+#include "backends/cuda/shared_library.h"
+
+#define RIDGE_CUBLASLT(FUNCTION)                                      \
+  FUNCTION(create, cublasLtCreate)                                    \
+  FUNCTION(destroy, cublasLtDestroy)                                  \
+  FUNCTION(version, cublasLtGetVersion)                               \
+  FUNCTION(matmul, cublasLtMatmul)                                    \
+  FUNCTION(algorithm_check, cublasLtMatmulAlgoCheck)                  \
+  FUNCTION(algorithm_attribute, cublasLtMatmulAlgoConfigGetAttribute) \
+  FUNCTION(heuristic, cublasLtMatmulAlgoGetHeuristic)                 \
+  FUNCTION(description_create, cublasLtMatmulDescCreate)              \
+  FUNCTION(description_destroy, cublasLtMatmulDescDestroy)            \
+  FUNCTION(description_set, cublasLtMatmulDescSetAttribute)           \
+  FUNCTION(preference_create, cublasLtMatmulPreferenceCreate)         \
+  FUNCTION(preference_destroy, cublasLtMatmulPreferenceDestroy)       \
+  FUNCTION(preference_set, cublasLtMatmulPreferenceSetAttribute)      \
+  FUNCTION(layout_create, cublasLtMatrixLayoutCreate)                 \
+  FUNCTION(layout_destroy, cublasLtMatrixLayoutDestroy)               \
+  FUNCTION(layout_set, cublasLtMatrixLayoutSetAttribute)
+
 namespace ridge::backends::cuda {
 
 struct CublasLt {
-  decltype(&cublasLtCreate) create;
-  decltype(&cublasLtDestroy) destroy;
-  decltype(&cublasLtGetVersion) version;
-  decltype(&cublasLtMatmul) matmul;
-  decltype(&cublasLtMatmulAlgoCheck) algorithm_check;
-  decltype(&cublasLtMatmulAlgoConfigGetAttribute) algorithm_attribute;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
-  decltype(&cublasLtMatmulDescCreate) description_create;
-  decltype(&cublasLtMatmulDescDestroy) description_destroy;
-  decltype(&cublasLtMatmulDescSetAttribute) description_set;
-  decltype(&cublasLtMatmulPreferenceCreate) preference_create;
-  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
-  decltype(&cublasLtMatrixLayoutCreate) layout_create;
-  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy;
-  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
+  RIDGE_CUBLASLT(RIDGE_LIBRARY_MEMBER)
   cublasLtHandle_t handle;  // for the current device
 };
 

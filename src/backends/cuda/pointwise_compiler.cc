@@ -8,42 +8,36 @@
 #include "backends/cuda/shared_library.h"
 #include "base/error.h"
 
+#define RIDGE_NVRTC(FUNCTION)                \
+  FUNCTION(create, nvrtcCreateProgram)       \
+  FUNCTION(destroy, nvrtcDestroyProgram)     \
+  FUNCTION(compile, nvrtcCompileProgram)     \
+  FUNCTION(cubin_size, nvrtcGetCUBINSize)    \
+  FUNCTION(cubin, nvrtcGetCUBIN)             \
+  FUNCTION(log_size, nvrtcGetProgramLogSize) \
+  FUNCTION(log, nvrtcGetProgramLog)          \
+  FUNCTION(words, nvrtcGetErrorString)
+
 namespace ridge::backends::cuda {
 namespace {
 
 struct Nvrtc {
-  decltype(&nvrtcCreateProgram) create;
-  decltype(&nvrtcDestroyProgram) destroy;
-  decltype(&nvrtcCompileProgram) compile;
-  decltype(&nvrtcGetCUBINSize) cubin_size;
-  decltype(&nvrtcGetCUBIN) cubin;
-  decltype(&nvrtcGetProgramLogSize) log_size;
-  decltype(&nvrtcGetProgramLog) log;
-  decltype(&nvrtcGetErrorString) words;
+  RIDGE_NVRTC(RIDGE_LIBRARY_MEMBER)
 };
 
 Nvrtc open() {
-  static constexpr const char* kNames[] = {"libnvrtc.so.13"};
-  SharedLibrary library(kNames);
+  SharedLibrary library("libnvrtc.so.13");
   if (!library.is_open())
     throw Error(fmt::format("[cuda] generated kernels need NVRTC, which cannot be opened: {}; "
                             "--pass -generate_pointwise runs without it",
                             library.failure()),
                 ExitCode::kDevice);
-  auto find = [&](auto& function, const char* symbol) {
-    if (!library.find(function, symbol))
-      throw Error(fmt::format("[cuda] this NVRTC does not have {}", symbol), ExitCode::kDevice);
-  };
-  Nvrtc nvrtc{};
-  find(nvrtc.create, "nvrtcCreateProgram");
-  find(nvrtc.destroy, "nvrtcDestroyProgram");
-  find(nvrtc.compile, "nvrtcCompileProgram");
-  find(nvrtc.cubin_size, "nvrtcGetCUBINSize");
-  find(nvrtc.cubin, "nvrtcGetCUBIN");
-  find(nvrtc.log_size, "nvrtcGetProgramLogSize");
-  find(nvrtc.log, "nvrtcGetProgramLog");
-  find(nvrtc.words, "nvrtcGetErrorString");
-  return nvrtc;
+  Nvrtc functions{};
+  RIDGE_NVRTC(RIDGE_LIBRARY_FIND)
+  if (!library.missing().empty())
+    throw Error(fmt::format("[cuda] this NVRTC does not have {}", library.missing()),
+                ExitCode::kDevice);
+  return functions;
 }
 
 std::string log_of(const Nvrtc& nvrtc, nvrtcProgram program) {

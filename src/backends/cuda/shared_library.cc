@@ -6,13 +6,12 @@
 
 namespace ridge::backends::cuda {
 
-SharedLibrary::SharedLibrary(std::span<const char* const> names) {
-  for (const char* folder : {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/extras/CUPTI/lib64/"})
-    for (const char* name : names) {
-      handle_ = ::dlopen((std::string(folder) + name).c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (handle_ != nullptr) return;
-      if (failure_.empty()) failure_ = ::dlerror();
-    }
+SharedLibrary::SharedLibrary(const char* name) {
+  for (const char* folder : {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/extras/CUPTI/lib64/"}) {
+    handle_ = ::dlopen((std::string(folder) + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ != nullptr) return;
+    if (failure_.empty()) failure_ = ::dlerror();
+  }
 }
 
 void* SharedLibrary::address_of(const char* symbol) const {
