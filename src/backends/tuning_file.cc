@@ -82,6 +82,42 @@ std::optional<TunedTimes> tuned_times(const nlohmann::json& entry) {
   return times;
 }
 
+KeptChoices::KeptChoices(std::string path, std::string identity)
+    : path_(std::move(path)), identity_(std::move(identity)) {
+  const nlohmann::json kept = read_tuning(path_, identity_);
+  for (const auto& [key, entry] : kept.items()) {
+    const std::optional<TunedTimes> times = tuned_times(entry);
+    if (!times) continue;
+    const nlohmann::json& choice = entry["choice"];
+    if (choice.is_string())
+      choices_[key] = {choice.get<std::string>(), *times};
+    else if (choice.is_array() && std::all_of(choice.begin(), choice.end(), [](const auto& each) {
+               return each.is_number_unsigned();
+             }))
+      choices_[key] = {choice.get<std::vector<uint64_t>>(), *times};
+  }
+}
+
+KeptChoices::~KeptChoices() {
+  if (!changed_) return;
+  nlohmann::json all = nlohmann::json::object();
+  for (const auto& [key, kept] : choices_)
+    if (kept.times.ns > 0)
+      all[key] = std::visit([&](const auto& choice) { return tuned_json(choice, kept.times); },
+                            kept.choice);
+  write_tuning(path_, identity_, all);
+}
+
+const TunedChoice* KeptChoices::find(const std::string& key) const {
+  const auto found = choices_.find(key);
+  return found == choices_.end() ? nullptr : &found->second.choice;
+}
+
+void KeptChoices::keep(const std::string& key, TunedChoice choice, const TunedTimes& times) {
+  choices_[key] = {std::move(choice), times};
+  changed_ = changed_ || times.ns > 0;
+}
+
 size_t first_of_fastest(std::span<const double> times_ns, double margin) {
   double shortest = std::numeric_limits<double>::infinity();
   for (double each : times_ns)

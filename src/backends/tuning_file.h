@@ -4,10 +4,12 @@
 // but does not fail the run. The tuner defines what a choice means.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "record/tuned_choices.h"
@@ -34,6 +36,31 @@ struct TunedTimes {
 nlohmann::json tuned_json(const nlohmann::json& choice, const TunedTimes& times);
 // Empty if `entry` has no such times. The choice is entry["choice"].
 std::optional<TunedTimes> tuned_times(const nlohmann::json& entry);
+
+// A form by its name, or an algorithm as numbers.
+using TunedChoice = std::variant<std::string, std::vector<uint64_t>>;
+
+// The choices of a tuner. Those in the file are read when it is made; a file of another identity,
+// or one that does not parse, is ignored and overwritten. New ones are written when it ends.
+class KeptChoices {
+ public:
+  KeptChoices(std::string path, std::string identity);
+  ~KeptChoices();
+  KeptChoices(const KeptChoices&) = delete;
+
+  const TunedChoice* find(const std::string& key) const;  // null if there is none
+  // A choice without times is not written.
+  void keep(const std::string& key, TunedChoice choice, const TunedTimes& times);
+
+ private:
+  struct Kept {
+    TunedChoice choice;
+    TunedTimes times;
+  };
+  std::string path_, identity_;
+  std::map<std::string, Kept> choices_;
+  bool changed_ = false;
+};
 
 // The index of the choice: the first candidate whose time is within `margin` of the shortest, so
 // that ties go to what is listed first; the default is the first. At least one candidate has a

@@ -7,8 +7,6 @@
 
 #include <array>
 #include <bit>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "backends/cpu/isa.h"
@@ -81,33 +79,15 @@ AttentionTrialGraph attention_graph(const AttentionCall& call,
   return made;
 }
 
-AttentionChoices::AttentionChoices(std::string path, std::string identity)
-    : path_(std::move(path)), identity_(std::move(identity)) {
-  const nlohmann::json kept = backends::read_tuning(path_, identity_);
-  for (const auto& [key, entry] : kept.items())
-    if (const std::optional<backends::TunedTimes> times = backends::tuned_times(entry);
-        times && entry["choice"].is_string())
-      choices_[key] = {entry["choice"].get<std::string>(), *times};
-}
-
-AttentionChoices::~AttentionChoices() {
-  if (!changed_) return;
-  nlohmann::json all = nlohmann::json::object();
-  for (const auto& [key, choice] : choices_)
-    all[key] = backends::tuned_json(choice.form, choice.times);
-  backends::write_tuning(path_, identity_, all);
-}
-
 void AttentionChoices::keep(const AttentionCall& call, double flash_ns, double standard_ns) {
   const std::array times{flash_ns, standard_ns};
   const size_t chosen = backends::first_of_fastest(times, kMargin);
-  choices_[call.key()] = {kForms[chosen], {times[chosen], flash_ns}};
-  changed_ = true;
+  kept_.keep(call.key(), kForms[chosen], {times[chosen], flash_ns});
 }
 
 bool AttentionChoices::prefers_flash(const AttentionCall& call, backends::Backend& backend) {
-  const auto found = choices_.find(call.key());
-  if (found != choices_.end()) return found->second.form == kForms[0];
+  const backends::TunedChoice flash = kForms[0];
+  if (const backends::TunedChoice* kept = kept_.find(call.key())) return *kept == flash;
   AttentionCall whole = call;
   whole.length = rounded(call.length);
   const int64_t left = backend.available_bytes();
@@ -121,7 +101,7 @@ bool AttentionChoices::prefers_flash(const AttentionCall& call, backends::Backen
   }
   if (!(ns[0] > 0) || !(ns[1] > 0)) return true;
   keep(call, ns[0], ns[1]);
-  return choices_[call.key()].form == kForms[0];
+  return *kept_.find(call.key()) == flash;
 }
 
 AttentionChoices attention_choices(const backends::MachineOptions& machine) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "backends/backend.h"
@@ -41,12 +40,9 @@ AttentionTrialGraph attention_graph(const AttentionCall& call,
 
 class AttentionChoices {
  public:
-  // Reads earlier choices from `path` (empty: none are kept). A file with another identity, or one
-  // that does not parse, is ignored and overwritten.
-  AttentionChoices(std::string path, std::string identity);
-  // Writes new choices, best effort.
-  ~AttentionChoices();
-  AttentionChoices(const AttentionChoices&) = delete;
+  // Keeps choices in the file at `path` (empty: nowhere).
+  AttentionChoices(std::string path, std::string identity)
+      : kept_(std::move(path), std::move(identity)) {}
 
   // Keeps the winner of two times. Ties within the noise go to flash, which needs less memory.
   void keep(const AttentionCall& call, double flash_ns, double standard_ns);
@@ -55,14 +51,7 @@ class AttentionChoices {
   bool prefers_flash(const AttentionCall& call, backends::Backend& backend);
 
  private:
-  struct Choice {
-    std::string form;
-    backends::TunedTimes times;
-  };
-  std::string path_;
-  std::string identity_;
-  std::map<std::string, Choice> choices_;  // by key
-  bool changed_ = false;
+  backends::KeptChoices kept_;  // by key
 };
 // Those on this machine, in the user's cache folder. Call after make_backend, which sets threads
 // and ISA.

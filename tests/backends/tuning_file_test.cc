@@ -102,6 +102,43 @@ TEST(TuningFile, TiesGoToWhatIsListedFirst) {
   EXPECT_EQ(first({100}), 0u);
 }
 
+TEST(TuningFile, KeepsTimedChoicesForTheNextTuner) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "tuning.json";
+  const TunedChoice form = "sgemm", algorithm = std::vector<uint64_t>{66, 2};
+  {
+    KeptChoices kept(path, "here");
+    EXPECT_EQ(kept.find("8x8"), nullptr);
+    kept.keep("8x8", form, {50, 100});
+    kept.keep("16x16", algorithm, {10, 10});
+    kept.keep("4x4", form, {});  // the only candidate: nothing was measured
+    EXPECT_EQ(*kept.find("4x4"), form);
+  }
+  {
+    const KeptChoices kept(path, "here");
+    ASSERT_NE(kept.find("8x8"), nullptr);
+    EXPECT_EQ(*kept.find("8x8"), form);
+    ASSERT_NE(kept.find("16x16"), nullptr);
+    EXPECT_EQ(*kept.find("16x16"), algorithm);
+    EXPECT_EQ(kept.find("4x4"), nullptr);
+    EXPECT_EQ(KeptChoices(path, "elsewhere").find("8x8"), nullptr);
+  }
+  EXPECT_EQ(list_tuning(path).choices.size(), 2u);  // tuners that keep nothing new leave the file
+}
+
+TEST(TuningFile, SkipsChoicesThatAreNone) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "tuning.json";
+  write_tuning(path, "here",
+               {{"mixed", tuned_json(json::array({66, "2"}), {10, 10})},
+                {"negative", tuned_json(json::array({-1}), {10, 10})},
+                {"number", tuned_json(3, {10, 10})},
+                {"untimed", "sgemm"}});
+  const KeptChoices kept(path, "here");
+  for (const char* key : {"mixed", "negative", "number", "untimed"})
+    EXPECT_EQ(kept.find(key), nullptr) << key;
+}
+
 TEST(TuningFile, ListsChoicesWithTheirGain) {
   files::ScratchFolder folder;
   const std::string path = folder / "tuning.json";

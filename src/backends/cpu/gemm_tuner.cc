@@ -5,17 +5,14 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "backends/cpu/isa.h"
+#include "backends/random_block.h"
 #include "backends/tuning_file.h"
 #include "base/arena.h"
-#include "base/bf16.h"
 #include "base/error.h"
-#include "base/random.h"
 #include "base/samples.h"
 #include "base/shape.h"
 #include "base/timed_work.h"
@@ -39,14 +36,7 @@ int64_t operand_bytes(const std::vector<int64_t>& batch, const GemmMatrix& m, DT
 // An operand of random data, because zeros multiply faster on some machines.
 Arena random_operand(int64_t bytes, DType dtype) {
   Arena arena(round_up(bytes, kAlignmentBytes), "tuning operand");
-  Random random(1);
-  if (dtype == DType::kF32) {
-    for (int64_t i = 0; i < bytes / 4; ++i)
-      reinterpret_cast<float*>(arena.data())[i] = random.uniform() - 0.5f;
-  } else {
-    for (int64_t i = 0; i < bytes / 2; ++i)
-      reinterpret_cast<uint16_t*>(arena.data())[i] = float_to_bf16(random.uniform() - 0.5f);
-  }
+  std::ranges::copy(random_block(dtype, bytes, 1), arena.data());
   return arena;
 }
 
@@ -80,12 +70,15 @@ std::vector<GemmForm> candidates(const GemmShape& g, bool native) {
   return forms;
 }
 
-}  // namespace
+struct Choice {
+  GemmForm form;
+  TunedTimes times;
+};
 
-GemmTuner::Choice GemmTuner::measure(const GemmShape& g, bool native) {
+Choice measure(const GemmShape& g, bool native) {
   const std::vector<GemmForm> forms = candidates(g, native);
   // Nothing to choose from: the time is for the list alone, and is not worth a measurement.
-  if (forms.size() == 1) return {std::string(name(forms[0])), {}};
+  if (forms.size() == 1) return {forms[0], {}};
   Arena a = random_operand(operand_bytes(g.batch, g.a(), g.input), g.input),
         b = random_operand(operand_bytes(g.batch, g.b(), g.input), g.input),
         c = random_operand(operand_bytes(g.batch, g.c(), g.output), g.output);
@@ -109,43 +102,29 @@ GemmTuner::Choice GemmTuner::measure(const GemmShape& g, bool native) {
   std::vector<double> medians;
   for (const Trial& each : trials) medians.push_back(median(each.times));
   const size_t chosen = first_of_fastest(medians, kMargin);
-  return {std::string(name(trials[chosen].form)), {medians[chosen], medians[0]}};
+  return {trials[chosen].form, {medians[chosen], medians[0]}};
 }
+
+}  // namespace
 
 GemmTuner::GemmTuner(std::string path)
-    : path_(std::move(path)),
-      identity_(fmt::format("{}, {}, {} threads, {}",
-                            cpu_model(),
-                            isa_name(),
-                            omp_get_max_threads(),
-                            gemm_library())) {
-  const nlohmann::json kept = read_tuning(path_, identity_);
-  for (const auto& [key, entry] : kept.items())
-    if (const std::optional<TunedTimes> times = tuned_times(entry);
-        times && entry["choice"].is_string())
-      choices_[key] = {entry["choice"].get<std::string>(), *times};
-}
-
-GemmTuner::~GemmTuner() {
-  if (!changed_) return;
-  nlohmann::json all = nlohmann::json::object();
-  for (const auto& [key, choice] : choices_)
-    if (choice.times.ns > 0) all[key] = tuned_json(choice.form, choice.times);
-  write_tuning(path_, identity_, all);
-}
+    : kept_(std::move(path),
+            fmt::format("{}, {}, {} threads, {}",
+                        cpu_model(),
+                        isa_name(),
+                        omp_get_max_threads(),
+                        gemm_library())) {}
 
 GemmForm GemmTuner::choose(const GemmShape& shape, bool native) {
-  std::string key = shape.key() + (native ? " own" : "");
-  auto found = choices_.find(key);
-  if (found != choices_.end())
-    for (GemmForm form : gemm_forms())
-      if (name(form) == found->second.form && may_take(form, shape, native)) return form;
-  const Choice choice = measure(shape, native);
-  choices_[key] = choice;
-  changed_ = changed_ || choice.times.ns > 0;
+  const std::string key = shape.key() + (native ? " own" : "");
+  const TunedChoice* kept = kept_.find(key);
   for (GemmForm form : gemm_forms())
-    if (name(form) == choice.form) return form;
-  return default_form(shape, native);
+    if (kept != nullptr && *kept == TunedChoice(std::string(name(form))) &&
+        may_take(form, shape, native))
+      return form;
+  const Choice choice = measure(shape, native);
+  kept_.keep(key, std::string(name(choice.form)), choice.times);
+  return choice.form;
 }
 
 }  // namespace ridge::backends::cpu

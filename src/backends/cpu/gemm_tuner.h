@@ -3,7 +3,6 @@
 // machine's identity.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "backends/cpu/gemm.h"
@@ -13,13 +12,9 @@ namespace ridge::backends::cpu {
 
 class GemmTuner {
  public:
-  // Reads earlier choices from `path` (empty: none are stored). A file of another machine, thread
-  // count or ISA, or one that does not parse, is ignored and overwritten.
+  // Keeps choices in the file at `path` (empty: nowhere). A read-only cache costs a measurement in
+  // each run, but does not fail the run.
   explicit GemmTuner(std::string path);
-  // Writes new choices, best effort: a read-only cache costs a measurement in each run, but does
-  // not fail the run.
-  ~GemmTuner();
-  GemmTuner(const GemmTuner&) = delete;
 
   // The fastest form for the shape, measured with random data once per shape and machine, all
   // interleaved. Ties within the noise go to the default form, then to the form listed first, so
@@ -27,16 +22,7 @@ class GemmTuner {
   GemmForm choose(const GemmShape& shape, bool native);
 
  private:
-  std::string path_;
-  std::string identity_;
-  struct Choice {
-    std::string form;  // its name
-    TunedTimes times;
-  };
-  static Choice measure(const GemmShape& shape, bool native);
-
-  std::map<std::string, Choice> choices_;  // by the shape's key and `native`
-  bool changed_ = false;
+  KeptChoices kept_;  // by the shape's key and `native`
 };
 
 }  // namespace ridge::backends::cpu

@@ -3,7 +3,6 @@
 #include "backends/cuda/gemm_tuner.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "backends/cuda/cublaslt.h"
@@ -148,11 +147,14 @@ std::string identity_of(const Device& device) {
                      facts.architecture(), facts.driver_version, cublaslt().version());
 }
 
-}  // namespace
+struct Choice {
+  GemmAlgorithm algorithm{};
+  TunedTimes times;  // 0 where there was one candidate
+};
 
-GemmTuner::Choice GemmTuner::fastest(Device& device,
-                                     const GemmProblem& problem,
-                                     const std::vector<GemmAlgorithm>& candidates) {
+Choice fastest(Device& device,
+               const GemmProblem& problem,
+               const std::vector<GemmAlgorithm>& candidates) {
   Trial trial(device, problem);
   std::vector<double> times_ns;
   double best_ms = 0;
@@ -166,46 +168,29 @@ GemmTuner::Choice GemmTuner::fastest(Device& device,
   return {candidates[chosen], {times_ns[chosen], usual_ns}};
 }
 
-GemmTuner::GemmTuner(Device& device, bool measures, std::string path)
-    : device_(device), measures_(measures), path_(std::move(path)) {
-  if (!measures_ || path_.empty()) return;
-  identity_ = identity_of(device);
-  const nlohmann::json kept = read_tuning(path_, identity_);
-  for (const auto& [key, entry] : kept.items()) {
-    const std::optional<TunedTimes> times = tuned_times(entry);
-    if (!times) continue;
-    const nlohmann::json& words = entry["choice"];
-    if (!words.is_array() || words.size() != GemmAlgorithm{}.size()) continue;
-    GemmAlgorithm algorithm{};
-    bool is_whole = true;
-    for (size_t i = 0; i < algorithm.size(); ++i) {
-      is_whole = is_whole && words[i].is_number_unsigned();
-      if (is_whole) algorithm[i] = words[i].get<uint64_t>();
-    }
-    if (is_whole) choices_[key] = {algorithm, *times};
-  }
-}
+}  // namespace
 
-GemmTuner::~GemmTuner() {
-  if (!changed_) return;
-  nlohmann::json all = nlohmann::json::object();
-  for (const auto& [key, choice] : choices_)
-    if (choice.times.ns > 0 && choice.times.default_ns > 0)
-      all[key] = tuned_json(choice.algorithm, choice.times);
-  write_tuning(path_, identity_, all);
-}
+GemmTuner::GemmTuner(Device& device, bool measures, std::string path)
+    : device_(device),
+      measures_(measures),
+      kept_(measures ? path : "", measures && !path.empty() ? identity_of(device) : "") {}
 
 std::optional<GemmAlgorithm> GemmTuner::choose(const GemmProblem& problem) {
-  std::string key = problem.key();
-  auto found = choices_.find(key);
-  if (found != choices_.end() && problem.accepts(found->second.algorithm))
-    return found->second.algorithm;
-  std::vector<GemmAlgorithm> candidates = problem.candidates(measures_ ? kCandidates : 1);
+  const std::string key = problem.key();
+  if (const TunedChoice* kept = kept_.find(key)) {
+    const auto* words = std::get_if<std::vector<uint64_t>>(kept);
+    GemmAlgorithm algorithm{};
+    if (words != nullptr && words->size() == algorithm.size()) {
+      std::ranges::copy(*words, algorithm.begin());
+      if (problem.accepts(algorithm)) return algorithm;
+    }
+  }
+  const std::vector<GemmAlgorithm> candidates = problem.candidates(measures_ ? kCandidates : 1);
   if (candidates.empty()) return std::nullopt;
   const Choice chosen = measures_ && candidates.size() > 1 ? fastest(device_, problem, candidates)
                                                            : Choice{candidates[0], {}};
-  choices_[key] = chosen;
-  changed_ = changed_ || measures_;
+  kept_.keep(key, std::vector<uint64_t>(chosen.algorithm.begin(), chosen.algorithm.end()),
+             chosen.times);
   return chosen.algorithm;
 }
 
