@@ -107,4 +107,18 @@ Kernel with_cache(Kernel kernel, CacheInputs in, CacheLaunchers<Given> launchers
   return kernel;
 }
 
+// Sets how rope_append and append_attention rotate and norm heads.
+template <typename Given>
+void set_rotation(const BindCall& call, Given& given) {
+  given.cos = call.inputs[3].as<const float>();
+  given.sin = call.inputs[4].as<const float>();
+  given.interleaved = call.attrs().flag("interleaved");
+  if (call.attrs().flag("norms")) {
+    given.q_norm = call.inputs[8].as<const float>();
+    given.k_norm = call.inputs[9].as<const float>();
+  }
+  given.eps = static_cast<float>(call.attrs().real("eps"));
+  given.norm_offset = static_cast<float>(call.attrs().real("offset"));
+}
+
 }  // namespace ridge::backends

@@ -31,23 +31,19 @@ Launcher<Given> one_on_cpu(Kernel kernel, const IndexNames& names = {}) {
   };
 }
 
+template <typename... Given, typename Kernels>
+Launchers<Given...> all_on_cpu(std::type_identity<Launchers<Given...>>,
+                               Kernels kernels,
+                               const IndexNames& names) {
+  return {one_on_cpu<Given>(kernels, names)...};
+}
 template <template <typename> typename Given, typename Kernels>
 TypedLaunchers<Given> on_cpu(Kernels kernels, const IndexNames& names = {}) {
-  return {one_on_cpu<Given<float>>(kernels, names), one_on_cpu<Given<uint16_t>>(kernels, names),
-          one_on_cpu<Given<Float16>>(kernels, names)};
-}
-
-template <template <typename, typename> typename Given, typename First, typename Kernels>
-auto first_on_cpu(Kernels kernels, const IndexNames& names) {
-  return Launchers<Given<First, float>, Given<First, uint16_t>, Given<First, Float16>>(
-      one_on_cpu<Given<First, float>>(kernels, names),
-      one_on_cpu<Given<First, uint16_t>>(kernels, names),
-      one_on_cpu<Given<First, Float16>>(kernels, names));
+  return all_on_cpu(std::type_identity<TypedLaunchers<Given>>(), kernels, names);
 }
 template <template <typename, typename> typename Given, typename Kernels>
 PairLaunchers<Given> pairs_on_cpu(Kernels kernels, const IndexNames& names = {}) {
-  return {first_on_cpu<Given, float>(kernels, names), first_on_cpu<Given, uint16_t>(kernels, names),
-          first_on_cpu<Given, Float16>(kernels, names)};
+  return all_on_cpu(std::type_identity<PairLaunchers<Given>>(), kernels, names);
 }
 
 // Throws if a position, a slot or a block is out of range.

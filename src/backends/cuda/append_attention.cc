@@ -39,15 +39,7 @@ Launch bind(const BindCall& call, BindContext& context) {
   a.reach = reach_of(call.call());
   a.scale = static_cast<float>(call.attrs().real("scale"));
   a.merged = input(2).as<const uint16_t>();
-  a.cos = input(3).as<const float>();
-  a.sin = input(4).as<const float>();
-  a.interleaved = call.attrs().flag("interleaved");
-  if (call.attrs().flag("norms")) {
-    a.q_norm = input(8).as<const float>();
-    a.k_norm = input(9).as<const float>();
-  }
-  a.eps = static_cast<float>(call.attrs().real("eps"));
-  a.norm_offset = static_cast<float>(call.attrs().real("offset"));
+  set_rotation(call, a);
   a.keys = cache_of<uint16_t>(input(0));
   a.values = cache_of<uint16_t>(input(1));
   a.o = call.outputs[2].as<uint16_t>();

@@ -108,8 +108,8 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
   const OnStream on_stream(context);
   const IndexNames labels = labels_of("nll_loss"),
                    logits_labels = labels_of("softmax_cross_entropy");
-  const TypedLaunchers<Fill> fill_floats = on_stream(launch_fill<float>, launch_fill<uint16_t>);
-  const TypedLaunchers<Rope> rope_heads = on_stream(launch_rope<float>, launch_rope<uint16_t>);
+  const TypedLaunchers<Fill> fill_floats = on_stream(RIDGE_LAUNCHES(fill));
+  const TypedLaunchers<Rope> rope_heads = on_stream(RIDGE_LAUNCHES(rope));
   std::vector<Kernel> kernels = {
       bind::copy(copier("copy", context)),
       bind::concat(copier("concat", context)).in_launches(concat_launches),
@@ -122,63 +122,46 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       skinny_gemm_kernel(context),
       transpose_multi_kernel(context),
       bind::reduce_sum(sum_kernels(on_stream)).in_rounds(2),
-      bind::softmax(on_stream(launch_softmax<float>, launch_softmax<uint16_t>)),
-      bind::softmax_backward(
-          on_stream(launch_softmax_backward<float>, launch_softmax_backward<uint16_t>)),
-      bind::causal_mask(on_stream(launch_causal_mask<float>, launch_causal_mask<uint16_t>)),
-      bind::log_softmax(on_stream(launch_log_softmax<float>, launch_log_softmax<uint16_t>))
-          .in_rounds(2),
-      bind::log_softmax_backward(
-          on_stream(launch_log_softmax_backward<float>, launch_log_softmax_backward<uint16_t>))
-          .in_rounds(2),
-      bind::nll_loss(on_stream(launch_nll_loss<float>, launch_nll_loss<uint16_t>, labels))
-          .in_rounds(4),
-      bind::nll_loss_backward(
-          on_stream(launch_nll_loss_backward<float>, launch_nll_loss_backward<uint16_t>, labels))
+      bind::softmax(on_stream(RIDGE_LAUNCHES(softmax))),
+      bind::softmax_backward(on_stream(RIDGE_LAUNCHES(softmax_backward))),
+      bind::causal_mask(on_stream(RIDGE_LAUNCHES(causal_mask))),
+      bind::log_softmax(on_stream(RIDGE_LAUNCHES(log_softmax))).in_rounds(2),
+      bind::log_softmax_backward(on_stream(RIDGE_LAUNCHES(log_softmax_backward))).in_rounds(2),
+      bind::nll_loss(on_stream(RIDGE_LAUNCHES(nll_loss), labels)).in_rounds(4),
+      bind::nll_loss_backward(on_stream(RIDGE_LAUNCHES(nll_loss_backward), labels))
           .refusing(no_vocabulary)
           .in_rounds(2),
-      bind::softmax_cross_entropy(on_stream(launch_softmax_cross_entropy<float>,
-                                            launch_softmax_cross_entropy<uint16_t>, logits_labels),
+      bind::softmax_cross_entropy(on_stream(RIDGE_LAUNCHES(softmax_cross_entropy), logits_labels),
                                   softmax_cross_entropy_workspace_bytes)
           .refusing(no_vocabulary)
           .in_rounds(6),
       bind::softmax_cross_entropy_backward(
-          on_stream(launch_softmax_cross_entropy_backward<float>,
-                    launch_softmax_cross_entropy_backward<uint16_t>, logits_labels))
+          on_stream(RIDGE_LAUNCHES(softmax_cross_entropy_backward), logits_labels))
           .refusing(no_vocabulary),
       bind::embedding(embeddings(on_stream)).in_rounds(2),
-      bind::embedding_backward(
-          on_stream(launch_embedding_backward<float>, launch_embedding_backward<uint16_t>))
-          .in_rounds(5),
+      bind::embedding_backward(on_stream(RIDGE_LAUNCHES(embedding_backward))).in_rounds(5),
       bind::rope_table(on_stream(launch_rope_table)),
       bind::rope(rope_heads),
       bind::rope_qkv(rope_heads),
       bind::rope_qkv_backward(rope_heads),
-      bind::rms_norm(on_stream(launch_rms_norm<float>, launch_rms_norm<uint16_t>)).in_rounds(2),
-      bind::add_rms_norm(on_stream(launch_sum_of_rows<float>, launch_sum_of_rows<uint16_t>))
-          .in_rounds(2),
-      bind::rms_norm_backward(
-          on_stream(launch_rms_norm_backward<float>, launch_rms_norm_backward<uint16_t>),
-          rms_norm_backward_workspace_bytes)
+      bind::rms_norm(on_stream(RIDGE_LAUNCHES(rms_norm))).in_rounds(2),
+      bind::add_rms_norm(on_stream(RIDGE_LAUNCHES(sum_of_rows))).in_rounds(2),
+      bind::rms_norm_backward(on_stream(RIDGE_LAUNCHES(rms_norm_backward)),
+                              rms_norm_backward_workspace_bytes)
           .in_rounds(6),
-      bind::glu(on_stream(launch_glu<float>, launch_glu<uint16_t>)),
-      bind::glu_backward(on_stream(launch_glu_backward<float>, launch_glu_backward<uint16_t>)),
+      bind::glu(on_stream(RIDGE_LAUNCHES(glu))),
+      bind::glu_backward(on_stream(RIDGE_LAUNCHES(glu_backward))),
       flash_attention_kernel(context),
       flash_attention_backward_kernel(context),
-      bind::kv_append({on_stream.on_cells(launch_kv_append<float>, launch_kv_append<uint16_t>)})
-          .in_rounds(3),
+      bind::kv_append({on_stream.on_cells(RIDGE_LAUNCHES(kv_append))}).in_rounds(3),
       rope_append_kernel(context),
       append_attention_kernel(context),
       all_reduce_kernel(context),
       cached_attention_kernel(context),
-      bind::cached_scores(
-          {on_stream.on_cells(launch_cached_scores<float>, launch_cached_scores<uint16_t>)},
-          nullptr)
+      bind::cached_scores({on_stream.on_cells(RIDGE_LAUNCHES(cached_scores))}, nullptr)
           .in_rounds(3),
-      bind::cached_mask(on_stream(launch_cached_mask<float>, launch_cached_mask<uint16_t>)),
-      bind::cached_mix({on_stream.on_cells(launch_cached_mix<float>, launch_cached_mix<uint16_t>)},
-                       nullptr)
-          .in_rounds(3),
+      bind::cached_mask(on_stream(RIDGE_LAUNCHES(cached_mask))),
+      bind::cached_mix({on_stream.on_cells(RIDGE_LAUNCHES(cached_mix))}, nullptr).in_rounds(3),
       bind::sample(sample_launcher(context), sample_workspace_bytes)
           .refusing(large_vocabulary)
           .in_rounds(12),

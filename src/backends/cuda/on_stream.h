@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers of kernels on the device's stream, made from the functions in cuda/kernels/:
-// on_stream(launch_glu<float>, launch_glu<uint16_t>). The additional arguments of a GPU kernel,
+// on_stream(RIDGE_LAUNCHES(glu)). The additional arguments of a GPU kernel,
 // tickets and fault words, are allocated when a node is bound.
 #pragma once
 
@@ -12,6 +12,9 @@
 #include "backends/launcher.h"
 
 namespace ridge::backends::cuda {
+
+// A kernel's functions for fp32 and bf16.
+#define RIDGE_LAUNCHES(kernel) launch_##kernel<float>, launch_##kernel<uint16_t>
 
 // A kernel's arguments without those that only a GPU needs.
 template <typename Given>

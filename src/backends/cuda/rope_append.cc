@@ -21,15 +21,7 @@ Launch bind(const BindCall& call, BindContext& context) {
         is_ready_early(call, 5) && is_ready_early(call, 6) && is_ready_early(call, 7);
     a.heads = call.attrs().integer("heads");
     a.merged = rows<const T>(call.inputs[2]);
-    a.cos = call.inputs[3].as<const float>();
-    a.sin = call.inputs[4].as<const float>();
-    a.interleaved = call.attrs().flag("interleaved");
-    if (call.attrs().flag("norms")) {
-      a.q_norm = call.inputs[8].as<const float>();
-      a.k_norm = call.inputs[9].as<const float>();
-    }
-    a.eps = static_cast<float>(call.attrs().real("eps"));
-    a.norm_offset = static_cast<float>(call.attrs().real("offset"));
+    set_rotation(call, a);
     a.keys = cache_of<T>(call.inputs[0]);
     a.values = cache_of<T>(call.inputs[1]);
     a.q = call.outputs[2].as<T>();
