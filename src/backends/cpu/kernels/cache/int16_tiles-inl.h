@@ -147,25 +147,15 @@ HWY_NOINLINE void round_rows(const HeadRows<T>& from,
 HWY_NOINLINE void transpose_pairs(const int16_t* quants, int64_t rows, int64_t size, int16_t* to) {
   const HWY_CAPPED(int16_t, 8) d16;
   const hn::Repartition<uint32_t, decltype(d16)> d;
-  const hn::Repartition<uint64_t, decltype(d16)> pairs;
   for (int64_t row = 0; row < rows; row += 4) {
     for (int64_t e = 0; e < size; e += 8) {
       const auto row_at = [&](int64_t i) HWY_ATTR {
         return hn::BitCast(d, hn::LoadU(d16, quants + (row + i) * size + e));
       };
       const auto r0 = row_at(0), r1 = row_at(1), r2 = row_at(2), r3 = row_at(3);
-      const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
-      const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-      const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
-      const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-      int16_t* column = to + e * kKeyTile + 2 * row;
-      const auto put = [&](int64_t i, auto v) HWY_ATTR {
-        hn::StoreU(hn::BitCast(d16, v), d16, column + i * 2 * kKeyTile);
-      };
-      put(0, hn::InterleaveLower(pairs, low01, low23));
-      put(1, hn::InterleaveUpper(pairs, low01, low23));
-      put(2, hn::InterleaveLower(pairs, high01, high23));
-      put(3, hn::InterleaveUpper(pairs, high01, high23));
+      put_transposed(d, r0, r1, r2, r3, [&](int64_t i, auto column) HWY_ATTR {
+        hn::StoreU(hn::BitCast(d16, column), d16, to + (e + 2 * i) * kKeyTile + 2 * row);
+      });
     }
   }
 }

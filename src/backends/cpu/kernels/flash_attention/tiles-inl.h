@@ -179,6 +179,22 @@ HWY_NOINLINE void pack_column_blocks(const HeadRows<T>& from,
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Calls put(i, column) for the columns of four rows of four elements.
+template <class D, class V, typename Put>
+HWY_INLINE void put_transposed(D d, V r0, V r1, V r2, V r3, const Put& put) {
+  const hn::Repartition<uint64_t, D> pairs;
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  put(0, hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)));
+  put(1, hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)));
+  put(2, hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)));
+  put(3, hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)));
+}
+#endif
+
 // Packs the rows of `from` as columns: to[e, row] with row stride kBlockColumns.
 template <typename T>
 HWY_NOINLINE void pack_transposed(const HeadRows<T>& from, float* to) {
@@ -186,7 +202,6 @@ HWY_NOINLINE void pack_transposed(const HeadRows<T>& from, float* to) {
   int64_t row = 0;
 #if HWY_TARGET != HWY_SCALAR
   const Quad d;
-  const hn::Repartition<double, Quad> pairs;
   for (; row + 4 <= from.rows; row += 4) {
     const T* source = from.data + row * stride;
     for (int64_t e = 0; e < head_size; e += 4) {
@@ -196,18 +211,9 @@ HWY_NOINLINE void pack_transposed(const HeadRows<T>& from, float* to) {
         return v;
       };
       const auto r0 = row_at(0), r1 = row_at(1), r2 = row_at(2), r3 = row_at(3);
-      const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
-      const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-      const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
-      const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-      float* column = to + e * kBlockColumns + row;
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, column);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d,
-                 column + kBlockColumns);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d,
-                 column + 2 * kBlockColumns);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d,
-                 column + 3 * kBlockColumns);
+      put_transposed(d, r0, r1, r2, r3, [&](int64_t i, auto column) HWY_ATTR {
+        hn::StoreU(column, d, to + (e + i) * kBlockColumns + row);
+      });
     }
   }
 #endif
