@@ -33,8 +33,11 @@ class BoundNode {
 
   // From now on, runs take input `index` from each of these addresses in turn.
   void rotate(size_t index, const std::vector<std::byte*>& addresses);
-  // Runs once.
-  void run() { launches_[next_ = (next_ + 1) % launches_.size()](); }
+  // Runs once. Without a division, which would take a share of the shortest runs.
+  void run() {
+    next_ = next_ + 1 < launches_.size() ? next_ + 1 : 0;
+    launches_[next_]();
+  }
   // Runs `times` times among threads that are ready, as they are while a model decodes.
   void run(int64_t times);
 

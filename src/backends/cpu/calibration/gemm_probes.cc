@@ -22,33 +22,26 @@ using cost::ProductForm;
 
 // Multiples of 48, so that no extent of a preset (powers of two and 1000) is among them: square,
 // flat and deep products, few rows, and batches like those of attention.
-constexpr std::array kExtents = {
-    ProductExtents{1, 96, 96, 96},       ProductExtents{1, 192, 192, 192},
-    ProductExtents{1, 384, 384, 384},    ProductExtents{1, 768, 768, 768},
-    ProductExtents{1, 1536, 192, 192},   ProductExtents{1, 1536, 192, 768},
-    ProductExtents{1, 1536, 768, 192},   ProductExtents{1, 1536, 384, 384},
-    ProductExtents{1, 192, 384, 1536},   ProductExtents{1, 768, 384, 1536},
-    ProductExtents{1, 1536, 1536, 384},  ProductExtents{1, 384, 1536, 1536},
-    ProductExtents{1, 2304, 1536, 1536}, ProductExtents{1, 1, 1536, 768},
-    ProductExtents{1, 12, 768, 768},     ProductExtents{1, 48, 768, 1536},
-    ProductExtents{1, 1536, 48, 768},    ProductExtents{1, 1536, 768, 48},
-    ProductExtents{24, 96, 96, 48},      ProductExtents{24, 96, 48, 96},
-    ProductExtents{24, 192, 192, 48},    ProductExtents{24, 192, 48, 192},
-    ProductExtents{48, 96, 96, 24},      ProductExtents{48, 96, 24, 96},
-    ProductExtents{12, 192, 192, 96},    ProductExtents{12, 192, 96, 192},
-    ProductExtents{6, 384, 384, 96},     ProductExtents{6, 384, 96, 384}};
+constexpr auto kExtents = std::to_array<ProductExtents>(
+    {{1, 96, 96, 96},       {1, 192, 192, 192},  {1, 384, 384, 384},   {1, 768, 768, 768},
+     {1, 1536, 192, 192},   {1, 1536, 192, 768}, {1, 1536, 768, 192},  {1, 1536, 384, 384},
+     {1, 192, 384, 1536},   {1, 768, 384, 1536}, {1, 1536, 1536, 384}, {1, 384, 1536, 1536},
+     {1, 2304, 1536, 1536}, {1, 1, 1536, 768},   {1, 12, 768, 768},    {1, 48, 768, 1536},
+     {1, 1536, 48, 768},    {1, 1536, 768, 48},  {24, 96, 96, 48},     {24, 96, 48, 96},
+     {24, 192, 192, 48},    {24, 192, 48, 192},  {48, 96, 96, 24},     {48, 96, 24, 96},
+     {12, 192, 192, 96},    {12, 192, 96, 192},  {6, 384, 384, 96},    {6, 384, 96, 384}});
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
 
 // These are also timed with row strides that are powers of two.
-constexpr std::array kVaried = {ProductExtents{1, 192, 192, 192}, ProductExtents{1, 384, 384, 384},
-                                ProductExtents{1, 1536, 192, 192},
-                                ProductExtents{1, 1536, 384, 384},
-                                ProductExtents{1, 768, 384, 1536}};
+constexpr auto kVaried = std::to_array<ProductExtents>({{1, 192, 192, 192},
+                                                        {1, 384, 384, 384},
+                                                        {1, 1536, 192, 192},
+                                                        {1, 1536, 384, 384},
+                                                        {1, 768, 384, 1536}});
 
 // These are also timed with operands from memory: B, A and C take most of their bytes.
-constexpr std::array kFromMemory = {ProductExtents{1, 48, 768, 1536},
-                                    ProductExtents{1, 1536, 48, 768},
-                                    ProductExtents{1, 1536, 768, 48}};
+constexpr auto kFromMemory =
+    std::to_array<ProductExtents>({{1, 48, 768, 1536}, {1, 1536, 48, 768}, {1, 1536, 768, 48}});
 
 // The matrices of a batch lie side by side in each row, as the heads of attention do. oneDNN has
 // faster kernels for matrices that lie one after the other, but no model's graph has those.

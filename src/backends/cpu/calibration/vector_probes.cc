@@ -152,65 +152,30 @@ class FunctionTimings {
 // their softmax. As many elements are in rows so short that starting them counts.
 constexpr int64_t kTokens = 32, kWidth = cost::kRowWidths[1], kShortWidth = cost::kRowWidths[0];
 
-template <typename Kernel>
-VectorTiming time_rows(ProbeList& probes, const Kernel& kernel) {
-  const Probe& timing = probes.add("row kernel", [kernel] {
+// Each thread runs a node of its own, on its own part of the pool.
+VectorTiming time_rows(ProbeList& probes,
+                       const OperandPool& pool,
+                       const KernelTable& kernels,
+                       const std::string& op,
+                       const Type& x) {
+  constexpr int64_t kSpan = 2 * kTokens * kWidth * 4;  // room for results and row statistics
+  Attrs attrs;
+  if (op == "rms_norm") attrs.set("eps", 1e-6);
+  if (op == "reduce_sum") attrs.set("axes", std::vector<int64_t>{1});
+  auto nodes = std::make_shared<std::vector<std::unique_ptr<BoundNode>>>();
+  for (int64_t thread = 0; thread < omp_get_max_threads(); ++thread) {
+    std::vector<NodeInput> inputs{{x, pool.input(thread * kSpan)}};
+    // Two bf16 inputs that follow each other are a number of about the size of the second.
+    if (op == "rms_norm") inputs.push_back({{DType::kF32, {x.shape[1]}}, inputs[0].data});
+    nodes->push_back(std::make_unique<BoundNode>(
+        kernels, op, inputs, attrs, std::span(pool.result(thread * kSpan), size_t{kSpan})));
+  }
+  const Probe& timing = probes.add("row kernel", [nodes] {
 #pragma omp parallel
-    for (int repeat = 0; repeat < kRepeats; ++repeat) kernel(omp_get_thread_num());
+    for (int repeat = 0; repeat < kRepeats; ++repeat)
+      (*nodes)[static_cast<size_t>(omp_get_thread_num())]->run();
   });
   return {static_cast<double>(kTokens * kWidth * kRepeats) * omp_get_max_threads(), &timing};
-}
-
-template <typename T>
-VectorTiming time_rms_norm(ProbeList& probes,
-                           const OperandPool& pool,
-                           int64_t tokens,
-                           int64_t width) {
-  auto statistics = std::make_shared<Arena>(omp_get_max_threads() * tokens * 64, "row statistics");
-  return time_rows(probes, [statistics, &pool, tokens, width](int thread) {
-    int64_t at = thread * kTokens * kWidth * 4;
-    RmsNorm<T> norm;
-    norm.tokens = tokens;
-    norm.width = width;
-    norm.x = {reinterpret_cast<const T*>(pool.input(at)), width};
-    // Two bf16 inputs that follow each other are a number of about the size of the second.
-    norm.weight = reinterpret_cast<const float*>(pool.input(at));
-    norm.eps = 1e-6f;
-    norm.y = {reinterpret_cast<T*>(pool.result(at)), width};
-    norm.rstd = reinterpret_cast<float*>(statistics->data()) + thread * tokens;
-    rms_norm(norm);
-  });
-}
-
-template <typename T>
-VectorTiming time_softmax(ProbeList& probes,
-                          const OperandPool& pool,
-                          int64_t tokens,
-                          int64_t width,
-                          void (*kernel)(const Softmax<T>&)) {
-  return time_rows(probes, [&pool, tokens, width, kernel](int thread) {
-    int64_t at = thread * kTokens * kWidth * 4;
-    Softmax<T> rows;
-    rows.rows = tokens;
-    rows.columns = width;
-    rows.x = {reinterpret_cast<const T*>(pool.input(at)), width};
-    rows.y = {reinterpret_cast<T*>(pool.result(at)), width};
-    kernel(rows);
-  });
-}
-
-template <typename T>
-VectorTiming time_row_sums(ProbeList& probes,
-                           const OperandPool& pool,
-                           int64_t tokens,
-                           int64_t width) {
-  return time_rows(probes, [&pool, tokens, width](int thread) {
-    int64_t at = thread * kTokens * kWidth * 4;
-    ReduceRows<T, T> reduce{tokens, width, Reduction::kSum, {}, {}};
-    reduce.x = {reinterpret_cast<const T*>(pool.input(at)), width};
-    reduce.y = reinterpret_cast<T*>(pool.result(at));
-    reduce_rows(reduce);
-  });
 }
 
 // The rate of each kernel of rows by type and width. Kernels take different ways for short and long
@@ -218,10 +183,13 @@ VectorTiming time_row_sums(ProbeList& probes,
 class RowTimings {
  public:
   RowTimings(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16) {
-    for (int64_t width : cost::kRowWidths) {
-      add<float>(probes, f32, "f32", width);
-      add<uint16_t>(probes, bf16, "bf16", width);
-    }
+    const KernelTable kernels(cpu_kernels(nullptr));
+    for (int64_t width : cost::kRowWidths)
+      for (DType dtype : {DType::kF32, DType::kBF16})
+        for (const char* op : {"rms_norm", "softmax", "log_softmax", "reduce_sum"})
+          timings_[cost::row_function(op, dtype, width)] =
+              time_rows(probes, dtype == DType::kF32 ? f32 : bf16, kernels, op,
+                        {dtype, {kTokens * kWidth / width, width}});
   }
   void finish(cost::Ceilings& c) const {
     for (const auto& [name, timing] : timings_)
@@ -232,19 +200,6 @@ class RowTimings {
   }
 
  private:
-  template <typename T>
-  void add(ProbeList& probes, const OperandPool& pool, const char* type, int64_t width) {
-    const int64_t rows = kTokens * kWidth / width;
-    const DType dtype = *parse_dtype(type);
-    auto at = [&](const char* op) -> VectorTiming& {
-      return timings_[cost::row_function(op, dtype, width)];
-    };
-    at("rms_norm") = time_rms_norm<T>(probes, pool, rows, width);
-    at("softmax") = time_softmax<T>(probes, pool, rows, width, softmax<T>);
-    at("log_softmax") = time_softmax<T>(probes, pool, rows, width, log_softmax<T>);
-    at("reduce_sum") = time_row_sums<T>(probes, pool, rows, width);
-  }
-
   std::map<std::string, VectorTiming> timings_;
 };
 

@@ -28,24 +28,16 @@ using cost::ProductForm;
 
 // Multiples of the common kernels' tiles, as models' extents are, but no product of a preset:
 // square, flat and deep products, few rows, and batches.
-constexpr std::array kExtents = {
-    ProductExtents{1, 96, 96, 96},        ProductExtents{1, 384, 384, 384},
-    ProductExtents{1, 768, 768, 768},     ProductExtents{1, 1536, 1536, 1536},
-    ProductExtents{1, 3072, 3072, 3072},  ProductExtents{1, 6144, 6144, 6144},
-    ProductExtents{1, 1152, 640, 640},    ProductExtents{1, 1152, 1536, 640},
-    ProductExtents{1, 1152, 640, 1536},   ProductExtents{1, 640, 1536, 1152},
-    ProductExtents{1, 1152, 640, 3072},   ProductExtents{1, 1152, 3072, 640},
-    ProductExtents{1, 3072, 640, 1152},   ProductExtents{1, 768, 640, 4608},
-    ProductExtents{1, 1152, 2304, 1152},  ProductExtents{1, 6144, 1280, 1280},
-    ProductExtents{1, 6144, 3072, 1280},  ProductExtents{1, 6144, 1280, 3072},
-    ProductExtents{1, 1280, 3072, 6144},  ProductExtents{1, 6144, 12288, 1280},
-    ProductExtents{1, 12288, 1280, 6144}, ProductExtents{1, 12, 1536, 1536},
-    ProductExtents{1, 1152, 896, 640},    ProductExtents{1, 896, 640, 1152},
-    ProductExtents{48, 144, 144, 48},     ProductExtents{48, 144, 48, 144},
-    ProductExtents{96, 480, 480, 48},     ProductExtents{96, 480, 48, 480},
-    ProductExtents{1, 512, 9216, 3584},   ProductExtents{1, 512, 3584, 9216},
-    ProductExtents{1, 128, 9216, 3584},   ProductExtents{1, 128, 3584, 9216},
-    ProductExtents{1, 32, 9216, 3584},    ProductExtents{1, 32, 704, 1792}};
+constexpr auto kExtents = std::to_array<ProductExtents>(
+    {{1, 96, 96, 96},        {1, 384, 384, 384},    {1, 768, 768, 768},    {1, 1536, 1536, 1536},
+     {1, 3072, 3072, 3072},  {1, 6144, 6144, 6144}, {1, 1152, 640, 640},   {1, 1152, 1536, 640},
+     {1, 1152, 640, 1536},   {1, 640, 1536, 1152},  {1, 1152, 640, 3072},  {1, 1152, 3072, 640},
+     {1, 3072, 640, 1152},   {1, 768, 640, 4608},   {1, 1152, 2304, 1152}, {1, 6144, 1280, 1280},
+     {1, 6144, 3072, 1280},  {1, 6144, 1280, 3072}, {1, 1280, 3072, 6144}, {1, 6144, 12288, 1280},
+     {1, 12288, 1280, 6144}, {1, 12, 1536, 1536},   {1, 1152, 896, 640},   {1, 896, 640, 1152},
+     {48, 144, 144, 48},     {48, 144, 48, 144},    {96, 480, 480, 48},    {96, 480, 48, 480},
+     {1, 512, 9216, 3584},   {1, 512, 3584, 9216},  {1, 128, 9216, 3584},  {1, 128, 3584, 9216},
+     {1, 32, 9216, 3584},    {1, 32, 704, 1792}});
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN,
                                ProductForm::kTT};
 

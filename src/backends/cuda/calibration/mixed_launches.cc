@@ -22,9 +22,8 @@ constexpr size_t kEach = 5, kProducts = kLaunches / kEach;
 constexpr int kRounds = 16;
 
 // A subset of the extents that rates of products are measured on.
-constexpr std::array kExtents = {
-    ProductExtents{1, 384, 384, 384}, ProductExtents{1, 1152, 640, 640},
-    ProductExtents{1, 1152, 640, 1536}, ProductExtents{1, 640, 1536, 1152}};
+constexpr auto kExtents = std::to_array<ProductExtents>(
+    {{1, 384, 384, 384}, {1, 1152, 640, 640}, {1, 1152, 640, 1536}, {1, 640, 1536, 1152}});
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
 
 constexpr int64_t kSmallElements = 4096, kSmallBytes = 4 * kSmallElements;
