@@ -20,10 +20,6 @@ std::optional<int64_t> bytes_or_nothing(const std::function<int64_t(int64_t)>& b
 
 }  // namespace
 
-int64_t palm_flops_per_token(const PalmExtents& e) {
-  return 6 * e.parameters + 12 * e.layers * e.heads * e.head_size * e.sequence;
-}
-
 double training_days(double flops_per_token,
                      double tokens,
                      double devices,

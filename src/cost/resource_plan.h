@@ -8,14 +8,6 @@
 
 namespace ridge::cost {
 
-// PaLM's estimate (arXiv:2204.02311, appendix B) for forward and backward: 6 N + 12 L H Q T FLOPs
-// per token, for N parameters that take part in GEMMs, L layers, H heads of size Q, and sequences
-// of length T.
-struct PalmExtents {
-  int64_t parameters = 0, layers = 0, heads = 0, head_size = 0, sequence = 0;
-};
-int64_t palm_flops_per_token(const PalmExtents& extents);
-
 // Days to train on `tokens` tokens at `flops_per_token`, on `devices` devices with a peak of
 // `peak_flops_per_s` at utilization `mfu`.
 double training_days(double flops_per_token,
