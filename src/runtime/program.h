@@ -5,13 +5,12 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/backend.h"
 #include "cost/costed_graph.h"
-#include "record/profile.h"
+#include "runtime/bound_graph.h"
 #include "runtime/store.h"
 
 namespace ridge::runtime {
@@ -27,16 +26,19 @@ class Program {
   void bind(std::shared_ptr<backends::Memory> arena = nullptr);
 
   // Enqueues one run of a graph. Later reads wait for it, and so does `wait`.
-  void run(int graph);
+  void run(int graph) { bound_[static_cast<size_t>(graph)].run(); }
   // The same launches one by one, each between the two calls with its node. What the node reads and
   // writes can be read then.
   void run_inspected(int graph,
                      const std::function<void(NodeId)>& before,
-                     const std::function<void(NodeId)>& after);
+                     const std::function<void(NodeId)>& after) {
+    bound_[static_cast<size_t>(graph)].run_inspected(before, after);
+  }
   void wait() { backend_.synchronize(); }
-  // Runs a graph once and returns the times of its nodes, measured by the backend's instrument or
-  // by a clock around each launch.
-  record::ProfiledRun run_profiled(int graph);
+  // Runs a graph once and returns the times of its nodes; see BoundGraph.
+  record::ProfiledRun run_profiled(int graph) {
+    return bound_[static_cast<size_t>(graph)].run_profiled();
+  }
 
   const cost::ProgramGraph& graph(int index) const { return graphs_[static_cast<size_t>(index)]; }
   const std::vector<cost::ProgramGraph>& graphs() const { return graphs_; }
@@ -51,38 +53,13 @@ class Program {
   std::unique_ptr<backends::CopyOut> start_read(int graph, ValueId value) const;
 
  private:
-  // The launches of a graph, and their recording if there is one. The first run is not recorded,
-  // because lazy loading happens in it.
-  struct Bound {
-    std::vector<backends::NodeLaunch> launches;
-    bool owns_threads = false;  // whether any launch starts threads of its own
-    std::unique_ptr<backends::Recording> recording;
-    std::optional<backends::Observed> observed;  // from the backend's instrument
-    bool is_first = true;                        // nothing has run yet
-    bool was_offered = false;                    // the backend has decided whether to record
-  };
   backends::Operand operand(const plan::PlannedGraph& planned, ValueId value) const;
-  void bind_graph(const plan::PlannedGraph& planned, Bound& bound);
-  void offer_recording(Bound& bound);
-  // Calls `body`, which launches the graph's nodes, in the backend's parallel region where that is
-  // possible.
-  template <typename Body>
-  void launch_in_region(const Bound& bound, const Body& body);
-  // Enqueues a run: replays the recording or, if it is null, makes each launch.
-  void launch(const Bound& bound, backends::Recording* recording);
-  // Does the same for a run that `start_ns` began: the instrument is called with the node of each
-  // launch, and the host's time for each is added to `enqueues`.
-  void launch_observed(const Bound& bound,
-                       backends::Recording* recording,
-                       backends::Instrument& instrument,
-                       double start_ns,
-                       std::vector<record::Enqueue>& enqueues);
-  record::ProfiledRun run_clocked(const Bound& bound);
+  BoundGraph bound(const plan::PlannedGraph& planned) const;
 
   backends::Backend& backend_;
   Store& store_;
   std::vector<cost::ProgramGraph> graphs_;
-  std::vector<Bound> bound_;  // per graph
+  std::vector<BoundGraph> bound_;  // per graph
   std::shared_ptr<backends::Memory> arena_;
 };
 
