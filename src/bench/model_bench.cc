@@ -96,7 +96,7 @@ void describe(const ModelBenchSetup& o,
   made.size_bytes = model.file.weight_bytes();
   made.parameters = model.file.config().parameters();
   made.activations = o.inference.exact ? "exact" : o.inference.fast_8bit ? "8 bits" : "fast";
-  made.owned_bytes = model.session->owned_bytes();
+  made.owned_bytes = model.session->runner().owned_bytes();
 }
 
 }  // namespace
@@ -162,9 +162,9 @@ int64_t ModelBench::interleaved_read_bytes() const {
 
 // Sums what the timed part of `once` multiplies and reads, from the graphs that it runs.
 record::RatedWork ModelBench::counted(const std::function<double()>& once) {
-  session_.observe(&runs_);
+  session_.runner().observe(&runs_);
   once();
-  session_.observe(nullptr);
+  session_.runner().observe(nullptr);
   std::map<const serve::Bucket*, int64_t> counts;
   for (const serve::SessionRun& run : runs_) ++counts[run.bucket];
   record::RatedWork work;
@@ -234,9 +234,9 @@ double ModelBench::decode(int64_t tokens) {
 
 serve::SessionRun ModelBench::last_run(const std::function<void()>& run) {
   std::vector<serve::SessionRun> runs;
-  session_.observe(&runs);
+  session_.runner().observe(&runs);
   for (int i = 0; i < 3; ++i) run();
-  session_.observe(nullptr);
+  session_.runner().observe(nullptr);
   return std::move(runs.back());
 }
 

@@ -100,13 +100,13 @@ class Repetition {
 
   record::InstrumentedStep instrumented(int64_t index) {
     std::vector<serve::SessionRun> runs;
-    session_.observe(&runs);
+    session_.runner().observe(&runs);
     if (instrument_ == nullptr) hardware_.start();
     record::InstrumentedStep step{{}, 0, now_ns(), index};
     once_();
     step.wall_ns = now_ns() - step.begin_ns;
     if (instrument_ == nullptr && index >= 0) hardware_.stop(counts_);
-    session_.observe(nullptr);
+    session_.runner().observe(nullptr);
     buckets_.clear();
     for (serve::SessionRun& each : runs) {
       step.wall_ns -= each.profile.instrument_ns;
@@ -141,7 +141,7 @@ record::RunRecord make_record(const InferenceExperiment& e,
   record::RunRecord record = serve::begin_phase(e, task, session.config());
   const std::vector<record::PredictedGraph> graphs =
       serve::count_phase(runs.graphs(), ceilings, record);
-  record.memory.allocated_bytes = session.store_bytes() + runs.arena_bytes();
+  record.memory.allocated_bytes = session.runner().store_bytes() + runs.arena_bytes();
   record.counts = runs.counts();
   runs.measurement().fill(graphs, record);
   for (const char* module : {"attention", "mlp"})

@@ -18,7 +18,7 @@ const Accounting::PredictedCost& Accounting::bucket_cost(const Bucket& bucket) {
     models::InferenceShape shape = bucket.shape();
     shape.rows = 1;
     model_ = model_work(models::build_inference_graph(session_.config(), ops::table(), shape,
-                                                      session_.file().lookup())
+                                                      session_.runner().file().lookup())
                             .graph);
   }
   const cost::CostedGraph& costed = *bucket.program().graph(0).costed;
@@ -32,7 +32,8 @@ void Accounting::prepare(const Bucket& bucket) {
   models::InferenceShape shape = bucket.shape();
   if (ceilings_ == nullptr || shape.context <= kShortContext) return;
   shape.context = kShortContext;
-  bucket_costs_.at(&bucket).short_ns = cost::predict_run_ns(*session_.planned(shape), *ceilings_);
+  bucket_costs_.at(&bucket).short_ns =
+      cost::predict_run_ns(*session_.runner().buckets().planned(shape), *ceilings_);
 }
 
 double Accounting::PredictedCost::predicted_ns(const models::InferenceShape& shape,

@@ -102,6 +102,13 @@ class BucketCache {
 
   // Plans a bucket's graph without making a bucket.
   std::shared_ptr<const cost::CostedGraph> planned(const models::InferenceShape& shape) const;
+  // Plans the graph of a run of `tokens` tokens at positions below `context` with as many rows as
+  // it can have.
+  std::shared_ptr<const cost::CostedGraph> planned_run(int64_t tokens, int64_t context) const {
+    return planned(run_shape(tokens, context));
+  }
+  // The largest context that has the same graph.
+  int64_t planned_context(int64_t context) const { return run_shape(1, context).context; }
 
   int64_t arena_bytes() const;
   int64_t count() const { return std::ssize(buckets_); }
@@ -110,6 +117,10 @@ class BucketCache {
   // The key is task, tokens, rows and context.
   using Key = std::tuple<models::InferenceTask, int64_t, int64_t, int64_t>;
 
+  models::InferenceShape run_shape(int64_t tokens, int64_t context) const {
+    return bucket_shape(models::InferenceTask::kPrefill, tokens, context, cache_.slots, cached_,
+                        cache_);
+  }
   Bucket& built(const models::InferenceShape& shape);
   std::unique_ptr<Bucket> make(const models::InferenceShape& shape);
   void load(const LoadGraph& load);

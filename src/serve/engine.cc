@@ -57,7 +57,7 @@ Engine::Engine(Session& session,
                            options.ceilings.get(),
                            options.max_batched_tokens,
                            options.step_ms * 1e6),
-                options.runs_ahead.value_or(session.is_on_device())),
+                options.runs_ahead.value_or(session.runner().is_on_device())),
       accounting_(session, options.ceilings) {
   counts_.slots = session.options().slots;
   for (int64_t slot = counts_.slots; slot-- > 0;) free_slots_.push_back(slot);
@@ -89,7 +89,7 @@ Engine::~Engine() {
 
 // Runs one token, which loads the weights. A device also records the buckets of all steps.
 void Engine::warm_up(const Progress& progress) {
-  if (session_.is_on_device() && session_.options().cached)
+  if (session_.runner().is_on_device() && session_.options().cached)
     session_.prepare([&](const Bucket& bucket, int64_t built, int64_t all) {
       accounting_.prepare(bucket);
       if (progress) progress(built, all);
@@ -98,7 +98,7 @@ void Engine::warm_up(const Progress& progress) {
   const Prompt prompt{0, {&id, 1}, {}};
   session_.start({&prompt, 1});
   session_.release(0);
-  session_.touch_cache();
+  session_.runner().touch_cache();
 }
 
 void Engine::expect_runnable(const Request& request) const {
@@ -246,9 +246,9 @@ bool Engine::takes_blocks(const EngineSequence& next) {
   std::vector<BlockUse> running;
   for (const auto& each : running_)
     running.push_back({yields(*each, next), session_.blocks().owned(each->slot),
-                       session_.missing_blocks(each->slot, std::ssize(each->ids)) + 1});
+                       session_.blocks().missing(each->slot, std::ssize(each->ids)) + 1});
   const std::optional<int64_t> count =
-      count_preempted(running, session_.missing_blocks(next.slot, std::ssize(next.ids)),
+      count_preempted(running, session_.blocks().missing(next.slot, std::ssize(next.ids)),
                       session_.blocks().available());
   if (!count) return false;
   for (int64_t i = 0; i < *count; ++i) preempt_last();
@@ -257,11 +257,11 @@ bool Engine::takes_blocks(const EngineSequence& next) {
 
 void Engine::count_admitted(EngineSequence& sequence) {
   const double now = now_ns();
-  event_log_.admit(sequence.log_index, session_.cached_tokens(sequence.slot), now);
+  event_log_.admit(sequence.log_index, session_.blocks().cached_tokens(sequence.slot), now);
   if (sequence.was_admitted) return;
   sequence.was_admitted = true;
   sequence.admitted_ns = now;
-  sequence.cached_tokens = session_.cached_tokens(sequence.slot);
+  sequence.cached_tokens = session_.blocks().cached_tokens(sequence.slot);
   mailbox_.count_admitted();
   const std::lock_guard lock(counts_mutex_);
   counts_.queue.observe((sequence.admitted_ns - sequence.submitted_ns) / 1e9);
@@ -274,7 +274,7 @@ void Engine::make_room() {
   const auto missing = [&] {
     int64_t blocks = 0;
     for (const auto& each : running_)
-      blocks += session_.missing_blocks(each->slot, std::ssize(each->ids));
+      blocks += session_.blocks().missing(each->slot, std::ssize(each->ids));
     return blocks;
   };
   while (running_.size() > 1 && missing() > session_.blocks().available()) preempt_last();
@@ -338,11 +338,11 @@ void Engine::log_step(const LoggedStep& step) {
 
 // Waits for a step's tokens and hands them out.
 void Engine::finish(LaunchedStep step) {
-  std::vector<int32_t> tokens(step.sequences.size());
+  std::vector<int32_t> tokens;
   LoggedStep logged{.begin_ns = std::max(step.begin_ns, 1e9 * counts_.last_step_s)};
   logged.sequences = std::ssize(step.sequences) - std::ranges::count(step.sequences, nullptr);
   try {
-    session_.collect(tokens);
+    tokens = launcher_.collect(step);
     if (logged.sequences == 0) return;
     logged.end_ns = now_ns();
     count_costs(step, logged);

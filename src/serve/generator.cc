@@ -30,7 +30,7 @@ Generation generate(Session& session,
   made.ids.reserve(static_cast<size_t>(std::min(options.max_tokens, session.options().capacity)));
   int32_t token = session.start({&first, 1})[0];
   made.prompt_ns = now_ns() - begin;
-  made.cached_tokens = session.cached_tokens(0);
+  made.cached_tokens = session.blocks().cached_tokens(0);
   begin = now_ns();
   for (const int64_t slot = 0;;) {
     made.ids.push_back(token);

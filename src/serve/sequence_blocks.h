@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block tables of all slots, and the prefix cache, which keeps blocks until they are reused.
+// The computed positions of the sequences in all slots, and the block tables that place them in the
+// KV cache.
 //
 // A block holds kBlockTokens positions. Full layers keep all blocks of a sequence; window layers
-// keep a ring of blocks and release the oldest. A full block is remembered by its tokens and all
-// tokens before them, and sequences with the same prefix share it. A sequence writes only to blocks
-// that are not full yet, so shared blocks never change.
+// keep a ring of blocks and release the oldest. The prefix cache remembers full blocks, and
+// sequences with the same prefix share them. A sequence writes only to blocks that are not full
+// yet, so shared blocks never change.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "models/cache_shape.h"
 #include "models/config.h"
 #include "serve/block_pool.h"
+#include "serve/prefix_cache.h"
 
 namespace ridge::serve {
 
@@ -28,22 +28,30 @@ class SequenceBlocks {
  public:
   // Without sharing, each slot always has the same blocks.
   SequenceBlocks(const models::CacheShape& shape, const models::ModelConfig& config, bool shares);
-  ~SequenceBlocks();
 
-  // Ends the slot's sequence and begins one that starts with `ids`. Returns the number of cached
-  // tokens: full blocks, fewer than all ids. Prefixes are shared only within a tenant.
+  // Ends the slot's sequence and begins one that starts with `ids`. Its length is the number of
+  // cached tokens, which is returned: full blocks, fewer than all ids. Prefixes are shared only
+  // within a tenant.
   int64_t begin(int64_t slot, std::span<const int32_t> ids, uint32_t tenant);
-  // The number of blocks that the slot lacks for positions below `length`.
-  int64_t missing(int64_t slot, int64_t length) const;
-  // The number of free blocks.
-  int64_t available() const;
-  // The number of blocks that become free when the slot is released.
-  int64_t owned(int64_t slot) const;
-  // Gives the slot blocks for positions below `length`. At most available() blocks may be missing.
+  // Gives the slot blocks up to its new length, before the run that fills them. At most available()
+  // blocks may be missing.
   void extend(int64_t slot, int64_t length);
   // Adds ids whose keys and values are computed to the slot's sequence.
   void append(int64_t slot, std::span<const int32_t> ids);
+  // Goes back to a length. Only without sharing.
+  void shorten(int64_t slot, int64_t length) { at(slot).length = length; }
   void release(int64_t slot);
+
+  // The number of computed positions of the slot's sequence.
+  int64_t length(int64_t slot) const { return at(slot).length; }
+  // The number of ids at the start of the sequence that `begin` found in the prefix cache.
+  int64_t cached_tokens(int64_t slot) const { return at(slot).cached; }
+  // The number of blocks that the slot lacks for positions below `length`.
+  int64_t missing(int64_t slot, int64_t length) const;
+  // The number of free blocks.
+  int64_t available() const { return layers_[counted()].pool.free(); }
+  // The number of blocks that become free when the slot is released.
+  int64_t owned(int64_t slot) const;
 
   // The block tables, [S, blocks_per_slot].
   std::span<const int32_t> full_table() const { return layers_[kFull].table; }
@@ -53,25 +61,28 @@ class SequenceBlocks {
 
   // These count the blocks of full layers, or of window layers if there are no full ones; so do
   // available(), missing() and owned().
-  int64_t blocks() const;
-  int64_t in_use() const;  // blocks of sequences that have a slot
+  int64_t blocks() const { return layers_[counted()].pool.blocks(); }
+  int64_t in_use() const { return blocks() - available(); }  // blocks of sequences that have a slot
   BlockState state(int64_t block) const;
-  int64_t remembered() const { return std::ssize(prefixes_); }  // full blocks in the prefix cache
+  int64_t remembered() const { return prefixes_.prefixes(); }  // full blocks in the prefix cache
 
  private:
-  enum LayerType { kFull, kWindow, kLayerTypes };
-  struct Prefix;
-  // The identity of the prefix before the block, and the block's tokens. The comparison is exact.
-  using PrefixKey = std::pair<uint64_t, std::vector<int32_t>>;
   struct LayerBlocks {
-    bool exists = false;
-    int64_t ring = 1;  // most blocks of a slot
-    BlockPool pool{0};
-    std::vector<int32_t> table;     // block ids; entries that no sequence uses hold any valid id
-    std::vector<Prefix*> prefixes;  // prefix that each block caches, or null
+    LayerBlocks(const models::CacheBlocks& shape, int64_t slots, bool has_layers, bool shares);
+    size_t place(int64_t slot, int64_t block) const {
+      return static_cast<size_t>(slot * ring + block % ring);
+    }
+    int32_t& entry(int64_t slot, int64_t block) { return table[place(slot, block)]; }
+    int32_t entry(int64_t slot, int64_t block) const { return table[place(slot, block)]; }
+
+    bool exists;
+    int64_t ring;  // most blocks of a slot
+    BlockPool pool;
+    std::vector<int32_t> table;  // block ids; entries that no sequence uses hold any valid id
   };
   // The slot has the blocks first[layer type] to end - 1 of its sequence.
   struct SlotBlocks {
+    int64_t length = 0, cached = 0;
     int64_t first[kLayerTypes] = {0, 0};
     int64_t end = 0;
     int64_t whole = 0;               // number of full blocks
@@ -80,16 +91,12 @@ class SequenceBlocks {
   };
 
   LayerType counted() const { return layers_[kFull].exists ? kFull : kWindow; }
-  int32_t& entry(LayerType type, int64_t slot, int64_t block) {
-    return layers_[type].table[place(type, slot, block)];
-  }
-  size_t place(LayerType type, int64_t slot, int64_t block) const;
+  const SlotBlocks& at(int64_t slot) const { return slots_[static_cast<size_t>(slot)]; }
+  SlotBlocks& at(int64_t slot) { return slots_[static_cast<size_t>(slot)]; }
   void release_block(LayerType type, int32_t id);
   int32_t take(LayerType type);
-  void forget(LayerType type, int32_t id);
   int64_t window_begin(int64_t blocks) const;
-  std::vector<Prefix*> find(std::span<const int32_t> ids, uint32_t tenant) const;
-  int64_t usable(const std::vector<Prefix*>& found) const;
+  int64_t usable(std::span<const Prefix> found) const;
   void remember(int64_t slot);
 
   LayerBlocks layers_[kLayerTypes];
@@ -97,8 +104,7 @@ class SequenceBlocks {
   bool shares_;
   bool changed_ = true;
   std::vector<SlotBlocks> slots_;
-  std::map<PrefixKey, std::unique_ptr<Prefix>> prefixes_;
-  uint64_t last_identity_ = UINT32_MAX;  // Smaller identities are tenants.
+  PrefixCache prefixes_;
 };
 
 }  // namespace ridge::serve

@@ -18,7 +18,8 @@ int64_t most_within(const Session& session,
   while (beyond - fits > 1) {
     const int64_t tokens = fits + (beyond - fits) / 2;
     const bool is_within =
-        cost::predict_run_ns(*session.planned_run(tokens, reach), ceilings) <= limit_ns;
+        cost::predict_run_ns(*session.runner().buckets().planned_run(tokens, reach), ceilings) <=
+        limit_ns;
     (is_within ? fits : beyond) = tokens;
   }
   return fits;
@@ -27,14 +28,15 @@ int64_t most_within(const Session& session,
 }  // namespace
 
 int64_t suitable_step_tokens(const Session& session, const cost::Ceilings* ceilings) {
-  if (!session.is_on_device()) return 128;
+  if (!session.runner().is_on_device()) return 128;
   constexpr int64_t kMost = 2048, kUsual = 1024, kLeast = 256;
   constexpr double kLimitNs = 75e6;
   if (ceilings == nullptr) return kUsual;
   const int64_t reach = session.options().capacity / 2;
   int64_t tokens = kMost;
   while (tokens > kLeast &&
-         cost::predict_run_ns(*session.planned_run(tokens, reach), *ceilings) > kLimitNs)
+         cost::predict_run_ns(*session.runner().buckets().planned_run(tokens, reach), *ceilings) >
+             kLimitNs)
     tokens /= 2;
   return tokens;
 }
@@ -51,7 +53,7 @@ StepBudget::StepBudget(const Session& session,
   const int64_t most = std::min(most_tokens, session.most_ids()),
                 capacity = session.options().capacity;
   for (int64_t reach = 0; reach < capacity;) {
-    reach = session.planned_context(reach + 1);
+    reach = session.runner().buckets().planned_context(reach + 1);
     by_reach_[reach] = most_within(session, *ceilings, reach, most, limit_ns);
   }
 }

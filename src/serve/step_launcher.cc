@@ -35,9 +35,19 @@ void StepLauncher::leave(EngineSequence& ended) {
   if (ahead_) std::ranges::replace(ahead_->sequences, &ended, nobody);
 }
 
-void StepLauncher::drop() {
-  ahead_.reset();
-  session_.drop_launched();
+// Notes the run that was started for a step.
+void StepLauncher::note_run(LaunchedStep& step) {
+  step.bucket = session_.runner().last_bucket();
+  step.sampled = session_.sampling().start_read();
+}
+
+std::vector<int32_t> StepLauncher::collect(LaunchedStep& step) {
+  SlotSampling& sampling = session_.sampling();
+  sampling.finish_read(std::move(step.sampled));
+  std::vector<int32_t> tokens(step.parts.size(), -1);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (step.parts[i].samples) tokens[i] = sampling.take(step.slots[i]);
+  return tokens;
 }
 
 LaunchedStep StepLauncher::launch(Sequences running) {
@@ -57,10 +67,11 @@ LaunchedStep StepLauncher::launch(Sequences running) {
                                                                 static_cast<size_t>(counts[i]));
     parts.push_back({each.slot, ids, samples});
     step.parts.push_back({done, counts[i], samples});
+    step.slots.push_back(each.slot);
     step.sequences.push_back(&each);
   }
-  session_.launch(parts);
-  step.bucket = &session_.last_bucket();
+  session_.compute(parts);
+  note_run(step);
   return step;
 }
 
@@ -74,9 +85,9 @@ bool StepLauncher::is_next_known(const LaunchedStep& step, Sequences running) co
     if (each == nullptr || !step.parts[i].samples) return false;
     const bool may_end = each->generated() + 1 >= each->request.max_tokens ||
                          session_.room(each->slot) < 2 || each->runs_alone;
-    if (may_end || each->request.top_logprobs >= 0 || session_.has_token_penalties(each->slot))
+    if (may_end || each->request.top_logprobs >= 0 || session_.sampling().counts_tokens(each->slot))
       return false;
-    missing += session_.missing_blocks(each->slot, session_.length(each->slot) + 1);
+    missing += session_.blocks().missing(each->slot, session_.length(each->slot) + 1);
   }
   return missing <= session_.blocks().available();
 }
@@ -84,13 +95,12 @@ bool StepLauncher::is_next_known(const LaunchedStep& step, Sequences running) co
 LaunchedStep StepLauncher::launch_ahead(const LaunchedStep& step) {
   LaunchedStep next{.sequences = step.sequences, .is_ahead = true, .begin_ns = now_ns()};
   std::ranges::sort(next.sequences, {}, &EngineSequence::slot);
-  std::vector<int64_t> slots;
   for (const EngineSequence* each : next.sequences) {
-    slots.push_back(each->slot);
+    next.slots.push_back(each->slot);
     next.parts.push_back({session_.length(each->slot), 1, true});
   }
-  session_.launch_next(slots);
-  next.bucket = &session_.last_bucket();
+  session_.compute_next(next.slots);
+  note_run(next);
   return next;
 }
 

@@ -22,9 +22,11 @@ namespace ridge::serve {
 struct LaunchedStep {
   std::vector<EngineSequence*> sequences = {};
   std::vector<PartExtent> parts = {};
+  std::vector<int64_t> slots = {};
   bool is_ahead = false;  // Its ids were not known when it was launched.
   double begin_ns = 0;
   const Bucket* bucket = nullptr;
+  SampledTokens sampled = {};
 };
 
 class StepLauncher {
@@ -36,14 +38,17 @@ class StepLauncher {
       : session_(session), budget_(std::move(budget)), runs_ahead_(runs_ahead) {}
 
   // Returns the step that was launched ahead or launches one. May launch the next one too, unless
-  // others wait. Throws what Session::launch throws.
+  // others wait. Throws what Session::compute throws.
   LaunchedStep next(Sequences running, bool others_wait);
   bool has_ahead() const { return ahead_.has_value(); }
   LaunchedStep take_ahead() { return *std::exchange(ahead_, std::nullopt); }
+  // Waits for a step and returns its tokens: the one after each part, or -1 if it is not sampled or
+  // its logits are NaN or infinite. Steps are collected in their order.
+  std::vector<int32_t> collect(LaunchedStep& step);
   // Takes a sequence that has ended out of the step that was launched ahead.
   void leave(EngineSequence& ended);
-  // Forgets all steps that are not collected.
-  void drop();
+  // Forgets the step that was launched ahead.
+  void drop() { ahead_.reset(); }
 
   const StepBudget& budget() const { return budget_; }
 
@@ -53,6 +58,7 @@ class StepLauncher {
   LaunchedStep launch(Sequences running);
   bool is_next_known(const LaunchedStep& step, Sequences running) const;
   LaunchedStep launch_ahead(const LaunchedStep& step);
+  void note_run(LaunchedStep& step);
 
   Session& session_;
   const StepBudget budget_;

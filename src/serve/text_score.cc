@@ -1,33 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums the likelihoods of pieces.
+// Sums the likelihoods of pieces and chunks.
 #include "serve/text_score.h"
 
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/error.h"
 
 namespace ridge::serve {
+
+Likelihood score(Session& session, std::span<const int32_t> ids) {
+  const int64_t vocabulary = session.config().vocabulary, capacity = session.options().capacity;
+  if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
+  if (std::ssize(ids) > capacity)
+    throw usage_error("[text] expected at most {} tokens, the context, got {}", capacity,
+                      ids.size());
+  check_ids(ids, vocabulary);
+  // The logits of a chunk are temporary; this limits them to 128 MiB.
+  constexpr int64_t kLogits = int64_t{1} << 25;
+  const auto chunk =
+      static_cast<size_t>(std::clamp<int64_t>(kLogits / vocabulary, 1, session.options().chunk));
+  Likelihood sum;
+  session.release(0);
+  for (size_t begin = 0; begin + 1 < ids.size(); begin += chunk) {
+    const size_t count = std::min(chunk, ids.size() - 1 - begin);
+    sum.nll += session.mean_nll(0, ids.subspan(begin, count), ids.subspan(begin + 1, count)) *
+               static_cast<double>(count);
+    sum.tokens += static_cast<int64_t>(count);
+  }
+  session.release(0);
+  return sum;
+}
 
 record::TextScore score_text(Session& session,
                              const InferenceOptions& o,
                              std::span<const int32_t> ids,
                              const std::function<void(int64_t)>& progress) {
-  record::TextScore score{.tokens = std::ssize(ids)};
+  record::TextScore made{.tokens = std::ssize(ids)};
   const Arithmetic arithmetic = o.arithmetic();
-  if (!arithmetic.exact && !arithmetic.on_gpu) score.activation_bits = o.fast_8bit ? 8 : 16;
-  score.cache_dtype = cache_dtype_name(*session.options().cache_dtype);
+  if (!arithmetic.exact && !arithmetic.on_gpu) made.activation_bits = o.fast_8bit ? 8 : 16;
+  made.cache_dtype = cache_dtype_name(*session.options().cache_dtype);
   const double begin = now_ns();
   const auto piece = static_cast<size_t>(session.options().capacity);
-  for (size_t at = 0; at + 1 < ids.size(); at += piece, ++score.pieces) {
+  for (size_t at = 0; at + 1 < ids.size(); at += piece, ++made.pieces) {
     const std::span<const int32_t> part = ids.subspan(at, std::min(piece, ids.size() - at));
     if (part.size() < 2) break;
-    const Likelihood likelihood = session.score(part);
-    score.nll += likelihood.nll;
-    score.counted += likelihood.tokens;
+    const Likelihood likelihood = score(session, part);
+    made.nll += likelihood.nll;
+    made.counted += likelihood.tokens;
     progress(std::ssize(part));
   }
-  score.seconds = (now_ns() - begin) / 1e9;
-  return score;
+  made.seconds = (now_ns() - begin) / 1e9;
+  return made;
 }
 
 }  // namespace ridge::serve

@@ -108,7 +108,7 @@ TEST(PhasePlan, OwnsWhatASessionOfAQuantizedFileOwns) {
         EXPECT_GT(plan.held_bytes.at(packs ? repacked_dtype(type, {64, 64}) : type), 0);
         serve::Session session(file, serve::session_options(e, e.length), serve::cpu_backend());
         decode_at_the_end(session, e.length);
-        EXPECT_EQ(plan.owned_bytes, session.owned_bytes());
+        EXPECT_EQ(plan.owned_bytes, session.runner().owned_bytes());
         int64_t held = 0;
         for (const auto& [dtype, bytes] : plan.held_bytes) held += bytes;
         EXPECT_LT(held, 1.05 * static_cast<double>(file.weight_bytes()));
@@ -171,7 +171,7 @@ TEST(PhasePlan, OwnsTheCacheOfASession) {
       EXPECT_EQ(run.decode.cache_bytes, e.batch * seen * 2 * config.kv_heads * row);
       serve::Session session(file, serve::session_options(e, e.length), serve::cpu_backend());
       decode_at_the_end(session, e.length);
-      EXPECT_EQ(plan.owned_bytes, session.owned_bytes());
+      EXPECT_EQ(plan.owned_bytes, session.runner().owned_bytes());
       // The store rounds each state up to whole cache lines.
       const int64_t scale = dtype == DType::kI8 ? 4 : 0;
       int64_t bytes = 0, rounded = 0;
@@ -187,7 +187,7 @@ TEST(PhasePlan, OwnsTheCacheOfASession) {
                                                                  .chunk = e.chunk,
                                                                  .dtype = dtype})),
                 bytes);
-      stores[dtype] = session.store_bytes() - rounded;
+      stores[dtype] = session.runner().store_bytes() - rounded;
     }
     EXPECT_EQ(stores[DType::kBF16], stores[DType::kF32]);
     EXPECT_EQ(stores[DType::kI8], stores[DType::kF32]);

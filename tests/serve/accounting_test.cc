@@ -161,7 +161,7 @@ TEST_P(AccountingTest, OfCompany) {
   for (const Request& each : requests) {
     open(4, 64, 64);
     alone.push_back(ran({each})[0]);
-    weights = cost::parameter_bytes(*session_->planned_run(8, 64));
+    weights = cost::parameter_bytes(*session_->runner().buckets().planned_run(8, 64));
   }
   open(4, 64, 64);
   const std::vector<RequestMetrics> together = ran(requests);
@@ -227,9 +227,9 @@ TEST(PreparedAccounting, PredictsBetweenAShortAndTheWholeContext) {
     accounting.add(*pair, std::vector<PartExtent>{part, part}, 1, metrics);
     return one.predicted_prefill_ns;
   };
-  const double whole = cost::predict_run_ns(*session.planned(near), *ceilings);
+  const double whole = cost::predict_run_ns(*session.runner().buckets().planned(near), *ceilings);
   near.context = 256;
-  const double least = cost::predict_run_ns(*session.planned(near), *ceilings);
+  const double least = cost::predict_run_ns(*session.runner().buckets().planned(near), *ceilings);
   EXPECT_GT(whole, least);
   EXPECT_DOUBLE_EQ(predicted(5), least);
   EXPECT_DOUBLE_EQ(predicted(255), least);

@@ -16,7 +16,7 @@ std::vector<int64_t> rings(const models::ModelFile& file, int64_t capacity, int6
   options.chunk = chunk;
   Session session(file, options, cpu_backend());
   std::vector<SessionRun> runs;
-  session.observe(&runs);
+  session.runner().observe(&runs);
   std::vector<int32_t> ids{1, 2, 3};
   last_logits(session, ids);
   const Graph& graph = runs.at(0).bucket->program().graph(0).graph();

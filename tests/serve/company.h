@@ -96,8 +96,7 @@ class BatchInvariant {
       add_others(0, kSlots / 2);
       parts.push_back({own, std::span(known).subspan(done, taken), ends});
       add_others(kSlots / 2, kSlots);
-      std::vector<int32_t> made(parts.size());  // the tokens of the sequence alone go on
-      crowd_.run(parts, made);
+      crowd_.compute(parts);  // the tokens of the sequence alone go on
       if (!ends) continue;
       known.push_back(tokens[steps.size()]);
       steps.push_back(crowd_.logits(own));

@@ -112,12 +112,12 @@ TEST_P(DecodeAllocation, IsNone) {
     std::vector<Prompt> prompts;
     for (int64_t slot = 0; slot < slots; ++slot)
       prompts.push_back({slot, ids, {.temperature = 0.8, .top_k = 5}});
-    int64_t owned = session.owned_bytes();
+    int64_t owned = session.runner().owned_bytes();
     EXPECT_EQ(allocations_of_steps(session, prompts, 40), 0) << slots << " sequences";
-    EXPECT_GE(session.owned_bytes(), owned);
-    owned = session.owned_bytes();
+    EXPECT_GE(session.runner().owned_bytes(), owned);
+    owned = session.runner().owned_bytes();
     EXPECT_EQ(allocations_of_steps(session, prompts, 10), 0) << slots << " sequences, again";
-    EXPECT_EQ(session.owned_bytes(), owned);
+    EXPECT_EQ(session.runner().owned_bytes(), owned);
   }
 }
 

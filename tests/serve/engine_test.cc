@@ -348,7 +348,8 @@ TEST_P(EngineTest, StepsAreAsLongAsPredicted) {
       std::make_shared<cost::Ceilings>(cost::made_up_ceilings({{int64_t{1} << 30, 10, 10}}, 10));
   open(2);
   const auto predicted = [&](int64_t tokens) {
-    return cost::predict_run_ns(*session_->planned_run(tokens, kCapacity), *ceilings);
+    return cost::predict_run_ns(*session_->runner().buckets().planned_run(tokens, kCapacity),
+                                *ceilings);
   };
   ASSERT_LT(predicted(1), predicted(64));
   for (int64_t tokens : {1, 16, 48}) {

@@ -9,6 +9,7 @@
 #include "serve/answer_reader.h"
 #include "serve/bytes_tokenizer.h"
 #include "serve/real_model.h"
+#include "serve/text_score.h"
 
 namespace ridge::serve {
 namespace {
@@ -72,7 +73,7 @@ TEST_F(NotFinite, EndsAScoreWithWhatItFound) {
   plant("model.norm.weight", 3, kNan);
   const models::ModelFile file = models::ModelFile::open(path_);
   Session session(file, at_level("compiled", 64), cpu_backend());
-  files::expect_error([&] { session.score(ids_); }, ExitCode::kBadFile,
+  files::expect_error([&] { score(session, ids_); }, ExitCode::kBadFile,
                       "[model] expected finite log-likelihoods, got nan; the first tensor that is "
                       "not finite is model.norm.weight");
 }

@@ -8,6 +8,7 @@
 #include "models/tokenizer_file.h"
 #include "peer_python.h"
 #include "serve/real_model.h"
+#include "serve/text_score.h"
 
 namespace ridge::serve {
 namespace {
@@ -80,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(All,
 
 // Counts only the second half of a piece, like llama-perplexity.
 double second_half(Session& session, std::span<const int32_t> ids) {
-  Likelihood all = session.score(ids), first = session.score(ids.first(ids.size() / 2 + 1));
+  Likelihood all = score(session, ids), first = score(session, ids.first(ids.size() / 2 + 1));
   return (all.nll - first.nll) / static_cast<double>(all.tokens - first.tokens);
 }
 

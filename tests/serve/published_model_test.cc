@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "serve/real_model.h"
+#include "serve/text_score.h"
 
 namespace ridge::serve {
 namespace {
@@ -38,7 +39,7 @@ TEST_P(PublishedModel, ContinuesAlike) {
 TEST_P(PublishedModel, FindsTextsAsLikely) {
   Session session(*file_, at_level("compiled", 1024), cpu_backend());
   for (const auto& text : expected_) {
-    Likelihood got = session.score(ids_of(text["ids"]));
+    Likelihood got = score(session, ids_of(text["ids"]));
     EXPECT_EQ(got.tokens + 1, text["tokens"].get<int64_t>());
     EXPECT_NEAR(got.nll / static_cast<double>(got.tokens), text["nll_mean"].get<double>(),
                 kLikelihood);
@@ -56,7 +57,7 @@ TEST_P(PublishedModel, LosesLittleByRoundingActivations) {
       EXPECT_NEAR(logits[top[0].get<size_t>()], top[1].get<double>(), GetParam().rounded_logits)
           << text["text"].get<std::string>().substr(0, 40);
     if (text["tokens"].get<int64_t>() < kLongText) continue;
-    Likelihood got = session.score(ids);
+    Likelihood got = score(session, ids);
     EXPECT_NEAR(got.nll / static_cast<double>(got.tokens), text["nll_mean"].get<double>(),
                 kRoundedLikelihood);
   }

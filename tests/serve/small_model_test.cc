@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "serve/real_model.h"
+#include "serve/text_score.h"
 #include "small_models.h"
 
 namespace ridge::serve {
@@ -64,13 +65,13 @@ TEST_P(SmallModel, IsTheSameInChunks) {
   text.resize(std::min<size_t>(text.size(), 192));
   Session whole = session(options());
   std::vector<float> want = last_logits(whole, text);
-  double nll = whole.score(text).nll;
+  double nll = score(whole, text).nll;
   for (int64_t chunk : {1, 7, 16, 33}) {
     SessionOptions cut = options();
     cut.chunk = chunk;
     Session made = session(cut);
     EXPECT_LE(largest_difference(last_logits(made, text), want), kSame) << "chunks of " << chunk;
-    EXPECT_NEAR(made.score(text).nll, nll, 1e-3) << "chunks of " << chunk;
+    EXPECT_NEAR(score(made, text).nll, nll, 1e-3) << "chunks of " << chunk;
   }
 }
 
@@ -108,7 +109,7 @@ TEST_P(SmallModel, IsTheSameInPreparedBuckets) {
     all = count;
   });
   EXPECT_EQ(built, all);
-  EXPECT_EQ(prepared.bucket_count(), all);
+  EXPECT_EQ(prepared.runner().buckets().count(), all);
   const std::vector<int32_t> shorter(ids_.begin(), ids_.begin() + 5);
   for (Session* each : {&own, &prepared}) {
     const std::vector<Prompt> prompts{{1, ids_, {}}, {0, shorter, {}}};
@@ -116,10 +117,13 @@ TEST_P(SmallModel, IsTheSameInPreparedBuckets) {
     for (int i = 0; i < 5; ++i) {
       const int32_t last[] = {tokens[0], tokens[1]};
       const SequencePart parts[] = {{1, {&last[0], 1}}, {0, {&last[1], 1}}};
-      each->run({parts, i % 2 == 0 ? size_t{2} : size_t{1}}, {tokens.data(), i % 2 == 0 ? 2u : 1u});
+      each->compute({parts, i % 2 == 0 ? size_t{2} : size_t{1}});
+      each->sampling().read();
+      for (size_t part = 0; part < (i % 2 == 0 ? 2 : 1); ++part)
+        tokens[part] = each->sampling().take(parts[part].slot);
     }
   }
-  EXPECT_EQ(prepared.bucket_count(), all);
+  EXPECT_EQ(prepared.runner().buckets().count(), all);
   for (int64_t slot : {0, 1})
     EXPECT_LE(largest_difference(own.logits(slot), prepared.logits(slot)), kSame);
 }
@@ -154,12 +158,11 @@ TEST_P(SmallModel, IsTheSameInPartsBesideOthers) {
                    taken = std::min(left, static_cast<size_t>(slot == 0 ? 2 : 3));
       parts.push_back({slot, std::span(ids).subspan(done, taken), taken == left});
     }
-    std::vector<int32_t> tokens(parts.size());
-    made.run(parts, tokens);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      EXPECT_EQ(tokens[i] >= 0, parts[i].samples);
-      if (parts[i].samples) known[static_cast<size_t>(parts[i].slot)].push_back(tokens[i]);
-    }
+    made.compute(parts);
+    made.sampling().read();
+    for (const SequencePart& part : parts)
+      if (part.samples)
+        known[static_cast<size_t>(part.slot)].push_back(made.sampling().take(part.slot));
   }
   for (size_t i : {size_t{0}, size_t{1}}) {
     const std::vector<int32_t>& prompt = i == 0 ? ids_ : other_;
@@ -176,7 +179,7 @@ TEST_P(SmallModel, PromptsAsLongAsTheCapacityShareAChunk) {
   three.chunk = 3 * three.capacity;
   Session batch = session(three);
   std::vector<SessionRun> runs;
-  batch.observe(&runs);
+  batch.runner().observe(&runs);
   std::vector<Prompt> prompts{{0, ids_, {}}, {1, ids_, {}}, {2, ids_, {}}};
   std::vector<int32_t> tokens = batch.start(prompts);
   EXPECT_EQ(runs.size(), 1u);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/gpu_session.h"
+#include "serve/text_score.h"
 
 namespace ridge::serve {
 namespace {
@@ -117,10 +118,10 @@ TEST_P(GpuInference, FindsTextsAsLikely) {
   text.insert(text.end(), other_.begin(), other_.end());
   text.resize(std::min<size_t>(text.size(), 192));
   Session cpu(file_, at_level("compiled", 192), cpu_backend());
-  double want = cpu.score(text).nll / static_cast<double>(text.size());
+  double want = score(cpu, text).nll / static_cast<double>(text.size());
   GpuSession exact(file_, options(kExact)), narrow(file_, options(kNarrow));
-  EXPECT_NEAR(exact.session.score(text).nll / static_cast<double>(text.size()), want, 1e-3);
-  EXPECT_NEAR(narrow.session.score(text).nll / static_cast<double>(text.size()), want, 0.02);
+  EXPECT_NEAR(score(exact.session, text).nll / static_cast<double>(text.size()), want, 1e-3);
+  EXPECT_NEAR(score(narrow.session, text).nll / static_cast<double>(text.size()), want, 0.02);
 }
 
 INSTANTIATE_TEST_SUITE_P(All,

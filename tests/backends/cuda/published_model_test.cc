@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/gpu_session.h"
+#include "serve/text_score.h"
 
 namespace ridge::serve {
 namespace {
@@ -36,7 +37,7 @@ class GpuPublishedModel : public PublishedModelTest {
             std::max(logit_distance, std::abs(logits[top[0].get<size_t>()] - top[1].get<double>()));
       logit_distance = std::max(
           logit_distance, std::abs(log_sum_exp(logits) - text["last_logsumexp"].get<double>()));
-      Likelihood got = gpu.session.score(ids);
+      Likelihood got = score(gpu.session, ids);
       likelihood_distance = std::max(
           likelihood_distance,
           std::abs(got.nll / static_cast<double>(got.tokens) - text["nll_mean"].get<double>()));
