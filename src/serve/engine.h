@@ -3,27 +3,18 @@
 // have a slot. A request gets a slot as soon as a slot and the blocks of its prompt are free. For
 // one of a better priority, or if the cache is full, the engine preempts the last sequences and
 // recomputes them later. The engine's thread owns the session. Knows no HTTP.
-//
-// Whatever throws ends one request, and the others go on. If several share what threw, they begin
-// again, each alone until its next token, so that the one at fault is found.
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
-#include <vector>
 
-#include "serve/accounting.h"
-#include "serve/engine_counts.h"
-#include "serve/event_log.h"
+#include "serve/engine_core.h"
+#include "serve/engine_metrics.h"
 #include "serve/mailbox.h"
 #include "serve/session.h"
-#include "serve/step_launcher.h"
 #include "text/tokenizer.h"
 
 namespace ridge::serve {
@@ -73,10 +64,10 @@ class Engine {
   bool is_idle() const { return mailbox_.queued_and_open().second == 0; }
   EngineCounts counts() const;
   // The log of the last steps and requests.
-  const EventLog& event_log() const { return event_log_; }
+  const EventLog& event_log() const { return metrics_.log(); }
 
   const EngineOptions& options() const { return options_; }
-  const StepBudget& budget() const { return launcher_.budget(); }
+  const StepBudget& budget() const { return core_.budget(); }
   const SessionOptions& session_options() const { return session_.options(); }
   // Prompts and answers have ids below this number. The model may have padded rows after them.
   int64_t vocabulary() const { return session_.config().sampled_vocabulary(); }
@@ -87,51 +78,13 @@ class Engine {
   void warm_up(const Progress& progress);
   void serve();
   bool take_mail();
-  void drop(uint64_t id);
-  template <typename List>
-  static void insert(List& list, std::unique_ptr<EngineSequence>& sequence);
-  void admit();
-  bool admit(EngineSequence& next);
-  static bool yields(const EngineSequence& running, const EngineSequence& next);
-  bool takes_blocks(const EngineSequence& next);
-  void count_admitted(EngineSequence& sequence);
-  void make_room();
-  void preempt_last();
-  void requeue_last();
-  void step();
-  LaunchedStep launch();
-  void finish(LaunchedStep step);
-  void land();
-  void log_step(const LoggedStep& step);
-  void isolate(const std::exception& error);
-  void count_costs(const LaunchedStep& step, LoggedStep& logged);
-  void accept(EngineSequence& sequence, int32_t token);
-  void fail(EngineSequence& sequence, const std::exception& error);
-  void count_internal_error();
-  void put(EngineSequence& sequence, Delta delta);
-  void wake_readers();
-  void end(EngineSequence& sequence, Finish finish, Delta delta);
-  Delta last_delta(EngineSequence& sequence, Delta delta, double now) const;
-  void count_end(const EngineSequence& sequence, Finish finish, double now);
-  int64_t count_running();
-  void count_load();
 
   Session& session_;
   const text::Tokenizer& tokenizer_;
   const EngineOptions options_;
-
-  mutable std::mutex counts_mutex_;
-  EngineCounts counts_;
-  EventLog event_log_;
+  EngineMetrics metrics_;
   Mailbox mailbox_;
-  StepLauncher launcher_;
-
-  // Only the engine's thread uses these. Both lists are sorted by the time at which they are due.
-  std::deque<std::unique_ptr<EngineSequence>> waiting_;
-  std::vector<std::unique_ptr<EngineSequence>> running_;
-  std::vector<int64_t> free_slots_;
-  std::vector<std::shared_ptr<OutputQueue>> unread_;  // queues whose readers must be woken
-  Accounting accounting_;
+  EngineCore core_;  // Only the engine's thread uses it.
   std::thread thread_;
 };
 
