@@ -97,6 +97,10 @@ std::string metrics_text(const EngineCounts& counts, const std::string& model, d
             counts.cost.model.flops);
   w.counter("ridge_executed_flops_total", "FLOPs of the kernels, with padding.",
             counts.cost.executed_flops);
+  w.counter("ridge_discarded_tokens_total", "Tokens computed ahead for requests that had ended.",
+            counts.discarded_tokens);
+  w.counter("ridge_discarded_flops_total", "FLOPs of the kernels for discarded tokens.",
+            counts.discarded_cost.executed_flops);
   w.counter("ridge_read_bytes_total", "Bytes that the kernels' plan reads.",
             counts.cost.read_bytes);
   w.counter("ridge_written_bytes_total", "Bytes that the kernels' plan writes.",

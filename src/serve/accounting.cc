@@ -71,8 +71,12 @@ StepCost Accounting::add(const Bucket& bucket,
       ceilings_ == nullptr ? cost::ReferenceRate() : ceilings_->mbu_reference();
   Recent recent{.ns = ns};
   for (size_t i = 0; i < parts.size(); ++i) {
-    RequestMetrics& request = *metrics[i];
     const StepCost& cost = costs[i];
+    if (metrics[i] == nullptr) {
+      discarded_cost_ += cost;
+      continue;
+    }
+    RequestMetrics& request = *metrics[i];
     const double multiply_ns = least(2 * static_cast<double>(cost.model.macs), multiplies),
                  read_ns = least(static_cast<double>(cost.needed_bytes), reads);
     ++request.steps;

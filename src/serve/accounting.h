@@ -26,12 +26,14 @@ class Accounting {
   // a short one.
   void prepare(const Bucket& bucket);
 
-  // Adds a run of the bucket, which took `ns`, to each part's request. Returns the run's cost.
+  // Adds a run of the bucket, which took `ns`, to each part's request, or to the discarded cost
+  // where that is null. Returns the run's cost.
   StepCost add(const Bucket& bucket,
                std::span<const PartExtent> parts,
                double ns,
                std::span<RequestMetrics* const> metrics);
 
+  const StepCost& discarded_cost() const { return discarded_cost_; }
   // The data type in which the last run computed most of its MACs.
   DType product_type() const { return product_type_; }
   // Utilizations cover the last kRecentSteps steps; without ceilings there are none.
@@ -62,6 +64,7 @@ class Accounting {
   std::optional<LinearWork> model_;
   std::map<const Bucket*, PredictedCost> bucket_costs_;
   std::deque<Recent> recent_;
+  StepCost discarded_cost_;
   DType product_type_ = DType::kF32;
 };
 

@@ -62,7 +62,7 @@ void EngineCore::admit() {
 }
 
 void EngineCore::run() {
-  if (scheduler_.running().empty()) return;
+  if (scheduler_.running().empty()) return land();
   try {
     if (!launcher_.has_ahead()) scheduler_.make_room();
     finish(launch());
@@ -100,7 +100,6 @@ void EngineCore::finish(LaunchedStep step) {
   logged.sequences = std::ssize(step.sequences) - std::ranges::count(step.sequences, nullptr);
   try {
     tokens = launcher_.collect(step);
-    if (logged.sequences == 0) return;
     logged.end_ns = now_ns();
     metrics_.add_cost(step, logged);
   } catch (...) {

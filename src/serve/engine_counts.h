@@ -35,8 +35,12 @@ struct EngineCounts {
   int64_t generated_tokens = 0;
   int64_t steps = 0;
   int64_t preemptions = 0;
-  int64_t internal_errors = 0;        // faults of Ridge; each ended at most one request
-  StepCost cost;                      // sum over all steps
+  int64_t internal_errors = 0;  // faults of Ridge; each ended at most one request
+  StepCost cost;                // sum over all steps
+  // The part of tokens that were computed ahead for requests that had ended. The rest of `cost` is
+  // the sum over the requests.
+  int64_t discarded_tokens = 0;
+  StepCost discarded_cost;
   std::optional<double> mfu, mbu;     // utilization of the last steps; none without ceilings
   int64_t refused = 0;                // requests refused because the queue was full
   std::array<int64_t, 5> finished{};  // ended requests by Finish

@@ -84,21 +84,23 @@ void EngineMetrics::count_load(int64_t running) {
 }
 
 void EngineMetrics::add_cost(const LaunchedStep& step, LoggedStep& logged) {
-  std::vector<PartExtent> extents;
   std::vector<RequestMetrics*> metrics;
+  int64_t discarded = 0;
   for (size_t i = 0; i < step.parts.size(); ++i) {
     EngineSequence* each = step.sequences[i];
-    if (each == nullptr) continue;
-    extents.push_back(step.parts[i]);
-    metrics.push_back(&each->metrics);
+    metrics.push_back(each == nullptr ? nullptr : &each->metrics);
     const int64_t tokens = step.parts[i].tokens;
-    const bool decodes = tokens == 1 && each->generated() > 0;
-    (decodes ? logged.decode_tokens : logged.prefill_tokens) += tokens;
+    const bool decodes = each != nullptr && tokens == 1 && each->generated() > 0;
+    (each == nullptr ? discarded
+     : decodes       ? logged.decode_tokens
+                     : logged.prefill_tokens) += tokens;
   }
-  logged.cost = accounting_.add(*step.bucket, extents, logged.end_ns - logged.begin_ns, metrics);
+  logged.cost = accounting_.add(*step.bucket, step.parts, logged.end_ns - logged.begin_ns, metrics);
   logged.product_type = accounting_.product_type();
   const std::lock_guard lock(mutex_);
   counts_.cost += logged.cost;
+  counts_.discarded_tokens += discarded;
+  counts_.discarded_cost = accounting_.discarded_cost();
   counts_.mfu = accounting_.mfu();
   counts_.mbu = accounting_.mbu();
 }

@@ -47,8 +47,8 @@ class EngineMetrics {
     }
     log_.end(sequence.log_index, finish, now);
   }
-  // Adds a step's cost to its requests, except to those that ended before it did, and to the log's
-  // entry.
+  // Adds a step's cost to its requests and to the log's entry. The parts of those that ended before
+  // it did are discarded.
   void add_cost(const LaunchedStep& step, LoggedStep& logged);
   void stepped(const LoggedStep& step);
   double last_step_ns() const { return 1e9 * counts_.last_step_s; }

@@ -3,10 +3,11 @@
 #include "serve/session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "base/error.h"
-#include "serve/not_finite.h"
+#include "base/finite.h"
 
 namespace ridge::serve {
 
@@ -42,6 +43,31 @@ std::vector<SequencePart> take_parts(std::span<const Prompt>& prompts,
     prompts = prompts.subspan(1);
   }
   return parts;
+}
+
+// Names the first tensor of the file that is not finite; if all are, the fault is that of the run.
+[[noreturn]] void refuse_not_finite(const models::ModelFile& file,
+                                    std::string_view what,
+                                    std::string_view found) {
+  const std::string tensor = file.first_not_finite();
+  if (!tensor.empty())
+    throw file_error(
+        "[model] expected finite {}, got {}; the first tensor that is not finite is {}", what,
+        found, tensor);
+  throw runtime_error("[model] expected finite {}, got {}; all weights are finite", what, found);
+}
+
+void expect_finite(const models::ModelFile& file,
+                   std::string_view what,
+                   std::span<const float> values) {
+  if (all_finite(values)) return;
+  const bool has_nan = std::ranges::any_of(values, [](float x) { return std::isnan(x); });
+  refuse_not_finite(file, what, has_nan ? "nan" : "infinity");
+}
+
+void expect_tokens(const models::ModelFile& file, std::span<const int32_t> tokens) {
+  if (std::ranges::any_of(tokens, [](int32_t token) { return token < 0; }))
+    refuse_not_finite(file, "logits", "nan or infinity");
 }
 
 }  // namespace

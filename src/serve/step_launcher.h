@@ -18,7 +18,7 @@
 namespace ridge::serve {
 
 // A step that is launched, with a part of each of its sequences. A sequence that ends meanwhile is
-// null: its part is computed for nobody.
+// null: its part is discarded.
 struct LaunchedStep {
   std::vector<EngineSequence*> sequences = {};
   std::vector<PartExtent> parts = {};

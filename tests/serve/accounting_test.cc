@@ -63,8 +63,10 @@ class AccountingTest : public testing::TestWithParam<EngineCase> {
     ASSERT_TRUE(engine_->is_idle());
   }
   // The requests of this engine's whole life against its steps and its counters.
-  void expect_adds_up(const std::vector<RequestMetrics>& metrics) const {
+  void expect_adds_up(std::vector<RequestMetrics> metrics) {
     await_idle();
+    // The engine has counted all earlier steps when another request ends.
+    metrics.push_back(ran({request(0, 3, 1)})[0]);
     StepCost of_requests, of_steps;
     for (const RequestMetrics& each : metrics) of_requests += each.cost;
     int64_t sequences = 0, took_part = 0;
@@ -73,7 +75,7 @@ class AccountingTest : public testing::TestWithParam<EngineCase> {
       sequences += each.sequences;
     }
     for (const RequestMetrics& each : metrics) took_part += each.steps;
-    EXPECT_EQ(of_requests, of_steps);
+    EXPECT_EQ(of_requests += engine_->counts().discarded_cost, of_steps);
     EXPECT_EQ(of_steps, engine_->counts().cost);
     EXPECT_EQ(took_part, sequences);
     EXPECT_GT(of_steps.model.flops, 0);
@@ -113,6 +115,23 @@ TEST_P(AccountingTest, OfRequestsThatLoseTheirBlocks) {
     more += crowded[i].cost.model.flops > alone.cost.model.flops;
   }
   EXPECT_GT(more, 0);
+}
+
+// While a token is handed out, the next step runs ahead. Its request then leaves.
+TEST_P(AccountingTest, OfTokensThatAreDiscarded) {
+  open(2, 16, 8);
+  const auto gate = std::make_shared<Gate>();
+  const auto leaves = ask(request(1, 12, 50), gate);
+  leaves->await(1);
+  engine_->cancel(leaves->handle().id);
+  gate->open();
+  const RequestMetrics left = *leaves->finished().metrics;
+  expect_adds_up({left});
+  const EngineCounts counts = engine_->counts();
+  const bool is_discarded = GetParam().runs_ahead;
+  EXPECT_EQ(counts.discarded_tokens, is_discarded ? 1 : 0);
+  EXPECT_EQ(counts.discarded_cost != StepCost(), is_discarded);
+  EXPECT_EQ(left.steps, 1);
 }
 
 TEST_P(AccountingTest, OfRequestsThatLeave) {
@@ -165,6 +184,7 @@ TEST_P(AccountingTest, OfCompany) {
   }
   open(4, 64, 64);
   const std::vector<RequestMetrics> together = ran(requests);
+  const int64_t steps = engine_->counts().steps;
   expect_adds_up(together);
   int64_t keys_alone = 0, keys_together = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -172,7 +192,7 @@ TEST_P(AccountingTest, OfCompany) {
     keys_alone += alone[i].cost.needed_bytes - alone[i].steps * weights;
     keys_together += together[i].cost.needed_bytes;
   }
-  keys_together -= engine_->counts().steps * weights;
+  keys_together -= steps * weights;
   // A table of embeddings that is not the head's too counts with the rows of the step's tokens
   // alone.
   if (file_.config().tied_head) {
