@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <ctime>
-#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -123,7 +122,7 @@ Answer::Piece Completion::take() {
     if (streams_)
       piece.bytes += take_events(each);
     else
-      take_whole(each);
+      each.all.append(each.output->take());
     if (!each.has_ended() || is_whole(each.all.finish)) continue;
     Piece failed = fail(each);
     failed.bytes = piece.bytes + failed.bytes;
@@ -138,35 +137,16 @@ Answer::Piece Completion::take() {
   return piece;
 }
 
-namespace {
-
-// Adds what has come, but for text and scores.
-void add_counts(serve::Delta& all, const serve::Delta& delta) {
-  all.tokens += delta.tokens;
-  all.cached_tokens += delta.cached_tokens;
-  all.finish = delta.finish;
-  all.error = delta.error;
-  all.metrics = delta.metrics;
-}
-
-}  // namespace
-
-void Completion::take_whole(Choice& choice) {
-  serve::Delta delta = choice.output->take();
-  add_counts(choice.all, delta);
-  choice.all.text += delta.text;
-  choice.all.scores.insert(choice.all.scores.end(), std::move_iterator(delta.scores.begin()),
-                           std::move_iterator(delta.scores.end()));
-}
-
 std::string Completion::take_events(Choice& choice) {
   serve::Delta delta = choice.output->take();
-  add_counts(choice.all, delta);
+  std::string text = std::exchange(delta.text, {});
+  const CompletionWriter::Scores scores = std::exchange(delta.scores, {});
+  choice.all.append(std::move(delta));
   std::string events;
   if (!choice.has_begun) events += writer_.begin_event(choice);
   choice.has_begun = true;
-  if (!delta.text.empty() || !delta.scores.empty())
-    events += writer_.piece_event(choice, std::move(delta.text), delta.scores);
+  if (!text.empty() || !scores.empty())
+    events += writer_.piece_event(choice, std::move(text), scores);
   if (is_whole(choice.all.finish)) events += writer_.end_event(choice);
   return events;
 }

@@ -78,7 +78,6 @@ class Completion : public Answer {
   void cancel();
   Piece fail(const Choice& choice) const;
   std::string take_events(Choice& choice);
-  void take_whole(Choice& choice);
 
   const ServedModel& model_;
   const CompletionWriter writer_;

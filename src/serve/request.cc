@@ -2,6 +2,7 @@
 // Merges the parts of an answer that its reader has not taken yet.
 #include "serve/request.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -23,16 +24,19 @@ std::string_view finish_name(Finish finish) {
   return "";
 }
 
+void Delta::append(Delta next) {
+  text += next.text;
+  std::ranges::move(next.scores, std::back_inserter(scores));
+  tokens += next.tokens;
+  cached_tokens += next.cached_tokens;
+  finish = next.finish;
+  error = std::move(next.error);
+  metrics = std::move(next.metrics);
+}
+
 void OutputQueue::put(Delta delta) {
   const std::lock_guard lock(mutex_);
-  waiting_.text += delta.text;
-  waiting_.scores.insert(waiting_.scores.end(), std::move_iterator(delta.scores.begin()),
-                         std::move_iterator(delta.scores.end()));
-  waiting_.tokens += delta.tokens;
-  waiting_.cached_tokens += delta.cached_tokens;
-  waiting_.finish = delta.finish;
-  waiting_.error = std::move(delta.error);
-  waiting_.metrics = std::move(delta.metrics);
+  waiting_.append(std::move(delta));
 }
 
 Delta OutputQueue::take() {

@@ -64,6 +64,9 @@ struct Delta {
   Finish finish = Finish::kNone;
   std::string error = {};                                   // set if kFailed
   std::shared_ptr<const RequestMetrics> metrics = nullptr;  // set at the end
+
+  // Adds the part that follows.
+  void append(Delta next);
 };
 
 // The engine puts, one reader on any thread takes. Deltas that wait are merged into one, so that

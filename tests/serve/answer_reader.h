@@ -85,16 +85,7 @@ class AnswerReader {
     std::condition_variable set;
     bool is_set = false;
   };
-  void take() {
-    Delta next = output_->take();
-    all_.text += next.text;
-    for (TokenScores& each : next.scores) all_.scores.push_back(std::move(each));
-    all_.tokens += next.tokens;
-    all_.cached_tokens += next.cached_tokens;
-    all_.finish = next.finish;
-    all_.error = next.error;
-    all_.metrics = next.metrics;
-  }
+  void take() { all_.append(output_->take()); }
 
   std::shared_ptr<Signal> signal_ = std::make_shared<Signal>();
   std::shared_ptr<OutputQueue> output_;
