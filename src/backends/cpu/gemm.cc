@@ -140,6 +140,26 @@ int64_t matmul_scratch_bytes(const GemmShape& g) {
   return found->second;
 }
 
+void check_status(dnnl::status status) {
+  if (status != dnnl::status::success)
+    throw memory_error("[matmul] oneDNN could not multiply: status {}", static_cast<int>(status));
+}
+
+// The first calls generate the kernels of all shapes: those that are common to all, those that
+// multiply in place, and those of few columns. Here rather than in a run, where the thread that
+// comes first generates them, and other threads may have taken the memory meanwhile.
+void generate_sgemm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    call_onednn([] {
+      const float x[4] = {};
+      float y[4] = {};
+      for (const auto& [layout, n] : {std::pair('N', 1), std::pair('N', 2), std::pair('T', 2)})
+        check_status(dnnl::sgemm('N', layout, n, n, n, 1.0f, x, n, x, n, 0.0f, y, n));
+    });
+  });
+}
+
 GemmLaunch bind_matmul(const GemmShape& g, const GemmOperands& at) {
   if (!has_32_bit_extents(g))
     throw usage_error(
@@ -147,6 +167,8 @@ GemmLaunch bind_matmul(const GemmShape& g, const GemmOperands& at) {
         std::numeric_limits<int32_t>::max(), g.m, g.k, g.n);
   return call_onednn([&]() -> GemmLaunch {
     dnnl::matmul::primitive_desc product = describe_matmul(g);
+    // Some matmul primitives call sgemm in each thread.
+    if (std::string_view(product.impl_info_str()).starts_with("gemm")) generate_sgemm();
     std::unordered_map<int, dnnl::memory> arguments = {
         {DNNL_ARG_SRC, dnnl::memory(product.src_desc(), engine(), at.a)},
         {DNNL_ARG_WEIGHTS, dnnl::memory(product.weights_desc(), engine(), at.b)},
@@ -168,24 +190,6 @@ BlasOperand blas_operand(const GemmMatrix& m) {
   if (m.has_contiguous_rows() && (m.rows == 1 || m.row_step >= m.columns))
     return {'N', m.rows == 1 ? m.columns : m.row_step};
   return {'T', m.columns == 1 ? m.rows : m.column_step};
-}
-
-void check_status(dnnl::status status) {
-  if (status != dnnl::status::success)
-    throw memory_error("[matmul] oneDNN could not multiply: status {}", static_cast<int>(status));
-}
-
-// The first call generates the kernels of all shapes. Here rather than in a run, where it may
-// happen in any thread.
-void generate_sgemm() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    call_onednn([] {
-      const float x = 1;
-      float y = 0;
-      check_status(dnnl::sgemm('N', 'N', 1, 1, 1, 1.0f, &x, 1, &x, 1, 0.0f, &y, 1));
-    });
-  });
 }
 
 GemmLaunch bind_sgemm(const GemmShape& g, const GemmOperands& at) {
