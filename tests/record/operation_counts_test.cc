@@ -195,15 +195,6 @@ TEST(TorchOperations, AreFoundByNameFormAndPattern) {
   EXPECT_EQ(kernel_op("mine"), "");
 }
 
-TEST(TorchOperations, PatternsMatchAsUsual) {
-  EXPECT_TRUE(matches("a*c", "abbc"));
-  EXPECT_TRUE(matches("*a*", "xax"));
-  EXPECT_TRUE(matches("*", ""));
-  EXPECT_FALSE(matches("a*c", "abcd"));
-  EXPECT_FALSE(matches("a", ""));
-  EXPECT_FALSE(matches(std::string(50, '*') + "b", std::string(5000, 'a')));
-}
-
 TEST(OperationCategory, EveryOpAndEveryOperationOfPyTorchHasOne) {
   for (const Op* op : ops::table().all()) {
     EXPECT_NE(op->category, OpCategory::kOther) << op->name;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/name_pattern.h"
 #include "record/import/host_tree.h"
 #include "record/run_record.h"
 
@@ -66,7 +67,7 @@ std::vector<Name> described(const NameTable& table) {
   for (uint32_t i = 0; i < names.size(); ++i) {
     names[i].row = &torch_operation(table[i]);
     const auto mark = std::ranges::find_if(
-        kMarks, [&](const MarkedName& each) { return matches(each.pattern, table[i]); });
+        kMarks, [&](const MarkedName& each) { return matches_pattern(each.pattern, table[i]); });
     if (mark != std::end(kMarks)) names[i].mark = mark->mark;
   }
   return names;

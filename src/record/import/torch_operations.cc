@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/name_pattern.h"
+
 namespace ridge::record {
 namespace {
 
@@ -19,7 +21,8 @@ constexpr Arithmetic kAttention{6, 0, 2};
 // The operations that are treated alike, with the names of all of them.
 struct Row {
   Role role;
-  std::string_view op, names;  // ", " stands between two names
+  std::string_view op;     // empty: each has its own name, of which one over lists is a part
+  std::string_view names;  // ", " stands between two names
   CountFunction count = nullptr;
   Arithmetic arithmetic = {};
 };
@@ -94,47 +97,45 @@ constexpr auto kRows = std::to_array<Row>({
     {kComposite, "embedding_backward", "aten::embedding_backward", c::lookup_backward, {1}},
 
     // Element by element; the FLOPs are those of docs/accounting.md.
-    {kOperation, "add", "aten::add", c::pointwise, {1}},
-    {kOperation, "sub", "aten::sub, aten::rsub", c::pointwise, {1}},
-    {kOperation, "mul", "aten::mul", c::pointwise, {1}},
-    {kOperation, "div", "aten::div, aten::true_divide, aten::floor_divide", c::pointwise, {1, 1}},
-    {kOperation, "remainder", "aten::remainder, aten::fmod", c::pointwise, {1, 1}},
-    {kOperation, "neg", "aten::neg", c::pointwise, {1}},
-    {kOperation, "abs", "aten::abs", c::pointwise},
-    {kOperation, "sign", "aten::sign, aten::sgn", c::pointwise},
-    {kOperation, "round", "aten::floor, aten::ceil, aten::round", c::pointwise},
+    {kOperation,
+     "",
+     "aten::add, aten::sub, aten::mul, aten::neg, aten::square, aten::cumsum",
+     c::pointwise,
+     {1}},
+    {kOperation,
+     "",
+     "aten::div, aten::remainder, aten::exp, aten::log, aten::sin, aten::cos, aten::erf, "
+     "aten::tanh, aten::sqrt, aten::rsqrt, aten::reciprocal",
+     c::pointwise,
+     {1, 1}},
+    {kOperation, "",
+     "aten::abs, aten::sign, aten::round, aten::relu, aten::maximum, aten::minimum, aten::where",
+     c::pointwise},
     {kOperation, "pow", "aten::pow", c::power, {1, 1}},
-    {kOperation, "square", "aten::square", c::pointwise, {1}},
-    {kOperation, "exp", "aten::exp, aten::exp2", c::pointwise, {1, 1}},
-    {kOperation, "log", "aten::log", c::pointwise, {1, 1}},
-    {kOperation, "sin", "aten::sin", c::pointwise, {1, 1}},
-    {kOperation, "cos", "aten::cos", c::pointwise, {1, 1}},
-    {kOperation, "erf", "aten::erf", c::pointwise, {1, 1}},
-    {kOperation, "tanh", "aten::tanh", c::pointwise, {1, 1}},
-    {kOperation, "tanh_backward", "aten::tanh_backward", c::pointwise, {3}},
-    {kOperation, "sqrt", "aten::sqrt", c::pointwise, {1, 1}},
-    {kOperation, "rsqrt", "aten::rsqrt", c::pointwise, {1, 1}},
-    {kOperation, "reciprocal", "aten::reciprocal", c::pointwise, {1, 1}},
-    {kOperation, "sigmoid", "aten::sigmoid", c::pointwise, {4, 2}},
-    {kOperation, "sigmoid_backward", "aten::sigmoid_backward", c::pointwise, {3}},
-    {kOperation, "silu", "aten::silu", c::pointwise, {4, 2}},
+    {kOperation,
+     "",
+     "aten::tanh_backward, aten::sigmoid_backward, aten::lerp, aten::addcmul",
+     c::pointwise,
+     {3}},
+    {kOperation, "", "aten::sigmoid, aten::silu", c::pointwise, {4, 2}},
     {kOperation, "silu_backward", "aten::silu_backward", c::pointwise, {9, 2}},
     {kOperation, "gelu", "aten::gelu", c::gelu, {5, 1}},
     {kOperation, "gelu_backward", "aten::gelu_backward", c::gelu_backward, {11, 2}},
-    {kOperation, "relu", "aten::relu, aten::threshold", c::pointwise},
+    {kOperation, "addcdiv", "aten::addcdiv", c::pointwise, {3, 1}},
+    {kOperation, "sub", "aten::rsub", c::pointwise, {1}},
+    {kOperation, "div", "aten::true_divide, aten::floor_divide", c::pointwise, {1, 1}},
+    {kOperation, "remainder", "aten::fmod", c::pointwise, {1, 1}},
+    {kOperation, "sign", "aten::sgn", c::pointwise},
+    {kOperation, "round", "aten::floor, aten::ceil", c::pointwise},
+    {kOperation, "exp", "aten::exp2", c::pointwise, {1, 1}},
+    {kOperation, "relu", "aten::threshold", c::pointwise},
     {kOperation, "relu_backward", "aten::threshold_backward", c::pointwise},
     {kOperation, "clamp", "aten::clamp*", c::pointwise},
-    {kOperation, "maximum", "aten::maximum", c::pointwise},
-    {kOperation, "minimum", "aten::minimum", c::pointwise},
-    {kOperation, "lerp", "aten::lerp", c::pointwise, {3}},
-    {kOperation, "addcmul", "aten::addcmul", c::pointwise, {3}},
-    {kOperation, "addcdiv", "aten::addcdiv", c::pointwise, {3, 1}},
-    {kOperation, "where", "aten::where, aten::masked_fill", c::pointwise},
+    {kOperation, "where", "aten::masked_fill", c::pointwise},
     {kOperation, "causal_mask", "aten::tril, aten::triu", c::pointwise},
     {kOperation, "dropout", "aten::native_dropout", c::dropout, {2}},
     {kOperation, "dropout_backward", "aten::native_dropout_backward", c::pointwise, {2}},
     {kComposite, "dropout", "aten::dropout", c::pointwise, {2}},
-    {kOperation, "cumsum", "aten::cumsum", c::pointwise, {1}},
     {kOperation, "softcap", "aten::_softcap*", c::pointwise, {3, 1}},
     {kOperation, "compare",
      "aten::eq, aten::ne, aten::lt, aten::le, aten::gt, aten::ge, aten::isin, aten::isnan, "
@@ -189,27 +190,25 @@ constexpr auto kRows = std::to_array<Row>({
     {kOperation, "scatter", "aten::index_add", c::gather, {1}},
 
     // Optimizers: FLOPs per parameter.
+    {kOperation,
+     "",
+     "aten::_foreach_add, aten::_foreach_sub, aten::_foreach_mul, aten::_foreach_neg",
+     c::lists,
+     {1}},
+    {kOperation,
+     "",
+     "aten::_foreach_div, aten::_foreach_sqrt, aten::_foreach_rsqrt, aten::_foreach_reciprocal, "
+     "aten::_foreach_pow",
+     c::lists,
+     {1, 1}},
+    {kOperation, "", "aten::_foreach_lerp, aten::_foreach_addcmul", c::lists, {3}},
+    {kOperation, "addcdiv", "aten::_foreach_addcdiv", c::lists, {3, 1}},
+    {kOperation, "maximum", "aten::_foreach_maximum", c::lists},
     {kOperation, "adamw", "aten::_fused_adamw", c::update, {14, 2}},
     {kOperation, "adam", "aten::_fused_adam", c::update, {14, 2}},
     {kOperation, "sgd", "aten::_fused_sgd", c::update, {4}},
     {kOperation, "adagrad", "aten::_fused_adagrad", c::update, {6, 2}},
-    {kOperation, "add", "aten::_foreach_add", c::lists, {1}},
-    {kOperation, "sub", "aten::_foreach_sub", c::lists, {1}},
-    {kOperation,
-     "mul",
-     "aten::_foreach_mul, aten::_amp_foreach_non_finite_check_and_unscale",
-     c::lists,
-     {1}},
-    {kOperation, "div", "aten::_foreach_div", c::lists, {1, 1}},
-    {kOperation, "neg", "aten::_foreach_neg", c::lists, {1}},
-    {kOperation, "sqrt", "aten::_foreach_sqrt", c::lists, {1, 1}},
-    {kOperation, "rsqrt", "aten::_foreach_rsqrt", c::lists, {1, 1}},
-    {kOperation, "reciprocal", "aten::_foreach_reciprocal", c::lists, {1, 1}},
-    {kOperation, "pow", "aten::_foreach_pow", c::lists, {1, 1}},
-    {kOperation, "lerp", "aten::_foreach_lerp", c::lists, {3}},
-    {kOperation, "addcmul", "aten::_foreach_addcmul", c::lists, {3}},
-    {kOperation, "addcdiv", "aten::_foreach_addcdiv", c::lists, {3, 1}},
-    {kOperation, "maximum", "aten::_foreach_maximum", c::lists},
+    {kOperation, "mul", "aten::_amp_foreach_non_finite_check_and_unscale", c::lists, {1}},
     {kOperation, "clamp", "aten::_foreach_clamp*", c::lists},
     {kOperation, "reduce_norm", "aten::_foreach_norm", c::lists, {2}},
     {kOperation, "fill", "aten::_foreach_zero", c::lists},
@@ -248,68 +247,64 @@ constexpr auto kRows = std::to_array<Row>({
 
 // Parts of the names of kernels, as cuBLAS, cuDNN, CUTLASS, FlashAttention, Triton, hipBLAS and
 // PyTorch give them.
-struct KernelName {
-  std::string_view pattern, op;
+struct KernelNames {
+  std::string_view op, patterns;
 };
-constexpr auto kKernels = std::to_array<KernelName>({
-    {"*flash_bwd*", "flash_attention_backward"},
-    {"*fmha*bwd*", "flash_attention_backward"},
-    {"*fmha_cutlassB*", "flash_attention_backward"},
-    {"*flash_fwd*", "flash_attention"},
-    {"*fmha*", "flash_attention"},
-    {"*sdpa*bprop*", "flash_attention_backward"},
-    {"*sdpa*", "flash_attention"},
-    {"*attn_fwd*", "flash_attention"},
-    {"*attn_bwd*", "flash_attention_backward"},
-    {"triton_tem_*mm*", "matmul"},
-    {"triton_*", "generated_pointwise"},
-    {"*gemm*", "matmul"},
-    {"*gemv*", "matmul"},
-    {"*Gemm*", "matmul"},
-    {"*nvjet*", "matmul"},
-    {"*cutlass*", "matmul"},
-    {"Cijk_*", "matmul"},
-    {"*splitKreduce*", "matmul"},
-    {"*nccl*", "collective"},
-    {"*rccl*", "collective"},
-    {"*multi_tensor_apply*", "adamw"},
-    {"*FusedAdam*", "adamw"},
-    {"*softmax*orward*", "softmax"},
-    {"*softmax*ackward*", "softmax_backward"},
-    {"*softmax*", "softmax"},
-    {"*SoftMax*", "softmax"},
-    {"*rms_norm*", "rms_norm"},
-    {"*layer_norm*", "layer_norm"},
-    {"*LayerNorm*", "layer_norm"},
-    {"*nll_loss*", "nll_loss"},
-    {"*embedding_backward*", "embedding_backward"},
-    {"*mbedding*", "embedding"},
-    {"*reduce_kernel*", "reduce_sum"},
-    {"*CatArrayBatchedCopy*", "concat"},
-    {"*gather*", "gather"},
-    {"*scatter*", "scatter"},
-    {"*index*", "gather"},
-    {"*FillFunctor*", "fill"},
-    {"*direct_copy*", "copy"},
-    {"*Memcpy*", "copy"},
-    {"*memcpy*", "copy"},
-    {"*copyBuffer*", "copy"},
-    {"*Memset*", "fill"},
-    {"*memset*", "fill"},
-    {"*fillBuffer*", "fill"},
-    {"*elementwise_kernel*", "pointwise"},
+constexpr auto kKernels = std::to_array<KernelNames>({
+    {"flash_attention_backward", "*flash_bwd*, *fmha*bwd*, *fmha_cutlassB*"},
+    {"flash_attention", "*flash_fwd*, *fmha*"},
+    {"flash_attention_backward", "*sdpa*bprop*"},
+    {"flash_attention", "*sdpa*, *attn_fwd*"},
+    {"flash_attention_backward", "*attn_bwd*"},
+    {"matmul", "triton_tem_*mm*"},
+    {"generated_pointwise", "triton_*"},
+    {"matmul", "*gemm*, *gemv*, *Gemm*, *nvjet*, *cutlass*, Cijk_*, *splitKreduce*"},
+    {"collective", "*nccl*, *rccl*"},
+    {"adamw", "*multi_tensor_apply*, *FusedAdam*"},
+    {"softmax", "*softmax*orward*"},
+    {"softmax_backward", "*softmax*ackward*"},
+    {"softmax", "*softmax*, *SoftMax*"},
+    {"rms_norm", "*rms_norm*"},
+    {"layer_norm", "*layer_norm*, *LayerNorm*"},
+    {"nll_loss", "*nll_loss*"},
+    {"embedding_backward", "*embedding_backward*"},
+    {"embedding", "*mbedding*"},
+    {"reduce_sum", "*reduce_kernel*"},
+    {"concat", "*CatArrayBatchedCopy*"},
+    {"gather", "*gather*"},
+    {"scatter", "*scatter*"},
+    {"gather", "*index*"},
+    {"fill", "*FillFunctor*"},
+    {"copy", "*direct_copy*, *Memcpy*, *memcpy*, *copyBuffer*"},
+    {"fill", "*Memset*, *memset*, *fillBuffer*"},
+    {"pointwise", "*elementwise_kernel*"},
 });
 
 constexpr TorchOperation kNone{};
 
+// The texts between which ", " stands.
+std::vector<std::string_view> parts(std::string_view list) {
+  std::vector<std::string_view> all;
+  while (!list.empty()) {
+    all.push_back(list.substr(0, list.find(", ")));
+    list.remove_prefix(std::min(list.size(), all.back().size() + 2));
+  }
+  return all;
+}
+
+std::string_view own_name(std::string_view name) {
+  for (const std::string_view prefix : {"aten::", "_foreach_"})
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  return name;
+}
+
 std::vector<TorchOperation> operations() {
   std::vector<TorchOperation> all;
   for (const Row& row : kRows)
-    for (std::string_view rest = row.names; !rest.empty();) {
-      const std::string_view name = rest.substr(0, rest.find(", "));
-      all.push_back({name, row.role, row.op, row.count, row.arithmetic});
-      rest.remove_prefix(std::min(rest.size(), name.size() + 2));
-    }
+    for (const std::string_view name : parts(row.names))
+      all.push_back({name, row.role,
+                     row.op.empty() && row.role != kWrapper ? own_name(name) : row.op, row.count,
+                     row.arithmetic});
   return all;
 }
 
@@ -327,26 +322,6 @@ std::span<const TorchOperation> torch_operations() {
   return kAll;
 }
 
-bool matches(std::string_view pattern, std::string_view text) {
-  // The classic walk: back to the last star when a character does not fit.
-  size_t at = 0, star = std::string_view::npos, mark = 0, i = 0;
-  while (i < text.size()) {
-    if (at < pattern.size() && pattern[at] == '*') {
-      star = at++;
-      mark = i;
-    } else if (at < pattern.size() && pattern[at] == text[i]) {
-      ++at;
-      ++i;
-    } else if (star != std::string_view::npos) {
-      at = star + 1;
-      i = ++mark;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', at) == std::string_view::npos;
-}
-
 const TorchOperation& torch_operation(std::string_view name) {
   static const auto kExact = exact_rows();
   std::string_view in_place = name;
@@ -355,13 +330,14 @@ const TorchOperation& torch_operation(std::string_view name) {
   for (const std::string_view each : {name, in_place})
     if (const auto found = kExact.find(each); found != kExact.end()) return *found->second;
   for (const TorchOperation& row : torch_operations())
-    if (matches(row.pattern, in_place)) return row;
+    if (matches_pattern(row.pattern, in_place)) return row;
   return kNone;
 }
 
 std::string_view kernel_op(std::string_view kernel) {
-  for (const KernelName& row : kKernels)
-    if (matches(row.pattern, kernel)) return row.op;
+  for (const KernelNames& row : kKernels)
+    for (const std::string_view pattern : parts(row.patterns))
+      if (matches_pattern(pattern, kernel)) return row.op;
   return "";
 }
 

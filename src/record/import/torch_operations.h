@@ -35,7 +35,4 @@ const TorchOperation& torch_operation(std::string_view name);
 // order of the table; empty if none matches.
 std::string_view kernel_op(std::string_view kernel);
 
-// Whether `text` has the form of `pattern`, where "*" is any text.
-bool matches(std::string_view pattern, std::string_view text);
-
 }  // namespace ridge::record
