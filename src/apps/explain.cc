@@ -10,10 +10,8 @@
 #include "apps/this_machine.h"
 #include "backends/cpu/isa.h"
 #include "ops/registry.h"
-#include "planning/pass_list.h"
-#include "planning/quantized_table.h"
+#include "planning/explain_text.h"
 #include "planning/step_plan.h"
-#include "planning/step_text.h"
 #include "report/pass_costs.h"
 #include "report/summary_text.h"
 

@@ -9,7 +9,7 @@
 
 #include "apps/command.h"
 #include "apps/model_options.h"
-#include "planning/search_listener.h"
+#include "planning/plans.h"
 #include "record/plan_record.h"
 #include "report/terminal.h"
 

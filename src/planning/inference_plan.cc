@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans each batch and length, then searches what fits.
-#include "planning/inference_plan.h"
+#include "planning/plans.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans in closed form from a number of parameters.
-#include "planning/parameter_plan.h"
+#include "planning/plans.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 
 #include "cost/ceilings.h"
 #include "passes/pass.h"
-#include "planning/search_listener.h"
+#include "planning/plans.h"
 #include "record/rank_plan.h"
 #include "train/setup.h"
 

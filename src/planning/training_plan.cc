@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the step's graph for each variant and spreads its state over devices.
-#include "planning/training_plan.h"
+#include "planning/plans.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of inference by batch and length, and what fits.
-#include "planning/inference_plan.h"
+#include "planning/plans.h"
 
 #include <gtest/gtest.h>
 

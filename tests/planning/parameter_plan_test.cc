@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans from a number of parameters against the figures of a lecture on resource accounting
 // (CS336).
-#include "planning/parameter_plan.h"
+#include "planning/plans.h"
 
 #include <gtest/gtest.h>
 

@@ -10,9 +10,8 @@
 #include "files/scratch.h"
 #include "models/convert.h"
 #include "models/known_shapes.h"
-#include "planning/inference_plan.h"
-#include "planning/parameter_plan.h"
 #include "planning/planned.h"
+#include "planning/plans.h"
 #include "serve/real_model.h"
 #include "serve/session_choice.h"
 

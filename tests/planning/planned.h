@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "models/config.h"
+#include "planning/plans.h"
 #include "planning/target_hardware.h"
-#include "planning/training_plan.h"
 
 namespace ridge::planning {
 

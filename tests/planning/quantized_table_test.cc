@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of quantized GEMMs, as ridge explain prints it.
-#include "planning/quantized_table.h"
+#include "planning/explain_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of training: shares of named peaks, state spread over devices, recomputation, and changes
 // that make a step fit.
-#include "planning/training_plan.h"
+#include "planning/plans.h"
 
 #include <gtest/gtest.h>
 
