@@ -10,7 +10,7 @@
 #include "base/split.h"
 #include "files/mapped_file.h"
 #include "http/load_summary.h"
-#include "report/load.h"
+#include "report/command_text.h"
 
 namespace ridge::apps {
 namespace {

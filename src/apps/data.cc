@@ -10,7 +10,7 @@
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "base/units.h"
-#include "report/data_set_text.h"
+#include "report/command_text.h"
 #include "report/standard_output.h"
 #include "train/data_set_builder.h"
 

@@ -7,7 +7,7 @@
 
 #include "apps/subcommand.h"
 #include "base/error.h"
-#include "report/diff.h"
+#include "report/command_text.h"
 
 namespace ridge::apps {
 namespace {

@@ -12,8 +12,7 @@
 #include "ops/registry.h"
 #include "planning/explain_text.h"
 #include "planning/step_plan.h"
-#include "report/pass_costs.h"
-#include "report/summary_text.h"
+#include "report/command_text.h"
 
 namespace ridge::apps {
 namespace {

@@ -9,7 +9,7 @@
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "planning/model_contents.h"
-#include "report/model_contents.h"
+#include "report/command_text.h"
 
 namespace ridge::apps {
 namespace {

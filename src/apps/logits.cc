@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "bench/attention_choice.h"
 #include "models/tokenizer_file.h"
+#include "report/command_text.h"
 #include "report/standard_output.h"
-#include "report/text_score.h"
 #include "text/id_list.h"
 
 namespace ridge::apps {

@@ -13,8 +13,7 @@
 #include "apps/this_machine.h"
 #include "base/error.h"
 #include "measure/topology.h"
-#include "report/ceilings_text.h"
-#include "report/topology_text.h"
+#include "report/command_text.h"
 
 namespace ridge::apps {
 namespace {

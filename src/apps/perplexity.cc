@@ -11,8 +11,8 @@
 #include "bench/attention_choice.h"
 #include "files/text_input.h"
 #include "models/tokenizer_file.h"
+#include "report/command_text.h"
 #include "report/standard_output.h"
-#include "report/text_score.h"
 #include "serve/text_score.h"
 #include "text/id_list.h"
 

@@ -14,7 +14,7 @@
 #include "files/mapped_file.h"
 #include "files/text_input.h"
 #include "models/tokenizer_file.h"
-#include "report/data_set_text.h"
+#include "report/command_text.h"
 #include "report/standard_output.h"
 #include "text/bpe_trainer.h"
 #include "text/id_list.h"

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "files/cache_folder.h"
+#include "report/command_text.h"
 #include "report/json_text.h"
-#include "report/tuned_choices.h"
 
 namespace ridge::apps {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Formats the tables of ridge machine.
-#include "report/ceilings_text.h"
+#include "report/command_text.h"
 
 #include <fmt/format.h>
 

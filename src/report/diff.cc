@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the tables and the JSON.
-#include "report/diff.h"
+#include "report/command_text.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes tables of the tensors, the metadata and the memory.
-#include "report/model_contents.h"
+#include "report/command_text.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the cost of a step after each pass.
-#include "report/pass_costs.h"
+#include "report/command_text.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a summary file's results as text or JSON.
-#include "report/summary_text.h"
+#include "report/command_text.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes tables of caches, nodes and GPUs.
-#include "report/topology_text.h"
+#include "report/command_text.h"
 
 #include <fmt/format.h>
 

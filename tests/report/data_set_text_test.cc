@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data sets as text and JSON.
-#include "report/data_set_text.h"
+#include "report/command_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A topology as text and JSON, of a machine with two nodes and two GPUs.
-#include "report/topology_text.h"
+#include "report/command_text.h"
 
 #include <gtest/gtest.h>
 
