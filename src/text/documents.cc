@@ -4,18 +4,77 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "text/checked_reader.h"
 #include "text/utf8.h"
 
 namespace ridge::text {
 namespace {
 
-constexpr size_t kPartBytes = size_t{1} << 18;
+constexpr size_t kPartBytes = size_t{1} << 18, kPieceBytes = size_t{1} << 18;
 constexpr int kMaxDepth = 256;                    // lists and objects nest no deeper
 constexpr size_t kMaxKeyBytes = size_t{1} << 16;  // more cannot be the field's name
+
+// The first byte that is not part of a valid character, or the size.
+size_t first_invalid(std::string_view text) {
+  constexpr uint64_t kHighBits = 0x8080808080808080u;
+  for (size_t at = 0; at < text.size();) {
+    uint64_t eight = 0;
+    if (at + sizeof eight <= text.size()) {
+      std::memcpy(&eight, text.data() + at, sizeof eight);
+      if ((eight & kHighBits) == 0) {
+        at += sizeof eight;
+        continue;
+      }
+    }
+    const CodePoint c = decode_utf8(text, at);
+    if (!c.valid) return at;
+    at += c.size;
+  }
+  return text.size();
+}
+
+// Reads a stream of text in pieces and checks that it is UTF-8. An incomplete character at the end
+// of a piece is kept for the next one.
+class CheckedReader {
+ public:
+  explicit CheckedReader(files::ByteStream& stream) : stream_(stream) {}
+
+  // The next piece, of whole characters; empty at the end. Valid until the next call. Throws a
+  // bad-file Error with the place of a byte that is not UTF-8.
+  std::string_view next();
+  int64_t place() const { return place_; }  // the last piece ends there
+  const std::string& source() const { return stream_.source(); }
+
+ private:
+  files::ByteStream& stream_;
+  std::string buffer_;
+  size_t size_ = 0;     // the piece has so many bytes
+  size_t filled_ = 0;   // more than the piece if a character is incomplete
+  int64_t place_ = -1;  // -1: nothing is read yet
+};
+
+std::string_view CheckedReader::next() {
+  if (place_ < 0) {
+    buffer_.resize(kPieceBytes);
+    place_ = stream_.place();
+  }
+  const size_t kept = filled_ - size_;
+  std::memmove(buffer_.data(), buffer_.data() + size_, kept);
+  const size_t count = stream_.read(std::span(buffer_).subspan(kept));
+  filled_ = kept + count;
+  const std::string_view all = std::string_view(buffer_).substr(0, filled_);
+  // At the end of the file nothing completes a character.
+  size_ = filled_ - (filled_ == buffer_.size() ? incomplete_suffix_bytes(all) : 0);
+  const size_t bad = first_invalid(all.substr(0, size_));
+  if (bad < size_)
+    throw file_error("[{}] expected UTF-8, found the byte 0x{:02x} at byte {}", source(),
+                     static_cast<uint8_t>(all[bad]), place_ + static_cast<int64_t>(bad));
+  place_ += static_cast<int64_t>(size_);
+  return all.substr(0, size_);
+}
 
 // A place in a stream of JSON Lines, and the values that begin there. Each fault names the place.
 class JsonCursor {
