@@ -10,7 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/advice_trial.h"
+#include "bench/advice.h"
+#include "measure/interleaved_runs.h"
 #include "measure/machine_ceilings.h"
 #include "train/training_choice.h"
 
