@@ -16,7 +16,6 @@
 #include "record/run_change.h"
 #include "record/run_record.h"
 #include "record/summary_file.h"
-#include "record/text_score.h"
 #include "record/topology.h"
 #include "record/tuned_choices.h"
 #include "report/json_text.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <span>
 
-#include "record/text_score.h"
+#include "record/answer.h"
 #include "serve/session_choice.h"
 
 namespace ridge::serve {
