@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
 #include "base/units.h"
@@ -24,20 +23,11 @@ std::string agreement(const record::LabRecord& lab, const record::RunRecord& run
   return losses_agree(reference, run) ? "yes" : "NO";
 }
 
-using Cell = std::function<std::string(const record::RunRecord&)>;
-struct Line {
-  const char* label;
-  Cell cell;
-};
-
-std::vector<Line> lines(const record::LabRecord& lab) {
-  std::vector<Line> lines = {
+std::vector<LadderLine> lines(const record::LabRecord& lab) {
+  std::vector<LadderLine> lines = {
       {"step, median", [](const auto& r) { return spread_cell(r.wall()); }},
       {"  predicted",
        [](const auto& r) { return prediction_cell(r.predicted_ns, r.wall().median); }},
-      {"  forward", [](const auto& r) { return time_cell(r.step.forward); }},
-      {"  backward", [](const auto& r) { return time_cell(r.step.backward); }},
-      {"  optimizer", [](const auto& r) { return time_cell(r.step.optimizer); }},
       {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
       {"tokens/s", [](const auto& r) { return format_count(r.tokens_per_s()); }},
       {"MFU (PaLM)", [&lab](const auto& r) { return mfu_cell(lab, r); }},
@@ -45,7 +35,8 @@ std::vector<Line> lines(const record::LabRecord& lab) {
       {"peak memory, owned", [](const auto& r) { return format_bytes(r.memory.owned_bytes); }},
       {"losses agree", [&lab](const auto& r) { return agreement(lab, r); }},
   };
-  if (has_overlap(lab)) lines.insert(lines.begin() + 5, {"  overlap", overlap_cell});
+  const std::vector<LadderLine> phases = phase_lines(lab);
+  lines.insert(lines.begin() + 2, phases.begin(), phases.end());
   return lines;
 }
 
@@ -53,19 +44,11 @@ std::string ladder(const record::LabRecord& lab,
                    const std::vector<size_t>& runs,
                    const TerminalOptions& options) {
   const record::Setting& s = lab.runs[runs.front()].setting;
-  std::vector<Table::Column> columns{
-      {fmt::format("{} {}x{}, {}, {} thread{}", terminal_safe(s.model), s.samples(), s.sequence,
-                   s.dtype, s.threads, s.threads == 1 ? "" : "s"),
-       Align::kLeft}};
-  for (size_t i = 0; i < runs.size(); ++i)
-    columns.push_back({lab.runs[runs[i]].setting.level, Align::kRight,
-                       i + 1 == runs.size() ? 0 : static_cast<int>(i)});
-  Table table(std::move(columns));
-  for (const Line& line : lines(lab)) {
-    std::vector<std::string> cells{line.label};
-    for (size_t run : runs) cells.push_back(line.cell(lab.runs[run]));
-    table.add(std::move(cells));
-  }
+  Table table =
+      empty_ladder(fmt::format("{} {}x{}, {}, {} thread{}", terminal_safe(s.model), s.samples(),
+                               s.sequence, s.dtype, s.threads, s.threads == 1 ? "" : "s"),
+                   lab, runs);
+  add_lines(lines(lab), lab, runs, table);
   return table.text(fitted(options));
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ladder of levels, and the sweep over batch sizes and lengths.
 #include <fmt/format.h>
-#include <algorithm>
 
-#include <functional>
+#include <algorithm>
 
 #include "base/units.h"
 #include "report/tables.h"
@@ -24,19 +23,10 @@ std::string prediction(const record::RunRecord& run) {
   return prediction_cell(run.predicted_ns, run.wall().median);
 }
 
-using Cell = std::function<std::string(const record::RunRecord&)>;
-struct Line {
-  const char* label;
-  Cell cell;
-};
-
-std::vector<Line> time_lines(const record::LabRecord& lab) {
-  std::vector<Line> lines = {
+std::vector<LadderLine> time_lines(const record::LabRecord& lab) {
+  std::vector<LadderLine> lines = {
       {"step, median", [](const auto& r) { return time_cell(r.wall()); }},
       {"95% interval", [](const auto& r) { return interval_cell(r.wall()); }},
-      {"  forward", [](const auto& r) { return time_cell(r.step.forward); }},
-      {"  backward", [](const auto& r) { return time_cell(r.step.backward); }},
-      {"  optimizer", [](const auto& r) { return time_cell(r.step.optimizer); }},
       {"step, predicted", prediction},
       {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
       {"samples/s", [](const auto& r) { return format_count(r.samples_per_s()); }},
@@ -44,7 +34,8 @@ std::vector<Line> time_lines(const record::LabRecord& lab) {
       {"kernel calls per step", [](const auto& r) { return format_integer(r.launches); }},
       {"  kernels profiled",
        [](const auto& r) { return format_integer(kernels_profiled(r.step)); }}};
-  if (has_overlap(lab)) lines.insert(lines.begin() + 5, {"  overlap", overlap_cell});
+  const std::vector<LadderLine> phases = phase_lines(lab);
+  lines.insert(lines.begin() + 2, phases.begin(), phases.end());
   if (lab.has_launch_rate())
     lines.push_back({"launch rate", [](const auto& r) {
                        return r.launch_rate().count > 0 ? percent_cell(r.launch_rate().median)
@@ -53,7 +44,7 @@ std::vector<Line> time_lines(const record::LabRecord& lab) {
   return lines;
 }
 
-std::vector<Line> share_lines(const record::LabRecord& lab) {
+std::vector<LadderLine> share_lines(const record::LabRecord& lab) {
   return {
       {"model FLOP/s", [](const auto& r) { return format_rate(r.palm_flops_per_s(), "FLOP/s"); }},
       {"MFU (PaLM)", [&lab](const auto& r) { return mfu_cell(lab, r); }},
@@ -66,14 +57,14 @@ std::vector<Line> share_lines(const record::LabRecord& lab) {
 }
 
 // Imported runs have none.
-std::vector<Line> loss_lines(const record::LabRecord& lab) {
+std::vector<LadderLine> loss_lines(const record::LabRecord& lab) {
   return {{"loss, first", [](const auto& r) { return loss(r.losses.front()); }},
           {"loss, last", [](const auto& r) { return loss(r.losses.back()); }},
           {"loss, mean", [](const auto& r) { return loss(r.mean_loss()); }},
           {"losses agree", [&lab](const auto& r) { return agreement(reference_run(lab, r), r); }}};
 }
 
-std::vector<Line> part_lines() {
+std::vector<LadderLine> part_lines() {
   return {{"busy", [](const auto& r) { return part_of(r.step.busy_ns(), r.step.wall_ns); }},
           {"  computing",
            [](const auto& r) { return part_of(r.step.exclusive_ns(true), r.step.wall_ns); }},
@@ -123,13 +114,17 @@ std::string interval_cell(const Summary& s) {
   return s.coverage < 0.95 ? fmt::format("{} ({:.0f}%)", text, 100 * s.coverage) : text;
 }
 
-bool has_overlap(const record::LabRecord& lab) {
-  return std::ranges::any_of(lab.runs, [](const auto& run) { return run.step.overlapped_ns > 0; });
-}
-
-std::string overlap_cell(const record::RunRecord& run) {
-  const int64_t ns = run.step.overlapped_ns;
-  return ns > 0 ? "-" + format_ns(static_cast<double>(ns)) : "-";
+std::vector<LadderLine> phase_lines(const record::LabRecord& lab) {
+  std::vector<LadderLine> lines = {
+      {"  forward", [](const auto& r) { return time_cell(r.step.forward); }},
+      {"  backward", [](const auto& r) { return time_cell(r.step.backward); }},
+      {"  optimizer", [](const auto& r) { return time_cell(r.step.optimizer); }}};
+  if (std::ranges::any_of(lab.runs, [](const auto& run) { return run.step.overlapped_ns > 0; }))
+    lines.push_back({"  overlap", [](const auto& r) {
+                       const int64_t ns = r.step.overlapped_ns;
+                       return ns > 0 ? "-" + format_ns(static_cast<double>(ns)) : "-";
+                     }});
+  return lines;
 }
 
 std::string prediction_cell(double predicted_ns, double measured_ns) {
@@ -158,20 +153,31 @@ std::string profiling_cost_of_run(const record::RunRecord& run) {
   return fmt::format("{:+.1f}%", 100 * run.profiling_cost_of_run());
 }
 
-Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs) {
-  std::vector<Table::Column> columns{{"", Align::kLeft}};
+Table empty_ladder(const std::string& title,
+                   const record::LabRecord& lab,
+                   std::span<const size_t> runs) {
+  std::vector<Table::Column> columns{{title, Align::kLeft}};
   // The first level is the reference and the last the fastest; the ones between can be left out.
   for (size_t i = 0; i < runs.size(); ++i)
     columns.push_back({lab.runs[runs[i]].setting.level, Align::kRight,
                        i + 1 == runs.size() ? 0 : static_cast<int>(i)});
-  Table table(std::move(columns));
-  auto add = [&](const std::vector<Line>& lines) {
-    for (const Line& line : lines) {
-      std::vector<std::string> cells{line.label};
-      for (size_t run : runs) cells.push_back(line.cell(lab.runs[run]));
-      table.add(std::move(cells));
-    }
-  };
+  return Table(std::move(columns));
+}
+
+void add_lines(const std::vector<LadderLine>& lines,
+               const record::LabRecord& lab,
+               std::span<const size_t> runs,
+               Table& table) {
+  for (const LadderLine& line : lines) {
+    std::vector<std::string> cells{line.label};
+    for (size_t run : runs) cells.push_back(line.cell(lab.runs[run]));
+    table.add(std::move(cells));
+  }
+}
+
+Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs) {
+  Table table = empty_ladder("", lab, runs);
+  auto add = [&](const std::vector<LadderLine>& lines) { add_lines(lines, lab, runs, table); };
   add(time_lines(lab));
   table.add_rule();
   add(share_lines(lab));

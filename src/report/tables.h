@@ -3,6 +3,7 @@
 // base Table, which the terminal and Markdown both print.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,10 +22,6 @@ inline constexpr const char* kOverRoof =
 // Cells for a median, for its interval (with its coverage if there are too few samples for 95%),
 // and for a predicted time with its error.
 std::string time_cell(const Summary& summary);
-// Kernels that run next to each other count in the phases of both: with the overlap, and the idle
-// and host's time, the phases add up to the step.
-bool has_overlap(const record::LabRecord& lab);
-std::string overlap_cell(const record::RunRecord& run);  // "-1.2 ms"
 std::string interval_cell(const Summary& summary);
 std::string prediction_cell(double predicted_ns, double measured_ns);
 std::string mfu_cell(const record::LabRecord& lab, const record::RunRecord& run);
@@ -37,7 +34,24 @@ std::string rate_cell(double per_ns, const char* unit);
 // the table if an interval covers less than 95%.
 std::string spread_cell(const Summary& summary);
 
-// One column per run, one row per quantity. `runs` is one of record::ladders(lab).
+// A row of a ladder, which has one column per run.
+struct LadderLine {
+  const char* label;
+  std::function<std::string(const record::RunRecord&)> cell;
+};
+// Kernels that run next to each other count in the phases of both: with the overlap, and the idle
+// and host's time, the phases add up to the step.
+std::vector<LadderLine> phase_lines(const record::LabRecord& lab);
+// A ladder without rows, and its rows. `runs` is one of record::ladders(lab).
+Table empty_ladder(const std::string& title,
+                   const record::LabRecord& lab,
+                   std::span<const size_t> runs);
+void add_lines(const std::vector<LadderLine>& lines,
+               const record::LabRecord& lab,
+               std::span<const size_t> runs,
+               Table& table);
+
+// One column per run, one row per quantity.
 Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs);
 
 // "+0.4% (-0.3% - +1.1%)": the extra time of instrumented steps over the plain steps next to them.
