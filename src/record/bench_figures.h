@@ -48,4 +48,27 @@ void figures(const See& see, const BenchCliff& r) {
   see("point", r.point), see("ratio", r.ratio), see("reason", r.reason);
 }
 
+struct NamedValue {
+  const std::string& name;
+  double value;
+};
+template <class See>
+void figures(const See& see, const NamedValue& r) {
+  see("name", r.name), see("value", r.value);
+}
+
+template <class See>
+void figures(const See& see, const BenchRecord& r) {
+  see(r.kind.c_str(), r.name), see("dtype", r.dtype), see("device", r.device),
+      see("threads", r.threads), see("swept", r.swept), see("interrupted", r.is_interrupted),
+      see("cases", r.points), see("fits", r.fits), see("cliffs", r.cliffs), see("notes", r.notes);
+  if (r.claim.empty()) return;  // it is not a demo
+  see("claim", r.claim), see("prediction", r.prediction), see("finding", r.finding),
+      see("teaches", r.teaches);
+  if (r.values.empty()) return;
+  std::vector<NamedValue> values;
+  for (const auto& [name, value] : r.values) values.push_back({name, value});
+  see("quantity", r.quantity), see("values", values);
+}
+
 }  // namespace ridge::record

@@ -24,6 +24,11 @@ struct RateShares {
   std::string multiply_reason, read_reason;
 };
 
+struct PhaseShares {
+  bool is_decode = false;
+  RateShares shares;
+};
+
 // Work that took `ns`. It reads its weights as often as `amounts` has them, and `cache_bytes` of
 // keys and values. `weight_bytes` is the size of the weights: whether they lie in a cache.
 struct RatedWork {
