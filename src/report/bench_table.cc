@@ -266,28 +266,7 @@ std::string bench_csv(const BenchRecord& bench) {
   return text;
 }
 
-Json bench_json(const BenchRecord& bench) {
-  Json json = {{bench.kind == "op" ? "op" : bench.kind, bench.name},
-               {"dtype", bench.dtype},
-               {"device", bench.device},
-               {"threads", bench.threads},
-               {"swept", bench.swept},
-               {"interrupted", bench.is_interrupted},
-               {"cases", value_json(bench.points)},
-               {"fits", value_json(bench.fits)},
-               {"cliffs", value_json(bench.cliffs)},
-               {"notes", bench.notes}};
-  if (!bench.claim.empty()) {
-    json["claim"] = bench.claim;
-    json["prediction"] = bench.prediction;
-    json["finding"] = bench.finding;
-    json["teaches"] = bench.teaches;
-    if (!bench.values.empty()) json["quantity"] = bench.quantity;
-    for (const auto& [name, value] : bench.values)
-      json["values"].push_back({{"name", name}, {"value", value}});
-  }
-  return json;
-}
+Json bench_json(const BenchRecord& bench) { return to_json(bench); }
 
 namespace {
 

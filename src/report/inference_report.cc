@@ -45,8 +45,8 @@ std::string cache_note(const record::LabRecord& lab) {
   return "";
 }
 
-std::vector<PhaseShares> all_shares(const record::InferenceRecord& study) {
-  std::vector<PhaseShares> all;
+std::vector<record::PhaseShares> all_shares(const record::InferenceRecord& study) {
+  std::vector<record::PhaseShares> all;
   for (const record::RunRecord& run : study.lab.runs)
     all.push_back({run.setting.task == "decode", rate_shares(run, *study.lab.ceilings)});
   return all;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/planner.h"
-#include "record/run_figures.h"
+#include "record/lab_figures.h"
 
 namespace ridge::report {
 
@@ -19,12 +19,6 @@ using Json = nlohmann::ordered_json;
 std::string json_text(const Json& json);
 // The same on one line, without a newline.
 std::string json_line(const Json& json);
-// Null unless it is above 0.
-inline Json known(double value) { return value > 0 ? Json(value) : Json(); }
-
-// {per_s, source, data_sheet_per_s}; the last is null if unknown
-Json to_json(const cost::ReferenceRate& rate);
-
 // All figures of a record (record/figures.h).
 template <record::HasFigures R>
 Json to_json(const R& record);
@@ -87,19 +81,12 @@ Json to_json(const R& record, std::string_view keys) {
   return json;
 }
 
-// The roofs of a roofline: {memory: [bandwidths, fastest first], arithmetic: [GEMM rates],
-// vector_flops_per_s, launch_ns}. Unknown rates are null.
-Json roofs_json(const cost::Ceilings& ceilings);
-
-// The first entries of each file: program, command, time, machine.
-Json heading(const record::LabRecord& lab);
+// The first figures of each file, and the roofs of a roofline.
+inline Json heading(const record::LabRecord& lab) { return to_json(record::LabHeading{lab}); }
+inline Json roofs_json(const cost::Ceilings& ceilings) { return to_json(record::Roofs{ceilings}); }
 
 // One sentence with medians per step, beside the planned bytes, or why there are none; empty if
 // nothing was to be counted.
 std::string hardware_note(const record::RunRecord& run);
-
-// {steps, cycles, instructions, cache_misses, memory_bytes, reason}: medians per step, null where
-// nothing was counted.
-Json to_json(const record::HardwareCounts& counts);
 
 }  // namespace ridge::report

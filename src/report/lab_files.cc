@@ -34,7 +34,8 @@ void add_inference(const record::LabRecord& lab, const record::RunRecord& run, J
   json["mbu_convention"] = record::kMbuConvention;
   json["mbu_peak"] = to_json(reads);
   if (lab.ceilings)
-    json["rate_shares"] = to_json(rate_shares(run, *lab.ceilings), run.setting.task == "decode");
+    json["rate_shares"] =
+        to_json(record::PhaseShares{run.setting.task == "decode", rate_shares(run, *lab.ceilings)});
   add(json, to_json(run), "weight_bytes cache_bytes");
   json["logits_difference"] = logits_difference(reference_run(lab, run), run);
   json["modules"] = value_json(run.modules);

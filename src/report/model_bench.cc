@@ -20,7 +20,7 @@ std::string table_text(const Table& table, const TerminalOptions& terminal, bool
 
 Json trial_json(const record::ModelTrial& t) {
   Json json = to_json(t);
-  json["rate_shares"] = to_json(t.shares, t.is_decode);
+  json["rate_shares"] = to_json(record::PhaseShares{t.is_decode, t.shares});
   return json;
 }
 
@@ -47,7 +47,7 @@ std::string shares_text(const record::ModelBenchRecord& bench,
                         const TerminalOptions& terminal,
                         bool is_markdown) {
   Table table = Table::titled("test", kSharesColumns);
-  std::vector<PhaseShares> all;
+  std::vector<record::PhaseShares> all;
   for (const record::ModelTrial& t : bench.trials) {
     all.push_back({t.is_decode, t.shares});
     std::vector<std::string> cells = shares_cells(t.shares, t.is_decode);
@@ -86,7 +86,7 @@ std::string model_bench_csv(const record::ModelBenchRecord& bench) {
   for (const record::ModelTrial& t : bench.trials) {
     Json line = whole;
     line.update(trial_json(t));
-    line.update(to_json(t.shares, t.is_decode));
+    line.update(to_json(record::PhaseShares{t.is_decode, t.shares}));
     line["samples"] = t.rates.size();
     text += csv_line(line, kColumns) + "\n";
   }

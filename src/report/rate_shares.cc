@@ -31,7 +31,8 @@ std::vector<std::string> shares_cells(const record::RateShares& s, bool is_decod
   return {rate_cell(s.ops_per_ns, "op/s"), share_cell(s.of_theoretical), share_cell(s.of_multiply)};
 }
 
-std::string shares_note(const std::vector<PhaseShares>& all, const cost::Ceilings& ceilings) {
+std::string shares_note(const std::vector<record::PhaseShares>& all,
+                        const cost::Ceilings& ceilings) {
   std::string text;
   for (const cost::MultiplyRates& each : ceilings.multiplies) {
     if (ceilings.multiply_rates(each.dtype) != &each) continue;
@@ -45,7 +46,7 @@ std::string shares_note(const std::vector<PhaseShares>& all, const cost::Ceiling
       fmt::format("{}MBU: {}. Limit of a decode: the slower of reading and unpacking each weight.",
                   text.empty() ? "" : ". ", ceilings.mbu_reference().str("B/s", ""));
   std::set<std::string> multiplies, reads;
-  for (const PhaseShares& each : all) {
+  for (const record::PhaseShares& each : all) {
     if (each.is_decode)
       reads.insert(each.shares.read_reason);
     else
@@ -54,19 +55,6 @@ std::string shares_note(const std::vector<PhaseShares>& all, const cost::Ceiling
   multiplies.erase("");
   reads.erase("");
   return text + over("Shares of multiplications", multiplies) + over("Shares of reading", reads);
-}
-
-Json to_json(const record::RateShares& s, bool is_decode) {
-  if (!is_decode)
-    return {{"ops_per_s", known(s.ops_per_ns * 1e9)},
-            {"of_theoretical", known(s.of_theoretical)},
-            {"of_multiply_only", known(s.of_multiply)},
-            {"over_reason", s.multiply_reason}};
-  return {{"bytes_per_s", known(s.bytes_per_ns * 1e9)},
-          {"mbu", known(s.of_reads)},
-          {"of_unpack_or_read", known(s.of_read_and_unpack)},
-          {"unpack_bytes_per_s", known(s.unpack_bytes_per_ns * 1e9)},
-          {"over_reason", s.read_reason}};
 }
 
 }  // namespace ridge::report

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts and JSON of the shares that a prefill or decode reaches of its machine's rates
+// Texts of the shares that a prefill or decode reaches of its machine's rates
 // (record/rate_shares.h).
 #pragma once
 
@@ -18,14 +18,8 @@ inline constexpr const char* kSharesColumns =
     "multiplies ?2 | of theory | of multiply | reads ?3 | MBU | of limit | unpack-only ?1";
 std::vector<std::string> shares_cells(const record::RateShares& shares, bool is_decode);
 
-struct PhaseShares {
-  bool is_decode = false;
-  record::RateShares shares;
-};
 // The rates that the shares are of, by type, and the reasons of shares over 100%; sentences.
-std::string shares_note(const std::vector<PhaseShares>& all, const cost::Ceilings& ceilings);
-
-// Rates per second; unknown ones are null.
-Json to_json(const record::RateShares& shares, bool is_decode);
+std::string shares_note(const std::vector<record::PhaseShares>& all,
+                        const cost::Ceilings& ceilings);
 
 }  // namespace ridge::report
