@@ -54,6 +54,23 @@ void figures(const See& see, const StepMetrics& r) {
       see("model_flops_per_s", r.model_flops_per_s);
   see({"mfu", "share"}, r.mfu, Unknown::kNull);
   see("resident_bytes", r.resident_bytes), see("instrumented", r.instrumented);
+  // Those that only some trainings have.
+  if (r.gradient_norm >= 0) see({"gradient_norm", "", "before clipping"}, r.gradient_norm);
+  if (r.attended != 1) see({"attended", "share", "of the keys of whole rows"}, r.attended);
+  if (r.skipped) see({"skipped", "", "the update was left out"}, r.skipped);
+  if (r.loss_scale > 0) see("loss_scale", r.loss_scale), see("overflows", r.overflows);
+}
+
+template <class See>
+void figures(const See& see, const ValidationMetrics& r) {
+  see("step", r.step), see("validation_loss", r.loss), see("perplexity", r.perplexity());
+}
+
+template <class See>
+void figures(const See& see, const TrainingSample& r) {
+  see("step", r.step), see("prompt", r.prompt), see("text", r.text), see("ids", r.ids),
+      see("finish_reason", r.finish_reason);
+  see({"fault", "", "why there is no sample"}, r.fault, Unknown::kLeftOut);
 }
 
 // The part of a summary that a RunRecord does not have.
