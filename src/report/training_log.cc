@@ -81,6 +81,14 @@ files::LogFile begun_lines(const std::filesystem::path& path, std::optional<int6
   return files::LogFile(path, files::LogFile::Start::kGoOn);
 }
 
+// The figures of a record, with the time after its step.
+template <class Record>
+Json stamped(const Record& record) {
+  Json line = {{"step", record.step}, {"finished_at", utc_now()}};
+  line.update(to_json(record));
+  return line;
+}
+
 }  // namespace
 
 TrainingLog::TrainingLog(const std::filesystem::path& folder, std::optional<int64_t> resumed)
@@ -103,13 +111,8 @@ void TrainingLog::append(Json line, std::string_view scalars) {
 }
 
 void TrainingLog::add(const record::StepMetrics& s) {
-  Json line = {{"step", s.step}, {"finished_at", utc_now()}};
-  line.update(to_json(s));
+  Json line = stamped(s);
   line["step_ms"] = s.step_ns / 1e6;
-  if (s.gradient_norm >= 0) line["gradient_norm"] = s.gradient_norm;
-  if (s.attended != 1) line["attended"] = s.attended;
-  if (s.skipped) line["skipped"] = true;
-  if (s.loss_scale > 0) line.update({{"loss_scale", s.loss_scale}, {"overflows", s.overflows}});
   append(std::move(line),
          "train/loss=loss train/learning_rate=learning_rate speed/step_ms=step_ms "
          "speed/samples_per_s=samples_per_s speed/tokens_per_s=tokens_per_s "
@@ -119,11 +122,7 @@ void TrainingLog::add(const record::StepMetrics& s) {
 }
 
 void TrainingLog::add(const record::ValidationMetrics& validation) {
-  append({{"step", validation.step},
-          {"finished_at", utc_now()},
-          {"validation_loss", validation.loss},
-          {"perplexity", validation.perplexity()}},
-         "validation/loss=validation_loss");
+  append(stamped(validation), "validation/loss=validation_loss");
 }
 
 void TrainingLog::add(const record::NumericsRecord& numerics) {
@@ -133,11 +132,7 @@ void TrainingLog::add(const record::NumericsRecord& numerics) {
 
 void TrainingLog::add(const record::TrainingSample& sample) {
   if (!samples_) samples_.emplace(begun_lines(folder_ / kSamples, resumed_));
-  nlohmann::ordered_json line = {
-      {"step", sample.step}, {"finished_at", utc_now()}, {"prompt", sample.prompt},
-      {"text", sample.text}, {"ids", sample.ids},        {"finish_reason", sample.finish_reason}};
-  if (!sample.fault.empty()) line["fault"] = sample.fault;
-  samples_->append(json_line(line) + "\n");
+  samples_->append(json_line(stamped(sample)) + "\n");
 }
 
 }  // namespace ridge::report
