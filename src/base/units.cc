@@ -115,5 +115,9 @@ std::string format_integer(int64_t value) {
   return digits;
 }
 
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", format_integer(count), noun, count == 1 ? "" : "s");
+}
+
 }  // namespace base
 }  // namespace ridge

@@ -21,6 +21,7 @@ std::string format_count(double count);                        // "32.0 M", "203
 std::string format_rate(double per_second, const char* unit);  // "214 GFLOP/s" for unit "FLOP/s"
 std::string format_ns(double ns);                              // "1.43 s", "12.1 ms", "850 us"
 std::string format_integer(int64_t value);                     // "31,977,984"
+std::string counted(int64_t count, std::string_view noun);     // "1 step", "1,024 steps"
 
 }  // namespace base
 }  // namespace ridge

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/split.h"
+#include "base/units.h"
 #include "models/cache_shape.h"
 #include "models/parameter_list.h"
 #include "serve/session_choice.h"
@@ -36,8 +37,7 @@ std::vector<int64_t> contexts(const ContentsOptions& o, int64_t most) {
 std::string format_of(const models::ModelFile& file) {
   return file.is_gguf()
              ? fmt::format("GGUF {}", file.gguf().version())
-             : fmt::format("safetensors in {} file{}", file.safetensors().mappings().size(),
-                           file.safetensors().mappings().size() == 1 ? "" : "s");
+             : "safetensors in " + counted(std::ssize(file.safetensors().mappings()), "file");
 }
 
 record::ModelContents::Config config_rows(const models::ModelConfig& c) {

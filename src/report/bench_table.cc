@@ -274,8 +274,7 @@ std::string heading(const record::BenchRecord& bench) {
   const std::string& about = bench.claim.empty() ? bench.formula : bench.claim;
   std::string text = about.empty() ? bench.name : bench.name + ": " + about;
   text += fmt::format("\n{}", terminal_safe(bench.device, kLongestMessage));
-  if (bench.threads > 0)
-    text += fmt::format(", {} thread{}", bench.threads, bench.threads == 1 ? "" : "s");
+  if (bench.threads > 0) text += ", " + counted(bench.threads, "thread");
   return text + ", " + bench.dtype;
 }
 

@@ -45,8 +45,8 @@ std::string ladder(const record::LabRecord& lab,
                    const TerminalOptions& options) {
   const record::Setting& s = lab.runs[runs.front()].setting;
   Table table =
-      empty_ladder(fmt::format("{} {}x{}, {}, {} thread{}", terminal_safe(s.model), s.samples(),
-                               s.sequence, s.dtype, s.threads, s.threads == 1 ? "" : "s"),
+      empty_ladder(fmt::format("{} {}x{}, {}, {}", terminal_safe(s.model), s.samples(), s.sequence,
+                               s.dtype, counted(s.threads, "thread")),
                    lab, runs);
   add_lines(lines(lab), lab, runs, table);
   return table.text(fitted(options));
@@ -67,8 +67,7 @@ std::string sweep(const record::LabRecord& lab, const TerminalOptions& options) 
                mfu_cell(lab, run), format_bytes(run.memory.owned_bytes), agreement(lab, run)});
   }
   std::string text = table.text(fitted(options));
-  if (hidden > 0)
-    text += fmt::format("{} more run{} before these (--verbose)\n", hidden, hidden == 1 ? "" : "s");
+  if (hidden > 0) text += counted(hidden, "more run") + " before these (--verbose)\n";
   return text;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 std::string loop_of(const record::LoadSummary& s) {
   return s.rate > 0 ? fmt::format("open loop, {} requests/s (Poisson)", s.rate)
-                    : fmt::format("closed loop, {} client{}", s.clients, s.clients == 1 ? "" : "s");
+                    : "closed loop, " + counted(s.clients, "client");
 }
 
 std::string table_text(const record::LoadSummary& s, const TerminalOptions& terminal) {
@@ -133,17 +133,17 @@ Json logits_json(const record::TopLogits& logits) {
 }
 
 std::string data_set_text(const record::DataSetSummary& s) {
-  return fmt::format(
-      "Wrote {} ids of {} bytes from {} documents in {} shards to {} ({} tokens/s).\n",
-      format_integer(s.ids), s.id_bytes, format_integer(s.documents), s.shards,
-      terminal_safe(s.folder), format_count(s.tokens_per_s));
+  return fmt::format("Wrote {} ids of {} bytes from {} in {} to {} ({} tokens/s).\n",
+                     format_integer(s.ids), s.id_bytes, counted(s.documents, "document"),
+                     counted(s.shards, "shard"), terminal_safe(s.folder),
+                     format_count(s.tokens_per_s));
 }
 
 std::string data_set_text(const record::DataSetContents& c, const TerminalOptions& options) {
   std::string text = fmt::format("{}: {} ids, vocabulary {}\n", terminal_safe(c.path),
                                  format_integer(c.ids), format_integer(c.vocab_size));
   if (c.documents > 0)
-    text += fmt::format("{} documents of {} to {} ids, median {}\n", format_integer(c.documents),
+    text += fmt::format("{} of {} to {} ids, median {}\n", counted(c.documents, "document"),
                         format_integer(c.least_ids), format_integer(c.most_ids),
                         format_integer(c.median_ids));
   Table table("<shard | ids | documents | <XXH3-128");

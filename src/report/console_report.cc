@@ -59,10 +59,9 @@ std::string ladder_text(const record::LabRecord& lab, const TerminalOptions& opt
   std::vector<std::vector<size_t>> groups = record::ladders(lab);
   for (const std::vector<size_t>& group : groups) {
     const record::Setting& s = lab.runs[group.front()].setting;
-    text +=
-        title(fmt::format("{}: batch {}, length {}, {}, {} thread{}", terminal_safe(s.model),
-                          s.samples(), s.sequence, s.dtype, s.threads, s.threads == 1 ? "" : "s"),
-              options);
+    text += title(fmt::format("{}: batch {}, length {}, {}, {}", terminal_safe(s.model),
+                              s.samples(), s.sequence, s.dtype, counted(s.threads, "thread")),
+                  options);
     text += ladder_table(lab, group).text(options);
     for (const std::string& note : kernel_count_notes(lab, group))
       text += wrap_lines(note, options.columns);

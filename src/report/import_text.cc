@@ -26,9 +26,8 @@ std::string run_text(const record::RunRecord& run, bool verbose, const TerminalO
           : fmt::format(", {} FLOPs and {} per step",
                         format_count(static_cast<double>(run.executed.flops)),
                         format_bytes(run.planned_bytes));
-  const std::string text =
-      fmt::format("{}: {} step{} of {}{}\n", terminal_safe(run.setting.str()), step.count,
-                  step.count == 1 ? "" : "s", format_ns(step.median), counts);
+  const std::string text = fmt::format("{}: {} of {}{}\n", terminal_safe(run.setting.str()),
+                                       counted(step.count, "step"), format_ns(step.median), counts);
   const record::OperationTable table = record::table_by_op(run.step, nullptr);
   const std::string rows =
       verbose ? operation_table(table, run.step, kMostRows).text(terminal)

@@ -180,8 +180,8 @@ std::string limits(const record::InferencePlan& plan) {
                           format_count(static_cast<double>(each.batch) * 1e9 / each.decode_ns))
             : "");
   for (const record::LongestContext& each : plan.longest_contexts)
-    text += fmt::format("longest context for {} sequence{}: {} (the model's is {})\n", each.batch,
-                        each.batch == 1 ? "" : "s", each.length, plan.context);
+    text += fmt::format("longest context for {}: {} (the model's is {})\n",
+                        counted(each.batch, "sequence"), each.length, plan.context);
   return text;
 }
 

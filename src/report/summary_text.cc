@@ -102,8 +102,7 @@ std::string summary_text(const record::SummaryFile& summary,
                                   : "NO"});
   }
   text += table.text(options);
-  if (hidden > 0)
-    text += fmt::format("{} more run{} before these (--verbose)\n", hidden, hidden == 1 ? "" : "s");
+  if (hidden > 0) text += counted(hidden, "more run") + " before these (--verbose)\n";
   const record::SummaryRun* last = nullptr;
   for (const record::SummaryRun& run : summary.runs)
     if (!run.by_op.empty()) {

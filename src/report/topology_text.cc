@@ -15,10 +15,6 @@
 namespace ridge::report {
 namespace {
 
-std::string plural(int count, const char* word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
-
 std::string cache_name(const record::CpuCache& cache) {
   const char* kind = cache.type == "Data" ? "d" : cache.type == "Instruction" ? "i" : "";
   return fmt::format("L{}{}", cache.level, kind);
@@ -64,8 +60,8 @@ std::string gpus_text(const record::Topology& t, const TerminalOptions& terminal
 
 std::string topology_line(const record::Topology& t) {
   std::string text =
-      fmt::format("{}, {}, {}, {}", plural(t.sockets, "socket"), plural(t.cores, "core"),
-                  plural(t.cpus, "CPU"), plural(static_cast<int>(t.nodes.size()), "NUMA node"));
+      fmt::format("{}, {}, {}, {}", counted(t.sockets, "socket"), counted(t.cores, "core"),
+                  counted(t.cpus, "CPU"), counted(std::ssize(t.nodes), "NUMA node"));
   if (static_cast<int>(t.allowed_cpus.size()) < t.cpus)
     text += fmt::format("; this process may use CPUs {}", record::cpu_list(t.allowed_cpus));
   for (const record::CpuCache& cache : t.caches)
@@ -74,7 +70,7 @@ std::string topology_line(const record::Topology& t) {
                           format_bytes(cache.bytes),
                           cache.instances > 1 ? fmt::format(" x {}", cache.instances) : "");
   if (!t.gpus.empty())
-    text += "; " + plural(static_cast<int>(t.gpus.size()), "GPU") +
+    text += "; " + counted(std::ssize(t.gpus), "GPU") +
             (t.links.empty() ? "" : fmt::format(" ({})", t.links.front().kind));
   return text;
 }
@@ -104,7 +100,7 @@ std::string topology_text(const record::Topology& t, int threads, const Terminal
                   t.quota_cpus > 0 ? fmt::format("{:g} CPUs", t.quota_cpus) : "none");
   const std::string warnings = performance_warning_lines(t, threads);
   settings += warnings.empty() ? fmt::format("nothing found that costs speed with {}\n",
-                                             plural(threads, "thread"))
+                                             counted(threads, "thread"))
                                : "What costs speed, and what mends it:\n" + warnings;
   return text + wrap_lines(settings, terminal.columns);
 }
