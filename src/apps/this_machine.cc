@@ -17,7 +17,7 @@ cost::Ceilings machine_ceilings(const MachineOptions& machine,
                                 const TerminalOptions& terminal) {
   constexpr int64_t kSteps = 1000;
   request.on_gpu = is_gpu(machine);
-  Progress bar("ceilings", kSteps, "steps", terminal);
+  Progress bar("ceilings", kSteps, "", terminal);
   return measure::machine_ceilings(
       request,
       [&](double share, std::string_view step) {

@@ -294,21 +294,22 @@ Progress::Progress(std::string label,
 std::string Progress::line(std::chrono::nanoseconds elapsed, std::string_view note) const {
   double seconds = std::chrono::duration<double>(elapsed).count();
   double per_second = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
-  std::string rate = fmt::format("{} {}/s", format_count(per_second), unit_);
-  std::string text = label_ + "  ";
-  if (total_ > 0) {
-    int bar_columns = std::clamp(options_.columns / 5, 8, 24);
-    double share = std::min(static_cast<double>(done_) / static_cast<double>(total_), 1.0);
-    text += fmt::format("{} {:3.0f}%  {}/{} {}  {}", text_bar(share, bar_columns), share * 100,
-                        format_integer(done_), format_integer(total_), unit_, rate);
-    if (per_second > 0 && done_ < total_)
-      text += fmt::format("  {} left",
-                          format_ns(static_cast<double>(total_ - done_) / per_second * 1e9));
-  } else {
-    text += fmt::format("{} {}  {}", format_integer(done_), unit_, rate);
-  }
+  std::string text = "  " + format_integer(done_);
+  if (total_ > 0) text += "/" + format_integer(total_);
+  text += fmt::format(" {}  {} {}/s", unit_, format_count(per_second), unit_);
+  if (unit_.empty()) text.clear();
+  if (per_second > 0 && done_ < total_)
+    text +=
+        fmt::format("  {} left", format_ns(static_cast<double>(total_ - done_) / per_second * 1e9));
   if (!note.empty()) text += "  " + terminal_safe(note, kLongestMessage);
-  return std::string(cut(text, options_.columns - 1));
+  if (total_ > 0) {  // the bar takes what columns the rest leaves
+    const double share = std::min(static_cast<double>(done_) / static_cast<double>(total_), 1.0);
+    const std::string percent = fmt::format(" {:3.0f}%", share * 100);
+    const int left = options_.columns - 3 - display_width(label_ + percent + text);
+    const int wished = std::clamp(options_.columns / 5, 8, 24);
+    text = "  " + text_bar(share, std::clamp(left, 4, wished)) + percent + text;
+  }
+  return std::string(cut(label_ + text, options_.columns - 1));
 }
 
 void Progress::tick(int64_t count, std::string_view note) {

@@ -97,7 +97,7 @@ class Progress {
   using Clock = std::function<std::chrono::nanoseconds()>;  // monotonic; tests pass their own
 
   // If `total` is 0, the end is unknown and no share or time left is shown. `unit` is used as in
-  // "1.2 k tokens/s".
+  // "1.2 k tokens/s"; if it is empty, only the share and the time left are shown.
   Progress(std::string label,
            int64_t total,
            std::string unit,

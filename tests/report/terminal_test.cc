@@ -236,6 +236,11 @@ TEST_F(ProgressBar, FitsTheTerminalAndDisarmsNotes) {
   TerminalOptions narrow{.progress = true, .columns = 40};
   Progress bar("tokenising a corpus of text", 1000, "tokens", narrow, nullptr);
   EXPECT_EQ(display_width(bar.line(milliseconds(2500), "note")), 39);
+  // The bar gets shorter before a note is cut.
+  Progress whole("lab", 44, "steps", {.progress = true, .columns = 80}, nullptr);
+  EXPECT_TRUE(whole.line(milliseconds(2500), "baseline, loss 6.9646").ends_with(" loss 6.9646"));
+  EXPECT_EQ(Progress("x", 1000, "", narrow, nullptr).line(milliseconds(2500), "memory"),
+            "x             0%  memory");
   Progress wide("x", 0, "steps", {.progress = true, .columns = 200}, nullptr);
   EXPECT_NE(wide.line(milliseconds(2500), "\x1b[2J").find("\\x1b[2J"), std::string::npos);
 }
