@@ -23,6 +23,8 @@ namespace ridge::http {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kModels = "/v1/models";
+
 struct Api::Route {
   const char* path;
   const char* method;
@@ -41,13 +43,14 @@ const Api::Route Api::kRoutes[] = {{"/health", "GET", &Api::health, true, false,
                                    {"/metrics", "GET", &Api::metrics, false, false, true},
                                    {"/debug/activity", "GET", &Api::activity},
                                    {"/debug/trace", "GET", &Api::trace},
-                                   {"/v1/models", "GET", &Api::models},
+                                   {kModels, "GET", &Api::models},
                                    {"/v1/chat/completions", "POST", &Api::chat},
                                    {"/v1/completions", "POST", &Api::completion},
                                    {"/tokenize", "POST", &Api::tokenize},
                                    {"/detokenize", "POST", &Api::detokenize}};
 
-const Api::Route* Api::find(const std::string& path) const {
+const Api::Route* Api::find(const std::string& asked) const {
+  const std::string path = asked.starts_with("/v1/models/") ? kModels : asked;  // a model's name
   for (const Route& each : kRoutes)
     if (path == each.path && (has_page_ || !each.is_page)) return &each;
   return nullptr;
@@ -63,11 +66,10 @@ std::optional<Reply> Api::refuse(const Message& head) const {
                                     printable(is_host_allowed ? head.origin : head.host)),
                         "", "host_not_allowed"});
   const Route* route = find(head.path);
-  const bool is_known = route != nullptr;
-  if (!keys_.empty() && !(is_known && route->is_open) && !keys_.accept(head.authorization))
+  if (!keys_.empty() && !(route != nullptr && route->is_open) && !keys_.accept(head.authorization))
     return error_reply({401, "expected the header \"Authorization: Bearer KEY\" with a valid key",
                         "", "invalid_api_key"});
-  if (!is_known)
+  if (route == nullptr)
     return error_reply(
         {404, fmt::format("no such path: {}", printable(head.path)), "", "not_found"});
   const bool is_head = head.method == "HEAD" && std::string_view(route->method) == "GET";
@@ -151,13 +153,15 @@ Reply Api::trace(const Message& message, std::function<void()>&) const {
   return {200, event_log_trace(model(), version_, seconds)};
 }
 
-Reply Api::models(const Message&, std::function<void()>&) const {
+Reply Api::models(const Message& message, std::function<void()>&) const {
   const ServedModel& m = model();
   const Json one{{"id", m.name()},
                  {"object", "model"},
                  {"created", m.created_s},
                  {"owned_by", "ridge"},
                  {"max_model_len", m.bounds.context}};
+  if (message.path == fmt::format("{}/{}", kModels, m.name())) return {200, json_text(one)};
+  if (message.path != kModels) throw ApiError(404, "no such model", "model", "model_not_found");
   return {200, json_text({{"object", "list"}, {"data", Json::array({one})}})};
 }
 

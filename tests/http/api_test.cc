@@ -285,6 +285,9 @@ TEST_F(ApiTest, AnswersAboutItself) {
   const json models = json::parse(ask("GET", "/v1/models", "").body);
   EXPECT_EQ(models.at("data").at(0).at("id"), "small");
   EXPECT_EQ(models.at("data").at(0).at("max_model_len"), kCapacity);
+  EXPECT_EQ(json::parse(ask("GET", "/v1/models/small", "").body), models.at("data").at(0));
+  expect_error(ask("GET", "/v1/models/large", ""), 404, "model");
+  expect_error(ask("GET", "/v1/modelsmall", ""), 404);
   post("/v1/completions", {{"prompt", "Once"}, {"max_tokens", 2}});
   const Reply metrics = ask("GET", "/metrics", "");
   EXPECT_NE(metrics.body.find("ridge_prompt_tokens_total{model_name=\"small\"} 4\n"),
