@@ -282,6 +282,9 @@ void train_model(Training& t,
   run.run_round(t.schedule.steps, is_stopped);
   run.end();
   t.lab.runs.push_back(run.record());
+  if (validation)
+    for (const auto& [step, loss] : validation->losses())
+      t.lab.runs[0].validations[step - first] = loss;
   t.totals = {figures.attended(), t.o.data.packing() == models::Packing::kDocuments,
               t.schedule.guard ? t.schedule.guard->skipped() : 0,
               checkpoints ? checkpoints->writer.blocked_ns() : 0};

@@ -210,6 +210,7 @@ void figures(const See& see, const RunRecord& r) {
   see({"weight_bytes", "", "stored bytes of weights that a step reads"}, r.weight_bytes);
   see({"cache_bytes", "", "attended KV entries of the step's tokens"}, r.cache_bytes);
   figures(see, r.memory), see("attribution", r.step), see("step_samples_ns", r.plain_wall_ns);
+  see({"validations", "", "[measured steps, loss] of each (`loss.validation`)"}, r.validations);
 }
 
 }  // namespace ridge::record

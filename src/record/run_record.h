@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -139,12 +140,13 @@ struct RunRecord {
   Architecture architecture;
   double learning_rate = 0;  // in the first step; only for training
   int64_t parameters = 0;
-  std::vector<double> losses;          // one per measured step
-  double loss_scale = 0;               // after the last step; 0 without loss scaling
-  int64_t overflows = 0;               // measured steps skipped because gradients overflowed
-  std::vector<double> all_wall_ns;     // the same steps
-  std::vector<double> plain_wall_ns;   // steps that are not instrumented
-  std::vector<double> paired_wall_ns;  // the plain step next to each instrumented one
+  std::vector<double> losses;             // one per measured step
+  std::map<int64_t, double> validations;  // losses after so many measured steps
+  double loss_scale = 0;                  // after the last step; 0 without loss scaling
+  int64_t overflows = 0;                  // measured steps skipped because gradients overflowed
+  std::vector<double> all_wall_ns;        // the same steps
+  std::vector<double> plain_wall_ns;      // steps that are not instrumented
+  std::vector<double> paired_wall_ns;     // the plain step next to each instrumented one
   StepRecord step;
   cost::ModelTotals model;  // per step, all micro-batches
   Work executed;

@@ -21,6 +21,7 @@ Json loss_json(const record::RunRecord& reference, const record::RunRecord& run)
                {"all", run.losses},
                {"max_abs_difference", loss_difference(reference, run)},
                {"agrees", losses_agree(reference, run)}};
+  if (!run.validations.empty()) json["validation"] = value_json(run.validations);
   if (run.loss_scale > 0)
     json["scaling"] = {{"loss_scale", run.loss_scale}, {"skipped_steps", run.overflows}};
   return json;

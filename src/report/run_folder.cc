@@ -61,6 +61,7 @@ void add_loss_curve(json& loss, Gathering& made) {
   for (size_t i = 0; all.is_array() && i < all.size(); ++i)
     if (all[i].is_number()) points.emplace_back(static_cast<int64_t>(i), all[i].get<double>());
   loss.erase("all");
+  thin(loss["validation"], "validations", made);
   loss["curve"] = mean_losses(points, std::min(kMostLossPoints, made.limits.samples));
   if (loss["curve"].size() < points.size())
     made.leave_out(fmt::format("{} losses of {}: a point of the curve is the mean of several",

@@ -20,13 +20,13 @@ Validation::Validation(Trainer& trainer,
 bool Validation::is_due(int64_t next) { return next > first_ && next % every_ == 0; }
 
 void Validation::work(int64_t steps) {
-  if (last_.step == steps) return;
-  last_ = {steps, trainer_.evaluate(batches_)};
-  listener_(last_);
+  if (losses_.contains(steps)) return;
+  losses_[steps] = trainer_.evaluate(batches_);
+  listener_({steps, losses_[steps]});
 }
 
 std::optional<double> Validation::loss_after(int64_t steps) const {
-  return last_.step == steps ? std::optional(last_.loss) : std::nullopt;
+  return losses_.contains(steps) ? std::optional(losses_.at(steps)) : std::nullopt;
 }
 
 }  // namespace ridge::train

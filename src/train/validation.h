@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 
@@ -27,7 +28,7 @@ class Validation final : public Observer {
   bool is_due(int64_t next) override;
   void work(int64_t steps) override;
   void end(int64_t steps) override { work(steps); }
-  // The loss after so many steps, if it was validated then as the last time.
+  const std::map<int64_t, double>& losses() const { return losses_; }  // by the steps done
   std::optional<double> loss_after(int64_t steps) const;
 
  private:
@@ -35,7 +36,7 @@ class Validation final : public Observer {
   std::span<const Batch> batches_;
   int64_t every_, first_;
   Listener listener_;
-  record::ValidationMetrics last_{-1, 0};
+  std::map<int64_t, double> losses_;
 };
 
 }  // namespace ridge::train

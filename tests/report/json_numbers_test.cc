@@ -36,6 +36,7 @@ record::LabRecord distinct_lab() {
   run.clock_ns = 10.035;
   run.launch_rate_samples = {0.75};
   run.losses = {7, 6.5, 3};
+  run.validations = {{2, 6.75}, {3, 6.25}};
   run.weight_bytes = 4014;
   run.cache_bytes = 2007;
   run.logits = {1, 2};
@@ -115,7 +116,8 @@ TEST(PerformanceSummary, HoldsEachNumberOfARun) {
                                {"mean", 5.5},
                                {"all", {7, 6.5, 3}},
                                {"max_abs_difference", 0.25},
-                               {"agrees", false}}));
+                               {"agrees", false},
+                               {"validation", {{2, 6.75}, {3, 6.25}}}}));
   auto cost = [](int first) {
     return json{{"nodes", first},     {"kernel_calls", first + 1}, {"flops", first + 2},
                 {"bytes", first + 3}, {"peak_bytes", first + 4},   {"predicted_ns", first + 5}};

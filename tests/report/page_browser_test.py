@@ -35,7 +35,7 @@ PROBE = """
     verdict: section('overview').hidden ? '' : text(section('overview').querySelector('.verdict')),
     runs: rows('ladder'), operations: rows('operations'),
     points: all('#roofline .point').map((each) => each.dataset.key),
-    peak: all('#memory .peak').map(text), tree: rows('modules'), title: document.title,
+    validations: all('#training circle.validation').length, peak: all('#memory .peak').map(text), tree: rows('modules'), title: document.title,
     images: all('img, iframe, object, embed').length, scripts: all('script').length,
     requests: performance.getEntriesByType('resource').length,
     unnamed: all('svg:not([aria-label]), canvas:not([aria-label])').length,
@@ -234,6 +234,16 @@ class PageTest(unittest.TestCase):
         text = page.panel("comparison")["text"]
         for name in ["a", "b"]:
             self.assertIn(time_text(self.load(name)["runs"][0]["step"]["median_ns"]), text)
+
+    def test_validations_of_a_training(self):
+        (self.folder / "ids.bin").write_bytes(b"".join((i % 200).to_bytes(2, "little") for i in range(512)))
+        self.ridge("train", "--preset", "tiny", "--batch-size", 1, "--seq-len", 16, "--steps", 4, "--data", "ids.bin", "--val-data",
+                   "ids.bin", "--val-every", 2, "--val-batches", 1, "--out", "validated")
+        losses = self.load("validated")["runs"][0]["loss"]["validation"]
+        self.assertEqual([step for step, loss in losses], [2, 4])
+        page = Page(self.folder / "validated" / "report.html")
+        self.expect_sound(page)
+        self.assertEqual(page.validations, 2)
 
     def test_imported_traces(self):
         for name in ["fused", "generate", "compiled_h100"]:

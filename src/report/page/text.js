@@ -17,7 +17,7 @@ function scaled(value, steps, unit) {
 }
 
 const kDecimal =
-    [[1, ''], [1e3, 'K'], [1e6, 'M'], [1e9, 'G'], [1e12, 'T'], [1e15, 'P'], [1e18, 'E']];
+    [[1, ''], [1e3, 'k'], [1e6, 'M'], [1e9, 'G'], [1e12, 'T'], [1e15, 'P'], [1e18, 'E']];
 const kBinary = [[1, ''], [1024, 'Ki'], [1024 ** 2, 'Mi'], [1024 ** 3, 'Gi'], [1024 ** 4, 'Ti']];
 const kTime = [[1, 'ns'], [1e3, 'µs'], [1e6, 'ms'], [1e9, 's']];
 

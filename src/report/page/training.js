@@ -12,7 +12,11 @@ function lossCurves(trained) {
   const points = (pairs) => (pairs || []).map(([step, loss]) => ({step, loss}));
   // The points of a run's curve are those that report/chart_model.cc has chosen.
   const ofRuns =
-      trained.map((run) => ({label: run.label, training: points(run.loss.curve), validation: []}));
+      trained.map((run) => ({
+                    label: run.label,
+                    training: points(run.loss.curve),
+                    validation: points(run.loss.validation).filter((point) => point.loss !== null)
+                  }));
   const ofLogs =
       folders.filter((folder) => folder.log).map((folder) => ({
                                                    label: folder.name,
