@@ -68,7 +68,7 @@ void add_bench_module(Command bench, const AppContext& context) {
       "Examples:\n"
       "  ridge bench module mlp --config gemma3-270m --phase prefill --batch-size 8 --seq-len 2048 --counts\n"
       "  ridge bench module mlp --config tiny --phase prefill,decode --batch-size 1,8 --seq-len 32\n"
-      "  ridge bench module attention --config llama-2-70b --hardware h100 --phase decode --context 4096 --json");
+      "  ridge bench module attention --config llama-2-70b --hardware h100 --phase decode --context 4096");
   app.callback([o, app, &context] { run(*o, app, context); });
 }
 

@@ -81,7 +81,7 @@ void run(const BenchOpOptions& o, const Command& app, const AppContext& context)
 void add_bench_op(Command bench, const AppContext& context) {
   auto o = std::make_shared<BenchOpOptions>();
   Command app = bench.add_subcommand(
-      "op", "Time an op at any size, or on its test cases and the sizes of the presets");
+      "op", "Time an op at any size, or on its cases and the sizes of presets");
   app.add_option("NAME", o->op, "an op: matmul, softmax, rms_norm ...").required();
   app.add_option(
       "--shape", o->bench.shape,

@@ -67,7 +67,7 @@ void run(Options o, const AppContext& context) {
 void add_bench_serve(Command bench, const AppContext& context) {
   auto o = std::make_shared<Options>();
   Command app = bench.add_subcommand(
-      "serve", "Measure a server of OpenAI's API under load (ridge serve, llama-server, vLLM ...)");
+      "serve", "Measure a server of OpenAI's API under load (ridge serve, vLLM ...)");
   app.add_option("URL", o->url, "http://HOST:PORT, without /v1").required();
   app.add_option("--model", o->load.model, "the model to ask for (default: the server's first)");
   app.add_option("--api-key-file", o->key_file,

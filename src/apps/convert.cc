@@ -65,8 +65,8 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
   bar.reset();
   for (const std::string& note : made.notes)
     fmt::print(stderr, "note: {}\n", terminal_safe(note, kLongestMessage));
-  fmt::print("Wrote {} ({} tensors, {}).\n", terminal_safe(out.string()), made.tensors,
-             format_bytes(made.bytes));
+  fmt::print("Wrote {} ({} tensors, {}).\n", terminal_safe((to_gguf ? out : out / "").string()),
+             made.tensors, format_bytes(made.bytes));
 }
 
 }  // namespace

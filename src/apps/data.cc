@@ -54,7 +54,6 @@ void inspect(const DataOptions& o, const TerminalOptions& terminal) {
   fmt::print("{}", report::data_set_text(contents, terminal));
   if (!contents.text) return;
   fmt::print("\n");
-  std::fflush(stdout);
   report::write_text(*contents.text + "\n");
 }
 

@@ -20,7 +20,7 @@ namespace ridge::apps {
 namespace {
 
 struct DemoOptions {
-  std::string name;
+  std::string name = "list";
   std::string budget = "60s";
   bool json = false;
   OutputOptions output;
@@ -94,7 +94,7 @@ void register_demo(Command program, const AppContext& context) {
   auto o = std::make_shared<DemoOptions>();
   Command app = program.add_subcommand(
       "demo", "Lessons about performance, predicted and measured on this machine");
-  app.add_option("NAME", o->name, "list (shows the names), all, or the name of a demo").required();
+  app.add_option("NAME", o->name, "list (shows the names), all, or the name of a demo");
   app.add_option(
       "--budget", o->budget,
       "time for the measurements, of all together: 60s, 2m; points beyond it are predicted");

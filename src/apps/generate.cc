@@ -64,7 +64,7 @@ void print_json(const serve::Turn& turn, double load_ns) {
 
 void print_summary(const serve::Turn& turn) {
   const serve::Generation& made = turn.answer;
-  std::string line = fmt::format("{} prompt tokens", turn.prompt.size());
+  std::string line = counted(std::ssize(turn.prompt), "prompt token");
   if (turn.answer.cached_tokens > 0)
     line += fmt::format(" ({} of them in the KV cache)", turn.answer.cached_tokens);
   line += fmt::format(", {} generated", made.ids.size());

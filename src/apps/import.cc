@@ -63,7 +63,7 @@ void run(const ImportOptions& o, const AppContext& context) {
 void register_import(Command program, const AppContext& context) {
   auto o = std::make_shared<ImportOptions>();
   Command app = program.add_subcommand(
-      "import", "Make an output folder of a trace of PyTorch, Nsight Systems or rocprofv3");
+      "import", "Read a trace of PyTorch, Nsight Systems or rocprofv3 as a run");
   app.add_option(
          "TRACE", o->trace,
          "a trace of torch.profiler (JSON, also in gzip), a SQLite export of Nsight Systems, or "

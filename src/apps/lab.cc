@@ -10,6 +10,7 @@
 #include "apps/subcommand.h"
 #include "apps/this_machine.h"
 #include "base/clock.h"
+#include "base/units.h"
 #include "bench/training_lab.h"
 #include "report/brief_report.h"
 #include "report/lab_files.h"
@@ -50,7 +51,6 @@ bool run(const LabOptions& o, const AppContext& context) {
     bars.clear();
     if (o.json) return;
     fmt::print("{}", text);
-    std::fflush(stdout);
   };
   training_lab.run(
       {.remeasure = [&] { return bars.clear(), ceilings(true); },
@@ -80,11 +80,11 @@ bool run(const LabOptions& o, const AppContext& context) {
   }
   lab.finished_at = utc_now();
   folder.commit(report::output_files(lab, format));
-  const size_t more = lab.warnings.size() - shown;
+  const auto more = static_cast<int64_t>(lab.warnings.size() - shown);
   if (o.verbose || o.json)
     fmt::print(stderr, "{}", report::warning_lines(lab, o.json ? 0 : shown, terminal));
   else if (more > 0)
-    fmt::print(stderr, "{} more warning{} (--verbose)\n", more, more == 1 ? "" : "s");
+    fmt::print(stderr, "{} (--verbose)\n", counted(more, "more warning"));
   fmt::print("{}",
              o.json ? report::performance_summary(lab) : written_text(folder, terminal, o.verbose));
   return !interrupt.is_set();

@@ -11,6 +11,7 @@
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "bench/attention_choice.h"
 #include "models/tokenizer_file.h"
 #include "report/command_text.h"
@@ -78,8 +79,7 @@ void run(const LogitsOptions& o) {
   std::vector<size_t> order = largest(logits, o.top);
   const std::vector<std::string> names = texts(order, model->file);
   if (!o.inference.json) {
-    fmt::print("log-sum-exp {:.5f} after {} token{}\n", sum, ids.size(),
-               ids.size() == 1 ? "" : "s");
+    fmt::print("log-sum-exp {:.5f} after {}\n", sum, counted(std::ssize(ids), "token"));
     for (size_t i = 0; i < order.size(); ++i) {
       const float logit = logits[order[i]];
       fmt::print("{:>8}  {:>10.5f}  {:>7.3f}%{}\n", order[i], logit,

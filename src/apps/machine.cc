@@ -84,8 +84,7 @@ void run(const MachineCommand& o, const Command& app, const TerminalOptions& ter
 void register_machine(Command program, const AppContext& context) {
   auto options = std::make_shared<MachineCommand>();
   Command app = program.add_subcommand(
-      "machine",
-      "Measure this machine's bandwidths, GEMM rates and launch overhead; show its topology");
+      "machine", "Measure this machine's bandwidths and GEMM rates; show its topology");
   add_machine_options(app, options->machine);
   app.add_flag("--tf32", options->tf32,
                "on a GPU: measure fp32 GEMMs in TF32 only (by default the tables show both, and "

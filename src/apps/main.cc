@@ -57,15 +57,20 @@ constexpr Renamed kRenamed[] = {
     {"--max-new-tokens", "--max-tokens"},
     {"--max-steps", "--steps"},
     {"--n-predict", "--max-tokens"},
+    {"--out", "--output"},
+    {"--output", "--out"},
     {"--output-dir", "--save"},
+    {"--output-dir", "--out"},
     {"--parallel", "--max-sequences"},
     {"--per-device-train-batch-size", "--batch-size"},
     {"--temp", "--temperature"},
+    {"--tokens", "--max-tokens"},
     {"--warmup-steps", "--lr-warmup"},
     {"-c", "--context"},
     {"-m", "--model"},
     {"-n", "--max-tokens"},
     {"-np", "--max-sequences"},
+    {"-o", "--out"},
     {"-p", "--prompt"},
     {"-t", "--threads"},
     {"run", "generate"},
@@ -91,11 +96,24 @@ struct Elsewhere {
 };
 constexpr Elsewhere kElsewhere[] = {
     {"--epochs", "--steps or --tokens sets the length; `ridge data inspect` counts a data set"},
+    {"--n-gpu-layers", "--device cuda computes all layers on a GPU"},
     {"--num-train-epochs",
      "--steps or --tokens sets the length; `ridge data inspect` counts a data set"},
+    {"-f", "a prompt comes on stdin: < FILE"},
+    {"-ngl", "--device cuda computes all layers on a GPU"},
     {"chat", "`ridge generate MODEL --chat` is a conversation"},
     {"finetune", "`ridge train --model MODEL --data FILE` fine-tunes a model"},
     {"quantize", "`ridge convert IN OUT.gguf --type q4_k` quantizes a model"},
+};
+
+// The option that a subcommand has instead of an argument.
+constexpr Elsewhere kArguments[] = {
+    {"ridge generate", "a prompt of several words needs quotes"},
+    {"ridge lab", "--preset chooses the model's size"},
+    {"ridge logits", "--ids takes the tokens, which `ridge tokenizer encode` prints"},
+    {"ridge plan", "--preset or --model chooses the model"},
+    {"ridge tokenizer encode", "the text comes on stdin"},
+    {"ridge train", "--data takes a text or data set, --preset the model's size"},
 };
 
 // The same name with hyphens, as transformers writes --learning_rate.
@@ -104,10 +122,17 @@ std::string hyphenated(std::string name) {
   return name;
 }
 
-std::string elsewhere(const std::string& name) {
-  for (const Elsewhere& each : kElsewhere)
+std::string elsewhere(const std::string& name, std::span<const Elsewhere> names = kElsewhere) {
+  for (const Elsewhere& each : names)
     if (hyphenated(name) == each.name) return fmt::format(": {}", each.here);
   return "";
+}
+
+std::vector<std::string> subcommands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(each->get_name());
+  return names;
 }
 
 // Puts the present names into the arguments, which are in reverse order, of the subcommand that
@@ -115,20 +140,19 @@ std::string elsewhere(const std::string& name) {
 void use_present_names(const CLI::App& program, std::vector<std::string>& reversed) {
   const CLI::App* at = &program;
   for (auto word = reversed.rbegin(); word != reversed.rend() && *word != "--"; ++word) {
-    const auto subcommands = at->get_subcommands([](const CLI::App*) { return true; });
-    const auto is_known = [&](const std::string& name) {
-      return at->get_option_no_throw(name) != nullptr ||
-             std::any_of(subcommands.begin(), subcommands.end(),
-                         [&](const CLI::App* each) { return each->get_name() == name; });
+    const std::vector<std::string> subcommands = subcommands_of(*at);
+    const auto is_known = [&](std::string_view name) {
+      return at->get_option_no_throw(std::string(name)) != nullptr ||
+             std::ranges::count(subcommands, name) > 0;
     };
-    const std::string name = word->substr(0, word->find('='));
+    const std::string name = word->substr(0, word->find('=')), present = hyphenated(name);
+    if (!is_known(name) && is_known(present)) word->replace(0, name.size(), present);
     for (const Renamed& each : kRenamed)
-      if (hyphenated(name) == each.before && !is_known(name) && is_known(std::string(each.now))) {
+      if (present == each.before && !is_known(present) && is_known(each.now)) {
         word->replace(0, name.size(), each.now);
         break;
       }
-    for (const CLI::App* each : subcommands)
-      if (each->get_name() == *word) at = each;
+    if (std::ranges::count(subcommands, *word) > 0) at = at->get_subcommand(*word);
   }
 }
 
@@ -201,6 +225,7 @@ bool has_option_text(std::string_view line) {
 bool is_continued(std::string_view line, std::string_view next) {
   constexpr size_t kFull = 75;  // a shorter line of prose ends its paragraph
   if (has_option_text(line)) return next.find_first_not_of(' ') == kNames;
+  if (next.starts_with("Usage: ")) return false;
   return line.size() > kFull && line[0] != ' ' && !line.ends_with('.') && !next.empty() &&
          next[0] != ' ';
 }
@@ -245,6 +270,8 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
   std::vector<std::string> left = program.remaining(true), known;
   const auto dashes = std::find(left.begin(), left.end(), "--");
   const auto options_end = left.erase(dashes, dashes == left.end() ? dashes : dashes + 1);
+  if (const auto names = subcommands_of(*at); left.empty() && !names.empty())
+    return fmt::format("expected a subcommand: {}; see `{} --help`", fmt::join(names, ", "), path);
   if (left.empty()) return fmt::format("{}; see `{} --help`", argument_message(*at, error), path);
   // CLI11 leaves an unknown option with its value; name the option. After "--" there is none.
   auto option = std::find_if(left.begin(), options_end, [](auto& w) { return w.starts_with("-"); });
@@ -261,13 +288,15 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
         here.empty() ? did_you_mean(word, known) : here, path,
         takes_arguments && here.empty() ? " (after --, arguments may begin with -)" : "");
   }
-  for (const CLI::App* each : at->get_subcommands([](const CLI::App*) { return true; }))
-    known.push_back(each->get_name());
+  known = subcommands_of(*at);
   if (known.empty())
-    return fmt::format("unexpected argument {}; see `{} --help`", printable(left[0]), path);
-  const std::string here = elsewhere(left[0]);
-  return fmt::format("unknown subcommand {}{}; see `{} --help`", printable(left[0]),
-                     here.empty() ? did_you_mean(left[0], known) : here, path);
+    return fmt::format("unexpected argument {}{}; see `{} --help`", printable(left[0]),
+                       elsewhere(path, kArguments), path);
+  std::string here = elsewhere(left[0]);
+  if (here.empty()) here = did_you_mean(left[0], known);
+  if (here.empty() && at != &program)
+    here = fmt::format("; expected one of {}", fmt::join(known, ", "));
+  return fmt::format("unknown subcommand {}{}; see `{} --help`", printable(left[0]), here, path);
 }
 
 int run(int argc, char** argv) {
@@ -312,7 +341,7 @@ int run(int argc, char** argv) {
     use_present_names(program, given);
     program.parse(given);
   } catch (const CLI::ParseError& error) {
-    if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr && context.terminal.fit) {
+    if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) {
       fmt::print("{}", fitted_help(program.help(), context.terminal.columns));
       return 0;
     }
@@ -354,6 +383,7 @@ void keep_spare_memory() {
 
 int main(int argc, char** argv) {
   keep_spare_memory();
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // in step with stderr, in a file too
   ridge::apps::limit_spinning(argv);
   try {
     ridge::files::end_cleanly_on_signals();

@@ -140,7 +140,7 @@ void register_plan(Command program, const AppContext& context) {
       "  ridge plan --preset small\n"
       "  ridge plan --preset large --hardware h100 --dtype bf16 --tokens 20e9\n"
       "  ridge plan --parameters 70e9 --tokens 15e12 --devices 1024 --hardware h100 --mfu 0.5 --price 2.5\n"
-      "  ridge plan --config llama-2-7b --dtype bf16 --devices 8 --recompute block --hardware a100,h100,mi300x\n"
+      "  ridge plan --config llama-2-7b --dtype bf16 --devices 8 --recompute block --hardware a100,h100\n"
       "  ridge plan --preset small --fake-ranks 64\n"
       "  ridge plan --preset small --freeze '*embed_tokens*'\n"
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"

@@ -140,7 +140,6 @@ void print_banner(const Options& o, const LoadedModel& loaded, const http::ApiKe
   line("keys", keys.empty() ? "none asked for (--api-key-file)" : "asked for");
   if (keys.empty() && !is_loopback(o.server.host))
     line("warning", "everybody who reaches this address can use the model");
-  std::fflush(stdout);
 }
 
 // A server that only this machine reaches, and that asks for no key, trusts whoever reaches it.
@@ -172,12 +171,10 @@ void run(Options o, const TerminalOptions& terminal) {
   std::optional<LoadedModel> loaded;  // outlives the server, whose answers refer to it
   http::Server server(api, o.server);
   fmt::print("Listening on {}, loading the model\n", terminal_safe(url(o.server, server.port())));
-  std::fflush(stdout);
   loaded.emplace(o, terminal);
   api.open(*loaded->served);
   print_banner(o, *loaded, keys);
   fmt::print("Ready\n");
-  std::fflush(stdout);
   while (!interrupt.is_set()) pause();
   api.drain();
   loaded->engine->drain();

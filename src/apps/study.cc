@@ -68,8 +68,7 @@ std::string techniques_help() {
 void add_study_inference(Command study, const AppContext& context) {
   auto o = std::make_shared<StudyOptions>();
   Command app = study.add_subcommand(
-      "inference",
-      "Compare techniques of prefill and decode, from a configuration alone or a model");
+      "inference", "Compare techniques of prefill and decode of a model or configuration");
   app.add_option("MODEL", o->model,
                  models::known_shape_names() +
                      ", a config.json (these with random weights), or a model with weights")

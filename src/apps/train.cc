@@ -201,7 +201,6 @@ class Screen {
     if (json_) return;
     progress_.hide();
     fmt::print("{}\n", line);
-    std::fflush(stdout);
   }
   void tick(double loss) { progress_.tick(1, fmt::format("loss {:.4f}", loss)); }
   void hide() { progress_.hide(); }
@@ -464,8 +463,8 @@ std::vector<Mode> unused_options(const TrainOptions& o) {
 
 void register_train(Command program, const AppContext& context) {
   auto options = std::make_shared<TrainOptions>();
-  Command app = program.add_subcommand(
-      "train", "Train a preset, a configuration or a published model and print one line per step");
+  Command app =
+      program.add_subcommand("train", "Train a preset, a configuration or a published model");
   add_options(app, *options);
   app.footer(
       "Ctrl-C ends the training after the current step; the summary, --save, --out and --json are\n"

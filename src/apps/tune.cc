@@ -11,6 +11,7 @@
 #include "backends/tuning_file.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/units.h"
 #include "files/cache_folder.h"
 #include "report/command_text.h"
 #include "report/json_text.h"
@@ -54,7 +55,7 @@ void clear() {
     if (error)
       throw runtime_error("[tune] cannot remove {}: {}", printable(path.string()), error.message());
   }
-  fmt::print("Removed {} file{} of choices.\n", removed, removed == 1 ? "" : "s");
+  fmt::print("Removed {} of choices.\n", counted(removed, "file"));
 }
 
 }  // namespace

@@ -91,8 +91,10 @@ text::TokenSet TrainingData::open(const std::string& path,
 text::TokenSet TrainingData::tokenize(const std::string& path, const Progress& progress) const {
   files::ByteStream probe(path);  // a fault of the path comes first
   if (!tokenizer_)
-    throw usage_error("[tokenizer] expected --tokenizer, or a --model with one, for the text {}",
-                      printable(path));
+    throw usage_error(
+        "[tokenizer] expected --tokenizer (`ridge tokenizer train` makes one), or a --model with "
+        "one, for the text {}",
+        printable(path));
   start_openmp_threads();
   const text::Tokenizer tokenizer = models::make_tokenizer(*tokenizer_);
   std::error_code error;

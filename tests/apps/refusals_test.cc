@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bad input must cause a clear message and the right exit code, and leave nothing behind.
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "apps/program_run.h"
@@ -77,6 +79,7 @@ TEST_F(RefusalTest, NamesOfOtherProgramsWork) {
       {"run", "-m", model, "-p", "Once", "-n", "2", "--temp", "0"},
       {"generate", "--prompt", "Once", "--n-predict", "2", "--model=" + model, "-t", "1"},
       {"generate", model, "-p", "Once", "--max_new_tokens=2", "-c", "16"},
+      {"generate", model, "Once", "--tokens", "2", "--repeat_penalty", "1"},
   };
   const Output expected = run(lines[0]);
   ASSERT_EQ(expected.code, 0) << expected.err;
@@ -85,6 +88,16 @@ TEST_F(RefusalTest, NamesOfOtherProgramsWork) {
     EXPECT_EQ(output.code, 0) << each[1] << output.err;
     EXPECT_EQ(output.out, expected.out) << each[1];
   }
+  // One file of both streams has their lines in the order in which they were written.
+  const std::string command = fmt::format("cd '{}' && '{}' generate {} Once --max-tokens 2 2>&1",
+                                          folder_.path().string(), ridge_program(), model);
+  std::FILE* both = ::popen(command.c_str(), "r");
+  ASSERT_NE(both, nullptr);
+  std::array<char, 4096> text{};
+  const size_t size = std::fread(text.data(), 1, text.size(), both);
+  EXPECT_EQ(::pclose(both), 0);
+  const std::string summary = expected.err.substr(0, expected.err.find(','));  // without times
+  EXPECT_TRUE(std::string(text.data(), size).starts_with(expected.out + summary)) << text.data();
   expect_refused({"train", "--learning_rate", "-1"}, 2, "[lr] expected");
   expect_refused({"train", "--learning-rate=-1"}, 2, "[lr] expected");
   expect_refused({"train", "--epochs", "3"}, 2, "--steps or --tokens sets the length");
@@ -93,6 +106,25 @@ TEST_F(RefusalTest, NamesOfOtherProgramsWork) {
   expect_refused({"quantize", "a", "b"}, 2, "`ridge convert IN OUT.gguf --type q4_k`");
   expect_refused({"finetune"}, 2, "`ridge train --model MODEL --data FILE`");
   expect_refused({"generate"}, 2, "MODEL is required");
+  expect_refused({"generate", model, "-ngl", "99"}, 2, "--device cuda computes all layers");
+  expect_refused({"report", "nowhere", "--out", "page.html"}, 3, "expected an output folder");
+  expect_refused({"lab", "--preset", "tiny", "-o", "no/such/folder"}, 1, "No such file");
+}
+
+// A first user's guess is answered with the way.
+TEST_F(RefusalTest, ArgumentsOfAFirstUser) {
+  files::write_plain(folder_ / "a.txt", "a text");
+  expect_refused({"train", "a.txt"}, 2, "\"a.txt\": --data takes a text or data set");
+  expect_refused({"train", "--data", "a.txt"}, 2, "(`ridge tokenizer train` makes one)");
+  expect_refused({"lab", "tiny"}, 2, "--preset chooses the model's size");
+  expect_refused({"plan", "tiny"}, 2, "--preset or --model chooses the model");
+  expect_refused({"generate", "model", "Once", "upon"}, 2,
+                 "a prompt of several words needs quotes");
+  expect_refused({"tokenizer", "encode", "model", "Once"}, 2, "the text comes on stdin");
+  expect_refused({"logits", "model", "Once"}, 2, "`ridge tokenizer encode` prints");
+  expect_refused({"bench"}, 2, "expected a subcommand: op, module, ");
+  expect_refused({"bench", "model.gguf"}, 2,
+                 "unknown subcommand \"model.gguf\"; expected one of op,");
 }
 
 // The families of commands name each command, and an argument that has an option's name too is
@@ -109,6 +141,13 @@ TEST_F(RefusalTest, HelpNamesAllFamilies) {
     ++count;
   }
   EXPECT_GT(count, 15);
+  // The commands of README.md are each of them, once.
+  const std::string readme = files::contents(source_file("README.md"));
+  std::set<std::string> shown;
+  const std::regex command("\nridge ([a-z-]+)");
+  for (std::sregex_iterator at(readme.begin(), readme.end(), command), end; at != end; ++at)
+    EXPECT_TRUE(shown.insert((*at)[1]).second) << (*at)[1] << " twice";
+  EXPECT_EQ(std::ssize(shown), count);
   const std::string generate = run({"generate", "--help"}).out;
   EXPECT_EQ(generate.find("a .gguf file, or a folder"),
             generate.rfind("a .gguf file, or a folder"));

@@ -71,6 +71,30 @@ TEST_F(WidthTest, TextOfAModelDoesNotActOnTheTerminal) {
   for (char c : line) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << line;
 }
 
+// Every command's help, in a file as on a terminal: no line is too wide, and the usage begins one.
+TEST_F(WidthTest, HelpOfEachCommandFits) {
+  std::vector<std::vector<std::string>> commands{{"--help"}};
+  for (size_t i = 0; i < commands.size(); ++i) {
+    for (const std::string& text :
+         {run(commands[i]).out, on_terminal(commands[i], 80), on_terminal(commands[i], 100)}) {
+      EXPECT_NE(text.find("\nUsage: ridge "), std::string::npos) << text;
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);)
+        EXPECT_LE(report::display_width(line), 100) << text;
+    }
+    std::istringstream lines(run(commands[i]).out);
+    bool is_listed = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (is_listed && line.starts_with("  ") && line[2] != ' ') {
+        commands.push_back(commands[i]);
+        commands.back().insert(commands.back().end() - 1, line.substr(2, line.find(' ', 2) - 2));
+      }
+      is_listed = line == "Subcommands:" || (is_listed && !line.empty());
+    }
+  }
+  EXPECT_GT(commands.size(), 30u);
+}
+
 TEST_F(WidthTest, HelpFillsTheLinesOfATerminal) {
   for (int columns : {60, 80, 100}) {
     for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
