@@ -80,6 +80,10 @@ std::string ceilings_text(std::span<const MeasuredCeilings> records,
 // "3.2 h" since an ISO 8601 time.
 std::string age_text(const std::string& measured_at);
 
+inline std::string device_name(const record::SummaryFile& summary) {
+  return summary.device.empty() ? "an unknown machine" : terminal_safe(summary.device);
+}
+
 // The results in a summary file (performance_summary.json), as ridge explain DIR prints them: the
 // runs, the operations of those reported in detail, the advice and the warnings; without `verbose`
 // only what fits a screen.

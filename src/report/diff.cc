@@ -12,6 +12,7 @@
 
 #include "base/units.h"
 #include "report/brief_report.h"
+#include "report/command_text.h"
 #include "report/tables.h"
 
 namespace ridge::report {
@@ -145,8 +146,7 @@ Json change_json(const record::Change& change) {
 }
 
 std::string side_text(const char* side, const std::string& path, const record::SummaryFile& file) {
-  return fmt::format("{}  {}: {}, {}\n", side, terminal_safe(path),
-                     file.device.empty() ? "an unknown machine" : terminal_safe(file.device),
+  return fmt::format("{}  {}: {}, {}\n", side, terminal_safe(path), device_name(file),
                      terminal_safe(file.finished_at));
 }
 

@@ -6,7 +6,6 @@
 
 #include "base/units.h"
 #include "report/brief_report.h"
-#include "report/json_text.h"
 #include "report/tables.h"
 
 namespace ridge::report {
@@ -22,10 +21,9 @@ std::string run_text(const record::SummaryRun& run, size_t most, const TerminalO
   for (size_t i = 0; i < (is_cut ? most : run.by_op.size()); ++i) {
     const record::SummaryOperation& op = run.by_op[i];
     table.add({terminal_safe(op.key), format_integer(op.calls), format_ns(op.time_ns),
-               fmt::format("{:.1f}%", 100 * op.share),
-               op.flops_per_s > 0 ? format_rate(op.flops_per_s, "FLOP/s") : "-",
-               format_rate(op.bytes_per_s, "B/s"), terminal_safe(op.bound),
-               format_ns(op.possible_gain_ns())});
+               fmt::format("{:.1f}%", 100 * op.share), rate_cell(op.flops_per_s / 1e9, "FLOP/s"),
+               rate_cell(op.bytes_per_s / 1e9, "B/s"), terminal_safe(op.bound),
+               op.predicted_ns > 0 ? format_ns(op.possible_gain_ns()) : "-"});
   }
   if (is_cut) {
     double ns = 0, share = 0;
@@ -81,7 +79,7 @@ std::string summary_text(const record::SummaryFile& summary,
   const TerminalOptions options = verbose ? terminal : fitted(terminal);
   std::string text =
       wrap_lines(fmt::format("{} on {}, {}", terminal_safe(summary.command, kLongestMessage),
-                             terminal_safe(summary.device), terminal_safe(summary.finished_at)),
+                             device_name(summary), terminal_safe(summary.finished_at)),
                  options.columns) +
       "\n";
   Table table(
@@ -92,10 +90,10 @@ std::string summary_text(const record::SummaryFile& summary,
   for (size_t i = hidden; i < all; ++i) {
     const record::SummaryRun& run = summary.runs[i];
     table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
-               interval_cell(run.step), format_ns(run.predicted_ns),
+               interval_cell(run.step), run.predicted_ns > 0 ? format_ns(run.predicted_ns) : "-",
                fmt::format("{:.2f}x", run.speed_up), format_integer(run.kernel_calls),
-               format_count(run.tokens_per_s), fmt::format("{:.1f}%", 100 * run.mfu),
-               format_bytes(run.measured_peak_bytes),
+               run.tokens_per_s > 0 ? format_count(run.tokens_per_s) : "-", share_cell(run.mfu),
+               run.measured_peak_bytes > 0 ? format_bytes(run.measured_peak_bytes) : "-",
                run.mean_loss ? fmt::format("{:.4f}", *run.mean_loss) : "-",
                !run.mean_loss     ? "-"
                : run.losses_agree ? "yes"

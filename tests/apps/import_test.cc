@@ -99,7 +99,11 @@ TEST_F(ImportTest, OtherCommandsReadTracesOfKernels) {
     EXPECT_NE(made.out.find("my_own_kernel"), std::string::npos) << made.out;
     EXPECT_NE(made.out.find(title), std::string::npos) << made.out;
     EXPECT_EQ(run({"report", folder}).code, 0);
-    EXPECT_NE(run({"explain", folder}).out.find("flash_attention"), std::string::npos);
+    const std::string explained = run({"explain", folder}).out;
+    EXPECT_NE(explained.find("flash_attention"), std::string::npos);
+    EXPECT_NE(explained.find(" on an unknown"), std::string::npos) << explained;
+    for (const char* unknown : {" 0.0 ", " 0 B ", " 0.0% "})
+      EXPECT_EQ(explained.find(unknown), std::string::npos) << explained;
   }
   EXPECT_EQ(run({"diff", "of-nsys.sqlite", "of-rocprof.json"}).code, 0);
 }
