@@ -56,8 +56,11 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
   if (is_folder && !std::filesystem::exists(path / "config.json", unreadable)) {
     std::filesystem::path gguf = gguf_in(path);
     if (gguf.empty())
-      throw file_error("[model] {}: expected config.json or a .gguf file in the folder",
-                       path.string());
+      throw file_error("[model] {}: expected config.json or a .gguf file in the folder{}",
+                       path.string(),
+                       std::filesystem::exists(path / "adapter_config.json", unreadable)
+                           ? ", found an adapter, which goes with its model: --adapter"
+                           : "");
     model.path_ = gguf;
     is_folder = false;
   }

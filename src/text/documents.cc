@@ -266,7 +266,8 @@ class JsonLines {
       read_document();
     });
     if (!is_found)
-      throw json_.fault_of_line(fmt::format("the key {}, found none", printable(field_)));
+      throw json_.fault_of_line(
+          fmt::format("the key {} (see --field), found none", printable(field_)));
     // The document ends where the line does, so that a later run can begin there.
     json_.skip_space();
     sink_({buffer_, begins_, true, json_.place() + (json_.at_end() ? 0 : 1), false});
