@@ -96,6 +96,7 @@ struct Elsewhere {
 };
 constexpr Elsewhere kElsewhere[] = {
     {"--epochs", "--steps or --tokens sets the length; `ridge data inspect` counts a data set"},
+    {"--lora", "--pass +lora trains adapters"},
     {"--n-gpu-layers", "--device cuda computes all layers on a GPU"},
     {"--num-train-epochs",
      "--steps or --tokens sets the length; `ridge data inspect` counts a data set"},
