@@ -227,7 +227,8 @@ class Differentiator {
 
   std::vector<ValueId> run(std::span<const ValueId> outputs,
                            std::span<const ValueId> output_gradients) {
-    for (size_t i = 0; i < outputs.size(); ++i) add(outputs[i], {output_gradients[i]});
+    for (size_t i = 0; i < outputs.size(); ++i)
+      add(outputs[i], {.gradient = output_gradients[i], .by = graph_.value(outputs[i]).producer});
     return finish();
   }
 

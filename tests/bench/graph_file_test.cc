@@ -54,13 +54,14 @@ class GraphFileTest : public testing::Test {
 
 enum class Form {
   kAlone,
-  kTwice,      // two nodes on the same operands
-  kSame,       // one value for all operands of a type
+  kTwice,  // two nodes on the same operands
+  kSame,   // one value for all operands of a type
+  kReturnedTwice,
   kUnread,     // nothing reads it, and the graph returns something else
   kPartlyRead  // only the last of its results is returned
 };
-constexpr Form kForms[] = {Form::kAlone, Form::kTwice, Form::kSame, Form::kUnread,
-                           Form::kPartlyRead};
+constexpr Form kForms[] = {Form::kAlone,         Form::kTwice,  Form::kSame,
+                           Form::kReturnedTwice, Form::kUnread, Form::kPartlyRead};
 
 // One of the op's own sample cases. Operands that the op updates are states.
 std::string text_of(const Op& op, const Case& each, Form form) {
@@ -88,6 +89,8 @@ std::string text_of(const Op& op, const Case& each, Form form) {
   if (form == Form::kTwice)
     for (ValueId more : b.call_all(op.name, operands, each.attrs)) graph.outputs.push_back(more);
   if (form == Form::kPartlyRead) graph.outputs = {graph.outputs.back()};
+  if (form == Form::kReturnedTwice)
+    for (ValueId more : std::vector<ValueId>(graph.outputs)) graph.outputs.push_back(more);
   if (form == Form::kUnread)
     graph.outputs = {b.call("exp", {b.input("other", {DType::kF32, {4}})})};
   return print(graph, {.origins = false});
