@@ -134,8 +134,11 @@ ByteStream::ByteStream(const std::filesystem::path& path)
   if (descriptor_ < 0) throw file_error("[{}] cannot open: {}", source_, system_reason(errno));
   try {
     struct stat status {};
-    if (::fstat(descriptor_, &status) == 0 && S_ISDIR(status.st_mode))
+    const bool is_known = ::fstat(descriptor_, &status) == 0;
+    if (is_known && S_ISDIR(status.st_mode))
       throw file_error("[{}] expected a file, found a folder", source_);
+    if (is_known && S_ISCHR(status.st_mode) && path != "-")  // /dev/zero has no end
+      throw file_error("[{}] expected a file, found a device", source_);
     end_ = read_full(descriptor_, buffer_, source_);
     if (end_ == 0) throw file_error("[{}] the file is empty", source_);
     unpacker_ = make_unpacker(std::span(buffer_).first(std::min(end_, kMagicBytes)));

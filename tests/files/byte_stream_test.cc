@@ -108,6 +108,7 @@ TEST_F(ByteStreamTest, DamagedFilesAreNamed) {
 TEST_F(ByteStreamTest, PathsThatAreNoTexts) {
   expect_fault(folder_ / "missing", "No such file");
   expect_fault(folder_.path(), "found a folder");
+  expect_fault("/dev/zero", "found a device");
   expect_fault(file(""), "the file is empty");
   std::filesystem::create_symlink(folder_ / "b", folder_ / "a");
   std::filesystem::create_symlink(folder_ / "a", folder_ / "b");
