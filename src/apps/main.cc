@@ -393,7 +393,8 @@ int main(int argc, char** argv) {
     return report(error.what(), error.code());
   } catch (const std::system_error& error) {
     // For example a full disk behind stdout, a closed pipe, or a folder that was removed.
-    return report(error.what(), ridge::ExitCode::kRuntime);
+    const std::string lost = "[stdout] cannot write the output: " + error.code().message();
+    return report(std::ferror(stdout) != 0 ? lost : error.what(), ridge::ExitCode::kRuntime);
   } catch (const std::bad_alloc&) {
     return report("out of memory", ridge::ExitCode::kOutOfMemory);
   } catch (const std::exception& error) {
