@@ -8,6 +8,7 @@
 
 #include "backends/bind/bindings.h"
 #include "backends/bind/cache_operands.h"
+#include "backends/cuda/early_operand.h"
 #include "backends/cuda/kernel_table.h"
 #include "ops/cached_attention.h"
 
@@ -19,10 +20,12 @@ constexpr int64_t kVectorBytes = 16;
 // A token attends to its window, and never to more than a ring holds or its graph's bound allows.
 int64_t reach_of(const Call& call) { return ops::cached_attention_shape(call).keys(); }
 
-// Many tokens in bf16 are computed on the tensor cores.
+// Many tokens in bf16 are computed in tiles on the tensor cores, except as many tokens as there are
+// slots: almost always a decode, in which no tile has two tokens of a sequence.
 bool takes_tiles(const Call& call) {
-  return call.inputs[0].dtype == DType::kBF16 &&
-         call.inputs[0].shape[0] > kCachedAttentionFewTokens;
+  const int64_t tokens = call.inputs[0].shape[0], slots = call.inputs[5].shape[0];
+  return call.inputs[0].dtype == DType::kBF16 && tokens > kCachedAttentionFewTokens &&
+         tokens != slots;
 }
 
 cudaError_t launch_many_tokens(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
@@ -37,6 +40,8 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
     a.cells = context.faults.watch_cells(
         "cached_attention",
         cells_of(call, call.inputs[1].type.shape, 3, most_position(call.attrs())));
+    a.is_ready_early =
+        is_ready_but_for_own_rows(call, 1, 3) && is_ready_but_for_own_rows(call, 2, 3);
     a.heads = call.inputs[0].type.shape[1];
     a.reach = reach_of(call.call());
     a.scale = static_cast<float>(call.attrs().real("scale"));

@@ -13,16 +13,36 @@ ValueId behind_views(const Graph& graph, ValueId value) {
   return value;
 }
 
+// Whether a node other than `except` writes the value's memory.
+bool is_updated(const Graph& graph, ValueId value, const Node& except) {
+  for (const Node& node : graph.nodes) {
+    if (node.op->aliases == nullptr || &node == &except) continue;
+    for (const Alias& alias : aliases(graph, node))
+      if (behind_views(graph, node.inputs[static_cast<size_t>(alias.input)]) == value) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_ready_early(const BindCall& call, size_t input) {
   const Graph& graph = call.graph;
   ValueId value = behind_views(graph, call.node.inputs[input]);
-  if (graph.value(value).producer != kNoNode) return false;
-  for (const Node& node : graph.nodes) {
-    if (node.op->aliases == nullptr || &node == &call.node) continue;
-    for (const Alias& alias : aliases(graph, node))
-      if (behind_views(graph, node.inputs[static_cast<size_t>(alias.input)]) == value) return false;
+  return graph.value(value).producer == kNoNode && !is_updated(graph, value, call.node);
+}
+
+bool is_ready_but_for_own_rows(const BindCall& call, size_t cache, size_t cells) {
+  constexpr size_t kCellsOfAppend = 5, kCells = 3;
+  const Graph& graph = call.graph;
+  const Node* append = graph.producer(behind_views(graph, call.node.inputs[cache]));
+  if (append == nullptr || append->op->name != "rope_append") return false;
+  for (size_t i = 0; i < kCells; ++i)
+    if (append->inputs[kCellsOfAppend + i] != call.node.inputs[cells + i] ||
+        !is_ready_early(call, cells + i))
+      return false;
+  for (size_t of : {0, 1}) {
+    const ValueId before = behind_views(graph, append->inputs[of]);
+    if (graph.producer(before) != nullptr || is_updated(graph, before, *append)) return false;
   }
   return true;
 }

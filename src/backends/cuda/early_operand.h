@@ -15,4 +15,9 @@ namespace ridge::backends::cuda {
 // then, because the host's inputs are copied in between.
 bool is_ready_early(const BindCall& call, size_t input);
 
+// Whether the only launch of this graph that has written an operand, a KV cache, is a rope_append
+// of the same positions, slots and blocks, inputs `cells` to `cells` + 2 of the call, which are
+// ready early: other rows of the cache are, too.
+bool is_ready_but_for_own_rows(const BindCall& call, size_t cache, size_t cells);
+
 }  // namespace ridge::backends::cuda

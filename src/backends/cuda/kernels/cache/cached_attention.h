@@ -19,7 +19,10 @@ struct CachedAttention {
   float scale = 1;
   TokenHeads<const T> q;  // [N, H, E]
   Cache<const T> keys, values;
-  TokenHeads<T> o;             // [N, H, E]
+  TokenHeads<T> o;  // [N, H, E]
+  // Before this run's kernels end: cells are known, and of the caches only the rows of the run's
+  // tokens change.
+  bool is_ready_early = false;
   float* workspace = nullptr;  // cached_attention_workspace_bytes
   // cached_attention_tickets words that are zero before and after the launch.
   int32_t* tickets = nullptr;

@@ -78,7 +78,7 @@ __device__ __forceinline__ void share_out(Shares<kGroup>& shares,
                                           const Top& top,
                                           const Total& sum) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  for (int64_t g = static_cast<int>(threadIdx.x) / kLanes; g < heads; g += kPartThreads / kLanes) {
+  for (int64_t g = static_cast<int>(threadIdx.x) / kLanes; g < heads; g += blockDim.x / kLanes) {
     const float own = lane < count ? top(g, lane) : kMinusInfinity;
     gather_lanes();
     const float all = reduce_lanes(own, Max{});
@@ -103,7 +103,8 @@ __device__ __forceinline__ void mix_shares(const Shares<kGroup>& shares,
                                            const Load& load,
                                            const Store& store) {
   const int quads = static_cast<int>(head_size / 4);
-  for (int i = static_cast<int>(threadIdx.x); i < heads * quads; i += kPartThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < heads * quads;
+       i += static_cast<int>(blockDim.x)) {
     const int g = i / quads, e = (i - g * quads) * 4;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 16
@@ -161,7 +162,7 @@ __device__ __forceinline__ void clear_heads(const CachedAttention<T>& p,
                                             int64_t token) {
   const int64_t head_size = p.keys.head_size;
   T* o = p.o.data + token * p.o.token_stride + block.first * p.o.head_stride;
-  for (int64_t i = threadIdx.x; i < block.count * head_size; i += kPartThreads)
+  for (int64_t i = threadIdx.x; i < block.count * head_size; i += blockDim.x)
     o[i / head_size * p.o.head_stride + i % head_size] = from_float<T>(0.0f);
 }
 

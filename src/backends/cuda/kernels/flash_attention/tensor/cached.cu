@@ -9,6 +9,7 @@
 // operands at two thirds of that rate.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
+#include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/flash_attention/tensor/cached_tile.cuh"
 
 namespace ridge::backends::cuda {
@@ -211,13 +212,29 @@ __device__ __forceinline__ void iterate_keys(Shared<kE>& shared,
   }
 }
 
+// Whether the tile has two tokens of a sequence, or padding, whose rows are cleared. Called by all
+// threads of a block.
+template <int kE>
+__device__ __forceinline__ bool has_work(const Shared<kE>& shared, int tokens) {
+  static_assert(kThreads == 2 * kRows);
+  const int own = static_cast<int>(threadIdx.x) % kRows,
+            others = static_cast<int>(threadIdx.x) / kRows * (kRows / 2);
+  const bool is_live = shared.positions[own] >= 0;
+  bool any = own < tokens && !is_live;
+#pragma unroll 8
+  for (int i = others; i < others + kRows / 2; ++i)
+    any |= is_live && i != own && shared.positions[i] >= 0 && shared.slots[i] == shared.slots[own];
+  return __syncthreads_or(any) != 0;
+}
+
 template <int kE>
 __global__ void __launch_bounds__(kThreads, 2)
     flash_attention_cached_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {
   extern __shared__ __align__(16) unsigned char memory[];
   auto& shared = *reinterpret_cast<Shared<kE>*>(memory);
   const Lane l;
-  note_bad_cells(p.cells);
+  let_next_start();
+  if (!p.is_ready_early) wait_for_grids();
   const auto heads = static_cast<int>(p.heads), tokens = static_cast<int>(p.cells.tokens);
   const int head = static_cast<int>(blockIdx.x) % heads;
   // The last tokens of a prompt attend to the most keys, so they start first.
@@ -230,6 +247,11 @@ __global__ void __launch_bounds__(kThreads, 2)
     shared.positions[threadIdx.x] = inside ? live_position(p.cells, token) : -1;
     shared.slots[threadIdx.x] = inside ? p.cells.slots[token] : -1;
   }
+  __syncthreads();
+  const bool works = has_work<kE>(shared, tokens - first);
+  wait_for_grids();
+  note_bad_cells(p.cells);
+  if (!works) return;
   const HeadRows<const Bf16> q{
       reinterpret_cast<const Bf16*>(p.q.data) + first * p.q.token_stride + head * p.q.head_stride,
       p.q.token_stride};
@@ -263,8 +285,8 @@ cudaError_t launch(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (status != cudaSuccess) return status;
   const int64_t tiles = (call.cells.tokens + kRows - 1) / kRows;
-  kernel<<<static_cast<unsigned>(tiles * call.heads), kThreads, kBytes, stream>>>(call);
-  return cudaGetLastError();
+  return launch_early(kernel, static_cast<unsigned>(tiles * call.heads), kThreads, kBytes, stream,
+                      call);
 }
 
 }  // namespace
