@@ -31,6 +31,14 @@ __device__ __forceinline__ void let_next_start() {
 #endif
 }
 
+// Brings a line of memory to the L2 cache, which launches that write it go through: this may be
+// called at any time.
+__device__ __forceinline__ void prefetch_to_l2(const void* p) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#endif
+}
+
 // Launches a kernel that calls wait_for_grids. The blocks form clusters of `cluster` blocks that
 // share their shared memory (CUDA only, from compute capability 9.0 on).
 template <typename... Parameters>

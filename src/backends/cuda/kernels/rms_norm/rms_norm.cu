@@ -32,8 +32,12 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   const int lane = Group::lane();
   const int vectors = static_cast<int>(norm.width / kVector);
   const int64_t row = Group::first_row();
-  if (row >= norm.tokens) return;
+  let_next_start();
+#pragma unroll
+  for (int k = 0; k < kCount; ++k)
+    if (lane + k * kGroup < vectors) prefetch_to_l2(norm.weight + (lane + k * kGroup) * kVector);
   wait_for_grids();
+  if (row >= norm.tokens) return;
   Packed<T, kVector> x[kCount], more[kCount];
   float weight[kCount][kVector];
 #pragma unroll
