@@ -134,6 +134,7 @@ struct MatmulOp {
             std::move(batch_last),
             sample("linear", "nd,fd->nf", {13, 17}, {31, 17}),
             sample("linear_wide", "nd,fd->nf", {33, 64}, {65, 64}),
+            sample("linear_tens", "nd,fd->nf", {33, 1064}, {136, 1064}),
             sample("input_gradient", "nf,fd->nd", {13, 31}, {31, 17}),
             sample("weight_gradient", "nf,nd->fd", {13, 31}, {13, 17}),
             sample("scores", "btkge,bske->bkgts", {2, 5, 2, 3, 8}, {2, 7, 2, 8}),

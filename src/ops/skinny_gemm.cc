@@ -135,7 +135,9 @@ struct SkinnyGemmOp {
           SkinnyGemmSample{"norm", 2, 160, 48, true, false, false, "", ""},
           SkinnyGemmSample{"norm_swiglu", 1, 64, 70, true, false, false, "silu", ""},
           SkinnyGemmSample{"add_norm_geglu", 5, 96, 32, true, true, false, "gelu_tanh", ""},
-          SkinnyGemmSample{"add_norm_wide", 8, 288, 530, true, true, false, "", "f32"}}) {
+          SkinnyGemmSample{"add_norm_wide", 8, 288, 530, true, true, false, "", "f32"},
+          SkinnyGemmSample{"tens_swiglu", 20, 264, 400, false, false, false, "silu", ""},
+          SkinnyGemmSample{"tens_geglu", 50, 520, 144, false, false, false, "gelu_tanh", "f32"}}) {
       CaseInput x = fixed(bf16({r.tokens, r.in})), norm = fixed(f32({r.in}));
       int64_t out = *r.activation != 0 ? r.rows / 2 : r.rows;
       Case each{r.name,

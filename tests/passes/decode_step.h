@@ -17,11 +17,16 @@ namespace cuda = backends::cuda;
 // A target that behaves like the CPU backend, except that it supports kernels that only a GPU has.
 class GpuKernels final : public PassTarget, public backends::cuda::GemmChoices {
  public:
+  // As with tens of rows, a GEMM takes in a gated activation alone.
+  bool gates_only = false;
+
   std::string_view name() const override { return "gpu_kernels"; }
   std::string unsupported(const Graph& g, const Node& n) const override {
     constexpr int64_t kFewRows = 8;
-    bool is_made = (n.op->name == "skinny_gemm" && g.shape(n.inputs[0])[0] <= kFewRows) ||
-                   n.op->name == "rope_append" || n.op->name == "append_attention";
+    const bool is_skinny = n.op->name == "skinny_gemm" && g.shape(n.inputs[0])[0] <= kFewRows &&
+                           (!gates_only || (!n.attrs.text("activation").empty() &&
+                                            !n.attrs.flag("norms") && !n.attrs.flag("residual")));
+    bool is_made = is_skinny || n.op->name == "rope_append" || n.op->name == "append_attention";
     return is_made ? "" : target().unsupported(g, n);
   }
   bool takes_input(const Graph& g, const Node& n, int i, const Layout& l) const override {
@@ -76,6 +81,7 @@ class DecodeStep {
   }
 
   const Graph& graph() const { return graph_; }
+  void take_gates_only() { target_.gates_only = true; }
   // The graph after fuse_rope_append.
   Graph appended() { return run(backends::cuda::fuse_rope_append_pass, graph_); }
   Graph run(const Pass& pass, const Graph& graph) {

@@ -40,6 +40,17 @@ TEST(FuseSkinnyGemm, KeepsWhatIsReadElsewhere) {
   EXPECT_LE(DecodeStep::distance(graph, made), kRounding);
 }
 
+TEST(FuseSkinnyGemm, FusesTheActivationOfTensOfRowsAlone) {
+  DecodeStep step(models::Family::kLlama);
+  step.take_gates_only();
+  Graph made = step.run(cuda::fuse_skinny_gemm_pass, step.graph());
+  EXPECT_EQ(count(made, "skinny_gemm"), 2);
+  EXPECT_EQ(count(made, "matmul"), 3 * 2 + 1);
+  EXPECT_EQ(count(made, "glu"), 0);
+  EXPECT_EQ(count(made, "rms_norm") + count(made, "add_rms_norm"), 2 * 2 + 1);
+  EXPECT_LE(DecodeStep::distance(step.graph(), made), kRounding);
+}
+
 TEST(FuseSkinnyGemm, CostsLess) {
   DecodeStep step(models::Family::kLlama);
   step.try_pass(cuda::fuse_skinny_gemm_pass, step.graph());

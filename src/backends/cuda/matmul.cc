@@ -118,6 +118,7 @@ std::optional<PackedProduct> packing(const Call& call) {
 Launch bind(const BindCall& call, BindContext& context) {
   if (is_empty_product(call.call())) return bind_empty(call, context);
   if (auto few = bind_skinny_gemm(call, context)) return *few;
+  if (auto some = bind_streamed_gemm(call, context)) return *some;
   if (auto packed = packing(call.call())) return bind_packed(call, *packed, context);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);

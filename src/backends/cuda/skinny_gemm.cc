@@ -5,6 +5,7 @@
 #include "backends/cuda/early_operand.h"
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/kernels/gemm/skinny_gemm.h"
+#include "backends/cuda/kernels/gemm/streamed_gemm.h"
 #include "backends/kernels/glu.h"
 #include "base/error.h"
 #include "graph/einsum.h"
@@ -42,7 +43,23 @@ SkinnyGemm product_of(const Operand& x, const Operand& weight, const Operand& y)
   return p;
 }
 
+// The same for some tens of rows.
+StreamedGemm streamed_product_of(const Operand& x, const Operand& weight, const Operand& y) {
+  const SkinnyGemm few = product_of(x, weight, y);
+  StreamedGemm p;
+  p.tokens = few.tokens, p.in = few.in, p.weight_rows = few.weight_rows;
+  p.x = few.x, p.weight = few.weight;
+  p.y = few.y, p.y_stride = few.y_stride, p.y_is_f32 = few.y_is_f32;
+  return p;
+}
+
 Launch bind(const BindCall& call, BindContext& context) {
+  if (call.inputs[0].type.shape[0] > kSkinnyGemmMostTokens) {
+    StreamedGemm p = streamed_product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
+    p.is_ready_early = is_ready_early(call, 1);
+    p.activation = activation(call.attrs().text("activation"));
+    return launch_on(context.device, "skinny_gemm", launch_streamed_gemm, p);
+  }
   ops::SkinnyGemm shape = ops::skinny_gemm_shape(call.call());
   auto input = [&](int i) -> const Operand& { return call.inputs[static_cast<size_t>(i)]; };
   SkinnyGemm p = product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
@@ -71,7 +88,26 @@ bool lies_in_vectors(const Shape& shape, const Layout& layout) {
 bool takes_input(const Call& call, int input, const Layout& layout) {
   ops::SkinnyGemm shape = ops::skinny_gemm_shape(call);
   if (input != 0 && input != shape.delta && input != shape.residual) return false;
-  return lies_in_vectors(call.inputs[static_cast<size_t>(input)].shape, layout);
+  const Shape& rows = call.inputs[static_cast<size_t>(input)].shape;
+  // The copy engine takes no row twice.
+  const bool is_repeated = layout.strides[0] == 0 && rows[0] > kSkinnyGemmMostTokens;
+  return lies_in_vectors(rows, layout) && !is_repeated;
+}
+
+// Beyond the few rows a gated activation alone is fused: other sums and norms read and write little
+// beside the weight.
+std::string unsupported_by_streamed(const Call& call, const ops::SkinnyGemm& shape) {
+  StreamedGemm p;
+  p.tokens = shape.tokens, p.in = shape.in, p.weight_rows = call.inputs[1].shape[0];
+  p.x.stride = p.weight.stride = shape.in;
+  p.y_stride = shape.out;
+  p.activation = activation(call.attrs.text("activation"));
+  const bool is_fused = shape.norm >= 0 || shape.residual >= 0;
+  if (p.activation != GemmActivation::kNone && !is_fused && takes_streamed_gemm(p)) return "";
+  return fmt::format(
+      "expected at most {} rows, or up to {} on Hopper with an activation, without norms and a "
+      "residual, got {}",
+      kSkinnyGemmMostTokens, kStreamedGemmMostTokens, p.tokens);
 }
 
 std::string unsupported(const Call& call) {
@@ -81,8 +117,7 @@ std::string unsupported(const Call& call) {
   if (p.residual >= 0 && p.y.dtype != DType::kBF16)
     return fmt::format("expected a residual in bf16, got {}", p.y.str());
   if (p.out == 0) return "expected at least one row of the weight, got none";
-  if (p.tokens > kSkinnyGemmMostTokens)
-    return fmt::format("expected at most {} rows, got {}", kSkinnyGemmMostTokens, p.tokens);
+  if (p.tokens > kSkinnyGemmMostTokens) return unsupported_by_streamed(call, p);
   if (p.in % kChunk != 0 || p.in == 0)
     return fmt::format("expected a multiple of {} columns, got {}", kChunk, p.in);
   if (p.norm >= 0 && p.tokens * p.in > kSkinnyGemmMostNormed)
@@ -122,6 +157,21 @@ std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& contex
   SkinnyGemm p = product_of(x, weight, y);
   p.is_ready_early = is_ready_early(call, 1);
   return launch_on(context.device, "matmul", launch_skinny_gemm, p);
+}
+
+std::optional<Launch> bind_streamed_gemm(const BindCall& call, BindContext& context) {
+  const Call types = call.call();
+  if (types.inputs.size() != 2 || types.inputs[0].dtype != DType::kBF16 ||
+      types.inputs[1].dtype != DType::kBF16 ||
+      !parse_einsum(types.attrs.text("einsum")).is_projection() || !is_ready_early(call, 1))
+    return std::nullopt;
+  const Operand &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
+  for (const Operand* operand : {&x, &weight, &y})
+    if (!row_stride(operand->type.shape, {0, operand->strides})) return std::nullopt;
+  StreamedGemm p = streamed_product_of(x, weight, y);
+  p.is_ready_early = true;
+  if (!takes_streamed_gemm(p)) return std::nullopt;
+  return launch_on(context.device, "matmul", launch_streamed_gemm, p);
 }
 
 Kernel skinny_gemm_kernel(BindContext& context) {

@@ -20,5 +20,8 @@ bool is_skinny_gemm(const Call& call);
 // The launch of a matmul "nd,fd->nf" with two operands, or nullopt if the kernel does not support
 // it.
 std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& context);
+// The same for kernels/gemm/streamed_gemm.h: some tens of rows times a weight that no other launch
+// of the graph writes.
+std::optional<Launch> bind_streamed_gemm(const BindCall& call, BindContext& context);
 
 }  // namespace ridge::backends::cuda

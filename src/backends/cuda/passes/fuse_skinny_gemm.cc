@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuse_skinny_gemm: a GEMM of a few rows takes in the norm before it, with the sum that it norms,
 // and the gated activation or the residual sum after it, so that a step of a few tokens needs few
-// kernels. It applies only if the target has that kernel. Nodes that lose all their readers are
-// removed.
+// kernels. It applies only if the target has that kernel, which with tens of rows takes in the
+// activation alone. Nodes that lose all their readers are removed.
 #include <array>
 
 #include "backends/cuda/passes/passes.h"
@@ -47,8 +47,8 @@ Pattern normed_product() {
 Pattern product() { return either({normed_product(), product_of(any("x"))}); }
 
 // A gated activation whose gate and up are the halves of one product.
-Pattern gated() {
-  return node_of(ops::glu_op(), {node_of(ops::slice_op(), {product()}).as("gate"),
+Pattern gated(Pattern product) {
+  return node_of(ops::glu_op(), {node_of(ops::slice_op(), {std::move(product)}).as("gate"),
                                  node_of(ops::slice_op(), {any("product")}).as("up")});
 }
 
@@ -143,7 +143,9 @@ Graph run_fuse_skinny_gemm(const Graph& graph, passes::PassContext& context) {
   };
   const std::array rules = {
       RewriteRule{residual_sum(), where(is_residual), replace_residual_sum},
-      RewriteRule{gated(), where(are_halves), replace_root},
+      RewriteRule{gated(product()), where(are_halves), replace_root},
+      // More rows than can be normed in the product.
+      RewriteRule{gated(product_of(any("x"))), where(are_halves), replace_root},
       RewriteRule{normed_product(), where(nullptr), replace_root},
   };
   return rewrite(graph, context.ops, rules);

@@ -110,6 +110,10 @@ struct Product;
     }                                                                                                      \
   };
 
+#define RIDGE_REGISTERS_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define RIDGE_ACCUMULATORS_16 RIDGE_D8(0), RIDGE_D8(8)
+RIDGE_PRODUCT(32, RIDGE_REGISTERS_16, RIDGE_ACCUMULATORS_16, "%16", "%17", "%18", "%19", "%20", "%21", "%22")
+
 #define RIDGE_REGISTERS_32 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -150,6 +154,8 @@ RIDGE_PRODUCT(128, RIDGE_REGISTERS_64, RIDGE_ACCUMULATORS_64, "%64", "%65", "%66
 #define RIDGE_ACCUMULATORS_128 RIDGE_D32(0), RIDGE_D32(32), RIDGE_D32(64), RIDGE_D32(96)
 RIDGE_PRODUCT(256, RIDGE_REGISTERS_128, RIDGE_ACCUMULATORS_128, "%128", "%129", "%130", "%131", "%132", "%133", "%134")
 
+#undef RIDGE_REGISTERS_16
+#undef RIDGE_ACCUMULATORS_16
 #undef RIDGE_REGISTERS_32
 #undef RIDGE_ACCUMULATORS_32
 #undef RIDGE_REGISTERS_40
