@@ -44,13 +44,15 @@ ROOMS = {
     "models": (1, "*"),
     "plan": (1, "*"),
     "cost": (2, "*"),
-    "record": (2, "*"),
+    "record": (2, "**/*"),
     "report": (1, "*"),
     "backends": (1, "cpu/kernels/**/*"),
     "train": (1, "*"),
     "serve": (1, "*"),
     "planning": (1, "*"),
-    "measure": (1, "sampling_schedule.cc measurement.cc"),
+    "measure": (1, "*"),
+    "bench": (1, "*"),
+    "http": (1, "*"),
 }
 # Kernels for one instruction set, which may not run on this machine, vectors, and the inputs that tests of ops choose.
 LEFT_OUT = re.compile(r"_avx2|_avx512|_amx|-inl\.h$|ops/case_inputs\.h$")
@@ -202,7 +204,8 @@ class Trial:
         """Runs a test program in an empty folder; (status, output, the tests that failed)."""
         place = self.folder / "t"  # short: paths are part of what tests print
         place.mkdir()
-        environment = dict(os.environ, OMP_WAIT_POLICY="passive", OMP_NUM_THREADS="2", TMPDIR=str(place),
+        environment = dict(os.environ, OMP_WAIT_POLICY="passive", TMPDIR=str(place),
+                           OMP_NUM_THREADS=os.environ.get("OMP_NUM_THREADS", "2"),
                            XDG_CACHE_HOME=str(place / "cache"), RIDGE_PROGRAM=str(self.folder / "ridge"))
         if not (self.folder / "ridge").exists():
             del environment["RIDGE_PROGRAM"]
@@ -215,9 +218,9 @@ class Trial:
             failed = started[-1:]  # the program ended in it
         return status, output, [name for name in failed if "." in name]
 
-    def measure(self, name):
+    def measure(self, name, left_out):
         """A program without a change. Tests that fail are left out from then on; None if it cannot be used."""
-        path, failing = self.build.folder / name, []
+        path, failing = self.build.folder / name, list(left_out)
         while True:
             begin = time.monotonic()
             status, _, failed = self.run_tests(path, exclusion(failing), BASELINE_S)
@@ -384,14 +387,14 @@ def read_json(path):
     return {name: Program(**each) for name, each in state["programs"].items()}, mutants
 
 
-def measure_programs(build, scratch, pool):
+def measure_programs(build, scratch, pool, left_out):
     def measure(name):
         folder = scratch / name.rpartition("/")[2]
         folder.mkdir()
-        program = Trial(build, {}, folder).measure(name)
+        program = Trial(build, {}, folder).measure(name, left_out)
         shutil.rmtree(folder)
         print(f"{name}: " + (f"{program.seconds:.1f} s" if program else "fails without a change and is left out"), flush=True)
-        for test in program.failing if program else ():
+        for test in program.failing[len(left_out):] if program else ():
             print(f"  {test} fails without a change and is left out")
         return program
 
@@ -428,6 +431,8 @@ def parse_arguments():
     parser.add_argument("--only", nargs="+", metavar="FILE:LINE", help="every change of these lines instead of a sample")
     parser.add_argument("--without", nargs="+", default=[], metavar="ROOM",
                         help="leave these rooms' test programs out, for a first look; --again judges the survivors by all")
+    parser.add_argument("--without-tests", nargs="+", default=[], metavar="PATTERN",
+                        help="leave tests of these names (GoogleTest's patterns) out too, such as those that take long")
     parser.add_argument("--list", action="store_true", help="print the changes and do nothing")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="changes at a time (default: the CPUs)")
     parser.add_argument("--patience", type=float, default=PATIENCE, metavar="FACTOR",
@@ -483,8 +488,10 @@ def main():
     try:
         left_out = {f"tests/{room}_test" for room in options.without}
         build.programs = [name for name in build.programs if name not in left_out]
-        programs = programs or measure_programs(build, scratch, pool)
+        programs = programs or measure_programs(build, scratch, pool, options.without_tests)
         programs = {name: program for name, program in programs.items() if name not in left_out}
+        if not programs:
+            sys.exit("no test program can be used")
         save()
         run([each for each in mutants if not each.outcome], programs, build, scratch, pool, end, done, options.patience)
     finally:
