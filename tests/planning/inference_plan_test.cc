@@ -24,6 +24,8 @@ record::InferencePlan plan(const models::ModelFile& file,
                            std::vector<int64_t> lengths) {
   InferencePlanRequest request;
   request.setup.selection = serve::inference_selection({.on_gpu = true}, "compiled", "");
+  request.setup.setting.model = "small";
+  request.setup.chunk = 48;
   request.batches = std::move(batches);
   request.lengths = std::move(lengths);
   return plan_inference(file, request, choose_hardware(hardware, no_machine(), false),
@@ -44,6 +46,13 @@ TEST(InferencePlan, HasEachBatchAndLength) {
   EXPECT_EQ(got.largest_batches.size(), 2u);
   EXPECT_EQ(got.longest_contexts.size(), 2u);
   EXPECT_EQ(got.cache_dtype, "bf16");
+  EXPECT_EQ(got.model, "small");
+  EXPECT_EQ(got.level, "compiled");
+  EXPECT_EQ(got.chunk, 48);
+  const models::ModelConfig config = small_model().config();
+  EXPECT_EQ(got.parameters, config.parameters());
+  EXPECT_EQ(got.context, config.context);
+  EXPECT_EQ(got.hardware.name, "h200");
 }
 
 // The largest batch fits, and one more does not.

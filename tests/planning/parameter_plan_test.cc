@@ -23,6 +23,7 @@ TEST(ParameterPlan, SeventyBillionParametersTakeHalfAYear) {
   ParameterPlanRequest request{{.devices = 1024, .price = 2}, 70e9, 15e12, 0.5};
   const record::ParameterPlan got = plan(request);
   EXPECT_EQ(got.flops(), 6.3e24);
+  EXPECT_EQ(got.hardware.memory_bytes, hardware_list("h100")[0].memory_bytes);
   const double days = got.assumed_days;
   EXPECT_GE(days, 143);
   EXPECT_LE(days, 144);

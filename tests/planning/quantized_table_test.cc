@@ -19,6 +19,7 @@ TEST(QuantizedTable, HasEachRowOfTheTable) {
             static_cast<int64_t>(backends::cpu::quantized_rows().size()));
   EXPECT_NE(text.find("This machine runs avx2"), std::string::npos) << text;
   EXPECT_NE(text.find("quantize_activations=8: i8 for 1 token"), std::string::npos) << text;
+  EXPECT_LT(text.find("quantize_activations=16: "), text.find("; quantize_activations=8: "));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // that make a step fit.
 #include "planning/plans.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,6 +49,10 @@ TEST(TrainingPlan, SpreadsStateOverDevices) {
   // The graph's own bytes are those of the closed form.
   EXPECT_EQ(static_cast<double>(peak(plan::MemoryClass::kParameters)), 4 * n);
   EXPECT_EQ(static_cast<double>(peak(plan::MemoryClass::kOptimizerState)), 8 * n);
+  models::ModelConfig fewer = models::preset("large").config;
+  fewer.layers -= 1;
+  const double layer = n - static_cast<double>(fewer.parameters()),
+               table = static_cast<double>(fewer.vocabulary * fewer.hidden);
   int64_t before = 0;
   for (const char* stage : {"3", "2", "1", "0"}) {
     const record::TrainingPlan got = plan({.devices = 8, .zero = stage});
@@ -56,6 +61,9 @@ TEST(TrainingPlan, SpreadsStateOverDevices) {
     EXPECT_EQ(bytes_of(got.memory, "activations"), peak(plan::MemoryClass::kActivations));
     EXPECT_EQ(static_cast<double>(bytes_of(got.memory, "moments")),
               8 * n / (stage[0] == '0' ? 1 : 8));
+    // A device holds its share of spread weights, the part that computes and the next one.
+    EXPECT_NEAR(static_cast<double>(bytes_of(got.memory, "weights")),
+                stage[0] == '3' ? 4 * (n / 8 + std::max(layer, table) + layer) : 4 * n, 1);
     EXPECT_NEAR(got.days, 1e9 / got.tokens_per_s() / 86400, 1e-9);
   }
   EXPECT_EQ(before, static_cast<int64_t>(16 * n) + peak(plan::MemoryClass::kActivations) +
@@ -140,6 +148,52 @@ TEST(TrainingPlan, SaysWhatWouldFit) {
     TrainingPlanRequest changed = request;
     const std::string hardware = apply(change, changed);
     EXPECT_TRUE(plan_training(changed, hardware)[0].fits) << change;
+  }
+}
+
+std::vector<TargetHardware> hardware_of(int64_t memory_bytes) {
+  std::vector<TargetHardware> hardware = hardware_list("a10");
+  hardware[0].memory_bytes = memory_bytes;
+  return hardware;
+}
+
+// The largest batch and the longest context fit, and one more does not.
+TEST(TrainingPlan, FindsTheLargestThatFits) {
+  TrainingPlanRequest request = preset_request("tiny");
+  request.setup.config.layers = 1;
+  request.setup.step.batch_size = 3;
+  request.setup.step.sequence = 64;
+  const auto planned = [&](int64_t batch, int64_t sequence) {
+    TrainingPlanRequest changed = request;
+    changed.setup.step.batch_size = batch;
+    changed.setup.step.sequence = sequence;
+    return plan_training(changed, hardware_of(int64_t{100} << 20), ignore_trials)[0];
+  };
+  const record::TrainingPlan got = planned(3, 64);
+  ASSERT_GT(got.largest_batch, 3);
+  ASSERT_LT(got.largest_batch, record::kMostPlannedBatch);
+  EXPECT_TRUE(planned(got.largest_batch, 64).fits);
+  EXPECT_FALSE(planned(got.largest_batch + 1, 64).fits);
+  ASSERT_GT(got.longest_context, 64);
+  ASSERT_LT(got.longest_context, got.most_context);
+  EXPECT_TRUE(planned(3, got.longest_context).fits);
+  EXPECT_FALSE(planned(3, got.longest_context + 1).fits);
+  const record::TrainingPlan unfit = planned(got.largest_batch + 1, 64);
+  const auto suggests = [&](const std::string& option) {
+    return std::ranges::count(unfit.would_fit, option) == 1;
+  };
+  EXPECT_TRUE(suggests(fmt::format("--batch-size {}", got.largest_batch)));
+  EXPECT_TRUE(suggests(fmt::format("--seq-len {}", unfit.longest_context)));
+}
+
+TEST(TrainingPlan, SuggestsNoSizeWhereNoneFits) {
+  const record::TrainingPlan got =
+      plan_training(preset_request("tiny"), hardware_of(1 << 20), ignore_trials)[0];
+  EXPECT_EQ(got.largest_batch, 0);
+  EXPECT_EQ(got.longest_context, 0);
+  for (const std::string& change : got.would_fit) {
+    EXPECT_NE(change, "--batch-size 0");
+    EXPECT_FALSE(change.starts_with("--seq-len")) << change;
   }
 }
 

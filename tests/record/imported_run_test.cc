@@ -97,6 +97,8 @@ TEST(GpuTrace, KernelsOfACompiledStepHaveTheWorkOfTheModel) {
   const Attribution& a = imported.steps.attribution;
   EXPECT_GT(a.attributed_share(), 0.95);
   EXPECT_TRUE(a.unknown.empty()) << a.unknown.begin()->first;
+  EXPECT_EQ(imported.run.setting.device, "gpu");
+  EXPECT_EQ(imported.run.setting.dtype, "bf16");
   const StepRecord& step = imported.run.step;
   EXPECT_EQ(step.kernel_ns - step.overlapped_ns + step.idle_ns + step.host_ns, step.wall_ns);
 }
@@ -108,6 +110,7 @@ TEST(ImportedRun, TrainingHasPhasesScopesAndParameters) {
   EXPECT_EQ(imported.run.parameters, 2 * layer + 2 * 192 * 1000 + 192);
   EXPECT_EQ(imported.run.plain_wall_ns.size(), 3u);
   EXPECT_EQ(imported.run.setting.task, "train");
+  EXPECT_EQ(imported.run.setting.device, "cpu");
   const std::vector<NodeRecord> forward = nodes_of(imported, "flash_attention");
   ASSERT_EQ(forward.size(), 2u);
   EXPECT_EQ(forward[1].scope, "Llama/Layer.1");
@@ -177,14 +180,16 @@ TEST(ImportedRun, CompositesStandForTheOperationsInThem) {
       .event("cpu_op", "aten::layer_norm", 20, 10, TraceText::call({{5, 8}}))
       .event("cpu_op", "mine::fused", 40, 10)
       .event("cpu_op", "aten::exp", 42, 3, TraceText::call({{40}}))
-      .event("cpu_op", "mine::leaf", 60, 7);
+      .event("cpu_op", "mine::leaf", 60, 7)
+      .event("cpu_op", "aten::softmax", 80, 6, TraceText::call({{5, 8}}))  // no time of its own
+      .event("cpu_op", "aten::_softmax", 80, 6, TraceText::call({{5, 8}}));
   const Imported imported = import_text(trace.str());
   EXPECT_EQ(nodes_of(imported, "softmax").at(0).time_ns, 6'000);
   EXPECT_EQ(nodes_of(imported, "layer_norm").at(0).time_ns, 10'000);
   EXPECT_EQ(nodes_of(imported, "exp").at(0).time_ns, 3'000);
   EXPECT_EQ(nodes_of(imported, "mine::leaf").at(0).time_ns, 7'000);
   const Attribution& a = imported.steps.attribution;
-  EXPECT_EQ(a.known_ns, 19'000);
+  EXPECT_EQ(a.known_ns, 25'000);
   EXPECT_EQ(a.composite_ns, 4'000);
   EXPECT_EQ(a.unknown_ns, 14'000);
   EXPECT_EQ(a.unknown.at("mine::fused"), 7'000);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace ridge::serve {
@@ -46,6 +47,22 @@ TEST(PreparedShapes, CoverEveryStepWithAQuarterOfPadding) {
           least = std::min(least, shape.tokens);
       EXPECT_LE(least, tokens < 4 ? tokens : tokens * 5 / 4) << tokens << " tokens, " << rows;
     }
+}
+
+// Most long steps are prompts beside a few sequences that decode, and the head's rows cost as much
+// as a layer.
+TEST(PreparedShapes, OfLongStepsComputeFewRowsOrAll) {
+  constexpr int64_t kSlots = 96;
+  const models::CacheShape cache =
+      models::cache_shape({.slots = kSlots, .capacity = 2048, .chunk = 1000, .shares = true});
+  std::map<int64_t, std::set<int64_t>> rows;
+  for (const models::InferenceShape& shape : prepared_shapes(cache, 1000))
+    rows[shape.tokens].insert(shape.row_count());
+  for (const auto& [tokens, counts] : rows) {
+    std::set<int64_t> want = {std::min(tokens, kSlots)};
+    if (tokens > 64) want.insert(8);
+    EXPECT_EQ(counts, want) << tokens;
+  }
 }
 
 TEST(PreparedShapes, HaveSeveralContextsForALoneTokenOnly) {

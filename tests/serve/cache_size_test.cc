@@ -5,7 +5,9 @@
 
 #include <set>
 
+#include "base/error.h"
 #include "serve/real_model.h"
+#include "serve/session_choice.h"
 
 namespace ridge::serve {
 namespace {
@@ -48,6 +50,27 @@ TEST(CacheSize, WindowLayersKeepTheirWindow) {
               sum);
   }
   EXPECT_EQ(kinds.size(), 2u) << "the model has window and full layers";
+}
+
+// Where sequences share the cache, it has as many positions as its bytes hold, in whole blocks.
+TEST(CacheSize, FollowsFromItsBytes) {
+  models::ModelConfig config = models::ModelFile::open(data_folder() + "gemma3_bf16").config();
+  SessionOptions options = at_level("compiled", 4 * models::kBlockTokens);
+  options.slots = 3;
+  options.prefix_caching = true;
+  const auto bytes_of = [&](int64_t blocks) {
+    SessionOptions shared = options;
+    shared.kv_capacity_tokens = blocks * models::kBlockTokens;
+    return models::cache_bytes(config, cache_of(shared, config));
+  };
+  for (int64_t blocks : {4, 5, 9}) {
+    for (int64_t bytes : {bytes_of(blocks), bytes_of(blocks + 1) - 1})
+      EXPECT_EQ(kv_capacity_tokens(bytes, options, config), blocks * models::kBlockTokens) << bytes;
+  }
+  EXPECT_THROW(kv_capacity_tokens(bytes_of(4) - 1, options, config), Error);
+  // More bytes make rings no longer.
+  config.is_window_layer.assign(static_cast<size_t>(config.layers), true);
+  EXPECT_EQ(kv_capacity_tokens(2 * bytes_of(4), options, config), 4 * models::kBlockTokens);
 }
 
 TEST(CacheSize, ATokenSeesItsWindow) {

@@ -192,6 +192,11 @@ TEST_P(EngineTest, WhatHasNoBlocksWaitsAndIsComputedAgain) {
   EXPECT_EQ(engine_->counts().queue.count, 5);
   if (session_->config().has_full_layers()) {
     EXPECT_GT(engine_->counts().preemptions, 0);
+    int64_t queued = 0;
+    for (const LoggedRequest& each : engine_->event_log().since(0).requests)
+      queued +=
+          std::ranges::count(each.reached(), Stage::kQueued, &LoggedRequest::StageBegin::stage);
+    EXPECT_EQ(queued, 5 + engine_->counts().preemptions);
   }
 }
 
@@ -365,7 +370,8 @@ TEST_P(EngineTest, StepsAreAsLongAsPredicted) {
   }
   EXPECT_EQ(StepBudget(*session_, ceilings.get(), 64, 1e-3).tokens(1), 1);
   EXPECT_EQ(StepBudget(*session_, nullptr, 64, 0).tokens(1), 64);
-  EXPECT_THROW(open(2, 64, {.step_ms = 5}), Error);  // nothing to predict with
+  EXPECT_EQ(suitable_step_tokens(*session_, ceilings.get()), 128);  // on any CPU
+  EXPECT_THROW(open(2, 64, {.step_ms = 5}), Error);                 // nothing to predict with
   open(2, 64, {.max_batched_tokens = 32, .step_ms = 1e-6, .ceilings = ceilings});
   const Request request{.prompt = long_, .max_tokens = 4};
   const auto decoding = ask(whole(ids_)), beside = ask(request);
