@@ -59,5 +59,20 @@ TEST(AttentionChoice, MeasuresWhatItDoesNotKnow) {
   }
 }
 
+TEST(AttentionChoice, IsOneMoreSwitch) {
+  const models::ModelConfig& config = models::preset("tiny").config;
+  const auto switches = [&](const std::string& attention, const std::string& before) {
+    serve::InferenceOptions options;
+    options.level.level = "compiled";
+    options.level.attention = attention;
+    options.level.switches = before;
+    return with_attention(options, config, {}).level.switches;
+  };
+  EXPECT_EQ(switches("level", "-fuse_rope"), "-fuse_rope");
+  EXPECT_EQ(switches("flash", "-fuse_rope"), "-fuse_rope,+flash_attention");
+  EXPECT_EQ(switches("standard", ""), "-flash_attention");
+  EXPECT_THROW(switches("fast", ""), Error);
+}
+
 }  // namespace
 }  // namespace ridge::bench

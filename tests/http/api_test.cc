@@ -141,6 +141,10 @@ TEST_F(ApiTest, StopsAtTexts) {
     EXPECT_EQ(made.at("choices").at(0).at("text"), text.substr(0, text.find(stop)));
     EXPECT_EQ(made.at("choices").at(0).at("finish_reason"), "stop");
   }
+  json body = {{"prompt", "Once"}, {"max_tokens", 1}, {"stop", std::vector<std::string>(16, "x")}};
+  post("/v1/completions", body);
+  body["stop"].push_back("x");
+  expect_error(ask("POST", "/v1/completions", body.dump()), 400, "stop");
 }
 
 // The texts of the choices, in order, of a reply as a whole and as a stream.

@@ -335,6 +335,24 @@ TEST_F(CrowdedServerTest, AFloodOfIdleConnectionsHidesNothing) {
   for (uint32_t host : {2, 3}) EXPECT_EQ(from(host).post("/v1/completions", kShort).status, 200);
 }
 
+// A reserve that is full of requests takes nobody else in, and ends none of them.
+TEST_F(CrowdedServerTest, OnlyIdleConnectionsGiveWay) {
+  std::vector<std::unique_ptr<HttpClient>> served, reserve;
+  for (int i = 0; i < 3; ++i) served.push_back(std::make_unique<HttpClient>(port()));
+  await([&] { return server_->connections() == 3; });
+  for (int i = 0; i < 3; ++i) {
+    reserve.push_back(std::make_unique<HttpClient>(port()));
+    reserve.back()->send(
+        "GET /health HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    EXPECT_NE(reserve.back()->read_until("100 Continue\r\n\r\n"), "");
+  }
+  EXPECT_EQ(from(1).get("/health").status, 0);
+  for (auto& each : reserve) {
+    each->send("{}");
+    EXPECT_EQ(each->read().status, 200);
+  }
+}
+
 // Has always more to say.
 class EndlessSite final : public Site {
  public:
@@ -407,6 +425,13 @@ TEST(SlowReaderTest, IsBufferedToABound) {
     before = site.bytes;
   EXPECT_GT(site.bytes, 0);
   EXPECT_LT(site.bytes, 1 << 20);
+}
+
+TEST(ServerAddressTest, IsTheGivenOne) {
+  EndlessSite site;
+  const Server server(site, {.host = "127.0.0.2", .port = 0});
+  EXPECT_FALSE(HttpClient(server.port()).is_open());  // 127.0.0.1
+  EXPECT_THROW(Server(site, {.host = "127.0.0.2", .port = server.port()}), Error);
 }
 
 TEST(ServerOptionsTest, AreChecked) {
