@@ -32,7 +32,7 @@ TEST(DrawShapes, HaveTheirShareOfEachKindAndBothTypes) {
 }
 
 TEST(DrawShapes, AreOfTheLeastToTheMostBytesAndOfAtMostASecond) {
-  std::map<std::string, std::pair<double, double>> bytes;  // of the smallest and of the largest
+  std::map<std::string, std::pair<double, double>> bytes;  // the least and the most of a kind
   for (const DrawnShape& each : draw_shapes(7, 400)) {
     const double width = each.request.type.name == "bf16" ? 2 : 4;
     const double n = extent(each, "n"), k = extent(each, "k"), m = extent(each, "m");
@@ -48,7 +48,7 @@ TEST(DrawShapes, AreOfTheLeastToTheMostBytesAndOfAtMostASecond) {
     least = std::min(least, held);
     most = std::max(most, held);
   }
-  // Evenly over 16 octaves: of 40 or more shapes some are in the lowest and some in the highest four.
+  // The bytes are spread over 16 octaves, so 60 or more shapes reach both ends.
   for (const auto& [kind, range] : bytes) {
     EXPECT_GE(range.first, std::exp2(13)) << kind;
     EXPECT_LE(range.first, std::exp2(19)) << kind;

@@ -38,6 +38,8 @@ TEST(StepFigures, FollowFromTheResultAndThePlan) {
   EXPECT_GT(steps[0].resident_bytes, 0);
   EXPECT_EQ(steps[0].mfu, 0);
   EXPECT_EQ(steps[0].overflows, 0);
+  EXPECT_EQ(steps[1].step, 1);
+  EXPECT_FALSE(steps[1].instrumented);
   EXPECT_DOUBLE_EQ(steps[1].tokens_per_s, 40);
   EXPECT_EQ(steps[1].overflows, 1);
   EXPECT_TRUE(steps[1].skipped);
