@@ -51,6 +51,7 @@ TEST(TrainingSamples, AreDueEachSoManyStepsAndChangeNoLoss) {
       EXPECT_EQ(made[i].step, (std::vector<int64_t>{2, 4, 5})[i]);
       EXPECT_EQ(made[i].fault, "");
       EXPECT_LE(made[i].ids.size(), 3u);
+      EXPECT_FALSE(made[i].text.empty());
       EXPECT_FALSE(made[i].finish_reason.empty());
     }
     return losses;
