@@ -10,8 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/advice.h"
-#include "measure/interleaved_runs.h"
+#include "bench/advice_trial.h"
 #include "measure/machine_ceilings.h"
 #include "train/training_choice.h"
 
