@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -25,16 +24,19 @@ enum Reduction : int { kSum = 0, kAverage = 4 };
 constexpr int kLeastVersion = 22700;  // 2.27
 
 struct Library {
-  Library() : library(kNames) {
+  Library() : library("libnccl.so.2") {
     if (!library.is_open())
       throw Error(
           fmt::format("[nccl] expected libnccl.so.2 (2.27 or newer), got: {}", library.failure()),
           ExitCode::kDevice);
-    bind(get_version, "ncclGetVersion"), bind(get_unique_id, "ncclGetUniqueId");
-    bind(init_rank, "ncclCommInitRank"), bind(destroy, "ncclCommDestroy");
-    bind(abort, "ncclCommAbort"), bind(all_reduce, "ncclAllReduce");
-    bind(group_start, "ncclGroupStart"), bind(group_end, "ncclGroupEnd");
-    bind(error_string, "ncclGetErrorString");
+    library.find(get_version, "ncclGetVersion"), library.find(get_unique_id, "ncclGetUniqueId");
+    library.find(init_rank, "ncclCommInitRank"), library.find(destroy, "ncclCommDestroy");
+    library.find(abort, "ncclCommAbort"), library.find(all_reduce, "ncclAllReduce");
+    library.find(group_start, "ncclGroupStart"), library.find(group_end, "ncclGroupEnd");
+    library.find(error_string, "ncclGetErrorString");
+    if (!library.missing().empty())
+      throw Error(fmt::format("[nccl] libnccl.so.2 has no {}", library.missing()),
+                  ExitCode::kDevice);
     int version = 0;
     check(get_version(&version), "ncclGetVersion");
     if (version < kLeastVersion)
@@ -42,17 +44,11 @@ struct Library {
                               version / 100 % 100, version % 100),
                   ExitCode::kDevice);
   }
-  template <typename Function>
-  void bind(Function& function, const char* name) {
-    if (!library.find(function, name))
-      throw Error(fmt::format("[nccl] libnccl.so.2 has no {}", name), ExitCode::kDevice);
-  }
   void check(Result result, const char* what) const {
     if (result != kSuccess && result != kInProgress)
       throw Error(fmt::format("[nccl] {}: {}", what, error_string(result)), ExitCode::kDevice);
   }
 
-  static constexpr std::array kNames = {"libnccl.so.2"};
   SharedLibrary library;
   Result (*get_version)(int*) = nullptr;
   Result (*get_unique_id)(UniqueId*) = nullptr;

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts this program again, with the same arguments, as several ranks: on CPUs by mpirun, on GPUs
+// as processes of this host that are told their places as torchrun tells them.
+#pragma once
+
+#include <cstdint>
+
+namespace ridge::runtime {
+
+// Replaces this process by mpirun. Notes on stderr if the ranks share cores. Throws a run-time
+// Error if mpirun is missing.
+[[noreturn]] void become_mpirun(int64_t ranks);
+
+// Starts a process for each rank and waits until all have ended. Once one fails, the others have
+// some seconds to say why they end, then they are killed; they end with this process too. Ctrl-C
+// reaches them by itself. Returns the code of the first that failed, 128 + signal if a signal ended
+// it, or 0.
+int run_ranks(int64_t ranks);
+
+}  // namespace ridge::runtime
