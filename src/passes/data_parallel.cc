@@ -147,10 +147,9 @@ class GradientReducer {
 }  // namespace
 
 Graph run_data_parallel(const Graph& graph, PassContext& context) {
-  if (!context.number)
-    throw usage_error("[pass] expected +data_parallel=RANKS, got no number of ranks");
-  if (*context.number == 1) return graph;
-  return GradientReducer(graph, context, *context.number).run();
+  constexpr int64_t kDefaultRanks = 2;
+  const int64_t ranks = context.number.value_or(kDefaultRanks);
+  return ranks == 1 ? graph : GradientReducer(graph, context, ranks).run();
 }
 
 }  // namespace ridge::passes

@@ -61,7 +61,7 @@ void figures(const See& see, R& r) {
   see({"seq_len", "", "for decode the keys that the new token attends to, with its own"},
       r.sequence);
   see("micro_batches", r.micro_batches);
-  see({"ranks", "", "processes that train together, each on batches of its own"}, r.ranks,
+  see({"ranks", "", "processes that train together, each on batches of its own", 2}, r.ranks,
       Unknown::kLeftOut);
   see({"cache_dtype", "", "bf16 or i8; without it that of activations", 2}, r.cache_dtype,
       Unknown::kLeftOut);

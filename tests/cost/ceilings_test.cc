@@ -103,6 +103,7 @@ TEST(Machine, SaysItsPartsAndLibraries) {
 TEST(Ceilings, MissingFieldsAreNamed) {
   const auto json = nlohmann::json::parse(to_json(measured()));
   for (const auto& [key, value] : json.items()) {
+    if (key == "links") continue;  // files of one device have none
     auto without = json;
     without.erase(key);
     try {
