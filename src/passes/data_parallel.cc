@@ -88,7 +88,9 @@ class GradientReducer {
   // It goes with the last gradients: a message of its own would take longer.
   void add_loss(ValueId output) {
     const Node* producer = graph_.producer(output);
-    if (producer == nullptr || producer->phase != Phase::kForward || is_done(output)) return;
+    if (producer == nullptr || producer->phase != Phase::kForward ||
+        graph_.shape(output).rank() != 0 || is_done(output))
+      return;
     if (buckets_.empty()) buckets_.emplace_back();
     buckets_.back().ready = std::max(buckets_.back().ready, graph_.value(output).producer);
     buckets_.back().values.push_back(output);

@@ -167,11 +167,11 @@ void figures(const See& see, const NodeRecord& r) {
   see({"producers", "", "earlier nodes with kernels whose results it reads"}, r.producers);
   see({"parameters", "", "elements that no earlier node of its graph reads"}, r.parameters);
   see("calls", r.calls), figures(see, r.work), see("read_bytes", r.read_bytes),
-      see("written_bytes", r.written_bytes), see(kSent, r.sent_bytes), see(kTime, r.time_ns),
-      see(kExclusive, r.exclusive_ns), see("min_ns", r.sample_ns(std::ranges::min)),
-      see("median_ns", r.sample_ns(median)), see("max_ns", r.sample_ns(std::ranges::max)),
-      see("predicted_ns", r.predicted_ns), see("compute_ns", r.compute_ns),
-      see("memory_ns", r.memory_ns), see("overhead_ns", r.overhead_ns), see("bound", r.bound);
+      see("written_bytes", r.written_bytes), see(kTime, r.time_ns), see(kExclusive, r.exclusive_ns),
+      see("min_ns", r.sample_ns(std::ranges::min)), see("median_ns", r.sample_ns(median)),
+      see("max_ns", r.sample_ns(std::ranges::max)), see("predicted_ns", r.predicted_ns),
+      see("compute_ns", r.compute_ns), see("memory_ns", r.memory_ns),
+      see("overhead_ns", r.overhead_ns), see("bound", r.bound);
 }
 
 template <class See>
