@@ -149,8 +149,7 @@ class GradientReducer {
 }  // namespace
 
 Graph run_data_parallel(const Graph& graph, PassContext& context) {
-  constexpr int64_t kDefaultRanks = 2;
-  const int64_t ranks = context.number.value_or(kDefaultRanks);
+  const int64_t ranks = context.number.value_or(1);
   return ranks == 1 ? graph : GradientReducer(graph, context, ranks).run();
 }
 

@@ -64,7 +64,7 @@
       "keep the input of every sqrt(L)-th of L layers; recompute the others, then the layers",     \
       "about two thirds more FLOPs for the least memory")                                          \
   ALL(data_parallel, kStep, kTraining, none,                                                       \
-      "average gradients and the loss over ranks that train on different data (=4: over 4)",       \
+      "average gradients and the loss over ranks that train on different data (=4: over 4 ranks)", \
       "bytes sent to other ranks, for sequences that they train on meanwhile")                     \
   ALL(fuse_adamw, kStep, kTraining, kernels,                                                       \
       "update many tensors in one launch and write their 16-bit copies", "")                       \

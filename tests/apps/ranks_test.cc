@@ -123,10 +123,12 @@ TEST_F(RanksTest, ContradictionsAreUsageErrors) {
             std::string::npos)
       << other.err;
   EXPECT_EQ(run(training(-1)).code, 2);
-  const Output torchrun = run(
-      training(2),
-      {.environment = {
-           {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}}});
+  const Output torchrun = run(training(2), {.environment = {{"RANK", "0"},
+                                                            {"WORLD_SIZE", "2"},
+                                                            {"LOCAL_RANK", "0"},
+                                                            {"LOCAL_WORLD_SIZE", "2"},
+                                                            {"MASTER_ADDR", "127.0.0.1"},
+                                                            {"MASTER_PORT", "29500"}}});
   EXPECT_EQ(torchrun.code, 2);
   EXPECT_NE(torchrun.err.find("expected mpirun for ranks on CPUs"), std::string::npos)
       << torchrun.err;

@@ -49,6 +49,13 @@ std::vector<Case> embedding_backward_cases() {
           {"accumulate", {ids({10}, 160), gradient, table}, attrs}};
 }
 
+// Four ranks share what the backends' cases give to one.
+std::vector<Case> all_reduce_cases() {
+  return {{"four_ranks",
+           {{f32({8, 17}), {}, false}, {f32({12}), {}, false}},
+           {{"group", "data"}, {"ranks", int64_t{4}}}}};
+}
+
 std::vector<Case> quantized_weight_cases() {
   std::vector<Case> cases = table().at("quantized_matmul").cases();
   Case each{"quantized", {fixed(f32({3, 256}))}, {}};
@@ -169,6 +176,7 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"cached_mask", {plain_cached_mask}},
       {"sample", {plain_sample, greedy_cases}},
       {"accumulate", {plain_accumulate}},
+      {"all_reduce", {plain_all_reduce, all_reduce_cases}},
       {"sum_squares", {plain_sum_squares}},
       {"clip_coefficient", {plain_clip_coefficient}},
       {"loss_scale", {plain_loss_scale}},
