@@ -3,6 +3,7 @@
 // functions that the Hopper launches need. Contains no kernel.
 #include "backends/cuda/kernels/flash_attention/flash_attention.h"
 
+#include "backends/cuda/kernels/device_attribute.h"
 #include "backends/cuda/kernels/flash_attention/hopper/launch.h"
 #include "backends/cuda/kernels/flash_attention/portable/launch.h"
 #include "backends/cuda/kernels/flash_attention/tensor/launch.h"
@@ -10,14 +11,6 @@
 
 namespace ridge::backends::cuda {
 namespace {
-
-int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0;
-  int value = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  if (cudaDeviceGetAttribute(&value, attribute, device) != cudaSuccess) return 0;
-  return value;
-}
 
 bool are_valid(const AttentionExtents& x, DType dtype) {
   constexpr int64_t kLimit = int64_t{1} << 30;

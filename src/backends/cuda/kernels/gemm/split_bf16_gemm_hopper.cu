@@ -9,6 +9,7 @@
 // Bound: 12 M N K FLOPs at the bf16 rate, which is also about what shared memory delivers.
 #include <algorithm>
 
+#include "backends/cuda/kernels/device_attribute.h"
 #include "backends/cuda/kernels/gemm/split_bf16_gemm.h"
 #include "backends/cuda/kernels/gemm/wgmma_product.cuh"
 #include "backends/cuda/kernels/tensor_map.h"
@@ -439,13 +440,6 @@ __global__ void __launch_bounds__(kThreads, 1)
 #else
   __trap();
 #endif
-}
-
-int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  if (cudaDeviceGetAttribute(&value, attribute, device) != cudaSuccess) return 0;
-  return value;
 }
 
 // A launch whose configuration points to its own attributes. It starts early: its blocks wait for

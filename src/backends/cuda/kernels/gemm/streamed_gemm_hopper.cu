@@ -7,6 +7,7 @@
 // and sums through shared memory in the order of the parts.
 #include <algorithm>
 
+#include "backends/cuda/kernels/device_attribute.h"
 #include "backends/cuda/kernels/gemm/streamed_gemm.h"
 #include "backends/cuda/kernels/gemm/wgmma_product.cuh"
 #include "backends/cuda/kernels/tensor_map.h"
@@ -237,13 +238,6 @@ __global__ void __launch_bounds__(kThreads, 1)
 #else
   __trap();
 #endif
-}
-
-int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  if (cudaDeviceGetAttribute(&value, attribute, device) != cudaSuccess) return 0;
-  return value;
 }
 
 // The blocks of a launch run at once: one per multiprocessor with 112 to 128 KiB of the weight in
