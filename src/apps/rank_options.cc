@@ -51,10 +51,11 @@ void print_only_errors() {
 
 void add_rank_options(Command app, RankOptions& o) {
   app = app.under("Ranks");
-  app.add_option("--data-parallel", o.data_parallel,
-                 "processes that train together, each on sequences of its own (--batch-size is of "
-                 "each); without mpirun or srun, Ridge starts them by mpirun (default: as many as "
-                 "mpirun or srun started)");
+  app.add_option(
+      "--data-parallel", o.data_parallel,
+      "processes that train together, each on sequences of its own (--batch-size is of "
+      "each); if no launcher started them, Ridge does: on CPUs by mpirun, on GPUs one for "
+      "each GPU (default: as many as mpirun, srun or torchrun started)");
   app.add_option("--collective-timeout", o.timeout_s,
                  "seconds until a rank that does not take part in an exchange ends the run");
 }

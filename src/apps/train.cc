@@ -477,6 +477,7 @@ void register_train(Command program, const AppContext& context) {
       "  ridge train --preset tiny --device cpu --dtype fp16 --loss-scale 4096 --clip 1\n"
       "  ridge train --preset tiny --steps 100 --numerics 50\n"
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
+      "  ridge train --preset tiny --device cpu --data-parallel 2 --steps 20\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --steps 50 --clip 1 --schedule cosine\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --val-data text.txt --checkpoints c\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --sample-every 10 --sample-prompt \"The \"\n"

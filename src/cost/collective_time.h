@@ -6,8 +6,6 @@
 
 namespace ridge::cost {
 
-inline bool is_collective(const Node& node) { return node.op->time_law == TimeLaw::kCollective; }
-
 // The sums that a rank makes of what arrives are taken to be hidden by the link.
 NodePrediction predict_collective(const CostedGraph& costed, size_t node, const Ceilings& ceilings);
 

@@ -83,6 +83,9 @@ class Graph {
 inline bool is_a(const Node* node, const Op& op) { return node != nullptr && node->op == &op; }
 inline bool is_a(const Node& node, const Op& op) { return node.op == &op; }
 
+// Whether the ranks of a group run the node together.
+inline bool is_collective(const Node& node) { return node.op->category == OpCategory::kCollective; }
+
 // Owned copies of a node's types, so that a Call can be made.
 struct CallTypes {
   CallTypes(const Graph& graph, const Node& node);

@@ -108,7 +108,6 @@ enum class TimeLaw : uint8_t {
   kProduct,            // from sampled products of its extents
   kAttention,          // from sampled attention, forward
   kAttentionBackward,  // from sampled attention, backward
-  kCollective,         // from the bytes that a rank sends to others
 };
 
 // Number of operands of an op.

@@ -16,7 +16,6 @@ struct AllReduceOp {
             .category = OpCategory::kCollective,
             .operands = {1, kAnyNumber},
             .attrs = {{"group", std::string()}, {"ranks", int64_t{1}}, {"average", false, false}},
-            .time_law = TimeLaw::kCollective,
             .formula =
                 "(ranks - 1) / ranks FLOPs an element; sends 2 (ranks - 1) / ranks of its "
                 "bytes"};

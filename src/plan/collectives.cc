@@ -10,24 +10,12 @@
 
 namespace ridge::plan {
 
-int64_t Collective::elements() const {
-  int64_t sum = 0;
-  for (const Type& each : tensors) sum += each.shape.elements();
-  return sum;
-}
-
-std::string Collective::str() const {
-  return fmt::format("{} of {} tensor{}, {}{}, over {} ranks of {} ({})", op, tensors.size(),
-                     tensors.size() == 1 ? "" : "s", tensors.front().str(),
-                     tensors.size() == 1 ? "" : " and others", ranks, group, scope);
-}
-
 void append_collectives(const std::string& name,
                         const Graph& graph,
                         std::vector<Collective>& collectives) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (node.op->category != OpCategory::kCollective) continue;
+    if (!is_collective(node)) continue;
     Collective& made = collectives.emplace_back();
     made.graph = name;
     made.node = static_cast<NodeId>(i);

@@ -21,10 +21,6 @@ struct Collective {
   int64_t ranks = 1;
   std::vector<Type> tensors;
   int64_t sent_bytes = 0;
-
-  int64_t elements() const;
-  // "all_reduce of 3 tensors, f32[64,8] and others, over 4 ranks of data (data_parallel)"
-  std::string str() const;
 };
 
 // Appends those of a graph.

@@ -13,8 +13,6 @@ namespace {
 
 using Accesses = std::vector<Access>;
 
-bool is_collective(const Node& node) { return node.op->category == OpCategory::kCollective; }
-
 // A workspace counts as a write, so two nodes that share one cannot run concurrently.
 Accesses accesses_of(NodeId id, const PlannedGraph& planned, const Addresses& addresses) {
   Accesses all;

@@ -10,17 +10,20 @@
 namespace ridge::planning {
 namespace {
 
-std::vector<plan::Collective> collectives_of(const train::TrainingStep& step) {
-  std::vector<plan::Collective> all;
-  for (const train::StepGraph& each : step.graphs)
-    plan::append_collectives(each.name, each.graph, all);
-  return all;
-}
-
-int64_t repeat_of(const train::TrainingStep& step, const std::string& graph) {
-  for (const train::StepGraph& each : step.graphs)
-    if (each.name == graph) return each.repeat;
-  return 1;
+// As tables show it; without a time if `ceilings` is null.
+record::PlannedCollective planned(const plan::Collective& each,
+                                  int64_t repeat,
+                                  const cost::Ceilings* ceilings) {
+  record::PlannedCollective made;
+  made.op = each.op, made.graph = each.graph, made.scope = each.scope;
+  made.phase = each.phase, made.group = each.group, made.ranks = each.ranks;
+  made.tensors = std::ssize(each.tensors);
+  for (const Type& type : each.tensors)
+    made.bytes += storage_bytes(type.dtype, type.shape.elements());
+  made.sent_bytes = each.sent_bytes;
+  made.repeat = repeat;
+  if (ceilings != nullptr) made.predicted_ns = ceilings->link(each.ranks).ns(each.sent_bytes);
+  return made;
 }
 
 // The FLOPs of one rank for the sequences of all.
@@ -49,26 +52,22 @@ record::RankPlan plan_ranks(const train::TrainingSetup& given,
     train::TrainingSetup setup = given;
     setup.step.shard = {rank, ranks};
     const train::TrainingStep step = train::build_step(setup, target);
-    const std::vector<plan::Collective> collectives = collectives_of(step);
-    texts.push_back(plan::collectives_text(collectives));
+    std::string& text = texts.emplace_back();
+    for (const train::StepGraph& graph : step.graphs) {
+      std::vector<plan::Collective> collectives;
+      plan::append_collectives(graph.name, graph.graph, collectives);
+      text += plan::collectives_text(collectives);
+      for (const plan::Collective& each : collectives)
+        if (rank == 0) plan.collectives.push_back(planned(each, graph.repeat, ceilings));
+    }
     const record::RunRecord record = plan_step(setup, step, target, rank == 0 ? ceilings : nullptr);
     plan.executed_flops += static_cast<double>(record.executed.flops);
     plan.model_flops += static_cast<double>(record.model.step().flops);
-    listener("ranks", "ranks", fmt::format("rank {}", rank));
-    if (rank > 0) continue;
-    plan.record = record;
-    plan.record.step.nodes.clear();
-    for (const plan::Collective& each : collectives) {
-      record::PlannedCollective& made = plan.collectives.emplace_back();
-      made.op = each.op, made.graph = each.graph, made.scope = each.scope;
-      made.phase = each.phase, made.group = each.group, made.ranks = each.ranks;
-      made.tensors = std::ssize(each.tensors);
-      for (const Type& type : each.tensors)
-        made.bytes += storage_bytes(type.dtype, type.shape.elements());
-      made.sent_bytes = each.sent_bytes;
-      made.repeat = repeat_of(step, each.graph);
-      if (ceilings != nullptr) made.predicted_ns = ceilings->link(each.ranks).ns(each.sent_bytes);
+    if (rank == 0) {
+      plan.record = record;
+      plan.record.step.nodes.clear();
     }
+    listener("ranks", "ranks", fmt::format("rank {}", rank));
   }
   if (const std::string mismatch = plan::first_mismatch(texts); !mismatch.empty())
     throw usage_error("[ranks] expected every rank to run the same collectives; {}", mismatch);

@@ -46,22 +46,6 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return argv;
 }
 
-// A port of this host that nobody uses now.
-int free_port() {
-  const int handle = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  const bool found =
-      handle >= 0 && ::bind(handle, any, length) == 0 && ::getsockname(handle, any, &length) == 0;
-  const int error = errno;
-  if (handle >= 0) ::close(handle);
-  if (!found) throw runtime_error("[ranks] cannot find a free port: {}", std::strerror(error));
-  return ntohs(address.sin_port);
-}
-
 // One rank of this program, told its place as torchrun does. It ends when this process does.
 pid_t start_rank(int64_t rank, int64_t ranks, int port) {
   const pid_t parent = ::getpid(), child = ::fork();
@@ -119,6 +103,21 @@ void become_mpirun(int64_t ranks) {
   permit_root();
   ::execvp("mpirun", pointers(words).data());
   throw runtime_error("[ranks] cannot start mpirun: {}; install openmpi-bin", std::strerror(errno));
+}
+
+int free_port() {
+  const int handle = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  const bool found =
+      handle >= 0 && ::bind(handle, any, length) == 0 && ::getsockname(handle, any, &length) == 0;
+  const int error = errno;
+  if (handle >= 0) ::close(handle);
+  if (!found) throw runtime_error("[ranks] cannot find a free port: {}", std::strerror(error));
+  return ntohs(address.sin_port);
 }
 
 int run_ranks(int64_t ranks) {

@@ -11,6 +11,9 @@ namespace ridge::runtime {
 // Error if mpirun is missing.
 [[noreturn]] void become_mpirun(int64_t ranks);
 
+// A port of this host that nobody uses now. Throws a run-time Error if there is none.
+int free_port();
+
 // Starts a process for each rank and waits until all have ended. Once one fails, the others have
 // some seconds to say why they end, then they are killed; they end with this process too. Ctrl-C
 // reaches them by itself. Returns the code of the first that failed, 128 + signal if a signal ended

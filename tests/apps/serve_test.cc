@@ -6,23 +6,13 @@
 
 #include "apps/program_run.h"
 #include "http/http_client.h"
+#include "runtime/rank_launcher.h"
 
 namespace ridge::apps {
 namespace {
 
 using nlohmann::json;
-
-int64_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
+using runtime::free_port;
 
 class ServeTest : public ProgramTest {
  protected:

@@ -2,10 +2,7 @@
 // Tests of ranks that reach each other by TCP: each rank is a thread here.
 #include "backends/collectives/tcp.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <functional>
 #include <mutex>
@@ -13,21 +10,12 @@
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "runtime/rank_launcher.h"
 
 namespace ridge::backends {
 namespace {
 
-int free_port() {
-  const int handle = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  EXPECT_EQ(::bind(handle, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ::getsockname(handle, reinterpret_cast<sockaddr*>(&address), &length);
-  ::close(handle);
-  return ntohs(address.sin_port);
-}
+using runtime::free_port;
 
 // Runs `body` on each rank and returns the messages of the Errors that they ended with.
 std::vector<std::string> run_ranks(int ranks,

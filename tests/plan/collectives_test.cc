@@ -66,7 +66,7 @@ TEST(Collectives, SendTheBytesOfARing) {
   std::vector<Collective> all;
   append_collectives("step", graph, all);
   EXPECT_EQ(all[0].sent_bytes, 2 * 3 * 64 / 4);
-  EXPECT_EQ(all[0].str(), "all_reduce of 1 tensor, bf16[4,8], over 4 ranks of data ()");
+  EXPECT_EQ(collectives_text(all), "all_reduce in step:  over 4 ranks of data (bf16[4,8])\n");
 }
 
 }  // namespace

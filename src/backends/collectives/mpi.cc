@@ -53,7 +53,6 @@ struct Library {
   decltype(&MPI_Testall) testall = nullptr;
   decltype(&MPI_Op_create) op_create = nullptr;
   decltype(&MPI_Error_string) error_string = nullptr;
-  decltype(&MPI_Get_library_version) library_version = nullptr;
   MPI_Comm world = nullptr;
   MPI_Datatype f32 = nullptr, u16 = nullptr, i32 = nullptr, bytes = nullptr;
   MPI_Op sum = nullptr, most = nullptr;
@@ -75,7 +74,7 @@ Library::Library(const std::string& name)
   bind(set_error_handler, "MPI_Comm_set_errhandler"), bind(error_string, "MPI_Error_string");
   bind(iallreduce, "MPI_Iallreduce"), bind(testall, "MPI_Testall");
   bind(iallgather, "MPI_Iallgather"), bind(iallgatherv, "MPI_Iallgatherv");
-  bind(op_create, "MPI_Op_create"), bind(library_version, "MPI_Get_library_version");
+  bind(op_create, "MPI_Op_create");
   world = static_cast<MPI_Comm>(symbol("ompi_mpi_comm_world"));
   f32 = static_cast<MPI_Datatype>(symbol("ompi_mpi_float"));
   u16 = static_cast<MPI_Datatype>(symbol("ompi_mpi_uint16_t"));
@@ -227,11 +226,6 @@ class OpenMpiWorld final : public MpiWorld {
     mpi_.check(mpi_.op_create(add_f16, 1, &mpi_.sum_f16), "MPI_Op_create");
     mpi_.check(mpi_.comm_rank(mpi_.world, &rank_), "MPI_Comm_rank");
     mpi_.check(mpi_.comm_size(mpi_.world, &size_), "MPI_Comm_size");
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    mpi_.library_version(text, &length);
-    version_ = text;
-    version_ = version_.substr(0, version_.find(','));
   }
   // After an Error the others may never come to the end; mpirun ends them when it sees that this
   // process left without it.
@@ -241,7 +235,6 @@ class OpenMpiWorld final : public MpiWorld {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  const std::string& version() const override { return version_; }
   std::unique_ptr<Communicator> split(int number) override {
     MPI_Comm comm = nullptr;
     mpi_.check(mpi_.comm_split(mpi_.world, number, rank_, &comm), "MPI_Comm_split");
@@ -252,7 +245,6 @@ class OpenMpiWorld final : public MpiWorld {
   Library mpi_;
   double timeout_s_;
   int rank_ = 0, size_ = 1;
-  std::string version_;
 };
 
 }  // namespace

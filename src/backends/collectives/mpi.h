@@ -22,7 +22,6 @@ class MpiWorld {
   virtual ~MpiWorld() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const std::string& version() const = 0;  // "Open MPI v4.1.4 ..."
   // The ranks that give the same number; they are numbered in the order of the world. Every rank of
   // the world calls it.
   virtual std::unique_ptr<Communicator> split(int number) = 0;

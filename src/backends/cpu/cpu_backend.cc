@@ -70,7 +70,7 @@ class CpuBackend final : public TableBackend {
   // True for oneDNN's GEMMs, and for those with AMX tiles, whose threads wait for each other
   // within one GEMM; and for collectives, which wait for other processes.
   bool owns_threads(const BindCall& call) const override {
-    if (call.node.op->category == OpCategory::kCollective) return true;
+    if (is_collective(call.node)) return true;
     return call.node.op->name == "matmul" && !has_quantized_weight(call.call()) &&
            !streams_weight(call);
   }

@@ -57,9 +57,7 @@ class CudaBackend final : public TableBackend, public GemmChoices {
              std::any_of(graph.nodes.begin(), graph.nodes.end(), is);
     };
     if (any([&](const Node& node) { return is_short_product(graph, node); })) return kSlack;
-    const bool exchanges =
-        any([](const Node& node) { return node.op->category == OpCategory::kCollective; });
-    return exchanges ? kChain : plan::BranchSlack{};
+    return any(is_collective) ? kChain : plan::BranchSlack{};
   }
 
   plan::FlashScores flash_scores(const Call& attention) const override {

@@ -16,7 +16,7 @@ namespace {
 struct UniqueId {
   char bytes[128];
 };
-using Comm = struct NcclComm*;
+using Comm = NcclComm*;
 enum Result : int { kSuccess = 0, kInProgress = 7 };
 enum DataType : int { kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9 };
 enum Reduction : int { kSum = 0, kAverage = 4 };
@@ -30,7 +30,7 @@ struct Library {
           fmt::format("[nccl] expected libnccl.so.2 (2.27 or newer), got: {}", library.failure()),
           ExitCode::kDevice);
     library.find(get_version, "ncclGetVersion"), library.find(get_unique_id, "ncclGetUniqueId");
-    library.find(init_rank, "ncclCommInitRank"), library.find(destroy, "ncclCommDestroy");
+    library.find(init_rank, "ncclCommInitRank");
     library.find(abort, "ncclCommAbort"), library.find(all_reduce, "ncclAllReduce");
     library.find(group_start, "ncclGroupStart"), library.find(group_end, "ncclGroupEnd");
     library.find(error_string, "ncclGetErrorString");
@@ -53,7 +53,6 @@ struct Library {
   Result (*get_version)(int*) = nullptr;
   Result (*get_unique_id)(UniqueId*) = nullptr;
   Result (*init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
-  Result (*destroy)(Comm) = nullptr;
   Result (*abort)(Comm) = nullptr;
   Result (*all_reduce)(const void*, void*, size_t, DataType, Reduction, Comm, cudaStream_t) =
       nullptr;
@@ -74,44 +73,37 @@ DataType type_of(DType dtype) {
   return kFloat16;
 }
 
-class JoinedGroup final : public NcclGroup {
- public:
-  explicit JoinedGroup(Communicator& host) : size_(host.size()) {
-    UniqueId id{};
-    if (host.rank() == 0) nccl().check(nccl().get_unique_id(&id), "ncclGetUniqueId");
-    const std::vector<std::string> all =
-        host.gather(host.rank() == 0 ? std::string(id.bytes, sizeof id.bytes) : std::string());
-    std::memcpy(id.bytes, all[0].data(), sizeof id.bytes);
-    nccl().check(nccl().init_rank(&comm_, size_, id, host.rank()), "joining the other GPUs");
-  }
-  // Destroying would wait for the other ranks, which may never come after an Error.
-  ~JoinedGroup() override { nccl().abort(comm_); }
-
-  int size() const override { return size_; }
-  void all_reduce(std::span<const Exchanged> tensors,
-                  bool average,
-                  cudaStream_t stream) const override {
-    nccl().check(nccl().group_start(), "all_reduce");
-    for (const Exchanged& each : tensors)
-      nccl().check(nccl().all_reduce(each.data, each.data, static_cast<size_t>(each.elements),
-                                     type_of(each.dtype), average ? kAverage : kSum, comm_, stream),
-                   "all_reduce");
-    nccl().check(nccl().group_end(), "all_reduce");
-  }
-
- private:
-  int size_;
-  Comm comm_ = nullptr;
-};
-
 }  // namespace
+
+NcclGroup::NcclGroup(Communicator& host) : size_(host.size()) {
+  UniqueId id{};
+  if (host.rank() == 0) nccl().check(nccl().get_unique_id(&id), "ncclGetUniqueId");
+  const std::vector<std::string> all =
+      host.gather(host.rank() == 0 ? std::string(id.bytes, sizeof id.bytes) : std::string());
+  std::memcpy(id.bytes, all[0].data(), sizeof id.bytes);
+  nccl().check(nccl().init_rank(&comm_, size_, id, host.rank()), "joining the other GPUs");
+}
+
+// Destroying would wait for the other ranks, which may never come after an Error.
+NcclGroup::~NcclGroup() { nccl().abort(comm_); }
+
+void NcclGroup::all_reduce(std::span<const Exchanged> tensors,
+                           bool average,
+                           cudaStream_t stream) const {
+  nccl().check(nccl().group_start(), "all_reduce");
+  for (const Exchanged& each : tensors)
+    nccl().check(nccl().all_reduce(each.data, each.data, static_cast<size_t>(each.elements),
+                                   type_of(each.dtype), average ? kAverage : kSum, comm_, stream),
+                 "all_reduce");
+  nccl().check(nccl().group_end(), "all_reduce");
+}
 
 NcclGroups join_nccl(const Groups* groups) {
   NcclGroups joined;
   if (groups == nullptr) return joined;
   // A program that uses NVLink's multicast wrongly can put the GPUs of a host out of service.
   ::setenv("NCCL_NVLS_ENABLE", "0", 1);
-  for (const auto& [name, host] : *groups) joined[name] = std::make_unique<JoinedGroup>(*host);
+  for (const auto& [name, host] : *groups) joined[name] = std::make_unique<NcclGroup>(*host);
   return joined;
 }
 

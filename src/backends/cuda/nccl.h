@@ -13,13 +13,23 @@
 
 namespace ridge::backends::cuda {
 
+struct NcclComm;  // NCCL's own
+
 // A group of GPUs, one a rank. Calls may be captured; all ranks make the same ones in one order.
 class NcclGroup {
  public:
-  virtual ~NcclGroup() = default;
-  virtual int size() const = 0;
+  // Joins the ranks that `host` reaches; all of them call it.
+  explicit NcclGroup(Communicator& host);
+  ~NcclGroup();
+  NcclGroup(const NcclGroup&) = delete;
+
+  int size() const { return size_; }
   // Adds up each tensor over the ranks in place, or averages it, as one kernel.
-  virtual void all_reduce(std::span<const Exchanged> tensors, bool average, cudaStream_t) const = 0;
+  void all_reduce(std::span<const Exchanged> tensors, bool average, cudaStream_t stream) const;
+
+ private:
+  int size_;
+  NcclComm* comm_ = nullptr;
 };
 using NcclGroups = std::map<std::string, std::unique_ptr<NcclGroup>, std::less<>>;
 
