@@ -32,7 +32,7 @@ std::string with_library(const OpBenchOptions& o) {
 std::string faster_note(const cost::Ceilings& ceilings) {
   if (ceilings.disturbed())
     return fmt::format(
-        "faster: than the limit, because other programs used {:.0f}% of the cores while the ceilings "
+        "faster: than the limit, because other programs used {:.0f}% of the machine while the ceilings "
         "were measured, so they are too low; ridge machine --remeasure measures them again.",
         100 * ceilings.others_share);
   return "faster: than the limit, which is no exact one: bandwidths are interpolated between the working sets for which they were "

@@ -206,14 +206,14 @@ struct ReferenceRate {
 // The time of an amount at a rate; 0 if the rate is unknown.
 inline double ns_at(double amount, double per_ns) { return per_ns > 0 ? amount / per_ns : 0; }
 
-// Other programs that use more of the cores than this disturb a measurement.
+// Other programs that use more of the cores, or of the GPU's time, than this disturb a measurement.
 inline constexpr double kDisturbingShare = 0.1;
 
 struct Ceilings {
   Machine machine;
   std::string source;       // "measured", "measured next to busy programs", "data sheet: ..."
   std::string measured_at;  // ISO 8601, UTC; empty unless measured
-  // Share of the cores used by other programs during the measurement, 0 to 1.
+  // Share of the cores, or of the GPU's time, that other programs used during the measurement.
   double others_share = 0;
   // Whether GEMMs of quantized weights and ops on a KV cache (`quantized_gemms`, `cache`) were
   // measured too, which only inference needs.
@@ -289,8 +289,8 @@ struct Ceilings {
   // GEMMs of the type; of i16, whose GEMMs are only Ridge's own, multiplications alone.
   ReferenceRate mfu_reference(DType dtype) const;
   ReferenceRate mbu_reference() const;  // reads of memory
-  // Whether other programs used so much of the cores that the rates are provisional: too low, until
-  // they are measured on a quiet machine.
+  // Whether other programs used so much of the machine that the rates are provisional: too low,
+  // until they are measured on a quiet machine.
   bool disturbed() const { return others_share > kDisturbingShare; }
 };
 

@@ -48,12 +48,13 @@ cost::Machine this_machine(bool on_gpu, bool tf32) {
 // machine, or with less than half of the disturbance.
 std::optional<cost::Ceilings> usable(const fs::path& path,
                                      const cost::Machine& machine,
+                                     bool on_gpu,
                                      const CeilingsNote& note) {
   std::optional<cost::Ceilings> found =
       cached(path, machine, "the ceilings are measured again", note);
   if (!found || !found->disturbed()) return found;
-  if (measure::others_share_now() > std::max(cost::kDisturbingShare, found->others_share / 2))
-    return found;
+  const double share = on_gpu ? backends::cuda::others_share_now() : others_share_now();
+  if (share > std::max(cost::kDisturbingShare, found->others_share / 2)) return found;
   note(
       "Other programs disturbed the last measurement of this machine's ceilings; they are measured "
       "again, now that it is quieter.");
@@ -91,7 +92,7 @@ cost::Ceilings machine_ceilings(const CeilingsRequest& request,
   const cost::Machine machine = this_machine(request.on_gpu, request.tf32);
   const fs::path path = ceilings_path(machine);
   std::optional<cost::Ceilings> known;
-  if (!request.remeasure && !path.empty()) known = usable(path, machine, note);
+  if (!request.remeasure && !path.empty()) known = usable(path, machine, request.on_gpu, note);
   const bool is_complete = known && (known->has_inference || !request.has_inference);
   const auto measured = [&] {  // measures only the parts that `known` lacks
     return calibrate(*(request.on_gpu ? backends::cuda::make_calibration(request.tf32)
@@ -108,10 +109,10 @@ cost::Ceilings machine_ceilings(const CeilingsRequest& request,
   }
   if (ceilings.disturbed())
     note(
-        fmt::format("warning: other programs used {:.0f}% of the cores while Ridge measured this "
+        fmt::format("warning: other programs used {:.0f}% of the {} while Ridge measured this "
                     "machine's ceilings; these are provisional, and are measured again once it is "
                     "quiet",
-                    100 * ceilings.others_share));
+                    100 * ceilings.others_share, request.on_gpu ? "GPU's time" : "cores"));
   return ceilings;
 }
 

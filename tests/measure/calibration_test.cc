@@ -99,6 +99,37 @@ TEST(Calibration, IsProvisionalNextToAProgramThatDoesNotEnd) {
   EXPECT_NE(said.find("other programs are busy"), std::string::npos) << said;
 }
 
+// A device times its probes itself, and says how much of it other programs took.
+class DeviceCalibration final : public backends::Calibration {
+ public:
+  explicit DeviceCalibration(double others_share) : others_share_(others_share) {
+    probes_.add("memory", [] {}).times_itself = true;
+  }
+  backends::ProbeList& probes() override { return probes_; }
+  cost::Ceilings ceilings() override {
+    cost::Ceilings c;
+    c.others_share = others_share_;
+    c.bandwidth = {{1 << 30, 4000, 4000}};
+    c.levels = {{"memory", 1 << 30, 4000, 4000, 0}};
+    c.products.emplace_back().peak_flops_per_ns = 1e6;
+    c.arithmetic_flops_per_ns = c.fused_flops_per_ns = c.transcendentals_per_ns = 1;
+    return c;
+  }
+
+ private:
+  double others_share_;
+  backends::ProbeList probes_;
+};
+
+TEST(Calibration, IsProvisionalOnADeviceThatOtherProgramsUse) {
+  FakeMachine machine;
+  DeviceCalibration alone(0.03), shared(0.6);
+  EXPECT_EQ(calibrate(alone, {}, machine.machine()).source, "measured");
+  const cost::Ceilings c = calibrate(shared, {}, machine.machine());
+  EXPECT_TRUE(c.disturbed());
+  EXPECT_EQ(c.source, "measured next to busy programs");
+}
+
 // The first rounds gave a cache that is slower than memory, which cannot be.
 TEST(Calibration, MeasuresImplausibleLevelsAgain) {
   FakeMachine machine;

@@ -15,6 +15,7 @@ namespace {
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions&) { refuse(); }
 cost::Machine this_machine(bool) { refuse(); }
 std::unique_ptr<Calibration> make_calibration(bool) { refuse(); }
+double others_share_now() { refuse(); }
 
 std::string gpu_name() { return ""; }
 std::string gpu_architecture() { return ""; }

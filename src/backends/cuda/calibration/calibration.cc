@@ -197,23 +197,28 @@ void measure_attention(MeasuringFixture& fixture, DType dtype, bool tf32, cost::
 }
 
 // The host's time for launches: the median of samples taken at different moments, because other
-// programs slow it for seconds at a time.
-class LaunchTimes {
+// programs slow it for seconds at a time. At the same moments, the share that they take of the GPU.
+class DisturbedTimes {
  public:
-  LaunchTimes(const Device& device, bool tf32) : launches_(device, tf32) {}
+  DisturbedTimes(MeasuringFixture& fixture, bool tf32)
+      : fixture_(fixture), launches_(fixture.device(), tf32) {}
 
   void take() {
+    others_share_ = std::max(others_share_, fixture_.others_share());
     launch_ns_.push_back(launches_.launch_ns());
     f32_ratio_.push_back(launches_.call_ratio(DType::kF32));
     bf16_ratio_.push_back(launches_.call_ratio(DType::kBF16));
   }
+  double others_share() const { return others_share_; }  // the largest
   double launch_ns() const { return median(launch_ns_); }
   double call_ns(DType dtype) const {
     return median(dtype == DType::kF32 ? f32_ratio_ : bf16_ratio_) * launch_ns();
   }
 
  private:
+  MeasuringFixture& fixture_;
   MixedLaunches launches_;
+  double others_share_ = 0;
   std::vector<double> launch_ns_, f32_ratio_, bf16_ratio_;
 };
 
@@ -243,20 +248,20 @@ namespace {
 // results of earlier ones.
 class CudaCalibration final : public Calibration {
  public:
-  explicit CudaCalibration(bool tf32) : tf32_(tf32), launches_(fixture_.device(), tf32) {
+  explicit CudaCalibration(bool tf32) : tf32_(tf32), times_(fixture_, tf32) {
     c_.machine = machine_of(fixture_.device().facts(), tf32);
     add("arithmetic and launches", [this] {
-      launches_.take();
+      times_.take();
       measure_launches(fixture_, c_);
     });
     add("memory", [this] {
       measure_memory(fixture_, c_);
-      launches_.take();
+      times_.take();
     });
     add(tf32 ? "GEMMs in TF32" : "GEMMs in fp32", [this] {
       measure_products(fixture_, DType::kF32, {tf32_, false}, c_);
       measure_attention(fixture_, DType::kF32, tf32_, c_);
-      launches_.take();
+      times_.take();
     });
     if (constexpr ProductExtents any{1, 768, 768, 768};
         suits_split_bf16(generic_shape(any, ProductForm::kNN, DType::kF32), tf32, 256))
@@ -264,18 +269,19 @@ class CudaCalibration final : public Calibration {
     add("GEMMs in bf16", [this] {
       measure_products(fixture_, DType::kBF16, {}, c_);
       measure_attention(fixture_, DType::kBF16, false, c_);
-      launches_.take();
+      times_.take();
     });
   }
 
   ProbeList& probes() override { return probes_; }
 
   cost::Ceilings ceilings() override {
-    c_.stream_launch_ns = launches_.launch_ns();
+    c_.others_share = times_.others_share();
+    c_.stream_launch_ns = times_.launch_ns();
     std::string gemms;
     for (cost::ProductRates& rates : c_.products) {
       if (rates.is_native) continue;
-      rates.stream_call_ns = launches_.call_ns(rates.dtype);
+      rates.stream_call_ns = times_.call_ns(rates.dtype);
       gemms += fmt::format(", for a GEMM in {} {:.0f} ns", rates.name(), rates.stream_call_ns);
     }
     c_.notes.push_back(fmt::format(
@@ -294,7 +300,7 @@ class CudaCalibration final : public Calibration {
 
   bool tf32_;
   MeasuringFixture fixture_;
-  LaunchTimes launches_;
+  DisturbedTimes times_;
   cost::Ceilings c_;
   ProbeList probes_;
 };
@@ -304,5 +310,7 @@ class CudaCalibration final : public Calibration {
 std::unique_ptr<Calibration> make_calibration(bool tf32) {
   return std::make_unique<CudaCalibration>(tf32);
 }
+
+double others_share_now() { return MeasuringFixture().others_share(); }
 
 }  // namespace ridge::backends::cuda

@@ -13,5 +13,7 @@ namespace ridge::backends::cuda {
 // and the machine's description includes that.
 cost::Machine this_machine(bool tf32 = false);
 std::unique_ptr<Calibration> make_calibration(bool tf32);
+// The share of the GPU's time that other programs take now, 0 to 1; takes a tenth of a second.
+double others_share_now();
 
 }  // namespace ridge::backends::cuda

@@ -10,6 +10,7 @@
 #include "backends/backend.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/device_memory.h"
+#include "base/clock.h"
 #include "base/dtype.h"
 
 namespace ridge::backends::cuda {
@@ -37,12 +38,19 @@ class MeasuringFixture {
   // small inputs in, launches the graph, copies a result out and waits for it.
   double empty_step_ns(const Launch& launch, int kernels);
 
+  // The share of the GPU's time that other programs take now, 0 to 1. The driver lets programs take
+  // turns of some milliseconds, so that work that is longer than a turn takes longer next to another program
+  // than the sum of its parts, each of which fits into one.
+  double others_share();
+
  private:
   std::unique_ptr<Recording> record(const Launch& launch, int times);
   double replay_ns(Recording& recording);
   double graph_ns(const Launch& launch, int repeats);
   double median_ns(const std::function<void()>& work, int samples);
+  int samples() const;
 
+  const double begin_ns_ = now_ns();
   Device device_;
   DeviceMemory inputs_, results_, workspace_;
 };
