@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
+#include <random>
 
 #include "apps/bench_run.h"
 #include "base/error.h"
@@ -15,11 +17,13 @@
 namespace ridge::apps {
 namespace {
 
+constexpr uint32_t kMostDrawnSeed = 1'000'000;  // short enough to type again
+
 struct Options {
   std::string url;
   http::LoadOptions load;
   std::string prompt = "128", output = "64", slo, key_file;
-  int64_t seed = 1;
+  std::optional<int64_t> seed;
   bool json = false;
 };
 
@@ -38,9 +42,11 @@ void run(Options o, const AppContext& context) {
   const http::Promise promise = http::Promise::parse(o.slo);
   o.load.prompt = http::Lengths::parse(o.prompt, "prompt-tokens");
   o.load.output = http::Lengths::parse(o.output, "tokens");
-  if (o.seed < 0 || o.seed > UINT32_MAX)
-    throw usage_error("[seed] expected a number from 0 to {}, got {}", UINT32_MAX, o.seed);
-  o.load.seed = static_cast<uint32_t>(o.seed);
+  // Prompts of an earlier run would measure the server's prefix cache.
+  if (!o.seed) o.seed = std::random_device()() % kMostDrawnSeed;
+  if (*o.seed < 0 || *o.seed > UINT32_MAX)
+    throw usage_error("[seed] expected a number from 0 to {}, got {}", UINT32_MAX, *o.seed);
+  o.load.seed = static_cast<uint32_t>(*o.seed);
   // Four rounds of all clients, if nothing else is said.
   if (o.load.requests == 0 && o.load.seconds == 0) o.load.requests = 4 * o.load.clients;
   http::validate(o.load);
@@ -55,7 +61,7 @@ void run(Options o, const AppContext& context) {
   summary.prompt = o.prompt;
   summary.output = o.output;
   summary.shared_prefix = o.load.shared_prefix;
-  summary.seed = o.seed;
+  summary.seed = *o.seed;
   summary.slo = o.slo;
   fmt::print("{}", o.json ? report::json_text(report::load_json(summary))
                           : report::load_text(summary, context.terminal));
@@ -94,8 +100,11 @@ void add_bench_serve(Command bench, const AppContext& context) {
                   "words that all prompts begin with, part of their length");
   load.add_option("--temperature", o->load.temperature,
                   "softmax temperature of all requests (0: the most likely tokens)");
-  load.add_option("--seed", o->seed,
-                  "seed of prompts, lengths and times; the same seed sends the same prompts");
+  load.add_option(
+      "--seed", o->seed,
+      "seed of prompts, lengths and times; the same seed sends the same prompts, which a "
+      "server may keep in its prefix cache (default: another one each time, which the "
+      "result names)");
   load.add_option("--timeout", o->load.silence_s,
                   "seconds without a byte after which a request counts as failed");
   Command output = app.under("Output");

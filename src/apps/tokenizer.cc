@@ -30,7 +30,7 @@ struct TokenizerOptions {
   bool json = false;
   std::string ids;
   std::vector<std::string> files;
-  int32_t vocab_size = 0;
+  int32_t vocab_size = 8192;
   std::vector<std::string> special_tokens = {"<|endoftext|>"};
   std::string pre_tokenizer = "gpt2";
   OutputOptions output;
@@ -146,11 +146,9 @@ void add_train(Command app, TokenizerOptions& o, const AppContext& context) {
   Command action = app.add_subcommand("train", "Train a byte-level BPE tokenizer on text files");
   action.add_option("FILE", o.files, "text files; merges do not cross the end of a file")
       .required();
-  action
-      .add_option(
-          "--vocab-size", o.vocab_size,
-          "number of tokens: special ones, 256 bytes and merges; more make texts shorter and models larger")
-      .required();
+  action.add_option(
+      "--vocab-size", o.vocab_size,
+      "number of tokens: special ones, 256 bytes and merges; more make texts shorter and models larger");
   action
       .add_option("--special-token", o.special_tokens,
                   "special tokens, with ids from 0; the first separates documents ('': none)")

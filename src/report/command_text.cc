@@ -46,11 +46,12 @@ Json load_json(const record::LoadSummary& s) {
 }
 
 std::string load_text(const record::LoadSummary& s, const TerminalOptions& terminal) {
-  std::string text = wrap_lines(fmt::format("{} at {}: {}, prompts of {} words, {} tokens each",
-                                            terminal_safe(s.model), terminal_safe(s.url),
-                                            loop_of(s), s.prompt, s.output),
-                                terminal.columns) +
-                     "\n" + table_text(s, terminal) + "\n";
+  std::string text =
+      wrap_lines(fmt::format("{} at {}: {}, prompts of {} words (seed {}), {} tokens each",
+                             terminal_safe(s.model), terminal_safe(s.url), loop_of(s), s.prompt,
+                             s.seed, s.output),
+                 terminal.columns) +
+      "\n" + table_text(s, terminal) + "\n";
   text += fmt::format(
       "{} requests in {}, {} failed: {:.2f} requests/s, {:.1f} output tokens/s, {:.1f} prompt "
       "tokens/s\n",

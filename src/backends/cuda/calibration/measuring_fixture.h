@@ -39,8 +39,8 @@ class MeasuringFixture {
   double empty_step_ns(const Launch& launch, int kernels);
 
   // The share of the GPU's time that other programs take now, 0 to 1. The driver lets programs take
-  // turns of some milliseconds, so that work that is longer than a turn takes longer next to another program
-  // than the sum of its parts, each of which fits into one.
+  // turns of some milliseconds, so that work that is longer than a turn takes longer next to
+  // another program than the sum of its parts, each of which fits into one.
   double others_share();
 
  private:
