@@ -80,6 +80,27 @@ TEST(TcpCommunicator, AddsUpAndAveragesEachType) {
   }));
 }
 
+TEST(TcpCommunicator, GathersPartsAndScattersSums) {
+  expect_none(run_ranks(3, [](Communicator& ranks) {
+    const float own = static_cast<float>(ranks.rank() + 1);
+    std::vector<float> part = {own, -own}, whole(6), sum(2);
+    std::vector<uint16_t> narrow = {float_to_bf16(own)}, narrow_whole(3);
+    const auto bytes = [](auto& values) { return reinterpret_cast<std::byte*>(values.data()); };
+    ranks.all_gather(std::vector<Divided>{{bytes(part), bytes(whole), 2, DType::kF32},
+                                          {bytes(narrow), bytes(narrow_whole), 1, DType::kBF16}},
+                     "parts");
+    EXPECT_EQ(whole, (std::vector<float>{1, -1, 2, -2, 3, -3}));
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(bf16_to_float(narrow_whole[i]), static_cast<float>(i + 1));
+    for (float& each : whole) each *= own;  // each part of the sum is 6 times the part
+    const std::vector<Divided> tensors = {{bytes(sum), bytes(whole), 2, DType::kF32}};
+    ranks.reduce_scatter(tensors, false, "sums");
+    EXPECT_EQ(sum, (std::vector<float>{6 * own, -6 * own}));
+    ranks.reduce_scatter(tensors, true, "averages");
+    EXPECT_EQ(sum, (std::vector<float>{2 * own, -2 * own}));
+  }));
+}
+
 TEST(TcpCommunicator, EndsWithoutARankThatDoesNotCome) {
   const std::vector<std::string> errors = run_ranks(
       2,

@@ -24,6 +24,17 @@ struct Exchanged {
   DType dtype = DType::kF32;  // f32, bf16 or f16
 };
 
+// A dense tensor of which each rank of a group has, or gets, one part. The whole tensor is the
+// parts of all ranks, one after the other in their order; it and the part do not overlap.
+struct Divided {
+  std::byte* part = nullptr;
+  std::byte* whole = nullptr;
+  int64_t elements = 0;  // the number in a part
+  DType dtype = DType::kF32;
+
+  int64_t part_bytes() const { return storage_bytes(dtype, elements); }
+};
+
 // A group of ranks. All of them call the same functions in the same order with tensors of the same
 // sizes and types.
 class Communicator {
@@ -38,6 +49,13 @@ class Communicator {
   virtual void all_reduce(std::span<const Exchanged> tensors,
                           bool average,
                           std::string_view what) = 0;
+  // Fills each whole tensor with the parts of all ranks. It moves bytes, of any type.
+  virtual void all_gather(std::span<const Divided> tensors, std::string_view what) = 0;
+  // Fills each part with this rank's part of the sum, or of the average, of the ranks' whole
+  // tensors, which may be overwritten.
+  virtual void reduce_scatter(std::span<const Divided> tensors,
+                              bool average,
+                              std::string_view what) = 0;
   // Whether it is true on any rank. Returns when every rank has called it.
   virtual bool any(bool here) = 0;
   // The texts of all ranks, in their order.

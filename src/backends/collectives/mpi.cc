@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -50,6 +51,7 @@ struct Library {
   decltype(&MPI_Iallreduce) iallreduce = nullptr;
   decltype(&MPI_Iallgather) iallgather = nullptr;
   decltype(&MPI_Iallgatherv) iallgatherv = nullptr;
+  decltype(&MPI_Ireduce_scatter_block) ireduce_scatter = nullptr;
   decltype(&MPI_Testall) testall = nullptr;
   decltype(&MPI_Op_create) op_create = nullptr;
   decltype(&MPI_Error_string) error_string = nullptr;
@@ -74,6 +76,7 @@ Library::Library(const std::string& name)
   bind(set_error_handler, "MPI_Comm_set_errhandler"), bind(error_string, "MPI_Error_string");
   bind(iallreduce, "MPI_Iallreduce"), bind(testall, "MPI_Testall");
   bind(iallgather, "MPI_Iallgather"), bind(iallgatherv, "MPI_Iallgatherv");
+  bind(ireduce_scatter, "MPI_Ireduce_scatter_block");
   bind(op_create, "MPI_Op_create");
   world = static_cast<MPI_Comm>(symbol("ompi_mpi_comm_world"));
   f32 = static_cast<MPI_Datatype>(symbol("ompi_mpi_float"));
@@ -105,7 +108,8 @@ void add_f16(void* from, void* to, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) y[i] = float_to_f16(f16_to_float(x[i]) + f16_to_float(y[i]));
 }
 
-void scale(const Exchanged& tensor, float factor) {
+void scale(const Exchanged& tensor, int ranks) {
+  const float factor = 1.0F / static_cast<float>(ranks);
   const auto each = [&]<typename T>(T* values, auto widen, auto narrow) {
     for (int64_t i = 0; i < tensor.elements; ++i) values[i] = narrow(widen(values[i]) * factor);
   };
@@ -141,7 +145,32 @@ class MpiCommunicator final : public Communicator {
         start_reduction(each, begin, requests.emplace_back(), what);
     wait(requests, what);
     if (average)
-      for (const Exchanged& each : tensors) scale(each, 1.0F / static_cast<float>(size_));
+      for (const Exchanged& each : tensors) scale(each, size_);
+  }
+
+  void all_gather(std::span<const Divided> tensors, std::string_view what) override {
+    std::vector<MPI_Request> requests;
+    for (const Divided& each : tensors) {
+      const int bytes = count_of(each.part_bytes(), what);
+      mpi_.check(mpi_.iallgather(each.part, bytes, mpi_.bytes, each.whole, bytes, mpi_.bytes, comm_,
+                                 &requests.emplace_back()),
+                 what);
+    }
+    wait(requests, what);
+  }
+
+  void reduce_scatter(std::span<const Divided> tensors,
+                      bool average,
+                      std::string_view what) override {
+    std::vector<MPI_Request> requests;
+    for (const Divided& each : tensors)
+      mpi_.check(mpi_.ireduce_scatter(each.whole, each.part, count_of(each.elements, what),
+                                      type_of(each.dtype), sum_of(each.dtype), comm_,
+                                      &requests.emplace_back()),
+                 what);
+    wait(requests, what);
+    if (average)
+      for (const Divided& each : tensors) scale({each.part, each.elements, each.dtype}, size_);
   }
 
   bool any(bool here) override {
@@ -179,18 +208,25 @@ class MpiCommunicator final : public Communicator {
  private:
   static constexpr int64_t kMostElements = int64_t{1} << 30;  // MPI counts by int
 
+  static int count_of(int64_t count, std::string_view what) {
+    if (count > std::numeric_limits<int>::max())
+      throw runtime_error("[ranks] {} has a part of {}, more than MPI counts", what, count);
+    return static_cast<int>(count);
+  }
+  MPI_Datatype type_of(DType dtype) const { return dtype == DType::kF32 ? mpi_.f32 : mpi_.u16; }
+  MPI_Op sum_of(DType dtype) const {
+    if (dtype == DType::kF32) return mpi_.sum;
+    return dtype == DType::kBF16 ? mpi_.sum_bf16 : mpi_.sum_f16;
+  }
+
   void start_reduction(const Exchanged& tensor,
                        int64_t begin,
                        MPI_Request& request,
                        std::string_view what) {
     const int64_t count = std::min(tensor.elements - begin, kMostElements);
     std::byte* data = tensor.data + storage_bytes(tensor.dtype, begin);
-    const bool is_wide = tensor.dtype == DType::kF32;
-    const MPI_Op op = is_wide                        ? mpi_.sum
-                      : tensor.dtype == DType::kBF16 ? mpi_.sum_bf16
-                                                     : mpi_.sum_f16;
-    mpi_.check(mpi_.iallreduce(MPI_IN_PLACE, data, static_cast<int>(count),
-                               is_wide ? mpi_.f32 : mpi_.u16, op, comm_, &request),
+    mpi_.check(mpi_.iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), type_of(tensor.dtype),
+                               sum_of(tensor.dtype), comm_, &request),
                what);
   }
 

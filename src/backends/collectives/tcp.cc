@@ -219,17 +219,40 @@ class TcpCommunicator final : public Communicator {
                   std::string_view what) override {
     std::string own;
     for (const Exchanged& each : tensors)
-      own.append(reinterpret_cast<const char*>(each.data),
-                 static_cast<size_t>(storage_bytes(each.dtype, each.elements)));
-    const std::vector<std::string> all = exchange(own, what);
-    const float factor = average ? 1.0F / static_cast<float>(options_.ranks) : 1.0F;
+      append(own, each.data, storage_bytes(each.dtype, each.elements));
+    const std::vector<std::string> all = exchange_equal(own, what);
     size_t begin = 0;
     for (const Exchanged& each : tensors) {
-      const auto bytes = static_cast<size_t>(storage_bytes(each.dtype, each.elements));
-      for (const std::string& theirs : all)
-        if (theirs.size() != own.size()) fail(options_, what, "the ranks sent different sizes");
-      add_up(each, all, begin, factor);
+      add_up(each, all, begin, average);
+      begin += static_cast<size_t>(storage_bytes(each.dtype, each.elements));
+    }
+  }
+
+  void all_gather(std::span<const Divided> tensors, std::string_view what) override {
+    std::string own;
+    for (const Divided& each : tensors) append(own, each.part, each.part_bytes());
+    const std::vector<std::string> all = exchange_equal(own, what);
+    size_t begin = 0;
+    for (const Divided& each : tensors) {
+      const auto bytes = static_cast<size_t>(each.part_bytes());
+      for (size_t rank = 0; rank < all.size(); ++rank)
+        std::memcpy(each.whole + rank * bytes, all[rank].data() + begin, bytes);
       begin += bytes;
+    }
+  }
+
+  void reduce_scatter(std::span<const Divided> tensors,
+                      bool average,
+                      std::string_view what) override {
+    std::string own;
+    for (const Divided& each : tensors) append(own, each.whole, options_.ranks * each.part_bytes());
+    const std::vector<std::string> all = exchange_equal(own, what);
+    size_t begin = 0;
+    for (const Divided& each : tensors) {
+      const auto bytes = static_cast<size_t>(each.part_bytes());
+      add_up({each.part, each.elements, each.dtype}, all,
+             begin + static_cast<size_t>(options_.rank) * bytes, average);
+      begin += static_cast<size_t>(options_.ranks) * bytes;
     }
   }
 
@@ -244,10 +267,20 @@ class TcpCommunicator final : public Communicator {
     std::memcpy(&bits, at + i * 2, sizeof bits);
     return tensor.dtype == DType::kBF16 ? bf16_to_float(bits) : f16_to_float(bits);
   }
+  static void append(std::string& text, const std::byte* data, int64_t bytes) {
+    text.append(reinterpret_cast<const char*>(data), static_cast<size_t>(bytes));
+  }
+  std::vector<std::string> exchange_equal(const std::string& own, std::string_view what) const {
+    std::vector<std::string> all = exchange(own, what);
+    for (const std::string& each : all)
+      if (each.size() != own.size()) fail(options_, what, "the ranks sent different sizes");
+    return all;
+  }
   static void add_up(const Exchanged& to,
                      const std::vector<std::string>& all,
                      size_t begin,
-                     float factor) {
+                     bool average) {
+    const float factor = average ? 1.0F / static_cast<float>(all.size()) : 1.0F;
     for (int64_t i = 0; i < to.elements; ++i) {
       float sum = 0;
       for (const std::string& each : all) sum += read(to, each.data() + begin, i);

@@ -18,7 +18,7 @@ struct UniqueId {
 };
 using Comm = NcclComm*;
 enum Result : int { kSuccess = 0, kInProgress = 7 };
-enum DataType : int { kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9 };
+enum DataType : int { kBytes = 1, kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9 };
 enum Reduction : int { kSum = 0, kAverage = 4 };
 
 constexpr int kLeastVersion = 22700;  // 2.27
@@ -32,6 +32,7 @@ struct Library {
     library.find(get_version, "ncclGetVersion"), library.find(get_unique_id, "ncclGetUniqueId");
     library.find(init_rank, "ncclCommInitRank");
     library.find(abort, "ncclCommAbort"), library.find(all_reduce, "ncclAllReduce");
+    library.find(all_gather, "ncclAllGather"), library.find(reduce_scatter, "ncclReduceScatter");
     library.find(group_start, "ncclGroupStart"), library.find(group_end, "ncclGroupEnd");
     library.find(error_string, "ncclGetErrorString");
     if (!library.missing().empty())
@@ -55,6 +56,9 @@ struct Library {
   Result (*init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
   Result (*abort)(Comm) = nullptr;
   Result (*all_reduce)(const void*, void*, size_t, DataType, Reduction, Comm, cudaStream_t) =
+      nullptr;
+  Result (*all_gather)(const void*, void*, size_t, DataType, Comm, cudaStream_t) = nullptr;
+  Result (*reduce_scatter)(const void*, void*, size_t, DataType, Reduction, Comm, cudaStream_t) =
       nullptr;
   Result (*group_start)() = nullptr;
   Result (*group_end)() = nullptr;
@@ -96,6 +100,27 @@ void NcclGroup::all_reduce(std::span<const Exchanged> tensors,
                                    type_of(each.dtype), average ? kAverage : kSum, comm_, stream),
                  "all_reduce");
   nccl().check(nccl().group_end(), "all_reduce");
+}
+
+void NcclGroup::all_gather(std::span<const Divided> tensors, cudaStream_t stream) const {
+  nccl().check(nccl().group_start(), "all_gather");
+  for (const Divided& each : tensors)
+    nccl().check(nccl().all_gather(each.part, each.whole, static_cast<size_t>(each.part_bytes()),
+                                   kBytes, comm_, stream),
+                 "all_gather");
+  nccl().check(nccl().group_end(), "all_gather");
+}
+
+void NcclGroup::reduce_scatter(std::span<const Divided> tensors,
+                               bool average,
+                               cudaStream_t stream) const {
+  nccl().check(nccl().group_start(), "reduce_scatter");
+  for (const Divided& each : tensors)
+    nccl().check(
+        nccl().reduce_scatter(each.whole, each.part, static_cast<size_t>(each.elements),
+                              type_of(each.dtype), average ? kAverage : kSum, comm_, stream),
+        "reduce_scatter");
+  nccl().check(nccl().group_end(), "reduce_scatter");
 }
 
 NcclGroups join_nccl(const Groups* groups) {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "backends/collectives/communicator.h"
@@ -26,6 +27,9 @@ class NcclGroup {
   int size() const { return size_; }
   // Adds up each tensor over the ranks in place, or averages it, as one kernel.
   void all_reduce(std::span<const Exchanged> tensors, bool average, cudaStream_t stream) const;
+  // As Communicator's, each as one kernel.
+  void all_gather(std::span<const Divided> tensors, cudaStream_t stream) const;
+  void reduce_scatter(std::span<const Divided> tensors, bool average, cudaStream_t stream) const;
 
  private:
   int size_;
