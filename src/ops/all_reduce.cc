@@ -4,8 +4,7 @@
 // sequence of collectives.
 #include <vector>
 
-#include "base/error.h"
-#include "ops/op_from.h"
+#include "ops/collective.h"
 
 namespace ridge::ops {
 namespace {
@@ -23,9 +22,7 @@ struct AllReduceOp {
 
   static std::vector<Type> infer(const Call& call) {
     for (const Type& input : call.inputs) expect_float("all_reduce", input, "tensors");
-    if (call.attrs.integer("ranks") < 1)
-      throw usage_error("[all_reduce] expected at least 1 rank, got {}",
-                        call.attrs.integer("ranks"));
+    ranks_of("all_reduce", call);
     return {call.inputs.begin(), call.inputs.end()};
   }
 
@@ -38,16 +35,11 @@ struct AllReduceOp {
   // A ring (Patarasuk and Yuan 2009): each rank adds up one part, then every part goes around.
   static Work work(const Call& call) {
     const int64_t ranks = call.attrs.integer("ranks");
-    int64_t elements = 0;
-    for (const Type& input : call.inputs) elements += input.shape.elements();
-    return arithmetic(elements / ranks * (ranks - 1));
+    return arithmetic(elements_of(call.inputs) / ranks * (ranks - 1));
   }
   static int64_t sent_bytes(const Call& call) {
     const int64_t ranks = call.attrs.integer("ranks");
-    int64_t bytes = 0;
-    for (const Type& input : call.inputs)
-      bytes += storage_bytes(input.dtype, input.shape.elements());
-    return 2 * ceil_div(bytes, ranks) * (ranks - 1);
+    return 2 * ceil_div(bytes_of(call.inputs), ranks) * (ranks - 1);
   }
 
   // As if every rank had the same tensors.

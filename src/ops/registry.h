@@ -59,6 +59,8 @@
   X(adamw)                          \
   X(adamw_multi)                    \
   X(all_reduce)                     \
+  X(all_gather)                     \
+  X(reduce_scatter)                 \
   X(generated_pointwise)
 
 namespace ridge::ops {

@@ -76,7 +76,7 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
       "fill", "rope_table",
       // the end of a step
       "accumulate", "zero", "sum_squares", "clip_coefficient", "loss_scale", "adamw", "adamw_multi",
-      "all_reduce",
+      "all_reduce", "all_gather", "reduce_scatter",
       // only for inference
       "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample", "quantized_matmul",
       "skinny_gemm", "rope_append", "append_attention",

@@ -55,6 +55,13 @@ std::vector<Case> all_reduce_cases() {
            {{f32({8, 17}), {}, false}, {f32({12}), {}, false}},
            {{"group", "data"}, {"ranks", int64_t{4}}}}};
 }
+std::vector<Case> divided_cases() {
+  std::vector<Case> cases = all_reduce_cases();
+  cases.push_back({"columns",
+                   {{f32({3, 8, 5}), {}, false}},
+                   {{"group", "data"}, {"ranks", int64_t{4}}, {"axis", int64_t{1}}}});
+  return cases;
+}
 
 std::vector<Case> quantized_weight_cases() {
   std::vector<Case> cases = table().at("quantized_matmul").cases();
@@ -177,6 +184,8 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"sample", {plain_sample, greedy_cases}},
       {"accumulate", {plain_accumulate}},
       {"all_reduce", {plain_all_reduce, all_reduce_cases}},
+      {"all_gather", {plain_all_gather, divided_cases}},
+      {"reduce_scatter", {plain_reduce_scatter, divided_cases}},
       {"sum_squares", {plain_sum_squares}},
       {"clip_coefficient", {plain_clip_coefficient}},
       {"loss_scale", {plain_loss_scale}},

@@ -279,6 +279,33 @@ inline void plain_all_reduce(const Op&, const Call& call, Arrays& in, Arrays& ou
   }
 }
 
+// The parts of all ranks take turns along the axis. All ranks have the same parts here.
+inline void plain_all_gather(const Op&, const Call& call, Arrays& in, Arrays& out) {
+  const int axis = static_cast<int>(call.attrs.integer("axis"));
+  for (size_t t = 0; t < out.size(); ++t) {
+    const int64_t run = in[t].shape().elements() / around(in[t].shape(), axis).outer;
+    for (int64_t i = 0; i < out[t].shape().elements(); ++i)
+      out[t][i] = in[t][i / (run * call.attrs.integer("ranks")) * run + i % run];
+  }
+}
+
+// The first rank's part of a ring: it adds what arrives to its own part. All ranks have the same
+// tensors here.
+inline void plain_reduce_scatter(const Op&, const Call& call, Arrays& in, Arrays& out) {
+  const int axis = static_cast<int>(call.attrs.integer("axis"));
+  const int64_t ranks = call.attrs.integer("ranks");
+  for (size_t t = 0; t < out.size(); ++t) {
+    const int64_t run = out[t].shape().elements() / around(out[t].shape(), axis).outer;
+    for (int64_t i = 0; i < in[t].shape().elements(); ++i) {
+      const Number own = in[t][i];
+      if (i % (run * ranks) >= run) continue;
+      Number sum = own;
+      for (int64_t rank = 1; rank < ranks; ++rank) sum = sum + own;
+      out[t][i / (run * ranks) * run + i % run] = sum;
+    }
+  }
+}
+
 // In repacked tiles, a row shares its cache lines with the other 15 rows.
 inline void plain_embedding(const Op&, const Call&, Arrays& in, Arrays& out) {
   int64_t width = width_of(in[0]);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
 
@@ -67,6 +68,22 @@ TEST(Collectives, SendTheBytesOfARing) {
   append_collectives("step", graph, all);
   EXPECT_EQ(all[0].sent_bytes, 2 * 3 * 64 / 4);
   EXPECT_EQ(collectives_text(all), "all_reduce in step:  over 4 ranks of data (bf16[4,8])\n");
+}
+
+TEST(Collectives, GatherAndScatterSendHalfOfAReduction) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  const Attrs attrs{{"group", "data"}, {"ranks", int64_t{4}}, {"axis", int64_t{1}}};
+  const ValueId part = b.call("reduce_scatter", {b.state("x", {DType::kBF16, {4, 8}})}, attrs);
+  EXPECT_EQ(b.shape(part), (Shape{4, 2}));
+  EXPECT_EQ(b.shape(b.call("all_gather", {part}, attrs)), (Shape{4, 8}));
+  std::vector<Collective> all;
+  append_collectives("step", graph, all);
+  for (const Collective& each : all) EXPECT_EQ(each.sent_bytes, 3 * 64 / 4) << each.op;
+  EXPECT_EQ(collectives_text(all),
+            "reduce_scatter in step:  over 4 ranks of data (bf16[4,8])\n"
+            "all_gather in step:  over 4 ranks of data (bf16[4,2])\n");
+  EXPECT_THROW(b.call("reduce_scatter", {b.state("y", {DType::kF32, {4, 6}})}, attrs), Error);
 }
 
 }  // namespace

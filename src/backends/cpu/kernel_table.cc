@@ -124,8 +124,8 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner, const Groups* groups) {
       bind::loss_scale(one_on_cpu<LossScale>(loss_scale)),
       bind::adamw(one_on_cpu<bind::AdamwUpdate>(update)),
       bind::adamw_multi(one_on_cpu<bind::AdamwUpdate>(update)),
-      all_reduce_kernel(groups),
   };
+  for (Kernel& each : collective_kernels(groups)) kernels.push_back(std::move(each));
   for (Kernel& each : kernels) each.computes_f16 = !is_for_inference(each.op);
   return kernels;
 }

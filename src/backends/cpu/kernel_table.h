@@ -18,7 +18,7 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner, const Groups* groups = nullptr
 Kernel pointwise_kernel();  // for all primitives
 Kernel generated_pointwise_kernel();
 Launch add_in_place(const Operand& term, const Operand& total);
-Kernel all_reduce_kernel(const Groups* groups);
+std::vector<Kernel> collective_kernels(const Groups* groups);
 Kernel matmul_kernel(GemmTuner* tuner);
 // Whether that kernel is the GEMV path of quantized GEMMs, whose parts a team of threads takes.
 bool streams_weight(const BindCall& matmul);

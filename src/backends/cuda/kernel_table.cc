@@ -156,7 +156,6 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::kv_append({on_stream.on_cells(RIDGE_LAUNCHES(kv_append))}).in_rounds(3),
       rope_append_kernel(context),
       append_attention_kernel(context),
-      all_reduce_kernel(context),
       cached_attention_kernel(context),
       bind::cached_scores({on_stream.on_cells(RIDGE_LAUNCHES(cached_scores))}, nullptr)
           .in_rounds(3),
@@ -173,6 +172,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::adamw(on_stream(launch_update)).in_launches(adamw_node_launches).in_rounds(4),
       bind::adamw_multi(on_stream(launch_update)).in_launches(adamw_node_launches).in_rounds(4),
   };
+  for (Kernel& each : collective_kernels(context)) kernels.push_back(std::move(each));
   for (const auto make : added_kernels()) kernels.push_back(make(context));
   return kernels;
 }

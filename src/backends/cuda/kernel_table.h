@@ -13,7 +13,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context);
 // Kernels of ops that the program added; it adds them at its start.
 std::vector<Kernel (*)(BindContext&)>& added_kernels();
 
-Kernel all_reduce_kernel(BindContext& context);
+std::vector<Kernel> collective_kernels(BindContext& context);
 Kernel pointwise_kernel(BindContext& context);  // for all primitives
 Kernel generated_pointwise_kernel(BindContext& context);
 Kernel matmul_kernel(BindContext& context);
