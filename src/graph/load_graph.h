@@ -4,6 +4,7 @@
 // backwards, it saves checkpoints under the file's names.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -14,6 +15,7 @@ namespace ridge::inline graph {
 struct LoadGraph {
   Graph graph;                            // inputs are named as in the file
   std::map<std::string, ValueId> stored;  // parameter name -> its value
+  int64_t rank = 0;                       // the process, of those that share the model
 };
 
 }  // namespace ridge::inline graph

@@ -30,10 +30,13 @@ class Rewriter {
   // be passed.
   std::vector<ValueId> copy(const Node& node);
   // Maps `old_value` to `new_value` from now on. Types must be equal; retype is for passes that
-  // change element types and requires only equal shapes.
+  // change element types and requires only equal shapes, resize for passes that change extents.
   void replace(ValueId old_value, ValueId new_value);
   void replace_all(std::span<const ValueId> old_values, std::span<const ValueId> new_values);
   void retype(ValueId old_value, ValueId new_value);
+  void resize(ValueId old_value, ValueId new_value) {
+    map_[static_cast<size_t>(old_value)] = new_value;
+  }
   // A parameter, input or state that the rewritten graph no longer has.
   void drop(ValueId old_value) { dropped_.push_back(map(old_value)); }
 

@@ -10,6 +10,9 @@
 //   CPU   runs on CPUs: src/backends/cpu/passes/NAME.cc
 //   CUDA  runs on GPUs, and in plans for a GPU's data sheet: src/backends/cuda/passes/NAME.cc
 #define RIDGE_PASSES(ALL, CPU, CUDA)                                                               \
+  ALL(shard_tensor_parallel, kForward, kInference, none,                                           \
+      "cut heads and MLPs into shards of ranks that share the model (=4: of 4 ranks)",             \
+      "bytes sent to other ranks, for a part of the weights, the KV cache and the work")           \
   ALL(store_bf16, kForward, kInference, none, "unpack matrices to bf16 when loading",              \
       "more memory than quantized blocks, less precision than fp32")                               \
   ALL(store_f32, kForward, kInference, none, "unpack matrices to fp32 when loading",               \

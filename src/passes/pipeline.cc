@@ -126,6 +126,7 @@ struct Numbered {
 constexpr Numbered kNumbered[] = {
     {"recompute", "a number of layers >= 1", [](int64_t number) { return number >= 1; }},
     {"data_parallel", "a number of ranks >= 1", [](int64_t number) { return number >= 1; }},
+    {"shard_tensor_parallel", "a number of ranks >= 1", [](int64_t number) { return number >= 1; }},
     {"quantize_activations", "8 or 16 bits",
      [](int64_t number) { return number == 8 || number == 16; }}};
 

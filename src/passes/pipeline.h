@@ -78,6 +78,8 @@ class Selection {
   DType activations() const {
     return has("autocast_bf16") ? DType::kBF16 : has("autocast_f16") ? DType::kF16 : DType::kF32;
   }
+  // The number of ranks that share the model.
+  int64_t tensor_ranks() const { return number("shard_tensor_parallel").value_or(1); }
   // The type of GEMMs, as --dtype spells it: "fp32", "tf32", "bf16" or "fp16".
   std::string_view gemm_dtype() const {
     return has("autocast_bf16")  ? "bf16"
