@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 
 #include "base/arena.h"
 #include "base/bf16.h"
@@ -21,9 +22,71 @@ bool joins_rows(const Node& node) {
   return node.op->name == "concat" && node.attrs.integer("axis") == 0;
 }
 
+// A tensor of the file, or the part of one that a rank has: rows, or columns of each row.
+struct FilePart {
+  std::string name;
+  Type whole;
+  int64_t first_row = 0, rows = 1, first_column = 0, columns = 1;
+
+  bool has_whole_rows() const { return columns == whole.shape.back(); }
+  int64_t bytes_of(int64_t elements) const { return storage_bytes(whole.dtype, elements); }
+};
+
+// None if other nodes make the value.
+std::optional<FilePart> file_part(const LoadGraph& load, ValueId value) {
+  const Node* node = load.graph.producer(value);
+  if (node != nullptr && node->op->name != "slice") return std::nullopt;
+  const ValueId tensor = node == nullptr ? value : node->inputs[0];
+  RIDGE_CHECK(load.graph.producer(tensor) == nullptr, "a part of what a load graph makes");
+  FilePart part{load.graph.value(tensor).name, load.graph.type(tensor)};
+  const Shape& own = load.graph.shape(value);
+  const bool cuts_columns = node != nullptr && node->attrs.integer("axis") + 1 == own.rank();
+  part.columns = own.rank() == 0 ? 1 : own.back();
+  part.rows = own.elements() / std::max<int64_t>(part.columns, 1);
+  if (node != nullptr)
+    (cuts_columns ? part.first_column : part.first_row) = node->attrs.integer("begin");
+  return part;
+}
+
+// The bytes of the file from the first to the last of a part.
+std::span<const std::byte> bytes_around(const FilePart& part, std::span<const std::byte> tensor) {
+  const int64_t width = part.bytes_of(part.whole.shape.rank() == 0 ? 1 : part.whole.shape.back());
+  const int64_t begin = part.first_row * width + part.bytes_of(part.first_column);
+  const int64_t length = (part.rows - 1) * width + part.bytes_of(part.columns);
+  return tensor.subspan(static_cast<size_t>(begin), static_cast<size_t>(length));
+}
+
+// A part's own bytes: those of the file, or `joined`, into which its columns are copied.
+std::span<const std::byte> own_bytes(const FilePart& part,
+                                     std::span<const std::byte> around,
+                                     std::vector<std::byte>& joined) {
+  if (part.rows == 1 || part.has_whole_rows()) return around;
+  const auto width = static_cast<size_t>(part.bytes_of(part.whole.shape.back())),
+             own = static_cast<size_t>(part.bytes_of(part.columns));
+  joined.resize(static_cast<size_t>(part.rows) * own);
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < part.rows; ++row)
+    std::memcpy(joined.data() + static_cast<size_t>(row) * own,
+                around.data() + static_cast<size_t>(row) * width, own);
+  return joined;
+}
+
+std::vector<float> own_floats(const FilePart& part, std::vector<float> tensor) {
+  std::vector<float> own;
+  const int64_t width = part.whole.shape.elements() == 0 ? 0 : part.whole.shape.back();
+  for (int64_t row = part.first_row; row < part.first_row + part.rows; ++row) {
+    const auto begin = tensor.begin() + row * width + part.first_column;
+    own.insert(own.end(), begin, begin + part.columns);
+  }
+  return own;
+}
+
 std::vector<float> evaluate(const LoadGraph& load, ValueId value, const TensorSource& source) {
   const Node* node = load.graph.producer(value);
-  if (node == nullptr) return source(load.graph.value(value).name, load.graph.type(value));
+  if (const std::optional<FilePart> part = file_part(load, value)) {
+    std::vector<float> tensor = source(part->name, part->whole);
+    return node == nullptr ? tensor : own_floats(*part, std::move(tensor));
+  }
   if (node->op->name == "cast") return evaluate(load, node->inputs[0], source);
   RIDGE_CHECK(joins_rows(*node), "a load graph with '{}'", node->op->name);
   std::vector<float> joined;
@@ -78,10 +141,11 @@ int64_t write_rows(const LoadGraph& load,
                    const std::string& name,
                    int64_t begin) {
   const Node* node = load.graph.producer(value);
-  if (node == nullptr) {
+  if (const std::optional<FilePart> part = file_part(load, value)) {
     const Type& type = load.graph.type(value);
-    std::span<const std::byte> bytes = source.bytes(load.graph.value(value).name);
-    std::vector<std::byte> made;
+    std::vector<std::byte> joined, made;
+    std::span<const std::byte> bytes =
+        own_bytes(*part, bytes_around(*part, source.bytes(part->name)), joined);
     if (type.dtype != to) bytes = made = cast_bytes(type.dtype, bytes, {to, type.shape});
     store.write_part(name, begin, bytes.data(), std::ssize(bytes));
     return begin + std::ssize(bytes);
@@ -90,7 +154,7 @@ int64_t write_rows(const LoadGraph& load,
   RIDGE_CHECK(is_cast || joins_rows(*node), "a load graph with '{}'", node->op->name);
   for (ValueId input : node->inputs) {
     const Node* maker = load.graph.producer(input);
-    RIDGE_CHECK(!is_cast || maker == nullptr || joins_rows(*maker), "a cast of a cast");
+    RIDGE_CHECK(!is_cast || maker == nullptr || maker->op->name != "cast", "a cast of a cast");
     begin = write_rows(load, input, to, source, store, name, begin);
   }
   return begin;
@@ -107,9 +171,10 @@ void append_sources(const LoadGraph& load,
                     ValueId value,
                     const StoredSource& source,
                     ReadAhead::Parts& parts) {
-  const Node* node = load.graph.producer(value);
-  if (node == nullptr) return parts.push_back(source.bytes(load.graph.value(value).name));
-  for (ValueId input : node->inputs) append_sources(load, input, source, parts);
+  if (const std::optional<FilePart> part = file_part(load, value))
+    return parts.push_back(bytes_around(*part, source.bytes(part->name)));
+  for (ValueId input : load.graph.producer(value)->inputs)
+    append_sources(load, input, source, parts);
 }
 
 struct StoredValue {
@@ -172,6 +237,71 @@ void write_in_runs(std::span<const std::byte> from,
   }
 }
 
+// The same for any part. Copied columns are nothing that the source could release.
+void write_part_in_runs(const FilePart& part,
+                        std::span<const std::byte> around,
+                        const StoredSource& source,
+                        ReadAhead& ahead,
+                        const Type& type,
+                        std::byte* to) {
+  std::vector<std::byte> joined;
+  const std::span<const std::byte> own = own_bytes(part, around, joined);
+  if (joined.empty()) return write_in_runs(own, source, ahead, type, to);
+  StoredSource copied = source;
+  copied.release = [](std::span<const std::byte>) {};
+  write_in_runs(own, copied, ahead, type, to);
+  source.release(around);
+  ahead.advance(std::ssize(around) - std::ssize(own));
+}
+
+// Numbers that each tensor of a file without weights repeats from its first element on.
+struct RepeatedRun {
+  std::span<const std::byte> bytes;
+  DType dtype;
+
+  // Elements of the tensor from `at` on.
+  void copy(int64_t at, std::span<std::byte> to) const {
+    auto from = static_cast<size_t>(storage_bytes(dtype, at)) % bytes.size();
+    while (!to.empty()) {
+      const auto some = bytes.subspan(from, std::min(to.size(), bytes.size() - from));
+      std::ranges::copy(some, to.begin());
+      to = to.subspan(some.size());
+      from = 0;
+    }
+  }
+};
+
+// As write_rows.
+int64_t write_repeated(const LoadGraph& load,
+                       ValueId value,
+                       const RepeatedRun& run,
+                       Store& store,
+                       const std::string& name,
+                       int64_t begin) {
+  const std::optional<FilePart> part = file_part(load, value);
+  if (!part) {
+    for (const ValueId input : load.graph.producer(value)->inputs)
+      begin = write_repeated(load, input, run, store, name, begin);
+    return begin;
+  }
+  constexpr int64_t kMostBytes = int64_t{64} << 20;
+  const int64_t row_bytes = storage_bytes(run.dtype, part->columns),
+                width = part->whole.shape.back();
+  const int64_t most_rows = std::max<int64_t>(kMostBytes / row_bytes, 1);
+  std::vector<std::byte> rows(static_cast<size_t>(std::min(most_rows, part->rows) * row_bytes));
+  for (int64_t first = 0; first < part->rows; first += most_rows) {
+    const int64_t count = std::min(most_rows, part->rows - first);
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < count; ++row)
+      run.copy((part->first_row + first + row) * width + part->first_column,
+               std::span(rows).subspan(static_cast<size_t>(row * row_bytes),
+                                       static_cast<size_t>(row_bytes)));
+    store.write_part(name, begin, rows.data(), count * row_bytes);
+    begin += count * row_bytes;
+  }
+  return begin;
+}
+
 void invert(const LoadGraph& load, ValueId value, std::vector<float> data, const TensorSink& sink) {
   const Node* node = load.graph.producer(value);
   if (node == nullptr) {
@@ -224,9 +354,10 @@ void load_stored(const LoadGraph& load, const StoredSource& source, Store& store
     const Node* node = load.graph.producer(value);
     if (is_written_in_runs(load, value, source)) {
       RIDGE_CHECK(!store.has(name), "'{}' is stored already", name);
-      RIDGE_CHECK(node == nullptr || load.graph.producer(node->inputs[0]) == nullptr,
-                  "'{}' is packed last", name);
-      write_in_runs(sources.front(), source, ahead, type, store.require(name, type));
+      const std::optional<FilePart> part =
+          file_part(load, node == nullptr ? value : node->inputs[0]);
+      RIDGE_CHECK(part, "'{}' is packed last", name);
+      write_part_in_runs(*part, sources.front(), source, ahead, type, store.require(name, type));
       continue;
     }
     if (node == nullptr) {
@@ -251,16 +382,14 @@ void load_random_weights(const LoadGraph& load, Store& store) {
   std::transform(floats.begin(), floats.end(), bits.begin(), float_to_bf16);
   for (const auto& [name, value] : load.stored) {
     const Type& type = load.graph.type(value);
-    bool is_narrow = type.dtype == DType::kBF16;
+    const bool is_narrow = type.dtype == DType::kBF16;
     RIDGE_CHECK(is_narrow || type.dtype == DType::kF32, "'{}' is stored as {}", name, type.str());
-    const void* run = is_narrow                ? static_cast<const void*>(bits.data())
-                      : type.shape.rank() == 1 ? ones.data()
-                                               : floats.data();
+    const std::span<const std::byte> run = is_narrow ? std::as_bytes(std::span(bits))
+                                           : type.shape.rank() == 1
+                                               ? std::as_bytes(std::span(ones))
+                                               : std::as_bytes(std::span(floats));
     store.require(name, type);
-    int64_t bytes = storage_bytes(type.dtype, type.shape.elements()),
-            most = storage_bytes(type.dtype, static_cast<int64_t>(kRun));
-    for (int64_t begin = 0; begin < bytes; begin += most)
-      store.write_part(name, begin, run, std::min(most, bytes - begin));
+    write_repeated(load, value, {run, type.dtype}, store, name, 0);
   }
 }
 

@@ -43,7 +43,8 @@ struct StoredSource {
 void load_stored(const LoadGraph& load, const StoredSource& source, Store& store);
 
 // Fills every stored parameter with meaningless numbers: ones in vectors, otherwise normally
-// distributed numbers with standard deviation 0.02, which repeat.
+// distributed numbers with standard deviation 0.02, which repeat. An element of a file's tensor is
+// the same number however passes cut and join tensors.
 void load_random_weights(const LoadGraph& load, Store& store);
 
 // Calls `sink` once for each input of the load graph of an fp32 parameter, with the data from which

@@ -225,5 +225,69 @@ TEST_F(LoadTest, MakesUpWeights) {
   EXPECT_NEAR(std::sqrt(squares / 3000), 0.02, 0.002);
 }
 
+// A rank has the same numbers that the whole model has there.
+TEST_F(LoadTest, MakesUpTheSameWeightsForPartsOfTensors) {
+  const ValueId whole = b.input("matrix", {DType::kBF16, {3000, 1000}});
+  load.stored["matrix"] = whole;
+  load.stored["rows"] = ops::slice(b, whole, 0, 2000, 3000);
+  load.stored["columns"] = ops::slice(b, whole, 1, 250, 750);
+  load.stored["joined"] = ops::concat(b, {ops::slice(b, whole, 0, 10, 11), whole}, 0);
+  load_random_weights(load, store);
+  const auto read = [&](const std::string& name) {
+    std::vector<uint16_t> bits(static_cast<size_t>(store.type(name).shape.elements()));
+    store.read(name, bits.data(), std::ssize(bits) * 2);
+    return bits;
+  };
+  const auto all = read("matrix"), rows = read("rows"), columns = read("columns"),
+             joined = read("joined");
+  EXPECT_TRUE(std::equal(rows.begin(), rows.end(), all.begin() + 2'000'000));
+  for (const size_t row : {0u, 1u, 2999u})
+    EXPECT_TRUE(std::equal(columns.begin() + static_cast<std::ptrdiff_t>(row * 500),
+                           columns.begin() + static_cast<std::ptrdiff_t>(row * 500 + 500),
+                           all.begin() + static_cast<std::ptrdiff_t>(row * 1000 + 250)));
+  EXPECT_TRUE(std::equal(joined.begin(), joined.begin() + 1000, all.begin() + 10'000));
+  EXPECT_TRUE(std::equal(all.begin(), all.end(), joined.begin() + 1000));
+}
+
+// Rows and columns of tensors as they are, cast, in blocks, and repacked into tiles.
+TEST_F(LoadTest, StoresPartsOfTensors) {
+  constexpr int64_t kRows = 32, kColumns = 128;
+  std::vector<float> floats(kRows * kColumns);
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(i % 251) - 125;
+  std::vector<std::byte> blocks(
+      static_cast<size_t>(storage_bytes(DType::kQ8_0, std::ssize(floats))));
+  std::ranges::generate(blocks, [i = 0]() mutable { return static_cast<std::byte>(i++ % 113); });
+  const std::map<std::string, std::span<const std::byte>> tensors = {
+      {"floats", std::as_bytes(std::span(floats))}, {"blocks", blocks}};
+  const ValueId plain = input("floats", {kRows, kColumns}),
+                quantized = b.input("blocks", {DType::kQ8_0, {kRows, kColumns}});
+  load.stored["rows"] = ops::slice(b, plain, 0, 16, 32);
+  load.stored["columns"] = ops::slice(b, plain, 1, 32, 96);
+  load.stored["narrow"] = ops::cast(b, ops::slice(b, plain, 1, 32, 96), DType::kBF16);
+  load.stored["block_columns"] = ops::slice(b, quantized, 1, 32, 96);
+  load.stored["tiles"] = ops::cast(b, ops::slice(b, quantized, 1, 32, 96), DType::kQ8_0x16);
+  load_stored(load, {.bytes = [&](const std::string& name) { return tensors.at(name); }}, store);
+  const std::vector<float> rows = store.read_floats("rows"), columns = store.read_floats("columns");
+  EXPECT_TRUE(std::equal(rows.begin(), rows.end(), floats.begin() + 16 * kColumns));
+  std::vector<uint16_t> narrow(kRows * 64);
+  store.read("narrow", narrow.data(), std::ssize(narrow) * 2);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    ASSERT_EQ(columns[i], floats[i / 64 * kColumns + 32 + i % 64]);
+    ASSERT_EQ(bf16_to_float(narrow[i]), columns[i]);
+  }
+  const int64_t row_bytes = storage_bytes(DType::kQ8_0, kColumns),
+                own_bytes = storage_bytes(DType::kQ8_0, 64);
+  std::vector<std::byte> own, stored(static_cast<size_t>(kRows * own_bytes)), tiles(stored.size());
+  for (int64_t row = 0; row < kRows; ++row) {
+    const auto begin = blocks.begin() + row * row_bytes + storage_bytes(DType::kQ8_0, 32);
+    own.insert(own.end(), begin, begin + own_bytes);
+  }
+  store.read("block_columns", stored.data(), std::ssize(stored));
+  EXPECT_EQ(own, stored);
+  repack_rows(DType::kQ8_0x16, 64, own, tiles);
+  store.read("tiles", stored.data(), std::ssize(stored));
+  EXPECT_EQ(tiles, stored);
+}
+
 }  // namespace
 }  // namespace ridge::runtime
