@@ -180,8 +180,9 @@ record::RatedWork ModelBench::counted(const std::function<double()>& once) {
 int64_t ModelBench::decoded_cache_bytes(int64_t tokens) const {
   int64_t bytes = 0;
   for (int64_t i = 0; i < tokens; ++i)
-    bytes += o_.batch *
-             models::seen_bytes(file_.config(), o_.depth + i + 1, *session_.options().cache_dtype);
+    bytes += o_.batch * models::seen_bytes(file_.config(), o_.depth + i + 1,
+                                           *session_.options().cache_dtype,
+                                           session_.runner().cache().ranks);
   return bytes;
 }
 

@@ -25,6 +25,7 @@ struct CacheShape {
   CacheBlocks full;    // layers that attend to all positions
   CacheBlocks window;  // layers that attend to a window: window + largest chunk - 1 positions
   DType dtype = DType::kF32;  // keys and values: f32, bf16, or i8 with scales (ops/kv_cache.h)
+  int64_t ranks = 1;          // they divide the KV heads
   bool operator==(const CacheShape& other) const = default;
 };
 
@@ -47,14 +48,15 @@ struct CacheNeeds {
   // Without sharing: whether a slot's positions lie in blocks of kBlockTokens instead of one block.
   bool pages = false;
   int64_t kv_capacity_tokens = 0;  // shared by all slots; 0: `capacity` for each slot
+  int64_t ranks = 1;
 };
 CacheShape cache_shape(const CacheNeeds& needs);
 
-// Bytes of the keys and values in all layers, with their scales. cache_bytes counts the whole
-// cache, in which window layers hold only their ring. seen_bytes counts the attended KV entries of
-// the last token of `context`. Both throw an out-of-memory Error if the result does not fit in 63
-// bits.
+// Bytes of the keys and values in all layers, with their scales, that a rank has. cache_bytes
+// counts the whole cache, in which window layers hold only their ring. seen_bytes counts the
+// attended KV entries of the last token of `context`. Both throw an out-of-memory Error if the
+// result does not fit in 63 bits.
 int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache);
-int64_t seen_bytes(const ModelConfig& config, int64_t context, DType dtype);
+int64_t seen_bytes(const ModelConfig& config, int64_t context, DType dtype, int64_t ranks = 1);
 
 }  // namespace ridge::models

@@ -116,12 +116,14 @@ std::string bucket_title(const models::InferenceShape& shape) {
 BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
-                         const passes::PassTarget& target) {
+                         const passes::PassTarget& target,
+                         int64_t rank) {
   models::InferenceShape with_rows = shape;
   if (shape.rows == 0) with_rows.rows = 1;
   models::ForwardGraph forward =
       models::build_inference_graph(file.config(), ops::table(), with_rows, file.lookup());
   BucketGraph built{std::move(forward.graph), std::move(forward.load)};
+  built.load.rank = rank;
   passes::PassContext context{ops::table(), target, built.load, nullptr, target.passes()};
   for (passes::Stage stage :
        {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
@@ -185,17 +187,17 @@ Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t cont
   };
   if (const auto found = std::ranges::find_if(prepared_, covers); found != prepared_.end())
     return **found;
-  return built(bucket_shape(task, tokens, context, rows, cached_, cache_));
+  return built(bucket_shape(task, tokens, context, rows, options_.cached, cache_));
 }
 
 std::shared_ptr<const cost::CostedGraph> BucketCache::planned(
     const models::InferenceShape& shape) const {
-  BucketGraph built = build_bucket(file_, shape, selection_, backend_);
+  BucketGraph built = build_bucket(file_, shape, options_.selection, backend_, options_.rank);
   return cost::program_graph(bucket_title(shape), std::move(built.graph), 1, backend_).costed;
 }
 
 std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
-  BucketGraph built = build_bucket(file_, shape, selection_, backend_);
+  BucketGraph built = build_bucket(file_, shape, options_.selection, backend_, options_.rank);
   if (!is_loaded_) load(built.load);
   is_loaded_ = true;
   return std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_, arena_);
@@ -209,7 +211,7 @@ std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
 void BucketCache::load(const LoadGraph& load) {
   if (!file_.has_weights()) return runtime::load_random_weights(load, store_);
   const bool is_read_in_place = backend_.borrow({}) != nullptr;
-  const int64_t cache_bytes = cached_ ? models::cache_bytes(file_.config(), cache_) : 0;
+  const int64_t cache_bytes = options_.cached ? models::cache_bytes(file_.config(), cache_) : 0;
   const int64_t needed_bytes = file_.file_bytes() + file_.file_bytes() / 4;
   const bool copies = is_read_in_place && backend_.available_bytes() - cache_bytes > needed_bytes;
   runtime::load_stored(

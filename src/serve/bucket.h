@@ -14,6 +14,7 @@
 #include "passes/pipeline.h"
 #include "runtime/program.h"
 #include "runtime/store.h"
+#include "serve/session_options.h"
 
 namespace ridge::serve {
 
@@ -33,8 +34,8 @@ models::InferenceShape bucket_shape(models::InferenceTask task,
 std::vector<models::InferenceShape> prepared_shapes(const models::CacheShape& cache,
                                                     int64_t most_tokens);
 
-// A bucket's graph after the passes, and the graph that loads its weights. Without rows, the graph
-// ends with the last layer's attention; the load graph always loads all weights.
+// A bucket's graph after the passes, and the graph that loads a rank's weights. Without rows, the
+// graph ends with the last layer's attention; the load graph always loads all weights.
 struct BucketGraph {
   Graph graph;
   LoadGraph load;
@@ -42,7 +43,8 @@ struct BucketGraph {
 BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
-                         const passes::PassTarget& target);
+                         const passes::PassTarget& target,
+                         int64_t rank = 0);
 std::string bucket_title(const models::InferenceShape& shape);
 
 // One graph that is ready to run, and the names of its own inputs in the store.
@@ -80,16 +82,10 @@ class BucketCache {
  public:
   BucketCache(const models::ModelFile& file,
               const models::CacheShape& cache,
-              bool cached,
-              const passes::Selection& selection,
+              const SessionOptions& options,
               backends::Backend& backend,
               runtime::Store& store)
-      : file_(file),
-        cache_(cache),
-        cached_(cached),
-        selection_(selection),
-        backend_(backend),
-        store_(store) {}
+      : file_(file), cache_(cache), options_(options), backend_(backend), store_(store) {}
 
   // Builds a bucket that later steps may take in place of their own, so that they need not wait for
   // one. Such buckets share an arena: the first one should be the largest.
@@ -118,8 +114,8 @@ class BucketCache {
   using Key = std::tuple<models::InferenceTask, int64_t, int64_t, int64_t>;
 
   models::InferenceShape run_shape(int64_t tokens, int64_t context) const {
-    return bucket_shape(models::InferenceTask::kPrefill, tokens, context, cache_.slots, cached_,
-                        cache_);
+    return bucket_shape(models::InferenceTask::kPrefill, tokens, context, cache_.slots,
+                        options_.cached, cache_);
   }
   Bucket& built(const models::InferenceShape& shape);
   std::unique_ptr<Bucket> make(const models::InferenceShape& shape);
@@ -127,8 +123,7 @@ class BucketCache {
 
   const models::ModelFile& file_;
   models::CacheShape cache_;
-  bool cached_;
-  const passes::Selection& selection_;
+  const SessionOptions& options_;
   backends::Backend& backend_;
   runtime::Store& store_;
   bool is_loaded_ = false;

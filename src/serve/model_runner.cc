@@ -14,7 +14,7 @@ ModelRunner::ModelRunner(const models::ModelFile& file,
       backend_(backend),
       cache_(cache_of(options, file.config())),
       store_(backend),
-      buckets_(file, cache_, options.cached, options.selection, backend, store_) {
+      buckets_(file, cache_, options, backend, store_) {
   const auto require = [&](const char* name, const models::CacheBlocks& blocks) {
     store_.require(name, {DType::kI32, {cache_.slots, blocks.blocks_per_slot}});
   };

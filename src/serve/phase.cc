@@ -49,7 +49,8 @@ record::RunRecord begin_phase(const PhaseSetup& e,
   record.architecture = record::architecture(config);
   record.parameters = config.parameters();
   const DType activations = e.selection.activations(), cache = e.cache_dtype.value_or(activations);
-  record.cache_bytes = e.batch * models::seen_bytes(config, e.length, cache);
+  record.cache_bytes =
+      e.batch * models::seen_bytes(config, e.length, cache, e.selection.tensor_ranks());
   if (cache != activations) record.setting.cache_dtype = name(cache);
   return record;
 }

@@ -132,6 +132,7 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file,
   options.capacity = session_capacity(o, config, needs);
   options.selection = o.selection(o.level.level);
   options.slots = needs.slots;
+  options.rank = o.rank;
   options.chunk = o.chunk;
   options.cached = needs.cached;
   options.prefix_caching = needs.prefix_caching && needs.cached;

@@ -63,6 +63,7 @@ struct InferenceOptions {
   bool exact = false;
   bool fast_8bit = false;
   std::string cache_dtype;  // empty: the type of activations
+  int64_t rank = 0;         // this process, if several share the model
 
   Arithmetic arithmetic() const { return {backends::is_gpu(machine), exact, fast_8bit}; }
   // session_choice.h's choices for these options.

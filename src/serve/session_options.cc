@@ -17,7 +17,8 @@ models::CacheShape cache_of(const SessionOptions& o, const models::ModelConfig& 
                               .dtype = o.cache_dtype.value_or(o.selection.activations()),
                               .shares = o.prefix_caching,
                               .pages = o.pages,
-                              .kv_capacity_tokens = o.kv_capacity_tokens});
+                              .kv_capacity_tokens = o.kv_capacity_tokens,
+                              .ranks = o.selection.tensor_ranks()});
 }
 
 SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
