@@ -36,7 +36,9 @@ void print(const BenchModelOptions& o,
 
 void run(BenchModelOptions o, const AppContext& context) {
   check_text_format(o.format);
-  std::optional<OutputFolder> folder = requested_folder(o.output);
+  join_ranks(o.inference);
+  std::optional<OutputFolder> folder;
+  if (o.inference.ranks.is_first()) folder = requested_folder(o.output);
   o.setup.inference = o.inference;
   record::ModelBenchRecord made = bench::bench_model(
       o.setup, [&] { return machine_ceilings(o.inference.machine, {}, context.terminal); },
@@ -77,6 +79,7 @@ void add_bench_model(Command bench, const AppContext& context) {
   add_output_options(app, o->output, "folder for bench.json and report.html");
   app.add_option("-t", o->inference.machine.threads, "short for --threads, with the same default");
   add_inference_options(app, o->inference);
+  add_tensor_options(app, o->inference);
   app.footer(
       "Examples:\n"
       "  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128\n"

@@ -41,9 +41,11 @@ struct Options {
 
 // The prompt: the argument, or all of stdin.
 std::string prompt_text(const Options& o) {
-  if (!o.has_prompt && ::isatty(STDIN_FILENO) != 0)
+  const RankOptions& ranks = o.inference.ranks;
+  if (!o.has_prompt && ranks.is_first() && ::isatty(STDIN_FILENO) != 0)
     fmt::print(stderr, "Type the prompt; Ctrl-D on an empty line ends it.\n");
-  std::string prompt = o.has_prompt ? o.prompt : files::read_text("-");
+  const std::string prompt =
+      o.has_prompt ? o.prompt : ranks.of_first(ranks.is_first() ? files::read_text("-") : "");
   if (prompt.empty()) throw usage_error("[prompt] expected a text, got none");
   return prompt;
 }
@@ -94,17 +96,30 @@ void print_limit(const serve::Turn& turn, const serve::Session& session, int64_t
     fmt::print(stderr, "The answer is cut after {} tokens (--max-tokens).\n", max_tokens);
 }
 
+// The next message, which the first rank reads; /exit at the end of the input.
+std::string next_message(const RankOptions& ranks) {
+  std::string line;
+  if (!ranks.is_first()) return ranks.of_first("");
+  fmt::print(stderr, "> ");
+  if (!std::getline(std::cin, line)) {
+    fmt::print(stderr, "\n");
+    line = "/exit";
+  }
+  return ranks.of_first(line);
+}
+
 // Answers messages from the terminal until /exit or the end of the input. Hints go to stderr, so
-// that stdout has the answers alone.
+// that stdout has the answers alone. All ranks stop an answer after the same token.
 void chat(serve::Conversation& conversation,
           const serve::Session& session,
-          serve::GenerateOptions options) {
-  fmt::print(stderr,
-             "Type a message and press Enter. Ctrl-C stops an answer, /clear starts a new "
-             "conversation,\n/exit or Ctrl-D leaves.\n");
-  for (std::string line;;) {
-    fmt::print(stderr, "> ");
-    if (!std::getline(std::cin, line)) return fmt::print(stderr, "\n");
+          serve::GenerateOptions options,
+          const RankOptions& ranks) {
+  if (ranks.is_first())
+    fmt::print(stderr,
+               "Type a message and press Enter. Ctrl-C stops an answer, /clear starts a new "
+               "conversation,\n/exit or Ctrl-D leaves.\n");
+  for (;;) {
+    const std::string line = next_message(ranks);
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     if (line == "/exit") return;
     if (line == "/clear") {
@@ -112,8 +127,11 @@ void chat(serve::Conversation& conversation,
       continue;
     }
     const InterruptRequest interrupt;
-    options.is_interrupted = [&] { return interrupt.is_set(); };
+    options.is_interrupted = [&] {
+      return ranks.joined ? ranks.joined->all().any(interrupt.is_set()) : interrupt.is_set();
+    };
     const serve::Turn turn = conversation.answer(line, options, show);
+    if (!ranks.is_first()) continue;
     if (turn.answer.finish_reason != "context") {
       show("\n");
       print_summary(turn);
@@ -122,11 +140,12 @@ void chat(serve::Conversation& conversation,
   }
 }
 
-void run(const Options& o) {
+void run(Options& o) {
   if (o.generate.max_tokens < 0 || o.generate.max_tokens > kMostTokens)
     throw usage_error("[max-tokens] expected 0 to {}, got {}", kMostTokens, o.generate.max_tokens);
   serve::validate(o.generate.sampling);
   const serve::StopText checked(o.generate.stop);
+  join_ranks(o.inference);
   double begin = now_ns();
   models::ModelFile file = open_model_file(o.inference);
   models::TokenizerFile source = models::read_tokenizer(file.path());
@@ -144,7 +163,7 @@ void run(const Options& o) {
   if (o.chat && !o.has_prompt && !o.inference.json && ::isatty(STDIN_FILENO) != 0) {
     auto model = open(kChatPositions);
     serve::Conversation conversation(*model->session, tokenizer, *format, o.system);
-    return chat(conversation, *model->session, o.generate);
+    return chat(conversation, *model->session, o.generate, o.inference.ranks);
   }
   const std::string prompt = prompt_text(o);
   serve::Turn turn;
@@ -160,6 +179,7 @@ void run(const Options& o) {
   load_ns += now_ns() - begin;
   auto shown = o.inference.json ? std::function<void(std::string_view)>() : show;
   turn.answer = serve::generate(*model->session, tokenizer, turn.prompt, o.generate, shown);
+  if (!o.inference.ranks.is_first()) return;
   if (o.inference.json) return print_json(turn, load_ns);
   fmt::print("\n");
   print_summary(turn);
@@ -173,6 +193,7 @@ void run(const Options& o) {
 
 void add_options(Command app, Options& o) {
   add_inference_options(app, o.inference);
+  add_tensor_options(app, o.inference);
   app.add_option("--prompt,PROMPT", o.prompt,
                  "the prompt (default: stdin; on a terminal, --chat starts a conversation)");
   app.add_option("--max-tokens", o.generate.max_tokens, "tokens to generate at most");

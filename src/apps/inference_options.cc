@@ -2,6 +2,8 @@
 // Declares the options. Not a subcommand.
 #include "apps/inference_options.h"
 
+#include <fmt/format.h>
+
 namespace ridge::apps {
 
 void add_model_argument(Command app, std::string& model) {
@@ -58,6 +60,16 @@ void add_inference_options(Command app, InferenceOptions& o) {
                  "tokens for which the KV cache has room (default: what the run needs)");
   add_level_option(app, o.level);
   add_attention_option(app, o.level.attention);
+}
+
+void add_tensor_options(Command app, InferenceOptions& o) { add_tensor_options(app, o.ranks); }
+
+void join_ranks(InferenceOptions& o) {
+  join_ranks(o.ranks, o.machine);
+  if (o.ranks.joined == nullptr) return;
+  o.rank = o.ranks.joined->tensor_rank();
+  o.level.switches = passes::with_switch(
+      o.level.switches, fmt::format("+shard_tensor_parallel={}", o.ranks.joined->place().ranks));
 }
 
 void add_chat_format_options(Command app, serve::ChatFormatOptions& options) {

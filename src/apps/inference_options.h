@@ -5,6 +5,7 @@
 #include <string>
 
 #include "apps/model_options.h"
+#include "apps/rank_options.h"
 #include "serve/chat_prompt.h"
 #include "serve/session_choice.h"
 
@@ -17,6 +18,7 @@ using serve::SessionNeeds;
 
 struct InferenceOptions : serve::InferenceOptions {
   bool json = false;
+  RankOptions ranks;
 };
 // MODEL
 void add_model_argument(Command app, std::string& model);
@@ -34,6 +36,11 @@ void add_phase_options(Command app,
 void add_model_run_options(Command app, InferenceOptions& options);
 // The same options, --adapter, --context and --level
 void add_inference_options(Command app, InferenceOptions& options);
+// --tensor-parallel and --collective-timeout
+void add_tensor_options(Command app, InferenceOptions& options);
+// Joins the ranks, which then run one session together: each with the same prompts and options, and
+// its part of the model. Call before the model is opened.
+void join_ranks(InferenceOptions& options);
 
 // --chat-template, --parse-special
 void add_chat_format_options(Command app, serve::ChatFormatOptions& options);

@@ -64,10 +64,11 @@ std::vector<std::string> texts(const std::vector<size_t>& ids, const models::Mod
   return texts;
 }
 
-void run(const LogitsOptions& o) {
+void run(LogitsOptions& o) {
   if (o.top < 1) throw usage_error("[top] expected at least 1, got {}", o.top);
   std::vector<int32_t> ids = text::parse_ids(o.ids, "ids");
   if (ids.empty()) throw usage_error("[ids] expected at least one id, got none");
+  join_ranks(o.inference);
   models::ModelFile file = open_model_file(o.inference);
   const SessionNeeds needs{.positions = std::ssize(ids)};
   const auto inference = bench::with_attention(o.inference, file.config(), needs);
@@ -103,6 +104,7 @@ void register_logits(Command program, const AppContext&) {
   app.add_option("--ids", o->ids, "token ids of the sequence: 1,2,3").numbers().required();
   app.add_option("--top", o->top, "number of logits to show, the largest first");
   add_inference_options(app, o->inference);
+  add_tensor_options(app, o->inference);
   app.footer(
       "Shows the text of each token if the model has a tokenizer. With --json, `top` has [id, logit, "
       "text].\n"

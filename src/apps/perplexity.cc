@@ -30,7 +30,11 @@ struct PerplexityOptions {
 std::vector<int32_t> encode(const PerplexityOptions& o, const models::ModelFile& file) {
   if (o.has_ids) return text::parse_ids(o.ids, "ids");
   text::Tokenizer tokenizer = models::load_tokenizer(file.path());
-  return tokenizer.encode(files::read_text(o.file), {.add_bos = tokenizer.spec().add_bos});
+  const RankOptions& ranks = o.inference.ranks;
+  const std::string text = o.file == "-"
+                               ? ranks.of_first(ranks.is_first() ? files::read_text("-") : "")
+                               : files::read_text(o.file);
+  return tokenizer.encode(text, {.add_bos = tokenizer.spec().add_bos});
 }
 
 record::TextScore score(serve::Session& session,
@@ -41,8 +45,9 @@ record::TextScore score(serve::Session& session,
   return serve::score_text(session, o, ids, [&](int64_t tokens) { progress.tick(tokens); });
 }
 
-void run(const PerplexityOptions& o, const TerminalOptions& terminal) {
+void run(PerplexityOptions& o, const TerminalOptions& terminal) {
   if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
+  join_ranks(o.inference);
   serve::InferenceOptions other = o.inference;
   const bool compares_cache = !o.compared.empty();
   other.fast_8bit = other.fast_8bit && compares_cache;
@@ -84,6 +89,7 @@ void register_perplexity(Command program, const AppContext& context) {
   Command app =
       program.add_subcommand("perplexity", "Compute the perplexity of a text under a model");
   add_inference_options(app, o->inference);
+  add_tensor_options(app, o->inference);
   app.add_option("FILE", o->file, "a text file, or - for stdin; the longer, the surer the result");
   Option ids = app.add_option("--ids", o->ids, "token ids instead of a text: 1,2,3").numbers();
   app.add_option(

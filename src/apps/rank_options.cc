@@ -47,30 +47,61 @@ void print_only_errors() {
   ::close(nowhere);
 }
 
+void add_timeout_option(Command app, RankOptions& o) {
+  app.add_option("--collective-timeout", o.timeout_s,
+                 "seconds until a rank that does not take part in an exchange ends the run");
+}
+
+void expect_ranks(const char* option, int64_t ranks) {
+  if (ranks < 0 || ranks > kMostRanks)
+    throw usage_error("[{}] expected 1 to {}, got {}", option, kMostRanks, ranks);
+}
+
+// The layout that the options ask for, of the ranks that a launcher started.
+runtime::RankLayout layout_of(const RankOptions& o, const runtime::RankPlace& place) {
+  expect_ranks("data-parallel", o.data_parallel);
+  expect_ranks("tensor-parallel", o.tensor_parallel);
+  const bool is_open = o.data_parallel == 0 || o.tensor_parallel == 0;
+  runtime::RankLayout layout{std::max<int64_t>(o.data_parallel, 1),
+                             std::max<int64_t>(o.tensor_parallel, 1)};
+  if (is_open) (o.data_parallel == 0 ? layout.data : layout.tensor) = place.ranks / layout.ranks();
+  if (place.launcher != runtime::Launcher::kNone && layout.ranks() != place.ranks)
+    throw usage_error("[{}] expected {}, the number of processes that {} started, got {}",
+                      o.tensor_parallel > 1 ? "tensor-parallel" : "data-parallel", place.ranks,
+                      name(place.launcher), layout.ranks());
+  return layout;
+}
+
 }  // namespace
 
 void add_rank_options(Command app, RankOptions& o) {
   app = app.under("Ranks");
+  o.data_parallel = 0;
   app.add_option(
       "--data-parallel", o.data_parallel,
       "processes that train together, each on sequences of its own (--batch-size is of "
       "each); if no launcher started them, Ridge does: on CPUs by mpirun, on GPUs one for "
       "each GPU (default: as many as mpirun, srun or torchrun started)");
-  app.add_option("--collective-timeout", o.timeout_s,
-                 "seconds until a rank that does not take part in an exchange ends the run");
+  add_timeout_option(app, o);
+}
+
+void add_tensor_options(Command app, RankOptions& o) {
+  app = app.under("Ranks");
+  o.tensor_parallel = 0;
+  app.add_option(
+      "--tensor-parallel", o.tensor_parallel,
+      "processes that share the model, each with some of its heads and some columns of its MLPs; "
+      "if no launcher started them, Ridge does: on CPUs by mpirun, on GPUs one for each GPU "
+      "(default: as many as mpirun, srun or torchrun started)");
+  add_timeout_option(app, o);
 }
 
 void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
-  if (o.data_parallel < 0 || o.data_parallel > kMostRanks)
-    throw usage_error("[data-parallel] expected 1 to {}, got {}", kMostRanks, o.data_parallel);
   if (!(o.timeout_s > 0 && o.timeout_s <= 1e6))
     throw usage_error("[collective-timeout] expected seconds above 0, got {:g}", o.timeout_s);
   const runtime::RankPlace place = runtime::find_rank([](const char* v) { return std::getenv(v); });
-  const int64_t wanted = o.data_parallel == 0 ? place.ranks : o.data_parallel;
-  if (place.launcher != runtime::Launcher::kNone && wanted != place.ranks)
-    throw usage_error(
-        "[data-parallel] expected {}, the number of processes that {} started, got {}", place.ranks,
-        name(place.launcher), wanted);
+  const runtime::RankLayout layout = layout_of(o, place);
+  const int64_t wanted = layout.ranks();
   if (wanted == 1) return;
   put_own_gpu_first(place);
   const bool on_gpu = backends::is_gpu(machine);
@@ -78,7 +109,7 @@ void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
     throw usage_error("[ranks] torchrun starts ranks on GPUs; expected mpirun for ranks on CPUs");
   if (place.launcher == runtime::Launcher::kNone)
     on_gpu ? run_on_gpus(wanted) : runtime::become_mpirun(wanted);
-  o.joined = std::make_shared<runtime::Ranks>(place, o.timeout_s, on_gpu);
+  o.joined = std::make_shared<runtime::Ranks>(place, layout, o.timeout_s, on_gpu);
   if (!on_gpu && machine.threads == 0) machine.threads = o.joined->processors();
   machine.groups = &o.joined->groups();
   if (!o.is_first()) print_only_errors();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "apps/subcommand.h"
 #include "backends/machine.h"
@@ -12,15 +13,23 @@
 
 namespace ridge::apps {
 
+// 0 stands for as many as the launcher started, divided by the other number.
 struct RankOptions {
-  int64_t data_parallel = 0;  // 0: as many as the launcher started
+  int64_t data_parallel = 1, tensor_parallel = 1;
   double timeout_s = 60;
   std::shared_ptr<runtime::Ranks> joined = nullptr;  // null: this process runs alone
 
   bool is_first() const { return joined == nullptr || joined->is_first(); }
+  // The first rank's text, for what only it can read.
+  std::string of_first(const std::string& own) const {
+    return joined == nullptr ? own : joined->all().gather(own)[0];
+  }
 };
 
+// --data-parallel, --collective-timeout
 void add_rank_options(Command app, RankOptions& options);
+// --tensor-parallel, --collective-timeout
+void add_tensor_options(Command app, RankOptions& options);
 
 // Joins the other processes that mpirun or srun started, and tells the machine's options. If the
 // options ask for several processes and none was started, starts this program again under mpirun

@@ -62,17 +62,36 @@ std::vector<int> own_processors(std::span<const HostRank> ranks, size_t rank) {
   return {at(before), at(before + 1)};
 }
 
-Ranks::Ranks(const RankPlace& place, double timeout_s, bool on_gpu) : place_(place) {
-  if (place.launcher == Launcher::kTorchrun) {
-    groups_["data"] =
-        backends::join_tcp({place.address, place.port, place.rank, place.ranks, timeout_s});
-  } else {
-    mpi_ = backends::join_mpi({{}, timeout_s});
-    if (mpi_->rank() != place.rank || mpi_->size() != place.ranks)
-      throw usage_error("[ranks] {} says rank {} of {}, the MPI library rank {} of {}",
-                        name(place.launcher), place.rank, place.ranks, mpi_->rank(), mpi_->size());
-    groups_["data"] = mpi_->split(0);
+void Ranks::join_groups(double timeout_s) {
+  const bool is_product = layout_.data > 1 && layout_.tensor > 1;
+  const char* const only = layout_.tensor > 1 ? "tensor" : "data";
+  if (place_.launcher == Launcher::kTorchrun) {
+    if (is_product)
+      throw usage_error(
+          "[ranks] expected data or tensor parallel ranks from torchrun, got both; mpirun and srun "
+          "start both");
+    groups_[only] =
+        backends::join_tcp({place_.address, place_.port, place_.rank, place_.ranks, timeout_s});
+    all_ = groups_[only].get();
+    return;
   }
+  mpi_ = backends::join_mpi({{}, timeout_s});
+  if (mpi_->rank() != place_.rank || mpi_->size() != place_.ranks)
+    throw usage_error("[ranks] {} says rank {} of {}, the MPI library rank {} of {}",
+                      name(place_.launcher), place_.rank, place_.ranks, mpi_->rank(), mpi_->size());
+  if (is_product) {
+    world_ = mpi_->split(0);
+    groups_["data"] = mpi_->split(static_cast<int>(tensor_rank()));
+    groups_["tensor"] = mpi_->split(static_cast<int>(data_rank()));
+  } else {
+    groups_[only] = mpi_->split(0);
+  }
+  all_ = is_product ? world_.get() : groups_[only].get();
+}
+
+Ranks::Ranks(const RankPlace& place, const RankLayout& layout, double timeout_s, bool on_gpu)
+    : place_(place), layout_(layout) {
+  join_groups(timeout_s);
   if (on_gpu) return;
   std::vector<HostRank> ranks;
   for (const std::string& text : all().gather(to_text({host_name(), allowed_processors()})))

@@ -25,24 +25,39 @@ struct HostRank {
 // that no two ranks have one in common if there are enough.
 std::vector<int> own_processors(std::span<const HostRank> ranks, size_t rank);
 
+// How ranks divide the work. Neighbours share a model.
+struct RankLayout {
+  int64_t data = 1;    // copies of the model, which train on different sequences
+  int64_t tensor = 1;  // ranks that share each copy
+  int64_t ranks() const { return data * tensor; }
+};
+
 class Ranks {
  public:
   // Joins the other ranks: by MPI those that mpirun or srun started, by TCP those of torchrun. On
   // CPUs, keeps this process on its own processors; call before OpenMP's threads start. Throws
   // run-time Errors if a library is missing or a rank does not come, and usage Errors.
-  Ranks(const RankPlace& place, double timeout_s, bool on_gpu);
+  Ranks(const RankPlace& place, const RankLayout& layout, double timeout_s, bool on_gpu);
 
   const RankPlace& place() const { return place_; }
   bool is_first() const { return place_.rank == 0; }
-  // "data": ranks with the same parameters and other sequences.
+  // "data": ranks with the same parameters and other sequences. "tensor": ranks that share a model.
+  // A group of one rank is missing.
   const backends::Groups& groups() const { return groups_; }
-  backends::Communicator& all() const { return *groups_.at("data"); }
+  backends::Communicator& all() const { return *all_; }
+  int64_t data_rank() const { return place_.rank / layout_.tensor; }
+  int64_t tensor_rank() const { return place_.rank % layout_.tensor; }
   int processors() const { return processors_; }  // the number that this process may use
 
  private:
+  void join_groups(double timeout_s);
+
   RankPlace place_;
+  RankLayout layout_;
   std::unique_ptr<backends::MpiWorld> mpi_;  // null: joined by TCP
   backends::Groups groups_;
+  std::unique_ptr<backends::Communicator> world_;  // null: a group has all ranks
+  backends::Communicator* all_ = nullptr;
   int processors_ = 1;
 };
 

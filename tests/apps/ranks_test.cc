@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of several processes that train together: they train what one process does.
 #include <cmath>
-#include <filesystem>
 
-#include "apps/program_run.h"
+#include "apps/rank_run.h"
 
 namespace ridge::apps {
 namespace {
 
-class RanksTest : public ProgramTest {
+class RanksTest : public RankTest {
  protected:
-  void SetUp() override {
-    ProgramTest::SetUp();
-    if (!std::filesystem::exists("/usr/bin/mpirun")) GTEST_SKIP() << "mpirun is missing";
-  }
-
   // The words of a training of one sequence of 32 tokens on each of `ranks` processes.
   std::vector<std::string> training(int ranks, std::vector<std::string> more = {}) const {
     std::vector<std::string> words = {"train",
@@ -46,14 +40,6 @@ class RanksTest : public ProgramTest {
     }
     return found;
   }
-
-  // A container's tests run as root; ranks that wait must not burn the cores of the others.
-  static inline const std::vector<std::pair<std::string, std::string>> kOnAnyMachine = {
-      {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-      {"OMPI_MCA_mpi_yield_when_idle", "1"},
-      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-      {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"}};
 };
 
 // The printed losses have four digits.
