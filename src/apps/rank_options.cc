@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/cuda_backend.h"
 #include "base/error.h"
 #include "base/split.h"
 #include "files/interrupt.h"
@@ -21,6 +22,10 @@ namespace {
 constexpr int64_t kMostRanks = 4096;
 
 [[noreturn]] void run_on_gpus(int64_t ranks) {
+  if (const int gpus = backends::cuda::gpu_count(); ranks > gpus)
+    throw usage_error(
+        "[data-parallel] expected at most {}, the number of GPUs of this machine, got {}", gpus,
+        ranks);
   const int code = runtime::run_ranks(ranks);
   if (code > 128) files::end_by_interrupt(code - 128);
   std::exit(code);
@@ -106,7 +111,10 @@ void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
   put_own_gpu_first(place);
   const bool on_gpu = backends::is_gpu(machine);
   if (!on_gpu && place.launcher == runtime::Launcher::kTorchrun)
-    throw usage_error("[ranks] torchrun starts ranks on GPUs; expected mpirun for ranks on CPUs");
+    throw usage_error(
+        "[ranks] torchrun starts ranks on GPUs; expected a GPU for each of its {} processes on "
+        "this host, or mpirun for ranks on CPUs",
+        place.local_ranks);
   if (place.launcher == runtime::Launcher::kNone)
     on_gpu ? run_on_gpus(wanted) : runtime::become_mpirun(wanted);
   o.joined = std::make_shared<runtime::Ranks>(place, layout, o.timeout_s, on_gpu);

@@ -72,6 +72,8 @@ record::Setting make_setting(const std::string& model,
   setting.device = on_gpu ? "cuda" : "cpu";
   setting.isa = on_gpu ? cuda::gpu_architecture() : cpu::isa_name();
   setting.threads = on_gpu ? 1 : omp_get_max_threads();
+  if (machine.groups != nullptr && !machine.groups->empty())
+    setting.exchange = on_gpu ? cuda::nccl_version() : machine.groups->begin()->second->library();
   return setting;
 }
 

@@ -63,6 +63,8 @@ void figures(const See& see, R& r) {
   see("micro_batches", r.micro_batches);
   see({"ranks", "", "processes that train together, each on batches of its own", 2}, r.ranks,
       Unknown::kLeftOut);
+  see({"exchange", "", "the library by which ranks exchange, with its version", 2}, r.exchange,
+      Unknown::kLeftOut);
   see({"cache_dtype", "", "bf16 or i8; without it that of activations", 2}, r.cache_dtype,
       Unknown::kLeftOut);
 }

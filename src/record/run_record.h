@@ -37,7 +37,8 @@ struct Setting {
   int threads = 0;
   int64_t batch_size = 0, sequence = 0, micro_batches = 1;
   std::string task = "train", cache_dtype;
-  int64_t ranks = 0;  // each has batches of its own; 0: one process alone
+  int64_t ranks = 0;          // each has batches of its own; 0: one process alone
+  std::string exchange = {};  // the library by which ranks exchange: "Open MPI 4.1.4"
 
   int64_t processes() const { return ranks > 0 ? ranks : 1; }
   int64_t samples() const { return batch_size * micro_batches; }  // sequences in a rank's step

@@ -37,6 +37,8 @@ std::string one_line(std::string text) {
 
 std::string events_text(const record::RunRecord& run, const record::TrainingTotals& totals) {
   std::string text;
+  if (!run.setting.exchange.empty())
+    text += fmt::format("the ranks exchanged by {}\n", terminal_safe(run.setting.exchange));
   if (totals.packs_documents && totals.attended > 0)
     text += fmt::format(
         "attention stayed inside documents: {:.1f}% of the keys of whole rows; FLOPs and MFU "

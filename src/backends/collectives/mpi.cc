@@ -55,6 +55,7 @@ struct Library {
   decltype(&MPI_Testall) testall = nullptr;
   decltype(&MPI_Op_create) op_create = nullptr;
   decltype(&MPI_Error_string) error_string = nullptr;
+  decltype(&MPI_Get_library_version) version = nullptr;
   MPI_Comm world = nullptr;
   MPI_Datatype f32 = nullptr, u16 = nullptr, i32 = nullptr, bytes = nullptr;
   MPI_Op sum = nullptr, most = nullptr;
@@ -78,6 +79,7 @@ Library::Library(const std::string& name)
   bind(iallgather, "MPI_Iallgather"), bind(iallgatherv, "MPI_Iallgatherv");
   bind(ireduce_scatter, "MPI_Ireduce_scatter_block");
   bind(op_create, "MPI_Op_create");
+  bind(version, "MPI_Get_library_version");
   world = static_cast<MPI_Comm>(symbol("ompi_mpi_comm_world"));
   f32 = static_cast<MPI_Datatype>(symbol("ompi_mpi_float"));
   u16 = static_cast<MPI_Datatype>(symbol("ompi_mpi_uint16_t"));
@@ -135,6 +137,15 @@ class MpiCommunicator final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  // "Open MPI v4.1.4, package: ..." says it at length.
+  std::string library() const override {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    mpi_.check(mpi_.version(text, &length), "MPI_Get_library_version");
+    std::string first(std::string_view(text).substr(0, std::string_view(text).find(',')));
+    if (const size_t at = first.find(" v"); at != std::string::npos) first.erase(at + 1, 1);
+    return first;
+  }
 
   void all_reduce(std::span<const Exchanged> tensors,
                   bool average,

@@ -202,6 +202,7 @@ class TcpCommunicator final : public Communicator {
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.ranks; }
+  std::string library() const override { return "TCP"; }
 
   std::vector<std::string> gather(const std::string& text) override {
     return exchange(text, "a gathering of texts");

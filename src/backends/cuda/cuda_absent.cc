@@ -17,6 +17,8 @@ cost::Machine this_machine(bool) { refuse(); }
 std::unique_ptr<Calibration> make_calibration(bool) { refuse(); }
 double others_share_now() { refuse(); }
 
+int gpu_count() { return 0; }
+std::string nccl_version() { refuse(); }
 std::string gpu_name() { return ""; }
 std::string gpu_architecture() { return ""; }
 

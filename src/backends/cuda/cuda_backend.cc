@@ -179,6 +179,8 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
 
 std::string why_no_gpu() { return missing_device(); }
 
+int gpu_count() { return device_count(); }
+
 std::string gpu_name() { return Device().facts().name; }
 
 std::string gpu_architecture() { return Device().facts().architecture(); }

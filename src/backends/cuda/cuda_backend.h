@@ -31,6 +31,12 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 // GPU.
 std::string why_no_gpu();
 
+// The GPUs that this process may use; 0 if none can be used.
+int gpu_count();
+
+// "NCCL 2.27.5". Throws a device Error if it is missing or too old.
+std::string nccl_version();
+
 // "NVIDIA H200" and "sm_90", for reports. Call only if a GPU can be used.
 std::string gpu_name();
 std::string gpu_architecture();

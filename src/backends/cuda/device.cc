@@ -65,13 +65,24 @@ std::string missing_device(const DriverAnswer& answer) {
   return "";
 }
 
-std::string missing_device() {
+namespace {
+
+DriverAnswer ask_driver() {
   DriverAnswer answer;
   cudaRuntimeGetVersion(&answer.runtime_version);
   if (cudaDriverGetVersion(&answer.driver_version) != cudaSuccess) answer.driver_version = 0;
   if (answer.driver_version > 0) answer.status = cudaGetDeviceCount(&answer.devices);
   cudaGetLastError();
-  return missing_device(answer);
+  return answer;
+}
+
+}  // namespace
+
+std::string missing_device() { return missing_device(ask_driver()); }
+
+int device_count() {
+  const DriverAnswer answer = ask_driver();
+  return missing_device(answer).empty() ? answer.devices : 0;
 }
 
 Device::Device() {

@@ -43,6 +43,7 @@ struct DriverAnswer {
 // Returns an empty string if a GPU can be used, otherwise what is missing.
 std::string missing_device(const DriverAnswer& answer);
 std::string missing_device();  // on this machine
+int device_count();            // those that can be used
 
 class Device {
  public:

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/shared_library.h"
 #include "base/error.h"
 
@@ -38,12 +39,13 @@ struct Library {
     if (!library.missing().empty())
       throw Error(fmt::format("[nccl] libnccl.so.2 has no {}", library.missing()),
                   ExitCode::kDevice);
-    int version = 0;
     check(get_version(&version), "ncclGetVersion");
     if (version < kLeastVersion)
-      throw Error(fmt::format("[nccl] expected NCCL 2.27 or newer, got {}.{}.{}", version / 10000,
-                              version / 100 % 100, version % 100),
+      throw Error(fmt::format("[nccl] expected NCCL 2.27 or newer, got {}", text()),
                   ExitCode::kDevice);
+  }
+  std::string text() const {
+    return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
   }
   void check(Result result, const char* what) const {
     if (result != kSuccess && result != kInProgress)
@@ -51,6 +53,7 @@ struct Library {
   }
 
   SharedLibrary library;
+  int version = 0;
   Result (*get_version)(int*) = nullptr;
   Result (*get_unique_id)(UniqueId*) = nullptr;
   Result (*init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
@@ -122,6 +125,8 @@ void NcclGroup::reduce_scatter(std::span<const Divided> tensors,
         "reduce_scatter");
   nccl().check(nccl().group_end(), "reduce_scatter");
 }
+
+std::string nccl_version() { return "NCCL " + nccl().text(); }
 
 NcclGroups join_nccl(const Groups* groups) {
   NcclGroups joined;
