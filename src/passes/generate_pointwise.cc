@@ -34,36 +34,53 @@ class Clusterer {
   }
 
  private:
-  // Adds a node to the cluster of one of its inputs, or starts a new cluster.
+  // Adds a node to the clusters of its inputs, which become one where branches meet, or starts a
+  // new cluster.
   void place(NodeId id) {
-    const Node& node = graph_.node(id);
-    for (ValueId input : node.inputs) {
+    int home = -1;
+    for (ValueId input : graph_.node(id).inputs) {
       NodeId producer = graph_.value(input).producer;
       int index = producer == kNoNode ? -1 : cluster_of_[static_cast<size_t>(producer)];
-      if (index >= 0 && joins(clusters_[static_cast<size_t>(index)], id)) {
-        clusters_[static_cast<size_t>(index)].nodes.push_back(id);
-        cluster_of_[static_cast<size_t>(id)] = index;
-        return;
-      }
+      if (index < 0 || index == home) continue;
+      std::vector<NodeId> nodes = joined(home, index);
+      if (!joins(nodes, id)) continue;
+      home = home < 0 ? index : home;
+      if (index != home) clusters_[static_cast<size_t>(index)].nodes.clear();
+      for (NodeId member : nodes) cluster_of_[static_cast<size_t>(member)] = home;
+      clusters_[static_cast<size_t>(home)].nodes = std::move(nodes);
     }
-    cluster_of_[static_cast<size_t>(id)] = static_cast<int>(clusters_.size());
-    clusters_.push_back({{id}});
+    if (home < 0) {
+      home = static_cast<int>(clusters_.size());
+      clusters_.emplace_back();
+    }
+    cluster_of_[static_cast<size_t>(id)] = home;
+    clusters_[static_cast<size_t>(home)].nodes.push_back(id);
   }
 
-  // The kernel runs in place of the cluster's last node, so no node before that may read a value of
-  // the cluster unless it belongs to it.
-  bool joins(const Cluster& cluster, NodeId id) const {
+  // The nodes of two clusters, or of the second alone, in schedule order.
+  std::vector<NodeId> joined(int home, int index) const {
+    std::vector<NodeId> nodes = clusters_[static_cast<size_t>(index)].nodes;
+    if (home < 0) return nodes;
+    const std::vector<NodeId>& others = clusters_[static_cast<size_t>(home)].nodes;
+    nodes.insert(nodes.end(), others.begin(), others.end());
+    std::sort(nodes.begin(), nodes.end());
+    return nodes;
+  }
+
+  // The kernel runs in place of the last node, so no node before that may read a value of the
+  // cluster unless it belongs to it.
+  bool joins(const std::vector<NodeId>& nodes, NodeId id) const {
     const Node& node = graph_.node(id);
-    const Node& first = graph_.node(cluster.nodes[0]);
-    bool fits = cluster.nodes.size() < kLargestCluster && node.phase == first.phase &&
-                graph_.shape(node.outputs[0]) == graph_.shape(first.outputs[0]);
-    if (!fits) return false;
-    for (NodeId member : cluster.nodes)
-      for (ValueId output : graph_.node(member).outputs)
+    if (nodes.size() >= kLargestCluster) return false;
+    for (NodeId member : nodes) {
+      const Node& each = graph_.node(member);
+      if (node.phase != each.phase ||
+          graph_.shape(node.outputs[0]) != graph_.shape(each.outputs[0]))
+        return false;
+      for (ValueId output : each.outputs)
         for (NodeId user : users_[static_cast<size_t>(output)])
-          if (user < id &&
-              std::find(cluster.nodes.begin(), cluster.nodes.end(), user) == cluster.nodes.end())
-            return false;
+          if (user < id && !std::binary_search(nodes.begin(), nodes.end(), user)) return false;
+    }
     return true;
   }
 

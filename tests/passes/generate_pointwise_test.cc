@@ -70,6 +70,49 @@ TEST_F(Clusters, AreNotDrawnAcrossAReader) {
   EXPECT_EQ(count(after, "generated_pointwise"), 1);
 }
 
+// tanh(x)^2 + exp(x)^2: the sum has an operand of each branch.
+TEST_F(Clusters, BecomeOneWhereBranchesMeet) {
+  ValueId x = input("x", {1000000});
+  ValueId left = ops::unary(b, "square", ops::unary(b, "tanh", x));
+  ValueId right = ops::unary(b, "square", ops::unary(b, "exp", x));
+  graph.outputs = {ops::add(b, left, right)};
+  Graph after = run_pass(generate_pointwise_pass, graph);
+  verify(after);
+  ASSERT_EQ(after.nodes.size(), 1u);
+  EXPECT_EQ(after.nodes[0].inputs.size(), 1u);
+}
+
+// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as a course writes it.
+TEST_F(Clusters, HoldTheTanhGeluOfSingleOperations) {
+  ValueId x = input("x");
+  ValueId cube = ops::mul(b, ops::mul(b, x, x), x);
+  ValueId inner = ops::scale(b, ops::add(b, x, ops::scale(b, cube, 0.044715)), 0.79788456);
+  ValueId half = ops::scale(b, x, 0.5);
+  ValueId gate = ops::unary(b, "tanh", inner);
+  graph.outputs = {ops::mul(b, half, b.call("add_scalar", {gate}, {{"parameter", 1.0}}))};
+  Graph after = run();
+  ASSERT_EQ(after.nodes.size(), 1u);
+  EXPECT_EQ(after.nodes[0].inputs.size(), 1u);
+}
+
+// The left branch is read by a sum before the branches meet.
+TEST_F(Clusters, DoNotMeetAcrossAReader) {
+  ValueId left = ops::unary(b, "square", ops::unary(b, "tanh", input("x")));
+  ValueId sums = ops::broadcast(b, ops::reduce_sum(b, left, {1}), {4, 8});
+  ValueId right = ops::unary(b, "square", ops::unary(b, "exp", sums));
+  graph.outputs = {ops::add(b, left, right)};
+  EXPECT_EQ(count(run(), "generated_pointwise"), 2);
+}
+
+// Twenty nodes and twenty nodes are too many for one kernel; the sum stays with one of them.
+TEST_F(Clusters, StayTwoWhereTheyAreTooLargeTogether) {
+  ValueId left = input("x"), right = input("y");
+  for (int i = 0; i < 20; ++i) left = ops::unary(b, "tanh", left);
+  for (int i = 0; i < 20; ++i) right = ops::unary(b, "tanh", right);
+  graph.outputs = {ops::add(b, left, right)};
+  EXPECT_EQ(count(run(), "generated_pointwise"), 2);
+}
+
 TEST_F(Clusters, HoldAtMostThirtyTwoNodes) {
   ValueId x = input("x");
   for (int i = 0; i < 70; ++i) x = ops::unary(b, "tanh", x);
