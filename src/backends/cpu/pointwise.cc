@@ -39,8 +39,9 @@ Launch bind_primitive(const BindCall& call) {
 
 Launch bind_cluster(const BindCall& call) {
   const Graph& cluster = call.attrs().nested("program");
-  return bind_program(call, pointwise_program(cluster, call.inputs.size()),
-                      cluster.shape(cluster.outputs[0]));
+  const TileProgram program = with_reused_registers(pointwise_program(cluster, call.inputs.size()),
+                                                    static_cast<int>(call.inputs.size()));
+  return bind_program(call, program, cluster.shape(cluster.outputs[0]));
 }
 
 }  // namespace

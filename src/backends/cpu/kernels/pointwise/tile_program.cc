@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
 
 #include "backends/cpu/kernels/element.h"
 #include "backends/cpu/kernels/partition.h"
@@ -290,6 +292,38 @@ void TileKernel::collapse() {
   std::vector<std::vector<int64_t>> strides(inputs_.size() + outputs_.size());
   auto operand = [&](size_t i) -> TileOperand& {
     return i < inputs_.size() ? inputs_[i] : outputs_[i - inputs_.size()];
+TileProgram with_reused_registers(const TileProgram& program, int inputs) {
+  TileProgram made{program.instructions, program.outputs, inputs};
+  std::vector<size_t> last_use(static_cast<size_t>(program.registers), 0);
+  for (size_t i = 0; i < program.instructions.size(); ++i)
+    for (int source : {program.instructions[i].a, program.instructions[i].b})
+      last_use[static_cast<size_t>(source)] = i;
+  for (int output : program.outputs) last_use[static_cast<size_t>(output)] = SIZE_MAX;
+  std::vector<int> place(static_cast<size_t>(program.registers));
+  std::iota(place.begin(), place.end(), 0);
+  std::vector<int> free;
+  for (size_t i = 0; i < made.instructions.size(); ++i) {
+    TileInstruction& in = made.instructions[i];
+    const TileInstruction old = in;
+    in.a = place[static_cast<size_t>(old.a)];
+    in.b = place[static_cast<size_t>(old.b)];
+    // An instruction may write over an operand that nothing reads later.
+    for (int source : {old.a, old.b == old.a ? -1 : old.b})
+      if (source >= inputs && last_use[static_cast<size_t>(source)] == i)
+        free.push_back(place[static_cast<size_t>(source)]);
+    const bool leaves = last_use[static_cast<size_t>(old.target)] == SIZE_MAX;
+    if (free.empty() || leaves) {
+      in.target = made.registers++;
+    } else {
+      in.target = free.back();
+      free.pop_back();
+    }
+    place[static_cast<size_t>(old.target)] = in.target;
+  }
+  for (int& output : made.outputs) output = place[static_cast<size_t>(output)];
+  return made;
+}
+
   };
   for (int axis = 0; axis < domain_.rank(); ++axis) {
     if (domain_[axis] == 1) continue;

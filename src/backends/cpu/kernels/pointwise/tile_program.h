@@ -16,6 +16,10 @@ namespace ridge::backends::cpu {
 using TileInstruction = PointwiseInstruction;
 using TileProgram = PointwiseProgram;
 
+// The same program with as few registers as its values' lives allow, so that a tile is as large as
+// L1 permits. Inputs, which may be the operands themselves, and outputs keep their own registers.
+TileProgram with_reused_registers(const TileProgram& program, int inputs);
+
 struct TileOperand {
   void* data = nullptr;  // null if absent
   DType dtype = DType::kF32;
