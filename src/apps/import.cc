@@ -19,7 +19,7 @@ namespace ridge::apps {
 namespace {
 
 struct ImportOptions {
-  std::string trace;
+  std::string trace, capture;
   OutputOptions output;
   std::optional<std::string> hardware;
   bool verbose = false;
@@ -39,7 +39,8 @@ std::optional<cost::Ceilings> ceilings(const ImportOptions& o,
 
 void run(const ImportOptions& o, const AppContext& context) {
   OutputFolder folder(*o.output.folder, o.output.overwrite);
-  const record::ForeignTrace trace = record::read_trace(o.trace);
+  record::ForeignTrace trace = record::read_trace(o.trace);
+  if (!o.capture.empty()) record::join_capture(trace, record::read_trace(o.capture));
   const record::ImportedSteps steps = record::imported_steps(trace);
   record::LabRecord lab;
   lab.program = kProgram;
@@ -69,6 +70,9 @@ void register_import(Command program, const AppContext& context) {
          "a trace of torch.profiler (JSON, also in gzip), a SQLite export of Nsight Systems, or "
          "a kernel trace of rocprofv3 (CSV or JSON)")
       .required();
+  app.add_option("--capture", o->capture,
+                 "the trace of the capture of the graphs that the trace replays, for what each "
+                 "of their kernels is; one of torch.profiler");
   app.add_option("--hardware", o->hardware,
                  "the trace's machine, for rooflines and MFU: this, " + cost::hardware_names() +
                      ", or a JSON file as of ridge plan");

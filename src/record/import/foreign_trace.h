@@ -32,11 +32,12 @@ class NameTable {
 };
 
 enum class EventKind : uint8_t {
-  kOperation,   // the framework's, on the host
-  kAnnotation,  // by the user or the framework
-  kModule,      // the model's
-  kRuntime,     // a call that launches device work
-  kKernel,      // on the device, copies included
+  kOperation,    // the framework's, on the host
+  kAnnotation,   // by the user or the framework
+  kModule,       // the model's
+  kRuntime,      // a call that launches device work
+  kKernel,       // on the device, copies included
+  kDeviceRange,  // an annotation, over the kernels that it launched
 };
 
 // The counts that follow from the arguments of an operation.
@@ -44,6 +45,8 @@ struct RecordedCounts {
   Work work;
   int64_t model_macs = 0;
   int64_t read_bytes = 0, written_bytes = 0;
+  // Attention whose keys, and pairs of a query and a key, the step knows.
+  int64_t macs_per_pair = 0, bytes_per_key = 0;
   int64_t elements = 0;  // the first operand's
   DType output_type = DType::kF32;
   uint32_t inputs = 0;     // NameTable: "f32[8,128], f32[128,64]"
@@ -55,14 +58,25 @@ struct ForeignEvent {
   int64_t begin_ns = 0, length_ns = 0;
   int64_t external = -1;     // an operation and the kernels that it launches share it
   int64_t correlation = -1;  // a runtime call and its kernels share it
-  int64_t sequence = -1;     // an operation and its gradient share it
-  uint32_t name = 0;         // NameTable
-  uint32_t track = 0;        // a thread of a process, or a stream of a device
-  int32_t call = -1;         // index into calls, or -1
+  int64_t sequence = -1;  // an operation and its gradient share it; of a kernel: its graph's node
+  uint32_t name = 0;      // NameTable
+  uint32_t track = 0;     // a thread of a process, or a stream of a device
+  int32_t call = -1;      // index into calls, or -1
   EventKind kind = EventKind::kOperation;
   bool is_backward = false;  // in a backward pass; `sequence` is the forward's
 
   int64_t end_ns() const { return begin_ns + length_ns; }
+};
+
+// The operations that launched the nodes of a captured graph, from the trace of its capture.
+struct CapturedNode {
+  uint32_t name = 0;  // NameTable: the operation's; 0 if there is none
+  int32_t call = -1;  // index into calls, or -1
+  int32_t group = 0;  // nodes of one operation share it
+};
+struct CapturedGraph {
+  int64_t tokens = -1;              // in its batch, if the annotation of the capture tells
+  std::vector<CapturedNode> nodes;  // in order of their launches
 };
 
 struct ForeignTrace {
@@ -73,6 +87,7 @@ struct ForeignTrace {
   NameTable names;
   std::vector<ForeignEvent> events;
   std::vector<RecordedCounts> calls;
+  std::vector<CapturedGraph> captured;
   int64_t batch_size = 0, sequence = 0;  // the first batch of token ids; 0: not recorded
   int64_t peak_host_bytes = 0, peak_device_bytes = 0;  // the most in use at once
 

@@ -36,7 +36,9 @@ HostTree host_tree(const ForeignTrace& trace) {
   HostTree tree;
   tree.parents.assign(trace.events.size(), -1);
   for (uint32_t i = 0; i < trace.events.size(); ++i)
-    if (trace.events[i].kind != EventKind::kKernel) tree.order.push_back(i);
+    if (trace.events[i].kind != EventKind::kKernel &&
+        trace.events[i].kind != EventKind::kDeviceRange)
+      tree.order.push_back(i);
   auto key = [&](uint32_t i) {
     const ForeignEvent& event = trace.events[i];
     return std::make_tuple(event.track, event.begin_ns, -event.length_ns, i);

@@ -47,6 +47,11 @@ void figures(const See& see, const ImportSummary& r) {
       r.times.uncounted_ns);
   see({"composite_ns", "ns", "between operations in their composites"}, r.times.composite_ns);
   see({"frame_ns", "ns", "in the framework's frames"}, r.times.frame_ns);
+  see({"compiled_ns", "ns", "in compiled code on a host, whose kernels have no events"},
+      r.times.compiled_ns);
+  see({"outside_ns", "ns", "kernels launched outside of the steps; in no other of these times"},
+      r.times.outside_ns);
+  see({"outside_kernels", "", "how many"}, r.times.outside_kernels);
   see({"unknown_ns", "ns", "operations that Ridge does not know"}, r.times.unknown_ns);
   see("unknown", r.unknown);
 }

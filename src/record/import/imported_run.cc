@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "cost/predict.h"
+#include "record/import/imported_setting.h"
 #include "record/step_record.h"
 
 namespace ridge::record {
@@ -23,17 +23,6 @@ constexpr const char* kGraph = "step";
 constexpr size_t kMostNodes = 20'000;
 // Streams of a device and threads of a host. Exclusive times take this many steps for each span.
 constexpr size_t kMostParallel = 1024;
-
-std::string dtype_option(DType dtype) {
-  switch (dtype) {
-    case DType::kBF16:
-      return "bf16";
-    case DType::kF16:
-      return "fp16";
-    default:
-      return "fp32";
-  }
-}
 
 void divide(Work& work, int64_t steps) {
   work.macs /= steps;
@@ -83,8 +72,8 @@ class RunMaker {
     for (size_t i = 0; i < node_of_.size(); ++i)
       if (node_of_[i] >= 0) count(steps_.operations[i], nodes()[static_cast<size_t>(node_of_[i])]);
     for (const ImportedSpan& span : steps_.spans)
-      ++nodes()[static_cast<size_t>(node_of_[span.operation])].calls;
-    run_.setting = setting();
+      if (!span.continues) ++nodes()[static_cast<size_t>(node_of_[span.operation])].calls;
+    run_.setting = imported_setting(trace_, steps_, product_type_);
     finish_nodes();
     add_times();
     run_.parameters = steps_.parameters;
@@ -164,7 +153,8 @@ class RunMaker {
   // Sums over all steps.
   void count(const ImportedOperation& each, NodeRecord& node) {
     if (each.call < 0) return;
-    const RecordedCounts& call = trace_.calls[static_cast<size_t>(each.call)];
+    RecordedCounts call = trace_.calls[static_cast<size_t>(each.call)];
+    if (call.macs_per_pair > 0 && !add_keys(each, call)) return;
     add(node.work, call.work);
     add(node.read_bytes, call.read_bytes);
     add(node.written_bytes, call.written_bytes);
@@ -179,6 +169,17 @@ class RunMaker {
       most_macs_ = call.work.macs;
       product_type_ = call.output_type;
     }
+  }
+
+  // The work of attention over the keys of its batch. False if they are not recorded.
+  bool add_keys(const ImportedOperation& each, RecordedCounts& call) const {
+    if (each.batch < 0) return false;
+    const ServingBatch& batch = steps_.batches[static_cast<size_t>(each.batch)];
+    if (batch.pairs < 0) return false;
+    call.model_macs = call.work.macs = count_product({call.macs_per_pair, batch.pairs});
+    call.work.flops = count_product({call.work.macs, 2});
+    add(call.read_bytes, count_product({call.bytes_per_key, std::max<int64_t>(batch.keys, 0)}));
+    return true;
   }
 
   void finish_nodes() {
@@ -196,22 +197,6 @@ class RunMaker {
     }
     for (Work* work : {&run_.model.forward, &run_.model.backward, &run_.model.optimizer})
       divide(*work, count_);
-  }
-
-  Setting setting() const {
-    Setting setting;
-    setting.model = trace_title(trace_.source);
-    setting.device = steps_.is_on_device ? "gpu" : "cpu";
-    if (trace_.is_of_kernels) {
-      setting.level = "trace";
-      return setting;
-    }
-    setting.level = steps_.is_compiled ? "compile" : "eager";
-    setting.dtype = dtype_option(product_type_);
-    setting.batch_size = trace_.batch_size;
-    setting.sequence = trace_.sequence;
-    setting.task = steps_.has_backward ? "train" : trace_.sequence == 1 ? "decode" : "prefill";
-    return setting;
   }
 
   void add_times() {
@@ -257,14 +242,6 @@ RunRecord imported_run(const ForeignTrace& trace,
                        const ImportedSteps& steps,
                        const cost::Ceilings* ceilings) {
   return RunMaker(trace, steps, ceilings).make();
-}
-
-std::string trace_title(const std::string& path) {
-  std::string name = std::filesystem::path(path).filename().string();
-  for (const char* ending : {".gz", ".json", ".csv", ".trace", ".pt", ".sqlite"})
-    if (name.ends_with(ending) && name.size() > std::string_view(ending).size())
-      name.resize(name.size() - std::string_view(ending).size());
-  return name;
 }
 
 }  // namespace ridge::record

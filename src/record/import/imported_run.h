@@ -3,9 +3,8 @@
 // as one of Ridge's own.
 #pragma once
 
-#include <string>
-
 #include "cost/ceilings.h"
+#include "record/import/imported_setting.h"
 #include "record/import/imported_steps.h"
 #include "record/lab_record.h"
 
@@ -18,8 +17,5 @@ namespace ridge::record {
 RunRecord imported_run(const ForeignTrace& trace,
                        const ImportedSteps& steps,
                        const cost::Ceilings* ceilings);
-
-// "traces/small.pt.trace.json.gz" -> "small"
-std::string trace_title(const std::string& path);
 
 }  // namespace ridge::record

@@ -17,6 +17,8 @@ struct Counts {
   int64_t model_macs = 0;  // without scores that a backward pass computes again
   int64_t read_bytes = 0;
   int64_t written_bytes = 0;
+  // The work follows from the keys of the step, and its pairs of a query and a key.
+  int64_t macs_per_pair = 0, bytes_per_key = 0;
   DType output_type = DType::kF32;
   Extents output;  // the first output's
 };
@@ -72,6 +74,43 @@ std::optional<Counts> gather(const RecordedCall& call, const Arithmetic&);  // b
 // Lists of tensors, element by element; and an optimizer's update of parameters, gradients, states.
 std::optional<Counts> lists(const RecordedCall& call, const Arithmetic&);
 std::optional<Counts> update(const RecordedCall& call, const Arithmetic&);
+// Convolutions of x [N,C,...] or [C,...] with a weight [O,C/groups,...]. They differ in where they
+// have the stride, the padding and the dilation: after the bias; after it with the padding first;
+// after the weight, where no bias is; after the window and the bias. The last one has the gradient
+// of the output first.
+std::optional<Counts> convolution(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> convolution_of_kind(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> convolution_padding_first(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> convolution_without_bias(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> convolution_of_window(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> convolution_backward(const RecordedCall& call, const Arithmetic&);
+// Norms of x [N,C,...] over channels or groups of them.
+std::optional<Counts> channel_norm(const RecordedCall& call, const Arithmetic&);
+// Pooling by a window, and to a size. FLOPs: per element that is read.
+std::optional<Counts> average_pool(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> max_pool(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> pooling_to(const RecordedCall& call, const Arithmetic&);
+// Writes one like the second operand.
+std::optional<Counts> like_second(const RecordedCall& call, const Arithmetic&);
+// Recurrent networks: each token meets each matrix of the list of weights; one layer of them, whose
+// matrices are operands 1 and 2. FLOPs: how often.
+std::optional<Counts> recurrent(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> recurrent_backward(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> recurrent_layer(const RecordedCall& call, const Arithmetic&);
+// Sums of rows of a table by indices. FLOPs: per element of a row.
+std::optional<Counts> bag(const RecordedCall& call, const Arithmetic&);
+// Fourier transforms over the axes of operand 1: 5 N log2 N FLOPs, half of them for real numbers.
+std::optional<Counts> fourier(const RecordedCall& call, const Arithmetic&);
+// Products of groups, which cut the rows, columns or depth of one of the matrices.
+std::optional<Counts> grouped_product(const RecordedCall& call, const Arithmetic&);
+// Products of served models, x [...,k] and a weight [n,k] or [k,n], which may be packed; the second
+// has its output before them.
+std::optional<Counts> serving_product(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> serving_product_into(const RecordedCall& call, const Arithmetic&);
+// x [T,D], weights [experts,2F,D] and [experts,D,F], and for each token the chosen experts.
+std::optional<Counts> experts(const RecordedCall& call, const Arithmetic&);
+// Attention over a paged cache: q [T,H,E]. The keys follow from the step's annotation.
+std::optional<Counts> paged_attention(const RecordedCall& call, const Arithmetic&);
 // A generated kernel: reads its tensor operands.
 std::optional<Counts> generated(const RecordedCall& call, const Arithmetic&);
 }  // namespace counts

@@ -39,6 +39,16 @@ constexpr std::pair<std::string_view, DType> kTypes[] = {
     {"bool", DType::kBool},
     {"c10::Float8_e4m3fn", DType::kF8E4M3},
     {"c10::Float8_e5m2", DType::kF8E5M2},
+    {"c10::Float8_e4m3fnuz", DType::kF8E4M3},
+    {"c10::Float8_e5m2fnuz", DType::kF8E5M2},
+    {"c10::Float8_e8m0fnu", DType::kU8},
+    {"c10::Float4_e2m1fn_x2", DType::kU8},
+    {"unsigned short", DType::kU16},
+    {"unsigned int", DType::kU32},
+    {"unsigned long", DType::kU64},
+    // Pairs of numbers: read_operand adds an axis of two.
+    {"c10::complex<float>", DType::kF32},
+    {"c10::complex<double>", DType::kF64},
 };
 
 std::optional<DType> type_of(std::string_view name) {
@@ -84,6 +94,7 @@ Operand read_operand(const json* dims, std::string_view type, const json* value)
     operand.kind = Operand::Kind::kTensor;
     operand.dtype = *dtype;
     operand.tensors.push_back(read_extents(*dims));
+    if (type.starts_with("c10::complex")) operand.tensors.back().push_back(2);
   } else if (has_dims && is_list_of_lists(*dims)) {
     operand.kind = Operand::Kind::kTensorList;
     for (const json& each : *dims)

@@ -39,6 +39,40 @@ constexpr auto kRows = std::to_array<Row>({
     {kComposite, "matmul", "aten::matmul", c::product},
     {kComposite, "matmul", "aten::einsum, aten::bilinear, aten::tensordot"},
 
+    {kOperation, "grouped_matmul", "aten::_grouped_mm, aten::_scaled_grouped_mm",
+     c::grouped_product},
+
+    // Convolutions.
+    {kOperation, "convolution",
+     "aten::convolution, aten::_convolution, aten::convolution_overrideable", c::convolution},
+    {kOperation, "convolution", "aten::cudnn_convolution", c::convolution_without_bias},
+    {kOperation, "convolution",
+     "aten::miopen_convolution, aten::miopen_depthwise_convolution, aten::mkldnn_convolution, "
+     "mkldnn::_convolution_pointwise*",
+     c::convolution_padding_first},
+    {kOperation, "convolution",
+     "aten::_slow_conv2d_forward, aten::slow_conv3d_forward, aten::thnn_conv2d, "
+     "aten::slow_conv3d, aten::_conv_depthwise2d, aten::conv_depthwise3d",
+     c::convolution_of_window},
+    {kOperation, "convolution", "aten::cudnn_convolution_relu, aten::miopen_convolution_relu",
+     c::convolution_of_kind},
+    {kComposite, "convolution", "aten::conv1d, aten::conv2d, aten::conv3d", c::convolution_of_kind},
+    {kComposite, "convolution",
+     "aten::conv_transpose*, aten::cudnn_convolution_*, aten::slow_conv_*"},
+    {kOperation, "convolution_backward",
+     "aten::convolution_backward, aten::convolution_backward_overrideable",
+     c::convolution_backward},
+
+    // Recurrent networks.
+    {kOperation, "rnn", "aten::_cudnn_rnn, aten::miopen_rnn", c::recurrent},
+    {kOperation, "rnn_backward", "aten::_cudnn_rnn_backward, aten::miopen_rnn_backward",
+     c::recurrent_backward},
+    {kOperation, "rnn", "aten::mkldnn_rnn_layer", c::recurrent_layer, {1}},
+    {kOperation, "rnn_backward", "aten::mkldnn_rnn_layer_backward", c::recurrent_layer, {2}},
+    {kComposite, "rnn", "aten::lstm, aten::gru, aten::rnn_tanh, aten::rnn_relu", c::recurrent},
+    {kOperation, "rnn_cell", "aten::_thnn_fused_*_cell"},
+    {kOperation, "rnn_cell_backward", "aten::_thnn_fused_*_cell_backward*"},
+
     // Attention.
     {kOperation, "flash_attention",
      "aten::_scaled_dot_product_flash_attention, "
@@ -76,6 +110,53 @@ constexpr auto kRows = std::to_array<Row>({
      c::norm_backward,
      {13, 0, 2}},
 
+    {kOperation,
+     "batch_norm",
+     "aten::native_batch_norm, aten::cudnn_batch_norm, aten::miopen_batch_norm, "
+     "aten::_native_batch_norm_legit*, aten::_batch_norm_with_update*",
+     c::channel_norm,
+     {7, 0, 4}},
+    {kOperation,
+     "batch_norm_backward",
+     "aten::native_batch_norm_backward, aten::cudnn_batch_norm_backward, "
+     "aten::miopen_batch_norm_backward, aten::batch_norm_backward",
+     c::like_second,
+     {13}},
+    {kComposite,
+     "batch_norm",
+     "aten::batch_norm, aten::_batch_norm_impl_index, aten::instance_norm",
+     c::channel_norm,
+     {7, 0, 4}},
+    {kComposite, "batch_norm_backward", "aten::_batch_norm_impl_index_backward"},
+    {kOperation, "group_norm", "aten::native_group_norm", c::channel_norm, {7}},
+    {kComposite, "group_norm", "aten::group_norm", c::channel_norm, {7}},
+    {kOperation, "group_norm_backward", "aten::native_group_norm_backward", c::like_second, {13}},
+
+    // Pooling.
+    {kOperation,
+     "max_pool",
+     "aten::max_pool2d_with_indices, aten::max_pool3d_with_indices, aten::mkldnn_max_pool2d, "
+     "aten::mkldnn_max_pool3d",
+     c::max_pool,
+     {1}},
+    {kOperation, "average_pool", "aten::avg_pool2d, aten::avg_pool3d", c::average_pool, {1}},
+    {kOperation,
+     "average_pool",
+     "aten::_adaptive_avg_pool2d, aten::_adaptive_avg_pool3d",
+     c::pooling_to,
+     {1}},
+    {kOperation,
+     "max_pool",
+     "aten::adaptive_max_pool2d, aten::adaptive_max_pool3d",
+     c::pooling_to,
+     {1}},
+    {kOperation, "max_pool_backward", "aten::*max_pool*_backward", c::like_second, {1}},
+    {kOperation, "average_pool_backward", "aten::*avg_pool*_backward", c::like_second, {1}},
+    {kComposite, "max_pool", "aten::max_pool*, aten::adaptive_max_pool1d"},
+    {kComposite, "average_pool", "aten::avg_pool1d, aten::adaptive_avg_pool*"},
+    {kOperation, "upsample_backward", "aten::*upsample_*_backward"},
+    {kOperation, "upsample", "aten::*upsample_*"},
+
     // Softmax and losses.
     {kOperation, "softmax", "aten::_softmax", c::rows, {5}},
     {kComposite, "softmax", "aten::softmax", c::rows, {5}},
@@ -95,6 +176,52 @@ constexpr auto kRows = std::to_array<Row>({
     {kOperation, "embedding", "aten::embedding", c::lookup},
     {kOperation, "embedding_backward", "aten::embedding_dense_backward", c::lookup_backward, {1}},
     {kComposite, "embedding_backward", "aten::embedding_backward", c::lookup_backward, {1}},
+
+    {kOperation,
+     "embedding_bag",
+     "aten::_embedding_bag, aten::_embedding_bag_forward_only",
+     c::bag,
+     {1}},
+    {kOperation, "embedding_bag_backward", "aten::_embedding_bag_*backward"},
+    {kComposite, "embedding_bag", "aten::embedding_bag", c::bag, {1}},
+
+    // Fourier transforms.
+    {kOperation, "fft", "aten::_fft_c2c, aten::_fft_r2c, aten::_fft_c2r", c::fourier, {5}},
+    {kComposite, "fft", "aten::fft_*, aten::stft, aten::istft"},
+
+    // Servers of language models: vLLM, SGLang, AITER, FlashInfer.
+    {kOperation, "flash_attention",
+     "vllm::unified_attention*, aiter::*mha_batch_prefill*, aiter::*paged_attention*, "
+     "aiter::pa_fwd*, aiter::mla_*, _C::paged_attention*, _rocm_C::paged_attention*, "
+     "*flash_attn*_C::*fwd*, *_fa*_C::fwd*, sgl_kernel::fwd*, sgl_kernel::*mla*, "
+     "flashinfer::*prefill*run*, flashinfer::*decode*run*, sglang::unified_attention*, "
+     "sglang::*paged_attention*",
+     c::paged_attention},
+    {kOperation, "kv_append",
+     "*::reshape_and_cache*, *::store_cache*, vllm::unified_kv_cache_update, *::concat_and_cache*, "
+     "*::set_kv_buffer*"},
+    {kComposite, "experts",
+     "vllm::*fused_experts*, vllm::*fused_moe*, vllm::moe_forward*, sglang::*fused_experts*, "
+     "sglang::*fused_moe*, aiter::*fused_moe*, aiter::*moe*, sgl_kernel::*moe*, _moe_C::*, "
+     "vllm::*moe*, sglang::*moe*",
+     c::experts},
+    {kComposite, "matmul",
+     "_C::*scaled_mm*, _C::cutlass_*_mm*, sgl_kernel::*_into*, _C::*_gemm_out*",
+     c::serving_product_into},
+    {kComposite, "matmul",
+     "vllm::*gemm*, vllm::*scaled_mm*, vllm::*_linear*, aiter::*gemm*, sgl_kernel::*scaled_mm*, "
+     "sgl_kernel::*gemm*, sglang::*gemm*, sglang::*scaled_mm*, _C::*gemm*, _rocm_C::*gemm*, "
+     "_rocm_C::LLMM1, _rocm_C::wvSplitK*, deep_gemm::*, flashinfer::*gemm*, flashinfer::mm_*",
+     c::serving_product},
+    {kComposite, "rms_norm", "*::*rmsnorm*, *::*rms_norm*, *::*RMSNorm*", c::pointwise, {4}},
+    {kComposite, "rope", "*::*rotary_embedding*, *::*rope_*, *::*_rope*"},
+    {kComposite, "glu", "*::silu_and_mul*, *::gelu_and_mul*, *::gelu_tanh_and_mul*"},
+    {kComposite, "sort", "TopK, SortTokens, *::topk_softmax*, *::*moe_align*"},
+    {kComposite, "cast", "*::*scaled_fp8_quant*, *::*quant_fp8*, *::*_quant*"},
+    {kComposite, "collective",
+     "vllm::all_reduce*, vllm::all_gather*, vllm::reduce_scatter*, _C_custom_ar::*, "
+     "sglang::*all_reduce*, sgl_kernel::*all_reduce*, aiter::*all_reduce*"},
+    {kWrapper, "", "sglang_profiler::*"},
 
     // Element by element; the FLOPs are those of docs/accounting.md.
     {kOperation,
@@ -256,6 +383,18 @@ constexpr auto kKernels = std::to_array<KernelNames>({
     {"flash_attention_backward", "*sdpa*bprop*"},
     {"flash_attention", "*sdpa*, *attn_fwd*"},
     {"flash_attention_backward", "*attn_bwd*"},
+    {"flash_attention", "*paged_attention*, *unified_attention*, *mha_*, *attention*kernel*"},
+    {"flash_attention", "triton_tem_*attention*"},
+    {"experts", "*matmul_ogs*, *fused_moe*, *moe*gemm*, *MoE*Gemm*"},
+    {"convolution_backward", "*dgrad*, *wgrad*, *convolve*bwd*, *conv*backward*, *Conv*Bwd*"},
+    {"convolution",
+     "*fprop*, *convolve*, *conv_*, *_conv*, *Convolution*, *Conv*Fwd*, *winograd*, *Winograd*"},
+    {"batch_norm_backward", "*bn_bw*, *BatchNormBwd*, *batch_norm_backward*"},
+    {"batch_norm", "*bn_fw*, *BatchNormFwd*, *batch_norm*, *BatchNorm*"},
+    {"rnn", "*LSTM*, *RNN*, *lstm*, *GRU*"},
+    {"rms_norm", "*rmsnorm*, *Rmsnorm*, *RMSNorm*"},
+    {"rope", "*rotary*, *_rope_*"},
+    {"kv_append", "*reshape_and_cache*, *store_kvcache*"},
     {"matmul", "triton_tem_*mm*"},
     {"generated_pointwise", "triton_*"},
     {"matmul", "*gemm*, *gemv*, *Gemm*, *nvjet*, *cutlass*, Cijk_*, *splitKreduce*"},
@@ -265,6 +404,8 @@ constexpr auto kKernels = std::to_array<KernelNames>({
     {"softmax_backward", "*softmax*ackward*"},
     {"softmax", "*softmax*, *SoftMax*"},
     {"rms_norm", "*rms_norm*"},
+    {"layer_norm_backward", "*layer_norm_grad*, *GammaBeta*, *LayerNorm*ackward*"},
+    {"dropout", "*dropout*"},
     {"layer_norm", "*layer_norm*, *LayerNorm*"},
     {"nll_loss", "*nll_loss*"},
     {"embedding_backward", "*embedding_backward*"},
@@ -275,8 +416,11 @@ constexpr auto kKernels = std::to_array<KernelNames>({
     {"scatter", "*scatter*"},
     {"gather", "*index*"},
     {"fill", "*FillFunctor*"},
-    {"copy", "*direct_copy*, *Memcpy*, *memcpy*, *copyBuffer*"},
+    {"copy", "*direct_copy*, *Memcpy*, *memcpy*, *copyBuffer*, *nchwToNhwc*, *nhwcToNchw*"},
     {"fill", "*Memset*, *memset*, *fillBuffer*"},
+    {"sort", "*topk*, *sort*"},
+    {"max_pool", "*max_pool*, *MaxPool*"},
+    {"average_pool", "*avg_pool*, *AvgPool*"},
     {"pointwise", "*elementwise_kernel*"},
 });
 

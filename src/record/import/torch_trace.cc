@@ -38,6 +38,7 @@ constexpr Category kCategories[] = {
     {"kernel", EventKind::kKernel},
     {"gpu_memcpy", EventKind::kKernel},
     {"gpu_memset", EventKind::kKernel},
+    {"gpu_user_annotation", EventKind::kDeviceRange},
     // Before PyTorch 1.12.
     {"Operator", EventKind::kOperation},
     {"Runtime", EventKind::kRuntime},
@@ -116,6 +117,7 @@ class Reader {
     if (event.external < 0) event.external = integer_of(args, "external id");
     event.correlation = integer_of(args, "correlation");
     event.sequence = integer_of(args, "Sequence number");
+    if (kind == EventKind::kKernel) event.sequence = integer_of(args, "graph node id");
     event.is_backward = integer_of(args, "Fwd thread id") > 0;
     if (kind == EventKind::kOperation) event.call = add_call(name, args);
     trace_.events.push_back(event);
@@ -125,7 +127,7 @@ class Reader {
     const TorchOperation& operation = row(name);
     const RecordedCall call = recorded_call(args);
     if (call.operands.empty()) return -1;
-    if (trace_.batch_size == 0) note_batch(call);
+    note_batch(name, call);
     if (operation.role == Role::kView) return -1;
     RecordedCounts recorded;
     recorded.inputs = trace_.names.number(call.text());
@@ -139,20 +141,34 @@ class Reader {
       recorded.written_bytes = counts->written_bytes;
       recorded.output_type = counts->output_type;
       recorded.output = trace_.names.number(type_text(counts->output_type, counts->output));
-      recorded.are_known = true;
+      recorded.macs_per_pair = counts->macs_per_pair;
+      recorded.bytes_per_key = counts->bytes_per_key;
+      recorded.are_known = counts->macs_per_pair == 0;
     }
     trace_.calls.push_back(recorded);
     return static_cast<int32_t>(trace_.calls.size() - 1);
   }
 
-  // Token ids are the first integers in a matrix.
-  void note_batch(const RecordedCall& call) {
-    for (const Operand& operand : call.operands)
-      if (operand.is_tensor() && operand.dtype == DType::kI64 && operand.extents().size() == 2) {
-        trace_.batch_size = operand.extents()[0];
-        trace_.sequence = operand.extents()[1];
+  // Token ids are the matrix by which rows of the largest table are looked up, or the first matrix
+  // of integers that compiled code takes.
+  void note_batch(std::string_view name, const RecordedCall& call) {
+    if (name == "aten::embedding") {
+      const Operand *table = call.tensor(0), *ids = call.tensor(1);
+      if (table == nullptr || ids == nullptr || table->extents().size() != 2 ||
+          ids->extents().size() != 2 || table->extents()[0] <= most_rows_)
         return;
-      }
+      most_rows_ = table->extents()[0];
+      note_ids(*ids);
+    } else if (name == "CompiledFunction" && trace_.batch_size == 0) {
+      for (const Operand& operand : call.operands)
+        if (operand.is_tensor() && operand.dtype == DType::kI64 && operand.extents().size() == 2)
+          return note_ids(operand);
+    }
+  }
+
+  void note_ids(const Operand& ids) {
+    trace_.batch_size = ids.extents()[0];
+    trace_.sequence = ids.extents()[1];
   }
 
   void add_memory(const json& event) {
@@ -200,7 +216,8 @@ class Reader {
   files::BlockReader& reader_;
   ForeignTrace trace_;
   NameTable tracks_;
-  int64_t length_ns_ = 0;                    // the sum over all events
+  int64_t length_ns_ = 0;  // the sum over all events
+  int64_t most_rows_ = 0;  // the largest table that embeddings look up has so many
   std::vector<const TorchOperation*> rows_;  // by the number of the name
 };
 

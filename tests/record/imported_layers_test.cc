@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Imported layers of other models, steps of servers, and what lies outside of steps, on traces
+// written here.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "record/trace_text.h"
+
+namespace ridge::record {
+namespace {
+
+using Json = nlohmann::json;
+
+// A trace of one call, with the values of its scalars.
+NodeRecord node_of(const std::string& name,
+                   const Json& dims,
+                   const std::vector<std::string>& values,
+                   const std::string& type = "float") {
+  std::vector<std::string> types;
+  for (const Json& each : dims)
+    types.push_back(each.empty() ? "" : each.front().is_array() ? "TensorList" : type);
+  const Imported imported = import_text(
+      TraceText()
+          .event("cpu_op", name, 0, 10,
+                 {{"Input Dims", dims}, {"Input type", types}, {"Concrete Inputs", values}})
+          .str());
+  EXPECT_EQ(imported.run.step.nodes.size(), 1u);
+  return imported.run.step.nodes.at(0);
+}
+
+TEST(ImportedLayers, Convolution) {
+  const Json none = Json::array();
+  const Json forward = {{2, 8, 9, 9}, {16, 4, 3, 3}, none, none, none, none, none, none, none};
+  NodeRecord node = node_of("aten::convolution", forward,
+                            {"", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "2"});
+  EXPECT_EQ(node.op, "convolution");
+  EXPECT_EQ(node.work.macs, 2 * 5 * 5 * 16 * 4 * 3 * 3);
+  EXPECT_EQ(node.shape, "f32[2,16,5,5]");
+  node = node_of("aten::convolution", {{2, 8, 9}, {8, 6, 4}, none, none, none, none, none, none},
+                 {"", "", "", "[3]", "[1]", "[1]", "True", "[1]"});
+  EXPECT_EQ(node.work.macs, 2 * 9 * 8 * 6 * 4);
+  EXPECT_EQ(node.shape, "f32[2,6,27]");
+  // Without recorded strides the output is not known.
+  EXPECT_EQ(node_of("aten::convolution", forward, {}).work, Work());
+  const Json gradients = {{2, 16, 5, 5}, {2, 8, 9, 9}, {16, 4, 3, 3}, none, none, none,
+                          none,          none,         none,          none, none};
+  auto backward = [&](const std::string& mask) {
+    return node_of("aten::convolution_backward", gradients,
+                   {"", "", "", "[16]", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "2", mask})
+        .work.macs;
+  };
+  constexpr int64_t kOnce = 2 * 5 * 5 * 16 * 4 * 3 * 3;
+  EXPECT_EQ(backward("[True, True, True]"), 2 * kOnce);
+  EXPECT_EQ(backward("[False, True, True]"), kOnce);
+  EXPECT_EQ(backward("[False, False, True]"), 0);
+}
+
+TEST(ImportedLayers, RecurrentNetworks) {
+  const Json none = Json::array();
+  const Json weights = {{64, 8}, {64, 16}, {64}, {64}};
+  EXPECT_EQ(node_of("aten::_cudnn_rnn", {{5, 3, 8}, weights}, {"", ""}).work.macs,
+            5 * 3 * 64 * (8 + 16));
+  const Json layer = {{5, 3, 8}, {64, 8}, {64, 16}, {64}, {64}};
+  const std::vector<std::string> no_values(5);
+  EXPECT_EQ(node_of("aten::mkldnn_rnn_layer", layer, no_values).work.macs, 5 * 3 * 64 * (8 + 16));
+  EXPECT_EQ(node_of("aten::mkldnn_rnn_layer_backward", layer, no_values).work.macs,
+            2 * 5 * 3 * 64 * (8 + 16));
+}
+
+TEST(ImportedLayers, GroupsAndExperts) {
+  auto macs = [](const char* name, const Json& dims, const std::string& type = "c10::BFloat16") {
+    return node_of(name, dims, std::vector<std::string>(dims.size()), type).work.macs;
+  };
+  EXPECT_EQ(macs("aten::_grouped_mm", {{40, 8}, {4, 8, 6}, {4}}), 40 * 8 * 6);
+  EXPECT_EQ(macs("aten::_grouped_mm", {{8, 40}, {40, 6}, {4}}), 8 * 40 * 6);
+  EXPECT_EQ(macs("aten::_grouped_mm", {{4, 5, 8}, {4, 8, 6}}), 4 * 5 * 8 * 6);
+  EXPECT_EQ(
+      macs("vllm::outplace_fused_experts", {{10, 8}, {4, 24, 8}, {4, 8, 12}, {10, 2}, {10, 2}}),
+      10 * 2 * (24 * 8 + 8 * 12));
+  EXPECT_EQ(macs("aiter::gemm_a8w8", {{10, 8}, {24, 8}}, "c10::Float8_e4m3fnuz"), 10 * 24 * 8);
+  EXPECT_EQ(macs("aiter::gemm_a4w4", {{10, 8}, {24, 8}}, "unsigned char"), 10 * 24 * 16);
+  EXPECT_EQ(macs("_C::cutlass_scaled_mm", {{10, 24}, {10, 8}, {8, 24}}), 10 * 24 * 8);
+  EXPECT_EQ(macs("aten::_scaled_mm", {{10, 8}, {8, 24}}, "c10::Float8_e4m3fn"), 10 * 24 * 8);
+}
+
+TEST(ImportedLayers, PoolsNormsBagsAndTransforms) {
+  const Json none = Json::array();
+  NodeRecord node =
+      node_of("aten::max_pool2d_with_indices", {{2, 3, 8, 8}, none, none, none, none, none},
+              {"", "[3, 3]", "[2, 2]", "[1, 1]", "[1, 1]", "False"});
+  EXPECT_EQ(node.shape, "f32[2,3,4,4]");
+  EXPECT_EQ(node.work.flops, 2 * 3 * 4 * 4 * 9);
+  node = node_of("aten::_adaptive_avg_pool2d", {{2, 3, 8, 8}, none}, {"", "[1, 1]"});
+  EXPECT_EQ(node.shape, "f32[2,3,1,1]");
+  EXPECT_EQ(node.work.flops, 2 * 3 * 8 * 8);
+  node = node_of("aten::native_batch_norm", {{2, 3, 8, 8}, {3}, {3}}, {"", "", ""});
+  EXPECT_EQ(node.work.flops, 7 * 2 * 3 * 8 * 8 + 4 * 3);
+  node = node_of("aten::_embedding_bag", {{100, 8}, {20}, {5}}, {"", "", ""});
+  EXPECT_EQ(node.shape, "f32[5,8]");
+  EXPECT_EQ(node.work.flops, 20 * 8);
+  node = node_of("aten::_fft_r2c", {{2, 16}, none}, {"", "[1]"});
+  EXPECT_EQ(node.work.flops, 5 * 2 * 16 * 4 / 2);
+  node = node_of("aten::_fft_c2c", {{2, 16}, none}, {"", "[1]"}, "c10::complex<float>");
+  EXPECT_EQ(node.work.flops, 5 * 2 * 16 * 4);
+}
+
+Json paged(int id = 1) {
+  return {{"Input Dims", {{4, 8, 64}, {4, 2, 64}, {4, 2, 64}, {4, 8, 64}}},
+          {"Input type", std::vector<std::string>(4, "c10::BFloat16")},
+          {"External id", id}};
+}
+
+TEST(ImportedServer, AttentionHasTheKeysOfItsBatch) {
+  const char* name = "execute_4_context_1(sq2sk2sqsq4sqsk4)_generation_2(sq2sk30sqsq2sqsk30)";
+  const Imported imported =
+      import_text(TraceText()
+                      .event("user_annotation", name, 0, 100)
+                      .event("cpu_op", "vllm::unified_attention_with_output", 10, 20, paged())
+                      .event("cpu_op", "vllm::unified_attention_with_output", 200, 20, paged())
+                      .str());
+  ASSERT_EQ(imported.run.step.nodes.size(), 1u);
+  EXPECT_EQ(imported.run.step.nodes[0].work.macs, 2 * 8 * 64 * 34);
+  EXPECT_EQ(imported.run.step.nodes[0].read_bytes, 2 * 4 * 8 * 64 + 2 * 2 * 64 * 2 * 32);
+  EXPECT_EQ(imported.run.setting.task, "mixed");
+  EXPECT_EQ(imported.run.step.wall_ns, 100'000);
+}
+
+TEST(ImportedServer, WithoutKeysAttentionHasNoCount) {
+  const Imported imported =
+      import_text(TraceText()
+                      .event("user_annotation", "step[DECODE bs=4]", 0, 100)
+                      .event("cpu_op", "vllm::unified_attention_with_output", 10, 20, paged())
+                      .str());
+  EXPECT_EQ(imported.run.step.nodes.at(0).work, Work());
+  EXPECT_EQ(imported.steps.attribution.uncounted_ns, 20'000);
+  EXPECT_EQ(imported.run.setting.task, "decode");
+  EXPECT_EQ(imported.run.setting.batch_size, 4);
+  EXPECT_EQ(imported.run.setting.sequence, 1);
+}
+
+TEST(ImportedServer, AReplayedGraphIsJoinedToItsCapture) {
+  TraceText capture;
+  capture.event("user_annotation", "capture_4_FULL", 0, 100)
+      .event("cuda_runtime", "cudaStreamBeginCapture", 1, 1, {{"correlation", 1}})
+      .event("cpu_op", "aten::mm", 5, 10, TraceText::call({{4, 8}, {8, 16}}))
+      .event("cuda_runtime", "cudaLaunchKernel", 6, 1, {{"correlation", 2}})
+      .event("cuda_runtime", "cudaLaunchKernel", 8, 1, {{"correlation", 3}})
+      .event("cpu_op", "vllm::unified_attention_with_output", 20, 10, paged())
+      .event("cuda_runtime", "cuLaunchKernelEx", 22, 1, {{"correlation", 4}})
+      .event("cuda_runtime", "cudaStreamEndCapture", 40, 1, {{"correlation", 5}});
+  TraceText replay;
+  replay
+      .event("user_annotation",
+             "execute_4_context_0(sq0sk0sqsq0sqsk0)_generation_4(sq4sk50sqsq4sqsk50)", 0, 10)
+      .event("cuda_runtime", "cudaGraphLaunch", 2, 3, {{"correlation", 9}});
+  for (const auto& [name, begin] : {std::pair{"a", 20.0}, {"b", 30.0}, {"c", 40.0}})
+    replay.event("kernel", name, begin, 5, {{"correlation", 9}}, 3);
+  ForeignTrace captured =
+      read_torch_trace(*std::make_unique<files::BlockReader>(capture.str(), "capture.json"));
+  ForeignTrace trace =
+      read_torch_trace(*std::make_unique<files::BlockReader>(replay.str(), "replay.json"));
+  EXPECT_THROW(join_capture(captured, trace), Error);
+  join_capture(trace, captured);
+  const ImportedSteps steps = imported_steps(trace);
+  const RunRecord run = imported_run(trace, steps, nullptr);
+  ASSERT_EQ(run.step.nodes.size(), 2u);
+  EXPECT_EQ(run.step.nodes[0].op, "matmul");
+  EXPECT_EQ(run.step.nodes[0].work.macs, 4 * 8 * 16);
+  EXPECT_EQ(run.step.nodes[0].time_ns, 10'000);
+  EXPECT_EQ(run.step.nodes[1].op, "flash_attention");
+  EXPECT_EQ(run.step.nodes[1].work.macs, 2 * 8 * 64 * 50);
+  EXPECT_EQ(steps.attribution.uncounted_ns, 0);
+}
+
+// Kernels 1 and 2 were launched before the trace began, 3 between the steps.
+TEST(ImportedSteps, KernelsOfNoStepAreApart) {
+  TraceText trace;
+  trace.event("user_annotation", "ProfilerStep#1", 0, 100)
+      .event("cpu_op", "aten::mm", 10, 10, TraceText::call({{4, 8}, {8, 16}}))
+      .event("cuda_runtime", "cudaLaunchKernel", 12, 2, {{"correlation", 10}})
+      .event("cuda_runtime", "cudaLaunchKernel", 110, 2, {{"correlation", 11}})
+      .event("user_annotation", "ProfilerStep#2", 120, 100)
+      .event("cpu_op", "aten::mm", 130, 10, TraceText::call({{4, 8}, {8, 16}}))
+      .event("cuda_runtime", "cudaLaunchKernel", 132, 2, {{"correlation", 12}})
+      .event("kernel", "early", 5, 20, {{"correlation", 1}}, 9)
+      .event("kernel", "early", 25, 15, {{"correlation", 2}}, 9)
+      .event("kernel", "gemm", 45, 10, {{"correlation", 10}}, 9)
+      .event("kernel", "between", 115, 30, {{"correlation", 11}}, 9)
+      .event("kernel", "gemm", 150, 10, {{"correlation", 12}}, 9);
+  const Imported imported = import_text(trace.str());
+  EXPECT_EQ(imported.steps.attribution.outside_kernels, 3);
+  EXPECT_EQ(imported.steps.attribution.outside_ns, 65'000);
+  EXPECT_EQ(imported.run.plain_wall_ns, (std::vector<double>{60'000, 75'000}));
+  EXPECT_EQ(imported.run.step.nodes.size(), 1u);
+}
+
+// Everything but idle time has a row, and idle is what no operation covers.
+TEST(ImportedSteps, OnAHostEveryOperationHasARow) {
+  TraceText trace;
+  trace.event("user_annotation", "ProfilerStep#1", 0, 100)
+      .event("cpu_op", "mine::outer", 0, 40)
+      .event("cpu_op", "aten::exp", 10, 5, TraceText::call({{40}}))
+      .event("cpu_op", "autograd::engine::evaluate_function: MulBackward0", 50, 30)
+      .event("cpu_op", "MulBackward0", 52, 20)
+      .event("cpu_op", "aten::mul", 55, 10, TraceText::call({{40}, {40}}));
+  const Imported imported = import_text(trace.str());
+  std::map<std::string, int64_t> times;
+  int64_t calls = 0;
+  for (const NodeRecord& node : imported.run.step.nodes) {
+    times[node.op] += node.time_ns;
+    calls += node.calls;
+  }
+  EXPECT_EQ(times,
+            (std::map<std::string, int64_t>{
+                {"mine::outer", 35'000}, {"exp", 5'000}, {"framework", 20'000}, {"mul", 10'000}}));
+  EXPECT_EQ(calls, 5);
+  EXPECT_EQ(imported.run.step.idle_ns, 30'000);
+}
+
+// Only token ids that rows of a table are looked up by, and only of the largest table.
+TEST(ImportedSteps, TitlesClaimWhatIsRecorded) {
+  auto setting = [](const std::vector<std::pair<std::string, Json>>& calls) {
+    TraceText trace;
+    double at = 0;
+    for (const auto& [name, call] : calls) trace.event("cpu_op", name, at += 10, 5, call);
+    return import_text(trace.str()).run.setting;
+  };
+  auto lookup = [](int64_t rows, int64_t batch, int64_t length) {
+    return Json{{"Input Dims", {{rows, 8}, {batch, length}}},
+                {"Input type", {"float", "long int"}}};
+  };
+  const Json bins = {{"Input Dims", {{979, 1024}}}, {"Input type", {"long int"}}};
+  EXPECT_EQ(setting({{"aten::add", bins}}).str(), "trace forward eager");
+  EXPECT_EQ(
+      setting({{"aten::embedding", lookup(32, 64, 64)}, {"aten::embedding", lookup(1000, 4, 128)}})
+          .str(),
+      "trace prefill eager 4x128");
+  EXPECT_EQ(setting({{"aten::embedding", lookup(1000, 4, 1)}}).task, "decode");
+}
+
+}  // namespace
+}  // namespace ridge::record
