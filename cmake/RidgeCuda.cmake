@@ -34,7 +34,7 @@ if(RIDGE_HAS_CUDA)
   # Hopper's own instructions need the 90a target.
   target_compile_options(ridge_cuda_kernels PRIVATE -gencode=arch=compute_90a,code=sm_90a
     $<$<BOOL:${RIDGE_CUDA_RELEASE}>:-gencode=arch=compute_80,code=[sm_80,compute_80]>
-    --threads 1 -Werror all-warnings)
+    --threads 1 -Werror all-warnings -Xcompiler=-fPIC,-fvisibility=hidden)
   set_target_properties(ridge_cuda_kernels PROPERTIES CUDA_RUNTIME_LIBRARY Static)
   find_path(RIDGE_CUPTI_INCLUDE cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_LIBRARY_ROOT}/extras/CUPTI/include)
   # Only headers of what is opened at run time.
