@@ -42,7 +42,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string library() const = 0;  // that carries the bytes: "Open MPI 4.1.4"
+  virtual std::string library() const = 0;  // "Open MPI 4.1.4"
 
   // Replaces each tensor by its sum over the ranks, or by their average; every rank gets the same
   // bits. Returns when it is done. `what` names the collective. Throws a run-time Error that has it

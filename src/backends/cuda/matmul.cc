@@ -117,8 +117,8 @@ std::optional<PackedProduct> packing(const Call& call) {
 
 Launch bind(const BindCall& call, BindContext& context) {
   if (is_empty_product(call.call())) return bind_empty(call, context);
-  if (auto few = bind_skinny_gemm(call, context)) return *few;
   if (auto some = bind_streamed_gemm(call, context)) return *some;
+  if (auto few = bind_skinny_gemm(call, context)) return *few;
   if (auto packed = packing(call.call())) return bind_packed(call, *packed, context);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
@@ -149,7 +149,9 @@ int launches(const Call& call) {
 }
 
 int rounds(const Call& call) {
-  return is_skinny_gemm(call) ? skinny_gemm_rounds(call.inputs[0].shape[0], 0) : 0;
+  if (!is_skinny_gemm(call)) return 0;
+  const Shape &x = call.inputs[0].shape, &weight = call.inputs[1].shape;
+  return prefers_streamed_gemm(x, weight, false) ? 0 : skinny_gemm_rounds(x[0], 0);
 }
 
 // Supports a layout if the product then takes one launch: several launches cost more than the copy

@@ -2,6 +2,8 @@
 // Bindings of skinny_gemm, and of matmuls of a few rows.
 #include "backends/cuda/skinny_gemm.h"
 
+#include <algorithm>
+
 #include "backends/cuda/early_operand.h"
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/kernels/gemm/skinny_gemm.h"
@@ -53,14 +55,22 @@ StreamedGemm streamed_product_of(const Operand& x, const Operand& weight, const 
   return p;
 }
 
+// Two rows take equally long in either kernel. Of few rows, skinny_gemm norms them in each of its
+// blocks, which short rows do not hide, and a weight of few rows makes few blocks.
+bool is_faster_streamed(const StreamedGemm& p) {
+  constexpr int64_t kFewestTokens = 3, kNarrow = 2048;
+  if (p.tokens < kFewestTokens || !takes_streamed_gemm(p)) return false;
+  return p.tokens > kSkinnyGemmMostTokens || std::min(p.weight_rows, p.in) <= kNarrow;
+}
+
 Launch bind(const BindCall& call, BindContext& context) {
-  if (call.inputs[0].type.shape[0] > kSkinnyGemmMostTokens) {
-    StreamedGemm p = streamed_product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
-    p.is_ready_early = is_ready_early(call, 1);
-    p.activation = activation(call.attrs().text("activation"));
-    return launch_on(context.device, "skinny_gemm", launch_streamed_gemm, p);
-  }
-  ops::SkinnyGemm shape = ops::skinny_gemm_shape(call.call());
+  const ops::SkinnyGemm shape = ops::skinny_gemm_shape(call.call());
+  StreamedGemm streamed = streamed_product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
+  streamed.is_ready_early = is_ready_early(call, 1);
+  streamed.activation = activation(call.attrs().text("activation"));
+  const bool is_fused = shape.norm >= 0 || shape.residual >= 0;
+  if (shape.tokens > kSkinnyGemmMostTokens || (!is_fused && is_faster_streamed(streamed)))
+    return launch_on(context.device, "skinny_gemm", launch_streamed_gemm, streamed);
   auto input = [&](int i) -> const Operand& { return call.inputs[static_cast<size_t>(i)]; };
   SkinnyGemm p = product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
   if (shape.norm >= 0) p.norm = input(shape.norm).as<const float>();
@@ -139,6 +149,15 @@ int skinny_gemm_rounds(int64_t tokens, int norms) {
   return (norms == 0 ? 2 : 1) + norms * 2 + norms * doublings * 3 / 2;
 }
 
+bool prefers_streamed_gemm(const Shape& x, const Shape& weight, bool has_activation) {
+  StreamedGemm p;
+  p.tokens = x[0], p.in = x[1], p.weight_rows = weight[0];
+  p.x.stride = p.weight.stride = p.in;
+  p.y_stride = has_activation ? p.weight_rows / 2 : p.weight_rows;
+  if (has_activation) p.activation = GemmActivation::kSilu;  // any
+  return is_faster_streamed(p);
+}
+
 bool is_skinny_gemm(const Call& call) {
   return call.inputs.size() == 2 && parse_einsum(call.attrs.text("einsum")).is_projection() &&
          call.inputs[0].dtype == DType::kBF16 && call.inputs[1].dtype == DType::kBF16 &&
@@ -170,7 +189,7 @@ std::optional<Launch> bind_streamed_gemm(const BindCall& call, BindContext& cont
     if (!row_stride(operand->type.shape, {0, operand->strides})) return std::nullopt;
   StreamedGemm p = streamed_product_of(x, weight, y);
   p.is_ready_early = true;
-  if (!takes_streamed_gemm(p)) return std::nullopt;
+  if (!is_faster_streamed(p)) return std::nullopt;
   return launch_on(context.device, "matmul", launch_streamed_gemm, p);
 }
 

@@ -14,14 +14,20 @@ namespace ridge::backends::cuda {
 // (docs/runs/2026-11-25-prediction-inference-h100.md).
 int skinny_gemm_rounds(int64_t tokens, int norms);
 
+// Whether kernels/gemm/streamed_gemm.h multiplies x by the weight faster, though it fuses neither
+// norms nor residuals: from three rows on, for the weights of narrow models
+// (docs/runs/2026-11-28-decode-h200-sequences.md). An activation multiplies the halves of the
+// result.
+bool prefers_streamed_gemm(const Shape& x, const Shape& weight, bool has_activation);
+
 // Whether the kernel supports a matmul's types and shapes: a few rows times a weight. Does not
 // check layouts.
 bool is_skinny_gemm(const Call& call);
 // The launch of a matmul "nd,fd->nf" with two operands, or nullopt if the kernel does not support
 // it.
 std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& context);
-// The same for kernels/gemm/streamed_gemm.h: some tens of rows times a weight that no other launch
-// of the graph writes.
+// The same for kernels/gemm/streamed_gemm.h: three to some tens of rows times a weight that no
+// other launch of the graph writes.
 std::optional<Launch> bind_streamed_gemm(const BindCall& call, BindContext& context);
 
 }  // namespace ridge::backends::cuda

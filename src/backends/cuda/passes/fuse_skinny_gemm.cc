@@ -6,6 +6,7 @@
 #include <array>
 
 #include "backends/cuda/passes/passes.h"
+#include "backends/cuda/skinny_gemm.h"
 #include "graph/rewrite_rule.h"
 #include "ops/pointwise.h"
 #include "ops/registry.h"
@@ -111,6 +112,13 @@ bool is_residual(const Match& match) {
          graph.type(match.value("residual")) == graph.type(match.root().outputs[0]);
 }
 
+// Whether a kernel that fuses neither norms nor residuals is faster.
+bool loses_streamed_gemm(const Graph& graph, const passes::NewNode& made) {
+  const bool is_fused = made.inputs.size() > 2;
+  return is_fused && prefers_streamed_gemm(graph.shape(made.inputs[0]), graph.shape(made.inputs[1]),
+                                           made.attrs.has("activation"));
+}
+
 // The first output replaces the root. A sum that the kernel makes on the way replaces the old sum
 // for its other readers.
 ValueId replace_root(Rewriter& rewriter, const Match& match) {
@@ -138,7 +146,8 @@ Graph run_fuse_skinny_gemm(const Graph& graph, passes::PassContext& context) {
   auto where = [&](bool (*also)(const Match&)) {
     return [&, also](const Match& match) {
       if (!are_normed_alike(match) || (also != nullptr && !also(match))) return false;
-      return passes::runs_on_target(context, graph, skinny_gemm_of(match));
+      const passes::NewNode made = skinny_gemm_of(match);
+      return !loses_streamed_gemm(graph, made) && passes::runs_on_target(context, graph, made);
     };
   };
   const std::array rules = {
