@@ -4,10 +4,12 @@
 #include "cost/hardware.h"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/split.h"
 #include "files/json.h"
 #include "files/json_field.h"
 
@@ -94,6 +96,23 @@ Hardware hardware_of(const Sheet& s) {
           .source = s.source};
 }
 
+// "NVIDIA H100 SXM 80 GB" -> "H100"; its part that has a digit.
+std::string_view model_of(std::string_view title) {
+  for (const std::string_view word : split(title, ' '))
+    if (std::ranges::any_of(word, [](char c) { return c >= '0' && c <= '9'; })) return word;
+  return title;
+}
+
+// Whether a word stands in a text, with no letter or digit next to it.
+bool has_word(std::string_view text, std::string_view word) {
+  const auto is_part = [&](size_t at) {
+    return at < text.size() && std::isalnum(static_cast<unsigned char>(text[at])) != 0;
+  };
+  for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1))
+    if (!(at > 0 && is_part(at - 1)) && !is_part(at + word.size())) return true;
+  return false;
+}
+
 double positive(const JsonField& field) {
   double value = field.real();
   if (!(value > 0 && value <= kMostTera)) throw field.fault("a number in (0, 1e6]");
@@ -123,6 +142,27 @@ std::span<const Hardware> hardware_table() {
     return all;
   }();
   return table;
+}
+
+const Hardware* hardware_of_device(std::string_view name,
+                                   int64_t multiprocessors,
+                                   int64_t memory_bytes) {
+  const Hardware* found = nullptr;
+  for (const Hardware& sheet : hardware_table()) {
+    const bool has_name = name.empty() ? multiprocessors > 0 && memory_bytes > 0
+                                       : has_word(name, model_of(sheet.title));
+    // Drivers report binary units, and less what they keep for themselves.
+    const auto capacity = static_cast<double>(sheet.memory_bytes);
+    const auto reported = static_cast<double>(memory_bytes);
+    const bool has_memory =
+        memory_bytes == 0 || (reported > 0.95 * capacity && reported < 1.1 * capacity);
+    if (!has_name || !has_memory ||
+        (multiprocessors > 0 && multiprocessors != sheet.multiprocessors))
+      continue;
+    if (found != nullptr) return nullptr;
+    found = &sheet;
+  }
+  return found;
 }
 
 const Hardware* find_hardware(std::string_view name) {

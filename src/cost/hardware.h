@@ -38,7 +38,13 @@ struct Hardware {
 
 std::span<const Hardware> hardware_table();
 const Hardware* find_hardware(std::string_view name);  // ignores case; null if unknown
-std::string hardware_names();                          // "a6000, a10, ..."
+// The one that a driver reports so: its name has the model of the sheet ("H100" in "NVIDIA H100
+// 80GB HBM3") or is empty, and its counts, where they are not 0, are the sheet's. Null if none or
+// several are.
+const Hardware* hardware_of_device(std::string_view name,
+                                   int64_t multiprocessors,
+                                   int64_t memory_bytes);
+std::string hardware_names();  // "a6000, a10, ..."
 
 // Reads a user's file: a JSON object with the names of these fields, `peaks` as {"f32": 19.5,
 // "bf16": 312}. Throws bad-file Errors that name the field.

@@ -199,5 +199,23 @@ TEST(HardwareFile, FaultsNameTheField) {
   EXPECT_NE(refusal(json::array()), "");
 }
 
+// Names, multiprocessors and bytes as drivers report them.
+TEST(Hardware, IsThatOfADevice) {
+  auto sheet = [](const char* name, int64_t multiprocessors, int64_t bytes) {
+    const Hardware* found = hardware_of_device(name, multiprocessors, bytes);
+    return found == nullptr ? "" : found->name;
+  };
+  EXPECT_EQ(sheet("NVIDIA H100 80GB HBM3", 132, 85'018'279'936), "h100");
+  EXPECT_EQ(sheet("NVIDIA H200", 132, 150'109'880'320), "h200");
+  EXPECT_EQ(sheet("NVIDIA A100-PG509-200", 108, 42'297'524'224), "a100-40");
+  EXPECT_EQ(sheet("NVIDIA A100-SXM4-80GB", 108, 85'094'825'984), "a100");
+  EXPECT_EQ(sheet("AMD Instinct MI300X VF", 304, 205'571'227'648), "mi300x");
+  EXPECT_EQ(sheet("", 304, 206'141'652'992), "mi300x");
+  EXPECT_EQ(sheet("NVIDIA H100 PCIe", 114, 85'000'000'000), "");
+  EXPECT_EQ(sheet("AMD Radeon Graphics", 104, 68'702'699'520), "");
+  EXPECT_EQ(sheet("NVIDIA L40", 142, 48'000'000'000), "");
+  EXPECT_EQ(sheet("", 0, 0), "");
+}
+
 }  // namespace
 }  // namespace ridge::cost
