@@ -25,15 +25,26 @@ struct ImportOptions {
   bool verbose = false;
 };
 
-// The ceilings of the machine that the trace is from, if the user names it.
+// Whether products in fp32 have the ceiling of TF32.
+bool has_tf32(const std::string& hardware, const record::ForeignTrace& trace) {
+  const cost::Hardware* sheet = cost::find_hardware(hardware);
+  return trace.uses_tf32 && sheet != nullptr && sheet->tf32_tera_flops > 0;
+}
+
+// The ceilings of the machine that the trace is from: as the user names it, or else the data sheet
+// of the device that the trace names.
 std::optional<cost::Ceilings> ceilings(const ImportOptions& o,
+                                       const std::string& device,
+                                       const record::ForeignTrace& trace,
                                        bool is_on_device,
                                        const TerminalOptions& terminal) {
-  if (!o.hardware) return std::nullopt;
+  const std::string name = o.hardware.value_or(device);
+  if (name.empty()) return std::nullopt;
   MachineOptions machine;
   if (!is_on_device) machine.device = "cpu";
   const passes::Selection plain("baseline", "");
-  return planning::choose_hardware(*o.hardware, this_machine(machine, plain, terminal), false)
+  return planning::choose_hardware(name, this_machine(machine, plain, terminal),
+                                   has_tf32(name, trace))
       .ceilings;
 }
 
@@ -46,7 +57,16 @@ void run(const ImportOptions& o, const AppContext& context) {
   lab.program = kProgram;
   lab.command = context.command;
   lab.finished_at = utc_now();
-  lab.ceilings = ceilings(o, steps.is_on_device, context.terminal);
+  const cost::Hardware* sheet =
+      steps.is_on_device && !trace.is_of_kernels
+          ? cost::hardware_of_device(trace.device, trace.multiprocessors, trace.device_bytes)
+          : nullptr;
+  const std::string device = sheet == nullptr ? "" : sheet->name;
+  lab.ceilings = ceilings(o, device, trace, steps.is_on_device, context.terminal);
+  if (o.hardware && sheet != nullptr && *o.hardware != device)
+    lab.warnings.push_back(fmt::format(
+        "the trace was recorded on {}, but its ceilings are those of {}, which --hardware names",
+        sheet->title, *o.hardware));
   if (lab.ceilings)
     lab.warnings.push_back(
         "predictions of imported operations are limits of the roofline, from their FLOPs and bytes");
@@ -55,6 +75,9 @@ void run(const ImportOptions& o, const AppContext& context) {
   const record::ImportSummary summary = record::import_summary(trace, steps.attribution);
   folder.add("import.json", report::json_text(report::to_json(summary)));
   folder.commit(report::output_files(lab));
+  for (const std::string& warning : lab.warnings)
+    fmt::print("{}", report::wrap_lines("warning: " + terminal_safe(warning) + "\n",
+                                        context.terminal.columns));
   fmt::print("{}{}", report::import_text(summary, lab.runs[0], o.verbose, context.terminal),
              written_text(folder, context.terminal, o.verbose));
 }
@@ -73,9 +96,10 @@ void register_import(Command program, const AppContext& context) {
   app.add_option("--capture", o->capture,
                  "the trace of the capture of the graphs that the trace replays, for what each "
                  "of their kernels is; one of torch.profiler");
-  app.add_option("--hardware", o->hardware,
-                 "the trace's machine, for rooflines and MFU: this, " + cost::hardware_names() +
-                     ", or a JSON file as of ridge plan");
+  app.add_option(
+      "--hardware", o->hardware,
+      "the machine for rooflines and MFU, unless it is the one that the trace names: this, " +
+          cost::hardware_names() + ", or a JSON file as of ridge plan");
   add_output_options(app, o->output, "folder to write").required();
   app.add_verbose_flag(o->verbose);
   app.footer(

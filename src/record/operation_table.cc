@@ -27,6 +27,8 @@ struct Sum {
   void add(const NodeRecord& node) {
     ++row.nodes;
     add_amounts(row, node);
+    if (node.work.flops > 0 || node.read_bytes > 0 || node.written_bytes > 0)
+      row.counted_ns += node.time_ns;
     bound_ns[static_cast<size_t>(node.bound)] += node.predicted_ns;
     samples_ns.resize(std::max(samples_ns.size(), node.samples_ns.size()));
     for (size_t i = 0; i < node.samples_ns.size(); ++i) samples_ns[i] += node.samples_ns[i];

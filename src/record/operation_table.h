@@ -20,7 +20,8 @@ struct OperationRow {
   int depth = 0;                 // level in a tree of scopes; 0 in flat tables
   bool is_leaf = true;           // the leaves of a table add up to its total
   int64_t nodes = 0, calls = 0, time_ns = 0, exclusive_ns = 0;
-  Summary samples;  // per-step times of the row
+  int64_t counted_ns = 0;  // the part of time_ns whose work or bytes are known; rates refer to it
+  Summary samples;         // per-step times of the row
   double share = 0;
   Work work;
   int64_t read_bytes = 0, written_bytes = 0, sent_bytes = 0;
@@ -28,9 +29,11 @@ struct OperationRow {
   cost::Bound bound = cost::Bound::kNone;
 
   int64_t bytes() const { return read_bytes + written_bytes; }
-  double intensity() const { return ratio(work.flops, bytes()); }     // FLOPs per planned byte
-  double flops_per_ns() const { return ratio(work.flops, time_ns); }  // GFLOP/s
-  double bytes_per_ns() const { return ratio(bytes(), time_ns); }     // GB/s
+  double intensity() const { return ratio(work.flops, bytes()); }        // FLOPs per planned byte
+  double flops_per_ns() const { return ratio(work.flops, rated_ns()); }  // GFLOP/s
+  double bytes_per_ns() const { return ratio(bytes(), rated_ns()); }     // GB/s
+  int64_t rated_ns() const { return counted_ns > 0 ? counted_ns : time_ns; }
+  double counted_share() const { return time_ns > 0 ? ratio(counted_ns, time_ns) : 1; }
   // A prediction assumes that the kernel has the device to itself, so it compares with exclusive
   // time. The error is predicted over exclusive time, less 1; 0 if either is unknown.
   double error() const { return exclusive_ns > 0 && predicted_ns > 0 ? limit_share() - 1 : 0; }
@@ -48,6 +51,7 @@ void add_amounts(OperationRow& row, const Measured& more) {
   row.written_bytes += more.written_bytes;
   row.sent_bytes += more.sent_bytes;
   row.predicted_ns += more.predicted_ns;
+  if constexpr (requires { more.counted_ns; }) row.counted_ns += more.counted_ns;
 }
 
 struct OperationTable {

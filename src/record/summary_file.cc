@@ -61,6 +61,11 @@ SummaryRun read_run(const JsonField& part) {
   const JsonField memory = part.at("memory");
   take(memory.at("owned_bytes"), run.owned_bytes);
   take(memory.at("measured_peak_bytes"), run.measured_peak_bytes);
+  if (part.has("attribution")) {
+    const JsonField times = part.at("attribution");
+    if (times.has("idle_ns") && times.has("host_ns"))
+      run.without_kernel_ns = times.at("idle_ns").real() + times.at("host_ns").real();
+  }
   if (part.has("loss")) {
     // A NaN loss is written as null.
     JsonField loss = part.at("loss");

@@ -35,7 +35,8 @@ struct SummaryRun {
   double predicted_ns = 0, samples_per_s = 0, tokens_per_s = 0, speed_up = 0, mfu = 0;
   double launch_rate = 0;  // 0 if not measured
   int64_t kernel_calls = 0, owned_bytes = 0, measured_peak_bytes = 0;
-  std::optional<double> mean_loss;  // training only, like losses_agree
+  std::optional<double> without_kernel_ns;  // idle and host time of a step
+  std::optional<double> mean_loss;          // training only, like losses_agree
   bool losses_agree = true;
   std::vector<SummaryOperation> by_op;    // empty for a run that was not reported in detail
   std::vector<SummaryOperation> by_kind;  // empty in files of before this table, too

@@ -53,12 +53,12 @@ std::string explanation(const record::RunChange& run) {
   constexpr size_t kMost = 5;
   const double step_ns = run.step.difference();
   std::vector<std::pair<double, std::string>> parts;
-  double rest_ns = step_ns;
-  for (const record::Change& change : run.kinds) {
+  for (const record::Change& change : run.kinds)
     parts.emplace_back(change.difference(), change.key);
-    rest_ns -= change.difference();
-  }
-  parts.emplace_back(rest_ns, "outside of operations");
+  // Times of operations that overlap do not add up to the step, so nothing is what is left over.
+  if (run.before->without_kernel_ns && run.after->without_kernel_ns)
+    parts.emplace_back(*run.after->without_kernel_ns - *run.before->without_kernel_ns,
+                       "idle and host");
   std::ranges::stable_sort(
       parts, [](double a, double b) { return std::abs(a) > std::abs(b); },
       [](const auto& part) { return part.first; });

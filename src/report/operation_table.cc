@@ -17,6 +17,12 @@ std::string count(int64_t n) { return n == 0 ? "-" : format_count(static_cast<do
 // Index of the exclusive time column, which appears only if kernels overlapped.
 constexpr size_t kExclusiveColumn = 3;
 
+// The share of the time that a rate refers to, unless that is all of it.
+std::string counted_part(const record::OperationRow& row) {
+  const double share = row.counted_share();
+  return row.work.flops == 0 || share > 0.995 ? "" : fmt::format(" ({:.0f}%)", 100 * share);
+}
+
 std::vector<std::string> cells(const record::OperationRow& row, bool beside) {
   bool is_measured = row.time_ns > 0;
   std::vector<std::string> all{
@@ -29,7 +35,7 @@ std::vector<std::string> cells(const record::OperationRow& row, bool beside) {
       count(row.work.macs),
       row.bytes() == 0 ? "-" : format_bytes(row.bytes()),
       row.intensity() > 0 ? fmt::format("{:.3g}", row.intensity()) : "-",
-      rate_cell(row.flops_per_ns(), "FLOP/s"),
+      rate_cell(row.flops_per_ns(), "FLOP/s") + counted_part(row),
       rate_cell(row.bytes_per_ns(), "B/s"),
       std::string(name(row.bound)),
       row.predicted_ns > 0 ? format_ns(row.predicted_ns) : "-",
@@ -52,6 +58,10 @@ record::OperationRow rest(const record::OperationTable& table, size_t most) {
 }
 
 }  // namespace
+
+std::string threads_part(const record::Setting& setting) {
+  return setting.threads > 0 ? ", " + counted(setting.threads, "thread") : "";
+}
 
 bool side_by_side(const record::StepRecord& step) {
   return step.overlapped_ns > step.kernel_ns / 100;

@@ -74,6 +74,9 @@ std::string kernel_count_note(const record::StepRecord& step);
 std::vector<std::string> kernel_count_notes(const record::LabRecord& lab,
                                             std::span<const size_t> runs);
 
+// ", 4 threads"; empty for a run of another program, whose threads are not known.
+std::string threads_part(const record::Setting& setting);
+
 // One row per key, then idle, host and the whole step. `most` limits the rows of flat tables (0: no
 // limit); the rest is summed in one row.
 Table operation_table(const record::OperationTable& table,

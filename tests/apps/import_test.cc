@@ -38,6 +38,7 @@ TEST_F(ImportTest, DiffLinesUpKindsWithARunOfRidge) {
   ASSERT_EQ(text.code, 0) << text.err;
   EXPECT_NE(text.out.find("\nkind "), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("B takes "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find(" idle and host "), std::string::npos) << text.out;
   const json rows = json::parse(run({"diff", "torch", "ridge", "--json"}).out)[0]["by_kind"];
   for (const char* kind : {"matmul", "optimizer", "elementwise and norms", "softmax and loss"}) {
     const auto row = std::find_if(rows.begin(), rows.end(),

@@ -162,7 +162,7 @@ TEST(ForeignTraces, ReplayedGraphsAreTheOperationsOfTheirCapture) {
   EXPECT_NEAR(2e-9 * static_cast<double>(found["matmul"]), 77.981, 0.78);
   EXPECT_NEAR(2e-9 * static_cast<double>(found["flash_attention"]), 21.661, 0.01);
   EXPECT_GT(attributed(imported), 0.98);
-  EXPECT_EQ(imported.run.setting.str(), "mi300_vllm_decode_graph decode eager 32x1 bf16");
+  EXPECT_EQ(imported.run.setting.str(), "mi300_vllm_decode_graph decode graph 32x1 bf16");
   EXPECT_NEAR(imported.run.plain_wall_ns.at(0), 10.74e6, 0.01e6);
 }
 

@@ -26,11 +26,13 @@ void figures(const See& see, const UnknownOperation& r) {
 struct ImportSummary {
   std::string trace, framework;
   int64_t events = 0;
+  bool is_of_operations = false;  // not of kernels alone
   Attribution times;
   std::vector<UnknownOperation> unknown;  // the largest first
 };
 inline ImportSummary import_summary(const ForeignTrace& trace, const Attribution& attribution) {
-  ImportSummary summary{trace.source, trace.framework, std::ssize(trace.events), attribution, {}};
+  ImportSummary summary{trace.source,         trace.framework, std::ssize(trace.events),
+                        !trace.is_of_kernels, attribution,     {}};
   for (const auto& [name, ns] : attribution.unknown) summary.unknown.push_back({name, ns});
   std::ranges::stable_sort(summary.unknown, std::ranges::greater(), &UnknownOperation::ns);
   return summary;
@@ -52,6 +54,9 @@ void figures(const See& see, const ImportSummary& r) {
   see({"outside_ns", "ns", "kernels launched outside of the steps; in no other of these times"},
       r.times.outside_ns);
   see({"outside_kernels", "", "how many"}, r.times.outside_kernels);
+  see({"replayed_ns", "ns", "the part of without_counts_ns in replayed graphs without a capture"},
+      r.times.replayed_ns);
+  see({"has_shapes", "", "whether operands of operations are recorded"}, r.times.has_shapes);
   see({"unknown_ns", "ns", "operations that Ridge does not know"}, r.times.unknown_ns);
   see("unknown", r.unknown);
 }

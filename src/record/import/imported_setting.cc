@@ -58,8 +58,11 @@ Setting imported_setting(const ForeignTrace& trace,
     setting.level = "trace";
     return setting;
   }
-  setting.level = steps.is_compiled ? "compile" : "eager";
-  setting.dtype = dtype_option(product_type);
+  setting.level = steps.is_compiled                                           ? "compile"
+                  : steps.attribution.share(steps.attribution.graph_ns) > 0.5 ? "graph"
+                                                                              : "eager";
+  setting.dtype =
+      product_type == DType::kF32 && trace.uses_tf32 ? "tf32" : dtype_option(product_type);
   set_task(trace, steps, setting);
   return setting;
 }

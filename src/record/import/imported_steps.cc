@@ -29,6 +29,7 @@ constexpr MarkedName kMarks[] = {
     {"autograd::engine::evaluate_function: *", Mark::kBackward},
     {"Optimizer.*", Mark::kOptimizer},
     {"CompiledFunction", Mark::kCompiled},
+    {"CompiledFunctionBackward*", Mark::kCompiled},
     {"Torch-Compiled Region*", Mark::kCompiled},
     {"## Call CompiledFxGraph*", Mark::kCompiled},
 };

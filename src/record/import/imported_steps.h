@@ -46,6 +46,7 @@ struct Attribution {
   int64_t unknown_ns = 0;    // operations and kernels that the table does not have
   int64_t uncounted_ns = 0;  // the part of known_ns whose work and bytes were not recorded
   int64_t replayed_ns = 0;   // the part of uncounted_ns in replayed graphs
+  int64_t graph_ns = 0;      // in replayed graphs, joined to a capture or not
   int64_t compiled_ns = 0;   // in compiled code on a host, whose kernels have no events
   int64_t outside_ns = 0;    // kernels launched outside of the steps; no part of the rest
   int64_t outside_kernels = 0;

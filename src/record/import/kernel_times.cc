@@ -113,6 +113,7 @@ class KernelTimes : protected OperationFinder {
     for (size_t i = 0; i < kernels.size(); ++i) {
       const int32_t step = step_of(*kernels[i], launch);
       if (step < 0) continue;
+      total().graph_ns += kernels[i]->length_ns;
       const std::string_view op = kernel_op(trace_.name(*kernels[i]));
       if (graph == nullptr || graph->nodes[i].name == 0) {
         if (!op.empty()) total().replayed_ns += kernels[i]->length_ns;

@@ -79,7 +79,7 @@ class Reader {
         files::stream_json(reader_, "traceEvents", [this](json& event) { add(event); });
     if (const json* devices = member(others, "deviceProperties");
         devices != nullptr && devices->is_array() && !devices->empty())
-      trace_.device = text_of(devices->front(), "name");
+      read_device(devices->front());
     if (trace_.events.empty())
       throw file_error(
           "[{}] expected a trace of torch.profiler, found no event of an operation or a kernel",
@@ -88,6 +88,12 @@ class Reader {
   }
 
  private:
+  void read_device(const json& device) {
+    trace_.device = text_of(device, "name");
+    trace_.multiprocessors = std::max<int64_t>(integer_of(device, "numSms"), 0);
+    trace_.device_bytes = std::max<int64_t>(integer_of(device, "totalGlobalMem"), 0);
+  }
+
   void add(const json& event) {
     if (!event.is_object()) throw fault("an event that is an object", event.type_name());
     const std::string_view name = text_of(event, "name");
@@ -120,6 +126,8 @@ class Reader {
     if (kind == EventKind::kKernel) event.sequence = integer_of(args, "graph node id");
     event.is_backward = integer_of(args, "Fwd thread id") > 0;
     if (kind == EventKind::kOperation) event.call = add_call(name, args);
+    if (kind == EventKind::kKernel && name.find("tf32") != std::string_view::npos)
+      trace_.uses_tf32 = true;
     trace_.events.push_back(event);
   }
 
