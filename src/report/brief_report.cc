@@ -44,10 +44,11 @@ std::string ladder(const record::LabRecord& lab,
                    const std::vector<size_t>& runs,
                    const TerminalOptions& options) {
   const record::Setting& s = lab.runs[runs.front()].setting;
-  Table table =
-      empty_ladder(fmt::format("{} {}x{}, {}, {}", terminal_safe(s.model), s.samples(), s.sequence,
-                               s.dtype, counted(s.threads, "thread")),
-                   lab, runs);
+  Table table = empty_ladder(
+      fmt::format("{}{}, {}{}", terminal_safe(s.model),
+                  s.samples() > 0 ? fmt::format(" {}x{}", s.samples(), s.sequence) : "", s.dtype,
+                  threads_part(s)),
+      lab, runs);
   add_lines(lines(lab), lab, runs, table);
   return table.text(fitted(options));
 }

@@ -59,9 +59,11 @@ std::string ladder_text(const record::LabRecord& lab, const TerminalOptions& opt
   std::vector<std::vector<size_t>> groups = record::ladders(lab);
   for (const std::vector<size_t>& group : groups) {
     const record::Setting& s = lab.runs[group.front()].setting;
-    text += title(fmt::format("{}: batch {}, length {}, {}, {}", terminal_safe(s.model),
-                              s.samples(), s.sequence, s.dtype, counted(s.threads, "thread")),
-                  options);
+    const std::string batch =
+        s.samples() > 0 ? fmt::format("batch {}, length {}, ", s.samples(), s.sequence) : "";
+    text +=
+        title(fmt::format("{}: {}{}{}", terminal_safe(s.model), batch, s.dtype, threads_part(s)),
+              options);
     text += ladder_table(lab, group).text(options);
     for (const std::string& note : kernel_count_notes(lab, group))
       text += wrap_lines(note, options.columns);

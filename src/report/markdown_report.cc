@@ -28,9 +28,12 @@ std::string ladder_section(const record::LabRecord& lab) {
   std::vector<std::vector<size_t>> groups = record::ladders(lab);
   for (const std::vector<size_t>& group : groups) {
     const record::Setting& s = lab.runs[group.front()].setting;
-    text += fmt::format("\n{}, {} of {} tokens, {}, {} {}\n\n", plain(s.model),
-                        counted(s.samples(), "sequence"), s.sequence, counted(s.threads, "thread"),
-                        s.dtype, s.isa);
+    const std::string batch =
+        s.samples() > 0
+            ? fmt::format(", {} of {} tokens", counted(s.samples(), "sequence"), s.sequence)
+            : "";
+    text += fmt::format("\n{}{}{}, {}{}\n\n", plain(s.model), batch, threads_part(s), s.dtype,
+                        s.isa.empty() ? "" : " " + s.isa);
     text += table_text(ladder_table(lab, group));
     for (const std::string& note : kernel_count_notes(lab, group))
       text += "\n" + plain(note) + "\n";

@@ -67,8 +67,11 @@ function total(kernels) {
   sum.call_mean_ns = sum.calls > 0 ? sum.time_ns / sum.calls : NaN;
   sum.call_max_ns = d3.max(kernels, (kernel) => kernel.call_max_ns);
   sum.flops_per_byte = sum.bytes > 0 ? sum.flops / sum.bytes : 0;
-  sum.flops_per_s = sum.time_ns > 0 ? 1e9 * sum.flops / sum.time_ns : 0;
-  sum.bytes_per_s = sum.time_ns > 0 ? 1e9 * sum.bytes / sum.time_ns : 0;
+  // Rates refer to the time of the kernels whose work or bytes are known.
+  sum.counted_ns =
+      d3.sum(kernels, (kernel) => (kernel.flops > 0 || kernel.bytes > 0 ? kernel.time_ns : 0));
+  sum.flops_per_s = sum.counted_ns > 0 ? 1e9 * sum.flops / sum.counted_ns : 0;
+  sum.bytes_per_s = sum.counted_ns > 0 ? 1e9 * sum.bytes / sum.counted_ns : 0;
   sum.limit_share = sum.exclusive_ns > 0 ? sum.predicted_ns / sum.exclusive_ns : 0;
   sum.phase = largest(kernels, 'phase');
   sum.bound = largest(kernels, 'bound', 'predicted_ns');

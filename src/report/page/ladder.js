@@ -24,7 +24,9 @@ function drawLadder(body) {
   ];
   if (folders.length > 1)
     shown.unshift({title: 'folder', value: (run) => run.folder.name, isText: true});
-  table(body, {name: 'runs', columns: shown, rows: runs});
+  // A column that no run has a value in says nothing.
+  const told = shown.filter((column) => runs.some((run) => column.value(run)));
+  table(body, {name: 'runs', columns: told, rows: runs});
 }
 
 // A run in a few pairs.
@@ -46,7 +48,7 @@ function drawRungs(body, group) {
     format: time,
     margin: {top: 6, right: 120, bottom: 24, left},
     title: first.model + (first.task && first.task !== 'train' ? ', ' + first.task : '') +
-        ', batch ' + first.batch_size + ', length ' + first.seq_len,
+        (first.batch_size > 0 ? ', batch ' + first.batch_size + ', length ' + first.seq_len : ''),
     caption:
         'Median step time with its 95% interval. Grey mark: the predicted time. Right: speed-up over the first.',
   });

@@ -5,13 +5,17 @@ const kClassColours = Object.fromEntries(kMemoryClasses.map((name, i) => [name, 
 
 function drawMemory(body, {run}) {
   const memory = run.memory, profile = run.memory_profile || {};
-  element(body, 'p',
-          'Ridge allocates ' + bytes(memory.allocated_bytes) + ' (planned: ' +
-              bytes(memory.owned_bytes) + '), of which ' + bytes(memory.arena_bytes) +
-              ' are one arena for temporaries. With code and libraries, ' +
-              bytes(memory.foreign_bytes) + ' before the first allocation, that predicts ' +
-              bytes(memory.predicted_peak_bytes) + ' resident; the system reported ' +
-              bytes(memory.measured_peak_bytes) + ' at most.');
+  if (memory.allocated_bytes > 0)
+    element(body, 'p',
+            'Ridge allocates ' + bytes(memory.allocated_bytes) + ' (planned: ' +
+                bytes(memory.owned_bytes) + '), of which ' + bytes(memory.arena_bytes) +
+                ' are one arena for temporaries. With code and libraries, ' +
+                bytes(memory.foreign_bytes) + ' before the first allocation, that predicts ' +
+                bytes(memory.predicted_peak_bytes) + ' resident; the system reported ' +
+                bytes(memory.measured_peak_bytes) + ' at most.');
+  else
+    element(body, 'p',
+            'The trace reports ' + bytes(memory.measured_peak_bytes) + ' in use at most.');
   if (run.points.length) drawMemoryCurve(body, run, profile);
   if (profile.tensors_at_peak && profile.tensors_at_peak.length) drawTensors(body, profile);
   drawSweep(body);

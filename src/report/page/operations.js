@@ -79,9 +79,12 @@ function drawGroup(detail, run, group) {
   if (formulas[op]) element(detail, 'p', op + ': ' + formulas[op], 'formula');
   const setting = run.setting;
   element(detail, 'p',
-          setting.device === 'cpu' ?
-              'Run on ' + [setting.isa, plural(setting.threads, 'thread')].join(', ') + '.' :
-              'Run on ' + setting.device + '.',
+          setting.device === 'cpu' ? 'Run on ' +
+                  [setting.isa, setting.threads ? plural(setting.threads, 'thread') : '']
+                      .filter(Boolean)
+                      .join(', ') +
+                  '.' :
+                                     'Run on ' + setting.device + '.',
           'note');
   table(detail, {
     name: 'kernels',

@@ -18,9 +18,16 @@ function stepParts(run) {
     computing = d3.sum(rows, (row) => (row.flops > 0 ? row.exclusive_ns : 0));
     moving = (a.busy_ns !== undefined ? a.busy_ns : a.kernel_ns - a.overlapped_ns) - computing;
   }
+  // Kernels of an imported trace whose work nobody knows neither compute nor move data.
+  const uncounted =
+      d3.sum(run.rows || [], (row) => (row.flops > 0 || row.bytes > 0 ? 0 : row.exclusive_ns));
   return [
     ['computing', computing, kColours[0], 'kernels with arithmetic'],
-    ['moving data', moving, kColours[5], 'kernels without arithmetic: copies, gathers, casts'],
+    [
+      'moving data', moving - uncounted, kColours[5],
+      'kernels without arithmetic: copies, gathers, casts'
+    ],
+    ['not counted', uncounted, kColours[7], 'kernels whose arithmetic and bytes are not known'],
     [
       'idle before the first kernel', a.idle_before_first_ns, kColours[4],
       'from the start of a graph to its first kernel'
@@ -40,7 +47,10 @@ function bottlenecks(run) {
              bound: row.bound,
              time: row.exclusive_ns,
              target: row.predicted_ns,
-             gain: wall > 0 ? Math.max(0, row.exclusive_ns - row.predicted_ns) / wall : 0,
+             // Without a limit there is no loss.
+             gain: wall > 0 && row.predicted_ns > 0 ?
+                 Math.max(0, row.exclusive_ns - row.predicted_ns) / wall :
+                 0,
              flops_per_s: row.flops_per_s,
              bytes_per_s: row.bytes_per_s,
            }))
@@ -63,23 +73,23 @@ function verdict(run) {
     utilisation.push(percent(run.mbu) + ' of the memory bandwidth' +
                      (run.mbu > 1 ? ' (' + mbuReason(run) + ')' : ''));
   let text = run.text + ' takes ' + time(stepNs(run)) +
-      (run.setting.task === 'decode'      ? ' per decode step, ' :
-           run.setting.task === 'prefill' ? ' per prefill, ' :
-                                            ' per step, ') +
-      amount(run.tokens_per_s) + ' tokens/s' +
+      (run.setting.task === 'decode'      ? ' per decode step' :
+           run.setting.task === 'prefill' ? ' per prefill' :
+                                            ' per step') +
+      (run.tokens_per_s > 0 ? ', ' + amount(run.tokens_per_s) + ' tokens/s' : '') +
       (utilisation.length ? ': ' + utilisation.join(' and ') : '') + '. ';
   if (!rows.length) return text;
   const top = rows[0], loss = bottlenecks(run)[0], a = run.attribution;
   const idle = a && a.wall_ns > 0 ? a.idle_ns / a.wall_ns : 0;
   if (idle > top.share) text += 'No kernel runs for ' + percent(idle) + ' of the step; ';
-  text += percent(top.share) + ' of the step is ' + top.key;
+  text += percent(top.share) + ' of the step is ' + middleCut(top.key);
   text += top.predicted_ns > 0 ?
       ', at ' + percent(top.predicted_ns / top.exclusive_ns) + ' of its ' + top.bound + ' limit' :
       '';
   if (loss && loss.gain >= 0.01)
-    text += '; the largest loss is in ' + loss.key + ', which would save ' + percent(loss.gain) +
-        ' of the step at the limit';
-  else
+    text += '; the largest loss is in ' + middleCut(loss.key) + ', which would save ' +
+        percent(loss.gain) + ' of the step at the limit';
+  else if (rows.some((row) => row.predicted_ns > 0))
     text += '; no operation would save more than 1% of the step at its limit';
   return text + '.';
 }

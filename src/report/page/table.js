@@ -103,7 +103,9 @@ function table(parent, {name, columns, rows, foot, choose, most = 120}) {
     for (const row of list.slice(0, most)) {
       const line = element(body, 'tr');
       columns.forEach((column) => {
-        const cell = element(line, 'td', cellText(column, row), column.isText ? 'text' : '');
+        const whole = cellText(column, row), text = column.isText ? middleCut(whole) : whole;
+        const cell = element(line, 'td', text, column.isText ? 'text' : '');
+        if (text !== whole) cell.title = whole;
         if (column.bar) {
           const mark = document.createElement('span');
           mark.className = 'share';

@@ -59,6 +59,13 @@ function cleaned(value) {
       Object.entries(value).map(([key, each]) => [visible(key), cleaned(each)]));
 }
 
+// Long names differ in their first and last parts, so they are cut in the middle.
+function middleCut(text, length = 52) {
+  if (text.length <= length) return text;
+  const last = Math.floor(length / 3);
+  return text.slice(0, length - last - 1) + '…' + text.slice(text.length - last);
+}
+
 function shortened(text, length) {
   return text.length > length ? text.slice(0, length - 1) + '…' : text;
 }
