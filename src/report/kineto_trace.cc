@@ -154,6 +154,7 @@ class RunWriter {
                  {"phase", node.phase},
                  {"flops", node.work.flops / repeat},
                  {"macs", node.work.macs / repeat},
+                 {"transcendentals", node.work.transcendentals / repeat},
                  {"read_bytes", node.read_bytes / repeat},
                  {"written_bytes", node.written_bytes / repeat},
                  {"bound", cost::name(node.bound)},

@@ -5,12 +5,15 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "graph/graph.h"
 #include "record/import/torch_operations.h"
+#include "record/run_record.h"
 
 namespace ridge::record {
 
@@ -49,8 +52,11 @@ struct RecordedCounts {
   int64_t macs_per_pair = 0, bytes_per_key = 0;
   int64_t elements = 0;  // the first operand's
   DType output_type = DType::kF32;
-  uint32_t inputs = 0;     // NameTable: "f32[8,128], f32[128,64]"
-  uint32_t output = 0;     // NameTable: "f32[8,64]"
+  uint32_t inputs = 0;  // NameTable: "f32[8,128], f32[128,64]"
+  uint32_t output = 0;  // NameTable: "f32[8,64]"
+  // A kernel of a trace of Ridge knows its op (NameTable; 0: it does not), scope and phase.
+  uint32_t op = 0, scope = 0;
+  Phase phase = Phase::kForward;
   bool are_known = false;  // work and bytes
 };
 
@@ -90,6 +96,7 @@ struct ForeignTrace {
   std::vector<ForeignEvent> events;
   std::vector<RecordedCounts> calls;
   std::vector<CapturedGraph> captured;
+  std::optional<Setting> setting;        // a trace of Ridge has all of it
   int64_t batch_size = 0, sequence = 0;  // the first batch of token ids; 0: not recorded
   int64_t peak_host_bytes = 0, peak_device_bytes = 0;  // the most in use at once
 

@@ -51,6 +51,7 @@ void set_task(const ForeignTrace& trace, const ImportedSteps& steps, Setting& se
 Setting imported_setting(const ForeignTrace& trace,
                          const ImportedSteps& steps,
                          DType product_type) {
+  if (trace.setting) return *trace.setting;
   Setting setting;
   setting.model = trace_title(trace.source);
   setting.device = steps.is_on_device ? "gpu" : "cpu";

@@ -84,6 +84,7 @@ class KernelTimes : protected OperationFinder {
   void add_kernel(const ForeignEvent& kernel, int64_t launcher) {
     const int32_t step = step_of(kernel, launcher);
     if (step < 0) return;
+    if (kernel.call >= 0) return add_own(kernel, step);
     const int32_t owner = launcher < 0 ? -1 : operation_of(static_cast<uint32_t>(launcher));
     const std::string_view op = kernel_op(trace_.name(kernel));
     if (owner >= 0) {
@@ -93,6 +94,18 @@ class KernelTimes : protected OperationFinder {
     }
     const Place at = launcher < 0 ? Place{} : place(static_cast<uint32_t>(launcher));
     add_lone(kernel, op, at, step);
+  }
+
+  // A kernel of Ridge, whose trace has its operation.
+  void add_own(const ForeignEvent& kernel, int32_t step) {
+    const RecordedCounts& call = trace_.calls[static_cast<size_t>(kernel.call)];
+    const auto [scope, is_new] =
+        scopes_.emplace(call.scope, static_cast<uint32_t>(result().scopes.size()));
+    if (is_new) result().scopes.push_back(trace_.names[call.scope]);
+    result().has_backward = result().has_backward || call.phase == Phase::kBackward;
+    result().operations.push_back({trace_.names[call.op], kernel.name, scope->second, call.phase,
+                                   step, kernel.call, -1, kernel.begin_ns});
+    add_span(static_cast<uint32_t>(result().operations.size() - 1), kernel, true);
   }
 
   // A kernel of which only the name is known.
@@ -173,6 +186,7 @@ class KernelTimes : protected OperationFinder {
   std::vector<std::pair<int64_t, int64_t>> outside_;  // launch and end of kernels of no step
   // The begin of the first kernel in each step, and how long it waited after its launch.
   std::map<int32_t, std::pair<int64_t, int64_t>> first_;
+  std::unordered_map<uint32_t, uint32_t> scopes_;  // by the number of their name
   int64_t first_correlation_ = INT64_MAX;
 };
 

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "files/json_stream.h"
+#include "record/run_figures.h"
 
 namespace ridge::record {
 namespace {
@@ -67,6 +68,25 @@ int64_t integer_of(const json& object, const char* key) {
   return value->get<int64_t>();
 }
 
+// The setting of a run of Ridge, if it wrote the trace.
+std::optional<Setting> setting_of(const json& other) {
+  const json* setting = member(other, "setting");
+  if (setting == nullptr || !setting->is_object() ||
+      !text_of(other, "program").starts_with("ridge "))
+    return std::nullopt;
+  Setting made;
+  const auto see = [&](const Figure& figure, auto&& value, Unknown = Unknown::kWritten) {
+    const std::string key(figure.key);
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, std::string>)
+      value = text_of(*setting, key.c_str()).substr(0, kLongestName);
+    else
+      value = static_cast<std::remove_cvref_t<decltype(value)>>(
+          std::clamp<int64_t>(integer_of(*setting, key.c_str()), 0, 1'000'000'000));
+  };
+  figures(see, made);
+  return made;
+}
+
 class Reader {
  public:
   explicit Reader(files::BlockReader& reader) : reader_(reader) {
@@ -80,6 +100,10 @@ class Reader {
     if (const json* devices = member(others, "deviceProperties");
         devices != nullptr && devices->is_array() && !devices->empty())
       read_device(devices->front());
+    if (const json* other = member(others, "otherData"); other != nullptr) {
+      trace_.setting = setting_of(*other);
+      if (trace_.setting) trace_.framework = "Ridge";
+    }
     if (trace_.events.empty())
       throw file_error(
           "[{}] expected a trace of torch.profiler, found no event of an operation or a kernel",
@@ -123,12 +147,39 @@ class Reader {
     if (event.external < 0) event.external = integer_of(args, "external id");
     event.correlation = integer_of(args, "correlation");
     event.sequence = integer_of(args, "Sequence number");
-    if (kind == EventKind::kKernel) event.sequence = integer_of(args, "graph node id");
+    if (kind == EventKind::kKernel) {
+      event.sequence = integer_of(args, "graph node id");
+      event.call = add_own_kernel(args);
+    }
     event.is_backward = integer_of(args, "Fwd thread id") > 0;
     if (kind == EventKind::kOperation) event.call = add_call(name, args);
     if (kind == EventKind::kKernel && name.find("tf32") != std::string_view::npos)
       trace_.uses_tf32 = true;
     trace_.events.push_back(event);
+  }
+
+  // The counts of a kernel that Ridge itself wrote.
+  int32_t add_own_kernel(const json& args) {
+    const std::string_view op = text_of(args, "op");
+    if (op.empty() || integer_of(args, "macs") < 0) return -1;
+    constexpr int64_t kMost = int64_t{1} << 60;
+    auto amount = [&](const char* key) {
+      return std::clamp<int64_t>(integer_of(args, key), 0, kMost);
+    };
+    RecordedCounts counts;
+    counts.op = trace_.names.number(op.substr(0, kLongestName));
+    counts.scope = trace_.names.number(text_of(args, "scope").substr(0, kLongestName));
+    counts.output = trace_.names.number(text_of(args, "shape").substr(0, kLongestName));
+    const std::string_view phase = text_of(args, "phase");
+    for (const Phase each : {Phase::kBackward, Phase::kOptimizer})
+      if (phase == name(each)) counts.phase = each;
+    counts.work = {amount("macs"), amount("flops"), amount("transcendentals")};
+    counts.model_macs = counts.work.macs;
+    counts.read_bytes = amount("read_bytes");
+    counts.written_bytes = amount("written_bytes");
+    counts.are_known = true;
+    trace_.calls.push_back(counts);
+    return static_cast<int32_t>(trace_.calls.size() - 1);
   }
 
   int32_t add_call(std::string_view name, const json& args) {
