@@ -31,12 +31,23 @@ constexpr std::array kTable = {
     PointwiseInfo{Pointwise::kRsqrt, "rsqrt", 1, false, 1, 1},
     PointwiseInfo{Pointwise::kReciprocal, "reciprocal", 1, false, 1, 1},
     PointwiseInfo{Pointwise::kSigmoid, "sigmoid", 1, false, 4, 2},
+    PointwiseInfo{Pointwise::kSin, "sin", 1, false, 1, 1},
+    PointwiseInfo{Pointwise::kCos, "cos", 1, false, 1, 1},
+    PointwiseInfo{Pointwise::kAbs, "abs", 1, false, 1, 0},
+    PointwiseInfo{Pointwise::kRelu, "relu", 1, false, 1, 0},
+    PointwiseInfo{Pointwise::kMax, "max", 2, false, 1, 0},
+    PointwiseInfo{Pointwise::kMin, "min", 2, false, 1, 0},
+    PointwiseInfo{Pointwise::kStep, "step", 1, false, 1, 0},
     PointwiseInfo{Pointwise::kSilu, "silu", 1, false, 4, 2},
     PointwiseInfo{Pointwise::kGeluTanh, "gelu_tanh", 1, false, 8, 1},
     PointwiseInfo{Pointwise::kSiluBackward, "silu_backward", 2, false, 9, 2},
     PointwiseInfo{Pointwise::kGeluTanhBackward, "gelu_tanh_backward", 2, false, 18, 1},
     PointwiseInfo{Pointwise::kCast, "cast", 1, false, 0, 0},
 };
+
+// NaN, which compares with nothing, stays NaN.
+double larger(double a, double b) { return a > b || a != a ? a : b; }
+double smaller(double a, double b) { return a < b || a != a ? a : b; }
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
@@ -103,6 +114,20 @@ double evaluate(Pointwise function, double a, double b, double parameter) {
       return 1.0 / a;
     case Pointwise::kSigmoid:
       return sigmoid(a);
+    case Pointwise::kSin:
+      return std::sin(a);
+    case Pointwise::kCos:
+      return std::cos(a);
+    case Pointwise::kAbs:
+      return std::fabs(a);
+    case Pointwise::kRelu:
+      return larger(a, 0);
+    case Pointwise::kMax:
+      return larger(a, b);
+    case Pointwise::kMin:
+      return smaller(a, b);
+    case Pointwise::kStep:
+      return a > 0 ? 1 : 0;
     case Pointwise::kSilu:
       return a * sigmoid(a);
     case Pointwise::kGeluTanh:

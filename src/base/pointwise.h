@@ -28,6 +28,13 @@ enum class Pointwise : uint8_t {
   kRsqrt,
   kReciprocal,
   kSigmoid,
+  kSin,
+  kCos,
+  kAbs,
+  kRelu,  // max(x, 0)
+  kMax,
+  kMin,
+  kStep,              // 1 where x > 0, else 0: the slope of relu
   kSilu,              // x * sigmoid(x)
   kGeluTanh,          // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
   kSiluBackward,      // (x, dy) -> dx

@@ -90,6 +90,14 @@ ValueId unary_gradient(Pointwise function, const GradientCall& call) {
       return unary(b, "neg", mul(b, unary(b, "square", y), dy));
     case Pointwise::kSigmoid:
       return mul(b, sub(b, y, unary(b, "square", y)), dy);
+    case Pointwise::kSin:
+      return mul(b, unary(b, "cos", x), dy);
+    case Pointwise::kCos:
+      return unary(b, "neg", mul(b, unary(b, "sin", x), dy));
+    case Pointwise::kAbs:
+      return mul(b, sub(b, unary(b, "step", x), unary(b, "step", unary(b, "neg", x))), dy);
+    case Pointwise::kRelu:
+      return mul(b, unary(b, "step", x), dy);
     case Pointwise::kSilu:
       return b.call("silu_backward", {x, dy});
     case Pointwise::kGeluTanh:
@@ -99,6 +107,16 @@ ValueId unary_gradient(Pointwise function, const GradientCall& call) {
     default:
       throw InternalError("no gradient of this pointwise function");
   }
+}
+
+// The gradients of the larger (smaller) of two operands: dy goes to the one that is larger
+// (smaller), and to the second where both are equal.
+std::vector<ValueId> choice_gradients(Pointwise function, const GradientCall& call) {
+  Builder& b = call.builder;
+  ValueId x = call.node.inputs[0], y = call.node.inputs[1], dy = call.output_gradients[0];
+  ValueId lead = function == Pointwise::kMax ? sub(b, x, y) : sub(b, y, x);
+  ValueId dx = mul(b, unary(b, "step", lead), dy);
+  return {dx, call.needed[1] ? sub(b, dy, dx) : kNoValue};
 }
 
 template <Pointwise kFunction>
@@ -116,6 +134,9 @@ std::vector<ValueId> gradient(const GradientCall& call) {
       return {dy, when(1, [&] { return unary(b, "neg", dy); })};
     case Pointwise::kMul:
       return {when(0, [&] { return mul(b, dy, y); }), when(1, [&] { return mul(b, dy, x); })};
+    case Pointwise::kMax:
+    case Pointwise::kMin:
+      return choice_gradients(kFunction, call);
     case Pointwise::kDiv:
       return {when(0,
                    [&] {
@@ -131,7 +152,8 @@ std::vector<ValueId> gradient(const GradientCall& call) {
 }
 
 constexpr bool is_differentiable(Pointwise function) {
-  return function != Pointwise::kSiluBackward && function != Pointwise::kGeluTanhBackward;
+  return function != Pointwise::kStep && function != Pointwise::kSiluBackward &&
+         function != Pointwise::kGeluTanhBackward;
 }
 
 // Logarithms, roots and divisors are sampled where they are smooth.
@@ -166,7 +188,8 @@ Op make() {
             kFunction == Pointwise::kCast ? OpCategory::kDataMovement : OpCategory::kElementwise,
         .kind = OpKind::kPointwise,
         .operands = {row.arity},
-        .commutative = kFunction == Pointwise::kAdd || kFunction == Pointwise::kMul,
+        .commutative = kFunction == Pointwise::kAdd || kFunction == Pointwise::kMul ||
+                       kFunction == Pointwise::kMax || kFunction == Pointwise::kMin,
         .formula = fmt::format("{} FLOP an element", row.flops),
         .infer = infer<kFunction>,
         .work = work<kFunction>,

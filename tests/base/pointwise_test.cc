@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <string>
@@ -39,16 +41,30 @@ TEST(Pointwise, CountsAreTheDocuments) {
   }
 }
 
-// An operand or a parameter that the table names changes the value, and no other does.
+// An operand or a parameter that the table names changes the value, and no other does. Selections
+// ignore one of their operands, so three places are tried.
 TEST(Pointwise, ValuesDependOnWhatTheTableNames) {
+  constexpr double kPlaces[][2] = {{0.7, 1.3}, {1.3, 0.7}, {0.01, 1.3}};
   for (const PointwiseInfo& function : pointwise_table()) {
-    const double value = evaluate(function.function, 0.7, 1.3, 1.9);
-    EXPECT_NE(evaluate(function.function, 0.8, 1.3, 1.9), value) << function.name;
-    EXPECT_EQ(evaluate(function.function, 0.7, 1.4, 1.9) != value, function.arity == 2)
-        << function.name;
-    EXPECT_EQ(evaluate(function.function, 0.7, 1.3, 2.0) != value, function.has_parameter)
-        << function.name;
+    const auto changes = [&](double da, double db, double dp) {
+      return std::any_of(std::begin(kPlaces), std::end(kPlaces), [&](const double* at) {
+        return evaluate(function.function, at[0] + da, at[1] + db, 1.9 + dp) !=
+               evaluate(function.function, at[0], at[1], 1.9);
+      });
+    };
+    EXPECT_TRUE(changes(-0.1, 0, 0)) << function.name;
+    EXPECT_EQ(changes(0, 0.1, 0), function.arity == 2) << function.name;
+    EXPECT_EQ(changes(0, 0, 0.1), function.has_parameter) << function.name;
   }
+}
+
+TEST(Pointwise, ChoicesPassOnWhatIsNoNumber) {
+  const double nan = std::nan("");
+  for (Pointwise function : {Pointwise::kMax, Pointwise::kMin}) {
+    EXPECT_TRUE(std::isnan(evaluate(function, nan, 1, 0)));
+    EXPECT_TRUE(std::isnan(evaluate(function, 1, nan, 0)));
+  }
+  EXPECT_TRUE(std::isnan(evaluate(Pointwise::kRelu, nan, 0, 0)));
 }
 
 TEST(Pointwise, ValuesAreThoseOfArithmetic) {
@@ -61,6 +77,16 @@ TEST(Pointwise, ValuesAreThoseOfArithmetic) {
   EXPECT_EQ(value(Pointwise::kScale, 3), 15);
   EXPECT_EQ(value(Pointwise::kAddScalar, 3), 8);
   EXPECT_EQ(value(Pointwise::kSquare, 3), 9);
+  EXPECT_EQ(value(Pointwise::kAbs, -3), 3);
+  EXPECT_EQ(value(Pointwise::kRelu, -3), 0);
+  EXPECT_EQ(value(Pointwise::kRelu, 3), 3);
+  EXPECT_EQ(value(Pointwise::kMax, 3), 4);
+  EXPECT_EQ(value(Pointwise::kMin, 3), 3);
+  EXPECT_EQ(value(Pointwise::kStep, 0), 0);
+  EXPECT_EQ(value(Pointwise::kStep, 3), 1);
+  EXPECT_NEAR(value(Pointwise::kSin, 2) * value(Pointwise::kSin, 2) +
+                  value(Pointwise::kCos, 2) * value(Pointwise::kCos, 2),
+              1, 1e-15);
   EXPECT_EQ(value(Pointwise::kSqrt, 16), 4);
   EXPECT_EQ(value(Pointwise::kRsqrt, 16), 0.25);
   EXPECT_EQ(value(Pointwise::kReciprocal, 16), 0.0625);

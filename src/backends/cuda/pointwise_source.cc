@@ -20,6 +20,9 @@ __device__ __forceinline__ unsigned short to_bf16(float x) {
 }
 template <typename T, int N>
 struct alignas(sizeof(T) * N) Vector { T at[N]; };
+// NaN, which compares with nothing, stays NaN.
+__device__ __forceinline__ float larger(float a, float b) { return a > b || a != a ? a : b; }
+__device__ __forceinline__ float smaller(float a, float b) { return a < b || a != a ? a : b; }
 __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ __forceinline__ float gelu_tanh(float x) {
   return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
@@ -135,6 +138,20 @@ std::string expression(const PointwiseInstruction& i) {
       return "1.0f / " + a;
     case Pointwise::kSigmoid:
       return "sigmoid(" + a + ")";
+    case Pointwise::kSin:
+      return "sinf(" + a + ")";
+    case Pointwise::kCos:
+      return "cosf(" + a + ")";
+    case Pointwise::kAbs:
+      return "fabsf(" + a + ")";
+    case Pointwise::kRelu:
+      return "larger(" + a + ", 0.0f)";
+    case Pointwise::kMax:
+      return "larger(" + a + ", " + b + ")";
+    case Pointwise::kMin:
+      return "smaller(" + a + ", " + b + ")";
+    case Pointwise::kStep:
+      return a + " > 0.0f ? 1.0f : 0.0f";
     case Pointwise::kSilu:
       return a + " * sigmoid(" + a + ")";
     case Pointwise::kGeluTanh:

@@ -54,14 +54,24 @@ HWY_INLINE V32 silu_slope(V32 x) {
   return hn::Mul(s, hn::MulAdd(x, hn::Sub(set(1), s), set(1)));
 }
 
-// Logarithms use the C library: no forward or backward pass of a model takes them over many
-// elements.
-void map_log(const float* a, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = std::log(a[i]);
+// Logarithms, sines and cosines use the C library: no forward or backward pass of a model takes
+// them over many elements.
+using LibraryFunction = float (*)(float);
+void map_library(LibraryFunction f, const float* a, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = f(a[i]);
 }
-void map_log(const uint16_t* a, uint16_t* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = float_to_bf16(std::log(bf16_to_float(a[i])));
+void map_library(LibraryFunction f, const uint16_t* a, uint16_t* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = float_to_bf16(f(bf16_to_float(a[i])));
 }
+
+// NaN, which compares with nothing, stays NaN in either operand.
+HWY_INLINE V32 larger(V32 a, V32 b) {
+  return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::Ne(a, a)), a, b);
+}
+HWY_INLINE V32 smaller(V32 a, V32 b) {
+  return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::Ne(a, a)), a, b);
+}
+HWY_INLINE V32 step(V32 x) { return hn::IfThenElseZero(hn::Gt(x, set(0)), set(1)); }
 
 // Rounds as a store to bf16 and a load would.
 void round_to_bf16(float* y, int64_t n) {
@@ -99,7 +109,7 @@ void compute(const TileInstruction& in, const T* a, const T* b, T* y, int64_t n)
     case Pointwise::kExp:
       return map_unary(a, y, n, [](V32 u) HWY_ATTR { return exp(u); });
     case Pointwise::kLog:
-      return map_log(a, y, n);
+      return map_library(std::log, a, y, n);
     case Pointwise::kTanh:
       return map_unary(a, y, n, [](V32 u) HWY_ATTR { return tanh(u); });
     case Pointwise::kSqrt:
@@ -110,6 +120,20 @@ void compute(const TileInstruction& in, const T* a, const T* b, T* y, int64_t n)
       return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Div(set(1), u); });
     case Pointwise::kSigmoid:
       return map_unary(a, y, n, [](V32 u) HWY_ATTR { return sigmoid(u); });
+    case Pointwise::kSin:
+      return map_library(std::sin, a, y, n);
+    case Pointwise::kCos:
+      return map_library(std::cos, a, y, n);
+    case Pointwise::kAbs:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Abs(u); });
+    case Pointwise::kRelu:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return larger(u, set(0)); });
+    case Pointwise::kMax:
+      return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return larger(u, v); });
+    case Pointwise::kMin:
+      return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return smaller(u, v); });
+    case Pointwise::kStep:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return step(u); });
     case Pointwise::kSilu:
       return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Mul(u, sigmoid(u)); });
     case Pointwise::kGeluTanh:
@@ -268,30 +292,6 @@ bool lies_densely(const TileOperand& operand, const Shape& domain) {
 
 }  // namespace
 
-TileKernel::TileKernel(const TileProgram& program,
-                       const Shape& domain,
-                       std::vector<TileOperand> inputs,
-                       std::vector<TileOperand> outputs)
-    : program_(program), domain_(domain), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
-  RIDGE_CHECK(outputs_.size() == program_.outputs.size(), "{} outputs", outputs_.size());
-  collapse();
-  for (size_t o = 0; o < outputs_.size(); ++o)
-    computed_in_place_.push_back(may_compute_in_place(o));
-  int64_t fitting = kTileBytes / (4 * std::max(program_.registers, 1)) / 64 * 64;
-  tile_ = std::clamp(fitting, kSmallestTile, kLargestTile);
-  for (const auto* list : {&inputs_, &outputs_})
-    for (const TileOperand& operand : *list)
-      bytes_ += storage_bytes(operand.dtype, domain_.elements());
-  is_bf16_alone_ = is_bf16_alone();
-}
-
-// Joins neighboring axes that are contiguous with each other in every operand, so that runs are as
-// long as possible.
-void TileKernel::collapse() {
-  std::vector<int64_t> dims;
-  std::vector<std::vector<int64_t>> strides(inputs_.size() + outputs_.size());
-  auto operand = [&](size_t i) -> TileOperand& {
-    return i < inputs_.size() ? inputs_[i] : outputs_[i - inputs_.size()];
 TileProgram with_reused_registers(const TileProgram& program, int inputs) {
   TileProgram made{program.instructions, program.outputs, inputs};
   std::vector<size_t> last_use(static_cast<size_t>(program.registers), 0);
@@ -324,6 +324,30 @@ TileProgram with_reused_registers(const TileProgram& program, int inputs) {
   return made;
 }
 
+TileKernel::TileKernel(const TileProgram& program,
+                       const Shape& domain,
+                       std::vector<TileOperand> inputs,
+                       std::vector<TileOperand> outputs)
+    : program_(program), domain_(domain), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+  RIDGE_CHECK(outputs_.size() == program_.outputs.size(), "{} outputs", outputs_.size());
+  collapse();
+  for (size_t o = 0; o < outputs_.size(); ++o)
+    computed_in_place_.push_back(may_compute_in_place(o));
+  int64_t fitting = kTileBytes / (4 * std::max(program_.registers, 1)) / 64 * 64;
+  tile_ = std::clamp(fitting, kSmallestTile, kLargestTile);
+  for (const auto* list : {&inputs_, &outputs_})
+    for (const TileOperand& operand : *list)
+      bytes_ += storage_bytes(operand.dtype, domain_.elements());
+  is_bf16_alone_ = is_bf16_alone();
+}
+
+// Joins neighboring axes that are contiguous with each other in every operand, so that runs are as
+// long as possible.
+void TileKernel::collapse() {
+  std::vector<int64_t> dims;
+  std::vector<std::vector<int64_t>> strides(inputs_.size() + outputs_.size());
+  auto operand = [&](size_t i) -> TileOperand& {
+    return i < inputs_.size() ? inputs_[i] : outputs_[i - inputs_.size()];
   };
   for (int axis = 0; axis < domain_.rank(); ++axis) {
     if (domain_[axis] == 1) continue;

@@ -20,6 +20,10 @@ __device__ __forceinline__ float gelu_argument_slope(float x) {
   return fmaf(x * x, kCubic, kLinear);
 }
 
+// NaN, which compares with nothing, stays NaN.
+__device__ __forceinline__ float larger(float a, float b) { return a > b || a != a ? a : b; }
+__device__ __forceinline__ float smaller(float a, float b) { return a < b || a != a ? a : b; }
+
 // dy times the derivative of x sigmoid(u), with s = sigmoid(u).
 __device__ __forceinline__ float gate_gradient(float x, float dy, float s, float argument_slope) {
   return dy * fmaf(x * s, (1.0f - s) * argument_slope, s);
@@ -58,6 +62,20 @@ __device__ __forceinline__ float apply(float a, float b, float parameter) {
     return 1.0f / a;
   else if constexpr (kFunction == Pointwise::kSigmoid)
     return sigmoid_for<T>(a);
+  else if constexpr (kFunction == Pointwise::kSin)
+    return sinf(a);
+  else if constexpr (kFunction == Pointwise::kCos)
+    return cosf(a);
+  else if constexpr (kFunction == Pointwise::kAbs)
+    return fabsf(a);
+  else if constexpr (kFunction == Pointwise::kRelu)
+    return larger(a, 0.0f);
+  else if constexpr (kFunction == Pointwise::kMax)
+    return larger(a, b);
+  else if constexpr (kFunction == Pointwise::kMin)
+    return smaller(a, b);
+  else if constexpr (kFunction == Pointwise::kStep)
+    return a > 0.0f ? 1.0f : 0.0f;
   else if constexpr (kFunction == Pointwise::kSilu)
     return a * sigmoid_for<T>(a);
   else if constexpr (kFunction == Pointwise::kGeluTanh)
@@ -73,6 +91,7 @@ __device__ __forceinline__ float apply(float a, float b, float parameter) {
 constexpr bool takes_two(Pointwise function) {
   return function == Pointwise::kAdd || function == Pointwise::kSub ||
          function == Pointwise::kMul || function == Pointwise::kDiv ||
+         function == Pointwise::kMax || function == Pointwise::kMin ||
          function == Pointwise::kSiluBackward || function == Pointwise::kGeluTanhBackward;
 }
 
