@@ -27,6 +27,8 @@ import tempfile
 import time
 
 FOLDER = "docs/guides"
+# Pages whose commands no block shows; tools/coverage.py runs those of the second.
+INDEXES = ("README.md", "coverage.md")
 STAMP = re.compile(r"^\*Outputs: .*\*$")
 # A number that is not part of a name (fp32, 270M, llama-2-7b, MI210) and at least three digits long.
 FIGURE = re.compile(r"(?<![\w.,/-])(\d+(?:,\d{3})*(?:\.\d+)?)(?![\w]|[.,/-]\w)")
@@ -116,7 +118,9 @@ def check(root):
     for page in sorted((root / FOLDER).glob("*.md")):
         lines = page.read_text("utf-8").split("\n")
         name = page.relative_to(root).as_posix()
-        if page.name != "README.md" and not blocks(lines):
+        if page.name in INDEXES:
+            continue
+        if not blocks(lines):
             yield name, 1, "has no command: ```console, then $ ridge ..."
         for number, figure, is_seen in statements(lines):
             if not is_seen:
@@ -164,7 +168,7 @@ class Page:
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="ridge-guide-"))
         (self.scratch / ".bin").mkdir()
         (self.scratch / ".bin/ridge").symlink_to(ridge)
-        for each in path.parent.glob("*.txt"):
+        for each in [*path.parent.glob("*.txt"), *path.parent.glob("*.json")]:
             shutil.copy(each, self.scratch)
 
     def chosen(self, text):
@@ -237,7 +241,7 @@ def main():
     options = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parents[1]
     ridge = pathlib.Path(options.ridge).resolve()
-    paths = [each for each in sorted((root / FOLDER).glob("*.md"))
+    paths = [each for each in sorted((root / FOLDER).glob("*.md")) if each.name not in INDEXES
              if not options.pages or each.name in options.pages or each.stem in options.pages]
     if not paths:
         parser.error(f"no page of {FOLDER} has one of these names: {' '.join(options.pages)}")

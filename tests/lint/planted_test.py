@@ -49,6 +49,14 @@ ops 100
 passes 100
 apps 100
 """
+COVERAGE = """# Coverage
+
+| row | to redo it | what it shows |
+| --- | --- | --- |
+| A1 | `ridge bench op copy --counts` | `123` bytes. |
+| A2 | No command: words. | - |
+| B1 | `ridge machine` | This machine. |
+"""
 GUIDE = """# A guide
 
 ## 1. Bytes
@@ -145,6 +153,8 @@ CLEAN = {
     "src/backends/cuda/kernels/gemm/tiles.h": TAG,
     "tests/lint/room_lines.txt": ROOMS,
     "docs/guides/a.md": GUIDE,
+    "docs/guides/coverage.md": COVERAGE,
+    "tests/data/exercises.txt": "A1\nA2\nB1\n",
     "docs/results.md": "[a step](runs/2026-01-02-step.md)\n",
     "docs/runs/2026-01-02-step.md": RUN,
     "docs/runs/README.md": RUNS,
@@ -242,6 +252,12 @@ PLANTED = [
     ("guides", "docs/guides/a.md", GUIDE.replace("in `3`", "in `5`"), "docs/guides/a.md:12: states 5,"),
     ("guides", "docs/guides/a.md", GUIDE.replace("## Notes", "![a](a.svg)"), "docs/guides/a.md:14: shows a.svg"),
     ("guides", "docs/guides/a.md", "# A guide\n", "docs/guides/a.md:1: has no command"),
+    ("guides", "docs/guides/coverage.md", COVERAGE.replace("| A2 |", "| A3 |"), "docs/guides/coverage.md:1: A2 has 0 rows"),
+    ("guides", "docs/guides/coverage.md", COVERAGE.replace("| A2 |", "| A1 |"), "docs/guides/coverage.md:1: A1 has 2 rows"),
+    ("guides", "docs/guides/coverage.md", COVERAGE.replace("No command: words", "-"), "docs/guides/coverage.md:6: A2 has neither"),
+    ("guides", "docs/guides/coverage.md", COVERAGE.replace(" --counts", ""), "docs/guides/coverage.md:5: A1 states 123"),
+    ("guides", "docs/guides/coverage.md", COVERAGE.replace("| A2 |", "| B2 |").replace("| B1 |", "| A2 |").replace("| B2 |", "| B1 |"),
+     "docs/guides/coverage.md:1: the rows are not in the order"),
     ("foreign", "src/apps/lab.cc", TAG + 'fmt::print("{}\\n", 1,\n           place.title);\n',
      "src/apps/lab.cc:4: place.title may be"),
     ("foreign", "src/apps/lab.cc", TAG + 'table.add({"a, b", run.setting.str()});\n', "lab.cc:3: run.setting.str() may be"),
