@@ -75,24 +75,29 @@ void add_origins(Graph& graph) {
 
 }  // namespace
 
+TrialGraph trial_of(Graph graph) {
+  TrialGraph trial{std::move(graph)};
+  add_origins(trial.graph);
+  return_unread(trial.graph);
+  try {
+    verify(trial.graph);
+  } catch (const InternalError& error) {
+    // The verifier takes an illegal graph for a fault of a pass; here it is its author's.
+    throw usage_error("the graph is not legal: {}", error.what());
+  }
+  if (trial.graph.nodes.empty()) throw usage_error("the graph has no node");
+  fill_integers(trial);
+  return trial;
+}
+
 TrialGraph read_graph(const std::string& path) {
-  TrialGraph trial;
   const std::string text = files::read_small_file(path, kLargestFile);
   try {
-    trial.graph = parse_graph(text, ops::table());
-    add_origins(trial.graph);
-    return_unread(trial.graph);
-    verify(trial.graph);
+    return trial_of(parse_graph(text, ops::table()));
   } catch (const Error& error) {
     throw Error(fmt::format("[{}] {}", path, error.what()),
                 error.code() == ExitCode::kOutOfMemory ? error.code() : ExitCode::kBadFile);
-  } catch (const InternalError& error) {
-    // The verifier takes an illegal graph for a fault of a pass; here it is the file's.
-    throw file_error("[{}] the graph is not legal: {}", path, error.what());
   }
-  if (trial.graph.nodes.empty()) throw file_error("[{}] the graph has no node", path);
-  fill_integers(trial);
-  return trial;
 }
 
 }  // namespace ridge::bench

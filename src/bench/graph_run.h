@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a graph once on given data and returns its outputs. Measures nothing.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "bench/graph_trial.h"
+
+namespace ridge::bench {
+
+// The values of operands by name, in the types of the graph.
+using OperandBytes = std::map<std::string, std::vector<std::byte>, std::less<>>;
+
+// The inputs, parameters and states of a graph, in its order.
+std::vector<Value> operands_of(const Graph& graph);
+
+// The values of an operand as its type stores them. Throws usage Errors for types that have no
+// such values. There must be as many as the type has elements (checked).
+std::vector<std::byte> stored(const Value& operand, const std::vector<float>& values);
+std::vector<std::byte> stored(const Value& operand, const std::vector<int32_t>& values);
+
+// The outputs of the graph, dense and as floats, in its order. States that are not given begin
+// with zeros. Throws usage Errors for an input or a parameter that is not given, a name that the
+// graph has not, and an output of integers.
+std::vector<std::vector<float>> run_graph(const TrialGraph& trial,
+                                          const passes::Selection& selection,
+                                          backends::Backend& backend,
+                                          const OperandBytes& given);
+
+}  // namespace ridge::bench
