@@ -220,7 +220,9 @@ void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> 
     case DType::kQ8_0x16:
     case DType::kQ4_Kx16:
     case DType::kQ6_Kx16:
-      break;  // repacked tiles interleave the elements of 16 rows: repacked_tiles.h
+    case DType::kQ4_Kx8:
+    case DType::kQ6_Kx8:
+      break;  // tiles interleave the elements of rows: repacked_tiles.h, fragment_tiles.h
   }
   RIDGE_CHECK(false, "unknown dtype {}", static_cast<int>(dtype));
 }

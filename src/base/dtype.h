@@ -43,6 +43,8 @@ enum class DType : uint8_t {
   kQ8_0x16,
   kQ4_Kx16,
   kQ6_Kx16,
+  kQ4_Kx8,  // fragment tiles of 8 rows (fragment_tiles.h), never in a file
+  kQ6_Kx8,
 };
 
 struct DTypeInfo {

@@ -13,6 +13,7 @@
 #include "backends/cpu/kernels/quantized/choose.h"
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "backends/cpu/kernels/quantized/tiles.h"
+#include "base/fragment_tiles.h"
 #include "base/repacked_tiles.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -217,6 +218,7 @@ int64_t activation_bytes(ActivationForm form, int64_t tokens, int64_t in) {
 std::span<const QuantizedRow> quantized_rows() { return kRows; }
 
 const QuantizedKernel* choose(const QuantizedProblem& problem) {
+  if (is_fragments(problem.weight)) return nullptr;  // the order of a GPU's tensor cores
   const bool is_plain = layout_of(problem.weight) == kPlain;
   if (is_plain && problem.weight != kF32 && problem.weight != DType::kF16 &&
       problem.weight != kBF16)

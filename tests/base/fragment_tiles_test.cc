@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fragment tiles hold the blocks of their rows, and give them back bit by bit.
+#include "base/fragment_tiles.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "base/bf16.h"
+#include "base/error.h"
+#include "base/random.h"
+
+namespace ridge {
+namespace {
+
+constexpr int64_t kRows = 24, kIn = 768;
+
+std::vector<std::byte> random_rows(DType dtype) {
+  Random random(3);
+  std::vector<std::byte> rows(static_cast<size_t>(storage_bytes(dtype, kRows * kIn)));
+  for (std::byte& byte : rows) byte = static_cast<std::byte>(256 * random.uniform());
+  return rows;
+}
+
+TEST(FragmentTiles, GiveBackTheBlocksBitByBit) {
+  for (DType dtype : {DType::kQ4_K, DType::kQ6_K}) {
+    const std::vector<std::byte> rows = random_rows(dtype);
+    const DType packed = fragment_dtype(dtype, {kRows, kIn});
+    ASSERT_TRUE(is_fragments(packed));
+    ASSERT_EQ(storage_bytes(packed, kRows * kIn), std::ssize(rows));
+    std::vector<std::byte> tiles(rows.size()), back(rows.size());
+    pack_fragments(packed, kIn, rows, tiles);
+    EXPECT_NE(tiles, rows);
+    unpack_fragments(packed, kIn, tiles, back);
+    EXPECT_EQ(back, rows) << name(dtype);
+  }
+}
+
+// The column that a lane's element is said to have is the one that a tensor core multiplies: each
+// column of a row once.
+TEST(FragmentTiles, HaveTheQuantsOfAllColumns) {
+  for (int scale_columns : {16, 32}) {
+    std::vector<int> times(kFragmentColumns);
+    for (int t = 0; t < 4; ++t)
+      for (int w = 0; w < 8; ++w)
+        for (int i = 0; i < 8; ++i)
+          ++times[static_cast<size_t>(fragment_column(scale_columns, w, t, i))];
+    for (int count : times) EXPECT_EQ(count, 1) << scale_columns;
+  }
+  const std::vector<std::byte> rows = random_rows(DType::kQ4_K);
+  std::vector<std::byte> bytes(rows.size());
+  pack_fragments(DType::kQ4_Kx8, kIn, rows, bytes);
+  std::vector<FragmentsQ4_K> tiles(bytes.size() / sizeof(FragmentsQ4_K));
+  std::memcpy(tiles.data(), bytes.data(), bytes.size());
+  constexpr int64_t kRow = 13, kBlock = 2;
+  BlockQ4_K block;
+  std::memcpy(&block, rows.data() + (kRow * 3 + kBlock) * static_cast<int64_t>(sizeof(block)),
+              sizeof(block));
+  const FragmentsQ4_K& tile = tiles[kRow / 8 * 3 + kBlock];
+  // Column 77 = 64 + 13: the low nibble of byte 45; element 5 of word 2 of lane 1 of the row.
+  EXPECT_EQ(tile.low[0][kRow % 8 * 4 + 1][2] >> 24 & 15, block.quants[45] & 15u);
+  EXPECT_EQ(0, std::memcmp(tile.headers[kRow % 8], &block, 16));
+}
+
+TEST(FragmentTiles, AreOfWholeTilesAndTwoTypes) {
+  EXPECT_EQ(fragment_dtype(DType::kQ4_K, {8, 256}), DType::kQ4_Kx8);
+  EXPECT_EQ(fragment_dtype(DType::kQ6_K, {24, 768}), DType::kQ6_Kx8);
+  for (const Shape& shape : {Shape{7, 256}, Shape{8, 128}, Shape{0, 256}, Shape{256}})
+    EXPECT_EQ(fragment_dtype(DType::kQ4_K, shape), DType::kQ4_K) << shape.str();
+  for (DType dtype : {DType::kQ5_K, DType::kQ8_0, DType::kBF16, DType::kQ4_Kx8})
+    EXPECT_EQ(fragment_dtype(dtype, {8, 256}), dtype);
+  std::vector<std::byte> bytes(1152 + 144);
+  EXPECT_THROW(pack_fragments(DType::kQ4_Kx8, 256, bytes, bytes), InternalError);
+  EXPECT_THROW(pack_fragments(DType::kQ4_K, 256, bytes, bytes), InternalError);
+}
+
+}  // namespace
+}  // namespace ridge
