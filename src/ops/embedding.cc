@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/fragment_tiles.h"
 #include "base/repacked_tiles.h"
 #include "ops/op_from.h"
 
@@ -33,7 +34,7 @@ struct EmbeddingOp {
   // neighbours.
   static std::optional<Traffic> traffic(const Call& call) {
     DType table = call.inputs[0].dtype;
-    int64_t rows = is_repacked(table) ? kRepackedRows : 1;
+    int64_t rows = is_repacked(table) ? kRepackedRows : is_fragments(table) ? kFragmentRows : 1;
     Traffic traffic = whole_operands(call);
     traffic.read_bytes[0] = storage_bytes(table, call.outputs[0].shape.elements() * rows);
     return traffic;

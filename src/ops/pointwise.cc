@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fragment_tiles.h"
 #include "base/repacked_tiles.h"
 #include "graph/builder.h"
 #include "ops/build.h"
@@ -19,14 +20,15 @@ namespace {
 template <Pointwise kFunction>
 std::vector<Type> infer(const Call& call) {
   const PointwiseInfo& row = info(kFunction);
-  // The cast of a load graph dequantizes the blocks of a file, or repacks them into tiles.
+  // The cast of a load graph dequantizes the blocks of a file, or packs them into tiles.
   if (kFunction != Pointwise::kCast || !is_block(call.inputs[0].dtype))
     expect_float(row.name, call.inputs[0], "operands");
   if (row.arity == 2) expect_same(row.name, call.inputs[0], call.inputs[1], "operands");
   Type type = call.inputs[0];
   if (kFunction == Pointwise::kCast) {
     auto dtype = parse_dtype(call.attrs.text("dtype"));
-    bool packs = dtype && *dtype == repacked_dtype(type.dtype, type.shape);
+    bool packs = dtype && (*dtype == repacked_dtype(type.dtype, type.shape) ||
+                           *dtype == fragment_dtype(type.dtype, type.shape));
     if (!dtype || !(is_float(*dtype) || packs))
       throw usage_error("[cast] expected a floating-point type, got '{}'",
                         call.attrs.text("dtype"));

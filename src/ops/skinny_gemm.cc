@@ -4,9 +4,9 @@
 //   s = x, or x + rms_norm(delta) with `adds`;  z = s, or rms_norm(s) with `norms`;
 //   y = z W^T;  y = activation(first half of y's columns) * second half, with `activation`;
 //   y = y + residual with `residual`.
-// Inputs: x [N,D], W [F,D], then what the attributes require: the norm's weight f32[D]; delta [N,D]
-// and its norm's weight f32[D]; the residual [N,F or F/2]. Outputs: y, and s with `adds`. Inference
-// only: it has no gradient.
+// Inputs: x [N,D], W [F,D], in x's type or in blocks, then what the attributes require: the norm's
+// weight f32[D]; delta [N,D] and its norm's weight f32[D]; the residual [N,F or F/2]. Outputs: y,
+// and s with `adds`. Inference only: it has no gradient.
 #include <vector>
 
 #include "base/pointwise.h"
@@ -36,7 +36,8 @@ SkinnyGemm skinny_gemm_shape(const Call& call) {
   expect_float(kOp, x, "x");
   expect_rank(kOp, x, 2, "x");
   expect_rank(kOp, weight, 2, "the weight");
-  expect_type(kOp, weight, {x.dtype, {weight.shape[0], x.shape[1]}}, "the weight");
+  const DType stored = is_block(weight.dtype) ? weight.dtype : x.dtype;
+  expect_type(kOp, weight, {stored, {weight.shape[0], x.shape[1]}}, "the weight");
   for (int norm : {p.norm, p.delta_norm})
     if (norm >= 0) expect_rms_norm(kOp, x, call.inputs[static_cast<size_t>(norm)], call.attrs);
   if (adds) expect_same(kOp, x, call.inputs[static_cast<size_t>(p.delta)], "x and what is added");

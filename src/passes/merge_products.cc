@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/fragment_tiles.h"
 #include "graph/rewriter.h"
 #include "ops/build.h"
 #include "ops/registry.h"
@@ -22,8 +23,8 @@ bool fits(const Users& users, const std::vector<const Node*>& group) {
     // A stacked weight is trained or not as a whole.
     if (is_frozen(users.graph(), *node) != is_frozen(users.graph(), *group[0])) return false;
     if (users.of(node->inputs[1]).size() != 1) return false;
-    // Quantized weights stay where the file stores them.
-    if (is_block(dtype)) return false;
+    // Quantized weights stay where the file stores them, unless they are packed anyway.
+    if (is_block(dtype) && !is_fragments(dtype)) return false;
   }
   return true;
 }

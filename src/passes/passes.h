@@ -13,6 +13,9 @@
   ALL(shard_tensor_parallel, kForward, kInference, none,                                           \
       "cut heads and MLPs into shards of ranks that share the model (=4: of 4 ranks)",             \
       "bytes sent to other ranks, for a part of the weights, the KV cache and the work")           \
+  CUDA(store_fragments, kForward, kInference, none,                                                \
+       "keep quantized matrices in blocks, in the order in which tensor cores read them",          \
+       "the last bits differ from those of weights unpacked to bf16")                              \
   ALL(store_bf16, kForward, kInference, none, "unpack matrices to bf16 when loading",              \
       "more memory than quantized blocks, less precision than fp32")                               \
   ALL(store_f32, kForward, kInference, none, "unpack matrices to fp32 when loading",               \

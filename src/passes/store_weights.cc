@@ -2,6 +2,7 @@
 // Adds casts to the load graph. Quantized blocks are unpacked once, at load time.
 #include "passes/dtypes.h"
 
+#include "base/fragment_tiles.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 
@@ -27,7 +28,7 @@ Graph store_matrices_as(DType dtype, const Graph& graph, PassContext& context) {
   for (Value& value : result.values) {
     // Views of a parameter have the same storage class, but a producer.
     bool is_matrix = value.storage == Storage::kParameter && value.producer == kNoNode &&
-                     value.type.shape.rank() == 2;
+                     value.type.shape.rank() == 2 && !is_fragments(value.type.dtype);
     if (is_matrix && value.type.dtype != dtype) store_as(dtype, value, context);
   }
   return result;

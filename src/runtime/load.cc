@@ -11,6 +11,7 @@
 #include "base/bf16.h"
 #include "base/block_formats.h"
 #include "base/error.h"
+#include "base/fragment_tiles.h"
 #include "base/random.h"
 #include "base/repacked_tiles.h"
 #include "runtime/read_ahead.h"
@@ -131,6 +132,18 @@ std::vector<std::byte> cast_bytes(DType from, std::span<const std::byte> bytes, 
   return made;
 }
 
+// Packs blocks into fragment tiles. Threads share the rows of tiles.
+std::vector<std::byte> pack_bytes(std::span<const std::byte> bytes, const Type& to) {
+  const int64_t in = to.shape[1], step = storage_bytes(to.dtype, kFragmentRows * in);
+  std::vector<std::byte> made(bytes.size());
+#pragma omp parallel for schedule(static)
+  for (int64_t begin = 0; begin < std::ssize(bytes); begin += step)
+    pack_fragments(to.dtype, in,
+                   bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(step)),
+                   {made.data() + begin, static_cast<size_t>(step)});
+  return made;
+}
+
 // Writes a value's rows in type `to` from byte `begin` of the stored parameter `name`, part by part
 // from where the source has them: no copy of a joined parameter is made. Returns where they end.
 int64_t write_rows(const LoadGraph& load,
@@ -146,7 +159,9 @@ int64_t write_rows(const LoadGraph& load,
     std::vector<std::byte> joined, made;
     std::span<const std::byte> bytes =
         own_bytes(*part, bytes_around(*part, source.bytes(part->name)), joined);
-    if (type.dtype != to) bytes = made = cast_bytes(type.dtype, bytes, {to, type.shape});
+    if (type.dtype != to)
+      bytes = made = is_fragments(to) ? pack_bytes(bytes, {to, type.shape})
+                                      : cast_bytes(type.dtype, bytes, {to, type.shape});
     store.write_part(name, begin, bytes.data(), std::ssize(bytes));
     return begin + std::ssize(bytes);
   }

@@ -30,7 +30,8 @@ passes::Selection inference_selection(const Arithmetic& arithmetic,
   if (!on_gpu)
     switches += exact ? "" : fast_8bit ? "+quantize_activations=8," : "+quantize_activations,";
   else  // -branches runs kernels one after the other, because a token's graph has no branches.
-    switches += std::string("-branches,") + (exact ? "+store_f32," : "+store_bf16,+autocast_bf16,");
+    switches += std::string("-branches,") +
+                (exact ? "+store_f32," : "+store_fragments,+store_bf16,+autocast_bf16,");
   return passes::Selection(level, switches + more);
 }
 

@@ -138,7 +138,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::softmax_cross_entropy_backward(
           on_stream(RIDGE_LAUNCHES(softmax_cross_entropy_backward), logits_labels))
           .refusing(no_vocabulary),
-      bind::embedding(embeddings(on_stream)).in_rounds(2),
+      with_fragment_tables(bind::embedding(embeddings(on_stream)).in_rounds(2), context),
       bind::embedding_backward(on_stream(RIDGE_LAUNCHES(embedding_backward))).in_rounds(5),
       bind::rope_table(on_stream(launch_rope_table)),
       bind::rope(rope_heads),

@@ -18,6 +18,8 @@ Kernel pointwise_kernel(BindContext& context);  // for all primitives
 Kernel generated_pointwise_kernel(BindContext& context);
 Kernel matmul_kernel(BindContext& context);
 Kernel quantized_matmul_kernel(BindContext& context);
+// The kernel of embedding, with tables in fragment tiles too.
+Kernel with_fragment_tables(Kernel embedding, BindContext& context);
 Kernel skinny_gemm_kernel(BindContext& context);
 Kernel transpose_multi_kernel(BindContext& context);
 Kernel flash_attention_kernel(BindContext& context);

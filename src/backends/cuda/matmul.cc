@@ -14,6 +14,7 @@
 #include "backends/cuda/short_product.h"
 #include "backends/cuda/skinny_gemm.h"
 #include "backends/cuda/strided_copy.h"
+#include "backends/cuda/unpacked_product.h"
 #include "backends/in_order.h"
 #include "backends/packed_product.h"
 #include "backends/product_plan.h"
@@ -119,6 +120,13 @@ Launch bind(const BindCall& call, BindContext& context) {
   if (is_empty_product(call.call())) return bind_empty(call, context);
   if (auto some = bind_streamed_gemm(call, context)) return *some;
   if (auto few = bind_skinny_gemm(call, context)) return *few;
+  if (has_fragments(call.call()))
+    return bind_unpacked(
+        call, call.workspace + kGemmWorkspaceBytes,
+        [&](const GemmShape& shape, const std::byte* a, const std::byte* b, std::byte* c) {
+          return bind_gemm(shape, a, b, c, call, context);
+        },
+        context);
   if (auto packed = packing(call.call())) return bind_packed(call, *packed, context);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
@@ -136,14 +144,22 @@ Launch bind(const BindCall& call, BindContext& context) {
   return in_order(std::move(gemms));
 }
 
+// Whether a weight in fragment tiles is not unpacked first.
+bool is_multiplied_in_tiles(const Call& call) {
+  return is_skinny_gemm(call) || is_streamed_fragments(call);
+}
+
 int64_t workspace_bytes(const Call& call) {
   if (is_empty_product(call)) return 0;
+  if (has_fragments(call))
+    return is_multiplied_in_tiles(call) ? 0 : kGemmWorkspaceBytes + unpacked_bytes(call);
   std::optional<PackedProduct> packed = packing(call);
   return kGemmWorkspaceBytes + (packed ? packed->bytes() : 0);
 }
 
 int launches(const Call& call) {
   if (is_empty_product(call)) return 1;
+  if (has_fragments(call)) return is_multiplied_in_tiles(call) ? 1 : unpacked_launches(call);
   std::optional<PackedProduct> packed = packing(call);
   return packed ? packed->launches() : launches_of(call, dense_layouts(call));
 }
@@ -151,7 +167,8 @@ int launches(const Call& call) {
 int rounds(const Call& call) {
   if (!is_skinny_gemm(call)) return 0;
   const Shape &x = call.inputs[0].shape, &weight = call.inputs[1].shape;
-  return prefers_streamed_gemm(x, weight, false) ? 0 : skinny_gemm_rounds(x[0], 0);
+  const bool is_streamed = !has_fragments(call) && prefers_streamed_gemm(x, weight, false);
+  return is_streamed ? 0 : skinny_gemm_rounds(x[0], 0);
 }
 
 // Supports a layout if the product then takes one launch: several launches cost more than the copy
@@ -164,15 +181,19 @@ bool fits(const Call& call, int operand, const Layout& layout) {
 }
 
 bool takes_input(const Call& call, int input, const Layout& layout) {
+  if (has_fragments(call)) return input == 0 && lies_in_vectors(call.inputs[0].shape, layout);
   return input < 2 && fits(call, input, layout);
 }
 
 bool takes_output(const Call& call, int, const Layout& layout) {
+  if (has_fragments(call)) return lies_in_vectors(call.outputs[0].shape, layout);
   return call.inputs.size() == 2 && fits(call, 2, layout);
 }
 
 std::string unsupported(const Call& call) {
-  if (call.inputs[0].dtype == call.inputs[1].dtype) return "";
+  if (has_fragments(call)) return unsupported_fragments(call);
+  if (call.inputs[0].dtype == call.inputs[1].dtype && call.inputs[0].dtype != DType::kF16)
+    return "";
   return fmt::format("the cuda backend multiplies operands of one element type, not {} and {}",
                      call.inputs[0].str(), call.inputs[1].str());
 }
@@ -195,6 +216,7 @@ Kernel matmul_kernel(BindContext& context) {
           .takes_output = takes_output,
           .workspace_bytes = workspace_bytes,
           .unsupported = unsupported,
+          .takes_quantized = true,
           .launches = launches,
           .rounds_of = rounds};
 }

@@ -8,8 +8,10 @@
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/kernels/gemm/skinny_gemm.h"
 #include "backends/cuda/kernels/gemm/streamed_gemm.h"
+#include "backends/cuda/unpacked_product.h"
 #include "backends/kernels/glu.h"
 #include "base/error.h"
+#include "base/fragment_tiles.h"
 #include "graph/einsum.h"
 #include "ops/skinny_gemm.h"
 
@@ -38,7 +40,7 @@ SkinnyGemm product_of(const Operand& x, const Operand& weight, const Operand& y)
   p.in = x.type.shape[1];
   p.weight_rows = weight.type.shape[0];
   p.x = rows<const uint16_t>(x);
-  p.weight = rows<const uint16_t>(weight);
+  if (!is_fragments(weight.type.dtype)) p.weight = rows<const uint16_t>(weight);
   p.y = y.data;
   p.y_stride = row_stride(y);
   p.y_is_f32 = y.type.dtype == DType::kF32;
@@ -55,6 +57,14 @@ StreamedGemm streamed_product_of(const Operand& x, const Operand& weight, const 
   return p;
 }
 
+Launch launch_of(const SkinnyGemm& p, const Operand& weight, const char* op, BindContext& context) {
+  if (!is_fragments(weight.type.dtype)) return launch_on(context.device, op, launch_skinny_gemm, p);
+  const FragmentGemm call{p, weight.as<const uint8_t>(), fragment_format(weight.type.dtype)};
+  return p.tokens > kSkinnyGemmMostTokens
+             ? launch_on(context.device, op, launch_streamed_fragments, call)
+             : launch_on(context.device, op, launch_fragment_gemv, call);
+}
+
 // Two rows take equally long in either kernel. Of few rows, skinny_gemm norms them in each of its
 // blocks, which short rows do not hide, and a weight of few rows makes few blocks.
 bool is_faster_streamed(const StreamedGemm& p) {
@@ -69,7 +79,9 @@ Launch bind(const BindCall& call, BindContext& context) {
   streamed.is_ready_early = is_ready_early(call, 1);
   streamed.activation = activation(call.attrs().text("activation"));
   const bool is_fused = shape.norm >= 0 || shape.residual >= 0;
-  if (shape.tokens > kSkinnyGemmMostTokens || (!is_fused && is_faster_streamed(streamed)))
+  const bool is_streamed =
+      shape.tokens > kSkinnyGemmMostTokens || (!is_fused && is_faster_streamed(streamed));
+  if (is_streamed && !has_fragments(call.call()))
     return launch_on(context.device, "skinny_gemm", launch_streamed_gemm, streamed);
   auto input = [&](int i) -> const Operand& { return call.inputs[static_cast<size_t>(i)]; };
   SkinnyGemm p = product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
@@ -87,12 +99,7 @@ Launch bind(const BindCall& call, BindContext& context) {
   p.norm_offset = static_cast<float>(call.attrs().real("offset"));
   p.activation = activation(call.attrs().text("activation"));
   if (shape.residual >= 0) p.residual = rows<const uint16_t>(input(shape.residual));
-  return launch_on(context.device, "skinny_gemm", launch_skinny_gemm, p);
-}
-
-bool lies_in_vectors(const Shape& shape, const Layout& layout) {
-  std::optional<int64_t> stride = row_stride(shape, layout);
-  return stride && *stride % kVectorElements == 0 && layout.offset % kVectorElements == 0;
+  return launch_of(p, call.inputs[1], "skinny_gemm", context);
 }
 
 bool takes_input(const Call& call, int input, const Layout& layout) {
@@ -113,7 +120,8 @@ std::string unsupported_by_streamed(const Call& call, const ops::SkinnyGemm& sha
   p.y_stride = shape.out;
   p.activation = activation(call.attrs.text("activation"));
   const bool is_fused = shape.norm >= 0 || shape.residual >= 0;
-  if (p.activation != GemmActivation::kNone && !is_fused && takes_streamed_gemm(p)) return "";
+  const bool is_taken = has_fragments(call) ? is_streamed_fragments(call) : takes_streamed_gemm(p);
+  if (p.activation != GemmActivation::kNone && !is_fused && is_taken) return "";
   return fmt::format(
       "expected at most {} rows, or up to {} on Hopper with an activation, without norms and a "
       "residual, got {}",
@@ -127,6 +135,13 @@ std::string unsupported(const Call& call) {
   if (p.residual >= 0 && p.y.dtype != DType::kBF16)
     return fmt::format("expected a residual in bf16, got {}", p.y.str());
   if (p.out == 0) return "expected at least one row of the weight, got none";
+  if (is_block(call.inputs[1].dtype) && !has_fragments(call))
+    return fmt::format("expected a weight in bf16 or fragment tiles, got {}", call.inputs[1].str());
+  if (has_fragments(call)) {
+    const int64_t rows = call.inputs[1].shape[0], step = 2 * kFragmentRows;
+    if (!call.attrs.text("activation").empty() && rows % step != 0)
+      return fmt::format("expected a multiple of {} rows of gate and up, got {}", step, rows);
+  }
   if (p.tokens > kSkinnyGemmMostTokens) return unsupported_by_streamed(call, p);
   if (p.in % kChunk != 0 || p.in == 0)
     return fmt::format("expected a multiple of {} columns, got {}", kChunk, p.in);
@@ -158,16 +173,32 @@ bool prefers_streamed_gemm(const Shape& x, const Shape& weight, bool has_activat
   return is_faster_streamed(p);
 }
 
+bool lies_in_vectors(const Shape& shape, const Layout& layout) {
+  std::optional<int64_t> stride = row_stride(shape, layout);
+  return stride && *stride % kVectorElements == 0 && layout.offset % kVectorElements == 0;
+}
+
+bool is_streamed_fragments(const Call& call) {
+  FragmentGemm p;
+  p.product.tokens = call.inputs[0].shape[0];
+  p.product.in = call.inputs[0].shape[1];
+  p.product.weight_rows = call.inputs[1].shape[0];
+  return has_fragments(call) && p.product.tokens > kSkinnyGemmMostTokens &&
+         takes_streamed_fragments(p);
+}
+
 bool is_skinny_gemm(const Call& call) {
   return call.inputs.size() == 2 && parse_einsum(call.attrs.text("einsum")).is_projection() &&
-         call.inputs[0].dtype == DType::kBF16 && call.inputs[1].dtype == DType::kBF16 &&
+         call.inputs[0].dtype == DType::kBF16 &&
+         (call.inputs[1].dtype == DType::kBF16 || has_fragments(call)) &&
          call.inputs[0].shape[0] <= kSkinnyGemmMostTokens && call.inputs[0].shape[1] % kChunk == 0;
 }
 
 std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& context) {
-  if (!is_skinny_gemm(call.call())) return std::nullopt;
+  if (!is_skinny_gemm(call.call()) && !is_streamed_fragments(call.call())) return std::nullopt;
   const Operand &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
   for (const Operand* operand : {&x, &weight}) {
+    if (is_fragments(operand->type.dtype)) continue;
     if (!lies_in_vectors(operand->type.shape, {0, operand->strides}) ||
         reinterpret_cast<uintptr_t>(operand->data) % kVectorBytes != 0)
       return std::nullopt;
@@ -175,7 +206,7 @@ std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& contex
   if (!row_stride(y.type.shape, {0, y.strides})) return std::nullopt;
   SkinnyGemm p = product_of(x, weight, y);
   p.is_ready_early = is_ready_early(call, 1);
-  return launch_on(context.device, "matmul", launch_skinny_gemm, p);
+  return launch_of(p, weight, "matmul", context);
 }
 
 std::optional<Launch> bind_streamed_gemm(const BindCall& call, BindContext& context) {
@@ -199,6 +230,7 @@ Kernel skinny_gemm_kernel(BindContext& context) {
           .takes_input = takes_input,
           .vector_bytes = kVectorBytes,
           .unsupported = unsupported,
+          .takes_quantized = true,
           .rounds_of = rounds};
 }
 

@@ -19,10 +19,14 @@ int skinny_gemm_rounds(int64_t tokens, int norms);
 // (docs/runs/2026-11-28-decode-h200-sequences.md). An activation multiplies the halves of the
 // result.
 bool prefers_streamed_gemm(const Shape& x, const Shape& weight, bool has_activation);
+// Whether the rows start at multiples of 16 bytes.
+bool lies_in_vectors(const Shape& shape, const Layout& layout);
 
 // Whether the kernel supports a matmul's types and shapes: a few rows times a weight. Does not
 // check layouts.
 bool is_skinny_gemm(const Call& call);
+// The same for some tens of rows and a weight in fragment tiles.
+bool is_streamed_fragments(const Call& call);
 // The launch of a matmul "nd,fd->nf" with two operands, or nullopt if the kernel does not support
 // it.
 std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& context);

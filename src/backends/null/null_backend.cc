@@ -10,6 +10,7 @@
 #include "backends/cuda/passes/passes.h"
 #include "backends/host_memory.h"
 #include "base/error.h"
+#include "base/fragment_tiles.h"
 #include "ops/attention.h"
 
 namespace ridge::backends::null {
@@ -27,19 +28,21 @@ class NullAnswers : public Target {
 
   std::string_view name() const override { return "null"; }
   std::span<const passes::Pass* const> passes() const override { return cuda::passes(); }
-  // Ridge's GPU kernels compute on plain types alone, so a session unpacks a file's blocks.
+  // Ridge's GPU kernels compute on plain types and on weights in fragment tiles, so a session packs
+  // or unpacks a file's blocks.
   std::string unsupported(const Graph& graph, const Node& node) const override {
     for (ValueId input : node.inputs) {
       const DType dtype = graph.type(input).dtype;
       if (node.op->kind == OpKind::kView) continue;
       if (dtype == DType::kF16 && graph.value(input).storage == Storage::kTemporary)
         return "GPUs have no kernel for it in f16; expected --dtype bf16";
+      if (is_fragments(dtype) && takes_fragments(graph, node)) continue;
       if (is_block(dtype) || dtype == DType::kF16)
         return fmt::format(
             "GPUs compute on f32 and bf16, not on {} as stored; expected +store_bf16 or +store_f32",
             ridge::name(dtype));
     }
-    if (node.op->name == "matmul" &&
+    if (node.op->name == "matmul" && !takes_fragments(graph, node) &&
         graph.type(node.inputs[0]).dtype != graph.type(node.inputs[1]).dtype)
       return fmt::format(
           "GPUs multiply operands of one element type, not {} and {}; expected "
@@ -77,6 +80,14 @@ class NullAnswers : public Target {
   }
 
  private:
+  // Tables, and weights of bf16 activations.
+  static bool takes_fragments(const Graph& graph, const Node& node) {
+    if (node.op->name == "embedding") return true;
+    return (node.op->name == "matmul" || node.op->name == "skinny_gemm") &&
+           is_fragments(graph.type(node.inputs[1]).dtype) &&
+           graph.type(node.inputs[0]).dtype == DType::kBF16;
+  }
+
   NullOptions options_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/passes/passes.h"
 #include "backends/cuda/skinny_gemm.h"
+#include "base/fragment_tiles.h"
 #include "graph/rewrite_rule.h"
 #include "ops/pointwise.h"
 #include "ops/registry.h"
@@ -18,10 +19,11 @@ namespace {
 
 // --- Patterns. ---
 
-// The kernel reads activations and weights of one type.
+// The kernel reads activations and weights of one type, or weights in fragment tiles.
 bool is_skinny_gemm(const Graph& graph, const Node& matmul) {
+  const DType weight = graph.type(matmul.inputs[1]).dtype;
   return passes::is_projection(graph, matmul) &&
-         graph.type(matmul.inputs[0]).dtype == graph.type(matmul.inputs[1]).dtype;
+         (is_fragments(weight) || graph.type(matmul.inputs[0]).dtype == weight);
 }
 
 Pattern product_of(Pattern x) {
@@ -115,8 +117,9 @@ bool is_residual(const Match& match) {
 // Whether a kernel that fuses neither norms nor residuals is faster.
 bool loses_streamed_gemm(const Graph& graph, const passes::NewNode& made) {
   const bool is_fused = made.inputs.size() > 2;
-  return is_fused && prefers_streamed_gemm(graph.shape(made.inputs[0]), graph.shape(made.inputs[1]),
-                                           made.attrs.has("activation"));
+  return is_fused && graph.type(made.inputs[1]).dtype == DType::kBF16 &&
+         prefers_streamed_gemm(graph.shape(made.inputs[0]), graph.shape(made.inputs[1]),
+                               made.attrs.has("activation"));
 }
 
 // The first output replaces the root. A sum that the kernel makes on the way replaces the old sum

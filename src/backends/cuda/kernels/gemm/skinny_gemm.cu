@@ -79,66 +79,6 @@ __device__ __forceinline__ void prefetch_tile(const SkinnyGemm& p, const WarpSha
     }
 }
 
-// Like stage_held_rows, for rows of any length, with kInFlight vectors in flight at a time.
-__device__ __forceinline__ void stage_rows(const SkinnyGemm& p,
-                                           const RowTeam& team,
-                                           uint16_t* staged,
-                                           Squares& squares) {
-  constexpr int kInFlight = 4;
-  uint16_t* z = staged + team.row * shared_stride(p.in);
-  const int64_t end = team.is_row ? p.in : 0;
-  float own = 0.0f, delta_scale = 0.0f;
-  if (p.delta) {
-    float d[8];
-#pragma unroll 4
-    for (int64_t i = team.first; i < end; i += team.step) {
-      load_floats(p.delta[team.row] + i, d);
-#pragma unroll
-      for (int k = 0; k < 8; ++k) own = fmaf(d[k], d[k], own);
-    }
-    note_squares(squares.of_delta, own);
-    __syncthreads();
-    delta_scale = norm_scale(p, squares.of_delta, team.row, team.warps);
-    own = 0.0f;
-  }
-  for (int64_t base = team.first; base < end; base += kInFlight * team.step) {
-    Packed<uint16_t, 8> rows[kInFlight], deltas[kInFlight];
-#pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      const int64_t i = base + j * team.step;
-      if (i >= end) continue;
-      rows[j] = load_packed<8>(p.x[team.row] + i);
-      if (p.delta) deltas[j] = load_packed<8>(p.delta[team.row] + i);
-    }
-#pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      const int64_t i = base + j * team.step;
-      if (i >= end) continue;
-      float x[8], w[8];
-      load_weights(p.norm + i, p.norm_offset, w);
-      unpack(rows[j], x);
-      if (p.delta) {
-        float d[8], delta_weight[8];
-        unpack(deltas[j], d);
-        load_weights(p.delta_norm + i, p.norm_offset, delta_weight);
-#pragma unroll
-        for (int k = 0; k < 8; ++k) x[k] = fmaf(d[k] * delta_scale, delta_weight[k], x[k]);
-        const Packed<uint16_t, 8> rounded = pack<uint16_t, 8>(x);
-        if (blockIdx.x == 0) store_packed(p.sum[team.row] + i, rounded);
-        unpack(rounded, x);
-      }
-#pragma unroll
-      for (int k = 0; k < 8; ++k) {
-        own = fmaf(x[k], x[k], own);
-        x[k] *= w[k];
-      }
-      store_floats(z + i, x);
-    }
-  }
-  note_squares(squares.of_row, own);
-  __syncthreads();
-}
-
 // Mapping: kSplit warps share a tile of 16 rows of the weight and each sum a part of its columns;
 // blocks iterate over the tiles. The first weights are loaded before the previous kernel ends, if
 // no earlier kernel writes them. Bound: memory, the weight once; latency for small weights.
