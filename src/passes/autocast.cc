@@ -64,12 +64,13 @@ class Autocast {
     return found->second;
   }
 
-  // A padded vocabulary is sliced before it is sampled.
+  // A padded vocabulary is sliced before it is sampled, and parts of ranks are gathered.
   bool is_sampled(ValueId logits) const {
     return std::ranges::any_of(users_[static_cast<size_t>(logits)], [&](NodeId id) {
       const Node& user = graph_.node(id);
       return is_a(user, ops::sample_op()) ||
-             (is_a(user, ops::slice_op()) && is_sampled(user.outputs[0]));
+             ((is_a(user, ops::slice_op()) || is_a(user, ops::all_gather_op())) &&
+              is_sampled(user.outputs[0]));
     });
   }
 

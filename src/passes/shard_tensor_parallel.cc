@@ -2,8 +2,8 @@
 // shard_tensor_parallel: ranks share a model (Shoeybi et al. 2019, Megatron-LM). A rank has some of
 // the heads of each attention and some of the columns of each gated MLP: it multiplies by those
 // rows of the weights before them and by those columns of the weight after them, and the products
-// are added up over the ranks. All else is the same on every rank. Only the load graph depends on
-// the rank's number.
+// are added up over the ranks. Of the vocabulary, each rank has a part of the logits, and all ranks
+// gather them. All else is the same on every rank. Only the load graph depends on the rank.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -52,6 +52,8 @@ class Shards {
       if (is_a(node, ops::cached_attention_op())) add_cached_attention(node);
       if (is_a(node, ops::glu_op()))
         for (const ValueId input : node.inputs) cut_rows(input, {graph.shape(input)[1], 1});
+      if (is_a(node, ops::sample_op()) || is_a(node, ops::softmax_cross_entropy_op()))
+        find_head(node.inputs[0]);
     }
     for (const Node& node : graph.nodes) follow(node);
   }
@@ -63,6 +65,9 @@ class Shards {
   }
   // Weights [out,in] of which a rank has columns.
   const std::map<ValueId, Pieces>& columns() const { return columns_; }
+
+  // The product [N,V] that makes the logits, or kNoValue.
+  ValueId head() const { return head_; }
 
   // Throws a usage Error that lists the numbers of ranks that fit.
   void expect_fitting(int64_t ranks) const {
@@ -92,6 +97,15 @@ class Shards {
     for (const ValueId input : append->inputs)
       if (graph_.value(input).storage == Storage::kState)
         pieces_[input] = pieces_.at(append->inputs[2]);
+  }
+
+  // Logits may be capped, and padding of the vocabulary is cut off.
+  void find_head(ValueId logits) {
+    const Node* node = graph_.producer(logits);
+    while (node != nullptr && (is_a(node, ops::slice_op()) || node->op->kind == OpKind::kPointwise))
+      node = graph_.producer(node->inputs[0]);
+    if (is_a(node, ops::matmul_op()) && graph_.producer(node->inputs[1]) == nullptr)
+      head_ = node->outputs[0];
   }
 
   // Marks the parameters that a value is made from.
@@ -130,6 +144,7 @@ class Shards {
   const Graph& graph_;
   std::map<ValueId, Pieces> pieces_, columns_;
   int64_t heads_ = 1, kv_heads_ = 1;
+  ValueId head_ = kNoValue;
 };
 
 class Sharder {
@@ -139,14 +154,21 @@ class Sharder {
     shards_.expect_fitting(ranks);
     for (size_t i = 0; i < graph.values.size(); ++i)
       if (graph.values[i].producer == kNoNode) cut(static_cast<ValueId>(i));
+    if (shards_.head() != kNoValue) cut_head();
   }
 
   Graph run() {
     return Rewriter(own_, context_.ops).run([&](Rewriter& rewriter, NodeId id) {
       const Node& node = own_.node(id);
       const bool is_sum = is_a(node, ops::matmul_op()) && shards_.find(node.inputs[0]) != nullptr;
-      if (!is_sum && shards_.find(node.outputs[0]) == nullptr) return false;
-      is_sum ? add_up(rewriter, node) : copy_own(rewriter, node);
+      if (is_sum)
+        join(rewriter, node, "all_reduce", {});
+      else if (has_cut_head_ && node.outputs[0] == shards_.head())
+        join(rewriter, node, "all_gather", {{"axis", int64_t{1}}});
+      else if (shards_.find(node.outputs[0]) != nullptr)
+        copy_own(rewriter, node);
+      else
+        return false;
       return true;
     });
   }
@@ -175,12 +197,27 @@ class Sharder {
     value.type.shape = load.shape(stored);
   }
 
-  void add_up(Rewriter& rewriter, const Node& node) {
+  // A table that tokens are looked up in stays whole, and the rank's rows of it are stored again.
+  void cut_head() {
+    Node& node = own_.node(own_.value(shards_.head()).producer);
+    const Value weight = own_.value(node.inputs[1]);
+    if (weight.type.shape[0] % ranks_ != 0) return;
+    has_cut_head_ = true;
+    if (own_.users()[static_cast<size_t>(node.inputs[1])].size() > 1) {
+      const std::string name = weight.name + ".shard";
+      context_.load.stored[name] = context_.load.stored.at(weight.name);
+      node.inputs[1] = Builder(own_, context_.ops).parameter(name, weight.type);
+    }
+    cut_parameter(own_.value(node.inputs[1]), {weight.type.shape[0], 1}, 0);
+  }
+
+  // Puts a collective after a product of the rank's pieces.
+  void join(Rewriter& rewriter, const Node& node, std::string_view op, Attrs attrs) {
     const ValueId product = rewriter.copy(node)[0];
     auto derive = rewriter.builder().derive(node);
-    rewriter.replace(
-        node.outputs[0],
-        rewriter.builder().call("all_reduce", {product}, {{"group", kGroup}, {"ranks", ranks_}}));
+    attrs.set("group", std::string(kGroup));
+    attrs.set("ranks", ranks_);
+    rewriter.replace(node.outputs[0], rewriter.builder().call(op, {product}, attrs));
   }
 
   // The same node on the rank's pieces.
@@ -199,6 +236,7 @@ class Sharder {
   int64_t ranks_;
   Shards shards_;
   Graph own_;  // the graph with the rank's extents of parameters and states
+  bool has_cut_head_ = false;
 };
 
 }  // namespace

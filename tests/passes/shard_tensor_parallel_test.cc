@@ -44,6 +44,11 @@ void expect_same_loss(const models::ModelConfig& config) {
   ops::NamedTensors own = draw_named(after), whole;
   for (const Value& value : forward.graph.values)
     if (value.producer == kNoNode) whole[value.name] = repeated(own.at(value.name), value.type);
+  // A tied table is whole, and its part is stored beside it.
+  if (const auto part = own.find("model.embed_tokens.weight.shard"); part != own.end()) {
+    Tensor64& table = whole.at("model.embed_tokens.weight");
+    own.at("model.embed_tokens.weight") = table = repeated(part->second, table.type);
+  }
   ops::ReferenceRun want(forward.graph, whole), got(after, own);
   expect_close(want[forward.graph.outputs[0]], got[after.outputs[0]], "the loss");
 }
@@ -57,6 +62,7 @@ TEST(ShardTensorParallel, CutsHeadsAndColumnsAndAddsUp) {
   EXPECT_EQ(print(after), print(parse_graph(print(after), ops::table())));
   EXPECT_EQ(print(after), print(shard(after, forward.load))) << "the pass does not come to an end";
   EXPECT_EQ(count(after, "all_reduce"), 2);
+  EXPECT_EQ(count(after, "all_gather"), 1);
   expect_same_loss(four_heads(2));
 }
 
@@ -74,6 +80,42 @@ TEST(ShardTensorParallel, AddsUpBeforeNormsThatFollow) {
   models::ModelConfig config = four_heads(1);
   config.family = models::Family::kGemma3;
   expect_same_loss(config);
+}
+
+TEST(ShardTensorParallel, GathersTheLogitsOfAHeadOfItsOwn) {
+  models::ModelConfig config = four_heads(2);
+  config.tied_head = false;
+  expect_same_loss(config);
+  models::ForwardGraph forward = models::build_training_graph(config, ops::table(), 1, 4);
+  const Graph after = shard(forward.graph, forward.load);
+  EXPECT_EQ(after.shape(after.find("lm_head.weight")), Shape({16, 16}));
+  EXPECT_EQ(after.find("lm_head.weight.shard"), kNoValue);
+}
+
+TEST(ShardTensorParallel, AVocabularyThatRanksDoNotDivideStaysWhole) {
+  models::ModelConfig config = four_heads(2);
+  config.vocabulary = 33;
+  models::ForwardGraph forward = models::build_training_graph(config, ops::table(), 1, 4);
+  EXPECT_EQ(count(shard(forward.graph, forward.load), "all_gather"), 0);
+}
+
+// Logits that are sampled from stay in fp32.
+TEST(ShardTensorParallel, GathersWideLogits) {
+  models::InferenceShape shape;
+  shape.cache = models::cache_shape({.capacity = 4});
+  const auto lookup = [](const std::string& name, const Shape&) {
+    return models::StoredWeight{name, DType::kF32};
+  };
+  models::ForwardGraph forward =
+      models::build_inference_graph(four_heads(2), ops::table(), shape, lookup);
+  PassContext context{ops::table(), target(), forward.load};
+  const Graph after = run_autocast_bf16(shard(forward.graph, forward.load), context);
+  for (const Node& node : after.nodes) {
+    if (!is_collective(node)) continue;
+    const DType want = node.op->name == "all_gather" ? DType::kF32 : DType::kBF16;
+    EXPECT_EQ(after.type(node.outputs[0]).dtype, want);
+  }
+  EXPECT_EQ(count(after, "all_gather"), 1);
 }
 
 // Launches, bytes and the cache of a decode step.
