@@ -78,18 +78,24 @@ void TrainingLoop::finish(const StepResult& result) {
   for (Observer* each : observers_) each->after_step(event);
 }
 
+// Ranks ask each other whether to stop, and their observers differ: the question comes once before
+// each step begins, whether or not the step before is done then.
 void TrainingLoop::run(int64_t end, const StopCheck& is_stopped) {
+  bool stops = false;
+  auto goes_on = [&, asked = begun_ - 1]() mutable {
+    if (asked < begun_) stops = stops || is_stopped(), asked = begun_;
+    return !stops;
+  };
   while (finished_ < end) {
-    const bool stops = is_stopped();
     if (begun_ == finished_) {
-      if (stops) break;
+      if (!goes_on()) break;
       tell_if_due();
       if (forms_.is_instrumented(begun_) && !trainer_.inspects_next()) {
         step_instrumented();
         continue;
       }
     }
-    while (!stops && begun_ < end && may_begin()) trainer_.begin_step(read_next(false));
+    while (begun_ < end && may_begin() && goes_on()) trainer_.begin_step(read_next(false));
     finish(trainer_.finish_step());
   }
 }
