@@ -131,6 +131,7 @@ template Option Command::add_option(const std::string&,
 template Option Command::add_option(const std::string&,
                                     std::optional<int64_t>&,
                                     const std::string&);
+template Option Command::add_option(const std::string&, std::optional<double>&, const std::string&);
 template Option Command::add_option(const std::string&, std::vector<int64_t>&, const std::string&);
 template Option Command::add_option(const std::string&,
                                     std::vector<std::string>&,

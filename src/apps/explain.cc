@@ -12,6 +12,7 @@
 #include "ops/registry.h"
 #include "planning/explain_text.h"
 #include "planning/step_plan.h"
+#include "record/rank_ring.h"
 #include "report/command_text.h"
 
 namespace ridge::apps {
@@ -24,6 +25,7 @@ struct ExplainOptions {
   std::string node;
   std::string op;
   std::string folder;
+  std::string hang;
   bool passes = false;
   bool json = false;
   bool verbose = false;
@@ -49,6 +51,20 @@ void explain_passes(const ExplainOptions& o,
       planning::passes_off_text(setup.selection, backend.passes(), o.verbose, terminal.columns),
       wrap_lines("See also: --passes, --graph, --op matmul, --node %12 (a value of the graph)",
                  terminal.columns));
+}
+
+void explain_hang(const ExplainOptions& o, const TerminalOptions& terminal) {
+  const record::Hang hang = record::find_hang(record::read_rings(o.hang));
+  if (o.json) return fmt::print("{}", report::json_text(record::hang_json(hang)));
+  report::Table table(
+      "<rank | <host ?2 | process ?3 | <state | <arrived | waited | <collective ?1");
+  for (const record::RankAtHang& each : hang.ranks)
+    table.add({std::to_string(each.rank.rank), terminal_safe(each.rank.host),
+               std::to_string(each.rank.process), terminal_safe(each.rank.state),
+               each.has_arrived ? "yes" : "no", fmt::format("{:.1f} s", each.waited_s),
+               fmt::format("{}: {}", each.own.number, terminal_safe(each.own.str()))});
+  fmt::print("{}{}", wrap_lines(terminal_safe(hang.str(), kLongestMessage), terminal.columns),
+             table.text(terminal));
 }
 
 void explain_step(const ExplainOptions& o, const Command& app, const TerminalOptions& terminal) {
@@ -92,11 +108,14 @@ void register_explain(Command program, const AppContext& context) {
       "--node", o->node, "show the cost of the node that produces a value (%12), or its readers");
   Option passes = app.add_flag("--passes", o->passes,
                                "list all passes in order, with backend, purpose and level of each");
-  Option json = app.add_flag("--json", o->json,
-                             "print the passes, their costs, or the results in DIR, as JSON");
+  Option hang = app.add_option("--hang", o->hang,
+                               "compare the last collectives of each rank, which a run that failed "
+                               "left in this folder, and name the first mismatch");
+  Option json = app.add_flag(
+      "--json", o->json, "print the passes, their costs, the hang, or the results in DIR, as JSON");
   app.add_verbose_flag(o->verbose).excludes(json);
   // The questions exclude each other. Graphs, ops and nodes have no JSON form.
-  Option questions[] = {folder, graph, op, node};
+  Option questions[] = {folder, graph, op, node, hang};
   for (Option other : questions) passes.excludes(other);
   for (size_t i = 0; i < std::size(questions); ++i)
     for (size_t j = 0; j < i; ++j) questions[i].excludes(questions[j]);
@@ -110,18 +129,22 @@ void register_explain(Command program, const AppContext& context) {
       "  ridge explain --op quantized_matmul     how the CPU chooses the kernels of quantized weights\n"
       "  ridge explain --node %12                the node that computes %12, or its readers\n"
       "  ridge explain lab-out                   results of a finished run\n"
-      "  ridge explain lab-out --json            the same for programs");
+      "  ridge explain lab-out --json            the same for programs\n"
+      "  ridge explain --hang log                which rank kept the others waiting, and where");
   app.callback([o, app, &context] {
     app.refuse_unused(
         {{.is_chosen = !o->folder.empty(),
           .name = "on a folder of results",
           .used = {"DIR", "--json", "--verbose"}},
+         {.is_chosen = !o->hang.empty(), .name = "with --hang", .used = {"--hang", "--json"}},
          {.is_chosen = o->passes, .name = "with --passes", .used = {"--passes", "--json"}},
          {!o->graph, "without --graph", {"--plain"}},
          {o->graph || !o->op.empty() || !o->node.empty(),
           "with --graph, --op or --node",
           {"--verbose"}}});
-    if (o->passes)
+    if (!o->hang.empty())
+      explain_hang(*o, context.terminal);
+    else if (o->passes)
       fmt::print("{}", o->json ? planning::pass_list_json()
                                : planning::pass_list_text(context.terminal.columns));
     else if (!o->op.empty() && &ops::table().at(o->op) == &ops::quantized_matmul_op()) {

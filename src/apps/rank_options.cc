@@ -6,12 +6,15 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <vector>
 
 #include "backends/cuda/cuda_backend.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/split.h"
 #include "files/interrupt.h"
 #include "runtime/rank_launcher.h"
@@ -21,12 +24,13 @@ namespace {
 
 constexpr int64_t kMostRanks = 4096;
 
-[[noreturn]] void run_on_gpus(int64_t ranks) {
-  if (const int gpus = backends::cuda::gpu_count(); ranks > gpus)
+// Starts the ranks and ends as they do.
+[[noreturn]] void run_ranks(int64_t ranks, bool on_gpu) {
+  if (const int gpus = on_gpu ? backends::cuda::gpu_count() : 0; on_gpu && ranks > gpus)
     throw usage_error(
         "[data-parallel] expected at most {}, the number of GPUs of this machine, got {}", gpus,
         ranks);
-  const int code = runtime::run_ranks(ranks);
+  const int code = on_gpu ? runtime::run_ranks(ranks) : runtime::run_mpirun(ranks);
   if (code > 128) files::end_by_interrupt(code - 128);
   std::exit(code);
 }
@@ -53,8 +57,10 @@ void print_only_errors() {
 }
 
 void add_timeout_option(Command app, RankOptions& o) {
-  app.add_option("--collective-timeout", o.timeout_s,
-                 "seconds until a rank that does not take part in an exchange ends the run");
+  app.add_option(
+      "--collective-timeout", o.timeout_s,
+      "seconds until a rank that does not take part in an exchange ends the run (default: 60, "
+      "and 300 in the first step)");
 }
 
 void expect_ranks(const char* option, int64_t ranks) {
@@ -77,7 +83,27 @@ runtime::RankLayout layout_of(const RankOptions& o, const runtime::RankPlace& pl
   return layout;
 }
 
+void print_error(const std::string& message) {
+  std::fputs(("ridge: " + terminal_safe(message, kLongestMessage) + "\n").c_str(), stderr);
+}
+
 }  // namespace
+
+int run_as_rank(RankOptions& o, const std::string& folder, const std::function<int()>& body) {
+  if (!o.joined) return body();
+  o.joined->watch().keep_rings_in(folder);
+  try {
+    const int code = body();
+    // It waits for the others: once one has ended, launchers end them.
+    o.joined->watch().board().leave();
+    o.joined.reset();
+    return code;
+  } catch (const Error& error) {
+    o.joined->watch().fail(error.what(), static_cast<int>(error.code()));
+  } catch (const std::exception& error) {
+    o.joined->watch().fail(error.what(), static_cast<int>(ExitCode::kRuntime));
+  }
+}
 
 void add_rank_options(Command app, RankOptions& o) {
   app = app.under("Ranks");
@@ -102,8 +128,10 @@ void add_tensor_options(Command app, RankOptions& o) {
 }
 
 void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
-  if (!(o.timeout_s > 0 && o.timeout_s <= 1e6))
-    throw usage_error("[collective-timeout] expected seconds above 0, got {:g}", o.timeout_s);
+  runtime::WatchOptions watch{.print = print_error};
+  if (o.timeout_s) watch.first_step_s = watch.timeout_s = *o.timeout_s;
+  if (!(watch.timeout_s > 0 && watch.timeout_s <= 1e6))
+    throw usage_error("[collective-timeout] expected seconds above 0, got {:g}", watch.timeout_s);
   const runtime::RankPlace place = runtime::find_rank([](const char* v) { return std::getenv(v); });
   const runtime::RankLayout layout = layout_of(o, place);
   const int64_t wanted = layout.ranks();
@@ -115,11 +143,11 @@ void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
         "[ranks] torchrun starts ranks on GPUs; expected a GPU for each of its {} processes on "
         "this host, or mpirun for ranks on CPUs",
         place.local_ranks);
-  if (place.launcher == runtime::Launcher::kNone)
-    on_gpu ? run_on_gpus(wanted) : runtime::become_mpirun(wanted);
-  o.joined = std::make_shared<runtime::Ranks>(place, layout, o.timeout_s, on_gpu);
+  if (place.launcher == runtime::Launcher::kNone) run_ranks(wanted, on_gpu);
+  o.joined = std::make_shared<runtime::Ranks>(place, layout, watch, on_gpu);
   if (!on_gpu && machine.threads == 0) machine.threads = o.joined->processors();
   machine.groups = &o.joined->groups();
+  machine.listener = &o.joined->watch();
   if (!o.is_first()) print_only_errors();
 }
 

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/subcommand.h"
@@ -16,7 +18,7 @@ namespace ridge::apps {
 // 0 stands for as many as the launcher started, divided by the other number.
 struct RankOptions {
   int64_t data_parallel = 1, tensor_parallel = 1;
-  double timeout_s = 60;
+  std::optional<double> timeout_s = {};
   std::shared_ptr<runtime::Ranks> joined = nullptr;  // null: this process runs alone
 
   bool is_first() const { return joined == nullptr || joined->is_first(); }
@@ -30,6 +32,11 @@ struct RankOptions {
 void add_rank_options(Command app, RankOptions& options);
 // --tensor-parallel, --collective-timeout
 void add_tensor_options(Command app, RankOptions& options);
+
+// Runs `body`, which returns an exit code, as one of the ranks if there are several: an Error then
+// ends the process here, and is printed once where all ranks have it. If the run fails, the ranks
+// leave their last collectives in `folder`, unless it is empty.
+int run_as_rank(RankOptions& options, const std::string& folder, const std::function<int()>& body);
 
 // Joins the other processes that mpirun or srun started, and tells the machine's options. If the
 // options ask for several processes and none was started, starts this program again under mpirun

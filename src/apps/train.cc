@@ -361,13 +361,14 @@ int run(Training& t) {
   Screen screen(t, limit_ns > 0 ? 0 : t.warmup() + std::max<int64_t>(steps - first, 1));
   const InterruptRequest interrupt(
       "\nridge: the training ends after this step; Ctrl-C again ends it at once\n",
-      o.observers.checkpoints.empty() ? InterruptRequest::Signals::kCtrlC
-                                      : InterruptRequest::Signals::kAll);
+      // A launcher that is told to end by Ctrl-C sends SIGTERM to the ranks.
+      o.observers.checkpoints.empty() && !o.ranks.joined ? InterruptRequest::Signals::kCtrlC
+                                                         : InterruptRequest::Signals::kAll);
   const double begin_ns = now_ns();
   train_model(t, *backend, {t, screen, log}, [&] {
     const bool ends = interrupt.is_set() || (limit_ns > 0 && now_ns() - begin_ns > limit_ns);
     // All ranks end after the same step.
-    return t.o.ranks.joined ? t.o.ranks.joined->all().any(ends) : ends;
+    return t.o.ranks.joined ? t.o.ranks.joined->any(ends) : ends;
   });
   screen.hide();
   t.lab.finished_at = utc_now();
@@ -380,8 +381,7 @@ int run(Training& t) {
 }
 
 // Returns 0, or the signal that ended the training.
-int run(TrainOptions& o, const Command& app, const AppContext& context) {
-  join_ranks(o.ranks, o.training.machine);
+int run_joined(TrainOptions& o, const Command& app, const AppContext& context) {
   TrainingChoice choice = choose_training(o.training, app);
   if (o.ranks.joined) {
     const runtime::RankPlace& place = o.ranks.joined->place();
@@ -393,6 +393,14 @@ int run(TrainOptions& o, const Command& app, const AppContext& context) {
   training.lab.program = kProgram;
   training.lab.command = context.command;
   return run(training);
+}
+
+int run(TrainOptions& o, const Command& app, const AppContext& context) {
+  join_ranks(o.ranks, o.training.machine);
+  const std::string folder = o.log_folder                       ? *o.log_folder
+                             : !o.observers.checkpoints.empty() ? o.observers.checkpoints
+                                                                : o.output.folder.value_or("");
+  return run_as_rank(o.ranks, folder, [&] { return run_joined(o, app, context); });
 }
 
 void add_options(Command app, TrainOptions& o) {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/collectives/collective_listener.h"
 #include "backends/probe.h"
 #include "base/process_memory.h"
 #include "graph/graph.h"
@@ -134,6 +135,13 @@ class CopyOut {
 
 class Backend : public passes::PassTarget {
  public:
+  // Tells it of the collectives that run on this backend; it must outlive the backend.
+  virtual void tell(CollectiveListener* listener) { listener_ = listener; }
+  CollectiveListener* listener() const { return listener_; }
+  // Counts on the device that some collectives have ended, where they run after the host has
+  // launched them; null where they have ended then.
+  virtual Launch count_collectives(int) { return nullptr; }
+
   // Zero-filled. Throws an out-of-memory Error that names `what`.
   virtual std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) = 0;
   // Memory that reads the host's bytes in place; null where the device needs a copy. The bytes must
@@ -175,6 +183,9 @@ class Backend : public passes::PassTarget {
 
   // Null where a step does not wait for launches that the host makes one by one.
   virtual const EnqueueProbe* enqueue_probe() { return nullptr; }
+
+ private:
+  CollectiveListener* listener_ = nullptr;
 };
 
 }  // namespace ridge::backends

@@ -36,9 +36,11 @@ bool is_gpu(const MachineOptions& machine) {
   return machine.device == "cuda";
 }
 
-std::unique_ptr<Backend> make_backend(const MachineOptions& machine,
+namespace {
+
+std::unique_ptr<Backend> open_backend(const MachineOptions& machine,
                                       const passes::Selection& selection) {
-  const auto& [device, threads, isa, nvtx, groups] = machine;
+  const auto& [device, threads, isa, nvtx, groups, listener] = machine;
   if (threads < 0 || threads > kMostThreads)
     throw usage_error("[threads] expected a number from 1 to {} (or 0: all), got {}", kMostThreads,
                       threads);
@@ -57,6 +59,15 @@ std::unique_ptr<Backend> make_backend(const MachineOptions& machine,
     return cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
                                     selection.has("branches"), tunes, choices, groups, nvtx});
   return cpu::make_cpu_backend({threads, isa, tunes, choices, groups});
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const MachineOptions& machine,
+                                      const passes::Selection& selection) {
+  auto backend = open_backend(machine, selection);
+  backend->tell(machine.listener);
+  return backend;
 }
 
 record::Setting make_setting(const std::string& model,

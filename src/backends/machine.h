@@ -19,6 +19,7 @@ struct MachineOptions {
   bool nvtx = false;
   // The groups of ranks, which must outlive the backend; null: this process runs alone.
   const Groups* groups = nullptr;
+  CollectiveListener* listener = nullptr;  // hears their collectives; must outlive it, too
 };
 // Whether graphs run on a GPU. Throws a usage Error for an unknown device.
 bool is_gpu(const MachineOptions& machine);

@@ -10,8 +10,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -29,6 +31,14 @@ std::atomic<Request> request = Request::kNone;
 std::atomic<const char*> request_notice = "";
 std::atomic<bool> request_is_all = false;  // SIGTERM and SIGHUP count as well
 std::atomic<int> request_signal = SIGINT;  // the one that set it
+
+std::mutex hearing_mutex;
+std::function<void(int, bool)> hearing;
+
+void tell(int signal, bool ends_now) {
+  const std::scoped_lock lock(hearing_mutex);
+  if (hearing) hearing(signal, ends_now);
+}
 
 constexpr int kSave = SIGUSR1;
 std::atomic<Request> save_request = Request::kNone;
@@ -111,6 +121,7 @@ void end_cleanly_on_signals() {
     int which = 0;
     if (sigwait(&signals, &which) != 0) return;
     while (takes_request(which)) {
+      tell(which, false);
       pass_over_repeats(which);
       if (sigwait(&signals, &which) != 0) return;
     }
@@ -118,6 +129,7 @@ void end_cleanly_on_signals() {
       const auto nothing_is_made = remove_unfinished();
       end_unreadable();
     }
+    tell(which, true);
     end_by(which);
   };
   try {
@@ -146,6 +158,11 @@ SaveRequest::~SaveRequest() { save_request = Request::kNone; }
 bool SaveRequest::is_set() const { return save_request == Request::kSet; }
 
 void SaveRequest::clear() { save_request = Request::kOpen; }
+
+void hear_signals(std::function<void(int signal, bool ends_now)> hears) {
+  const std::scoped_lock lock(hearing_mutex);
+  hearing = std::move(hears);
+}
 
 void end_by_interrupt(int signal) {
   std::fflush(stdout);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
 
 namespace ridge::files {
 
@@ -40,6 +41,10 @@ class SaveRequest {
   bool is_set() const;
   void clear();
 };
+
+// Called in that thread with each signal, and whether the program ends by it when the call returns.
+// At most one at a time; an empty one ends it.
+void hear_signals(std::function<void(int signal, bool ends_now)> hears);
 
 // Flushes stdout and ends the program by the signal, so that a shell sees exit code 130 after
 // SIGINT and a script that runs the program ends too. For work that ended early because of an

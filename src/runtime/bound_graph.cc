@@ -76,6 +76,7 @@ void BoundGraph::launch_observed(backends::Recording* recording,
 }
 
 void BoundGraph::run() {
+  tell_of_collectives();
   offer_recording();
   if (recording_ != nullptr) return recording_->replay();
   launch_in_region([&] {
@@ -85,6 +86,7 @@ void BoundGraph::run() {
 
 void BoundGraph::run_inspected(const std::function<void(NodeId)>& before,
                                const std::function<void(NodeId)>& after) {
+  tell_of_collectives();
   for (const backends::NodeLaunch& each : launches_) {
     backend_.synchronize();
     before(each.node);
@@ -95,6 +97,7 @@ void BoundGraph::run_inspected(const std::function<void(NodeId)>& before,
 }
 
 record::ProfiledRun BoundGraph::run_profiled() {
+  tell_of_collectives();
   backends::Instrument* instrument = backend_.instrument();
   if (instrument == nullptr) return run_clocked();
   record::ProfiledRun run;

@@ -15,11 +15,16 @@ namespace ridge::runtime {
 
 class BoundGraph {
  public:
-  // `owns_threads` says whether any launch starts threads of its own.
+  // `owns_threads` says whether any launch starts threads of its own. The backend's listener is
+  // told of the collectives as they are launched on the device.
   BoundGraph(backends::Backend& backend,
              std::vector<backends::NodeLaunch> launches,
-             bool owns_threads)
-      : backend_(backend), launches_(std::move(launches)), owns_threads_(owns_threads) {}
+             bool owns_threads,
+             std::vector<plan::Collective> collectives = {})
+      : backend_(backend),
+        launches_(std::move(launches)),
+        owns_threads_(owns_threads),
+        collectives_(std::move(collectives)) {}
 
   // Enqueues a run.
   void run();
@@ -31,6 +36,9 @@ class BoundGraph {
   record::ProfiledRun run_profiled();
 
  private:
+  void tell_of_collectives() {
+    if (!collectives_.empty()) backend_.listener()->launched(collectives_);
+  }
   void offer_recording();
   // Calls `body`, which makes the launches, in the parallel region of the backend where it can.
   template <typename Body>
@@ -46,6 +54,7 @@ class BoundGraph {
   backends::Backend& backend_;
   std::vector<backends::NodeLaunch> launches_;
   bool owns_threads_;
+  std::vector<plan::Collective> collectives_;
   // The first run is not recorded, because lazy loading happens in it.
   std::unique_ptr<backends::Recording> recording_;
   std::optional<backends::Observed> observed_;  // from the backend's instrument

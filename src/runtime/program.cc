@@ -7,6 +7,8 @@
 
 #include "base/block_formats.h"
 #include "base/error.h"
+#include "base/finite.h"
+#include "plan/collectives.h"
 
 namespace ridge::runtime {
 namespace {
@@ -53,6 +55,52 @@ std::vector<float> in_order(const backends::Operand& operand, std::vector<float>
   return values;
 }
 
+// The tensors of a collective that are looked at cost no time: scalars, norms, biases.
+std::vector<backends::Operand> small_tensors(const backends::BindCall& call) {
+  constexpr int64_t kMost = 4096;
+  std::vector<backends::Operand> small;
+  for (const backends::Operand& each : call.inputs)
+    if (each.type.dtype == DType::kF32 && each.type.shape.elements() <= kMost &&
+        is_dense(each.type.shape, {0, each.strides}))
+      small.push_back(each);
+  return small;
+}
+
+bool are_finite(const std::vector<backends::Operand>& tensors) {
+  return std::ranges::all_of(tensors, [](const backends::Operand& each) {
+    return all_finite({each.as<float>(), static_cast<size_t>(each.type.shape.elements())});
+  });
+}
+
+// How many collectives are counted after this one: a count takes a microsecond, so in a graph of
+// many each of them counts for several.
+int counted_after(size_t at, size_t all) {
+  constexpr size_t kCounts = 32;
+  if (at >= all) return 0;  // none
+  const size_t each = (all + kCounts - 1) / kCounts, done = at + 1;
+  if (done % each == 0) return static_cast<int>(each);
+  return done == all ? static_cast<int>(done % each) : 0;
+}
+
+// The launch of a collective tells the backend's listener, or counts `ended` of them on the device.
+backends::Launch told(backends::Backend& backend,
+                      backends::Launch launch,
+                      const backends::BindCall& call,
+                      const plan::Collective* made,
+                      int ended) {
+  backends::CollectiveListener* listener = backend.listener();
+  if (made == nullptr || listener == nullptr) return launch;
+  if (backends::Launch count = backend.count_collectives(ended))
+    return ended == 0 ? launch : [launch = std::move(launch), count = std::move(count)] {
+      launch();
+      count();
+    };
+  return [listener, launch = std::move(launch), made = *made, small = small_tensors(call)] {
+    const backends::Told told(listener, made, are_finite(small));
+    launch();
+  };
+}
+
 }  // namespace
 
 int Program::add(std::string name, Graph graph, int repeat) {
@@ -76,8 +124,11 @@ backends::Operand Program::operand(const plan::PlannedGraph& planned, ValueId va
   return {base + storage_bytes(type.dtype, place.layout.offset), type, place.layout.strides};
 }
 
-BoundGraph Program::bound(const plan::PlannedGraph& planned) const {
+BoundGraph Program::bound(const cost::ProgramGraph& program) const {
+  const plan::PlannedGraph& planned = *program.costed;
   const Graph& graph = planned.graph;
+  std::vector<plan::Collective> collectives;
+  plan::append_collectives(program.name, graph, collectives);
   const std::vector<NodeId> next = next_of_op(planned);
   std::vector<int> index(graph.nodes.size(), -1);
   std::vector<backends::NodeLaunch> launches;
@@ -98,9 +149,15 @@ BoundGraph Program::bound(const plan::PlannedGraph& planned) const {
       call.workspace =
           arena_->data() + planned.memory.buffers[static_cast<size_t>(workspace)].offset;
     owns_threads |= backend_.owns_threads(call);
+    const auto made =
+        std::ranges::find(collectives, static_cast<NodeId>(i), &plan::Collective::node);
     index[i] = static_cast<int>(launches.size());
     backends::NodeLaunch launch{
-        static_cast<NodeId>(i), backend_.bind(call), {}, call.is_background};
+        static_cast<NodeId>(i),
+        told(backend_, backend_.bind(call), call, made == collectives.end() ? nullptr : &*made,
+             counted_after(static_cast<size_t>(made - collectives.begin()), collectives.size())),
+        {},
+        call.is_background};
     if (planned.branches)
       for (NodeId before : planned.branches->after[i])
         launch.after.push_back(index[static_cast<size_t>(before)]);
@@ -108,7 +165,8 @@ BoundGraph Program::bound(const plan::PlannedGraph& planned) const {
       launch.after = {index[i] - 1};
     launches.push_back(std::move(launch));
   }
-  return {backend_, std::move(launches), owns_threads};
+  if (backend_.listener() == nullptr || !backend_.count_collectives(1)) collectives.clear();
+  return {backend_, std::move(launches), owns_threads, std::move(collectives)};
 }
 
 void Program::bind(std::shared_ptr<backends::Memory> arena) {
@@ -123,7 +181,7 @@ void Program::bind(std::shared_ptr<backends::Memory> arena) {
   if (arena == nullptr || arena->bytes() < bytes)
     arena = backend_.allocate(bytes, "arena of temporaries");
   arena_ = std::move(arena);
-  for (const cost::ProgramGraph& each : graphs_) bound_.push_back(bound(*each.costed));
+  for (const cost::ProgramGraph& each : graphs_) bound_.push_back(bound(each));
 }
 
 std::vector<float> Program::read(int index, ValueId value) const {

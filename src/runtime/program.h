@@ -54,7 +54,7 @@ class Program {
 
  private:
   backends::Operand operand(const plan::PlannedGraph& planned, ValueId value) const;
-  BoundGraph bound(const plan::PlannedGraph& planned) const;
+  BoundGraph bound(const cost::ProgramGraph& program) const;
 
   backends::Backend& backend_;
   Store& store_;

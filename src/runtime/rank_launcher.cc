@@ -3,6 +3,7 @@
 #include "runtime/rank_launcher.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@
 
 #include "base/error.h"
 #include "base/openmp_threads.h"
+#include "files/interrupt.h"
 
 namespace ridge::runtime {
 namespace {
@@ -46,12 +48,37 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return argv;
 }
 
+constexpr int kNotFound = 127;  // as a shell says it
+
+// Becomes mpirun, which the terminal's Ctrl-C does not reach then. It ends when this program does.
+[[noreturn]] void run_in_own_group(const std::vector<char*>& words, pid_t parent) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(1);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  ::execvp("mpirun", words.data());
+  ::_exit(kNotFound);
+}
+
+// Sends a signal to the processes that another one has started.
+void signal_children(pid_t parent, int signal) {
+  std::error_code error;
+  for (const auto& task :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", parent), error)) {
+    std::ifstream in(task.path() / "children");
+    for (pid_t child = 0; in >> child;) ::kill(child, signal);
+  }
+}
+
 // One rank of this program, told its place as torchrun does. It ends when this process does.
 pid_t start_rank(int64_t rank, int64_t ranks, int port) {
   const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) throw runtime_error("[ranks] cannot start a process: {}", std::strerror(errno));
   if (child > 0) return child;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(1);
   const std::string number = std::to_string(rank), all = std::to_string(ranks),
                     at = std::to_string(port);
@@ -66,20 +93,25 @@ pid_t start_rank(int64_t rank, int64_t ranks, int port) {
   ::_exit(static_cast<int>(ExitCode::kRuntime));
 }
 
+// A rank ended after its step, as it was told to; the others may still save.
+bool is_interrupt(int code) {
+  return code == 128 + SIGINT || code == 128 + SIGTERM || code == 128 + SIGHUP;
+}
+
 // Waits for all; once one fails, the others get some seconds to say why they end, and are killed.
 int wait_for_ranks(std::vector<pid_t> ranks) {
   constexpr int kPatience = 50;  // waits of 100 ms
   int code = 0, waited = 0;
   while (!ranks.empty()) {
     int status = 0;
-    const pid_t ended = ::waitpid(-1, &status, code == 0 ? 0 : WNOHANG);
+    const pid_t ended = ::waitpid(-1, &status, code == 0 || is_interrupt(code) ? 0 : WNOHANG);
     if (ended > 0) {
       std::erase(ranks, ended);
       const int own = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       if (code == 0) code = own;
     } else if (ended < 0 && errno != EINTR) {
       break;
-    } else if (code != 0) {
+    } else if (code != 0 && !is_interrupt(code)) {
       ::usleep(100'000);
       if (++waited == kPatience)
         for (const pid_t each : ranks) ::kill(each, SIGKILL);
@@ -90,7 +122,7 @@ int wait_for_ranks(std::vector<pid_t> ranks) {
 
 }  // namespace
 
-void become_mpirun(int64_t ranks) {
+int run_mpirun(int64_t ranks) {
   // Each rank keeps itself on its own processors.
   std::vector<std::string> words = {"mpirun", "-n", std::to_string(ranks), "--bind-to", "none"};
   if (const int64_t cores = std::ssize(allowed_processors()); ranks > cores) {
@@ -101,8 +133,20 @@ void become_mpirun(int64_t ranks) {
   const std::vector<std::string> own = own_arguments();
   words.insert(words.end(), own.begin() + 1, own.end());
   permit_root();
-  ::execvp("mpirun", pointers(words).data());
-  throw runtime_error("[ranks] cannot start mpirun: {}; install openmpi-bin", std::strerror(errno));
+  std::fflush(nullptr);
+  const pid_t parent = ::getpid(), mpirun = ::fork();
+  if (mpirun < 0) throw runtime_error("[ranks] cannot start a process: {}", std::strerror(errno));
+  if (mpirun == 0) run_in_own_group(pointers(words), parent);
+  const files::InterruptRequest request("", files::InterruptRequest::Signals::kAll);
+  files::hear_signals([mpirun](int signal, bool) { signal_children(mpirun, signal); });
+  int status = 0;
+  while (::waitpid(mpirun, &status, 0) < 0 && errno == EINTR) {
+  }
+  files::hear_signals({});
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  if (code == kNotFound) throw runtime_error("[ranks] cannot start mpirun; install openmpi-bin");
+  if (request.is_set()) return 128 + request.signal();
+  return code > 128 ? 1 : code;
 }
 
 int free_port() {

@@ -7,9 +7,10 @@
 
 namespace ridge::runtime {
 
-// Replaces this process by mpirun. Notes on stderr if the ranks share cores. Throws a run-time
-// Error if mpirun is missing.
-[[noreturn]] void become_mpirun(int64_t ranks);
+// Runs the ranks by mpirun and returns its code, or 1 if a signal ended a rank. Ctrl-C and SIGTERM
+// go to the ranks; mpirun would kill them after a second. Notes on stderr if the ranks share cores.
+// Throws a run-time Error if mpirun is missing.
+int run_mpirun(int64_t ranks);
 
 // A port of this host that nobody uses now. Throws a run-time Error if there is none.
 int free_port();

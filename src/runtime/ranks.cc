@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "backends/collectives/tcp.h"
 #include "base/error.h"
@@ -37,6 +38,23 @@ HostRank from_text(const std::string& text) {
   return rank;
 }
 
+// Ranks with other inputs, as by another --seq-len, may have the same collectives.
+std::string inputs_text(const cost::ProgramGraph& program) {
+  std::vector<std::string> inputs;
+  for (const Value& each : program.graph().values)
+    if (each.storage == Storage::kInput && each.type.shape.rank() > 0)
+      inputs.push_back(fmt::format("{} {}", each.name, each.type.str()));
+  return fmt::format("{}({}) ", program.name, fmt::join(inputs, ", "));
+}
+
+void expect_same_inputs(const std::vector<std::string>& all) {
+  for (size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw usage_error(
+          "[ranks] expected every rank to run the same graphs; rank 0 has {}, rank {} has {}",
+          all[0], rank, all[rank]);
+}
+
 std::string host_name() {
   char name[256] = "";
   ::gethostname(name, sizeof name - 1);
@@ -61,6 +79,9 @@ std::vector<int> own_processors(std::span<const HostRank> ranks, size_t rank) {
   };
   return {at(before), at(before + 1)};
 }
+
+// The watch ends the run before an exchange ends by itself.
+constexpr double kLaterS = 30;
 
 void Ranks::join_groups(double timeout_s) {
   const bool is_product = layout_.data > 1 && layout_.tensor > 1;
@@ -89,9 +110,17 @@ void Ranks::join_groups(double timeout_s) {
   all_ = is_product ? world_.get() : groups_[only].get();
 }
 
-Ranks::Ranks(const RankPlace& place, const RankLayout& layout, double timeout_s, bool on_gpu)
-    : place_(place), layout_(layout) {
-  join_groups(timeout_s);
+Ranks::Ranks(const RankPlace& place,
+             const RankLayout& layout,
+             const WatchOptions& watch,
+             bool on_gpu)
+    : place_(place), layout_(layout), watch_(std::make_unique<RankWatch>(place, watch)) {
+  join_groups(std::max(watch.first_step_s, watch.timeout_s) + kLaterS);
+  watch_->use(std::make_unique<RankBoard>(all()));
+  for (const auto& [name, group] : groups_) {
+    watch_->board().add_group(name, *group);
+    group->tell(watch_.get(), name);
+  }
   if (on_gpu) return;
   std::vector<HostRank> ranks;
   for (const std::string& text : all().gather(to_text({host_name(), allowed_processors()})))
@@ -101,11 +130,26 @@ Ranks::Ranks(const RankPlace& place, const RankLayout& layout, double timeout_s,
   processors_ = std::max<int>(1, static_cast<int>(own.size()));
 }
 
+// After an Error the others see that this process left without it.
+Ranks::~Ranks() {
+  if (std::uncaught_exceptions() == 0) watch_->board().leave();
+}
+
+// A step is over when the next but one begins.
+bool Ranks::any(bool here) const {
+  if (++asked_ > 2) watch_->set_first_step_done();
+  return all().any(here);
+}
+
 void expect_same_collectives(const Ranks& ranks, std::span<const cost::ProgramGraph> program) {
   std::vector<plan::Collective> collectives;
-  for (const cost::ProgramGraph& each : program)
+  std::string inputs;
+  for (const cost::ProgramGraph& each : program) {
+    inputs += inputs_text(each);
     plan::append_collectives(fmt::format("{} x{}", each.name, each.repeat), each.graph(),
                              collectives);
+  }
+  expect_same_inputs(ranks.all().gather(inputs));
   const std::vector<std::string> all = ranks.all().gather(plan::collectives_text(collectives));
   if (const std::string mismatch = plan::first_mismatch(all); !mismatch.empty())
     throw usage_error("[ranks] expected every rank to run the same collectives; {}", mismatch);

@@ -12,6 +12,7 @@
 #include "backends/collectives/mpi.h"
 #include "cost/costed_graph.h"
 #include "runtime/rank_place.h"
+#include "runtime/rank_watch.h"
 
 namespace ridge::runtime {
 
@@ -37,7 +38,9 @@ class Ranks {
   // Joins the other ranks: by MPI those that mpirun or srun started, by TCP those of torchrun. On
   // CPUs, keeps this process on its own processors; call before OpenMP's threads start. Throws
   // run-time Errors if a library is missing or a rank does not come, and usage Errors.
-  Ranks(const RankPlace& place, const RankLayout& layout, double timeout_s, bool on_gpu);
+  Ranks(const RankPlace& place, const RankLayout& layout, const WatchOptions& watch, bool on_gpu);
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
 
   const RankPlace& place() const { return place_; }
   bool is_first() const { return place_.rank == 0; }
@@ -48,17 +51,22 @@ class Ranks {
   int64_t data_rank() const { return place_.rank / layout_.tensor; }
   int64_t tensor_rank() const { return place_.rank % layout_.tensor; }
   int processors() const { return processors_; }  // the number that this process may use
+  RankWatch& watch() { return *watch_; }
+  // Whether it is true on any rank. Called before each step.
+  bool any(bool here) const;
 
  private:
   void join_groups(double timeout_s);
 
   RankPlace place_;
   RankLayout layout_;
+  std::unique_ptr<RankWatch> watch_;         // it ends last
   std::unique_ptr<backends::MpiWorld> mpi_;  // null: joined by TCP
   backends::Groups groups_;
   std::unique_ptr<backends::Communicator> world_;  // null: a group has all ranks
   backends::Communicator* all_ = nullptr;
   int processors_ = 1;
+  mutable int64_t asked_ = 0;  // steps that have begun
 };
 
 // Tells the ranks each other's collectives. Throws a usage Error that names the first one in which

@@ -39,7 +39,8 @@ struct RunLimits {
   int64_t cpu_seconds = -1;     // SIGXCPU ends the program after this time
   std::string cache = {};       // folder of the program's caches; empty: the user's
   std::vector<std::pair<std::string, std::string>> environment =
-      {};  // variables of the program alone
+      {};                                  // variables of the program alone
+  std::vector<std::string> launcher = {};  // words before the program's: mpirun and its options
 };
 
 // Waits for a child to end; 128 + signal if a signal ended it.
@@ -60,6 +61,7 @@ class ProgramTest : public ::testing::Test {
   pid_t start(std::vector<std::string> arguments, const RunLimits& limits = {}) const {
     int out = open_in_folder("out.txt"), err = open_in_folder("err.txt");
     arguments.insert(arguments.begin(), ridge_program());
+    arguments.insert(arguments.begin(), limits.launcher.begin(), limits.launcher.end());
     pid_t child = ::fork();
     // Tests send the child signals, and process -1 is every process.
     if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
@@ -147,7 +149,7 @@ class ProgramTest : public ::testing::Test {
     if (!limits.cache.empty()) ::setenv("XDG_CACHE_HOME", limits.cache.c_str(), 1);
     for (const auto& [name, value] : limits.environment) ::setenv(name.c_str(), value.c_str(), 1);
     limit(RLIMIT_AS, limits.address_bytes);
-    if (::chdir(folder_.path().c_str()) == 0) ::execv(ridge_program(), argv.data());
+    if (::chdir(folder_.path().c_str()) == 0) ::execv(argv[0], argv.data());
     ::_exit(127);
   }
 

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/collectives/collective_listener.h"
 #include "base/dtype.h"
 
 namespace ridge::backends {
@@ -58,9 +59,29 @@ class Communicator {
                               bool average,
                               std::string_view what) = 0;
   // Whether it is true on any rank. Returns when every rank has called it.
-  virtual bool any(bool here) = 0;
+  bool any(bool here) {
+    const Told told(listener_, any_);
+    return find_any(here);
+  }
   // The texts of all ranks, in their order.
-  virtual std::vector<std::string> gather(const std::string& text) = 0;
+  std::vector<std::string> gather(const std::string& text) {
+    const Told told(listener_, gather_);
+    return gather_texts(text);
+  }
+  // Tells the listener of these two from now on; the executor tells it of the graph's collectives.
+  void tell(CollectiveListener* listener, const std::string& group) {
+    listener_ = listener;
+    any_.op = "any", gather_.op = "gather";
+    any_.group = gather_.group = group;
+  }
+
+ protected:
+  virtual bool find_any(bool here) = 0;
+  virtual std::vector<std::string> gather_texts(const std::string& text) = 0;
+
+ private:
+  CollectiveListener* listener_ = nullptr;
+  plan::Collective any_, gather_;
 };
 
 // The groups of ranks of a run by their names in the graph. A process that runs alone has none.

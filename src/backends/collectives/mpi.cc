@@ -184,7 +184,7 @@ class MpiCommunicator final : public Communicator {
       for (const Divided& each : tensors) scale({each.part, each.elements, each.dtype}, size_);
   }
 
-  bool any(bool here) override {
+  bool find_any(bool here) override {
     int32_t flag = here ? 1 : 0;
     std::vector<MPI_Request> request(1);
     mpi_.check(mpi_.iallreduce(MPI_IN_PLACE, &flag, 1, mpi_.i32, mpi_.most, comm_, request.data()),
@@ -193,7 +193,7 @@ class MpiCommunicator final : public Communicator {
     return flag != 0;
   }
 
-  std::vector<std::string> gather(const std::string& text) override {
+  std::vector<std::string> gather_texts(const std::string& text) override {
     constexpr std::string_view kWhat = "a gathering of texts";
     const auto length = static_cast<int32_t>(text.size());
     std::vector<int32_t> lengths(static_cast<size_t>(size_)), begins(lengths.size());

@@ -183,8 +183,9 @@ class TcpCommunicator final : public Communicator {
     const Socket listener = listen_at(options_);
     sockets_.resize(static_cast<size_t>(options_.ranks - 1));
     for (int joined = 1; joined < options_.ranks;) {
-      wait_for(listener, POLLIN, deadline, options_,
-               fmt::format("{} of {} ranks have joined", joined, options_.ranks));
+      wait_for(
+          listener, POLLIN, deadline, options_,
+          fmt::format("{} of {} ranks have joined, not {}", joined, options_.ranks, missing()));
       Socket next(::accept4(listener.handle(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!next.is_open()) continue;
       send_at_once(next);
@@ -204,11 +205,11 @@ class TcpCommunicator final : public Communicator {
   int size() const override { return options_.ranks; }
   std::string library() const override { return "TCP"; }
 
-  std::vector<std::string> gather(const std::string& text) override {
+  std::vector<std::string> gather_texts(const std::string& text) override {
     return exchange(text, "a gathering of texts");
   }
 
-  bool any(bool here) override {
+  bool find_any(bool here) override {
     for (const std::string& each : exchange(here ? "1" : "0", "a barrier"))
       if (each == "1") return true;
     return false;
@@ -258,6 +259,14 @@ class TcpCommunicator final : public Communicator {
   }
 
  private:
+  // The ranks that have not joined.
+  std::string missing() const {
+    std::string text;
+    for (size_t i = 0; i < sockets_.size(); ++i)
+      if (!sockets_[i].is_open()) text += fmt::format("{}{}", text.empty() ? "" : ", ", i + 1);
+    return text;
+  }
+
   static float read(const Exchanged& tensor, const char* at, int64_t i) {
     if (tensor.dtype == DType::kF32) {
       float value = 0;

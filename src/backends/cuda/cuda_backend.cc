@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/cuda/calibration/mixed_launches.h"
+#include "backends/cuda/counted_collectives.h"
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/flash_pairs.h"
 #include "backends/cuda/gemm_tuner.h"
@@ -31,8 +32,14 @@ class CudaBackend final : public TableBackend, public GemmChoices {
       : options_(options),
         tuner_(device_, options.tune_gemm, options.tuning_file),
         compiler_(device_),
-        nccl_(join_nccl(options.groups)) {}
+        collectives_(device_, options.groups) {}
   ~CudaBackend() override { cudaStreamSynchronize(device_.stream()); }
+
+  void tell(CollectiveListener* listener) override {
+    Backend::tell(listener);
+    collectives_.tell(listener);
+  }
+  Launch count_collectives(int ended) override { return collectives_.count(ended); }
 
   std::string_view name() const override { return "cuda"; }
 
@@ -163,8 +170,9 @@ class CudaBackend final : public TableBackend, public GemmChoices {
   Tickets tickets_;
   GemmTuner tuner_;
   PointwiseCompiler compiler_;
-  NcclGroups nccl_;
-  BindContext context_{device_, options_.tf32, tuner_, compiler_, faults_, tickets_, nccl_};
+  CountedCollectives collectives_;
+  BindContext context_{device_,  options_.tf32,        tuner_, compiler_, faults_,
+                       tickets_, collectives_.groups()};
   KernelTable kernels_{cuda_kernels(context_)};
   std::unique_ptr<Instrument> instrument_;
   std::unique_ptr<MixedLaunches> launches_;  // created on first use

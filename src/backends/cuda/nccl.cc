@@ -32,7 +32,8 @@ struct Library {
           ExitCode::kDevice);
     library.find(get_version, "ncclGetVersion"), library.find(get_unique_id, "ncclGetUniqueId");
     library.find(init_rank, "ncclCommInitRank");
-    library.find(abort, "ncclCommAbort"), library.find(all_reduce, "ncclAllReduce");
+    library.find(async_error, "ncclCommGetAsyncError"), library.find(abort, "ncclCommAbort");
+    library.find(all_reduce, "ncclAllReduce");
     library.find(all_gather, "ncclAllGather"), library.find(reduce_scatter, "ncclReduceScatter");
     library.find(group_start, "ncclGroupStart"), library.find(group_end, "ncclGroupEnd");
     library.find(error_string, "ncclGetErrorString");
@@ -58,6 +59,7 @@ struct Library {
   Result (*get_unique_id)(UniqueId*) = nullptr;
   Result (*init_rank)(Comm*, int ranks, UniqueId, int rank) = nullptr;
   Result (*abort)(Comm) = nullptr;
+  Result (*async_error)(Comm, Result*) = nullptr;
   Result (*all_reduce)(const void*, void*, size_t, DataType, Reduction, Comm, cudaStream_t) =
       nullptr;
   Result (*all_gather)(const void*, void*, size_t, DataType, Comm, cudaStream_t) = nullptr;
@@ -125,6 +127,15 @@ void NcclGroup::reduce_scatter(std::span<const Divided> tensors,
         "reduce_scatter");
   nccl().check(nccl().group_end(), "reduce_scatter");
 }
+
+std::string NcclGroup::fault() const {
+  Result result = kSuccess;
+  nccl().async_error(comm_, &result);
+  if (result == kSuccess || result == kInProgress) return "";
+  return fmt::format("NCCL reports: {}", nccl().error_string(result));
+}
+
+void NcclGroup::abort() const { nccl().abort(comm_); }
 
 std::string nccl_version() { return "NCCL " + nccl().text(); }
 

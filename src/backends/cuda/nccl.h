@@ -25,6 +25,8 @@ class NcclGroup {
   NcclGroup(const NcclGroup&) = delete;
 
   int size() const { return size_; }
+  std::string fault() const;  // a collective failed after it was launched; empty: none did
+  void abort() const;         // ends those that are under way
   // Adds up each tensor over the ranks in place, or averages it, as one kernel.
   void all_reduce(std::span<const Exchanged> tensors, bool average, cudaStream_t stream) const;
   // As Communicator's, each as one kernel.

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of ranks that fail, 20 times each.
+#include "apps/rank_fault_case.h"
+
+namespace ridge::apps {
+namespace {
+
+using RankFaultSlowTest = RankFaultCase;
+
+TEST_F(RankFaultSlowTest, EndTheRunAndNameTheRankEachTime) {
+  for (int trial = 0; trial < 20; ++trial)
+    for (const RankFault& each : kRankFaults)
+      for (const bool by_mpirun : {true, false}) expect_ends(each, by_mpirun);
+}
+
+}  // namespace
+}  // namespace ridge::apps
