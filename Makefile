@@ -54,13 +54,17 @@ guides: models $(BUILD)/build.ninja  ## run the commands of docs/guides on this 
 	cmake --build $(BUILD) --target ridge
 	tools/guides.py --ridge $(BUILD)/ridge
 
-setup:  ## install the missing packages of packages/debian.txt
+setup:  ## install the missing packages of packages/debian.txt, and fetch the tools of the Python module
 ifneq ($(SETUP),no)
 	@tools/setup.sh
+	@tools/python_tools.sh || echo "setup: the Python module will be left out" >&2
 endif
 
 bundle: build  ## pack the program, its GPU tests and their libraries into build/ridge-bundle
 	tools/bundle.sh $(BUILD) $(BUILD)/ridge-bundle
+
+wheel: build  ## write a wheel of the Python module with its libraries into build/wheels (manylinux_2_36)
+	tools/wheel.sh $(BUILD)
 
 hip-check:  ## compile the portable GPU kernels for AMD GPUs, if hipcc is installed
 	@tools/hip_check.sh
@@ -106,4 +110,4 @@ define run_tests
 	  status=$$?; python3 tools/test_summary.py $(1)/test-results; exit $$status
 endef
 
-.PHONY: help lab test test-slow test-asan test-tsan fuzz mutants build bundle hip-check guides setup setup-all models format tidy clean
+.PHONY: help lab test test-slow test-asan test-tsan fuzz mutants build bundle wheel hip-check guides setup setup-all models format tidy clean

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// An answer that is being generated, and the finished one with its account.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/model.h"
+#include "serve/request.h"
+
+namespace ridge::python {
+
+struct Result {
+  std::string text = {};
+  std::string finish_reason = {};
+  int64_t prompt_tokens = 0, tokens = 0, cached_tokens = 0;
+  std::vector<serve::TokenScores> logprobs = {};
+  serve::RequestMetrics metrics = {};
+  bool has_ceilings = false;
+
+  // Empty where ceilings are unknown.
+  std::optional<double> if_known(double value) const {
+    return has_ceilings ? std::optional(value) : std::nullopt;
+  }
+};
+
+class Answer {
+ public:
+  // Submits the request.
+  Answer(std::shared_ptr<Model> model, serve::Request request);
+  ~Answer() { cancel(); }
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+
+  // Waits for the next piece of text; empty at the end. Throws nanobind::python_error after Ctrl-C,
+  // which ends the answer. The GIL must not be held.
+  std::optional<std::string> next();
+  void cancel();
+  // It has what was taken so far and is complete after the end.
+  const Result& result() const { return result_; }
+
+ private:
+  struct Signal {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool is_set = false;
+  };
+  void wait();
+  std::string take();
+
+  std::shared_ptr<Model> model_;
+  std::shared_ptr<Signal> signal_;
+  std::shared_ptr<serve::OutputQueue> queue_;
+  serve::RequestHandle handle_;
+  Result result_;
+  bool has_ended_ = false;
+};
+
+}  // namespace ridge::python

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binds graphs: a method for each op of the registry, the gradient, the passes, and runs.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/machine.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "bench/graph_file.h"
+#include "bench/graph_run.h"
+#include "graph/text_form.h"
+#include "graph/verifier.h"
+#include "measure/machine_ceilings.h"
+#include "passes/differentiate.h"
+#include "passes/level_options.h"
+#include "python/arrays.h"
+#include "python/binding.h"
+#include "python/errors.h"
+#include "python/graph.h"
+#include "python/graph_cost.h"
+#include "python/keywords.h"
+
+namespace ridge::python {
+namespace nb = nanobind;
+using namespace nb::literals;
+using SharedGraph = std::shared_ptr<PythonGraph>;
+namespace {
+
+Type type_of(const std::string& dtype, nb::handle shape) {
+  const std::optional<DType> found = parse_dtype(dtype);
+  if (!found)
+    throw usage_error("[dtype] expected a type such as f32, bf16 or i32, got {}", printable(dtype));
+  std::vector<int64_t> extents;
+  if (!nb::try_cast(shape, extents))
+    throw usage_error("[shape] expected a list of ints, got {}", type_name_of(shape));
+  if (extents.size() > static_cast<size_t>(kMaxRank))
+    throw usage_error("[shape] expected at most {} axes, got {}", kMaxRank, extents.size());
+  const Type type{*found, Shape(std::span<const int64_t>(extents))};
+  static_cast<void>(storage_bytes(type.dtype, type.shape.elements()));
+  return type;
+}
+
+template <ValueId (Builder::*kDeclare)(std::string, Type)>
+PythonValue declare(const SharedGraph& self,
+                    std::string name,
+                    nb::handle shape,
+                    const std::string& dtype) {
+  if (name.empty()) throw usage_error("[name] expected a name, got none");
+  return {self, (self->builder.*kDeclare)(std::move(name), type_of(dtype, shape))};
+}
+
+ValueId id_in(const SharedGraph& graph, nb::handle value) {
+  PythonValue given;
+  if (!nb::try_cast(value, given))
+    throw usage_error("[graph] expected a value of a graph, got {}", type_name_of(value));
+  if (given.graph != graph) throw usage_error("[graph] expected values of this graph");
+  return given.id;
+}
+
+AttrValue attr_of(const AttrSpec& spec, nb::handle given) {
+  AttrValue value = spec.value;
+  const bool fits = std::visit(
+      [&](auto& typed) {
+        using T = std::decay_t<decltype(typed)>;
+        if constexpr (std::is_same_v<T, NestedGraph>) {
+          SharedGraph nested;
+          if (!nb::try_cast(given, nested) || nested == nullptr) return false;
+          typed = std::make_shared<const Graph>(nested->graph);
+          return true;
+        } else {
+          return nb::try_cast(given, typed,
+                              std::is_same_v<T, double> || std::is_same_v<T, std::vector<int64_t>>);
+        }
+      },
+      value);
+  if (!fits)
+    throw usage_error("[{}] expected another type than {}", spec.name, type_name_of(given));
+  return value;
+}
+
+Attrs attrs_of(const Op& op, const nb::kwargs& given) {
+  Attrs attrs;
+  for (auto [key, value] : given) {
+    const std::string name = nb::cast<std::string>(key);
+    const auto spec =
+        std::ranges::find_if(op.attrs, [&](const AttrSpec& each) { return each.name == name; });
+    if (spec == op.attrs.end())
+      throw usage_error("[{}] has no attribute {}", op.name, printable(name));
+    attrs.set(name, attr_of(*spec, value));
+  }
+  return attrs;
+}
+
+// A value, or a tuple of the op's values if it has several.
+nb::object call(const Op& op,
+                const SharedGraph& self,
+                const nb::args& inputs,
+                const nb::kwargs& given) {
+  std::vector<ValueId> ids;
+  for (nb::handle each : inputs) ids.push_back(id_in(self, each));
+  const std::vector<ValueId> outputs = self->builder.call_all(op.name, ids, attrs_of(op, given));
+  nb::list values;
+  for (const ValueId each : outputs) values.append(nb::cast(PythonValue{self, each}));
+  return outputs.size() == 1 ? nb::object(values[0]) : nb::object(nb::tuple(values));
+}
+
+nb::object binary(const char* op, const PythonValue& a, nb::handle b) {
+  return call(ops::table().at(op), a.graph, nb::cast<nb::args>(nb::make_tuple(a, b)), nb::kwargs());
+}
+
+void output(const SharedGraph& self, const nb::args& values) {
+  std::vector<ValueId> ids;
+  for (nb::handle each : values) ids.push_back(id_in(self, each));
+  self->graph.outputs = std::move(ids);
+}
+
+std::string kind_of_operands(const Op& op) {
+  const auto [least, most] = op.operands;
+  if (most == kAnyNumber) return fmt::format("{} values or more", least);
+  if (least != most) return fmt::format("{} to {} values", least, most);
+  return fmt::format("{} value{}", least, least == 1 ? "" : "s");
+}
+
+// "Takes 2 values. Attributes: einsum (required), accumulate = false. Cost: ..."
+std::string doc_of(const Op& op) {
+  std::string doc =
+      fmt::format("The op {}: {}; takes {}.", op.name, name(op.category), kind_of_operands(op));
+  std::string attrs;
+  for (const AttrSpec& each : op.attrs)
+    attrs += fmt::format("{}{}{}", attrs.empty() ? "" : ", ", each.name,
+                         each.required ? " (required)" : "");
+  if (!attrs.empty()) doc += fmt::format(" Attributes: {}.", attrs);
+  if (!op.formula.empty()) doc += fmt::format(" Cost: {}.", op.formula);
+  return doc;
+}
+
+bool is_trainable(const Value& value) {
+  return value.producer == kNoNode && is_float(value.type.dtype) &&
+         (value.storage == Storage::kParameter || value.storage == Storage::kInput);
+}
+
+std::vector<PythonValue> differentiate(const SharedGraph& self, nb::handle loss, nb::handle wrt) {
+  const ValueId scalar = id_in(self, loss);
+  Graph& graph = self->graph;
+  if (graph.shape(scalar).elements() != 1 || !is_float(graph.type(scalar).dtype))
+    throw usage_error("[differentiate] expected a loss of one float, got {}",
+                      graph.type(scalar).str());
+  std::vector<ValueId> wanted;
+  if (wrt.is_none()) {
+    for (size_t i = 0; i < graph.values.size(); ++i)
+      if (is_trainable(graph.values[i])) wanted.push_back(static_cast<ValueId>(i));
+  } else {
+    if (!nb::isinstance<nb::sequence>(wrt))
+      throw usage_error("[wrt] expected a list of values, got {}", type_name_of(wrt));
+    for (nb::handle each : nb::borrow<nb::sequence>(wrt)) wanted.push_back(id_in(self, each));
+  }
+  Graph copy = graph;  // stays as it is if an op has no gradient
+  std::vector<PythonValue> gradients;
+  std::vector<ValueId> ids;
+  try {
+    ids = passes::differentiate(copy, ops::table(), scalar, wanted);
+  } catch (const InternalError& error) {
+    throw usage_error("[differentiate] {}", error.what());
+  }
+  graph = std::move(copy);
+  for (const ValueId each : ids) gradients.push_back({self, each});
+  return gradients;
+}
+
+// A device, and the passes that a graph gets on it.
+struct Place {
+  explicit Place(Keywords& keywords) {
+    passes::LevelOptions level{.level = "baseline"};
+    keywords.take("device", machine.device), keywords.take("threads", machine.threads);
+    keywords.take("isa", machine.isa);
+    keywords.take("level", level.level), keywords.take("passes", level.switches);
+    selection = passes::Selection(level.level, level.switches);
+    backend = backends::make_backend(machine, selection);
+  }
+  std::optional<cost::Ceilings> ceilings() const {
+    return measure::known_ceilings(backends::is_gpu(machine), selection.has("tf32"),
+                                   [](const std::string&) {});
+  }
+
+  backends::MachineOptions machine;
+  passes::Selection selection{"baseline", ""};
+  std::unique_ptr<backends::Backend> backend;
+};
+
+bench::OperandBytes operands(const Graph& graph, nb::dict given, const nb::dict& named) {
+  for (auto [name, value] : named) given[name] = value;
+  bench::OperandBytes bytes;
+  for (const Value& each : bench::operands_of(graph)) {
+    if (!given.contains(each.name.c_str())) continue;
+    const nb::object value = given[each.name.c_str()];
+    const auto check = [&](const Shape& shape) {
+      if (shape != each.type.shape)
+        throw usage_error("[{}] expected {}, got {}", printable(each.name), each.type.str(),
+                          shape.str());
+    };
+    if (is_float(each.type.dtype) || is_block(each.type.dtype)) {
+      const Numbers numbers = numbers_of(value, each.name);
+      check(numbers.shape);
+      bytes[each.name] = bench::stored(each, numbers.values);
+    } else {
+      const Integers integers = integers_of(value, each.name);
+      check(integers.shape);
+      bytes[each.name] = bench::stored(each, integers.values);
+    }
+  }
+  for (auto [name, value] : given)
+    if (const std::string text = nb::cast<std::string>(name); !bytes.contains(text)) bytes[text];
+  return bytes;
+}
+
+nb::object run(const SharedGraph& self, const nb::object& values, const nb::kwargs& given) {
+  Keywords keywords(given);
+  const Place place(keywords);
+  bench::TrialGraph trial = bench::trial_of(self->graph);
+  if (!self->graph.outputs.empty()) trial.graph.outputs = self->graph.outputs;
+  nb::dict by_name;
+  if (!values.is_none() && !nb::try_cast(values, by_name))
+    throw usage_error("[run] expected a dict of arrays by name, got {}", type_name_of(values));
+  const bench::OperandBytes bytes =
+      operands(trial.graph, nb::steal<nb::dict>(PyDict_Copy(by_name.ptr())), keywords.left());
+  std::vector<std::vector<float>> outputs;
+  {
+    const nb::gil_scoped_release release;
+    outputs = bench::run_graph(trial, place.selection, *place.backend, bytes);
+  }
+  nb::list arrays;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::vector<int64_t> shape = trial.graph.shape(trial.graph.outputs[i]).to_vector();
+    arrays.append(array_of(std::move(outputs[i]), shape));
+  }
+  return outputs.size() == 1 ? nb::object(arrays[0]) : nb::object(nb::tuple(arrays));
+}
+
+SharedGraph apply(const SharedGraph& self, const std::string& names, const nb::kwargs& given) {
+  Keywords keywords(given);
+  const Place place(keywords);
+  keywords.expect_none_left();
+  LoadGraph load;
+  passes::PassContext context{ops::table(), *place.backend, load, nullptr, place.backend->passes()};
+  Graph graph = bench::trial_of(self->graph).graph;
+  const std::vector<passes::Switch> switches = passes::parse_switches(names);
+  if (switches.empty()) throw usage_error("[apply] expected the name of a pass, got none");
+  for (const passes::Switch& each : switches) {
+    const auto pipeline = passes::pipeline(place.backend->passes());
+    const auto found = std::ranges::find_if(
+        pipeline, [&](const passes::Pass* pass) { return pass->name == each.name; });
+    if (found == pipeline.end() || !each.is_on)
+      throw usage_error("[apply] expected a pass of {}, got {}", place.backend->name(), each.name);
+    context.number = each.number;
+    Graph next = (*found)->run(graph, context);
+    verify(next);
+    verify_origins(graph, next);
+    graph = std::move(next);
+  }
+  return std::make_shared<PythonGraph>(std::move(graph));
+}
+
+SharedGraph optimize(const SharedGraph& self, const nb::kwargs& given) {
+  Keywords keywords(given);
+  const Place place(keywords);
+  keywords.expect_none_left();
+  bench::TrialSetting setting;
+  setting.selection = place.selection;
+  return std::make_shared<PythonGraph>(
+      bench::prepare(bench::trial_of(self->graph), setting, *place.backend).graph);
+}
+
+GraphCost cost(const SharedGraph& self, const nb::kwargs& given) {
+  Keywords keywords(given);
+  const bool rewrites = given.contains("level") || given.contains("passes");
+  const Place place(keywords);
+  keywords.expect_none_left();
+  const std::optional<cost::Ceilings> ceilings = place.ceilings();
+  Graph graph = bench::trial_of(self->graph).graph;
+  if (rewrites) {
+    bench::TrialSetting setting;
+    setting.selection = place.selection;
+    graph = bench::prepare({graph}, setting, *place.backend).graph;
+  }
+  const nb::gil_scoped_release release;
+  return cost_of(std::move(graph), *place.backend, ceilings ? &*ceilings : nullptr);
+}
+
+record::BenchPoint profile(const SharedGraph& self, const nb::kwargs& given) {
+  Keywords keywords(given);
+  bench::TrialSetting setting;
+  double seconds = 0.5;
+  bool is_cold = false;
+  keywords.take("seconds", seconds), keywords.take("cold", is_cold);
+  keywords.take("backward", setting.is_backward);
+  const Place place(keywords);
+  keywords.expect_none_left();
+  if (!(seconds > 0 && seconds <= 3600))
+    throw usage_error("[seconds] expected a number above 0, up to 3600, got {}", seconds);
+  Interrupts interrupts;
+  setting.selection = place.selection;
+  setting.budget_ns = seconds * 1e9;
+  setting.caches = is_cold ? bench::Caches::kCold : bench::Caches::kWarm;
+  setting.is_stopped = [&] { return interrupts.is_set(); };
+  const bench::TrialGraph trial = bench::trial_of(self->graph);
+  const std::optional<cost::Ceilings> ceilings = place.ceilings();
+  record::BenchPoint point;
+  {
+    const nb::gil_scoped_release release;
+    point = bench::run_trial(trial, setting, *place.backend, ceilings ? &*ceilings : nullptr);
+  }
+  interrupts.rethrow();
+  if (!point.refused.empty()) throw runtime_error("[profile] {}", point.refused);
+  return point;
+}
+
+constexpr const char* kRun =
+    "Runs the graph once and returns its outputs as float32 arrays: one array, or a tuple in the "
+    "order of `output`. `values` or keywords give each input and parameter by name, an array or "
+    "nested lists of its shape; states begin with zeros unless they are given. level, passes, "
+    "device, threads: as the options of the command line (default: baseline).\n\n"
+    "Raises UsageError for values that are missing, unknown or of another shape.";
+
+void bind_value(nb::module_& m) {
+  nb::class_<PythonValue>(m, "Value", "A value of a graph: its type, and its name if it has one.")
+      .def_prop_ro(
+          "shape",
+          [](const PythonValue& v) {
+            return nb::tuple(nb::cast(v.value().type.shape.to_vector()));
+          },
+          nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro("dtype",
+                   [](const PythonValue& v) { return std::string(name(v.value().type.dtype)); })
+      .def_prop_ro("name", [](const PythonValue& v) { return v.value().name; })
+      .def(
+          "__add__", [](const PythonValue& a, nb::handle b) { return binary("add", a, b); },
+          nb::sig("def __add__(self, other: Value) -> Value"))
+      .def(
+          "__sub__", [](const PythonValue& a, nb::handle b) { return binary("sub", a, b); },
+          nb::sig("def __sub__(self, other: Value) -> Value"))
+      .def(
+          "__mul__", [](const PythonValue& a, nb::handle b) { return binary("mul", a, b); },
+          nb::sig("def __mul__(self, other: Value) -> Value"))
+      .def(
+          "__truediv__", [](const PythonValue& a, nb::handle b) { return binary("div", a, b); },
+          nb::sig("def __truediv__(self, other: Value) -> Value"))
+      .def("__repr__", [](const PythonValue& v) {
+        return fmt::format("<ridge.Value %{}: {}>", v.id, v.value().type.str());
+      });
+}
+
+// A method for each op, with its formula.
+void bind_ops(nb::class_<PythonGraph>& graph) {
+  for (const Op* op : ops::table().all()) {
+    const std::string signature = fmt::format(
+        "def {}(self, *values: Value, **attributes: typing.Any) -> typing.Any", op->name);
+    const std::string doc = doc_of(*op);
+    graph.def(
+        op->name.c_str(),
+        [op](const SharedGraph& self, const nb::args& inputs, const nb::kwargs& given) {
+          return call(*op, self, inputs, given);
+        },
+        doc.c_str(), nb::sig(signature.c_str()));
+  }
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& m) {
+  bind_value(m);
+  bind_graph_cost(m);
+  nb::class_<PythonGraph> graph(
+      m, "Graph",
+      "A graph of values and nodes, in the order in which they run. Each op of `ridge explain` is a "
+      "method: it takes values and the op's attributes and returns a value, or a tuple of values.");
+  graph.def(nb::new_([] { return std::make_shared<PythonGraph>(); }))
+      .def(
+          "input", &declare<&Builder::input>, "name"_a, "shape"_a, "dtype"_a = "f32",
+          "A value that each run is given.",
+          nb::sig(
+              "def input(self, name: str, shape: collections.abc.Sequence[int], dtype: str = 'f32') -> Value"))
+      .def(
+          "parameter", &declare<&Builder::parameter>, "name"_a, "shape"_a, "dtype"_a = "f32",
+          "A value that runs share, such as a weight.",
+          nb::sig(
+              "def parameter(self, name: str, shape: collections.abc.Sequence[int], dtype: str = 'f32') "
+              "-> Value"))
+      .def(
+          "state", &declare<&Builder::state>, "name"_a, "shape"_a, "dtype"_a = "f32",
+          "A value that one run leaves for the next.",
+          nb::sig(
+              "def state(self, name: str, shape: collections.abc.Sequence[int], dtype: str = 'f32') -> Value"))
+      .def("output", &output, "values"_a,
+           "Sets the outputs. Without it, the values that nothing reads are the outputs.",
+           nb::sig("def output(self, *values: Value) -> None"))
+      .def(
+          "differentiate", &differentiate, "loss"_a, "wrt"_a = nb::none(),
+          "Appends the gradient of a scalar loss and returns the gradients of `wrt` (default: all "
+          "parameters and inputs of floats, in the order of the graph). Raises UsageError for a "
+          "loss that is no scalar, or an op without a gradient.",
+          nb::sig(
+              "def differentiate(self, loss: Value, wrt: collections.abc.Sequence[Value] | None = None) -> "
+              "list[Value]"))
+      .def("apply", &apply, "passes"_a, "options"_a,
+           "The graph after a pass, or several: 'generate_pointwise'. It is verified. device as in "
+           "`run`.",
+           nb::sig("def apply(self, passes: str, **options: typing.Any) -> Graph"))
+      .def("optimize", &optimize, "options"_a,
+           "The graph after all passes of a level: level='compiled', passes='-legalize'.",
+           nb::sig("def optimize(self, **options: typing.Any) -> Graph"))
+      .def("cost", &cost, "options"_a,
+           "What the graph costs: exact FLOPs and bytes, in all and per node, and times that the "
+           "ceilings of this machine predict if they are known. With level= or passes= the cost "
+           "after these.",
+           nb::sig("def cost(self, **options: typing.Any) -> Cost"))
+      .def(
+          "run", &run, "values"_a = nb::none(), "options"_a, kRun,
+          nb::sig(
+              "def run(self, values: dict[str, typing.Any] | None = None, **options: typing.Any) -> typing.Any"))
+      .def("profile", &profile, "options"_a,
+           "Times the graph on random data: level, passes, device, seconds (0.5), backward, cold.",
+           nb::sig("def profile(self, **options: typing.Any) -> Measurement"))
+      .def(
+          "text",
+          [](const PythonGraph& self, bool origins) {
+            return print(self.graph, {.origins = origins});
+          },
+          "origins"_a = false, "The text form, which `ridge.parse` reads.")
+      .def_prop_ro(
+          "inputs",
+          [](const SharedGraph& self) {
+            std::vector<std::string> names;
+            for (const Value& each : bench::operands_of(self->graph)) names.push_back(each.name);
+            return names;
+          },
+          "The names of inputs, parameters and states.")
+      .def_prop_ro("outputs",
+                   [](const SharedGraph& self) {
+                     std::vector<PythonValue> values;
+                     for (const ValueId each : self->graph.outputs) values.push_back({self, each});
+                     return values;
+                   })
+      .def("__len__", [](const PythonGraph& self) { return self.graph.nodes.size(); })
+      .def("__str__", [](const PythonGraph& self) { return print(self.graph, {.origins = false}); })
+      .def("__repr__", [](const PythonGraph& self) {
+        return fmt::format("<ridge.Graph: {} nodes>", self.graph.nodes.size());
+      });
+  bind_ops(graph);
+  m.def(
+      "parse",
+      [](const std::string& text) {
+        return std::make_shared<PythonGraph>(parse_graph(text, ops::table()));
+      },
+      "text"_a, "A graph from its text form. Raises UsageError with line and column.");
+}
+
+}  // namespace ridge::python

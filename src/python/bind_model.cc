@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binds models, answers and their accounts.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "python/answer.h"
+#include "python/arrays.h"
+#include "python/binding.h"
+#include "python/keywords.h"
+#include "python/model.h"
+#include "serve/text_score.h"
+
+namespace ridge::python {
+namespace nb = nanobind;
+using namespace nb::literals;
+namespace {
+
+std::shared_ptr<Model> load(nb::handle path, const nb::kwargs& given) {
+  LoadOptions options;
+  serve::InferenceOptions& o = options.inference;
+  o.model = path_of(path);
+  Keywords keywords(given);
+  std::string dtype;
+  keywords.take("device", o.machine.device), keywords.take("threads", o.machine.threads);
+  keywords.take("isa", o.machine.isa), keywords.take("dtype", dtype);
+  keywords.take("cache_dtype", o.cache_dtype), keywords.take("context", o.context);
+  keywords.take("adapter", o.adapter), keywords.take("level", o.level.level);
+  keywords.take("passes", o.level.switches), keywords.take("attention", o.level.attention);
+  keywords.take("chunk", o.chunk), keywords.take("fast_8bit", o.fast_8bit);
+  keywords.take("max_sequences", options.max_sequences);
+  keywords.take("prefix_caching", options.prefix_caching);
+  keywords.expect_none_left();
+  if (!dtype.empty() && dtype != "fp32")
+    throw usage_error("[dtype] expected fp32, the exact arithmetic, or None, got {}", dtype);
+  o.exact = dtype == "fp32";
+  const nb::gil_scoped_release release;
+  return std::make_shared<Model>(std::move(options));
+}
+
+serve::Request request_of(Keywords& keywords) {
+  serve::Request request{.max_tokens = 256};
+  serve::SamplingOptions& s = request.sampling;
+  keywords.take("max_tokens", request.max_tokens), keywords.take("temperature", s.temperature);
+  keywords.take("top_k", s.top_k), keywords.take("top_p", s.top_p);
+  keywords.take("min_p", s.min_p), keywords.take("seed", s.seed);
+  keywords.take("repeat_penalty", s.repeat_penalty);
+  keywords.take("presence_penalty", s.presence_penalty);
+  keywords.take("frequency_penalty", s.frequency_penalty);
+  keywords.take("ignore_end", request.ignores_end), keywords.take("logprobs", request.top_logprobs);
+  nb::object stop;
+  keywords.take("stop", stop);
+  if (std::string one; stop.is_valid() && nb::try_cast(stop, one))
+    request.stop = {one};
+  else if (stop.is_valid() && !nb::try_cast(stop, request.stop))
+    throw usage_error("[stop] expected a text or a list of texts");
+  return request;
+}
+
+// The ids of a prompt, which is a text or ids.
+std::vector<int32_t> prompt_ids(const Model& model, nb::handle prompt) {
+  if (!nb::isinstance<nb::str>(prompt)) return ids_of(prompt, "prompt");
+  const text::Tokenizer& tokenizer = model.tokenizer()->tokenizer;
+  return tokenizer.encode(nb::cast<std::string>(prompt), {.add_bos = tokenizer.spec().add_bos});
+}
+
+std::shared_ptr<Answer> begin(std::shared_ptr<Model> model, serve::Request request) {
+  model->tokenizer();
+  const nb::gil_scoped_release release;
+  return std::make_shared<Answer>(std::move(model), std::move(request));
+}
+
+Result finished(Answer& answer) {
+  const nb::gil_scoped_release release;
+  while (answer.next()) {
+  }
+  return answer.result();
+}
+
+bool is_list_of_prompts(nb::handle prompt) {
+  if (!nb::isinstance<nb::list>(prompt) && !nb::isinstance<nb::tuple>(prompt)) return false;
+  return nb::len(prompt) > 0 && !nb::isinstance<nb::int_>(prompt[0]);
+}
+
+nb::object generate(const std::shared_ptr<Model>& self,
+                    nb::handle prompt,
+                    const nb::kwargs& given) {
+  Keywords keywords(given);
+  const serve::Request request = request_of(keywords);
+  keywords.expect_none_left();
+  const auto begin_one = [&](nb::handle of) {
+    serve::Request one = request;
+    one.prompt = prompt_ids(*self, of);
+    return begin(self, std::move(one));
+  };
+  if (!is_list_of_prompts(prompt)) return nb::cast(finished(*begin_one(prompt)));
+  std::vector<std::shared_ptr<Answer>> answers;
+  for (nb::handle each : prompt) answers.push_back(begin_one(each));
+  nb::list results;
+  for (const auto& each : answers) results.append(nb::cast(finished(*each)));
+  return results;
+}
+
+std::shared_ptr<Answer> stream(const std::shared_ptr<Model>& self,
+                               nb::handle prompt,
+                               const nb::kwargs& given) {
+  Keywords keywords(given);
+  serve::Request request = request_of(keywords);
+  keywords.expect_none_left();
+  request.prompt = prompt_ids(*self, prompt);
+  return begin(self, std::move(request));
+}
+
+nb::object chat(const std::shared_ptr<Model>& self, nb::handle messages, const nb::kwargs& given) {
+  Keywords keywords(given);
+  serve::ChatFormatOptions format;
+  bool streams = false;
+  keywords.take("chat_template", format.name);
+  keywords.take("parse_special", format.parses_messages), keywords.take("stream", streams);
+  serve::Request request = request_of(keywords);
+  keywords.expect_none_left();
+  const PythonTokenizer& tokenizer = *self->tokenizer();
+  request.prompt =
+      serve::encode_chat(messages_of(messages), serve::chat_format(format, tokenizer.chat_template),
+                         tokenizer.tokenizer);
+  std::shared_ptr<Answer> answer = begin(self, std::move(request));
+  return streams ? nb::cast(std::move(answer)) : nb::cast(finished(*answer));
+}
+
+nb::object logits(Model& self, nb::handle ids) {
+  const std::vector<int32_t> sequence = ids_of(ids, "ids");
+  std::vector<float> values;
+  {
+    const nb::gil_scoped_release release;
+    self.with_session([&](serve::Session& session) {
+      const serve::Prompt prompt{0, sequence, {}};
+      session.start({&prompt, 1});
+      values = session.logits(0);
+      session.release(0);
+    });
+  }
+  const auto extent = static_cast<int64_t>(values.size());
+  return array_of(std::move(values), {&extent, 1});
+}
+
+double perplexity(Model& self, nb::handle text) {
+  const std::vector<int32_t> ids = prompt_ids(self, text);
+  record::TextScore score;
+  const nb::gil_scoped_release release;
+  self.with_session([&](serve::Session& session) {
+    score = serve::score_text(session, self.options().inference, ids,
+                              [](int64_t) { throw_if_interrupted(); });
+  });
+  return score.perplexity();
+}
+
+void bind_result(nb::module_& m) {
+  nb::class_<serve::ScoredToken>(m, "ScoredToken", "A token and the logarithm of its probability.")
+      .def_ro("id", &serve::ScoredToken::id)
+      .def_ro("logprob", &serve::ScoredToken::logprob, "natural logarithm, before temperature");
+  nb::class_<serve::TokenScores>(m, "TokenScores", "The scores of one generated token.")
+      .def_ro("chosen", &serve::TokenScores::chosen)
+      .def_ro("top", &serve::TokenScores::top, "the most likely tokens, the likeliest first");
+  using R = Result;
+  nb::class_<R>(m, "Result", "A generated text with its account. Times are in nanoseconds.")
+      .def_ro("text", &R::text)
+      .def_ro("finish_reason", &R::finish_reason,
+              "'stop' (an end token or a stop text), 'length' or 'cancelled'")
+      .def_ro("prompt_tokens", &R::prompt_tokens)
+      .def_ro("tokens", &R::tokens, "generated tokens, with one that ended the text")
+      .def_ro("cached_tokens", &R::cached_tokens, "prompt tokens that the prefix cache held")
+      .def_ro("logprobs", &R::logprobs, "one TokenScores for each token, if logprobs= asked")
+      .def_prop_ro(
+          "flops", [](const R& r) { return r.metrics.cost.executed_flops; },
+          "what the kernels executed for this text")
+      .def_prop_ro(
+          "model_flops", [](const R& r) { return r.metrics.cost.model.flops; },
+          "what the model defines, whatever kernels run")
+      .def_prop_ro(
+          "bytes",
+          [](const R& r) { return r.metrics.cost.read_bytes + r.metrics.cost.written_bytes; },
+          "planned bytes that kernels read and wrote for this text")
+      .def_prop_ro(
+          "needed_bytes", [](const R& r) { return r.metrics.cost.needed_bytes; },
+          "weights and attended KV entries, each once a step: those of MBU")
+      .def_prop_ro(
+          "prefill_ns", [](const R& r) { return r.metrics.prefill_ns; },
+          "from its start to the first token")
+      .def_prop_ro(
+          "decode_ns", [](const R& r) { return r.metrics.decode_ns; },
+          "from the first token to the last")
+      .def_prop_ro("queue_ns", [](const R& r) { return r.metrics.queue_ns; })
+      .def_prop_ro(
+          "predicted_prefill_ns",
+          [](const R& r) { return r.if_known(r.metrics.predicted_prefill_ns); },
+          "None until `ridge.machine()` has measured the ceilings once")
+      .def_prop_ro("predicted_decode_ns",
+                   [](const R& r) { return r.if_known(r.metrics.predicted_decode_ns); })
+      .def_prop_ro(
+          "mfu", [](const R& r) { return r.if_known(r.metrics.mfu()); },
+          "its MACs at their peak over the measured time; None without ceilings")
+      .def_prop_ro(
+          "mbu", [](const R& r) { return r.if_known(r.metrics.mbu()); },
+          "its needed bytes at the read bandwidth over the measured time")
+      .def("__str__", [](const R& r) { return r.text; })
+      .def("__repr__", [](const R& r) {
+        return fmt::format("<ridge.Result: {} tokens, {}>", r.tokens, r.finish_reason);
+      });
+}
+
+void bind_answer(nb::module_& m) {
+  nb::class_<Answer>(m, "Stream",
+                     "An iterator of the pieces of a text, as they are generated. `result` is "
+                     "complete after the last one; `close` ends the text early.")
+      .def(
+          "__iter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __iter__(self) -> Stream"))
+      .def("__next__",
+           [](Answer& self) {
+             std::optional<std::string> piece;
+             {
+               const nb::gil_scoped_release release;
+               piece = self.next();
+             }
+             if (!piece) throw nb::stop_iteration();
+             return *piece;
+           })
+      .def_prop_ro("result", [](const Answer& self) { return self.result(); })
+      .def("close",
+           [](Answer& self) {
+             const nb::gil_scoped_release release;
+             self.cancel();
+           })
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> Stream"))
+      .def("__exit__", [](Answer& self, const nb::args&) { self.cancel(); });
+}
+
+constexpr const char* kLoad =
+    "Loads a model: a .gguf file, or a folder with config.json and safetensors.\n\n"
+    "device: 'cpu' or 'cuda' (default: a GPU if there is one). dtype: 'fp32' computes exactly "
+    "(default: weights and activations as the command line has them). cache_dtype: 'fp32', 'bf16' "
+    "or 'i8'. threads: of the CPU (default: all). context: positions for which the KV cache has "
+    "room (default: 2048, or the model's). max_sequences: prompts that are computed together. "
+    "prefix_caching: whether a prompt reuses the cached beginning of an earlier one. adapter: a "
+    "folder with a LoRA adapter. level, passes, attention, chunk, isa, fast_8bit: as the options "
+    "of `ridge generate`.\n\n"
+    "Raises ModelError, UsageError, MemoryError.";
+
+constexpr const char* kGenerate =
+    "Continues a prompt, a text or a list of ids. A list of prompts gives a list of Results in "
+    "their order, computed max_sequences at a time.\n\n"
+    "max_tokens: at most so many (256). temperature: 0 takes the most likely token (the default). "
+    "top_k, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty, seed: as the options "
+    "of `ridge generate`. stop: a text or texts that end the answer. logprobs: this number of "
+    "alternatives for each token. ignore_end: whether end tokens are ignored.\n\n"
+    "Ctrl-C raises KeyboardInterrupt within a step; the model stays usable.";
+
+}  // namespace
+
+void bind_model(nb::module_& m) {
+  bind_result(m);
+  bind_answer(m);
+  m.def("load", &load, "path"_a, "options"_a, kLoad,
+        nb::sig("def load(path: str | os.PathLike[str], *, device: str | None = None, "
+                "dtype: str | None = None, cache_dtype: str | None = None, threads: int = 0, "
+                "context: int | None = None, max_sequences: int = 1, "
+                "prefix_caching: bool = False, adapter: str | None = None, "
+                "level: str = 'compiled', passes: str = '', attention: str = 'level', "
+                "chunk: int = 512, isa: str | None = None, fast_8bit: bool = False) -> Model"));
+  nb::class_<Model>(m, "Model", "A loaded model. Threads may share it; `with` closes it.")
+      .def("generate", &generate, "prompt"_a, "options"_a, kGenerate,
+           nb::sig("def generate(self, prompt: typing.Any, **options: typing.Any) -> typing.Any"))
+      .def(
+          "stream", &stream, "prompt"_a, "options"_a,
+          "The same as an iterator of pieces of text, for one prompt.",
+          nb::sig(
+              "def stream(self, prompt: str | collections.abc.Sequence[int], **options: typing.Any) -> Stream"))
+      .def(
+          "chat", &chat, "messages"_a, "options"_a,
+          "Answers a conversation: a list of {'role': 'system', 'user' or 'assistant', 'content': "
+          "text}. Takes the options of `generate`, and chat_template: another template by name; "
+          "parse_special: whether control tokens in messages are tokens; stream: whether to "
+          "return a Stream.",
+          nb::sig(
+              "def chat(self, messages: collections.abc.Sequence[dict[str, str]], **options: typing.Any) -> typing.Any"))
+      .def("logits", &logits, "ids"_a,
+           "The logits [V] after a sequence of ids [T], float32. The array is the engine's "
+           "vector, not a copy. Raises UsageError for ids out of range or more than the context.",
+           nb::sig("def logits(self, ids: typing.Any) -> typing.Any"))
+      .def("perplexity", &perplexity, "text"_a,
+           "The perplexity of a text or of ids, by natural logarithms. A text that is longer than "
+           "the context is cut into independent pieces; the first token of each does not count.",
+           nb::sig("def perplexity(self, text: typing.Any) -> float"))
+      .def_prop_ro(
+          "tokenizer", [](const Model& self) { return self.tokenizer(); },
+          "Raises ModelError if the model has none.")
+      .def_prop_ro(
+          "vocabulary", [](const Model& self) { return self.config().vocabulary; },
+          "V, the number of logits")
+      .def_prop_ro("parameters", [](const Model& self) { return self.config().parameters(); })
+      .def_prop_ro("context", &Model::context, "positions for which the KV cache has room")
+      .def_prop_ro("device", &Model::device)
+      .def(
+          "close",
+          [](Model& self) {
+            const nb::gil_scoped_release release;
+            self.close();
+          },
+          "Ends what runs and releases the memory. Later calls raise UsageError.")
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> Model"))
+      .def("__exit__", [](Model& self, const nb::args&) {
+        const nb::gil_scoped_release release;
+        self.close();
+      });
+}
+
+}  // namespace ridge::python

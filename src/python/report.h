@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A record that shows itself: its figures as JSON, the text of a terminal, a picture, and the whole
+// page. It keeps what report/ has written.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "record/lab_record.h"
+#include "report/output_files.h"
+
+namespace ridge::python {
+
+struct Report {
+  std::string json, text;
+  std::string picture = {};                    // SVG; empty: none
+  std::vector<report::OutputFile> files = {};  // those of an output folder; empty: none
+
+  // A table and the picture, without scripts, for a cell.
+  std::string html() const;
+  // report.html. Throws a usage Error without files.
+  std::string page() const;
+};
+
+// The roofline of an output folder's files; empty if nothing in it has FLOPs, bytes and a time.
+std::string roofline_picture(const std::vector<report::OutputFile>& files);
+
+// The program, this call and the time, for an output folder.
+record::LabRecord about(const std::string& call);
+
+}  // namespace ridge::python

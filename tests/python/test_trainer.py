@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training: losses against the command line, gradients against transformers' stored ones."""
+import json
+import subprocess
+
+import numpy as np
+import pytest
+import ridge
+from conftest import DATA, stored
+
+
+def test_losses_are_the_programs(program, tmp_path):
+    subprocess.run([program, "train", "--preset", "tiny", "--steps", "3", "--warmup", "0", "--device", "cpu", "--log-dir",
+                    str(tmp_path / "log"), "--quiet"], check=True, capture_output=True)
+    lines = (tmp_path / "log" / "metrics.jsonl").read_text().splitlines()
+    wanted = [json.loads(line)["loss"] for line in lines if "loss" in json.loads(line)]
+    with ridge.Trainer(preset="tiny", steps=3, device="cpu") as trainer:
+        steps = list(trainer)
+    assert [each.loss for each in steps] == pytest.approx(wanted[:3], abs=1e-6)
+    assert [each.index for each in steps] == [0, 1, 2] and trainer.steps == 3
+    assert all(each.tokens == trainer.batch_size * trainer.seq_len and each.ns > 0 for each in steps)
+
+
+@pytest.mark.parametrize("name", ["gemma3_cap_fp32", "mistral_fp32", "qwen2_fp32", "qwen2_window_fp32", "qwen3_bf16"])
+@pytest.mark.parametrize("level", ["baseline", "compiled"])
+def test_gradients_are_those_of_transformers(name, level):
+    folder, expected = stored(name)
+    ids = np.array(expected["ids"])
+    with ridge.Trainer(model=folder, batch_size=2, seq_len=ids.shape[1], level=level, gradients=True,
+                       device="cpu") as trainer:
+        loss, gradients = trainer.gradients(ids)
+        assert loss == pytest.approx(expected["loss"], abs=1e-4)
+        assert gradients.keys() == expected["gradients"].keys()
+        for parameter, said in expected["gradients"].items():
+            found = gradients[parameter].astype(np.float64).ravel()
+            scale = max(said[0], 1e-2)  # the norm; the elements follow
+            assert np.sqrt((found**2).sum()) == pytest.approx(said[0], abs=1e-3 * scale), parameter
+            np.testing.assert_allclose(found[:len(said) - 1], said[1:], atol=1e-3 * scale, err_msg=parameter)
+        again, _ = trainer.gradients(ids)
+        assert again == loss  # nothing was updated
+        assert trainer.step(ids).loss == pytest.approx(loss, abs=1e-6)
+        assert trainer.step(ids).loss < loss
+
+
+def test_parameters_are_read_and_written():
+    folder, expected = stored("mistral_fp32")
+    ids = np.array(expected["ids"])
+    with ridge.Trainer(model=folder, batch_size=2, seq_len=ids.shape[1], lr=0.0, device="cpu") as trainer:
+        parameters = trainer.parameters
+        name = "model.layers.0.self_attn.q_proj.weight"
+        assert name in parameters and len(parameters) == len(list(parameters)) == len(parameters.arrays())
+        before = parameters[name]
+        loss = trainer.step(ids).loss
+        parameters[name] = np.zeros_like(before)
+        assert not parameters[name].any()
+        assert trainer.step(ids).loss != loss
+        parameters[name] = before.tolist()
+        np.testing.assert_array_equal(parameters[name], before)
+        assert trainer.step(ids).loss == loss
+        with pytest.raises(KeyError):
+            parameters["nothing"]
+        with pytest.raises(ridge.UsageError):
+            parameters["nothing"] = before
+        with pytest.raises(ridge.UsageError):
+            parameters[name] = before[:1]
+
+
+def test_saved_models_load(tmp_path):
+    with ridge.Trainer(preset="tiny", steps=1, batch_size=1, seq_len=8, device="cpu") as trainer:
+        for step in trainer:
+            assert step.loss > 0
+        trainer.save(tmp_path / "model")
+        with pytest.raises(ridge.Error):
+            trainer.save(tmp_path / "model")  # it exists
+    with ridge.load(tmp_path / "model", device="cpu") as model:
+        assert np.isfinite(model.logits([1, 2, 3])).all()
+
+
+def test_text_trains(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("one two three four five six seven eight nine ten\n" * 300)
+    tokenizer = DATA / "models" / "tokenizers" / "llama3"
+    with ridge.Trainer(preset="tiny", data=[text], tokenizer=tokenizer.as_posix(), steps=6, lr=1e-3, clip=1.0, batch_size=2,
+                       seq_len=32, device="cpu") as trainer:
+        steps = list(trainer)
+    assert steps[-1].loss < steps[0].loss and all(each.gradient_norm > 0 for each in steps)
+
+
+def test_wrong_batches_raise():
+    with ridge.Trainer(preset="tiny", batch_size=2, seq_len=8, device="cpu") as trainer:
+        ids = np.ones((2, 8), np.int32)
+        trainer.step(ids, labels=ids)
+        for wrong in (ids[:1], ids + 10**6, ids - 5, ids.astype(np.float32), "text", None, [[1], [2, 3]], 3):
+            with pytest.raises((ridge.UsageError, TypeError)):
+                trainer.step(wrong)
+        with pytest.raises(ridge.UsageError):
+            trainer.step(ids, labels=ids * 0 - 1)
+        with pytest.raises(ridge.UsageError):
+            trainer.gradients(ids)
+    with pytest.raises(ridge.UsageError):
+        trainer.step(ids)
