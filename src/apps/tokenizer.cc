@@ -2,6 +2,7 @@
 // ridge tokenizer: encodes text and decodes ids with a model's tokenizer, and trains a new one.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -33,6 +34,7 @@ struct TokenizerOptions {
   int32_t vocab_size = 8192;
   std::vector<std::string> special_tokens = {"<|endoftext|>"};
   std::string pre_tokenizer = "gpt2";
+  bool pairs = false;
   OutputOptions output;
 };
 
@@ -64,6 +66,17 @@ text::PreTokenizer pre_tokenizer(const std::string& name) {
                     printable(name));
 }
 
+// "2 merges: est 13, lo 5": the first pairs, of which the first is merged next.
+void print_pairs(int64_t merges, const std::vector<text::PairCount>& pairs) {
+  constexpr size_t kShown = 12;
+  std::string line = fmt::format("{} merge{}:", merges, merges == 1 ? "" : "s");
+  for (size_t i = 0; i < std::min(kShown, pairs.size()); ++i)
+    line += fmt::format("{} {} {} {}", i == 0 ? "" : ",", pairs[i].left, pairs[i].right,
+                        pairs[i].count);
+  if (pairs.size() > kShown) line += fmt::format(", {} more", pairs.size() - kShown);
+  fmt::print("{}\n", line);
+}
+
 void train(const TokenizerOptions& o, const AppContext& context) {
   text::BpeTrainerOptions options;
   options.vocab_size = o.vocab_size;
@@ -72,6 +85,11 @@ void train(const TokenizerOptions& o, const AppContext& context) {
   options.pre_tokenizer = pre_tokenizer(o.pre_tokenizer);
   Progress merging("train", o.vocab_size, "tokens", context.terminal);
   options.progress = [&](int64_t tokens, int64_t) { merging.reach(tokens); };
+  int64_t merges = 0;
+  if (o.pairs)
+    options.pairs = [&](const std::vector<text::PairCount>& pairs) {
+      print_pairs(merges++, pairs);
+    };
   text::BpeTrainer trainer(options);
   start_openmp_threads();
   OutputFolder folder(*o.output.folder, o.output.overwrite);
@@ -158,7 +176,12 @@ void add_train(Command app, TokenizerOptions& o, const AppContext& context) {
                     "rules that cut a text into words before merging, as these models do: " +
                         text::pre_tokenizer_names());
   add_output_options(action, o.output, "folder for the tokenizer's files").required();
-  action.add_json_flag(o.json);
+  const Option json = action.add_json_flag(o.json);
+  action
+      .add_flag("--pairs", o.pairs,
+                "print the counts of pairs after each merge, first what is merged next: for "
+                "small texts, to see the algorithm")
+      .excludes(json);
   action.footer(
       "Writes tokenizer.json, tokenizer_config.json, generation_config.json, vocab.json and\n"
       "merges.txt.\n"

@@ -10,6 +10,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -87,6 +88,9 @@ class Merger {
     return std::nullopt;
   }
 
+  const std::vector<Pair>& pairs() const { return pairs_; }
+  const std::string& bytes_of(int32_t id) const { return bytes_[static_cast<size_t>(id)]; }
+
  private:
   struct Candidate {
     int64_t count;
@@ -103,7 +107,6 @@ class Merger {
       return left != 0 ? left < 0 : bytes_of(p.right) < bytes_of(q.right);
     };
   }
-  const std::string& bytes_of(int32_t id) const { return bytes_[static_cast<size_t>(id)]; }
 
   void pop() {
     std::pop_heap(heap_.begin(), heap_.end(), order());
@@ -244,6 +247,23 @@ class Merger {
   std::vector<uint32_t> raised_;
 };
 
+// All pairs that may be merged, in the order in which they would be if no count changed.
+std::vector<PairCount> counts_of_pairs(const Merger& merger) {
+  std::vector<const Pair*> order;
+  for (const Pair& pair : merger.pairs())
+    if (pair.count > 0 && !pair.banned) order.push_back(&pair);
+  const auto key = [&](const Pair* pair) {
+    return std::tie(pair->count, merger.bytes_of(pair->left), merger.bytes_of(pair->right));
+  };
+  std::sort(order.begin(), order.end(),
+            [&](const Pair* a, const Pair* b) { return key(a) > key(b); });
+  std::vector<PairCount> counts;
+  for (const Pair* pair : order)
+    counts.push_back({to_byte_alphabet(merger.bytes_of(pair->left)),
+                      to_byte_alphabet(merger.bytes_of(pair->right)), pair->count});
+  return counts;
+}
+
 void check_options(const BpeTrainerOptions& options) {
   size_t smallest = options.special_tokens.size() + 256;
   if (options.vocab_size < 0 || static_cast<size_t>(options.vocab_size) < smallest ||
@@ -293,12 +313,14 @@ TokenizerSpec BpeTrainer::train() const {
   auto specials = static_cast<int32_t>(options_.special_tokens.size());
   Merger merger(counter_.table().pieces(), std::move(bytes), byte_ids, specials);
   int64_t wanted = options_.vocab_size - first;
+  if (options_.pairs) options_.pairs(counts_of_pairs(merger));
   for (int64_t made = 0; made < wanted;) {
     std::optional<Step> step = merger.merge();
     if (!step) break;
     const std::string& left = spec.tokens[static_cast<size_t>(step->left)];
     const std::string& right = spec.tokens[static_cast<size_t>(step->right)];
     spec.merges.push_back(left + " " + right);
+    if (options_.pairs) options_.pairs(counts_of_pairs(merger));
     if (!step->new_token) continue;
     spec.tokens.push_back(left + right);
     ++made;

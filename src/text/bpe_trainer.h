@@ -14,6 +14,12 @@
 
 namespace ridge::text {
 
+// How often two tokens, spelled as in the vocabulary, stand side by side.
+struct PairCount {
+  std::string left, right;
+  int64_t count = 0;
+};
+
 struct BpeTrainerOptions {
   int32_t vocab_size = 0;  // special tokens + 256 bytes + merges; at least the first two
   // Control tokens, with ids from 0; no merge crosses them.
@@ -21,6 +27,9 @@ struct BpeTrainerOptions {
   PreTokenizer pre_tokenizer = PreTokenizer::kGpt2;
   // Called periodically while merging; must not throw; may be empty.
   std::function<void(int64_t tokens_made, int64_t tokens_wanted)> progress = nullptr;
+  // Called before each merge and after the last one with all pairs, the next to merge first; takes
+  // long for large texts. May be empty.
+  std::function<void(const std::vector<PairCount>& pairs)> pairs = nullptr;
 };
 
 class BpeTrainer {

@@ -89,6 +89,32 @@ TEST(BpeTrainer, EqualsPlainTraining) {
   }
 }
 
+// The counts that a lecture prints: 5 low, 2 lower, 3 widest and 6 newest.
+TEST(BpeTrainer, TellsTheCountsOfPairsAfterEachMerge) {
+  std::vector<std::map<std::string, int64_t>> counts;
+  std::vector<std::string> next;
+  BpeTrainerOptions options{.vocab_size = 258};
+  options.pairs = [&](const std::vector<PairCount>& pairs) {
+    next.push_back(pairs.front().left + pairs.front().right);
+    for (counts.emplace_back(); const PairCount& each : pairs)
+      counts.back()[each.left + each.right] = each.count;
+  };
+  BpeTrainer trainer(options);
+  for (const auto& [word, count] :
+       {std::pair{"low", 5}, {"lower", 2}, {"widest", 3}, {"newest", 6}})
+    for (int i = 0; i < count; ++i) trainer.add_text(word);
+  const TokenizerSpec spec = trainer.train();
+  ASSERT_EQ(counts.size(), 3u);
+  const std::map<std::string, int64_t> first = {{"lo", 7}, {"ow", 7}, {"we", 8}, {"er", 2},
+                                                {"wi", 3}, {"id", 3}, {"de", 3}, {"es", 9},
+                                                {"st", 9}, {"ne", 6}, {"ew", 6}};
+  EXPECT_EQ(counts[0], first);
+  EXPECT_EQ(counts[1].at("est"), 9);
+  EXPECT_FALSE(counts[1].contains("es"));
+  EXPECT_EQ(next, (std::vector<std::string>{"st", "est", "ow"}));
+  EXPECT_EQ(spec.merges, (std::vector<std::string>{"s t", "e st"}));
+}
+
 TEST(BpeTrainer, AMergeThatMakesAKnownTokenAddsNone) {
   // "aaaa" and "aaa" lead to the merge a a, then to both aa a and a aa in some order.
   std::string text = repeated("aaaaa-aaaaaaa.", 400);
