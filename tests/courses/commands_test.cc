@@ -55,7 +55,7 @@ TEST_F(CoursesCommandTest, BenchModuleHasTheNotebooksFigures) {
 }
 
 TEST_F(CoursesCommandTest, DemosAreListedAndShown) {
-  EXPECT_EQ(json::parse(run({"demo", "list", "--json"}).out).size(), 16u);
+  EXPECT_EQ(json::parse(run({"demo", "list", "--json"}).out).size(), 18u);
   EXPECT_EQ(run({"exhibit", "list"}).out, run({"demo", "list"}).out) << "the former name";
   const Output output =
       run({"demo", "fusion", "--budget", "1s", "--threads", "1", "--json", "--out", "shown"});
@@ -69,7 +69,7 @@ TEST_F(CoursesCommandTest, DemosAreListedAndShown) {
   const Output all =
       run({"demo", "all", "--budget", "0.1", "--threads", "1", "--json", "--out", "all"});
   ASSERT_EQ(all.code, 0) << all.err;
-  EXPECT_EQ(json::parse(all.out).size(), 16u);
+  EXPECT_EQ(json::parse(all.out).size(), 18u);
   for (const json& each : json::parse(all.out))
     EXPECT_TRUE(
         std::filesystem::exists(folder_ / "all" / std::string(each["exhibit"]) / "report.html"))

@@ -25,7 +25,8 @@ TEST(Demos, AreAllThere) {
   for (const char* name :
        {"gemm-ladder", "gemm-scaling", "mlp-scaling", "timing", "launch-overhead", "precision",
         "fusion", "recompute", "coalescing", "tiling", "tile-and-wave-quantization",
-        "flash-attention", "kv-cache", "add-and-matmul-2048", "initialisation", "contiguity"})
+        "flash-attention", "kv-cache", "three-loops", "mlp-multiples", "add-and-matmul-2048",
+        "initialisation", "contiguity"})
     EXPECT_TRUE(names.contains(name)) << name;
   EXPECT_EQ(names.size(), demos().size());
   EXPECT_EQ(find_demo("nothing"), nullptr);
@@ -65,6 +66,41 @@ TEST(Demos, InitialisationHasTheLossOfNoKnowledge) {
   ASSERT_EQ(record.values.size(), 6u);
   EXPECT_NEAR(record.values.front().second, std::log(1000.0), 0.1);
   EXPECT_GT(record.values.back().second, 500);
+}
+
+// The lecture's counts: 4 layers of 256 x 256, forward and backward, for a batch of 256.
+TEST(Demos, MultiplesOfAnMlpCountTheirWork) {
+  const record::BenchRecord record = shown(*find_demo("mlp-multiples"), 1);
+  ASSERT_EQ(record.points.size(), 20u);
+  constexpr int64_t kStep = int64_t{3} * 4 * 256 * 256 * 256;
+  for (const record::BenchPoint& point : record.points) {
+    const int64_t times = point.extents[0].second;
+    EXPECT_EQ(point.work.macs, kStep * times * (point.form == "width" ? times : 1)) << point.form;
+    EXPECT_EQ(point.launches, 20 * (point.form == "steps" || point.form == "layers" ? times : 1));
+  }
+}
+
+// The projections of keys and values of SmolLM2 135M: 2 x 576 x 192 a token.
+TEST(Demos, KeysAndValuesAgainCostTheirProjections) {
+  const record::BenchRecord record = shown(*find_demo("kv-cache"), 1);
+  int found = 0;
+  for (size_t i = 1; i < record.points.size(); ++i) {
+    if (record.points[i].form != "keys and values again") continue;
+    ++found;
+    const int64_t context = record.points[i].extents[0].second;
+    EXPECT_EQ(record.points[i].work.macs - record.points[i - 1].work.macs, 2 * context * 576 * 192);
+  }
+  EXPECT_EQ(found, 5);
+}
+
+TEST(Demos, ThreeLoopsAreTheProduct) {
+  const record::BenchRecord record = shown(*find_demo("three-loops"), 1e9);
+  ASSERT_EQ(record.points.size(), 16u);
+  EXPECT_EQ(record.points[0].work.macs, 64 * 64 * 64);
+  EXPECT_EQ(record.points[8].work.macs, 64 * 64);
+  const size_t at = record.finding.find("at most ");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_LT(std::stod(record.finding.substr(at + 8)), 1e-4);
 }
 
 // Keeping costs passes over memory, computing again costs FLOPs.

@@ -7,6 +7,7 @@
 #define RIDGE_DEMOS(X)          \
   X(timing)                     \
   X(launch_overhead)            \
+  X(three_loops)                \
   X(gemm_ladder)                \
   X(tiling)                     \
   X(gemm_scaling)               \
@@ -18,6 +19,7 @@
   X(fusion)                     \
   X(recompute)                  \
   X(mlp_scaling)                \
+  X(mlp_multiples)              \
   X(flash_attention)            \
   X(kv_cache)                   \
   X(initialisation)
