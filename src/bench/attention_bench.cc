@@ -76,6 +76,20 @@ std::string failure_of_child(std::vector<std::string> arguments, int64_t limit_b
                      format_bytes(limit_bytes), child.code);
 }
 
+// Notes the points that a machine on which nothing runs here could not hold.
+void add_unfit(const TrialRunner& runner, record::BenchRecord& bench) {
+  const cost::Machine& machine = runner.ceilings().machine;
+  if (runner.runs() || machine.memory_bytes == 0) return;
+  std::string names;
+  for (const record::BenchPoint& each : bench.points)
+    if (each.owned_bytes > machine.memory_bytes)
+      names +=
+          fmt::format("{}{} {}", names.empty() ? "" : ", ", record::str(each.extents), each.form);
+  if (!names.empty())
+    bench.notes.push_back(fmt::format("does not fit the {} of {}: {}.",
+                                      format_bytes(machine.memory_bytes), machine.device, names));
+}
+
 }  // namespace
 
 // A way to attend, and in which phase.
@@ -158,6 +172,7 @@ record::BenchRecord AttentionBench::run(TrialRunner& runner, const PointListener
         add_winners(first, at);
         keep_choices(first, at);
       }
+  add_unfit(runner, bench_);
   return std::move(bench_);
 }
 

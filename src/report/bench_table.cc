@@ -134,6 +134,9 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
       {{"compulsory", Align::kRight, 8},
        [&bench](const BenchPoint& p) { return bytes_text(bench, p.compulsory_bytes); },
        [](const BenchPoint& p) { return p.compulsory_bytes != p.planned_bytes; }},
+      {{"memory"},
+       [](const BenchPoint& p) { return format_bytes(p.owned_bytes); },
+       [&bench](const BenchPoint& p) { return bench.kind == "attention" && p.owned_bytes > 0; }},
       {{"FLOP/B", Align::kRight, 6},
        [&bench](const BenchPoint& p) {
          return intensity_text(p.work.flops, shown_bytes(bench, p));
