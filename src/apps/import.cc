@@ -2,13 +2,18 @@
 // ridge import: makes an output folder of another program's trace.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <deque>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "apps/output_options.h"
 #include "apps/subcommand.h"
 #include "apps/this_machine.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "cost/hardware.h"
 #include "record/import/imported_run.h"
 #include "record/import/trace_file.h"
@@ -48,11 +53,36 @@ std::optional<cost::Ceilings> ceilings(const ImportOptions& o,
       .ceilings;
 }
 
+// The traces of the ranks of one run, in their order, or the one of a run.
+struct Ranks {
+  std::deque<record::ForeignTrace> traces;  // steps refer to them
+  std::vector<record::ImportedSteps> steps;
+};
+
+Ranks read_ranks(const ImportOptions& o) {
+  constexpr size_t kMostRanks = 64;  // all are in memory
+  std::vector<std::filesystem::path> files = record::trace_files(o.trace);
+  if (files.empty()) files.emplace_back(o.trace);
+  if (files.size() > kMostRanks)
+    throw file_error("[{}] expected the traces of at most {} ranks, found {}", o.trace, kMostRanks,
+                     files.size());
+  Ranks ranks;
+  for (const std::filesystem::path& file : files) {
+    ranks.traces.push_back(record::read_trace(file));
+    if (!o.capture.empty())
+      record::join_capture(ranks.traces.back(), record::read_trace(o.capture));
+  }
+  std::ranges::stable_sort(ranks.traces, {}, &record::ForeignTrace::rank);
+  for (const record::ForeignTrace& each : ranks.traces)
+    ranks.steps.push_back(record::imported_steps(each));
+  return ranks;
+}
+
 void run(const ImportOptions& o, const AppContext& context) {
   OutputFolder folder(*o.output.folder, o.output.overwrite);
-  record::ForeignTrace trace = record::read_trace(o.trace);
-  if (!o.capture.empty()) record::join_capture(trace, record::read_trace(o.capture));
-  const record::ImportedSteps steps = record::imported_steps(trace);
+  const Ranks ranks = read_ranks(o);
+  const record::ForeignTrace& trace = ranks.traces.front();
+  const record::ImportedSteps& steps = ranks.steps.front();
   record::LabRecord lab;
   lab.program = kProgram;
   lab.command = context.command;
@@ -72,7 +102,12 @@ void run(const ImportOptions& o, const AppContext& context) {
         "predictions of imported operations are limits of the roofline, from their FLOPs and bytes");
   lab.runs.push_back(record::imported_run(trace, steps, lab.limits()));
   lab.detailed.push_back(0);
-  const record::ImportSummary summary = record::import_summary(trace, steps.attribution);
+  record::ImportSummary summary = record::import_summary(trace, steps.attribution);
+  if (ranks.steps.size() > 1) {
+    summary.ranks = record::rank_times(ranks.steps);
+    lab.runs[0].setting.ranks = std::ssize(ranks.steps);
+    lab.runs[0].setting.model = record::trace_title(o.trace);
+  }
   folder.add("import.json", report::json_text(report::to_json(summary)));
   folder.commit(report::output_files(lab));
   for (const std::string& warning : lab.warnings)
@@ -90,7 +125,7 @@ void register_import(Command program, const AppContext& context) {
       "import", "Read a trace of PyTorch, Nsight Systems or rocprofv3 as a run");
   app.add_option(
          "TRACE", o->trace,
-         "a trace of torch.profiler (JSON, also in gzip), a SQLite export of Nsight Systems, or "
+         "a trace of torch.profiler (JSON, also in gzip) or a folder of those of all ranks, a SQLite export of Nsight Systems, or "
          "a kernel trace of rocprofv3 (CSV or JSON)")
       .required();
   app.add_option("--capture", o->capture,

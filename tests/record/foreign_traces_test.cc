@@ -10,6 +10,7 @@
 #include <string>
 
 #include "files/json.h"
+#include "record/import/rank_times.h"
 #include "record/trace_text.h"
 #include "test_paths.h"
 
@@ -164,6 +165,17 @@ TEST(ForeignTraces, ReplayedGraphsAreTheOperationsOfTheirCapture) {
   EXPECT_GT(attributed(imported), 0.98);
   EXPECT_EQ(imported.run.setting.str(), "mi300_vllm_decode_graph decode graph 32x1 bf16");
   EXPECT_NEAR(imported.run.plain_wall_ns.at(0), 10.74e6, 0.01e6);
+}
+
+// Rank 1 sleeps before each of its three steps, so rank 0 waits for it.
+TEST(ForeignTraces, ARankThatIsLateMakesTheOtherWait) {
+  SKIP_WITHOUT_TRACES();
+  std::vector<Imported> ranks;
+  for (const char* name : {"h200/ddp_rank0", "h200/ddp_rank1"}) ranks.push_back(import_of(name));
+  const std::vector<ImportedSteps> steps = {ranks[0].steps, ranks[1].steps};
+  const std::vector<RankTimes> times = rank_times(steps);
+  EXPECT_GT(times[0].waiting_ns, 3'000'000);
+  EXPECT_LT(times[1].waiting_ns, times[0].waiting_ns / 10);
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 // written here.
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "record/import/rank_times.h"
 #include "record/trace_text.h"
 
 namespace ridge::record {
@@ -239,6 +241,36 @@ TEST(ImportedSteps, TitlesClaimWhatIsRecorded) {
           .str(),
       "trace prefill eager 4x128");
   EXPECT_EQ(setting({{"aten::embedding", lookup(1000, 4, 1)}}).task, "decode");
+}
+
+// Four ranks of a step with two all-reduces. The first hides 15 of its 20 us behind a GEMM. Rank r
+// comes r us late to the second, which ends on all at the same time.
+TEST(ImportedRanks, OverlapAndWaitAsLongAsIsKnown) {
+  std::deque<ForeignTrace> traces;
+  std::vector<ImportedSteps> steps;
+  for (int rank = 0; rank < 4; ++rank) {
+    const double late = rank;
+    TraceText trace;
+    trace.event("user_annotation", "ProfilerStep#1", 0, 100)
+        .event("cuda_runtime", "cudaLaunchKernel", 1, 1, {{"correlation", 1}})
+        .event("cuda_runtime", "cudaLaunchKernel", 3, 1, {{"correlation", 2}})
+        .event("cuda_runtime", "cudaLaunchKernel", 5, 1, {{"correlation", 3}})
+        .event("kernel", "gemm", 10, 20, {{"correlation", 1}}, 9)
+        .event("kernel", "ncclDevKernel_AllReduce", 15, 20, {{"correlation", 2}}, 10)
+        .event("kernel", "ncclDevKernel_AllReduce", 50 + late, 13 - late, {{"correlation", 3}}, 10);
+    files::BlockReader reader(trace.str(), "rank.json");
+    traces.push_back(read_torch_trace(reader));
+    steps.push_back(imported_steps(traces.back()));
+  }
+  const std::vector<RankTimes> times = rank_times(steps);
+  ASSERT_EQ(times.size(), 4u);
+  for (int rank = 0; rank < 4; ++rank) {
+    const RankTimes& each = times[static_cast<size_t>(rank)];
+    EXPECT_EQ(each.rank, rank);
+    EXPECT_EQ(each.communication_ns, 33'000 - 1000 * rank);
+    EXPECT_EQ(each.overlapped_ns, 15'000);
+    EXPECT_EQ(each.waiting_ns, 3000 - 1000 * rank);
+  }
 }
 
 }  // namespace

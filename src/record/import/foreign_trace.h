@@ -86,9 +86,10 @@ struct CapturedGraph {
 };
 
 struct ForeignTrace {
-  std::string source;                             // the file
-  std::string framework;                          // "PyTorch", "Nsight Systems"
-  std::string device;                             // it ran the kernels; empty if unknown
+  std::string source;     // the file
+  std::string framework;  // "PyTorch", "Nsight Systems"
+  std::string device;     // it ran the kernels; empty if unknown
+  int64_t rank = 0;
   bool uses_tf32 = false;                         // kernels that round fp32 to TF32
   int64_t multiprocessors = 0, device_bytes = 0;  // the device's; 0: unknown
   bool is_of_kernels = false;  // operations, their types, the model and its batch are unknown

@@ -100,6 +100,8 @@ class Reader {
     if (const json* devices = member(others, "deviceProperties");
         devices != nullptr && devices->is_array() && !devices->empty())
       read_device(devices->front());
+    if (const json* ranks = member(others, "distributedInfo"); ranks != nullptr)
+      trace_.rank = std::max<int64_t>(integer_of(*ranks, "rank"), 0);
     if (const json* other = member(others, "otherData"); other != nullptr) {
       trace_.setting = setting_of(*other);
       if (trace_.setting) trace_.framework = "Ridge";
