@@ -150,15 +150,20 @@ void expect_product(const Format& format, const Sizes& s, bool norms, bool gated
     if (run == 0) first = y;
     ASSERT_EQ(0, std::memcmp(first.data(), y.data(), y.size() * sizeof(float)));
   }
-  // Terms of up to 3 by 2, of which sqrt(in) remain; fp32 sums with 2^7 of offset.
-  const double allowed =
-      6e-6 * std::sqrt(static_cast<double>(s.in)) * (norms ? 4 : 1) * (gated ? 8 : 1);
+  // Terms of up to 3 by 2, of which sqrt(in) remain; fp32 sums with 2^7 of offset. A gated result
+  // has the errors of both factors.
+  const double of_product = 1e-5 * std::sqrt(static_cast<double>(s.in)) * (norms ? 4 : 1);
   for (int64_t n = 0; n < s.tokens; ++n) {
     const std::vector<double> row =
         staged(x, norm, static_cast<size_t>(n), static_cast<size_t>(s.in));
     for (int64_t f = 0; f < width; ++f) {
       double want = product(weight, f, row);
-      if (gated) want = want / (1 + std::exp(-want)) * product(weight, width + f, row);
+      double allowed = of_product;
+      if (gated) {
+        const double gate = want / (1 + std::exp(-want)), up = product(weight, width + f, row);
+        want = gate * up;
+        allowed *= 1 + 1.1 * std::abs(up) + std::abs(gate);
+      }
       if (is_few)
         want += static_cast<double>(bf16_to_float(residual[static_cast<size_t>(n * width + f)]));
       ASSERT_NEAR(static_cast<double>(first[static_cast<size_t>(n * width + f)]), want,
@@ -193,9 +198,9 @@ TEST(GpuFragments, TensOfRowsAreMultiplied) {
     for (const Sizes& s : {Sizes{9, 8, 256},
                            {16, 136, 4096},
                            {17, 4120, 512},
-                           {33, 304, 768},
-                           {64, 176, 2816},
-                           {61, 48, 11008}}) {
+                           {31, 304, 768},
+                           {32, 176, 2816},
+                           {29, 48, 11008}}) {
       expect_product(format, s, false, false);
       if (s.rows % 16 == 0) expect_product(format, s, false, true);
     }

@@ -360,8 +360,7 @@ cudaError_t launch_streamed_fragments(const FragmentGemm& call, cudaStream_t str
   return with_lane(call.format, [&](auto lane) {
     using Lane = decltype(lane);
     if (p.tokens <= 16) return launch<Lane, 16>(arguments, tiles, stream);
-    if (p.tokens <= 32) return launch<Lane, 32>(arguments, tiles, stream);
-    return launch<Lane, 64>(arguments, tiles, stream);
+    return launch<Lane, 32>(arguments, tiles, stream);
   });
 }
 
