@@ -38,7 +38,7 @@ std::optional<FilePart> file_part(const LoadGraph& load, ValueId value) {
   const Node* node = load.graph.producer(value);
   if (node != nullptr && node->op->name != "slice") return std::nullopt;
   const ValueId tensor = node == nullptr ? value : node->inputs[0];
-  RIDGE_CHECK(load.graph.producer(tensor) == nullptr, "a part of what a load graph makes");
+  if (load.graph.producer(tensor) != nullptr) return std::nullopt;
   FilePart part{load.graph.value(tensor).name, load.graph.type(tensor)};
   const Shape& own = load.graph.shape(value);
   const bool cuts_columns = node != nullptr && node->attrs.integer("axis") + 1 == own.rank();
@@ -82,13 +82,27 @@ std::vector<float> own_floats(const FilePart& part, std::vector<float> tensor) {
   return own;
 }
 
+// A rank's part of a flat tensor, and the zeros that make the parts equal.
+bool is_part(const Graph& graph, const Node& node) {
+  return node.op->name == "slice" && graph.shape(node.inputs[0]).rank() == 1;
+}
+bool is_zeros(const Node& node) { return node.op->name == "fill" && node.attrs.real("value") == 0; }
+
 std::vector<float> evaluate(const LoadGraph& load, ValueId value, const TensorSource& source) {
   const Node* node = load.graph.producer(value);
   if (const std::optional<FilePart> part = file_part(load, value)) {
     std::vector<float> tensor = source(part->name, part->whole);
     return node == nullptr ? tensor : own_floats(*part, std::move(tensor));
   }
-  if (node->op->name == "cast") return evaluate(load, node->inputs[0], source);
+  if (node->op->name == "cast" || node->op->name == "reshape")
+    return evaluate(load, node->inputs[0], source);
+  if (is_zeros(*node))
+    return std::vector<float>(static_cast<size_t>(load.graph.shape(value).elements()));
+  if (is_part(load.graph, *node)) {
+    const std::vector<float> whole = evaluate(load, node->inputs[0], source);
+    return {whole.begin() + node->attrs.integer("begin"),
+            whole.begin() + node->attrs.integer("end")};
+  }
   RIDGE_CHECK(joins_rows(*node), "a load graph with '{}'", node->op->name);
   std::vector<float> joined;
   joined.reserve(static_cast<size_t>(load.graph.shape(value).elements()));
@@ -317,21 +331,30 @@ int64_t write_repeated(const LoadGraph& load,
   return begin;
 }
 
-void invert(const LoadGraph& load, ValueId value, std::vector<float> data, const TensorSink& sink) {
+void invert(const LoadGraph& load,
+            ValueId value,
+            std::vector<float> data,
+            const TensorSink& sink,
+            const JoinParts& join) {
   const Node* node = load.graph.producer(value);
   if (node == nullptr) {
     sink(load.graph.value(value).name, load.graph.type(value), std::move(data));
     return;
   }
-  if (node->op->name == "cast") {
-    invert(load, node->inputs[0], std::move(data), sink);
-    return;
+  if (is_zeros(*node)) return;
+  if (node->op->name == "cast" || node->op->name == "reshape")
+    return invert(load, node->inputs[0], std::move(data), sink, join);
+  if (is_part(load.graph, *node)) {
+    if (join) return invert(load, node->inputs[0], join(data), sink, join);
+    ValueId first = node->inputs[0];
+    while (load.graph.producer(first) != nullptr) first = load.graph.producer(first)->inputs[0];
+    return sink(load.graph.value(first).name, load.graph.type(value), std::move(data));
   }
   RIDGE_CHECK(joins_rows(*node), "a load graph with '{}'", node->op->name);
   auto at = data.begin();
   for (ValueId part : node->inputs) {
     auto end = at + load.graph.shape(part).elements();
-    invert(load, part, std::vector<float>(at, end), sink);
+    invert(load, part, std::vector<float>(at, end), sink, join);
     at = end;
   }
 }
@@ -408,19 +431,23 @@ void load_random_weights(const LoadGraph& load, Store& store) {
   }
 }
 
-void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink) {
-  save_states(load, store, "", sink);
+void save_parameters(const LoadGraph& load,
+                     const Store& store,
+                     const TensorSink& sink,
+                     const JoinParts& join) {
+  save_states(load, store, "", sink, join);
 }
 
 void save_states(const LoadGraph& load,
                  const Store& store,
                  std::string_view suffix,
-                 const TensorSink& sink) {
+                 const TensorSink& sink,
+                 const JoinParts& join) {
   for (const auto& [name, value] : load.stored) {
     // A parameter that is stored in two types is saved from its fp32 form.
     const std::string state = name + std::string(suffix);
     if (load.graph.type(value).dtype == DType::kF32 && store.has(state))
-      invert(load, value, store.read_floats(state), sink);
+      invert(load, value, store.read_floats(state), sink, join);
   }
 }
 

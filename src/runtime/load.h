@@ -47,9 +47,16 @@ void load_stored(const LoadGraph& load, const StoredSource& source, Store& store
 // the same number however passes cut and join tensors.
 void load_random_weights(const LoadGraph& load, Store& store);
 
+// Returns the parts of all ranks, in their order, for this rank's part of a sharded parameter.
+using JoinParts = std::function<std::vector<float>(const std::vector<float>& part)>;
+
 // Calls `sink` once for each input of the load graph of an fp32 parameter, with the data from which
-// loading would restore the stored values.
-void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink);
+// loading would restore the stored values. Every rank calls it, with a `join` where parameters are
+// sharded; without one, `sink` gets a rank's part under the first name from which it is made.
+void save_parameters(const LoadGraph& load,
+                     const Store& store,
+                     const TensorSink& sink,
+                     const JoinParts& join = {});
 
 // The same for a state of each fp32 parameter, "<parameter><suffix>", which has the parameter's
 // shape: under the names and in the parts from which the parameter is loaded. Parameters without
@@ -57,7 +64,8 @@ void save_parameters(const LoadGraph& load, const Store& store, const TensorSink
 void save_states(const LoadGraph& load,
                  const Store& store,
                  std::string_view suffix,
-                 const TensorSink& sink);
+                 const TensorSink& sink,
+                 const JoinParts& join = {});
 // The inverse of save_states.
 void load_states(const LoadGraph& load,
                  const TensorSource& source,
