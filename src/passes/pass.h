@@ -40,6 +40,9 @@ struct PassContext {
   LoraOptions lora = {};
   // The pass that runs has this number if it was switched on with one: "+recompute=4".
   std::optional<int64_t> number = {};
+  // The ranks that share out a training, and this process's number among them. Only the load graph
+  // may depend on the number: every rank runs the same graphs.
+  int64_t rank = 0, ranks = 1;
 };
 
 struct Pass {

@@ -72,6 +72,9 @@
   ALL(data_parallel, kStep, kTraining, none,                                                       \
       "average gradients and the loss over ranks that train on different data (=4: over 4 ranks)", \
       "bytes sent to other ranks, for sequences that they train on meanwhile")                     \
+  ALL(zero, kStep, kTraining, none,                                                                \
+      "share out moments and master weights (=1), gradients (=2) and parameters (=3) over ranks",  \
+      "bytes sent to other ranks, for memory")                                                     \
   ALL(fuse_adamw, kStep, kTraining, kernels,                                                       \
       "update many tensors in one launch and write their 16-bit copies", "")                       \
   CUDA(fuse_rope_append, kStep, kInference, kernels,                                               \

@@ -142,7 +142,9 @@ TrainingStep build_step(const StepSetup& setup,
   freeze(forward.graph, options.frozen);
   TrainingStep step;
   step.load = std::move(forward.load);
-  passes::PassContext context{ops, target, step.load, ceilings, target.passes(), options.lora};
+  passes::PassContext context{
+      ops,          target, step.load,          ceilings,           target.passes(),
+      options.lora, {},     options.shard.rank, options.shard.ranks};
   step.has_adapters = selection.has("lora");
   auto run = [&](passes::Stage stage, const Graph& graph) {
     return passes::run_stage(stage, graph, selection, context,
@@ -150,7 +152,8 @@ TrainingStep build_step(const StepSetup& setup,
   };
   Graph graph = run(passes::Stage::kForward, forward.graph);
   // Its passes are not recorded: the step's records are of the same ones.
-  passes::PassContext unrecorded{ops, target, step.load, nullptr, target.passes()};
+  passes::PassContext unrecorded = context;
+  unrecorded.ceilings = nullptr;
   auto unrecorded_stages = [&](const Graph& from) {
     return passes::run_stage(
         passes::Stage::kTarget,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/collectives/communicator.h"
 #include "cost/ceilings.h"
 #include "cost/pass_record.h"
 #include "graph/load_graph.h"
@@ -20,6 +21,9 @@ namespace ridge::train {
 // The part of the data that a rank trains on: of each batch of all ranks the rank's sequences.
 struct DataShard {
   int64_t rank = 0, ranks = 1;
+  backends::Communicator* all = nullptr;  // reaches the ranks; null: none, or a plan
+
+  bool is_first() const { return rank == 0; }
 };
 
 struct StepOptions {
