@@ -213,8 +213,10 @@ struct CheckpointWriter::Tensors {
 
 CheckpointWriter::CheckpointWriter(fs::path folder,
                                    const CheckpointPolicy& policy,
-                                   const models::TokenizerFile* tokenizer)
-    : folder_(std::move(folder)), policy_(policy), tokenizer_(tokenizer) {
+                                   const models::TokenizerFile* tokenizer,
+                                   bool writes)
+    : folder_(std::move(folder)), policy_(policy), tokenizer_(tokenizer), writes_(writes) {
+  if (!writes) return;
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error)
@@ -244,6 +246,7 @@ void CheckpointWriter::save(const Trainer& trainer,
   auto tensors = std::make_shared<Tensors>(Tensors{saved_tensors(trainer),
                                                    saved_tensors(trainer, kFirstMoment),
                                                    saved_tensors(trainer, kSecondMoment)});
+  if (!writes_) return;
   expect_finite(tensors->weights, folder_);
   auto work = [this, tensors, form, state] { write(*tensors, form, state); };
   if (free_bytes > 0 && free_bytes < needed_bytes)

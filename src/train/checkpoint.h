@@ -64,10 +64,12 @@ void restore(const FoundCheckpoint& checkpoint, Trainer& trainer);
 // Writes checkpoints into a folder, one at a time, while training goes on.
 class CheckpointWriter {
  public:
-  // Makes the folder if it is missing. `tokenizer` may be null; it must outlive the writer.
+  // Makes the folder if it is missing. `tokenizer` may be null; it must outlive the writer. All
+  // ranks have a writer; only the first one's `writes`.
   CheckpointWriter(std::filesystem::path folder,
                    const CheckpointPolicy& policy,
-                   const models::TokenizerFile* tokenizer);
+                   const models::TokenizerFile* tokenizer,
+                   bool writes = true);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -91,6 +93,7 @@ class CheckpointWriter {
   std::filesystem::path folder_;
   CheckpointPolicy policy_;
   const models::TokenizerFile* tokenizer_;
+  bool writes_;
   std::future<void> writing_;
   double blocked_ns_ = 0;
 };

@@ -6,8 +6,12 @@ namespace ridge::train {
 
 bool CheckpointSaver::is_due(int64_t next) {
   writer_.expect_no_failure();
-  return next > schedule_.resumed.value_or(0) &&
-         (next % schedule_.every == 0 || schedule_.request.is_set());
+  if (next <= schedule_.resumed.value_or(0)) return false;
+  // All ranks save together, because each may have a part of the tensors.
+  const DataShard& shard = trainer_.options().shard;
+  const bool is_wished = schedule_.request.is_set();
+  return next % schedule_.every == 0 ||
+         (shard.all == nullptr ? is_wished : shard.all->any(is_wished));
 }
 
 void CheckpointSaver::end(int64_t steps) {

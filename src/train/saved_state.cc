@@ -46,17 +46,32 @@ models::ModelConfig saved_config(const Trainer& trainer) {
 
 namespace {
 
+runtime::JoinParts joining(const DataShard& shard) {
+  if (shard.all == nullptr) return {};
+  return [&all = *shard.all](const std::vector<float>& part) {
+    std::vector<float> own = part, whole(part.size() * static_cast<size_t>(all.size()));
+    const auto bytes = [](std::vector<float>& values) {
+      return reinterpret_cast<std::byte*>(values.data());
+    };
+    const backends::Divided tensor{bytes(own), bytes(whole), std::ssize(part), DType::kF32};
+    all.all_gather({&tensor, 1}, "gathering the parts of a saved tensor");
+    return whole;
+  };
+}
+
 std::vector<SavedTensor> tensors_of(const Trainer& trainer,
                                     std::string_view suffix,
                                     bool only_adapters) {
   const models::RowOrder order = row_order(trainer.config());
   std::vector<SavedTensor> tensors;
-  runtime::save_states(trainer.graphs().load, trainer.store(), suffix,
-                       [&](const std::string& name, const Type& type, std::vector<float> values) {
-                         if (only_adapters && !passes::is_lora(name)) return;
-                         if (moves_rows(name)) values = reordered(values, type.shape, order, true);
-                         tensors.push_back({name, type.shape, std::move(values)});
-                       });
+  runtime::save_states(
+      trainer.graphs().load, trainer.store(), suffix,
+      [&](const std::string& name, const Type& type, std::vector<float> values) {
+        if (only_adapters && !passes::is_lora(name)) return;
+        if (moves_rows(name)) values = reordered(values, type.shape, order, true);
+        tensors.push_back({name, type.shape, std::move(values)});
+      },
+      joining(trainer.options().shard));
   std::sort(tensors.begin(), tensors.end(),
             [](const SavedTensor& a, const SavedTensor& b) { return a.name < b.name; });
   return tensors;

@@ -20,6 +20,7 @@ struct SavedTensor {
   std::vector<float> values;
 };
 
+// Every rank calls the two that read tensors, because each may have a part of them.
 // The weights, or only the adapters where nothing else is trained; or the moments that are stored
 // under a parameter's name and `suffix`. They are in the order of the names.
 std::vector<SavedTensor> saved_tensors(const Trainer& trainer, std::string_view suffix = "");

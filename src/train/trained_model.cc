@@ -64,6 +64,7 @@ void save_model(const Trainer& trainer,
                 const models::TokenizerFile* tokenizer,
                 files::AtomicFolder::Existing existing) {
   const std::vector<SavedTensor> weights = saved_tensors(trainer);
+  if (!trainer.options().shard.is_first()) return;
   expect_finite(weights, folder);
   files::AtomicFolder made(folder, existing);
   const SavedForm form(trainer);

@@ -16,7 +16,7 @@ namespace ridge::train {
 // Saves config.json and model.safetensors in fp32, for Ridge and transformers, and the files of the
 // tokenizer, which may be null. Trained adapters are saved in PEFT's files instead. The folder must
 // be new or empty, unless it may be replaced; it appears complete or not at all. Throws a run-time
-// Error if a parameter is not finite.
+// Error if a parameter is not finite. Every rank calls it; the first one writes.
 void save_model(const Trainer& trainer,
                 const std::filesystem::path& folder,
                 const models::TokenizerFile* tokenizer = nullptr,
