@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "apps/plan_options.h"
+#include "apps/rank_options.h"
 #include "apps/subcommand.h"
 #include "apps/this_machine.h"
 #include "base/error.h"
@@ -42,7 +43,8 @@ void plan_ranks(const PlanOptions& o,
                 TrainingChoice choice,
                 const std::vector<planning::TargetHardware>& places,
                 const TerminalOptions& terminal) {
-  choice.add_switch(fmt::format("+data_parallel={}", o.fake_ranks));
+  const bool shares = o.layout.zero.size() == 1;  // not "auto"
+  choice.add_switch(data_parallel_switch(shares ? o.layout.zero[0] - '0' : 0, o.fake_ranks));
   choice.add_switch(planning::recompute_switch(o.recompute));
   train::TrainingSetup setup = choice.setup(o.training.machine);
   setup.step.optimizer.clip_norm = o.clip_norm;

@@ -113,6 +113,9 @@ void add_rank_options(Command app, RankOptions& o) {
       "processes that train together, each on sequences of its own (--batch-size is of "
       "each); if no launcher started them, Ridge does: on CPUs by mpirun, on GPUs one for "
       "each GPU (default: as many as mpirun, srun or torchrun started)");
+  app.add_option("--zero", o.zero,
+                 "what ranks share out instead of copying: 1 moments and master weights, 2 sums of "
+                 "gradients too, 3 parameters too, gathered for each layer; 0 nothing");
   add_timeout_option(app, o);
 }
 
@@ -127,6 +130,12 @@ void add_tensor_options(Command app, RankOptions& o) {
   add_timeout_option(app, o);
 }
 
+std::string data_parallel_switch(int64_t stage, int64_t ranks) {
+  if (stage < 0 || stage > 3)
+    throw usage_error("[zero] expected a stage from 0 to 3, got {}", stage);
+  return stage == 0 ? fmt::format("+data_parallel={}", ranks) : fmt::format("+zero={}", stage);
+}
+
 void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
   runtime::WatchOptions watch{.print = print_error};
   if (o.timeout_s) watch.first_step_s = watch.timeout_s = *o.timeout_s;
@@ -135,6 +144,8 @@ void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
   const runtime::RankPlace place = runtime::find_rank([](const char* v) { return std::getenv(v); });
   const runtime::RankLayout layout = layout_of(o, place);
   const int64_t wanted = layout.ranks();
+  if (wanted == 1 && o.zero != 0)
+    throw usage_error("[zero] expected several ranks (--data-parallel), got 1");
   if (wanted == 1) return;
   put_own_gpu_first(place);
   const bool on_gpu = backends::is_gpu(machine);

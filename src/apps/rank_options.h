@@ -18,6 +18,7 @@ namespace ridge::apps {
 // 0 stands for as many as the launcher started, divided by the other number.
 struct RankOptions {
   int64_t data_parallel = 1, tensor_parallel = 1;
+  int64_t zero = 0;  // stage
   std::optional<double> timeout_s = {};
   std::shared_ptr<runtime::Ranks> joined = nullptr;  // null: this process runs alone
 
@@ -37,6 +38,9 @@ void add_tensor_options(Command app, RankOptions& options);
 // ends the process here, and is printed once where all ranks have it. If the run fails, the ranks
 // leave their last collectives in `folder`, unless it is empty.
 int run_as_rank(RankOptions& options, const std::string& folder, const std::function<int()>& body);
+
+// The switch of the pass that trains on several ranks. Throws a usage Error for an unknown stage.
+std::string data_parallel_switch(int64_t stage, int64_t ranks);
 
 // Joins the other processes that mpirun or srun started, and tells the machine's options. If the
 // options ask for several processes and none was started, starts this program again under mpirun

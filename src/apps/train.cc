@@ -267,15 +267,12 @@ void train_model(Training& t,
   }
   if (!t.o.observers.checkpoints.empty()) {
     train::add_model(t.model ? &*t.model : nullptr, t.resumption);
-    if (!t.o.ranks.is_first())
-      train::resume(t.resumption, trainer, t.data->batches(), t.guard());
-    else
-      checkpoints.emplace(t.o.observers, t.resumption,
-                          train::CheckpointedTraining{trainer, *t.data, t.guard(),
-                                                      validation ? &*validation : nullptr,
-                                                      backend.available_bytes()},
-                          note);
-    if (checkpoints) run.observe(checkpoints->saver);
+    checkpoints.emplace(
+        t.o.observers, t.resumption,
+        train::CheckpointedTraining{trainer, *t.data, t.guard(),
+                                    validation ? &*validation : nullptr, backend.available_bytes()},
+        t.o.ranks.is_first() ? note : [](const std::string&) {});
+    run.observe(checkpoints->saver);
   }
   if (t.o.numerics) run.observe(numerics.emplace(trainer, *t.o.numerics, t.schedule.steps));
   run.run_round(t.schedule.steps, is_stopped);
@@ -287,8 +284,7 @@ void train_model(Training& t,
   t.totals = {figures.attended(), t.o.data.packing() == models::Packing::kDocuments,
               t.schedule.guard ? t.schedule.guard->skipped() : 0,
               checkpoints ? checkpoints->writer.blocked_ns() : 0};
-  if (t.o.save && t.o.ranks.is_first())
-    train::save_model(trainer, *t.o.save, t.tokenizer(), t.replaces);
+  if (t.o.save) train::save_model(trainer, *t.o.save, t.tokenizer(), t.replaces);
 }
 
 void report_run(Training& t, std::optional<OutputFolder>& folder) {
@@ -385,8 +381,8 @@ int run_joined(TrainOptions& o, const Command& app, const AppContext& context) {
   TrainingChoice choice = choose_training(o.training, app);
   if (o.ranks.joined) {
     const runtime::RankPlace& place = o.ranks.joined->place();
-    choice.add_switch(fmt::format("+data_parallel={}", place.ranks));
-    choice.step.shard = {place.rank, place.ranks};
+    choice.add_switch(data_parallel_switch(o.ranks.zero, place.ranks));
+    choice.step.shard = {place.rank, place.ranks, &o.ranks.joined->all()};
   }
   Training training{o, context.terminal, choice,
                     train::TrainingSchedule(o.schedule, choice.step, o.data.is_given())};

@@ -33,7 +33,7 @@ double flops_of_one_rank(train::TrainingSetup setup,
   setup.step.batch_size *= ranks;
   setup.step.shard = {};
   std::string& switches = setup.setting.switches;
-  switches += ",-data_parallel";
+  switches += ",-data_parallel,-zero";
   setup.selection = passes::Selection(setup.selection.level(), switches);
   return static_cast<double>(plan_step(setup, target, nullptr).executed.flops);
 }
@@ -50,7 +50,7 @@ record::RankPlan plan_ranks(const train::TrainingSetup& given,
   std::vector<std::string> texts;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     train::TrainingSetup setup = given;
-    setup.step.shard = {rank, ranks};
+    setup.step.shard = {rank, ranks, nullptr};
     const train::TrainingStep step = train::build_step(setup, target);
     std::string& text = texts.emplace_back();
     for (const train::StepGraph& graph : step.graphs) {

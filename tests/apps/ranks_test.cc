@@ -83,6 +83,37 @@ TEST_F(RanksTest, Train16BitFloats) {
   }
 }
 
+TEST_F(RanksTest, ShareOutTheirStates) {
+  const std::vector<std::string> words = {"--steps", "10", "--micro-batches", "2", "--clip", "0.5"};
+  const std::vector<double> one = losses(train(1, 6, words));
+  for (const auto& [stage, ranks] : {std::pair("1", 2), std::pair("2", 3), std::pair("3", 2)}) {
+    std::vector<std::string> more = words;
+    more.insert(more.end(), {"--zero", stage});
+    expect_same(one, losses(train(ranks, 6 / ranks, more)));
+  }
+  EXPECT_EQ(train(1, 2, {"--zero", "1"}).code, 2);
+}
+
+TEST_F(RanksTest, GiveTheSameBitsInEveryRunOfAStage) {
+  for (const char* name : {"first", "second"})
+    losses(train(2, 1, {"--steps", "3", "--level", "kernels", "--zero", "3", "--save", name}));
+  const std::string first = files::contents(folder_ / "first" / "model.safetensors");
+  EXPECT_FALSE(first.empty());
+  EXPECT_TRUE(first == files::contents(folder_ / "second" / "model.safetensors"));
+}
+
+TEST_F(RanksTest, ShareOutStatesOf16BitFloats) {
+  for (const char* dtype : {"bf16", "fp16"}) {
+    const std::vector<double> one = losses(train(1, 2, {"--steps", "4", "--dtype", dtype}));
+    for (const char* stage : {"1", "3"}) {
+      const std::vector<double> two =
+          losses(train(2, 1, {"--steps", "4", "--dtype", dtype, "--zero", stage}));
+      ASSERT_EQ(one.size(), two.size());
+      for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], two[i], 2e-3) << dtype;
+    }
+  }
+}
+
 TEST_F(RanksTest, ReportTheExchange) {
   const Output output = train(2, 1, {"--steps", "4", "--profile"});
   ASSERT_EQ(output.code, 0) << output.err;
