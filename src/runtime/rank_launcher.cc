@@ -58,7 +58,8 @@ constexpr int kNotFound = 127;  // as a shell says it
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  // A program in the background that reads the terminal is stopped.
+  if (::isatty(STDIN_FILENO) != 0) ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   ::execvp("mpirun", words.data());
   ::_exit(kNotFound);
 }

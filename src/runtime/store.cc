@@ -87,6 +87,7 @@ void Store::write_input(std::string_view name, const void* data, int64_t bytes) 
   const auto* from = static_cast<const std::byte*>(data);
   sent.assign(from, from + bytes);
   write(name, data, bytes);
+  if (watcher_ != nullptr) watcher_->wrote(name, 0, sent);
 }
 
 void Store::write_part(std::string_view name,
@@ -97,6 +98,9 @@ void Store::write_part(std::string_view name,
   RIDGE_CHECK(begin_bytes >= 0 && bytes >= 0 && begin_bytes + bytes <= entry.bytes,
               "'{}' has {} bytes, {} from {} were written", name, entry.bytes, bytes, begin_bytes);
   backend_.copy_in(entry.memory->data() + begin_bytes, data, bytes);
+  if (watcher_ != nullptr)
+    watcher_->wrote(name, begin_bytes,
+                    {static_cast<const std::byte*>(data), static_cast<size_t>(bytes)});
 }
 
 void Store::copy(PartAt from, PartAt to, int64_t bytes) {
@@ -112,6 +116,7 @@ void Store::copy(PartAt from, PartAt to, int64_t bytes) {
   target.sent.clear();  // The host does not know them.
   backend_.copy(target.memory->data() + to.begin_bytes, source.memory->data() + from.begin_bytes,
                 bytes);
+  if (watcher_ != nullptr) watcher_->copied(from, to, bytes);
 }
 
 std::unique_ptr<backends::CopyOut> Store::start_read(std::string_view name) const {

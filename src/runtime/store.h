@@ -14,6 +14,8 @@
 
 namespace ridge::runtime {
 
+class StoreWatcher;
+
 class Store {
  public:
   explicit Store(backends::Backend& backend) : backend_(backend) {}
@@ -50,6 +52,8 @@ class Store {
   // Starts to read a whole value; see backends::Backend::start_copy_out.
   std::unique_ptr<backends::CopyOut> start_read(std::string_view name) const;
   std::vector<float> read_floats(std::string_view name) const;  // f32 values only
+  // Tells `watcher` of what write_input and write_part change and of copies; null ends it.
+  void watch(StoreWatcher* watcher) { watcher_ = watcher; }
 
  private:
   struct Entry {
@@ -63,9 +67,17 @@ class Store {
   std::unique_ptr<backends::Memory> allocate(const std::string& name, int64_t bytes);
 
   backends::Backend& backend_;
+  StoreWatcher* watcher_ = nullptr;
   std::unique_ptr<backends::Memory> reserved_;
   int64_t reserved_used_ = 0;
   std::map<std::string, Entry, std::less<>> entries_;
+};
+
+class StoreWatcher {
+ public:
+  virtual ~StoreWatcher() = default;
+  virtual void wrote(std::string_view name, int64_t begin, std::span<const std::byte> bytes) = 0;
+  virtual void copied(Store::PartAt from, Store::PartAt to, int64_t bytes) = 0;
 };
 
 }  // namespace ridge::runtime
