@@ -2,11 +2,13 @@
 // Starts and stops the engine's thread, which reads the mailbox and steps.
 #include "serve/engine.h"
 
+#include <chrono>
 #include <future>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "serve/shared_steps.h"
 
 namespace ridge::serve {
 
@@ -46,7 +48,10 @@ Engine::Engine(Session& session,
   std::future<void> warmed = is_warm.get_future();
   thread_ = std::thread([this, &progress, is_warm = std::move(is_warm)]() mutable {
     try {
-      warm_up(progress);
+      warm_up(session_, [&](const Bucket& bucket, int64_t built, int64_t all) {
+        metrics_.prepare(bucket);
+        if (progress) progress(built, all);
+      });
     } catch (...) {
       return is_warm.set_exception(std::current_exception());
     }
@@ -66,18 +71,13 @@ Engine::~Engine() {
   thread_.join();
 }
 
-// Runs one token, which loads the weights. A device also records the buckets of all steps.
-void Engine::warm_up(const Progress& progress) {
-  if (session_.runner().is_on_device() && session_.options().cached)
-    session_.prepare([&](const Bucket& bucket, int64_t built, int64_t all) {
-      metrics_.prepare(bucket);
-      if (progress) progress(built, all);
-    });
+void warm_up(Session& session, const ModelRunner::Prepared& prepared) {
+  if (session.runner().is_on_device() && session.options().cached) session.prepare(prepared);
   const int32_t id = 0;
   const Prompt prompt{0, {&id, 1}, {}};
-  session_.start({&prompt, 1});
-  session_.release(0);
-  session_.runner().touch_cache();
+  session.start({&prompt, 1});
+  session.release(0);
+  session.runner().touch_cache();
 }
 
 void Engine::expect_runnable(const Request& request) const {
@@ -117,14 +117,23 @@ EngineCounts Engine::counts() const {
 }
 
 void Engine::serve() {
-  while (take_mail()) core_.step();
+  std::optional<StepLeader> leader;
+  if (options_.ranks != nullptr) leader.emplace(session_.runner(), *options_.ranks);
+  while (take_mail()) {
+    if (leader && core_.is_idle()) leader->beat();
+    core_.step();
+  }
   core_.stop();
+  if (leader) leader->end();
 }
 
-// Waits while there is nothing to do. Returns false when the engine stops.
+// Waits while there is nothing to do, until it is time to tell other ranks so. Returns false when
+// the engine stops.
 bool Engine::take_mail() {
   Mailbox::Mail mail;
-  const bool goes_on = mailbox_.take(!core_.is_idle(), mail);
+  constexpr std::chrono::milliseconds kBeat(200), kLong(std::chrono::hours(1));
+  const bool goes_on =
+      mailbox_.take(!core_.is_idle(), options_.ranks != nullptr ? kBeat : kLong, mail);
   for (auto& each : mail.submitted) core_.add(std::move(each));
   for (uint64_t id : mail.cancelled) core_.cancel(id);
   return goes_on;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "backends/collectives/communicator.h"
 #include "serve/engine_core.h"
 #include "serve/engine_metrics.h"
 #include "serve/mailbox.h"
@@ -32,9 +33,16 @@ struct EngineOptions {
   // Whether the next step starts before the tokens of a step are known, where all sequences go on
   // by a token. None: on a device of its own.
   std::optional<bool> runs_ahead = std::nullopt;
+  // The ranks that share the model, or null. Only the first has an engine; the others warm_up and
+  // follow_steps.
+  backends::Communicator* ranks = nullptr;
 };
 // Throws usage Errors for options out of range.
 void validate(const EngineOptions& options);
+
+// Loads the weights and runs one token; on a device of its own also builds and records the buckets
+// of all steps, and calls `prepared` after each.
+void warm_up(Session& session, const ModelRunner::Prepared& prepared);
 
 class Engine {
  public:
@@ -75,7 +83,6 @@ class Engine {
 
  private:
   void expect_runnable(const Request& request) const;
-  void warm_up(const Progress& progress);
   void serve();
   bool take_mail();
 

@@ -2,6 +2,7 @@
 // Carries requests and cancellations from any thread to the engine's thread.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -81,10 +82,11 @@ class Mailbox {
     stops_ = stops_ || stops;
     has_mail_.notify_one();
   }
-  // Takes what has come, and waits for it unless the engine is busy. Returns whether to go on.
-  bool take(bool is_busy, Mail& mail) {
+  // Takes what has come, and waits for it, for `wait` at most, unless the engine is busy. Returns
+  // whether to go on.
+  bool take(bool is_busy, std::chrono::milliseconds wait, Mail& mail) {
     std::unique_lock lock(mutex_);
-    has_mail_.wait(lock, [&] {
+    has_mail_.wait_for(lock, wait, [&] {
       return is_busy || stops_ || !mail_.submitted.empty() || !mail_.cancelled.empty();
     });
     mail = std::exchange(mail_, {});

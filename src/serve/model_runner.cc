@@ -23,9 +23,22 @@ ModelRunner::ModelRunner(const models::ModelFile& file,
 }
 
 void ModelRunner::run(const RunInputs& inputs) {
+  run({inputs.task, std::ssize(inputs.positions), inputs.reach, std::ssize(inputs.rows)},
+      [&] { write(inputs); });
+}
+
+void ModelRunner::run(const BucketChoice& choice, const std::function<void()>& write) {
+  last_ = &buckets_.at(choice.task, choice.tokens, choice.context, choice.rows);
+  write();
+  if (announcer_) announcer_(choice);
+  if (observed_ == nullptr) return last_->run();
+  record::ProfiledRun profile = last_->run_profiled();
+  observed_->push_back({last_, std::move(profile)});
+}
+
+// Writes the inputs of the bucket that runs next.
+void ModelRunner::write(const RunInputs& inputs) {
   using enum models::InferenceTask;
-  last_ = &buckets_.at(inputs.task, std::ssize(inputs.positions), inputs.reach,
-                       std::ssize(inputs.rows));
   if (inputs.ids_on_device)
     copy_ids(inputs.slots);
   else if (inputs.task != kDecode)
@@ -37,9 +50,6 @@ void ModelRunner::run(const RunInputs& inputs) {
     last_->write(models::kRows, inputs.rows);
     last_->write(models::kRowSlots, inputs.row_slots);
   }
-  if (observed_ == nullptr) return last_->run();
-  record::ProfiledRun profile = last_->run_profiled();
-  observed_->push_back({last_, std::move(profile)});
 }
 
 // Copies the sampled tokens of slots, which ascend, to the bucket's ids. Tokens of neighbouring

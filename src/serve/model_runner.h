@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "models/model_file.h"
@@ -23,6 +24,12 @@ struct SessionRun {
   record::ProfiledRun profile;
 };
 
+// The run for which a bucket is chosen.
+struct BucketChoice {
+  models::InferenceTask task = models::InferenceTask::kPrefill;
+  int64_t tokens = 0, context = 0, rows = 0;
+};
+
 class ModelRunner {
  public:
   // The file, the options and the backend must outlive the runner.
@@ -32,6 +39,11 @@ class ModelRunner {
 
   // Runs the bucket for the inputs, whose slots must have blocks.
   void run(const RunInputs& inputs);
+  // Runs a bucket whose inputs `write` writes.
+  void run(const BucketChoice& choice, const std::function<void()>& write);
+  // Calls `announcer`, if any, before each run, once its inputs are written.
+  using Announcer = std::function<void(const BucketChoice& choice)>;
+  void announce(Announcer announcer) { announcer_ = std::move(announcer); }
   // Writes the block tables that have changed.
   void write_tables(SequenceBlocks& blocks);
   // Builds all buckets that together cover each step of up to `most_tokens` tokens, and runs each
@@ -56,6 +68,7 @@ class ModelRunner {
   int64_t owned_bytes() const { return store_.bytes() + buckets_.arena_bytes(); }
 
  private:
+  void write(const RunInputs& inputs);
   void copy_ids(const std::vector<int32_t>& slots);
 
   const models::ModelFile& file_;
@@ -65,6 +78,7 @@ class ModelRunner {
   BucketCache buckets_;
   Bucket* last_ = nullptr;
   std::vector<SessionRun>* observed_ = nullptr;
+  Announcer announcer_;
 };
 
 }  // namespace ridge::serve
