@@ -17,6 +17,7 @@
 #include "http/server.h"
 #include "models/tokenizer_file.h"
 #include "report/terminal.h"
+#include "serve/shared_steps.h"
 
 namespace ridge::apps {
 namespace {
@@ -58,6 +59,20 @@ std::string name_of(const Options& o, const std::filesystem::path& path) {
   return (last.extension() == ".gguf" ? last.stem() : last.filename()).string();
 }
 
+// All ranks open the same session.
+std::unique_ptr<OpenModel> open_session(const Options& o, models::ModelFile file) {
+  // A step of prompts alone has as many tokens as one in which a sequence decodes may have.
+  serve::InferenceOptions inference = o.inference;
+  inference.chunk = std::max(
+      inference.chunk, o.max_batched_tokens.value_or(is_gpu(inference.machine) ? kGpuChunk : 0));
+  const int64_t cache_bytes = o.kv_memory.empty() ? 0 : parse_bytes(o.kv_memory, "kv-memory");
+  return open_model(std::move(file), inference,
+                    {.positions = kContext,
+                     .slots = o.slots,
+                     .prefix_caching = true,
+                     .cache_bytes = cache_bytes});
+}
+
 LoadedModel::LoadedModel(const Options& o, const TerminalOptions& terminal) {
   models::ModelFile file = open_model_file(o.inference);
   const std::string name = name_of(o, file.path());
@@ -71,17 +86,9 @@ LoadedModel::LoadedModel(const Options& o, const TerminalOptions& terminal) {
   }
   tokenizer = models::make_tokenizer(std::move(source), file);
   file.limit_tokens(tokenizer->vocab_size());
-  // A step of prompts alone has as many tokens as one in which a sequence decodes may have.
-  serve::InferenceOptions inference = o.inference;
-  inference.chunk = std::max(
-      inference.chunk, o.max_batched_tokens.value_or(is_gpu(inference.machine) ? kGpuChunk : 0));
-  const int64_t cache_bytes = o.kv_memory.empty() ? 0 : parse_bytes(o.kv_memory, "kv-memory");
-  model = open_model(std::move(file), inference,
-                     {.positions = kContext,
-                      .slots = o.slots,
-                      .prefix_caching = true,
-                      .cache_bytes = cache_bytes});
+  model = open_session(o, std::move(file));
   serve::EngineOptions options = o.engine;
+  if (o.inference.ranks.joined) options.ranks = &o.inference.ranks.joined->all();
   const bool tf32 = model->session->options().selection.has("tf32");
   if (auto known = known_ceilings(o.inference.machine, tf32))
     options.ceilings = std::make_shared<const cost::Ceilings>(*std::move(known));
@@ -155,18 +162,29 @@ void add_switch(std::string& switches, const std::string& more) {
   switches += (switches.empty() ? "" : ",") + more;
 }
 
+// A rank that has no HTTP: it runs the first rank's steps until that one ends.
+void follow(const Options& o) {
+  models::ModelFile file = open_model_file(o.inference);
+  file.limit_tokens(models::make_tokenizer(models::read_tokenizer(file.path()), file).vocab_size());
+  const auto model = open_session(o, std::move(file));
+  serve::warm_up(*model->session, [](const serve::Bucket&, int64_t, int64_t) {});
+  serve::follow_steps(model->session->runner(), o.inference.ranks.joined->all());
+}
+
 void run(Options o, const TerminalOptions& terminal) {
   if (o.batch_invariant) {
     if (is_gpu(o.inference.machine))
       throw usage_error("[batch-invariant] expected a CPU (--device cpu), got a GPU");
     add_switch(o.inference.level.switches, "+batch_invariant");
   }
+  join_ranks(o.inference);
   http::validate(o.server);
   if (o.max_batched_tokens) o.engine.max_batched_tokens = *o.max_batched_tokens;
   serve::validate(o.engine);
   const http::ApiKeys keys = o.key_file.empty() ? http::ApiKeys() : http::ApiKeys::read(o.key_file);
   const InterruptRequest interrupt("\nFinishing what is open; a second signal ends it now.\n",
                                    InterruptRequest::Signals::kAll);
+  if (!o.inference.ranks.is_first()) return follow(o);
   http::Api api(kProgram, keys, allowed_hosts(o), !o.no_page);
   std::optional<LoadedModel> loaded;  // outlives the server, whose answers refer to it
   http::Server server(api, o.server);
@@ -250,6 +268,7 @@ void add_options(Command app, Options& o) {
   add_level_option(computing, o.inference.level);
   add_pass_option(computing, o.inference.level);
   add_machine_options(computing, o.inference.machine);
+  add_tensor_options(app, o.inference);
 }
 
 }  // namespace
