@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "planning/plans.h"
 #include "planning/rank_plan.h"
+#include "planning/tensor_plan.h"
 #include "report/plan_report.h"
 #include "report/rank_plan.h"
 #include "serve/session_choice.h"
@@ -79,6 +80,22 @@ void plan_training(const PlanOptions& o, const Command& app, const TerminalOptio
                           : report::training_plan_text(plans, o.verbose, terminal));
 }
 
+// The plan of ranks that share a model, for the first batch and length.
+void plan_shared_model(const PlanOptions& o,
+                       const models::ModelFile& file,
+                       const planning::InferencePlanRequest& request,
+                       const passes::Selection& alone,
+                       const planning::TargetHardware& place,
+                       const TerminalOptions& terminal) {
+  serve::PhaseSetup setup = request.setup;
+  setup.setting.device = place.target;
+  if (!request.batches.empty()) setup.batch = request.batches[0];
+  if (!request.lengths.empty()) setup.length = request.lengths[0];
+  const record::RankPlan plan = planning::plan_tensor_ranks(file, setup, alone, *place.planned,
+                                                            &place.ceilings, search_bars(terminal));
+  fmt::print("{}", o.json ? report::rank_plan_json(plan) : report::rank_plan_text(plan, terminal));
+}
+
 void plan_inference(const PlanOptions& o, const TerminalOptions& terminal) {
   const TrainingOptions& t = o.training;
   std::string name = std::filesystem::path(o.model).stem().string();
@@ -93,7 +110,13 @@ void plan_inference(const PlanOptions& o, const TerminalOptions& terminal) {
                                      o.fast_8bit};
   planning::InferencePlanRequest request;
   serve::PhaseSetup& setup = request.setup;
-  setup.selection = serve::inference_selection(arithmetic, t.level.level, t.level.switches);
+  const passes::Selection alone =
+      serve::inference_selection(arithmetic, t.level.level, t.level.switches);
+  setup.selection = serve::inference_selection(
+      arithmetic, t.level.level,
+      passes::with_switch(
+          t.level.switches,
+          o.fake_ranks == 0 ? "" : fmt::format("+shard_tensor_parallel={}", o.fake_ranks)));
   setup.cache_dtype = serve::chosen_cache_dtype(o.cache_dtype, arithmetic, setup.selection);
   setup.chunk = o.chunk;
   const planning::TargetHardware place = planning::choose_hardware(
@@ -102,6 +125,7 @@ void plan_inference(const PlanOptions& o, const TerminalOptions& terminal) {
   setup.setting = make_setting(name, t.machine, setup.selection, t.level.switches);
   if (!o.batch_sizes.empty()) request.batches = parse_sizes(o.batch_sizes, "batch-size");
   if (!o.lengths.empty()) request.lengths = parse_sizes(o.lengths, "seq-len");
+  if (o.fake_ranks != 0) return plan_shared_model(o, file, request, alone, place, terminal);
   const record::InferencePlan plan =
       planning::plan_inference(file, request, place, search_bars(terminal));
   fmt::print("{}", o.json ? report::inference_plan_json(plan)

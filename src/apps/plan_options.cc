@@ -23,8 +23,9 @@ void add_layout_options(Command app, record::PlanLayout& o, int64_t& ranks) {
   app.add_option("--devices", o.devices,
                  "number of devices that train data-parallel; each has a batch of its own");
   app.add_option("--fake-ranks", ranks,
-                 "build the graph of each of so many data-parallel ranks, show what they exchange "
-                 "and check that it matches; no other process is started");
+                 "build the graph of each of so many data-parallel ranks (of a plan of inference, "
+                 "of ranks that share the model), show what they exchange and check that it "
+                 "matches; no other process is started");
   app.add_option("--zero", o.zero,
                  "what devices share out instead of copying: 0 nothing (plain data parallel), 1 "
                  "moments and master weights, 2 gradients too, 3 weights too; auto: the lowest "
@@ -105,11 +106,12 @@ void refuse_unused(const PlanOptions& o, const Command& app) {
   app.refuse_unused(
       {{o.plans_inference(),
         "in a plan of inference",
-        {"--micro-batches", "--freeze",         "--lora-rank",    "--lora-alpha", "--lora-targets",
-         "--clip",          "--tokens",         "--mfu",          "--devices",    "--zero",
-         "--weight-dtype",  "--gradient-dtype", "--moment-dtype", "--link",       "--network",
-         "--node-devices",  "--price",          "--watts",        "--recompute",  "--parameters",
-         "--dtype",         "--tf32",           "--fake-ranks"}},
+        {"--micro-batches", "--freeze", "--lora-rank",    "--lora-alpha",
+         "--lora-targets",  "--clip",   "--tokens",       "--mfu",
+         "--devices",       "--zero",   "--weight-dtype", "--gradient-dtype",
+         "--moment-dtype",  "--link",   "--network",      "--node-devices",
+         "--price",         "--watts",  "--recompute",    "--parameters",
+         "--dtype",         "--tf32"}},
        {o.fake_ranks != 0,
         "with --fake-ranks",
         {"--devices", "--weight-dtype", "--gradient-dtype", "--moment-dtype", "--link", "--network",

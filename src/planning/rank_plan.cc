@@ -4,16 +4,13 @@
 
 #include "base/error.h"
 #include "cost/predict.h"
-#include "plan/collectives.h"
 #include "planning/step_plan.h"
 
 namespace ridge::planning {
-namespace {
 
-// As tables show it; without a time if `ceilings` is null.
-record::PlannedCollective planned(const plan::Collective& each,
-                                  int64_t repeat,
-                                  const cost::Ceilings* ceilings) {
+record::PlannedCollective planned_collective(const plan::Collective& each,
+                                             int64_t repeat,
+                                             const cost::Ceilings* ceilings) {
   record::PlannedCollective made;
   made.op = each.op, made.graph = each.graph, made.scope = each.scope;
   made.phase = each.phase, made.group = each.group, made.ranks = each.ranks;
@@ -25,6 +22,8 @@ record::PlannedCollective planned(const plan::Collective& each,
   if (ceilings != nullptr) made.predicted_ns = ceilings->link(each.ranks).ns(each.sent_bytes);
   return made;
 }
+
+namespace {
 
 // The FLOPs of one rank for the sequences of all.
 double flops_of_one_rank(train::TrainingSetup setup,
@@ -58,7 +57,7 @@ record::RankPlan plan_ranks(const train::TrainingSetup& given,
       plan::append_collectives(graph.name, graph.graph, collectives);
       text += plan::collectives_text(collectives);
       for (const plan::Collective& each : collectives)
-        if (rank == 0) plan.collectives.push_back(planned(each, graph.repeat, ceilings));
+        if (rank == 0) plan.collectives.push_back(planned_collective(each, graph.repeat, ceilings));
     }
     const record::RunRecord record = plan_step(setup, step, target, rank == 0 ? ceilings : nullptr);
     plan.executed_flops += static_cast<double>(record.executed.flops);

@@ -5,11 +5,17 @@
 
 #include "cost/ceilings.h"
 #include "passes/pass.h"
+#include "plan/collectives.h"
 #include "planning/plans.h"
 #include "record/rank_plan.h"
 #include "train/setup.h"
 
 namespace ridge::planning {
+
+// A collective as tables show it; without a time if `ceilings` is null.
+record::PlannedCollective planned_collective(const plan::Collective& collective,
+                                             int64_t repeat,
+                                             const cost::Ceilings* ceilings);
 
 // `setup` is that of a rank, with the switches of its layout. Throws a usage Error if a collective
 // of a rank differs from the first rank's.

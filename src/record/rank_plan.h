@@ -39,7 +39,7 @@ void figures(const See& see, const PlannedCollective& r) {
   see("op", r.op),
       see({"graph", "", "the program's name of it: step, accumulate, update"}, r.graph);
   see("scope", r.scope), see("phase", r.phase);
-  see({"group", "", "the ranks that take part: data"}, r.group);
+  see({"group", "", "the ranks that take part: data or tensor"}, r.group);
   see({"group_ranks", "", "their number"}, r.ranks);
   see({"tensors", "", "exchanged together"}, r.tensors);
   see({"bytes", "", "of the tensors"}, r.bytes);
