@@ -92,7 +92,8 @@ TEST(TrainingLoop, EndsAfterTheStepsThatHaveBegun) {
   TrainingLoop loop(training.trainer, training.data, 0);
   loop.observe(witness);
   int asked = 0;
-  loop.run(9, [&] { return ++asked >= 2; });  // asked before each step
+  loop.run(9, [&] { return ++asked >= 3; });  // asked once before each step
+  EXPECT_EQ(asked, 3);
   EXPECT_EQ(told, (Told{"begin 0", "begin 1", "after 0", "after 1"}));
   loop.run(3);  // goes on
   EXPECT_EQ(told.back(), "after 2");
