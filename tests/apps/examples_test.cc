@@ -8,6 +8,7 @@
 #include "apps/one_token_server.h"
 #include "apps/program_run.h"
 #include "apps/smaller_commands.h"
+#include "record/rank_ring.h"
 
 namespace ridge::apps {
 namespace {
@@ -85,6 +86,8 @@ class ExamplesTest : public ProgramTest {
     fs::copy(test_data("runs/version_1"), folder_ / "lab-out");
     fs::copy(test_data("traces/fused.json.gz"), folder_ / "torch_trace.json.gz");
     fs::copy(test_data("traces/nsys.sqlite"), folder_ / "nsys.sqlite");
+    fs::create_directory(folder_ / "log");
+    record::write_ring(folder_ / "log", record::RankRing());
     fs::copy(test_data("traces/rocprof_kernel_trace.csv"), folder_ / "kernel_trace.csv");
   }
 
