@@ -34,9 +34,7 @@ void print(const BenchModelOptions& o,
     fmt::print("{}", report::model_bench_text(made, terminal, o.format == "md"));
 }
 
-void run(BenchModelOptions o, const AppContext& context) {
-  check_text_format(o.format);
-  join_ranks(o.inference);
+void measure(BenchModelOptions& o, const AppContext& context) {
   std::optional<OutputFolder> folder;
   if (o.inference.ranks.is_first()) folder = requested_folder(o.output);
   o.setup.inference = o.inference;
@@ -51,6 +49,11 @@ void run(BenchModelOptions o, const AppContext& context) {
   for (const record::KernelTimes& times : made.kernels)
     fmt::print("{}",
                report::kernel_times_text(times, context.terminal, o.format == "md", o.verbose));
+}
+
+void run(BenchModelOptions o, const AppContext& context) {
+  check_text_format(o.format);
+  run_on_ranks(o.inference, [&] { measure(o, context); });
 }
 
 }  // namespace

@@ -140,12 +140,7 @@ void chat(serve::Conversation& conversation,
   }
 }
 
-void run(Options& o) {
-  if (o.generate.max_tokens < 0 || o.generate.max_tokens > kMostTokens)
-    throw usage_error("[max-tokens] expected 0 to {}, got {}", kMostTokens, o.generate.max_tokens);
-  serve::validate(o.generate.sampling);
-  const serve::StopText checked(o.generate.stop);
-  join_ranks(o.inference);
+void answer(Options& o) {
   double begin = now_ns();
   models::ModelFile file = open_model_file(o.inference);
   models::TokenizerFile source = models::read_tokenizer(file.path());
@@ -189,6 +184,14 @@ void run(Options& o) {
         stderr, "The context of {} tokens is full, so the text is cut before --max-tokens{}.\n",
         capacity,
         capacity < model->session->config().context ? "; --context allocates a longer one" : "");
+}
+
+void run(Options& o) {
+  if (o.generate.max_tokens < 0 || o.generate.max_tokens > kMostTokens)
+    throw usage_error("[max-tokens] expected 0 to {}, got {}", kMostTokens, o.generate.max_tokens);
+  serve::validate(o.generate.sampling);
+  const serve::StopText checked(o.generate.stop);
+  run_on_ranks(o.inference, [&] { answer(o); });
 }
 
 void add_options(Command app, Options& o) {

@@ -72,6 +72,14 @@ void join_ranks(InferenceOptions& o) {
       o.level.switches, fmt::format("+shard_tensor_parallel={}", o.ranks.joined->place().ranks));
 }
 
+void run_on_ranks(InferenceOptions& o, const std::function<void()>& body) {
+  join_ranks(o);
+  run_as_rank(o.ranks, "", [&] {
+    body();
+    return 0;
+  });
+}
+
 void add_chat_format_options(Command app, serve::ChatFormatOptions& options) {
   app.add_option("--chat-template", options.name,
                  "use the chat template of this name (default: the file's)");

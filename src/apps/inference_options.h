@@ -2,6 +2,7 @@
 // Options of the subcommands that run a model file. Not a subcommand.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "apps/model_options.h"
@@ -41,6 +42,8 @@ void add_tensor_options(Command app, InferenceOptions& options);
 // Joins the ranks, which then run one session together: each with the same prompts and options, and
 // its part of the model. Call before the model is opened.
 void join_ranks(InferenceOptions& options);
+// The same, then `body`. An Error that all ranks have is printed once.
+void run_on_ranks(InferenceOptions& options, const std::function<void()>& body);
 
 // --chat-template, --parse-special
 void add_chat_format_options(Command app, serve::ChatFormatOptions& options);

@@ -64,11 +64,7 @@ std::vector<std::string> texts(const std::vector<size_t>& ids, const models::Mod
   return texts;
 }
 
-void run(LogitsOptions& o) {
-  if (o.top < 1) throw usage_error("[top] expected at least 1, got {}", o.top);
-  std::vector<int32_t> ids = text::parse_ids(o.ids, "ids");
-  if (ids.empty()) throw usage_error("[ids] expected at least one id, got none");
-  join_ranks(o.inference);
+void show_logits(const LogitsOptions& o, const std::vector<int32_t>& ids) {
   models::ModelFile file = open_model_file(o.inference);
   const SessionNeeds needs{.positions = std::ssize(ids)};
   const auto inference = bench::with_attention(o.inference, file.config(), needs);
@@ -94,6 +90,13 @@ void run(LogitsOptions& o) {
     found.top.push_back({static_cast<int64_t>(order[i]), logits[order[i]],
                          names.empty() ? std::nullopt : std::optional(names[i])});
   report::write_json(report::logits_json(found));
+}
+
+void run(LogitsOptions& o) {
+  if (o.top < 1) throw usage_error("[top] expected at least 1, got {}", o.top);
+  const std::vector<int32_t> ids = text::parse_ids(o.ids, "ids");
+  if (ids.empty()) throw usage_error("[ids] expected at least one id, got none");
+  run_on_ranks(o.inference, [&] { show_logits(o, ids); });
 }
 
 }  // namespace

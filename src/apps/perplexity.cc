@@ -45,9 +45,7 @@ record::TextScore score(serve::Session& session,
   return serve::score_text(session, o, ids, [&](int64_t tokens) { progress.tick(tokens); });
 }
 
-void run(PerplexityOptions& o, const TerminalOptions& terminal) {
-  if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
-  join_ranks(o.inference);
+void score_file(PerplexityOptions& o, const TerminalOptions& terminal) {
   serve::InferenceOptions other = o.inference;
   const bool compares_cache = !o.compared.empty();
   other.fast_8bit = other.fast_8bit && compares_cache;
@@ -80,6 +78,11 @@ void run(PerplexityOptions& o, const TerminalOptions& terminal) {
     report::write_json(report::score_json(first, compared));
   else
     fmt::print("{}", report::score_text(first, compared, terminal));
+}
+
+void run(PerplexityOptions& o, const TerminalOptions& terminal) {
+  if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
+  run_on_ranks(o.inference, [&] { score_file(o, terminal); });
 }
 
 }  // namespace

@@ -125,7 +125,8 @@ int wait_for_ranks(std::vector<pid_t> ranks) {
 
 int run_mpirun(int64_t ranks) {
   // Each rank keeps itself on its own processors.
-  std::vector<std::string> words = {"mpirun", "-n", std::to_string(ranks), "--bind-to", "none"};
+  std::vector<std::string> words = {"mpirun",    "-n",   std::to_string(ranks),
+                                    "--bind-to", "none", "--quiet"};
   if (const int64_t cores = std::ssize(allowed_processors()); ranks > cores) {
     fmt::print(stderr, "warning: {} ranks will share {} cores\n", ranks, cores);
     words.insert(words.end(), {"--oversubscribe", "--mca", "mpi_yield_when_idle", "1"});
