@@ -46,14 +46,7 @@ struct AllGatherOp {
     }
   }
 
-  static std::vector<Case> cases() {
-    return {{"rows",
-             {{f32({7, 19}), {}, false}, {f32({131}), {}, false}},
-             {{"group", "data"}, {"ranks", int64_t{1}}}},
-            {"columns",
-             {{f32({7, 19}), {}, false}},
-             {{"group", "data"}, {"ranks", int64_t{1}}, {"axis", int64_t{1}}}}};
-  }
+  static std::vector<Case> cases() { return axis_cases(); }
 };
 
 }  // namespace

@@ -32,11 +32,8 @@ struct AllReduceOp {
     return all;
   }
 
-  // A ring (Patarasuk and Yuan 2009): each rank adds up one part, then every part goes around.
-  static Work work(const Call& call) {
-    const int64_t ranks = call.attrs.integer("ranks");
-    return arithmetic(elements_of(call.inputs) / ranks * (ranks - 1));
-  }
+  // A ring: each rank adds up one part, then every part goes around.
+  static Work work(const Call& call) { return ring_additions(call); }
   static int64_t sent_bytes(const Call& call) {
     const int64_t ranks = call.attrs.integer("ranks");
     return 2 * ceil_div(bytes_of(call.inputs), ranks) * (ranks - 1);
@@ -44,8 +41,7 @@ struct AllReduceOp {
 
   // As if every rank had the same tensors.
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
-    const double factor =
-        call.attrs.flag("average") ? 1 : static_cast<double>(call.attrs.integer("ranks"));
+    const double factor = same_on_ranks_factor(call);
     for (size_t o = 0; o < outputs.size(); ++o)
       for (size_t i = 0; i < outputs[o].data.size(); ++i)
         outputs[o].data[i] = factor * inputs[o]->data[i];

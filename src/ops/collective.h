@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the collectives: what each of them expects of its ranks, and the bytes of its tensors.
+// Shared by the collectives: what each of them expects of its ranks, the bytes of its tensors, and
+// what a sum over the ranks costs and gives.
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "ops/op_from.h"
@@ -25,6 +27,28 @@ inline int64_t elements_of(std::span<const Type> types) {
   int64_t elements = 0;
   for (const Type& type : types) elements += type.shape.elements();
   return elements;
+}
+
+// In a ring each rank adds its tensor's part to the sum that passes, once for each part but one
+// (Patarasuk and Yuan 2009).
+inline Work ring_additions(const Call& call) {
+  const int64_t ranks = call.attrs.integer("ranks");
+  return arithmetic(elements_of(call.inputs) / ranks * (ranks - 1));
+}
+
+// The sum, or the average, of tensors that are the same on every rank, over one of them.
+inline double same_on_ranks_factor(const Call& call) {
+  return call.attrs.flag("average") ? 1 : static_cast<double>(call.attrs.integer("ranks"));
+}
+
+// The cases of a collective that divides tensors, or joins their parts, along an axis.
+inline std::vector<Case> axis_cases() {
+  return {{"rows",
+           {{f32({7, 19}), {}, false}, {f32({131}), {}, false}},
+           {{"group", "data"}, {"ranks", int64_t{1}}}},
+          {"columns",
+           {{f32({7, 19}), {}, false}},
+           {{"group", "data"}, {"ranks", int64_t{1}}, {"axis", int64_t{1}}}}};
 }
 
 }  // namespace ridge::ops

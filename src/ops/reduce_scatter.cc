@@ -35,11 +35,7 @@ struct ReduceScatterOp {
     return parts;
   }
 
-  // A ring: each rank adds its tensor's part to the sum that passes, once for each part but one.
-  static Work work(const Call& call) {
-    const int64_t ranks = call.attrs.integer("ranks");
-    return arithmetic(elements_of(call.inputs) / ranks * (ranks - 1));
-  }
+  static Work work(const Call& call) { return ring_additions(call); }
   static int64_t sent_bytes(const Call& call) {
     const int64_t ranks = call.attrs.integer("ranks");
     return bytes_of(call.inputs) / ranks * (ranks - 1);
@@ -48,8 +44,7 @@ struct ReduceScatterOp {
   // The first rank's parts, as if every rank had the same tensors.
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
     const int axis = static_cast<int>(call.attrs.integer("axis"));
-    const double factor =
-        call.attrs.flag("average") ? 1 : static_cast<double>(call.attrs.integer("ranks"));
+    const double factor = same_on_ranks_factor(call);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto [outer, inner] = around(call.inputs[i].shape, axis);
       const int64_t whole = call.inputs[i].shape[axis] * inner;
@@ -61,14 +56,7 @@ struct ReduceScatterOp {
     }
   }
 
-  static std::vector<Case> cases() {
-    return {{"rows",
-             {{f32({7, 19}), {}, false}, {f32({131}), {}, false}},
-             {{"group", "data"}, {"ranks", int64_t{1}}}},
-            {"columns",
-             {{f32({7, 19}), {}, false}},
-             {{"group", "data"}, {"ranks", int64_t{1}}, {"axis", int64_t{1}}}}};
-  }
+  static std::vector<Case> cases() { return axis_cases(); }
 };
 
 }  // namespace
