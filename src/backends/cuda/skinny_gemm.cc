@@ -65,6 +65,16 @@ Launch launch_of(const SkinnyGemm& p, const Operand& weight, const char* op, Bin
              : launch_on(context.device, op, launch_fragment_gemv, call);
 }
 
+// The product of dense tensors, without their addresses.
+StreamedGemm dense_product(const Shape& x, const Shape& weight, GemmActivation activation) {
+  StreamedGemm p;
+  p.tokens = x[0], p.in = x[1], p.weight_rows = weight[0];
+  p.x.stride = p.weight.stride = p.in;
+  p.activation = activation;
+  p.y_stride = activation == GemmActivation::kNone ? p.weight_rows : p.weight_rows / 2;
+  return p;
+}
+
 // Two rows take equally long in either kernel. Of few rows, skinny_gemm norms them in each of its
 // blocks, which short rows do not hide, and a weight of few rows makes few blocks.
 bool is_faster_streamed(const StreamedGemm& p) {
@@ -114,11 +124,8 @@ bool takes_input(const Call& call, int input, const Layout& layout) {
 // Beyond the few rows a gated activation alone is fused: other sums and norms read and write little
 // beside the weight.
 std::string unsupported_by_streamed(const Call& call, const ops::SkinnyGemm& shape) {
-  StreamedGemm p;
-  p.tokens = shape.tokens, p.in = shape.in, p.weight_rows = call.inputs[1].shape[0];
-  p.x.stride = p.weight.stride = shape.in;
-  p.y_stride = shape.out;
-  p.activation = activation(call.attrs.text("activation"));
+  const StreamedGemm p = dense_product(call.inputs[0].shape, call.inputs[1].shape,
+                                       activation(call.attrs.text("activation")));
   const bool is_fused = shape.norm >= 0 || shape.residual >= 0;
   const bool is_taken = has_fragments(call) ? is_streamed_fragments(call) : takes_streamed_gemm(p);
   if (p.activation != GemmActivation::kNone && !is_fused && is_taken) return "";
@@ -165,12 +172,8 @@ int skinny_gemm_rounds(int64_t tokens, int norms) {
 }
 
 bool prefers_streamed_gemm(const Shape& x, const Shape& weight, bool has_activation) {
-  StreamedGemm p;
-  p.tokens = x[0], p.in = x[1], p.weight_rows = weight[0];
-  p.x.stride = p.weight.stride = p.in;
-  p.y_stride = has_activation ? p.weight_rows / 2 : p.weight_rows;
-  if (has_activation) p.activation = GemmActivation::kSilu;  // any
-  return is_faster_streamed(p);
+  const GemmActivation any = has_activation ? GemmActivation::kSilu : GemmActivation::kNone;
+  return is_faster_streamed(dense_product(x, weight, any));
 }
 
 bool lies_in_vectors(const Shape& shape, const Layout& layout) {
