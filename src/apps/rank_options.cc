@@ -56,6 +56,10 @@ void print_only_errors() {
   ::close(nowhere);
 }
 
+constexpr const char* kStarts =
+    "; if no launcher started them, Ridge does: on CPUs by mpirun, on GPUs one for each GPU "
+    "(default: as many as mpirun, srun or torchrun started)";
+
 void add_timeout_option(Command app, RankOptions& o) {
   app.add_option(
       "--collective-timeout", o.timeout_s,
@@ -110,9 +114,9 @@ void add_rank_options(Command app, RankOptions& o) {
   o.data_parallel = 0;
   app.add_option(
       "--data-parallel", o.data_parallel,
-      "processes that train together, each on sequences of its own (--batch-size is of "
-      "each); if no launcher started them, Ridge does: on CPUs by mpirun, on GPUs one for "
-      "each GPU (default: as many as mpirun, srun or torchrun started)");
+      std::string("processes that train together, each on sequences of its own (--batch-size is of "
+                  "each)") +
+          kStarts);
   app.add_option("--zero", o.zero,
                  "what ranks share out instead of copying: 1 moments and master weights, 2 sums of "
                  "gradients too, 3 parameters too, gathered for each layer; 0 nothing");
@@ -124,9 +128,9 @@ void add_tensor_options(Command app, RankOptions& o) {
   o.tensor_parallel = 0;
   app.add_option(
       "--tensor-parallel", o.tensor_parallel,
-      "processes that share the model, each with some of its heads and some columns of its MLPs; "
-      "if no launcher started them, Ridge does: on CPUs by mpirun, on GPUs one for each GPU "
-      "(default: as many as mpirun, srun or torchrun started)");
+      std::string(
+          "processes that share the model, each with some of its heads and some columns of its MLPs") +
+          kStarts);
   add_timeout_option(app, o);
 }
 
