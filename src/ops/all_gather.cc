@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // all_gather: each rank of a group has a part of each tensor and gets the whole tensor, the parts
-// of all ranks in their order along an axis. A collective; see all_reduce.
+// of all ranks in their order along an axis. A collective; see all_reduce. Each rank makes a part
+// of the gradient of the whole tensor, and gets the sum of these for its own part.
 #include <algorithm>
 #include <vector>
 
@@ -31,6 +32,15 @@ struct AllGatherOp {
   // A ring: each rank passes on every part but the one that the next rank gave away first.
   static int64_t sent_bytes(const Call& call) {
     return bytes_of(call.inputs) * (call.attrs.integer("ranks") - 1);
+  }
+
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    std::vector<ValueId> gradients;
+    for (const ValueId whole : call.output_gradients)
+      gradients.push_back(
+          whole == kNoValue ? kNoValue
+                            : call.builder.call("reduce_scatter", {whole}, along_axis(call.node)));
+    return gradients;
   }
 
   // As if every rank had the same parts.

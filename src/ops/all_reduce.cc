@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // all_reduce: the sum, or the average, of each tensor over the ranks of a group, in place on every
 // rank. It is a collective: each rank of the group runs the same node at the same place of its
-// sequence of collectives.
+// sequence of collectives. Where the ranks share a model, they all read the sum, whose gradient is
+// that of each summand. all_reduce_gradient is its conjugate: a view of a tensor that all ranks
+// have. Each rank makes a part of its gradient, and the parts are added up (f and g of Shoeybi et
+// al. 2019, Megatron-LM).
 #include <vector>
 
 #include "ops/collective.h"
@@ -39,6 +42,16 @@ struct AllReduceOp {
     return 2 * ceil_div(bytes_of(call.inputs), ranks) * (ranks - 1);
   }
 
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    const Attrs& attrs = call.node.attrs;
+    const double share =
+        attrs.flag("average") ? 1 / static_cast<double>(attrs.integer("ranks")) : 1;
+    std::vector<ValueId> gradients;
+    for (const ValueId each : call.output_gradients)
+      gradients.push_back(each == kNoValue || share == 1 ? each : scale(call.builder, each, share));
+    return gradients;
+  }
+
   // As if every rank had the same tensors.
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
     const double factor = same_on_ranks_factor(call);
@@ -54,7 +67,39 @@ struct AllReduceOp {
   }
 };
 
+struct AllReduceGradientOp {
+  static Op declaration() {
+    return {.name = "all_reduce_gradient",
+            .category = OpCategory::kView,
+            .kind = OpKind::kView,
+            .attrs = {{"group", std::string()}, {"ranks", int64_t{1}}}};
+  }
+
+  static std::vector<Type> infer(const Call& call) {
+    expect_float("all_reduce_gradient", call.inputs[0], "the tensor");
+    ranks_of("all_reduce_gradient", call);
+    return {call.inputs[0]};
+  }
+
+  static std::optional<Layout> view(const Call&, const Layout& input) { return input; }
+
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    return {call.builder.call("all_reduce", {own_bytes(call.builder, call.output_gradients[0])},
+                              same_ranks(call.node))};
+  }
+
+  static void reference(const Call&, Inputs64 inputs, Outputs64 outputs) {
+    outputs[0].data = inputs[0]->data;
+  }
+
+  static std::vector<Case> cases() {
+    return {{"matrix", {{f32({7, 19})}}, {{"group", "tensor"}, {"ranks", int64_t{1}}}}};
+  }
+};
+
 }  // namespace
+
+const Op& all_reduce_gradient_op() { return op_from<AllReduceGradientOp>(); }
 
 const Op& all_reduce_op() { return op_from<AllReduceOp>(); }
 

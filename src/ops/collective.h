@@ -41,6 +41,23 @@ inline double same_on_ranks_factor(const Call& call) {
   return call.attrs.flag("average") ? 1 : static_cast<double>(call.attrs.integer("ranks"));
 }
 
+// The attributes of a collective of the same ranks along the same axis.
+inline Attrs along_axis(const Node& node) {
+  return {{"group", node.attrs.text("group")},
+          {"ranks", node.attrs.integer("ranks")},
+          {"axis", node.attrs.integer("axis")}};
+}
+inline Attrs same_ranks(const Node& node) {
+  return {{"group", node.attrs.text("group")}, {"ranks", node.attrs.integer("ranks")}};
+}
+
+// The value in bytes of its own, which a collective may overwrite.
+inline ValueId own_bytes(Builder& b, ValueId value) {
+  const Node* producer = b.graph().producer(value);
+  const bool is_shared = producer == nullptr || producer->op->kind == OpKind::kView;
+  return is_shared ? b.call("copy", {value}) : value;
+}
+
 // The cases of a collective that divides tensors, or joins their parts, along an axis.
 inline std::vector<Case> axis_cases() {
   return {{"rows",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce_scatter: the ranks of a group add up their tensors, or average them, and each rank keeps
-// its part of the sum along an axis. A collective; see all_reduce.
+// its part of the sum along an axis. A collective; see all_reduce. Its gradient is the conjugate
+// all_gather: every summand has that of the whole sum.
 #include <vector>
 
 #include "ops/collective.h"
@@ -39,6 +40,19 @@ struct ReduceScatterOp {
   static int64_t sent_bytes(const Call& call) {
     const int64_t ranks = call.attrs.integer("ranks");
     return bytes_of(call.inputs) / ranks * (ranks - 1);
+  }
+
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    const Attrs& attrs = call.node.attrs;
+    std::vector<ValueId> gradients;
+    for (ValueId part : call.output_gradients) {
+      if (part != kNoValue && attrs.flag("average"))
+        part = scale(call.builder, part, 1 / static_cast<double>(attrs.integer("ranks")));
+      gradients.push_back(part == kNoValue
+                              ? kNoValue
+                              : call.builder.call("all_gather", {part}, along_axis(call.node)));
+    }
+    return gradients;
   }
 
   // The first rank's parts, as if every rank had the same tensors.

@@ -51,6 +51,8 @@
   X(sample)                         \
   X(softmax_cross_entropy)          \
   X(softmax_cross_entropy_backward) \
+  X(cross_entropy_part)             \
+  X(cross_entropy_of_parts)         \
   X(accumulate)                     \
   X(zero)                           \
   X(sum_squares)                    \
@@ -59,6 +61,7 @@
   X(adamw)                          \
   X(adamw_multi)                    \
   X(all_reduce)                     \
+  X(all_reduce_gradient)            \
   X(all_gather)                     \
   X(reduce_scatter)                 \
   X(generated_pointwise)

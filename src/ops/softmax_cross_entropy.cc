@@ -93,10 +93,12 @@ struct SoftmaxCrossEntropyBackwardOp {
             .category = OpCategory::kSoftmaxAndLoss,
             .kind = OpKind::kFused,
             .operands = {5},
+            .attrs = {{"part", false, false}},
             .formula = "3 FLOPs an element and 1 a row"};
   }
 
-  // Inputs logits, labels, lse, the count, the loss's gradient.
+  // Inputs logits, labels, lse, the count, the loss's gradient. Of columns that are a part of the
+  // vocabulary, a label behind them is in another part.
   static std::vector<Type> infer(const Call& call) {
     expect_labels("softmax_cross_entropy_backward", call.inputs[0], call.inputs[1], "logits");
     expect_type("softmax_cross_entropy_backward", call.inputs[2], f32({call.inputs[0].shape[0], 1}),
@@ -129,7 +131,14 @@ struct SoftmaxCrossEntropyBackwardOp {
               {f32({7, 1}), {Fill::kConstant, 5}, false},
               constant(i32({}), 7),
               {f32({}), {}, false}},
-             {}}};
+             {}},
+            {"part",
+             {{f32({7, 67})},
+              ids({7}, 68),
+              {f32({7, 1}), {Fill::kConstant, 5}, false},
+              constant(i32({}), 7),
+              {f32({}), {}, false}},
+             {{"part", true}}}};
   }
 };
 

@@ -64,6 +64,10 @@ Kernel nll_loss_backward(TypedLaunchers<NllLossBackward> launchers);
 Kernel softmax_cross_entropy(TypedLaunchers<SoftmaxCrossEntropy> launchers,
                              int64_t (*workspace_bytes)(int64_t tokens));
 Kernel softmax_cross_entropy_backward(TypedLaunchers<SoftmaxCrossEntropyBackward> launchers);
+// The launchers of softmax_cross_entropy.
+Kernel cross_entropy_part(TypedLaunchers<SoftmaxCrossEntropy> launchers,
+                          int64_t (*workspace_bytes)(int64_t tokens));
+Kernel cross_entropy_of_parts(Launcher<CrossEntropyOfParts> launcher);
 
 // Tokens and positions.
 

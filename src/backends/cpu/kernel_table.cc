@@ -65,7 +65,8 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner, const Groups* groups) {
   const TypedLaunchers<Fill> fill_floats = on_cpu<Fill>(RIDGE_KERNELS(fill));
   const TypedLaunchers<Rope> rope_heads = on_cpu<Rope>(RIDGE_KERNELS(rope));
   const IndexNames ids = ids_of("embedding"), labels = labels_of("nll_loss"),
-                   logits_labels = labels_of("softmax_cross_entropy");
+                   logits_labels = labels_of("softmax_cross_entropy"),
+                   part_labels = labels_of("cross_entropy_part");
   std::vector<Kernel> kernels = {
       bind::copy(strided_copy),
       bind::concat(strided_copy),
@@ -88,6 +89,11 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner, const Groups* groups) {
           softmax_cross_entropy_workspace_bytes),
       bind::softmax_cross_entropy_backward(on_cpu<SoftmaxCrossEntropyBackward>(
           RIDGE_KERNELS(softmax_cross_entropy_backward), logits_labels)),
+      bind::cross_entropy_part(
+          on_cpu<SoftmaxCrossEntropy>(RIDGE_KERNELS(softmax_cross_entropy), part_labels),
+          softmax_cross_entropy_workspace_bytes),
+      bind::cross_entropy_of_parts(one_on_cpu<CrossEntropyOfParts>(
+          [](const CrossEntropyOfParts& call) { cross_entropy_of_parts(call); })),
       with_quantized_tables(
           bind::embedding(pairs_on_cpu<Embedding>(RIDGE_KERNELS(embedding), ids))),
       bind::embedding_backward(on_cpu<EmbeddingBackward>(RIDGE_KERNELS(embedding_backward), ids)),

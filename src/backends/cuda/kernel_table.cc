@@ -107,7 +107,8 @@ std::vector<Kernel (*)(BindContext&)>& added_kernels() {
 std::vector<Kernel> cuda_kernels(BindContext& context) {
   const OnStream on_stream(context);
   const IndexNames labels = labels_of("nll_loss"),
-                   logits_labels = labels_of("softmax_cross_entropy");
+                   logits_labels = labels_of("softmax_cross_entropy"),
+                   part_labels = labels_of("cross_entropy_part");
   const TypedLaunchers<Fill> fill_floats = on_stream(RIDGE_LAUNCHES(fill));
   const TypedLaunchers<Rope> rope_heads = on_stream(RIDGE_LAUNCHES(rope));
   std::vector<Kernel> kernels = {
@@ -138,6 +139,11 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::softmax_cross_entropy_backward(
           on_stream(RIDGE_LAUNCHES(softmax_cross_entropy_backward), logits_labels))
           .refusing(no_vocabulary),
+      bind::cross_entropy_part(on_stream(RIDGE_LAUNCHES(softmax_cross_entropy), part_labels),
+                               softmax_cross_entropy_workspace_bytes)
+          .refusing(no_vocabulary)
+          .in_rounds(6),
+      bind::cross_entropy_of_parts(on_stream(launch_cross_entropy_of_parts)).in_rounds(4),
       with_fragment_tables(bind::embedding(embeddings(on_stream)).in_rounds(2), context),
       bind::embedding_backward(on_stream(RIDGE_LAUNCHES(embedding_backward))).in_rounds(5),
       bind::rope_table(on_stream(launch_rope_table)),

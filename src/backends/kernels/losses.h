@@ -20,6 +20,9 @@ struct SoftmaxCrossEntropy {
   float* loss = nullptr;        // one: mean over counted rows of lse - logits[label]; 0 if none is
   int32_t* count = nullptr;     // one: counted rows
   double* workspace = nullptr;  // the backend's softmax_cross_entropy_workspace_bytes
+  // In a part of the vocabulary, V is a label of another part; only lse and at_label are written.
+  bool is_part = false;
+  float* at_label = nullptr;  // [N]: logits[label], 0 if it is not here
 };
 
 // d_logits = (exp(logits - lse) - [column is label]) d_loss / count, 0 in rows not counted.
@@ -33,6 +36,19 @@ struct SoftmaxCrossEntropyBackward {
   const float* d_loss = nullptr;    // one
   const int32_t* count = nullptr;   // one, from the forward
   StridedRows<T> d_logits;          // [N, V]; may be logits
+  bool is_part = false;             // a label of V is in another part of the vocabulary
+};
+
+// The loss of logits whose columns are in R parts.
+struct CrossEntropyOfParts {
+  int64_t tokens = 0;               // N
+  int64_t parts = 0;                // R
+  const int32_t* labels = nullptr;  // [N]; -1: the row is not counted
+  const float* part_lse = nullptr;  // [R, N]
+  const float* at_label = nullptr;  // [R, N]: 0 in all parts but one
+  float* loss = nullptr;            // one: as in SoftmaxCrossEntropy
+  float* lse = nullptr;             // [N]
+  int32_t* count = nullptr;         // one
 };
 
 template <typename T>

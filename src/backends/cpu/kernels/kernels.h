@@ -87,11 +87,14 @@ void rms_norm_backward(const RmsNormBackward<T>& call);
 int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens);
 
 // The losses sum in double in row order, so the result does not depend on the thread count. They
-// return kNoBadRow, or the first row with a label outside [-1, V); in that case nothing is written.
+// return kNoBadRow, or the first row with a label outside [-1, V) (of a part [-1, V]); in that case
+// nothing is written.
 template <typename T>
 int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call);
 template <typename T>
 int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& call);
+
+void cross_entropy_of_parts(const CrossEntropyOfParts& call);
 
 template <typename T>
 int64_t nll_loss(const NllLoss<T>& call);

@@ -24,11 +24,12 @@ HWY_INLINE void loss_rows(const SoftmaxCrossEntropy<T>& call, Range range) {
     const double lse = exp_sum(x, call.vocabulary).log_sum_exp();
     call.lse[n] = static_cast<float>(lse);
     const int32_t label = call.labels[n];
-    if (label < 0) {
-      call.workspace[n] = 0.0;
-      continue;
-    }
-    call.workspace[n] = lse - hn::GetLane(load(Partial{1}, x + label));
+    const bool is_here = label >= 0 && label < call.vocabulary;
+    const float at_label = is_here ? hn::GetLane(load(Partial{1}, x + label)) : 0.0f;
+    if (call.is_part)
+      call.at_label[n] = at_label;
+    else
+      call.workspace[n] = is_here ? lse - at_label : 0.0;
   }
 }
 RIDGE_TARGETS(RIDGE_FLOATS, loss_rows, SoftmaxCrossEntropy, Range)
@@ -52,12 +53,15 @@ HWY_INLINE void gradient_rows(const SoftmaxCrossEntropyBackward<T>& call, Range 
       continue;
     }
     const V32 lse = hn::Set(d, call.lse[n]);
+    const bool is_here = label < call.vocabulary;
     // Computed before the pass, which may overwrite the logit.
-    const V32 chosen = exp2_of_negative(hn::Mul(hn::Sub(load(Partial{1}, x + label), lse), log2_e));
+    const V32 logit = is_here ? load(Partial{1}, x + label) : lse;
+    const V32 chosen = exp2_of_negative(hn::Mul(hn::Sub(logit, lse), log2_e));
     for_lanes(call.vocabulary, [&](auto part, int64_t i) HWY_ATTR {
       V32 p = exp2_of_negative(hn::Mul(hn::Sub(load(part, x + i), lse), log2_e));
       store(part, hn::Mul(p, factor), dx + i, streamed);
     });
+    if (!is_here) continue;
     if (streamed) hwy::FlushStream();  // the label's element is stored again below
     store(Partial{1}, hn::Mul(hn::Sub(chosen, hn::Set(d, 1.0f)), factor), dx + label);
   }
@@ -76,10 +80,12 @@ int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens) { return bytes_of<
 RIDGE_DISPATCH(RIDGE_FLOATS, run_range, loss_rows, SoftmaxCrossEntropy, Range)
 template <typename T>
 int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call) {
-  const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
+  const int64_t bad =
+      first_bad_row(call.labels, call.tokens, call.vocabulary + (call.is_part ? 1 : 0));
   if (bad != kNoBadRow) return bad;
   const int64_t bytes = bytes_of<T>(call.tokens * call.vocabulary);
   for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
+  if (call.is_part) return kNoBadRow;
   double sum = 0.0;
   int32_t count = 0;
   for (int64_t n = 0; n < call.tokens; ++n) {
@@ -95,7 +101,8 @@ RIDGE_INSTANCES(RIDGE_FLOATS, int64_t, softmax_cross_entropy, SoftmaxCrossEntrop
 RIDGE_DISPATCH(RIDGE_FLOATS, run_range, gradient_rows, SoftmaxCrossEntropyBackward, Range)
 template <typename T>
 int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& call) {
-  const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
+  const int64_t bad =
+      first_bad_row(call.labels, call.tokens, call.vocabulary + (call.is_part ? 1 : 0));
   if (bad != kNoBadRow) return bad;
   const int64_t bytes = bytes_of<T>(2 * call.tokens * call.vocabulary);
   for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });

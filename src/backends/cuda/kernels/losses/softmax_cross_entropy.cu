@@ -42,6 +42,12 @@ struct RowPiece {
   }
 };
 
+// In a part of the vocabulary, V is a label of another part.
+template <typename Call>
+__device__ __forceinline__ int64_t end_of_labels(const Call& call) {
+  return call.vocabulary + (call.is_part ? 1 : 0);
+}
+
 template <typename T>
 using CrossEntropyCall = Ticketed<Watched<SoftmaxCrossEntropy<T>>>;
 
@@ -109,13 +115,15 @@ __global__ void __launch_bounds__(kGroup, 1024 / kGroup)
     }
     const OnlineSum all = seen.template reduce<Group>(kLog2OfE, scratch);
     if (Group::lane() != 0) continue;
-    note_bad_row(given, p.vocabulary, row, p.bad_row);
+    note_bad_row(given, end_of_labels(p), row, p.bad_row);
     const double lse = static_cast<double>(all.top) + static_cast<double>(logf(all.sum));
     p.lse[row] = static_cast<float>(lse);
+    if (p.is_part) p.at_label[row] = at_label;
     if (label < 0) continue;
     part.sum += lse - static_cast<double>(at_label);
     ++part.count;
   }
+  if (p.is_part) return;
   write_mean_of_partials<kGroup>(part, reinterpret_cast<LossSum*>(p.workspace), p.tickets, p.loss,
                                  p.count);
 }
@@ -182,13 +190,15 @@ __global__ void __launch_bounds__(kShortThreads, 1024 / kShortThreads)
       if (row == lane) top = of_row, sum = all;
     }
     if (lane >= rows) continue;
-    note_bad_row(given, p.vocabulary, own, p.bad_row);
+    note_bad_row(given, end_of_labels(p), own, p.bad_row);
     const double lse = static_cast<double>(top) + static_cast<double>(logf(sum));
     p.lse[own] = static_cast<float>(lse);
+    if (p.is_part) p.at_label[own] = at_label;
     if (label < 0) continue;
     part.sum += lse - static_cast<double>(at_label);
     ++part.count;
   }
+  if (p.is_part) return;
   write_mean_of_partials<kShortThreads>(reduce_losses<kShortThreads>(part),
                                         reinterpret_cast<LossSum*>(p.workspace), p.tickets, p.loss,
                                         p.count);
@@ -213,8 +223,8 @@ struct CrossEntropyBackwardBody {
   __device__ __forceinline__ void finish(const LoadedVectors& item, MapPlace at) const {
     float v[kCount];
     unpack(item.x, v);
-    if (at.column == 0) note_bad_row(item.label, p.vocabulary, at.row, p.bad_row);
-    const int32_t label = checked_index(item.label, p.vocabulary);
+    if (at.column == 0) note_bad_row(item.label, end_of_labels(p), at.row, p.bad_row);
+    const int32_t label = checked_index(item.label, end_of_labels(p));
     const float each = label < 0 ? 0.0f : *p.d_loss / static_cast<float>(*p.count);
     const int32_t from_first = label - static_cast<int32_t>(at.column);
 #pragma unroll
