@@ -45,7 +45,10 @@ void plan_ranks(const PlanOptions& o,
                 const std::vector<planning::TargetHardware>& places,
                 const TerminalOptions& terminal) {
   const bool shares = o.layout.zero.size() == 1;  // not "auto"
-  choice.add_switch(data_parallel_switch(shares ? o.layout.zero[0] - '0' : 0, o.fake_ranks));
+  RankOptions layout;
+  layout.zero = shares ? o.layout.zero[0] - '0' : 0;
+  layout.sequence_parallel = o.sequence_parallel;
+  choice.add_switch(layout_switches({o.fake_ranks / o.tensor_parallel, o.tensor_parallel}, layout));
   choice.add_switch(planning::recompute_switch(o.recompute));
   train::TrainingSetup setup = choice.setup(o.training.machine);
   setup.step.optimizer.clip_norm = o.clip_norm;
@@ -167,7 +170,7 @@ void register_plan(Command program, const AppContext& context) {
       "  ridge plan --preset large --hardware h100 --dtype bf16 --tokens 20e9\n"
       "  ridge plan --parameters 70e9 --tokens 15e12 --devices 1024 --hardware h100 --mfu 0.5 --price 2.5\n"
       "  ridge plan --config llama-2-7b --dtype bf16 --devices 8 --recompute block --hardware a100,h100\n"
-      "  ridge plan --preset small --fake-ranks 64\n"
+      "  ridge plan --preset small --fake-ranks 64 --tensor-parallel 2\n"
       "  ridge plan --preset small --freeze '*embed_tokens*'\n"
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"
       "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --seq-len 2048\n"

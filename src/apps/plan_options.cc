@@ -18,14 +18,24 @@ namespace {
 
 constexpr double kMostTokens = 1e18;
 
-void add_layout_options(Command app, record::PlanLayout& o, int64_t& ranks) {
+void add_fake_rank_options(Command app, PlanOptions& o) {
   app = app.under("Devices");
-  app.add_option("--devices", o.devices,
-                 "number of devices that train data-parallel; each has a batch of its own");
-  app.add_option("--fake-ranks", ranks,
+  app.add_option("--fake-ranks", o.fake_ranks,
                  "build the graph of each of so many data-parallel ranks (of a plan of inference, "
                  "of ranks that share the model), show what they exchange and check that it "
                  "matches; no other process is started");
+  app.add_option(
+      "--tensor-parallel", o.tensor_parallel,
+      "with --fake-ranks in a plan of training, ranks that share each copy of the model; "
+      "the copies train data-parallel");
+  app.add_flag("--sequence-parallel", o.sequence_parallel,
+               "ranks that share a model keep parts of the tokens between its cut products");
+}
+
+void add_layout_options(Command app, record::PlanLayout& o) {
+  app = app.under("Devices");
+  app.add_option("--devices", o.devices,
+                 "number of devices that train data-parallel; each has a batch of its own");
   app.add_option("--zero", o.zero,
                  "what devices share out instead of copying: 0 nothing (plain data parallel), 1 "
                  "moments and master weights, 2 gradients too, 3 weights too; auto: the lowest "
@@ -97,7 +107,8 @@ void add_plan_options(Command app, PlanOptions& o) {
       "what the backward pass computes again: none, attention (scores), block (all but "
       "the input of each layer), full (all but the input of every sqrt(L)-th of L layers, "
       "and twice); short for --pass +recompute_attention, +recompute, +recompute_nested");
-  add_layout_options(app, o.layout, o.fake_ranks);
+  add_layout_options(app, o.layout);
+  add_fake_rank_options(app, o);
   app.add_verbose_flag(o.verbose).excludes(app.add_json_flag(o.json));
   add_inference_options(app, o);
 }
@@ -106,12 +117,12 @@ void refuse_unused(const PlanOptions& o, const Command& app) {
   app.refuse_unused(
       {{o.plans_inference(),
         "in a plan of inference",
-        {"--micro-batches", "--freeze", "--lora-rank",    "--lora-alpha",
-         "--lora-targets",  "--clip",   "--tokens",       "--mfu",
-         "--devices",       "--zero",   "--weight-dtype", "--gradient-dtype",
-         "--moment-dtype",  "--link",   "--network",      "--node-devices",
-         "--price",         "--watts",  "--recompute",    "--parameters",
-         "--dtype",         "--tf32"}},
+        {"--micro-batches", "--freeze", "--lora-rank",       "--lora-alpha",
+         "--lora-targets",  "--clip",   "--tokens",          "--mfu",
+         "--devices",       "--zero",   "--weight-dtype",    "--gradient-dtype",
+         "--moment-dtype",  "--link",   "--network",         "--node-devices",
+         "--price",         "--watts",  "--recompute",       "--parameters",
+         "--dtype",         "--tf32",   "--tensor-parallel", "--sequence-parallel"}},
        {o.fake_ranks != 0,
         "with --fake-ranks",
         {"--devices", "--weight-dtype", "--gradient-dtype", "--moment-dtype", "--link", "--network",
@@ -121,6 +132,7 @@ void refuse_unused(const PlanOptions& o, const Command& app) {
         {"--preset", "--config", "--batch-size", "--seq-len", "--micro-batches", "--clip",
          "--freeze", "--lora-rank", "--lora-alpha", "--lora-targets", "--level", "--pass",
          "--recompute", "--link", "--network", "--node-devices", "--verbose"}},
+       {o.fake_ranks == 0, "without --fake-ranks", {"--tensor-parallel", "--sequence-parallel"}},
        {o.layout.devices == 1 && o.fake_ranks == 0,
         "without --devices",
         {"--zero", "--link", "--network", "--node-devices"}},
@@ -138,6 +150,9 @@ void expect_sane(const PlanOptions& o) {
   constexpr int64_t kMostRanks = 4096;
   if (o.fake_ranks < 0 || o.fake_ranks > kMostRanks)
     throw usage_error("[fake-ranks] expected 1 to {}, got {}", kMostRanks, o.fake_ranks);
+  if (o.tensor_parallel < 1 || (o.fake_ranks != 0 && o.fake_ranks % o.tensor_parallel != 0))
+    throw usage_error("[tensor-parallel] expected a divisor of the {} ranks, got {}", o.fake_ranks,
+                      o.tensor_parallel);
   planning::expect_sane(o.layout);
   train::expect_clip(o.clip_norm);
 }

@@ -19,7 +19,9 @@ struct PlanOptions {
   TrainingOptions training;
   std::string batch_sizes, lengths;  // one number in a plan of training, lists in one of inference
   record::PlanLayout layout;
-  int64_t fake_ranks = 0;  // 0: none
+  int64_t fake_ranks = 0;       // 0: none
+  int64_t tensor_parallel = 1;  // they share a model
+  bool sequence_parallel = false;
   std::string hardware = "this";
   std::string recompute = "none";
   double parameters = 0;

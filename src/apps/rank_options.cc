@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -14,6 +15,7 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "base/printable.h"
 #include "base/split.h"
 #include "files/interrupt.h"
@@ -24,8 +26,17 @@ namespace {
 
 constexpr int64_t kMostRanks = 4096;
 
+// More would do nothing but wait for each other, and take the host's memory.
+constexpr int64_t kMostPerProcessor = 16;
+
 // Starts the ranks and ends as they do.
 [[noreturn]] void run_ranks(int64_t ranks, bool on_gpu) {
+  const int64_t most = kMostPerProcessor * std::ssize(allowed_processors());
+  if (!on_gpu && ranks > most)
+    throw usage_error(
+        "[ranks] expected at most {} ranks, {} for each processor of this host, got {}; mpirun "
+        "starts more",
+        most, kMostPerProcessor, ranks);
   if (const int gpus = on_gpu ? backends::cuda::gpu_count() : 0; on_gpu && ranks > gpus)
     throw usage_error(
         "[data-parallel] expected at most {}, the number of GPUs of this machine, got {}", gpus,
@@ -60,6 +71,20 @@ constexpr const char* kStarts =
     "; if no launcher started them, Ridge does: on CPUs by mpirun, on GPUs one for each GPU "
     "(default: as many as mpirun, srun or torchrun started)";
 
+void add_tensor_option(Command app, int64_t& ranks, const std::string& more) {
+  app.add_option("--tensor-parallel", ranks,
+                 "processes that share the model, each with some of its heads and some columns of "
+                 "its MLPs" +
+                     more);
+}
+
+void add_sequence_flag(Command app, bool& is_on) {
+  app.add_flag(
+      "--sequence-parallel", is_on,
+      "ranks that share a model keep parts of the tokens between its cut products, so that "
+      "norms are not repeated and activations take less memory");
+}
+
 void add_timeout_option(Command app, RankOptions& o) {
   app.add_option(
       "--collective-timeout", o.timeout_s,
@@ -79,11 +104,15 @@ runtime::RankLayout layout_of(const RankOptions& o, const runtime::RankPlace& pl
   const bool is_open = o.data_parallel == 0 || o.tensor_parallel == 0;
   runtime::RankLayout layout{std::max<int64_t>(o.data_parallel, 1),
                              std::max<int64_t>(o.tensor_parallel, 1)};
-  if (is_open) (o.data_parallel == 0 ? layout.data : layout.tensor) = place.ranks / layout.ranks();
+  if (is_open)
+    (o.data_parallel == 0 ? layout.data : layout.tensor) =
+        std::max<int64_t>(place.ranks / layout.ranks(), 1);
   if (place.launcher != runtime::Launcher::kNone && layout.ranks() != place.ranks)
     throw usage_error("[{}] expected {}, the number of processes that {} started, got {}",
                       o.tensor_parallel > 1 ? "tensor-parallel" : "data-parallel", place.ranks,
                       name(place.launcher), layout.ranks());
+  if (layout.data == 1 && o.zero != 0)
+    throw usage_error("[zero] expected several ranks (--data-parallel), got 1");
   return layout;
 }
 
@@ -117,6 +146,9 @@ void add_rank_options(Command app, RankOptions& o) {
       std::string("processes that train together, each on sequences of its own (--batch-size is of "
                   "each)") +
           kStarts);
+  add_tensor_option(app, o.tensor_parallel,
+                    " (default: 1); with --data-parallel each copy of the model has so many");
+  add_sequence_flag(app, o.sequence_parallel);
   app.add_option("--zero", o.zero,
                  "what ranks share out instead of copying: 1 moments and master weights, 2 sums of "
                  "gradients too, 3 parameters too, gathered for each layer; 0 nothing");
@@ -126,18 +158,23 @@ void add_rank_options(Command app, RankOptions& o) {
 void add_tensor_options(Command app, RankOptions& o) {
   app = app.under("Ranks");
   o.tensor_parallel = 0;
-  app.add_option(
-      "--tensor-parallel", o.tensor_parallel,
-      std::string(
-          "processes that share the model, each with some of its heads and some columns of its MLPs") +
-          kStarts);
+  add_tensor_option(app, o.tensor_parallel, kStarts);
   add_timeout_option(app, o);
 }
 
-std::string data_parallel_switch(int64_t stage, int64_t ranks) {
-  if (stage < 0 || stage > 3)
-    throw usage_error("[zero] expected a stage from 0 to 3, got {}", stage);
-  return stage == 0 ? fmt::format("+data_parallel={}", ranks) : fmt::format("+zero={}", stage);
+std::string layout_switches(const runtime::RankLayout& layout, const RankOptions& o) {
+  if (o.zero < 0 || o.zero > 3)
+    throw usage_error("[zero] expected a stage from 0 to 3, got {}", o.zero);
+  if (o.sequence_parallel && layout.tensor == 1)
+    throw usage_error("[sequence-parallel] expected ranks that share a model, got 1");
+  std::vector<std::string> switches;
+  if (layout.tensor > 1)
+    switches.push_back(fmt::format("+train_tensor_parallel={}", layout.tensor));
+  if (o.sequence_parallel) switches.emplace_back("+sequence_parallel");
+  if (layout.data > 1)
+    switches.push_back(o.zero == 0 ? fmt::format("+data_parallel={}", layout.data)
+                                   : fmt::format("+zero={}", o.zero));
+  return fmt::format("{}", fmt::join(switches, ","));
 }
 
 void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
@@ -148,8 +185,6 @@ void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
   const runtime::RankPlace place = runtime::find_rank([](const char* v) { return std::getenv(v); });
   const runtime::RankLayout layout = layout_of(o, place);
   const int64_t wanted = layout.ranks();
-  if (wanted == 1 && o.zero != 0)
-    throw usage_error("[zero] expected several ranks (--data-parallel), got 1");
   if (wanted == 1) return;
   put_own_gpu_first(place);
   const bool on_gpu = backends::is_gpu(machine);

@@ -19,6 +19,7 @@ namespace ridge::apps {
 struct RankOptions {
   int64_t data_parallel = 1, tensor_parallel = 1;
   int64_t zero = 0;  // stage
+  bool sequence_parallel = false;
   std::optional<double> timeout_s = {};
   std::shared_ptr<runtime::Ranks> joined = nullptr;  // null: this process runs alone
 
@@ -29,7 +30,7 @@ struct RankOptions {
   }
 };
 
-// --data-parallel, --collective-timeout
+// --data-parallel, --tensor-parallel, --zero, --collective-timeout
 void add_rank_options(Command app, RankOptions& options);
 // --tensor-parallel, --collective-timeout
 void add_tensor_options(Command app, RankOptions& options);
@@ -39,8 +40,9 @@ void add_tensor_options(Command app, RankOptions& options);
 // leave their last collectives in `folder`, unless it is empty.
 int run_as_rank(RankOptions& options, const std::string& folder, const std::function<int()>& body);
 
-// The switch of the pass that trains on several ranks. Throws a usage Error for an unknown stage.
-std::string data_parallel_switch(int64_t stage, int64_t ranks);
+// The switches of the passes that train on several ranks in the way that the options ask for.
+// Throws usage Errors.
+std::string layout_switches(const runtime::RankLayout& layout, const RankOptions& options);
 
 // Joins the other processes that mpirun or srun started, and tells the machine's options. If the
 // options ask for several processes and none was started, starts this program again under mpirun

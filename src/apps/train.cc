@@ -379,10 +379,15 @@ int run(Training& t) {
 // Returns 0, or the signal that ended the training.
 int run_joined(TrainOptions& o, const Command& app, const AppContext& context) {
   TrainingChoice choice = choose_training(o.training, app);
-  if (o.ranks.joined) {
-    const runtime::RankPlace& place = o.ranks.joined->place();
-    choice.add_switch(data_parallel_switch(o.ranks.zero, place.ranks));
-    choice.step.shard = {place.rank, place.ranks, &o.ranks.joined->all()};
+  if (!o.ranks.joined) {
+    choice.add_switch(layout_switches({}, o.ranks));
+  } else {
+    runtime::Ranks& ranks = *o.ranks.joined;
+    const runtime::RankLayout& layout = ranks.layout();
+    choice.add_switch(layout_switches(layout, o.ranks));
+    choice.step.shard = {ranks.data_rank(),   layout.data,   &ranks.all(),
+                         ranks.tensor_rank(), layout.tensor, &ranks.groups()};
+    ranks.share_kv_heads(layout.tensor / choice.model.config.kv_heads);
   }
   Training training{o, context.terminal, choice,
                     train::TrainingSchedule(o.schedule, choice.step, o.data.is_given())};
@@ -482,6 +487,7 @@ void register_train(Command program, const AppContext& context) {
       "  ridge train --preset tiny --steps 100 --numerics 50\n"
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
       "  ridge train --preset tiny --device cpu --data-parallel 2 --steps 20\n"
+      "  ridge train --preset tiny --device cpu --tensor-parallel 2 --steps 20\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --steps 50 --clip 1 --schedule cosine\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --val-data text.txt --checkpoints c\n"
       "  ridge train --data corpus.txt --tokenizer model.gguf --sample-every 10 --sample-prompt \"The \"\n"

@@ -29,7 +29,8 @@ ValueId ExchangedGradients::exchanged(ValueId gradient) const {
 
 bool ExchangedGradients::is_done(ValueId value) const {
   const Node* producer = graph_.producer(value);
-  return producer != nullptr && is_collective(*producer);
+  return producer != nullptr && is_collective(*producer) &&
+         producer->attrs.text("group") == kDataGroup;
 }
 
 std::vector<Bucket> ExchangedGradients::buckets(std::span<const ValueId> gradients) const {

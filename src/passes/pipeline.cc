@@ -127,6 +127,7 @@ constexpr Numbered kNumbered[] = {
     {"recompute", "a number of layers >= 1", [](int64_t number) { return number >= 1; }},
     {"data_parallel", "a number of ranks >= 1", [](int64_t number) { return number >= 1; }},
     {"shard_tensor_parallel", "a number of ranks >= 1", [](int64_t number) { return number >= 1; }},
+    {"train_tensor_parallel", "a number of ranks >= 1", [](int64_t number) { return number >= 1; }},
     {"zero", "a stage from 1 to 3", [](int64_t number) { return number >= 1 && number <= 3; }},
     {"quantize_activations", "8 or 16 bits",
      [](int64_t number) { return number == 8 || number == 16; }}};

@@ -3,170 +3,61 @@
 // the heads of each attention and some of the columns of each gated MLP: it multiplies by those
 // rows of the weights before them and by those columns of the weight after them, and the products
 // are added up over the ranks. Of the vocabulary, each rank has a part of the logits, and all ranks
-// gather them. All else is the same on every rank. Only the load graph depends on the rank.
-#include <fmt/ranges.h>
-
+// gather them; in training (train_tensor_parallel), ids are looked up and losses computed in parts,
+// too, and each rank adds its part to the gradient of what a cut product reads whole. All else is
+// the same on every rank. Only the load graph and the data depend on the rank.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/rewriter.h"
 #include "ops/build.h"
-#include "ops/pointwise.h"
 #include "ops/registry.h"
 #include "passes/passes.h"
+#include "passes/tensor_shards.h"
 
 namespace ridge::passes {
 namespace {
 
-constexpr const char* kGroup = "tensor";
-
-// How a value is cut: into pieces, such as heads, of `unit` elements each.
-struct Pieces {
-  int64_t count = 1, unit = 1;
-  bool are_shared = false;  // Ranks beyond their number share a piece.
-
-  bool divide(int64_t ranks) const {
-    return count % ranks == 0 || (are_shared && ranks % count == 0);
-  }
-  int64_t own(int64_t ranks) const { return std::max<int64_t>(count / ranks, 1); }
-  // The axis of the pieces: a step along the axes behind it stays inside a piece.
-  int axis(const Shape& shape) const {
-    int64_t inner = 1;
-    for (int axis = shape.rank() - 1; axis >= 0; inner *= shape[axis--])
-      if (inner <= unit && unit < inner * shape[axis]) return axis;
-    RIDGE_CHECK(false, "{} has no pieces of {} elements", shape.str(), unit);
-  }
-  bool are_cut(int64_t ranks) const { return own(ranks) != count; }
-  Shape own(const Shape& shape, int axis, int64_t ranks) const {
-    return shape.with(axis, shape[axis] / count * own(ranks));
-  }
-};
-
-// The values of a graph that are cut, and how.
-class Shards {
- public:
-  explicit Shards(const Graph& graph) : graph_(graph) {
-    for (const Node& node : graph.nodes) {
-      if (is_a(node, ops::attention_op())) add_attention(node.inputs);
-      if (is_a(node, ops::cached_attention_op())) add_cached_attention(node);
-      if (is_a(node, ops::glu_op()))
-        for (const ValueId input : node.inputs) cut_rows(input, {graph.shape(input)[1], 1});
-      if (is_a(node, ops::sample_op()) || is_a(node, ops::softmax_cross_entropy_op()))
-        find_head(node.inputs[0]);
-    }
-    for (const Node& node : graph.nodes) follow(node);
-  }
-
-  bool empty() const { return pieces_.empty(); }
-  const Pieces* find(ValueId value) const {
-    const auto found = pieces_.find(value);
-    return found == pieces_.end() ? nullptr : &found->second;
-  }
-  // Weights [out,in] of which a rank has columns.
-  const std::map<ValueId, Pieces>& columns() const { return columns_; }
-
-  // The product [N,V] that makes the logits, or kNoValue.
-  ValueId head() const { return head_; }
-
-  // Throws a usage Error that lists the numbers of ranks that fit.
-  void expect_fitting(int64_t ranks) const {
-    if (fits(ranks)) return;
-    std::vector<int64_t> fitting;
-    for (int64_t each = 1; each <= heads_; ++each)
-      if (fits(each)) fitting.push_back(each);
-    throw usage_error(
-        "[tensor-parallel] expected {} ranks, which divide {} heads, {} KV heads and the MLP, in "
-        "whole blocks of quantized weights, got {}",
-        fmt::join(fitting, ", "), heads_, kv_heads_, ranks);
-  }
-
- private:
-  // q, k and v, each [N,heads,E].
-  void add_attention(std::span<const ValueId> qkv) {
-    const Shape &q = graph_.shape(qkv[0]), &k = graph_.shape(qkv[1]);
-    heads_ = std::max(heads_, q[1]);
-    kv_heads_ = std::max(kv_heads_, k[1]);
-    cut_rows(qkv[0], {q[1], q[2]});
-    for (const ValueId each : qkv.subspan(1, 2)) cut_rows(each, {k[1], k[2], true});
-  }
-  void add_cached_attention(const Node& node) {
-    const Node* append = graph_.producer(node.inputs[1]);
-    RIDGE_CHECK(is_a(append, ops::kv_append_op()), "attention to keys that nothing appends");
-    add_attention(std::array{node.inputs[0], append->inputs[2], append->inputs[3]});
-    for (const ValueId input : append->inputs)
-      if (graph_.value(input).storage == Storage::kState)
-        pieces_[input] = pieces_.at(append->inputs[2]);
-  }
-
-  // Logits may be capped, and padding of the vocabulary is cut off.
-  void find_head(ValueId logits) {
-    const Node* node = graph_.producer(logits);
-    while (node != nullptr && (is_a(node, ops::slice_op()) || node->op->kind == OpKind::kPointwise))
-      node = graph_.producer(node->inputs[0]);
-    if (is_a(node, ops::matmul_op()) && graph_.producer(node->inputs[1]) == nullptr)
-      head_ = node->outputs[0];
-  }
-
-  // Marks the parameters that a value is made from.
-  void cut_rows(ValueId value, const Pieces& pieces) {
-    pieces_[value] = pieces;
-    const Node* node = graph_.producer(value);
-    if (node == nullptr) return;
-    if (is_a(node, ops::matmul_op())) return cut_rows(node->inputs[1], pieces);
-    cut_rows(node->inputs[0], pieces);
-    if (is_a(node, ops::pointwise_op(Pointwise::kAdd)))
-      cut_rows(node->inputs[1], pieces);  // a bias
-  }
-
-  // Marks what a node makes from pieces. A sum over them ends there.
-  void follow(const Node& node) {
-    if (is_a(node, ops::matmul_op())) {
-      if (const Pieces* pieces = find(node.inputs[0])) columns_[node.inputs[1]] = *pieces;
-      return;
-    }
+// For each value, whether it is a parameter or made from one.
+std::vector<bool> values_of_parameters(const Graph& graph) {
+  std::vector<bool> found;
+  for (const Value& value : graph.values) found.push_back(value.storage == Storage::kParameter);
+  for (const Node& node : graph.nodes)
     for (const ValueId input : node.inputs)
-      if (const Pieces* pieces = find(input)) {
-        for (const ValueId output : node.outputs) pieces_.try_emplace(output, *pieces);
-        return;
-      }
-  }
-
-  bool fits(int64_t ranks) const {
-    const auto divides = [&](const auto& each) { return each.second.divide(ranks); };
-    return std::ranges::all_of(pieces_, divides) && std::ranges::all_of(columns_, [&](auto& each) {
-             const auto& [weight, pieces] = each;
-             const Type& type = graph_.type(weight);
-             return type.shape[1] / ranks % info(type.dtype).elements_per_block == 0;
-           });
-  }
-
-  const Graph& graph_;
-  std::map<ValueId, Pieces> pieces_, columns_;
-  int64_t heads_ = 1, kv_heads_ = 1;
-  ValueId head_ = kNoValue;
-};
+      if (found[static_cast<size_t>(input)])
+        for (const ValueId output : node.outputs) found[static_cast<size_t>(output)] = true;
+  return found;
+}
 
 class Sharder {
  public:
-  Sharder(const Graph& graph, PassContext& context, int64_t ranks)
-      : context_(context), ranks_(ranks), shards_(graph), own_(graph) {
+  Sharder(const Graph& graph, PassContext& context, int64_t ranks, bool trains)
+      : context_(context),
+        ranks_(ranks),
+        trains_(trains),
+        shards_(graph, ranks, trains),
+        is_trained_(values_of_parameters(graph)),
+        own_(graph) {
     shards_.expect_fitting(ranks);
     for (size_t i = 0; i < graph.values.size(); ++i)
       if (graph.values[i].producer == kNoNode) cut(static_cast<ValueId>(i));
-    if (shards_.head() != kNoValue) cut_head();
+    if (shards_.head() != kNoValue && !trains) cut_head();
   }
 
   Graph run() {
     return Rewriter(own_, context_.ops).run([&](Rewriter& rewriter, NodeId id) {
       const Node& node = own_.node(id);
-      const bool is_sum = is_a(node, ops::matmul_op()) && shards_.find(node.inputs[0]) != nullptr;
-      if (is_sum)
+      if (shards_.is_sum(node))
         join(rewriter, node, "all_reduce", {});
       else if (has_cut_head_ && node.outputs[0] == shards_.head())
         join(rewriter, node, "all_gather", {{"axis", int64_t{1}}});
+      else if (trains_ && is_a(node, ops::softmax_cross_entropy_op()) &&
+               shards_.find(node.inputs[0]) != nullptr)
+        join_loss(rewriter, node);
       else if (shards_.find(node.outputs[0]) != nullptr)
-        copy_own(rewriter, node);
+        make_own(rewriter, node);
       else
         return false;
       return true;
@@ -211,42 +102,91 @@ class Sharder {
     cut_parameter(own_.value(node.inputs[1]), {weight.type.shape[0], 1}, 0);
   }
 
-  // Puts a collective after a product of the rank's pieces.
+  static Attrs among(const char* group, int64_t ranks) {
+    return {{"group", std::string(group)}, {"ranks", ranks}};
+  }
+
+  // Puts a collective after a product, or a lookup, of the rank's pieces.
   void join(Rewriter& rewriter, const Node& node, std::string_view op, Attrs attrs) {
-    const ValueId product = rewriter.copy(node)[0];
-    auto derive = rewriter.builder().derive(node);
-    attrs.set("group", std::string(kGroup));
-    attrs.set("ranks", ranks_);
-    rewriter.replace(node.outputs[0], rewriter.builder().call(op, {product}, attrs));
+    Builder& b = rewriter.builder();
+    auto derive = b.derive(node);
+    std::vector<ValueId> inputs = inputs_of(rewriter, node);
+    if (is_a(node, ops::embedding_op())) inputs[1] = b.input(kPartOfIds, b.type(inputs[1]));
+    const ValueId product = b.call(node.op->name, inputs, node.attrs);
+    for (const auto& [name, value] : among(kTensorGroup, ranks_)) attrs.set(name, value);
+    rewriter.replace(node.outputs[0], b.call(op, {product}, attrs));
+  }
+
+  void join_loss(Rewriter& rewriter, const Node& node) {
+    Builder& b = rewriter.builder();
+    auto derive = b.derive(node);
+    const ValueId logits = rewriter.map(node.inputs[0]),
+                  labels = b.input(kPartOfLabels, b.type(rewriter.map(node.inputs[1])));
+    const std::vector<ValueId> part = b.call_all("cross_entropy_part", {logits, labels}),
+                               all = b.call_all("all_gather", part, among(kTensorGroup, ranks_));
+    rewriter.replace_all(node.outputs,
+                         b.call_all("cross_entropy_of_parts", {logits, labels, all[0], all[1]}));
   }
 
   // The same node on the rank's pieces.
-  void copy_own(Rewriter& rewriter, Node node) {
+  void make_own(Rewriter& rewriter, Node node) {
     const Pieces& pieces = *shards_.find(node.outputs[0]);
     const bool has_shape = is_a(node, ops::reshape_op()) || is_a(node, ops::broadcast_op());
     if (has_shape && pieces.are_cut(ranks_)) {
       const Shape& shape = own_.shape(node.outputs[0]);
       node.attrs.set("shape", pieces.own(shape, pieces.axis(shape), ranks_).to_vector());
     }
-    const std::vector<ValueId> made = rewriter.copy(node);
+    Builder& b = rewriter.builder();
+    auto derive = b.derive(node);
+    const std::vector<ValueId> made =
+        b.call_all(node.op->name, inputs_of(rewriter, node), node.attrs);
     for (size_t i = 0; i < made.size(); ++i) rewriter.resize(node.outputs[i], made[i]);
+  }
+
+  // The operands, of which those that several ranks have the same get the sum of their gradients.
+  std::vector<ValueId> inputs_of(Rewriter& rewriter, const Node& node) {
+    std::vector<ValueId> inputs = rewriter.map(node.inputs);
+    if (!trains_) return inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ValueId old = node.inputs[i];
+      const Pieces* pieces = shards_.find(old);
+      const bool is_whole = pieces == nullptr && !shards_.columns().contains(old);
+      const bool is_parameter = own_.producer(old) == nullptr;
+      int64_t same = is_whole ? ranks_ : 1;
+      if (is_parameter && pieces != nullptr) same = pieces->sharing(ranks_);
+      if (same == 1 || !is_trained_[static_cast<size_t>(old)]) continue;
+      auto [found, is_new] = summed_.try_emplace(old, kNoValue);
+      if (is_new)
+        found->second =
+            rewriter.builder().call("all_reduce_gradient", {inputs[i]},
+                                    among(same == ranks_ ? kTensorGroup : kKvHeadsGroup, same));
+      inputs[i] = found->second;
+    }
+    return inputs;
   }
 
   PassContext& context_;
   int64_t ranks_;
-  Shards shards_;
-  Graph own_;  // the graph with the rank's extents of parameters and states
+  bool trains_;
+  TensorShards shards_;
+  std::vector<bool> is_trained_;  // by the value: whether a gradient may reach it
+  Graph own_;                     // the graph with the rank's extents of parameters and states
   bool has_cut_head_ = false;
+  std::map<ValueId, ValueId> summed_;  // by the old value: its all_reduce_gradient
 };
 
 }  // namespace
 
-Graph run_shard_tensor_parallel(const Graph& graph, PassContext& context) {
+Graph shard_model(const Graph& graph, PassContext& context, bool trains) {
   const int64_t ranks = context.number.value_or(1);
   const bool is_done = std::ranges::any_of(graph.nodes, [](const Node& node) {
-    return is_collective(node) && node.attrs.text("group") == kGroup;
+    return is_collective(node) && node.attrs.text("group") == kTensorGroup;
   });
-  return ranks == 1 || is_done ? graph : Sharder(graph, context, ranks).run();
+  return ranks == 1 || is_done ? graph : Sharder(graph, context, ranks, trains).run();
+}
+
+Graph run_shard_tensor_parallel(const Graph& graph, PassContext& context) {
+  return shard_model(graph, context, false);
 }
 
 }  // namespace ridge::passes

@@ -204,7 +204,11 @@ class Gatherer {
     Builder load(context_.load.graph, context_.ops);
     load.set_phase(Phase::kLoad);
     const int64_t part = cut_.part(parameter.type).shape.elements();
-    const ValueId flat = cut_.flat(load, found->second);
+    // A slice of a file's tensor itself is a part of the model.
+    const ValueId whole =
+        load.call("reshape", {found->second},
+                  {{"shape", std::vector<int64_t>{parameter.type.shape.elements()}}});
+    const ValueId flat = cut_.flat(load, whole);
     stored.erase(found);
     stored[shard_name(parameter.name)] =
         ops::slice(load, flat, 0, context_.rank * part, (context_.rank + 1) * part);

@@ -25,14 +25,14 @@ record::PlannedCollective planned_collective(const plan::Collective& each,
 
 namespace {
 
-// The FLOPs of one rank for the sequences of all.
+// The FLOPs of one rank for the sequences of all, of which `batches` ranks have their own.
 double flops_of_one_rank(train::TrainingSetup setup,
-                         int64_t ranks,
+                         int64_t batches,
                          const passes::PassTarget& target) {
-  setup.step.batch_size *= ranks;
+  setup.step.batch_size *= batches;
   setup.step.shard = {};
   std::string& switches = setup.setting.switches;
-  switches += ",-data_parallel,-zero";
+  switches += ",-data_parallel,-zero,-train_tensor_parallel,-sequence_parallel";
   setup.selection = passes::Selection(setup.selection.level(), switches);
   return static_cast<double>(plan_step(setup, target, nullptr).executed.flops);
 }
@@ -46,10 +46,14 @@ record::RankPlan plan_ranks(const train::TrainingSetup& given,
                             const SearchListener& listener) {
   record::RankPlan plan;
   plan.ranks = ranks;
+  const int64_t sharing = given.selection.number("train_tensor_parallel").value_or(1);
+  if (ranks % sharing != 0)
+    throw usage_error("[ranks] expected a multiple of the {} that share a model, got {}", sharing,
+                      ranks);
   std::vector<std::string> texts;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     train::TrainingSetup setup = given;
-    setup.step.shard = {rank, ranks, nullptr};
+    setup.step.shard = {rank / sharing, ranks / sharing, nullptr, rank % sharing, sharing};
     const train::TrainingStep step = train::build_step(setup, target);
     std::string& text = texts.emplace_back();
     for (const train::StepGraph& graph : step.graphs) {
@@ -61,7 +65,7 @@ record::RankPlan plan_ranks(const train::TrainingSetup& given,
     }
     const record::RunRecord record = plan_step(setup, step, target, rank == 0 ? ceilings : nullptr);
     plan.executed_flops += static_cast<double>(record.executed.flops);
-    plan.model_flops += static_cast<double>(record.model.step().flops);
+    if (rank % sharing == 0) plan.model_flops += static_cast<double>(record.model.step().flops);
     if (rank == 0) {
       plan.record = record;
       plan.record.step.nodes.clear();
@@ -70,7 +74,7 @@ record::RankPlan plan_ranks(const train::TrainingSetup& given,
   }
   if (const std::string mismatch = plan::first_mismatch(texts); !mismatch.empty())
     throw usage_error("[ranks] expected every rank to run the same collectives; {}", mismatch);
-  plan.one_rank_flops = flops_of_one_rank(given, ranks, target);
+  plan.one_rank_flops = flops_of_one_rank(given, ranks / sharing, target);
   return plan;
 }
 

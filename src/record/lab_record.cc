@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "base/units.h"
@@ -16,6 +17,17 @@ namespace {
 bool is_same_work(const Setting& a, const Setting& b) {
   return a.task == b.task && a.model == b.model && a.batch_size == b.batch_size &&
          a.sequence == b.sequence && a.micro_batches == b.micro_batches;
+}
+
+// The number of ranks that share each copy of the model, by the switch of their pass.
+int64_t sharing_ranks(const Setting& setting) {
+  constexpr std::string_view kPass = "train_tensor_parallel=";
+  const size_t at = setting.switches.rfind(kPass);
+  int64_t ranks = 1;
+  if (at == std::string::npos) return ranks;
+  const char* digits = setting.switches.data() + at + kPass.size();
+  std::from_chars(digits, setting.switches.data() + setting.switches.size(), ranks);
+  return ranks;
 }
 
 }  // namespace
@@ -53,7 +65,10 @@ DType product_dtype(const Setting& setting) {
 }
 
 cost::ReferenceRate mfu_reference(const LabRecord& lab, const Setting& setting) {
-  return lab.ceilings ? lab.ceilings->mfu_reference(product_dtype(setting)) : cost::ReferenceRate();
+  if (!lab.ceilings) return {};
+  cost::ReferenceRate rate = lab.ceilings->mfu_reference(product_dtype(setting));
+  rate.per_ns *= static_cast<double>(sharing_ranks(setting));
+  return rate;
 }
 
 cost::ReferenceRate mbu_reference(const LabRecord& lab) {

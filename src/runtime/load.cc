@@ -84,7 +84,7 @@ std::vector<float> own_floats(const FilePart& part, std::vector<float> tensor) {
 
 // A rank's part of a flat tensor, and the zeros that make the parts equal.
 bool is_part(const Graph& graph, const Node& node) {
-  return node.op->name == "slice" && graph.shape(node.inputs[0]).rank() == 1;
+  return node.op->name == "slice" && graph.producer(node.inputs[0]) != nullptr;
 }
 bool is_zeros(const Node& node) { return node.op->name == "fill" && node.attrs.real("value") == 0; }
 
@@ -331,11 +331,27 @@ int64_t write_repeated(const LoadGraph& load,
   return begin;
 }
 
+// The whole tensor from the parts of all ranks, one after the other, in which a part is rows or
+// columns of it. Ranks beyond the number of parts have the same.
+std::vector<float> joined_parts(const FilePart& part, const std::vector<float>& all) {
+  std::vector<float> whole(static_cast<size_t>(part.whole.shape.elements()));
+  const int64_t width = part.whole.shape.back(), own = part.rows * part.columns;
+  const int64_t parts = std::ssize(whole) / own, sharing = std::ssize(all) / std::ssize(whole);
+  for (int64_t i = 0; i < parts; ++i)
+    for (int64_t row = 0; row < part.rows; ++row) {
+      const auto from = all.begin() + i * sharing * own + row * part.columns;
+      const int64_t to =
+          part.has_whole_rows() ? i * own + row * width : row * width + i * part.columns;
+      std::copy_n(from, part.columns, whole.begin() + to);
+    }
+  return whole;
+}
+
 void invert(const LoadGraph& load,
             ValueId value,
             std::vector<float> data,
             const TensorSink& sink,
-            const JoinParts& join) {
+            const RankParts& join) {
   const Node* node = load.graph.producer(value);
   if (node == nullptr) {
     sink(load.graph.value(value).name, load.graph.type(value), std::move(data));
@@ -345,10 +361,14 @@ void invert(const LoadGraph& load,
   if (node->op->name == "cast" || node->op->name == "reshape")
     return invert(load, node->inputs[0], std::move(data), sink, join);
   if (is_part(load.graph, *node)) {
-    if (join) return invert(load, node->inputs[0], join(data), sink, join);
+    if (join.of_states) return invert(load, node->inputs[0], join.of_states(data), sink, join);
     ValueId first = node->inputs[0];
     while (load.graph.producer(first) != nullptr) first = load.graph.producer(first)->inputs[0];
     return sink(load.graph.value(first).name, load.graph.type(value), std::move(data));
+  }
+  if (const std::optional<FilePart> part = file_part(load, value)) {
+    if (!join.of_model) return sink(part->name, load.graph.type(value), std::move(data));
+    return sink(part->name, part->whole, joined_parts(*part, join.of_model(data)));
   }
   RIDGE_CHECK(joins_rows(*node), "a load graph with '{}'", node->op->name);
   auto at = data.begin();
@@ -434,7 +454,7 @@ void load_random_weights(const LoadGraph& load, Store& store) {
 void save_parameters(const LoadGraph& load,
                      const Store& store,
                      const TensorSink& sink,
-                     const JoinParts& join) {
+                     const RankParts& join) {
   save_states(load, store, "", sink, join);
 }
 
@@ -442,7 +462,7 @@ void save_states(const LoadGraph& load,
                  const Store& store,
                  std::string_view suffix,
                  const TensorSink& sink,
-                 const JoinParts& join) {
+                 const RankParts& join) {
   for (const auto& [name, value] : load.stored) {
     // A parameter that is stored in two types is saved from its fp32 form.
     const std::string state = name + std::string(suffix);

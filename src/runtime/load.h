@@ -47,16 +47,23 @@ void load_stored(const LoadGraph& load, const StoredSource& source, Store& store
 // the same number however passes cut and join tensors.
 void load_random_weights(const LoadGraph& load, Store& store);
 
-// Returns the parts of all ranks, in their order, for this rank's part of a sharded parameter.
+// Return the parts of all ranks, in their order, for this rank's part of a parameter.
 using JoinParts = std::function<std::vector<float>(const std::vector<float>& part)>;
+struct RankParts {
+  // Among the ranks that share a model, which have rows or columns of a file's tensor; several of
+  // them may have the same.
+  JoinParts of_model = {};
+  // Among the ranks that have the same part of the model, and a part of its elements each.
+  JoinParts of_states = {};
+};
 
 // Calls `sink` once for each input of the load graph of an fp32 parameter, with the data from which
 // loading would restore the stored values. Every rank calls it, with a `join` where parameters are
-// sharded; without one, `sink` gets a rank's part under the first name from which it is made.
+// in parts; without one, `sink` gets a rank's part under the first name from which it is made.
 void save_parameters(const LoadGraph& load,
                      const Store& store,
                      const TensorSink& sink,
-                     const JoinParts& join = {});
+                     const RankParts& join = {});
 
 // The same for a state of each fp32 parameter, "<parameter><suffix>", which has the parameter's
 // shape: under the names and in the parts from which the parameter is loaded. Parameters without
@@ -65,7 +72,7 @@ void save_states(const LoadGraph& load,
                  const Store& store,
                  std::string_view suffix,
                  const TensorSink& sink,
-                 const JoinParts& join = {});
+                 const RankParts& join = {});
 // The inverse of save_states.
 void load_states(const LoadGraph& load,
                  const TensorSource& source,

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/openmp_threads.h"
 #include "base/split.h"
+#include "passes/tensor_shards.h"
 #include "plan/collectives.h"
 
 namespace ridge::runtime {
@@ -128,6 +129,19 @@ Ranks::Ranks(const RankPlace& place,
   const std::vector<int> own = own_processors(ranks, static_cast<size_t>(place.rank));
   if (!own.empty()) stay_on(own);
   processors_ = std::max<int>(1, static_cast<int>(own.size()));
+}
+
+void Ranks::share_kv_heads(int64_t size) {
+  if (size <= 1 || size == layout_.tensor) return;
+  if (mpi_ == nullptr)
+    throw usage_error(
+        "[tensor-parallel] expected at most as many ranks as KV heads from torchrun, got {} for "
+        "each head; mpirun and srun start them",
+        size);
+  const std::string name = passes::kKvHeadsGroup;
+  auto& group = groups_[name] = mpi_->split(static_cast<int>(place_.rank / size));
+  watch_->board().add_group(name, *group);
+  group->tell(watch_.get(), name);
 }
 
 // After an Error the others see that this process left without it.

@@ -50,6 +50,10 @@ class Ranks {
   backends::Communicator& all() const { return *all_; }
   int64_t data_rank() const { return place_.rank / layout_.tensor; }
   int64_t tensor_rank() const { return place_.rank % layout_.tensor; }
+  const RankLayout& layout() const { return layout_; }
+  // Joins neighbours of the group "tensor", `size` of them, in a group of their own unless they are
+  // all. Every rank calls it, before a backend is made.
+  void share_kv_heads(int64_t size);
   int processors() const { return processors_; }  // the number that this process may use
   RankWatch& watch() { return *watch_; }
   // Whether it is true on any rank. Called before each step.

@@ -8,7 +8,7 @@ bool CheckpointSaver::is_due(int64_t next) {
   writer_.expect_no_failure();
   if (next <= schedule_.resumed.value_or(0)) return false;
   // All ranks save together, because each may have a part of the tensors.
-  const DataShard& shard = trainer_.options().shard;
+  const RankShare& shard = trainer_.options().shard;
   const bool is_wished = schedule_.request.is_set();
   return next % schedule_.every == 0 ||
          (shard.all == nullptr ? is_wished : shard.all->any(is_wished));

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 
 #include "base/error.h"
+#include "ops/build.h"
+#include "passes/tensor_shards.h"
 
 namespace ridge::train {
 
@@ -28,11 +31,34 @@ bool is_decayed(std::string_view parameter, const Type& type) {
   return type.shape.rank() > 1 && parameter.find("embed_tokens") == std::string_view::npos;
 }
 
+namespace {
+
+// Over all ranks that share a model.
+ValueId sum_of_squares(Builder& b,
+                       std::span<const ValueId> gradients,
+                       const SharedGradients& shared) {
+  if (shared.ranks == 1) return b.call("sum_squares", {gradients.begin(), gradients.end()});
+  RIDGE_CHECK(shared.copies.size() == gradients.size(), "{} copies", shared.copies.size());
+  std::map<int64_t, std::vector<ValueId>> by_copies;
+  for (size_t i = 0; i < gradients.size(); ++i) by_copies[shared.copies[i]].push_back(gradients[i]);
+  ValueId sum = kNoValue;
+  for (const auto& [copies, same] : by_copies) {
+    const ValueId squares =
+        ops::scale(b, b.call("sum_squares", same), 1 / static_cast<double>(copies));
+    sum = sum == kNoValue ? squares : ops::add(b, sum, squares);
+  }
+  return b.call("all_reduce", {sum},
+                {{"group", std::string(passes::kTensorGroup)}, {"ranks", shared.ranks}});
+}
+
+}  // namespace
+
 AppendedUpdate append_adamw(Builder& b,
                             const OptimizerOptions& o,
                             std::span<const ValueId> parameters,
                             std::span<const ValueId> gradients,
-                            const LossScaling* scaling) {
+                            const LossScaling* scaling,
+                            const SharedGradients& shared) {
   RIDGE_CHECK(parameters.size() == gradients.size(), "{} gradients", gradients.size());
   b.set_phase(Phase::kOptimizer);
   auto scope = b.scope("optimizer");
@@ -43,7 +69,7 @@ AppendedUpdate append_adamw(Builder& b,
   const bool clips = o.clip_norm > 0;
   if (scaling != nullptr) {
     const Type scalar{DType::kF32, {}};
-    const ValueId squares = b.call("sum_squares", {gradients.begin(), gradients.end()});
+    const ValueId squares = sum_of_squares(b, gradients, shared);
     const std::vector<ValueId> outputs =
         b.call_all("loss_scale",
                    {squares, b.state(kLossScale, scalar), b.state(kGoodSteps, scalar),
@@ -52,7 +78,7 @@ AppendedUpdate append_adamw(Builder& b,
     made = {clips ? outputs[5] : kNoValue, outputs[0], outputs[2]};
     head = {rate, outputs[4], outputs[3]};
   } else if (clips) {
-    made.squared_norm = b.call("sum_squares", {gradients.begin(), gradients.end()});
+    made.squared_norm = sum_of_squares(b, gradients, shared);
     head.push_back(b.call("clip_coefficient", {made.squared_norm}, {{"max_norm", o.clip_norm}}));
   }
   for (size_t i = 0; i < parameters.size(); ++i) {

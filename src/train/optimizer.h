@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "graph/builder.h"
 #include "train/loss_scale.h"
@@ -47,6 +48,13 @@ struct AppendedUpdate {
   ValueId scale = kNoValue, skipped_steps = kNoValue;
 };
 
+// The ranks that share a model, and how many of them have the same gradient of each parameter: the
+// norm counts it once.
+struct SharedGradients {
+  int64_t ranks = 1;
+  std::vector<int64_t> copies;  // one for each parameter, if there are several ranks
+};
+
 // Appends the update of each parameter by its gradient, one node per tensor. The inputs are
 // "learning_rate" and "step", the states "<name>.adamw_m" and "<name>.adamw_v". With `scaling`, the
 // gradients are those of the scaled loss, and a skipped step is no step of AdamW.
@@ -54,6 +62,7 @@ AppendedUpdate append_adamw(Builder& builder,
                             const OptimizerOptions& options,
                             std::span<const ValueId> parameters,
                             std::span<const ValueId> gradients,
-                            const LossScaling* scaling = nullptr);
+                            const LossScaling* scaling = nullptr,
+                            const SharedGradients& shared = {});
 
 }  // namespace ridge::train

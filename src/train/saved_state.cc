@@ -8,6 +8,8 @@
 #include "models/adapter.h"
 #include "models/parameter_list.h"
 #include "models/row_order.h"
+#include "passes/exchanged_gradients.h"
+#include "passes/tensor_shards.h"
 #include "runtime/load.h"
 
 namespace ridge::train {
@@ -46,9 +48,10 @@ models::ModelConfig saved_config(const Trainer& trainer) {
 
 namespace {
 
-runtime::JoinParts joining(const DataShard& shard) {
-  if (shard.all == nullptr) return {};
-  return [&all = *shard.all](const std::vector<float>& part) {
+runtime::JoinParts joining(const backends::Groups& groups, const char* group) {
+  const auto found = groups.find(group);
+  if (found == groups.end()) return {};
+  return [&all = *found->second](const std::vector<float>& part) {
     std::vector<float> own = part, whole(part.size() * static_cast<size_t>(all.size()));
     const auto bytes = [](std::vector<float>& values) {
       return reinterpret_cast<std::byte*>(values.data());
@@ -59,15 +62,20 @@ runtime::JoinParts joining(const DataShard& shard) {
   };
 }
 
+runtime::RankParts joining(const RankShare& share) {
+  if (share.groups == nullptr) return {};
+  return {joining(*share.groups, passes::kTensorGroup), joining(*share.groups, passes::kDataGroup)};
+}
+
 std::vector<SavedTensor> tensors_of(const Trainer& trainer,
                                     std::string_view suffix,
-                                    bool only_adapters) {
+                                    const KeepsTensor& keeps) {
   const models::RowOrder order = row_order(trainer.config());
   std::vector<SavedTensor> tensors;
   runtime::save_states(
       trainer.graphs().load, trainer.store(), suffix,
       [&](const std::string& name, const Type& type, std::vector<float> values) {
-        if (only_adapters && !passes::is_lora(name)) return;
+        if (keeps && !keeps(name, type.shape)) return;
         if (moves_rows(name)) values = reordered(values, type.shape, order, true);
         tensors.push_back({name, type.shape, std::move(values)});
       },
@@ -79,12 +87,17 @@ std::vector<SavedTensor> tensors_of(const Trainer& trainer,
 
 }  // namespace
 
-std::vector<SavedTensor> saved_tensors(const Trainer& trainer, std::string_view suffix) {
-  return tensors_of(trainer, suffix, trainer.graphs().has_adapters);
+std::vector<SavedTensor> saved_tensors(const Trainer& trainer,
+                                       std::string_view suffix,
+                                       const KeepsTensor& keeps) {
+  const bool only_adapters = trainer.graphs().has_adapters;
+  return tensors_of(trainer, suffix, [&](const std::string& name, const Shape& shape) {
+    return (!only_adapters || passes::is_lora(name)) && (!keeps || keeps(name, shape));
+  });
 }
 
 std::vector<SavedTensor> whole_model(const Trainer& trainer) {
-  std::vector<SavedTensor> all = tensors_of(trainer, "", false);
+  std::vector<SavedTensor> all = tensors_of(trainer, "", {});
   if (!trainer.graphs().has_adapters) return all;
   const passes::LoraOptions& lora = trainer.options().lora;
   std::map<std::string, models::WeightChange> changes;  // by the weight

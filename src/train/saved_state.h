@@ -23,7 +23,11 @@ struct SavedTensor {
 // Every rank calls the two that read tensors, because each may have a part of them.
 // The weights, or only the adapters where nothing else is trained; or the moments that are stored
 // under a parameter's name and `suffix`. They are in the order of the names.
-std::vector<SavedTensor> saved_tensors(const Trainer& trainer, std::string_view suffix = "");
+// `keeps` may leave out tensors by their names and shapes.
+using KeepsTensor = std::function<bool(const std::string& name, const Shape& shape)>;
+std::vector<SavedTensor> saved_tensors(const Trainer& trainer,
+                                       std::string_view suffix = "",
+                                       const KeepsTensor& keeps = {});
 
 // All weights, with trained adapters merged into them.
 std::vector<SavedTensor> whole_model(const Trainer& trainer);

@@ -9,6 +9,7 @@
 #include "ops/build.h"
 #include "ops/registry.h"
 #include "passes/differentiate.h"
+#include "passes/tensor_shards.h"
 
 namespace ridge::train {
 namespace {
@@ -48,7 +49,19 @@ void freeze(Graph& graph, std::span<const std::string> patterns) {
 // The trained parameters of a graph and their gradients, in one order.
 struct TrainedValues {
   std::vector<ValueId> parameters, gradients;
+  SharedGradients shared;
 };
+
+SharedGradients shared_gradients(const Graph& graph,
+                                 const LoadGraph& load,
+                                 std::span<const ValueId> parameters,
+                                 int64_t ranks) {
+  SharedGradients shared{ranks, {}};
+  for (const ValueId each : parameters)
+    if (ranks > 1)
+      shared.copies.push_back(passes::ranks_with_same(load, graph.value(each).name, ranks));
+  return shared;
+}
 
 // Adds each gradient to a state "<name>.gradient", which the update reads and clears.
 void accumulate_gradients(Builder& b, const TrainedValues& trained) {
@@ -87,8 +100,8 @@ void append_update(Builder& b,
                    const TrainedValues& trained,
                    const LossScaling* scaling,
                    StepGraph& step) {
-  const AppendedUpdate made =
-      append_adamw(b, options.optimizer, trained.parameters, trained.gradients, scaling);
+  const AppendedUpdate made = append_adamw(b, options.optimizer, trained.parameters,
+                                           trained.gradients, scaling, trained.shared);
   step.has_norm = made.squared_norm != kNoValue;
   step.has_scale = made.scale != kNoValue;
   for (const ValueId output : {made.squared_norm, made.scale, made.skipped_steps})
@@ -98,10 +111,12 @@ void append_update(Builder& b,
 StepGraph build_update(const Graph& step,
                        const OpTable& ops,
                        const StepOptions& options,
-                       const LossScaling* scaling) {
+                       const LossScaling* scaling,
+                       const SharedGradients& shared) {
   StepGraph update{"update", {}, 1, false};
   Builder b(update.graph, ops);
   TrainedValues trained;
+  trained.shared = shared;
   trained.gradients = declare_gradients(b, step, &trained.parameters);
   append_update(b, options, trained, scaling, update);
   append_zeros(b, trained.gradients);
@@ -145,6 +160,7 @@ TrainingStep build_step(const StepSetup& setup,
   passes::PassContext context{
       ops,          target, step.load,          ceilings,           target.passes(),
       options.lora, {},     options.shard.rank, options.shard.ranks};
+  step.load.rank = options.shard.tensor_rank;
   step.has_adapters = selection.has("lora");
   auto run = [&](passes::Stage stage, const Graph& graph) {
     return passes::run_stage(stage, graph, selection, context,
@@ -161,7 +177,9 @@ TrainingStep build_step(const StepSetup& setup,
         unrecorded, nullptr);
   };
   if (options.evaluates) step.evaluation = unrecorded_stages(graph);
-  TrainedValues trained{trained_parameters(graph), {}};
+  TrainedValues trained{trained_parameters(graph), {}, {}};
+  trained.shared =
+      shared_gradients(graph, step.load, trained.parameters, options.shard.tensor_ranks);
   const double seed = 1.0 / static_cast<double>(options.micro_batches);
   const ValueId loss = graph.outputs[0];
   trained.gradients =
@@ -182,7 +200,7 @@ TrainingStep build_step(const StepSetup& setup,
     return step;
   }
   accumulate_gradients(b, trained);
-  StepGraph update = build_update(graph, ops, options, scaling);
+  StepGraph update = build_update(graph, ops, options, scaling, trained.shared);
   step.graphs.push_back({"accumulate", finished(graph), options.micro_batches});
   update.graph = finished(update.graph);
   step.graphs.push_back(std::move(update));

@@ -18,17 +18,19 @@
 
 namespace ridge::train {
 
-// The part of the data that a rank trains on: of each batch of all ranks the rank's sequences.
-struct DataShard {
-  int64_t rank = 0, ranks = 1;
-  backends::Communicator* all = nullptr;  // reaches the ranks; null: none, or a plan
+// A rank's part of a training: its sequences of each batch of all ranks, and its part of the model.
+struct RankShare {
+  int64_t rank = 0, ranks = 1;                // each rank trains on its own sequences
+  backends::Communicator* all = nullptr;      // reaches all ranks; null: none, or a plan
+  int64_t tensor_rank = 0, tensor_ranks = 1;  // they share the model
+  const backends::Groups* groups = nullptr;   // as `all`
 
-  bool is_first() const { return rank == 0; }
+  bool is_first() const { return rank == 0 && tensor_rank == 0; }
 };
 
 struct StepOptions {
   int64_t batch_size = 8;  // sequences per micro-batch, of each rank
-  DataShard shard;
+  RankShare shard;
   int64_t sequence = 128;
   models::Packing packing = models::Packing::kNone;
   int64_t micro_batches = 1;  // gradients are summed over these before the update

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/finite.h"
+#include "passes/tensor_shards.h"
 #include "train/synthetic_data.h"
 
 namespace ridge::train {
@@ -66,6 +67,23 @@ double attended_share(std::span<const Batch> batches, int64_t sequence) {
   return static_cast<double>(keys) / static_cast<double>(all);
 }
 
+// Ids and labels as a rank counts them that has a part of the vocabulary.
+void write_parts(runtime::Store& store,
+                 const Batch& batch,
+                 const RankShare& share,
+                 int64_t vocabulary) {
+  const int64_t count = vocabulary / share.tensor_ranks;
+  const passes::VocabularyPart part{share.tensor_rank * count, count, vocabulary};
+  const auto write = [&](const char* name, const std::vector<int32_t>& whole, int64_t elsewhere) {
+    if (!store.has(name)) return;
+    const std::vector<int32_t> own =
+        passes::indices_of_part(whole, part, static_cast<int32_t>(elsewhere));
+    store.write(name, own.data(), static_cast<int64_t>(own.size() * sizeof(int32_t)));
+  };
+  write(passes::kPartOfIds, batch.ids, -1);
+  write(passes::kPartOfLabels, batch.labels, count);
+}
+
 }  // namespace
 
 Trainer::Trainer(const StepSetup& setup,
@@ -94,6 +112,7 @@ void Trainer::write_batch(const Batch& batch) {
   write("ids", batch.ids);
   write("positions", batch.positions);
   write("labels", batch.labels);
+  write_parts(store_, batch, options_.shard, config_.vocabulary);
 }
 
 void Trainer::inspect_next() {

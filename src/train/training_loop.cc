@@ -9,7 +9,7 @@ namespace ridge::train {
 namespace {
 
 template <typename Element>
-void keep(std::vector<Element>& all, const DataShard& shard) {
+void keep(std::vector<Element>& all, const RankShare& shard) {
   const auto part = std::ssize(all) / shard.ranks;
   all = {all.begin() + shard.rank * part, all.begin() + (shard.rank + 1) * part};
 }
@@ -17,7 +17,7 @@ void keep(std::vector<Element>& all, const DataShard& shard) {
 }  // namespace
 
 std::vector<Batch> read_step(BatchSource& data, const StepOptions& options) {
-  const DataShard& shard = options.shard;
+  const RankShare& shard = options.shard;
   std::vector<Batch> batches;
   for (int64_t i = 0; i < options.micro_batches; ++i) {
     Batch& batch = batches.emplace_back(data.next(options.batch_size * shard.ranks));

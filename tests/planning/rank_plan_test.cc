@@ -6,6 +6,7 @@
 
 #include "backends/null/null_backend.h"
 #include "models/llama_shape.h"
+#include "plan/collectives.h"
 #include "planning/step_plan.h"
 
 namespace ridge::planning {
@@ -61,6 +62,94 @@ TEST(RankPlan, FlopsOfAllRanksAreTheModelsAndTheRepeatedUpdate) {
                sums = 3.0 * static_cast<double>(setup_of(4).config.parameters());
   // The sums of the loss and of gradients of weights that are no multiple of 4 are rounded down.
   EXPECT_NEAR(four.repeated_flops(), 3 * update + sums, 0.02 * sums);
+}
+
+// --- Ranks that share models. ---
+
+train::TrainingSetup shared_setup(int64_t ranks, int64_t sharing, const char* more = "") {
+  train::TrainingSetup setup = setup_of(ranks / sharing);
+  setup.setting.switches += fmt::format(",+train_tensor_parallel={}{}", sharing, more);
+  setup.selection = passes::Selection("compiled", setup.setting.switches);
+  return setup;
+}
+
+record::RankPlan shared_plan(int64_t ranks, int64_t sharing, const char* more = "") {
+  const auto target = backends::null::make_null_target({});
+  return plan_ranks(shared_setup(ranks, sharing, more), ranks, *target, nullptr, [](auto...) {});
+}
+
+int64_t macs(const train::TrainingStep& step, const passes::PassTarget& target) {
+  int64_t sum = 0;
+  for (const train::StepGraph& each : step.graphs)
+    sum +=
+        cost::total(cost::program_graph(each.name, each.graph, 1, target).costed->costs).work.macs;
+  return sum;
+}
+
+// All products of the model are cut, so the ranks' are those of one. What they repeat are norms and
+// residual adds, which parts of the tokens share out, and the updates of norms.
+TEST(RankPlan, RanksThatShareAModelShareItsProducts) {
+  const auto target = backends::null::make_null_target({});
+  int64_t shared = 0;
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    train::TrainingSetup setup = shared_setup(4, 4);
+    setup.step.shard = {0, 1, nullptr, rank, 4};
+    shared += macs(train::build_step(setup, *target), *target);
+  }
+  EXPECT_EQ(shared, macs(train::build_step(setup_of(1), *target), *target));
+  const record::RankPlan whole = shared_plan(4, 4),
+                         parts = shared_plan(4, 4, ",+sequence_parallel");
+  EXPECT_EQ(whole.model_flops, parts.model_flops);
+  EXPECT_EQ(whole.one_rank_flops, parts.one_rank_flops);
+  EXPECT_GT(parts.repeated_flops(), 0);
+  EXPECT_LT(parts.repeated_flops(), 0.7 * whole.repeated_flops());
+}
+
+TEST(RankPlan, CopiesOfTheModelAverageTheirParts) {
+  const record::RankPlan plan = shared_plan(8, 2);
+  EXPECT_EQ(plan.ranks, 8);
+  int64_t data_bytes = 0;
+  for (const record::PlannedCollective& each : plan.collectives) {
+    EXPECT_EQ(each.ranks, each.group == "data" ? 4 : 2) << each.group;
+    if (each.group == "data") data_bytes += each.bytes;
+  }
+  // The loss; the gradients of the rank's parts, and of the norms, which each rank has.
+  const models::ModelConfig config = setup_of(1).config;
+  const int64_t norms = (2 * config.layers + 1) * config.hidden;
+  EXPECT_EQ(data_bytes, 4 * (1 + norms + (config.parameters() - norms) / 2));
+  train::TrainingSetup one = setup_of(1);
+  one.step.batch_size = 2 * 4;
+  const auto target = backends::null::make_null_target({});
+  EXPECT_EQ(plan.model_flops,
+            static_cast<double>(plan_step(one, *target, nullptr).model.step().flops));
+}
+
+TEST(RankPlan, RefusesRanksThatDoNotMakeWholeCopies) { EXPECT_THROW(shared_plan(6, 4), Error); }
+
+// A rank with another length, and one with another order of its passes.
+TEST(RankPlan, NamesTheFirstCollectiveThatDiffers) {
+  const auto target = backends::null::make_null_target({});
+  const auto text = [&](int64_t rank, const train::TrainingSetup& given) {
+    train::TrainingSetup setup = given;
+    setup.step.shard = {0, 1, nullptr, rank, 2};
+    std::vector<plan::Collective> collectives;
+    for (const train::StepGraph& each : train::build_step(setup, *target).graphs)
+      plan::append_collectives(each.name, each.graph, collectives);
+    return plan::collectives_text(collectives);
+  };
+  const train::TrainingSetup setup = shared_setup(2, 2);
+  train::TrainingSetup longer = setup, narrow = shared_setup(2, 2, ",+autocast_bf16");
+  longer.step.sequence = 24;
+  const std::string first = text(0, setup);
+  EXPECT_EQ(plan::first_mismatch(std::vector{first, text(1, setup)}), "");
+  EXPECT_NE(
+      plan::first_mismatch(std::vector{first, text(1, longer)})
+          .find("collective 0: rank 0 has all_reduce in step: embedding over 2 ranks of tensor "
+                "(f32[32,32]), rank 1 has"),
+      std::string::npos)
+      << plan::first_mismatch(std::vector{first, text(1, longer)});
+  EXPECT_NE(plan::first_mismatch(std::vector{first, text(1, narrow)}).find("rank 1 has"),
+            std::string::npos);
 }
 
 }  // namespace
