@@ -23,6 +23,7 @@
 #include "files/unfinished.h"
 #include "models/adapter.h"
 #include "models/config_json.h"
+#include "train/checkpoint_shards.h"
 #include "train/optimizer.h"
 
 namespace ridge::train {
@@ -35,8 +36,8 @@ using nlohmann::ordered_json;
 constexpr const char* kFormat = "ridge checkpoint";
 constexpr const char* kPrefix = "step-";
 constexpr const char* kState = "state.json";
-constexpr const char* kWeights = "model.safetensors";
-constexpr const char* kMoments = "moments.safetensors";
+constexpr const char* kWeights = "model";
+constexpr const char* kMoments = "moments";
 // Bounds of a state, whose product counts tokens.
 constexpr int64_t kMostWindows = int64_t{1} << 40, kMostSequence = int64_t{1} << 22;
 // PyTorch's names of the moments.
@@ -140,11 +141,30 @@ std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& folder,
   return {};
 }
 
+namespace {
+
+// Whether the checkpoint has the tensors of the file, in shards.
+bool has_tensors(const fs::path& checkpoint, const fs::path& file) try {
+  const auto wanted = files::SafetensorsFile::open(file),
+             found = open_tensors(checkpoint, kWeights);
+  return std::ranges::all_of(wanted.tensors().all(), [&](const files::FileTensor& each) {
+    const files::FileTensor* other = found.tensors().find(each.name);
+    return other != nullptr && other->dtype == each.dtype && other->shape == each.shape &&
+           std::ranges::equal(other->bytes, each.bytes);
+  });
+} catch (const Error&) {
+  return false;
+}
+
+}  // namespace
+
 bool is_in_a_checkpoint(const fs::path& model, const fs::path& checkpoints) {
   std::error_code error;
   if (!fs::is_directory(model, error) || fs::is_empty(model, error)) return false;
   const auto has = [&](const fs::path& checkpoint, const fs::path& file) {
     const fs::path other = checkpoint / file.filename();
+    if (file.filename() == "model.safetensors" && !fs::exists(other, error))
+      return has_tensors(checkpoint, file);
     if (!fs::is_regular_file(fs::symlink_status(file, error)) || !fs::is_regular_file(other, error))
       return false;
     const auto size = fs::file_size(file, error);
@@ -178,9 +198,10 @@ void expect_same_model(const FoundCheckpoint& checkpoint, const models::ModelCon
 
 void restore(const FoundCheckpoint& checkpoint, Trainer& trainer) {
   const bool has_adapters = trainer.graphs().has_adapters;
-  const auto weights = files::SafetensorsFile::open(
-      checkpoint.path / (has_adapters ? models::kAdapterWeights : kWeights));
-  const auto moments = files::SafetensorsFile::open(checkpoint.path / kMoments);
+  const auto weights = has_adapters
+                           ? files::SafetensorsFile::open(checkpoint.path / models::kAdapterWeights)
+                           : open_tensors(checkpoint.path, kWeights);
+  const auto moments = open_tensors(checkpoint.path, kMoments);
   restore_tensors(trainer, lookup_in(weights, "", has_adapters ? models::kAdapterPrefix : ""));
   restore_tensors(trainer, lookup_in(moments, kFirstName), kFirstMoment);
   restore_tensors(trainer, lookup_in(moments, kSecondName), kSecondMoment);
@@ -208,15 +229,16 @@ std::vector<int64_t> superseded(
 }
 
 struct CheckpointWriter::Tensors {
-  std::vector<SavedTensor> weights, first, second;
+  TensorOwners weight_owners, moment_owners;
+  std::vector<SavedTensor> weights, first, second;  // this rank's own
 };
 
 CheckpointWriter::CheckpointWriter(fs::path folder,
                                    const CheckpointPolicy& policy,
                                    const models::TokenizerFile* tokenizer,
-                                   bool writes)
-    : folder_(std::move(folder)), policy_(policy), tokenizer_(tokenizer), writes_(writes) {
-  if (!writes) return;
+                                   backends::Communicator* ranks)
+    : folder_(std::move(folder)), policy_(policy), tokenizer_(tokenizer), ranks_(ranks) {
+  if (!is_first()) return;
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error)
@@ -226,7 +248,25 @@ CheckpointWriter::CheckpointWriter(fs::path folder,
 }
 
 CheckpointWriter::~CheckpointWriter() {
+  stops_.request_stop();
   if (writing_.valid()) writing_.wait();
+}
+
+// Adapters are small, so the first rank writes them.
+CheckpointWriter::Tensors CheckpointWriter::own_tensors(const Trainer& trainer) const {
+  const bool is_shared = ranks_ != nullptr && !trainer.graphs().has_adapters;
+  const TensorOwners none(is_shared ? ranks_->size() : 1);
+  Tensors made{none, none, {}, {}, {}};
+  const int64_t own = ranks_ == nullptr ? 0 : ranks_->rank();
+  const auto tensors_of = [&](std::string_view suffix, TensorOwners& owners) {
+    return saved_tensors(trainer, suffix, [&](const std::string& name, const Shape& shape) {
+      return owners.of(name, shape.elements()) == own;
+    });
+  };
+  made.weights = tensors_of("", made.weight_owners);
+  made.first = tensors_of(kFirstMoment, made.moment_owners);
+  made.second = tensors_of(kSecondMoment, made.moment_owners);
+  return made;
 }
 
 void CheckpointWriter::save(const Trainer& trainer,
@@ -243,12 +283,22 @@ void CheckpointWriter::save(const Trainer& trainer,
     needed_bytes += tensors * storage_bytes(type.dtype, type.shape.elements());
   }
   const SavedForm form(trainer);
-  auto tensors = std::make_shared<Tensors>(Tensors{saved_tensors(trainer),
-                                                   saved_tensors(trainer, kFirstMoment),
-                                                   saved_tensors(trainer, kSecondMoment)});
-  if (!writes_) return;
+  const auto tensors = std::make_shared<Tensors>(own_tensors(trainer));
   expect_finite(tensors->weights, folder_);
-  auto work = [this, tensors, form, state] { write(*tensors, form, state); };
+  const fs::path path = folder_ / folder_name(state.step);
+  std::error_code error;
+  // A damaged one of this step is replaced.
+  if (is_first() && fs::exists(path, error)) remove(state.step);
+  const auto made = is_first() ? std::make_shared<files::AtomicFolder>(path) : nullptr;
+  fs::path inside = made == nullptr ? "" : made->inside();
+  if (ranks_ != nullptr) inside = ranks_->gather(inside.string())[0];
+  auto work = [this, tensors, form, state, made, inside] {
+    write_shard(*tensors, inside);
+    if (made == nullptr) return;
+    write_rest(*tensors, form, state, inside);
+    made->commit();
+    remove_superseded(state.step);
+  };
   if (free_bytes > 0 && free_bytes < needed_bytes)
     work();
   else
@@ -261,28 +311,45 @@ void CheckpointWriter::expect_no_failure() {
     writing_.get();
 }
 
+// The first rank waits for the files of the others, so it must hear of those that failed before.
 void CheckpointWriter::wait() {
+  if (!is_first() && writing_.valid()) writing_.get();
+  if (ranks_ != nullptr) ranks_->any(false);
   if (writing_.valid()) writing_.get();
 }
 
-void CheckpointWriter::write(const Tensors& tensors,
-                             const SavedForm& form,
-                             const TrainingState& state) const {
-  const fs::path path = folder_ / folder_name(state.step);
-  std::error_code error;
-  // A damaged one of this step is replaced.
-  if (fs::exists(path, error)) remove(state.step);
-  files::AtomicFolder made(path);
-  write_config(form, tokenizer_, made.inside());
-  write_weights(form, tensors.weights, tokenizer_, made.inside());
+void CheckpointWriter::write_shard(const Tensors& tensors, const fs::path& folder) const {
+  const int64_t own = ranks_ == nullptr ? 0 : ranks_->rank();
+  if (tensors.weight_owners.ranks() > 1 && !tensors.weights.empty())
+    files::write_safetensors(folder / tensors.weight_owners.file(kWeights, own),
+                             sources_of(tensors.weights));
+  if (tensors.first.empty()) return;
   std::vector<files::TensorSource> moments = sources_of(tensors.first, kFirstName);
   for (files::TensorSource& each : sources_of(tensors.second, kSecondName))
     moments.push_back(std::move(each));
-  files::write_safetensors(made.inside() / kMoments, moments);
-  files::write_file(made.inside() / kState, files::written_json(to_json(state)));
-  files::write_manifest(made.inside(), kFormat);
-  made.commit();
-  remove_superseded(state.step);
+  files::write_safetensors(folder / tensors.moment_owners.file(kMoments, own), moments);
+}
+
+// All but the first rank's own shard; the manifest when those of the others are there.
+void CheckpointWriter::write_rest(const Tensors& tensors,
+                                  const SavedForm& form,
+                                  const TrainingState& state,
+                                  const fs::path& folder) const {
+  write_config(form, tokenizer_, folder);
+  if (tensors.weight_owners.ranks() == 1) {
+    write_weights(form, tensors.weights, tokenizer_, folder);
+  } else {
+    const std::vector<std::string_view> weights{""}, moments{kFirstName, kSecondName};
+    write_tokenizer(tokenizer_, folder);
+    wait_for_files(folder, tensors.weight_owners.files(kWeights), stops_.get_token());
+    wait_for_files(folder, tensors.moment_owners.files(kMoments), stops_.get_token());
+    files::write_file(folder / index_name(kWeights),
+                      tensors.weight_owners.index(kWeights, weights));
+    files::write_file(folder / index_name(kMoments),
+                      tensors.moment_owners.index(kMoments, moments));
+  }
+  files::write_file(folder / kState, files::written_json(to_json(state)));
+  files::write_manifest(folder, kFormat);
 }
 
 // Under another name first, so that nobody finds half a checkpoint.

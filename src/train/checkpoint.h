@@ -3,7 +3,7 @@
 // "step-00000120" with the files of a model (config.json, model.safetensors, the tokenizer's), or
 // of adapters in the place of its weights, the optimizer's moments, state.json, and manifest.json
 // with the hashes of the others, which is written last. The folder is filled under another name and
-// renamed when all is on disk.
+// renamed when all is on disk. Several ranks share the tensors out and write a shard of them each.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -64,12 +65,13 @@ void restore(const FoundCheckpoint& checkpoint, Trainer& trainer);
 // Writes checkpoints into a folder, one at a time, while training goes on.
 class CheckpointWriter {
  public:
-  // Makes the folder if it is missing. `tokenizer` may be null; it must outlive the writer. All
-  // ranks have a writer; only the first one's `writes`.
+  // Makes the folder if it is missing. `tokenizer` may be null; it must outlive the writer, as must
+  // `ranks`, the communicator of all ranks; null: there is one. Every rank has a writer, and calls
+  // save and wait together with the others.
   CheckpointWriter(std::filesystem::path folder,
                    const CheckpointPolicy& policy,
                    const models::TokenizerFile* tokenizer,
-                   bool writes = true);
+                   backends::Communicator* ranks = nullptr);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -80,20 +82,27 @@ class CheckpointWriter {
   void save(const Trainer& trainer, const TrainingState& state, int64_t free_bytes);
   // Throws the Error of the last checkpoint if writing it has failed by now; waits for nothing.
   void expect_no_failure();
-  // Waits for the last checkpoint. Throws its Error.
+  // Waits for the last checkpoint of all ranks. Throws its Error.
   void wait();
   double blocked_ns() const { return blocked_ns_; }  // the time that training waited in save()
 
  private:
   struct Tensors;
-  void write(const Tensors& tensors, const SavedForm& form, const TrainingState& state) const;
+  bool is_first() const { return ranks_ == nullptr || ranks_->rank() == 0; }
+  Tensors own_tensors(const Trainer& trainer) const;
+  void write_shard(const Tensors& tensors, const std::filesystem::path& folder) const;
+  void write_rest(const Tensors& tensors,
+                  const SavedForm& form,
+                  const TrainingState& state,
+                  const std::filesystem::path& folder) const;
   void remove(int64_t step) const;
   void remove_superseded(int64_t newest) const;
 
   std::filesystem::path folder_;
   CheckpointPolicy policy_;
   const models::TokenizerFile* tokenizer_;
-  bool writes_;
+  backends::Communicator* ranks_;
+  std::stop_source stops_;
   std::future<void> writing_;
   double blocked_ns_ = 0;
 };

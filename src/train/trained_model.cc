@@ -45,14 +45,18 @@ void write_config(const SavedForm& form,
   files::write_file(folder / "config.json", models::config_json(form.config, DType::kF32, spec));
 }
 
+void write_tokenizer(const models::TokenizerFile* tokenizer, const std::filesystem::path& folder) {
+  if (tokenizer == nullptr) return;
+  for (const auto& [name, text] :
+       models::tokenizer_files(tokenizer->spec, tokenizer->chat_template))
+    files::write_file(folder / name, text);
+}
+
 void write_weights(const SavedForm& form,
                    std::span<const SavedTensor> weights,
                    const models::TokenizerFile* tokenizer,
                    const std::filesystem::path& folder) {
-  if (tokenizer != nullptr)
-    for (const auto& [name, text] :
-         models::tokenizer_files(tokenizer->spec, tokenizer->chat_template))
-      files::write_file(folder / name, text);
+  write_tokenizer(tokenizer, folder);
   if (form.has_adapters)
     write_adapter(form.options, weights, folder);
   else

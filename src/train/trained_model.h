@@ -31,11 +31,12 @@ struct SavedForm {
   StepOptions options;
   bool has_adapters = false;
 };
-// Write files into an existing folder: the configuration, and the weights or adapters with the
-// tokenizer.
+// Write files into an existing folder: the configuration, the tokenizer, which may be null, and the
+// weights or adapters with the tokenizer.
 void write_config(const SavedForm& form,
                   const models::TokenizerFile* tokenizer,
                   const std::filesystem::path& folder);
+void write_tokenizer(const models::TokenizerFile* tokenizer, const std::filesystem::path& folder);
 void write_weights(const SavedForm& form,
                    std::span<const SavedTensor> weights,
                    const models::TokenizerFile* tokenizer,
