@@ -10,9 +10,6 @@
 #include "base/error.h"
 #include "base/process_memory.h"
 #include "base/random.h"
-#include "measure/hardware_counters.h"
-#include "measure/measurement.h"
-#include "measure/sampling_schedule.h"
 
 namespace ridge::measure {
 namespace {
@@ -34,38 +31,17 @@ struct Prompts {
 };
 
 constexpr int64_t kLeastPlain = 6;  // with fewer, an interval covers less than 95%
-constexpr double kPatience = 3;     // times the budget that a measurement may take to get so many
 
-// Repeats one operation of a session, plain and instrumented.
+// Repeats one operation of a session, and notes which graphs its last profiled run used.
 class Repetition {
  public:
-  Repetition(serve::Session& session, backends::Instrument* instrument, std::function<void()> once)
-      : session_(session), instrument_(instrument), once_(std::move(once)) {}
+  Repetition(serve::Session& session, backends::Backend& backend, std::function<void()> once)
+      : session_(session), runs_(backend, {once, [this, once] { return profiled(once); }}) {}
+  Repetition(const Repetition&) = delete;
+  Repetition& operator=(const Repetition&) = delete;
 
   // Returns false if the experiment was stopped.
-  bool run(const InferenceExperiment& e) {
-    const Repeats& repeats = e.repeats;
-    if (e.is_stopped()) return false;
-    instrumented(-1);  // warm-up; it also records which graphs run
-    const SamplingSchedule schedule =
-        SamplingSchedule::inference(repeats.most, instrument_ != nullptr);
-    const double begin = now_ns();
-    auto goes_on = [&](int64_t done) {
-      if (done < repeats.least) return true;
-      const bool is_interval = std::ssize(measurement_.plain_ns()) >= kLeastPlain;
-      return done < repeats.most &&
-             now_ns() - begin < (is_interval ? 1 : kPatience) * repeats.budget_ns;
-    };
-    for (int64_t i = 0; goes_on(i); ++i) {
-      if (e.is_stopped()) return false;
-      if (schedule.is_instrumented(i)) {
-        measurement_.add_instrumented(instrumented(i));
-      } else {
-        measurement_.add_plain(plain_ns(), schedule.is_sampled(i));
-      }
-    }
-    return true;
-  }
+  bool run(const InferenceExperiment& e) { return runs_.run(e.repeats, e.is_stopped); }
 
   // The graphs of a run in order. Consecutive runs of one graph are merged into its repeat count.
   std::vector<cost::ProgramGraph> graphs() const {
@@ -87,42 +63,26 @@ class Repetition {
     return most;
   }
 
-  const Measurement& measurement() const { return measurement_; }
-  const record::HardwareCounts& counts() const { return counts_; }
+  const RepeatedRuns& runs() const { return runs_; }
 
  private:
-  double plain_ns() {
-    if (instrument_ != nullptr) instrument_->rest();
-    const double begin = now_ns();
-    once_();
-    return now_ns() - begin;
-  }
-
-  record::InstrumentedStep instrumented(int64_t index) {
-    std::vector<serve::SessionRun> runs;
-    session_.runner().observe(&runs);
-    if (instrument_ == nullptr) hardware_.start();
-    record::InstrumentedStep step{{}, 0, now_ns(), index};
-    once_();
-    step.wall_ns = now_ns() - step.begin_ns;
-    if (instrument_ == nullptr && index >= 0) hardware_.stop(counts_);
+  std::vector<record::ProfiledRun> profiled(const std::function<void()>& once) {
+    std::vector<serve::SessionRun> observed;
+    session_.runner().observe(&observed);
+    once();
     session_.runner().observe(nullptr);
     buckets_.clear();
-    for (serve::SessionRun& each : runs) {
-      step.wall_ns -= each.profile.instrument_ns;
-      step.runs.push_back(std::move(each.profile));
+    std::vector<record::ProfiledRun> profiles;
+    for (serve::SessionRun& each : observed) {
+      profiles.push_back(std::move(each.profile));
       buckets_.push_back(each.bucket);
     }
-    return step;
+    return profiles;
   }
 
   serve::Session& session_;
-  backends::Instrument* instrument_;
-  std::function<void()> once_;
-  std::vector<const serve::Bucket*> buckets_;  // the last instrumented run used them
-  Measurement measurement_;
-  HardwareCounters hardware_;
-  record::HardwareCounts counts_;
+  std::vector<const serve::Bucket*> buckets_;  // the last profiled run used them
+  RepeatedRuns runs_;
 };
 
 // Bytes of the file's weights that are resident. The store counts them as its own if they are read
@@ -142,8 +102,8 @@ record::RunRecord make_record(const InferenceExperiment& e,
   const std::vector<record::PredictedGraph> graphs =
       serve::count_phase(runs.graphs(), ceilings, record);
   record.memory.allocated_bytes = session.runner().store_bytes() + runs.arena_bytes();
-  record.counts = runs.counts();
-  runs.measurement().fill(graphs, record);
+  record.counts = runs.runs().counts();
+  runs.runs().measurement().fill(graphs, record);
   for (const char* module : {"attention", "mlp"})
     record.modules.push_back(record::module_record(module, graphs, record.step));
   return record;
@@ -180,12 +140,12 @@ std::optional<record::PhaseRecords> measure_phases(const models::ModelFile& file
     record.memory.peak_was_reset = was_reset;
     return record;
   };
-  Repetition prefill(session, backend.instrument(), [&] { p.tokens = session.start(p.prompts); });
+  Repetition prefill(session, backend, [&] { p.tokens = session.start(p.prompts); });
   if (!prefill.run(e)) return std::nullopt;
   records.prefill = finish("prefill", prefill);
   records.prefill.logits = session.logits(e.batch - 1);
   records.prefill.chosen = p.tokens;
-  Repetition decode(session, backend.instrument(), [&] {
+  Repetition decode(session, backend, [&] {
     for (int64_t slot : p.slots) session.rewind(slot, e.length - 1);
     session.step(p.slots, p.tokens);
   });

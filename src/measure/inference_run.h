@@ -9,20 +9,13 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "measure/repeated_runs.h"
 #include "models/model_file.h"
 #include "record/inference_record.h"
 #include "record/plan_record.h"
 #include "serve/phase.h"
 
 namespace ridge::measure {
-
-// The number of repeats of a measurement: until the time budget is spent, or three times that for
-// six plain ones, within these bounds.
-struct Repeats {
-  int64_t least = 4;
-  int64_t most = 40;
-  double budget_ns = 1e9;
-};
 
 struct InferenceExperiment : serve::PhaseSetup {
   Repeats repeats;
