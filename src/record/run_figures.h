@@ -50,7 +50,7 @@ namespace ridge::record {
 
 template <class See, Of<Setting> R>
 void figures(const See& see, R& r) {
-  see({"task", "", "train, prefill or decode", 2}, r.task);
+  see({"task", "", "train, prefill, decode or forward", 2}, r.task);
   see({"model", "", "preset or file"}, r.model);
   see("level", r.level);
   see({"pass", "", "values of --pass, empty if none"}, r.switches);
@@ -158,6 +158,14 @@ void figures(const See& see, const StepRecord& r) {
   see({"attributed_share", "share", "busy over wall time"}, ratio(r.busy_ns(), r.wall_ns));
   see("instrumented_steps", r.wall_samples_ns.size());
   see({"dropped_records", "", "lost by the instrument, over all steps"}, r.dropped);
+}
+
+template <class See>
+void figures(const See& see, const StepPhases& r) {
+  see({"step", "", "its number"}, r.step);
+  see("wall_ns", r.wall_ns);
+  see({"forward_ns", "", "kernel times, as of the two others"}, r.forward_ns);
+  see("backward_ns", r.backward_ns), see("optimizer_ns", r.optimizer_ns);
 }
 
 template <class See>

@@ -39,6 +39,20 @@ int64_t StepRecord::exclusive_ns(bool computes) const {
   return sum;
 }
 
+std::vector<StepPhases> StepRecord::phases() const {
+  std::vector<StepPhases> all;
+  for (size_t i = 0; i < wall_samples_ns.size() && i < step_numbers.size(); ++i) {
+    StepPhases& each = all.emplace_back(StepPhases{step_numbers[i], wall_samples_ns[i]});
+    for (const NodeRecord& node : nodes) {
+      double& sum = node.phase == "forward"    ? each.forward_ns
+                    : node.phase == "backward" ? each.backward_ns
+                                               : each.optimizer_ns;
+      if (i < node.samples_ns.size()) sum += node.samples_ns[i];
+    }
+  }
+  return all;
+}
+
 double RunRecord::samples_per_s() const {
   return per_second(static_cast<double>(setting.samples() * setting.processes()), step_ns());
 }

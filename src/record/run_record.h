@@ -86,6 +86,12 @@ struct ScopeBytes {
   int64_t compulsory_bytes = 0;
 };
 
+// One instrumented step: its wall time, and the kernels' by the phase of their nodes.
+struct StepPhases {
+  int64_t step = 0;  // its number
+  double wall_ns = 0, forward_ns = 0, backward_ns = 0, optimizer_ns = 0;
+};
+
 // The instrumented steps of a run. Times here and in the nodes are means over the middle half of
 // the steps (ordered by wall time), in whole nanoseconds. So sums over any partition of the nodes
 // are exact, and kernel_ns - overlapped_ns + idle_ns + host_ns = wall_ns. A moment in which n
@@ -100,13 +106,15 @@ struct StepRecord {
   // Exclusive time of the kernels that compute, or of those that only move data.
   int64_t exclusive_ns(bool computes) const;
   std::vector<double> wall_samples_ns;
+  std::vector<int64_t> step_numbers;     // the numbers of these steps
   Summary forward, backward, optimizer;  // by the phase of the node
   int64_t dropped = 0;
-  std::string caveat;                 // about the times; empty if there is none
-  std::vector<TimelineRun> timeline;  // the step with the median wall time
-  int64_t timeline_step = 0;          // its number
-  double timeline_wall_ns = 0;        // its wall time
-  std::vector<ScopeBytes> scopes;     // the scopes that have nodes
+  std::string caveat;                      // about the times; empty if there is none
+  std::vector<TimelineRun> timeline;       // the step with the median wall time
+  int64_t timeline_step = 0;               // its number
+  double timeline_wall_ns = 0;             // its wall time
+  std::vector<ScopeBytes> scopes;          // the scopes that have nodes
+  std::vector<StepPhases> phases() const;  // one for each instrumented step
 };
 
 // One module summed over all layers, such as the attention with its projections, or the MLP.

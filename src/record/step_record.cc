@@ -193,6 +193,7 @@ void add_samples(std::span<const InstrumentedStep> steps,
     RIDGE_CHECK(steps[s].runs.size() == order.size(), "a step of {} runs, expected {}",
                 steps[s].runs.size(), order.size());
     record.wall_samples_ns.push_back(steps[s].wall_ns);
+    record.step_numbers.push_back(steps[s].index);
     for (size_t r = 0; r < order.size(); ++r) {
       const std::vector<int>& record_of = record.graphs[static_cast<size_t>(order[r])].record_of;
       for (const Span& span : steps[s].runs[r].spans) {

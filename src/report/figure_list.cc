@@ -29,6 +29,7 @@ void each_kind(const See& see) {
       record::SummaryRun());
   see("run", "A run", record::RunRecord());
   see("step", "Where a step's time goes (`attribution`)", record::StepRecord());
+  see("phases", "An instrumented step (`step_phases`)", record::StepPhases());
   see("interval", "A time or rate that was measured several times", Summary());
   see("operation", "A row of the tables of operations (`operations`, `operators.csv`)",
       record::OperationRow());

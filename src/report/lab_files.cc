@@ -65,6 +65,7 @@ Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
   add(json, all, "attribution");
   json["hardware_counts"] = to_json(run.counts);
   add(json, all, "step_samples_ns");
+  json["step_phases"] = value_json(run.step.phases());
   if (run.setting.task != "train") add_inference(lab, run, json);
   if (!run.losses.empty()) json["loss"] = loss_json(reference_run(lab, run), run);
   json["passes"] = value_json(run.passes);
