@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the times of a bench with straight SVG: lines over a size, or bars.
+// Draws the bars of a bench with straight SVG, and chooses between them and lines.
 #include "report/bench_chart.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "base/units.h"
 #include "files/json_field.h"
 #include "report/chart_model.h"
+#include "report/line_chart.h"
 #include "report/svg.h"
 
 namespace ridge::report {
@@ -23,18 +22,9 @@ namespace {
 using files::JsonField;
 
 // Pixels.
-constexpr double kWidth = 720, kHeight = 380, kLeft = 64, kRight = 16, kTop = 16, kBottom = 44;
-constexpr double kBarHeight = 20, kBarLeft = 230, kBarRight = 150;
-constexpr size_t kMostBars = 120, kMostLines = 12, kMostPoints = 2000;
-
-struct Mark {
-  double x = 0, ns = 0;
-};
-
-// The measured and the predicted times of one form.
-struct Line {
-  std::vector<Mark> measured, predicted;
-};
+constexpr double kWidth = 720, kBarHeight = 20, kBarLeft = 230, kLongestBar = 340;
+constexpr double kLetter = 6.7;  // at most, of a text beside a bar
+constexpr size_t kMostBars = 120, kLongestTitle = 96;
 
 struct Bar {
   std::string group;  // a title over the first of several; empty for none
@@ -50,102 +40,74 @@ std::string joined(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + ", " + b;
 }
 
-std::string lines_frame(const LogAxis& x, const LogAxis& y, const std::string& letter) {
-  std::string out;
-  y.each_tick([&](double ns) {
-    out += fmt::format(
-        "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
-        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-        x.from, x.to, y.at(ns), x.from - 6, y.at(ns) + 4, format_ns(ns));
-  });
-  return out +
-         fmt::format(
-             "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#888\"/>\n"
-             "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-             x.from, y.to, x.to - x.from, y.from - y.to, (x.from + x.to) / 2, y.from + 38,
-             svg_text(letter));
-}
-
-// The sizes that occur, as far as they have room.
-std::string size_ticks(const std::vector<double>& sizes, const LogAxis& x, double bottom) {
-  std::string out;
-  double last = -std::numeric_limits<double>::infinity();
-  for (const double size : sizes) {
-    constexpr double kRoom = 52;
-    if (x.at(size) - last < kRoom) continue;
-    last = x.at(size);
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", last,
-                       bottom + 18, format_integer(std::llround(size)));
+// Says which bars and marks are measured, predicted or published, as far as there are any.
+std::string bars_legend(const std::vector<Bar>& bars, double y) {
+  bool measured = false, hollow = false, mark = false, dot = false;
+  for (const Bar& bar : bars) {
+    measured |= bar.is_measured;
+    hollow |= !bar.is_measured;
+    mark |= bar.predicted > 0 && bar.is_measured;
+    dot |= bar.published >= 0;
   }
+  std::string out;
+  double x = 8;
+  auto add = [&](bool is_there, const std::string& sign, const char* text) {
+    if (!is_there) return;
+    out +=
+        fmt::format("<g transform=\"translate({},{})\">{}<text x=\"20\" y=\"10\">{}</text></g>\n",
+                    x, y, sign, text);
+    x += 130;
+  };
+  auto box = [](const char* fill) {
+    return fmt::format("<path d=\"M0 1h14v10h-14z\" fill=\"{}\" stroke=\"{}\"/>", fill,
+                       kSvgColours[0]);
+  };
+  add(measured && (hollow || mark || dot), box(kSvgColours[0]), "measured");
+  add(hollow, box("none"), "predicted");
+  add(mark, "<path d=\"M7 0v12\" stroke=\"#888\" stroke-width=\"3\"/>", "predicted");
+  add(dot,
+      fmt::format("<path d=\"M3 6a4 4 0 1 0 8 0a4 4 0 1 0 -8 0\" fill=\"{}\"/>", kSvgColours[1]),
+      "published");
   return out;
 }
 
-std::string polyline(const std::vector<Mark>& marks,
-                     const LogAxis& x,
-                     const LogAxis& y,
-                     const char* colour,
-                     bool is_measured) {
-  std::string at, circles;
-  for (const Mark& mark : marks) {
-    at += fmt::format("{}{:.1f},{:.1f}", at.empty() ? "" : " ", x.at(mark.x), y.at(mark.ns));
-    if (is_measured)
-      circles += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>",
-                             x.at(mark.x), y.at(mark.ns), colour);
-  }
-  return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"{}/>{}\n", at, colour,
-                     is_measured ? " stroke-width=\"2\"" : " stroke-dasharray=\"5 4\"", circles);
+// Wide enough for the texts beside the bars.
+double bars_width(const std::vector<Bar>& bars) {
+  size_t most = 0;
+  for (const Bar& bar : bars) most = std::max(most, bar.text.size());
+  return std::max(kWidth, kBarLeft + kLongestBar + 16 + kLetter * static_cast<double>(most));
 }
 
-std::string lines_chart(const JsonField& result, const std::string& letter) {
-  std::vector<std::string> names;
-  std::map<std::string, Line> lines;
-  std::vector<double> sizes;
-  double least = std::numeric_limits<double>::infinity(), most = 0;
-  for (const JsonField& point : result.at("cases").items()) {
-    if (!point.at("shape").object().contains(letter) || sizes.size() >= kMostPoints) continue;
-    const auto size = static_cast<double>(point.at("shape").at(letter).integer(1));
-    const std::string name = joined(point.text_or("form", ""), point.text_or("phase", ""));
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      if (names.size() == kMostLines) continue;
-      names.push_back(name);
-    }
-    for (const auto& [key, marks] : {std::pair{"median_ns", &lines[name].measured},
-                                     std::pair{"predicted_ns", &lines[name].predicted}}) {
-      const double ns = point.real_or(key, 0);
-      if (!(ns > 0)) continue;
-      marks->push_back({size, ns});
-      least = std::min(least, ns);
-      most = std::max(most, ns);
-    }
-    sizes.push_back(size);
-  }
-  if (!(least <= most)) throw usage_error("[chart] the folder has no point with a time");
-  std::sort(sizes.begin(), sizes.end());
-  const double top = kTop + 18 * static_cast<double>((names.size() + 2) / 3);
-  const LogAxis x(sizes.front(), sizes.back(), kLeft + 20, kWidth - kRight - 20);
-  const LogAxis y(least / 1.3, most * 1.3, kHeight - kBottom, top);
-  LogAxis frame = x;
-  frame.from = kLeft;
-  frame.to = kWidth - kRight;
-  std::string out = svg_begin(kWidth, kHeight) + lines_frame(frame, y, letter) +
-                    size_ticks(sizes, x, kHeight - kBottom);
-  for (size_t i = 0; i < names.size(); ++i) {
-    const char* colour = kSvgColours.at(i % kSvgColours.size());
-    out += polyline(lines[names[i]].predicted, x, y, colour, false) +
-           polyline(lines[names[i]].measured, x, y, colour, true);
-    const double at = kLeft + 215 * static_cast<double>(i % 3),
-                 down = kTop + 4 + 18 * static_cast<double>(i / 3);
+std::string bar_svg(const Bar& bar, double scale, double y) {
+  const double end = kBarLeft + scale * bar.value;
+  std::string out = fmt::format(
+      "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>"
+      "<rect x=\"{}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\" stroke=\"{}\"/>",
+      kBarLeft - 8, y + 14, svg_text(bar.name), kBarLeft, y + 3, scale * bar.value, kBarHeight - 6,
+      bar.is_measured ? kSvgColours[0] : "none", kSvgColours[0]);
+  double text = end;
+  if (bar.predicted > 0 && bar.is_measured) {
+    const double at = kBarLeft + scale * bar.predicted;
     out += fmt::format(
-        "<rect x=\"{}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",
-        at, down - 9, colour, at + 16, down, svg_text(names[i].empty() ? "time" : names[i]));
+        "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"#888\" stroke-width=\"3\"/>",
+        at, y + 1, y + kBarHeight - 1);
+    text = std::max(text, at);
   }
-  return out + "</svg>\n";
+  if (bar.published >= 0) {
+    const double at = kBarLeft + scale * bar.published;
+    out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>", at, y + 10,
+                       kSvgColours[1]);
+    text = std::max(text, at + 3);
+  }
+  return out + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", text + 6, y + 14,
+                           svg_text(bar.text));
 }
 
-std::string bars_chart(const std::vector<Bar>& bars) {
+std::string bars_chart(const std::vector<Bar>& bars, const std::string& title) {
   if (bars.empty()) throw usage_error("[chart] the folder has no point with a time");
   std::map<std::string, double> most;  // by group, which has a scale of its own
-  double height = 8;
+  const double first = 52;             // below the title and the legend
+  double height = first;
   const std::string* last = nullptr;
   for (const Bar& bar : bars) {
     double& value = most[bar.group];
@@ -154,8 +116,11 @@ std::string bars_chart(const std::vector<Bar>& bars) {
     last = &bar.group;
     height += kBarHeight;
   }
-  std::string out = svg_begin(kWidth, height + 8);
-  double y = 8;
+  std::string out = svg_begin(bars_width(bars), height + 8) +
+                    fmt::format("<text x=\"8\" y=\"18\" font-weight=\"bold\">{}</text>\n",
+                                svg_text(title, kLongestTitle)) +
+                    bars_legend(bars, 28);
+  double y = first;
   last = nullptr;
   for (const Bar& bar : bars) {
     if (!bar.group.empty() && (last == nullptr || *last != bar.group)) {
@@ -164,29 +129,7 @@ std::string bars_chart(const std::vector<Bar>& bars) {
       y += 28;
     }
     last = &bar.group;
-    const double scale = (kWidth - kBarLeft - kBarRight) / std::max(most[bar.group], 1e-300);
-    const double end = kBarLeft + scale * bar.value;
-    out += fmt::format(
-        "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>"
-        "<rect x=\"{}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\" stroke=\"{}\"/>",
-        kBarLeft - 8, y + 14, svg_text(bar.name), kBarLeft, y + 3, scale * bar.value,
-        kBarHeight - 6, bar.is_measured ? kSvgColours[0] : "none", kSvgColours[0]);
-    double text = end;
-    if (bar.predicted > 0 && bar.is_measured) {
-      const double at = kBarLeft + scale * bar.predicted;
-      out += fmt::format(
-          "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"#888\" stroke-width=\"3\"/>",
-          at, y + 1, y + kBarHeight - 1);
-      text = std::max(text, at);
-    }
-    if (bar.published >= 0) {
-      const double at = kBarLeft + scale * bar.published;
-      out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>", at, y + 10,
-                         kSvgColours[1]);
-      text = std::max(text, at + 3);
-    }
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", text + 6, y + 14,
-                       svg_text(bar.text));
+    out += bar_svg(bar, kLongestBar / std::max(most[bar.group], 1e-300), y);
     y += kBarHeight;
   }
   return out + "</svg>\n";
@@ -276,16 +219,16 @@ std::vector<Bar> technique_bars(const JsonField& result) {
 
 std::string bench_chart(const RunFolder& folder) {
   const nlohmann::json document = folder_document(folder);
-  if (!document.contains("bench"))
-    throw usage_error("[chart] expected a folder of ridge bench, demo or study, got {}",
-                      printable(folder.name));
+  if (!document.contains("bench")) return steps_chart(folder);
   const JsonField bench(document["bench"], "bench.json"), result = bench.at("result");
-  if (result.has("values")) return bars_chart(value_bars(result));
+  if (result.has("values")) return bars_chart(value_bars(result), chart_title(bench));
   if (!result.has("cases"))
     throw usage_error("[chart] the folder has no points: {}", printable(folder.name));
-  if (bench.at("kind").text() == "study") return bars_chart(technique_bars(result));
+  if (bench.at("kind").text() == "study")
+    return bars_chart(technique_bars(result), chart_title(bench));
   const std::string letter = result.text_or("swept", "");
-  return letter.empty() ? bars_chart(form_bars(result)) : lines_chart(result, letter);
+  return letter.empty() ? bars_chart(form_bars(result), chart_title(bench))
+                        : lines_chart(bench, letter);
 }
 
 }  // namespace ridge::report

@@ -14,9 +14,13 @@ namespace ridge::report {
 
 // Draws a folder of ridge bench, demo or study: the time over the size that varies, both
 // logarithmic, a line for each form, or a bar for each form, technique or value where none varies.
-// Full marks are measured, dashed or hollow ones predicted. Throws bad-file Errors, usage Errors
-// without points.
+// Full marks are measured, dashed or hollow ones predicted. A folder of ridge lab or train is drawn
+// by steps_chart. Throws bad-file Errors, usage Errors without points.
 std::string bench_chart(const RunFolder& folder);
+
+// A stacked bar for each instrumented step of the last run of ridge lab or train: kernels of the
+// forward pass, the backward pass and the optimizer, and the rest. Throws alike.
+std::string steps_chart(const RunFolder& folder);
 
 // The roofs of the machine and a point for each measured or predicted case of a bench, or for each
 // op of the last level of ridge lab, train or infer-lab, by FLOPs per planned byte. Throws alike.

@@ -67,8 +67,11 @@ std::string shape_text(const JsonField& point) {
 std::vector<RooflinePoint> bench_points(const JsonField& result) {
   std::vector<RooflinePoint> points;
   for (const JsonField& each : result.at("cases").items()) {
+    const bool is_other = result.text_or("byte_convention", "ridge") != "ridge";
     const double ns = time_of(each), flops = each.real_or("flops", 0),
-                 bytes = each.real_or("bytes", 0);
+                 bytes = each.real_or(
+                     is_other && each.real_or("unfused_bytes", 0) > 0 ? "unfused_bytes" : "bytes",
+                     0);
     if (!(ns > 0 && flops > 0 && bytes > 0)) continue;
     std::string name = shape_text(each);
     for (const char* key : {"form", "phase"})

@@ -11,6 +11,7 @@
 #include "files/json_field.h"
 #include "report/bench_chart.h"
 #include "report/chart_model.h"
+#include "report/line_chart.h"
 #include "report/svg.h"
 
 namespace ridge::report {
@@ -19,13 +20,18 @@ namespace {
 using files::JsonField;
 
 // Pixels.
-constexpr double kWidth = 720, kHeight = 420, kLeft = 76, kRight = 150, kTop = 12, kBottom = 44;
-constexpr size_t kMostPoints = 60, kMostLabels = 24, kLongestLabel = 34;
+constexpr double kWidth = 720, kPlot = 364, kLeft = 90, kRight = 176, kTop = 44, kBottom = 44;
+constexpr double kEntryHeight = 14;
+constexpr size_t kMostPoints = 60, kColumns = 3, kLongestName = 38, kLongestTitle = 96;
 
 class RooflineDrawing {
  public:
   RooflineDrawing(const std::vector<RoofLine>& roofs, const std::vector<RooflinePoint>& points)
-      : roofs_(roofs), points_(points), x_(1, 10, 0, 1), y_(1, 10, 0, 1) {
+      : roofs_(roofs),
+        points_(points.begin(),
+                points.begin() + static_cast<std::ptrdiff_t>(std::min(points.size(), kMostPoints))),
+        x_(1, 10, 0, 1),
+        y_(1, 10, 0, 1) {
     double top = 0, slowest = kInfinite, left = kInfinite, right = 0, low = kInfinite, high = 0;
     for (const RoofLine& roof : roofs) {
       if (roof.is_slanted) {
@@ -47,19 +53,25 @@ class RooflineDrawing {
     right = std::max(right, top / slowest);
     left = std::min(left, top / slowest / 10);
     x_ = {left / 1.6, right * 1.8, kLeft, kWidth - kRight};
-    y_ = {low / 1.8, std::max(high, top) * 1.8, kHeight - kBottom, kTop};
+    y_ = {low / 1.8, std::max(high, top) * 1.8, kTop + kPlot, kTop};
     top_ = top;
   }
 
-  std::string svg() const {
-    std::string out = svg_begin(kWidth, kHeight) + frame();
+  std::string svg(const std::string& title) const {
+    const double rows =
+        std::ceil(static_cast<double>(points_.size()) / static_cast<double>(kColumns));
+    std::string out = svg_begin(kWidth, kTop + kPlot + kBottom + kEntryHeight * rows + 10) +
+                      fmt::format("<text x=\"8\" y=\"16\" font-weight=\"bold\">{}</text>\n",
+                                  svg_text(title, kLongestTitle)) +
+                      meanings() + frame();
     double last = -kInfinite;  // labels of flat roofs, from the top, are pushed apart
     std::vector<RoofLine> ordered = roofs_;
     std::stable_sort(ordered.begin(), ordered.end(),
                      [](const RoofLine& a, const RoofLine& b) { return a.per_s > b.per_s; });
+    int slanted_roofs = 0;
     for (const RoofLine& roof : ordered) {
       if (roof.is_slanted) {
-        out += slanted(roof);
+        out += slanted(roof, slanted_roofs++);
         continue;
       }
       const double from = std::max(x_.low, roof.per_s / fastest_);
@@ -70,12 +82,26 @@ class RooflineDrawing {
       out += fmt::format("<text x=\"{}\" y=\"{:.1f}\" font-size=\"10\">{} {}</text>\n", x_.to + 4,
                          last + 3, svg_text(roof.name), format_rate(roof.per_s, "FLOP/s"));
     }
-    return out + marks() + "</svg>\n";
+    return out + marks() + names() + "</svg>\n";
   }
 
  private:
   static constexpr double kInfinite = std::numeric_limits<double>::infinity();
   static constexpr const char* kDashes = " stroke-dasharray=\"5 4\"";
+
+  // Says which roofs and points are measured, predicted or of a data sheet.
+  std::string meanings() const {
+    auto is_sheet = [](const RoofLine& roof) { return roof.is_sheet; };
+    auto is_measured = [](const RooflinePoint& point) { return point.is_measured; };
+    std::string text;
+    auto add = [&](bool is_there, const char* meaning) {
+      if (is_there) text += (text.empty() ? "" : "; ") + std::string(meaning);
+    };
+    add(std::ranges::any_of(roofs_, is_sheet), "dashed roofs: data sheet");
+    add(std::ranges::any_of(points_, is_measured), "full points: measured");
+    add(!std::ranges::all_of(points_, is_measured), "hollow points: predicted");
+    return fmt::format("<text x=\"8\" y=\"34\" font-size=\"10\">{}</text>\n", text);
+  }
 
   std::string frame() const {
     std::string out;
@@ -94,20 +120,22 @@ class RooflineDrawing {
     });
     return out +
            fmt::format(
-               "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#888\"/>\n"
-               "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">FLOPs per planned byte</text>\n",
+               "<rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"none\" stroke=\"#888\"/>\n"
+               "<text x=\"{4}\" y=\"{5}\" text-anchor=\"middle\">FLOPs per planned byte</text>\n"
+               "<text transform=\"translate(12,{6}) rotate(-90)\" text-anchor=\"middle\">rate</text>\n",
                x_.from, y_.to, x_.to - x_.from, y_.from - y_.to, (x_.from + x_.to) / 2,
-               kHeight - 8);
+               y_.from + 36, (y_.from + y_.to) / 2);
   }
 
-  std::string slanted(const RoofLine& roof) const {
+  // The labels of several stand at different places along their lines.
+  std::string slanted(const RoofLine& roof, int index) const {
     const double from = std::max(x_.low, y_.low / roof.per_s),
                  to = std::min(x_.high, top_ / roof.per_s);
     if (!(from < to)) return "";
     const double x1 = x_.at(from), x2 = x_.at(to), y1 = y_.at(from * roof.per_s),
                  y2 = y_.at(to * roof.per_s);
     const double angle = std::atan2(y2 - y1, x2 - x1) * 180 / std::acos(-1.0);
-    const double along = roof.is_sheet ? 0.55 : 0.08;
+    const double along = std::min(0.04 + 0.24 * index, 0.6);
     const double at = x1 + along * (x2 - x1), down = y1 + along * (y2 - y1) - 4;
     return fmt::format(
         "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{3:.1f}\" stroke=\"#333\"{4}/>"
@@ -116,34 +144,58 @@ class RooflineDrawing {
         format_rate(roof.per_s, "B/s"));
   }
 
+  static const char* colour(size_t point) { return kSvgColours.at(point % kSvgColours.size()); }
+
+  // Points with their numbers. A number is left out where no side of its point is free.
   std::string marks() const {
+    struct Box {
+      double x, y;  // the middle
+    };
+    constexpr double kWide = 13, kTall = 11;
     std::string out;
-    std::vector<std::pair<double, double>> placed;
-    for (size_t i = 0; i < points_.size() && i < kMostPoints; ++i) {
-      const RooflinePoint& point = points_[i];
-      const double x = x_.at(point.intensity), y = y_.at(point.rate);
-      const char* colour = kSvgColours.at(i % kSvgColours.size());
+    std::vector<Box> taken;
+    for (size_t i = 0; i < points_.size(); ++i) {
+      const Box at{x_.at(points_[i].intensity), y_.at(points_[i].rate)};
+      taken.push_back(at);
       out += fmt::format(
           "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4.5\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.5\"/>\n",
-          x, y, point.is_measured ? colour : "#fff", colour);
-      // A label is left out where another one stands.
-      const bool is_free = std::none_of(placed.begin(), placed.end(), [&](const auto& other) {
-        constexpr double kTall = 11, kWide = 130;
-        return std::abs(other.second - y) < kTall && std::abs(other.first - x) < kWide;
-      });
-      if (!is_free || placed.size() == kMostLabels) continue;
-      placed.emplace_back(x, y);
-      const bool is_right = x > (x_.from + x_.to) / 2;
+          at.x, at.y, points_[i].is_measured ? colour(i) : "#fff", colour(i));
+    }
+    for (size_t i = 0; i < points_.size(); ++i) {
+      const Box at = taken[i];
+      for (const Box& each : {Box{at.x + 12, at.y}, Box{at.x, at.y + 12}, Box{at.x, at.y - 12},
+                              Box{at.x - 12, at.y}}) {
+        if (std::ranges::any_of(taken, [&](const Box& other) {
+              return std::abs(other.x - each.x) < kWide - 2 && std::abs(other.y - each.y) < kTall;
+            }))
+          continue;
+        taken.push_back(each);
+        out += fmt::format(
+            "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"10\" text-anchor=\"middle\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>\n",
+            each.x, each.y + 4, i + 1);
+        break;
+      }
+    }
+    return out;
+  }
+
+  // Below the picture, by the points' numbers.
+  std::string names() const {
+    const size_t rows = (points_.size() + kColumns - 1) / kColumns;
+    constexpr double kColumn = (kWidth - 16) / static_cast<double>(kColumns);
+    std::string out;
+    for (size_t i = 0; i < points_.size(); ++i) {
+      const double x = 8 + kColumn * static_cast<double>(i / rows),
+                   y = kTop + kPlot + kBottom + 10 + kEntryHeight * static_cast<double>(i % rows);
       out += fmt::format(
-          "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"10\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\"{}>{}</text>\n",
-          is_right ? x - 8 : x + 8, y + 13, is_right ? " text-anchor=\"end\"" : "",
-          svg_text(point.name, kLongestLabel));
+          "<rect x=\"{}\" y=\"{}\" width=\"8\" height=\"8\" fill=\"{}\"/><text x=\"{}\" y=\"{}\" font-size=\"10\">{} {}</text>\n",
+          x, y - 8, colour(i), x + 12, y, i + 1, svg_text(points_[i].name, kLongestName));
     }
     return out;
   }
 
   const std::vector<RoofLine>& roofs_;
-  const std::vector<RooflinePoint>& points_;
+  std::vector<RooflinePoint> points_;  // as many as have room
   LogAxis x_, y_;
   double top_ = 0, fastest_ = 0;
 };
@@ -156,18 +208,24 @@ std::string roofline_chart(const RunFolder& folder) {
   if (!root.has("roofs"))
     throw usage_error("[roofline] the folder has no ceilings: {}", printable(folder.name));
   std::vector<RooflinePoint> points;
+  std::string title;
   if (document.contains("bench")) {
     const JsonField result = JsonField(document["bench"], "bench.json").at("result");
     if (result.has("cases")) points = bench_points(result);
+    title = chart_title(JsonField(document["bench"], "bench.json"));
   }
-  // The last run that was reported in detail.
+  // Without points of a bench, the last run that was reported in detail.
+  const bool has_bench = !points.empty();
   for (const JsonField& run : JsonField(document, "performance_summary.json").at("runs").items())
-    if (run.has("operations")) points = run_points(run);
+    if (!has_bench && run.has("operations")) {
+      points = run_points(run);
+      title = run.text_or("text", "");
+    }
   if (points.empty())
     throw usage_error("[roofline] the folder has no point with FLOPs, bytes and a time: {}",
                       printable(folder.name));
   const std::vector<RoofLine> roofs = roof_lines(root.at("roofs"), points);
-  return RooflineDrawing(roofs, points).svg();
+  return RooflineDrawing(roofs, points).svg(title);
 }
 
 }  // namespace ridge::report

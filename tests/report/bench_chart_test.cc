@@ -8,6 +8,8 @@
 #include <regex>
 
 #include "files/scratch.h"
+#include "report/lab_files.h"
+#include "report/lab_fixture.h"
 
 namespace ridge::report {
 namespace {
@@ -54,10 +56,10 @@ TEST(BenchChart, DrawsTimesOverTheSizeOnLogarithmicAxes) {
                                      point("a<b", 1000, 1e5, 0), point("other", 10, 0, 4e3)}}}));
   const auto dots = numbers(svg, kCircle);
   ASSERT_EQ(dots.size(), 3u);  // the measured ones
-  EXPECT_EQ(dots[0][0], 84);
+  EXPECT_EQ(dots[0][0], 96);
   EXPECT_EQ(dots[2][0], 684);
   // Times that grow as the size lie on a straight line.
-  EXPECT_NEAR(dots[1][0], 384, 0.1);
+  EXPECT_NEAR(dots[1][0], 390, 0.1);
   EXPECT_NEAR(dots[0][1] - dots[1][1], dots[1][1] - dots[2][1], 0.2);
   EXPECT_GT(dots[0][1], dots[2][1]);
   EXPECT_EQ(numbers(svg, "(1)\\.00 us</text>").size(), 1u);
@@ -110,6 +112,53 @@ TEST(BenchChart, DrawsOtherQuantitiesThanTime) {
   ASSERT_EQ(bars.size(), 2u);
   EXPECT_NEAR(bars[0][1] / bars[1][1], 7.5 / 900, 0.001);
   EXPECT_NE(svg.find("first loss"), svg.npos);
+}
+
+TEST(BenchChart, SaysWhatItShows) {
+  const std::string svg = bench_chart(
+      folder_of("op", {{"op", "matmul"},
+                       {"dtype", "fp32"},
+                       {"device", "a card"},
+                       {"swept", "n"},
+                       {"axis", "rows"},
+                       {"cases", {point("a", 10, 1e3, 2e3), point("a", 100, 1e4, 2e4)}}}));
+  for (const char* text :
+       {"matmul, fp32: a card", "rows (n)", "time of a run", "measured", "predicted"})
+    EXPECT_NE(svg.find(text), svg.npos) << text;
+}
+
+// The memory of attention has a panel of its own, with the ratio to the first form at each point.
+TEST(BenchChart, DrawsTheMemoryOfAttention) {
+  json standard = point("standard", 512, 4e3, 0), flash = point("flash", 512, 1e3, 0);
+  standard["owned_bytes"] = 6000;
+  flash["owned_bytes"] = 2000;
+  const std::string svg = bench_chart(
+      folder_of("attention", {{"attention", "a"}, {"swept", "n"}, {"cases", {standard, flash}}}));
+  EXPECT_EQ(numbers(svg, kCircle).size(), 4u);
+  EXPECT_NE(svg.find(">memory<"), svg.npos);
+  EXPECT_NE(svg.find(">4.0x<"), svg.npos);
+  EXPECT_NE(svg.find(">3.0x<"), svg.npos);
+}
+
+// A bar for each instrumented step, whose parts add up to its wall time.
+TEST(BenchChart, StacksThePartsOfSteps) {
+  record::LabRecord lab = lab_record();
+  for (record::RunRecord& run : lab.runs)
+    for (size_t i = 0; i < run.step.wall_samples_ns.size(); ++i)
+      run.step.step_numbers.push_back(static_cast<int64_t>(2 * i));
+  const RunFolder folder{
+      "a run", {{"performance_summary.json", nlohmann::json::parse(performance_summary(lab))}}};
+  const std::string svg = bench_chart(folder);
+  const auto parts =
+      numbers(svg, "<rect x=\"[0-9.]+\" y=\"[0-9.]+\" width=\"60.0\" height=\"([0-9.]+)\"");
+  ASSERT_EQ(parts.size(), 8u * 4);
+  double sum = 0;
+  for (size_t i = 0; i < 4; ++i) sum += parts[i][0];
+  EXPECT_NEAR(sum, 280, 0.1);
+  EXPECT_NEAR(parts[0][0] / parts[1][0], 2300.0 / 2000, 0.01);  // forward and backward kernels
+  for (const char* text :
+       {"forward", "backward", "optimizer", "idle and host", "instrumented step"})
+    EXPECT_NE(svg.find(text), svg.npos) << text;
 }
 
 TEST(BenchChart, PutsPointsUnderTheirRoofs) {

@@ -51,7 +51,7 @@ function drawPointSweep(body, result) {
       {
         name: 'sweep',
         title: 'Time by ' + result.swept,
-        xTitle: result.swept,
+        xTitle: result.axis ? result.axis + ' (' + result.swept + ')' : result.swept,
         yTitle: 'time of a run',
         format: time,
         caption: 'Full: the median of the runs. Dashed, hollow: predicted from the ceilings.'
