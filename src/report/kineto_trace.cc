@@ -60,8 +60,8 @@ const char* category(const record::DeviceKernel* kernel) {
 
 class RunWriter {
  public:
-  RunWriter(const record::RunRecord& run, TraceEvents& events)
-      : run_(run), events_(events), layout_(lay_out(run)) {
+  RunWriter(const record::RunRecord& run, TraceReader reader, TraceEvents& events)
+      : run_(run), reader_(reader), events_(events), layout_(lay_out(run)) {
     for (const record::MemoryPoint& point : run.memory.timeline)
       memory_[{point.graph, point.node}] = &point.live;
     for (const record::TimelineRun& each : run.step.timeline)
@@ -116,7 +116,7 @@ class RunWriter {
         args["scope"] = slice.node->scope;
       }
     } else if (slice.kind == HostSlice::Kind::kCall) {
-      category = "cuda_runtime";
+      category = reader_ == TraceReader::kTensorBoard ? "runtime" : "cuda_runtime";
       args["correlation"] = slice.correlation;
     }
     events_.slice(category, slice.name, {kHost, kHostThread}, slice.at, std::move(args));
@@ -133,9 +133,24 @@ class RunWriter {
     extend(kScopes, scope_, node.scope, kernel.at);
     extend(kPhases, phase_, node.phase, kernel.at);
     auto live = memory_.find({node.graph, node.node});
-    if (live != memory_.end())
-      events_.counter("memory (bytes)", kDevice, kernel.at.begin_ns,
-                      value_json(live->second->bytes));
+    if (live == memory_.end()) return;
+    events_.counter("memory (bytes)", kDevice, kernel.at.begin_ns, value_json(live->second->bytes));
+    if (reader_ == TraceReader::kTensorBoard) write_memory(live->second->total(), kernel);
+  }
+
+  // The change of live memory as an allocation or a release.
+  void write_memory(int64_t live_bytes, const KernelSlice& kernel) {
+    const int64_t change = live_bytes - live_bytes_;
+    if (change == 0) return;
+    live_bytes_ = live_bytes;
+    const bool on_gpu = run_.setting.device == "cuda";
+    events_.instant("[memory]", {kHost, kHostThread}, kernel.at.begin_ns,
+                    {{"Device Type", on_gpu ? 1 : 0},
+                     {"Device Id", on_gpu ? 0 : -1},
+                     {"Addr", kernel.id},
+                     {"Bytes", change},
+                     {"Total Allocated", live_bytes},
+                     {"Total Reserved", run_.memory.owned_bytes}});
   }
 
   Json kernel_args(const KernelSlice& kernel) const {
@@ -180,11 +195,13 @@ class RunWriter {
   }
 
   const record::RunRecord& run_;
+  TraceReader reader_;
   TraceEvents& events_;
   TraceLayout layout_;
   std::map<std::pair<std::string, NodeId>, const plan::MemoryMoment*> memory_;
   std::map<std::string, int64_t> repeats_;  // number of times that the step ran each graph
   OpenSlice scope_, phase_;
+  int64_t live_bytes_ = 0;  // as last written
 };
 
 Json device_properties(const record::LabRecord& lab, const record::RunRecord& run) {
@@ -205,9 +222,10 @@ Json device_properties(const record::LabRecord& lab, const record::RunRecord& ru
 Trace kineto_trace(const record::LabRecord& lab,
                    const record::RunRecord& run,
                    const std::string& file_name,
-                   int64_t cap_bytes) {
+                   int64_t cap_bytes,
+                   TraceReader reader) {
   TraceEvents events(cap_bytes);
-  RunWriter(run, events).write();
+  RunWriter(run, reader, events).write();
   Json other = heading(lab);
   other["setting"] = to_json(run.setting);
   other["dropped_events"] = events.dropped();

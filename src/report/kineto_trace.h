@@ -15,6 +15,10 @@ namespace ridge::report {
 // Perfetto's page stays responsive up to this size.
 inline constexpr int64_t kTraceCapBytes = int64_t{64} << 20;
 
+// Who opens the trace. TensorBoard's plugin for PyTorch's profiler (0.4) knows the host's calls as
+// "runtime" instead of "cuda_runtime", and live memory by events of its own.
+enum class TraceReader : uint8_t { kPerfetto, kTensorBoard };
+
 struct Trace {
   std::string text;
   int64_t events = 0;
@@ -27,6 +31,7 @@ struct Trace {
 Trace kineto_trace(const record::LabRecord& lab,
                    const record::RunRecord& run,
                    const std::string& file_name,
-                   int64_t cap_bytes = kTraceCapBytes);
+                   int64_t cap_bytes = kTraceCapBytes,
+                   TraceReader reader = TraceReader::kPerfetto);
 
 }  // namespace ridge::report

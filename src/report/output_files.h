@@ -11,7 +11,7 @@
 namespace ridge::report {
 
 struct OutputFile {
-  std::string name;
+  std::string name;  // in the folder; with "/" in a folder inside it
   std::string text;
 };
 

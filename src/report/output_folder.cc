@@ -24,6 +24,16 @@ fs::path unused(const std::string& stem) {
   return path;
 }
 
+// The file; its folder is made if the name has one: "flops_analysis/roofline_data.json".
+fs::path made_for(fs::path file) {
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  if (error)
+    throw runtime_error("[out] cannot make folder {}: {}", file.parent_path().string(),
+                        error.message());
+  return file;
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(const OutputOptions& options, const std::string& stem)
@@ -58,7 +68,7 @@ void OutputFolder::replace_files() const {
   std::vector<files::AtomicFile> pending;
   pending.reserve(files_.size());
   for (const auto& [name, text] : files_) {
-    pending.emplace_back(path_ / name, files::Links::kReplace);
+    pending.emplace_back(made_for(path_ / name), files::Links::kReplace);
     pending.back().write(text);
     pending.back().finish();
   }
@@ -68,7 +78,7 @@ void OutputFolder::replace_files() const {
 void OutputFolder::commit() {
   if (fs::is_directory(path_) && (overwrite_ || fs::is_empty(path_))) return replace_files();
   files::AtomicFolder folder(path_);
-  for (const auto& [name, text] : files_) files::write_file(folder.inside() / name, text);
+  for (const auto& [name, text] : files_) files::write_file(made_for(folder.inside() / name), text);
   folder.commit();
 }
 

@@ -60,6 +60,17 @@ void TraceEvents::counter(const char* name, int pid, int64_t at_ns, Json values)
          {"args", std::move(values)}});
 }
 
+void TraceEvents::instant(const char* name, Track track, int64_t at_ns, Json args) {
+  event({{"ph", "i"},
+         {"s", "t"},
+         {"cat", "cpu_instant_event"},
+         {"name", name},
+         {"pid", track.pid},
+         {"tid", track.tid},
+         {"ts", microseconds(at_ns)},
+         {"args", std::move(args)}});
+}
+
 void TraceEvents::event(const Json& json) {
   if (static_cast<int64_t>(text_.size()) >= cap_bytes_)
     ++dropped_;

@@ -30,6 +30,8 @@ class TraceEvents {
   // The begin ("s") or the end ("f") of an arrow from a launch to a kernel.
   void flow(const char* side, int pid, int tid, int64_t at_ns, int64_t correlation);
   void counter(const char* name, int pid, int64_t at_ns, Json values);
+  // A moment on a thread, for readers that find what it counts by its name.
+  void instant(const char* name, Track track, int64_t at_ns, Json args);
 
   int64_t written() const { return written_; }
   int64_t dropped() const { return dropped_; }  // to stay under the cap

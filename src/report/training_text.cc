@@ -89,8 +89,14 @@ std::string training_summary(const record::RunRecord& run,
       spread, format_count(run.samples_per_s()), format_count(run.tokens_per_s()),
       format_rate(run.palm_flops_per_s(), "FLOP/s"), format_integer(run.launches),
       format_bytes(run.memory.owned_bytes), format_bytes(run.memory.after.peak_bytes));
+  std::string phases;
+  if (const record::StepRecord& step = run.step; !step.wall_samples_ns.empty())
+    phases = fmt::format("forward {}, backward {}, optimizer {}: medians of kernel times of {}\n",
+                         format_ns(step.forward.median), format_ns(step.backward.median),
+                         format_ns(step.optimizer.median),
+                         counted(std::ssize(step.wall_samples_ns), "instrumented step"));
   // In a file the lines stay whole, for programs that read them.
-  return fmt::format("mean loss {:.4f}\n{}{}", run.mean_loss(), events_text(run, totals),
+  return fmt::format("mean loss {:.4f}\n{}{}{}", run.mean_loss(), events_text(run, totals), phases,
                      options.fit ? wrap_lines(figures, options.columns) : figures + "\n");
 }
 

@@ -66,6 +66,24 @@ TEST(KinetoTrace, KeepsTheRulesOfViewersAndTools) {
     EXPECT_EQ(TraceRules(trace_of(lab)).broken(), kNone);
 }
 
+// TensorBoard's plugin for PyTorch's profiler knows calls as "runtime", and memory by moments.
+TEST(KinetoTrace, NamesCallsAndMemoryForTensorBoard) {
+  const record::LabRecord lab = lab_record();
+  const json trace = json::parse(
+      kineto_trace(lab, lab.runs[1], "a.pt.trace.json", kTraceCapBytes, TraceReader::kTensorBoard)
+          .text);
+  EXPECT_TRUE(slices(trace, "cuda_runtime").empty());
+  EXPECT_EQ(slices(trace, "runtime").size(), slices(trace, "kernel").size());
+  int64_t live = 0;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] != "[memory]") continue;
+    live += event["args"]["Bytes"].get<int64_t>();
+    EXPECT_EQ(event["args"]["Total Allocated"], live);
+    EXPECT_EQ(event["args"]["Total Reserved"], 50000);
+  }
+  EXPECT_GT(live, 0);
+}
+
 // Recorded on an H100; the step is one captured graph.
 TEST(KinetoTrace, KeepsThemOnAGpu) {
   const json trace = files::read_json(test_data("runs/h100/trace.json"));

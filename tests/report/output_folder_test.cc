@@ -52,7 +52,7 @@ TEST(OutputFolderTest, ForceReplacesItsFilesAndNoOthers) {
   EXPECT_THROW(OutputFolder(scratch / "old", false), Error);
   OutputFolder failing(scratch / "old", true);
   failing.add("a", "1");
-  failing.add("missing/b", "2");
+  failing.add("mine/b", "2");  // which is a file
   EXPECT_THROW(failing.commit(), Error);
   EXPECT_EQ(files::contents(scratch / "old" / "a"), "old");
   OutputFolder folder(scratch / "old", true);
@@ -60,6 +60,19 @@ TEST(OutputFolderTest, ForceReplacesItsFilesAndNoOthers) {
   folder.commit();
   EXPECT_EQ(files::contents(scratch / "old" / "a"), "1");
   EXPECT_EQ(files::contents(scratch / "old" / "mine"), "mine");
+}
+
+// Names may have folders, in a new folder and in one that is there.
+TEST(OutputFolderTest, FilesMayLieInFoldersInside) {
+  files::ScratchFolder scratch;
+  for (const bool is_there : {false, true}) {
+    OutputFolder folder(scratch / "new", is_there);
+    folder.add("a/b/c", is_there ? "2" : "1");
+    folder.add("a/d", "3");
+    folder.commit();
+    EXPECT_EQ(files::contents(scratch / "new/a/b/c"), is_there ? "2" : "1");
+    EXPECT_EQ(files::contents(scratch / "new/a/d"), "3");
+  }
 }
 
 TEST(OutputFolderTest, ForceLeavesWhatLinksLinkTo) {
