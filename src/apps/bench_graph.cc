@@ -61,6 +61,7 @@ void add_bench_graph(Command bench, const AppContext& context) {
   app.add_flag("--backward", o->is_backward,
                "append the gradients of all floating-point operands, and time both together too");
   add_bench_run_options(app, o->run);
+  add_profile_option(app, o->run);
   app.footer(
       "Operands are filled with random numbers; ids are below the extent that they index.\n"
       "A graph is a list of values and nodes:\n"

@@ -54,14 +54,16 @@ void add_bench_module(Command bench, const AppContext& context) {
       .numbers();
   app.add_option("--layer", o->bench.layer,
                  "number of the layer; layers with a sliding window differ from others");
-  app.add_option("--dtype", o->bench.dtype,
-                 "type of the GEMMs: bf16, fp32, tf32, or a type of weights: fp16, q8_0, q4_k ...");
+  app.add_option(
+      "--dtype", o->bench.dtype,
+      "type of the GEMMs: bf16, fp32, tf32, fp16, or a type of weights: f16, q8_0, q4_k ...");
   app.add_option("--form", o->bench.forms, "all, or a list of the forms below");
   std::string bytes_help = "convention of the bytes: ridge";
   for (const bench::BytesName& each : bench::unfused_bytes_names())
     bytes_help += fmt::format(", or {}: {}", each.name, each.summary);
   app.add_option("--bytes", o->bench.bytes, bytes_help);
   add_bench_run_options(app, o->run);
+  add_profile_option(app, o->run);
   app.footer(
       forms_help() +
       "\nWeights are random. --hardware and --plan count and predict without a run.\n"

@@ -61,7 +61,7 @@ void run(const BenchOpOptions& o, const Command& app, const AppContext& context)
   app.refuse_unused({{!has_size,
                       "without --shape or --sweep",
                       {"--backward", "--layout", "--implementation", "--causal", "--fit", "--cold",
-                       "--warm", "--seconds"}},
+                       "--warm", "--seconds", "--profile"}},
                      {o.bench.tune, "with --tune", {"--implementation"}}});
   if (!has_size) return run_cases(o, context);
   const bench::OpShape* shape = bench::find_op_shape(o.op);
@@ -93,8 +93,8 @@ void add_bench_op(Command bench, const AppContext& context) {
       .one_value();
   app.add_option(
       "--dtype", o->bench.dtype,
-      "type of the operands: fp32, tf32 (a GPU rounds the fp32 inputs of GEMMs to TF32) or bf16; for the weights of GEMMs and "
-      "tables also fp16, q8_0, q4_k and the other types of GGUF files");
+      "type of the operands: fp32, tf32 (a GPU rounds the fp32 inputs of GEMMs to TF32), bf16 or fp16; for the weights of GEMMs "
+      "and tables also f16, q8_0, q4_k and the other types of GGUF files");
   app.add_option(
       "--layout", o->bench.layout,
       "variant of the op: matmul nt (x W^T), nn, tn or tt; copy rows or transposed; reduce_sum rows or "
@@ -113,6 +113,7 @@ void add_bench_op(Command bench, const AppContext& context) {
       "--memory-limit", o->memory_limit,
       "memory of this process, such as 4GiB; what does not fit fails to allocate (default: all)");
   add_bench_run_options(app, o->run);
+  add_profile_option(app, o->run);
   app.footer(
       letters_help() +
       "\nCtrl-C ends a sweep after the present point and prints what was measured.\n"
@@ -123,7 +124,8 @@ void add_bench_op(Command bench, const AppContext& context) {
       "  ridge bench op matmul --sweep n=k=m=512:8192*2 --counts\n"
       "  ridge bench op attention --shape b=1,h=16,k=4,t=4096,e=128 --causal --hardware a6000 --dtype bf16\n"
       "  ridge bench op attention --shape h=2,k=2,t=128 --causal --implementation all --backward\n"
-      "  ridge bench op gemv --shape k=1024,m=1024 --dtype q8_0 --cold");
+      "  ridge bench op gemv --shape k=1024,m=1024 --dtype q8_0 --cold\n"
+      "  ridge bench op matmul --sweep n=k=m=128,512 --profile --out kernels");
   app.callback([o, app, &context] { run(*o, app, context); });
 }
 

@@ -11,8 +11,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "bench/trial_profile.h"
 #include "cost/hardware.h"
 #include "report/bench_table.h"
+#include "report/profile_report.h"
 
 namespace ridge::apps {
 namespace {
@@ -69,11 +71,19 @@ void add_bench_run_options(Command app, BenchRunOptions& o) {
   add_bench_place_options(app, o);
 }
 
+void add_profile_option(Command app, BenchRunOptions& o) {
+  app.add_flag(
+      "--profile", o.profiles,
+      "also profile each point: kernels by name on the terminal, and in --out (default: profile-out) "
+      "the files of a run, with trace, timeline and memory");
+}
+
 void check(const BenchRunOptions& o, const Command& app) {
   const bool is_planned = o.runs_nothing() || o.hardware != "this";
   app.refuse_unused(
       {without_folder(o.output),
-       {is_planned, "where nothing is run", {"--cold", "--warm", "--seconds"}},
+       {is_planned, "where nothing is run", {"--cold", "--warm", "--seconds", "--profile"}},
+       {o.is_cold, "with --cold", {"--profile"}},
        {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa", "--plan"}},
        {o.is_counts, "with --counts", {"--plan"}},
        {o.json, "with --json", {"--format"}}});
@@ -89,7 +99,7 @@ void check(const BenchRunOptions& o, const Command& app) {
 BenchRun::BenchRun(const BenchRunOptions& o, const AppContext& context, bool tf32)
     : o_(o),
       context_(context),
-      folder_(requested_folder(o.output)),
+      folder_(o.profiles ? OutputFolder(o.output, "profile-out") : requested_folder(o.output)),
       interrupt_("\nEnding after this point; a second Ctrl-C ends at once.\n") {
   if (o.hardware != "this")
     place_ = planning::choose_hardware(
@@ -97,17 +107,16 @@ BenchRun::BenchRun(const BenchRunOptions& o, const AppContext& context, bool tf3
   trials_.emplace(bench::TrialRunner::Setting{
       .runs = !o.runs_nothing(),
       .predicts = !o.is_counts,
+      .profiles = o.profiles,
       .caches = o.is_cold ? bench::Caches::kCold : bench::Caches::kWarm,
       .budget_ns = 1e9 * o.seconds,
       .is_stopped = [this] { return is_stopped(); },
       .make_backend = [this](const passes::Selection& s) { return make_backend(o_.machine, s); },
       .planned = place_ ? place_->planned.get() : nullptr});
-  if (place_) {
+  if (!place_) trials_->backend(plain(tf32));  // sets threads and ISA
+  if (place_)
     trials_->set_ceilings(place_->ceilings);
-    return;
-  }
-  trials_->backend(plain(tf32));  // sets threads and ISA
-  if (!o.is_counts)
+  else if (!o.is_counts)
     trials_->set_ceilings(machine_ceilings(o.machine, {.tf32 = tf32}, context.terminal));
 }
 
@@ -124,17 +133,22 @@ void BenchRun::print(record::BenchRecord& bench, const std::string& folder, bool
   }
   const bool is_empty = bench.points.empty() && bench.values.empty();
   if (!folder.empty() && !is_empty) folder_.emplace(folder, o_.output.overwrite);
+  std::string profiles;
   if (folder_ && !is_empty) {
     record::LabRecord lab = about(context_);
     lab.ceilings = ceilings;
-    folder_->commit(report::bench_files(lab, bench));
+    lab = bench::profile_lab(std::move(lab), bench, o_.machine);
+    folder_->commit(report::profile_files(lab, bench));
+    profiles = report::profile_text(lab, context_.terminal);
+    if (!profiles.empty()) profiles += written_text(*folder_, context_.terminal);
   }
   const std::string format = o_.json ? "json" : o_.format;
   if (is_quiet) return;
   if (is_empty && format != "csv" && format != "json")
     fmt::print(stderr, "Nothing was complete.\n");
   else
-    fmt::print("{}", report::bench_text(bench, format, context_.terminal));
+    fmt::print("{}{}", report::bench_text(bench, format, context_.terminal),
+               format == "csv" || format == "json" ? "" : profiles);
 }
 
 void BenchRun::end() const {

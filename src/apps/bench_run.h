@@ -30,7 +30,8 @@ struct BenchRunOptions {
   bool is_counts = false;  // plans, and shows counts alone
   bool is_cold = false;
   bool is_warm = false;
-  double seconds = 0.5;  // for the samples of a point
+  bool profiles = false;  // the run folder of a profile is written too
+  double seconds = 0.5;   // for the samples of a point
   std::string format = "table";
   bool json = false;
   OutputOptions output;
@@ -46,6 +47,8 @@ void check_text_format(const std::string& format);
 void add_bench_place_options(Command app, BenchRunOptions& options);
 // The same, --counts, --cold, --warm and --seconds
 void add_bench_run_options(Command app, BenchRunOptions& options);
+// --profile; to be added last.
+void add_profile_option(Command app, BenchRunOptions& options);
 // A record with the program, the command and the time, for files.
 record::LabRecord about(const AppContext& context);
 // Throws usage Errors for combinations without effect and for values out of range.

@@ -94,7 +94,8 @@ void register_report(Command program, const AppContext& context) {
       "draw the losses of folders of ridge train --log-dir into this file (SVG) instead");
   app.add_option("--chart", o->chart,
                  "draw the times of a folder of ridge bench, demo or study into this file (SVG) "
-                 "instead: over the size that varies, or a bar for each form");
+                 "instead: over the size that varies, or a bar for each form; of ridge lab or "
+                 "train, a stacked bar for each instrumented step");
   app.add_option("--roofline", o->roofline,
                  "draw a folder's roofline into this file (SVG) instead; goes with --chart");
   app.add_option("-o,--output", o->output,

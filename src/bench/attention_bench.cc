@@ -21,6 +21,7 @@
 #include "base/split.h"
 #include "base/units.h"
 #include "bench/extents.h"
+#include "bench/module_trial.h"
 
 namespace ridge::bench {
 namespace {
@@ -76,18 +77,17 @@ std::string failure_of_child(std::vector<std::string> arguments, int64_t limit_b
                      format_bytes(limit_bytes), child.code);
 }
 
-// Notes the points that a machine on which nothing runs here could not hold.
-void add_unfit(const TrialRunner& runner, record::BenchRecord& bench) {
+// A machine on which nothing runs here refuses what its sheet says it cannot hold. Courses print
+// decimal units.
+void refuse_unfit(const TrialRunner& runner, record::BenchPoint& point) {
   const cost::Machine& machine = runner.ceilings().machine;
-  if (runner.runs() || machine.memory_bytes == 0) return;
-  std::string names;
-  for (const record::BenchPoint& each : bench.points)
-    if (each.owned_bytes > machine.memory_bytes)
-      names +=
-          fmt::format("{}{} {}", names.empty() ? "" : ", ", record::str(each.extents), each.form);
-  if (!names.empty())
-    bench.notes.push_back(fmt::format("does not fit the {} of {}: {}.",
-                                      format_bytes(machine.memory_bytes), machine.device, names));
+  if (runner.runs() || machine.memory_bytes == 0 || point.owned_bytes <= machine.memory_bytes)
+    return;
+  point.refused = fmt::format("needs {:.1f} GB of the {:.1f} GB of {}",
+                              static_cast<double>(point.owned_bytes) / 1e9,
+                              static_cast<double>(machine.memory_bytes) / 1e9, machine.device);
+  point.lacks_memory = true;
+  point.predicted_ns = point.limit_ns = 0;
 }
 
 }  // namespace
@@ -147,17 +147,20 @@ AttentionBench::AttentionBench(const AttentionBenchOptions& o)
   for (const std::string& each : split(o.dtypes)) {
     const TrialType type = parse_trial_type(each);
     if (type.weights != type.activations || type.is_tf32)
-      throw usage_error("[dtype] expected some of fp32, bf16, got {}", printable(each));
+      throw usage_error("[dtype] expected some of fp32, bf16, fp16, got {}", printable(each));
   }
+  check_bytes_name(o.bytes);
   chosen_forms(false);
   for (int64_t each : lengths_)
     if (each > kLongestAttention)
       throw usage_error("[seq-len] expected at most {}, got {}", kLongestAttention, each);
   bench_.kind = "attention";
-  bench_.name =
-      fmt::format("attention of {} heads, {} KV heads, batch {}", o.heads, o.kv_heads, o.batch);
+  bench_.name = fmt::format("attention of {} heads, {} KV heads, batch {}{}", o.heads, o.kv_heads,
+                            o.batch, o.is_causal ? "" : ", no mask");
+  bench_.bytes = o.bytes;
   bench_.dtype = o.dtypes;
   bench_.swept = "t";
+  bench_.axis = "tokens of a sequence";
 }
 
 record::BenchRecord AttentionBench::run(TrialRunner& runner, const PointListener& listener) {
@@ -172,7 +175,6 @@ record::BenchRecord AttentionBench::run(TrialRunner& runner, const PointListener
         add_winners(first, at);
         keep_choices(first, at);
       }
-  add_unfit(runner, bench_);
   return std::move(bench_);
 }
 
@@ -191,8 +193,8 @@ void AttentionBench::measure_form(const Form& form, const Case& at) {
 }
 
 AttentionCall AttentionBench::call(const Case& at, int64_t length) const {
-  return {at.decodes,  o_.is_backward, o_.batch, o_.heads,
-          o_.kv_heads, at.head_size,   length,   at.type};
+  return {at.decodes,   o_.is_backward, o_.batch, o_.heads,    o_.kv_heads,
+          at.head_size, length,         at.type,  o_.is_causal};
 }
 
 record::BenchPoint AttentionBench::measure(const Form& form,
@@ -219,6 +221,11 @@ record::BenchPoint AttentionBench::measure(const Form& form,
   point.form = form.name;
   point.phase = at.decodes ? "decode" : o_.is_backward ? "prefill and backward" : "prefill";
   point.dtype = at.type.name;
+  point.unfused_bytes =
+      three_pass_softmax_bytes({o_.batch, o_.heads, at.decodes ? 1 : length, length, at.head_size},
+                               storage_bytes(at.type.activations, 1));
+  if (o_.bytes != "ridge") limit_by_unfused_bytes(runner_->ceilings(), at.type.activations, point);
+  refuse_unfit(*runner_, point);
   return point;
 }
 
@@ -238,7 +245,7 @@ int64_t AttentionBench::free_bytes() {
 // A child that may allocate what is free now tries it; the parent goes on.
 std::string AttentionBench::failure(const OpShape& op, const OpRequest& request) {
   std::vector<std::string> line{op.name, "--shape", record::str(request.extents)};
-  if (op.has_causal) line.emplace_back("--causal");
+  if (op.has_causal && request.is_causal) line.emplace_back("--causal");
   line.insert(line.end(),
               {"--implementation", request.implementation.name, "--dtype", request.type.name});
   if (o_.is_backward && op.name == "attention") line.emplace_back("--backward");
@@ -276,6 +283,7 @@ void AttentionBench::keep_choices(size_t first, const Case& at) const {
       times[bench_.points[i].extents[0].second][bench_.points[i].form] =
           bench_.points[i].time.median;
   for (const auto& [length, ns] : times) {
+    if (!at.decodes && !o_.is_causal) return;  // models attend causally
     if (!ns.contains("flash") || !ns.contains("standard") ||
         !std::has_single_bit(static_cast<uint64_t>(length)))
       continue;

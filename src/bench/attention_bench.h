@@ -22,9 +22,11 @@ struct AttentionBenchOptions {
   // fails to allocate.
   std::string lengths;
   std::string phases = "prefill";  // some of prefill, decode
-  std::string dtypes = "fp32";     // some of fp32, bf16
+  std::string dtypes = "fp32";     // some of fp32, bf16, fp16
   std::string forms = "all";       // or some of standard, memory-efficient, flash, paged
   bool is_backward = false;
+  bool is_causal = true;        // in prefill
+  std::string bytes = "ridge";  // the convention of the bytes that the table shows
   double budget_s = 60;
   backends::MachineOptions machine;  // as the trials' runner has it
 };

@@ -71,7 +71,7 @@ AttentionTrialGraph attention_graph(const AttentionCall& call,
   OpRequest& request = made.request;
   request.extents = points(op.letters, shape, {})[0];
   request.type = call.type;
-  request.is_causal = true;
+  request.is_causal = call.is_causal || call.decodes;
   request.implementation = choose_implementations(op, call.type, std::string(implementation))[0];
   made.setting.selection = passes::Selection("baseline", request.implementation.switches);
   made.setting.is_backward = call.is_backward && !call.decodes;

@@ -15,13 +15,15 @@
 
 namespace ridge::bench {
 
-// A call of causal attention. In decode, a token of each sequence attends to `length` keys.
+// A call of attention, causal unless it says otherwise. In decode, a token of each sequence attends
+// to `length` keys.
 struct AttentionCall {
   bool decodes = false;
   bool is_backward = false;  // the gradients too; not in decode
   int64_t batch = 1, heads = 1, kv_heads = 1, head_size = 64;
   int64_t length = 1;
   TrialType type = {};
+  bool is_causal = true;  // false: all tokens attend to all others; not in decode
 
   // "decode b1 h16 k4 e64 c1024 fp32". Lengths up to the next power of two share a choice.
   std::string key() const;

@@ -7,20 +7,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <set>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/process_memory.h"
 #include "base/random.h"
 #include "base/timed_work.h"
 #include "base/units.h"
 #include "cost/predict.h"
 #include "files/quantize.h"
 #include "graph/builder.h"
+#include "measure/repeated_runs.h"
 #include "ops/registry.h"
 #include "passes/differentiate.h"
 #include "plan/planned_graph.h"
+#include "record/run_counts.h"
 #include "runtime/load.h"
 #include "runtime/program.h"
 
@@ -285,7 +289,12 @@ void refuse(const std::string& reason, bool lacks_memory, record::BenchPoint& po
 class Running {
  public:
   Running(const TrialGraph& trial, PreparedGraph prepared, backends::Backend& backend)
-      : load_(std::move(prepared.load)), file_(load_), store_(backend), program_(backend, store_) {
+      : backend_(backend),
+        before_(backend.taken_memory()),
+        load_(std::move(prepared.load)),
+        file_(load_),
+        store_(backend),
+        program_(backend, store_) {
     if (!load_.stored.empty()) {
       const bool copies = backend.borrow({}) != nullptr;
       runtime::load_stored(load_,
@@ -312,6 +321,32 @@ class Running {
                            setting.budget_ns, setting.is_stopped);
   }
 
+  // Null if it was stopped.
+  std::shared_ptr<const record::RunRecord> profile(const TrialSetting& setting,
+                                                   const cost::Ceilings* ceilings) {
+    auto record = std::make_shared<record::RunRecord>();
+    const std::vector<record::PredictedGraph> graphs =
+        record::count_graphs(program_.graphs(), ceilings, *record);
+    for (const Value& value : program_.graph(0).graph().values)
+      if (value.storage == Storage::kParameter) record->parameters += value.type.shape.elements();
+    record->memory.peak_was_reset = reset_peak_memory();
+    measure::RepeatedRuns runs(
+        backend_, {.once =
+                       [this] {
+                         program_.run(0);
+                         program_.wait();
+                       },
+                   .profiled = [this] { return std::vector{program_.run_profiled(0)}; }});
+    if (!runs.run({.budget_ns = setting.budget_ns}, setting.is_stopped)) return nullptr;
+    runs.measurement().fill(graphs, *record);
+    record->counts = runs.counts();
+    record->memory.before = before_;
+    record->memory.foreign_bytes = before_.resident_bytes;
+    record->memory.allocated_bytes = store_.bytes() + program_.arena_bytes();
+    record->memory.after = backend_.taken_memory();
+    return record;
+  }
+
  private:
   void copy_operand(const std::string& from, const std::string& to) {
     const Type& type = store_.type(from);
@@ -324,6 +359,8 @@ class Running {
     store_.write(to, copy_.data(), bytes);
   }
 
+  backends::Backend& backend_;
+  ProcessMemory before_;
   LoadGraph load_;
   RandomWeightFile file_;
   runtime::Store store_;
@@ -451,6 +488,7 @@ record::BenchPoint run_trial(const TrialGraph& trial,
     return point;
   }
   try {
+    if (setting.is_profiled) backend.instrument();  // its memory is not the graph's
     PreparedGraph prepared = prepare(trial, setting, backend);
     int64_t copies = 1;
     point.cache = "warm";
@@ -468,6 +506,8 @@ record::BenchPoint run_trial(const TrialGraph& trial,
     point.time = running.time(setting);
     const double n = static_cast<double>(copies);
     point.time.median /= n, point.time.low /= n, point.time.high /= n;
+    if (setting.is_profiled && point.is_measured())
+      point.profile = running.profile(setting, ceilings);
   } catch (const Error& error) {
     refuse(error.what(), error.code() == ExitCode::kOutOfMemory, point);
   } catch (const std::bad_alloc&) {

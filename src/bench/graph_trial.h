@@ -43,6 +43,7 @@ struct TrialSetting {
   std::function<bool()> is_stopped = [] { return false; };
   // The trial may own so many; 0: as many as the backend has left.
   int64_t memory_bytes = 0;
+  bool is_profiled = false;  // the point also gets a profile; only with warm caches
 };
 
 // The graph after the passes of the setting, and how its parameters are loaded. With is_backward,

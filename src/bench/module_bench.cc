@@ -65,7 +65,13 @@ ModuleBench::ModuleBench(const ModuleBenchOptions& o, bool on_gpu)
   }
   if (std::ssize(requests_) > kMostPoints)
     throw usage_error("[bench] expected at most {} points, got {}", kMostPoints, requests_.size());
-  for (const ModuleRequest& each : requests_) build_module(config_, each);
+  for (const ModuleRequest& each : requests_) {
+    build_module(config_, each);
+    if (o.bytes != "ridge" && !unfused_bytes(config_, each))
+      throw usage_error(
+          "[bytes] expected mlp or attention in prefill or decode, and no weights in blocks, with --bytes {}, got {}",
+          o.bytes, printable(o.module));
+  }
 }
 
 bool ModuleBench::decodes() const {
@@ -93,6 +99,10 @@ record::BenchRecord ModuleBench::run(TrialRunner& runner, const PointListener& l
     add_savings(bench, first);
   }
   bench.swept = swept();
+  bench.axis = bench.swept == "b"   ? "sequences at a time"
+               : bench.swept == "c" ? "keys of a sequence in the cache"
+               : bench.swept == "t" ? "tokens of a sequence"
+                                    : "";
   return bench;
 }
 
@@ -112,6 +122,7 @@ record::BenchPoint ModuleBench::measure(TrialRunner& runner,
   point.phase = name(request.phase);
   point.dtype = type_.name;
   point.unfused_bytes = unfused_bytes(config_, request);
+  if (o_.bytes != "ridge") limit_by_unfused_bytes(runner.ceilings(), type_.weights, point);
   return point;
 }
 

@@ -19,6 +19,9 @@ constexpr std::array kPhases = {"train", "prefill", "decode"};
 constexpr std::array kForms = {
     ModuleForm{"eager", "one kernel a primitive; the tanh GELU is its eight", "baseline",
                "+split_activations"},
+    ModuleForm{"eager-library",
+               "one kernel an op of a library of kernels: the tanh GELU is one of an MLP's five",
+               "baseline", "", false, false},
     ModuleForm{"generated",
                "the same, with one generated kernel per cluster of pointwise operations",
                "baseline", "+split_activations,+generate_pointwise"},
@@ -52,7 +55,10 @@ std::vector<ModuleForm> choose_forms(const std::string& names, bool on_gpu) {
       offered.push_back(each);
       known += (known.empty() ? "" : ", ") + std::string(each.name);
     }
-  if (names == "all") return offered;
+  if (names == "all") {
+    std::erase_if(offered, [](const ModuleForm& form) { return !form.is_in_all; });
+    return offered;
+  }
   for (const std::string& each : split(names)) {
     const auto found = std::find_if(offered.begin(), offered.end(),
                                     [&](const ModuleForm& form) { return form.name == each; });
@@ -107,6 +113,20 @@ void check_bytes_name(const std::string& name) {
     known += fmt::format(" or {}", each.name);
   }
   if (name != "ridge") throw usage_error("[bytes] expected {}, got {}", known, printable(name));
+}
+
+void limit_by_unfused_bytes(const cost::Ceilings& ceilings,
+                            DType dtype,
+                            record::BenchPoint& point) {
+  if (!point.unfused_bytes || point.predicted_ns == 0) return;
+  const double compute_ns =
+                   static_cast<double>(point.work.flops) / ceilings.peak_flops_per_ns(dtype),
+               memory_ns =
+                   static_cast<double>(*point.unfused_bytes) / ceilings.memory_bytes_per_ns();
+  point.limit_ns = std::max(compute_ns, memory_ns);
+  point.bound = compute_ns >= memory_ns ? cost::Bound::kCompute : cost::Bound::kMemory;
+  point.level.clear();
+  if (!point.is_measured()) point.predicted_ns = point.limit_ns;
 }
 
 int64_t three_pass_softmax_bytes(const UnfusedAttention& a, int64_t element_bytes) {

@@ -34,9 +34,10 @@ struct ModuleForm {
   std::string_view level;
   std::string_view switches;
   bool gpu_only = false;
+  bool is_in_all = true;  // false: only where it is named
 };
 std::span<const ModuleForm> module_forms();
-// "all" (those that the device has), or a list of names. Throws usage Errors.
+// "all" (those that the device has, without rare ones), or a list of names. Throws usage Errors.
 std::vector<ModuleForm> choose_forms(const std::string& names, bool on_gpu);
 
 // Throws usage Errors for sizes and types that cannot be.
@@ -51,6 +52,11 @@ struct UnfusedAttention {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1, head_size = 1;
 };
 int64_t three_pass_softmax_bytes(const UnfusedAttention& attention, int64_t element_bytes);
+
+// Sets the limit and the bound of a point to those of its unfused bytes: all FLOPs at the peak of
+// GEMMs in `dtype`, or these bytes at the bandwidth of memory. Predictions are of Ridge's kernels,
+// so a point that did not run has none any more.
+void limit_by_unfused_bytes(const cost::Ceilings& ceilings, DType dtype, record::BenchPoint& point);
 
 // A name that --bytes takes for the bytes of unfused kernels.
 struct BytesName {

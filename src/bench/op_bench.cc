@@ -76,6 +76,8 @@ record::BenchRecord OpBench::run(TrialRunner& runner, const PointListener& liste
   bench.formula = ops::table().at(shape_.op).formula;
   bench.dtype = type_.name;
   bench.swept = swept_;
+  for (const Letter& each : shape_.letters)
+    if (each.name == swept_) bench.axis = each.meaning;
   for (const record::Extents& each : points_)
     for (const Implementation& form : implementations_)
       for (bool backward : {false, true}) {

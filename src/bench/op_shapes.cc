@@ -358,11 +358,12 @@ TrialType parse_trial_type(const std::string& text) {
   if (text == "fp32" || text == "f32") return {};
   if (text == "tf32") return {text, DType::kF32, DType::kF32, true};
   if (text == "bf16") return {text, DType::kBF16, DType::kBF16};
-  if (text == "fp16" || text == "f16") return {"fp16", DType::kF32, DType::kF16};
+  if (text == "fp16") return {text, DType::kF16, DType::kF16};
+  if (text == "f16") return {text, DType::kF32, DType::kF16};
   const std::optional<DType> stored = parse_dtype(text);
   if (!stored || !is_block(*stored) || !files::can_quantize(*stored))
     throw usage_error(
-        "[dtype] expected fp32, tf32, bf16, fp16 (of weights), or a type of weights in blocks such as q8_0 or q4_k, got {}",
+        "[dtype] expected fp32, tf32, bf16, fp16, or a type of weights of files such as f16, q8_0 or q4_k, got {}",
         printable(text));
   return {text, DType::kF32, *stored};
 }

@@ -21,7 +21,8 @@ struct TrialType {
   DType weights = DType::kF32;
   bool is_tf32 = false;
 };
-// fp32, tf32, bf16, fp16 (weights and tables alone), or a block type of GGUF. Throws usage Errors.
+// fp32, tf32, bf16, fp16, or a type of weights and tables alone: f16, or a block type of GGUF.
+// Throws usage Errors.
 TrialType parse_trial_type(const std::string& text);
 
 // One of the ways in which Ridge runs an op.

@@ -16,6 +16,7 @@
 #include "base/split.h"
 #include "base/units.h"
 #include "bench/extents.h"
+#include "models/cache_shape.h"
 #include "models/known_shapes.h"
 #include "planning/phase_plan.h"
 #include "serve/session.h"
@@ -85,6 +86,7 @@ void refuse(const std::string& reason, bool lacks_memory, PhasePoints& points) {
   for (record::BenchPoint* each : {&points.prefill, &points.decode}) {
     each->refused = reason;
     each->lacks_memory = lacks_memory;
+    if (lacks_memory) each->predicted_ns = each->limit_ns = 0;
   }
 }
 
@@ -128,7 +130,7 @@ PhasePoints plan_technique(const models::ModelFile& file,
   PhasePoints points{point_of(plan.records.prefill, plan.owned_bytes, ceilings),
                      point_of(plan.records.decode, plan.owned_bytes, ceilings)};
   if (most_bytes > 0 && plan.owned_bytes > most_bytes)
-    refuse(fmt::format("needs {} of memory, {} are left", format_bytes(plan.owned_bytes),
+    refuse(fmt::format("needs {} of memory, there are {}", format_bytes(plan.owned_bytes),
                        format_bytes(most_bytes)),
            true, points);
   return points;
@@ -274,9 +276,11 @@ PhasePoints TechniqueStudy::measure(const Technique& technique,
   e.is_stopped = [this] { return trials_.is_stopped(); };
   e = with_technique(std::move(e), technique);
   const bool runs = trials_.runs();
-  const int64_t free = runs ? trials_.backend(e.selection).available_bytes() : 0;
+  // An eighth of the free memory here stays for other programs; another machine has its sheet's.
+  const int64_t free = runs ? trials_.backend(e.selection).available_bytes() : 0,
+                most = runs ? free - free / 8 : trials_.ceilings().machine.memory_bytes;
   PhasePoints points =
-      plan_technique(file_, e, trials_.target(e.selection), trials_.ceilings(), free - free / 8);
+      plan_technique(file_, e, trials_.target(e.selection), trials_.ceilings(), most);
   if (runs && points.prefill.refused.empty()) time(e, points);
   return points;
 }
@@ -322,11 +326,37 @@ void TechniqueStudy::add_notes() {
       "both measured or both predicted. Points that did not run are predicted.");
   for (const Technique& each : o_.techniques)
     record_.notes.push_back(fmt::format("{}: {}.", each.name, each.summary));
+  if (std::ranges::any_of(o_.techniques, &Technique::pages)) add_paging();
   if (std::any_of(record_.points.begin(), record_.points.end(),
                   [](const record::BenchPoint& each) { return !each.published_ns.empty(); }))
     record_.notes.push_back(
         "Published times are of other machines: they show how much a technique gains there. docs/workbench.md has their "
         "sources.");
+}
+
+// Compares the KV cache in pages with one where each sequence reserves the model's context.
+void TechniqueStudy::add_paging() {
+  const models::ModelConfig& config = file_.config();
+  auto bytes = [&](int64_t batch, int64_t positions) {
+    models::CacheNeeds needs;
+    needs.slots = batch;
+    needs.capacity = positions;
+    needs.chunk = positions;
+    needs.window = config.window;
+    needs.dtype = o_.on_gpu ? DType::kBF16 : DType::kF32;
+    needs.pages = true;
+    return models::cache_bytes(config, models::cache_shape(needs));
+  };
+  for (const int64_t length : o_.lengths)
+    for (const int64_t batch : o_.batches) {
+      const int64_t paged = bytes(batch, length), reserved = bytes(batch, config.context);
+      record_.notes.push_back(fmt::format(
+          "KV cache of {} of {} keys in {}: {} in blocks of {} positions; {} where each reserves the model's context of {}, "
+          "{:.2f} times as much.",
+          counted(batch, "sequence"), format_integer(length), o_.on_gpu ? "bf16" : "fp32",
+          format_bytes(paged), models::kBlockTokens, format_bytes(reserved),
+          format_integer(config.context), record::ratio(reserved, paged)));
+    }
 }
 
 std::string lacking_memory(const record::BenchRecord& study) {

@@ -120,6 +120,7 @@ class TechniqueStudy {
   int64_t points_left() const;
   void add(PhasePoints points, const Technique& technique, const std::string& dtype);
   void add_notes();
+  void add_paging();
 
   const models::ModelFile& file_;
   const StudyChoice& o_;

@@ -45,6 +45,7 @@ record::BenchPoint TrialRunner::plan(const TrialGraph& trial, const TrialSetting
 
 record::BenchPoint TrialRunner::point(const TrialGraph& trial, TrialSetting setting) {
   if (!runs()) return plan(trial, setting);
+  setting.is_profiled = setting_.profiles;
   setting.caches = setting_.caches;
   setting.budget_ns = setting_.budget_ns;
   setting.is_stopped = setting_.is_stopped;

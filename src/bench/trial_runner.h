@@ -18,8 +18,9 @@ namespace ridge::bench {
 class TrialRunner {
  public:
   struct Setting {
-    bool runs = true;      // if false, nothing runs: counts and predictions alone
-    bool predicts = true;  // if false, counts alone
+    bool runs = true;       // if false, nothing runs: counts and predictions alone
+    bool predicts = true;   // if false, counts alone
+    bool profiles = false;  // points that run get a profile
     Caches caches = Caches::kWarm;
     double budget_ns = 5e8;  // for the samples of a point
     std::function<bool()> is_stopped = [] { return false; };

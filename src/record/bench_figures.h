@@ -60,8 +60,13 @@ void figures(const See& see, const NamedValue& r) {
 template <class See>
 void figures(const See& see, const BenchRecord& r) {
   see(r.kind.c_str(), r.name), see("dtype", r.dtype), see("device", r.device),
-      see("threads", r.threads), see("swept", r.swept), see("interrupted", r.is_interrupted),
-      see("cases", r.points), see("fits", r.fits), see("cliffs", r.cliffs), see("notes", r.notes);
+      see("threads", r.threads), see("swept", r.swept),
+      see({"byte_convention", "",
+           "of the bytes that tables and rooflines show: ridge, or another's"},
+          r.bytes),
+      see({"axis", "", "what the letter that varies stands for"}, r.axis),
+      see("interrupted", r.is_interrupted), see("cases", r.points), see("fits", r.fits),
+      see("cliffs", r.cliffs), see("notes", r.notes);
   if (r.claim.empty()) return;  // it is not a demo
   see("claim", r.claim), see("prediction", r.prediction), see("finding", r.finding),
       see("teaches", r.teaches);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@
 #include "graph/op.h"
 
 namespace ridge::record {
+
+struct RunRecord;
 
 // Extents by their letters, in the order of the op: n=1024, k=512.
 using Extents = std::vector<std::pair<std::string, int64_t>>;
@@ -42,6 +45,7 @@ struct BenchPoint {
   std::optional<double> speedup;  // both times are measured, or both predicted
   std::map<std::string, double> published_ns;
   std::string level;
+  std::shared_ptr<const RunRecord> profile;  // null unless one was asked for
 
   bool is_measured() const { return time.count > 0; }
   // The measured time, or the predicted one.
@@ -84,6 +88,7 @@ struct BenchRecord {
   std::string device;
   int threads = 1;
   std::string swept;            // the letter that varies, for a chart; empty if none or several do
+  std::string axis;             // the meaning of this letter: "tokens of a sequence"
   std::string bytes = "ridge";  // the name of the bytes that the table shows
   bool is_counts = false;       // the table shows counts in full and no times
   std::vector<BenchPoint> points;

@@ -136,7 +136,9 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
        [](const BenchPoint& p) { return p.compulsory_bytes != p.planned_bytes; }},
       {{"memory"},
        [](const BenchPoint& p) { return format_bytes(p.owned_bytes); },
-       [&bench](const BenchPoint& p) { return bench.kind == "attention" && p.owned_bytes > 0; }},
+       [&bench](const BenchPoint& p) {
+         return (bench.kind == "attention" || bench.kind == "study") && p.owned_bytes > 0;
+       }},
       {{"FLOP/B", Align::kRight, 6},
        [&bench](const BenchPoint& p) {
          return intensity_text(p.work.flops, shown_bytes(bench, p));
@@ -157,7 +159,7 @@ std::vector<BenchColumn> columns_of(const BenchRecord& bench) {
        [](const BenchPoint& p) { return p.ns() > 0; },
        true},
       {{"predicted"},
-       [](const BenchPoint& p) { return format_ns(p.predicted_ns); },
+       [](const BenchPoint& p) { return p.predicted_ns > 0 ? format_ns(p.predicted_ns) : "-"; },
        is_predicted,
        true},
       {{"error"},

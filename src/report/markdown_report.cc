@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "record/operation_table.h"
 #include "report/json_text.h"
+#include "report/profile_report.h"
 #include "report/tables.h"
 
 namespace ridge::report {
@@ -103,6 +104,8 @@ std::string operations_section(const record::LabRecord& lab, const record::RunRe
     warnings.insert(table.warnings.begin(), table.warnings.end());
   }
   for (const std::string& warning : warnings) text += "\n**Warning:** " + plain(warning) + "\n";
+  if (!run.step.timeline.empty())
+    text += "\n### Kernels\n\n" + table_text(kernel_table(run.step, kMostRows));
   text += "\n### Roofline\n\n```\n" + roofline(lab, run, TerminalOptions{}) + "```\n";
   text += "\n### Memory\n\n" + table_text(memory_table(run.memory));
   if (!run.passes.empty()) text += "\n### Passes\n\n" + table_text(pass_table(run.passes));

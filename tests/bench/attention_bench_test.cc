@@ -10,8 +10,7 @@
 namespace ridge::bench {
 namespace {
 
-record::BenchRecord planned(int64_t memory_bytes) {
-  AttentionBenchOptions options;
+record::BenchRecord planned(int64_t memory_bytes, AttentionBenchOptions options = {}) {
   options.lengths = "512,32768";
   options.head_sizes = "128";
   options.dtypes = "bf16";
@@ -24,24 +23,44 @@ record::BenchRecord planned(int64_t memory_bytes) {
   return AttentionBench(options).run(trials, [](int64_t, const std::string&) {});
 }
 
-std::string unfit(const record::BenchRecord& bench) {
-  for (const std::string& note : bench.notes)
-    if (note.starts_with("does not fit")) return note;
-  return "";
-}
-
-TEST(AttentionBench, SaysWhatDoesNotFit) {
+TEST(AttentionBench, RefusesWhatDoesNotFit) {
   const record::BenchRecord bench = planned(int64_t{24} * 1000 * 1000 * 1000);
-  EXPECT_EQ(unfit(bench), "does not fit the 22.4 GiB of a card: t=32768,e=128 standard.");
   ASSERT_EQ(bench.points.size(), 4u);
+  for (size_t i : {0, 2, 3}) {
+    EXPECT_EQ(bench.points[i].refused, "");
+    EXPECT_GT(bench.points[i].predicted_ns, 0);
+  }
+  EXPECT_TRUE(bench.points[1].lacks_memory);
+  EXPECT_EQ(bench.points[1].predicted_ns, 0);
+  EXPECT_EQ(bench.points[1].refused.substr(0, 6), "needs ");
+  EXPECT_NE(bench.points[1].refused.find(" GB of the 24.0 GB of a card"), std::string::npos)
+      << bench.points[1].refused;
   // The scores of 16 heads, in place on a CPU.
   EXPECT_GT(bench.points[1].owned_bytes, int64_t{16} * 32768 * 32768 * 2);
   EXPECT_LT(bench.points[3].owned_bytes, int64_t{1} << 30);
 }
 
-TEST(AttentionBench, SaysNothingWhereAllFits) {
-  EXPECT_EQ(unfit(planned(int64_t{1} << 40)), "");
-  EXPECT_EQ(unfit(planned(0)), "");
+TEST(AttentionBench, RefusesNothingWhereAllFits) {
+  for (const int64_t memory : {int64_t{1} << 40, int64_t{0}})
+    for (const record::BenchPoint& point : planned(memory).points) EXPECT_EQ(point.refused, "");
+}
+
+// The standard form computes the whole square in any case, the flash form skips masked tiles.
+TEST(AttentionBench, AttendsToAllWithoutAMask) {
+  AttentionBenchOptions open;
+  open.is_causal = false;
+  const record::BenchRecord causal = planned(0), all = planned(0, open);
+  EXPECT_NE(all.name.find("no mask"), std::string::npos);
+  constexpr int64_t kSquare = int64_t{2} * 16 * 512 * 512 * 128;
+  EXPECT_EQ(all.points[0].work.macs, kSquare);
+  EXPECT_EQ(all.points[2].work.macs, kSquare);
+  EXPECT_LT(causal.points[2].work.macs, kSquare);
+}
+
+// Four matrices of q, k, v and o, and seven passes over the scores, in two bytes an element.
+TEST(AttentionBench, CountsTheNotebooksBytes) {
+  const record::BenchRecord bench = planned(0);
+  EXPECT_EQ(bench.points[0].unfused_bytes, 2 * (4 * 16 * 512 * 128 + 7 * 16 * 512 * 512));
 }
 
 }  // namespace

@@ -65,6 +65,38 @@ TEST(ModuleTrial, HasTheNotebooksFigures) {
     }
 }
 
+// Right of the A6000's ridge points, 50.39 in fp32 and 201.56 in bf16, and left of both.
+TEST(ModuleTrial, LimitsByTheNotebooksBytes) {
+  cost::Ceilings a6000 = cost::made_up_ceilings({{int64_t{1} << 36, 768, 768}}, 154.8e3);
+  const TrialType bf16 = parse_trial_type("bf16");
+  for (const auto& [phase, bound] : {std::pair{ModulePhase::kPrefill, cost::Bound::kCompute},
+                                     std::pair{ModulePhase::kDecode, cost::Bound::kMemory}}) {
+    const ModuleRequest request{models::Module::kMlp, phase, 8, 2048, 0, bf16};
+    record::BenchPoint point = planned(gemma(), request, form("eager"));
+    point.unfused_bytes = unfused_bytes(gemma(), request);
+    point.predicted_ns = 1;
+    limit_by_unfused_bytes(a6000, DType::kF32, point);
+    EXPECT_EQ(point.bound, bound);
+    EXPECT_NEAR(point.limit_ns,
+                bound == cost::Bound::kCompute ? static_cast<double>(point.work.flops) / 154.8e3
+                                               : static_cast<double>(*point.unfused_bytes) / 768,
+                1e-6 * point.limit_ns);
+  }
+}
+
+// The notebook's MLP: two products, GELU, product of both, and a product; its FLOPs stay.
+TEST(ModuleTrial, GeluIsOneKernelAmongFive) {
+  const ModuleRequest request{models::Module::kMlp,    ModulePhase::kPrefill, 1, 128, 0,
+                              parse_trial_type("bf16")};
+  const ModuleForm library = choose_forms("eager-library", false).at(0);
+  const record::BenchPoint point = planned(gemma(), request, library);
+  EXPECT_EQ(point.launches, 5);
+  EXPECT_EQ(point.kernels.at("gelu_tanh"), 1);
+  EXPECT_EQ(point.kernels.at("matmul"), 3);
+  EXPECT_EQ(point.work.flops, planned(gemma(), request, form("eager")).work.flops);
+  for (const ModuleForm& each : choose_forms("all", true)) EXPECT_NE(each.name, library.name);
+}
+
 // 4 (2 B H Lq E + 2 B H Lkv E + 7 B H Lq Lkv) in fp32.
 TEST(ModuleTrial, CountsSevenPassesOfAttention) {
   EXPECT_EQ(three_pass_softmax_bytes({1, 4, 173, 256, 128}, 4),

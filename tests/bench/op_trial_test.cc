@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "bench/op_shapes.h"
+#include "bench/trial_profile.h"
 #include "cost/made_up_ceilings.h"
 #include "ops/registry.h"
+#include "record/kernel_table.h"
 #include "train/small_run.h"
 
 namespace ridge::bench {
@@ -118,9 +120,74 @@ TEST(OpTrial, CountsWeightsAsStored) {
             activations + 1024 * 512 / 32 * 34);
   EXPECT_EQ(planned("gemv", "k=1024,m=512", {}, "q4_k", "i16").planned_bytes,
             activations + 1024 * 512 / 256 * 144);
-  EXPECT_EQ(planned("gemv", "k=1024,m=512", {}, "fp16").planned_bytes,
-            activations + 1024 * 512 * 2);
+  EXPECT_EQ(planned("gemv", "k=1024,m=512", {}, "f16").planned_bytes, activations + 1024 * 512 * 2);
   EXPECT_THROW(planned("gemv", "k=100,m=512", {}, "q4_k"), Error);
+}
+
+// All operands of fp16 have two bytes, and a CPU computes with them.
+TEST(OpTrial, RunsInFp16) {
+  EXPECT_EQ(planned("matmul", "n=8,k=64,m=32", {}, "fp16").planned_bytes,
+            2 * (8 * 64 + 64 * 32 + 8 * 32));
+  auto backend = train::cpu_backend(1);
+  const cost::Ceilings ceilings = machine(1);
+  const TrialType fp16 = parse_trial_type("fp16");
+  for (const char* name : {"matmul", "attention", "softmax", "gelu_tanh", "rms_norm", "add"}) {
+    const OpShape& op = *find_op_shape(name);
+    record::Extents small;
+    for (const Letter& letter : op.letters)
+      if (letter.usual < kMostExtent)
+        small.emplace_back(letter.name, std::min<int64_t>(letter.usual, 32));
+    OpRequest request{points(op.letters, small, {})[0], fp16, false,
+                      op.layouts.empty() ? "" : op.layouts.front(), op.implementations[0]};
+    TrialSetting setting;
+    setting.selection = passes::Selection("baseline", op.implementations[0].switches);
+    setting.budget_ns = 1;
+    const record::BenchPoint point = run_trial(op.build(request), setting, *backend, &ceilings);
+    EXPECT_EQ(point.refused, "") << name;
+    EXPECT_GT(point.time.median, 0) << name;
+  }
+}
+
+// A profile is the record of the same graph: its kernels, their times and its memory.
+TEST(OpTrial, ProfilesItsKernels) {
+  auto backend = train::cpu_backend(1);
+  const cost::Ceilings ceilings = machine(1);
+  const OpShape& op = *find_op_shape("matmul");
+  OpRequest request{points(op.letters, {{"n", 64}, {"k", 64}, {"m", 64}}, {})[0],
+                    {},
+                    false,
+                    "nt",
+                    op.implementations[0]};
+  TrialSetting setting;
+  setting.budget_ns = 1e6;
+  EXPECT_EQ(run_trial(op.build(request), setting, *backend, &ceilings).profile, nullptr);
+  setting.is_profiled = true;
+  setting.is_backward = true;
+  const record::BenchPoint point = run_trial(op.build(request), setting, *backend, &ceilings);
+  ASSERT_NE(point.profile, nullptr);
+  const record::RunRecord& run = *point.profile;
+  EXPECT_EQ(run.executed.macs, 3 * 64 * 64 * 64);
+  EXPECT_EQ(run.launches, 3);
+  EXPECT_EQ(run.memory.owned_bytes, point.owned_bytes);
+  EXPECT_GT(run.plain_wall_ns.size(), 1u);
+  EXPECT_GT(run.step.wall_samples_ns.size(), 1u);
+  ASSERT_EQ(run.step.timeline.size(), 1u);
+  EXPECT_EQ(run.step.timeline[0].run.spans.size(), 3u);
+  const std::vector<record::KernelRow> rows = record::kernel_rows(run.step);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].name, "matmul");
+  EXPECT_EQ(rows[0].calls, 3);
+  EXPECT_LE(rows[0].least_ns, rows[0].mean_ns());
+  EXPECT_DOUBLE_EQ(rows[0].share, 1);
+  record::BenchRecord bench;
+  bench.kind = "op";
+  bench.points = {point};
+  bench.points[0].name = "matmul";
+  bench.points[0].extents = {{"n", 64}};
+  const record::LabRecord lab = profile_lab({}, bench, {});
+  ASSERT_EQ(lab.runs.size(), 1u);
+  EXPECT_EQ(lab.detailed, std::vector<size_t>{0});
+  EXPECT_EQ(lab.runs[0].setting.str().substr(0, 11), "matmul n=64");
 }
 
 TEST(OpTrial, EveryOpWithLettersRunsInEachImplementation) {

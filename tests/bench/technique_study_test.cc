@@ -2,6 +2,7 @@
 // A study of techniques on another machine than this one, so that nothing is timed.
 #include "bench/technique_study.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -25,14 +26,18 @@ StudyChoice some_choice() {
 }
 
 // The points, where `most` of them are complete.
-record::BenchRecord studied(const StudyChoice& choice, int64_t most = 100) {
+record::BenchRecord studied(const StudyChoice& choice,
+                            int64_t most = 100,
+                            int64_t memory_bytes = 0) {
   const models::ModelFile file = open_studied("tiny");
   int64_t complete = 0;
   TrialRunner trials({.runs = false,
                       .is_stopped = [&] { return complete >= most; },
                       .make_backend = {},
                       .planned = &serve::cpu_backend()});
-  trials.set_ceilings(cost::made_up_ceilings({{int64_t{1} << 30, 10, 10}}, 100));
+  cost::Ceilings sheet = cost::made_up_ceilings({{int64_t{1} << 30, 10, 10}}, 100);
+  sheet.machine.memory_bytes = memory_bytes;
+  trials.set_ceilings(sheet);
   TechniqueStudy study(file, choice, trials, [](const passes::Selection&, const std::string&) {
     return record::Setting();
   });
@@ -54,6 +59,30 @@ TEST(TechniqueStudy, PredictsEachPhaseAtEachSize) {
   }
   EXPECT_EQ(made.notes.size(), 3u);  // two techniques
   EXPECT_EQ(lacking_memory(made), "");
+}
+
+// Reserving the context of 256 positions takes 16 times the memory of 16 keys in pages.
+TEST(TechniqueStudy, SaysWhatPagingSaves) {
+  StudyChoice choice = some_choice();
+  choice.techniques = choose_techniques("paged");
+  choice.batches = {2};
+  const record::BenchRecord made = studied(choice);
+  const int64_t context = open_studied("tiny").config().context;
+  const std::string want = fmt::format("{:.2f} times as much", static_cast<double>(context) / 16);
+  ASSERT_EQ(made.notes.size(), 3u);
+  EXPECT_NE(made.notes[2].find("2 sequences of 16 keys"), std::string::npos) << made.notes[2];
+  EXPECT_NE(made.notes[2].find(want), std::string::npos) << made.notes[2];
+}
+
+TEST(TechniqueStudy, RefusesWhatTheSheetCannotHold) {
+  const record::BenchRecord made = studied(some_choice(), 100, 1 << 20);
+  ASSERT_EQ(made.points.size(), 8u);
+  for (const record::BenchPoint& point : made.points) {
+    EXPECT_TRUE(point.lacks_memory);
+    EXPECT_EQ(point.predicted_ns, 0);
+    EXPECT_NE(point.refused.find("of memory, there are 1.00 MiB"), std::string::npos);
+  }
+  EXPECT_NE(lacking_memory(made), "");
 }
 
 TEST(TechniqueStudy, KeepsWhatWasCompleteWhenItWasStopped) {
