@@ -26,7 +26,7 @@ TEST(Demos, AreAllThere) {
        {"gemm-ladder", "gemm-scaling", "mlp-scaling", "timing", "launch-overhead", "precision",
         "fusion", "recompute", "coalescing", "tiling", "tile-and-wave-quantization",
         "flash-attention", "kv-cache", "three-loops", "mlp-multiples", "add-and-matmul-2048",
-        "initialisation", "contiguity"})
+        "initialisation", "contiguity", "divergence"})
     EXPECT_TRUE(names.contains(name)) << name;
   EXPECT_EQ(names.size(), demos().size());
   EXPECT_EQ(find_demo("nothing"), nullptr);
@@ -101,6 +101,36 @@ TEST(Demos, ThreeLoopsAreTheProduct) {
   const size_t at = record.finding.find("at most ");
   ASSERT_NE(at, std::string::npos);
   EXPECT_LT(std::stod(record.finding.substr(at + 8)), 1e-4);
+}
+
+// 7 x 14 = 98 tiles fit the multiprocessors at once, 8 x 15 = 120 do not.
+TEST(Demos, OneRowMoreIsAWaveMore) {
+  const record::BenchRecord record = shown(*find_demo("tile-and-wave-quantization"), 1);
+  std::string notes;
+  for (const std::string& note : record.notes) notes += note + "\n";
+  EXPECT_NE(notes.find("7 x 14 = 98 tiles of 256 x 128 in 1 wave of 108"), notes.npos) << notes;
+  EXPECT_NE(notes.find("8 x 15 = 120 tiles of 256 x 128 in 2 waves of 108"), notes.npos) << notes;
+}
+
+// The lecture prints five products and four multiples of each kind.
+TEST(Demos, HaveTheTimesOfTheLecture) {
+  int64_t found = 0;
+  for (const char* name : {"gemm-scaling", "mlp-multiples"})
+    for (const record::BenchPoint& point : shown(*find_demo(name), 1).points)
+      found += std::ssize(point.published_ns);
+  EXPECT_EQ(found, 5 + 4 * 4);
+}
+
+// Four functions of each side for every lane, and a comparison, a difference, a product and a sum.
+TEST(Demos, LanesThatDifferComputeBothSides) {
+  const record::BenchRecord record = shown(*find_demo("divergence"), 1);
+  ASSERT_EQ(record.points.size(), 9u);
+  for (size_t i = 0; i < record.points.size(); i += 3) {
+    const int64_t n = record.points[i].extents[0].second;
+    EXPECT_EQ(record.points[i + 2].work.flops,
+              record.points[i].work.flops + record.points[i + 1].work.flops + 4 * n);
+    EXPECT_EQ(record.points[i + 2].planned_bytes, 8 * n) << "one kernel";
+  }
 }
 
 // Keeping costs passes over memory, computing again costs FLOPs.

@@ -45,7 +45,7 @@ Demo add_and_matmul_2048_demo() {
        "A product does n / 6 FLOPs for each byte, so memory waits for the arithmetic units.",
        "FLOPs alone predict neither time; the larger of two times does.",
        "Two sizes show which of the two bounds a kernel: the time grows with n^2 or with n^3."},
-      "n",
+      "n: rows and columns",
       run};
 }
 

@@ -44,7 +44,7 @@ Demo coalescing_demo() {
        "From a stride of 16 floats on, each element costs a line, and a larger stride costs no more lines.",
        "A GPU's warp that reads neighbouring elements needs one transaction, at a stride of 32 it needs 32.",
        "Planned bytes count elements; the lines that a layout wastes show in the time."},
-      "s",
+      "s: elements from one read to the next",
       run};
 }
 

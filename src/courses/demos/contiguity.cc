@@ -45,7 +45,7 @@ Demo contiguity_demo() {
        "A kernel that reads against the order uses 4 of the 64 bytes of each line that it fetches.",
        "Tiles repair it: all of a line is used before it leaves the cache.",
        "Lay data out for the kernel that reads it most, and copy once where several read it."},
-      "n",
+      "n: rows and columns",
       run};
 }
 

@@ -125,7 +125,10 @@ record::BenchRecord show(const Demo& demo, Fixture fixture) {
   fixture.record.name = demo.name;
   fixture.record.claim = demo.claim;
   fixture.record.dtype = "fp32";
-  fixture.record.swept = demo.swept;
+  if (const size_t colon = demo.axis.find(": "); colon != demo.axis.npos) {
+    fixture.record.swept = demo.axis.substr(0, colon);
+    fixture.record.axis = demo.axis.substr(colon + 2);
+  }
   fixture.record.teaches.assign(demo.teaches.begin(), demo.teaches.end());
   demo.run(fixture);
   if (fixture.record.finding.find(kUnknownTimes) != std::string::npos)

@@ -78,8 +78,9 @@ struct Demo {
   std::string_view name;  // "flash-attention"
   std::string_view claim;
   std::array<std::string_view, 4> teaches;
-  std::string_view swept;  // the letter of the chart's axis; empty: bars of forms
-  void (*run)(Fixture&);   // adds points, and sets record.prediction and record.finding
+  // The letter of the chart's axis and its meaning, "n: elements"; empty: bars of forms.
+  std::string_view axis;
+  void (*run)(Fixture&);  // adds points, and sets record.prediction and record.finding
 };
 
 std::span<const Demo> demos();
@@ -90,6 +91,9 @@ std::string demos_json();
 
 // Runs one within its budget.
 record::BenchRecord show(const Demo& demo, Fixture fixture);
+
+// The lecture's machine, as a source of published times (BenchPoint::published_ns).
+inline constexpr const char* kLectureMachine = "A100 40 GB, lecture";
 
 // Graphs that several demos use.
 TrialGraph product_graph(int64_t n,

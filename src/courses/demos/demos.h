@@ -15,6 +15,7 @@
   X(add_and_matmul_2048)        \
   X(contiguity)                 \
   X(coalescing)                 \
+  X(divergence)                 \
   X(precision)                  \
   X(fusion)                     \
   X(recompute)                  \

@@ -44,7 +44,7 @@ Demo flash_attention_demo() {
        "A running maximum and sum let softmax finish in tiles, so that the matrix is never stored.",
        "Causal tiles above the diagonal are skipped, which the full matrix computes and masks.",
        "The FLOPs hardly change; bytes and memory do, and the longest sequence that fits with them."},
-      "t",
+      "t: tokens of a sequence",
       run};
 }
 

@@ -52,7 +52,7 @@ Demo fusion_demo() {
        "A fused kernel keeps what is between them in registers: the FLOPs stay, the bytes go.",
        "A generated kernel moves as few bytes as a hand-written one; what it takes longer is arithmetic.",
        "Fusion helps what memory bounds; a GEMM gains little more than its neighbours' passes."},
-      "n",
+      "n: elements",
       run};
 }
 

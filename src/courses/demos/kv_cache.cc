@@ -65,7 +65,7 @@ Demo kv_cache_demo() {
        "A decoded token then reads all weights and the cache, for two FLOPs a weight: memory-bound.",
        "What is saved in time is paid in memory: two vectors a layer for each token that is kept.",
        "Grouped heads, windows, 8-bit entries and paging all make this memory smaller."},
-      "c",
+      "c: tokens before the new one",
       run};
 }
 

@@ -51,7 +51,7 @@ Demo launch_overhead_demo() {
            "Below that size, a kernel more is a call more, whatever it computes.",
            "Fewer kernels help twice: fewer calls, and fewer passes over memory.",
            "A captured graph removes the host's part of a call, fusion removes the call."},
-          "n",
+          "n: elements",
           run};
 }
 

@@ -45,7 +45,7 @@ Demo mlp_scaling_demo() {
        "More tokens share the reading, until arithmetic takes longer: the ridge point.",
        "From there on the time is proportional to the tokens, and a larger batch gains nothing.",
        "A wider MLP moves both limits alike: bytes and FLOPs grow with the width."},
-      "n",
+      "n: tokens",
       run};
 }
 

@@ -78,7 +78,7 @@ Demo precision_demo() {
        "1e-8 is a number in fp32 and bf16 and zero in fp16, e4m3 and e5m2: hence the scaling of losses in fp16.",
        "bf16 has 8 bits of precision: 1 + 1e-3 is 1, so sums and weights are kept in fp32.",
        "e4m3 carries weights and activations, e5m2 the wider range of gradients; both need scales."},
-      "n",
+      "n: elements",
       run};
 }
 

@@ -59,7 +59,7 @@ Demo recompute_demo() {
        "Computed again, the backward pass needs the input and the gradient alone: five passes in all.",
        "More FLOPs take less time where memory is the bound, and arithmetic is free until it is not.",
        "In a model the same trade saves memory first: activations are what fills a GPU."},
-      "n",
+      "n: elements",
       run};
 }
 

@@ -106,7 +106,7 @@ Demo three_loops_demo() {
        "The library's rate grows with the size until it is that of the arithmetic units.",
        "One column has a sum of products for each row: no operand but the vector is used twice.",
        "Sums in another order differ in the last bits; a tolerance grows with the length of the sum."},
-      "n",
+      "n: rows and columns",
       run};
 }
 

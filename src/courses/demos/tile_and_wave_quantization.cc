@@ -2,10 +2,21 @@
 // The demo tile-and-wave-quantization: a size leaves the last tile or the last wave nearly empty.
 #include <fmt/format.h>
 
+#include "base/shape.h"
+#include "base/units.h"
 #include "courses/demos/demos.h"
 
 namespace ridge::courses {
 namespace {
+
+// A square product in the lecture's tiles of 256 x 128, on the 108 multiprocessors of an A100.
+std::string waves_text(int64_t n) {
+  constexpr int64_t kTileRows = 256, kTileColumns = 128, kMultiprocessors = 108;
+  const int64_t rows = ceil_div(n, kTileRows), columns = ceil_div(n, kTileColumns);
+  return fmt::format("n = {} on an A100: {} x {} = {} tiles of 256 x 128 in {} of {}.", n, rows,
+                     columns, rows * columns,
+                     counted(ceil_div(rows * columns, kMultiprocessors), "wave"), kMultiprocessors);
+}
 
 void run(Fixture& fixture) {
   constexpr int64_t kDepth = 512, kColumns = 512;
@@ -15,6 +26,7 @@ void run(Fixture& fixture) {
   const record::BenchPoint *full = fixture.find("library", 256),
                            *over = fixture.find("library", 257);
   if (full == nullptr || over == nullptr) return;
+  for (const int64_t n : {1792, 1793}) fixture.record.notes.push_back(waves_text(n));
   fixture.record.prediction = "by FLOPs alone, 257 rows take 1.004 times the time of 256.";
   fixture.record.finding = fmt::format("257 rows take {} the time of 256.", times_text(over, full));
 }
@@ -29,7 +41,7 @@ Demo tile_and_wave_quantization_demo() {
        "A GPU runs as many tiles at once as it has multiprocessors; a tile more begins a new wave.",
        "The waste is largest where tiles are few: small matrices, large tiles.",
        "Pad dimensions to multiples of 64 or 128, vocabularies above all."},
-      "n",
+      "n: rows",
       run};
 }
 

@@ -72,7 +72,7 @@ Demo tiling_demo() {
        "Intensity grows with the tile: T / 4 multiply-adds for each element that moves.",
        "A tile must fit the cache that it is meant for: three of them, T x T floats each.",
        "Tiles for registers, L1, L2 and, on a GPU, shared memory are the same idea at four sizes."},
-      "t",
+      "t: side of a tile",
       run};
 }
 
