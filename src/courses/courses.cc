@@ -20,7 +20,9 @@ void add_to_program() {
   backends::cuda::added_kernels().push_back(ladder_gemm_kernel);
 #endif
   report::file_formats().push_back(
-      {"workshop", "the JSON files of the Tiny LLaMA workshop's scripts instead", workshop_files});
+      {"workshop",
+       "also the files and folders of the Tiny LLaMA workshop's scripts, with a trace for TensorBoard",
+       workshop_files});
   bench::unfused_bytes_names().push_back(
       {"notebook", "the lab notebook's bytes of an unfused MLP and of attention in seven passes"});
   const auto times = published_times();

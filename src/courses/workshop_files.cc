@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spells a run's figures with the workshop's keys.
+// Spells a run's figures with the workshop's keys, in the folders of its scripts.
 #include "courses/workshop_files.h"
 
 #include <fmt/format.h>
@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "files/gzip_writer.h"
 #include "record/operation_table.h"
 #include "report/json_text.h"
+#include "report/kineto_trace.h"
 #include "report/markdown_report.h"
 #include "report/report_page.h"
 
@@ -333,21 +335,61 @@ Json memory_analysis(const Figures& f) {
            "not coincide; process_peak: resident, with code and libraries"}};
 }
 
+// Ridge's file with the keys of the workshop's added; a key that both have stays Ridge's.
+std::string with_own(const std::vector<OutputFile>& own,
+                     const std::string& name,
+                     const Json& file) {
+  const auto found = std::ranges::find(own, name, &OutputFile::name);
+  if (found == own.end()) return json_text(file);
+  Json merged = Json::parse(found->text);
+  for (const auto& [key, value] : file.items())
+    if (!merged.contains(key)) merged[key] = value;
+  return json_text(merged);
+}
+
+// For TensorBoard's plugin for PyTorch's profiler, which finds traces by the end of their names.
+OutputFile tensorboard_trace(const Figures& f, const std::vector<OutputFile>& own) {
+  const bool gzip = std::ranges::any_of(
+      own, [](const OutputFile& file) { return file.name.ends_with(".json.gz"); });
+  const std::string name = std::string("ridge.pt.trace.json") + (gzip ? ".gz" : "");
+  std::string text = report::kineto_trace(f.lab, f.run, name, report::kTraceCapBytes,
+                                          report::TraceReader::kTensorBoard)
+                         .text;
+  return {"pytorch_profiling/" + name, gzip ? files::gzip(text) : std::move(text)};
+}
+
 }  // namespace
 
 std::vector<OutputFile> workshop_files(const record::LabRecord& lab, std::vector<OutputFile> own) {
   const Figures figures(lab);
+  const Json flops = flops_profile(figures), intensity = computational_intensity(figures);
+  const std::string roofline = json_text(roofline_data(figures)),
+                    operators = json_text(operator_analysis(figures)),
+                    memory = json_text(memory_analysis(figures)),
+                    text = report::markdown_report(lab),
+                    summary =
+                        with_own(own, "performance_summary.json", performance_summary(figures));
   std::vector<OutputFile> files = {
-      {"performance_summary.json", json_text(performance_summary(figures))},
-      {"flops_profile.json", json_text(flops_profile(figures))},
-      {"computational_intensity.json", json_text(computational_intensity(figures))},
-      {"roofline_data.json", json_text(roofline_data(figures))},
-      {"operator_analysis.json", json_text(operator_analysis(figures))},
-      {"memory_analysis.json", json_text(memory_analysis(figures))},
-      page_file(own),
-      {"comprehensive_profiling_report.md", report::markdown_report(lab)}};
+      {"performance_summary.json", summary},
+      {"flops_profile.json", with_own(own, "flops_profile.json", flops)},
+      {"computational_intensity.json", with_own(own, "computational_intensity.json", intensity)},
+      {"roofline_data.json", roofline},
+      {"operator_analysis.json", operators},
+      {"memory_analysis.json", memory},
+      {"performance_summary_report.md", text},
+      {"report.md", text},
+      {"flops_analysis/flops_profile.json", json_text(flops)},
+      {"flops_analysis/computational_intensity.json", json_text(intensity)},
+      {"flops_analysis/roofline_data.json", roofline},
+      {"pytorch_profiling/performance_summary.json", summary},
+      {"pytorch_profiling/operator_analysis.json", operators},
+      {"pytorch_profiling/memory_analysis.json", memory},
+      {"pytorch_profiling/comprehensive_profiling_report.md", text},
+      tensorboard_trace(figures, own),
+      page_file(own)};
   for (OutputFile& file : own)
-    if (file.name.starts_with("trace")) files.push_back(std::move(file));
+    if (std::ranges::find(files, file.name, &OutputFile::name) == files.end())
+      files.push_back(std::move(file));
   return files;
 }
 

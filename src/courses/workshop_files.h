@@ -10,8 +10,10 @@
 
 namespace ridge::courses {
 
-// Six JSON files about the last run that the lab reports in detail; of Ridge's own files the traces
-// and the page, and the Markdown report under its name there.
+// Ridge's own files, and about the last run that the lab reports in detail those of the scripts:
+// with their keys next to Ridge's where both have a file of that name, and as the scripts lay them
+// out (flops_analysis/, pytorch_profiling/ with a trace for TensorBoard's plugin for PyTorch's
+// profiler, performance_summary_report.md).
 std::vector<report::OutputFile> workshop_files(const record::LabRecord& lab,
                                                std::vector<report::OutputFile> own);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TensorBoard 2 reads the folders of --log-dir: its scalars are the numbers of metrics.jsonl.
 // RIDGE_PEER_PYTHON is a Python that has it; otherwise pip fetches it, and without a network the
-// test is skipped.
+// test is skipped. Its plugin for PyTorch's profiler reads the trace of --format workshop.
 #include <nlohmann/json.hpp>
 
 #include "apps/program_run.h"
@@ -53,6 +53,57 @@ TEST_F(TensorBoardTest, ReadsTheNumbersOfTheLog) {
     }
   }
   EXPECT_EQ(steps, 5);
+}
+
+// Prints what the plugin shows: views, operators with host and device time, kernels, peak memory.
+constexpr const char* kPluginReader = R"(
+import json, sys
+from torch_tb_profiler.profiler.data import RunProfileData
+from torch_tb_profiler.profiler.run_generator import RunGenerator
+data = RunProfileData.parse("ridge", "", sys.argv[1], None)
+run = RunGenerator("ridge", "", data).generate_run_profile()
+print(json.dumps({
+    "views": [view.name for view in run.views],
+    "operators": {row["name"]: [row["calls"], row["host_total_duration"], row.get("device_total_duration", 0)]
+                  for row in run.operation_table_by_name["data"]},
+    "kernels": {row[0]: row[-4] for row in run.kernel_table["data"]["rows"]},
+    "peaks": list(run.memory_snapshot.get_peak_memory().values()),
+    "steps": data.steps_names}))
+)";
+
+TEST_F(TensorBoardTest, PluginReadsTheTraceOfTheWorkshopsFiles) {
+  const std::string python =
+      python_with("torch_tb_profiler",
+                  "'torch-tb-profiler==0.4.3' 'tensorboard>=2,<3' 'setuptools<80'", folder_.path());
+  if (python.empty()) GTEST_SKIP() << "pip could not fetch torch-tb-profiler";
+  const Output lab =
+      run({"lab", "--preset", "tiny", "--device", "cpu", "--level", "baseline", "--steps", "4",
+           "--warmup", "1", "--no-advice", "--format", "workshop", "--out", "files"});
+  ASSERT_EQ(lab.code, 0) << lab.err;
+  files::write_plain(folder_ / "read.py", kPluginReader);
+  const std::string said =
+      output_of(fmt::format("'{}' '{}' '{}' 2>'{}'", python, (folder_ / "read.py").string(),
+                            (folder_ / "files/pytorch_profiling/ridge.pt.trace.json").string(),
+                            (folder_ / "error.txt").string()));
+  ASSERT_FALSE(said.empty()) << files::contents(folder_ / "error.txt");
+  const json page = json::parse(said);
+  for (const char* view : {"overall", "operator", "kernel", "trace", "memory"})
+    EXPECT_TRUE(std::ranges::count(page.at("views"), view)) << view;
+  EXPECT_EQ(page.at("steps").size(), 1u);
+  const json& summary = json::parse(files::contents(folder_ / "files/performance_summary.json"));
+  for (const json& row : summary.at("runs").at(0).at("operations").at("by_op")) {
+    const std::string op = row.at("key");
+    ASSERT_TRUE(page.at("operators").contains(op)) << op;
+    EXPECT_EQ(page["operators"][op][0], row.at("calls")) << op;
+    EXPECT_GT(page["operators"][op][1], 0) << op;
+    EXPECT_TRUE(page.at("kernels").contains(op)) << op;
+  }
+  ASSERT_EQ(page.at("peaks").size(), 1u);
+  EXPECT_EQ(page["peaks"][0], json::parse(files::contents(folder_ / "files/memory.json"))
+                                  .at("runs")
+                                  .at(0)
+                                  .at("peak_at")
+                                  .at("total_bytes"));
 }
 
 }  // namespace

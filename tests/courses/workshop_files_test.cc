@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "record/summary_file.h"
 #include "report/lab_fixture.h"
 
 namespace ridge::courses {
@@ -17,11 +18,11 @@ using nlohmann::json;
 
 using report::lab_record;
 
-// The JSON files that replace Ridge's own.
+// The JSON files, traces apart.
 std::map<std::string, json> files_of(record::LabRecord lab) {
   std::map<std::string, json> files;
   for (const report::OutputFile& file : workshop_files(lab, report::record_files(lab)))
-    if (file.name.ends_with(".json") && !file.name.starts_with("trace"))
+    if (file.name.ends_with(".json") && file.name.find("trace") == file.name.npos)
       files[file.name] = json::parse(file.text);
   return files;
 }
@@ -85,7 +86,6 @@ const std::map<std::string, std::map<std::string, std::set<std::string>>> kKeys 
 
 TEST(WorkshopFiles, HaveTheKeysOfTheScripts) {
   const auto files = files_of(lab_record());
-  EXPECT_EQ(files.size(), kKeys.size());
   for (const auto& [name, objects] : kKeys)
     for (const auto& [path, keys] : objects) {
       const json::json_pointer pointer(path);
@@ -93,6 +93,32 @@ TEST(WorkshopFiles, HaveTheKeysOfTheScripts) {
       for (const std::string& key : keys)
         EXPECT_TRUE(files.at(name).at(pointer).contains(key)) << name << path << "/" << key;
     }
+}
+
+// Its scripts' folders: what they read stands where they read it, and Ridge's own files beside it.
+TEST(WorkshopFiles, LieWhereTheScriptsReadThem) {
+  const auto files = files_of(lab_record());
+  for (const char* name : {"flops_profile.json", "computational_intensity.json"}) {
+    const json& alone = files.at(std::string("flops_analysis/") + name);
+    const json& both = files.at(name);
+    EXPECT_TRUE(both.contains("runs")) << "Ridge's key in " << name;
+    for (const auto& [key, value] : alone.items()) EXPECT_EQ(both.at(key), value) << name << key;
+  }
+  EXPECT_EQ(files.at("pytorch_profiling/operator_analysis.json"),
+            files.at("operator_analysis.json"));
+  for (const char* name :
+       {"performance_summary.json", "pytorch_profiling/performance_summary.json"})
+    EXPECT_EQ(record::read_summary(files.at(name), name).runs.size(), 2u) << "explain reads it";
+  std::set<std::string> names;
+  const record::LabRecord lab = lab_record();
+  record::LabRecord own = lab;
+  for (const report::OutputFile& file : workshop_files(lab, report::record_files(own)))
+    EXPECT_TRUE(names.insert(file.name).second) << file.name << " twice";
+  for (const char* name :
+       {"performance_summary_report.md", "pytorch_profiling/comprehensive_profiling_report.md",
+        "pytorch_profiling/ridge.pt.trace.json", "trace.json", "kernels.json", "memory.json",
+        "operators.csv", "report.html"})
+    EXPECT_TRUE(names.contains(name)) << name;
 }
 
 TEST(WorkshopFiles, HoldTheRunsFigures) {
