@@ -8,8 +8,9 @@
 A change is compiled with the file's own command into a scratch folder, and the test programs are linked with that object
 in place of the library's, so the tree and the build stay as they are and changes are tested in parallel. The program of
 the change's room runs first, then those of the rooms above it; the first failure or time limit ends it. A failed test has
-to fail again alone. Changes that do not compile are not counted. Survivors that make no difference are listed with their
-reason in tests/mutants_equal.txt, which tests/lint/mutants_test.py checks.
+to fail again alone. A limit is of CPU time and of time in which all of a program's threads wait, so a program that other
+work holds up is not found by it. Changes that do not compile are not counted. Survivors that make no difference are listed
+with their reason in tests/mutants_equal.txt, which tests/lint/mutants_test.py checks.
 """
 import argparse
 import collections
@@ -168,23 +169,59 @@ class Build:
         return command if own else None
 
 
+def activity(session):
+    """(CPU seconds, whether a thread could run) of the processes of a session."""
+    seconds, runs = 0, False
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            fields = stat_of(process)
+            if int(fields[3]) == session:
+                seconds += cpu_seconds(fields)
+                runs = runs or any(stat_of(thread)[0] in "RD" for thread in (process / "task").iterdir())
+        except OSError:
+            pass  # it has ended
+    return seconds, runs
+
+
+def stat_of(process):
+    return (process / "stat").read_text().rpartition(")")[2].split()
+
+
+def cpu_seconds(fields):
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # its own and those of ended children
+
+
+def wait_for(process, limit):
+    """(whether it ended, its seconds): CPU time and time in which nothing of it could run. The process remains to be waited
+    for."""
+    cpu, waited, at = 0, 0, time.monotonic()
+    while cpu + waited < limit:
+        time.sleep(0.05)
+        if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            return True, cpu_seconds(stat_of(pathlib.Path(f"/proc/{process.pid}"))) + waited
+        now = time.monotonic()
+        if now - at >= 0.5:
+            cpu, runs = activity(process.pid)
+            waited += 0 if runs else now - at
+            at = now
+    return False, cpu + waited
+
+
 def run_limited(command, seconds, folder, environment=None):
-    """(exit status or None past the time limit, output). Nothing that it started is left."""
+    """(exit status or None past the time limit, output, its seconds as wait_for counts them). Nothing that it started is
+    left."""
     limits = ["prlimit", f"--as={MEMORY_BYTES}", f"--fsize={FILE_BYTES}", "--core=0"]
     with open(folder / "output", "w+b") as output:
         process = subprocess.Popen(limits + command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=subprocess.STDOUT, start_new_session=True, env=environment)
-        try:
-            status = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            status = None
+        ended, taken = wait_for(process, seconds)
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        process.wait()
+        status = process.wait()
         output.seek(0)
-        return status, output.read().decode("utf-8", "replace")
+        return status if ended else None, output.read().decode("utf-8", "replace"), taken
 
 
 @dataclasses.dataclass
@@ -201,7 +238,7 @@ class Trial:
         self.build, self.programs, self.folder, self.patience = build, programs, folder, patience
 
     def run_tests(self, path, selection, seconds, *options):
-        """Runs a test program in an empty folder; (status, output, the tests that failed)."""
+        """Runs a test program in an empty folder; (status, the tests that failed, seconds)."""
         place = self.folder / "t"  # short: paths are part of what tests print
         place.mkdir()
         environment = dict(os.environ, OMP_WAIT_POLICY="passive", TMPDIR=str(place),
@@ -210,21 +247,19 @@ class Trial:
         if not (self.folder / "ridge").exists():
             del environment["RIDGE_PROGRAM"]
         command = [str(path), f"--gtest_filter={selection}", *options]
-        status, output = run_limited(command, seconds, place, environment)
+        status, output, taken = run_limited(command, seconds, place, environment)
         shutil.rmtree(place, ignore_errors=True)
         failed = list(dict.fromkeys(re.findall(r"^\[  FAILED  \] ([\w/.]+)", output, re.M)))
         started = re.findall(r"^\[ RUN      \] ([\w/.]+)", output, re.M)
         if status not in (0, None) and not failed and started:
             failed = started[-1:]  # the program ended in it
-        return status, output, [name for name in failed if "." in name]
+        return status, [name for name in failed if "." in name], taken
 
     def measure(self, name, left_out):
         """A program without a change. Tests that fail are left out from then on; None if it cannot be used."""
         path, failing = self.build.folder / name, list(left_out)
         while True:
-            begin = time.monotonic()
-            status, _, failed = self.run_tests(path, exclusion(failing), BASELINE_S)
-            seconds = time.monotonic() - begin
+            status, failed, seconds = self.run_tests(path, exclusion(failing), BASELINE_S)
             if status is None or status != 0 and not failed:
                 return None
             again = [test for test in failed if self.fails_alone(path, test, BASELINE_S)]
@@ -259,7 +294,7 @@ class Trial:
         program = self.programs[name]
         seconds, excluded = 10 + self.patience * program.seconds, list(program.failing)
         while True:
-            status, _, failed = self.run_tests(path, exclusion(excluded), seconds, "--gtest_fail_fast")
+            status, failed, _ = self.run_tests(path, exclusion(excluded), seconds, "--gtest_fail_fast")
             short = name.removeprefix("tests/")
             if status is None:
                 return f"{short}: time limit"
@@ -436,8 +471,8 @@ def parse_arguments():
     parser.add_argument("--list", action="store_true", help="print the changes and do nothing")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="changes at a time (default: the CPUs)")
     parser.add_argument("--patience", type=float, default=PATIENCE, metavar="FACTOR",
-                        help=f"a test program that takes so many times as long as without a change has found it (default: "
-                             f"{PATIENCE}); more if other work may hold it up")
+                        help=f"a test program that takes so many times as much time of its own as without a change has found "
+                             f"it (default: {PATIENCE})")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no change later than this after the start")
     parser.add_argument("--json", type=pathlib.Path, help="write the results so far to this file after each change")
     parser.add_argument("--again", type=pathlib.Path, metavar="JSON",
