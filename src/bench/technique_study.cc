@@ -30,12 +30,14 @@ constexpr int64_t kUsualChunk = 512;
 constexpr std::array kTechniques = {
     Technique{"eager", "one kernel a primitive, and the T x T scores in memory", "baseline",
               "-tune_gemm,+split_activations"},
-    Technique{"compiled", "the same, with one generated kernel per cluster of pointwise operations",
-              "baseline", "-tune_gemm,+generate_pointwise,+capture"},
+    Technique{
+        "compiled",
+        "the same, with one kernel per cluster of pointwise operations, with the softmax behind it",
+        "baseline", "-tune_gemm,+fuse_softmax,+generate_pointwise,+capture"},
     Technique{"flash", "compiled, with attention in tiles: no scores in memory", "baseline",
               "-tune_gemm,+generate_pointwise,+capture,+flash_attention"},
     Technique{"memory-efficient", "compiled, with the scores of 256 queries in memory at a time",
-              "baseline", "-tune_gemm,+generate_pointwise,+capture", 256},
+              "baseline", "-tune_gemm,+fuse_softmax,+generate_pointwise,+capture", 256},
     Technique{"paged", "flash, with a KV cache in blocks of 16 positions", "baseline",
               "-tune_gemm,+generate_pointwise,+capture,+flash_attention", 0, true},
     Technique{

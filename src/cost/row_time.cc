@@ -20,7 +20,7 @@ bool reduces_rows(const Graph& graph, const Node& node) {
 
 bool is_by_rows(const Graph& graph, const Node& node) {
   return is_a(node, ops::rms_norm_op()) || is_a(node, ops::softmax_op()) ||
-         is_a(node, ops::log_softmax_op()) ||
+         is_a(node, ops::cached_softmax_op()) || is_a(node, ops::log_softmax_op()) ||
          (is_a(node, ops::reduce_sum_op()) && reduces_rows(graph, node));
 }
 
@@ -66,8 +66,10 @@ std::optional<double> measured_rows_ns(const Graph& graph,
   if (!is_by_rows(graph, node)) return {};
   const Type& x = graph.type(node.inputs[0]);
   if (graph.type(node.outputs[0]).dtype != x.dtype) return {};
+  // The exponentials of a row hide its scale and its mask.
+  const Op& measured = is_a(node, ops::cached_softmax_op()) ? ops::softmax_op() : *node.op;
   const std::optional<double> ns =
-      row_ns_per_element(ceilings, node.op->name, x.dtype, x.shape.back());
+      row_ns_per_element(ceilings, measured.name, x.dtype, x.shape.back());
   if (!ns) return {};
   return *ns * static_cast<double>(x.shape.elements());
 }

@@ -2,8 +2,11 @@
 // The ops that cached_attention expands to, besides scale and softmax. Each is one kernel, with the
 // N x C matrix of scores in memory: cached_scores (q times the keys in the cells of its token's
 // slot), cached_mask (hides the cells that a token does not attend to) and cached_mix
-// (probabilities times values). The C columns are the first C cells of a slot's ring.
+// (probabilities times values). cached_softmax, made by the pass fuse_softmax, is the scale, the
+// mask and the softmax between them in one kernel. The C columns are the first C cells of a slot's
+// ring.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -20,11 +23,11 @@ struct CellProduct {
   Type out = {};
 };
 
-constexpr size_t kScales = 5;  // the input of an i8 cache
+constexpr size_t kScales = 5;  // the input of a cache of quants
 
 // Inputs: q [N,H,E] for cached_scores or probabilities [N,H,C] for cached_mix; keys or values,
-// positions, slots, table; the scales of keys or values if these are i8 (kv_cache.h). cached_scores
-// has C as an attribute.
+// positions, slots, table; the scales of keys or values if these are quants (kv_cache.h).
+// cached_scores has C as an attribute.
 CellProduct cell_product(const Call& call) {
   const bool mixes = !call.attrs.has("columns");
   const char* op = mixes ? "cached_mix" : "cached_scores";
@@ -145,6 +148,27 @@ struct CachedMixOp : MultipliesCells {
   static std::vector<Case> cases() { return MultipliesCells::cases(true); }
 };
 
+// The cells that a token at a position attends to.
+struct CellMask {
+  int64_t window, ring;
+  bool sees(int64_t position, int64_t cell) const {
+    const int64_t key = position_in_cell(position, cell, ring);
+    return position >= 0 && key >= 0 && (window == 0 || key > position - window);
+  }
+};
+
+// Checks scores [N,H,C] and positions.
+CellMask cell_mask(const char* op, const Call& call) {
+  expect_float(op, call.inputs[0], "the scores");
+  expect_rank(op, call.inputs[0], 3, "the scores");
+  expect_type(op, call.inputs[1], i32({call.inputs[0].shape[0]}), "positions");
+  const CellMask mask{call.attrs.integer("window"), call.attrs.integer("ring")};
+  if (mask.window < 0 || mask.ring < 1)
+    throw usage_error("[{}] expected a window >= 0 and a ring >= 1, got {} and {}", op, mask.window,
+                      mask.ring);
+  return mask;
+}
+
 struct CachedMaskOp {
   static Op declaration() {
     return {.name = "cached_mask",
@@ -156,24 +180,17 @@ struct CachedMaskOp {
 
   // Inputs scores [N,H,C], positions.
   static std::vector<Type> infer(const Call& call) {
-    expect_float("cached_mask", call.inputs[0], "the scores");
-    expect_rank("cached_mask", call.inputs[0], 3, "the scores");
-    expect_type("cached_mask", call.inputs[1], i32({call.inputs[0].shape[0]}), "positions");
-    if (call.attrs.integer("window") < 0 || call.attrs.integer("ring") < 1)
-      throw usage_error("[cached_mask] expected a window >= 0 and a ring >= 1, got {} and {}",
-                        call.attrs.integer("window"), call.attrs.integer("ring"));
+    cell_mask("cached_mask", call);
     return {call.inputs[0]};
   }
 
   static void reference(const Call& call, Inputs64 in, Outputs64 out) {
     const Shape& shape = call.inputs[0].shape;
-    int64_t window = call.attrs.integer("window"), ring = call.attrs.integer("ring");
+    const CellMask mask = cell_mask("cached_mask", call);
     for (size_t i = 0; i < out[0].data.size(); ++i) {
-      int64_t cell = static_cast<int64_t>(i) % shape[2];
-      int64_t position =
+      const auto position =
           static_cast<int64_t>(in[1]->data[i / static_cast<size_t>(shape[1] * shape[2])]);
-      int64_t key = position_in_cell(position, cell, ring);
-      bool seen = position >= 0 && key >= 0 && (window == 0 || key > position - window);
+      const bool seen = mask.sees(position, static_cast<int64_t>(i) % shape[2]);
       out[0].data[i] = seen ? in[0]->data[i] : -std::numeric_limits<double>::infinity();
     }
   }
@@ -188,7 +205,67 @@ struct CachedMaskOp {
   }
 };
 
+struct CachedSoftmaxOp {
+  static Op declaration() {
+    return {.name = "cached_softmax",
+            .category = OpCategory::kSoftmaxAndLoss,
+            .kind = OpKind::kFused,
+            .operands = {2},
+            .attrs = {{"window", int64_t{0}, false}, {"ring", int64_t{0}}, {"scale", 0.0}},
+            .formula = "6 FLOPs an element: scale, and those of softmax"};
+  }
+
+  // Inputs scores [N,H,C], positions.
+  static std::vector<Type> infer(const Call& call) {
+    cell_mask("cached_softmax", call);
+    if (const double scale = call.attrs.real("scale"); !(scale > 0))
+      throw usage_error("[cached_softmax] expected a scale > 0, got {}", scale);
+    return {call.inputs[0]};
+  }
+
+  static Work work(const Call& call) {
+    const int64_t elements = call.inputs[0].shape.elements();
+    return arithmetic(6 * elements, 2 * elements);
+  }
+
+  static void reference(const Call& call, Inputs64 in, Outputs64 out) {
+    const Shape& shape = call.inputs[0].shape;
+    const CellMask mask = cell_mask("cached_softmax", call);
+    const double scale = call.attrs.real("scale");
+    for (int64_t row = 0; row < shape[0] * shape[1]; ++row) {
+      const auto position = static_cast<int64_t>(in[1]->data[static_cast<size_t>(row / shape[1])]);
+      const double* x = in[0]->data.data() + row * shape[2];
+      double* y = out[0].data.data() + row * shape[2];
+      double top = -std::numeric_limits<double>::infinity(), sum = 0;
+      for (int64_t c = 0; c < shape[2]; ++c)
+        if (mask.sees(position, c)) top = std::max(top, scale * x[c]);
+      for (int64_t c = 0; c < shape[2]; ++c)
+        sum += y[c] = mask.sees(position, c) ? std::exp(scale * x[c] - top) : 0;
+      for (int64_t c = 0; sum > 0 && c < shape[2]; ++c) y[c] /= sum;
+    }
+  }
+
+  static std::vector<Case> cases() {
+    struct CachedSoftmaxSample {
+      int64_t tokens, heads, columns, window, ring, bound;
+    };
+    std::vector<Case> cases;
+    for (const CachedSoftmaxSample& r :
+         {CachedSoftmaxSample{9, 2, 13, 0, 17, 40}, CachedSoftmaxSample{9, 2, 13, 3, 17, 40},
+          CachedSoftmaxSample{5, 3, 264, 0, 300, 264},
+          CachedSoftmaxSample{4, 2, 520, 100, 520, 900},
+          CachedSoftmaxSample{2, 1, 9000, 0, 9000, 9000}, CachedSoftmaxSample{3, 1, 1, 0, 1, 1}})
+      cases.push_back(
+          {fmt::format("n{}h{}c{}w{}", r.tokens, r.heads, r.columns, r.window),
+           {inert(f32({r.tokens, r.heads, r.columns})), sample_positions(r.tokens, r.bound)},
+           {{"window", r.window}, {"ring", r.ring}, {"scale", 0.7}}});
+    return cases;
+  }
+};
+
 }  // namespace
+
+const Op& cached_softmax_op() { return op_from<CachedSoftmaxOp>(); }
 
 const Op& cached_scores_op() { return op_from<CachedScoresOp>(); }
 

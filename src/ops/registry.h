@@ -47,6 +47,7 @@
   X(append_attention)               \
   X(cached_scores)                  \
   X(cached_mask)                    \
+  X(cached_softmax)                 \
   X(cached_mix)                     \
   X(sample)                         \
   X(softmax_cross_entropy)          \

@@ -101,6 +101,8 @@
   CUDA(transpose_operands, kStep, kTraining, kernels,                                               \
        "transpose an operand of a GEMM if that saves more time than it costs",                      \
        "more bytes and one more launch for less time")                                              \
+  ALL(fuse_softmax, kStep, kInference, compiled,                                                    \
+      "scale, mask and softmax the scores of attention in one kernel", "")                          \
   ALL(generate_pointwise, kStep, kBoth, compiled,                                                   \
       "generate one kernel per cluster of pointwise nodes", "")                                     \
   ALL(legalize, kTarget, kBoth, baseline, "insert a copy where a kernel does not support a view",   \

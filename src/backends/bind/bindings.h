@@ -94,6 +94,7 @@ Kernel cached_attention(Bind bind,
 using CachedWorkspace = int64_t (*)(int64_t head_size, int64_t columns);
 Kernel cached_scores(CacheLaunchers<CachedScores> launchers, CachedWorkspace workspace_bytes);
 Kernel cached_mask(TypedLaunchers<CachedMask> launchers);
+Kernel cached_softmax(TypedLaunchers<CachedSoftmax> launchers);
 Kernel cached_mix(CacheLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes);
 
 // Sums.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the primitives of cached_attention's expansion: cached_scores, cached_mask and
-// cached_mix.
+// Bindings of the primitives of cached_attention's expansion: cached_scores, cached_mask,
+// cached_softmax and cached_mix.
 #include <utility>
 
 #include "backends/bind/bindings.h"
@@ -47,6 +47,10 @@ constexpr auto mask_call = []<typename T>(const BindCall& call) -> CachedMask<T>
           call.outputs[0].as<T>()};
 };
 
+constexpr auto softmax_call = []<typename T>(const BindCall& call) -> CachedSoftmax<T> {
+  return {mask_call.template operator()<T>(call), static_cast<float>(call.attrs().real("scale"))};
+};
+
 std::function<int64_t(const Call&)> workspace(CachedWorkspace bytes,
                                               int64_t (*columns)(const Call&)) {
   if (bytes == nullptr) return nullptr;
@@ -66,6 +70,12 @@ Kernel cached_scores(CacheLaunchers<CachedScores> launchers, CachedWorkspace wor
 
 Kernel cached_mask(TypedLaunchers<CachedMask> launchers) {
   return {.op = "cached_mask", .bind = bind_typed(std::move(launchers), mask_call)};
+}
+
+Kernel cached_softmax(TypedLaunchers<CachedSoftmax> launchers) {
+  return {.op = "cached_softmax",
+          .bind = bind_typed(std::move(launchers), softmax_call),
+          .in_place = true};
 }
 
 Kernel cached_mix(CacheLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes) {

@@ -53,9 +53,9 @@ int64_t cell_product_bytes(const Call& call, int64_t columns) {
 
 // Only training keeps activations in f16.
 bool is_for_inference(std::string_view op) {
-  constexpr std::string_view kOps[] = {
-      "quantized_matmul", "kv_append", "cached_attention", "cached_scores", "cached_mask",
-      "cached_mix",       "sample"};
+  constexpr std::string_view kOps[] = {"quantized_matmul", "kv_append",   "cached_attention",
+                                       "cached_scores",    "cached_mask", "cached_softmax",
+                                       "cached_mix",       "sample"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 
@@ -119,6 +119,7 @@ std::vector<Kernel> cpu_kernels(GemmTuner* tuner, const Groups* groups) {
             return cell_product_bytes(call, call.attrs.integer("columns"));
           }),
       bind::cached_mask(on_cpu<CachedMask>(RIDGE_KERNELS(cached_mask))),
+      bind::cached_softmax(on_cpu<CachedSoftmax>(RIDGE_KERNELS(cached_softmax))),
       bind::cached_mix(on_cells<CachedMix>(RIDGE_KERNELS(cached_mix)),
                        cached_scores_workspace_bytes)
           .sharing(

@@ -166,6 +166,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::cached_scores({on_stream.on_cells(RIDGE_LAUNCHES(cached_scores))}, nullptr)
           .in_rounds(3),
       bind::cached_mask(on_stream(RIDGE_LAUNCHES(cached_mask))),
+      bind::cached_softmax(on_stream(RIDGE_LAUNCHES(cached_softmax))),
       bind::cached_mix({on_stream.on_cells(RIDGE_LAUNCHES(cached_mix))}, nullptr).in_rounds(3),
       bind::sample(sample_launcher(context), sample_workspace_bytes)
           .refusing(large_vocabulary)

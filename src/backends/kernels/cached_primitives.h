@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of the kernels cached_scores, cached_mask and cached_mix: cached_attention in separate
-// steps, with the matrix of scores in memory. T is float or uint16_t (bf16), C as in kv_cache.h;
-// sums are fp32.
+// Arguments of the kernels cached_scores, cached_mask, cached_softmax and cached_mix:
+// cached_attention in separate steps, with the matrix of scores in memory. T is float or uint16_t
+// (bf16), C as in kv_cache.h; sums are fp32.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,13 @@ struct CachedMask {
   int64_t ring = 1;
   const T* x = nullptr;  // [N, H, C]
   T* y = nullptr;        // may be x
+};
+
+// y[n, h] = softmax over the cells c that token n attends to of scale x[n, h, c]; 0 for others.
+template <typename T>
+struct CachedSoftmax {
+  CachedMask<T> mask;
+  float scale = 1;
 };
 
 // o[n, h] = sum over c of p[n, h, c] times the value in cell c; 0 for padding.

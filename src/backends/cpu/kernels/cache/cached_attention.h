@@ -105,5 +105,7 @@ template <typename T, typename C>
 void cached_mix(const CachedMix<T, C>& call);
 template <typename T>
 void cached_mask(const CachedMask<T>& call);
+template <typename T>
+void cached_softmax(const CachedSoftmax<T>& call);
 
 }  // namespace ridge::backends::cpu

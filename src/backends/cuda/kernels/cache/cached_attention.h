@@ -80,6 +80,9 @@ template <typename T>
 cudaError_t launch_cached_mask(const CachedMask<T>& call, cudaStream_t stream);
 
 template <typename T>
+cudaError_t launch_cached_softmax(const CachedSoftmax<T>& call, cudaStream_t stream);
+
+template <typename T>
 cudaError_t launch_cached_mix(const CachedMix<T>& call, cudaStream_t stream);
 
 // cached_scores and cached_mix in bf16 on the tensor cores. A call suits them if its operands can
