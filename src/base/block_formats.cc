@@ -3,7 +3,9 @@
 // that header, not to be fast.
 #include "base/block_formats.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -148,6 +150,18 @@ float f8_e4m3_to_float(uint8_t bits) {
   if (exponent == 0) return sign * static_cast<float>(mantissa) * 0x1p-9f;
   const uint32_t wide = static_cast<uint32_t>((exponent + 120) << 23 | mantissa << 20);
   return sign * std::bit_cast<float>(wide);
+}
+
+uint8_t float_to_f8_e4m3(float value) {
+  constexpr uint32_t kNan = 0x7f, kLargest = 0x7e;
+  const uint32_t bits = std::bit_cast<uint32_t>(value), own = bits & 0x7fffffffu;
+  const uint32_t sign = bits >> 24 & 0x80u;
+  if (std::isnan(value)) return static_cast<uint8_t>(sign | kNan);
+  // Above 2^-6 the exponent is that of fp32 less 120; below, numbers are multiples of 2^-9.
+  const uint32_t code = std::abs(value) >= 0x1p-6f
+                            ? ((own + 0x7ffffu + (own >> 20 & 1u)) >> 20) - (120u << 3)
+                            : static_cast<uint32_t>(std::nearbyint(std::abs(value) * 0x1p9f));
+  return static_cast<uint8_t>(sign | std::min(code, kLargest));
 }
 
 // E5M2 has five exponent bits and half's bias, so it equals the half whose upper byte it is.

@@ -149,6 +149,8 @@ void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> 
 // FP8 as in the OCP 8-bit floating point specification: E4M3 has no infinity, E5M2 is IEEE-like.
 float f8_e4m3_to_float(uint8_t bits);
 float f8_e5m2_to_float(uint8_t bits);
+// Rounded to nearest even; what is larger than 448 becomes 448. NaN stays NaN.
+uint8_t float_to_f8_e4m3(float value);
 
 }  // namespace base
 }  // namespace ridge

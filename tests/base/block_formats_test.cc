@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -198,6 +200,27 @@ TEST(PlainFormats, AreRoundedToNearest) {
   expect_values<uint16_t>(DType::kF16, {0x3c00, 0xc000}, {1, -2});
   expect_values<uint8_t>(DType::kF8E4M3, {0x38, 0xc0, 0x7e, 0x01}, {1, -2, 448, 0x1p-9f});
   expect_values<uint8_t>(DType::kF8E5M2, {0x3c, 0xc0, 0x7b, 0x01}, {1, -2, 57344, 0x1p-16f});
+}
+
+// Every code, halfway points and what lies beside them, and values beyond the largest.
+TEST(Fp8, IsRoundedToNearestEven) {
+  for (int code = 0; code < 256; ++code)
+    if ((code & 0x7f) != 0x7f) {
+      const auto bits = static_cast<uint8_t>(code);
+      EXPECT_EQ(float_to_f8_e4m3(f8_e4m3_to_float(bits)), bits) << code;
+    }
+  for (int code = 0; code < 0x7e; ++code) {
+    const float low = f8_e4m3_to_float(static_cast<uint8_t>(code)),
+                high = f8_e4m3_to_float(static_cast<uint8_t>(code + 1)), middle = (low + high) / 2;
+    EXPECT_EQ(float_to_f8_e4m3(middle), code + code % 2) << code;
+    EXPECT_EQ(float_to_f8_e4m3(std::nextafter(middle, low)), code) << code;
+    EXPECT_EQ(float_to_f8_e4m3(-std::nextafter(middle, high)), (code + 1) | 0x80) << code;
+  }
+  EXPECT_EQ(float_to_f8_e4m3(1e-30f), 0);
+  EXPECT_EQ(float_to_f8_e4m3(449), 0x7e);
+  EXPECT_EQ(float_to_f8_e4m3(-1e30f), 0xfe);
+  EXPECT_EQ(float_to_f8_e4m3(std::numeric_limits<float>::infinity()), 0x7e);
+  EXPECT_EQ(float_to_f8_e4m3(std::numeric_limits<float>::quiet_NaN()) & 0x7f, 0x7f);
 }
 
 }  // namespace
