@@ -41,8 +41,10 @@ void add_phase_options(Command app,
       "bits keep 16, and with AMX nothing changes");
   app.add_option(
       "--cache-dtype", cache_dtype,
-      "type of the KV cache: fp32, bf16, or i8 with a scale per head and position; smaller "
-      "types hold more tokens (default: the type of activations, the only one on a GPU)");
+      "type of the KV cache: fp32, bf16, or i8 or fp8 (E4M3) with a scale per head and position; "
+      "on a CPU any but fp8, on a GPU that of activations, or i8 or fp8 with activations in bf16. "
+      "Smaller types hold more tokens and are read faster, but move results (ridge perplexity "
+      "--compare-cache prints how far; default: the type of activations)");
 }
 
 void add_model_run_options(Command app, InferenceOptions& o) {

@@ -33,8 +33,9 @@ void register_inspect(Command program, const AppContext& context) {
          "tokens of context whose memory is shown: 1024,4096 (default: powers of two up to the model's)")
       .numbers();
   add_chunk_option(app, o->contents.chunk);
-  app.add_option("--cache-dtype", o->cache_dtype,
-                 "type of the keys and values in the KV cache: fp32, bf16 or i8 (default: fp32)");
+  app.add_option(
+      "--cache-dtype", o->cache_dtype,
+      "type of the keys and values in the KV cache: fp32, bf16, i8 or fp8 (default: fp32)");
   app.add_json_flag(o->json);
   app.footer(
       "Checks that the file has every tensor that the model reads, in the right shape.\n"

@@ -97,7 +97,7 @@ void register_perplexity(Command program, const AppContext& context) {
   Option ids = app.add_option("--ids", o->ids, "token ids instead of a text: 1,2,3").numbers();
   app.add_option(
       "--compare-cache", o->compared,
-      "score the text again with the KV cache in this type (fp32, bf16 or i8), and print "
+      "score the text again with the KV cache in this type (fp32, bf16, i8 or fp8), and print "
       "how far the result with --cache-dtype is from it");
   app.footer(
       "Uses natural logarithms. Cuts a text that is longer than the context into independent "

@@ -31,7 +31,7 @@ struct Kernel {
   bool takes_quantized =
       false;                  // takes weights and tables as files store them: quantized blocks, f16
   bool computes_f16 = false;  // as it computes on f32 and bf16
-  bool takes_int8_cache = false;                  // takes KV caches of i8 quants
+  bool takes_quant_cache = false;                 // takes KV caches of quants in 8 bits
   std::function<int(const Call&)> launches = {};  // null: one
   // Dependent memory round trips: to the operands, then to what they point to, then to partial sums
   // of other blocks. Counted only for GPUs.

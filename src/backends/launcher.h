@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backends/kernel.h"
+#include "backends/kernels/kv_cache.h"
 #include "base/float16.h"
 
 namespace ridge::backends {
@@ -66,12 +67,14 @@ using PairLaunchers = Launchers<Given<float, float>,
                                 Given<Float16, Float16>>;
 
 // A kernel on a KV cache has these, by the types of tokens and cache. A backend may have none for
-// caches narrower than the tokens.
+// some caches narrower than the tokens.
 template <template <typename, typename> typename Given>
 using CacheLaunchers = Launchers<Given<float, float>,
                                  Given<uint16_t, uint16_t>,
                                  Given<float, uint16_t>,
-                                 Given<float, int8_t>>;
+                                 Given<float, int8_t>,
+                                 Given<uint16_t, int8_t>,
+                                 Given<uint16_t, F8E4M3>>;
 
 // Calls make(float{}), make(uint16_t{}) for bf16 or make(Float16{}), to bind the kernel of that
 // element type.

@@ -26,7 +26,7 @@ std::string TableBackend::unsupported(const Graph& graph, const Node& node) cons
     for (ValueId value : *values) {
       DType dtype = graph.type(value).dtype;
       if (values == &node.inputs && kernel->takes_quantized && is_quantized(dtype)) continue;
-      if (kernel->takes_int8_cache && dtype == DType::kI8) continue;
+      if (kernel->takes_quant_cache && (dtype == DType::kI8 || dtype == DType::kF8E4M3)) continue;
       if (dtype == DType::kF16 && kernel->computes_f16) continue;
       if (dtype == DType::kF16)
         return fmt::format("the {} backend has no kernel for it in f16", name());

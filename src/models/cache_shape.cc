@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/shape.h"
+#include "ops/kv_cache.h"
 
 namespace ridge::models {
 namespace {
@@ -16,7 +17,7 @@ constexpr const char* kWhat = "the KV cache";
 int64_t layer_bytes(const ModelConfig& config, int64_t positions, DType dtype, int64_t ranks) {
   // Bounded by validate(): this does not overflow.
   int64_t head = config.head_size * info(dtype).bytes_per_block;
-  if (dtype == DType::kI8) head += info(DType::kF32).bytes_per_block;  // its scale
+  if (ops::has_scales(dtype)) head += info(DType::kF32).bytes_per_block;  // its scale
   int64_t position = 2 * std::max<int64_t>(config.kv_heads / ranks, 1) * head;
   return checked_product(positions, position, kWhat);
 }

@@ -24,7 +24,7 @@ struct CacheShape {
   int64_t slots = 1;   // S, sequences at once
   CacheBlocks full;    // layers that attend to all positions
   CacheBlocks window;  // layers that attend to a window: window + largest chunk - 1 positions
-  DType dtype = DType::kF32;  // keys and values: f32, bf16, or i8 with scales (ops/kv_cache.h)
+  DType dtype = DType::kF32;  // keys and values: f32, bf16, or quants with scales (ops/kv_cache.h)
   int64_t ranks = 1;          // they divide the KV heads
   bool operator==(const CacheShape& other) const = default;
 };

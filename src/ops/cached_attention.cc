@@ -12,7 +12,7 @@
 
 namespace ridge::ops {
 namespace {
-constexpr size_t kKeyScales = 6, kValueScales = 7;  // inputs of i8 caches
+constexpr size_t kKeyScales = 6, kValueScales = 7;  // inputs of caches of quants
 }
 
 CachedAttention cached_attention_shape(const Call& call) {

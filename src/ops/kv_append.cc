@@ -2,14 +2,15 @@
 // kv_append: writes the keys and values of N tokens into their cells of a cache, in place and in
 // the order of the tokens, rounded to the cache's type. Inputs: key cache, value cache
 // [blocks,block_tokens,K,E], k and v [N,K,E], positions, slots i32[N], block table
-// i32[S,blocks_per_slot], and for i8 caches the scales of keys and of values. Outputs: new versions
-// of the caches, and of the scales. Also implements kv_cache.h.
+// i32[S,blocks_per_slot], and for caches of quants the scales of keys and of values. Outputs: new
+// versions of the caches, and of the scales. Also implements kv_cache.h.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "base/bf16.h"
+#include "base/block_formats.h"
 #include "ops/kv_cache.h"
 #include "ops/op_from.h"
 
@@ -44,8 +45,8 @@ void expect_cache(std::string_view op, const Call& call, const CacheInputs& at) 
   const Type& cache = call.inputs[at.cache];
   if (!is_float(tokens) || !can_hold(cache.dtype, tokens))
     throw usage_error(
-        "[{}] expected a cache of the tokens' floating-point type, or of bf16 or i8 for tokens in "
-        "f32, got {} for tokens in {}",
+        "[{}] expected a cache of the tokens' floating-point type, or of bf16 for tokens in f32, or "
+        "of i8 or f8_e4m3 for tokens in f32 or bf16, got {} for tokens in {}",
         op, name(cache.dtype), name(tokens));
   const size_t wanted = at.plain + (has_scales(cache) ? at.caches : 0);
   if (call.inputs.size() != wanted)
@@ -74,6 +75,26 @@ int64_t cache_row(const CacheExtents& e, const Tensor64& table, int64_t slot, in
   return static_cast<int64_t>(block) * e.block_tokens + cell % e.block_tokens;
 }
 
+double quantize_head(DType cache, const double* values, int64_t count, double* quants) {
+  float most = 0;  // in fp32, so that quants are defined exactly
+  bool is_finite = true;
+  for (int64_t i = 0; i < count; ++i) {
+    is_finite = is_finite && std::isfinite(values[i]);
+    most = std::max(most, std::abs(static_cast<float>(values[i])));
+  }
+  std::fill_n(quants, count, 0.0);
+  if (!is_finite) return std::numeric_limits<float>::quiet_NaN();
+  const float scale = most / (cache == DType::kI8 ? 127.0f : 448.0f);
+  if (scale < std::numeric_limits<float>::min()) return 0;
+  const float inverse = 1.0f / scale;
+  for (int64_t i = 0; i < count; ++i) {
+    const float exact = static_cast<float>(values[i]) * inverse;
+    quants[i] =
+        cache == DType::kI8 ? std::nearbyint(exact) : f8_e4m3_to_float(float_to_f8_e4m3(exact));
+  }
+  return scale;
+}
+
 CaseInput sample_positions(int64_t tokens, int64_t bound) {
   return {i32({tokens}), {Fill::kIds, static_cast<double>(bound), false}, false};
 }
@@ -88,20 +109,29 @@ CaseInput sample_block_table(int64_t slots, int64_t blocks_per_slot) {
 
 std::vector<Case> with_narrow_caches(std::vector<Case> cases,
                                      std::initializer_list<size_t> caches) {
+  struct NarrowForm {
+    DType tokens, cache;
+  };
   const size_t count = cases.size();
-  for (DType dtype : {DType::kBF16, DType::kI8})
+  for (const NarrowForm& form :
+       {NarrowForm{DType::kF32, DType::kBF16}, NarrowForm{DType::kF32, DType::kI8},
+        NarrowForm{DType::kBF16, DType::kI8}, NarrowForm{DType::kBF16, DType::kF8E4M3}})
     for (size_t i = 0; i < count; ++i) {
       Case each = cases[i];
-      for (CaseInput& input : each.inputs) input.castable = false;
+      for (CaseInput& input : each.inputs) {
+        if (input.type.dtype == DType::kF32) input.type.dtype = form.tokens;
+        input.castable = false;
+      }
       for (size_t cache : caches) {
         Type& type = each.inputs[cache].type;
-        type.dtype = dtype;
+        type.dtype = form.cache;
         if (!has_scales(type)) continue;
         // Quants and scales whose products are as large as the values of other caches.
         each.inputs[cache].fill.parameter = 40;
         each.inputs.push_back(fixed(scales_of(type), 1.0 / 40));
       }
-      each.name += fmt::format("_{}", name(dtype));
+      each.name += form.tokens == DType::kF32 ? fmt::format("_{}", name(form.cache))
+                                              : fmt::format("_bf16_{}", name(form.cache));
       cases.push_back(std::move(each));
     }
   return cases;
@@ -118,24 +148,6 @@ CacheExtents extents(const Call& call) {
   expect_shape("kv_append", call.inputs[2], {e.tokens, e.kv_heads, e.head_size}, "k");
   expect_cache("kv_append", call, {.tokens = 2, .cache = 0, .plain = kPlain, .caches = 2});
   return e;
-}
-
-// Rounds one head to quants and returns their scale. In fp32, so that quants are defined exactly.
-float quantize_head(const double* values, int64_t count, double* quants) {
-  float most = 0;
-  bool is_finite = true;
-  for (int64_t i = 0; i < count; ++i) {
-    is_finite = is_finite && std::isfinite(values[i]);
-    most = std::max(most, std::abs(static_cast<float>(values[i])));
-  }
-  std::fill_n(quants, count, 0.0);
-  if (!is_finite) return std::numeric_limits<float>::quiet_NaN();
-  const float scale = most / 127.0f;
-  if (scale < std::numeric_limits<float>::min()) return 0;
-  const float inverse = 1.0f / scale;
-  for (int64_t i = 0; i < count; ++i)
-    quants[i] = std::nearbyint(static_cast<float>(values[i]) * inverse);
-  return scale;
 }
 
 // A token's heads, [K,E].
@@ -159,8 +171,8 @@ void append_row(const CacheExtents& e,
     return;
   }
   for (int64_t h = 0; h < e.kv_heads; ++h)
-    scales->data[static_cast<size_t>(scale_index(e, row, h))] =
-        quantize_head(values + h * e.head_size, e.head_size, to + h * e.head_size);
+    scales->data[static_cast<size_t>(scale_index(e, row, h))] = quantize_head(
+        cache.type.dtype, values + h * e.head_size, e.head_size, to + h * e.head_size);
 }
 
 struct KvAppendOp {

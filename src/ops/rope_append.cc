@@ -2,9 +2,10 @@
 // rope_append, made by the pass fuse_rope_append: prepares a merged projection [N,(H+2K)E] for
 // attention over a cache, in one pass. The q and k heads are normed (with `norms`) and rotated; q
 // is laid out as [N,H,E], and keys and values are written into their cells in place. Inputs: key
-// cache, value cache, merged, cos, sin, positions, slots, block table, and with `norms` the weights
-// f32[E] for the heads of q and of k. Outputs: new versions of the caches, q. Inference only: it
-// has no gradient.
+// cache, value cache, merged, cos, sin, positions, slots, block table, with `norms` the weights
+// f32[E] for the heads of q and of k, and for caches of quants the scales of keys and of values.
+// Outputs: new versions of the caches, q, new versions of the scales. Inference only: it has no
+// gradient.
 #include "ops/rope_append.h"
 
 #include <algorithm>
@@ -48,6 +49,9 @@ namespace {
 
 constexpr const char* kOp = "rope_append";
 
+// The inputs besides scales.
+size_t plain_inputs(const Attrs& attrs) { return attrs.flag("norms") ? 10 : 8; }
+
 struct Extents {
   CacheExtents cache;
   int64_t heads = 0;
@@ -55,22 +59,21 @@ struct Extents {
 
 Extents extents(const Call& call) {
   const Type& merged = call.inputs[2];
-  size_t wanted = call.attrs.flag("norms") ? 10 : 8;
-  if (call.inputs.size() != wanted)
-    throw usage_error("[{}] expected {} operands, got {}", kOp, wanted, call.inputs.size());
   expect_same(kOp, call.inputs[0], call.inputs[1], "the caches of keys and values");
-  expect_float(kOp, call.inputs[0], "the cache");
+  const size_t plain = plain_inputs(call.attrs);
   Extents e{cache_extents(kOp, call, call.inputs[0], 5), call.attrs.integer("heads")};
+  expect_cache(kOp, call, {.tokens = 2, .cache = 0, .plain = plain, .caches = 2});
   const CacheExtents& c = e.cache;
   if (e.heads < 1 || e.heads > int64_t{1} << 20)
     throw usage_error("[{}] expected at least one head, got {}", kOp, e.heads);
   expect_even_head(c.head_size);
   expect_type(kOp, merged,
-              {call.inputs[0].dtype, {c.tokens, (e.heads + 2 * c.kv_heads) * c.head_size}},
+              {has_scales(call.inputs[0]) ? merged.dtype : call.inputs[0].dtype,
+               {c.tokens, (e.heads + 2 * c.kv_heads) * c.head_size}},
               "the merged projection");
   for (size_t i : {size_t{3}, size_t{4}})
     expect_type(kOp, call.inputs[i], f32({c.tokens, c.head_size / 2}), "cos and sin");
-  for (size_t i = 8; i < wanted; ++i)
+  for (size_t i = 8; i < plain; ++i)
     expect_type(kOp, call.inputs[i], f32({c.head_size}), "a norm's weight");
   return e;
 }
@@ -80,19 +83,29 @@ struct RopeAppendOp {
     return {.name = kOp,
             .category = OpCategory::kElementwise,
             .kind = OpKind::kFused,
-            .operands = {8, 10},
+            .operands = {8, 12},
             .attrs = rope_append_attrs(),
             .formula = "3 FLOPs an element of q and k, and their norms"};
   }
 
   static std::vector<Type> infer(const Call& call) {
     Extents e = extents(call);
-    return {call.inputs[0],
-            call.inputs[1],
-            {call.inputs[2].dtype, {e.cache.tokens, e.heads, e.cache.head_size}}};
+    std::vector<Type> types{call.inputs[0],
+                            call.inputs[1],
+                            {call.inputs[2].dtype, {e.cache.tokens, e.heads, e.cache.head_size}}};
+    types.insert(types.end(),
+                 call.inputs.begin() + static_cast<std::ptrdiff_t>(plain_inputs(call.attrs)),
+                 call.inputs.end());
+    return types;
   }
 
-  static std::vector<Alias> aliases(const Call&) { return {{0, 0}, {1, 1}}; }
+  static std::vector<Alias> aliases(const Call& call) {
+    std::vector<Alias> aliases{{0, 0}, {1, 1}};
+    const size_t plain = plain_inputs(call.attrs);
+    for (size_t i = plain; i < call.inputs.size(); ++i)
+      aliases.push_back({static_cast<int>(i - plain + 3), static_cast<int>(i)});
+    return aliases;
+  }
 
   // Per element of q and k: 3 FLOPs, and the norms.
   static Work work(const Call& call) {
@@ -113,6 +126,12 @@ struct RopeAppendOp {
       traffic.written_bytes[part] =
           storage_bytes(call.inputs[part].dtype, e.tokens * e.kv_heads * e.head_size);
     }
+    const size_t plain = plain_inputs(call.attrs);
+    for (size_t i = plain; i < call.inputs.size(); ++i) {
+      traffic.read_bytes[i] = 0;
+      traffic.written_bytes[i - plain + 3] =
+          storage_bytes(call.inputs[i].dtype, e.tokens * e.kv_heads);
+    }
     return traffic;
   }
 
@@ -122,7 +141,12 @@ struct RopeAppendOp {
     bool norms = call.attrs.flag("norms");
     size_t head_size = static_cast<size_t>(e.head_size), heads = static_cast<size_t>(x.heads),
            kv_heads = static_cast<size_t>(e.kv_heads), all = heads + 2 * kv_heads;
-    for (size_t part : {size_t{0}, size_t{1}}) out[part].data = in[part]->data;
+    const DType cache = call.inputs[0].dtype;
+    const size_t plain = plain_inputs(call.attrs);
+    for (size_t part : {size_t{0}, size_t{1}}) {
+      out[part].data = in[part]->data;
+      if (has_scales(cache)) out[3 + part].data = in[plain + part]->data;
+    }
     for (size_t n = 0; n < static_cast<size_t>(e.tokens); ++n) {
       int64_t position = static_cast<int64_t>(in[5]->data[n]);
       int64_t row = position < 0 ? -1
@@ -141,8 +165,13 @@ struct RopeAppendOp {
         if (part < 2 && row < 0) continue;
         size_t to = part == 2 ? n * heads + h
                               : static_cast<size_t>(row) * kv_heads + (h - heads) % kv_heads;
-        std::copy(rotated.begin(), rotated.end(),
-                  out[part].data.begin() + static_cast<std::ptrdiff_t>(to * head_size));
+        double* target = &out[part].data[to * head_size];
+        if (part == 2 || !has_scales(cache))
+          std::copy(rotated.begin(), rotated.end(), target);
+        else
+          out[3 + part].data[static_cast<size_t>(
+              scale_index(e, row, static_cast<int64_t>((h - heads) % kv_heads)))] =
+              quantize_head(cache, rotated.data(), e.head_size, target);
       }
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs activations and GEMMs in 16 bits with fp32 master weights. A GEMM's weight is cast once per
 // step. Norms keep fp32 weights and statistics; the loss and the logits that are sampled from stay
-// fp32. KV caches have the narrow type too.
+// fp32. KV caches have the narrow type too, unless they hold quants.
 #include "passes/dtypes.h"
 
 #include <algorithm>
@@ -85,7 +85,8 @@ Graph with_narrow_caches(const Graph& graph, DType narrow) {
   for (const Node& node : graph.nodes)
     if (is_a(node, ops::kv_append_op()))
       for (size_t cache : {size_t{0}, size_t{1}})
-        result.value(node.inputs[cache]).type.dtype = narrow;
+        if (DType& dtype = result.value(node.inputs[cache]).type.dtype; is_float(dtype))
+          dtype = narrow;
   return result;
 }
 

@@ -246,9 +246,10 @@ void bind_answer(nb::module_& m) {
 constexpr const char* kLoad =
     "Loads a model: a .gguf file, or a folder with config.json and safetensors.\n\n"
     "device: 'cpu' or 'cuda' (default: a GPU if there is one). dtype: 'fp32' computes exactly "
-    "(default: weights and activations as the command line has them). cache_dtype: 'fp32', 'bf16' "
-    "or 'i8'. threads: of the CPU (default: all). context: positions for which the KV cache has "
-    "room (default: 2048, or the model's). max_sequences: prompts that are computed together. "
+    "(default: weights and activations as the command line has them). cache_dtype: 'fp32', 'bf16', "
+    "'i8', or on a GPU 'fp8'. threads: of the CPU (default: all). context: positions for which the "
+    "KV cache has room (default: 2048, or the model's). max_sequences: prompts that are computed "
+    "together. "
     "prefix_caching: whether a prompt reuses the cached beginning of an earlier one. adapter: a "
     "folder with a LoRA adapter. level, passes, attention, chunk, isa, fast_8bit: as the options "
     "of `ridge generate`.\n\n"

@@ -65,7 +65,7 @@ void figures(const See& see, R& r) {
       Unknown::kLeftOut);
   see({"exchange", "", "the library by which ranks exchange, with its version", 2}, r.exchange,
       Unknown::kLeftOut);
-  see({"cache_dtype", "", "bf16 or i8; without it that of activations", 2}, r.cache_dtype,
+  see({"cache_dtype", "", "bf16, i8 or fp8; without it that of activations", 2}, r.cache_dtype,
       Unknown::kLeftOut);
 }
 

@@ -150,12 +150,13 @@ std::string contents_text(const record::ModelContents& made, const TerminalOptio
   return text +
          fmt::format(
              "\n{}{}",
-             wrap_lines(
-                 fmt::format("Memory for one sequence. Keys and values are in {}{}; a "
-                             "sliding-window layer holds window + chunk - 1 positions.",
-                             made.cache_dtype,
-                             made.cache_dtype == "i8" ? " with a scale per head and position" : ""),
-                 terminal.columns),
+             wrap_lines(fmt::format("Memory for one sequence. Keys and values are in {}{}; a "
+                                    "sliding-window layer holds window + chunk - 1 positions.",
+                                    made.cache_dtype,
+                                    made.cache_dtype == "i8" || made.cache_dtype == "fp8"
+                                        ? " with a scale per head and position"
+                                        : ""),
+                        terminal.columns),
              memory.text(terminal));
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "record/run_record.h"
+#include "serve/session_choice.h"
 
 namespace ridge::serve {
 namespace {
@@ -51,7 +52,7 @@ record::RunRecord begin_phase(const PhaseSetup& e,
   const DType activations = e.selection.activations(), cache = e.cache_dtype.value_or(activations);
   record.cache_bytes =
       e.batch * models::seen_bytes(config, e.length, cache, e.selection.tensor_ranks());
-  if (cache != activations) record.setting.cache_dtype = name(cache);
+  if (cache != activations) record.setting.cache_dtype = cache_dtype_name(cache);
   return record;
 }
 

@@ -36,14 +36,15 @@ passes::Selection inference_selection(const Arithmetic& arithmetic,
 }
 
 std::string_view cache_dtype_name(DType dtype) {
+  if (dtype == DType::kF8E4M3) return "fp8";
   return dtype == DType::kF32 ? "fp32" : name(dtype);
 }
 
 std::optional<DType> parse_cache_dtype(const std::string& text, const char* option) {
   if (text.empty()) return {};
-  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8})
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kI8, DType::kF8E4M3})
     if (text == cache_dtype_name(dtype)) return dtype;
-  throw usage_error("[{}] expected fp32, bf16 or i8, got {}", option, printable(text));
+  throw usage_error("[{}] expected fp32, bf16, i8 or fp8, got {}", option, printable(text));
 }
 
 std::optional<DType> chosen_cache_dtype(const std::string& text,
@@ -53,12 +54,14 @@ std::optional<DType> chosen_cache_dtype(const std::string& text,
   const std::optional<DType> dtype = parse_cache_dtype(text, option);
   const DType activations = selection.activations();
   if (!dtype || *dtype == activations) return dtype;
-  if (arithmetic.on_gpu)
-    throw usage_error(
-        "[{}] expected {}, the type of activations, on a GPU, got {}; only CPUs keep keys and "
-        "values in another type",
-        option, cache_dtype_name(activations), text);
-  if (!ops::can_hold(*dtype, activations))
+  const bool fits = ops::can_hold(*dtype, activations);
+  if (arithmetic.on_gpu && !(fits && activations == DType::kBF16))
+    throw usage_error("[{}] expected {}, the type of activations{}, on a GPU, got {}", option,
+                      cache_dtype_name(activations),
+                      activations == DType::kBF16 ? ", i8 or fp8" : "", text);
+  if (!arithmetic.on_gpu && *dtype == DType::kF8E4M3)
+    throw usage_error("[{}] expected fp32, bf16 or i8 on a CPU, got fp8", option);
+  if (!fits || (!arithmetic.on_gpu && activations != DType::kF32))
     throw usage_error("[{}] expected {}, the type of activations, got {}", option,
                       cache_dtype_name(activations), text);
   if (arithmetic.exact && *dtype == DType::kI8)

@@ -33,9 +33,9 @@ SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
   if (!o.cache_dtype) o.cache_dtype = activations;
   if (!ops::can_hold(*o.cache_dtype, activations))
     throw usage_error("[cache-dtype] expected {}, got {}",
-                      activations == DType::kF32
-                          ? "f32, bf16 or i8"
-                          : fmt::format("{}, the type of activations", name(activations)),
+                      activations == DType::kF32    ? "f32, bf16, i8 or f8_e4m3"
+                      : activations == DType::kBF16 ? "bf16, i8 or f8_e4m3"
+                                                    : name(activations),
                       name(*o.cache_dtype));
   if (!o.cached && o.slots != 1)
     throw usage_error("[no-kv-cache] expected one sequence, got {}", o.slots);

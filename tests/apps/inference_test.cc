@@ -99,9 +99,9 @@ TEST_F(InferenceAppTest, PerplexityComparesCaches) {
 TEST_F(InferenceAppTest, CachesThatAreNone) {
   const std::string model = small_model();
   expect_refused({"logits", model, "--ids", "1", "--cache-dtype", "int8"}, 2,
-                 "[cache-dtype] expected fp32, bf16 or i8, got \"int8\"");
+                 "[cache-dtype] expected fp32, bf16, i8 or fp8, got \"int8\"");
   expect_refused({"perplexity", model, "--ids", "1,2", "--compare-cache", "q8_0"}, 2,
-                 "[compare-cache] expected fp32, bf16 or i8, got \"q8_0\"");
+                 "[compare-cache] expected fp32, bf16, i8 or fp8, got \"q8_0\"");
   expect_refused({"perplexity", model, "--ids", "1,2", "--compare-cache", "fp32"}, 2,
                  "[compare-cache] expected another type than that of the KV cache, got fp32");
   expect_refused({"logits", model, "--ids", "1", "--cache-dtype", "i8", "--pass", "+autocast_bf16"},
@@ -109,6 +109,8 @@ TEST_F(InferenceAppTest, CachesThatAreNone) {
   expect_refused(
       {"logits", model, "--ids", "1", "--cache-dtype", "fp32", "--pass", "+autocast_bf16"}, 2,
       "[cache-dtype] expected bf16, the type of activations, got fp32");
+  expect_refused({"logits", model, "--ids", "1", "--cache-dtype", "fp8"}, 2,
+                 "[cache-dtype] expected fp32, bf16 or i8 on a CPU, got fp8");
   expect_refused({"infer-lab", model, "--exact", "--cache-dtype", "i8"}, 2,
                  "[cache-dtype] expected fp32 or bf16 with --exact, got i8");
   expect_refused({"perplexity", model, "--ids", "1,2", "--exact", "--compare-cache", "i8"}, 2,

@@ -67,9 +67,11 @@ TEST_F(ModelFilesTest, InspectNamesTheFamily) {
 }
 
 TEST_F(ModelFilesTest, InspectCountsTheCacheInEachType) {
-  // Keys and values of 1 head of 24; i8 has a scale for each.
-  for (const auto& [dtype, each] :
-       {std::pair{"fp32", 2 * 24 * 4}, {"bf16", 2 * 24 * 2}, {"i8", 2 * (24 + 4)}}) {
+  // Keys and values of 1 head of 24; i8 and fp8 have a scale for each.
+  for (const auto& [dtype, each] : {std::pair{"fp32", 2 * 24 * 4},
+                                    {"bf16", 2 * 24 * 2},
+                                    {"i8", 2 * (24 + 4)},
+                                    {"fp8", 2 * (24 + 4)}}) {
     json made = json::parse(run({"inspect", small("gemma3_bf16"), "--json", "--chunk", "8",
                                  "--context", "512", "--cache-dtype", dtype})
                                 .out);
@@ -79,7 +81,7 @@ TEST_F(ModelFilesTest, InspectCountsTheCacheInEachType) {
   Output text = run({"inspect", small("gemma3_bf16"), "--cache-dtype", "i8"});
   EXPECT_NE(text.out.find("Keys and values are in i8 with a scale"), std::string::npos);
   expect_refused({"inspect", small("gemma3_bf16"), "--cache-dtype", "f16"}, 2,
-                 "[cache-dtype] expected fp32, bf16 or i8, got \"f16\"");
+                 "[cache-dtype] expected fp32, bf16, i8 or fp8, got \"f16\"");
 }
 
 TEST_F(ModelFilesTest, InspectCountsGemma3_270m) {

@@ -102,6 +102,21 @@ TEST_F(PlanAppTest, RefusesLayoutsThatCannotBe) {
   expect_refused({"plan", "--parameters", "7e9", "--preset", "tiny"}, 2, "with --parameters");
 }
 
+// Quants of 8 bits, with a scale per head and position, beside bf16.
+TEST_F(PlanAppTest, CachesOfQuantsOnAGpu) {
+  const auto plan = [&](const char* cache) {
+    const Output output = run({"plan", "--inference", "--preset", "small", "--hardware", "h200",
+                               "--cache-dtype", cache, "--json"});
+    EXPECT_EQ(output.code, 0) << output.err;
+    return json::parse(output.out);
+  };
+  const json bf16 = plan("bf16")["plans"][0]["decode"], i8 = plan("i8")["plans"][0]["decode"];
+  const auto bytes = [](const json& made) { return made["cache_bytes"].get<double>(); };
+  EXPECT_DOUBLE_EQ(bytes(i8) / bytes(bf16), (64.0 + 4) / (2 * 64));
+  EXPECT_LT(i8["planned_bytes"], bf16["planned_bytes"]);
+  EXPECT_EQ(plan("fp8")["plans"][0]["decode"], i8);
+}
+
 TEST_F(PlanAppTest, RefusesWhatCannotBe) {
   expect_refused({"plan", "--model", "nothing.gguf"}, 3, "nothing.gguf");
   expect_refused({"plan", "--model", small_model(), "--tokens", "1e9"}, 2, "[tokens]");
@@ -111,8 +126,8 @@ TEST_F(PlanAppTest, RefusesWhatCannotBe) {
                  "[batch-size] expected one number, got the list");
   expect_refused({"plan", "--hardware", "mi210", "--tf32"}, 2, "which AMD Instinct MI210 does not");
   expect_refused({"train", "--preset", "tiny", "--device", "cpu", "--tf32"}, 2, "needs a GPU");
-  expect_refused({"plan", "--model", small_model(), "--hardware", "h200", "--cache-dtype", "i8"}, 2,
-                 "[cache-dtype] expected bf16, the type of activations, on a GPU");
+  expect_refused({"plan", "--model", small_model(), "--hardware", "h200", "--cache-dtype", "fp32"},
+                 2, "[cache-dtype] expected bf16, the type of activations, i8 or fp8, on a GPU");
   expect_refused({"plan", "--model", small_model(), "--preset", "tiny"}, 2, "[model]");
   expect_refused({"plan", "--inference", "--hardware", "h200", "--batch-size", "0"}, 2,
                  "[batch-size]");

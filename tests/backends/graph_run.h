@@ -15,6 +15,7 @@
 
 #include "backends/backend.h"
 #include "base/bf16.h"
+#include "base/block_formats.h"
 #include "base/error.h"
 #include "ops/reference_run.h"
 #include "runtime/program.h"
@@ -128,6 +129,8 @@ inline double load_element(const std::byte* at, DType dtype) {
       return as(int32_t{});
     case DType::kI8:
       return as(int8_t{});
+    case DType::kF8E4M3:
+      return f8_e4m3_to_float(as(uint8_t{}));
     case DType::kBF16:
       return bf16_to_float(as(uint16_t{}));
     case DType::kF16:
@@ -148,6 +151,8 @@ inline void store_element(std::byte* at, DType dtype, double value) {
       return put(static_cast<int32_t>(value));
     case DType::kI8:
       return put(static_cast<int8_t>(value));
+    case DType::kF8E4M3:
+      return put(float_to_f8_e4m3(static_cast<float>(value)));
     case DType::kBF16:
       return put(float_to_bf16(static_cast<float>(value)));
     case DType::kF16:

@@ -287,8 +287,13 @@ inline Precision precision_of(const Op& op, const Case& sample, const Variant& v
   // Its operands are bf16 in any variant. The normed values are rounded before the product; so are
   // the heads of q and the weights of the keys.
   if (op.name == "skinny_gemm" || op.name == "append_attention") return kBf16Steps;
-  if (op.name == "cached_attention" && variant.fused && sample.inputs[1].type.dtype == DType::kI8)
+  if (op.name == "cached_attention" && variant.fused && sample.inputs[1].type.dtype == DType::kI8 &&
+      sample.inputs[0].type.dtype == DType::kF32)
     return kWordSteps;
+  // Weights of keys count with 16 bits for few tokens, and with 8 in tiles; results are stored in
+  // bf16.
+  if (op.name == "cached_attention" && sample.inputs[0].type.dtype == DType::kBF16)
+    return kBf16Steps;
   if (variant.dtype == DType::kF32) return kFloatArithmetic;
   // Probabilities and their gradients are stored in bf16 before the second product.
   if (op.name.starts_with("flash_attention")) return narrow_steps(variant.dtype);

@@ -39,19 +39,28 @@ inline bool is_only_on_gpu(const Op& op) {
          op.name == "transpose_multi";
 }
 
-// Loss scaling, copies in fp16, and cases whose KV cache is narrower than its tokens. An operand
-// that a test may cast is fp32 in its case, so one in bf16 or i8 is such a cache or its quants.
+// Loss scaling, and copies in fp16.
 inline bool is_only_on_cpu(const Op& op, const Case& sample) {
-  if (op.name == "loss_scale") return true;
-  if (std::any_of(sample.inputs.begin(), sample.inputs.end(),
-                  [](const CaseInput& i) { return i.type.dtype == DType::kF16; }))
-    return true;
-  const bool has_cache = op.name == "kv_append" || op.name == "cached_attention" ||
-                         op.name == "cached_scores" || op.name == "cached_mix";
-  return has_cache &&
-         std::any_of(sample.inputs.begin(), sample.inputs.end(), [](const CaseInput& i) {
-           return i.type.dtype == DType::kBF16 || i.type.dtype == DType::kI8;
-         });
+  return op.name == "loss_scale" ||
+         std::any_of(sample.inputs.begin(), sample.inputs.end(),
+                     [](const CaseInput& i) { return i.type.dtype == DType::kF16; });
+}
+
+// Whether the tested backend has a kernel for the case's KV cache. An operand that a test may cast
+// is fp32 in its case, so a cache in another type is narrower than its tokens. CPUs have such
+// caches under tokens in fp32, GPUs quants under tokens in bf16, whose heads are read in vectors.
+inline bool has_cache_kernel(const Op& op, const Case& sample) {
+  const bool reads =
+      op.name == "cached_attention" || op.name == "cached_scores" || op.name == "cached_mix";
+  if (op.name != "kv_append" && !reads) return true;
+  const Type &tokens = sample.inputs[reads ? 0 : 2].type,
+             &cache = sample.inputs[reads ? 1 : 0].type;
+  if (tokens.dtype == cache.dtype) return true;
+  if (!kTestsCuda) return tokens.dtype == DType::kF32;
+  constexpr int64_t kVector = 16;
+  return tokens.dtype == DType::kBF16 &&
+         (op.name == "kv_append" ||
+          (op.name == "cached_attention" && cache.shape.back() % kVector == 0));
 }
 
 inline std::vector<Sample> all_samples() {
@@ -59,7 +68,8 @@ inline std::vector<Sample> all_samples() {
   for (const Op* op : ops::table().all()) {
     if (op->cases == nullptr || (!kTestsCuda && is_only_on_gpu(*op))) continue;
     for (Case& each : op->cases())
-      if (!kTestsCuda || !is_only_on_cpu(*op, each)) samples.push_back({op, std::move(each)});
+      if ((!kTestsCuda || !is_only_on_cpu(*op, each)) && has_cache_kernel(*op, each))
+        samples.push_back({op, std::move(each)});
   }
   return samples;
 }
@@ -88,6 +98,10 @@ inline bool has_f16(const Sample& s) {
   return tested_backend().unsupported(built.graph(), built.graph().nodes.back()).empty();
 }
 
+inline bool reads_quants_on_gpu(const Sample& s) {
+  return kTestsCuda && s.op->name == "cached_attention" && !is_float(s.sample.inputs[1].type.dtype);
+}
+
 // The forms in which the op of a sample may appear in a graph: element types, and composites whole
 // or expanded.
 inline std::vector<Variant> forms(const Sample& s) {
@@ -98,6 +112,7 @@ inline std::vector<Variant> forms(const Sample& s) {
     for (bool fused : {false, true}) {
       if ((dtype != DType::kF32 && !castable) || (fused && !has_fused_form(*s.op))) continue;
       if (dtype == DType::kF16 && !has_f16(s)) continue;
+      if (!fused && reads_quants_on_gpu(s)) continue;  // the primitives have no such kernels
       forms.push_back({OperandForm::kPlain, dtype, fused, false});
     }
   return forms;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/bf16.h"
+#include "base/block_formats.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "graph/op.h"
@@ -29,6 +30,8 @@ inline double rounded(double value, DType dtype) {
       return static_cast<int32_t>(std::lround(value));
     case DType::kI8:  // as the caches' quants, without -128
       return std::clamp<double>(std::nearbyint(value), -127, 127) + 0.0;  // no -0
+    case DType::kF8E4M3:
+      return f8_e4m3_to_float(float_to_f8_e4m3(static_cast<float>(value)));
     default:
       return value;
   }

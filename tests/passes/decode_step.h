@@ -57,7 +57,7 @@ class GpuKernels final : public PassTarget, public backends::cuda::GemmChoices {
 
 class DecodeStep {
  public:
-  explicit DecodeStep(models::Family family) {
+  explicit DecodeStep(models::Family family, DType cache = DType::kF32) {
     models::ModelConfig config = one_layer();
     config.family = family;
     config.layers = 2;
@@ -66,10 +66,12 @@ class DecodeStep {
       config.is_window_layer = {true, false};
       config.window = 4;
     }
-    models::InferenceShape shape{
-        models::InferenceTask::kDecode, kSlots, 16, true,
-        models::cache_shape(
-            {.slots = kSlots, .capacity = 16, .window = config.window, .chunk = 4})};
+    models::InferenceShape shape{models::InferenceTask::kDecode, kSlots, 16, true,
+                                 models::cache_shape({.slots = kSlots,
+                                                      .capacity = 16,
+                                                      .window = config.window,
+                                                      .chunk = 4,
+                                                      .dtype = cache})};
     models::ForwardGraph forward = models::build_inference_graph(
         config, ops::table(), shape, [](const std::string& parameter, const Shape& extents) {
           return models::StoredWeight{parameter, extents.rank() == 2 ? DType::kBF16 : DType::kF32};

@@ -20,6 +20,26 @@ TEST(FuseRopeAppend, MakesOneKernelALayer) {
   }
 }
 
+// Quants and their scales are written by the same kernel.
+TEST(FuseRopeAppend, TakesCachesOfQuants) {
+  for (DType cache : {DType::kI8, DType::kF8E4M3})
+    for (models::Family family : {models::Family::kLlama, models::Family::kQwen3}) {
+      DecodeStep step(family, cache);
+      EXPECT_EQ(count(step.graph(), "kv_append"), 2);
+      Graph made = step.appended();
+      EXPECT_EQ(count(made, "rope_append"), 2);
+      EXPECT_EQ(count(made, "kv_append"), 0);
+      for (const Node& node : made.nodes) {
+        if (node.op->name != "rope_append") continue;
+        EXPECT_EQ(made.type(node.inputs[0]).dtype, cache);
+        EXPECT_EQ(made.type(node.inputs[2]).dtype, DType::kBF16);
+        ASSERT_EQ(node.outputs.size(), 5u);
+        EXPECT_EQ(made.type(node.outputs[4]), made.type(node.inputs.back()));
+      }
+      EXPECT_LE(DecodeStep::distance(step.graph(), made), 1e-10);
+    }
+}
+
 TEST(FuseRopeAppend, CostsLess) {
   DecodeStep step(models::Family::kGemma3);
   step.try_pass(cuda::fuse_rope_append_pass, step.graph());

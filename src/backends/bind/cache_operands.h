@@ -61,7 +61,7 @@ template <typename C>
 Cache<C> cache_of(const Operand& operand) {
   return {operand.as<C>(), operand.type.shape[2], operand.type.shape[3]};
 }
-// Input `cache`, and, if it is i8, its scales, input `scales`.
+// Input `cache`, and, if it has quants, their scales, input `scales`.
 template <typename C>
 Cache<C> cache_of(const BindCall& call, size_t cache, size_t scales) {
   Cache<C> made = cache_of<C>(call.inputs[cache]);
@@ -75,6 +75,10 @@ Cache<C> cache_of(const BindCall& call, size_t cache, size_t scales) {
 // Calls fill<T, C>() with the types of a call's tokens and of its cache.
 template <typename Fill>
 auto by_cache_dtype(DType tokens, DType cache, const Fill& fill) {
+  if (tokens == DType::kBF16 && cache == DType::kI8)
+    return fill.template operator()<uint16_t, int8_t>();
+  if (tokens == DType::kBF16 && cache == DType::kF8E4M3)
+    return fill.template operator()<uint16_t, F8E4M3>();
   if (tokens == DType::kBF16) return fill.template operator()<uint16_t, uint16_t>();
   if (cache == DType::kBF16) return fill.template operator()<float, uint16_t>();
   if (cache == DType::kI8) return fill.template operator()<float, int8_t>();
@@ -87,15 +91,18 @@ struct CacheInputs {
   size_t cache;
 };
 
-// Sets bind, unsupported and takes_int8_cache. fill<T, C>(call) builds the kernel's arguments.
+// Sets bind, unsupported and takes_quant_cache. fill<T, C>(call) builds the kernel's arguments.
 template <template <typename, typename> typename Given, typename Fill>
 Kernel with_cache(Kernel kernel, CacheInputs in, CacheLaunchers<Given> launchers, Fill fill) {
-  const bool narrows = launchers.template of<Given<float, int8_t>>() != nullptr;
-  kernel.takes_int8_cache = true;
+  kernel.takes_quant_cache = true;
   kernel.unsupported = [=](const Call& call) -> std::string {
     const DType tokens = call.inputs[in.tokens].dtype, cache = call.inputs[in.cache].dtype;
-    if (narrows || tokens == cache) return "";
-    return fmt::format("expected a KV cache in {}, the type of its tokens, got {}",
+    const bool has_launcher = (cache != DType::kF8E4M3 || tokens == DType::kBF16) &&
+                              by_cache_dtype(tokens, cache, [&]<typename T, typename C>() {
+                                return launchers.template of<Given<T, C>>() != nullptr;
+                              });
+    if (has_launcher) return "";
+    return fmt::format("expected another type of KV cache for tokens in {} on this backend, got {}",
                        ridge::name(tokens), ridge::name(cache));
   };
   kernel.bind = [=](const BindCall& call) -> Launch {

@@ -26,7 +26,7 @@ Kernel cached_attention(Bind bind,
                 return workspace_bytes(s.cache.tokens, s.heads, s.cache.kv_heads, s.cache.head_size,
                                        s.keys());
               },
-          .takes_int8_cache = true};
+          .takes_quant_cache = true};
 }
 
 }  // namespace ridge::backends::bind

@@ -9,7 +9,9 @@
 #include "backends/bind/bindings.h"
 #include "backends/bind/cache_operands.h"
 #include "backends/cuda/early_operand.h"
+#include "backends/cuda/given_caches.h"
 #include "backends/cuda/kernel_table.h"
+#include "backends/row_layout.h"
 #include "ops/cached_attention.h"
 
 namespace ridge::backends::cuda {
@@ -28,15 +30,16 @@ bool takes_tiles(const Call& call) {
          tokens != slots;
 }
 
-cudaError_t launch_many_tokens(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
+template <typename C>
+cudaError_t launch_many_tokens(const CachedAttention<uint16_t, C>& call, cudaStream_t stream) {
   const cudaError_t status = launch_flash_attention_cached(call, stream);
   return status != cudaSuccess ? status : launch_cached_attention_of_lone_tokens(call, stream);
 }
 
 Launch bind_attention(const BindCall& call, BindContext& context) {
-  return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    CachedAttention<T> a;
+  const DType tokens = call.inputs[0].type.dtype, cache = call.inputs[1].type.dtype;
+  return by_given_caches(tokens, cache, [&]<typename T, typename C>() -> Launch {
+    CachedAttention<T, C> a;
     a.cells = context.faults.watch_cells(
         "cached_attention",
         cells_of(call, call.inputs[1].type.shape, 3, most_position(call.attrs())));
@@ -46,16 +49,16 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
     a.reach = reach_of(call.call());
     a.scale = static_cast<float>(call.attrs().real("scale"));
     a.q = token_heads<const T>(call.inputs[0]);
-    a.keys = cache_of<const T>(call.inputs[1]);
-    a.values = cache_of<const T>(call.inputs[2]);
+    a.keys = cache_of<const C>(call, 1, 6);
+    a.values = cache_of<const C>(call, 2, 7);
     a.o = token_heads<T>(call.outputs[0]);
     if constexpr (sizeof(T) == 2)
       if (takes_tiles(call.call()) && lies_in_vectors(a.q) && lies_in_vectors(a.o))
-        return launch_on(context.device, "cached_attention", launch_many_tokens, a);
+        return launch_on(context.device, "cached_attention", launch_many_tokens<C>, a);
     a.workspace = reinterpret_cast<float*>(call.workspace);
     a.tickets =
         context.tickets.take(cached_attention_tickets(a.cells.tokens, a.heads, a.keys.kv_heads));
-    return launch_on(context.device, "cached_attention", launch_cached_attention<T>, a);
+    return launch_on(context.device, "cached_attention", launch_cached_attention<T, C>, a);
   });
 }
 
@@ -87,12 +90,20 @@ int part_rounds(const Call& call) {
 // Fitted to kernel times of an H100 (docs/runs/2026-11-25-prediction-inference-h100.md).
 int rounds(const Call& call) { return takes_tiles(call) ? tile_rounds(call) : part_rounds(call); }
 
+// Over quants, heads of q are read in vectors.
+bool takes_heads(const Call& call, int input, const Layout& layout) {
+  if (!first_lies_in_heads(call, input, layout)) return false;
+  constexpr int64_t kVector = kVectorBytes / 2;
+  return !ops::has_scales(call.inputs[1]) ||
+         (layout.strides[0] % kVector == 0 && layout.strides[1] % kVector == 0);
+}
+
 std::string unsupported(const Call& call) {
-  const std::string_view q = name(call.inputs[0].dtype), cache = name(call.inputs[1].dtype);
-  if (q != cache) return fmt::format("expected a KV cache in {}, the type of q, got {}", q, cache);
-  int64_t head_size = call.inputs[0].shape[2];
-  if (head_size % 8 == 0 && head_size <= kCachedAttentionMostHeadSize) return "";
-  return fmt::format("expected a head size that is a multiple of 8 up to {}, got {}",
+  const DType q = call.inputs[0].dtype, cache = call.inputs[1].dtype;
+  if (std::string reason = unsupported_cache(q, cache); !reason.empty()) return reason;
+  const int64_t head_size = call.inputs[0].shape[2], multiple = ops::has_scales(cache) ? 16 : 8;
+  if (head_size % multiple == 0 && head_size <= kCachedAttentionMostHeadSize) return "";
+  return fmt::format("expected a head size that is a multiple of {} up to {}, got {}", multiple,
                      kCachedAttentionMostHeadSize, head_size);
 }
 
@@ -102,6 +113,7 @@ Kernel cached_attention_kernel(BindContext& context) {
   Kernel kernel =
       bind::cached_attention(in_context(bind_attention, context), cached_attention_workspace_bytes);
   kernel.vector_bytes = kVectorBytes;
+  kernel.takes_input = takes_heads;
   // Tiles, then the single tokens of sequences.
   kernel.launches = [](const Call& call) { return takes_tiles(call) ? 2 : 1; };
   kernel.rounds_of = rounds;

@@ -2,6 +2,8 @@
 // Looks for nodes that write an operand.
 #include "backends/cuda/early_operand.h"
 
+#include <algorithm>
+
 namespace ridge::backends::cuda {
 namespace {
 
@@ -40,11 +42,10 @@ bool is_ready_but_for_own_rows(const BindCall& call, size_t cache, size_t cells)
     if (append->inputs[kCellsOfAppend + i] != call.node.inputs[cells + i] ||
         !is_ready_early(call, cells + i))
       return false;
-  for (size_t of : {0, 1}) {
-    const ValueId before = behind_views(graph, append->inputs[of]);
-    if (graph.producer(before) != nullptr || is_updated(graph, before, *append)) return false;
-  }
-  return true;
+  return std::ranges::all_of(aliases(graph, *append), [&](const Alias& alias) {
+    const ValueId before = behind_views(graph, append->inputs[static_cast<size_t>(alias.input)]);
+    return graph.producer(before) == nullptr && !is_updated(graph, before, *append);
+  });
 }
 
 }  // namespace ridge::backends::cuda

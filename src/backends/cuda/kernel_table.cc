@@ -159,7 +159,10 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::glu_backward(on_stream(RIDGE_LAUNCHES(glu_backward))),
       flash_attention_kernel(context),
       flash_attention_backward_kernel(context),
-      bind::kv_append({on_stream.on_cells(RIDGE_LAUNCHES(kv_append))}).in_rounds(3),
+      bind::kv_append({on_stream.on_cells(RIDGE_LAUNCHES(kv_append)),
+                       on_stream.on_cells(launch_kv_append<uint16_t, int8_t>),
+                       on_stream.on_cells(launch_kv_append<uint16_t, F8E4M3>)})
+          .in_rounds(3),
       rope_append_kernel(context),
       append_attention_kernel(context),
       cached_attention_kernel(context),

@@ -6,15 +6,16 @@
 
 #include "backends/bind/cache_operands.h"
 #include "backends/cuda/early_operand.h"
+#include "backends/cuda/given_caches.h"
 #include "backends/cuda/kernel_table.h"
 
 namespace ridge::backends::cuda {
 namespace {
 
 Launch bind(const BindCall& call, BindContext& context) {
-  return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    RopeAppend<T> a;
+  const DType tokens = call.inputs[2].type.dtype, cache = call.inputs[0].type.dtype;
+  return by_given_caches(tokens, cache, [&]<typename T, typename C>() -> Launch {
+    RopeAppend<T, C> a;
     a.cells =
         context.faults.watch_cells("rope_append", cells_of(call, call.inputs[0].type.shape, 5));
     a.is_ready_early =
@@ -22,10 +23,11 @@ Launch bind(const BindCall& call, BindContext& context) {
     a.heads = call.attrs().integer("heads");
     a.merged = rows<const T>(call.inputs[2]);
     set_rotation(call, a);
-    a.keys = cache_of<T>(call.inputs[0]);
-    a.values = cache_of<T>(call.inputs[1]);
+    const size_t scales = call.attrs().flag("norms") ? 10 : 8;
+    a.keys = cache_of<C>(call, 0, scales);
+    a.values = cache_of<C>(call, 1, scales + 1);
     a.q = call.outputs[2].as<T>();
-    return launch_on(context.device, "rope_append", launch_rope_append<T>, a);
+    return launch_on(context.device, "rope_append", launch_rope_append<T, C>, a);
   });
 }
 
@@ -41,6 +43,9 @@ int rounds(const Call& call) {
 }
 
 std::string unsupported(const Call& call) {
+  if (std::string reason = unsupported_cache(call.inputs[2].dtype, call.inputs[0].dtype);
+      !reason.empty())
+    return reason;
   int64_t head_size = call.inputs[0].shape[3];
   if (head_size <= kRopeAppendMostHeadSize) return "";
   return fmt::format("expected a head size of at most {}, got {}", kRopeAppendMostHeadSize,
@@ -54,6 +59,7 @@ Kernel rope_append_kernel(BindContext& context) {
           .bind = in_context(bind, context),
           .takes_input = takes_merged,
           .unsupported = unsupported,
+          .takes_quant_cache = true,
           .rounds_of = rounds};
 }
 

@@ -2,7 +2,8 @@
 // Arguments of kernels on a KV cache: where the tokens of a run lie in it, and kv_append's keys and
 // values. A cache is [blocks, block_tokens, K, E]. Position p of slot s lies in cell p mod ring of
 // the blocks in row s of the block table. T, the type of tokens, is float or uint16_t (bf16); C,
-// that of the cache, is T or, under float, uint16_t or int8_t (quants with scales, ops/kv_cache.h).
+// that of the cache, is T or a narrower type (ops/kv_cache.h): under float uint16_t or int8_t,
+// under uint16_t int8_t or F8E4M3. Quants, which have 8 bits, have scales.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,11 @@
 #include "backends/kernels/token_heads.h"
 
 namespace ridge::backends {
+
+// The bits of a number in fp8 with four bits of exponent.
+struct F8E4M3 {
+  uint8_t bits;
+};
 
 // A position of -1 is padding.
 struct CacheCells {
@@ -46,14 +52,16 @@ struct Cache {
   C* data = nullptr;      // [blocks, block_tokens, K, E]
   int64_t kv_heads = 0;   // K
   int64_t head_size = 0;  // E
-  // A cache of int8_t alone has them.
+  // A cache of quants alone has them.
   Scale* scales = nullptr;   // [blocks, K, block_tokens]
   int64_t block_tokens = 0;  // a block of the scales has so many
 
   // The E elements of one head in a row.
-  C* head(int64_t row, int64_t head) const { return data + (row * kv_heads + head) * head_size; }
+  RIDGE_HOST_DEVICE C* head(int64_t row, int64_t head) const {
+    return data + (row * kv_heads + head) * head_size;
+  }
   // The scale of one head in a row; those of the rows after it in the block follow.
-  Scale* scale(int64_t row, int64_t head) const {
+  RIDGE_HOST_DEVICE Scale* scale(int64_t row, int64_t head) const {
     return scales + (row / block_tokens * kv_heads + head) * block_tokens + row % block_tokens;
   }
 };

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/passes/passes.h"
 #include "graph/rewrite_rule.h"
+#include "ops/kv_cache.h"
 #include "ops/registry.h"
 #include "passes/attention_pattern.h"
 #include "passes/nodes.h"
@@ -51,10 +52,18 @@ bool are_alike(const Match& match) {
   return q.real("eps") == k.real("eps") && q.real("offset") == k.real("offset");
 }
 
-// rope_append writes keys and values in the type of the projection.
+// rope_append writes keys and values in the type of the projection, or as quants.
 bool keeps_type(const Match& match) {
-  return match.graph().type(match.node("append").inputs[0]).dtype ==
-         match.graph().type(match.value("merged")).dtype;
+  const DType cache = match.graph().type(match.node("append").inputs[0]).dtype;
+  return ops::has_scales(cache) || cache == match.graph().type(match.value("merged")).dtype;
+}
+
+constexpr size_t kScalesOfAppend = 7;
+
+// Adds the scales of kv_append's caches, if they have some.
+passes::NewNode with_scales(passes::NewNode made, const std::vector<ValueId>& append) {
+  made.inputs.insert(made.inputs.end(), append.begin() + kScalesOfAppend, append.end());
+  return made;
 }
 
 passes::NewNode rope_append_of(const Match& match) {
@@ -64,20 +73,21 @@ passes::NewNode rope_append_of(const Match& match) {
                         match.value("sin"), append[4], append[5], append[6]},
                        {{"heads", match.graph().shape(match.value("q"))[1]},
                         {"interleaved", match.node("q_rope").attrs.flag("interleaved")}}};
-  if (!match.has("q_norm")) return made;
+  if (!match.has("q_norm")) return with_scales(std::move(made), append);
   const Attrs& norm = match.node("q_norm").attrs;
   made.inputs.insert(made.inputs.end(), {match.value("q_weight"), match.value("k_weight")});
   made.attrs.set("norms", true);
   made.attrs.set("eps", norm.real("eps"));
   made.attrs.set("offset", norm.real("offset"));
-  return made;
+  return with_scales(std::move(made), append);
 }
 
 void replace_append(Rewriter& rewriter, const Match& match) {
   const Node& append = match.node("append");
   auto derive = rewriter.builder().derive(match.from_behind(), append.scope, append.phase);
-  rewriter.replace_all(std::array{append.outputs[0], append.outputs[1], match.value("q")},
-                       passes::append(rewriter, rope_append_of(match)));
+  std::vector<ValueId> replaced{append.outputs[0], append.outputs[1], match.value("q")};
+  replaced.insert(replaced.end(), append.outputs.begin() + 2, append.outputs.end());
+  rewriter.replace_all(replaced, passes::append(rewriter, rope_append_of(match)));
 }
 
 }  // namespace

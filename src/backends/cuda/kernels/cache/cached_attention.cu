@@ -291,8 +291,8 @@ cudaError_t with_group(int64_t group, const Launch& launch) {
   }
 }
 
-template <typename T>
-bool is_valid(const CachedAttention<T>& call) {
+template <typename T, typename C>
+bool is_valid(const CachedAttention<T, C>& call) {
   const int64_t head_size = call.keys.head_size;
   return head_size % kElements == 0 && head_size <= kCachedAttentionMostHeadSize && call.reach >= 1;
 }
@@ -303,16 +303,44 @@ int64_t cached_attention_round_keys(int64_t head_size) {
   return kThreads / team_of(head_size) * kUnroll;
 }
 
+namespace {
+
+// As many parts as make so many blocks, but no part shorter than a round of a block's teams.
+int64_t parts_for(int64_t blocks,
+                  int64_t tokens,
+                  int64_t kv_heads,
+                  int64_t head_size,
+                  int64_t reach) {
+  constexpr int64_t kLeastKeys = 32, kMostSplits = kLanes;
+  const int64_t round_keys = cached_attention_round_keys(head_size);
+  const int64_t splits = blocks / std::max<int64_t>(tokens * kv_heads, 1);
+  return std::clamp<int64_t>(std::min(splits, reach / std::max(round_keys, kLeastKeys)), 1,
+                             kMostSplits);
+}
+
+constexpr int64_t kBlocks = 528;  // four for each of 132 multiprocessors
+
+// The parts of a call that suits_group, at most.
+int64_t group_splits(int64_t tokens, int64_t kv_heads, int64_t head_size, int64_t reach) {
+  return parts_for(2 * kBlocks, tokens, kv_heads, head_size, reach);
+}
+
+// Heads with keys of their own, of so many tokens that their blocks do not fit on the
+// multiprocessors at once, are faster without tensor cores.
+template <typename T, typename C>
+bool is_better_in_group(const CachedAttention<T, C>& call) {
+  constexpr int64_t kAtOnce = 264;
+  return sizeof(C) == 1 || call.heads > call.keys.kv_heads ||
+         call.cells.tokens * call.heads <= kAtOnce;
+}
+
+}  // namespace
+
 int64_t cached_attention_splits(int64_t tokens,
                                 int64_t kv_heads,
                                 int64_t head_size,
                                 int64_t reach) {
-  // Four blocks for each of 132 multiprocessors, but no part shorter than a round of its teams.
-  constexpr int64_t kBlocks = 528, kLeastKeys = 32, kMostSplits = kLanes;
-  const int64_t round_keys = cached_attention_round_keys(head_size);
-  const int64_t splits = kBlocks / std::max<int64_t>(tokens * kv_heads, 1);
-  return std::clamp<int64_t>(std::min(splits, reach / std::max(round_keys, kLeastKeys)), 1,
-                             kMostSplits);
+  return parts_for(kBlocks, tokens, kv_heads, head_size, reach);
 }
 
 int64_t cached_attention_tickets(int64_t tokens, int64_t heads, int64_t kv_heads) {
@@ -325,42 +353,62 @@ int64_t cached_attention_workspace_bytes(int64_t tokens,
                                          int64_t kv_heads,
                                          int64_t head_size,
                                          int64_t reach) {
-  const int64_t splits = cached_attention_splits(tokens, kv_heads, head_size, reach);
+  const int64_t splits = group_splits(tokens, kv_heads, head_size, reach);
   if (splits == 1) return 0;
   return cached_attention_tickets(tokens, heads, kv_heads) * heads_of_block(heads / kv_heads) *
          splits * (head_size + 4) * static_cast<int64_t>(sizeof(float));
 }
 
-template <typename T>
-cudaError_t launch_cached_attention(const CachedAttention<T>& call, cudaStream_t stream) {
+template <typename T, typename C>
+cudaError_t launch_cached_attention(const CachedAttention<T, C>& call, cudaStream_t stream) {
   if (!is_valid(call)) return cudaErrorInvalidValue;
   if (call.cells.tokens == 0) return cudaSuccess;
   if constexpr (sizeof(T) == 2)
-    if (suits_group(call)) {
-      const int64_t splits = cached_attention_splits(call.cells.tokens, call.keys.kv_heads,
-                                                     call.keys.head_size, call.reach);
+    if (suits_group(call) && is_better_in_group(call)) {
+      const int64_t splits =
+          group_splits(call.cells.tokens, call.keys.kv_heads, call.keys.head_size, call.reach);
       return launch_cached_group(call, splits, stream);
     }
-  return with_team(call.keys.head_size, [&](auto team) {
-    return with_group(call.heads / call.keys.kv_heads, [&](auto group) {
-      return launch_group<T, decltype(team)::value, decltype(group)::value>(call, stream);
+  if constexpr (!std::is_same_v<T, C>)
+    return cudaErrorInvalidValue;
+  else
+    return with_team(call.keys.head_size, [&](auto team) {
+      return with_group(call.heads / call.keys.kv_heads, [&](auto group) {
+        return launch_group<T, decltype(team)::value, decltype(group)::value>(call, stream);
+      });
     });
-  });
 }
 
-cudaError_t launch_cached_attention_of_lone_tokens(const CachedAttention<uint16_t>& call,
+template <typename C>
+cudaError_t launch_cached_attention_of_lone_tokens(const CachedAttention<uint16_t, C>& call,
                                                    cudaStream_t stream) {
   if (!is_valid(call)) return cudaErrorInvalidValue;
   if (call.cells.tokens == 0) return cudaSuccess;
-  if (suits_group(call)) return launch_lone_group(call, stream);
-  return with_team(call.keys.head_size, [&](auto team) {
-    return with_group(call.heads / call.keys.kv_heads, [&](auto group) {
-      return launch_lone_tokens<decltype(team)::value, decltype(group)::value>(call, stream);
+  if (suits_group(call) && (sizeof(C) == 1 || call.heads > call.keys.kv_heads))
+    return launch_lone_group(call, stream);
+  if constexpr (!std::is_same_v<uint16_t, C>)
+    return cudaErrorInvalidValue;
+  else
+    return with_team(call.keys.head_size, [&](auto team) {
+      return with_group(call.heads / call.keys.kv_heads, [&](auto group) {
+        return launch_lone_tokens<decltype(team)::value, decltype(group)::value>(call, stream);
+      });
     });
-  });
 }
 
 template cudaError_t launch_cached_attention(const CachedAttention<float>&, cudaStream_t);
 template cudaError_t launch_cached_attention(const CachedAttention<uint16_t>&, cudaStream_t);
+template cudaError_t launch_cached_attention(const CachedAttention<uint16_t, int8_t>&,
+                                             cudaStream_t);
+template cudaError_t launch_cached_attention(const CachedAttention<uint16_t, F8E4M3>&,
+                                             cudaStream_t);
+template cudaError_t launch_cached_attention_of_lone_tokens(const CachedAttention<uint16_t>&,
+                                                            cudaStream_t);
+template cudaError_t launch_cached_attention_of_lone_tokens(
+    const CachedAttention<uint16_t, int8_t>&,
+    cudaStream_t);
+template cudaError_t launch_cached_attention_of_lone_tokens(
+    const CachedAttention<uint16_t, F8E4M3>&,
+    cudaStream_t);
 
 }  // namespace ridge::backends::cuda

@@ -135,8 +135,8 @@ struct HeadOutput {
 };
 
 // How many blocks of kGroup heads that share a KV head a token has.
-template <int kGroup, typename T>
-RIDGE_HOST_DEVICE inline int64_t head_blocks(const CachedAttention<T>& p) {
+template <int kGroup, typename T, typename C>
+RIDGE_HOST_DEVICE inline int64_t head_blocks(const CachedAttention<T, C>& p) {
   const int64_t group = p.heads / p.keys.kv_heads;
   return p.keys.kv_heads * ((group + kGroup - 1) / kGroup);
 }
@@ -145,8 +145,8 @@ RIDGE_HOST_DEVICE inline int64_t head_blocks(const CachedAttention<T>& p) {
 template <int kGroup>
 struct BlockHeads {
   int64_t kv_head, first, count;
-  template <typename T>
-  __device__ __forceinline__ BlockHeads(const CachedAttention<T>& p, unsigned index) {
+  template <typename T, typename C>
+  __device__ __forceinline__ BlockHeads(const CachedAttention<T, C>& p, unsigned index) {
     const int64_t group = p.heads / p.keys.kv_heads, head_groups = (group + kGroup - 1) / kGroup;
     kv_head = index / head_groups;
     const int64_t begin = index % head_groups * kGroup;
@@ -156,8 +156,8 @@ struct BlockHeads {
 };
 
 // Clears the output of a block's heads for a token that is padding.
-template <typename T, int kGroup>
-__device__ __forceinline__ void clear_heads(const CachedAttention<T>& p,
+template <typename T, typename C, int kGroup>
+__device__ __forceinline__ void clear_heads(const CachedAttention<T, C>& p,
                                             const BlockHeads<kGroup>& block,
                                             int64_t token) {
   const int64_t head_size = p.keys.head_size;
@@ -196,8 +196,8 @@ struct PartScratch {
 // Combines the ways of a block after a barrier, and stores the result: to the output if the keys
 // are not split, else to the workspace, from where the last block of a token's heads combines the
 // parts.
-template <typename T, int kGroup, int kWays, int kWidth>
-__device__ __forceinline__ void store_part(const CachedAttention<T>& p,
+template <typename T, typename C, int kGroup, int kWays, int kWidth>
+__device__ __forceinline__ void store_part(const CachedAttention<T, C>& p,
                                            const Merged<kGroup, kWays, kWidth>& merged,
                                            PartScratch<kGroup>& scratch,
                                            const BlockHeads<kGroup>& block,

@@ -7,6 +7,19 @@
 
 namespace ridge::backends::cuda {
 
+// Where a cell lies in a cache.
+struct CellPlace {
+  int64_t block_row;  // row of [blocks * block_tokens] of its block's first cell
+  uint32_t offset;    // in the block
+
+  __device__ __forceinline__ int64_t row() const { return block_row + offset; }
+  // The index of its scale for one head in [blocks, K, block_tokens].
+  template <typename C>
+  __device__ __forceinline__ int64_t scale(const Cache<C>& cache, int64_t head) const {
+    return block_row * cache.kv_heads + head * cache.block_tokens + offset;
+  }
+};
+
 // The ring of cells of one slot. A block out of range is replaced by the last block: the data read
 // is meaningless, but lies within the cache.
 struct SlotCells {
@@ -32,12 +45,13 @@ struct SlotCells {
     const uint32_t block = min(static_cast<uint32_t>(blocks[index]), last_block);
     return static_cast<int64_t>(block) * block_tokens;
   }
-  // The row of [blocks * block_tokens] that holds a cell.
-  __device__ __forceinline__ int64_t row(uint32_t cell) const {
-    if (block_count == 1) return first_row + cell;
+  __device__ __forceinline__ CellPlace place(uint32_t cell) const {
+    if (block_count == 1) return {first_row, cell};
     const uint32_t at = shift >= 0 ? cell >> shift : cell / block_tokens;
-    return row_of_block(at) + (cell - at * block_tokens);
+    return {row_of_block(at), cell - at * block_tokens};
   }
+  // The row of [blocks * block_tokens] that holds a cell.
+  __device__ __forceinline__ int64_t row(uint32_t cell) const { return place(cell).row(); }
   // The same for several cells, whose blocks are looked up at the same time.
   template <int kCount>
   __device__ __forceinline__ void find_rows(const uint32_t (&cell)[kCount],

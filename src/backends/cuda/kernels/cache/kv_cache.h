@@ -9,7 +9,7 @@
 namespace ridge::backends::cuda {
 
 // A token whose position, slot or block is out of range counts as padding. One launch.
-template <typename T>
-cudaError_t launch_kv_append(const KvAppend<T>& call, cudaStream_t stream);
+template <typename T, typename C = T>
+cudaError_t launch_kv_append(const KvAppend<T, C>& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

@@ -12,21 +12,32 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kLanes;
 static_assert(kRopeAppendMostHeadSize == kRopeHeadMostSize);
+constexpr int64_t kNoHead = INT64_MAX / 2;
 
-// The destination of a token's head: a row of q, or the token's row in the caches; null if it is
-// not written.
-template <typename T>
-__device__ __forceinline__ T* target_of(const RopeAppend<T>& p,
-                                        int64_t token,
-                                        int64_t head,
-                                        int64_t row) {
-  const int64_t kv_heads = p.keys.kv_heads, head_size = p.keys.head_size;
-  if (head < p.heads) return p.q + (token * p.heads + head) * head_size;
-  if (row < 0) return nullptr;
-  const bool is_key = head < p.heads + kv_heads;
-  T* cache = is_key ? p.keys.data : p.values.data;
+// Writes a token's head to its row of q, or, if `row` is one, to that row of the caches. Called by
+// all lanes of a warp, also for heads that do not exist.
+template <int kPairsAtOnce, typename T, typename C>
+__device__ __forceinline__ void store_head(const RopeAppend<T, C>& p,
+                                           const HeadPairs<kPairsAtOnce>& pairs,
+                                           int64_t token,
+                                           int64_t head,
+                                           int64_t row,
+                                           const HeadShape<kPairsAtOnce>& shape) {
+  const int64_t kv_heads = p.keys.kv_heads;
+  const bool is_q = head < p.heads, is_key = head < p.heads + kv_heads;
+  const bool is_stored = !is_q && row >= 0 && head < p.heads + 2 * kv_heads;
+  const Cache<C>& cache = is_key ? p.keys : p.values;
   const int64_t kv_head = head - p.heads - (is_key ? 0 : kv_heads);
-  return cache + (row * kv_heads + kv_head) * head_size;
+  if constexpr (std::is_same_v<T, C>) {
+    if (is_stored) pairs.store(cache.head(row, kv_head), shape);
+  } else {
+    const HeadScale scale = pairs.scale_of(C{}, shape);
+    if (is_stored) {
+      pairs.store_as_quants(cache.head(row, kv_head), scale, shape);
+      if (shape.pair(0) == 0) *cache.scale(row, kv_head) = scale.scale;
+    }
+  }
+  if (is_q) pairs.store(p.q + (token * p.heads + head) * p.keys.head_size, shape);
 }
 
 // The cache rows of a block's tokens; -1 for tokens that are not written.
@@ -59,9 +70,9 @@ struct TokenRows {
 // Mapping: one block per kTokens tokens (y) and range of their heads (x). A warp takes as many
 // heads as fit with `lanes` lanes each, kBatch times. Bound: memory, 2 N (H + 2 K) E sizeof(T);
 // latency for a few tokens.
-template <int kPairsAtOnce, int kBatch, int kTokens, typename T>
+template <int kPairsAtOnce, int kBatch, int kTokens, typename T, typename C>
 __global__ void __launch_bounds__(kThreads)
-    rope_append_kernel(const __grid_constant__ RopeAppend<T> p, int lanes) {
+    rope_append_kernel(const __grid_constant__ RopeAppend<T, C> p, int lanes) {
   __shared__ TokenRows<kTokens> rows;
   let_next_start();
   if (!p.is_ready_early) wait_for_grids();
@@ -92,25 +103,25 @@ __global__ void __launch_bounds__(kThreads)
         heads[j].norm(norm, p.norm_offset, p.eps, shape, at < p.heads + kv_heads);
       }
       if (at < p.heads + kv_heads) heads[j].rotate(angles);
-      T* to = at < end ? target_of(p, token, at, at < p.heads ? -1 : rows.of[i]) : nullptr;
-      if (to != nullptr) heads[j].store(to, shape);
+      store_head(p, heads[j], token, at < end ? at : kNoHead, at < p.heads ? -1 : rows.of[i],
+                 shape);
     }
   }
 }
 
-template <int kPairsAtOnce, int kBatch, int kTokens, typename T>
-cudaError_t launch_form(const RopeAppend<T>& call, int lanes, cudaStream_t stream) {
+template <int kPairsAtOnce, int kBatch, int kTokens, typename T, typename C>
+cudaError_t launch_form(const RopeAppend<T, C>& call, int lanes, cudaStream_t stream) {
   const int64_t heads = call.heads + 2 * call.keys.kv_heads, run = kBatch * kThreads / lanes;
   const dim3 grid(static_cast<unsigned>((heads + run - 1) / run),
                   static_cast<unsigned>((call.cells.tokens + kTokens - 1) / kTokens));
-  return launch_early(rope_append_kernel<kPairsAtOnce, kBatch, kTokens, T>, grid, kThreads, 0,
+  return launch_early(rope_append_kernel<kPairsAtOnce, kBatch, kTokens, T, C>, grid, kThreads, 0,
                       stream, call, lanes);
 }
 
 // Whether a head consists of a power of two of vectors with kPairsAtOnce pairs, and all operands
 // are aligned for them.
-template <int kPairsAtOnce, typename T>
-bool takes_pairs_at_once(const RopeAppend<T>& call) {
+template <int kPairsAtOnce, typename T, typename C>
+bool takes_pairs_at_once(const RopeAppend<T, C>& call) {
   const int64_t vectors = call.keys.head_size / 2 / kPairsAtOnce;
   return !call.interleaved && call.keys.head_size % (2 * kPairsAtOnce) == 0 &&
          (vectors & (vectors - 1)) == 0 && takes_vectors<kPairsAtOnce>(call.merged) &&
@@ -120,8 +131,8 @@ bool takes_pairs_at_once(const RopeAppend<T>& call) {
 }
 
 // For chunks of a prompt, kTokens per block.
-template <int kTokens, typename T>
-cudaError_t launch_chunk(const RopeAppend<T>& call, cudaStream_t stream) {
+template <int kTokens, typename T, typename C>
+cudaError_t launch_chunk(const RopeAppend<T, C>& call, cudaStream_t stream) {
   constexpr int kPairsAtOnce = 8;
   const int lanes = static_cast<int>(call.keys.head_size / 2 / kPairsAtOnce);
   return takes_pairs_at_once<kPairsAtOnce>(call)
@@ -131,8 +142,8 @@ cudaError_t launch_chunk(const RopeAppend<T>& call, cudaStream_t stream) {
 
 }  // namespace
 
-template <typename T>
-cudaError_t launch_rope_append(const RopeAppend<T>& call, cudaStream_t stream) {
+template <typename T, typename C>
+cudaError_t launch_rope_append(const RopeAppend<T, C>& call, cudaStream_t stream) {
   if (call.keys.head_size % 2 != 0 || call.keys.head_size > kRopeAppendMostHeadSize)
     return cudaErrorInvalidValue;
   if (call.cells.tokens == 0) return cudaSuccess;
@@ -151,5 +162,7 @@ cudaError_t launch_rope_append(const RopeAppend<T>& call, cudaStream_t stream) {
 
 template cudaError_t launch_rope_append(const RopeAppend<float>&, cudaStream_t);
 template cudaError_t launch_rope_append(const RopeAppend<uint16_t>&, cudaStream_t);
+template cudaError_t launch_rope_append(const RopeAppend<uint16_t, int8_t>&, cudaStream_t);
+template cudaError_t launch_rope_append(const RopeAppend<uint16_t, F8E4M3>&, cudaStream_t);
 
 }  // namespace ridge::backends::cuda

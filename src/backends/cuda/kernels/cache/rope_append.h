@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prepares a merged projection for attention over a cache, on CUDA: norms and rotates heads of q
 // and k, and writes keys and values to their cells. Implements the op rope_append
-// (ops/rope_append.cc). T is float or uint16_t (bf16).
+// (ops/rope_append.cc). T is float or uint16_t (bf16); the caches are of T, or of quants under
+// uint16_t.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace ridge::backends::cuda {
 
 inline constexpr int64_t kRopeAppendMostHeadSize = 256;
 
-template <typename T>
+template <typename T, typename C = T>
 struct RopeAppend {
   CacheCells cells;
   bool is_ready_early = false;  // no earlier kernel writes positions, slots or the table
@@ -26,13 +27,13 @@ struct RopeAppend {
   const float* k_norm = nullptr;
   float eps = 0;
   float norm_offset = 0;
-  Cache<T> keys, values;
+  Cache<C> keys, values;
   T* q = nullptr;  // [N, H, E]
 };
 
 // If several tokens share a cell, the last one is written. One launch, which may start while the
 // previous one ends.
-template <typename T>
-cudaError_t launch_rope_append(const RopeAppend<T>& call, cudaStream_t stream);
+template <typename T, typename C>
+cudaError_t launch_rope_append(const RopeAppend<T, C>& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

@@ -3,6 +3,7 @@
 // decides where the result goes.
 #pragma once
 
+#include "backends/cuda/kernels/cache/quantize.cuh"
 #include "backends/cuda/kernels/row_group.cuh"
 
 namespace ridge::backends::cuda {
@@ -117,6 +118,35 @@ struct HeadPairs {
       if (shape.pair(i) >= shape.pairs) continue;
       store_floats(to + shape.low(shape.pair(i)), a[i]);
       store_floats(to + shape.high(shape.pair(i)), b[i]);
+    }
+  }
+
+  // The scale of the head's quants. Called by all lanes of the warp.
+  template <typename C>
+  __device__ __forceinline__ HeadScale scale_of(C type, const Shape& shape) const {
+    float most = 0.0f;
+#pragma unroll
+    for (int i = 0; i < Shape::kSteps; ++i)
+#pragma unroll
+      for (int k = 0; k < kPairsAtOnce; ++k)
+        if (shape.pair(i) < shape.pairs)
+          most = fmaxf(most, fmaxf(magnitude(a[i][k]), magnitude(b[i][k])));
+    gather_lanes();
+#pragma unroll
+    for (int mask = kLanes / 2; mask > 0; mask /= 2)
+      if (mask < shape.lanes) most = fmaxf(most, shuffle_xor(most, mask));
+    return HeadScale::of(most, type);
+  }
+
+  template <typename C>
+  __device__ __forceinline__ void store_as_quants(C* to,
+                                                  const HeadScale& scale,
+                                                  const Shape& shape) const {
+#pragma unroll
+    for (int i = 0; i < Shape::kSteps; ++i) {
+      if (shape.pair(i) >= shape.pairs) continue;
+      store_quants(to + shape.low(shape.pair(i)), a[i], scale);
+      store_quants(to + shape.high(shape.pair(i)), b[i], scale);
     }
   }
 };

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of many tokens over a KV cache in bf16 on mma.sync: chunks of prompts, any mix of
-// sequences. A few tokens, and the only token of a sequence in a tile, are computed in
-// cached_attention.cu.
+// Attention of many tokens over a KV cache in bf16, or in quants of 8 bits with scales, on
+// mma.sync: chunks of prompts, any mix of sequences. A few tokens, and the only token of a sequence
+// in a tile, are computed in cached_attention.cu.
 //
 // A block owns 64 tokens of one head. For each sequence among them it iterates over the keys that
 // any of its tokens attends to, 64 at a time with the online softmax, and loads the next keys
-// meanwhile. Bound: 4 E FLOPs per visited pair at the rate of mma.sync; shared memory delivers the
-// operands at two thirds of that rate.
+// meanwhile. Quants are widened in shared memory; scales multiply scores and weights. Bound: 4 E
+// FLOPs per visited pair at the rate of mma.sync; shared memory delivers the operands at two thirds
+// of that rate.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
 #include "backends/cuda/kernels/early_start.cuh"
-#include "backends/cuda/kernels/flash_attention/tensor/cached_tile.cuh"
+#include "backends/cuda/kernels/flash_attention/tensor/quants.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -25,11 +26,38 @@ static_assert(kRows == kCachedAttentionTileTokens);
 template <int kE>
 inline constexpr int kStages = kE > 128 ? 1 : 2;
 
+// Keys and values as they arrive. Products read a stage of bf16 where it lies, and of quants after
+// they are widened.
+template <int kE, typename C>
+struct Arrivals {
+  static constexpr int kStride = Tile<Bf16, kE>::kStride;
+  Bf16 keys[kStages<kE>][kKeys * kStride];
+  Bf16 values[kStages<kE>][kKeys * kStride];
+
+  __device__ __forceinline__ Bf16* tile_of_keys(int stage) { return keys[stage]; }
+  __device__ __forceinline__ Bf16* tile_of_values(int stage) { return values[stage]; }
+};
 template <int kE>
+struct QuantArrivals {
+  static constexpr int kStride = kE;
+  alignas(16) uint8_t keys[kStages<kE>][kKeys * kE];
+  alignas(16) uint8_t values[kStages<kE>][kKeys * kE];
+  float key_scales[kStages<kE>][kKeys], value_scales[kStages<kE>][kKeys];
+  Bf16 wide_keys[kKeys * Tile<Bf16, kE>::kStride];
+  Bf16 wide_values[kKeys * Tile<Bf16, kE>::kStride];
+
+  __device__ __forceinline__ Bf16* tile_of_keys(int) { return wide_keys; }
+  __device__ __forceinline__ Bf16* tile_of_values(int) { return wide_values; }
+};
+template <int kE>
+struct Arrivals<kE, int8_t> : QuantArrivals<kE> {};
+template <int kE>
+struct Arrivals<kE, F8E4M3> : QuantArrivals<kE> {};
+
+template <int kE, typename C>
 struct Shared {
   Bf16 queries[kRows * Tile<Bf16, kE>::kStride];
-  Bf16 keys[kStages<kE>][kKeys * Tile<Bf16, kE>::kStride];
-  Bf16 values[kStages<kE>][kKeys * Tile<Bf16, kE>::kStride];
+  Arrivals<kE, C> arrivals;
   int32_t positions[kRows];  // -1: padding
   int32_t slots[kRows];
 };
@@ -42,8 +70,8 @@ struct Members {
 
 // Removes the tokens of the next sequence from `left`. Called by whole warps, with the same result
 // in each.
-template <int kE>
-__device__ __forceinline__ Members take_members(const Shared<kE>& shared,
+template <int kE, typename C>
+__device__ __forceinline__ Members take_members(const Shared<kE, C>& shared,
                                                 int64_t reach,
                                                 uint64_t& left) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -61,37 +89,90 @@ __device__ __forceinline__ Members take_members(const Shared<kE>& shared,
   return m;
 }
 
-template <int kE>
-__device__ __forceinline__ void fetch_keys(Shared<kE>& shared,
-                                           const CachedAttention<uint16_t>& p,
+template <int kE, typename C>
+__device__ __forceinline__ void fetch_keys(Shared<kE, C>& shared,
+                                           const CachedAttention<uint16_t, C>& p,
                                            const SlotCells& cells,
                                            const Members& m,
                                            int64_t kv_head,
                                            int tile) {
-  using KeyTile = Tile<Bf16, kE>;
-  constexpr int kEach = kKeys * KeyTile::kVectors / kThreads;
-  static_assert(kThreads % KeyTile::kVectors == 0);  // a thread keeps its column
-  constexpr int kRowsApart = kThreads / KeyTile::kVectors;
+  using To = Arrivals<kE, C>;
+  constexpr int kVector = 16 / static_cast<int>(sizeof(C)), kVectors = kE / kVector;
+  constexpr int kEach = kKeys * kVectors / kThreads;
+  static_assert(kThreads % kVectors == 0);  // a thread keeps its column
+  constexpr int kRowsApart = kThreads / kVectors;
   const int stage = tile % kStages<kE>;
   const auto head_size = static_cast<int>(p.keys.head_size);
-  const int first_row = static_cast<int>(threadIdx.x) / KeyTile::kVectors,
-            column = static_cast<int>(threadIdx.x) % KeyTile::kVectors * KeyTile::kVector;
+  const int first_row = static_cast<int>(threadIdx.x) / kVectors,
+            column = static_cast<int>(threadIdx.x) % kVectors * kVector;
   const int64_t width = p.keys.kv_heads * head_size, own = kv_head * head_size + column;
   // One remainder per tile; a ring that is shorter than a tile needs one per key.
   const uint32_t cell = static_cast<uint32_t>(tile * kKeys) % cells.ring;
   const bool wraps_once = cells.ring >= kKeys;
+  auto place_of = [&](int row) {
+    uint32_t at_cell = cell + static_cast<uint32_t>(row);
+    if (at_cell >= cells.ring) at_cell = wraps_once ? at_cell - cells.ring : at_cell % cells.ring;
+    return cells.place(at_cell);
+  };
+  auto is_seen = [&](int row) {
+    const int32_t key = tile * kKeys + row;
+    return key >= m.first_key && key <= m.last_key;
+  };
+  To& to = shared.arrivals;
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
     const int row = first_row + k * kRowsApart;
-    const int32_t key = tile * kKeys + row;
-    const bool inside = key >= m.first_key && key <= m.last_key && column < head_size;
-    uint32_t at_cell = cell + static_cast<uint32_t>(row);
-    if (at_cell >= cells.ring) at_cell = wraps_once ? at_cell - cells.ring : at_cell % cells.ring;
-    const int64_t at = inside ? cells.row(at_cell) * width + own : 0;
-    copy_async(&shared.keys[stage][row * KeyTile::kStride + column], p.keys.data + at, inside);
-    copy_async(&shared.values[stage][row * KeyTile::kStride + column], p.values.data + at, inside);
+    const bool inside = is_seen(row) && column < head_size;
+    const int64_t at = inside ? place_of(row).row() * width + own : 0;
+    copy_async(&to.keys[stage][row * To::kStride + column], p.keys.data + at, inside);
+    copy_async(&to.values[stage][row * To::kStride + column], p.values.data + at, inside);
+  }
+  if constexpr (kIsQuant<C>) {
+    static_assert(kThreads == 2 * kKeys);
+    const int row = static_cast<int>(threadIdx.x) % kKeys;
+    const bool is_key = static_cast<int>(threadIdx.x) < kKeys, inside = is_seen(row);
+    const int64_t at = inside ? place_of(row).scale(p.keys, kv_head) : 0;
+    copy_scale_async(&(is_key ? to.key_scales : to.value_scales)[stage][row],
+                     (is_key ? p.keys : p.values).scales + at, inside);
   }
   commit_copies();
+}
+
+// Widens the quants of a stage. Called between barriers by all threads of a block.
+template <int kE, typename C>
+__device__ __forceinline__ void widen_keys(Arrivals<kE, C>& arrivals, int stage) {
+  constexpr int kVectors = kE / 16, kEach = kKeys * kVectors / kThreads;
+  auto widen_vector = [](const uint8_t* from, Bf16* to) {
+    const uint4 vector = *reinterpret_cast<const uint4*>(from);
+    const uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
+    uint32_t wide[8];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      wide[2 * i] = widen<0, 1>(words[i], C{});
+      wide[2 * i + 1] = widen<2, 3>(words[i], C{});
+    }
+    auto* vectors = reinterpret_cast<uint4*>(to);
+    vectors[0] = make_uint4(wide[0], wide[1], wide[2], wide[3]);
+    vectors[1] = make_uint4(wide[4], wide[5], wide[6], wide[7]);
+  };
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    const int i = static_cast<int>(threadIdx.x) + k * kThreads;
+    const int row = i / kVectors, column = i % kVectors * 16;
+    const int to = row * Tile<Bf16, kE>::kStride + column;
+    widen_vector(arrivals.keys[stage] + row * kE + column, arrivals.wide_keys + to);
+    widen_vector(arrivals.values[stage] + row * kE + column, arrivals.wide_values + to);
+  }
+}
+
+// Multiplies columns by the scales of their keys.
+__device__ __forceinline__ void scale_columns(float (&s)[kTiles][4], const float* scales, Lane l) {
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j) {
+    const float2 pair = *reinterpret_cast<const float2*>(scales + 8 * j + 2 * l.place);
+#pragma unroll
+    for (int c = 0; c < 4; ++c) s[j][c] *= c % 2 == 0 ? pair.x : pair.y;
+  }
 }
 
 // s[16 rows of the warp, kKeys] = queries times keys; each load returns four matrices of an
@@ -160,9 +241,9 @@ struct OwnRows {
   int32_t position[2];
 };
 
-template <int kE>
-__device__ __forceinline__ void iterate_keys(Shared<kE>& shared,
-                                             const CachedAttention<uint16_t>& p,
+template <int kE, typename C>
+__device__ __forceinline__ void iterate_keys(Shared<kE, C>& shared,
+                                             const CachedAttention<uint16_t, C>& p,
                                              const Members& m,
                                              int64_t kv_head,
                                              State<kE>& state,
@@ -178,18 +259,24 @@ __device__ __forceinline__ void iterate_keys(Shared<kE>& shared,
   const auto reach = static_cast<int32_t>(min(p.reach, static_cast<int64_t>(INT32_MAX)));
   const float to_log2 = p.scale * kLog2E;
   __syncthreads();  // the tiles of the previous sequence have been read
-  fetch_keys<kE>(shared, p, cells, m, kv_head, begin);
+  fetch_keys(shared, p, cells, m, kv_head, begin);
   for (int tile = begin; tile < end; ++tile) {
     if (kStages<kE> == 2 && tile + 1 < end) {
-      fetch_keys<kE>(shared, p, cells, m, kv_head, tile + 1);
+      fetch_keys(shared, p, cells, m, kv_head, tile + 1);
       wait_for_copies<1>();
     } else {
       wait_for_copies<0>();
     }
     __syncthreads();
     const int stage = tile % kStages<kE>;
+    auto& arrivals = shared.arrivals;
+    if constexpr (kIsQuant<C>) {
+      widen_keys(arrivals, stage);
+      __syncthreads();
+    }
     float s[kTiles][4];
-    scores<kE>(shared.queries, shared.keys[stage], s, l);
+    scores<kE>(shared.queries, arrivals.tile_of_keys(stage), s, l);
+    if constexpr (kIsQuant<C>) scale_columns(s, arrivals.key_scales[stage], l);
     // Almost all tiles need no mask.
     const int32_t first_key = tile * kKeys;
     const bool is_whole = first_key + kKeys - 1 <= min(rows.position[0], rows.position[1]) &&
@@ -206,16 +293,17 @@ __device__ __forceinline__ void iterate_keys(Shared<kE>& shared,
       }
     }
     online_softmax<kE>(s, state, to_log2);
-    add_weighted<Bf16, kE, kTiles>(s, shared.values[stage], state.out, l);
+    if constexpr (kIsQuant<C>) scale_columns(s, arrivals.value_scales[stage], l);
+    add_weighted<Bf16, kE, kTiles>(s, arrivals.tile_of_values(stage), state.out, l);
     __syncthreads();
-    if (kStages<kE> == 1 && tile + 1 < end) fetch_keys<kE>(shared, p, cells, m, kv_head, tile + 1);
+    if (kStages<kE> == 1 && tile + 1 < end) fetch_keys(shared, p, cells, m, kv_head, tile + 1);
   }
 }
 
 // Whether the tile has two tokens of a sequence, or padding, whose rows are cleared. Called by all
 // threads of a block.
-template <int kE>
-__device__ __forceinline__ bool has_work(const Shared<kE>& shared, int tokens) {
+template <int kE, typename C>
+__device__ __forceinline__ bool has_work(const Shared<kE, C>& shared, int tokens) {
   static_assert(kThreads == 2 * kRows);
   const int own = static_cast<int>(threadIdx.x) % kRows,
             others = static_cast<int>(threadIdx.x) / kRows * (kRows / 2);
@@ -227,11 +315,11 @@ __device__ __forceinline__ bool has_work(const Shared<kE>& shared, int tokens) {
   return __syncthreads_or(any) != 0;
 }
 
-template <int kE>
+template <int kE, typename C>
 __global__ void __launch_bounds__(kThreads, 2)
-    flash_attention_cached_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {
+    flash_attention_cached_kernel(const __grid_constant__ CachedAttention<uint16_t, C> p) {
   extern __shared__ __align__(16) unsigned char memory[];
-  auto& shared = *reinterpret_cast<Shared<kE>*>(memory);
+  auto& shared = *reinterpret_cast<Shared<kE, C>*>(memory);
   const Lane l;
   let_next_start();
   if (!p.is_ready_early) wait_for_grids();
@@ -248,7 +336,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     shared.slots[threadIdx.x] = inside ? p.cells.slots[token] : -1;
   }
   __syncthreads();
-  const bool works = has_work<kE>(shared, tokens - first);
+  const bool works = has_work(shared, tokens - first);
   wait_for_grids();
   note_bad_cells(p.cells);
   if (!works) return;
@@ -261,9 +349,9 @@ __global__ void __launch_bounds__(kThreads, 2)
   uint64_t left = live_tokens(shared.positions);
   State<kE> state;
   while (left != 0) {
-    const Members members = take_members<kE>(shared, p.reach, left);
+    const Members members = take_members(shared, p.reach, left);
     if (__popcll(members.sequence.tokens) == 1) continue;  // launch_cached_attention_of_lone_tokens
-    iterate_keys<kE>(shared, p, members, kv_head, state, l);
+    iterate_keys(shared, p, members, kv_head, state, l);
   }
   float inverse[2];
 #pragma unroll
@@ -277,10 +365,10 @@ __global__ void __launch_bounds__(kThreads, 2)
   store_rows<Bf16, kE>(o, 0, tokens - first, head_size, state.out, inverse[0], inverse[1], l);
 }
 
-template <int kE>
-cudaError_t launch(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
-  const auto kernel = flash_attention_cached_kernel<kE>;
-  constexpr int kBytes = static_cast<int>(sizeof(Shared<kE>));
+template <int kE, typename C>
+cudaError_t launch(const CachedAttention<uint16_t, C>& call, cudaStream_t stream) {
+  const auto kernel = flash_attention_cached_kernel<kE, C>;
+  constexpr int kBytes = static_cast<int>(sizeof(Shared<kE, C>));
   const cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (status != cudaSuccess) return status;
@@ -291,14 +379,21 @@ cudaError_t launch(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
 
 }  // namespace
 
-cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t>& call,
+template <typename C>
+cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t, C>& call,
                                           cudaStream_t stream) {
-  const int64_t head_size = call.keys.head_size;
-  if (head_size % 8 != 0 || head_size > kCachedAttentionMostHeadSize || call.reach < 1)
+  const int64_t head_size = call.keys.head_size, vector = 16 / static_cast<int64_t>(sizeof(C));
+  if (head_size % vector != 0 || head_size > kCachedAttentionMostHeadSize || call.reach < 1)
     return cudaErrorInvalidValue;
   if (call.cells.tokens == 0) return cudaSuccess;
   return with_padded_head(
       head_size, [&](auto padded) { return launch<decltype(padded)::value>(call, stream); });
 }
+
+template cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t>&, cudaStream_t);
+template cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t, int8_t>&,
+                                                   cudaStream_t);
+template cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t, F8E4M3>&,
+                                                   cudaStream_t);
 
 }  // namespace ridge::backends::cuda

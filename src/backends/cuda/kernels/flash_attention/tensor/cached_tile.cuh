@@ -12,10 +12,17 @@ namespace ridge::backends::cuda::tensor {
 using Bf16 = __nv_bfloat16;
 
 // Copies 16 bytes to shared memory, or clears them.
-__device__ __forceinline__ void copy_async(Bf16* to, const void* from, bool inside) {
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool inside) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
                "r"(inside ? 16 : 0)
+               : "memory");
+}
+// The same for a scale.
+__device__ __forceinline__ void copy_scale_async(float* to, const float* from, bool inside) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
+               "r"(inside ? 4 : 0)
                : "memory");
 }
 __device__ __forceinline__ void commit_copies() {
