@@ -86,19 +86,35 @@ int64_t macs(const train::TrainingStep& step, const passes::PassTarget& target) 
   return sum;
 }
 
-// All products of the model are cut, so the ranks' are those of one. What they repeat are norms and
-// residual adds, which parts of the tokens share out, and the updates of norms.
+int64_t macs_of_ranks(int64_t ranks) {
+  const auto target = backends::null::make_null_target({});
+  int64_t sum = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    train::TrainingSetup setup = shared_setup(ranks, ranks);
+    setup.step.shard = {0, 1, nullptr, rank, ranks};
+    sum += macs(train::build_step(setup, *target), *target);
+  }
+  return sum;
+}
+
+// All products of the model are cut, so the ranks' are those of one; four ranks compute each of two
+// KV heads twice.
 TEST(RankPlan, RanksThatShareAModelShareItsProducts) {
   const auto target = backends::null::make_null_target({});
-  int64_t shared = 0;
-  for (int64_t rank = 0; rank < 4; ++rank) {
-    train::TrainingSetup setup = shared_setup(4, 4);
-    setup.step.shard = {0, 1, nullptr, rank, 4};
-    shared += macs(train::build_step(setup, *target), *target);
-  }
-  EXPECT_EQ(shared, macs(train::build_step(setup_of(1), *target), *target));
-  const record::RankPlan whole = shared_plan(4, 4),
-                         parts = shared_plan(4, 4, ",+sequence_parallel");
+  const train::TrainingSetup one = setup_of(1);
+  const int64_t alone = macs(train::build_step(one, *target), *target);
+  EXPECT_EQ(macs_of_ranks(2), alone);
+  const int64_t tokens = one.step.batch_size * one.step.sequence;
+  const int64_t kv = one.config.kv_heads * one.config.head_size, products = 3 * 2;  // of k and v
+  EXPECT_EQ(macs_of_ranks(4),
+            alone + one.config.layers * products * tokens * one.config.hidden * kv);
+}
+
+// What the ranks repeat are norms and residual adds, which parts of the tokens share out, and the
+// updates of norms.
+TEST(RankPlan, PartsOfTokensRepeatLess) {
+  const record::RankPlan whole = shared_plan(2, 2),
+                         parts = shared_plan(2, 2, ",+sequence_parallel");
   EXPECT_EQ(whole.model_flops, parts.model_flops);
   EXPECT_EQ(whole.one_rank_flops, parts.one_rank_flops);
   EXPECT_GT(parts.repeated_flops(), 0);
