@@ -14,15 +14,18 @@ namespace ridge::apps {
 struct RankFault {
   const char* name;
   int signal = 0;                 // sent to rank 1 after some steps
-  const char* wrapper = nullptr;  // done by rank 1 before "$@"
-  bool has_full_disk = false;     // where rank 0 saves
+  const char* wrapper = nullptr;  // done by a rank before "$@"
+  int wrapped = 1;                // the rank
+  bool has_full_disk = false;     // where ranks save, unless they unset LD_PRELOAD
+  bool cuts_network = false;      // between the ranks, after some steps
   int code = 1;
   bool spoils = false;    // the gradients of the steps before, too
   const char* says = "";  // a regular expression
 };
 
-#define RIDGE_IN_COLLECTIVE \
-  " in collective [0-9]+ of group data: (all_reduce of data_parallel \\(node [0-9]+ of step|any )"
+#define RIDGE_IN_COLLECTIVE                                                                       \
+  " in collective [0-9]+ of group data: (all_reduce of data_parallel \\(node [0-9]+ of step|any " \
+  "|gather )"
 
 inline const RankFault kRankFaults[] = {
     {.name = "SIGKILL", .signal = SIGKILL, .says = "rank 1 \\(process [0-9]+ on [^)]*, gone\\)"},
@@ -38,8 +41,15 @@ inline const RankFault kRankFaults[] = {
      .code = 2,
      .says = "rank 0 has [^;]*ids i32\\[8\\].* rank 1 has .*ids i32\\[16\\]"},
     {.name = "FullDisk",
+     .wrapper = "unset LD_PRELOAD",
      .has_full_disk = true,
      .says = "rank 0 of 2: .*No space left on device(.|\n)*rank 0 \\(process [0-9]+ on [^)]*, "
+             "failed\\).*" RIDGE_IN_COLLECTIVE},
+    {.name = "FullDiskOfTheOther",
+     .wrapper = "unset LD_PRELOAD",
+     .wrapped = 0,
+     .has_full_disk = true,
+     .says = "rank 1 of 2: .*No space left on device(.|\n)*rank 1 \\(process [0-9]+ on [^)]*, "
              "failed\\).*" RIDGE_IN_COLLECTIVE},
     {.name = "NaN",
      .wrapper = "for w; do [ \"$w\" = 0.001 ] && w=1000; set -- \"$@\" \"$w\"; shift; done",
@@ -48,8 +58,26 @@ inline const RankFault kRankFaults[] = {
              "all_reduce of data_parallel \\(node [0-9]+ of step"},
 };
 
+// It needs a network namespace of its own.
+inline const RankFault kCutNetwork = {
+    .name = "CutNetwork",
+    .cuts_network = true,
+    .says = "all ranks have arrived" RIDGE_IN_COLLECTIVE ".*rank 0 has waited [2-9]"};
+
+inline const RankFault kStoppedInModel = {
+    .name = "StoppedInModel",
+    .signal = SIGSTOP,
+    .says =
+        "rank 1 \\(process [0-9]+ on [^)]*, stopped\\).* in collective [0-9]+ of group tensor: "};
+
 class RankFaultCase : public CheckpointCase {
  protected:
+  static bool may_cut_network() {
+    return std::system("unshare -n ip link set lo up 2>/dev/null") == 0;
+  }
+
+  std::string layout_ = "--data-parallel";
+
   // "d0": the checkpoint of two ranks after step 4.
   void SetUp() override {
     if (!std::filesystem::exists(kMpirun)) GTEST_SKIP() << "mpirun is missing";
@@ -97,7 +125,7 @@ class RankFaultCase : public CheckpointCase {
   std::vector<std::string> ranks(const std::string& checkpoints,
                                  int64_t steps,
                                  std::vector<std::string> more = {}) const {
-    more.insert(more.end(), {"--data-parallel", "2", "--collective-timeout", "2", "--lr", "0.001"});
+    more.insert(more.end(), {layout_, "2", "--collective-timeout", "2", "--lr", "0.001"});
     return line(checkpoints, steps, more);
   }
   RunLimits limits() const {
@@ -124,24 +152,38 @@ class RankFaultCase : public CheckpointCase {
       with.environment.insert(with.environment.end(), fails.environment.begin(),
                               fails.environment.end());
     }
-    files::write_plain(folder_ / "fault.sh",
-                       fmt::format("if [ $OMPI_COMM_WORLD_RANK = 1 ]; then {}; fi\nexec \"$@\"\n",
-                                   fault.wrapper == nullptr ? "true" : fault.wrapper));
+    files::write_plain(
+        folder_ / "fault.sh",
+        fmt::format("if [ $OMPI_COMM_WORLD_RANK = {} ]; then {}; fi\nexec \"$@\"\n", fault.wrapped,
+                    fault.wrapper == nullptr ? "true" : fault.wrapper));
     if (by_mpirun)
       with.launcher = {kMpirun, "-n", "2", "/bin/sh", "fault.sh"};
     else
       put_between(with);
+    if (fault.cuts_network) put_in_network(with);
     std::vector<std::string> words = ranks("c", 1000000, {"--resume", "--log-dir", "log"});
     const pid_t child = start(words, with);
-    if (fault.signal == 0) return finish(child);
+    if (fault.signal == 0 && !fault.cuts_network) return finish(child);
     while (!std::filesystem::exists(folder_ / "c/step-00000008")) ::usleep(1000);
-    const std::vector<pid_t> first = ranks_alive(1);
-    EXPECT_EQ(first.size(), 1u);
+    if (fault.cuts_network) files::write_plain(folder_ / "cut", "");
+    const std::vector<pid_t> first = fault.signal != 0 ? ranks_alive(1) : std::vector<pid_t>();
+    EXPECT_EQ(first.size(), fault.signal != 0 ? 1u : 0u);
     for (const pid_t each : first) ::kill(each, fault.signal);
     const auto begin = std::chrono::steady_clock::now();
     const Output output = finish(child);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << fault.name;
     return output;
+  }
+
+  // The run has a network of its own, over which ranks exchange until the file "cut" is there.
+  void put_in_network(RunLimits& with) const {
+    std::filesystem::remove(folder_ / "cut");
+    files::write_plain(folder_ / "net.sh",
+                       "ip link set lo up\n(while [ ! -e cut ]; do sleep 0.05; done; "
+                       "ip link set lo down) &\nexec \"$@\"\n");
+    with.launcher.insert(with.launcher.begin(), {"/usr/bin/unshare", "-n", "/bin/sh", "net.sh"});
+    with.environment.insert(with.environment.end(),
+                            {{"OMPI_MCA_btl", "tcp,self"}, {"OMPI_MCA_btl_tcp_if_include", "lo"}});
   }
 
   // Ridge starts mpirun by its name: this one puts the wrapper before the program.

@@ -12,6 +12,16 @@ TEST_F(RankFaultTest, EndTheRunAndNameTheRank) {
     for (const bool by_mpirun : {true, false}) expect_ends(each, by_mpirun);
 }
 
+TEST_F(RankFaultTest, EndTheRunWhenTheNetworkIsCut) {
+  if (!may_cut_network()) GTEST_SKIP() << "this machine permits no network namespaces";
+  for (const bool by_mpirun : {true, false}) expect_ends(kCutNetwork, by_mpirun);
+}
+
+TEST_F(RankFaultTest, NameTheRankThatSharesAModel) {
+  layout_ = "--tensor-parallel";
+  for (const bool by_mpirun : {true, false}) expect_ends(kStoppedInModel, by_mpirun);
+}
+
 // Ctrl-C on any rank, and on Ridge itself, ends all after the step, saved.
 TEST_F(RankFaultTest, CtrlCEndsAllAfterTheStep) {
   for (const int rank : {1, -1}) {

@@ -97,21 +97,21 @@ int64_t macs_of_ranks(int64_t ranks) {
   return sum;
 }
 
-// All products of the model are cut, so the ranks' are those of one; four ranks compute each of two
-// KV heads twice.
+// All products of the model are cut, so the ranks' are those of one; four ranks make the
+// products of k and v of two KV heads twice.
 TEST(RankPlan, RanksThatShareAModelShareItsProducts) {
   const auto target = backends::null::make_null_target({});
   const train::TrainingSetup one = setup_of(1);
   const int64_t alone = macs(train::build_step(one, *target), *target);
   EXPECT_EQ(macs_of_ranks(2), alone);
   const int64_t tokens = one.step.batch_size * one.step.sequence;
-  const int64_t kv = one.config.kv_heads * one.config.head_size, products = 3 * 2;  // of k and v
+  const int64_t kv = one.config.kv_heads * one.config.head_size, products = 3 * 2;
   EXPECT_EQ(macs_of_ranks(4),
             alone + one.config.layers * products * tokens * one.config.hidden * kv);
 }
 
-// What the ranks repeat are norms and residual adds, which parts of the tokens share out, and the
-// updates of norms.
+// The ranks repeat norms and residual adds, which parts of the tokens share out, and the updates of
+// norms.
 TEST(RankPlan, PartsOfTokensRepeatLess) {
   const record::RankPlan whole = shared_plan(2, 2),
                          parts = shared_plan(2, 2, ",+sequence_parallel");
