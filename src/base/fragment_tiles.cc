@@ -2,6 +2,7 @@
 // Packs blocks into fragment tiles, and back. Plain loops: a model is packed once.
 #include "base/fragment_tiles.h"
 
+#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -13,104 +14,159 @@ namespace {
 
 constexpr int kLanesOfRow = 4, kWords = 8, kElements = 8;
 
-int nibble_shift(int i) { return 4 * (i / 2 + 4 * (i % 2)); }
-int pair_shift(int w, int i) { return 2 * (i / 2 + 4 * (w % 2)) + 16 * (i % 2); }
-
-// The four low bits of the quant in a column: a byte of the block and the nibble in it.
-struct Nibble {
-  int byte, shift;
+// A field of some bits of a byte or a word.
+template <typename Word>
+struct Field {
+  Word& word;
+  int shift, width;
+  uint32_t get() const { return word >> shift & ((1u << width) - 1); }
+  void put(uint32_t bits) const { word = static_cast<Word>(word | bits << shift); }
 };
-Nibble nibble_of(const BlockQ4_K&, int column) {
-  return {column / 64 * 32 + column % 32, column % 64 / 32 * 4};
+using ByteField = Field<uint8_t>;
+using WordField = Field<uint32_t>;
+
+// The low bits of the quant in a column of a row's blocks.
+template <typename Block>
+ByteField low_field(Block* blocks, int column) {
+  uint8_t* quants = blocks[column / 32].quants;
+  return {quants[column % 16], column % 32 / 16 * 4, 4};
 }
-Nibble nibble_of(const BlockQ6_K&, int column) {
+ByteField low_field(BlockQ8_0* blocks, int column) {
+  return {reinterpret_cast<uint8_t&>(blocks[column / 32].quants[column % 32]), 0, 8};
+}
+ByteField nibble_of_pair(uint8_t* quants, int column) {
+  return {quants[column / 64 * 32 + column % 32], column % 64 / 32 * 4, 4};
+}
+ByteField low_field(BlockQ4_K* block, int column) { return nibble_of_pair(block->quants, column); }
+ByteField low_field(BlockQ5_K* block, int column) { return nibble_of_pair(block->quants, column); }
+ByteField low_field(BlockQ6_K* block, int column) {
   const int group = column % 128 / 32;
-  return {column / 128 * 64 + group % 2 * 32 + column % 32, group / 2 * 4};
+  return {block->low_bits[column / 128 * 64 + group % 2 * 32 + column % 32], group / 2 * 4, 4};
 }
 
-uint8_t* low_bytes(BlockQ4_K& block) { return block.quants; }
-uint8_t* low_bytes(BlockQ6_K& block) { return block.low_bits; }
+// The bits above them.
+template <typename Block>
+ByteField high_field(Block* blocks, int column) {
+  return {blocks[column / 32].high_bits[column % 32 / 8], column % 8, 1};
+}
+ByteField high_field(BlockQ5_K* block, int column) {
+  return {block->high_bits[column % 32], column / 32, 1};
+}
+ByteField high_field(BlockQ6_K* block, int column) {
+  return {block->high_bits[column / 128 * 32 + column % 32], column % 128 / 32 * 2, 2};
+}
 
-// The byte of a Q6_K block with a column's high bits, and their place in it.
-int high_byte(int column) { return column / 128 * 32 + column % 32; }
-int high_shift(int column) { return column % 128 / 32 * 2; }
+template <typename Tile>
+constexpr bool kHasHigh = requires(Tile tile) {
+  tile.high;
+};
+template <typename Tile>
+constexpr bool kHasBytes = std::is_same_v<Tile, FragmentsQ8_0>;
 
-// Calls body(word, element, column) for the elements of one lane of a row.
+template <typename Tile>
+WordField low_field(Tile& tile, int lane, int w, int i) {
+  if constexpr (kHasBytes<Tile>)
+    return {tile.low[w / 2][lane][2 * w % 4 + i / 4], 8 * (i % 4), 8};
+  else
+    return {tile.low[w / 4][lane][w % 4], 4 * (i / 2 + 4 * (i % 2)), 4};
+}
+template <typename Tile>
+WordField high_field(Tile& tile, int lane, int w, int i) {
+  if constexpr (std::is_same_v<Tile, FragmentsQ6_K>)
+    return {tile.high[lane][w / 2], 2 * (i / 2 + 4 * (w % 2)) + 16 * (i % 2), 2};
+  else
+    return {tile.high[lane][w / 4], 4 * (w % 4) + i / 2 + 16 * (i % 2), 1};
+}
+
+// The blocks of one row of a tile.
+template <typename Tile>
+using RowBlocks = std::array<typename Tile::Block, static_cast<size_t>(kFragmentBlocks<Tile>)>;
+
+// Calls body(field of the tile, field of the row's blocks) for all low and high bits of a row.
 template <typename Tile, typename Body>
-void for_each_element(int t, const Body& body) {
-  for (int w = 0; w < kWords; ++w)
-    for (int i = 0; i < kElements; ++i) body(w, i, fragment_column(Tile::kScaleColumns, w, t, i));
+void for_each_field(RowBlocks<Tile>& blocks, int row, Tile& tile, const Body& body) {
+  for (int t = 0; t < kLanesOfRow; ++t)
+    for (int w = 0; w < kWords; ++w)
+      for (int i = 0; i < kElements; ++i) {
+        const int lane = row * kLanesOfRow + t, column = fragment_column(w, t, i);
+        body(low_field(tile, lane, w, i), low_field(blocks.data(), column));
+        if constexpr (kHasHigh<Tile>)
+          body(high_field(tile, lane, w, i), high_field(blocks.data(), column));
+      }
+}
+
+// Calls copy(part of the tile, part of the row's blocks) for the scales of a row.
+template <typename Tile, typename Copy>
+void for_each_scale(RowBlocks<Tile>& blocks, int row, Tile& tile, const Copy& copy) {
+  if constexpr (std::is_same_v<Tile, FragmentsQ6_K>) {
+    copy(tile.scales[row], blocks[0].scale);
+    for (int s = 0; s < 16; ++s)
+      copy(tile.headers[row][s], reinterpret_cast<uint8_t&>(blocks[0].scales[s]));
+  } else if constexpr (requires { tile.headers; }) {
+    for (int byte = 0; byte < 16; ++byte)
+      copy(tile.headers[row][byte], reinterpret_cast<uint8_t*>(blocks.data())[byte]);
+  } else {
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      copy(tile.scales[row][b], blocks[b].scale);
+      if constexpr (requires { tile.mins; }) copy(tile.mins[row][b], blocks[b].min);
+    }
+  }
+}
+
+// Signed bytes are stored plus 128.
+template <typename Tile>
+void flip_signs(int row, Tile& tile) {
+  if constexpr (std::is_same_v<Tile, FragmentsQ6_K>)
+    for (uint8_t& scale : tile.headers[row]) scale ^= 128;
+  if constexpr (kHasBytes<Tile>)
+    for (auto& vector : tile.low)
+      for (int t = 0; t < kLanesOfRow; ++t)
+        for (uint32_t& word : vector[row * kLanesOfRow + t]) word ^= 0x80808080u;
 }
 
 template <typename Tile>
-void pack_row(typename Tile::Block block, int row, Tile& tile) {
-  constexpr bool kHasHigh = std::is_same_v<Tile, FragmentsQ6_K>;
-  if constexpr (kHasHigh) {
-    tile.scales[row] = block.scale;
-    for (int s = 0; s < 16; ++s) tile.headers[row][s] = static_cast<uint8_t>(block.scales[s] + 128);
-  } else {
-    std::memcpy(tile.headers[row], &block, sizeof(tile.headers[row]));
-  }
-  for (int t = 0; t < kLanesOfRow; ++t) {
-    const int lane = row * kLanesOfRow + t;
-    uint32_t low[kWords] = {}, high[kWords / 2] = {};
-    for_each_element<Tile>(t, [&](int w, int i, int column) {
-      const Nibble at = nibble_of(block, column);
-      low[w] |= static_cast<uint32_t>(low_bytes(block)[at.byte] >> at.shift & 15)
-                << nibble_shift(i);
-      if constexpr (kHasHigh)
-        high[w / 2] |=
-            static_cast<uint32_t>(block.high_bits[high_byte(column)] >> high_shift(column) & 3)
-            << pair_shift(w, i);
-    });
-    for (int w = 0; w < kWords; ++w) tile.low[w / 4][lane][w % 4] = low[w];
-    if constexpr (kHasHigh) std::memcpy(tile.high[lane], high, sizeof(high));
-  }
+void pack_row(RowBlocks<Tile> blocks, int row, Tile& tile) {
+  for_each_scale(blocks, row, tile, [](auto& of_tile, const auto& own) { of_tile = own; });
+  for_each_field(blocks, row, tile, [](const WordField& to, const ByteField& from) {
+    to.word &= ~(((1u << to.width) - 1) << to.shift);
+    to.put(from.get());
+  });
+  flip_signs(row, tile);
 }
 
 template <typename Tile>
-typename Tile::Block unpack_row(const Tile& tile, int row) {
-  constexpr bool kHasHigh = std::is_same_v<Tile, FragmentsQ6_K>;
-  typename Tile::Block block{};
-  if constexpr (kHasHigh) {
-    block.scale = tile.scales[row];
-    for (int s = 0; s < 16; ++s) block.scales[s] = static_cast<int8_t>(tile.headers[row][s] - 128);
-  } else {
-    std::memcpy(static_cast<void*>(&block), tile.headers[row], sizeof(tile.headers[row]));
-  }
-  for (int t = 0; t < kLanesOfRow; ++t) {
-    const int lane = row * kLanesOfRow + t;
-    for_each_element<Tile>(t, [&](int w, int i, int column) {
-      const Nibble at = nibble_of(block, column);
-      const uint32_t low = tile.low[w / 4][lane][w % 4] >> nibble_shift(i) & 15;
-      low_bytes(block)[at.byte] |= static_cast<uint8_t>(low << at.shift);
-      if constexpr (kHasHigh)
-        block.high_bits[high_byte(column)] |= static_cast<uint8_t>(
-            (tile.high[lane][w / 2] >> pair_shift(w, i) & 3) << high_shift(column));
-    });
-  }
-  return block;
+RowBlocks<Tile> unpack_row(Tile tile, int row) {
+  RowBlocks<Tile> blocks{};
+  flip_signs(row, tile);
+  for_each_scale(blocks, row, tile, [](const auto& of_tile, auto& own) { own = of_tile; });
+  for_each_field(blocks, row, tile,
+                 [](const WordField& from, const ByteField& to) { to.put(from.get()); });
+  return blocks;
 }
 
 template <typename Body>
 void with_fragment_type(DType dtype, const Body& body) {
-  RIDGE_CHECK(is_fragments(dtype), "{} is no type of fragment tiles", name(dtype));
-  if (dtype == DType::kQ4_Kx8)
-    body(std::type_identity<FragmentsQ4_K>());
-  else
-    body(std::type_identity<FragmentsQ6_K>());
+  switch (dtype) {
+    case DType::kQ4_Kx8:
+      return body(std::type_identity<FragmentsQ4_K>());
+    case DType::kQ6_Kx8:
+      return body(std::type_identity<FragmentsQ6_K>());
+    default:
+      RIDGE_CHECK(false, "{} is no type of fragment tiles", name(dtype));
+  }
 }
 
-// Calls body(byte of the block in rows, tile's index, row in the tile) for each block.
+// Calls body(byte of the row's blocks in rows, tile's index, row in the tile) for each row of each
+// tile.
 template <typename Tile, typename Body>
-void for_each_block(int64_t in, size_t bytes, const Body& body) {
+void for_each_row(int64_t in, size_t bytes, const Body& body) {
   const auto across = static_cast<size_t>(in / kFragmentColumns);
-  const size_t row_bytes = across * sizeof(typename Tile::Block);
-  RIDGE_CHECK(in % kFragmentColumns == 0 && bytes % (kFragmentRows * row_bytes) == 0,
+  const size_t row_bytes = across * sizeof(RowBlocks<Tile>);
+  RIDGE_CHECK(in > 0 && in % kFragmentColumns == 0 && bytes % (kFragmentRows * row_bytes) == 0,
               "{} bytes of rows of {} are no tiles", bytes, in);
   for (size_t row = 0; row < bytes / row_bytes; ++row)
     for (size_t k = 0; k < across; ++k)
-      body(row * row_bytes + k * sizeof(typename Tile::Block), row / kFragmentRows * across + k,
+      body(row * row_bytes + k * sizeof(RowBlocks<Tile>), row / kFragmentRows * across + k,
            static_cast<int>(row % kFragmentRows));
 }
 
@@ -119,9 +175,15 @@ void for_each_block(int64_t in, size_t bytes, const Body& body) {
 DType fragment_dtype(DType dtype, const Shape& shape) {
   const bool fits = shape.rank() == 2 && shape.elements() > 0 && shape[0] % kFragmentRows == 0 &&
                     shape[1] % kFragmentColumns == 0;
-  if (fits && dtype == DType::kQ4_K) return DType::kQ4_Kx8;
-  if (fits && dtype == DType::kQ6_K) return DType::kQ6_Kx8;
-  return dtype;
+  if (!fits) return dtype;
+  switch (dtype) {
+    case DType::kQ4_K:
+      return DType::kQ4_Kx8;
+    case DType::kQ6_K:
+      return DType::kQ6_Kx8;
+    default:
+      return dtype;
+  }
 }
 
 void pack_fragments(DType to,
@@ -131,10 +193,10 @@ void pack_fragments(DType to,
   RIDGE_CHECK(rows.size() == tiles.size(), "{} bytes of tiles for {}", tiles.size(), rows.size());
   with_fragment_type(to, [&](auto type) {
     using Tile = typename decltype(type)::type;
-    for_each_block<Tile>(in, rows.size(), [&](size_t at, size_t index, int row) {
-      typename Tile::Block block;
-      std::memcpy(&block, rows.data() + at, sizeof(block));
-      pack_row(block, row, reinterpret_cast<Tile*>(tiles.data())[index]);
+    for_each_row<Tile>(in, rows.size(), [&](size_t at, size_t index, int row) {
+      RowBlocks<Tile> blocks;
+      std::memcpy(&blocks, rows.data() + at, sizeof(blocks));
+      pack_row(blocks, row, reinterpret_cast<Tile*>(tiles.data())[index]);
     });
   });
 }
@@ -146,9 +208,9 @@ void unpack_fragments(DType from,
   RIDGE_CHECK(rows.size() == tiles.size(), "{} bytes of tiles for {}", tiles.size(), rows.size());
   with_fragment_type(from, [&](auto type) {
     using Tile = typename decltype(type)::type;
-    for_each_block<Tile>(in, rows.size(), [&](size_t at, size_t index, int row) {
-      const auto block = unpack_row(reinterpret_cast<const Tile*>(tiles.data())[index], row);
-      std::memcpy(rows.data() + at, &block, sizeof(block));
+    for_each_row<Tile>(in, rows.size(), [&](size_t at, size_t index, int row) {
+      const auto blocks = unpack_row(reinterpret_cast<const Tile*>(tiles.data())[index], row);
+      std::memcpy(rows.data() + at, &blocks, sizeof(blocks));
     });
   });
 }

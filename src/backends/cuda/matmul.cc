@@ -144,28 +144,25 @@ Launch bind(const BindCall& call, BindContext& context) {
   return in_order(std::move(gemms));
 }
 
-// Whether a weight in fragment tiles is not unpacked first.
-bool is_multiplied_in_tiles(const Call& call) {
-  return is_skinny_gemm(call) || is_streamed_fragments(call);
-}
-
 int64_t workspace_bytes(const Call& call) {
   if (is_empty_product(call)) return 0;
   if (has_fragments(call))
-    return is_multiplied_in_tiles(call) ? 0 : kGemmWorkspaceBytes + unpacked_bytes(call);
+    return is_fragment_gemm(call) ? 0 : kGemmWorkspaceBytes + unpacked_bytes(call);
   std::optional<PackedProduct> packed = packing(call);
   return kGemmWorkspaceBytes + (packed ? packed->bytes() : 0);
 }
 
 int launches(const Call& call) {
   if (is_empty_product(call)) return 1;
-  if (has_fragments(call)) return is_multiplied_in_tiles(call) ? 1 : unpacked_launches(call);
+  if (has_fragments(call)) return is_fragment_gemm(call) ? fragment_launches(call) : unpacked_launches(call);
   std::optional<PackedProduct> packed = packing(call);
   return packed ? packed->launches() : launches_of(call, dense_layouts(call));
 }
 
 int rounds(const Call& call) {
-  if (!is_skinny_gemm(call)) return 0;
+  const bool is_few = call.inputs[0].shape.rank() == 2 &&
+                      call.inputs[0].shape[0] <= kSkinnyGemmMostTokens;
+  if (!is_skinny_gemm(call) && !(is_few && is_fragment_gemm(call))) return 0;
   const Shape &x = call.inputs[0].shape, &weight = call.inputs[1].shape;
   const bool is_streamed = !has_fragments(call) && prefers_streamed_gemm(x, weight, false);
   return is_streamed ? 0 : skinny_gemm_rounds(x[0], 0);

@@ -60,9 +60,17 @@ StreamedGemm streamed_product_of(const Operand& x, const Operand& weight, const 
 Launch launch_of(const SkinnyGemm& p, const Operand& weight, const char* op, BindContext& context) {
   if (!is_fragments(weight.type.dtype)) return launch_on(context.device, op, launch_skinny_gemm, p);
   const FragmentGemm call{p, weight.as<const uint8_t>(), fragment_format(weight.type.dtype)};
-  return p.tokens > kSkinnyGemmMostTokens
-             ? launch_on(context.device, op, launch_streamed_fragments, call)
-             : launch_on(context.device, op, launch_fragment_gemv, call);
+  return launch_on(context.device, op, launch_fragment_gemm, call);
+}
+
+// The sizes of a product with a weight in fragment tiles.
+FragmentGemm fragment_sizes(const Call& call) {
+  FragmentGemm p;
+  p.product.tokens = call.inputs[0].shape[0];
+  p.product.in = call.inputs[0].shape[1];
+  p.product.weight_rows = call.inputs[1].shape[0];
+  p.format = fragment_format(call.inputs[1].dtype);
+  return p;
 }
 
 // The product of dense tensors, without their addresses.
@@ -127,7 +135,7 @@ std::string unsupported_by_streamed(const Call& call, const ops::SkinnyGemm& sha
   const StreamedGemm p = dense_product(call.inputs[0].shape, call.inputs[1].shape,
                                        activation(call.attrs.text("activation")));
   const bool is_fused = shape.norm >= 0 || shape.residual >= 0;
-  const bool is_taken = has_fragments(call) ? is_streamed_fragments(call) : takes_streamed_gemm(p);
+  const bool is_taken = has_fragments(call) ? takes_fragment_gemm(fragment_sizes(call)) : takes_streamed_gemm(p);
   if (p.activation != GemmActivation::kNone && !is_fused && is_taken) return "";
   return fmt::format(
       "expected at most {} rows, or up to {} on Hopper with an activation, without norms and a "
@@ -148,6 +156,11 @@ std::string unsupported(const Call& call) {
     const int64_t rows = call.inputs[1].shape[0], step = 2 * kFragmentRows;
     if (!call.attrs.text("activation").empty() && rows % step != 0)
       return fmt::format("expected a multiple of {} rows of gate and up, got {}", step, rows);
+    FragmentGemm sizes = fragment_sizes(call);
+    const float any_norm = 0;
+    if (p.norm >= 0) sizes.product.norm = &any_norm;
+    if (p.tokens <= kSkinnyGemmMostTokens && !takes_fragment_gemm(sizes))
+      return fmt::format("expected rows that fit into shared memory, got {} columns", p.in);
   }
   if (p.tokens > kSkinnyGemmMostTokens) return unsupported_by_streamed(call, p);
   if (p.in % kChunk != 0 || p.in == 0)
@@ -157,6 +170,8 @@ std::string unsupported(const Call& call) {
                        kSkinnyGemmMostNormed, p.tokens, p.in);
   return "";
 }
+
+int launches(const Call& call) { return has_fragments(call) ? fragment_launches(call) : 1; }
 
 int rounds(const Call& call) {
   const ops::SkinnyGemm shape = ops::skinny_gemm_shape(call);
@@ -181,24 +196,22 @@ bool lies_in_vectors(const Shape& shape, const Layout& layout) {
   return stride && *stride % kVectorElements == 0 && layout.offset % kVectorElements == 0;
 }
 
-bool is_streamed_fragments(const Call& call) {
-  FragmentGemm p;
-  p.product.tokens = call.inputs[0].shape[0];
-  p.product.in = call.inputs[0].shape[1];
-  p.product.weight_rows = call.inputs[1].shape[0];
-  return has_fragments(call) && p.product.tokens > kSkinnyGemmMostTokens &&
-         takes_streamed_fragments(p);
+bool is_fragment_gemm(const Call& call) {
+  return has_fragments(call) && call.inputs.size() == 2 &&
+         parse_einsum(call.attrs.text("einsum")).is_projection() &&
+         call.inputs[0].dtype == DType::kBF16 && takes_fragment_gemm(fragment_sizes(call));
 }
+
+int fragment_launches(const Call& call) { return fragment_gemm_launches(fragment_sizes(call)); }
 
 bool is_skinny_gemm(const Call& call) {
   return call.inputs.size() == 2 && parse_einsum(call.attrs.text("einsum")).is_projection() &&
-         call.inputs[0].dtype == DType::kBF16 &&
-         (call.inputs[1].dtype == DType::kBF16 || has_fragments(call)) &&
+         call.inputs[0].dtype == DType::kBF16 && call.inputs[1].dtype == DType::kBF16 &&
          call.inputs[0].shape[0] <= kSkinnyGemmMostTokens && call.inputs[0].shape[1] % kChunk == 0;
 }
 
 std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& context) {
-  if (!is_skinny_gemm(call.call()) && !is_streamed_fragments(call.call())) return std::nullopt;
+  if (!is_skinny_gemm(call.call()) && !is_fragment_gemm(call.call())) return std::nullopt;
   const Operand &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
   for (const Operand* operand : {&x, &weight}) {
     if (is_fragments(operand->type.dtype)) continue;
@@ -234,6 +247,7 @@ Kernel skinny_gemm_kernel(BindContext& context) {
           .vector_bytes = kVectorBytes,
           .unsupported = unsupported,
           .takes_quantized = true,
+          .launches = launches,
           .rounds_of = rounds};
 }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -47,6 +48,11 @@ class OnDevice {
   size_t size_;
 };
 
+bool has_min(DType dtype) {
+  return dtype == DType::kQ4_1 || dtype == DType::kQ5_1 || dtype == DType::kQ4_K ||
+         dtype == DType::kQ5_K;
+}
+
 // A weight of random bits, with scales of about 1/500 and mins of both signs.
 struct Weight {
   Weight(const Format& format, int64_t rows, int64_t in, uint32_t seed)
@@ -62,7 +68,7 @@ struct Weight {
       };
       put(format.blocks == DType::kQ6_K ? offsetof(BlockQ6_K, scale) : 0,
           0.002f * (random.uniform() - 0.3f));
-      if (format.blocks == DType::kQ4_K) put(2, 0.01f * (random.uniform() - 0.3f));
+      if (has_min(format.blocks)) put(2, 0.01f * (random.uniform() - 0.3f));
     }
     dequantize(format.blocks, blocks, values);
     std::vector<std::byte> packed(blocks.size());
@@ -112,13 +118,21 @@ struct Sizes {
   int64_t tokens, rows, in;
 };
 
+// Errors of sums in fp32, and of weights rounded to 11 bits where products with a scale take more;
+// elements of x are below 2.5.
+double allowed_of_product(const Format& format, const Weight& weight, const Sizes& s) {
+  const bool is_exact = format.blocks == DType::kQ4_K || format.blocks == DType::kQ5_K;
+  double most = 0;
+  for (float value : weight.values) most = std::max(most, std::abs(static_cast<double>(value)));
+  return (1e-5 + (is_exact ? 0 : 2.5 * most / 4096)) * std::sqrt(static_cast<double>(s.in));
+}
+
 void expect_product(const Format& format, const Sizes& s, bool norms, bool gated) {
   SCOPED_TRACE(testing::Message() << name(format.tiles) << " " << s.tokens << " x " << s.in << " x "
                                   << s.rows << " norms " << norms << " gated " << gated);
   const Device device;
   const Weight weight(format, s.rows, s.in, 3);
   const std::vector<uint16_t> x = some_rows(s.tokens * s.in, 5);
-  const bool is_few = s.tokens <= kSkinnyGemmMostTokens;
   const int64_t width = gated ? s.rows / 2 : s.rows;
   const std::vector<uint16_t> residual = some_rows(s.tokens * width, 7);
   std::vector<float> norm;
@@ -134,25 +148,20 @@ void expect_product(const Format& format, const Sizes& s, bool norms, bool gated
   if (norms) p.norm = norm_there.get();
   p.eps = 1e-5f;
   if (gated) p.activation = GemmActivation::kSilu;
-  if (is_few) p.residual = {residual_there.get(), width};
+  p.residual = {residual_there.get(), width};
   p.y = y_there.get(), p.y_stride = width, p.y_is_f32 = true;
   call.weight = tiles.get();
   call.format = format.format;
+  ASSERT_TRUE(takes_fragment_gemm(call));
   std::vector<float> first;
   for (int run = 0; run < 2; ++run) {
-    if (!is_few && !takes_streamed_fragments(call))
-      GTEST_SKIP() << "only compute capability 9.0 has this kernel";
-    check(is_few ? launch_fragment_gemv(call, device.stream())
-                 : launch_streamed_fragments(call, device.stream()),
-          "launching");
+    check(launch_fragment_gemm(call, device.stream()), "launching");
     check(cudaStreamSynchronize(device.stream()), "running");
     const std::vector<float> y = y_there.read();
     if (run == 0) first = y;
     ASSERT_EQ(0, std::memcmp(first.data(), y.data(), y.size() * sizeof(float)));
   }
-  // Terms of up to 3 by 2, of which sqrt(in) remain; fp32 sums with 2^7 of offset. A gated result
-  // has the errors of both factors.
-  const double of_product = 1e-5 * std::sqrt(static_cast<double>(s.in)) * (norms ? 4 : 1);
+  const double of_product = allowed_of_product(format, weight, s) * (norms ? 4 : 1);
   for (int64_t n = 0; n < s.tokens; ++n) {
     const std::vector<double> row =
         staged(x, norm, static_cast<size_t>(n), static_cast<size_t>(s.in));
@@ -164,8 +173,7 @@ void expect_product(const Format& format, const Sizes& s, bool norms, bool gated
         want = gate * up;
         allowed *= 1 + 1.1 * std::abs(up) + std::abs(gate);
       }
-      if (is_few)
-        want += static_cast<double>(bf16_to_float(residual[static_cast<size_t>(n * width + f)]));
+      want += static_cast<double>(bf16_to_float(residual[static_cast<size_t>(n * width + f)]));
       ASSERT_NEAR(static_cast<double>(first[static_cast<size_t>(n * width + f)]), want,
                   allowed + 1e-5 * std::abs(want))
           << "token " << n << " row " << f;
@@ -177,10 +185,12 @@ TEST(GpuFragments, FewRowsAreMultiplied) {
   for (const Format& format : kFormats)
     for (const Sizes& s : {Sizes{1, 8, 256},
                            {1, 4104, 512},
+                           {2, 2120, 1024},
                            {3, 40, 2816},
                            {5, 24, 4096},
                            {8, 1000, 768},
-                           {7, 16, 11008}})
+                           {7, 16, 11008},
+                           {4, 40000, 256}})
       expect_product(format, s, false, false);
 }
 
@@ -193,17 +203,55 @@ TEST(GpuFragments, FewRowsAreNormedAndGated) {
   }
 }
 
-TEST(GpuFragments, TensOfRowsAreMultiplied) {
+// Clusters of one to eight blocks, batches of whole units and of parts, and rows in two launches.
+TEST(GpuFragments, MoreRowsAreMultiplied) {
   for (const Format& format : kFormats)
     for (const Sizes& s : {Sizes{9, 8, 256},
                            {16, 136, 4096},
-                           {17, 4120, 512},
-                           {31, 304, 768},
-                           {32, 176, 2816},
-                           {29, 48, 11008}}) {
+                           {11, 4120, 512},
+                           {16, 4176, 2816},
+                           {13, 48, 11008},
+                           {10, 264, 1024},
+                           {16, 30000, 256},
+                           {17, 72, 512},
+                           {32, 1000, 768},
+                           {64, 272, 11008},
+                           {16, 72, 22016},
+                           {8, 72, 22016}}) {
       expect_product(format, s, false, false);
       if (s.rows % 16 == 0) expect_product(format, s, false, true);
     }
+}
+
+TEST(GpuFragments, TokensOfAnySizeAreMultiplied) {
+  constexpr int64_t kTokens = 3, kRows = 16, kIn = 512;
+  const Device device;
+  const Weight weight(kFormats[0], kRows, kIn, 11);
+  // Every 256 columns have a size of their own, from 1e-30 to 1e30; the last token is 0.
+  std::vector<uint16_t> x = some_rows(kTokens * kIn, 13);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double scale = i < 256 ? 1e-30 : i < 512 ? 1e-28 : i < 768 ? 1e30 : i < 1024 ? 1e28 : 0;
+    x[i] = float_to_bf16(static_cast<float>(scale * static_cast<double>(bf16_to_float(x[i]))));
+  }
+  const OnDevice<uint16_t> x_there(x);
+  const OnDevice<uint8_t> tiles(weight.tiles);
+  const OnDevice<float> y_there(std::vector<float>(kTokens * kRows, NAN));
+  FragmentGemm call;
+  call.product.tokens = kTokens, call.product.in = kIn, call.product.weight_rows = kRows;
+  call.product.x = {x_there.get(), kIn};
+  call.product.y = y_there.get(), call.product.y_stride = kRows, call.product.y_is_f32 = true;
+  call.weight = tiles.get(), call.format = kFormats[0].format;
+  check(launch_fragment_gemm(call, device.stream()), "launching");
+  check(cudaStreamSynchronize(device.stream()), "running");
+  const std::vector<float> y = y_there.read();
+  for (int64_t n = 0; n < kTokens; ++n) {
+    const std::vector<double> row = staged(x, {}, static_cast<size_t>(n), kIn);
+    const double size = n == 0 ? 1e-28 : n == 1 ? 1e30 : 0;
+    for (int64_t f = 0; f < kRows; ++f)
+      ASSERT_NEAR(static_cast<double>(y[static_cast<size_t>(n * kRows + f)]),
+                  product(weight, f, row), 1e-3 * size)
+          << n << " " << f;
+  }
 }
 
 TEST(GpuFragments, AreUnpackedAndLookedUp) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of bf16 activations and a quantized weight in fragment tiles (base/fragment_tiles.h), on
-// CUDA: the weight is dequantized in registers. Tiles of more than some tens of rows are unpacked
-// to bf16 first.
+// CUDA: for some tens of rows of x the weight is dequantized in registers, and read again for every
+// 16 rows; for more it is unpacked to bf16 first.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,29 @@
 
 namespace ridge::backends::cuda {
 
-enum class FragmentFormat : uint8_t { kQ4_K, kQ6_K };
+enum class FragmentFormat : uint8_t { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K };
 
-// A skinny product whose weight is in fragment tiles: `product.weight` is absent.
+// A product whose weight is in fragment tiles: `product.weight` is absent, and there may be up to
+// kFragmentGemmMostTokens rows, normed ones as in skinny_gemm.h.
 struct FragmentGemm {
   SkinnyGemm product;               // D is a multiple of 256, F of 8; with an activation, F of 16
   const uint8_t* weight = nullptr;  // [F / 8, D / 256] tiles
   FragmentFormat format = FragmentFormat::kQ4_K;
 };
 
-// At most kSkinnyGemmMostTokens rows. One launch, which may start while the previous one ends; no
-// workspace; sums in a fixed order.
-cudaError_t launch_fragment_gemv(const FragmentGemm& call, cudaStream_t stream);
+// More rows are unpacked: on an H200 the products of a layer of Llama-2-7B's shape in Q4_K take
+// 71 us for 16 rows, and unpacked 278 for 32 and 296 for 64.
+inline constexpr int64_t kFragmentGemmMostTokens = 64;
 
-// With more, slices unpacked to bf16 are faster: on an H200 a layer of Llama-2-7B's shape takes
-// 102 us for 16 tokens, 148 for 32 and 343 for 64, and unpacking takes 145.
-inline constexpr int64_t kStreamedFragmentsMostTokens = 32;
+// Whether the current GPU and the kernel support the product's sizes.
+bool takes_fragment_gemm(const FragmentGemm& call);
 
-// Whether the current GPU and launch_streamed_fragments support the product: compute capability
-// 9.0, no norms and no residual, rows of x at multiples of 16 bytes, of y at multiples of four
-// elements.
-bool takes_streamed_fragments(const FragmentGemm& call);
+// The launches of a supported product: one for every 16 rows, or for as many as fit into shared
+// memory.
+int fragment_gemm_launches(const FragmentGemm& call);
 
-// Up to kStreamedFragmentsMostTokens rows. One launch, which may start while the previous one ends;
-// no workspace; sums in a fixed order.
-cudaError_t launch_streamed_fragments(const FragmentGemm& call, cudaStream_t stream);
+// Each launch may start while the previous one ends; no workspace; sums in a fixed order.
+cudaError_t launch_fragment_gemm(const FragmentGemm& call, cudaStream_t stream);
 
 struct UnpackedFragments {
   int64_t rows = 0;  // a multiple of 8

@@ -1,34 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp's part of a weight in fragment tiles: loads, dequantization in registers, and products
-// with up to 8 tokens at a time. Contains no kernel.
+// A lane's part of a row of a weight in fragment tiles: loads, and dequantization in registers.
+// Contains no kernel.
 //
-// Quants are multiplied as they are: bf16 holds every integer up to 128 + q, whose bits are 0x4300
-// plus q. The accumulators start at minus that offset times the sum of the tokens' elements, and
-// each block's sum is multiplied by its scale in fp32, so weights are never rounded.
+// A quant of four bits becomes fp16 by one instruction: with the exponent of 1024 the low bits of
+// the significand are an integer, with that of 64 the bits from the fourth on. The offset is
+// subtracted exactly. Q4_K, Q5_K and Q6_K multiply by the integer scale of the sub-block in the
+// same instruction: exact but for products over 2048 in Q6_K, which are rounded to 11 bits; the
+// block's scale multiplies sums in fp32. Formats with a scale per 32 columns are rounded to fp16.
 #pragma once
 
-#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "backends/cuda/kernels/gemm/fragment_gemm.h"
-#include "backends/cuda/kernels/gemm/warp_product.cuh"
 #include "backends/cuda/kernels/vector_io.cuh"
 #include "base/fragment_tiles.h"
 
 namespace ridge::backends::cuda::fragments {
 
 inline constexpr int kColumns = static_cast<int>(kFragmentColumns);
-inline constexpr uint32_t kOffsetPair = 0x43004300u;  // bf16 128, twice
-inline constexpr float kFloatOffset = 8388608.0f;     // 2^23: its last bits are an integer's
-
-// Weights are read only once in a step.
-__device__ __forceinline__ uint4 load_once(const uint8_t* p) {
-  uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(p));
-  return v;
-}
+inline constexpr int kWords = 8;  // a lane has so many in a row: 8 elements each, 4 pairs
+inline constexpr uint32_t kThousand = 0x64006400u, kSixtyFour = 0x54005400u;  // fp16 1024, 64
 
 __device__ __forceinline__ uint32_t word_of(const uint4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
@@ -38,9 +29,37 @@ __device__ __forceinline__ float half_bits(uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<uint16_t>(bits)));
 }
 
-// 2^23 plus byte i of a word, as a float.
-__device__ __forceinline__ float offset_byte(uint32_t word, int i) {
-  return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + static_cast<uint32_t>(i)));
+// Half i of eight.
+__device__ __forceinline__ float half_of(const uint4& v, int i) {
+  return half_bits(word_of(v, i / 2) >> (i % 2 * 16));
+}
+// ---- pairs of fp16 ----
+
+__device__ __forceinline__ __half2 as_pair(uint32_t bits) {
+  return reinterpret_cast<const __half2&>(bits);
+}
+__device__ __forceinline__ uint32_t as_bits(__half2 pair) {
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+__device__ __forceinline__ uint32_t plus(uint32_t x, float y) {
+  return as_bits(__hadd2(as_pair(x), __float2half2_rn(y)));
+}
+__device__ __forceinline__ uint32_t times(uint32_t x, float y) {
+  return as_bits(__hmul2(as_pair(x), __float2half2_rn(y)));
+}
+__device__ __forceinline__ uint32_t times(uint32_t x, uint32_t y) {
+  return as_bits(__hmul2(as_pair(x), as_pair(y)));
+}
+__device__ __forceinline__ uint32_t fused(uint32_t x, uint32_t y, uint32_t z) {
+  return as_bits(__hfma2(as_pair(x), as_pair(y), as_pair(z)));
+}
+__device__ __forceinline__ uint32_t pack_f16(float low, float high) {
+  return as_bits(__floats2half2_rn(low, high));
+}
+
+// Half i of a pair, twice: an operand of such an instruction costs nothing.
+__device__ __forceinline__ uint32_t both(uint32_t pair, int i) {
+  return as_bits(i == 0 ? __low2half2(as_pair(pair)) : __high2half2(as_pair(pair)));
 }
 
 // (a & mask) | b in one instruction: the compiler makes two of it if both are constants.
@@ -51,19 +70,129 @@ __device__ __forceinline__ uint32_t and_or(uint32_t a, uint32_t b) {
   return result;
 }
 
-// The offset in a register, where the compiler cannot know its value.
-__device__ __forceinline__ uint32_t offset_pair() {
+// A constant in a register, where the compiler cannot know its value.
+template <uint32_t kValue>
+__device__ __forceinline__ uint32_t opaque() {
   uint32_t value;
-  asm("mov.b32 %0, %1;" : "=r"(value) : "n"(kOffsetPair));
+  asm("mov.b32 %0, %1;" : "=r"(value) : "n"(kValue));
   return value;
 }
 
-// Pairs of quants, plus 128 each, of one word of low bits.
-__device__ __forceinline__ uint32_t low_pair(uint32_t word, int pair, uint32_t offset) {
-  return and_or<0x000f000fu>(word >> (4 * pair), offset);
+// `by` may be negative.
+__device__ __forceinline__ uint32_t shifted_right(uint32_t word, int by) {
+  return by < 0 ? word << -by : word >> by;
 }
 
-// The six-bit scales and mins of the eight blocks of a row, a byte each.
+// ---- levels: quants plus an offset, as pairs of fp16 ----
+
+// Pairs 0 and 2 of a word are 1024 plus the quant, pairs 1 and 3 64 plus it, for up to 5 bits.
+__host__ __device__ constexpr float exponent_of(int pair) {
+  return pair % 2 == 0 ? 1024.0f : 64.0f;
+}
+
+__device__ __forceinline__ void nibble_levels(uint32_t word, uint32_t (&pairs)[4]) {
+  const uint32_t thousand = opaque<kThousand>(), sixty_four = opaque<kSixtyFour>();
+  pairs[0] = and_or<0x000f000fu>(word, thousand);
+  pairs[1] = and_or<0x00f000f0u>(word, sixty_four);
+  word >>= 8;
+  pairs[2] = and_or<0x000f000fu>(word, thousand);
+  pairs[3] = and_or<0x00f000f0u>(word, sixty_four);
+}
+
+// `high` has bit 4 of pair i of word w at 4 (w % 4) + i.
+__device__ __forceinline__ void add_fifth_bits(uint32_t high, int w, uint32_t (&pairs)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int at = 4 * (w % 4) + i;
+    pairs[i] = i % 2 == 0 ? and_or<0x00100010u>(shifted_right(high, at - 4), pairs[i])
+                          : and_or<0x01000100u>(shifted_right(high, at - 8), pairs[i]);
+  }
+}
+
+// The vectors of low bits of a lane.
+template <typename Tile>
+struct LaneLow {
+  static constexpr int kVectors = static_cast<int>(sizeof(Tile::low) / (32 * 16));
+  uint4 low[kVectors];
+
+  __device__ __forceinline__ void load_low(const uint8_t* tile, int lane) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v)
+      low[v] = *reinterpret_cast<const uint4*>(tile + offsetof(Tile, low) + v * 512 + lane * 16);
+  }
+};
+
+// ---- formats with a scale, and perhaps a min, per 32 columns ----
+
+template <typename TileType, int kCenterQuant>
+struct BlockLane : LaneLow<TileType> {
+  using Tile = TileType;
+  static constexpr bool kHasMins = false;  // subtracted from sums
+  static constexpr bool kAdds = requires(Tile tile) { tile.mins; };
+  static constexpr bool kHasHigh = requires(Tile tile) { tile.high; };
+  static constexpr bool kHasBytes = LaneLow<Tile>::kVectors == 4;
+  struct None {};
+  uint4 scales;
+  std::conditional_t<kAdds, uint4, None> mins;
+  std::conditional_t<kHasHigh, uint2, None> high;
+
+  __device__ __forceinline__ void load(const uint8_t* tile, int lane) {
+    this->load_low(tile, lane);
+    scales = *reinterpret_cast<const uint4*>(tile + lane / 4 * 16);
+    if constexpr (kAdds)
+      mins = *reinterpret_cast<const uint4*>(tile + offsetof(Tile, mins) + lane / 4 * 16);
+    if constexpr (kHasHigh)
+      high = *reinterpret_cast<const uint2*>(tile + offsetof(Tile, high) + lane * 8);
+  }
+  static __host__ __device__ constexpr float offset(int pair) {
+    return kHasBytes ? 1024.0f + 128.0f : exponent_of(pair) + static_cast<float>(kCenterQuant);
+  }
+  __device__ __forceinline__ void levels(int w, uint32_t (&pairs)[4]) const {
+    if constexpr (kHasBytes) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        pairs[i] = __byte_perm(word_of(this->low[w / 2], 2 * w % 4 + i / 2), kThousand,
+                               i % 2 == 0 ? 0x5150 : 0x5352);
+    } else {
+      nibble_levels(word_of(this->low[w / 4], w % 4), pairs);
+      if constexpr (kHasHigh) add_fifth_bits(w < 4 ? high.x : high.y, w, pairs);
+    }
+  }
+  // The weights of words 2 j and 2 j + 1.
+  __device__ __forceinline__ void weights(int j, uint32_t (&pairs)[2][4]) const {
+    const uint32_t scale = word_of(scales, j);
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      levels(2 * j + k, pairs[k]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const uint32_t quant = plus(pairs[k][i], -offset(i));
+        if constexpr (kAdds)
+          pairs[k][i] = fused(quant, both(scale, k), both(word_of(mins, j), k));
+        else
+          pairs[k][i] = times(quant, both(scale, k));
+      }
+    }
+  }
+  __device__ __forceinline__ float row_scale() const { return 1.0f; }
+  __device__ __forceinline__ float scale(int w) const { return half_of(scales, w); }
+  __device__ __forceinline__ float added(int w) const {
+    if constexpr (kAdds)
+      return half_of(mins, w);
+    else
+      return -0.0f;  // keeps the sign of 0
+  }
+};
+
+using LaneQ4_0 = BlockLane<FragmentsQ4_0, 8>;
+using LaneQ4_1 = BlockLane<FragmentsQ4_1, 0>;
+using LaneQ5_0 = BlockLane<FragmentsQ5_0, 16>;
+using LaneQ5_1 = BlockLane<FragmentsQ5_1, 0>;
+using LaneQ8_0 = BlockLane<FragmentsQ8_0, 0>;
+
+// ---- formats with integer scales per sub-block ----
+
+// The six-bit scales and mins of the eight sub-blocks of a row, a byte each.
 struct ScaleBytes {
   uint32_t scales[2], mins[2];
   __device__ __forceinline__ explicit ScaleBytes(const uint4& header) {
@@ -74,263 +203,153 @@ struct ScaleBytes {
   }
 };
 
-// One lane's part of a row of a tile.
-struct LaneQ4_K {
-  using Tile = FragmentsQ4_K;
-  static constexpr int kScaleColumns = Tile::kScaleColumns;
-  static constexpr float kOffset = 128.0f;
-  static constexpr bool kHasMins = true;
-  uint4 header, low[2];
-
-  __device__ __forceinline__ void load(const uint8_t* tile, int lane) {
-    header = load_once(tile + offsetof(Tile, headers) + lane / 4 * 16);
-#pragma unroll
-    for (int v = 0; v < 2; ++v)
-      low[v] = load_once(tile + offsetof(Tile, low) + v * 512 + lane * 16);
-  }
-  __device__ __forceinline__ uint32_t pair(int word, int i, uint32_t offset) const {
-    return low_pair(word_of(low[word / 4], word % 4), i, offset);
-  }
-};
-
-struct LaneQ6_K {
-  using Tile = FragmentsQ6_K;
-  static constexpr int kScaleColumns = Tile::kScaleColumns;
-  static constexpr float kOffset = 128.0f + 32.0f;
-  static constexpr bool kHasMins = false;
-  uint4 header, low[2], high;
-  uint16_t scale;
-
-  __device__ __forceinline__ void load(const uint8_t* tile, int lane) {
-    header = load_once(tile + offsetof(Tile, headers) + lane / 4 * 16);
-#pragma unroll
-    for (int v = 0; v < 2; ++v)
-      low[v] = load_once(tile + offsetof(Tile, low) + v * 512 + lane * 16);
-    high = load_once(tile + offsetof(Tile, high) + lane * 16);
-    scale = __ldg(reinterpret_cast<const uint16_t*>(tile + offsetof(Tile, scales)) + lane / 4);
-  }
-  __device__ __forceinline__ uint32_t pair(int word, int i, uint32_t offset) const {
-    const uint32_t bits = word_of(high, word / 2);
-    const int at = 2 * (i + 4 * (word % 2));
-    const uint32_t shifted = at < 4 ? bits << (4 - at) : bits >> (at - 4);
-    return and_or<0x00300030u>(shifted, low_pair(word_of(low[word / 4], word % 4), i, offset));
-  }
-};
-
-// The scale of each block of a row, in fp32.
-struct Scales {
-  float d, minus;
-  uint32_t bytes[4];
-  __device__ __forceinline__ explicit Scales(const LaneQ4_K& row) {
-    const ScaleBytes all(row.header);
-    d = half_bits(row.header.x & 0xffffu);
-    minus = -kFloatOffset * d;
-    bytes[0] = all.scales[0], bytes[1] = all.scales[1];
-  }
-  __device__ __forceinline__ explicit Scales(const LaneQ6_K& row) {
-    d = half_bits(row.scale);
-    bytes[0] = row.header.x, bytes[1] = row.header.y;
-    bytes[2] = row.header.z, bytes[3] = row.header.w;
-  }
-  template <class Lane>
-  __device__ __forceinline__ float of(int block) const {
-    const float biased = offset_byte(bytes[block / 4], block % 4);
-    if constexpr (Lane::kHasMins)
-      return fmaf(biased, d, minus);
-    else
-      return (biased - (kFloatOffset + 128.0f)) * d;
-  }
-};
-
-// Sums of a token's elements in each block of columns, in shared memory, for all columns of x:
-// times minus the quants' offset, and, for formats with mins, as two bf16 that add up to them.
-template <class Lane>
-struct TokenSums {
-  static constexpr int kTokens = 8;
-  static constexpr int kBlocks = kColumns / Lane::kScaleColumns;  // per tile
-  float* offsets;   // [tile, block, token / 2, twice, token % 2]: as accumulators start
-  uint32_t* pairs;  // [tile, token, block % 4, block / 4]
-
-  static __host__ __device__ constexpr int64_t bytes(int64_t in) {
-    const int64_t tiles = in / kColumns;
-    return tiles * kTokens * 4 * (2 * kBlocks + (Lane::kHasMins ? kBlocks : 0));
-  }
-  __device__ __forceinline__ TokenSums(void* shared, int64_t in)
-      : offsets(static_cast<float*>(shared)),
-        pairs(static_cast<uint32_t*>(shared) + in / kColumns * kBlocks * kTokens * 2) {}
-
-  // The sums of tokens 2 t and 2 t + 1, for both rows.
-  __device__ __forceinline__ float4 offset(int tile, int block, int t) const {
-    return reinterpret_cast<const float4*>(offsets)[(tile * kBlocks + block) * kTokens / 2 + t];
-  }
-  // Blocks t and t + 4.
-  __device__ __forceinline__ uint2 pair(int tile, int token, int t) const {
-    return *reinterpret_cast<const uint2*>(pairs + ((tile * kTokens + token) * 4 + t) * 2);
-  }
-
-  // Sums the columns of one tile of all tokens, by one warp.
-  __device__ __forceinline__ void add_up(int tile,
-                                         StridedRows<const uint16_t> x,
-                                         int tokens) const {
-    constexpr int kLanesOfBlock = Lane::kScaleColumns / 8;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    uint4 rows[kTokens];
-#pragma unroll
-    for (int n = 0; n < kTokens; ++n)
-      if (n < tokens)
-        rows[n] = *reinterpret_cast<const uint4*>(x[n] + int64_t{tile} * kColumns + 8 * lane);
-#pragma unroll
-    for (int n = 0; n < kTokens; ++n) {
-      if (n >= tokens) continue;
-      float v[8];
-      unpack(Packed<uint16_t, 8>{{rows[n]}}, v);
-      float sum = ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
-#pragma unroll
-      for (int mask = 1; mask < kLanesOfBlock; mask *= 2) sum += shuffle_xor(sum, mask);
-      if (lane % kLanesOfBlock != 0) continue;
-      const int block = lane / kLanesOfBlock;
-      float* start = offsets + ((tile * kBlocks + block) * kTokens / 2 + n / 2) * 4 + n % 2;
-      start[0] = start[2] = -Lane::kOffset * sum;
-      if constexpr (Lane::kHasMins) {
-        const float high = to_float(from_float<uint16_t>(sum));
-        pairs[((tile * kTokens + n) * 4 + block % 4) * 2 + block / 4] = pack_bf16(high, sum - high);
-      }
-    }
-  }
-};
-
-// 128 plus byte i of a word, without the 128, in both halves of a pair of bf16.
+// Byte i of a word in both halves of a pair.
 __device__ __forceinline__ uint32_t byte_pair(uint32_t word, uint32_t i) {
-  const uint32_t bits = __byte_perm(word, 0x43434343u, 0x4040u + i * 0x0101u);
-  const uint32_t offset = kOffsetPair;
-  const __nv_bfloat162 pair = __hsub2(reinterpret_cast<const __nv_bfloat162&>(bits),
-                                      reinterpret_cast<const __nv_bfloat162&>(offset));
-  return reinterpret_cast<const uint32_t&>(pair);
+  return plus(__byte_perm(word, kThousand, 0x5050u + i * 0x0101u), -1024.0f);
 }
 
-// sum -= the rows' mins times the tokens' sums.
-__device__ __forceinline__ void subtract_mins(const LaneQ4_K& upper,
-                                              const LaneQ4_K& lower,
-                                              uint2 sums,
-                                              float (&sum)[4]) {
-  const uint32_t t = threadIdx.x % 4;
-  const ScaleBytes above(upper.header), below(lower.header);
-  const uint32_t a[4] = {byte_pair(above.mins[0], t), byte_pair(below.mins[0], t),
-                         byte_pair(above.mins[1], t), byte_pair(below.mins[1], t)};
-  float c[4] = {};
-  warp_product(c, a, sums.x, sums.y);
-  const float d_above = half_bits(upper.header.x >> 16), d_below = half_bits(lower.header.x >> 16);
-  sum[0] = fmaf(-d_above, c[0], sum[0]);
-  sum[1] = fmaf(-d_above, c[1], sum[1]);
-  sum[2] = fmaf(-d_below, c[2], sum[2]);
-  sum[3] = fmaf(-d_below, c[3], sum[3]);
-}
-
-__device__ __forceinline__ void add_scaled(float above,
-                                           float below,
-                                           const float (&c)[4],
-                                           float (&sum)[4]) {
-  sum[0] = fmaf(above, c[0], sum[0]);
-  sum[1] = fmaf(above, c[1], sum[1]);
-  sum[2] = fmaf(below, c[2], sum[2]);
-  sum[3] = fmaf(below, c[3], sum[3]);
-}
-
-// The left operand of a product: pairs i and i + 1 of a word of both rows.
-template <class Lane>
-__device__ __forceinline__ void left_operand(const Lane& upper,
-                                             const Lane& lower,
-                                             int word,
-                                             int i,
-                                             uint32_t offset,
-                                             uint32_t (&a)[4]) {
-  a[0] = upper.pair(word, i, offset);
-  a[1] = lower.pair(word, i, offset);
-  a[2] = upper.pair(word, i + 1, offset);
-  a[3] = lower.pair(word, i + 1, offset);
-}
-
-// sum [16 rows, 8 tokens] += a tile of both row blocks times the tokens' columns, to which `x`
-// points. Which tokens a lane's sums are of is that of warp_product.
-template <class Lane>
-__device__ __forceinline__ void add_tile(const Lane& upper,
-                                         const Lane& lower,
-                                         const uint16_t* x,
-                                         const TokenSums<Lane>& sums,
-                                         int tile,
-                                         float (&sum)[4]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, t = lane % 4;
-  const Scales above(upper), below(lower);
-  const uint32_t offset = offset_pair();
-  constexpr int kSteps = Lane::kScaleColumns / 16;  // products of 16 columns per block
+// The levels of words 2 j and 2 j + 1, less their offsets, times the sub-scales in a pair, to which
+// kAdded is added.
+template <int kAdded, class Lane>
+__device__ __forceinline__ void scaled(const Lane& row,
+                                       int j,
+                                       uint32_t bits,
+                                       uint32_t (&pairs)[2][4]) {
+  const uint32_t scale = plus(bits, -static_cast<float>(kAdded));
+  const uint32_t minus[2] = {times(scale, -Lane::offset(0)), times(scale, -Lane::offset(1))};
 #pragma unroll
-  for (int block = 0; block < TokenSums<Lane>::kBlocks; ++block) {
-    const float4 start = sums.offset(tile, block, t);
-    float c[4] = {start.x, start.y, start.z, start.w};
-    uint32_t a[4];
-    if constexpr (kSteps == 2) {
-      const uint4 b = *reinterpret_cast<const uint4*>(x + 32 * block + 8 * t);
-      left_operand(upper, lower, block, 0, offset, a);
-      warp_product(c, a, b.x, b.y);
-      left_operand(upper, lower, block, 2, offset, a);
-      warp_product(c, a, b.z, b.w);
-    } else {
-      const uint2 b = *reinterpret_cast<const uint2*>(x + 16 * block + 4 * t);
-      left_operand(upper, lower, block / 2, block % 2 * 2, offset, a);
-      warp_product(c, a, b.x, b.y);
-    }
-    add_scaled(above.template of<Lane>(block), below.template of<Lane>(block), c, sum);
-  }
-  if constexpr (Lane::kHasMins) subtract_mins(upper, lower, sums.pair(tile, lane / 4, t), sum);
-}
-
-// The values of a lane's word, in the order of its elements.
-__device__ __forceinline__ void values_of(const LaneQ4_K& row, int word, float (&values)[8]) {
-  const Scales scales(row);
-  const ScaleBytes bytes(row.header);
-  const float scale = scales.of<LaneQ4_K>(word),
-              min = half_bits(row.header.x >> 16) *
-                    static_cast<float>((bytes.mins[word / 4] >> (word % 4 * 8)) & 0xffu);
+  for (int k = 0; k < 2; ++k) {
+    row.levels(2 * j + k, pairs[k]);
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const uint32_t pair = row.pair(word, i / 2, kOffsetPair) >> (i % 2 * 16);
-    values[i] = fmaf(scale, static_cast<float>(pair & 0x7fu), -min);
+    for (int i = 0; i < 4; ++i)
+      pairs[k][i] = fused(pairs[k][i], both(scale, k), both(minus[i % 2], k));
   }
 }
-__device__ __forceinline__ void values_of(const LaneQ6_K& row, int word, float (&values)[8]) {
-  const Scales scales(row);
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const uint32_t pair = row.pair(word, i / 2, kOffsetPair) >> (i % 2 * 16);
-    values[i] = scales.of<LaneQ6_K>(2 * word + i / 4) *
-                static_cast<float>(static_cast<int>(pair & 0x7fu) - 32);
+
+// Q4_K and Q5_K.
+template <typename TileType>
+struct MinLane : LaneLow<TileType> {
+  using Tile = TileType;
+  static constexpr bool kHasMins = true;
+  static constexpr bool kHasHigh = requires(Tile tile) { tile.high; };
+  struct None {};
+  uint4 header;
+  std::conditional_t<kHasHigh, uint2, None> high;
+
+  __device__ __forceinline__ void load(const uint8_t* tile, int lane) {
+    this->load_low(tile, lane);
+    header = *reinterpret_cast<const uint4*>(tile + lane / 4 * 16);
+    if constexpr (kHasHigh)
+      high = *reinterpret_cast<const uint2*>(tile + offsetof(Tile, high) + lane * 8);
   }
-}
+  static __host__ __device__ constexpr float offset(int pair) { return exponent_of(pair); }
+  __device__ __forceinline__ void levels(int w, uint32_t (&pairs)[4]) const {
+    nibble_levels(word_of(this->low[w / 4], w % 4), pairs);
+    if constexpr (kHasHigh) add_fifth_bits(w < 4 ? high.x : high.y, w, pairs);
+  }
+  __device__ __forceinline__ void weights(int j, uint32_t (&pairs)[2][4]) const {
+    const ScaleBytes bytes(header);
+    scaled<1024>(*this, j,
+                 __byte_perm(bytes.scales[j / 2], kThousand, j % 2 == 0 ? 0x5150 : 0x5352), pairs);
+  }
+  __device__ __forceinline__ float row_scale() const { return half_bits(header.x & 0xffffu); }
+  __device__ __forceinline__ float row_min() const { return half_bits(header.x >> 16); }
+  // The mins of sub-blocks t and t + 4 as pairs.
+  __device__ __forceinline__ void min_pairs(uint32_t t, uint32_t& first, uint32_t& second) const {
+    const ScaleBytes bytes(header);
+    first = byte_pair(bytes.mins[0], t);
+    second = byte_pair(bytes.mins[1], t);
+  }
+  __device__ __forceinline__ float scale(int w) const {
+    const ScaleBytes bytes(header);
+    return row_scale() * static_cast<float>(bytes.scales[w / 4] >> (w % 4 * 8) & 0xffu);
+  }
+  __device__ __forceinline__ float added(int w) const {
+    const ScaleBytes bytes(header);
+    return -row_min() * static_cast<float>(bytes.mins[w / 4] >> (w % 4 * 8) & 0xffu);
+  }
+};
+
+using LaneQ4_K = MinLane<FragmentsQ4_K>;
+using LaneQ5_K = MinLane<FragmentsQ5_K>;
+
+struct LaneQ6_K : LaneLow<FragmentsQ6_K> {
+  using Tile = FragmentsQ6_K;
+  static constexpr bool kHasMins = false;
+  uint4 header, high;
+  uint32_t row_bits, select;  // the bytes of this lane's columns of two words
+
+  __device__ __forceinline__ void load(const uint8_t* tile, int lane) {
+    load_low(tile, lane);
+    header = *reinterpret_cast<const uint4*>(tile + offsetof(Tile, headers) + lane / 4 * 16);
+    high = *reinterpret_cast<const uint4*>(tile + offsetof(Tile, high) + lane * 16);
+    row_bits = reinterpret_cast<const uint16_t*>(tile + offsetof(Tile, scales))[lane / 4];
+    select = 0x5250u + (lane % 4 / 2) * 0x0101u;
+  }
+  static __host__ __device__ constexpr float offset(int) { return 64.0f + 32.0f; }
+  __device__ __forceinline__ void levels(int w, uint32_t (&pairs)[4]) const {
+    const uint32_t word = word_of(low[w / 4], w % 4), top = word_of(high, w / 2),
+                   sixty_four = opaque<kSixtyFour>();
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      pairs[i] =
+          and_or<0x03000300u>(shifted_right(top, 2 * (i + 4 * (w % 2)) - 8),
+                              and_or<0x00f000f0u>(shifted_right(word, 4 * i - 4), sixty_four));
+  }
+  // The sub-scales of this lane's columns of words 2 j and 2 j + 1, plus 1024 + 128.
+  __device__ __forceinline__ uint32_t sub_scales(int j) const {
+    return __byte_perm(word_of(header, j), kThousand, select);
+  }
+  __device__ __forceinline__ void weights(int j, uint32_t (&pairs)[2][4]) const {
+    scaled<1024 + 128>(*this, j, sub_scales(j), pairs);
+  }
+  __device__ __forceinline__ float row_scale() const { return half_bits(row_bits); }
+  __device__ __forceinline__ float scale(int w) const {
+    return row_scale() * (half_bits(sub_scales(w / 2) >> (w % 2 * 16)) - (1024.0f + 128.0f));
+  }
+  __device__ __forceinline__ float added(int) const { return -0.0f; }
+};
+
+// ---- whole values, exact in fp32 ----
 
 // Stores a lane's 64 values of a tile's row, whose columns begin at `to`.
 template <class Lane, typename T>
 __device__ __forceinline__ void store_values(const Lane& row, int t, T* to) {
 #pragma unroll
-  for (int word = 0; word < 8; ++word) {
+  for (int w = 0; w < kWords; ++w) {
+    uint32_t pairs[4];
+    row.levels(w, pairs);
     float values[8];
-    values_of(row, word, values);
-    if constexpr (Lane::kScaleColumns == 32) {
-      store_floats(to + 32 * word + 8 * t, values);
-    } else {
 #pragma unroll
-      for (int step = 0; step < 2; ++step) {
-        const float half[4] = {values[4 * step], values[4 * step + 1], values[4 * step + 2],
-                               values[4 * step + 3]};
-        store_floats(to + 32 * word + 16 * step + 4 * t, half);
-      }
+    for (int i = 0; i < 8; ++i) {
+      const float level = half_bits(pairs[i / 2] >> (i % 2 * 16));
+      values[i] = fmaf(row.scale(w), level - Lane::offset(i / 2), row.added(w));
     }
+    store_floats(to + 32 * w + 8 * t, values);
   }
 }
 
 // Calls body(Lane()) with the format's lane.
 template <typename Body>
 auto with_lane(FragmentFormat format, const Body& body) {
-  return format == FragmentFormat::kQ4_K ? body(LaneQ4_K()) : body(LaneQ6_K());
+  switch (format) {
+    case FragmentFormat::kQ4_0:
+      return body(LaneQ4_0());
+    case FragmentFormat::kQ4_1:
+      return body(LaneQ4_1());
+    case FragmentFormat::kQ5_0:
+      return body(LaneQ5_0());
+    case FragmentFormat::kQ5_1:
+      return body(LaneQ5_1());
+    case FragmentFormat::kQ8_0:
+      return body(LaneQ8_0());
+    case FragmentFormat::kQ5_K:
+      return body(LaneQ5_K());
+    case FragmentFormat::kQ6_K:
+      return body(LaneQ6_K());
+    default:
+      return body(LaneQ4_K());
+  }
 }
 
 }  // namespace ridge::backends::cuda::fragments

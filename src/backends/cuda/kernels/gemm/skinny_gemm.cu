@@ -100,15 +100,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   float scales[2] = {1.0f, 1.0f};
   if constexpr (kNorms) {
     const RowTeam team(p);
-    if (p.in <= kHeld * team.step) {
-      HeldNorms<kHeld> norms;
-      norms.fetch(p, team);
-      wait_for_grids();
-      stage_held_rows(p, team, norms, staged, squares);
-    } else {
-      wait_for_grids();
-      stage_rows(p, team, staged, squares);
-    }
+    stage_normed<kHeld>(p, team, staged, squares);
     result_scales(p, squares, team.warps, scales);
   } else {
     wait_for_grids();

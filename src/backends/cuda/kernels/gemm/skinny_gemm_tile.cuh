@@ -73,7 +73,8 @@ __device__ __forceinline__ void load_weights(const float* weight, float offset, 
   for (int i = 0; i < 8; ++i) w[i] += offset;
 }
 
-// Assigns threads to the rows of the block's input: teams of whole warps, one row per team.
+// Assigns kThreads threads to the rows of the block's input: teams of whole warps, one row per
+// team. Further threads have no row.
 struct RowTeam {
   int64_t row, first, step;  // this thread's vectors of its row: every `step` elements from `first`
   int warps;
@@ -94,10 +95,11 @@ struct RowTeam {
 // Sums of squares of the block's rows, one number per warp, from which the norms' scales are
 // computed.
 struct Squares {
-  float of_delta[kWarps], of_row[kWarps];
+  static constexpr int kMostWarps = 16;
+  float of_delta[kMostWarps], of_row[kMostWarps];
 };
 
-__device__ __forceinline__ void note_squares(float (&squares)[kWarps], float own) {
+__device__ __forceinline__ void note_squares(float (&squares)[Squares::kMostWarps], float own) {
 #pragma unroll
   for (int mask = kLanes / 2; mask > 0; mask /= 2) own += shuffle_xor(own, mask);
   if (threadIdx.x % kLanes == 0) squares[threadIdx.x / kLanes] = own;
@@ -105,7 +107,7 @@ __device__ __forceinline__ void note_squares(float (&squares)[kWarps], float own
 
 // The scale of a row's norm. Call it after all warps of the row's team have stored their sums.
 __device__ __forceinline__ float norm_scale(const SkinnyGemm& p,
-                                            const float (&squares)[kWarps],
+                                            const float (&squares)[Squares::kMostWarps],
                                             int64_t row,
                                             int warps) {
   float sum = 0.0f;
@@ -250,6 +252,24 @@ __device__ __forceinline__ void stage_rows(const SkinnyGemm& p,
   __syncthreads();
 }
 
+// Waits for the previous kernels and stages the rows; rows of up to kHeld vectors per thread are
+// held in registers.
+template <int kHeld>
+__device__ __forceinline__ void stage_normed(const SkinnyGemm& p,
+                                             const RowTeam& team,
+                                             uint16_t* staged,
+                                             Squares& squares) {
+  if (p.in <= kHeld * team.step) {
+    HeldNorms<kHeld> norms;
+    norms.fetch(p, team);
+    wait_for_grids();
+    stage_held_rows(p, team, norms, staged, squares);
+  } else {
+    wait_for_grids();
+    stage_rows(p, team, staged, squares);
+  }
+}
+
 __device__ __forceinline__ float activated(GemmActivation activation, float gate) {
   if (activation == GemmActivation::kSilu) return gate * sigmoid_for<uint16_t>(gate);
   const float inner = 0.7978845608028654f * fmaf(0.044715f * gate * gate, gate, gate);
@@ -262,8 +282,8 @@ struct TileResults {
   TileRows rows;
   int64_t token;
 
-  __device__ __forceinline__ TileResults(const SkinnyGemm& p, int64_t tile)
-      : rows(rows_of_tile(p, tile)), token(static_cast<int>(threadIdx.x) % 4 * 2) {}
+  __device__ __forceinline__ TileResults(const SkinnyGemm& p, int64_t tile, int first_token = 0)
+      : rows(rows_of_tile(p, tile)), token(first_token + static_cast<int>(threadIdx.x) % 4 * 2) {}
 
   // With an activation only the upper row has results.
   __device__ __forceinline__ bool has(const SkinnyGemm& p, int i) const {

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "backends/cuda/kernels/async_copy.cuh"
 #include "backends/cuda/kernels/flash_attention/tensor/tiles.cuh"
 
 namespace ridge::backends::cuda::tensor {
@@ -25,14 +26,6 @@ __device__ __forceinline__ void copy_scale_async(float* to, const float* from, b
                "r"(inside ? 4 : 0)
                : "memory");
 }
-__device__ __forceinline__ void commit_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int kLeft>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
-}
-
 // Loads four matrices of 8 x 8, each lane with the address of one row.
 __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const Bf16* at) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(at));

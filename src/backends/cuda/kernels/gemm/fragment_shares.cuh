@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fragment_gemm.cu divides a product between clusters, blocks and warps, and a block's shared
+// memory. Contains no kernel.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cuda/kernels/gemm/fragment_tile.cuh"
+
+namespace ridge::backends::cuda::skinny_gemm {
+
+inline constexpr int kMostParts = 8;  // blocks of a cluster
+
+struct Arguments {
+  FragmentGemm call;
+  int steps;     // tiles of the whole depth
+  int shift;     // 2^shift blocks of a cluster, each with a part of the depth
+  int units;     // tiles of 16 rows
+  int row_step;  // elements between tokens in shared memory
+  int rows;      // tokens in shared memory
+  int inverse;   // 2^16 by the tokens, rounded up
+
+  __host__ __device__ __forceinline__ int parts() const { return 1 << shift; }
+};
+
+// Sizes that follow from the number of tokens.
+template <class LaneType, int kGroupCount>
+struct Form {
+  using Lane = LaneType;
+  static constexpr int kGroups = kGroupCount;  // 8 tokens each
+  static constexpr int kTokens = 8 * kGroups;
+  static constexpr int kBlockWarps = kGroups == 1 ? 16 : 12;
+  static constexpr int kBlockThreads = kBlockWarps * kLanes;
+  static constexpr int kTileBytes = sizeof(typename Lane::Tile);
+  static constexpr int kCopyBytes = 2 * kTileBytes;
+  // Copies of a warp in flight, beside the one in registers: about 74 KB of a block.
+  static constexpr int kDepth = std::clamp((74 << 10) / (kBlockWarps * kCopyBytes), 1, 4);
+  static constexpr int kSlots = 32;  // sums of units, kGroups vectors of a lane each
+
+  // A batch of units whose sums have slots: whole units for each warp, or few ones in parts.
+  static __host__ __device__ constexpr int batch_of(int units) {
+    constexpr int kFew = kSlots - kBlockWarps + 1;
+    if (units <= kFew) return units;
+    const int whole = (units < kSlots ? units : kSlots) / kBlockWarps * kBlockWarps;
+    return whole > 0 ? whole : kFew;
+  }
+  static constexpr int batches_of(int units) {
+    int batches = 0;
+    for (; units > 0; units -= batch_of(units)) ++batches;
+    return batches;
+  }
+
+  // ---- shared memory: tokens, their scales, their sums, the rings, the slots ----
+  static __host__ __device__ constexpr int64_t scales_at(int rows, int row_step) {
+    return int64_t{rows} * row_step * 2;
+  }
+  static __host__ __device__ constexpr int64_t sums_at(int rows, int row_step, int steps) {
+    return scales_at(rows, row_step) + int64_t{steps} * kTokens * 4;
+  }
+  static __host__ __device__ constexpr int64_t rings_at(int rows, int row_step, int steps) {
+    return sums_at(rows, row_step, steps) +
+           (Lane::kHasMins ? int64_t{steps} * rows * fragments::kWords * 4 : 0);
+  }
+  static __host__ __device__ constexpr int64_t slots_at(int rows, int row_step, int steps) {
+    return rings_at(rows, row_step, steps) + kBlockWarps * kDepth * kCopyBytes;
+  }
+  static __host__ __device__ constexpr int64_t bytes(int rows, int row_step, int steps) {
+    return slots_at(rows, row_step, steps) + kSlots * kGroups * kLanes * 16;
+  }
+};
+
+// The tiles of the depth of block `part` of a cluster.
+struct Depth {
+  int begin, steps;
+  __host__ __device__ __forceinline__ Depth(int part, const Arguments& p)
+      : begin(part * p.steps >> p.shift), steps(((part + 1) * p.steps >> p.shift) - begin) {}
+};
+__host__ __device__ constexpr int most_steps(int steps, int parts) {
+  return (steps + parts - 1) / parts;
+}
+
+// A warp's way through its tiles: batch by batch, within a batch from one row of tiles to the next.
+template <class Form>
+struct Path {
+  int steps;             // tiles of a row of tiles
+  int first, units;      // the batch
+  int remaining;         // units after the batch
+  int unit, step, left;  // where the warp is in the batch, and its tiles from there on
+
+  __device__ __forceinline__ Path(const Arguments& p, int cluster, int clusters, int own_steps)
+      : steps(own_steps), first(static_cast<int>(int64_t{cluster} * p.units / clusters)), units(0) {
+    remaining = static_cast<int>(int64_t{cluster + 1} * p.units / clusters) - first;
+    next_batch();
+  }
+  __device__ __forceinline__ void next_batch() {
+    first += units;
+    units = Form::batch_of(remaining);
+    remaining -= units;
+    const int warp = static_cast<int>(threadIdx.x) / kLanes, all = units * steps;
+    const int begin = warp * all / Form::kBlockWarps;
+    left = (warp + 1) * all / Form::kBlockWarps - begin;
+    unit = begin / steps;
+    step = begin - unit * steps;
+  }
+  __device__ __forceinline__ void advance() {
+    --left;
+    if (++step == steps) step = 0, ++unit;
+  }
+  // Where the sums of a unit are that this warp has a part of.
+  __device__ __forceinline__ int slot(int warp) const {
+    return units % Form::kBlockWarps == 0 ? unit : unit + warp;
+  }
+};
+
+// Where block `part` has the sum of a unit of a batch: in the slot of the first warp with a part.
+template <class Form>
+struct Parts {
+  int all;          // tiles of the batch
+  int first, last;  // warps with a part
+  int slot;
+
+  __device__ __forceinline__ Parts(int unit, int units, int steps) : all(units * steps) {
+    if (units % Form::kBlockWarps == 0) {
+      first = last = 0, slot = unit;
+      return;
+    }
+    first = ((unit * steps + 1) * Form::kBlockWarps - 1) / all;
+    last = ((unit + 1) * steps * Form::kBlockWarps - 1) / all;
+    slot = unit + first;
+  }
+  __device__ __forceinline__ bool has(int warp) const {
+    return warp * all / Form::kBlockWarps < (warp + 1) * all / Form::kBlockWarps;
+  }
+};
+
+}  // namespace ridge::backends::cuda::skinny_gemm
