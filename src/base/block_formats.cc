@@ -234,7 +234,13 @@ void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> 
     case DType::kQ8_0x16:
     case DType::kQ4_Kx16:
     case DType::kQ6_Kx16:
+    case DType::kQ4_0x8:
+    case DType::kQ4_1x8:
+    case DType::kQ5_0x8:
+    case DType::kQ5_1x8:
+    case DType::kQ8_0x8:
     case DType::kQ4_Kx8:
+    case DType::kQ5_Kx8:
     case DType::kQ6_Kx8:
       break;  // tiles interleave the elements of rows: repacked_tiles.h, fragment_tiles.h
   }

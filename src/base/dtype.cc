@@ -42,7 +42,13 @@ constexpr std::array kTable = {
     DTypeInfo{DType::kQ8_0x16, "q8_0x16", 1024, 1088},
     DTypeInfo{DType::kQ4_Kx16, "q4_kx16", 4096, 2304},
     DTypeInfo{DType::kQ6_Kx16, "q6_kx16", 4096, 3360},
+    DTypeInfo{DType::kQ4_0x8, "q4_0x8", 2048, 1152},
+    DTypeInfo{DType::kQ4_1x8, "q4_1x8", 2048, 1280},
+    DTypeInfo{DType::kQ5_0x8, "q5_0x8", 2048, 1408},
+    DTypeInfo{DType::kQ5_1x8, "q5_1x8", 2048, 1536},
+    DTypeInfo{DType::kQ8_0x8, "q8_0x8", 2048, 2176},
     DTypeInfo{DType::kQ4_Kx8, "q4_kx8", 2048, 1152},
+    DTypeInfo{DType::kQ5_Kx8, "q5_kx8", 2048, 1408},
     DTypeInfo{DType::kQ6_Kx8, "q6_kx8", 2048, 1680},
 };
 

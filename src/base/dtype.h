@@ -43,7 +43,13 @@ enum class DType : uint8_t {
   kQ8_0x16,
   kQ4_Kx16,
   kQ6_Kx16,
-  kQ4_Kx8,  // fragment tiles of 8 rows (fragment_tiles.h), never in a file
+  kQ4_0x8,  // fragment tiles of 8 rows (fragment_tiles.h), never in a file; the last types
+  kQ4_1x8,
+  kQ5_0x8,
+  kQ5_1x8,
+  kQ8_0x8,
+  kQ4_Kx8,
+  kQ5_Kx8,
   kQ6_Kx8,
 };
 

@@ -147,8 +147,20 @@ RowBlocks<Tile> unpack_row(Tile tile, int row) {
 template <typename Body>
 void with_fragment_type(DType dtype, const Body& body) {
   switch (dtype) {
+    case DType::kQ4_0x8:
+      return body(std::type_identity<FragmentsQ4_0>());
+    case DType::kQ4_1x8:
+      return body(std::type_identity<FragmentsQ4_1>());
+    case DType::kQ5_0x8:
+      return body(std::type_identity<FragmentsQ5_0>());
+    case DType::kQ5_1x8:
+      return body(std::type_identity<FragmentsQ5_1>());
+    case DType::kQ8_0x8:
+      return body(std::type_identity<FragmentsQ8_0>());
     case DType::kQ4_Kx8:
       return body(std::type_identity<FragmentsQ4_K>());
+    case DType::kQ5_Kx8:
+      return body(std::type_identity<FragmentsQ5_K>());
     case DType::kQ6_Kx8:
       return body(std::type_identity<FragmentsQ6_K>());
     default:
@@ -177,8 +189,20 @@ DType fragment_dtype(DType dtype, const Shape& shape) {
                     shape[1] % kFragmentColumns == 0;
   if (!fits) return dtype;
   switch (dtype) {
+    case DType::kQ4_0:
+      return DType::kQ4_0x8;
+    case DType::kQ4_1:
+      return DType::kQ4_1x8;
+    case DType::kQ5_0:
+      return DType::kQ5_0x8;
+    case DType::kQ5_1:
+      return DType::kQ5_1x8;
+    case DType::kQ8_0:
+      return DType::kQ8_0x8;
     case DType::kQ4_K:
       return DType::kQ4_Kx8;
+    case DType::kQ5_K:
+      return DType::kQ5_Kx8;
     case DType::kQ6_K:
       return DType::kQ6_Kx8;
     default:

@@ -23,8 +23,11 @@ std::vector<std::byte> random_rows(DType dtype) {
   return rows;
 }
 
+constexpr DType kFormats[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                              DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+
 TEST(FragmentTiles, GiveBackTheBlocksBitByBit) {
-  for (DType dtype : {DType::kQ4_K, DType::kQ6_K}) {
+  for (DType dtype : kFormats) {
     const std::vector<std::byte> rows = random_rows(dtype);
     const DType packed = fragment_dtype(dtype, {kRows, kIn});
     ASSERT_TRUE(is_fragments(packed));
@@ -60,12 +63,38 @@ TEST(FragmentTiles, HaveTheQuantsOfAllColumns) {
   EXPECT_EQ(0, std::memcmp(tile.headers[kRow % 8], &block, 16));
 }
 
-TEST(FragmentTiles, AreOfWholeTilesAndTwoTypes) {
+// Element 5 of word 2 of lane 1 of a row: column 77, the 13th of block 2.
+TEST(FragmentTiles, HaveQuantsOfBlocksWhereLanesReadThem) {
+  constexpr int kRow = 13, kTile = 2, kColumn = 77, kBlock = kColumn / 32, kElement = kColumn % 32;
+  const auto tile_of = [](DType dtype, auto& tiles, auto& row) {
+    const std::vector<std::byte> rows = random_rows(dtype);
+    std::vector<std::byte> bytes(rows.size());
+    pack_fragments(fragment_dtype(dtype, {kRows, kIn}), kIn, rows, bytes);
+    std::memcpy(&tiles, bytes.data() + (kRow / 8 * 3 + kTile) * sizeof(tiles), sizeof(tiles));
+    std::memcpy(&row, rows.data() + (kRow * 3 + kTile) * sizeof(row), sizeof(row));
+  };
+  FragmentsQ8_0 bytes;
+  BlockQ8_0 of_bytes[8];
+  tile_of(DType::kQ8_0, bytes, of_bytes);
+  EXPECT_EQ(static_cast<int>(bytes.low[1][kRow % 8 * 4 + 1][1] >> 8 & 255) - 128,
+            of_bytes[kBlock].quants[kElement]);
+  EXPECT_EQ(bytes.scales[kRow % 8][kBlock], of_bytes[kBlock].scale);
+  FragmentsQ5_1 bits;
+  BlockQ5_1 of_bits[8];
+  tile_of(DType::kQ5_1, bits, of_bits);
+  EXPECT_EQ(bits.low[0][kRow % 8 * 4 + 1][2] >> 24 & 15, of_bits[kBlock].quants[kElement] & 15u);
+  EXPECT_EQ(bits.high[kRow % 8 * 4 + 1][0] >> 26 & 1,
+            of_bits[kBlock].high_bits[kElement / 8] >> kElement % 8 & 1u);
+  EXPECT_EQ(bits.mins[kRow % 8][kBlock], of_bits[kBlock].min);
+}
+
+TEST(FragmentTiles, AreOfWholeTilesAndEightTypes) {
   EXPECT_EQ(fragment_dtype(DType::kQ4_K, {8, 256}), DType::kQ4_Kx8);
   EXPECT_EQ(fragment_dtype(DType::kQ6_K, {24, 768}), DType::kQ6_Kx8);
+  for (DType dtype : kFormats) EXPECT_TRUE(is_fragments(fragment_dtype(dtype, {8, 256})));
   for (const Shape& shape : {Shape{7, 256}, Shape{8, 128}, Shape{0, 256}, Shape{256}})
     EXPECT_EQ(fragment_dtype(DType::kQ4_K, shape), DType::kQ4_K) << shape.str();
-  for (DType dtype : {DType::kQ5_K, DType::kQ8_0, DType::kBF16, DType::kQ4_Kx8})
+  for (DType dtype : {DType::kQ2_K, DType::kQ4_0x16, DType::kBF16, DType::kQ4_Kx8})
     EXPECT_EQ(fragment_dtype(dtype, {8, 256}), dtype);
   std::vector<std::byte> bytes(1152 + 144);
   EXPECT_THROW(pack_fragments(DType::kQ4_Kx8, 256, bytes, bytes), InternalError);

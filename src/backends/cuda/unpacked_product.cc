@@ -29,7 +29,12 @@ int64_t rows_of_slice(const Type& weight) {
 
 FragmentFormat fragment_format(DType dtype) {
   RIDGE_CHECK(is_fragments(dtype), "{} is no type of fragment tiles", ridge::name(dtype));
-  return dtype == DType::kQ4_Kx8 ? FragmentFormat::kQ4_K : FragmentFormat::kQ6_K;
+  // Both lists are in one order.
+  const auto format =
+      static_cast<FragmentFormat>(static_cast<int>(dtype) - static_cast<int>(DType::kQ4_0x8));
+  static_assert(static_cast<int>(DType::kQ6_Kx8) - static_cast<int>(DType::kQ4_0x8) ==
+                static_cast<int>(FragmentFormat::kQ6_K));
+  return format;
 }
 
 bool has_fragments(const Call& product) { return is_fragments(product.inputs[1].dtype); }

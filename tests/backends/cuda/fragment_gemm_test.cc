@@ -25,7 +25,13 @@ struct Format {
   FragmentFormat format;
 };
 constexpr Format kFormats[] = {{DType::kQ4_K, DType::kQ4_Kx8, FragmentFormat::kQ4_K},
-                               {DType::kQ6_K, DType::kQ6_Kx8, FragmentFormat::kQ6_K}};
+                               {DType::kQ6_K, DType::kQ6_Kx8, FragmentFormat::kQ6_K},
+                               {DType::kQ5_K, DType::kQ5_Kx8, FragmentFormat::kQ5_K},
+                               {DType::kQ8_0, DType::kQ8_0x8, FragmentFormat::kQ8_0},
+                               {DType::kQ4_0, DType::kQ4_0x8, FragmentFormat::kQ4_0},
+                               {DType::kQ4_1, DType::kQ4_1x8, FragmentFormat::kQ4_1},
+                               {DType::kQ5_0, DType::kQ5_0x8, FragmentFormat::kQ5_0},
+                               {DType::kQ5_1, DType::kQ5_1x8, FragmentFormat::kQ5_1}};
 
 template <typename T>
 class OnDevice {
