@@ -4,24 +4,16 @@
 
 #include <cuda_occupancy.h>
 #include <cuda_runtime_api.h>
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <climits>
-#include <cstdlib>
-#include <memory>
 #include <utility>
+
+#include "base/demangled.h"
 
 namespace ridge::backends::cuda {
 namespace {
-
-std::string demangled(const char* name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
-  return status == 0 && text != nullptr ? text.get() : name;
-}
 
 // The GPU's limits; all 0 if it does not tell them.
 const cudaDeviceProp& limits() {
