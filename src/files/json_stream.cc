@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <iterator>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -38,46 +39,79 @@ class ByteIterator {
   BlockReader* reader_;
 };
 
-// Builds one value after the other.
-class ListStream : public JsonBuilder {
+// Where the parser is in the document.
+enum class ParseState { kStart, kObject, kList, kEnd };
+
+// Builds one value after the other, or hands the parts of elements on.
+class ListStream final : public JsonBuilder {
  public:
+  // One of `element` and `parts` is null.
   ListStream(BlockReader& reader,
              std::string_view list,
-             const std::function<void(json&)>& element,
+             const std::function<void(json&)>* element,
+             JsonParts* parts,
              const JsonStreamLimits& limits)
       : JsonBuilder(reader.source(), limits.element, Duplicates::kLastCounts),
         reader_(reader),
         list_(list),
         element_(element),
+        parts_(parts),
         limits_(limits) {
     reader_.limit_item(limits_.max_element_bytes);
   }
 
   json others() { return std::move(others_); }
 
+  bool null() override { return passes() ? pass(&JsonParts::null) : JsonBuilder::null(); }
+  bool boolean(bool value) override {
+    return passes() ? pass(&JsonParts::boolean, value) : JsonBuilder::boolean(value);
+  }
+  bool number_integer(number_integer_t value) override {
+    return passes() ? pass(&JsonParts::integer, value) : JsonBuilder::number_integer(value);
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (!passes()) return JsonBuilder::number_unsigned(value);
+    return value > INT64_MAX ? pass(&JsonParts::real, static_cast<double>(value))
+                             : pass(&JsonParts::integer, static_cast<int64_t>(value));
+  }
+  bool number_float(number_float_t value, const string_t& text) override {
+    return passes() ? pass(&JsonParts::real, value) : JsonBuilder::number_float(value, text);
+  }
+  bool string(string_t& value) override {
+    return passes() ? pass(&JsonParts::string, value) : JsonBuilder::string(value);
+  }
+
   bool start_object(size_t size) override {
-    if (state_ != ParseState::kStart) return JsonBuilder::start_object(size);
-    state_ = ParseState::kObject;
-    return true;
+    if (state_ == ParseState::kStart) {
+      state_ = ParseState::kObject;
+      return true;
+    }
+    return passes() ? open_part(&JsonParts::begin_object) : JsonBuilder::start_object(size);
   }
   bool end_object() override {
+    if (passes()) return close_part();
     return depth() == 0 || JsonBuilder::end_object();  // else the document ends here
   }
   bool start_array(size_t size) override {
     const bool is_document = state_ == ParseState::kStart;
     if (!is_document && (state_ != ParseState::kObject || depth() > 0 || key_ != list_))
-      return JsonBuilder::start_array(size);
+      return passes() ? open_part(&JsonParts::begin_array) : JsonBuilder::start_array(size);
     ends_document_ = is_document;
     state_ = ParseState::kList;
     return true;
   }
   bool end_array() override {
+    if (part_depth_ > 0) return close_part();
     if (state_ != ParseState::kList || depth() > 0) return JsonBuilder::end_array();
     state_ = ends_document_ ? ParseState::kEnd : ParseState::kObject;
     return true;
   }
 
   bool key(string_t& name) override {
+    if (passes()) {
+      parts_->key(name);
+      return true;
+    }
     if (state_ != ParseState::kObject || depth() > 0) return JsonBuilder::key(name);
     if (++keys_ > limits_.max_keys)
       throw file_error("[{}] expected at most {} keys", reader_.source(), limits_.max_keys);
@@ -86,34 +120,75 @@ class ListStream : public JsonBuilder {
   }
 
  private:
-  enum class ParseState { kStart, kObject, kList, kEnd };
+  // Whether what comes next is a part of an element that is not built.
+  bool passes() const { return parts_ != nullptr && state_ == ParseState::kList; }
+
+  template <typename... Value>
+  bool pass(void (JsonParts::*part)(Value...), std::type_identity_t<Value>... value) {
+    (parts_->*part)(value...);
+    if (part_depth_ == 0) end_element();
+    return true;
+  }
+
+  bool open_part(void (JsonParts::*begin)()) {
+    if (part_depth_ >= limits_.element.max_depth)
+      throw file_error("[{}] expected JSON at most {} levels deep", reader_.source(),
+                       limits_.element.max_depth);
+    ++part_depth_;
+    (parts_->*begin)();
+    return true;
+  }
+
+  bool close_part() {
+    --part_depth_;
+    parts_->end();
+    if (part_depth_ == 0) end_element();
+    return true;
+  }
+
+  void end_element() {
+    count_element();
+    parts_->complete();
+  }
+
+  void count_element() {
+    reader_.limit_item(limits_.max_element_bytes);
+    if (++elements_ > limits_.max_elements)
+      throw file_error("[{}] expected at most {} elements", reader_.source(), limits_.max_elements);
+  }
 
   // Hands a complete value over.
   void completed() override {
     if (state_ == ParseState::kStart)
       throw file_error("[{}] expected a JSON object or a list", reader_.source());
     json value = take();
-    reader_.limit_item(limits_.max_element_bytes);
     if (state_ == ParseState::kObject) {
+      reader_.limit_item(limits_.max_element_bytes);
       others_[key_] = std::move(value);
       return;
     }
-    if (++elements_ > limits_.max_elements)
-      throw file_error("[{}] expected at most {} elements", reader_.source(), limits_.max_elements);
-    element_(value);
+    count_element();
+    (*element_)(value);
   }
 
   BlockReader& reader_;
   std::string_view list_;
-  const std::function<void(json&)>& element_;
+  const std::function<void(json&)>* element_;
+  JsonParts* parts_;
   const JsonStreamLimits& limits_;
   json others_ = json::object();
   std::string key_;
   ParseState state_ = ParseState::kStart;
   bool ends_document_ = false;  // the list is the document
+  int part_depth_ = 0;          // open objects and arrays of an element that is not built
   int64_t elements_ = 0;
   int keys_ = 0;
 };
+
+json parse(BlockReader& reader, ListStream stream) {
+  json::sax_parse(ByteIterator(&reader), ByteIterator(nullptr), &stream);
+  return stream.others();
+}
 
 }  // namespace
 
@@ -121,9 +196,14 @@ json stream_json(BlockReader& reader,
                  std::string_view list,
                  const std::function<void(json&)>& element,
                  const JsonStreamLimits& limits) {
-  ListStream stream(reader, list, element, limits);
-  json::sax_parse(ByteIterator(&reader), ByteIterator(nullptr), &stream);
-  return stream.others();
+  return parse(reader, {reader, list, &element, nullptr, limits});
+}
+
+json stream_json_parts(BlockReader& reader,
+                       std::string_view list,
+                       JsonParts& parts,
+                       const JsonStreamLimits& limits) {
+  return parse(reader, {reader, list, nullptr, &parts, limits});
 }
 
 }  // namespace ridge::files

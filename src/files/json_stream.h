@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "files/block_reader.h"
@@ -14,7 +15,8 @@
 namespace ridge::files {
 
 struct JsonStreamLimits {
-  // An element, and each other value of the object, stays below. Of duplicate keys the last counts.
+  // An element, and each other value of the object, stays below; elements that are handed over in
+  // parts may have any number of values. Of duplicate keys the last counts.
   JsonLimits element = {.max_depth = 32, .max_values = 1 << 20};
   int64_t max_element_bytes = int64_t{16} << 20;
   int64_t max_elements = int64_t{1} << 25;
@@ -28,5 +30,28 @@ nlohmann::json stream_json(BlockReader& reader,
                            std::string_view list,
                            const std::function<void(nlohmann::json&)>& element,
                            const JsonStreamLimits& limits = {});
+
+// Takes the parts of elements, one after the other, so that nothing is built of what nobody reads.
+// Here, each function drops its part.
+class JsonParts {
+ public:
+  virtual ~JsonParts() = default;
+  virtual void begin_object() {}
+  virtual void begin_array() {}
+  virtual void end() {}                 // the innermost object or array ends
+  virtual void key(std::string&) {}     // the next value's; the text may be taken away
+  virtual void string(std::string&) {}  // likewise
+  virtual void integer(int64_t) {}
+  virtual void real(double) {}  // integers above 2^63 too
+  virtual void boolean(bool) {}
+  virtual void null() {}
+  virtual void complete() {}  // the element ends here
+};
+
+// Like stream_json.
+nlohmann::json stream_json_parts(BlockReader& reader,
+                                 std::string_view list,
+                                 JsonParts& parts,
+                                 const JsonStreamLimits& limits = {});
 
 }  // namespace ridge::files

@@ -65,6 +65,75 @@ TEST(JsonStream, ADocumentMayBeTheList) {
   EXPECT_TRUE(read("{}").elements.empty());
 }
 
+// Writes the parts of elements as JSON again.
+class Text : public JsonParts {
+ public:
+  void begin_object() override { open("{", "}"); }
+  void begin_array() override { open("[", "]"); }
+  void end() override {
+    text += closing.back();
+    closing.pop_back();
+    needs_comma = true;
+  }
+  void key(std::string& name) override {
+    value(json(name).dump() + ":");
+    needs_comma = false;
+  }
+  void string(std::string& whole) override { value(json(whole).dump()); }
+  void integer(int64_t number) override { value(std::to_string(number)); }
+  void real(double number) override { value(json(number).dump()); }
+  void boolean(bool is_true) override { value(is_true ? "true" : "false"); }
+  void null() override { value("null"); }
+  void complete() override {
+    elements.push_back(json::parse(text));
+    text.clear();
+    needs_comma = false;
+  }
+
+  std::vector<json> elements;
+
+ private:
+  void open(const char* begin, const char* last) {
+    value(begin);
+    closing.emplace_back(last);
+    needs_comma = false;
+  }
+  void value(const std::string& written) {
+    text += (needs_comma ? "," : "") + written;
+    needs_comma = true;
+  }
+
+  std::string text;
+  std::vector<std::string> closing;
+  bool needs_comma = false;
+};
+
+TEST(JsonStream, PartsAreThoseOfTheElements) {
+  for (
+      const char* text :
+      {R"({"a": {"list": [1]}, "list": [1, -2, "x", null, [2, {"list": []}], {"b": {}}], "c": [3]})",
+       R"([true, false, 1.5, 18446744073709551615, {"list": [[], {}], "k": "\u00e9\n"}])", "[]"}) {
+    BlockReader reader(text, "text");
+    Text parts;
+    const json others = stream_json_parts(reader, "list", parts);
+    const Read built = read(text);
+    EXPECT_EQ(others, built.others) << text;
+    EXPECT_EQ(parts.elements, built.elements) << text;
+  }
+}
+
+TEST(JsonStream, PartsAreWithinTheLimits) {
+  const auto expect_bad = [](const std::string& text, const JsonStreamLimits& limits) {
+    BlockReader reader(text, "text");
+    Text parts;
+    EXPECT_THROW(stream_json_parts(reader, "list", parts, limits), Error) << text.substr(0, 100);
+  };
+  expect_bad("[" + std::string(100'000, '['), {});
+  expect_bad("[1, 2, 3]", {.max_elements = 2});
+  const std::string whole = R"({"a": 1, "list": [{"b": [1, 2]}, 3]})";
+  for (size_t size = 0; size < whole.size(); ++size) expect_bad(whole.substr(0, size), {});
+}
+
 TEST(JsonStream, OfTwoEqualKeysTheLastCounts) {
   EXPECT_EQ(read(R"({"list": [{"a": 1, "a": 2}]})").elements[0], json({{"a", 2}}));
 }
