@@ -174,6 +174,21 @@ bool SqliteFile::has_table(const std::string& table) const {
   return is_plain;
 }
 
+std::vector<std::string> SqliteFile::tables(const std::string& prefix) const {
+  constexpr size_t kMost = 1000;
+  const Statement statement = prepare(
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, length(?1)) = ?1 "
+      "ORDER BY name");
+  sqlite3_bind_text(statement.get(), 1, prefix.c_str(), -1, SQLITE_TRANSIENT);
+  std::vector<std::string> names;
+  while (names.size() < kMost && step(statement.get())) {
+    const unsigned char* name = sqlite3_column_text(statement.get(), 0);
+    if (name != nullptr && has_table(reinterpret_cast<const char*>(name)))
+      names.emplace_back(reinterpret_cast<const char*>(name));
+  }
+  return names;
+}
+
 bool SqliteFile::has_column(const std::string& table, const std::string& column) const {
   const Statement statement = prepare("SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2");
   sqlite3_bind_text(statement.get(), 1, table.c_str(), -1, SQLITE_TRANSIENT);

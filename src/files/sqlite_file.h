@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -49,6 +50,8 @@ class SqliteFile {
   SqliteFile& operator=(const SqliteFile&) = delete;
 
   bool has_table(const std::string& table) const;
+  // The names of tables that begin so, sorted.
+  std::vector<std::string> tables(const std::string& prefix) const;
   bool has_column(const std::string& table, const std::string& column) const;
   // Calls `take` for each row, in the order of the file. Throws bad-file Errors for missing tables
   // and columns, damage, and more than kMostRows rows.
