@@ -117,14 +117,14 @@ std::vector<int> run_order(std::span<const PredictedGraph> graphs) {
 }
 
 // Indices of the middle half of the steps by wall time. The median step is at the center.
-std::vector<size_t> middle_half(std::span<const InstrumentedStep> steps) {
+std::vector<size_t> middle_steps(std::span<const InstrumentedStep> steps, MiddleSteps of) {
   std::vector<size_t> order(steps.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return steps[a].wall_ns < steps[b].wall_ns; });
-  size_t quarter = steps.size() / 4;
-  return {order.begin() + static_cast<std::ptrdiff_t>(quarter),
-          order.end() - static_cast<std::ptrdiff_t>(quarter)};
+  const size_t outside = of == MiddleSteps::kMedian ? (steps.size() - 1) / 2 : steps.size() / 4;
+  return {order.begin() + static_cast<std::ptrdiff_t>(outside),
+          order.end() - static_cast<std::ptrdiff_t>(outside)};
 }
 
 double sum_of_walls(const InstrumentedStep& step) {
@@ -256,10 +256,11 @@ std::string first_caveat(std::span<const InstrumentedStep> steps) {
 
 void add_step_times(std::span<const InstrumentedStep> steps,
                     const std::vector<int>& order,
-                    StepRecord& record) {
+                    StepRecord& record,
+                    MiddleSteps of) {
   add_samples(steps, order, record);
 
-  std::vector<size_t> middle = middle_half(steps);
+  std::vector<size_t> middle = middle_steps(steps, of);
   double count = static_cast<double>(middle.size());
   // Times are truncated to whole nanoseconds, not rounded, so that the nodes never add up to more
   // than their graphs.

@@ -26,11 +26,16 @@ struct InstrumentedStep {
   int64_t index = 0;    // the step's number
 };
 
+// The steps that times are the means of: the middle half by wall time, or only the one or two that
+// the median is taken from, so that the median is their time.
+enum class MiddleSteps { kHalf, kMedian };
+
 // Fills the times of a record that has its nodes and graphs. `order` has the graph of each run of a
 // step. There is at least one step.
 void add_step_times(std::span<const InstrumentedStep> steps,
                     const std::vector<int>& order,
-                    StepRecord& record);
+                    StepRecord& record,
+                    MiddleSteps of = MiddleSteps::kHalf);
 
 StepRecord make_step_record(std::span<const PredictedGraph> graphs,
                             std::span<const InstrumentedStep> steps);

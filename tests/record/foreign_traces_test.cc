@@ -10,6 +10,7 @@
 #include <string>
 
 #include "files/json.h"
+#include "record/foreign_files.h"
 #include "record/import/rank_times.h"
 #include "record/trace_text.h"
 #include "test_paths.h"
@@ -19,22 +20,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The folder, or "" if it is not there.
-std::filesystem::path traces() {
-  for (const char* folder : {"../shared", "../../shared"}) {
-    const std::filesystem::path path = source_file(folder) / "reference/traces";
-    if (std::filesystem::exists(path)) return path;
-  }
-  return "";
-}
-
-#define SKIP_WITHOUT_TRACES() \
-  if (traces().empty()) GTEST_SKIP() << "no traces beside the project"
-
 Imported import_of(const std::string& name, const std::string& capture = "") {
   Imported imported;
-  imported.trace = read_trace(traces() / (name + ".json.gz"));
-  if (!capture.empty()) join_capture(imported.trace, read_trace(traces() / (capture + ".json.gz")));
+  imported.trace = read_trace(foreign_traces() / (name + ".json.gz"));
+  if (!capture.empty())
+    join_capture(imported.trace, read_trace(foreign_traces() / (capture + ".json.gz")));
   imported.steps = imported_steps(imported.trace);
   imported.run = imported_run(imported.trace, imported.steps, nullptr);
   return imported;
@@ -63,7 +53,7 @@ class H200Trace : public testing::TestWithParam<const char*> {};
 TEST_P(H200Trace, HasTheFlopsThatPyTorchCounts) {
   SKIP_WITHOUT_TRACES();
   const std::string name = GetParam();
-  const Json fact = files::read_json(traces() / "h200/facts.json").at(name);
+  const Json fact = files::read_json(foreign_traces() / "h200/facts.json").at(name);
   int64_t counted = 0;
   for (const auto& [op, flops] : fact.at("flops_per_step").items())
     if (!(name.starts_with("llama") && op == "aten.bmm")) counted += flops.get<int64_t>();
@@ -97,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(All,
 
 TEST(ForeignTraces, StepsAreAsLongAsTheirAnnotations) {
   SKIP_WITHOUT_TRACES();
-  const Json facts = files::read_json(traces() / "h200/facts.json");
+  const Json facts = files::read_json(foreign_traces() / "h200/facts.json");
   for (const auto& [name, fact] : facts.items()) {
     const Imported imported = import_of("h200/" + name);
     const auto expected = fact.at("step_annotations_us").get<std::vector<double>>();
@@ -152,6 +142,9 @@ TEST(ForeignTraces, HaveTheFlopsThatTraceLensCounts) {
   const Imported sglang = import_of("sglang_qwen3_8b_prefill_decode");
   EXPECT_NEAR(giga(sglang, "matmul"), 213392.645, 1);
   EXPECT_NEAR(giga(sglang, "flash_attention") / 2, 4638.565, 1);
+  // The device finished another batch first, for 493 ms without a record.
+  EXPECT_NEAR(sglang.run.plain_wall_ns.at(0), 494.0e6, 0.1e6);
+  EXPECT_LT(static_cast<double>(sglang.run.step.idle_ns), 0.01 * sglang.run.plain_wall_ns.at(0));
   EXPECT_EQ(sglang.run.setting.str(), "sglang_qwen3_8b_prefill_decode prefill eager 15x1024 bf16");
   for (const Imported* each : {&resnet, &vit, &sglang}) EXPECT_GT(attributed(*each), 0.98);
 }
@@ -162,6 +155,11 @@ TEST(ForeignTraces, ReplayedGraphsAreTheOperationsOfTheirCapture) {
   std::map<std::string, int64_t> found = macs(imported.run);
   EXPECT_NEAR(2e-9 * static_cast<double>(found["matmul"]), 77.981, 0.78);
   EXPECT_NEAR(2e-9 * static_cast<double>(found["flash_attention"]), 21.661, 0.01);
+  // The experts have 5888 and 2944 columns. TraceLens takes the width of the tokens, 3072, for
+  // both, and so counts 173.947 GFLOP.
+  constexpr int64_t kExperts = int64_t{24} * 32 * 4 * (3072 * 5888 + 2944 * 3072);
+  EXPECT_EQ(found["experts"], kExperts);
+  EXPECT_NEAR(2e-9 * static_cast<double>(kExperts), 173.947, 0.05 * 173.947);
   EXPECT_GT(attributed(imported), 0.98);
   EXPECT_EQ(imported.run.setting.str(), "mi300_vllm_decode_graph decode graph 32x1 bf16");
   EXPECT_NEAR(imported.run.plain_wall_ns.at(0), 10.74e6, 0.01e6);
@@ -176,6 +174,8 @@ TEST(ForeignTraces, ARankThatIsLateMakesTheOtherWait) {
   const std::vector<RankTimes> times = rank_times(steps);
   EXPECT_GT(times[0].waiting_ns, 3'000'000);
   EXPECT_LT(times[1].waiting_ns, times[0].waiting_ns / 10);
+  // Its sleep is a kernel.
+  for (const Imported& rank : ranks) EXPECT_GT(attributed(rank), 0.98);
 }
 
 }  // namespace

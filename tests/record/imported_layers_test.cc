@@ -88,6 +88,63 @@ TEST(ImportedLayers, GroupsAndExperts) {
   EXPECT_EQ(macs("aten::_scaled_mm", {{10, 8}, {8, 24}}, "c10::Float8_e4m3fn"), 10 * 24 * 8);
 }
 
+// The numbers of experts, and of those chosen, are scalars, and values of 4 bits share bytes.
+TEST(ImportedLayers, ExpertsOfPackedWeights) {
+  const Json none = Json::array();
+  const NodeRecord node = node_of("flashinfer::trtllm_fp4_block_scale_moe",
+                                  {{10, 6}, {10, 32}, {6, 48, 32}, {6, 64, 12}, none, none},
+                                  {"", "", "", "", "6", "2"}, "unsigned char");
+  EXPECT_EQ(node.op, "experts");
+  EXPECT_EQ(node.work.macs, 10 * 2 * (64 * 48 + 24 * 64));
+}
+
+// The call has the tokens and the router's scores; what is inside shows two weights of four bits
+// and the chosen experts.
+TEST(ImportedLayers, ExpertsByWhatIsInside) {
+  auto call = [](const Json& dims, const std::string& type) {
+    return Json{{"Input Dims", dims}, {"Input type", std::vector<std::string>(dims.size(), type)}};
+  };
+  TraceText trace;
+  trace.event("cpu_op", "vllm::moe_forward", 0, 100, call({{32, 3072}, {32, 32}}, "c10::BFloat16"))
+      .event(
+          "cpu_op", "SortTokens", 10, 5,
+          Json{{"Input Dims", {{32, 4}, {32, 4}}}, {"Input type", {"c10::BFloat16", "short int"}}})
+      .event("cpu_op", "aten::view", 20, 5, call({{32, 1536, 5888}}, "unsigned char"))
+      .event("cuda_runtime", "hipModuleLaunchKernel", 26, 2, {{"correlation", 1}})
+      .event("cpu_op", "aten::view", 30, 5, call({{32, 1472, 3072}}, "unsigned char"))
+      .event("cuda_runtime", "hipModuleLaunchKernel", 36, 2, {{"correlation", 2}})
+      .event("kernel", "_matmul_ogs_NNT_bf16xbf16xmxfp4_swiglu", 50, 20, {{"correlation", 1}}, 9)
+      .event("kernel", "_matmul_ogs_NNT_bf16xbf16xmxfp4", 70, 10, {{"correlation", 2}}, 9);
+  const Imported imported = import_text(trace.str());
+  ASSERT_EQ(imported.run.step.nodes.size(), 1u);
+  const NodeRecord& node = imported.run.step.nodes[0];
+  EXPECT_EQ(node.op, "experts");
+  EXPECT_EQ(node.time_ns, 30'000);
+  EXPECT_EQ(node.work.macs, int64_t{32} * 4 * (3072 * 5888 + 2944 * 3072));
+  EXPECT_EQ(imported.steps.attribution.uncounted_ns, 0);
+}
+
+// FLOPs and bytes of TraceLens 1.0 for SGLang's Qwen3 8B.
+TEST(ImportedLayers, WhatServersHaveBesideProducts) {
+  const Json none = Json::array();
+  NodeRecord node = node_of("sgl_kernel::silu_and_mul", {{15360, 12288}, {15360, 24576}}, {"", ""},
+                            "c10::BFloat16");
+  EXPECT_EQ(node.work.flops, 943'718'400);
+  EXPECT_EQ(node.read_bytes + node.written_bytes, int64_t{1080} << 20);
+  const Imported rope = import_text(
+      TraceText()
+          .event("cpu_op", "sgl_kernel::rotary_embedding", 0, 10,
+                 {{"Input Dims", {{15360}, {15360, 4096}, {15360, 1024}, none, {41216, 128}, none}},
+                  {"Input type",
+                   {"long int", "c10::BFloat16", "c10::BFloat16", "Scalar", "c10::BFloat16", ""}}})
+          .str());
+  EXPECT_EQ(rope.run.step.nodes.at(0).work.flops, 235'929'600);
+  node =
+      node_of("sglang::store_cache", {{15360, 1024}, {15360, 1024}, {835874, 1024}, {835874, 1024}},
+              {"", "", "", ""}, "c10::BFloat16");
+  EXPECT_EQ(node.read_bytes + node.written_bytes, int64_t{120} << 20);
+}
+
 TEST(ImportedLayers, PoolsNormsBagsAndTransforms) {
   const Json none = Json::array();
   NodeRecord node =
@@ -197,6 +254,23 @@ TEST(ImportedSteps, KernelsOfNoStepAreApart) {
   EXPECT_EQ(imported.steps.attribution.outside_ns, 65'000);
   EXPECT_EQ(imported.run.plain_wall_ns, (std::vector<double>{60'000, 75'000}));
   EXPECT_EQ(imported.run.step.nodes.size(), 1u);
+}
+
+// The second kernel waited 5 ms although the device ran none of the trace: it finished another
+// step, of which the trace has nothing.
+TEST(ImportedSteps, BeginAfterWorkOfNoRecord) {
+  TraceText trace;
+  trace.event("user_annotation", "execute_8_context_1(8)_generation_0(0)", 0, 6000)
+      .event("cuda_runtime", "cudaLaunchKernel", 1, 2, {{"correlation", 1}})
+      .event("cuda_runtime", "cudaLaunchKernel", 5, 2, {{"correlation", 2}})
+      .event("cuda_runtime", "cudaLaunchKernel", 5900, 2, {{"correlation", 3}})
+      .event("kernel", "copy", 4, 1, {{"correlation", 1}}, 9)
+      .event("kernel", "gemm", 5000, 500, {{"correlation", 2}}, 9)
+      .event("kernel", "gemm", 7000, 1500, {{"correlation", 3}}, 9);
+  const Imported imported = import_text(trace.str());
+  EXPECT_EQ(imported.run.plain_wall_ns, std::vector<double>{3'500'000});
+  EXPECT_EQ(imported.steps.attribution.outside_kernels, 1);
+  EXPECT_EQ(imported.run.step.busy_ns(), 2'000'000);
 }
 
 // Everything but idle time has a row, and idle is what no operation covers.

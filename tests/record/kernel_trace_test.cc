@@ -68,6 +68,8 @@ TEST(KernelTrace, RocprofsFilesAgree) {
   EXPECT_EQ(times(import_fixture("rocprof_kernel_trace.csv")), expected);
   expected["copy"] = 1'000;
   EXPECT_EQ(times(json), expected);
+  EXPECT_EQ(times(import_fixture("rocpd.db")), expected);
+  EXPECT_EQ(read_trace(test_data("traces/rocpd.db")).device, "AMD MI300X");
   EXPECT_EQ(json.plain_wall_ns.size(), 1u);
   EXPECT_EQ(json.step.overlapped_ns, 16'000);
   EXPECT_EQ(read_trace(test_data("traces/rocprof.json")).device, "AMD Instinct MI300X");
@@ -88,6 +90,24 @@ std::string csv_refusal(const std::string& text) {
     files::BlockReader reader(text, "t.csv");
     read_rocprof_csv(reader);
   });
+}
+
+// Tables of rocprof before version 3, and of `nsys stats`.
+TEST(KernelTrace, ReadsTablesOfOtherPrograms) {
+  auto read = [](const std::string& text) {
+    files::BlockReader reader(text, "trace.csv");
+    return imported(read_rocprof_csv(reader));
+  };
+  const std::map<std::string, int64_t> expected{{"matmul", 20}, {kOwn, 5}};
+  EXPECT_EQ(times(read("\"Index\",\"KernelName\",\"gpu-id\",\"BeginNs\",\"EndNs\"\n"
+                       "0,\"Cijk_Ailk_Bljk\",1,100,120\n1,\"" +
+                       std::string(kOwn) + "\",1,130,135\n")),
+            expected);
+  EXPECT_EQ(times(read("Start (ns),Duration (ns),CorrId,Strm,Name\n100,20,7,14,ampere_sgemm\n"
+                       "130,5,8,14,\"" +
+                       std::string(kOwn) + "\"\n")),
+            expected);
+  EXPECT_THROW(read("Start (ns),Duration (ns),Name\n9223372036854775807,20,a\n"), Error);
 }
 
 TEST(KernelTrace, CsvNamesWhatIsWrong) {

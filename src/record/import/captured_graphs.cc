@@ -73,6 +73,15 @@ uint32_t name_in(ForeignTrace& trace, const NameTable& names, uint32_t name) {
 
 }  // namespace
 
+const CapturedGraph* captured_graph(const ForeignTrace& trace, size_t nodes, int64_t tokens) {
+  const CapturedGraph* found = nullptr;
+  for (const CapturedGraph& graph : trace.captured) {
+    if (graph.nodes.size() != nodes) continue;
+    if (found == nullptr || (graph.tokens == tokens && tokens >= 0)) found = &graph;
+  }
+  return found;
+}
+
 void join_capture(ForeignTrace& trace, const ForeignTrace& capture) {
   const HostTree tree = host_tree(capture);
   const std::vector<Name> names = described(capture.names);

@@ -55,4 +55,8 @@ int32_t step_at(const std::vector<ImportedStep>& steps, int64_t begin_ns);
 void find_host_times(const Events& events, std::vector<Place> places, ImportedSteps& result);
 void find_kernel_times(const Events& events, std::vector<Place> places, ImportedSteps& result);
 
+// The captured graph with as many nodes, and if there are several, that for as many tokens (-1:
+// unknown). Null: none.
+const CapturedGraph* captured_graph(const ForeignTrace& trace, size_t nodes, int64_t tokens);
+
 }  // namespace ridge::record

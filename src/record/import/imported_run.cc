@@ -220,7 +220,7 @@ class RunMaker {
     std::vector<int> record_of(nodes().size());
     std::iota(record_of.begin(), record_of.end(), 0);
     run_.step.graphs.push_back({kGraph, std::move(record_of)});
-    add_step_times(steps, {0}, run_.step);
+    add_step_times(steps, {0}, run_.step, MiddleSteps::kMedian);
     run_.plain_wall_ns = run_.step.wall_samples_ns;
   }
 

@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "base/name_pattern.h"
+#include "record/import/kernel_names.h"
+#include "record/import/late_begins.h"
 #include "record/import/operation_finder.h"
 
 namespace ridge::record {
 namespace {
-
-// A kernel that begins so long after its launch waited for others, also for those of no record.
-constexpr int64_t kLongestLaunchNs = 1'000'000;
 
 // Joins kernels to the operations that launched them.
 class KernelTimes : protected OperationFinder {
@@ -26,6 +25,11 @@ class KernelTimes : protected OperationFinder {
   }
 
  private:
+  struct Launched {
+    const ForeignEvent* kernel;
+    int64_t launcher;  // -1: unknown
+  };
+
   Attribution& total() { return result().attribution; }
 
   // Kernels by the runtime call that launched them, or by the operation that their event names.
@@ -43,20 +47,37 @@ class KernelTimes : protected OperationFinder {
       const auto found = map.find(key);
       return key < 0 || found == map.end() ? -1 : static_cast<int64_t>(found->second);
     };
-    std::map<uint32_t, std::vector<const ForeignEvent*>> replays;  // by the call that launched them
+    std::vector<Launched> all;
     for (const ForeignEvent& kernel : trace_.events) {
       if (kernel.kind != EventKind::kKernel) continue;
       int64_t launcher = find(by_correlation, kernel.correlation);
       const int64_t named = find(by_external, kernel.external);
       if (named >= 0 && (launcher < 0 || place(static_cast<uint32_t>(launcher)).operation < 0))
         launcher = named;
+      all.push_back({&kernel, launcher});
+    }
+    if (!result().is_stepped_on_device) find_late_begins(all);
+    std::map<uint32_t, std::vector<const ForeignEvent*>> replays;  // by the call that launched them
+    for (const auto& [kernel, launcher] : all) {
       if (launcher >= 0 &&
           matches_pattern("*GraphLaunch*", trace_.name(event(static_cast<uint32_t>(launcher)))))
-        replays[static_cast<uint32_t>(launcher)].push_back(&kernel);
+        replays[static_cast<uint32_t>(launcher)].push_back(kernel);
       else
-        add_kernel(kernel, launcher);
+        add_kernel(*kernel, launcher);
     }
     for (auto& [launch, kernels] : replays) add_replay(launch, kernels);
+  }
+
+  void find_late_begins(const std::vector<Launched>& all) {
+    std::vector<LaunchedKernel> kernels;
+    for (const auto& [kernel, launcher] : all) {
+      kernels.push_back({kernel->begin_ns, kernel->end_ns(), 0, -1});
+      if (launcher < 0) continue;
+      const ForeignEvent& launch = event(static_cast<uint32_t>(launcher));
+      kernels.back().launched_ns = launch.end_ns();
+      kernels.back().step = step_at(result().steps, launch.begin_ns);
+    }
+    late_begins_ = late_begins(std::move(kernels), result().steps.size());
   }
 
   // The step of a kernel; -1, and noted, if it was launched outside of all steps. Correlations only
@@ -67,7 +88,10 @@ class KernelTimes : protected OperationFinder {
     const int64_t launched_ns = launcher < 0 || result().is_stepped_on_device
                                     ? kernel.begin_ns
                                     : event(static_cast<uint32_t>(launcher)).begin_ns;
-    const int32_t step = is_early ? -1 : step_at(result().steps, launched_ns);
+    int32_t step = is_early ? -1 : step_at(result().steps, launched_ns);
+    if (const auto late = late_begins_.find(step);
+        late != late_begins_.end() && kernel.begin_ns < late->second)
+      step = -1;
     if (step >= 0) {
       const int64_t ready_ns =
           launcher < 0 ? kernel.begin_ns : event(static_cast<uint32_t>(launcher)).end_ns();
@@ -86,7 +110,7 @@ class KernelTimes : protected OperationFinder {
     if (step < 0) return;
     if (kernel.call >= 0) return add_own(kernel, step);
     const int32_t owner = launcher < 0 ? -1 : operation_of(static_cast<uint32_t>(launcher));
-    const std::string_view op = kernel_op(trace_.name(kernel));
+    const std::string_view op = ops_.of(kernel.name);
     if (owner >= 0) {
       ImportedOperation& operation = result().operations[static_cast<size_t>(owner)];
       const bool is_known = !op.empty() || names_[operation.name].row->role != Role::kUnknown;
@@ -121,13 +145,16 @@ class KernelTimes : protected OperationFinder {
     std::ranges::stable_sort(kernels, [](const ForeignEvent* a, const ForeignEvent* b) {
       return a->sequence != b->sequence ? a->sequence < b->sequence : a->begin_ns < b->begin_ns;
     });
-    const CapturedGraph* graph = captured_graph(launch, kernels.size());
+    const int32_t batch = place(launch).batch;
+    const CapturedGraph* graph =
+        captured_graph(trace_, kernels.size(),
+                       batch < 0 ? -1 : result().batches[static_cast<size_t>(batch)].tokens());
     std::map<int32_t, uint32_t> operations;  // by group
     for (size_t i = 0; i < kernels.size(); ++i) {
       const int32_t step = step_of(*kernels[i], launch);
       if (step < 0) continue;
       total().graph_ns += kernels[i]->length_ns;
-      const std::string_view op = kernel_op(trace_.name(*kernels[i]));
+      const std::string_view op = ops_.of(kernels[i]->name);
       if (graph == nullptr || graph->nodes[i].name == 0) {
         if (!op.empty()) total().replayed_ns += kernels[i]->length_ns;
         add_lone(*kernels[i], op, place(launch), step);
@@ -143,18 +170,6 @@ class KernelTimes : protected OperationFinder {
                                        place(launch).batch, kernels[i]->begin_ns});
       add_span(found->second, *kernels[i], !op.empty() || row.role != Role::kUnknown);
     }
-  }
-
-  // The captured graph with as many nodes, and if there are several, that for as many tokens.
-  const CapturedGraph* captured_graph(uint32_t launch, size_t nodes) {
-    const int32_t batch = place(launch).batch;
-    const int64_t tokens = batch < 0 ? -1 : result().batches[static_cast<size_t>(batch)].tokens();
-    const CapturedGraph* found = nullptr;
-    for (const CapturedGraph& graph : trace_.captured) {
-      if (graph.nodes.size() != nodes) continue;
-      if (found == nullptr || (graph.tokens == tokens && tokens >= 0)) found = &graph;
-    }
-    return found;
   }
 
   // A device may finish a step after the host has, and then starts the next one later; so it does
@@ -177,12 +192,16 @@ class KernelTimes : protected OperationFinder {
         int64_t& begin_ns = steps[static_cast<size_t>(step)].begin_ns;
         begin_ns = std::max(begin_ns, first.first);
       }
+    for (const auto& [step, begin_ns] : late_begins_)
+      steps[static_cast<size_t>(step)].begin_ns = begin_ns;
     for (size_t i = 1; i < steps.size(); ++i) {
       steps[i].begin_ns = std::max(steps[i].begin_ns, steps[i - 1].end_ns);
       steps[i].end_ns = std::max(steps[i].end_ns, steps[i].begin_ns);
     }
   }
 
+  KernelOps ops_{trace_.names};
+  std::map<int32_t, int64_t> late_begins_;            // by step
   std::vector<std::pair<int64_t, int64_t>> outside_;  // launch and end of kernels of no step
   // The begin of the first kernel in each step, and how long it waited after its launch.
   std::map<int32_t, std::pair<int64_t, int64_t>> first_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts of whole layers: convolutions, norms over channels, pooling, recurrent networks, bags of
-// embeddings, Fourier transforms, products of groups and experts.
+// embeddings, Fourier transforms, products of groups.
 #include <algorithm>
 #include <bit>
 
@@ -194,6 +194,15 @@ std::optional<Counts> serving_product_from(const RecordedCall& call, size_t firs
   return counts;
 }
 
+// Those with two axes or more.
+std::vector<const Operand*> float_tensors(const RecordedCall& call) {
+  std::vector<const Operand*> floats;
+  for (const Operand& each : call.operands)
+    if (each.is_tensor() && is_float(each.dtype) && each.extents().size() >= 2)
+      floats.push_back(&each);
+  return floats;
+}
+
 }  // namespace
 
 namespace counts {
@@ -353,29 +362,44 @@ std::optional<Counts> serving_product_into(const RecordedCall& call, const Arith
   return serving_product_from(call, 1);
 }
 
-// x [T,D], weights [experts,2F,D] and [experts,D,F], and for each token the chosen experts.
-std::optional<Counts> experts(const RecordedCall& call, const Arithmetic&) {
-  const Operand* x = call.tensor(0);
-  if (x == nullptr || x->extents().size() != 2) return std::nullopt;
-  int64_t per_route = 0, chosen = 0;
-  int matrices = 0;
-  for (size_t i = 1; i < call.operands.size(); ++i) {
-    const Operand* each = call.tensor(i);
-    if (each == nullptr) continue;
-    if (each->extents().size() == 3 && matrices < 2) {
-      const int64_t packed = each->dtype == DType::kU8 ? 2 : 1;
-      per_route = count_product(
-          {1, per_route + count_product({each->extents()[1], each->extents()[2], packed})});
-      ++matrices;
-    } else if (each->extents().size() == 2 && each->extents()[0] == x->extents()[0] &&
-               chosen == 0 && matrices == 2) {
-      chosen = each->extents()[1];
-    }
+std::optional<Counts> gated(const RecordedCall& call, const Arithmetic& arithmetic) {
+  const std::vector<const Operand*> floats = float_tensors(call);
+  if (floats.size() < 2) return std::nullopt;
+  const bool is_first_output = floats[0]->elements() < floats[1]->elements();
+  const Operand &out = *floats[is_first_output ? 0 : 1], &x = *floats[is_first_output ? 1 : 0];
+  if (x.elements() != count_product({out.elements(), 2})) return std::nullopt;
+  Counts counts = writing(out.dtype, out.extents());
+  counts.work = {0, count_product({out.elements(), arithmetic.flops}),
+                 count_product({out.elements(), arithmetic.transcendentals})};
+  counts.read_bytes = x.bytes();
+  return counts;
+}
+
+std::optional<Counts> rotated(const RecordedCall& call, const Arithmetic& arithmetic) {
+  const Operand* positions = nullptr;
+  for (const Operand& each : call.operands)
+    if (positions == nullptr && each.is_tensor() && !is_float(each.dtype)) positions = &each;
+  if (positions == nullptr || positions->elements() == 0) return std::nullopt;
+  Counts counts;
+  for (const Operand* each : float_tensors(call)) {
+    if (each->extents()[0] != positions->elements()) continue;
+    if (counts.output.empty())
+      counts = writing(each->dtype, each->extents());
+    else
+      counts.written_bytes += each->bytes();
+    counts.work.flops += count_product({each->elements(), arithmetic.flops});
   }
-  if (matrices < 2 || chosen == 0) return std::nullopt;
-  Counts counts = writing(x->dtype, x->extents());
-  add_macs(counts, count_product({x->extents()[0], chosen, per_route}));
-  counts.read_bytes = sum_bytes(call);
+  if (counts.output.empty()) return std::nullopt;
+  counts.read_bytes = counts.written_bytes + positions->bytes();
+  return counts;
+}
+
+std::optional<Counts> appended(const RecordedCall& call, const Arithmetic&) {
+  const std::vector<const Operand*> floats = float_tensors(call);
+  if (floats.size() < 2 || floats[0]->extents()[0] != floats[1]->extents()[0]) return std::nullopt;
+  Counts counts = writing(floats[0]->dtype, floats[0]->extents());
+  counts.written_bytes += floats[1]->bytes();
+  counts.read_bytes = counts.written_bytes;
   return counts;
 }
 

@@ -363,8 +363,22 @@ std::optional<Counts> fill(const RecordedCall& call, const Arithmetic&) {
 std::optional<Counts> gather(const RecordedCall& call, const Arithmetic& arithmetic) {
   const Operand *x = call.tensor(0), *ids = indices(call);
   if (x == nullptr) return std::nullopt;
-  // Without recorded indices (a list of them has no type) at most the whole tensor moves.
-  Counts counts = writing(x->dtype, ids == nullptr || ids == x ? x->extents() : ids->extents());
+  Extents moved = ids == nullptr || ids == x ? x->extents() : ids->extents();
+  if ((ids == nullptr || ids == x) && call.operands.size() > 1) {
+    // Lists of indices have no type, and are often not recorded. The values that are put then tell.
+    const Operand& list = call.operands[1];
+    if (const Operand* values = call.tensor(2); values != nullptr) {
+      moved = values->extents();
+    } else if (list.kind == Operand::Kind::kTensorList && !list.tensors.empty()) {
+      moved = list.tensors[0];
+      const size_t axes = std::min(list.tensors.size(), x->extents().size());
+      moved.insert(moved.end(), x->extents().begin() + static_cast<std::ptrdiff_t>(axes),
+                   x->extents().end());
+    } else if (list.kind == Operand::Kind::kNone) {
+      return std::nullopt;
+    }
+  }
+  Counts counts = writing(x->dtype, std::move(moved));
   counts.work = elementwise(count_product(counts.output), arithmetic);
   counts.read_bytes = counts.written_bytes + (ids == nullptr ? 0 : ids->bytes());
   return counts;

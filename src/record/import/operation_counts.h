@@ -107,8 +107,15 @@ std::optional<Counts> grouped_product(const RecordedCall& call, const Arithmetic
 // has its output before them.
 std::optional<Counts> serving_product(const RecordedCall& call, const Arithmetic&);
 std::optional<Counts> serving_product_into(const RecordedCall& call, const Arithmetic&);
-// x [T,D], weights [experts,2F,D] and [experts,D,F], and for each token the chosen experts.
+// x [T,D], weights [experts,2F,D] and [experts,D,F] or transposed, and the chosen experts [T,k] or
+// the numbers of experts and of those chosen. Weights may be packed.
 std::optional<Counts> experts(const RecordedCall& call, const Arithmetic&);
+// A gate and what it multiplies stand side by side in x; the output has half its size.
+std::optional<Counts> gated(const RecordedCall& call, const Arithmetic&);
+// Rotates in place the tensors that have a row for each position.
+std::optional<Counts> rotated(const RecordedCall& call, const Arithmetic&);
+// Writes the keys and values of tokens, the first two operands, into a cache.
+std::optional<Counts> appended(const RecordedCall& call, const Arithmetic&);
 // Attention over a paged cache: q [T,H,E]. The keys follow from the step's annotation.
 std::optional<Counts> paged_attention(const RecordedCall& call, const Arithmetic&);
 // A generated kernel: reads its tensor operands.

@@ -156,7 +156,25 @@ RecordedCall recorded_call(const json& args) {
   return call;
 }
 
-std::vector<int64_t> integers(std::string_view text) {
+RecordedCall call_of_text(std::string_view text) {
+  RecordedCall call;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(", "), text.size());
+    const std::string_view part = text.substr(0, end);
+    text.remove_prefix(std::min(text.size(), end + 2));
+    const size_t open = part.find('[');
+    const std::optional<DType> dtype = parse_dtype(part.substr(0, std::min(open, part.size())));
+    if (open == std::string_view::npos || !part.ends_with(']') || !dtype) continue;
+    Operand operand;
+    operand.kind = Operand::Kind::kTensor;
+    operand.dtype = *dtype;
+    operand.tensors.push_back(integers(part.substr(open), ","));
+    call.operands.push_back(std::move(operand));
+  }
+  return call;
+}
+
+std::vector<int64_t> integers(std::string_view text, std::string_view separator) {
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
   std::vector<int64_t> all;
   while (!text.empty()) {
@@ -165,8 +183,8 @@ std::vector<int64_t> integers(std::string_view text) {
     if (error != std::errc()) return {};
     all.push_back(number);
     text.remove_prefix(static_cast<size_t>(end - text.data()));
-    if (!text.empty() && !text.starts_with(", ")) return {};
-    text.remove_prefix(std::min<size_t>(text.size(), 2));
+    if (!text.empty() && !text.starts_with(separator)) return {};
+    text.remove_prefix(std::min(text.size(), separator.size()));
   }
   return all;
 }

@@ -49,13 +49,16 @@ struct RecordedCall {
 // tensor has.
 RecordedCall recorded_call(const nlohmann::json& args);
 
+// The tensors of a call's text(); lists of tensors are left out, and so is what is no such text.
+RecordedCall call_of_text(std::string_view text);
+
 // The product of extents and of other counts. Throws a bad-file Error above 2^60.
 int64_t count_product(std::span<const int64_t> factors);
 inline int64_t count_product(std::initializer_list<int64_t> factors) {
   return count_product(std::span<const int64_t>(factors.begin(), factors.size()));
 }
 // The integers of "[1, -2]" or "3"; empty for other text.
-std::vector<int64_t> integers(std::string_view text);
+std::vector<int64_t> integers(std::string_view text, std::string_view separator = ", ");
 std::string type_text(DType dtype, const Extents& extents);
 
 }  // namespace ridge::record

@@ -3,12 +3,14 @@
 // their names (RFC 4180). Both as in the documentation of ROCprofiler-SDK.
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <vector>
 
+#include "base/demangled.h"
 #include "base/printable.h"
 #include "files/json_field.h"
 #include "files/json_stream.h"
@@ -71,7 +73,7 @@ class JsonReader {
 
   uint32_t symbol_name(const JsonField& symbol) {
     for (const char* key : {"formatted_kernel_name", "demangled_kernel_name", "kernel_name"})
-      if (symbol.has(key)) return list_.name(symbol.at(key).text());
+      if (symbol.has(key)) return list_.name(demangled(symbol.at(key).text()));
     throw symbol.fault("a kernel_name");
   }
 
@@ -139,41 +141,79 @@ class CsvReader {
   files::BlockReader& reader_;
 };
 
+// The columns that a kind of table has for the same things. An end may be a length.
+struct CsvColumns {
+  const char *framework, *name, *begin, *end, *length, *correlation;
+  std::array<const char*, 2> track;
+};
+constexpr CsvColumns kCsvTables[] = {
+    {kFramework,
+     "Kernel_Name",
+     "Start_Timestamp",
+     "End_Timestamp",
+     nullptr,
+     "Correlation_Id",
+     {"Agent_Id", "Queue_Id"}},
+    {"rocprof", "KernelName", "BeginNs", "EndNs", nullptr, nullptr, {"gpu-id", "queue-id"}},
+    {"Nsight Systems",
+     "Name",
+     "Start (ns)",
+     nullptr,
+     "Duration (ns)",
+     "CorrId",
+     {"Device", "Strm"}},
+};
+
 class CsvTrace {
  public:
-  explicit CsvTrace(files::BlockReader& reader)
-      : reader_(reader), csv_(reader), list_(reader.source(), kFramework) {}
+  explicit CsvTrace(files::BlockReader& reader) : reader_(reader), csv_(reader) {}
 
   ForeignTrace read() {
     std::vector<std::string> fields;
     if (!csv_.next(fields)) throw file_error("[{}] expected rows, found none", reader_.source());
     for (size_t i = 0; i < fields.size(); ++i) columns_[fields[i]] = i;
-    for (const char* column : {kName, kBegin, kEnd})
-      if (!columns_.contains(column))
-        throw file_error(
-            "[{}] expected the columns {}, {} and {} of rocprofv3's kernel trace, found no {}",
-            reader_.source(), kName, kBegin, kEnd, column);
+    choose_columns();
+    EventList list(reader_.source(), is_->framework);
     while (csv_.next(fields)) {
       if (fields.size() != columns_.size())
         throw file_error("[{}] expected {} fields in each row, found {} before byte {}",
                          reader_.source(), columns_.size(), fields.size(), reader_.position());
-      add(fields);
+      add(fields, list);
     }
-    return list_.take();
+    return list.take();
   }
 
  private:
-  static constexpr const char *kName = "Kernel_Name", *kBegin = "Start_Timestamp",
-                              *kEnd = "End_Timestamp";
+  bool has(const char* column) const { return column != nullptr && columns_.contains(column); }
 
-  void add(const std::vector<std::string>& fields) {
+  void choose_columns() {
+    for (const CsvColumns& each : kCsvTables)
+      if (has(each.name) && has(each.begin) && (has(each.end) || has(each.length))) {
+        is_ = &each;
+        return;
+      }
+    const CsvColumns& first = kCsvTables[0];
+    for (const char* column : {first.name, first.begin, first.end})
+      if (!has(column))
+        throw file_error(
+            "[{}] expected the columns {}, {} and {} of rocprofv3's kernel trace, found no {}",
+            reader_.source(), first.name, first.begin, first.end, column);
+  }
+
+  void add(const std::vector<std::string>& fields, EventList& list) {
     constexpr size_t kMostRows = size_t{1} << 25;
-    if (list_.trace().events.size() >= kMostRows)
+    if (list.trace().events.size() >= kMostRows)
       throw file_error("[{}] expected at most {} rows", reader_.source(), kMostRows);
-    list_.add(EventKind::kKernel, list_.name(fields[columns_.at(kName)]),
-              text(fields, "Agent_Id") + " " + text(fields, "Queue_Id"),
-              {integer(fields, kBegin), integer(fields, kEnd)},
-              columns_.contains("Correlation_Id") ? integer(fields, "Correlation_Id") : -1);
+    const std::string& name = fields[columns_.at(is_->name)];
+    EventTimes at{integer(fields, is_->begin), 0};
+    if (has(is_->end))
+      at.end_ns = integer(fields, is_->end);
+    else if (__builtin_add_overflow(at.begin_ns, integer(fields, is_->length), &at.end_ns))
+      throw file_error("[{}] expected times below 2^63 ns, before byte {}", reader_.source(),
+                       reader_.position());
+    list.add(EventKind::kKernel, list.name(demangled(name)),
+             text(fields, is_->track[0]) + " " + text(fields, is_->track[1]), at,
+             has(is_->correlation) ? integer(fields, is_->correlation) : -1);
   }
 
   std::string text(const std::vector<std::string>& fields, const char* column) const {
@@ -193,7 +233,7 @@ class CsvTrace {
 
   files::BlockReader& reader_;
   CsvReader csv_;
-  EventList list_;
+  const CsvColumns* is_ = nullptr;
   std::map<std::string, size_t> columns_;
 };
 

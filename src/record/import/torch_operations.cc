@@ -199,10 +199,11 @@ constexpr auto kRows = std::to_array<Row>({
      c::paged_attention},
     {kOperation, "kv_append",
      "*::reshape_and_cache*, *::store_cache*, vllm::unified_kv_cache_update, *::concat_and_cache*, "
-     "*::set_kv_buffer*"},
+     "*::set_kv_buffer*",
+     c::appended},
     {kComposite, "experts",
      "vllm::*fused_experts*, vllm::*fused_moe*, vllm::moe_forward*, sglang::*fused_experts*, "
-     "sglang::*fused_moe*, aiter::*fused_moe*, aiter::*moe*, sgl_kernel::*moe*, _moe_C::*, "
+     "sglang::*fused_moe*, aiter::*fused_moe*, aiter::*moe*, flashinfer::*moe*, trtllm::*moe*, sgl_kernel::*moe*, _moe_C::*, "
      "vllm::*moe*, sglang::*moe*",
      c::experts},
     {kComposite, "matmul",
@@ -214,8 +215,12 @@ constexpr auto kRows = std::to_array<Row>({
      "_rocm_C::LLMM1, _rocm_C::wvSplitK*, deep_gemm::*, flashinfer::*gemm*, flashinfer::mm_*",
      c::serving_product},
     {kComposite, "rms_norm", "*::*rmsnorm*, *::*rms_norm*, *::*RMSNorm*", c::pointwise, {4}},
-    {kComposite, "rope", "*::*rotary_embedding*, *::*rope_*, *::*_rope*"},
-    {kComposite, "glu", "*::silu_and_mul*, *::gelu_and_mul*, *::gelu_tanh_and_mul*"},
+    {kComposite, "rope", "*::*rotary_embedding*, *::*rope_*, *::*_rope*", c::rotated, {3}},
+    {kComposite,
+     "glu",
+     "*::silu_and_mul*, *::gelu_and_mul*, *::gelu_tanh_and_mul*",
+     c::gated,
+     {5, 2}},
     {kComposite, "sort", "TopK, SortTokens, *::topk_softmax*, *::*moe_align*"},
     {kComposite, "cast", "*::*scaled_fp8_quant*, *::*quant_fp8*, *::*_quant*"},
     {kComposite, "collective",
@@ -371,58 +376,6 @@ constexpr auto kRows = std::to_array<Row>({
      "DistributedDataParallel.*, FullyShardedDataParallel*, FSDP*"},
 });
 
-// Parts of the names of kernels, as cuBLAS, cuDNN, CUTLASS, FlashAttention, Triton, hipBLAS and
-// PyTorch give them.
-struct KernelNames {
-  std::string_view op, patterns;
-};
-constexpr auto kKernels = std::to_array<KernelNames>({
-    {"flash_attention_backward", "*flash_bwd*, *fmha*bwd*, *fmha_cutlassB*"},
-    {"flash_attention", "*flash_fwd*, *fmha*"},
-    {"flash_attention_backward", "*sdpa*bprop*"},
-    {"flash_attention", "*sdpa*, *attn_fwd*"},
-    {"flash_attention_backward", "*attn_bwd*"},
-    {"flash_attention", "*paged_attention*, *unified_attention*, *mha_*, *attention*kernel*"},
-    {"flash_attention", "triton_tem_*attention*"},
-    {"experts", "*matmul_ogs*, *fused_moe*, *moe*gemm*, *MoE*Gemm*"},
-    {"convolution_backward", "*dgrad*, *wgrad*, *convolve*bwd*, *conv*backward*, *Conv*Bwd*"},
-    {"convolution",
-     "*fprop*, *convolve*, *conv_*, *_conv*, *Convolution*, *Conv*Fwd*, *winograd*, *Winograd*"},
-    {"batch_norm_backward", "*bn_bw*, *BatchNormBwd*, *batch_norm_backward*"},
-    {"batch_norm", "*bn_fw*, *BatchNormFwd*, *batch_norm*, *BatchNorm*"},
-    {"rnn", "*LSTM*, *RNN*, *lstm*, *GRU*"},
-    {"rms_norm", "*rmsnorm*, *Rmsnorm*, *RMSNorm*"},
-    {"rope", "*rotary*, *_rope_*"},
-    {"kv_append", "*reshape_and_cache*, *store_kvcache*"},
-    {"matmul", "triton_tem_*mm*"},
-    {"generated_pointwise", "triton_*"},
-    {"matmul", "*gemm*, *gemv*, *Gemm*, *nvjet*, *cutlass*, Cijk_*, *splitKreduce*"},
-    {"collective", "*nccl*, *rccl*"},
-    {"adamw", "*multi_tensor_apply*, *FusedAdam*"},
-    {"softmax", "*softmax*orward*"},
-    {"softmax_backward", "*softmax*ackward*"},
-    {"softmax", "*softmax*, *SoftMax*"},
-    {"rms_norm", "*rms_norm*"},
-    {"layer_norm_backward", "*layer_norm_grad*, *GammaBeta*, *LayerNorm*ackward*"},
-    {"dropout", "*dropout*"},
-    {"layer_norm", "*layer_norm*, *LayerNorm*"},
-    {"nll_loss", "*nll_loss*"},
-    {"embedding_backward", "*embedding_backward*"},
-    {"embedding", "*mbedding*"},
-    {"reduce_sum", "*reduce_kernel*"},
-    {"concat", "*CatArrayBatchedCopy*"},
-    {"gather", "*gather*"},
-    {"scatter", "*scatter*"},
-    {"gather", "*index*"},
-    {"fill", "*FillFunctor*"},
-    {"copy", "*direct_copy*, *Memcpy*, *memcpy*, *copyBuffer*, *nchwToNhwc*, *nhwcToNchw*"},
-    {"fill", "*Memset*, *memset*, *fillBuffer*"},
-    {"sort", "*topk*, *sort*"},
-    {"max_pool", "*max_pool*, *MaxPool*"},
-    {"average_pool", "*avg_pool*, *AvgPool*"},
-    {"pointwise", "*elementwise_kernel*"},
-});
-
 constexpr TorchOperation kNone{};
 
 // The texts between which ", " stands.
@@ -475,13 +428,6 @@ const TorchOperation& torch_operation(std::string_view name) {
   for (const TorchOperation& row : torch_operations())
     if (matches_pattern(row.pattern, in_place)) return row;
   return kNone;
-}
-
-std::string_view kernel_op(std::string_view kernel) {
-  for (const KernelNames& row : kKernels)
-    for (const std::string_view pattern : parts(row.patterns))
-      if (matches_pattern(pattern, kernel)) return row.op;
-  return "";
 }
 
 }  // namespace ridge::record

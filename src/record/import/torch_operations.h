@@ -31,8 +31,4 @@ std::span<const TorchOperation> torch_operations();
 // if there is none.
 const TorchOperation& torch_operation(std::string_view name);
 
-// The op of a kernel of which only the name is known ("ampere_sgemm_128x64_tn"): by its parts, in
-// order of the table; empty if none matches.
-std::string_view kernel_op(std::string_view kernel);
-
 }  // namespace ridge::record

@@ -8,11 +8,17 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
+#include "base/demangled.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "files/json_stream.h"
+#include "record/import/expert_counts.h"
+#include "record/import/torch_calls.h"
+#include "record/import/torch_event.h"
 #include "record/run_figures.h"
 
 namespace ridge::record {
@@ -36,6 +42,12 @@ constexpr Category kCategories[] = {
     {"cuda_runtime", EventKind::kRuntime},
     {"cuda_driver", EventKind::kRuntime},
     {"xpu_runtime", EventKind::kRuntime},
+    {"xpu_driver", EventKind::kRuntime},
+    {"mtia_runtime", EventKind::kRuntime},
+    {"privateuse1_runtime", EventKind::kRuntime},
+    {"privateuse1_driver", EventKind::kRuntime},
+    {"mtia_ccp_events", EventKind::kKernel},
+    {"hpu_op", EventKind::kKernel},
     {"kernel", EventKind::kKernel},
     {"gpu_memcpy", EventKind::kKernel},
     {"gpu_memset", EventKind::kKernel},
@@ -95,8 +107,8 @@ class Reader {
   }
 
   ForeignTrace read() {
-    const json others =
-        files::stream_json(reader_, "traceEvents", [this](json& event) { add(event); });
+    TorchEventParts parts([this](const TorchEvent& event) { add(event); });
+    const json others = files::stream_json_parts(reader_, "traceEvents", parts);
     if (const json* devices = member(others, "deviceProperties");
         devices != nullptr && devices->is_array() && !devices->empty())
       read_device(devices->front());
@@ -110,6 +122,7 @@ class Reader {
       throw file_error(
           "[{}] expected a trace of torch.profiler, found no event of an operation or a kernel",
           trace_.source);
+    count_experts(trace_);
     return std::move(trace_);
   }
 
@@ -120,153 +133,100 @@ class Reader {
     trace_.device_bytes = std::max<int64_t>(integer_of(device, "totalGlobalMem"), 0);
   }
 
-  void add(const json& event) {
-    if (!event.is_object()) throw fault("an event that is an object", event.type_name());
-    const std::string_view name = text_of(event, "name");
+  void add(const TorchEvent& event) {
+    if (!event.is_object) throw fault("an event that is an object", event.type);
+    const std::string_view name = event.text(EventText::kName);
     if (name == "[memory]") return add_memory(event);
-    if (text_of(event, "ph") != "X") return;
-    const std::string_view category = text_of(event, "cat");
+    if (event.text(EventText::kKind) != "X") return;
+    const std::string_view category = event.text(EventText::kCategory);
     const auto* found = std::ranges::find(kCategories, category, &Category::name);
     if (found == std::end(kCategories)) return;
     if (found->kind == EventKind::kModule && !name.starts_with(kModulePrefix)) return;
-    static const json kNoArguments = json::object();
-    const json* args = member(event, "args");
-    if (args == nullptr || !args->is_object()) args = &kNoArguments;
-    add(event, found->kind, name, *args);
+    add(event, found->kind, name);
   }
 
-  void add(const json& source, EventKind kind, std::string_view name, const json& args) {
+  void add(const TorchEvent& source, EventKind kind, std::string_view name) {
     ForeignEvent event;
     event.kind = kind;
     if (kind == EventKind::kModule) name.remove_prefix(kModulePrefix.size());
-    event.name = trace_.names.number(name.substr(0, kLongestName));
-    event.begin_ns = nanoseconds(source, "ts", -kMostMicroseconds, kMostMicroseconds);
-    event.length_ns = nanoseconds(source, "dur", 0, kLongestMicroseconds);
+    event.name = kind == EventKind::kKernel ? kernel_name(name)
+                                            : trace_.names.number(name.substr(0, kLongestName));
+    event.begin_ns = nanoseconds(source.begin, "ts", -kMostMicroseconds, kMostMicroseconds);
+    event.length_ns = nanoseconds(source.length, "dur", 0, kLongestMicroseconds);
     if (__builtin_add_overflow(length_ns_, event.length_ns, &length_ns_))
       throw fault("times that add up to less than 2^63 ns", "more");
     event.track = track(source);
-    event.external = integer_of(args, "External id");
-    if (event.external < 0) event.external = integer_of(args, "external id");
-    event.correlation = integer_of(args, "correlation");
-    event.sequence = integer_of(args, "Sequence number");
+    event.external = source.number(EventNumber::kExternal);
+    if (event.external < 0) event.external = source.number(EventNumber::kOldExternal);
+    event.correlation = source.number(EventNumber::kCorrelation);
+    event.sequence = source.number(EventNumber::kSequence);
+    event.is_backward = source.number(EventNumber::kForwardThread) > 0;
+    if (kind == EventKind::kOperation) event.call = calls_.call(event.name, source.call);
     if (kind == EventKind::kKernel) {
-      event.sequence = integer_of(args, "graph node id");
-      event.call = add_own_kernel(args);
+      event.sequence = source.number(EventNumber::kGraphNode);
+      event.call = add_own_kernel(source);
+      if (name.find("tf32") != std::string_view::npos) trace_.uses_tf32 = true;
     }
-    event.is_backward = integer_of(args, "Fwd thread id") > 0;
-    if (kind == EventKind::kOperation) event.call = add_call(name, args);
-    if (kind == EventKind::kKernel && name.find("tf32") != std::string_view::npos)
-      trace_.uses_tf32 = true;
     trace_.events.push_back(event);
   }
 
+  uint32_t kernel_name(std::string_view name) {
+    if (!name.starts_with("_Z")) return trace_.names.number(name.substr(0, kLongestName));
+    constexpr size_t kLongestMangled = 4096;
+    const auto [shown, is_new] =
+        kernel_names_.try_emplace(std::string(name.substr(0, kLongestMangled)), 0);
+    if (is_new)
+      shown->second = trace_.names.number(demangled(shown->first).substr(0, kLongestName));
+    return shown->second;
+  }
+
   // The counts of a kernel that Ridge itself wrote.
-  int32_t add_own_kernel(const json& args) {
-    const std::string_view op = text_of(args, "op");
-    if (op.empty() || integer_of(args, "macs") < 0) return -1;
+  int32_t add_own_kernel(const TorchEvent& event) {
+    const std::string_view op = event.text(EventText::kOp);
+    if (op.empty() || event.number(EventNumber::kMacs) < 0) return -1;
     constexpr int64_t kMost = int64_t{1} << 60;
-    auto amount = [&](const char* key) {
-      return std::clamp<int64_t>(integer_of(args, key), 0, kMost);
+    auto amount = [&](EventNumber which) {
+      return std::clamp<int64_t>(event.number(which), 0, kMost);
+    };
+    auto name = [&](EventText which) {
+      return trace_.names.number(std::string_view(event.text(which)).substr(0, kLongestName));
     };
     RecordedCounts counts;
-    counts.op = trace_.names.number(op.substr(0, kLongestName));
-    counts.scope = trace_.names.number(text_of(args, "scope").substr(0, kLongestName));
-    counts.output = trace_.names.number(text_of(args, "shape").substr(0, kLongestName));
-    const std::string_view phase = text_of(args, "phase");
+    counts.op = name(EventText::kOp);
+    counts.scope = name(EventText::kScope);
+    counts.output = name(EventText::kShape);
     for (const Phase each : {Phase::kBackward, Phase::kOptimizer})
-      if (phase == name(each)) counts.phase = each;
-    counts.work = {amount("macs"), amount("flops"), amount("transcendentals")};
+      if (event.text(EventText::kPhase) == ridge::name(each)) counts.phase = each;
+    counts.work = {amount(EventNumber::kMacs), amount(EventNumber::kFlops),
+                   amount(EventNumber::kTranscendentals)};
     counts.model_macs = counts.work.macs;
-    counts.read_bytes = amount("read_bytes");
-    counts.written_bytes = amount("written_bytes");
+    counts.read_bytes = amount(EventNumber::kReadBytes);
+    counts.written_bytes = amount(EventNumber::kWrittenBytes);
     counts.are_known = true;
     trace_.calls.push_back(counts);
     return static_cast<int32_t>(trace_.calls.size() - 1);
   }
 
-  int32_t add_call(std::string_view name, const json& args) {
-    const TorchOperation& operation = row(name);
-    const RecordedCall call = recorded_call(args);
-    if (call.operands.empty()) return -1;
-    note_batch(name, call);
-    if (operation.role == Role::kView) return -1;
-    RecordedCounts recorded;
-    recorded.inputs = trace_.names.number(call.text());
-    if (call.tensor(0) != nullptr) recorded.elements = call.operands[0].elements();
-    std::optional<Counts> counts;
-    if (operation.count != nullptr) counts = operation.count(call, operation.arithmetic);
-    if (counts) {
-      recorded.work = counts->work;
-      recorded.model_macs = counts->model_macs;
-      recorded.read_bytes = counts->read_bytes;
-      recorded.written_bytes = counts->written_bytes;
-      recorded.output_type = counts->output_type;
-      recorded.output = trace_.names.number(type_text(counts->output_type, counts->output));
-      recorded.macs_per_pair = counts->macs_per_pair;
-      recorded.bytes_per_key = counts->bytes_per_key;
-      recorded.are_known = counts->macs_per_pair == 0;
-    }
-    trace_.calls.push_back(recorded);
-    return static_cast<int32_t>(trace_.calls.size() - 1);
+  void add_memory(const TorchEvent& event) {
+    int64_t& peak = event.number(EventNumber::kDeviceType) == 0 ? trace_.peak_host_bytes
+                                                                : trace_.peak_device_bytes;
+    peak = std::max(peak, event.number(EventNumber::kAllocated));
   }
 
-  // Token ids are the matrix by which rows of the largest table are looked up, or the first matrix
-  // of integers that compiled code takes.
-  void note_batch(std::string_view name, const RecordedCall& call) {
-    if (name == "aten::embedding") {
-      const Operand *table = call.tensor(0), *ids = call.tensor(1);
-      if (table == nullptr || ids == nullptr || table->extents().size() != 2 ||
-          ids->extents().size() != 2 || table->extents()[0] <= most_rows_)
-        return;
-      most_rows_ = table->extents()[0];
-      note_ids(*ids);
-    } else if (name == "CompiledFunction" && trace_.batch_size == 0) {
-      for (const Operand& operand : call.operands)
-        if (operand.is_tensor() && operand.dtype == DType::kI64 && operand.extents().size() == 2)
-          return note_ids(operand);
-    }
+  uint32_t track(const TorchEvent& event) {
+    track_ = event.process;
+    track_ += '\n';
+    track_ += event.thread;
+    return tracks_.number(track_);
   }
 
-  void note_ids(const Operand& ids) {
-    trace_.batch_size = ids.extents()[0];
-    trace_.sequence = ids.extents()[1];
-  }
-
-  void add_memory(const json& event) {
-    const json* args = member(event, "args");
-    if (args == nullptr) return;
-    int64_t& peak =
-        integer_of(*args, "Device Type") == 0 ? trace_.peak_host_bytes : trace_.peak_device_bytes;
-    peak = std::max(peak, integer_of(*args, "Total Allocated"));
-  }
-
-  const TorchOperation& row(std::string_view name) {
-    const uint32_t number = trace_.names.number(name.substr(0, kLongestName));
-    if (rows_.size() <= number) rows_.resize(number + 1, nullptr);
-    if (rows_[number] == nullptr) rows_[number] = &torch_operation(name);
-    return *rows_[number];
-  }
-
-  uint32_t track(const json& event) {
-    auto part = [&](const char* key) {
-      const json* value = member(event, key);
-      return value == nullptr ? std::string()
-                              : value->dump(-1, ' ', false, json::error_handler_t::replace);
-    };
-    const std::string key = part("pid") + "\n" + part("tid");
-    return tracks_.number(key);
-  }
-
-  int64_t nanoseconds(const json& event, const char* key, double least, double most) const {
-    const json* value = member(event, key);
-    if (value == nullptr || !value->is_number())
-      throw fault(fmt::format("a number {} in each event", printable(key)),
-                  value == nullptr ? "none" : value->type_name());
-    const double number = value->get<double>();
-    if (!(number >= least && number <= most))
+  int64_t nanoseconds(const EventTime& time, const char* key, double least, double most) const {
+    if (time.other != nullptr)
+      throw fault(fmt::format("a number {} in each event", printable(key)), time.other);
+    if (!(time.us >= least && time.us <= most))
       throw fault(fmt::format("{} from {:g} to {:g} microseconds", printable(key), least, most),
-                  fmt::format("{:g}", number));
-    return static_cast<int64_t>(std::llround(number * 1000));
+                  fmt::format("{:g}", time.us));
+    return static_cast<int64_t>(std::llround(time.us * 1000));
   }
 
   Error fault(const std::string& expected, const std::string& found) const {
@@ -278,8 +238,9 @@ class Reader {
   ForeignTrace trace_;
   NameTable tracks_;
   int64_t length_ns_ = 0;  // the sum over all events
-  int64_t most_rows_ = 0;  // the largest table that embeddings look up has so many
-  std::vector<const TorchOperation*> rows_;  // by the number of the name
+  TorchCalls calls_{trace_};
+  std::unordered_map<std::string, uint32_t> kernel_names_;  // by the mangled name
+  std::string call_key_, track_;                            // used again
 };
 
 }  // namespace

@@ -28,7 +28,13 @@ ForeignTrace read_trace(const std::filesystem::path& path) {
         "export --type sqlite --output {} {}",
         path.string(), std::filesystem::path(path).replace_extension(".sqlite").string(),
         path.string());
-  if (first.starts_with("SQLite format 3")) return read_nsight_export(path);
+  // Perfetto's protocol buffers begin with a packet.
+  if (path.extension() == ".pftrace" || path.extension() == ".perfetto-trace")
+    throw file_error(
+        "[{}] is a trace in Perfetto's own format; rocprofv3 writes one for Ridge with "
+        "--output-format json, csv or rocpd",
+        path.string());
+  if (first.starts_with("SQLite format 3")) return read_database(path);
   files::BlockReader reader(path);
   const size_t text = first.find_first_not_of(" \t\r\n");
   const bool is_json = text == std::string::npos || first[text] == '{' || first[text] == '[';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a trace of any known kind: of torch.profiler (Kineto's Chrome trace), or one of which only
-// kernels, their names, times and launches are known: Nsight Systems' SQLite export, and the JSON
-// and CSV files of rocprofv3.
+// kernels, their names, times and launches are known: Nsight Systems' SQLite export, and the JSON,
+// CSV and SQLite files of rocprofv3.
 #pragma once
 
 #include <filesystem>
@@ -25,11 +25,18 @@ ForeignTrace read_torch_trace(files::BlockReader& reader);
 // them (_RUNTIME), and NVTX ranges, which become scopes.
 ForeignTrace read_nsight_export(const std::filesystem::path& path);
 
+// The kernel dispatches and memory copies of the database that rocprofv3 writes by default.
+ForeignTrace read_rocprof_database(const std::filesystem::path& path);
+
+// Calls one of the two above, by the tables.
+ForeignTrace read_database(const std::filesystem::path& path);
+
 // The kernel dispatches and memory copies of `rocprofv3 --kernel-trace --output-format json`. The
 // whole document is in memory.
 ForeignTrace read_rocprof_json(files::BlockReader& reader);
 
-// NAME_kernel_trace.csv, row by row.
+// NAME_kernel_trace.csv, row by row; also the tables of older versions (KernelName, BeginNs, EndNs)
+// and of `nsys stats --report cuda_gpu_trace --format csv`.
 ForeignTrace read_rocprof_csv(files::BlockReader& reader);
 
 }  // namespace ridge::record

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes nsys.sqlite, rocprof.json and rocprof_kernel_trace.csv of this folder: python3 make_kernel_traces.py
+"""Makes nsys.sqlite, rocpd.db, rocprof.json and rocprof_kernel_trace.csv of this folder: python3 make_kernel_traces.py
 
 No profiler wrote them: they follow the documented forms, with only the columns and keys that those name for kernels,
 copies, launches and ranges (Nsight Systems, "SQLite Export Schema Reference"; ROCprofiler-SDK, "Using rocprofv3").
-All three hold the same two steps of 5 kernels and a copy, of which two kernels overlap on two streams."""
+All four hold the same two steps of 5 kernels and a copy, of which two kernels overlap on two streams."""
 import csv
 import json
 import pathlib
@@ -36,6 +36,33 @@ def copies():
     for step in range(2):
         at = BEGIN + step * STEP + COPY[0]
         yield 10 * step + 9, step, at, at + COPY[1]
+
+
+def rocpd():
+    path = HERE / "rocpd.db"
+    path.unlink(missing_ok=True)
+    db = sqlite3.connect(path)
+    db.executescript("""
+        PRAGMA page_size = 1024;
+        CREATE TABLE rocpd_info_agent_0a1b (id INTEGER NOT NULL PRIMARY KEY, type TEXT, name TEXT, product_name TEXT);
+        CREATE TABLE rocpd_info_kernel_symbol_0a1b (id INTEGER NOT NULL PRIMARY KEY, kernel_name TEXT, display_name TEXT);
+        CREATE TABLE rocpd_kernel_dispatch_0a1b (id INTEGER NOT NULL PRIMARY KEY, agent_id INTEGER, kernel_id INTEGER,
+          dispatch_id INTEGER, queue_id INTEGER, stream_id INTEGER, start BIGINT NOT NULL, end BIGINT NOT NULL);
+        CREATE TABLE rocpd_memory_copy_0a1b (id INTEGER NOT NULL PRIMARY KEY, start BIGINT NOT NULL, end BIGINT NOT NULL,
+          name_id INTEGER, size BIGINT);
+        CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM rocpd_kernel_dispatch_0a1b;
+    """)
+    db.execute("INSERT INTO rocpd_info_agent_0a1b VALUES (1, 'CPU', 'cpu', 'a CPU'), (2, 'GPU', 'gfx942', 'AMD MI300X')")
+    for i, (name, *_) in enumerate(KERNELS):
+        db.execute("INSERT INTO rocpd_info_kernel_symbol_0a1b VALUES (?, ?, ?)", (i + 1, name + ".kd", name))
+    for id, _, name, begin, end, stream in kernels():
+        kernel = [each[0] for each in KERNELS].index(name) + 1
+        db.execute("INSERT INTO rocpd_kernel_dispatch_0a1b VALUES (?, 2, ?, ?, ?, 0, ?, ?)",
+                   (id, kernel, id, stream, begin, end))
+    for id, _, begin, end in copies():
+        db.execute("INSERT INTO rocpd_memory_copy_0a1b VALUES (?, ?, ?, 1, 4096)", (id, begin, end))
+    db.commit()
+    db.close()
 
 
 def nsys():
@@ -115,4 +142,5 @@ def rocprof():
 
 
 nsys()
+rocpd()
 rocprof()
