@@ -24,7 +24,8 @@ namespace ridge::apps {
 namespace {
 
 struct ImportOptions {
-  std::string trace, capture;
+  std::vector<std::string> traces;
+  std::string capture;
   OutputOptions output;
   std::optional<std::string> hardware;
   bool verbose = false;
@@ -61,11 +62,15 @@ struct Ranks {
 
 Ranks read_ranks(const ImportOptions& o) {
   constexpr size_t kMostRanks = 64;  // all are in memory
-  std::vector<std::filesystem::path> files = record::trace_files(o.trace);
-  if (files.empty()) files.emplace_back(o.trace);
+  std::vector<std::filesystem::path> files;
+  for (const std::string& each : o.traces) {
+    const std::vector<std::filesystem::path> inside = record::trace_files(each);
+    files.insert(files.end(), inside.begin(), inside.end());
+    if (inside.empty()) files.emplace_back(each);
+  }
   if (files.size() > kMostRanks)
-    throw file_error("[{}] expected the traces of at most {} ranks, found {}", o.trace, kMostRanks,
-                     files.size());
+    throw file_error("[{}] expected the traces of at most {} ranks, found {}", o.traces[0],
+                     kMostRanks, files.size());
   Ranks ranks;
   for (const std::filesystem::path& file : files) {
     ranks.traces.push_back(record::read_trace(file));
@@ -106,7 +111,7 @@ void run(const ImportOptions& o, const AppContext& context) {
   if (ranks.steps.size() > 1) {
     summary.ranks = record::rank_times(ranks.steps);
     lab.runs[0].setting.ranks = std::ssize(ranks.steps);
-    lab.runs[0].setting.model = record::trace_title(o.trace);
+    lab.runs[0].setting.model = record::trace_title(o.traces[0]);
   }
   folder.add("import.json", report::json_text(report::to_json(summary)));
   folder.commit(report::output_files(lab));
@@ -124,9 +129,10 @@ void register_import(Command program, const AppContext& context) {
   Command app = program.add_subcommand(
       "import", "Read a trace of PyTorch, Nsight Systems or rocprofv3 as a run");
   app.add_option(
-         "TRACE", o->trace,
-         "a trace of torch.profiler (JSON, also in gzip) or a folder of those of all ranks, a SQLite export of Nsight Systems, or "
-         "a kernel trace of rocprofv3 (CSV or JSON)")
+         "TRACE", o->traces,
+         "a trace of torch.profiler (JSON, also in gzip), a SQLite export of Nsight Systems, or "
+         "a kernel trace of rocprofv3 (its database, CSV or JSON); several traces, or a folder of them, are the "
+         "ranks of one run")
       .required();
   app.add_option("--capture", o->capture,
                  "the trace of the capture of the graphs that the trace replays, for what each "
@@ -147,6 +153,7 @@ void register_import(Command program, const AppContext& context) {
       "  ridge report torch\n"
       "  ridge import nsys.sqlite --out nsys\n"
       "  ridge import kernel_trace.csv --out rocprof\n"
+      "  ridge import rank0.json.gz rank1.json.gz --out ranks\n"
       "  ridge import torch_trace.json.gz --hardware h100 --out torch-h100\n"
       "  ridge lab --preset small --level fused --out ridge-fused\n"
       "  ridge diff torch ridge-fused");
