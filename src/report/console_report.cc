@@ -96,12 +96,7 @@ std::string operations_text(const record::LabRecord& lab,
                                     100 * record::total_absolute_error(table)),
                                 options.columns);
   }
-  std::string notes = fmt::format(
-      "Times are means over the middle half of {} instrumented steps, so rows add up. +- is half "
-      "the 95% interval of the median{}. Clock readings take {:.3f}% of a step. Instrumented steps "
-      "take {} longer than plain ones; over the whole run that is {}.\n",
-      run.step.wall_samples_ns.size(), exclusive_note(run.step), 100 * run.clock_cost(),
-      profiling_cost(run), profiling_cost_of_run(run));
+  std::string notes = times_note(run) + "\n";
   if (std::string note = kernel_count_note(run.step); !note.empty()) notes += note + "\n";
   if (run.step.dropped > 0) notes += fmt::format("{} records were dropped.\n", run.step.dropped);
   if (std::string note = hardware_note(run); !note.empty()) notes += note + "\n";

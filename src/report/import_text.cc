@@ -35,10 +35,7 @@ std::string run_text(const record::RunRecord& run, bool verbose, const TerminalO
   const size_t count = run.plain_wall_ns.size();
   const std::string text =
       fmt::format("{}: {} of {}{}{}\n", terminal_safe(run.setting.str()), counted(count, "step"),
-                  format_ns(static_cast<double>(run.step.wall_ns)),
-                  count > 3   ? " (mean of the middle half)"
-                  : count > 1 ? " (mean)"
-                              : "",
+                  format_ns(static_cast<double>(run.step.wall_ns)), count > 1 ? " (median)" : "",
                   counts_text(run));
   const record::OperationTable table = record::table_by_op(run.step, nullptr);
   const std::string rows =

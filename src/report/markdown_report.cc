@@ -85,13 +85,7 @@ std::string heading_section(const record::LabRecord& lab, std::string_view headi
 
 std::string operations_section(const record::LabRecord& lab, const record::RunRecord& run) {
   std::string text = fmt::format("\n## Operations: {}\n", plain(run.setting.str()));
-  text += fmt::format(
-      "\nTimes are means over the middle half of {} instrumented steps, so rows add up; +- is half "
-      "the 95% interval of the median{}. Clock readings take {:.3f}% of a step (their number times "
-      "the cost of one). Instrumented steps take {} longer than the plain steps between them; over "
-      "the whole run that is {}.\n",
-      run.step.wall_samples_ns.size(), exclusive_note(run.step), 100 * run.clock_cost(),
-      profiling_cost(run), profiling_cost_of_run(run));
+  text += "\n" + times_note(run) + "\n";
   if (std::string note = kernel_count_note(run.step); !note.empty())
     text += "\n" + plain(note) + "\n";
   if (std::string note = hardware_note(run); !note.empty()) text += "\n" + plain(note) + "\n";

@@ -67,11 +67,34 @@ bool side_by_side(const record::StepRecord& step) {
   return step.overlapped_ns > step.kernel_ns / 100;
 }
 
-std::string exclusive_note(const record::StepRecord& step) {
-  if (!side_by_side(step)) return "";
-  return ". Exclusive time divides a moment in which kernels overlap equally among them, and shares "
-         "refer to it. Predictions assume that a kernel has the device to itself, so run with --pass "
-         "-branches for errors per operation";
+bool is_of_another_program(const record::RunRecord& run) {
+  return !run.plain_wall_ns.empty() && run.plain_wall_ns == run.step.wall_samples_ns;
+}
+
+std::string times_note(const record::RunRecord& run) {
+  const size_t count = run.step.wall_samples_ns.size();
+  const bool is_another = is_of_another_program(run), is_one = is_another && count == 1;
+  std::string text =
+      is_one ? "Times are those of the one step"
+      : is_another
+          ? fmt::format("Times are those of the step with the median wall time, of {}",
+                        counted(count, "step"))
+          : fmt::format("Times are means over the middle half of {} instrumented steps", count);
+  if (!is_one) text += ", so rows add up; +- is half the 95% interval of the median";
+  if (side_by_side(run.step))
+    text +=
+        ". Exclusive time divides a moment in which kernels overlap equally among them, and shares "
+        "refer to it";
+  if (is_another) return text + ".";
+  if (side_by_side(run.step))
+    text +=
+        ". Predictions assume that a kernel has the device to itself, so run with --pass "
+        "-branches for errors per operation";
+  return text + fmt::format(
+                    ". Clock readings take {:.3f}% of a step (their number times the cost of one). "
+                    "Instrumented steps take {} longer than the plain steps between them; over the "
+                    "whole run that is {}.",
+                    100 * run.clock_cost(), profiling_cost(run), profiling_cost_of_run(run));
 }
 
 int64_t kernels_profiled(const record::StepRecord& step) {

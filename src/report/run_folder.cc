@@ -84,7 +84,7 @@ void add_summary(const json& original, Gathering& made) {
   json summary = record::current_summary(original, kSummary), &document = made.document;
   const record::SummaryFile checked = record::read_summary(summary, kSummary);
   for (const char* key : {"program", "command", "finished_at", "machine", "roofs", "runs", "advice",
-                          "trial", "trials", "warnings"})
+                          "trial", "trials", "warnings", "operation_times"})
     if (summary.contains(key)) document[key] = std::move(summary[key]);
   if (document.contains("machine") && !document.contains("roofs"))
     if (json roofs = roofs_of(JsonField(document["machine"], kSummary)); !roofs.is_null())

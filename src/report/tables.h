@@ -63,8 +63,10 @@ Table sweep_table(const record::LabRecord& lab);
 
 // Whether kernels overlapped for more than 1% of the kernel time.
 bool side_by_side(const record::StepRecord& step);
-// Explains the exclusive time column; empty if the step has none.
-std::string exclusive_note(const record::StepRecord& step);
+// Whether another program measured the run: its steps are plain and instrumented at once.
+bool is_of_another_program(const record::RunRecord& run);
+// The sentences on the times in tables, and on the cost of measuring them.
+std::string times_note(const record::RunRecord& run);
 
 // Kernels profiled in the instrumented step with the median wall time.
 int64_t kernels_profiled(const record::StepRecord& step);

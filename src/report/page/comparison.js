@@ -127,7 +127,7 @@ function drawDifference(area, rows, a, b) {
     format: time,
     margin: {top: 6, right: 150, bottom: 24, left: 170},
     caption:
-        'Mean instrumented steps, from A to B. Pale bars: the intervals of the operation overlap, so the difference is noise.'
+        'From A to B. Pale bars: the intervals of the operation overlap, so the difference is noise.'
   });
   const low = (d) => (d.whole !== undefined ? 0 : Math.min(d.from, d.to)),
         high = (d) => (d.whole !== undefined ? d.whole : Math.max(d.from, d.to));

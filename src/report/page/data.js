@@ -129,3 +129,6 @@ function compulsoryBytes(run, key) {
                (sums.get(key({scope, module: folded(scope)})) || 0) + count);
   return sums;
 }
+
+// Whether another program measured the run, as of an imported trace: the times are then of one step.
+const isOfAnotherProgram = (run) => /median wall time/.test(run.folder.operation_times || '');

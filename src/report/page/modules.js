@@ -136,7 +136,6 @@ function drawTree(area, run, root) {
   ];
   for (const title of ['module', ...columns.map((each) => each[0])])
     element(head, 'th', title).scope = 'col';
-  element(head, 'th', 'formula', 'text').scope = 'col';
 
   // Adds a node before a row of the table, and its children when it is open.
   function add(node, depth, before) {
@@ -161,7 +160,7 @@ function drawTree(area, run, root) {
     toggle.setAttribute('aria-label', 'open ' + node.name);
     first.appendChild(document.createTextNode(node.name));
     for (const [, text] of columns) element(line, 'td', text(node.sum));
-    element(line, 'td', node.isOp ? formulas[node.name] || '' : '', 'text formula');
+    if (node.isOp && formulas[node.name]) first.title = formulas[node.name];
     line.clear = () => {
       lines.forEach((each) => each.clear());
       lines = [];

@@ -6,6 +6,11 @@ const operationsState = {
   phase: ''
 };
 
+// Columns of what is counted, empty where nothing is.
+const counted = (list) => list.map((column) => Object.assign(column, {
+  value: ((value) => (row) => (row.flops > 0 || row.bytes > 0 ? value(row) : null))(column.value)
+}));
+
 function kernelColumns(run) {
   return [
     ...columns('operation', 'calls time_ns'),
@@ -24,14 +29,15 @@ function kernelColumns(run) {
     },
     {title: 'mean', value: (row) => row.call_mean_ns, text: time},
     {title: 'max', value: (row) => row.call_max_ns, text: time},
-    ...columns('operation', 'flops macs'),
-    {
-      title: 'bytes',
-      value: (row) => row.bytes,
-      text: bytes,
-      help: page.figures.operation.read_bytes[2]
-    },
-    ...columns('operation', 'flops_per_byte flops_per_s bytes_per_s bound predicted_ns'),
+    ...counted([
+      ...columns('operation', 'flops macs'), {
+        title: 'bytes',
+        value: (row) => row.bytes,
+        text: bytes,
+        help: page.figures.operation.read_bytes[2]
+      },
+      ...columns('operation', 'flops_per_byte flops_per_s bytes_per_s bound predicted_ns')
+    ]),
     {
       title: 'of limit',
       value: (row) => (row.predicted_ns > 0 ? row.limit_share : null),
@@ -86,13 +92,17 @@ function drawGroup(detail, run, group) {
                   '.' :
                                      'Run on ' + setting.device + '.',
           'note');
+  // What is the same in all rows stands in the heading or is a column of the groups.
+  const differ = (key) => new Set(group.kernels.map((kernel) => kernel[key])).size > 1;
+  const names = ['op', 'scope', 'phase', 'shape'].filter(
+      (key) => group.kernels.length === 1 || key === 'shape' || differ(key));
   table(detail, {
     name: 'kernels',
     rows: group.kernels.map((kernel) => Object.assign(total([kernel]), kernel)),
     columns: [
       {title: 'node', value: (row) => '%' + row.node, isText: true},
-      ...columns('kernel', 'op scope phase shape'),
-      {title: 'inputs', value: (row) => row.inputs, text: (x) => shortened(x, 60), isText: true},
+      ...columns('kernel', names.join(' ')),
+      {title: 'inputs', value: (row) => row.inputs, isText: true},
       ...kernelColumns(run)
     ],
   });

@@ -106,7 +106,7 @@ function drawOverview(body, {run}) {
     if (small) element(text, 'small', small);
   };
   fact('step, median', stepNs(run), time, interval(run.step));
-  fact('predicted', run.predicted_step_ns, time,
+  fact(isOfAnotherProgram(run) ? 'at the limits' : 'predicted', run.predicted_step_ns, time,
        stepNs(run) > 0 ? signedPercent(run.predicted_step_ns / stepNs(run) - 1) : '');
   fact('tokens/s', run.tokens_per_s, amount, amount(run.samples_per_s) + ' samples/s');
   fact('MFU', run.mfu, percent,
@@ -118,7 +118,8 @@ function drawOverview(body, {run}) {
        run.parameters > 0 ? integer(run.parameters) + ' parameters' : '');
   fact('owned memory', run.memory.owned_bytes, bytes,
        bytes(run.memory.measured_peak_bytes) + ' resident at most');
-  fact('kernel calls', run.kernel_calls, integer, bytes(run.planned_bytes) + ' moved');
+  fact('kernel calls', run.kernel_calls, integer,
+       run.planned_bytes > 0 ? bytes(run.planned_bytes) + ' moved' : '');
   const warnings = run.folder.warnings || [];
   if (warnings.length) {
     const box = element(body, 'details', undefined, 'note warning');
@@ -147,7 +148,10 @@ function drawParts(body, run, attributed) {
     format: time,
     margin: {top: 6, right: 70, bottom: 24, left},
     caption:
-        'Mean over the middle half of the instrumented steps. The parts add up to the wall time of the step.',
+        (run.folder.operation_times || 'mean over the middle half of the instrumented steps')
+            .replace(/^time_ns: /, 'Times: ')
+            .replace(/[,;].*$/, '.') +
+        ' The parts add up to the wall time of the step.',
   });
   stackedBars(
       bars, x, row - 10, stepParts,
@@ -156,12 +160,14 @@ function drawParts(body, run, attributed) {
   labelBars(bars, 14, (d) => fitted(d.label, left - 12), (d) => x(wall(d)) + 6,
             (d) => time(wall(d)))
       .attr('font-weight', (d) => (d === run ? 650 : 400));
-  legend(frame.figure, stepParts(attributed[0]).map((part) => [part.name, part.colour]));
+  const parts = stepParts(attributed[0]).filter(
+      (part, i) => attributed.some((each) => stepParts(each)[i].value > 0));
+  legend(frame.figure, parts.map((part) => [part.name, part.colour]));
 }
 
 function drawLosses(body, run) {
-  const rows = bottlenecks(run).slice(0, 10);
-  if (!rows.some((row) => row.target > 0)) return;
+  const rows = bottlenecks(run).filter((row) => row.target > 0).slice(0, 10);
+  if (!rows.length) return;
   const row = 26, left = 150;
   const {frame, x, bars} = barChart(body, rows, {
     name: 'bottlenecks',

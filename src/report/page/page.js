@@ -10,15 +10,23 @@ const kPanels = [
   ['operations', 'Operations and kernels', hasRows, drawOperations],
   ['timeline', 'Timeline', (run) => run && run.spans.length > 0, drawTimeline],
   ['modules', 'Modules', hasRows, drawModules],
-  ['memory', 'Memory', (run) => run, drawMemory],
+  [
+    'memory', 'Memory',
+    (run) => run && (run.memory.allocated_bytes > 0 || run.memory.measured_peak_bytes > 0 ||
+                     run.points.length > 0),
+    drawMemory
+  ],
   [
     'prediction', 'Prediction',
-    (run) => hasRows(run) || (run && (run.operations || (run.passes || []).length > 0)),
+    (run) => run && !isOfAnotherProgram(run) &&
+        (hasRows(run) || run.operations || (run.passes || []).length > 0),
     drawPrediction
   ],
   [
     'inference', 'Inference',
-    () => runs.some(isInference) || folders.some((folder) => folder.inference), drawInference
+    () => runs.some((run) => isInference(run) && !isOfAnotherProgram(run)) ||
+        folders.some((folder) => folder.inference),
+    drawInference
   ],
   [
     'training', 'Training',

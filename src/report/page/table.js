@@ -46,7 +46,11 @@ const pairs = (kind, keys, record) =>
 
 // A column is {title, value(row), text(value, row), isText, help}. `foot` is a row of totals.
 // Returns {filter(text), rows(list)}, which redraw the body.
-function table(parent, {name, columns, rows, foot, choose, most = 120}) {
+function table(parent, {name, columns: all, rows, foot, choose, most = 120}) {
+  const kMany = 12;
+  // A column that no row has a value in says nothing.
+  const columns = rows.length ? all.filter((column) => rows.some((row) => column.value(row))) : all;
+  const isWide = columns.length > kMany;
   const bar = controls(parent);
   const count = element(bar, 'span');
   const save = () => saveFile(name + '.csv', 'text/csv', csvText(columns, listed()));
@@ -62,7 +66,7 @@ function table(parent, {name, columns, rows, foot, choose, most = 120}) {
     most = Infinity;
     draw();
   });
-  const box = element(parent, 'div', undefined, 'scroll');
+  const box = element(parent, 'div', undefined, isWide ? 'scroll wide' : 'scroll');
   box.tabIndex = 0;
   box.setAttribute('role', 'region');
   box.setAttribute('aria-label', name);
@@ -103,13 +107,14 @@ function table(parent, {name, columns, rows, foot, choose, most = 120}) {
     for (const row of list.slice(0, most)) {
       const line = element(body, 'tr');
       columns.forEach((column) => {
-        const whole = cellText(column, row), text = column.isText ? middleCut(whole) : whole;
+        const whole = cellText(column, row);
+        const text = column.isText ? middleCut(whole, isWide ? 36 : undefined) : whole;
         const cell = element(line, 'td', text, column.isText ? 'text' : '');
         if (text !== whole) cell.title = whole;
         if (column.bar) {
           const mark = document.createElement('span');
           mark.className = 'share';
-          mark.style.width = Math.round(60 * Math.min(1, column.value(row) || 0)) + 'px';
+          mark.style.width = Math.round((isWide ? 24 : 60) * Math.min(1, column.value(row) || 0)) + 'px';
           mark.style.background = column.bar(row);
           cell.prepend(mark);
         }
