@@ -160,7 +160,11 @@ measure::SampleMachine sample_machine(const MachineOptions& machine) {
   return {std::move(selection), std::move(backend)};
 }
 
-void note(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+// The first rank says what all know.
+train::CheckpointNote notes(const TrainOptions& o) {
+  if (!o.ranks.is_first()) return [](const std::string&) {};
+  return [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+}
 
 void open_data(Training& t) {
   measure::TrainingExperiment& e = t.experiment;
@@ -184,7 +188,7 @@ void open_data(Training& t) {
                       e.config.context);
   t.resumption.settings = train::checkpoint_settings(
       e, {t.o.schedule.spike_guard, t.o.data.pack, t.o.training.freeze}, t.data->identity());
-  train::find_checkpoint(t.o.observers, e.config, t.resumption, note);
+  train::find_checkpoint(t.o.observers, e.config, t.resumption, notes(t.o));
   e.first_step = t.resumption.first_step();
 }
 
@@ -247,7 +251,11 @@ void train_model(Training& t,
   const int64_t first = t.experiment.first_step;
   measure::TrainingRun run(t.experiment, backend, t.instruments() ? t.lab.limits() : nullptr);
   train::Trainer& trainer = run.trainer();
-  if (t.o.ranks.joined) runtime::expect_same_collectives(*t.o.ranks.joined, trainer.step_program());
+  train::add_model(t.model ? &*t.model : nullptr, t.resumption);
+  if (t.o.ranks.joined) {
+    runtime::expect_same_collectives(*t.o.ranks.joined, trainer.step_program());
+    train::expect_same_training(t.resumption, t.o.ranks.joined->all());
+  }
   const record::RunRecord plan = run.record();
   measure::StepFigures figures(plan, record::mfu_reference(t.lab, plan.setting),
                                t.experiment.step.optimizer, t.warmup(), listeners);
@@ -266,12 +274,11 @@ void train_model(Training& t,
     run.observe(*t.samples);
   }
   if (!t.o.observers.checkpoints.empty()) {
-    train::add_model(t.model ? &*t.model : nullptr, t.resumption);
     checkpoints.emplace(
         t.o.observers, t.resumption,
         train::CheckpointedTraining{trainer, *t.data, t.guard(),
                                     validation ? &*validation : nullptr, backend.available_bytes()},
-        t.o.ranks.is_first() ? note : [](const std::string&) {});
+        notes(t.o));
     run.observe(checkpoints->saver);
   }
   if (t.o.numerics) run.observe(numerics.emplace(trainer, *t.o.numerics, t.schedule.steps));

@@ -25,6 +25,7 @@
 #include "models/config_json.h"
 #include "train/checkpoint_shards.h"
 #include "train/optimizer.h"
+#include "train/spike_guard.h"
 
 namespace ridge::train {
 namespace fs = std::filesystem;
@@ -38,7 +39,9 @@ constexpr const char* kPrefix = "step-";
 constexpr const char* kState = "state.json";
 constexpr const char* kWeights = "model";
 constexpr const char* kMoments = "moments";
-// Bounds of a state, whose product counts tokens.
+// Bounds of a state: a training that goes on adds to its counts, and the product of the last two
+// counts tokens.
+constexpr int64_t kMostCount = int64_t{1} << 62;
 constexpr int64_t kMostWindows = int64_t{1} << 40, kMostSequence = int64_t{1} << 22;
 // PyTorch's names of the moments.
 constexpr const char* kFirstName = ".exp_avg";
@@ -86,13 +89,17 @@ TrainingState read_state(const fs::path& folder) {
   const json document = files::read_json(path);
   const files::JsonField root(document, path.string());
   TrainingState state;
-  state.step = root.at("step").integer(0);
+  state.step = root.at("step").integer(0, kMostCount);
   state.windows = root.at("windows").integer(0, kMostWindows);
-  state.tokens = root.at("tokens").integer(0);
+  state.tokens = root.at("tokens").integer(0, kMostCount);
   if (root.has("validation_loss")) state.validation_loss = root.at("validation_loss").real();
   if (root.has("guard")) {
+    const files::JsonField guard = root.at("guard");
+    if (guard.list().size() > SpikeGuard::kMost)
+      throw guard.fault(fmt::format("at most {} losses", SpikeGuard::kMost),
+                        std::to_string(guard.size()));
     std::vector<double> losses;
-    for (const files::JsonField& each : root.at("guard").items()) losses.push_back(each.real());
+    for (const files::JsonField& each : guard.items()) losses.push_back(each.real());
     state.guard = losses;
   }
   if (root.has("loss_scale")) {

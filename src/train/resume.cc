@@ -4,7 +4,10 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "files/hash.h"
 #include "files/json.h"
+#include "files/manifest.h"
+#include "files/mapped_file.h"
 
 namespace ridge::train {
 
@@ -82,6 +85,30 @@ ordered_json checkpoint_settings(const TrainingSetup& setup,
 void add_model(const StartingModel* model, Resumption& resumption) {
   resumption.settings["model"] =
       model == nullptr ? ordered_json() : files::as_written(model->identity());
+}
+
+void expect_same_training(const Resumption& r, backends::Communicator& ranks) {
+  ordered_json own = r.settings;
+  for (const char* key : {"device", "isa", "threads"}) own.erase(key);
+  // Hosts may keep the same files in different places.
+  if (own["model"].is_object()) own["model"].erase("path");
+  if (own["data"].is_object())
+    for (ordered_json& set : own["data"]["sets"]) set.erase("path");
+  own["checkpoint"] =
+      r.found
+          ? fmt::format("step {} ({})", r.first_step(),
+                        files::hash128(files::MappedFile(r.found->path / files::kManifest).bytes()))
+          : "none";
+  const std::vector<std::string> all = ranks.gather(own.dump());
+  const ordered_json first = ordered_json::parse(all[0]);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    const ordered_json other = ordered_json::parse(all[rank]);
+    for (const auto& [key, value] : first.items())
+      if (const ordered_json found = other.value(key, ordered_json()); found != value)
+        throw usage_error(
+            "[ranks] expected the same {} on every rank; rank 0 has {}, rank {} has {}", key,
+            value.dump(), rank, found.dump());
+  }
 }
 
 void expect_same_tuning(const Resumption& r) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/collectives/communicator.h"
 #include "train/checkpoint.h"
 #include "train/setup.h"
 #include "train/spike_guard.h"
@@ -35,6 +36,10 @@ nlohmann::ordered_json checkpoint_settings(const TrainingSetup& setup,
                                            const TypedSettings& typed,
                                            const nlohmann::ordered_json& data);
 void add_model(const StartingModel* model, Resumption& resumption);
+
+// After add_model. Throws a usage Error if a rank has other settings, data, weights or another
+// checkpoint than the first one, apart from settings of its machine; every rank throws the same.
+void expect_same_training(const Resumption& resumption, backends::Communicator& ranks);
 
 // Throws a bad-file Error if other parameters were trained, whose moments the checkpoint has.
 void expect_same_tuning(const Resumption& resumption);

@@ -180,6 +180,11 @@ TEST(Checkpoint, AStateThatNoTrainingWritesIsRefused) {
   expect(R"({"settings": {"seq_len": 0}})", "seq_len");
   expect(R"({"windows": 9000000000000000000})", "windows");
   expect(R"({"windows": -1})", "windows");
+  expect(R"({"step": 9223372036854775807})", "step");
+  expect(R"({"tokens": 9223372036854775807})", "tokens");
+  // The guard keeps a hundred losses; a million would take seconds and a GiB.
+  const nlohmann::json losses = std::vector<double>(101, 1.0);
+  expect(("{\"guard\": " + losses.dump() + "}").c_str(), "at most 100 losses");
 }
 
 // One step further on, the only good checkpoint is the one just written.
