@@ -100,14 +100,17 @@ struct Group {
 
 std::vector<Group> groups_of(std::span<const RankRing> rings) {
   std::map<std::pair<std::string, int64_t>, Group> groups;
-  for (const RankRing& ring : rings)
+  for (const RankRing& ring : rings) {
+    std::map<std::string_view, Group*> own;
     for (const auto& [name, first] : ring.groups) {
-      Group& group = groups[{name, first}];
+      Group& group = *(own[name] = &groups[{name, first}]);
       group.ranks.push_back(&ring);
-      auto& own = group.collectives.emplace_back();
-      for (const RingedCollective& each : ring.collectives)
-        if (each.group == name) own.push_back(&each);
+      group.collectives.emplace_back();
     }
+    for (const RingedCollective& each : ring.collectives)
+      if (const auto group = own.find(each.group); group != own.end())
+        group->second->collectives.back().push_back(&each);
+  }
   std::vector<Group> all;
   for (auto& [key, group] : groups) all.push_back(std::move(group));
   return all;
@@ -213,10 +216,12 @@ void write_ring(const std::filesystem::path& folder, const RankRing& ring) {
 std::vector<RankRing> read_rings(const std::filesystem::path& folder) {
   std::vector<std::pair<std::filesystem::file_time_type, RankRing>> found;
   std::error_code error;
-  for (const auto& each : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = each.path().filename().string();
+  for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end;
+       each.increment(error)) {
+    const std::string name = each->path().filename().string();
+    std::error_code ignored;  // reading the file says more
     if (name.starts_with(kBegin) && name.ends_with(kEnd))
-      found.emplace_back(each.last_write_time(), read_ring(each.path()));
+      found.emplace_back(each->last_write_time(ignored), read_ring(each->path()));
   }
   if (found.empty())
     throw file_error("[hang] expected rank-0.json and others in {}, found none", folder.string());

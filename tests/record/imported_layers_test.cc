@@ -3,6 +3,7 @@
 // written here.
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <deque>
 #include <string>
 #include <vector>
@@ -345,6 +346,24 @@ TEST(ImportedRanks, OverlapAndWaitAsLongAsIsKnown) {
     EXPECT_EQ(each.overlapped_ns, 15'000);
     EXPECT_EQ(each.waiting_ns, 3000 - 1000 * rank);
   }
+}
+
+// Collectives of many streams that each last as long as all other kernels.
+TEST(ImportedRanks, LongCollectivesTakeLinearTime) {
+  constexpr int64_t kMany = 50'000;
+  ImportedSteps steps;
+  steps.steps = {{0, 4 * kMany}};
+  steps.operations = {{.op = "matmul"}, {.op = "collective"}};
+  for (int64_t i = 0; i < kMany; ++i) {
+    steps.spans.push_back({0, 2 * i, 2 * i + 1});
+    steps.spans.push_back({1, 2 * i, 2 * i + 2 * kMany + 1});
+  }
+  const std::clock_t begin = std::clock();
+  const std::vector<RankTimes> times = rank_times({&steps, 1});
+  EXPECT_LT(std::clock() - begin, 5 * CLOCKS_PER_SEC);
+  EXPECT_EQ(times[0].communication_ns, kMany * (2 * kMany + 1));
+  // The kernels run half of the time, and the collective i sees those from i on.
+  EXPECT_EQ(times[0].overlapped_ns, kMany * (kMany + 1) / 2);
 }
 
 }  // namespace

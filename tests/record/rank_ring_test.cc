@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "base/error.h"
 #include "files/scratch.h"
 
@@ -106,6 +108,24 @@ TEST(RankRing, AFolderWithoutThemOrWithOthersIsRefused) {
   EXPECT_THROW(read_rings(folder.path()), Error);
   files::write_plain(folder / "rank-0.json", "{\"version\": 1}");
   EXPECT_THROW(read_rings(folder.path()), Error);
+  std::filesystem::remove(folder / "rank-0.json");
+  std::filesystem::create_symlink(folder / "nowhere", folder / "rank-1.json");
+  EXPECT_THROW(read_rings(folder.path()), Error);
+}
+
+// A file may name as many groups as it has collectives.
+TEST(RankRing, ManyGroupsTakeLinearTime) {
+  constexpr int64_t kMany = 50'000;
+  RankRing many = ring(0, kMany);
+  for (int64_t i = 0; i < kMany; ++i) {
+    many.groups[std::to_string(i)] = 0;
+    many.collectives[static_cast<size_t>(i)].group = std::to_string(i);
+  }
+  wait(many);
+  const std::clock_t begin = std::clock();
+  const Hang hang = find_hang(std::vector{many});
+  EXPECT_LT(std::clock() - begin, 5 * CLOCKS_PER_SEC);
+  EXPECT_EQ(hang.collective.group, std::to_string(kMany - 1));
 }
 
 }  // namespace

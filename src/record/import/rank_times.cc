@@ -24,18 +24,24 @@ std::vector<Interval> spans_of(const ImportedSteps& steps, bool communicates) {
 // The time that spans of both lists cover. The spans of each are sorted by their begin.
 int64_t common_ns(const std::vector<Interval>& some, const std::vector<Interval>& others) {
   std::vector<Interval> joined;
-  for (const Interval& each : others) {
-    if (!joined.empty() && each.first <= joined.back().second)
-      joined.back().second = std::max(joined.back().second, each.second);
-    else
-      joined.push_back(each);
+  std::vector<int64_t> before;  // the time in those before, by the index of a joined one
+  for (const auto& [begin, end] : others) {
+    if (!joined.empty() && begin <= joined.back().second) {
+      joined.back().second = std::max(joined.back().second, end);
+      continue;
+    }
+    before.push_back(joined.empty() ? 0
+                                    : before.back() + joined.back().second - joined.back().first);
+    joined.emplace_back(begin, end);
   }
+  const auto covered_before = [&](int64_t at) {
+    const auto next = std::ranges::upper_bound(joined, at, {}, &Interval::first);
+    if (next == joined.begin()) return int64_t{0};
+    const auto& [begin, end] = *(next - 1);
+    return before[static_cast<size_t>(next - joined.begin()) - 1] + std::min(at, end) - begin;
+  };
   int64_t sum = 0;
-  for (const Interval& each : some) {
-    auto at = std::ranges::upper_bound(joined, each.first, {}, &Interval::second);
-    for (; at != joined.end() && at->first < each.second; ++at)
-      sum += std::min(at->second, each.second) - std::max(at->first, each.first);
-  }
+  for (const auto& [begin, end] : some) sum += covered_before(end) - covered_before(begin);
   return sum;
 }
 
@@ -54,9 +60,10 @@ std::map<int32_t, std::vector<int64_t>> lengths(const ImportedSteps& steps) {
 std::vector<std::filesystem::path> trace_files(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   std::error_code fault;
-  for (const auto& each : std::filesystem::directory_iterator(folder, fault)) {
-    const std::string name = each.path().filename().string();
-    if (name.ends_with(".json") || name.ends_with(".json.gz")) files.push_back(each.path());
+  for (std::filesystem::directory_iterator each(folder, fault), end; !fault && each != end;
+       each.increment(fault)) {
+    const std::string name = each->path().filename().string();
+    if (name.ends_with(".json") || name.ends_with(".json.gz")) files.push_back(each->path());
   }
   std::ranges::sort(files);
   return files;
