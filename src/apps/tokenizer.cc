@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/openmp_threads.h"
 #include "base/printable.h"
+#include "base/units.h"
 #include "files/mapped_file.h"
 #include "files/text_input.h"
 #include "models/tokenizer_file.h"
@@ -67,13 +68,13 @@ text::PreTokenizer pre_tokenizer(const std::string& name) {
 }
 
 // "2 merges: est 13, lo 5": the first pairs, of which the first is merged next.
-void print_pairs(int64_t merges, const std::vector<text::PairCount>& pairs) {
-  constexpr size_t kShown = 12;
-  std::string line = fmt::format("{} merge{}:", merges, merges == 1 ? "" : "s");
-  for (size_t i = 0; i < std::min(kShown, pairs.size()); ++i)
+void print_pairs(int64_t merges, const std::vector<text::PairCount>& pairs, int64_t all) {
+  std::string line = counted(merges, "merge") + ":";
+  for (size_t i = 0; i < pairs.size(); ++i)
     line += fmt::format("{} {} {} {}", i == 0 ? "" : ",", pairs[i].left, pairs[i].right,
                         pairs[i].count);
-  if (pairs.size() > kShown) line += fmt::format(", {} more", pairs.size() - kShown);
+  if (const int64_t more = all - std::ssize(pairs); more > 0)
+    line += fmt::format(", {} more", more);
   fmt::print("{}\n", line);
 }
 
@@ -87,8 +88,8 @@ void train(const TokenizerOptions& o, const AppContext& context) {
   options.progress = [&](int64_t tokens, int64_t) { merging.reach(tokens); };
   int64_t merges = 0;
   if (o.pairs)
-    options.pairs = [&](const std::vector<text::PairCount>& pairs) {
-      print_pairs(merges++, pairs);
+    options.pairs = [&](const std::vector<text::PairCount>& pairs, int64_t all) {
+      print_pairs(merges++, pairs, all);
     };
   text::BpeTrainer trainer(options);
   start_openmp_threads();

@@ -247,21 +247,23 @@ class Merger {
   std::vector<uint32_t> raised_;
 };
 
-// All pairs that may be merged, in the order in which they would be if no count changed.
-std::vector<PairCount> counts_of_pairs(const Merger& merger) {
+// Tells of the pairs that may be merged, in the order in which they would be if no count changed.
+void tell_pairs(const Merger& merger, const BpeTrainerOptions& options) {
+  if (!options.pairs) return;
   std::vector<const Pair*> order;
   for (const Pair& pair : merger.pairs())
     if (pair.count > 0 && !pair.banned) order.push_back(&pair);
   const auto key = [&](const Pair* pair) {
     return std::tie(pair->count, merger.bytes_of(pair->left), merger.bytes_of(pair->right));
   };
-  std::sort(order.begin(), order.end(),
-            [&](const Pair* a, const Pair* b) { return key(a) > key(b); });
-  std::vector<PairCount> counts;
-  for (const Pair* pair : order)
-    counts.push_back({to_byte_alphabet(merger.bytes_of(pair->left)),
-                      to_byte_alphabet(merger.bytes_of(pair->right)), pair->count});
-  return counts;
+  const auto told = order.begin() + std::min(std::ssize(order), kMostToldPairs);
+  std::partial_sort(order.begin(), told, order.end(),
+                    [&](const Pair* a, const Pair* b) { return key(a) > key(b); });
+  std::vector<PairCount> pairs;
+  for (auto each = order.begin(); each != told; ++each)
+    pairs.push_back({to_byte_alphabet(merger.bytes_of((*each)->left)),
+                     to_byte_alphabet(merger.bytes_of((*each)->right)), (*each)->count});
+  options.pairs(pairs, std::ssize(order));
 }
 
 void check_options(const BpeTrainerOptions& options) {
@@ -313,14 +315,14 @@ TokenizerSpec BpeTrainer::train() const {
   auto specials = static_cast<int32_t>(options_.special_tokens.size());
   Merger merger(counter_.table().pieces(), std::move(bytes), byte_ids, specials);
   int64_t wanted = options_.vocab_size - first;
-  if (options_.pairs) options_.pairs(counts_of_pairs(merger));
+  tell_pairs(merger, options_);
   for (int64_t made = 0; made < wanted;) {
     std::optional<Step> step = merger.merge();
     if (!step) break;
     const std::string& left = spec.tokens[static_cast<size_t>(step->left)];
     const std::string& right = spec.tokens[static_cast<size_t>(step->right)];
     spec.merges.push_back(left + " " + right);
-    if (options_.pairs) options_.pairs(counts_of_pairs(merger));
+    tell_pairs(merger, options_);
     if (!step->new_token) continue;
     spec.tokens.push_back(left + right);
     ++made;

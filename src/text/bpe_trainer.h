@@ -20,6 +20,8 @@ struct PairCount {
   int64_t count = 0;
 };
 
+inline constexpr int64_t kMostToldPairs = 12;
+
 struct BpeTrainerOptions {
   int32_t vocab_size = 0;  // special tokens + 256 bytes + merges; at least the first two
   // Control tokens, with ids from 0; no merge crosses them.
@@ -27,9 +29,9 @@ struct BpeTrainerOptions {
   PreTokenizer pre_tokenizer = PreTokenizer::kGpt2;
   // Called periodically while merging; must not throw; may be empty.
   std::function<void(int64_t tokens_made, int64_t tokens_wanted)> progress = nullptr;
-  // Called before each merge and after the last one with all pairs, the next to merge first; takes
-  // long for large texts. May be empty.
-  std::function<void(const std::vector<PairCount>& pairs)> pairs = nullptr;
+  // Called before each merge and after the last one with the most frequent pairs, at most
+  // kMostToldPairs, the next to merge first, and with the number of all. May be empty.
+  std::function<void(const std::vector<PairCount>& pairs, int64_t all)> pairs = nullptr;
 };
 
 class BpeTrainer {

@@ -94,7 +94,8 @@ TEST(BpeTrainer, TellsTheCountsOfPairsAfterEachMerge) {
   std::vector<std::map<std::string, int64_t>> counts;
   std::vector<std::string> next;
   BpeTrainerOptions options{.vocab_size = 258};
-  options.pairs = [&](const std::vector<PairCount>& pairs) {
+  options.pairs = [&](const std::vector<PairCount>& pairs, int64_t all) {
+    EXPECT_EQ(all, std::ssize(pairs));
     next.push_back(pairs.front().left + pairs.front().right);
     for (counts.emplace_back(); const PairCount& each : pairs)
       counts.back()[each.left + each.right] = each.count;
@@ -113,6 +114,22 @@ TEST(BpeTrainer, TellsTheCountsOfPairsAfterEachMerge) {
   EXPECT_FALSE(counts[1].contains("es"));
   EXPECT_EQ(next, (std::vector<std::string>{"st", "est", "ow"}));
   EXPECT_EQ(spec.merges, (std::vector<std::string>{"s t", "e st"}));
+}
+
+TEST(BpeTrainer, TellsTheMostFrequentPairsOfMany) {
+  BpeTrainerOptions options{.vocab_size = 257};
+  std::vector<std::string> told;
+  options.pairs = [&](const std::vector<PairCount>& pairs, int64_t all) {
+    told.push_back(std::to_string(all));
+    for (const PairCount& each : pairs) told.back() += " " + each.left + each.right;
+  };
+  BpeTrainer trainer(options);
+  // The pair of a letter with itself as often as its place says; of as many, the larger is first.
+  for (char c = 'a'; c <= 'z'; ++c)
+    for (int i = 0; i < (c == 'y' ? 26 : c - 'a' + 1); ++i) trainer.add_text(std::string(2, c));
+  trainer.train();
+  EXPECT_EQ(told, (std::vector<std::string>{"26 zz yy xx ww vv uu tt ss rr qq pp oo",
+                                            "25 yy xx ww vv uu tt ss rr qq pp oo nn"}));
 }
 
 TEST(BpeTrainer, AMergeThatMakesAKnownTokenAddsNone) {
