@@ -48,6 +48,24 @@ TEST(ParameterPlan, EightDevicesHoldFortyBillionParameters) {
   EXPECT_FALSE(plan({{.devices = 8}, 40.1e9, 1e9, 0.4}).fits);
 }
 
+// 8 devices of 80 GB hold 16, 9, 5.5 and 2 bytes of a parameter by the stages of ZeRO in fp32.
+TEST(ParameterPlan, SuggestsTheNextStageThatFits) {
+  auto changes = [](double parameters, const char* stage, int64_t devices = 8) {
+    const record::ParameterPlan got =
+        plan({{.devices = devices, .zero = stage}, parameters, 1e9, 0.4, "fp32"});
+    std::string text;
+    for (const std::string& change : got.would_fit)
+      if (change.starts_with("--zero")) text += change + ";";
+    return text;
+  };
+  EXPECT_EQ(changes(7e9, "0"), "--zero 1 (58.7 GiB);");
+  EXPECT_EQ(changes(12e9, "1"), "--zero 2 (61.5 GiB);");
+  EXPECT_EQ(changes(12e9, "0"), "--zero 2 (61.5 GiB);");
+  EXPECT_EQ(changes(30e9, "2"), "--zero 3 (55.9 GiB);");
+  EXPECT_EQ(changes(7e9, "0", 1), "");
+  EXPECT_EQ(changes(300e9, "0"), "");
+}
+
 TEST(ParameterPlan, RefusesNumbersThatCannotBe) {
   for (double parameters : {0.0, -1.0, 1e16, std::numeric_limits<double>::quiet_NaN()})
     EXPECT_THROW(plan({{}, parameters, 1e9, 0.4}), Error) << parameters;

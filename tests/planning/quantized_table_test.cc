@@ -22,5 +22,18 @@ TEST(QuantizedTable, HasEachRowOfTheTable) {
   EXPECT_LT(text.find("quantize_activations=16: "), text.find("; quantize_activations=8: "));
 }
 
+// A row for formats of few bits says so, and no other row does.
+TEST(QuantizedTable, NamesTheRowsOfSmallQuants) {
+  report::TerminalOptions wide;
+  wide.columns = 200;
+  const std::string text = quantized_table_text(backends::cpu::QuantizedIsa::kAvx2, wide);
+  int64_t named = 0;
+  for (size_t at = 0; (at = text.find(" to 6 bits", at)) != std::string::npos; ++at) ++named;
+  EXPECT_EQ(named, std::ranges::count_if(
+                       backends::cpu::quantized_rows(), [](int most) { return most == 63; },
+                       &backends::cpu::QuantizedRow::most_quant));
+  EXPECT_GT(named, 0);
+}
+
 }  // namespace
 }  // namespace ridge::planning

@@ -157,6 +157,25 @@ std::vector<TargetHardware> hardware_of(int64_t memory_bytes) {
   return hardware;
 }
 
+// Devices that have exactly the bytes of four shares are enough by four; a byte less takes five.
+TEST(TrainingPlan, FindsTheFewestDevicesToTheByte) {
+  TrainingPlanRequest request = preset_request("tiny");
+  auto plan = [&](int64_t devices, int64_t memory_bytes) {
+    request.layout = {.devices = devices, .zero = "3"};
+    return plan_training(request, hardware_of(memory_bytes), ignore_trials)[0];
+  };
+  const record::TrainingPlan four = plan(4, int64_t{1} << 40);
+  ASSERT_EQ(four.record.parameters % 4, 0);
+  auto suggested = [&](int64_t memory_bytes) {
+    std::string text;
+    for (const std::string& change : plan(2, memory_bytes).would_fit)
+      if (change.starts_with("--devices")) text += change;
+    return text;
+  };
+  EXPECT_EQ(suggested(four.memory.total), "--devices 4 --zero 3");
+  EXPECT_EQ(suggested(four.memory.total - 1), "--devices 5 --zero 3");
+}
+
 // The largest batch and the longest context fit, and one more does not.
 TEST(TrainingPlan, FindsTheLargestThatFits) {
   TrainingPlanRequest request = preset_request("tiny");
