@@ -3,6 +3,9 @@
 #include "backends/collectives/tcp.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <functional>
 #include <mutex>
@@ -140,6 +143,41 @@ TEST(TcpCommunicator, RefusesTwoProcessesOfOneRank) {
         << error.what();
   }
   twin.join();
+}
+
+// A connection to the port of rank 0 that sends these bytes, once the port is open.
+int strange_connection(int port, std::string_view bytes) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  for (;;) {
+    const int handle = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (::connect(handle, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+      EXPECT_EQ(::send(handle, bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes));
+      return handle;
+    }
+    ::close(handle);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+// Port scanners: one that ends at once, one that speaks HTTP, and more than are kept that are
+// silent or stop within the greeting.
+TEST(TcpCommunicator, StrangersDoNotKeepTheRanksFromJoining) {
+  const int port = free_port();
+  std::thread first([&] {
+    const auto ranks = join_tcp({"127.0.0.1", port, 0, 2, 60});
+    EXPECT_EQ(ranks->gather("a"), (std::vector<std::string>{"a", "b"}));
+  });
+  ::close(strange_connection(port, ""));
+  std::vector<int> strangers = {strange_connection(port, "GET / HTTP/1.1\r\n\r\n")};
+  for (int i = 0; i < 100; ++i)
+    strangers.push_back(strange_connection(port, i % 2 == 0 ? "" : "GDIR"));
+  EXPECT_EQ(join_tcp({"127.0.0.1", port, 1, 2, 60})->gather("b"),
+            (std::vector<std::string>{"a", "b"}));
+  first.join();
+  for (const int each : strangers) ::close(each);
 }
 
 }  // namespace

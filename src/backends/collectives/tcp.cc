@@ -10,9 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -25,7 +27,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kGreeting = 0x52494447;  // "RIDG": another program's port answers otherwise
+using Greeting = std::array<uint32_t, 3>;   // kGreeting, the rank, the number of ranks
 constexpr uint64_t kMostBytes = uint64_t{1} << 32;
+constexpr size_t kMostStrangers = 64;
+constexpr const char* kJoining = "joining the ranks";
 
 class Socket {
  public:
@@ -67,18 +72,26 @@ class Deadline {
   throw runtime_error("[ranks] rank {} of {}: {}: {}", o.rank, o.ranks, what, why);
 }
 
+// Waits until one of them is ready.
+void wait_for(std::span<pollfd> sockets,
+              const Deadline& deadline,
+              const TcpOptions& o,
+              std::string_view what) {
+  int ready = 0;
+  do {
+    ready = ::poll(sockets.data(), sockets.size(), deadline.left_ms());
+  } while (ready < 0 && errno == EINTR);
+  if (ready == 0) fail(o, what, fmt::format("nothing came for {:g} s", deadline.seconds()));
+  if (ready < 0) fail(o, what, std::strerror(errno));
+}
+
 void wait_for(const Socket& socket,
               short events,
               const Deadline& deadline,
               const TcpOptions& o,
               std::string_view what) {
   pollfd waiting{socket.handle(), events, 0};
-  int ready = 0;
-  do {
-    ready = ::poll(&waiting, 1, deadline.left_ms());
-  } while (ready < 0 && errno == EINTR);
-  if (ready == 0) fail(o, what, fmt::format("nothing came for {:g} s", deadline.seconds()));
-  if (ready < 0) fail(o, what, std::strerror(errno));
+  wait_for({&waiting, 1}, deadline, o, what);
 }
 
 void send_all(const Socket& socket,
@@ -167,38 +180,33 @@ Socket connect_to(const TcpOptions& o, const Deadline& deadline) {
        why);
 }
 
+// A connection that has not said which rank it is. A port scanner never does.
+struct Caller {
+  enum class State { kWaits, kHasGreeted, kIsGone };
+
+  State read() {
+    auto* to = reinterpret_cast<char*>(greeting.data());
+    const ssize_t got = ::recv(socket.handle(), to + bytes, sizeof greeting - bytes, MSG_DONTWAIT);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return State::kWaits;
+    if (got <= 0) return State::kIsGone;
+    bytes += static_cast<size_t>(got);
+    if (bytes < sizeof greeting) return State::kWaits;
+    return greeting[0] == kGreeting ? State::kHasGreeted : State::kIsGone;
+  }
+
+  Socket socket;
+  Greeting greeting = {};
+  size_t bytes = 0;
+};
+
 class TcpCommunicator final : public Communicator {
  public:
   explicit TcpCommunicator(const TcpOptions& options) : options_(options) {
-    constexpr const char* kWhat = "joining the ranks";
     const Deadline deadline(options.timeout_s);
-    if (options_.rank > 0) {
-      Socket& first = sockets_.emplace_back(connect_to(options_, deadline));
-      send_at_once(first);
-      const uint32_t greeting[] = {kGreeting, static_cast<uint32_t>(options_.rank),
-                                   static_cast<uint32_t>(options_.ranks)};
-      send_all(first, greeting, sizeof greeting, deadline, options_, kWhat);
-      return;
-    }
-    const Socket listener = listen_at(options_);
-    sockets_.resize(static_cast<size_t>(options_.ranks - 1));
-    for (int joined = 1; joined < options_.ranks;) {
-      wait_for(
-          listener, POLLIN, deadline, options_,
-          fmt::format("{} of {} ranks have joined, not {}", joined, options_.ranks, missing()));
-      Socket next(::accept4(listener.handle(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!next.is_open()) continue;
-      send_at_once(next);
-      uint32_t greeting[3] = {};
-      receive_all(next, greeting, sizeof greeting, deadline, options_, kWhat);
-      if (greeting[0] != kGreeting) continue;  // a port scanner
-      if (greeting[2] != static_cast<uint32_t>(options_.ranks) || greeting[1] < 1 ||
-          greeting[1] >= greeting[2] || sockets_[greeting[1] - 1].is_open())
-        fail(options_, kWhat,
-             fmt::format("a process came as rank {} of {}", greeting[1], greeting[2]));
-      sockets_[greeting[1] - 1] = std::move(next);
-      ++joined;
-    }
+    if (options_.rank == 0)
+      accept_ranks(deadline);
+    else
+      connect(deadline);
   }
 
   int rank() const override { return options_.rank; }
@@ -259,6 +267,47 @@ class TcpCommunicator final : public Communicator {
   }
 
  private:
+  void connect(const Deadline& deadline) {
+    Socket& first = sockets_.emplace_back(connect_to(options_, deadline));
+    send_at_once(first);
+    const Greeting greeting = {kGreeting, static_cast<uint32_t>(options_.rank),
+                               static_cast<uint32_t>(options_.ranks)};
+    send_all(first, greeting.data(), sizeof greeting, deadline, options_, kJoining);
+  }
+  // Connections that say nothing, or no greeting, do not keep the ranks from joining.
+  void accept_ranks(const Deadline& deadline) {
+    const Socket listener = listen_at(options_);
+    sockets_.resize(static_cast<size_t>(options_.ranks - 1));
+    std::vector<Caller> callers;
+    for (int joined = 1; joined < options_.ranks;) {
+      std::vector<pollfd> waiting = {{listener.handle(), POLLIN, 0}};
+      for (const Caller& each : callers) waiting.push_back({each.socket.handle(), POLLIN, 0});
+      wait_for(
+          waiting, deadline, options_,
+          fmt::format("{} of {} ranks have joined, not {}", joined, options_.ranks, missing()));
+      std::erase_if(callers, [&](Caller& each) {
+        if (waiting[static_cast<size_t>(&each - callers.data()) + 1].revents == 0) return false;
+        const Caller::State state = each.read();
+        if (state == Caller::State::kHasGreeted) admit(each), ++joined;
+        return state != Caller::State::kWaits;
+      });
+      if (waiting[0].revents == 0) continue;
+      if (callers.size() == static_cast<size_t>(options_.ranks) + kMostStrangers)
+        callers.erase(callers.begin());
+      callers.push_back(
+          {.socket = Socket(::accept4(listener.handle(), nullptr, nullptr, SOCK_CLOEXEC))});
+      if (!callers.back().socket.is_open()) callers.pop_back();
+    }
+  }
+  void admit(Caller& caller) {
+    const auto& [_, rank, ranks] = caller.greeting;
+    if (ranks != static_cast<uint32_t>(options_.ranks) || rank < 1 || rank >= ranks ||
+        sockets_[rank - 1].is_open())
+      fail(options_, kJoining, fmt::format("a process came as rank {} of {}", rank, ranks));
+    send_at_once(caller.socket);
+    sockets_[rank - 1] = std::move(caller.socket);
+  }
+
   // The ranks that have not joined.
   std::string missing() const {
     std::string text;
