@@ -92,6 +92,20 @@ void refuse_unfit(const TrialRunner& runner, record::BenchPoint& point) {
 
 }  // namespace
 
+std::vector<std::string> child_arguments(const OpShape& op,
+                                         const OpRequest& request,
+                                         const AttentionBenchOptions& options) {
+  std::vector<std::string> line{op.name, "--shape", record::str(request.extents)};
+  if (op.has_causal && request.is_causal) line.emplace_back("--causal");
+  line.insert(line.end(),
+              {"--implementation", request.implementation.name, "--dtype", request.type.name});
+  if (options.is_backward && op.name == "attention") line.emplace_back("--backward");
+  const backends::MachineOptions& machine = options.machine;
+  if (!machine.device.empty()) line.insert(line.end(), {"--device", machine.device});
+  if (machine.threads > 0) line.insert(line.end(), {"--threads", std::to_string(machine.threads)});
+  return line;
+}
+
 // A way to attend, and in which phase.
 struct AttentionBench::Form {
   std::string_view name;
@@ -244,15 +258,7 @@ int64_t AttentionBench::free_bytes() {
 
 // A child that may allocate what is free now tries it; the parent goes on.
 std::string AttentionBench::failure(const OpShape& op, const OpRequest& request) {
-  std::vector<std::string> line{op.name, "--shape", record::str(request.extents)};
-  if (op.has_causal && request.is_causal) line.emplace_back("--causal");
-  line.insert(line.end(),
-              {"--implementation", request.implementation.name, "--dtype", request.type.name});
-  if (o_.is_backward && op.name == "attention") line.emplace_back("--backward");
-  if (!o_.machine.device.empty()) line.insert(line.end(), {"--device", o_.machine.device});
-  if (o_.machine.threads > 0)
-    line.insert(line.end(), {"--threads", std::to_string(o_.machine.threads)});
-  return failure_of_child(std::move(line), free_bytes());
+  return failure_of_child(child_arguments(op, request, o_), free_bytes());
 }
 
 // Notes which form wins at which lengths.

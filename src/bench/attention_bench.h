@@ -31,6 +31,11 @@ struct AttentionBenchOptions {
   backends::MachineOptions machine;  // as the trials' runner has it
 };
 
+// The arguments of `ridge bench op` by which a child tries one point alone.
+std::vector<std::string> child_arguments(const OpShape& op,
+                                         const OpRequest& request,
+                                         const AttentionBenchOptions& options);
+
 class AttentionBench {
  public:
   // Throws usage Errors for options out of range.

@@ -63,5 +63,28 @@ TEST(AttentionBench, CountsTheNotebooksBytes) {
   EXPECT_EQ(bench.points[0].unfused_bytes, 2 * (4 * 16 * 512 * 128 + 7 * 16 * 512 * 512));
 }
 
+TEST(AttentionBench, AChildTriesThePointOnTheSameMachine) {
+  using Line = std::vector<std::string>;
+  const OpRequest request{.extents = {{"b", 1}, {"t", 4096}},
+                          .type = parse_trial_type("bf16"),
+                          .is_causal = true,
+                          .layout = {},
+                          .implementation = {.name = "flash", .summary = {}, .switches = {}}};
+  AttentionBenchOptions options;
+  EXPECT_EQ(child_arguments(*find_op_shape("attention"), request, options),
+            (Line{"attention", "--shape", "b=1,t=4096", "--causal", "--implementation", "flash",
+                  "--dtype", "bf16"}));
+  options.is_backward = true;
+  options.machine.device = "cuda";
+  options.machine.threads = 3;
+  EXPECT_EQ(child_arguments(*find_op_shape("attention"), request, options),
+            (Line{"attention", "--shape", "b=1,t=4096", "--causal", "--implementation", "flash",
+                  "--dtype", "bf16", "--backward", "--device", "cuda", "--threads", "3"}));
+  // A decode has no backward pass.
+  EXPECT_EQ(child_arguments(*find_op_shape("cached_attention"), request, options),
+            (Line{"cached_attention", "--shape", "b=1,t=4096", "--implementation", "flash",
+                  "--dtype", "bf16", "--device", "cuda", "--threads", "3"}));
+}
+
 }  // namespace
 }  // namespace ridge::bench
