@@ -9,15 +9,16 @@ namespace {
 
 constexpr double kBytes = 1e6, kCacheNs = 1e6, kMemoryNs = 3e6;
 
-// Every run takes its usual time, three times as long while another program is busy.
+// Every run takes its usual time, `slower` times as long while another program is busy.
 struct FakeMachine {
   double now_ns = 0;
+  double slower = 3;
   double busy_until_ns = 0;
   double watched_ns = 0, busy_ns = 0;  // since the share was last asked for
 
   void work(double ns) {
     const bool is_busy = now_ns < busy_until_ns;
-    const double took = is_busy ? 3 * ns : ns;
+    const double took = is_busy ? slower * ns : ns;
     now_ns += took;
     watched_ns += took;
     if (is_busy) busy_ns += 0.5 * took;
@@ -97,6 +98,17 @@ TEST(Calibration, IsProvisionalNextToAProgramThatDoesNotEnd) {
   EXPECT_EQ(c.source, "measured next to busy programs");
   EXPECT_LT(machine.now_ns, 16e9);
   EXPECT_NE(said.find("other programs are busy"), std::string::npos) << said;
+}
+
+// A dozen programs on two cores: one round takes longer than all should.
+TEST(Calibration, EndsAfterARoundThatTookTooLong) {
+  FakeMachine machine;
+  machine.slower = 8;
+  machine.busy_until_ns = 1e12;
+  FakeCalibration calibration(machine);
+  EXPECT_TRUE(calibrate(calibration, {}, machine.machine()).disturbed());
+  EXPECT_EQ(calibration.samples(), 1u);
+  EXPECT_LT(machine.now_ns, 30e9);
 }
 
 // A device times its probes itself, and says how much of it other programs took.
