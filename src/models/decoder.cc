@@ -91,6 +91,14 @@ ValueId Decoder::attend(ValueId q, ValueId k, ValueId v, int64_t layer) {
   return ops::reshape(b, mixed, {b.shape(q)[0], config.heads * config.head_size});
 }
 
+ValueId Decoder::attention(ValueId normed, const std::string& prefix, int64_t layer) {
+  auto [q, k, v] = project_qkv(normed, prefix);
+  ValueId rotated_q = rotate(q, prefix + "self_attn.q_norm.weight", layer);
+  ValueId rotated_k = rotate(k, prefix + "self_attn.k_norm.weight", layer);
+  ValueId mixed = gather_last_tokens(attend(rotated_q, rotated_k, v, layer), layer);
+  return project(mixed, prefix + "self_attn.o_proj", config.hidden, config.output_bias);
+}
+
 ValueId Decoder::gather_last_tokens(ValueId x, int64_t layer) {
   if (rows_ == kNoValue || layer + 1 != config.layers) return x;
   return b.call("embedding", {x, rows_});

@@ -40,7 +40,7 @@ class Decoder {
   // i32[M], only those of the tokens at these rows [M,D]; the last layer then skips what only the
   // other tokens need.
   ValueId build_layers(ValueId ids, ValueId positions, ValueId rows = kNoValue);
-  // A module alone takes the parts: ids i32[N] -> [N,D]; the angles that `rotate` needs in a layer.
+  // A module alone takes the parts: ids i32[N] -> [N,D]; the angles of a layer.
   ValueId build_embedding(ValueId ids);
   void build_rotation(ValueId positions, int64_t layer);
   ValueId build_layer(ValueId x, int64_t layer);  // [N,D] -> [N,D], as the config's family has it
@@ -52,15 +52,9 @@ class Decoder {
   ValueId vector(const std::string& name, int64_t extent);  // in fp32
   ValueId norm(ValueId x, const std::string& name);  // over the last axis of [N,D] or [N,heads,E]
   ValueId project(ValueId x, const std::string& name, int64_t out, bool bias);  // [N,D] -> [N,out]
-  // Queries, keys and values, each [N,heads,E].
-  struct Qkv {
-    ValueId q, k, v;
-  };
-  Qkv project_qkv(ValueId normed, const std::string& prefix);
-  // Queries or keys [N,heads,E], normalized head by head first if the model does so; `norm_name`
-  // is that of the weight.
-  ValueId rotate(ValueId x, const std::string& norm_name, int64_t layer);
-  ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);  // -> [N,H*E]
+  // Projects, rotates, attends and projects back; the last layer only for the tokens that
+  // gather_last_tokens keeps. [N,D] -> [N or M,D]
+  ValueId attention(ValueId normed, const std::string& prefix, int64_t layer);
   // Last-token gather: in the last layer, keeps only the tokens whose logits are computed. Used on
   // the values that follow a layer's attention. [N,...] -> [N or M,...]
   ValueId gather_last_tokens(ValueId x, int64_t layer);
@@ -76,6 +70,15 @@ class Decoder {
   };
   Rotation rotation(ValueId positions, double theta, const RopeScaling& scaling);
   ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
+  // Queries, keys and values, each [N,heads,E].
+  struct Qkv {
+    ValueId q, k, v;
+  };
+  Qkv project_qkv(ValueId normed, const std::string& prefix);
+  // Queries or keys [N,heads,E], normalized head by head first if the model does so; `norm_name`
+  // is that of the weight.
+  ValueId rotate(ValueId x, const std::string& norm_name, int64_t layer);
+  ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);  // -> [N,H*E]
   ValueId table();
   ValueId parameter(const std::string& name, const Type& type, const StoredWeight& stored);
 

@@ -12,14 +12,9 @@ namespace {
 
 ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_t layer) {
   auto scope = d.b.scope("attention");
-  auto [q, k, v] = d.project_qkv(d.norm(x, prefix + "input_layernorm.weight"), prefix);
-  ValueId rotated_q = d.rotate(q, prefix + "self_attn.q_norm.weight", layer);
-  ValueId rotated_k = d.rotate(k, prefix + "self_attn.k_norm.weight", layer);
-  ValueId mixed = d.gather_last_tokens(d.attend(rotated_q, rotated_k, v, layer), layer);
-  ValueId projected =
-      d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.output_bias);
-  return ops::add(d.b, d.gather_last_tokens(x, layer),
-                  d.norm(projected, prefix + "post_attention_layernorm.weight"));
+  ValueId made = d.attention(d.norm(x, prefix + "input_layernorm.weight"), prefix, layer);
+  made = d.norm(made, prefix + "post_attention_layernorm.weight");
+  return ops::add(d.b, d.gather_last_tokens(x, layer), made);
 }
 
 ValueId build_mlp(Decoder& d, ValueId x, const std::string& prefix) {

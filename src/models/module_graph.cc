@@ -96,13 +96,9 @@ class ModuleBuilder {
   }
 
   ValueId build_attention() {
-    const std::string at = prefix() + "self_attn.";
     ValueId input = x(tokens());
     declare_positions();
-    auto [q, k, v] = d_.project_qkv(input, prefix());
-    ValueId mixed = d_.attend(d_.rotate(q, at + "q_norm.weight", shape_.layer),
-                              d_.rotate(k, at + "k_norm.weight", shape_.layer), v, shape_.layer);
-    return d_.project(mixed, at + "o_proj", d_.config.hidden, d_.config.output_bias);
+    return d_.attention(input, prefix(), shape_.layer);
   }
 
   const ModuleShape& shape_;
