@@ -25,6 +25,8 @@ namespace ridge::apps {
 namespace {
 
 constexpr int64_t kMostRanks = 4096;
+constexpr int64_t kMostRanksOfACore = 16;  // more only keep the machine from all else
+constexpr double kMostTimeoutS = 1e6;
 
 // More would do nothing but wait for each other, and take the host's memory.
 constexpr int64_t kMostPerProcessor = 16;
@@ -38,9 +40,12 @@ constexpr int64_t kMostPerProcessor = 16;
         "starts more",
         most, kMostPerProcessor, ranks);
   if (const int gpus = on_gpu ? backends::cuda::gpu_count() : 0; on_gpu && ranks > gpus)
-    throw usage_error(
-        "[data-parallel] expected at most {}, the number of GPUs of this machine, got {}", gpus,
-        ranks);
+    throw usage_error("[ranks] expected at most {}, the number of GPUs of this machine, got {}",
+                      gpus, ranks);
+  if (const int64_t most = kMostRanksOfACore * std::ssize(allowed_processors());
+      !on_gpu && ranks > most)
+    throw usage_error("[ranks] expected at most {}, {} for each core that Ridge may use, got {}",
+                      most, kMostRanksOfACore, ranks);
   const int code = on_gpu ? runtime::run_ranks(ranks) : runtime::run_mpirun(ranks);
   if (code > 128) files::end_by_interrupt(code - 128);
   std::exit(code);
@@ -180,8 +185,9 @@ std::string layout_switches(const runtime::RankLayout& layout, const RankOptions
 void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
   runtime::WatchOptions watch{.print = print_error};
   if (o.timeout_s) watch.first_step_s = watch.timeout_s = *o.timeout_s;
-  if (!(watch.timeout_s > 0 && watch.timeout_s <= 1e6))
-    throw usage_error("[collective-timeout] expected seconds above 0, got {:g}", watch.timeout_s);
+  if (!(watch.timeout_s > 0 && watch.timeout_s <= kMostTimeoutS))
+    throw usage_error("[collective-timeout] expected seconds above 0, at most {:g}, got {:g}",
+                      kMostTimeoutS, watch.timeout_s);
   const runtime::RankPlace place = runtime::find_rank([](const char* v) { return std::getenv(v); });
   const runtime::RankLayout layout = layout_of(o, place);
   const int64_t wanted = layout.ranks();

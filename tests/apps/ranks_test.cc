@@ -144,6 +144,10 @@ TEST_F(RanksTest, ContradictionsAreUsageErrors) {
             std::string::npos)
       << other.err;
   EXPECT_EQ(run(training(-1)).code, 2);
+  // So many processes would keep the machine from all else.
+  const Output many = run(training(4096));
+  EXPECT_EQ(many.code, 2);
+  EXPECT_NE(many.err.find("16 for each core"), std::string::npos) << many.err;
   const Output torchrun = run(training(2), {.environment = {{"RANK", "0"},
                                                             {"WORLD_SIZE", "2"},
                                                             {"LOCAL_RANK", "0"},
