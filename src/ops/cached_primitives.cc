@@ -89,6 +89,20 @@ struct MultipliesCells {
     return traffic;
   }
 
+  // Calls add(index of an element of q or o, index of its score, the element of the cache that
+  // both belong to), which changes the outputs, zero at first.
+  template <typename Add>
+  static void fill(const Call& call, Inputs64 in, Outputs64 out, const Add& add) {
+    const CellProduct p = cell_product(call);
+    const CachedValues cells = cached_values(p.cache, in, 1, kScales);
+    std::fill(out[0].data.begin(), out[0].data.end(), 0.0);
+    visit_cells(p, in, [&](int64_t row, int64_t cached, int64_t head, int64_t c) {
+      for (int64_t i = 0, e = p.cache.head_size; i < e; ++i)
+        add(static_cast<size_t>(row * e + i), static_cast<size_t>(row * p.columns + c),
+            cells.at(cached, head, i));
+    });
+  }
+
   static std::vector<Case> cases(bool mix) {
     struct CachedPrimitivesSample {
       int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, columns;
@@ -118,13 +132,8 @@ struct CachedScoresOp : MultipliesCells {
   }
 
   static void reference(const Call& call, Inputs64 in, Outputs64 out) {
-    CellProduct p = cell_product(call);
-    const CachedValues cells = cached_values(p.cache, in, 1, kScales);
-    std::fill(out[0].data.begin(), out[0].data.end(), 0.0);
-    visit_cells(p, in, [&](int64_t row, int64_t cached, int64_t head, int64_t c) {
-      for (int64_t i = 0, e = p.cache.head_size; i < e; ++i)
-        out[0].data[static_cast<size_t>(row * p.columns + c)] +=
-            in[0]->data[static_cast<size_t>(row * e + i)] * cells.at(cached, head, i);
+    fill(call, in, out, [&](size_t element, size_t score, double cell) {
+      out[0].data[score] += in[0]->data[element] * cell;
     });
   }
 
@@ -135,13 +144,8 @@ struct CachedMixOp : MultipliesCells {
   static Op declaration() { return MultipliesCells::declaration("cached_mix"); }
 
   static void reference(const Call& call, Inputs64 in, Outputs64 out) {
-    CellProduct p = cell_product(call);
-    const CachedValues cells = cached_values(p.cache, in, 1, kScales);
-    std::fill(out[0].data.begin(), out[0].data.end(), 0.0);
-    visit_cells(p, in, [&](int64_t row, int64_t cached, int64_t head, int64_t c) {
-      for (int64_t i = 0, e = p.cache.head_size; i < e; ++i)
-        out[0].data[static_cast<size_t>(row * e + i)] +=
-            in[0]->data[static_cast<size_t>(row * p.columns + c)] * cells.at(cached, head, i);
+    fill(call, in, out, [&](size_t element, size_t score, double cell) {
+      out[0].data[element] += in[0]->data[score] * cell;
     });
   }
 
