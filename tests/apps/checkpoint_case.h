@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "apps/program_run.h"
+#include "base/split.h"
 #include "files/failing_calls.h"
 #include "test_paths.h"
 
@@ -37,30 +38,13 @@ class CheckpointCase : public ProgramTest {
   std::vector<std::string> line(const std::string& checkpoints,
                                 int64_t steps,
                                 std::vector<std::string> more = {}) const {
-    std::vector<std::string> all{"train",
-                                 "--config",
-                                 "config.json",
-                                 "--pass",
-                                 "-tune_gemm",
-                                 "--device",
-                                 "cpu",
-                                 "--threads",
-                                 "1",
-                                 "--data",
-                                 "t",
-                                 "--seq-len",
-                                 "8",
-                                 "--batch-size",
-                                 "1",
-                                 "--save-every",
-                                 "2",
-                                 "--keep",
-                                 "2",
-                                 "--quiet",
-                                 "--checkpoints",
-                                 checkpoints,
-                                 "--steps",
-                                 std::to_string(steps)};
+    std::vector<std::string> all =
+        split(fmt::format(
+                  "train --config config.json --pass -tune_gemm --device cpu --threads 1 --data t "
+                  "--seq-len 8 --batch-size 1 --save-every 2 --keep 2 --quiet --checkpoints {} "
+                  "--steps {}",
+                  checkpoints, steps),
+              ' ');
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }

@@ -9,6 +9,7 @@
 
 #include "apps/program_run.h"
 #include "models/whole_gguf.h"
+#include "record/rank_ring.h"
 
 namespace ridge::apps {
 
@@ -108,6 +109,46 @@ class ForeignFiles : public ProgramTest {
     return {{"bad/performance_summary.json",
              files::contents(folder_ / "good/performance_summary.json"),
              {{"explain", "bad"}, {"diff", "bad", "good"}, {"diff", "good", "bad", "--json"}}}};
+  }
+
+  // Two ranks, of which the second has not arrived.
+  std::vector<ForeignFile> rings(const std::string& name = "a") {
+    std::filesystem::create_directory(folder_ / "log");
+    record::RankRing ring{.job = "job", .ranks = 2, .host = name, .state = name, .error = name};
+    ring.at_s = 10;
+    ring.groups = {{"data", 0}};
+    for (int64_t i = 0; i < 2; ++i)
+      ring.collectives.push_back({.number = i,
+                                  .group = "data",
+                                  .graph = name,
+                                  .op = name,
+                                  .scope = name,
+                                  .node = 7,
+                                  .bytes = 1024,
+                                  .begin_s = 1.0,
+                                  .end_s = i == 0 ? 1.5 : 0});
+    record::write_ring(folder_ / "log", ring);
+    ring.rank = 1;
+    ring.collectives.pop_back();
+    record::write_ring(folder_ / "log", ring);
+    return {{"log/rank-0.json",
+             files::contents(folder_ / "log/rank-0.json"),
+             {{"explain", "--hang", "log"}, {"explain", "--hang", "log", "--json"}}}};
+  }
+
+  std::vector<ForeignFile> traces() const {
+    return {{"trace.json",
+             R"({"traceEvents": [
+                 {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1,
+                  "ts": 0, "dur": 100},
+                 {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1,
+                  "dur": 9, "args": {"Input Dims": [[4, 8], [8, 2]],
+                                     "Input type": ["float", "float"]}},
+                 {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
+                  "ts": 2, "dur": 1, "args": {"correlation": 3}},
+                 {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 20,
+                  "dur": 5, "args": {"correlation": 3, "device": 0, "stream": 7}}]})",
+             {{"import", "trace.json", "--out", "imported", "--force"}}}};
   }
 
   std::vector<ForeignFile> indices() {

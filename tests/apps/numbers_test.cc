@@ -12,6 +12,8 @@ TEST_F(NumberCases, Configurations) { try_files(configurations(), kEvery); }
 TEST_F(NumberCases, Hardware) { try_files(hardware(), kEvery); }
 // Hundreds of numbers, which three commands read.
 TEST_F(NumberCases, RunFolders) { try_files(run_folders(), 5 * kEvery); }
+TEST_F(NumberCases, Rings) { try_files(rings(), kEvery); }
+TEST_F(NumberCases, Traces) { try_files(traces(), kEvery); }
 TEST_F(NumberCases, Indices) { try_files(indices(), kEvery); }
 TEST_F(NumberCases, Tokenizers) { try_files(tokenizers(), kEvery); }
 // tests/models tries all extremes of the numbers in GGUF files, without the program.

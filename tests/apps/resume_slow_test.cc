@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "apps/program_run.h"
+#include "base/split.h"
 
 namespace ridge::apps {
 namespace {
@@ -37,35 +38,13 @@ TEST_F(ResumeTest, KilledAHundredTimesTheLossesAreThoseOfAnUnbrokenRun) {
                 .code,
             0);
   const auto line = [](const std::string& log, int64_t steps, bool saves) {
-    std::vector<std::string> all{"train",
-                                 "--preset",
-                                 "tiny",
-                                 "--level",
-                                 "compiled",
-                                 "--pass",
-                                 "-tune_gemm",
-                                 "--device",
-                                 "cpu",
-                                 "--threads",
-                                 "1",
-                                 "--data",
-                                 "t",
-                                 "--val-data",
-                                 "t",
-                                 "--val-every",
-                                 "4",
-                                 "--val-batches",
-                                 "1",
-                                 "--seq-len",
-                                 "8",
-                                 "--batch-size",
-                                 "1",
-                                 "--steps",
-                                 std::to_string(steps),
-                                 "--log-dir",
-                                 log};
-    if (saves) all.insert(all.end(), {"--checkpoints", "c", "--save-every", "2", "--resume"});
-    return all;
+    return split(
+        fmt::format(
+            "train --preset tiny --level compiled --pass -tune_gemm --device cpu --threads 1 "
+            "--data t --val-data t --val-every 4 --val-batches 1 --seq-len 8 --batch-size 1 "
+            "--steps {} --log-dir {}{}",
+            steps, log, saves ? " --checkpoints c --save-every 2 --resume" : ""),
+        ' ');
   };
   // Measures the ceilings that the log needs, once.
   ASSERT_EQ(run(line("first", 1, false)).code, 0);
