@@ -157,8 +157,10 @@ ValueId Decoder::build_layers(ValueId ids, ValueId positions, ValueId rows) {
   return x;
 }
 
+ValueId Decoder::build_last_norm(ValueId x) { return norm(x, "model.norm.weight"); }
+
 ValueId Decoder::build_head(ValueId x) {
-  x = norm(x, "model.norm.weight");
+  x = build_last_norm(x);
   ValueId head =
       config.tied_head ? table() : matrix("lm_head.weight", {config.vocabulary, config.hidden});
   const ValueId logits = ops::matmul(b, "nd,vd->nv", x, head);

@@ -44,7 +44,8 @@ class Decoder {
   ValueId build_embedding(ValueId ids);
   void build_rotation(ValueId positions, int64_t layer);
   ValueId build_layer(ValueId x, int64_t layer);  // [N,D] -> [N,D], as the config's family has it
-  // [M,D] -> logits [M,V].
+  ValueId build_last_norm(ValueId x);             // [M,D] -> [M,D]
+  // [M,D] -> logits [M,V], with the last norm.
   ValueId build_head(ValueId x);
 
   // For the families' layers.

@@ -99,15 +99,19 @@ class InferenceBuilder {
   ForwardGraph build() {
     bool decodes = shape_.task == InferenceTask::kDecode;
     ValueId positions = token_input(kPositions);
-    tokens_ = shape_.task == InferenceTask::kScore ? kNoValue : d_.b.state(kTokens, per_slot());
+    tokens_ = samples(shape_.task) ? d_.b.state(kTokens, per_slot()) : kNoValue;
     ValueId ids = decodes ? tokens_ : token_input(kIds);
     if (shape_.cached) cached_.declare(d_.b, positions, token_input(kSlots), d_.config);
     const bool some = shape_.task == InferenceTask::kPrefill;
     ValueId x = d_.build_layers(ids, positions, some ? row_input(kRows) : kNoValue);
     auto scope = d_.b.scope("head");
     if (shape_.task == InferenceTask::kScore) return build_score(x);
+    if (shape_.task == InferenceTask::kHidden) {
+      d_.out.graph.outputs = {d_.build_last_norm(x)};
+      return std::move(d_.out);
+    }
     d_.out.logits = d_.build_head(x);
-    build_sample(some ? row_input(kRowSlots) : kNoValue);
+    if (samples(shape_.task)) build_sample(some ? row_input(kRowSlots) : kNoValue);
     d_.out.graph.outputs = {d_.out.logits};
     return std::move(d_.out);
   }

@@ -52,7 +52,13 @@ enum class InferenceTask : uint8_t {
   kPrefill,  // ids from the host; logits and a sampled token only for the rows that the host names
   kDecode,   // one token per slot, read from the state that sampling wrote
   kScore,    // ids and labels from the host: the mean negative log-likelihood, no logits
+  kLogits,   // ids from the host: the logits [N,V] of all tokens, nothing is sampled
+  kHidden,   // ids from the host: the hidden states [N,D] after the last norm
 };
+// Whether the graph samples the next tokens.
+inline bool samples(InferenceTask task) {
+  return task == InferenceTask::kPrefill || task == InferenceTask::kDecode;
+}
 
 // A bucket: everything that determines the shapes of a graph.
 struct InferenceShape {
