@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "serve/kept_sequence.h"
 #include "serve/shared_steps.h"
 
 namespace ridge::serve {
@@ -73,10 +74,11 @@ Engine::~Engine() {
 
 void warm_up(Session& session, const ModelRunner::Prepared& prepared) {
   if (session.runner().is_on_device() && session.options().cached) session.prepare(prepared);
+  if (session.free_slots().is_empty()) return;  // Sequences ran in them before.
   const int32_t id = 0;
-  const Prompt prompt{0, {&id, 1}, {}};
+  const OwnSlot slot(session);
+  const Prompt prompt{slot, {&id, 1}, {}};
   session.start({&prompt, 1});
-  session.release(0);
   session.runner().touch_cache();
 }
 
@@ -94,6 +96,11 @@ void Engine::expect_runnable(const Request& request) const {
   if (request.priority < -options_.most_priority || request.priority > options_.most_priority)
     throw usage_error("[priority] expected {} to {}, got {}", -options_.most_priority,
                       options_.most_priority, request.priority);
+  if (session_.free_slots().kept() >= session_.options().slots)
+    throw usage_error(
+        "[sequence] expected a free sequence, callers keep all {}; end one of them, or have more "
+        "(max_sequences)",
+        session_.options().slots);
   validate(request.sampling);
 }
 
@@ -107,6 +114,13 @@ RequestHandle Engine::submit(Request request, std::shared_ptr<OutputQueue> outpu
   const RequestHandle handle = mailbox_.submit(std::move(sequence));
   if (handle.refusal == Refusal::kFull) metrics_.count_refused();
   return handle;
+}
+
+std::future<void> Engine::use(std::function<void(Session&)> use) {
+  return mailbox_.use(std::packaged_task<void()>([this, use = std::move(use)] {
+    core_.land();
+    use(session_);
+  }));
 }
 
 EngineCounts Engine::counts() const {
@@ -136,6 +150,7 @@ bool Engine::take_mail() {
       mailbox_.take(!core_.is_idle(), options_.ranks != nullptr ? kBeat : kLong, mail);
   for (auto& each : mail.submitted) core_.add(std::move(each));
   for (uint64_t id : mail.cancelled) core_.cancel(id);
+  for (auto& each : mail.uses) each();
   return goes_on;
 }
 

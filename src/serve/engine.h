@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -48,7 +49,7 @@ class Engine {
  public:
   // Called with the number of buckets that are built and of all.
   using Progress = std::function<void(int64_t built, int64_t all)>;
-  // The session and the tokenizer must outlive the engine, and nobody else may use the session. The
+  // The session and the tokenizer must outlive the engine, and others use the session by `use`. The
   // constructor loads the weights and runs one token; on a device of its own it builds the buckets
   // of all steps, so that no request waits for one. It throws what these throw.
   Engine(Session& session,
@@ -66,6 +67,10 @@ class Engine {
   RequestHandle submit(Request request, std::shared_ptr<OutputQueue> output);
   // Ends a request before the next step. It does nothing if the request has ended.
   void cancel(uint64_t id) { mailbox_.cancel(id); }
+  // Calls `use` with the session on the engine's thread, between two steps. It may run sequences
+  // in slots that it takes from the session's free ones. The future has what `use` throws, or a
+  // broken promise if the engine stops before; whoever gets it waits for it.
+  [[nodiscard]] std::future<void> use(std::function<void(Session&)> use);
   // Refuses requests from now on. Accepted ones go on.
   void drain() { mailbox_.close(false); }
   // Whether no request is running or waiting.

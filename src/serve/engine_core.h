@@ -34,12 +34,14 @@ class EngineCore {
         scheduler_(session, metrics),
         answers_(session, scheduler_, mailbox, metrics) {}
 
-  bool is_idle() const { return scheduler_.running().empty() && scheduler_.waiting().empty(); }
+  bool is_idle() const { return scheduler_.is_idle(); }
   void add(Scheduler::Sequence sequence);
   void cancel(uint64_t id);
   // Admits sequences, hands out the tokens of a step, next to which a device may compute the next
   // one, and wakes the readers.
   void step();
+  // Finishes the step that runs ahead, so that another may use free slots of the session.
+  void land();
   // Cancels all requests.
   void stop();
 
@@ -48,7 +50,6 @@ class EngineCore {
  private:
   void admit();
   void run();
-  void land();
   LaunchedStep launch();
   void finish(LaunchedStep step);
   void hand_out(const LaunchedStep& step, const std::vector<int32_t>& tokens);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries requests and cancellations from any thread to the engine's thread.
+// Carries requests, cancellations and uses of the session from any thread to the engine's thread.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -47,6 +48,7 @@ class Mailbox {
   struct Mail {
     std::vector<std::unique_ptr<EngineSequence>> submitted;
     std::vector<uint64_t> cancelled;
+    std::vector<std::packaged_task<void()>> uses;  // each uses the session
   };
 
   // At most `most_open` requests may wait or run. The log must outlive the mailbox.
@@ -75,6 +77,15 @@ class Mailbox {
     }
     has_mail_.notify_one();
   }
+  // The future of a use that nobody takes any more has a broken promise.
+  std::future<void> use(std::packaged_task<void()> use) {
+    const std::lock_guard lock(mutex_);
+    std::future<void> done = use.get_future();
+    if (stops_) return done;
+    mail_.uses.push_back(std::move(use));
+    has_mail_.notify_one();
+    return done;
+  }
   // Refuses requests from now on, and tells the engine's thread to stop if `stops`.
   void close(bool stops) {
     const std::lock_guard lock(mutex_);
@@ -87,7 +98,8 @@ class Mailbox {
   bool take(bool is_busy, std::chrono::milliseconds wait, Mail& mail) {
     std::unique_lock lock(mutex_);
     has_mail_.wait_for(lock, wait, [&] {
-      return is_busy || stops_ || !mail_.submitted.empty() || !mail_.cancelled.empty();
+      return is_busy || stops_ || !mail_.submitted.empty() || !mail_.cancelled.empty() ||
+             !mail_.uses.empty();
     });
     mail = std::exchange(mail_, {});
     return !stops_;

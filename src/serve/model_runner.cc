@@ -2,6 +2,8 @@
 // Chooses buckets and writes their inputs.
 #include "serve/model_runner.h"
 
+#include <algorithm>
+
 #include "base/touch_pages.h"
 #include "models/inference_names.h"
 
@@ -71,6 +73,25 @@ void ModelRunner::write_tables(SequenceBlocks& blocks) {
   };
   if (file_.config().has_full_layers()) write(models::kBlockTable, blocks.full_table());
   if (file_.config().has_window_layers()) write(models::kWindowBlockTable, blocks.window_table());
+}
+
+// Keys and values of a block are rows of positions; its scales are rows of heads.
+void ModelRunner::copy_blocks(std::span<const BlockCopy> copies, int64_t positions) {
+  const models::ModelConfig& config = file_.config();
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const LayerType type = config.is_window(layer) ? kWindow : kFull;
+    for (const char* part : {"keys", "values", "key_scales", "value_scales"}) {
+      const std::string name = models::cache_state(layer, part);
+      if (!store_.has(name)) continue;
+      const auto& [dtype, shape] = store_.type(name);
+      const bool is_of_rows = shape.rank() == 4;
+      const int64_t block = storage_bytes(dtype, shape.elements()) / shape[0];
+      const int64_t bytes = is_of_rows ? block / shape[1] * std::min(positions, shape[1]) : block;
+      for (const BlockCopy& each : copies)
+        if (each.type == type)
+          store_.copy({name, each.from * block}, {name, each.to * block}, bytes);
+    }
+  }
 }
 
 void ModelRunner::prepare(int64_t most_tokens, const Prepared& done) {

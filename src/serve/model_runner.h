@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,8 @@ class ModelRunner {
   void announce(Announcer announcer) { announcer_ = std::move(announcer); }
   // Writes the block tables that have changed.
   void write_tables(SequenceBlocks& blocks);
+  // Copies blocks of the caches of all layers, as far as `positions` positions fill them.
+  void copy_blocks(std::span<const BlockCopy> copies, int64_t positions);
   // Builds all buckets that together cover each step of up to `most_tokens` tokens, and runs each
   // with padding, so that a device has recorded it. Calls `done` after each bucket with it, the
   // number of built ones and of all.

@@ -21,8 +21,7 @@ bool yields(const EngineSequence& running, const EngineSequence& next) {
 
 Scheduler::Scheduler(Session& session, EngineMetrics& metrics)
     : session_(session), metrics_(metrics) {
-  for (int64_t slot = session.options().slots; slot-- > 0;) free_slots_.push_back(slot);
-  running_.reserve(free_slots_.size());
+  running_.reserve(static_cast<size_t>(session.options().slots));
 }
 
 int64_t Scheduler::running_count() const {
@@ -66,12 +65,11 @@ Scheduler::Sequence Scheduler::take_last_running() {
 bool Scheduler::admit_first() {
   EngineSequence& next = *waiting_.front();
   if (!running_.empty() && (next.runs_alone || running_.front()->runs_alone)) return false;
-  if (free_slots_.empty()) {
-    if (!yields(*running_.back(), next)) return false;
+  if (session_.free_slots().is_empty()) {
+    if (running_.empty() || !yields(*running_.back(), next)) return false;
     preempt_last();
   }
-  next.slot = free_slots_.back();
-  free_slots_.pop_back();
+  next.slot = session_.free_slots().take();
   session_.begin(
       {next.slot, next.ids, next.request.sampling, next.request.tenant, next.generated()});
   if (!takes_blocks(next)) {
@@ -127,7 +125,7 @@ void Scheduler::requeue_last() {
 void Scheduler::release(EngineSequence& sequence) {
   if (sequence.slot < 0) return;
   session_.release(sequence.slot);
-  free_slots_.push_back(std::exchange(sequence.slot, -1));
+  session_.free_slots().give(std::exchange(sequence.slot, -1));
 }
 
 void Scheduler::erase_ended() {

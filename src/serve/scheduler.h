@@ -24,6 +24,10 @@ class Scheduler {
   // Both are sorted by the time at which they are due. Sequences that run alone come before others.
   const std::deque<Sequence>& waiting() const { return waiting_; }
   const std::vector<Sequence>& running() const { return running_; }
+  // Whether no sequence runs, and none that waits could.
+  bool is_idle() const {
+    return running_.empty() && (waiting_.empty() || session_.free_slots().is_empty());
+  }
   // The number of running sequences that have not ended.
   int64_t running_count() const;
 
@@ -57,7 +61,6 @@ class Scheduler {
   EngineMetrics& metrics_;
   std::deque<Sequence> waiting_;
   std::vector<Sequence> running_;
-  std::vector<int64_t> free_slots_;
 };
 
 }  // namespace ridge::serve

@@ -11,10 +11,10 @@ namespace ridge::serve {
 
 using models::kBlockTokens;
 
-SequenceBlocks::LayerBlocks::LayerBlocks(const models::CacheBlocks& shape,
-                                         int64_t slots,
-                                         bool has_layers,
-                                         bool shares)
+LayerBlocks::LayerBlocks(const models::CacheBlocks& shape,
+                         int64_t slots,
+                         bool has_layers,
+                         bool shares)
     : exists(has_layers),
       ring(shape.blocks_per_slot),
       pool(exists ? shape.blocks : 0),
@@ -131,6 +131,28 @@ void SequenceBlocks::append(int64_t slot, std::span<const int32_t> ids) {
     at(slot).tail.push_back(id);
     if (std::ssize(at(slot).tail) == kBlockTokens) remember(slot);
   }
+}
+
+std::vector<BlockCopy> SequenceBlocks::copy(int64_t from, int64_t to) {
+  release(to);
+  std::vector<BlockCopy> copies;
+  for (LayerType type : {kFull, kWindow}) {
+    LayerBlocks& layers = layers_[type];
+    if (!layers.exists) continue;
+    for (int64_t block = 0; !shares_ && block < layers.ring; ++block)
+      copies.push_back({type, layers.entry(from, block), layers.entry(to, block)});
+    for (int64_t block = at(from).first[type]; block < at(from).end; ++block) {
+      const int32_t id = layers.entry(from, block);
+      int32_t& made = layers.entry(to, block) = id;
+      if (block < at(from).whole)
+        layers.pool.share(id);
+      else
+        copies.push_back({type, id, made = take(type)});
+    }
+  }
+  changed_ = changed_ || shares_;
+  at(to) = at(from);
+  return copies;
 }
 
 // Adds the slot's tail, now a full block, to the prefix cache.

@@ -24,6 +24,27 @@ namespace ridge::serve {
 enum class BlockState : uint8_t { kFree, kCached, kUsed, kShared };
 inline constexpr size_t kBlockStates = 4;
 
+// The blocks of one kind of layer, and the table that gives them to slots.
+struct LayerBlocks {
+  LayerBlocks(const models::CacheBlocks& shape, int64_t slots, bool has_layers, bool shares);
+  size_t place(int64_t slot, int64_t block) const {
+    return static_cast<size_t>(slot * ring + block % ring);
+  }
+  int32_t& entry(int64_t slot, int64_t block) { return table[place(slot, block)]; }
+  int32_t entry(int64_t slot, int64_t block) const { return table[place(slot, block)]; }
+
+  bool exists;
+  int64_t ring;  // most blocks of a slot
+  BlockPool pool;
+  std::vector<int32_t> table;  // block ids; entries that no sequence uses hold any valid id
+};
+
+// A block whose content another one gets.
+struct BlockCopy {
+  LayerType type;
+  int32_t from = 0, to = 0;
+};
+
 class SequenceBlocks {
  public:
   // Without sharing, each slot always has the same blocks.
@@ -41,6 +62,8 @@ class SequenceBlocks {
   // Goes back to a length. Only without sharing.
   void shorten(int64_t slot, int64_t length) { at(slot).length = length; }
   void release(int64_t slot);
+  // Gives a slot another one's sequence. Shares full blocks, if any; returns those to be copied.
+  std::vector<BlockCopy> copy(int64_t from, int64_t to);
 
   // The number of computed positions of the slot's sequence.
   int64_t length(int64_t slot) const { return at(slot).length; }
@@ -67,19 +90,6 @@ class SequenceBlocks {
   int64_t remembered() const { return prefixes_.prefixes(); }  // full blocks in the prefix cache
 
  private:
-  struct LayerBlocks {
-    LayerBlocks(const models::CacheBlocks& shape, int64_t slots, bool has_layers, bool shares);
-    size_t place(int64_t slot, int64_t block) const {
-      return static_cast<size_t>(slot * ring + block % ring);
-    }
-    int32_t& entry(int64_t slot, int64_t block) { return table[place(slot, block)]; }
-    int32_t entry(int64_t slot, int64_t block) const { return table[place(slot, block)]; }
-
-    bool exists;
-    int64_t ring;  // most blocks of a slot
-    BlockPool pool;
-    std::vector<int32_t> table;  // block ids; entries that no sequence uses hold any valid id
-  };
   // The slot has the blocks first[layer type] to end - 1 of its sequence.
   struct SlotBlocks {
     int64_t length = 0, cached = 0;

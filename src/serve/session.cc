@@ -26,6 +26,19 @@ void validate(const Prompt& prompt, const SessionOptions& options, int64_t vocab
   validate(prompt.sampling);
 }
 
+void expect_slots_differ(std::span<const Prompt> prompts) {
+  for (size_t i = 0; i < prompts.size(); ++i)
+    if (std::ranges::count(prompts.first(i), prompts[i].slot, &Prompt::slot) > 0)
+      throw usage_error("[slot] {} has two prompts", prompts[i].slot);
+}
+
+void expect_room(const Session& session, std::span<const int64_t> slots) {
+  for (int64_t slot : slots)
+    if (session.room(slot) < 1)
+      throw runtime_error("[context] slot {} has used all of its {} positions", slot,
+                          session.options().capacity);
+}
+
 // Returns the parts of a run of at most `chunk` ids, the first that are left of the prompts, and
 // takes away the prompts that they end.
 std::vector<SequencePart> take_parts(std::span<const Prompt>& prompts,
@@ -65,6 +78,12 @@ void expect_finite(const models::ModelFile& file,
   refuse_not_finite(file, what, has_nan ? "nan" : "infinity");
 }
 
+const char* output_name(InferenceTask task) {
+  return task == InferenceTask::kScore    ? "log-likelihoods"
+         : task == InferenceTask::kHidden ? "hidden states"
+                                          : "logits";
+}
+
 void expect_tokens(const models::ModelFile& file, std::span<const int32_t> tokens) {
   if (std::ranges::any_of(tokens, [](int32_t token) { return token < 0; }))
     refuse_not_finite(file, "logits", "nan or infinity");
@@ -86,7 +105,8 @@ Session::Session(const models::ModelFile& file,
       runner_(file, options_, backend),
       blocks_(runner_.cache(), file.config(), options_.prefix_caching),
       sampling_(options_.slots, file.config().sampled_vocabulary(), runner_.store()),
-      inputs_(options_.slots) {}
+      inputs_(options_.slots),
+      free_slots_(options_.slots) {}
 
 void Session::begin(const Prompt& prompt) {
   validate(prompt, options_, config().vocabulary);
@@ -96,11 +116,8 @@ void Session::begin(const Prompt& prompt) {
 }
 
 std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    if (std::ranges::count(prompts.first(i), prompts[i].slot, &Prompt::slot) > 0)
-      throw usage_error("[slot] {} has two prompts", prompts[i].slot);
-    begin(prompts[i]);
-  }
+  expect_slots_differ(prompts);
+  for (const Prompt& prompt : prompts) begin(prompt);
   for (std::span<const Prompt> left = prompts; !left.empty();)
     compute(take_parts(left, blocks_, options_.chunk));
   sampling_.read();
@@ -113,10 +130,7 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
 void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
   RIDGE_CHECK(slots.size() == tokens.size(), "{} slots and room for {} tokens", slots.size(),
               tokens.size());
-  for (int64_t slot : slots)
-    if (room(slot) < 1)
-      throw runtime_error("[context] slot {} has used all of its {} positions", slot,
-                          options_.capacity);
+  expect_room(*this, slots);
   if (!options_.cached) {
     const SequencePart part{0, {&sampling_.token(0), 1}};
     compute({&part, 1});
@@ -176,7 +190,7 @@ void Session::add(const SequencePart& part) {
 // Runs a bucket on the inputs that are collected.
 void Session::run() {
   runner_.write_tables(blocks_);
-  if (inputs_.task != InferenceTask::kScore) sampling_.write(inputs_.next_positions);
+  if (samples(inputs_.task)) sampling_.write(inputs_.next_positions);
   runner_.run(inputs_);
 }
 
@@ -191,17 +205,20 @@ std::vector<float> Session::logits(int64_t slot) const {
   return logits;
 }
 
-double Session::mean_nll(int64_t slot,
-                         std::span<const int32_t> ids,
-                         std::span<const int32_t> labels) {
-  RIDGE_CHECK(options_.cached, "scoring reads the cache");
-  inputs_.clear(InferenceTask::kScore);
+std::vector<float> Session::values(int64_t slot,
+                                   std::span<const int32_t> ids,
+                                   InferenceTask task,
+                                   std::span<const int32_t> labels) {
+  inputs_.clear(task);
   add({slot, ids, false});
   inputs_.labels.assign(labels.begin(), labels.end());
   run();
-  const std::vector<float> mean = runner_.last_bucket()->output();
-  expect_finite(runner_.file(), "log-likelihoods", mean);
-  return mean[0];
+  std::vector<float> values = runner_.last_bucket()->output();
+  if (task != InferenceTask::kScore)  // without padding
+    values.resize(values.size() / static_cast<size_t>(runner_.last_bucket()->shape().tokens) *
+                  ids.size());
+  expect_finite(runner_.file(), output_name(task), values);
+  return values;
 }
 
 int64_t Session::reusable(int64_t slot, int64_t to) const {

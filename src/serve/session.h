@@ -13,6 +13,7 @@
 #include "serve/sampling.h"
 #include "serve/sequence_blocks.h"
 #include "serve/session_options.h"
+#include "serve/slot_pool.h"
 #include "serve/slot_sampling.h"
 
 namespace ridge::serve {
@@ -70,9 +71,13 @@ class Session {
   // logit is not finite, throws a file Error that names the first tensor of the file that is not
   // finite, or a run-time Error if all tensors are finite.
   std::vector<float> logits(int64_t slot) const;
-  // Adds ids to the slot's sequence, which need no prompt before them. Returns the mean of -ln p of
-  // the labels, each given the ids up to its own place. Throws as `logits` does. Needs a cache.
-  double mean_nll(int64_t slot, std::span<const int32_t> ids, std::span<const int32_t> labels);
+  // Adds ids to the slot's sequence, which need no prompt before them. Returns the task's output:
+  // of kScore the mean of -ln p of the labels, each given the ids up to its own place; of kLogits
+  // [ids,V]; of kHidden [ids,D], after the last norm. Throws as `logits` does. Needs a cache.
+  std::vector<float> values(int64_t slot,
+                            std::span<const int32_t> ids,
+                            models::InferenceTask task,
+                            std::span<const int32_t> labels = {});
 
   // The number of computed positions of a sequence.
   int64_t length(int64_t slot) const { return blocks_.length(slot); }
@@ -86,7 +91,9 @@ class Session {
   void rewind(int64_t slot, int64_t length);
 
   const SequenceBlocks& blocks() const { return blocks_; }
+  SequenceBlocks& blocks() { return blocks_; }
   SlotSampling& sampling() { return sampling_; }
+  SlotPool& free_slots() { return free_slots_; }
   ModelRunner& runner() { return runner_; }
   const ModelRunner& runner() const { return runner_; }
   const models::ModelConfig& config() const { return runner_.file().config(); }
@@ -102,6 +109,7 @@ class Session {
   SequenceBlocks blocks_;
   SlotSampling sampling_;
   RunInputs inputs_;
+  SlotPool free_slots_;
   std::vector<int32_t> history_;  // the whole sequence; only without a cache
 };
 

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/units.h"
 #include "models/adapter.h"
+#include "models/tokenizer_file.h"
 #include "ops/kv_cache.h"
 
 namespace ridge::serve {
@@ -126,6 +127,36 @@ models::ModelFile open_model_file(const InferenceOptions& o) {
     file.merge(models::Adapter::open(o.adapter));
   }
   return file;
+}
+
+namespace {
+
+TextModelFile text_model(models::ModelFile file, models::TokenizerFile source) {
+  TextModelFile made{std::move(file), {}, source.chat_template};
+  made.tokenizer.emplace(models::make_tokenizer(std::move(source), made.file));
+  made.file.limit_tokens(made.tokenizer->vocab_size());
+  return made;
+}
+
+}  // namespace
+
+TextModelFile open_text_model(const InferenceOptions& o) {
+  models::ModelFile file = open_model_file(o);
+  std::optional<models::TokenizerFile> found = models::find_tokenizer(file);
+  if (!found) return {std::move(file), {}, {}};
+  return text_model(std::move(file), *std::move(found));
+}
+
+TextModelFile open_with_tokenizer(const InferenceOptions& o) {
+  models::ModelFile file = open_model_file(o);
+  models::TokenizerFile source = models::read_tokenizer(file.path());
+  return text_model(std::move(file), std::move(source));
+}
+
+int64_t served_chunk(const InferenceOptions& o, std::optional<int64_t> batched_tokens) {
+  constexpr int64_t kGpuChunk = 2048;
+  const int64_t least = backends::is_gpu(o.machine) ? kGpuChunk : 0;
+  return std::max(o.chunk, batched_tokens.value_or(least));
 }
 
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,

@@ -13,6 +13,7 @@
 #include "models/model_file.h"
 #include "passes/level_options.h"
 #include "serve/session.h"
+#include "text/tokenizer.h"
 
 namespace ridge::serve {
 
@@ -88,6 +89,22 @@ int64_t session_capacity(const InferenceOptions& options,
 
 // The model that the options name, with their adapter merged into its weights.
 models::ModelFile open_model_file(const InferenceOptions& options);
+
+// A model's file with its tokenizer, of whose ids alone tokens are sampled, and its chat template.
+struct TextModelFile {
+  models::ModelFile file;
+  std::optional<text::Tokenizer> tokenizer;  // none: the model has none
+  std::string chat_template;                 // Jinja source; empty: none
+};
+TextModelFile open_text_model(const InferenceOptions& options);
+// The same. Throws a bad-file Error for a model without a tokenizer.
+TextModelFile open_with_tokenizer(const InferenceOptions& options);
+
+// A server's sequences have so many positions by default: several full contexts may take gigabytes.
+inline constexpr int64_t kServedContext = 2048;
+// The tokens of prompts that a step of a server computes: the options' chunk, on a GPU no less than
+// 2048, and no less than a step may have in which sequences decode, if that is given.
+int64_t served_chunk(const InferenceOptions& options, std::optional<int64_t> batched_tokens = {});
 
 struct OpenModel {
   models::ModelFile file;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "serve/kept_sequence.h"
 
 namespace ridge::serve {
 
@@ -21,14 +22,14 @@ Likelihood score(Session& session, std::span<const int32_t> ids) {
   const auto chunk =
       static_cast<size_t>(std::clamp<int64_t>(kLogits / vocabulary, 1, session.options().chunk));
   Likelihood sum;
-  session.release(0);
+  const OwnSlot slot(session);
   for (size_t begin = 0; begin + 1 < ids.size(); begin += chunk) {
     const size_t count = std::min(chunk, ids.size() - 1 - begin);
-    sum.nll += session.mean_nll(0, ids.subspan(begin, count), ids.subspan(begin + 1, count)) *
+    sum.nll += session.values(slot, ids.subspan(begin, count), models::InferenceTask::kScore,
+                              ids.subspan(begin + 1, count))[0] *
                static_cast<double>(count);
     sum.tokens += static_cast<int64_t>(count);
   }
-  session.release(0);
   return sum;
 }
 
