@@ -57,6 +57,9 @@ void add_switch_options(Command app, LevelOptions& options) {
 }
 
 void add_machine_options(Command app, MachineOptions& options) {
+  options.note = [](const std::string& warning) {
+    fmt::print(stderr, "warning: {}\n", terminal_safe(warning));
+  };
   app = app.under(kMachine);
   app.add_option("--device", options.device, "cpu or cuda (default: cuda if there is a GPU)");
   app.add_option("--threads", options.threads,

@@ -20,10 +20,10 @@ namespace {
 
 constexpr int kMostThreads = 1024;  // more must be a typing error
 
-std::string gemm_choices(bool on_gpu) {
+std::string gemm_choices(const MachineOptions& machine, bool on_gpu) {
   const std::string path = tuned_file(on_gpu ? kGpuTuning : kCpuTuning);
-  if (const std::string fault = tuning_fault(path); !fault.empty())
-    fmt::print(stderr, "warning: {}; GEMMs are measured again\n", terminal_safe(fault));
+  if (const std::string fault = tuning_fault(path); machine.note && !fault.empty())
+    machine.note(fmt::format("{}; GEMMs are measured again", fault));
   return path;
 }
 
@@ -40,21 +40,21 @@ namespace {
 
 std::unique_ptr<Backend> open_backend(const MachineOptions& machine,
                                       const passes::Selection& selection) {
-  const auto& [device, threads, isa, nvtx, groups, listener] = machine;
+  const auto& [device, threads, isa, nvtx, groups, listener, note] = machine;
   if (threads < 0 || threads > kMostThreads)
     throw usage_error("[threads] expected a number from 1 to {} (or 0: all), got {}", kMostThreads,
                       threads);
   const bool on_gpu = is_gpu(machine);
   if (!on_gpu && selection.has("tf32"))
     throw usage_error("[dtype] expected fp32, bf16 or fp16 on a CPU, got tf32, which needs a GPU");
-  if (!on_gpu && threads > omp_get_num_procs())
-    fmt::print(stderr, "warning: {} threads will share {} cores\n", threads, omp_get_num_procs());
+  if (note && !on_gpu && threads > omp_get_num_procs())
+    note(fmt::format("{} threads will share {} cores", threads, omp_get_num_procs()));
   if (on_gpu && (threads != 0 || !isa.empty()))
     throw usage_error("[{0}] --{0} has no effect on a GPU; choose the CPU with --device cpu",
                       threads != 0 ? "threads" : "isa");
   if (nvtx && !on_gpu) throw usage_error("[nvtx] expected --device cuda, got cpu");
   const bool tunes = selection.has("tune_gemm");
-  const std::string choices = tunes ? gemm_choices(on_gpu) : "";
+  const std::string choices = tunes ? gemm_choices(machine, on_gpu) : "";
   if (on_gpu)
     return cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
                                     selection.has("branches"), tunes, choices, groups, nvtx});

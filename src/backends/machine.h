@@ -2,6 +2,7 @@
 // The device of this machine that runs graphs, as the user chooses it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,11 +21,13 @@ struct MachineOptions {
   // The groups of ranks, which must outlive the backend; null: this process runs alone.
   const Groups* groups = nullptr;
   CollectiveListener* listener = nullptr;  // hears their collectives; must outlive it, too
+  // Is told of threads that share cores, and of a file of tuned choices that is replaced. May be
+  // null.
+  std::function<void(const std::string& warning)> note = nullptr;
 };
 // Whether graphs run on a GPU. Throws a usage Error for an unknown device.
 bool is_gpu(const MachineOptions& machine);
-// Sets threads and ISA. Warns on stderr of threads that share cores and of a file of tuned choices
-// that is replaced. Throws usage Errors.
+// Sets threads and ISA. Throws usage Errors.
 std::unique_ptr<Backend> make_backend(const MachineOptions& machine,
                                       const passes::Selection& selection);
 // The settings of a run, for its record. Call after make_backend.
