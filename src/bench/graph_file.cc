@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "files/mapped_file.h"
 #include "graph/builder.h"
+#include "graph/rewriter.h"
 #include "graph/text_form.h"
 #include "graph/verifier.h"
 #include "ops/registry.h"
@@ -87,6 +88,15 @@ TrialGraph trial_of(Graph graph) {
   }
   if (trial.graph.nodes.empty()) throw usage_error("the graph has no node");
   fill_integers(trial);
+  return trial;
+}
+
+TrialGraph trial_of_outputs(Graph graph) {
+  if (graph.outputs.empty()) return trial_of(std::move(graph));
+  Graph needed = without_dead_nodes(graph);
+  const std::vector<ValueId> outputs = needed.outputs;
+  TrialGraph trial = trial_of(std::move(needed));
+  trial.graph.outputs = outputs;
   return trial;
 }
 

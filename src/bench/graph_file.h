@@ -14,5 +14,7 @@ TrialGraph read_graph(const std::string& path);
 // A graph of a person as a trial: its nodes have origins, and results that nothing reads are
 // returned. Throws usage Errors for a graph that is empty or not legal.
 TrialGraph trial_of(Graph graph);
+// The same for the graph's outputs alone, if it has some: nodes that they do not need are left out.
+TrialGraph trial_of_outputs(Graph graph);
 
 }  // namespace ridge::bench

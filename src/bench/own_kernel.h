@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel of a person's own in the place of an op on a CPU: held against the op's reference in
+// double precision, and timed next to Ridge's kernel. Compiles nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "bench/graph_trial.h"
+#include "cost/ceilings.h"
+#include "graph/op.h"
+#include "record/bench_record.h"
+
+namespace ridge::bench {
+
+// An operand as a kernel in C sees it: dense, row-major, of the operand's element type.
+struct KernelTensor {
+  void* data = nullptr;
+  const int64_t* shape = nullptr;
+  int64_t rank = 0;
+};
+
+struct OwnKernel {
+  std::string name;
+  const Op* op = nullptr;
+  std::vector<Type> inputs;
+  Attrs attrs;
+  // Reads the inputs and writes all elements of the outputs. May throw.
+  std::function<void(const KernelTensor* inputs, const KernelTensor* outputs)> run;
+
+  // The types of the outputs, as the op infers them. Throws its usage Errors, and those of types
+  // that are neither floats of 16 or 32 bits nor i32, and of ops that update an operand in place.
+  std::vector<Type> outputs() const;
+};
+
+// The largest difference from the op's reference over the largest magnitude of an output, on random
+// data. Throws a usage Error for an op without a reference.
+double kernel_error(const OwnKernel& kernel);
+// The relative error that sums and functions of the type have at most: 1e-4 for f32.
+double usual_error(DType dtype);
+
+// Times the kernel and the one that Ridge has at the setting's level, on the same sizes.
+record::BenchRecord time_kernel(const OwnKernel& kernel,
+                                const TrialSetting& setting,
+                                backends::Backend& backend,
+                                const cost::Ceilings* ceilings);
+
+}  // namespace ridge::bench
