@@ -55,5 +55,5 @@ endforeach()
 # Type stubs, from the docstrings and signatures of the module.
 add_custom_command(TARGET ridge_python POST_BUILD
   COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${CMAKE_BINARY_DIR}/python
-          ${Python_EXECUTABLE} -m nanobind.stubgen -q -m ridge._ridge -o ${RIDGE_PYTHON_PACKAGE}/_ridge.pyi
+          ${Python_EXECUTABLE} -m nanobind.stubgen -q -P -m ridge._ridge -o ${RIDGE_PYTHON_PACKAGE}/_ridge.pyi
   COMMENT "Writing the stubs of the Python module")

@@ -2,20 +2,39 @@
 // Waits for the engine's pieces, and looks for Ctrl-C meanwhile.
 #include "python/answer.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <chrono>
 
 #include "base/error.h"
 
 namespace ridge::python {
 
-Answer::Answer(std::shared_ptr<Model> model, serve::Request request)
+Answer::Signal::~Signal() {
+  if (descriptor >= 0) ::close(descriptor);
+}
+
+void Answer::Signal::set() {
+  if (descriptor >= 0) return static_cast<void>(::eventfd_write(descriptor, 1));
+  const std::lock_guard lock(mutex);
+  is_set = true;
+  changed.notify_one();
+}
+
+void Answer::Signal::clear_descriptor() const {
+  eventfd_t count = 0;
+  static_cast<void>(::eventfd_read(descriptor, &count));
+}
+
+Answer::Answer(std::shared_ptr<Model> model, serve::Request request, bool has_descriptor)
     : model_(std::move(model)),
       signal_(std::make_shared<Signal>()),
-      queue_(std::make_shared<serve::OutputQueue>([signal = signal_] {
-        const std::lock_guard lock(signal->mutex);
-        signal->is_set = true;
-        signal->changed.notify_one();
-      })) {
+      queue_(std::make_shared<serve::OutputQueue>([signal = signal_] { signal->set(); })) {
+  if (has_descriptor) {
+    signal_->descriptor = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (signal_->descriptor < 0) throw runtime_error("[engine] no file descriptor is left");
+  }
   result_.prompt_tokens = std::ssize(request.prompt);
   result_.has_ceilings = model_->has_ceilings();
   handle_ = model_->submit(std::move(request), queue_);
@@ -61,6 +80,14 @@ std::optional<std::string> Answer::next() {
     if (std::string text = take(); !text.empty()) return text;
   }
   return {};
+}
+
+std::optional<std::string> Answer::poll() {
+  if (has_ended_) return {};
+  signal_->clear_descriptor();
+  std::string text = take();
+  if (text.empty() && has_ended_) return {};
+  return text;
 }
 
 void Answer::cancel() {

@@ -32,8 +32,9 @@ struct Result {
 
 class Answer {
  public:
-  // Submits the request.
-  Answer(std::shared_ptr<Model> model, serve::Request request);
+  // Submits the request. With `has_descriptor`, there is a file descriptor that becomes readable
+  // with each piece, for event loops.
+  Answer(std::shared_ptr<Model> model, serve::Request request, bool has_descriptor = false);
   ~Answer() { cancel(); }
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
@@ -41,12 +42,22 @@ class Answer {
   // Waits for the next piece of text; empty at the end. Throws nanobind::python_error after Ctrl-C,
   // which ends the answer. The GIL must not be held.
   std::optional<std::string> next();
+  // The same without waiting: an empty text if there is no piece yet.
+  std::optional<std::string> poll();
+  int descriptor() const { return signal_->descriptor; }  // -1: none
   void cancel();
   // It has what was taken so far and is complete after the end.
   const Result& result() const { return result_; }
 
  private:
   struct Signal {
+    Signal() = default;
+    Signal(const Signal&) = delete;
+    ~Signal();
+    void set();
+    void clear_descriptor() const;
+
+    int descriptor = -1;
     std::mutex mutex;
     std::condition_variable changed;
     bool is_set = false;

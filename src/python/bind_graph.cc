@@ -11,28 +11,26 @@
 #include <string>
 #include <vector>
 
-#include "backends/machine.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "bench/graph_file.h"
 #include "bench/graph_run.h"
+#include "bench/own_pass.h"
 #include "graph/text_form.h"
 #include "graph/verifier.h"
-#include "measure/machine_ceilings.h"
 #include "passes/differentiate.h"
-#include "passes/level_options.h"
 #include "python/arrays.h"
 #include "python/binding.h"
 #include "python/errors.h"
 #include "python/graph.h"
 #include "python/graph_cost.h"
 #include "python/keywords.h"
+#include "python/place.h"
 
 namespace ridge::python {
 namespace nb = nanobind;
 using namespace nb::literals;
 using SharedGraph = std::shared_ptr<PythonGraph>;
-namespace {
 
 Type type_of(const std::string& dtype, nb::handle shape) {
   const std::optional<DType> found = parse_dtype(dtype);
@@ -48,22 +46,7 @@ Type type_of(const std::string& dtype, nb::handle shape) {
   return type;
 }
 
-template <ValueId (Builder::*kDeclare)(std::string, Type)>
-PythonValue declare(const SharedGraph& self,
-                    std::string name,
-                    nb::handle shape,
-                    const std::string& dtype) {
-  if (name.empty()) throw usage_error("[name] expected a name, got none");
-  return {self, (self->builder.*kDeclare)(std::move(name), type_of(dtype, shape))};
-}
-
-ValueId id_in(const SharedGraph& graph, nb::handle value) {
-  PythonValue given;
-  if (!nb::try_cast(value, given))
-    throw usage_error("[graph] expected a value of a graph, got {}", type_name_of(value));
-  if (given.graph != graph) throw usage_error("[graph] expected values of this graph");
-  return given.id;
-}
+namespace {
 
 AttrValue attr_of(const AttrSpec& spec, nb::handle given) {
   AttrValue value = spec.value;
@@ -86,6 +69,8 @@ AttrValue attr_of(const AttrSpec& spec, nb::handle given) {
   return value;
 }
 
+}  // namespace
+
 Attrs attrs_of(const Op& op, const nb::kwargs& given) {
   Attrs attrs;
   for (auto [key, value] : given) {
@@ -97,6 +82,25 @@ Attrs attrs_of(const Op& op, const nb::kwargs& given) {
     attrs.set(name, attr_of(*spec, value));
   }
   return attrs;
+}
+
+namespace {
+
+template <ValueId (Builder::*kDeclare)(std::string, Type)>
+PythonValue declare(const SharedGraph& self,
+                    std::string name,
+                    nb::handle shape,
+                    const std::string& dtype) {
+  if (name.empty()) throw usage_error("[name] expected a name, got none");
+  return {self, (self->builder.*kDeclare)(std::move(name), type_of(dtype, shape))};
+}
+
+ValueId id_in(const SharedGraph& graph, nb::handle value) {
+  PythonValue given;
+  if (!nb::try_cast(value, given))
+    throw usage_error("[graph] expected a value of a graph, got {}", type_name_of(value));
+  if (given.graph != graph) throw usage_error("[graph] expected values of this graph");
+  return given.id;
 }
 
 // A value, or a tuple of the op's values if it has several.
@@ -175,26 +179,6 @@ std::vector<PythonValue> differentiate(const SharedGraph& self, nb::handle loss,
   return gradients;
 }
 
-// A device, and the passes that a graph gets on it.
-struct Place {
-  explicit Place(Keywords& keywords) {
-    passes::LevelOptions level{.level = "baseline"};
-    keywords.take("device", machine.device), keywords.take("threads", machine.threads);
-    keywords.take("isa", machine.isa);
-    keywords.take("level", level.level), keywords.take("passes", level.switches);
-    selection = passes::Selection(level.level, level.switches);
-    backend = backends::make_backend(machine, selection);
-  }
-  std::optional<cost::Ceilings> ceilings() const {
-    return measure::known_ceilings(backends::is_gpu(machine), selection.has("tf32"),
-                                   [](const std::string&) {});
-  }
-
-  backends::MachineOptions machine;
-  passes::Selection selection{"baseline", ""};
-  std::unique_ptr<backends::Backend> backend;
-};
-
 bench::OperandBytes operands(const Graph& graph, nb::dict given, const nb::dict& named) {
   for (auto [name, value] : named) given[name] = value;
   bench::OperandBytes bytes;
@@ -224,8 +208,7 @@ bench::OperandBytes operands(const Graph& graph, nb::dict given, const nb::dict&
 nb::object run(const SharedGraph& self, const nb::object& values, const nb::kwargs& given) {
   Keywords keywords(given);
   const Place place(keywords);
-  bench::TrialGraph trial = bench::trial_of(self->graph);
-  if (!self->graph.outputs.empty()) trial.graph.outputs = self->graph.outputs;
+  const bench::TrialGraph trial = bench::trial_of_outputs(self->graph);
   nb::dict by_name;
   if (!values.is_none() && !nb::try_cast(values, by_name))
     throw usage_error("[run] expected a dict of arrays by name, got {}", type_name_of(values));
@@ -244,13 +227,23 @@ nb::object run(const SharedGraph& self, const nb::object& values, const nb::kwar
   return outputs.size() == 1 ? nb::object(arrays[0]) : nb::object(nb::tuple(arrays));
 }
 
-SharedGraph apply(const SharedGraph& self, const std::string& names, const nb::kwargs& given) {
+SharedGraph apply_own(const SharedGraph& self, const PythonPass& pass) {
+  const Graph graph = bench::trial_of_outputs(self->graph).graph;
+  return std::make_shared<PythonGraph>(bench::apply_rule(graph, pass.rule));
+}
+
+SharedGraph apply(const SharedGraph& self, nb::handle what, const nb::kwargs& given) {
   Keywords keywords(given);
   const Place place(keywords);
   keywords.expect_none_left();
+  if (std::shared_ptr<PythonPass> own; nb::try_cast(what, own) && own != nullptr)
+    return apply_own(self, *own);
+  std::string names;
+  if (!nb::try_cast(what, names))
+    throw usage_error("[apply] expected the names of passes or a Pass, got {}", type_name_of(what));
   LoadGraph load;
   passes::PassContext context{ops::table(), *place.backend, load, nullptr, place.backend->passes()};
-  Graph graph = bench::trial_of(self->graph).graph;
+  Graph graph = bench::trial_of_outputs(self->graph).graph;
   const std::vector<passes::Switch> switches = passes::parse_switches(names);
   if (switches.empty()) throw usage_error("[apply] expected the name of a pass, got none");
   for (const passes::Switch& each : switches) {
@@ -275,7 +268,7 @@ SharedGraph optimize(const SharedGraph& self, const nb::kwargs& given) {
   bench::TrialSetting setting;
   setting.selection = place.selection;
   return std::make_shared<PythonGraph>(
-      bench::prepare(bench::trial_of(self->graph), setting, *place.backend).graph);
+      bench::prepare(bench::trial_of_outputs(self->graph), setting, *place.backend).graph);
 }
 
 GraphCost cost(const SharedGraph& self, const nb::kwargs& given) {
@@ -284,7 +277,7 @@ GraphCost cost(const SharedGraph& self, const nb::kwargs& given) {
   const Place place(keywords);
   keywords.expect_none_left();
   const std::optional<cost::Ceilings> ceilings = place.ceilings();
-  Graph graph = bench::trial_of(self->graph).graph;
+  Graph graph = bench::trial_of_outputs(self->graph).graph;
   if (rewrites) {
     bench::TrialSetting setting;
     setting.selection = place.selection;
@@ -303,14 +296,12 @@ record::BenchPoint profile(const SharedGraph& self, const nb::kwargs& given) {
   keywords.take("backward", setting.is_backward);
   const Place place(keywords);
   keywords.expect_none_left();
-  if (!(seconds > 0 && seconds <= 3600))
-    throw usage_error("[seconds] expected a number above 0, up to 3600, got {}", seconds);
   Interrupts interrupts;
   setting.selection = place.selection;
-  setting.budget_ns = seconds * 1e9;
+  setting.budget_ns = budget_ns(seconds);
   setting.caches = is_cold ? bench::Caches::kCold : bench::Caches::kWarm;
   setting.is_stopped = [&] { return interrupts.is_set(); };
-  const bench::TrialGraph trial = bench::trial_of(self->graph);
+  const bench::TrialGraph trial = bench::trial_of_outputs(self->graph);
   const std::optional<cost::Ceilings> ceilings = place.ceilings();
   record::BenchPoint point;
   {
@@ -410,9 +401,9 @@ void bind_graph(nb::module_& m) {
               "def differentiate(self, loss: Value, wrt: collections.abc.Sequence[Value] | None = None) -> "
               "list[Value]"))
       .def("apply", &apply, "passes"_a, "options"_a,
-           "The graph after a pass, or several: 'generate_pointwise'. It is verified. device as in "
-           "`run`.",
-           nb::sig("def apply(self, passes: str, **options: typing.Any) -> Graph"))
+           "The graph after a pass, or several: 'generate_pointwise', or a Pass of your own. It is "
+           "verified. device as in `run`.",
+           nb::sig("def apply(self, passes: str | Pass, **options: typing.Any) -> Graph"))
       .def("optimize", &optimize, "options"_a,
            "The graph after all passes of a level: level='compiled', passes='-legalize'.",
            nb::sig("def optimize(self, **options: typing.Any) -> Graph"))

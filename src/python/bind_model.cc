@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -15,7 +16,11 @@
 #include "python/binding.h"
 #include "python/keywords.h"
 #include "python/model.h"
+#include "python/place.h"
+#include "python/requests.h"
+#include "serve/kept_sequence.h"
 #include "serve/text_score.h"
+#include "serve/text_values.h"
 
 namespace ridge::python {
 namespace nb = nanobind;
@@ -28,8 +33,8 @@ std::shared_ptr<Model> load(nb::handle path, const nb::kwargs& given) {
   o.model = path_of(path);
   Keywords keywords(given);
   std::string dtype;
-  keywords.take("device", o.machine.device), keywords.take("threads", o.machine.threads);
-  keywords.take("isa", o.machine.isa), keywords.take("dtype", dtype);
+  take_machine(keywords, o.machine);
+  keywords.take("dtype", dtype);
   keywords.take("cache_dtype", o.cache_dtype), keywords.take("context", o.context);
   keywords.take("adapter", o.adapter), keywords.take("level", o.level.level);
   keywords.take("passes", o.level.switches), keywords.take("attention", o.level.attention);
@@ -37,37 +42,9 @@ std::shared_ptr<Model> load(nb::handle path, const nb::kwargs& given) {
   keywords.take("max_sequences", options.max_sequences);
   keywords.take("prefix_caching", options.prefix_caching);
   keywords.expect_none_left();
-  if (!dtype.empty() && dtype != "fp32")
-    throw usage_error("[dtype] expected fp32, the exact arithmetic, or None, got {}", dtype);
-  o.exact = dtype == "fp32";
+  o.exact = expect_exact_or_default(dtype);
   const nb::gil_scoped_release release;
   return std::make_shared<Model>(std::move(options));
-}
-
-serve::Request request_of(Keywords& keywords) {
-  serve::Request request{.max_tokens = 256};
-  serve::SamplingOptions& s = request.sampling;
-  keywords.take("max_tokens", request.max_tokens), keywords.take("temperature", s.temperature);
-  keywords.take("top_k", s.top_k), keywords.take("top_p", s.top_p);
-  keywords.take("min_p", s.min_p), keywords.take("seed", s.seed);
-  keywords.take("repeat_penalty", s.repeat_penalty);
-  keywords.take("presence_penalty", s.presence_penalty);
-  keywords.take("frequency_penalty", s.frequency_penalty);
-  keywords.take("ignore_end", request.ignores_end), keywords.take("logprobs", request.top_logprobs);
-  nb::object stop;
-  keywords.take("stop", stop);
-  if (std::string one; stop.is_valid() && nb::try_cast(stop, one))
-    request.stop = {one};
-  else if (stop.is_valid() && !nb::try_cast(stop, request.stop))
-    throw usage_error("[stop] expected a text or a list of texts");
-  return request;
-}
-
-// The ids of a prompt, which is a text or ids.
-std::vector<int32_t> prompt_ids(const Model& model, nb::handle prompt) {
-  if (!nb::isinstance<nb::str>(prompt)) return ids_of(prompt, "prompt");
-  const text::Tokenizer& tokenizer = model.tokenizer()->tokenizer;
-  return tokenizer.encode(nb::cast<std::string>(prompt), {.add_bos = tokenizer.spec().add_bos});
 }
 
 std::shared_ptr<Answer> begin(std::shared_ptr<Model> model, serve::Request request) {
@@ -81,11 +58,6 @@ Result finished(Answer& answer) {
   while (answer.next()) {
   }
   return answer.result();
-}
-
-bool is_list_of_prompts(nb::handle prompt) {
-  if (!nb::isinstance<nb::list>(prompt) && !nb::isinstance<nb::tuple>(prompt)) return false;
-  return nb::len(prompt) > 0 && !nb::isinstance<nb::int_>(prompt[0]);
 }
 
 nb::object generate(const std::shared_ptr<Model>& self,
@@ -133,31 +105,64 @@ nb::object chat(const std::shared_ptr<Model>& self, nb::handle messages, const n
   return streams ? nb::cast(std::move(answer)) : nb::cast(finished(*answer));
 }
 
-nb::object logits(Model& self, nb::handle ids) {
+// Calls `make` with the session, without the GIL.
+template <typename Make>
+auto made_by(Model& self, const Make& make) {
+  decltype(make(std::declval<serve::Session&>(), std::declval<const Model::Pause&>())) made{};
+  const nb::gil_scoped_release release;
+  self.with_session(
+      [&](serve::Session& session, const Model::Pause& pause) { made = make(session, pause); });
+  return made;
+}
+
+nb::object logits(Model& self, nb::handle ids, bool all) {
   const std::vector<int32_t> sequence = ids_of(ids, "ids");
-  std::vector<float> values;
-  {
-    const nb::gil_scoped_release release;
-    self.with_session([&](serve::Session& session) {
-      const serve::Prompt prompt{0, sequence, {}};
-      session.start({&prompt, 1});
-      values = session.logits(0);
-      session.release(0);
-    });
-  }
+  std::vector<float> values = made_by(self, [&](serve::Session& session, const auto& pause) {
+    if (all) return serve::logits_of_all(session, sequence, pause);
+    return serve::KeptSequence(session).feed(sequence, pause);
+  });
+  const int64_t v = self.config().vocabulary;
+  const std::vector<int64_t> shape =
+      all ? std::vector<int64_t>{std::ssize(sequence), v} : std::vector<int64_t>{v};
+  return array_of(std::move(values), shape);
+}
+
+nb::object logprobs(Model& self, nb::handle text) {
+  const std::vector<int32_t> ids = prompt_ids(self, text);
+  std::vector<float> values = made_by(self, [&](serve::Session& session, const auto& pause) {
+    return serve::log_probabilities(session, ids, pause);
+  });
   const auto extent = static_cast<int64_t>(values.size());
   return array_of(std::move(values), {&extent, 1});
 }
 
+nb::object embed(Model& self, nb::handle text, const std::string& pooling, bool normalize) {
+  const serve::Pooling how = serve::parse_pooling(pooling);
+  const bool are_many = is_list_of_prompts(text);
+  std::vector<std::vector<int32_t>> texts;
+  if (are_many)
+    for (nb::handle each : text) texts.push_back(prompt_ids(self, each));
+  else
+    texts.push_back(prompt_ids(self, text));
+  std::vector<float> values = made_by(self, [&](serve::Session& session, const auto& pause) {
+    std::vector<float> all;
+    for (const std::vector<int32_t>& ids : texts) {
+      const std::vector<float> one = serve::embedding(session, ids, how, normalize, pause);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+  });
+  std::vector<int64_t> shape = {std::ssize(texts), self.config().hidden};
+  if (!are_many) shape.erase(shape.begin());
+  return array_of(std::move(values), shape);
+}
+
 double perplexity(Model& self, nb::handle text) {
   const std::vector<int32_t> ids = prompt_ids(self, text);
-  record::TextScore score;
-  const nb::gil_scoped_release release;
-  self.with_session([&](serve::Session& session) {
-    score = serve::score_text(session, self.options().inference, ids,
-                              [](int64_t) { throw_if_interrupted(); });
+  return made_by(self, [&](serve::Session& session, const auto& pause) {
+    return serve::score_text(session, self.options().inference, ids, [&](int64_t) { pause(); })
+        .perplexity();
   });
-  return score.perplexity();
 }
 
 void bind_result(nb::module_& m) {
@@ -231,6 +236,8 @@ void bind_answer(nb::module_& m) {
              if (!piece) throw nb::stop_iteration();
              return *piece;
            })
+      .def("_poll", &Answer::poll, nb::sig("def _poll(self) -> str | None"))
+      .def_prop_ro("_descriptor", &Answer::descriptor)
       .def_prop_ro("result", [](const Answer& self) { return self.result(); })
       .def("close",
            [](Answer& self) {
@@ -248,8 +255,8 @@ constexpr const char* kLoad =
     "device: 'cpu' or 'cuda' (default: a GPU if there is one). dtype: 'fp32' computes exactly "
     "(default: weights and activations as the command line has them). cache_dtype: 'fp32', 'bf16', "
     "'i8', or on a GPU 'fp8'. threads: of the CPU (default: all). context: positions for which the "
-    "KV cache has room (default: 2048, or the model's). max_sequences: prompts that are computed "
-    "together. "
+    "KV cache has room (default: 2048, or the model's). max_sequences: sequences for which the KV "
+    "cache has room, prompts that are computed together and open sessions (1). "
     "prefix_caching: whether a prompt reuses the cached beginning of an earlier one. adapter: a "
     "folder with a LoRA adapter. level, passes, attention, chunk, isa, fast_8bit: as the options "
     "of `ridge generate`.\n\n"
@@ -292,10 +299,28 @@ void bind_model(nb::module_& m) {
           "return a Stream.",
           nb::sig(
               "def chat(self, messages: collections.abc.Sequence[dict[str, str]], **options: typing.Any) -> typing.Any"))
-      .def("logits", &logits, "ids"_a,
-           "The logits [V] after a sequence of ids [T], float32. The array is the engine's "
-           "vector, not a copy. Raises UsageError for ids out of range or more than the context.",
-           nb::sig("def logits(self, ids: typing.Any) -> typing.Any"))
+      .def("logits", &logits, "ids"_a, nb::kw_only(), "all"_a = false,
+           "The logits [V] after a sequence of ids [T], float32; with all=True [T, V], those after "
+           "each id. The array is the engine's vector, not a copy. Raises UsageError for ids out "
+           "of range or more than the context.",
+           nb::sig("def logits(self, ids: typing.Any, *, all: bool = False) -> typing.Any"))
+      .def(
+          "logprobs", &logprobs, "text"_a,
+          "The natural logarithms of the probabilities of the tokens of a text or of ids [T], each "
+          "given those before it: [T-1], float32. The first token has none.",
+          nb::sig("def logprobs(self, text: typing.Any) -> typing.Any"))
+      .def(
+          "embed", &embed, "text"_a, nb::kw_only(), "pooling"_a = "mean", "normalize"_a = true,
+          "The hidden states [D] after the last norm, float32: their mean over a text's tokens, or "
+          "with pooling='last' those of its last token; normalize: divided by their Euclidean "
+          "norm. A list of texts or of lists of ids gives [n, D].",
+          nb::sig("def embed(self, text: typing.Any, *, pooling: str = 'mean', "
+                  "normalize: bool = True) -> typing.Any"))
+      .def("session", &open_session, "prompt"_a = nb::none(),
+           "A sequence of the KV cache that the caller feeds, forks and shortens; begins with the "
+           "prompt, a text or ids, if there is one. It is one of the max_sequences= of "
+           "`ridge.load` until it is closed.",
+           nb::sig("def session(self, prompt: typing.Any = None) -> Session"))
       .def("perplexity", &perplexity, "text"_a,
            "The perplexity of a text or of ids, by natural logarithms. A text that is longer than "
            "the context is cut into independent pieces; the first token of each does not count.",

@@ -10,35 +10,24 @@
 #include "backends/machine.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "bench/trial_runner.h"
 #include "measure/machine_ceilings.h"
 #include "planning/plans.h"
 #include "python/arrays.h"
 #include "python/binding.h"
 #include "python/errors.h"
 #include "python/keywords.h"
+#include "python/place.h"
 #include "python/report.h"
 #include "python/this_machine.h"
-#include "report/bench_chart.h"
-#include "report/bench_table.h"
 #include "report/command_text.h"
 #include "report/plan_report.h"
-#include "report/run_folder.h"
 #include "serve/session_choice.h"
 #include "train/training_choice.h"
-#ifdef RIDGE_COURSES
-#include "courses/demos/demo.h"
-#endif
 
 namespace ridge::python {
 namespace nb = nanobind;
 using namespace nb::literals;
 namespace {
-
-void take_machine(Keywords& keywords, backends::MachineOptions& machine) {
-  keywords.take("device", machine.device), keywords.take("threads", machine.threads);
-  keywords.take("isa", machine.isa);
-}
 
 Report machine(const nb::kwargs& given) {
   Keywords keywords(given);
@@ -111,47 +100,10 @@ Report plan(const nb::kwargs& given) {
   return inference ? plan_inference(o, hardware) : plan_training(o, hardware, std::move(request));
 }
 
-#ifdef RIDGE_COURSES
-Report demo(const std::string& name, const nb::kwargs& given) {
-  Keywords keywords(given);
-  backends::MachineOptions machine;
-  double seconds = 10;
-  keywords.take("seconds", seconds);
-  take_machine(keywords, machine);
-  keywords.expect_none_left();
-  const courses::Demo* found = courses::find_demo(name);
-  if (found == nullptr)
-    throw usage_error("[demo] expected {}, got {}", courses::demo_names(), printable(name));
-  if (!(seconds > 0 && seconds <= 3600))
-    throw usage_error("[seconds] expected a number above 0, up to 3600, got {}", seconds);
-  Interrupts interrupts;
+Report compare(const Report& self, const Report& other) {
   const nb::gil_scoped_release release;
-  bench::TrialRunner trials(
-      {.budget_ns = seconds * 1e9,
-       .is_stopped = [&] { return interrupts.is_set(); },
-       .make_backend =
-           [&](const passes::Selection& s) { return backends::make_backend(machine, s); }});
-  trials.backend(passes::Selection("baseline", ""));  // sets threads and ISA
-  trials.set_ceilings(machine_ceilings(machine, {}));
-  record::BenchRecord record = courses::show(
-      *found,
-      courses::Fixture(
-          [&](const passes::Selection& s) -> backends::Backend& { return trials.backend(s); },
-          trials.ceilings(), seconds * 1e9, [&] { return interrupts.is_set(); }));
-  {
-    const nb::gil_scoped_acquire gil;
-    interrupts.rethrow();
-  }
-  record.threads = trials.ceilings().machine.threads;
-  record.device = trials.ceilings().machine.device;
-  record::LabRecord lab = about("ridge.demo(\"" + name + "\")");
-  lab.ceilings = trials.ceilings();
-  Report made{report::bench_text(record, "json", {}), report::bench_text(record, "table", {})};
-  made.files = report::bench_files(lab, record);
-  made.picture = report::bench_chart(report::run_folder(made.files));
-  return made;
+  return compared(self, other);
 }
-#endif
 
 void save(const Report& self, nb::handle path) {
   const std::string name = path_of(path);
@@ -181,12 +133,6 @@ void bind_records(nb::module_& m) {
         "preset, config or model; hardware: 'this' or a data sheet such as 'h100'; batch_size, "
         "seq_len, micro_batches, dtype, level, passes, recompute, tokens, mfu, devices, zero.",
         nb::sig("def plan(**options: typing.Any) -> Report"));
-#ifdef RIDGE_COURSES
-  m.def("demo", &demo, "name"_a, "options"_a,
-        "A lesson about performance, predicted and measured here: 'fusion'. An unknown name raises "
-        "UsageError with all of them. seconds: of measuring (10); device, threads, isa.",
-        nb::sig("def demo(name: str, **options: typing.Any) -> Report"));
-#endif
 }
 
 }  // namespace
@@ -201,6 +147,10 @@ void bind_report(nb::module_& m) {
       .def_ro("json", &Report::json)
       .def_ro("text", &Report::text)
       .def_ro("picture", &Report::picture, "SVG; empty if it has none")
+      .def("compare", &compare, "other"_a,
+           "The differences of another report's runs from those of this one, run by run and op by "
+           "op, as `ridge diff` finds them; both are labs or imported traces. Raises UsageError if "
+           "no runs have the same model, level, batch and length.")
       .def("page", &Report::page,
            "The whole report as one HTML page, which needs no network. Raises UsageError if the "
            "record is a text alone.")

@@ -15,6 +15,7 @@
 #include "python/arrays.h"
 #include "python/binding.h"
 #include "python/keywords.h"
+#include "python/place.h"
 #include "python/training.h"
 
 namespace ridge::python {
@@ -59,8 +60,7 @@ SharedTraining make(const nb::kwargs& given) {
   keywords.take("preset", t.model.preset);
   keywords.take("level", t.level.level), keywords.take("passes", t.level.switches);
   keywords.take("dtype", t.level.dtype), keywords.take("attention", t.level.attention);
-  keywords.take("device", t.machine.device), keywords.take("threads", t.machine.threads);
-  keywords.take("isa", t.machine.isa);
+  take_machine(keywords, t.machine);
   keywords.take("batch_size", t.batch_size), keywords.take("seq_len", t.sequence);
   keywords.take("micro_batches", t.micro_batches), keywords.take("freeze", t.freeze);
   keywords.take("lora_rank", t.lora.rank), keywords.take("lora_alpha", t.lora.alpha);

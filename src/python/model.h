@@ -3,17 +3,20 @@
 // it. Knows no Python beyond what it is asked with.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 
 #include "cost/ceilings.h"
 #include "python/errors.h"
 #include "python/tokenizer.h"
 #include "serve/engine.h"
+#include "serve/kept_sequence.h"
 #include "serve/session_choice.h"
 
 namespace ridge::python {
@@ -37,9 +40,28 @@ class Model {
   // Gives a request to the engine, which starts with the first one.
   serve::RequestHandle submit(serve::Request request, std::shared_ptr<serve::OutputQueue> output);
   void cancel(uint64_t id);
-  // Calls `use` with the session, which the engine leaves. Throws a usage Error while answers are
-  // being generated.
-  void with_session(const std::function<void(serve::Session&)>& use);
+  // Calls `use` with the session, on the engine's thread between two steps if there is an engine.
+  // `use` calls `pause` now and then, which throws after Ctrl-C or `close`. The GIL must not be
+  // held.
+  using Pause = std::function<void()>;
+  using Use = std::function<void(serve::Session& session, const Pause& pause)>;
+  void with_session(const Use& use);
+  // Starts the engine with other options than those of a model. Throws a usage Error while answers
+  // are being generated, and if this was called before.
+  void start_engine(serve::EngineOptions options);
+  // Ends that engine and what it runs. The next request starts one with a model's options.
+  void stop_engine();
+  serve::EngineCounts counts();
+  void drain();
+
+  // Calls `use` with the sequences that Python feeds, forks and shortens too.
+  using UseSequences = std::function<
+      void(serve::KeptSequences& sequences, serve::Session& session, const Pause& pause)>;
+  void with_sequences(const UseSequences& use) {
+    with_session(
+        [&](serve::Session& session, const Pause& pause) { use(sequences_, session, pause); });
+  }
+  bool is_closed() const { return is_closing_ || !process_.is_this(); }
 
   // Throws a bad-file Error if the model has none.
   const std::shared_ptr<PythonTokenizer>& tokenizer() const;
@@ -51,7 +73,9 @@ class Model {
 
  private:
   void expect_open() const;
+  serve::EngineOptions engine_options() const;
   serve::Engine& engine();
+  void use_on_engine(serve::Engine& engine, const Use& use);
 
   const LoadOptions options_;
   const OwnProcess process_;
@@ -60,9 +84,14 @@ class Model {
   models::ModelConfig config_;
   int64_t context_ = 0;
   std::string device_;
+  // Whoever uses the session shares it; `close` and `stop_engine` have it alone.
+  std::shared_mutex use_mutex_;
+  std::atomic<bool> is_closing_ = false;
   std::mutex mutex_;  // guards what follows
   std::unique_ptr<serve::OpenModel> open_;
   std::unique_ptr<serve::Engine> engine_;
+  bool has_own_options_ = false;    // start_engine was called
+  serve::KeptSequences sequences_;  // Whoever has the session has these.
 };
 
 }  // namespace ridge::python

@@ -4,7 +4,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "files/json.h"
+#include "record/bench_record.h"
+#include "record/run_change.h"
+#include "record/summary_file.h"
 #include "report/bench_chart.h"
+#include "report/bench_table.h"
+#include "report/command_text.h"
 #include "report/report_page.h"
 #include "report/run_folder.h"
 
@@ -39,6 +45,18 @@ std::string Report::page() const {
   return report::page_file(files).text;
 }
 
+Report compared(const Report& a, const Report& b) {
+  const auto side = [](const Report& of, const char* name) {
+    return report::DiffSide{name, record::read_summary(files::parse_json(of.json, name), name)};
+  };
+  const report::DiffSide before = side(a, "the first report"), after = side(b, "the second report");
+  const std::vector<record::RunChange> runs = record::run_changes(before.file, after.file);
+  if (runs.empty())
+    throw usage_error("[compare] expected runs with the same model, level, batch and length");
+  return {report::json_text(report::diff_json(runs)),
+          report::diff_text(before, after, runs, {}, false)};
+}
+
 std::string roofline_picture(const std::vector<report::OutputFile>& files) {
   try {
     return report::roofline_chart(report::run_folder(files));
@@ -46,6 +64,13 @@ std::string roofline_picture(const std::vector<report::OutputFile>& files) {
     if (error.code() != ExitCode::kUsage) throw;
     return "";
   }
+}
+
+Report bench_report(const record::LabRecord& about, const record::BenchRecord& bench) {
+  Report made{report::bench_text(bench, "json", {}), report::bench_text(bench, "table", {})};
+  made.files = report::bench_files(about, bench);
+  made.picture = report::bench_chart(report::run_folder(made.files));
+  return made;
 }
 
 record::LabRecord about(const std::string& call) {

@@ -9,6 +9,10 @@
 #include "record/lab_record.h"
 #include "report/output_files.h"
 
+namespace ridge::record {
+struct BenchRecord;  // its header and those of imports each name another Extents
+}
+
 namespace ridge::python {
 
 struct Report {
@@ -22,8 +26,14 @@ struct Report {
   std::string page() const;
 };
 
+// The differences of b's runs from those of a. Throws a usage Error if there are none to compare.
+Report compared(const Report& a, const Report& b);
+
 // The roofline of an output folder's files; empty if nothing in it has FLOPs, bytes and a time.
 std::string roofline_picture(const std::vector<report::OutputFile>& files);
+
+// The report of a bench or a demo, with its chart.
+Report bench_report(const record::LabRecord& about, const record::BenchRecord& bench);
 
 // The program, this call and the time, for an output folder.
 record::LabRecord about(const std::string& call);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "bench/attention_choice.h"
+#include "train/chosen_setup.h"
 #include "train/saved_state.h"
 #include "train/synthetic_data.h"
 #include "train/trained_model.h"
@@ -22,12 +23,8 @@ Training::Training(TrainerOptions options) : options_(std::move(options)) {
   backend_ = backends::make_backend(options_.training.machine, choice.selection);
   passes::expect_effect(choice.switches, passes::Serves::kTraining, *backend_);
   const train::TrainingSchedule schedule(options_.schedule, choice.step, options_.data.is_given());
-  choice.step.micro_batches = schedule.micro_batches;
-  setup_ = choice.setup(options_.training.machine);
-  setup_.step.optimizer = schedule.optimizer;
-  setup_.step.packing = options_.data.packing();
+  setup_ = train::chosen_setup(choice, schedule, options_.data, options_.training.machine);
   setup_.step.separates_update = options_.gradients;
-  setup_.config.context = std::max(setup_.config.context, setup_.step.sequence);
   train::expect_steps(schedule.steps, 1, 0);
   steps_ = schedule.steps;
   runtime::TensorSource weights;
@@ -40,11 +37,7 @@ Training::Training(TrainerOptions options) : options_(std::move(options)) {
   if (options_.data.is_given()) {
     data_ = std::make_unique<train::TrainingData>(options_.data, setup_.config.vocabulary,
                                                   tokenizer, [](int64_t, int64_t) {});
-    if (options_.training.model.is_preset() && data_->vocabulary() > 0)
-      setup_.config.vocabulary = data_->vocabulary();
-    const int64_t known = tokenizer == nullptr ? 0 : std::ssize(tokenizer->spec.tokens);
-    data_->make_batches(setup_.step.sequence, {setup_.config.vocabulary, known},
-                        setup_.step.batch_size);
+    train::make_batches(*data_, options_.training.model, model_ ? &*model_ : nullptr, setup_);
   } else {
     synthetic_ = std::make_unique<train::SyntheticData>(
         setup_.config.vocabulary, setup_.step.sequence, train::kSyntheticSeed);

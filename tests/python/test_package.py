@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package as a whole: how it is imported, its exceptions, its stubs."""
+import pathlib
 import subprocess
 import sys
 
@@ -66,6 +67,27 @@ def cost() -> int:
     graph.output(x + x)
     return graph.cost(device="cpu").flops
 
+def sequences(model: ridge.Model) -> list[int]:
+    with model.session("text") as session:
+        other: ridge.Session = session.fork()
+        other.truncate(1)
+        return session.ids + other.ids
+
+async def served(model: ridge.Model) -> str:
+    with ridge.Engine(model, queue=4) as engine:
+        answer: ridge.Answer = engine.submit("text", max_tokens=4)
+        pieces = [piece async for piece in answer]
+        result: ridge.Result = await engine.submit("text")
+        return "".join(pieces) + result.text
+
+def own() -> float:
+    graph = ridge.Graph()
+    graph.output(graph.silu(graph.input("x", (4, 8))))
+    rule = ridge.Pass("same", graph, graph.text())
+    kernel: ridge.Kernel = ridge.kernel("mine", lambda x: x, like="copy", shapes=[(4, 8)])
+    report: ridge.Report = kernel.profile(seconds=0.1)
+    return rule.error + kernel.error + len(report.compare(report).text)
+
 def losses() -> list[float]:
     return [step.loss for step in ridge.Trainer(preset="tiny", steps=2)]
 """
@@ -82,3 +104,7 @@ def test_stubs_are_strict(tmp_path):
     done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(path)],
                           capture_output=True, text=True)
     assert done.returncode != 0  # the stubs say something
+    package = pathlib.Path(ridge.__file__).parent
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--cache-dir", str(tmp_path),
+                           *map(str, package.glob("*.py"))], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -66,6 +66,44 @@ def test_unknown_arguments_raise():
 def test_pytorch_is_profiled():
     torch = pytest.importorskip("torch")
     layer = torch.nn.Linear(64, 64)
-    with ridge.profile() as profiled:
-        layer(torch.ones(8, 64)).sum().backward()
-    assert len(profiled.operations) > 0 and "addmm" in profiled.report.json
+
+    def step():
+        with ridge.profile() as profiled:
+            layer(torch.ones(8, 64)).sum().backward()
+        return profiled
+
+    first, second = step(), step()
+    rows = first.operations if isinstance(first.operations, list) else first.operations.to_dict("records")
+    products = [each for each in rows if each["key"] == "matmul"]
+    assert products[0]["macs"] == 2 * 8 * 64 * 64 and products[0]["time_ns"] > 0
+    scopes = first.table("scope")
+    assert "Linear" in (str(scopes) if isinstance(scopes, list) else scopes.to_string())
+    changes = first.compare(second)
+    assert "matmul" in changes.text and changes.data[0]["a"] == changes.data[0]["b"]
+    with pytest.raises(ridge.UsageError):
+        first.table("colour")
+
+
+def test_reports_are_compared():
+    report = ridge.import_trace(DATA / "traces" / "compiled.json.gz")
+    same = report.compare(report)
+    assert same.data[0]["step"]["ratio"] == 1 and "B / A" in same.text
+    with pytest.raises(ridge.Error):
+        report.compare(ridge.plan(preset="tiny", **HARDWARE))
+    with pytest.raises(TypeError):
+        report.compare(3)
+
+
+def test_a_lab_is_short(tmp_path):
+    lab = ridge.lab(preset="tiny", level=["baseline", "compiled"], steps=4, warmup=1, batch_size=1, seq_len=16, advice=False,
+                    device="cpu")
+    assert len(lab.data["runs"]) == 2 and lab.page().startswith("<!") and "baseline" in lab.text
+    assert lab.compare(lab).data
+    inference = ridge.lab(model=DATA / "models" / "llama_fp32", inference=True, level="compiled", batch_size=1, seq_len=16,
+                          latency_batch_size=1, attention_seq_len=16, prompt_tokens=4, tokens=2, seconds=2, device="cpu")
+    assert inference.data["runs"] and "TTFT" in inference.text
+    for wrong in ({"preset": "huge"}, {"level": "best"}, {"batch_size": [0]}, {"seq_len": "x"}, {"inference": True}):
+        with pytest.raises(ridge.UsageError):
+            ridge.lab(device="cpu", **wrong)
+    with pytest.raises(TypeError):
+        ridge.lab(nonsense=1)

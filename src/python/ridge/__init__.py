@@ -18,50 +18,65 @@ try:
         Measurement,
         Model,
         Parameters,
+        Pass,
         Report,
         Result,
         ScoredToken,
+        Session,
         Step,
         Stream,
         Tokenizer,
         TokenScores,
         Trainer,
         Value,
-        __version__,
         import_trace,
+        lab,
         load,
         machine,
         parse,
         plan,
     )
+    from ridge._ridge import __version__  # type: ignore[attr-defined]
 finally:
     if _limits:
         del _os.environ["GOMP_SPINCOUNT"]
+from ridge.engine import Answer, Engine
 from ridge.errors import DeviceError, Error, MemoryError, ModelError, UsageError
+from ridge.kernel import Kernel, kernel
 from ridge.profile import profile
+from ridge.torch_graph import TorchGraph, from_torch
 
 __all__ = [
+    "Answer",
     "Cost",
     "DeviceError",
+    "Engine",
     "Error",
     "Graph",
+    "Kernel",
     "Measurement",
     "MemoryError",
     "Model",
     "ModelError",
     "Parameters",
+    "Pass",
     "Report",
     "Result",
     "ScoredToken",
+    "Session",
     "Step",
     "Stream",
     "TokenScores",
     "Tokenizer",
+    "TorchGraph",
     "Trainer",
     "UsageError",
     "Value",
     "__version__",
+    "from_torch",
     "import_trace",
+    "kernel",
+    "lab",
     "load",
     "machine",
     "parse",

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from ridge._ridge import Report, import_trace
+from ridge.errors import UsageError
 
 
 class profile:
@@ -21,8 +22,7 @@ class profile:
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         self._hardware = hardware
         self._report: Report | None = None
-        self.profiler: Any = torch.profiler.profile(activities=activities, record_shapes=True, with_stack=True,
-                                                    with_modules=True)
+        self.profiler: Any = torch.profiler.profile(activities=activities, record_shapes=True, with_stack=True)
 
     def __enter__(self) -> "profile":
         self.profiler.__enter__()
@@ -48,13 +48,24 @@ class profile:
 
     @property
     def operations(self) -> Any:
-        """The operations of the run: a pandas DataFrame if pandas is installed, else a list of dicts."""
-        rows = self.report.data["runs"][0]["operations"]
+        """The operations of a step, the longest first: a pandas DataFrame if pandas is installed, else a list of dicts."""
+        return self.table("op")
+
+    def table(self, by: str) -> Any:
+        """The same added up by 'op', 'kind', 'scope' (the module) or 'phase'."""
+        operations = self.report.data["runs"][0]["operations"]
+        if f"by_{by}" not in operations:
+            raise UsageError(f"[table] expected op, kind, scope or phase, got {by}")
+        rows = [{name: each for name, each in row.items() if not isinstance(each, dict)} for row in operations[f"by_{by}"]]
         try:
             import pandas
         except ImportError:
             return rows
         return pandas.DataFrame(rows)
+
+    def compare(self, other: "profile") -> Report:
+        """The differences of another block's operations from this one's, as `ridge diff` finds them."""
+        return self.report.compare(other.report)
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()
