@@ -54,6 +54,9 @@ guides: models $(BUILD)/build.ninja  ## run the commands of docs/guides on this 
 	cmake --build $(BUILD) --target ridge
 	tools/guides.py --ridge $(BUILD)/ridge
 
+notebooks: models build  ## write the guides as notebooks into build/notebooks, and run their cells (15 minutes)
+	PYTHONPATH=$(BUILD)/python build-python/bin/python tools/notebooks.py --run --out $(BUILD)/notebooks --ridge $(BUILD)/ridge
+
 setup:  ## install the missing packages of packages/debian.txt, and fetch the tools of the Python module
 ifneq ($(SETUP),no)
 	@tools/setup.sh
@@ -110,4 +113,4 @@ define run_tests
 	  status=$$?; python3 tools/test_summary.py $(1)/test-results; exit $$status
 endef
 
-.PHONY: help lab test test-slow test-asan test-tsan fuzz mutants build bundle wheel hip-check guides setup setup-all models format tidy clean
+.PHONY: help lab test test-slow test-asan test-tsan fuzz mutants build bundle wheel hip-check guides notebooks setup setup-all models format tidy clean

