@@ -28,17 +28,8 @@ constexpr int64_t kMostRanks = 4096;
 constexpr int64_t kMostRanksOfACore = 16;  // more only keep the machine from all else
 constexpr double kMostTimeoutS = 1e6;
 
-// More would do nothing but wait for each other, and take the host's memory.
-constexpr int64_t kMostPerProcessor = 16;
-
 // Starts the ranks and ends as they do.
 [[noreturn]] void run_ranks(int64_t ranks, bool on_gpu) {
-  const int64_t most = kMostPerProcessor * std::ssize(allowed_processors());
-  if (!on_gpu && ranks > most)
-    throw usage_error(
-        "[ranks] expected at most {} ranks, {} for each processor of this host, got {}; mpirun "
-        "starts more",
-        most, kMostPerProcessor, ranks);
   if (const int gpus = on_gpu ? backends::cuda::gpu_count() : 0; on_gpu && ranks > gpus)
     throw usage_error("[ranks] expected at most {}, the number of GPUs of this machine, got {}",
                       gpus, ranks);
