@@ -109,7 +109,7 @@ class DamagedTrace : public testing::TestWithParam<const char*> {};
 
 TEST_P(DamagedTrace, IsReadOrRefused) {
   SKIP_WITHOUT_TRACES();
-  constexpr int kRounds = 40;
+  constexpr int kRounds = 16;
   const std::string name = GetParam();
   const std::string whole = text_of(foreign_traces() / (name + ".json.gz"));
   for (const size_t size : {whole.size() / 3, whole.size() - 2})
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(All,
 TEST(DamagedCapture, IsReadOrRefused) {
   SKIP_WITHOUT_TRACES();
   const Json good = part_of(text_of(foreign_traces() / "mi300_vllm_decode_capture.json.gz"));
-  for (int seed = 0; seed < 20; ++seed) {
+  for (int seed = 0; seed < 8; ++seed) {
     files::Damage damage(static_cast<uint32_t>(seed));
     const std::string bad = damage.document(good);
     files::reads_or_refuses(
