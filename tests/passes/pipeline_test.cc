@@ -169,7 +169,7 @@ TEST(Selection, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(refusal("", ""), "[level] expected one of baseline, fused, kernels, compiled, got ''");
   std::string unknown = refusal("fused", "+flash_atention");
   EXPECT_NE(unknown.find("unknown pass \"flash_atention\" (did you mean flash_attention?); "
-                         "expected one of shard_tensor_parallel, "),
+                         "expected one of lora, "),
             std::string::npos)
       << unknown;
   EXPECT_NE(unknown.find("tune_gemm"), std::string::npos) << "options share the switches";
