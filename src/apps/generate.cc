@@ -142,18 +142,16 @@ void chat(serve::Conversation& conversation,
 
 void answer(Options& o) {
   double begin = now_ns();
-  models::ModelFile file = open_model_file(o.inference);
-  models::TokenizerFile source = models::read_tokenizer(file.path());
+  serve::TextModelFile opened = serve::open_with_tokenizer(o.inference);
   std::optional<serve::ChatFormat> format;
-  if (o.chat) format = serve::chat_format(o.chat_format, source.chat_template);
-  const text::Tokenizer tokenizer = models::make_tokenizer(std::move(source), file);
-  file.limit_tokens(tokenizer.vocab_size());
+  if (o.chat) format = serve::chat_format(o.chat_format, opened.chat_template);
+  const text::Tokenizer& tokenizer = *opened.tokenizer;
   double load_ns = now_ns() - begin;
   auto open = [&](int64_t positions) {
     const SessionNeeds needs{
         .positions = positions, .cached = !o.no_cache, .prefix_caching = o.chat};
-    const auto inference = bench::with_attention(o.inference, file.config(), needs);
-    return open_model(std::move(file), inference, needs);
+    const auto inference = bench::with_attention(o.inference, opened.file.config(), needs);
+    return open_model(std::move(opened.file), inference, needs);
   };
   if (o.chat && !o.has_prompt && !o.inference.json && ::isatty(STDIN_FILENO) != 0) {
     auto model = open(kChatPositions);

@@ -15,7 +15,6 @@
 #include "base/units.h"
 #include "http/api.h"
 #include "http/server.h"
-#include "models/tokenizer_file.h"
 #include "report/terminal.h"
 #include "serve/shared_steps.h"
 
@@ -36,10 +35,6 @@ struct Options {
   bool no_page = false;
   bool batch_invariant = false;
 };
-
-constexpr int64_t kGpuChunk = 2048;
-constexpr int64_t kContext =
-    2048;  // positions of a request; eight full contexts may take gigabytes
 
 // A model that is ready to answer. Each member needs those above it.
 struct LoadedModel {
@@ -63,30 +58,27 @@ std::string name_of(const Options& o, const std::filesystem::path& path) {
 std::unique_ptr<OpenModel> open_session(const Options& o, models::ModelFile file) {
   // A step of prompts alone has as many tokens as one in which a sequence decodes may have.
   serve::InferenceOptions inference = o.inference;
-  inference.chunk = std::max(
-      inference.chunk, o.max_batched_tokens.value_or(is_gpu(inference.machine) ? kGpuChunk : 0));
+  inference.chunk = serve::served_chunk(inference, o.max_batched_tokens);
   const int64_t cache_bytes = o.kv_memory.empty() ? 0 : parse_bytes(o.kv_memory, "kv-memory");
   return open_model(std::move(file), inference,
-                    {.positions = kContext,
+                    {.positions = serve::kServedContext,
                      .slots = o.slots,
                      .prefix_caching = true,
                      .cache_bytes = cache_bytes});
 }
 
 LoadedModel::LoadedModel(const Options& o, const TerminalOptions& terminal) {
-  models::ModelFile file = open_model_file(o.inference);
-  const std::string name = name_of(o, file.path());
-  models::TokenizerFile source = models::read_tokenizer(file.path());
+  serve::TextModelFile opened = serve::open_with_tokenizer(o.inference);
+  const std::string name = name_of(o, opened.file.path());
   std::optional<serve::ChatFormat> chat;
   try {
-    chat = serve::chat_format(o.chat, source.chat_template);
+    chat = serve::chat_format(o.chat, opened.chat_template);
   } catch (const Error& error) {
     if (!o.chat.name.empty()) throw;
     no_chat = error.what();  // texts can be completed all the same
   }
-  tokenizer = models::make_tokenizer(std::move(source), file);
-  file.limit_tokens(tokenizer->vocab_size());
-  model = open_session(o, std::move(file));
+  tokenizer = std::move(opened.tokenizer);
+  model = open_session(o, std::move(opened.file));
   serve::EngineOptions options = o.engine;
   if (o.inference.ranks.joined) options.ranks = &o.inference.ranks.joined->all();
   const bool tf32 = model->session->options().selection.has("tf32");
@@ -164,9 +156,7 @@ void add_switch(std::string& switches, const std::string& more) {
 
 // A rank that has no HTTP: it runs the first rank's steps until that one ends.
 void follow(const Options& o) {
-  models::ModelFile file = open_model_file(o.inference);
-  file.limit_tokens(models::make_tokenizer(models::read_tokenizer(file.path()), file).vocab_size());
-  const auto model = open_session(o, std::move(file));
+  const auto model = open_session(o, serve::open_with_tokenizer(o.inference).file);
   serve::warm_up(*model->session, [](const serve::Bucket&, int64_t, int64_t) {});
   serve::follow_steps(model->session->runner(), o.inference.ranks.joined->all());
 }

@@ -34,6 +34,7 @@
 #include "runtime/ranks.h"
 #include "serve/session_choice.h"
 #include "train/checkpoint.h"
+#include "train/chosen_setup.h"
 #include "train/observer.h"
 #include "train/resume.h"
 #include "train/starting_model.h"
@@ -109,7 +110,6 @@ struct Training {
 
 void check(Training& t) {
   const TrainOptions& o = t.o;
-  t.choice.step.micro_batches = t.schedule.micro_batches;
   t.format = o.format.chosen();
   train::expect_steps(t.schedule.steps, t.instruments() ? 2 : 1, o.warmup);
   if (o.numerics && *o.numerics < 0)
@@ -126,17 +126,14 @@ void check(Training& t) {
 
 void describe(Training& t) {
   measure::TrainingExperiment& e = t.experiment;
-  static_cast<train::TrainingSetup&>(e) = t.choice.setup(t.o.training.machine);
-  e.step.optimizer = t.schedule.optimizer;
-  e.step.packing = t.o.data.packing();
+  static_cast<train::TrainingSetup&>(e) =
+      train::chosen_setup(t.choice, t.schedule, t.o.data, t.o.training.machine);
   e.step.separates_update = t.schedule.guard.has_value();
   e.step.loss_scaling = t.o.schedule.loss_scaling;
   e.warmup_steps = t.warmup();
   e.steps = t.schedule.steps;
   e.instrument = t.instruments();
   e.waits = false;
-  // The saved model can read what it was trained on, also if that is longer than the preset's.
-  e.config.context = std::max(e.config.context, e.step.sequence);
 }
 
 void open_model(Training& t) {
@@ -174,13 +171,7 @@ void open_data(Training& t) {
     progress->tick(bytes);
   });
   progress.reset();
-  // A preset is a size; it takes the vocabulary of the data.
-  if (t.o.training.model.is_preset() && t.data->vocabulary() > 0)
-    e.config.vocabulary = t.data->vocabulary();
-  const models::TokenizerFile* known = t.model ? t.model->tokenizer() : nullptr;
-  t.data->make_batches(e.step.sequence,
-                       {e.config.vocabulary, known ? std::ssize(known->spec.tokens) : 0},
-                       e.step.batch_size);
+  train::make_batches(*t.data, t.o.training.model, t.model ? &*t.model : nullptr, e);
   e.data = &t.data->batches();
   e.step.evaluates = !t.data->validation().empty();
   if (t.o.samples.are_on())
