@@ -150,7 +150,7 @@ TEST(BenchChart, StacksThePartsOfSteps) {
       "a run", {{"performance_summary.json", nlohmann::json::parse(performance_summary(lab))}}};
   const std::string svg = bench_chart(folder);
   const auto parts =
-      numbers(svg, "<rect x=\"[0-9.]+\" y=\"[0-9.]+\" width=\"60.0\" height=\"([0-9.]+)\"");
+      numbers(svg, "<rect x=\"[0-9.]+\" y=\"[0-9.]+\" width=\"5[0-9.]+\" height=\"([0-9.]+)\"");
   ASSERT_EQ(parts.size(), 8u * 4);
   double sum = 0;
   for (size_t i = 0; i < 4; ++i) sum += parts[i][0];
