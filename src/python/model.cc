@@ -2,11 +2,14 @@
 // Opens a model as ridge serve does, without a server.
 #include "python/model.h"
 
+#include <omp.h>
+
 #include <chrono>
 #include <future>
 #include <utility>
 
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "bench/attention_choice.h"
 #include "measure/machine_ceilings.h"
 #include "serve/step_budget.h"
@@ -32,9 +35,10 @@ Model::Model(LoadOptions options) : options_(std::move(options)) {
   inference = bench::with_attention(inference, opened.file.config(), needs);
   open_ = serve::open_model(std::move(opened.file), inference, needs);
   const serve::Session& session = *open_->session;
-  config_ = session.config();
-  context_ = session.options().capacity;
-  device_ = open_->backend->name();
+  facts_.config = session.config();
+  facts_.context = session.options().capacity;
+  facts_.threads = omp_get_max_threads();
+  facts_.device = open_->backend->name();
   const bool on_gpu = backends::is_gpu(inference.machine);
   if (auto known = measure::known_ceilings(on_gpu, session.options().selection.has("tf32"),
                                            [](const std::string&) {}))
@@ -65,6 +69,7 @@ serve::EngineOptions Model::engine_options() const {
   serve::EngineOptions options;
   options.queue = kQueue;
   options.ceilings = ceilings_;
+  options.threads = facts_.threads;
   options.max_batched_tokens = serve::suitable_step_tokens(*open_->session, ceilings_.get());
   return options;
 }
@@ -98,6 +103,7 @@ void Model::start_engine(serve::EngineOptions options) {
     throw usage_error("[engine] expected no answer under way: finish or close the open stream");
   const serve::EngineOptions usual = engine_options();
   options.ceilings = usual.ceilings;
+  options.threads = usual.threads;
   if (options.max_batched_tokens == 0) options.max_batched_tokens = usual.max_batched_tokens;
   serve::validate(options);
   engine_.reset();
@@ -132,7 +138,10 @@ void Model::with_session(const Use& use) {
     throw_if_interrupted();
     expect_open();
   };
-  if (engine_ == nullptr) return use(*open_->session, pause);
+  if (engine_ == nullptr) {
+    const OpenmpThreads team(facts_.threads);
+    return use(*open_->session, pause);
+  }
   serve::Engine& engine = *engine_;  // it stays as long as the lock is shared
   lock.unlock();
   use_on_engine(engine, use);

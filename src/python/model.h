@@ -27,6 +27,14 @@ struct LoadOptions {
   bool prefix_caching = false;
 };
 
+// A closed model has them, too.
+struct ModelFacts {
+  models::ModelConfig config = {};
+  int64_t context = 0;
+  int threads = 0;  // OpenMP's, of the thread that opened it
+  std::string device = {};
+};
+
 class Model {
  public:
   // Throws as serve::open_model does.
@@ -67,9 +75,9 @@ class Model {
   const std::shared_ptr<PythonTokenizer>& tokenizer() const;
   bool has_ceilings() const { return ceilings_ != nullptr; }
   const LoadOptions& options() const { return options_; }
-  const models::ModelConfig& config() const { return config_; }
-  int64_t context() const { return context_; }
-  std::string device() const { return device_; }
+  const models::ModelConfig& config() const { return facts_.config; }
+  int64_t context() const { return facts_.context; }
+  std::string device() const { return facts_.device; }
 
  private:
   void expect_open() const;
@@ -81,9 +89,7 @@ class Model {
   const OwnProcess process_;
   std::shared_ptr<PythonTokenizer> tokenizer_;  // null: none
   std::shared_ptr<const cost::Ceilings> ceilings_;
-  models::ModelConfig config_;
-  int64_t context_ = 0;
-  std::string device_;
+  ModelFacts facts_;
   // Whoever uses the session shares it; `close` and `stop_engine` have it alone.
   std::shared_mutex use_mutex_;
   std::atomic<bool> is_closing_ = false;

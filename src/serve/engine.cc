@@ -2,12 +2,15 @@
 // Starts and stops the engine's thread, which reads the mailbox and steps.
 #include "serve/engine.h"
 
+#include <omp.h>
+
 #include <chrono>
 #include <future>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "serve/kept_sequence.h"
 #include "serve/shared_steps.h"
 
@@ -47,7 +50,11 @@ Engine::Engine(Session& session,
             options.runs_ahead.value_or(session.runner().is_on_device())) {
   std::promise<void> is_warm;
   std::future<void> warmed = is_warm.get_future();
-  thread_ = std::thread([this, &progress, is_warm = std::move(is_warm)]() mutable {
+  // OpenMP keeps the number of threads that was chosen for each thread that computes.
+  thread_ = std::thread([this, &progress,
+                         threads = options_.threads > 0 ? options_.threads : omp_get_max_threads(),
+                         is_warm = std::move(is_warm)]() mutable {
+    const OpenmpThreads team(threads);
     try {
       warm_up(session_, [&](const Bucket& bucket, int64_t built, int64_t all) {
         metrics_.prepare(bucket);

@@ -31,6 +31,8 @@ struct EngineOptions {
   double priority_ms = 100;
   // Predictions and utilizations refer to these. If null, there are none, and step_ms must be 0.
   std::shared_ptr<const cost::Ceilings> ceilings = nullptr;
+  // OpenMP's threads of the engine's thread; 0: as many as the thread has that makes the engine.
+  int threads = 0;
   // Whether the next step starts before the tokens of a step are known, where all sequences go on
   // by a token. None: on a device of its own.
   std::optional<bool> runs_ahead = std::nullopt;

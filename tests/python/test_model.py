@@ -112,6 +112,22 @@ def test_logits_while_an_answer_is_under_way(model):
     assert model.generate("The", max_tokens=5).text == before
 
 
+THREADS = '''
+import os, sys
+import ridge
+model = ridge.load(sys.argv[1], device="cpu", threads=1)
+before = set(os.listdir("/proc/self/task"))
+model.generate("The", max_tokens=4)
+print(len(set(os.listdir("/proc/self/task")) - before))
+'''
+
+
+def test_the_engine_has_the_threads_of_its_model(text_model):
+    import sys
+    done = subprocess.run([sys.executable, "-c", THREADS, str(text_model)], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"  # the engine's thread, which computes alone
+
+
 def test_threads_share_a_model(model):
     alone = model.generate("The", max_tokens=8).text
     found = []
