@@ -9,16 +9,17 @@
 #include "base/error.h"
 #include "base/samples.h"
 #include "base/split.h"
+#include "base/terminal_json.h"
 #include "base/units.h"
 
 namespace ridge::report {
 
 std::string json_text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return terminal_safe_json(json.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 std::string json_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return terminal_safe_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void put(Json& json, std::string_view key, Json value, record::Unknown unknown) {

@@ -83,6 +83,14 @@ TEST_F(ForeignNamesTest, OfInputsAndOutputsWork) {
       {"bench", "model", name(""), "-p", "4", "-n", "2", "-r", "1", "--threads", "1", "--json"}, 0);
 }
 
+// Names of hosts and scopes that turn text around, clear the screen, or are megabytes long.
+TEST_F(ForeignNamesTest, OfRanksAreHarmless) {
+  for (const std::string& each : {std::string("\x1b[2J\r\u202e"), std::string(3 << 20, 'x')}) {
+    const ForeignFile file = rings(each)[0];
+    for (const std::vector<std::string>& command : file.commands) expect_answer(command);
+  }
+}
+
 TEST_F(ForeignNamesTest, OfMissingFilesAreRefused) {
   make_model();
   const std::string none = name("none");
