@@ -114,7 +114,10 @@ class ForeignFiles : public ProgramTest {
   // Two ranks, of which the second has not arrived.
   std::vector<ForeignFile> rings(const std::string& name = "a") {
     std::filesystem::create_directory(folder_ / "log");
-    record::RankRing ring{.job = "job", .ranks = 2, .host = name, .state = name, .error = name};
+    record::RankRing ring;
+    ring.job = "job";
+    ring.ranks = 2;
+    ring.host = ring.state = ring.error = name;
     ring.at_s = 10;
     ring.groups = {{"data", 0}};
     for (int64_t i = 0; i < 2; ++i)
