@@ -69,7 +69,7 @@ void add_bench_attention(Command bench, const AppContext& context) {
       "Examples:\n"
       "  ridge bench attention --heads 4 --kv-heads 2 --seq-len 64,128 --phase prefill,decode\n"
       "  ridge bench attention --head-size 64,128 --hardware h100 --dtype bf16 --format md\n"
-      "  ridge bench attention --no-mask --dtype fp16 --head-size 128 --hardware a6000");
+      "  ridge bench attention --no-mask --dtype bf16 --head-size 128 --hardware a6000");
   app.callback([o, app, &context] { run(*o, app, context); });
 }
 

@@ -17,7 +17,10 @@ namespace ridge::serve {
 // A slot of its own, until it ends. Throws a usage Error if none is free.
 class OwnSlot {
  public:
-  explicit OwnSlot(Session& session) : session_(session), slot_(session.free_slots().take()) {}
+  // A sequence that Session::start left in the slot ends.
+  explicit OwnSlot(Session& session) : session_(session), slot_(session.free_slots().take()) {
+    session_.release(slot_);
+  }
   OwnSlot(const OwnSlot&) = delete;
   OwnSlot& operator=(const OwnSlot&) = delete;
   ~OwnSlot() {

@@ -79,8 +79,8 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
       // the gradient of cross_entropy_of_parts goes past it
       "cross_entropy_part",
       // only for inference
-      "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample", "quantized_matmul",
-      "skinny_gemm", "rope_append", "append_attention",
+      "kv_append", "cached_scores", "cached_mask", "cached_softmax", "cached_mix", "sample",
+      "quantized_matmul", "skinny_gemm", "rope_append", "append_attention",
 #ifdef RIDGE_COURSES
       // only in a demo
       "ladder_gemm",

@@ -47,8 +47,10 @@ TEST(InferenceStudy, TechniquesTakeAwayWhatTheyAreNamedFor) {
   EXPECT_LT(tuned.decode.launches, paged.decode.launches);
   // The scores of 9 heads: 1024 x 1024 for a whole prompt, and 256 x 1024 at a time.
   const int64_t scores = int64_t{4} * 9 * 1024 * 1024;
-  EXPECT_GT(compiled.prefill.owned_bytes, flash.prefill.owned_bytes + scores);
-  EXPECT_GT(compiled.prefill.owned_bytes, efficient.prefill.owned_bytes + scores / 2);
+  // Compiled keeps them once, partly in memory that flash attention's layers need, too.
+  EXPECT_GT(eager.prefill.owned_bytes, compiled.prefill.owned_bytes);
+  EXPECT_GT(compiled.prefill.owned_bytes, flash.prefill.owned_bytes + scores / 2);
+  EXPECT_GT(compiled.prefill.owned_bytes, efficient.prefill.owned_bytes + scores / 4);
   // Blocks of 16 positions hold 1024 as exactly as one does.
   EXPECT_EQ(paged.prefill.work.macs, flash.prefill.work.macs);
   EXPECT_EQ(paged.prefill.compulsory_bytes > 0, true);
@@ -97,7 +99,7 @@ TEST(InferenceStudy, NeedsMemoryBeforeItAllocates) {
                      cost::made_up_ceilings({{int64_t{1} << 30, 10, 10}}, 100), int64_t{1} << 30);
   EXPECT_NE(points.prefill.refused.find("of memory"), std::string::npos);
   EXPECT_TRUE(points.decode.lacks_memory);
-  EXPECT_GT(points.prefill.predicted_ns, 0);
+  EXPECT_EQ(points.prefill.predicted_ns, 0) << "it cannot run";
 }
 
 TEST(InferenceStudy, SpeedupsCompareLikeWithLike) {

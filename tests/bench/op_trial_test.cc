@@ -187,7 +187,7 @@ TEST(OpTrial, ProfilesItsKernels) {
   const record::LabRecord lab = profile_lab({}, bench, {});
   ASSERT_EQ(lab.runs.size(), 1u);
   EXPECT_EQ(lab.detailed, std::vector<size_t>{0});
-  EXPECT_EQ(lab.runs[0].setting.str().substr(0, 11), "matmul n=64");
+  EXPECT_EQ(lab.runs[0].setting.str().substr(0, 13), "\"matmul\" n=64");
 }
 
 TEST(OpTrial, EveryOpWithLettersRunsInEachImplementation) {

@@ -125,7 +125,7 @@ TEST_F(CoursesCommandTest, DemosAreListedAndShown) {
   const Output all =
       run({"demo", "all", "--budget", "0.1", "--threads", "1", "--json", "--out", "all"});
   ASSERT_EQ(all.code, 0) << all.err;
-  EXPECT_EQ(json::parse(all.out).size(), 18u);
+  EXPECT_EQ(json::parse(all.out).size(), 19u);
   for (const json& each : json::parse(all.out))
     EXPECT_TRUE(
         std::filesystem::exists(folder_ / "all" / std::string(each["exhibit"]) / "report.html"))

@@ -159,6 +159,8 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"nll_loss_backward", {plain_nll_loss_backward}},
       {"softmax_cross_entropy", {plain_softmax_cross_entropy}},
       {"softmax_cross_entropy_backward", {plain_softmax_cross_entropy_backward}},
+      {"cross_entropy_part", {plain_cross_entropy_part}},
+      {"cross_entropy_of_parts", {plain_cross_entropy_of_parts}},
       {"embedding", {plain_embedding, embedding_cases}},
       {"embedding_backward", {plain_embedding_backward, embedding_backward_cases}},
       {"rope_table", {plain_rope_table}},
@@ -181,6 +183,7 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"cached_scores", {plain_cached_product, cached_scores_cases, 2}},
       {"cached_mix", {plain_cached_product, cached_mix_cases, 2}},
       {"cached_mask", {plain_cached_mask}},
+      {"cached_softmax", {plain_cached_softmax}},
       {"sample", {plain_sample, greedy_cases}},
       {"accumulate", {plain_accumulate}},
       {"all_reduce", {plain_all_reduce, all_reduce_cases}},
@@ -392,7 +395,8 @@ TEST(OpCounts, EveryOpHasAPlainLoop) {
   for (const Op* op : table().all())
     if (op->kind != OpKind::kPointwise && !plain_loops().contains(op->name))
       without.insert(op->name);
-  EXPECT_EQ(without, (std::set<std::string>{"broadcast", "reshape", "slice", "transpose"}));
+  EXPECT_EQ(without, (std::set<std::string>{"all_reduce_gradient", "broadcast", "reshape", "slice",
+                                            "transpose"}));
   for (const auto& [name, loop] : plain_loops()) EXPECT_NE(table().find(name), nullptr) << name;
 }
 

@@ -317,27 +317,39 @@ class CachedArray {
   CountedArray* scales_;
 };
 
+// The quants of a cache's type that are not negative, in ascending order: every second one is even.
+inline std::vector<double> quants_of(DType type) {
+  std::vector<double> quants;
+  for (uint8_t code = 0; code <= (type == DType::kI8 ? 127 : 0x7e); ++code)
+    quants.push_back(type == DType::kI8 ? code : static_cast<double>(f8_e4m3_to_float(code)));
+  return quants;
+}
+
 // Rounds a head to quants of a cache, by another way than the op: each quant is the nearest to the
-// value, and the scale spans the largest.
+// value, or the even one of two, and the scale spans the largest.
 inline void append_quants(const std::vector<double>& head,
                           CountedArray& cache,
                           int64_t to,
                           CountedArray& scales) {
+  const std::vector<double> quants = quants_of(cache.type().dtype);
   float most = 0;
   for (double x : head) most = std::max(most, static_cast<float>(std::abs(x)));
-  const float scale = most / 127, inverse = 1 / scale;
+  const float scale = most / static_cast<float>(quants.back()), inverse = 1 / scale;
   scales[CachedArray::scale_at(cache.shape(), to)] = Number(scale);
   for (double x : head) {
     const double exact = static_cast<double>(static_cast<float>(x) * inverse);
-    int64_t quant = -127;
-    while (quant < 127 && std::abs(exact - static_cast<double>(quant + 1)) <
-                              std::abs(exact - static_cast<double>(quant)))
-      ++quant;
-    cache[to++] = Number(static_cast<double>(quant));
+    size_t at = 0;
+    for (size_t next = 1; next < quants.size(); ++next) {
+      const double nearest = std::abs(std::abs(exact) - quants[at]);
+      const double distance = std::abs(std::abs(exact) - quants[next]);
+      if (distance < nearest || (distance == nearest && next % 2 == 0)) at = next;
+    }
+    cache[to++] = Number(std::copysign(quants[at], exact));
   }
 }
 
-// Inputs: caches of keys and values, k, v, positions, slots, table, and scales of i8 caches.
+// Inputs: caches of keys and values, k, v, positions, slots, table, and scales of caches of
+// quants.
 inline void plain_kv_append(const Op&, const Call&, Arrays& in, Arrays& out) {
   Cells cells(in[0], in[4], in[5], in[6]);
   const bool narrows = in[0].type().dtype != in[2].type().dtype;
@@ -467,16 +479,42 @@ inline void plain_cached_product(const Op& op, const Call&, Arrays& in, Arrays& 
   }
 }
 
+// Whether a token at a position sees the key in a cell, the last one written to it.
+inline bool sees_cell(const Attrs& attrs, int64_t position, int64_t cell) {
+  int64_t window = attrs.integer("window"), ring = attrs.integer("ring"), key = cell;
+  while (key + ring <= position) key += ring;
+  return key <= position && (window == 0 || key > position - window);
+}
+
 // Inputs scores [N,H,C] and positions: hides the cells that hold no key that the token sees.
 inline void plain_cached_mask(const Op&, const Call& call, Arrays& in, Arrays& out) {
-  int64_t window = call.attrs.integer("window"), ring = call.attrs.integer("ring");
   int64_t heads = in[0].shape()[1], columns = width_of(in[0]);
   for (int64_t i = 0; i < in[0].shape().elements(); ++i) {
-    int64_t position = in[1].id(i / columns / heads), key = i % columns;
-    while (key + ring <= position) key += ring;  // the last position written to the cell
-    bool seen = key <= position && (window == 0 || key > position - window);
+    bool seen = sees_cell(call.attrs, in[1].id(i / columns / heads), i % columns);
     Number score = in[0][i];
     out[0][i] = seen ? score : Number(kMinusInfinity);
+  }
+}
+
+// The same inputs, to probabilities, computed in every cell. Those of a token that sees no cell are
+// zero.
+inline void plain_cached_softmax(const Op&, const Call& call, Arrays& in, Arrays& out) {
+  for (int64_t r = 0; r < rows_of(in[0]); ++r) {
+    const int64_t position = in[1].id(r / in[0].shape()[1]);
+    std::vector<Number> row = row_of(in[0], r);
+    bool sees_any = false;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const bool seen = sees_cell(call.attrs, position, static_cast<int64_t>(c));
+      const Number score = row[c] * call.attrs.real("scale");
+      row[c] = seen ? score : Number(kMinusInfinity);
+      sees_any = sees_any || seen;
+    }
+    const Number sum = exp_row(row).second;
+    for (Number& x : row) {
+      const Number probability = x / sum;
+      x = sees_any ? probability : Number(0);
+    }
+    write_row(out[0], r, row);
   }
 }
 

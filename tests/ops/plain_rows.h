@@ -175,6 +175,39 @@ inline void plain_softmax_cross_entropy_backward(const Op&, const Call&, Arrays&
   }
 }
 
+// A label may be in the columns of another part.
+inline void plain_cross_entropy_part(const Op&, const Call&, Arrays& in, Arrays& out) {
+  for (int64_t r = 0; r < rows_of(in[0]); ++r) {
+    std::vector<Number> row = row_of(in[0], r);
+    const int64_t label = in[1].id(r);
+    out[1][r] = label >= 0 && label < std::ssize(row) ? row[static_cast<size_t>(label)] : Number(0);
+    auto [top, sum] = exp_row(row);
+    out[0][r] = top + log(sum);
+  }
+}
+
+// Inputs logits, which are not read, labels, and lse and the label's logit of each part.
+inline void plain_cross_entropy_of_parts(const Op&, const Call&, Arrays& in, Arrays& out) {
+  Number loss;
+  int64_t rows = rows_of(in[0]), count = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    std::vector<Number> parts;
+    Number of_label;
+    for (int64_t at = r; at < rows_of(in[2]); at += rows) {
+      parts.push_back(in[2][at]);
+      of_label = of_label + in[3][at];
+    }
+    auto [top, sum] = exp_row(parts);
+    Number lse = top + log(sum);
+    out[1][r] = lse;
+    if (in[1].id(r) < 0) continue;
+    loss = loss + (lse - of_label);
+    ++count;
+  }
+  out[0][0] = count > 0 ? loss.value() / static_cast<double>(count) : 0;
+  out[2][0] = static_cast<double>(count);
+}
+
 // Outputs have extent 1 along the summed axes.
 inline void plain_reduce_sum(const Op&, const Call&, Arrays& in, Arrays& out) {
   const Shape &from = in[0].shape(), &to = out[0].shape();

@@ -114,7 +114,8 @@ TEST(InferencePlan, RefusesWhatNoSessionCanHave) {
   EXPECT_THROW(plan(small_model(), "h200", {1}, {100'000'000}), Error);
 }
 
-// A GPU has one type of cache, and eight bits of activations are a matter of CPUs.
+// A GPU's cache has the type of activations, or eight bits next to bf16, and only CPUs have
+// activations of eight bits.
 TEST(SessionChoice, RefusesCombinationsThatCannotBe) {
   using serve::chosen_cache_dtype;
   using serve::inference_selection;
@@ -124,8 +125,11 @@ TEST(SessionChoice, RefusesCombinationsThatCannotBe) {
   const passes::Selection fp32 = inference_selection(exact_gpu, "compiled", "");
   EXPECT_EQ(chosen_cache_dtype("bf16", gpu, bf16), DType::kBF16);
   EXPECT_EQ(chosen_cache_dtype("", gpu, bf16), std::nullopt);
-  EXPECT_THROW(chosen_cache_dtype("i8", gpu, bf16), Error);
+  EXPECT_EQ(chosen_cache_dtype("i8", gpu, bf16), DType::kI8);
+  EXPECT_EQ(chosen_cache_dtype("fp8", gpu, bf16), DType::kF8E4M3);
   EXPECT_THROW(chosen_cache_dtype("bf16", exact_gpu, fp32), Error);
+  EXPECT_THROW(chosen_cache_dtype("i8", exact_gpu, fp32), Error);
+  EXPECT_THROW(chosen_cache_dtype("fp8", {}, fp32), Error);
   EXPECT_THROW(chosen_cache_dtype("i8", exact_cpu, inference_selection(exact_cpu, "compiled", "")),
                Error);
   EXPECT_THROW(chosen_cache_dtype("q8", {}, fp32), Error);

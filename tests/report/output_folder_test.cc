@@ -24,12 +24,12 @@ TEST(OutputFolderTest, ANewFolderAppearsWhole) {
   EXPECT_EQ(files::contents(scratch / "new" / "b"), "2");
 }
 
-// The second file cannot be written: its folder does not exist.
+// The second file cannot be written: its folder is a file.
 TEST(OutputFolderTest, AFailureLeavesNothingNew) {
   files::ScratchFolder scratch;
   OutputFolder folder(scratch / "new", false);
   folder.add("a", "1");
-  folder.add("missing/b", "2");
+  folder.add("a/b", "2");
   EXPECT_THROW(folder.commit(), Error);
   EXPECT_EQ(scratch.count(), 0u);
 }

@@ -148,10 +148,10 @@ class PageTest(unittest.TestCase):
             for word in ["NaN", "undefined", "Infinity", "[object"]:
                 self.assertNotIn(word, panel["text"], panel["id"])
 
-    def expect_run(self, page, run):
-        """The figures of a run that the page shows."""
+    def expect_run(self, page, run, predicted="predicted"):
+        """The figures of a run that the page shows; an imported one has no prediction but its limits."""
         self.assertEqual(page.facts["step, median"], time_text(run["step"]["median_ns"]))
-        for term, value, text in [("predicted", run["predicted_step_ns"], time_text), ("MFU", run["mfu"], percent_text),
+        for term, value, text in [(predicted, run["predicted_step_ns"], time_text), ("MFU", run["mfu"], percent_text),
                                   ("owned memory", run["memory"]["owned_bytes"], bytes_text)]:
             self.assertEqual(page.facts.get(term), text(value) if value > 0 else None)
         self.assertIn(time_text(run["step"]["median_ns"]), page.verdict)
@@ -251,7 +251,7 @@ class PageTest(unittest.TestCase):
             page = Page(self.folder / name / "report.html")
             self.expect_sound(page)
             run = self.load(name)["runs"][-1]
-            self.expect_run(page, run)
+            self.expect_run(page, run, "at the limits")
             expected = {row["key"]: time_text(row["time_ns"]) for row in run["operations"]["by_op"]}
             for row in page.operations:
                 self.assertEqual(row[2], expected[row[0]])

@@ -40,6 +40,8 @@ class OnDevice {
       : memory_(static_cast<int64_t>(data.size() * sizeof(T)), "a test"), size_(data.size()) {
     check(cudaMemcpy(memory_.data(), data.data(), size_ * sizeof(T), cudaMemcpyHostToDevice),
           "copying");
+    // The copy returns once the data is staged, and the stream of the product does not wait for it.
+    check(cudaDeviceSynchronize(), "copying");
   }
   T* get() const { return reinterpret_cast<T*>(memory_.data()); }
   std::vector<T> read() const {
