@@ -91,7 +91,7 @@ std::string training_summary(const record::RunRecord& run,
       format_bytes(run.memory.owned_bytes), format_bytes(run.memory.after.peak_bytes));
   std::string phases;
   if (const record::StepRecord& step = run.step; !step.wall_samples_ns.empty())
-    phases = fmt::format("forward {}, backward {}, optimizer {}: medians of kernel times of {}\n",
+    phases = fmt::format("kernels: forward {}, backward {}, optimizer {} (medians of {})\n",
                          format_ns(step.forward.median), format_ns(step.backward.median),
                          format_ns(step.optimizer.median),
                          counted(std::ssize(step.wall_samples_ns), "instrumented step"));

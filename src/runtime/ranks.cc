@@ -83,6 +83,7 @@ std::vector<int> own_processors(std::span<const HostRank> ranks, size_t rank) {
 
 // The watch ends the run before an exchange ends by itself.
 constexpr double kLaterS = 30;
+constexpr const char* kWorld = "world";  // the group of all ranks of a product of layouts
 
 void Ranks::join_groups(double timeout_s) {
   const bool is_product = layout_.data > 1 && layout_.tensor > 1;
@@ -121,6 +122,10 @@ Ranks::Ranks(const RankPlace& place,
   for (const auto& [name, group] : groups_) {
     watch_->board().add_group(name, *group);
     group->tell(watch_.get(), name);
+  }
+  if (world_ != nullptr) {
+    watch_->board().add_group(kWorld, *world_);
+    world_->tell(watch_.get(), kWorld);
   }
   if (on_gpu) return;
   std::vector<HostRank> ranks;

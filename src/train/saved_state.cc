@@ -56,8 +56,7 @@ runtime::JoinParts joining(const backends::Groups& groups, const char* group) {
     const auto bytes = [](std::vector<float>& values) {
       return reinterpret_cast<std::byte*>(values.data());
     };
-    const backends::Divided tensor{bytes(own), bytes(whole), std::ssize(part), DType::kF32};
-    all.all_gather({&tensor, 1}, "gathering the parts of a saved tensor");
+    all.gather(backends::Divided{bytes(own), bytes(whole), std::ssize(part), DType::kF32});
     return whole;
   };
 }

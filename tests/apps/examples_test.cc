@@ -85,6 +85,8 @@ class ExamplesTest : public ProgramTest {
                  "--batch-size", "1", "--seq-len", "8", "--save", "my_adapter"});
     fs::copy(test_data("runs/version_1"), folder_ / "lab-out");
     fs::copy(test_data("traces/fused.json.gz"), folder_ / "torch_trace.json.gz");
+    for (const char* name : {"rank0.json.gz", "rank1.json.gz"})
+      fs::copy(test_data("traces/compiled_h100.json.gz"), folder_ / name);
     fs::copy(test_data("traces/nsys.sqlite"), folder_ / "nsys.sqlite");
     fs::create_directory(folder_ / "log");
     record::write_ring(folder_ / "log", record::RankRing());

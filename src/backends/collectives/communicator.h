@@ -68,7 +68,12 @@ class Communicator {
     const Told told(listener_, gather_);
     return gather_texts(text);
   }
-  // Tells the listener of these two from now on; the executor tells it of the graph's collectives.
+  // Fills the whole tensor with the parts of all ranks, beside a run.
+  void gather(const Divided& tensor) {
+    const Told told(listener_, gather_);
+    all_gather({&tensor, 1}, "a gathering of parts");
+  }
+  // Tells the listener of these from now on; the executor tells it of the graph's collectives.
   void tell(CollectiveListener* listener, const std::string& group) {
     listener_ = listener;
     any_.op = "any", gather_.op = "gather";
