@@ -170,6 +170,8 @@ CellMask cell_mask(const char* op, const Call& call) {
   if (mask.window < 0 || mask.ring < 1)
     throw usage_error("[{}] expected a window >= 0 and a ring >= 1, got {} and {}", op, mask.window,
                       mask.ring);
+  if (const int64_t columns = call.inputs[0].shape[2]; columns > mask.ring)
+    throw usage_error("[{}] expected at most {} columns, the ring, got {}", op, mask.ring, columns);
   return mask;
 }
 
