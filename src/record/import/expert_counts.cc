@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "record/import/operation_counts.h"
+#include "record/import/torch_calls.h"
 #include "record/import/torch_operations.h"
 
 namespace ridge::record {
@@ -196,13 +197,7 @@ void count_experts(ForeignTrace& trace) {
     if (!inner) inner.emplace(trace);
     const std::optional<Counts> counts = counts_of_texts(trace.names, inner->in(event));
     if (!counts) continue;
-    counted.work = counts->work;
-    counted.model_macs = counts->model_macs;
-    counted.read_bytes = counts->read_bytes;
-    counted.written_bytes = counts->written_bytes;
-    counted.output_type = counts->output_type;
-    counted.output = trace.names.number(type_text(counts->output_type, counts->output));
-    counted.are_known = true;
+    note_counts(*counts, trace.names, counted);
     event.call = static_cast<int32_t>(trace.calls.size());
     trace.calls.push_back(counted);
   }

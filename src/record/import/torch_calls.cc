@@ -9,6 +9,18 @@
 
 namespace ridge::record {
 
+void note_counts(const Counts& counts, NameTable& names, RecordedCounts& call) {
+  call.work = counts.work;
+  call.model_macs = counts.model_macs;
+  call.read_bytes = counts.read_bytes;
+  call.written_bytes = counts.written_bytes;
+  call.output_type = counts.output_type;
+  call.output = names.number(type_text(counts.output_type, counts.output));
+  call.macs_per_pair = counts.macs_per_pair;
+  call.bytes_per_key = counts.bytes_per_key;
+  call.are_known = counts.macs_per_pair == 0;
+}
+
 int32_t TorchCalls::call(uint32_t name, const std::string& arguments) {
   constexpr size_t kMostCalls = size_t{1} << 17, kLongestCall = 2000;
   if (arguments.empty()) return -1;
@@ -35,17 +47,7 @@ int32_t TorchCalls::add(std::string_view name, const nlohmann::json& args) {
   if (call.tensor(0) != nullptr) recorded.elements = call.operands[0].elements();
   std::optional<Counts> counts;
   if (operation.count != nullptr) counts = operation.count(call, operation.arithmetic);
-  if (counts) {
-    recorded.work = counts->work;
-    recorded.model_macs = counts->model_macs;
-    recorded.read_bytes = counts->read_bytes;
-    recorded.written_bytes = counts->written_bytes;
-    recorded.output_type = counts->output_type;
-    recorded.output = trace_.names.number(type_text(counts->output_type, counts->output));
-    recorded.macs_per_pair = counts->macs_per_pair;
-    recorded.bytes_per_key = counts->bytes_per_key;
-    recorded.are_known = counts->macs_per_pair == 0;
-  }
+  if (counts) note_counts(*counts, trace_.names, recorded);
   trace_.calls.push_back(recorded);
   return static_cast<int32_t>(trace_.calls.size() - 1);
 }

@@ -9,8 +9,12 @@
 #include <vector>
 
 #include "record/import/foreign_trace.h"
+#include "record/import/operation_counts.h"
 
 namespace ridge::record {
+
+// Gives a call what its operation counts.
+void note_counts(const Counts& counts, NameTable& names, RecordedCounts& call);
 
 class TorchCalls {
  public:
