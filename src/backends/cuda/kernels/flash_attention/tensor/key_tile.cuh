@@ -97,13 +97,6 @@ struct Mix {
 __device__ __forceinline__ const Bf16* moved(const void* rows, int bytes) {
   return reinterpret_cast<const Bf16*>(static_cast<const unsigned char*>(rows) + bytes);
 }
-__device__ __forceinline__ void load_transposed(uint32_t (&r)[4], const Bf16* at) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(at));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address)
-               : "memory");
-}
 
 // s[j][c] = head l.group times key 8 j + 2 l.place + c, for c < 2. Keys are without their scales.
 template <int kE, typename C>

@@ -20,6 +20,15 @@
 
 namespace ridge::backends::cuda::tensor {
 
+// Loads four matrices of 8 x 8, transposed, each lane with the address of one row.
+__device__ __forceinline__ void load_transposed(uint32_t (&r)[4], const __nv_bfloat16* at) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(at));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kRows = 16 * kWarps;  // rows of a block's own tile
@@ -150,11 +159,7 @@ struct Product<__nv_bfloat16> {
                                                        Lane) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const __nv_bfloat16* at = tile + (kDepth * step + lane % 16) * stride + column + lane / 16 * 8;
-    const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(at));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-                 : "r"(address)
-                 : "memory");
+    load_transposed(b, at);
   }
   static __device__ __forceinline__ uint32_t pack(float x, float y) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
