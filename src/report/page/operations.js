@@ -92,7 +92,7 @@ function drawGroup(detail, run, group) {
                   '.' :
                                      'Run on ' + setting.device + '.',
           'note');
-  // What is the same in all rows stands in the heading or is a column of the groups.
+  // The heading, or a column of the groups, shows the names that all rows have.
   const differ = (key) => new Set(group.kernels.map((kernel) => kernel[key])).size > 1;
   const names = ['op', 'scope', 'phase', 'shape'].filter(
       (key) => group.kernels.length === 1 || key === 'shape' || differ(key));
