@@ -147,7 +147,8 @@ Launch bind(const BindCall& call, BindContext& context) {
 int64_t workspace_bytes(const Call& call) {
   if (is_empty_product(call)) return 0;
   if (has_fragments(call))
-    return is_fragment_gemm(call) ? 0 : kGemmWorkspaceBytes + unpacked_bytes(call);
+    return is_fragment_gemm(call) ? fragment_workspace_bytes(call)
+                                  : kGemmWorkspaceBytes + unpacked_bytes(call);
   std::optional<PackedProduct> packed = packing(call);
   return kGemmWorkspaceBytes + (packed ? packed->bytes() : 0);
 }

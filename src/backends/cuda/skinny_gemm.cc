@@ -57,9 +57,14 @@ StreamedGemm streamed_product_of(const Operand& x, const Operand& weight, const 
   return p;
 }
 
-Launch launch_of(const SkinnyGemm& p, const Operand& weight, const char* op, BindContext& context) {
+Launch launch_of(const SkinnyGemm& p,
+                 const Operand& weight,
+                 std::byte* workspace,
+                 const char* op,
+                 BindContext& context) {
   if (!is_fragments(weight.type.dtype)) return launch_on(context.device, op, launch_skinny_gemm, p);
-  const FragmentGemm call{p, weight.as<const uint8_t>(), fragment_format(weight.type.dtype)};
+  const FragmentGemm call{p, weight.as<const uint8_t>(), fragment_format(weight.type.dtype),
+                          workspace};
   return launch_on(context.device, op, launch_fragment_gemm, call);
 }
 
@@ -117,7 +122,7 @@ Launch bind(const BindCall& call, BindContext& context) {
   p.norm_offset = static_cast<float>(call.attrs().real("offset"));
   p.activation = activation(call.attrs().text("activation"));
   if (shape.residual >= 0) p.residual = rows<const uint16_t>(input(shape.residual));
-  return launch_of(p, call.inputs[1], "skinny_gemm", context);
+  return launch_of(p, call.inputs[1], call.workspace, "skinny_gemm", context);
 }
 
 bool takes_input(const Call& call, int input, const Layout& layout) {
@@ -173,6 +178,10 @@ std::string unsupported(const Call& call) {
 
 int launches(const Call& call) { return has_fragments(call) ? fragment_launches(call) : 1; }
 
+int64_t workspace_bytes(const Call& call) {
+  return has_fragments(call) ? fragment_workspace_bytes(call) : 0;
+}
+
 int rounds(const Call& call) {
   const ops::SkinnyGemm shape = ops::skinny_gemm_shape(call);
   return skinny_gemm_rounds(shape.tokens, (shape.norm >= 0 ? 1 : 0) + (shape.delta >= 0 ? 1 : 0));
@@ -204,6 +213,10 @@ bool is_fragment_gemm(const Call& call) {
 
 int fragment_launches(const Call& call) { return fragment_gemm_launches(fragment_sizes(call)); }
 
+int64_t fragment_workspace_bytes(const Call& call) {
+  return fragment_gemm_workspace_bytes(fragment_sizes(call));
+}
+
 bool is_skinny_gemm(const Call& call) {
   return call.inputs.size() == 2 && parse_einsum(call.attrs.text("einsum")).is_projection() &&
          call.inputs[0].dtype == DType::kBF16 && call.inputs[1].dtype == DType::kBF16 &&
@@ -222,7 +235,7 @@ std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& contex
   if (!row_stride(y.type.shape, {0, y.strides})) return std::nullopt;
   SkinnyGemm p = product_of(x, weight, y);
   p.is_ready_early = is_ready_early(call, 1);
-  return launch_of(p, weight, "matmul", context);
+  return launch_of(p, weight, call.workspace, "matmul", context);
 }
 
 std::optional<Launch> bind_streamed_gemm(const BindCall& call, BindContext& context) {
@@ -243,6 +256,7 @@ std::optional<Launch> bind_streamed_gemm(const BindCall& call, BindContext& cont
 Kernel skinny_gemm_kernel(BindContext& context) {
   return {.op = "skinny_gemm",
           .bind = in_context(bind, context),
+          .workspace_bytes = workspace_bytes,
           .takes_input = takes_input,
           .vector_bytes = kVectorBytes,
           .unsupported = unsupported,

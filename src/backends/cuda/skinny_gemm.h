@@ -25,10 +25,11 @@ bool lies_in_vectors(const Shape& shape, const Layout& layout);
 // Whether the kernel supports a matmul's types and shapes: a few rows times a weight. Does not
 // check layouts.
 bool is_skinny_gemm(const Call& call);
-// The same for a weight in fragment tiles and up to some tens of rows, and the launches of such a
-// matmul.
+// The same for a weight in fragment tiles and up to some tens of rows, and the launches and the
+// workspace of such a matmul.
 bool is_fragment_gemm(const Call& call);
 int fragment_launches(const Call& call);
+int64_t fragment_workspace_bytes(const Call& call);
 // The launch of a matmul "nd,fd->nf" with two operands, or nullopt if the kernel does not support
 // it.
 std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& context);

@@ -161,6 +161,8 @@ void expect_product(const Format& format, const Sizes& s, bool norms, bool gated
   call.weight = tiles.get();
   call.format = format.format;
   ASSERT_TRUE(takes_fragment_gemm(call));
+  const DeviceMemory workspace(fragment_gemm_workspace_bytes(call), "a test");
+  call.workspace = workspace.data();
   std::vector<float> first;
   for (int run = 0; run < 2; ++run) {
     check(launch_fragment_gemm(call, device.stream()), "launching");

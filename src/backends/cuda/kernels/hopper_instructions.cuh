@@ -176,6 +176,13 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                    : "memory");
 }
+// Waits for all threads of the cluster, without regard to what they wrote: before a block ends
+// whose shared memory others read.
+__device__ __forceinline__ void cluster_wait() {
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::
+                   : "memory");
+}
 // Loads from the place of this block's `address` in block `rank` of the cluster.
 __device__ __forceinline__ float4 load_cluster_float4(uint32_t address, int rank) {
   uint32_t there;

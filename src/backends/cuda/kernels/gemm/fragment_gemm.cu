@@ -12,6 +12,7 @@
 
 #include "backends/cuda/kernels/async_copy.cuh"
 #include "backends/cuda/kernels/device_attribute.h"
+#include "backends/cuda/kernels/gemm/fragment_gemm_hopper.h"
 #include "backends/cuda/kernels/gemm/fragment_shares.cuh"
 #include "backends/cuda/kernels/gemm/fragment_tile.cuh"
 #include "backends/cuda/kernels/gemm/skinny_gemm_tile.cuh"
@@ -26,16 +27,6 @@ using namespace fragments;
 constexpr int kHeldRows = 1;  // vectors of a row per thread, if rows are normed
 // ---- copies of the weight ----
 
-// `to` and `from` are this lane's.
-template <int kBytes>
-__device__ __forceinline__ void copy_tile(std::byte* to, const uint8_t* from) {
-  constexpr int kVectors = kBytes / 16;
-#pragma unroll
-  for (int i = 0; i < kVectors; i += kLanes)
-    if (i + kLanes <= kVectors || static_cast<int>(threadIdx.x) % kLanes < kVectors - i)
-      copy_async(to + i * 16, from + i * 16);
-}
-
 // The copies of a warp's tiles, some ahead of its products.
 template <class Form>
 struct Copies {
@@ -48,16 +39,11 @@ struct Copies {
       : p(arguments), begin(first), path(own) {
     place();
   }
-  // Rows after the last are read twice.
   __device__ __forceinline__ void place() {
-    const int row_blocks = static_cast<int>(p.call.product.weight_rows / kFragmentRows);
-    const bool is_gated = p.call.product.activation != GemmActivation::kNone;
     const uint8_t* lane = p.call.weight + threadIdx.x % kLanes * 16;
-    const int unit = min(path.first + path.unit, p.units - 1);
-    const int upper = is_gated ? unit : 2 * unit,
-              lower = is_gated ? unit + row_blocks / 2 : min(upper + 1, row_blocks - 1);
-    above = lane + (int64_t{upper} * p.steps + begin + path.step) * Form::kTileBytes;
-    below = lane + (int64_t{lower} * p.steps + begin + path.step) * Form::kTileBytes;
+    const UnitTiles tiles(p, path.first + path.unit);
+    above = lane + (int64_t{tiles.upper} * p.steps + begin + path.step) * Form::kTileBytes;
+    below = lane + (int64_t{tiles.lower} * p.steps + begin + path.step) * Form::kTileBytes;
   }
   // Starts the copy of the next tiles, if there are any.
   __device__ __forceinline__ void start(std::byte* copy) {
@@ -483,6 +469,12 @@ auto with_form(const FragmentGemm& call, const Body& body) {
   });
 }
 
+// Whether the other kernel is faster, which reads the weight once.
+bool is_wide(const FragmentGemm& call) {
+  constexpr int64_t kFew = 16;
+  return call.product.tokens > kFew && takes_fragment_gemm_hopper(call);
+}
+
 // The tokens of one launch; 0 if not even one fits.
 int64_t tokens_at_once(FragmentGemm call) {
   constexpr int64_t kMostTokens = 16;
@@ -531,14 +523,20 @@ bool takes_fragment_gemm(const FragmentGemm& call) {
 }
 
 int fragment_gemm_launches(const FragmentGemm& call) {
+  if (skinny_gemm::is_wide(call)) return 2;
   const int64_t tokens = call.product.tokens, step = skinny_gemm::tokens_at_once(call);
   return step == 0 ? 0 : static_cast<int>((tokens + step - 1) / step);
+}
+
+int64_t fragment_gemm_workspace_bytes(const FragmentGemm& call) {
+  return skinny_gemm::is_wide(call) ? fragment_gemm_hopper_bytes(call) : 0;
 }
 
 cudaError_t launch_fragment_gemm(const FragmentGemm& call, cudaStream_t stream) {
   using namespace skinny_gemm;
   if (!takes_fragment_gemm(call)) return cudaErrorInvalidValue;
   if (call.product.in == 0 || call.product.weight_rows == 0) return cudaSuccess;
+  if (is_wide(call)) return launch_fragment_gemm_hopper(call, stream);
   const int64_t step = tokens_at_once(call);
   for (int64_t first = 0; first < call.product.tokens; first += step) {
     const FragmentGemm some = some_tokens(call, first, step);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of bf16 activations and a quantized weight in fragment tiles (base/fragment_tiles.h), on
-// CUDA: for some tens of rows of x the weight is dequantized in registers, and read again for every
-// 16 rows; for more it is unpacked to bf16 first.
+// CUDA: for some tens of rows of x the weight is dequantized in registers, and read once on Hopper,
+// elsewhere again for every 16 rows; for more rows it is unpacked to bf16 first.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "backends/cuda/kernels/gemm/skinny_gemm.h"
@@ -19,20 +20,22 @@ struct FragmentGemm {
   SkinnyGemm product;               // D is a multiple of 256, F of 8; with an activation, F of 16
   const uint8_t* weight = nullptr;  // [F / 8, D / 256] tiles
   FragmentFormat format = FragmentFormat::kQ4_K;
+  std::byte* workspace = nullptr;  // fragment_gemm_workspace_bytes, aligned to 256
 };
 
 // More rows are unpacked: on an H200 the products of a layer of Llama-2-7B's shape in Q4_K take
-// 71 us for 16 rows, and unpacked 278 for 32 and 296 for 64.
+// 83 us for 32 rows and 112 for 64, unpacked 278 and 296.
 inline constexpr int64_t kFragmentGemmMostTokens = 64;
 
 // Whether the current GPU and the kernel support the product's sizes.
 bool takes_fragment_gemm(const FragmentGemm& call);
 
-// The launches of a supported product: one for every 16 rows, or for as many as fit into shared
-// memory.
+// The launches of a supported product: two on Hopper for more than 16 rows, else one for every 16
+// or for as many as fit into shared memory.
 int fragment_gemm_launches(const FragmentGemm& call);
+int64_t fragment_gemm_workspace_bytes(const FragmentGemm& call);
 
-// Each launch may start while the previous one ends; no workspace; sums in a fixed order.
+// Each launch may start while the previous one ends; sums in a fixed order.
 cudaError_t launch_fragment_gemm(const FragmentGemm& call, cudaStream_t stream);
 
 struct UnpackedFragments {

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/cuda/kernels/async_copy.cuh"
 #include "backends/cuda/kernels/gemm/fragment_tile.cuh"
+#include "backends/cuda/kernels/gemm/skinny_gemm_tile.cuh"
 
 namespace ridge::backends::cuda::skinny_gemm {
 
@@ -23,6 +25,29 @@ struct Arguments {
 
   __host__ __device__ __forceinline__ int parts() const { return 1 << shift; }
 };
+
+// Where the two tiles of a unit are: two after another, or with an activation a tile of gates and
+// that of what they multiply. Rows after the last are read twice.
+struct UnitTiles {
+  int upper, lower;
+  __device__ __forceinline__ UnitTiles(const Arguments& p, int unit) {
+    const int row_blocks = static_cast<int>(p.call.product.weight_rows / kFragmentRows);
+    const bool is_gated = p.call.product.activation != GemmActivation::kNone;
+    unit = min(unit, p.units - 1);
+    upper = is_gated ? unit : 2 * unit;
+    lower = is_gated ? unit + row_blocks / 2 : min(upper + 1, row_blocks - 1);
+  }
+};
+
+// Starts the copy of a tile. `to` and `from` are this lane's.
+template <int kBytes>
+__device__ __forceinline__ void copy_tile(std::byte* to, const uint8_t* from) {
+  constexpr int kVectors = kBytes / 16;
+#pragma unroll
+  for (int i = 0; i < kVectors; i += kLanes)
+    if (i + kLanes <= kVectors || static_cast<int>(threadIdx.x) % kLanes < kVectors - i)
+      copy_async(to + i * 16, from + i * 16);
+}
 
 // Sizes that follow from the number of tokens.
 template <class LaneType, int kGroupCount>

@@ -252,23 +252,6 @@ int best_parts(int tiles, int steps) {
   return std::clamp(std::min(kMostInClusters / tiles, steps / kLeastSteps), 1, kMostParts);
 }
 
-bool encode(CUtensorMap* map,
-            StridedRows<const uint16_t> x,
-            int64_t rows,
-            int64_t in,
-            int box_rows) {
-  const auto encoder = tensor_map_encoder();
-  if (encoder == nullptr) return false;
-  const cuuint64_t extents[2] = {static_cast<cuuint64_t>(in), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t step_bytes[1] = {static_cast<cuuint64_t>(x.stride) * sizeof(uint16_t)};
-  const cuuint32_t box[2] = {kDepth, static_cast<cuuint32_t>(box_rows)};
-  const cuuint32_t every[2] = {1, 1};
-  return encoder(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<uint16_t*>(x.data), extents,
-                 step_bytes, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
 template <GemmActivation kActivation, class Tile>
 cudaError_t launch(const Arguments& p, int tiles, cudaStream_t stream) {
   const auto kernel = streamed_gemm_kernel<kActivation, Tile>;
@@ -342,8 +325,8 @@ cudaError_t launch_streamed_gemm(const StreamedGemm& call, cudaStream_t stream) 
   p.y_is_f32 = call.y_is_f32;
   const int tiles = tiles_of(call);
   p.parts = best_parts(tiles, p.steps);
-  if (!encode(&p.x, call.x, call.tokens, call.in, tile_tokens(call.tokens)) ||
-      !encode(&p.weight, call.weight, call.weight_rows, call.in, kOwnRows))
+  if (!encode_rows(&p.x, call.x, call.tokens, call.in, tile_tokens(call.tokens)) ||
+      !encode_rows(&p.weight, call.weight, call.weight_rows, call.in, kOwnRows))
     return cudaErrorInvalidValue;
   switch (call.activation) {
     case GemmActivation::kSilu:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warpgroup matrix products of Hopper (wgmma, bf16 in, fp32 out) and the shared-memory layouts that
-// they read here. Contains no scheduling: callers commit and wait. sm_90a only.
+// Warpgroup matrix products of Hopper (wgmma, bf16 or fp16 in, fp32 out) and the shared-memory
+// layouts that they read here. Contains no scheduling: callers commit and wait. sm_90a only.
 //
 // A 64xN accumulator: thread t of the warpgroup (warp w = t / 32, lane l = t % 32) holds in d[4 j +
 // c] the element of row 16 w + l / 4 + 8 (c / 2) and column 8 j + 2 (l % 4) + c % 2. Packed to bf16
@@ -77,8 +77,8 @@ __device__ __forceinline__ void pin(uint32_t (&values)[kCount]) {
 }
 
 // Product<N>: d[64, N] (+)= A[64, 16] B[16, N]. `shared` reads A from shared memory, `registers`
-// from registers; transposed operands (kTranspose 1) are those of `by_rows`. d is overwritten if
-// accumulate is 0.
+// from registers, `registers_f16` fp16 instead of bf16; transposed operands (kTranspose 1) are
+// those of `by_rows`. d is overwritten if accumulate is 0.
 template <int kColumns>
 struct Product;
 
@@ -107,6 +107,14 @@ struct Product;
                    "{" I0 ", " I1 ", " I2 ", " I3 "}, " I4 ", p, 1, 1, " I6 ";\n}"                         \
                    : ACCUMULATORS                                                                          \
                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(kTransposeB)); \
+    }                                                                                                      \
+    static __device__ __forceinline__ void registers_f16(float (&d)[N / 2], const uint32_t* a, uint64_t b, \
+                                                         int accumulate) {                                 \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " I5 ", 0;\n"                                         \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" D "}, "                      \
+                   "{" I0 ", " I1 ", " I2 ", " I3 "}, " I4 ", p, 1, 1, 0;\n}"                              \
+                   : ACCUMULATORS                                                                          \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));                 \
     }                                                                                                      \
   };
 
