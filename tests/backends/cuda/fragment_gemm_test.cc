@@ -213,7 +213,8 @@ TEST(GpuFragments, FewRowsAreNormedAndGated) {
   }
 }
 
-// Clusters of one to eight blocks, batches of whole units and of parts, and rows in two launches.
+// Clusters of one to eight blocks, batches of whole units and of parts, and rows in two launches;
+// more than 16 rows, and more than 64.
 TEST(GpuFragments, MoreRowsAreMultiplied) {
   for (const Format& format : kFormats)
     for (const Sizes& s : {Sizes{9, 8, 256},
@@ -226,6 +227,9 @@ TEST(GpuFragments, MoreRowsAreMultiplied) {
                            {17, 72, 512},
                            {32, 1000, 768},
                            {64, 272, 11008},
+                           {40, 4112, 4096},
+                           {65, 48, 768},
+                           {120, 264, 1024},
                            {16, 72, 22016},
                            {8, 72, 22016}}) {
       expect_product(format, s, false, false);

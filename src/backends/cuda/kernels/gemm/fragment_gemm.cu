@@ -475,8 +475,9 @@ bool is_wide(const FragmentGemm& call) {
   return call.product.tokens > kFew && takes_fragment_gemm_hopper(call);
 }
 
-// The tokens of one launch; 0 if not even one fits.
+// The tokens multiplied at once; 0 if not even one fits.
 int64_t tokens_at_once(FragmentGemm call) {
+  if (is_wide(call)) return std::min(call.product.tokens, kFragmentGemmHopperTokens);
   constexpr int64_t kMostTokens = 16;
   int64_t& tokens = call.product.tokens;
   tokens = std::min(tokens, kMostTokens);
@@ -510,12 +511,22 @@ FragmentGemm some_tokens(const FragmentGemm& all, int64_t first, int64_t count) 
 }  // namespace
 }  // namespace skinny_gemm
 
+namespace {
+
+// On a GPU without the kernel that reads the weight once, more rows are faster unpacked.
+int64_t most_tokens(const FragmentGemm& call) {
+  constexpr int64_t kFew = 64;
+  return takes_fragment_gemm_hopper(call) ? kFragmentGemmMostTokens : kFew;
+}
+
+}  // namespace
+
 bool takes_fragment_gemm(const FragmentGemm& call) {
   const SkinnyGemm& p = call.product;
   const int64_t step = kFragmentRows * (p.activation == GemmActivation::kNone ? 1 : 2);
   constexpr int64_t kMostExtent = int64_t{1} << 24;
   if (p.in % kFragmentColumns != 0 || p.weight_rows % step != 0 || p.in >= kMostExtent ||
-      p.weight_rows >= kMostExtent || p.tokens > kFragmentGemmMostTokens ||
+      p.weight_rows >= kMostExtent || p.tokens > most_tokens(call) ||
       (p.norm != nullptr && p.tokens > kSkinnyGemmMostTokens) ||
       (p.norm != nullptr && p.tokens * p.in > kSkinnyGemmMostNormed))
     return false;
@@ -523,9 +534,14 @@ bool takes_fragment_gemm(const FragmentGemm& call) {
 }
 
 int fragment_gemm_launches(const FragmentGemm& call) {
-  if (skinny_gemm::is_wide(call)) return 2;
-  const int64_t tokens = call.product.tokens, step = skinny_gemm::tokens_at_once(call);
-  return step == 0 ? 0 : static_cast<int>((tokens + step - 1) / step);
+  const int64_t step = skinny_gemm::tokens_at_once(call);
+  int launches = 0;
+  FragmentGemm some = call;
+  for (int64_t left = call.product.tokens; step > 0 && left > 0; left -= step) {
+    some.product.tokens = std::min(left, step);
+    launches += skinny_gemm::is_wide(some) ? 2 : 1;
+  }
+  return launches;
 }
 
 int64_t fragment_gemm_workspace_bytes(const FragmentGemm& call) {
@@ -536,17 +552,17 @@ cudaError_t launch_fragment_gemm(const FragmentGemm& call, cudaStream_t stream) 
   using namespace skinny_gemm;
   if (!takes_fragment_gemm(call)) return cudaErrorInvalidValue;
   if (call.product.in == 0 || call.product.weight_rows == 0) return cudaSuccess;
-  if (is_wide(call)) return launch_fragment_gemm_hopper(call, stream);
   const int64_t step = tokens_at_once(call);
   for (int64_t first = 0; first < call.product.tokens; first += step) {
     const FragmentGemm some = some_tokens(call, first, step);
-    const cudaError_t status = with_form(some, [&](auto form) {
-      using Form = decltype(form);
-      const Arguments p = arguments_of<Form>(some);
-      if constexpr (Form::kGroups == 1)
-        if (some.product.norm != nullptr) return launch<Form, true>(p, stream);
-      return launch<Form, false>(p, stream);
-    });
+    const cudaError_t status =
+        is_wide(some) ? launch_fragment_gemm_hopper(some, stream) : with_form(some, [&](auto form) {
+          using Form = decltype(form);
+          const Arguments p = arguments_of<Form>(some);
+          if constexpr (Form::kGroups == 1)
+            if (some.product.norm != nullptr) return launch<Form, true>(p, stream);
+          return launch<Form, false>(p, stream);
+        });
     if (status != cudaSuccess) return status;
   }
   return cudaSuccess;

@@ -23,15 +23,16 @@ struct FragmentGemm {
   std::byte* workspace = nullptr;  // fragment_gemm_workspace_bytes, aligned to 256
 };
 
-// More rows are unpacked: on an H200 the products of a layer of Llama-2-7B's shape in Q4_K take
-// 83 us for 32 rows and 112 for 64, unpacked 278 and 296.
-inline constexpr int64_t kFragmentGemmMostTokens = 64;
+// More rows are unpacked, and from 65 on where the kernel for Hopper does not run: on an H200 the
+// products of a layer of Llama-2-7B's shape in Q4_K take 83 us for 32 rows and 112 for 64, unpacked
+// 278 and 296.
+inline constexpr int64_t kFragmentGemmMostTokens = 128;
 
 // Whether the current GPU and the kernel support the product's sizes.
 bool takes_fragment_gemm(const FragmentGemm& call);
 
-// The launches of a supported product: two on Hopper for more than 16 rows, else one for every 16
-// or for as many as fit into shared memory.
+// The launches of a supported product: two on Hopper for 17 to 64 rows, else one for every 16 or
+// for as many as fit into shared memory.
 int fragment_gemm_launches(const FragmentGemm& call);
 int64_t fragment_gemm_workspace_bytes(const FragmentGemm& call);
 

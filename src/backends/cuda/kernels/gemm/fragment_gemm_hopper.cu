@@ -463,7 +463,7 @@ Choice choose(const Arguments& p) {
   return best;
 }
 
-int tile_tokens(int64_t tokens) { return tokens <= 32 ? 32 : 64; }
+int tile_tokens(int64_t tokens) { return tokens <= 32 ? 32 : int{kFragmentGemmHopperTokens}; }
 
 // Where the workspace has the tokens.
 Tokens tokens_of(const FragmentGemm& call) {
@@ -502,8 +502,7 @@ cudaError_t launch(Arguments p, cudaStream_t stream) {
 bool takes_fragment_gemm_hopper(const FragmentGemm& call) {
   static const bool has_warpgroups = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
                                      device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;
-  constexpr int64_t kMostTokens = 64;
-  return has_warpgroups && call.product.norm == nullptr && call.product.tokens <= kMostTokens;
+  return has_warpgroups && call.product.norm == nullptr;
 }
 
 int64_t fragment_gemm_hopper_bytes(const FragmentGemm& call) {

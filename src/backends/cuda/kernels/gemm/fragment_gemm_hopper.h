@@ -7,7 +7,10 @@
 
 namespace ridge::backends::cuda {
 
-// Whether the current GPU and the kernel support the product, which takes_fragment_gemm has taken.
+inline constexpr int64_t kFragmentGemmHopperTokens = 64;
+
+// Whether the current GPU and the kernel support the sizes of a product, which may have to be cut
+// into kFragmentGemmHopperTokens tokens each.
 bool takes_fragment_gemm_hopper(const FragmentGemm& call);
 
 // Bytes of the workspace.
