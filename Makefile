@@ -3,6 +3,7 @@
 #
 #   make lab LAB_ARGS="--preset tiny --steps 5"        arguments of `ridge lab`
 #   make test TEST_ARGS="-R graph -V"                  arguments of ctest
+#   make test TEST_JOBS=1                              test programs one after the other (default: one a core, at most 4)
 #   make mutants MUTANTS_ARGS="--room ops --count 20"  arguments of tools/mutants.py
 #   make build SETUP=no                                install no packages
 
@@ -10,6 +11,8 @@ BUILD ?= build
 SETUP ?= yes
 LAB_ARGS ?=
 TEST_ARGS ?=
+# Many tests use all cores by themselves, so more than four programs would only disturb each other.
+TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 MUTANTS_ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -25,14 +28,14 @@ lab: $(BUILD)/build.ninja  ## set up, build, and compare the levels on this mach
 
 test: build  ## set up, build, fetch the models if there is a network, and run all tests but the slow ones
 	@tools/fetch_models.sh || echo "tests that need these models will be skipped" >&2
-	$(call run_tests,$(BUILD),-LE slow)
+	$(call run_tests,$(BUILD),-LE slow,$(TEST_JOBS))
 
 test-slow: build  ## run the slow tests
-	$(call run_tests,$(BUILD),-L slow)
+	$(call run_tests,$(BUILD),-L slow,1)
 
 test-asan: $(BUILD)-asan/build.ninja  ## build with AddressSanitizer and UBSan in build-asan and run all tests but the slow ones
 	cmake --build $(BUILD)-asan
-	$(call run_tests,$(BUILD)-asan,-LE slow)
+	$(call run_tests,$(BUILD)-asan,-LE slow,$(TEST_JOBS))
 
 test-tsan: $(BUILD)-tsan/build.ninja  ## build with ThreadSanitizer in build-tsan and run the tests of the server and its engine
 	cmake --build $(BUILD)-tsan --target http_test serve_test
@@ -104,11 +107,10 @@ ifneq ($(SETUP),no)
 	@tools/setup.sh --all
 endif
 
-# $(call run_tests,BUILD FOLDER,SELECTION FOR CTEST) runs ctest, then lists skipped tests and the slowest programs; the status is that of ctest.
+# $(call run_tests,BUILD FOLDER,SELECTION FOR CTEST,PROGRAMS SIDE BY SIDE) runs ctest, then lists skipped tests and the slowest programs; the status is that of ctest.
 define run_tests
 	@rm -rf $(1)/test-results && mkdir -p $(1)/test-results
-	@GTEST_OUTPUT=xml:$(abspath $(1))/test-results/ \
-	  ctest --test-dir $(1) --output-on-failure --no-tests=error \
+	@ctest --test-dir $(1) --parallel $(3) --output-on-failure --no-tests=error \
 	  --output-junit test-results/ctest.junit $(2) $(TEST_ARGS); \
 	  status=$$?; python3 tools/test_summary.py $(1)/test-results; exit $$status
 endef
