@@ -319,6 +319,16 @@ void say_how_to_go_on(const Training& t) {
              o.output.folder && !o.output.overwrite ? " --force" : "");
 }
 
+// A log takes ceilings as the cache has them; ranks that start side by side would find each other
+// busy, and measure again and again.
+cost::Ceilings ceilings(const Training& t) {
+  const MachineOptions& machine = t.o.training.machine;
+  const bool tf32 = t.choice.selection.has("tf32");
+  if (!t.instruments())
+    if (std::optional<cost::Ceilings> known = known_ceilings(machine, tf32)) return *known;
+  return machine_ceilings(machine, {.tf32 = tf32, .has_inference = false}, t.terminal);
+}
+
 // Returns 0, or the signal that ended the training.
 int run(Training& t) {
   const TrainOptions& o = t.o;
@@ -337,10 +347,7 @@ int run(Training& t) {
   if (t.choice.model.file) open_model(t);
   if (o.data.is_given()) open_data(t);
   bench::expect_fits(t.experiment, *backend);
-  if (t.instruments() || o.log_folder)
-    t.lab.ceilings = machine_ceilings(
-        o.training.machine, {.tf32 = t.choice.selection.has("tf32"), .has_inference = false},
-        t.terminal);
+  if (t.instruments() || o.log_folder) t.lab.ceilings = ceilings(t);
   if (t.instruments()) t.lab.detailed = {0};
   const int64_t first = t.experiment.first_step, steps = t.schedule.steps;
   if (t.instruments() && steps - first == 1)
