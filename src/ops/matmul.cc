@@ -81,37 +81,44 @@ struct MatmulOp {
     return gradients;
   }
 
-  // Loops over output letters and summed letters; `at` is an operand's offset for the current
-  // letters.
+  // Loops over output letters and summed letters. An operand's offset is the sum of its offsets for
+  // the output's letters and for the summed ones.
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
     Einsum e = parse_einsum(call.attrs.text("einsum"));
-    EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
-    Shape sum_shape = extents.shape(e.k);
-    const Shape& out_shape = call.outputs[0].shape;
-    std::array<int64_t, 26> index{};
-    auto place = [&](const std::string& letters, const Shape& shape, int64_t flat) {
-      for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-        index[static_cast<size_t>(letters[static_cast<size_t>(axis)] - 'a')] = flat % shape[axis];
-        flat /= shape[axis];
-      }
-    };
-    auto at = [&](const std::string& letters, const Shape& shape) {
-      int64_t flat = 0;
-      for (int axis = 0; axis < shape.rank(); ++axis)
-        flat = flat * shape[axis] +
-               index[static_cast<size_t>(letters[static_cast<size_t>(axis)] - 'a')];
-      return static_cast<size_t>(flat);
-    };
-    for (int64_t o = 0; o < out_shape.elements(); ++o) {
-      place(e.out, out_shape, o);
-      double sum = inputs.size() == 3 ? inputs[2]->data[static_cast<size_t>(o)] : 0;
-      for (int64_t k = 0; k < sum_shape.elements(); ++k) {
-        place(e.k, sum_shape, k);
-        sum += inputs[0]->data[at(e.a, call.inputs[0].shape)] *
-               inputs[1]->data[at(e.b, call.inputs[1].shape)];
-      }
-      outputs[0].data[static_cast<size_t>(o)] = sum;
+    const Shape &a = call.inputs[0].shape, &b = call.inputs[1].shape;
+    const Shape &out = call.outputs[0].shape, sum = EinsumExtents(e, a, b).shape(e.k);
+    const std::vector<int64_t> a_out = offsets(e.out, out, e.a, a),
+                               a_sum = offsets(e.k, sum, e.a, a),
+                               b_out = offsets(e.out, out, e.b, b),
+                               b_sum = offsets(e.k, sum, e.b, b);
+    for (size_t o = 0; o < a_out.size(); ++o) {
+      const double *x = inputs[0]->data.data() + a_out[o], *y = inputs[1]->data.data() + b_out[o];
+      double total = inputs.size() == 3 ? inputs[2]->data[o] : 0;
+      for (size_t k = 0; k < a_sum.size(); ++k) total += x[a_sum[k]] * y[b_sum[k]];
+      outputs[0].data[o] = total;
     }
+  }
+
+  // The offsets in an operand of these letters and shape while `moving` letters take all values of
+  // the extents `over`, the last one fastest; its other letters are 0.
+  static std::vector<int64_t> offsets(const std::string& moving,
+                                      const Shape& over,
+                                      const std::string& letters,
+                                      const Shape& shape) {
+    std::vector<int64_t> found;
+    for (int64_t flat = 0; flat < over.elements(); ++flat) {
+      std::array<int64_t, 26> index{};
+      int64_t rest = flat, offset = 0;
+      for (int axis = over.rank() - 1; axis >= 0; --axis) {
+        index[static_cast<size_t>(moving[static_cast<size_t>(axis)] - 'a')] = rest % over[axis];
+        rest /= over[axis];
+      }
+      for (int axis = 0; axis < shape.rank(); ++axis)
+        offset = offset * shape[axis] +
+                 index[static_cast<size_t>(letters[static_cast<size_t>(axis)] - 'a')];
+      found.push_back(offset);
+    }
+    return found;
   }
 
   static std::vector<Case> cases() {
