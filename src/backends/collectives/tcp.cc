@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr uint32_t kGreeting = 0x52494447;  // "RIDG": another program's port answers otherwise
 using Greeting = std::array<uint32_t, 3>;   // kGreeting, the rank, the number of ranks
 constexpr uint64_t kMostBytes = uint64_t{1} << 32;
-constexpr size_t kMostStrangers = 64;
+constexpr size_t kMostStrangers = 64;  // also in the queue, where a rank must find a place
 constexpr const char* kJoining = "joining the ranks";
 
 class Socket {
@@ -156,7 +156,7 @@ Socket listen_at(const TcpOptions& o) {
     const int on = 1;
     if (socket.is_open()) ::setsockopt(socket.handle(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (socket.is_open() && ::bind(socket.handle(), each->ai_addr, each->ai_addrlen) == 0 &&
-        ::listen(socket.handle(), o.ranks) == 0)
+        ::listen(socket.handle(), o.ranks + static_cast<int>(kMostStrangers)) == 0)
       return socket;
     why = std::strerror(errno);
   }
