@@ -1,66 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published models against Hugging Face transformers on the same dequantized weights: last logits,
-// greedy continuations and likelihoods.
-#include <gtest/gtest.h>
-
-#include "serve/real_model.h"
-#include "serve/text_score.h"
+// Published models against Hugging Face transformers, on some texts; published_model_slow_test.cc
+// has all of them. Also the same model in different ways.
+#include "serve/published_model_case.h"
 
 namespace ridge::serve {
 namespace {
 
-constexpr double kRoundedLikelihood = 0.01;
-constexpr int64_t kLongText = 500;
+using PublishedModel = PublishedModelCase;
 
-using PublishedModel = PublishedModelTest;
+// One text is longer than a chunk of a prefill and a window of attention.
+constexpr int64_t kMostTokens = 600;
 
-TEST_P(PublishedModel, GivesTheSameLastLogits) {
-  Session session(*file_, at_level("compiled", 1024), cpu_backend());
-  for (const auto& text : expected_) {
-    std::vector<float> logits = last_logits(session, ids_of(text["ids"]));
-    for (const auto& top : text["last_top"])
-      EXPECT_NEAR(logits[top[0].get<size_t>()], top[1].get<double>(), kLogits)
-          << text["text"].get<std::string>().substr(0, 40);
-    EXPECT_NEAR(log_sum_exp(logits), text["last_logsumexp"].get<double>(), kLogits);
-  }
-}
-
-TEST_P(PublishedModel, ContinuesAlike) {
-  Session session(*file_, at_level("compiled", 1024), cpu_backend());
-  for (const auto& text : expected_) {
-    if (!text.contains("greedy")) continue;
-    std::vector<int32_t> want = ids_of(text["greedy"]);
-    std::vector<int32_t> got = greedy(session, ids_of(text["ids"]), want.size());
-    for (size_t i = 0; i < want.size() && text["margins"][i].get<double>() >= kTie; ++i)
-      ASSERT_EQ(got[i], want[i]) << "token " << i << " after " << text["text"];
-  }
-}
-
-TEST_P(PublishedModel, FindsTextsAsLikely) {
-  Session session(*file_, at_level("compiled", 1024), cpu_backend());
-  for (const auto& text : expected_) {
-    Likelihood got = score(session, ids_of(text["ids"]));
-    EXPECT_EQ(got.tokens + 1, text["tokens"].get<int64_t>());
-    EXPECT_NEAR(got.nll / static_cast<double>(got.tokens), text["nll_mean"].get<double>(),
-                kLikelihood);
-  }
-}
-
+TEST_P(PublishedModel, GivesTheSameLastLogits) { expect_last_logits(texts(3)); }
+TEST_P(PublishedModel, ContinuesAlike) { expect_continuations(texts(2)); }
+TEST_P(PublishedModel, FindsTextsAsLikely) { expect_likelihoods(texts(SIZE_MAX, kMostTokens)); }
 TEST_P(PublishedModel, LosesLittleByRoundingActivations) {
-  SessionOptions options = at_level("compiled", 1024);
-  options.selection = passes::Selection("compiled", "-tune_gemm,+quantize_activations");
-  Session session(*file_, options, cpu_backend());
-  for (const auto& text : expected_) {
-    std::vector<int32_t> ids = ids_of(text["ids"]);
-    std::vector<float> logits = last_logits(session, ids);
-    for (const auto& top : text["last_top"])
-      EXPECT_NEAR(logits[top[0].get<size_t>()], top[1].get<double>(), GetParam().rounded_logits)
-          << text["text"].get<std::string>().substr(0, 40);
-    if (text["tokens"].get<int64_t>() < kLongText) continue;
-    Likelihood got = score(session, ids);
-    EXPECT_NEAR(got.nll / static_cast<double>(got.tokens), text["nll_mean"].get<double>(),
-                kRoundedLikelihood);
-  }
+  expect_close_when_rounded(texts(SIZE_MAX, kMostTokens));
 }
 
 // The cache, the chunk size, other sequences in the batch and the level change only the order of
