@@ -139,6 +139,8 @@ class ProgramTest : public ::testing::Test {
     ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);
+    // A shell that starts the tests in the background has them ignore Ctrl-C.
+    for (const int each : {SIGINT, SIGQUIT}) std::signal(each, SIG_DFL);
     if (limits.file_bytes >= 0) std::signal(SIGXFSZ, SIG_IGN);
     limit(RLIMIT_FSIZE, limits.file_bytes);
     limit(RLIMIT_CPU, limits.cpu_seconds);

@@ -86,7 +86,7 @@ class RankFaultCase : public CheckpointCase {
 
   void expect_ends(const RankFault& fault, bool by_mpirun) const {
     const std::string what = fmt::format("{} under {}", fault.name, by_mpirun ? "mpirun" : "ridge");
-    for (const char* each : {"c", "r"}) copy("d0", each);
+    copy("d0", "c");
     std::filesystem::remove_all(folder_ / "log");
     const Output output = run_with(fault, by_mpirun);
     // mpirun's code says how a signal ended a rank.
@@ -168,7 +168,7 @@ class RankFaultCase : public CheckpointCase {
     for (const pid_t each : first) ::kill(each, fault.signal);
     const auto begin = std::chrono::steady_clock::now();
     const Output output = finish(child);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << fault.name;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1)) << fault.name;
     return output;
   }
 
@@ -211,16 +211,23 @@ class RankFaultCase : public CheckpointCase {
       if (name.starts_with("step-")) last = std::max<int64_t>(last, std::stoll(name.substr(5)));
     }
     ASSERT_GE(last, 4) << what;
-    for (const char* each : {"c", "r"}) {
-      const Output output = run(ranks(each, last + 2, {"--resume"}), limits());
-      ASSERT_EQ(output.code, 0) << what << "\n" << output.err;
+    const std::string unbroken = fmt::format("r{}", last),
+                      step = fmt::format("step-{:08}", last + 2);
+    go_on("c", last + 2, what);
+    // Most faults end the run before it has saved anything.
+    if (!std::filesystem::exists(folder_ / unbroken)) {
+      copy("d0", unbroken);
+      go_on(unbroken, last + 2, what);
     }
-    const std::string step = fmt::format("step-{:08}", last + 2);
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "r" / step)) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / unbroken / step)) {
       const std::string name = entry.path().filename();
       EXPECT_TRUE(files::contents(folder_ / "c" / step / name) == files::contents(entry.path()))
           << what << ": " << name;
     }
+  }
+  void go_on(const std::string& checkpoints, int64_t steps, const std::string& what) const {
+    const Output output = run(ranks(checkpoints, steps, {"--resume"}), limits());
+    ASSERT_EQ(output.code, 0) << what << "\n" << output.err;
   }
 };
 

@@ -19,5 +19,10 @@ TEST_F(RankFaultSlowTest, EndTheRunWhenTheNetworkIsCutEachTime) {
     for (const bool by_mpirun : {true, false}) expect_ends(kCutNetwork, by_mpirun);
 }
 
+TEST_F(RankFaultSlowTest, NameTheRankThatSharesAModelUnderBothLaunchers) {
+  layout_ = "--tensor-parallel";
+  for (const bool by_mpirun : {true, false}) expect_ends(kStoppedInModel, by_mpirun);
+}
+
 }  // namespace
 }  // namespace ridge::apps
