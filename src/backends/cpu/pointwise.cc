@@ -2,6 +2,7 @@
 // Bindings of the pointwise primitives (each a tile program of one instruction), of generated
 // clusters, and of in-place sums.
 #include "ops/pointwise.h"
+#include "backends/bind/pointwise_formulas.h"
 #include "backends/bind/pointwise_program.h"
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/kernels/pointwise/tile_program.h"
@@ -39,8 +40,9 @@ Launch bind_primitive(const BindCall& call) {
 
 Launch bind_cluster(const BindCall& call) {
   const Graph& cluster = call.attrs().nested("program");
-  const TileProgram program = with_reused_registers(pointwise_program(cluster, call.inputs.size()),
-                                                    static_cast<int>(call.inputs.size()));
+  const int inputs = static_cast<int>(call.inputs.size());
+  const TileProgram program = with_reused_registers(
+      with_gelu_tanh(pointwise_program(cluster, call.inputs.size()), inputs), inputs);
   return bind_program(call, program, cluster.shape(cluster.outputs[0]));
 }
 
