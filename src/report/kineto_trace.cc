@@ -45,6 +45,7 @@ void add_launch_geometry(const record::DeviceKernel& kernel, Json& args) {
     args["bytes"] = kernel.copied_bytes;
     return;
   }
+  if (kernel.block[0] == 0) return;  // a CPU's kernel has a name alone
   args["grid"] = kernel.grid;
   args["block"] = kernel.block;
   args["registers per thread"] = kernel.registers;

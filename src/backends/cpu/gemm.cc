@@ -354,6 +354,22 @@ bool has_transposed_first(const GemmShape& shape) {
 
 }  // namespace
 
+std::string kernel_name(GemmForm form, const GemmShape& shape) {
+  switch (form) {
+    case GemmForm::kMatmul:
+      if (!has_32_bit_extents(shape)) break;
+      return call_onednn(
+          [&]() -> std::string { return describe_matmul(by_rows(shape)).impl_info_str(); });
+    case GemmForm::kSgemm:
+      return "sgemm";
+    case GemmForm::kWidened:
+      return "sgemm of widened operands";
+    case GemmForm::kTiles:
+      return "tile_gemm";
+  }
+  return std::string(name(form));
+}
+
 GemmForm default_form(const GemmShape& g, bool native) {
   if (native && takes(GemmForm::kTiles, g)) return GemmForm::kTiles;
   // Over 21 shapes on two cores of an AMD EPYC (Zen 4), oneDNN 2.6's sgemm took 0.85 of the time of

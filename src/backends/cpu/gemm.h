@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "backends/product_plan.h"
@@ -28,6 +29,8 @@ enum class GemmForm : uint8_t {
   kTiles,
 };
 std::string_view name(GemmForm form);
+// The kernel of the form as a profiler would list it; that of a matmul primitive is oneDNN's name.
+std::string kernel_name(GemmForm form, const GemmShape& shape);
 std::span<const GemmForm> gemm_forms();
 bool takes(GemmForm form, const GemmShape& shape);
 
