@@ -117,9 +117,10 @@ void plan_inference(const PlanOptions& o, const TerminalOptions& terminal) {
       serve::inference_selection(arithmetic, t.level.level, t.level.switches);
   setup.selection = serve::inference_selection(
       arithmetic, t.level.level,
-      passes::with_switch(
-          t.level.switches,
-          o.fake_ranks == 0 ? "" : fmt::format("+shard_tensor_parallel={}", o.fake_ranks)));
+      passes::with_switch(t.level.switches,
+                          o.sharing_ranks() == 1
+                              ? ""
+                              : fmt::format("+shard_tensor_parallel={}", o.sharing_ranks())));
   setup.cache_dtype = serve::chosen_cache_dtype(o.cache_dtype, arithmetic, setup.selection);
   setup.chunk = o.chunk;
   const planning::TargetHardware place = planning::choose_hardware(
@@ -174,6 +175,7 @@ void register_plan(Command program, const AppContext& context) {
       "  ridge plan --preset small --freeze '*embed_tokens*'\n"
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"
       "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --seq-len 2048\n"
+      "  ridge plan --inference --config llama-2-70b --hardware h100 --tensor-parallel 4\n"
       "  ridge plan --model SmolLM2-135M-Instruct.Q4_1.gguf");
   app.callback([o, app, &context] { run(*o, app, context.terminal); });
 }

@@ -26,8 +26,8 @@ void add_fake_rank_options(Command app, PlanOptions& o) {
                  "matches; no other process is started");
   app.add_option(
       "--tensor-parallel", o.tensor_parallel,
-      "with --fake-ranks in a plan of training, ranks that share each copy of the model; "
-      "the copies train data-parallel");
+      "with --fake-ranks in a plan of training, ranks that share each copy of the model; the copies "
+      "train data-parallel. In a plan of inference, devices that share the model");
   app.add_flag("--sequence-parallel", o.sequence_parallel,
                "ranks that share a model keep parts of the tokens between its cut products");
 }
@@ -117,12 +117,15 @@ void refuse_unused(const PlanOptions& o, const Command& app) {
   app.refuse_unused(
       {{o.plans_inference(),
         "in a plan of inference",
-        {"--micro-batches", "--freeze", "--lora-rank",       "--lora-alpha",
-         "--lora-targets",  "--clip",   "--tokens",          "--mfu",
-         "--devices",       "--zero",   "--weight-dtype",    "--gradient-dtype",
-         "--moment-dtype",  "--link",   "--network",         "--node-devices",
-         "--price",         "--watts",  "--recompute",       "--parameters",
-         "--dtype",         "--tf32",   "--tensor-parallel", "--sequence-parallel"}},
+        {"--micro-batches", "--freeze", "--lora-rank",        "--lora-alpha",
+         "--lora-targets",  "--clip",   "--tokens",           "--mfu",
+         "--devices",       "--zero",   "--weight-dtype",     "--gradient-dtype",
+         "--moment-dtype",  "--link",   "--network",          "--node-devices",
+         "--price",         "--watts",  "--recompute",        "--parameters",
+         "--dtype",         "--tf32",   "--sequence-parallel"}},
+       {o.plans_inference() && o.fake_ranks != 0,
+        "with --fake-ranks in a plan of inference",
+        {"--tensor-parallel"}},
        {o.fake_ranks != 0,
         "with --fake-ranks",
         {"--devices", "--weight-dtype", "--gradient-dtype", "--moment-dtype", "--link", "--network",
@@ -132,7 +135,8 @@ void refuse_unused(const PlanOptions& o, const Command& app) {
         {"--preset", "--config", "--batch-size", "--seq-len", "--micro-batches", "--clip",
          "--freeze", "--lora-rank", "--lora-alpha", "--lora-targets", "--level", "--pass",
          "--recompute", "--link", "--network", "--node-devices", "--verbose"}},
-       {o.fake_ranks == 0, "without --fake-ranks", {"--tensor-parallel", "--sequence-parallel"}},
+       {o.fake_ranks == 0, "without --fake-ranks", {"--sequence-parallel"}},
+       {o.fake_ranks == 0 && !o.plans_inference(), "without --fake-ranks", {"--tensor-parallel"}},
        {o.layout.devices == 1 && o.fake_ranks == 0,
         "without --devices",
         {"--zero", "--link", "--network", "--node-devices"}},

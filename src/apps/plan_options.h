@@ -40,6 +40,8 @@ struct PlanOptions {
 
   // A model file always gets a plan of inference.
   bool plans_inference() const { return inference || !model.empty(); }
+  // The devices of a plan of inference that share the model.
+  int64_t sharing_ranks() const { return fake_ranks == 0 ? tensor_parallel : fake_ranks; }
 };
 void add_plan_options(Command app, PlanOptions& options);
 // Throws a usage Error for an option that has no effect in the kind of plan that is asked for.

@@ -71,6 +71,7 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
   plan.parameters = config.parameters();
   plan.context = config.context;
   plan.chunk = request.setup.chunk;
+  plan.ranks = request.setup.selection.tensor_ranks();
   plan.most_batch = serve::kMostSlots;
   plan.cache_dtype = serve::cache_dtype_name(
       request.setup.cache_dtype.value_or(request.setup.selection.activations()));

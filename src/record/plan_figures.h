@@ -56,6 +56,7 @@ template <class See>
 void figures(const See& see, const InferencePlan& r) {
   see("model", r.model), see("parameters", r.parameters), see("level", r.level);
   see({"chunk", "", "tokens of a prompt in one run"}, r.chunk);
+  see({"ranks", "", "devices that share the model"}, r.ranks);
   see("cache_dtype", r.cache_dtype), figures(see, r.hardware);
 }
 

@@ -171,6 +171,7 @@ struct InferencePlan {
   int64_t parameters = 0;
   int64_t context = 0;  // the model's
   int64_t chunk = 0;
+  int64_t ranks = 1;                    // devices that share the model; times and bytes are of one
   int64_t most_batch = 0;               // the most sequences of a session
   std::string cache_dtype;              // "fp32", "bf16", "i8" or "fp8"
   std::map<DType, int64_t> file_bytes;  // by type; empty without a model file

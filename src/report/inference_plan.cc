@@ -24,8 +24,9 @@ using TypeBytes = std::map<DType, int64_t>;
 cost::ReferenceRate peak(const record::InferencePlan& plan, const record::RunRecord& run) {
   return plan.hardware.ceilings.mfu_reference(record::product_dtype(run.setting));
 }
+// The model FLOPs are those of all ranks.
 double mfu(const record::InferencePlan& plan, const record::RunRecord& run) {
-  return run.mfu(peak(plan, run));
+  return run.mfu(peak(plan, run)) / static_cast<double>(plan.ranks);
 }
 double mbu(const record::InferencePlan& plan, const record::RunRecord& run) {
   return run.mbu(plan.hardware.ceilings.mbu_reference());
@@ -159,6 +160,10 @@ std::string heading(const record::InferencePlan& plan, bool verbose) {
                   terminal_safe(plan.model), plan.level, format_integer(plan.parameters),
                   format_bytes(decode.weight_bytes), terminal_safe(plan.hardware.title),
                   terminal_safe(plan.hardware.source, kLongestMessage));
+  if (plan.ranks > 1)
+    text += fmt::format(
+        "shared by {} such devices (tensor parallel): times are those of all together, bytes those of each\n",
+        plan.ranks);
   text += "weights held in " + types_text(first.held_bytes);
   if (!plan.file_bytes.empty()) text += "; in the file " + types_text(plan.file_bytes);
   text += "\n" + assumptions_text(plan.hardware, verbose);

@@ -37,9 +37,11 @@ TEST(PlanReport, SaysFirstThatAStepDoesNotFit) {
     EXPECT_TRUE(got[key].is_null()) << key;
 }
 
-record::InferencePlan plan_of_70b(const std::string& hardware, std::vector<int64_t> batches) {
+record::InferencePlan plan_of_70b(const std::string& hardware,
+                                  std::vector<int64_t> batches,
+                                  const std::string& switches = "") {
   InferencePlanRequest request;
-  request.setup.selection = serve::inference_selection({.on_gpu = true}, "compiled", "");
+  request.setup.selection = serve::inference_selection({.on_gpu = true}, "compiled", switches);
   request.batches = std::move(batches);
   request.lengths = {16};
   return plan_inference(models::ModelFile::of_shape(*models::find_known_shape("llama-2-70b")),
@@ -65,6 +67,25 @@ TEST(PlanReport, SaysAtAnyWidthThatInferenceDoesNotFit) {
       report::inference_plan_text(plan_of_70b("mi300x", {1}), false, {.columns = 80, .fit = true});
   EXPECT_FALSE(has(all, "FIT")) << all;
   EXPECT_TRUE(has(all, "not shown at this width: owned memory")) << all;
+}
+
+// Twice as many devices take less time, but not half: the collectives of the layers remain.
+TEST(PlanReport, OfDevicesThatShareAModelHasTheirCommonTimes) {
+  const record::InferencePlan four = plan_of_70b("mi210", {8}, "+shard_tensor_parallel=4"),
+                              eight = plan_of_70b("mi210", {8}, "+shard_tensor_parallel=8");
+  EXPECT_EQ(eight.ranks, 8);
+  for (const auto& phase : {&record::PhaseRecords::prefill, &record::PhaseRecords::decode}) {
+    const double slow = (four.plans[0].records.*phase).predicted_ns,
+                 fast = (eight.plans[0].records.*phase).predicted_ns;
+    EXPECT_LT(fast, slow);
+    EXPECT_GT(fast, slow / 2);
+  }
+  const std::string text = report::inference_plan_text(eight, false, {});
+  EXPECT_TRUE(has(text, "shared by 8 such devices")) << text;
+  const nlohmann::json json = nlohmann::json::parse(report::inference_plan_json(eight));
+  EXPECT_EQ(json["ranks"], 8);
+  EXPECT_LT(json["plans"][0]["prefill"]["mfu"], 1);
+  EXPECT_GT(json["plans"][0]["prefill"]["mfu"], 0);
 }
 
 TEST(PlanReport, NamesTheSharesThatItAssumes) {
