@@ -64,7 +64,7 @@ std::string bars_legend(const std::vector<Bar>& bars, double y) {
   };
   add(measured && (hollow || mark || dot), box(kSvgColours[0]), "measured");
   add(hollow, box("none"), "predicted");
-  add(mark, "<path d=\"M7 0v12\" stroke=\"#888\" stroke-width=\"3\"/>", "predicted");
+  add(mark, "<path d=\"M7 0v12\" stroke=\"#888\" stroke-width=\"3\"/>", "predicted too");
   add(dot,
       fmt::format("<path d=\"M3 6a4 4 0 1 0 8 0a4 4 0 1 0 -8 0\" fill=\"{}\"/>", kSvgColours[1]),
       "published");

@@ -43,7 +43,20 @@ struct Panel {
   std::string quantity;  // the name of its axis
   std::function<std::string(double)> text;
   std::vector<Line> lines;
+  bool is_bytes = false;  // its axis has ticks at powers of two
 };
+
+// Ten ticks or so at powers of two, or those of a decimal axis.
+void each_tick(const Panel& panel, const LogAxis& axis, const std::function<void(double)>& draw) {
+  if (!panel.is_bytes) return axis.each_tick(draw);
+  const double bits = std::log2(axis.high / axis.low);
+  double step = 1;
+  for (const double each : {2.0, 5.0, 10.0})
+    if (bits / step > 9) step = each;
+  for (double power = step * std::ceil(std::log2(axis.low) / step); std::exp2(power) <= axis.high;
+       power += step)
+    draw(std::exp2(power));
+}
 
 std::string form_of(const JsonField& point) {
   const std::string form = point.text_or("form", ""), phase = point.text_or("phase", "");
@@ -78,7 +91,7 @@ Panel panel_of(const JsonField& result,
 
 std::string frame(const LogAxis& x, const LogAxis& y, const Panel& panel) {
   std::string out;
-  y.each_tick([&](double value) {
+  each_tick(panel, y, [&](double value) {
     out += fmt::format(
         "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
         "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
@@ -177,7 +190,8 @@ std::string legend(const Panel& panel, double top) {
   return out;
 }
 
-LogAxis axis_of(const Panel& panel, double bottom, double top) {
+// `below` is how far the axis goes on below the least value.
+LogAxis axis_of(const Panel& panel, double bottom, double top, double below) {
   double least = kInfinite, most = 0;
   for (const Line& line : panel.lines)
     for (const std::vector<Mark>* marks : {&line.measured, &line.predicted})
@@ -186,7 +200,7 @@ LogAxis axis_of(const Panel& panel, double bottom, double top) {
         most = std::max(most, mark.value);
       }
   if (!(least <= most)) throw usage_error("[chart] the folder has no point with a time");
-  return {least / 1.3, most * 1.3, bottom, top};
+  return {least / below, most * 1.3, bottom, top};
 }
 
 std::string bytes_text(double bytes) {
@@ -214,6 +228,7 @@ std::string lines_chart(const JsonField& bench, const std::string& letter) {
     panels.push_back(panel_of(result, letter, "owned_bytes", ""));
     panels[1].quantity = "memory";
     panels[1].text = bytes_text;
+    panels[1].is_bytes = true;
   }
   std::vector<double> sizes;
   for (const Panel& panel : panels)
@@ -235,7 +250,8 @@ std::string lines_chart(const JsonField& bench, const std::string& letter) {
                     legend(panels[0], kFirstLine + kLineHeight);
   double at = top;
   for (const Panel& panel : panels) {
-    const LogAxis y = axis_of(panel, at + kPlot, at);
+    // The ratios below the points of the last line have room.
+    const LogAxis y = axis_of(panel, at + kPlot, at, has_memory ? 2.5 : 1.3);
     out += frame(whole, y, panel);
     for (size_t i = 0; i < panel.lines.size(); ++i) {
       const char* colour = kSvgColours.at(i % kSvgColours.size());

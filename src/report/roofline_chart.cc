@@ -26,8 +26,12 @@ constexpr size_t kMostPoints = 60, kColumns = 3, kLongestName = 38, kLongestTitl
 
 class RooflineDrawing {
  public:
-  RooflineDrawing(const std::vector<RoofLine>& roofs, const std::vector<RooflinePoint>& points)
+  // `bytes` names the bytes of the points' intensities.
+  RooflineDrawing(const std::vector<RoofLine>& roofs,
+                  const std::vector<RooflinePoint>& points,
+                  const std::string& bytes)
       : roofs_(roofs),
+        bytes_(bytes),
         points_(points.begin(),
                 points.begin() + static_cast<std::ptrdiff_t>(std::min(points.size(), kMostPoints))),
         x_(1, 10, 0, 1),
@@ -68,10 +72,14 @@ class RooflineDrawing {
     std::vector<RoofLine> ordered = roofs_;
     std::stable_sort(ordered.begin(), ordered.end(),
                      [](const RoofLine& a, const RoofLine& b) { return a.per_s > b.per_s; });
-    int slanted_roofs = 0;
+    std::vector<std::string> bandwidths;
     for (const RoofLine& roof : ordered) {
       if (roof.is_slanted) {
-        out += slanted(roof, slanted_roofs++);
+        const std::string line = slanted(roof);
+        if (!line.empty())
+          bandwidths.push_back(
+              fmt::format("{} {}", svg_text(roof.name), format_rate(roof.per_s, "B/s")));
+        out += line;
         continue;
       }
       const double from = std::max(x_.low, roof.per_s / fastest_);
@@ -82,7 +90,7 @@ class RooflineDrawing {
       out += fmt::format("<text x=\"{}\" y=\"{:.1f}\" font-size=\"10\">{} {}</text>\n", x_.to + 4,
                          last + 3, svg_text(roof.name), format_rate(roof.per_s, "FLOP/s"));
     }
-    return out + marks() + names() + "</svg>\n";
+    return out + bandwidth_list(bandwidths, last) + marks() + names() + "</svg>\n";
   }
 
  private:
@@ -121,27 +129,36 @@ class RooflineDrawing {
     return out +
            fmt::format(
                "<rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"none\" stroke=\"#888\"/>\n"
-               "<text x=\"{4}\" y=\"{5}\" text-anchor=\"middle\">FLOPs per planned byte</text>\n"
+               "<text x=\"{4}\" y=\"{5}\" text-anchor=\"middle\">FLOPs per {7} byte</text>\n"
                "<text transform=\"translate(12,{6}) rotate(-90)\" text-anchor=\"middle\">rate</text>\n",
                x_.from, y_.to, x_.to - x_.from, y_.from - y_.to, (x_.from + x_.to) / 2,
-               y_.from + 36, (y_.from + y_.to) / 2);
+               y_.from + 36, (y_.from + y_.to) / 2, svg_text(bytes_));
   }
 
-  // The labels of several stand at different places along their lines.
-  std::string slanted(const RoofLine& roof, int index) const {
+  // The slanted roofs in their order from the left, at the right of the picture: along the lines,
+  // names would meet each other and the points.
+  std::string bandwidth_list(const std::vector<std::string>& names, double last_flat) const {
+    if (names.empty()) return "";
+    double y = std::max(last_flat + 30, kTop + kPlot / 2);
+    auto line = [&](const std::string& text) {
+      y += 13;
+      return fmt::format("<text x=\"{}\" y=\"{:.1f}\" font-size=\"10\">{}</text>\n", x_.to + 4,
+                         y - 13, text);
+    };
+    std::string out = line(names.size() == 1 ? "slanted:" : "slanted, from the left:");
+    for (const std::string& name : names) out += line(name);
+    return out;
+  }
+
+  std::string slanted(const RoofLine& roof) const {
     const double from = std::max(x_.low, y_.low / roof.per_s),
                  to = std::min(x_.high, top_ / roof.per_s);
     if (!(from < to)) return "";
     const double x1 = x_.at(from), x2 = x_.at(to), y1 = y_.at(from * roof.per_s),
                  y2 = y_.at(to * roof.per_s);
-    const double angle = std::atan2(y2 - y1, x2 - x1) * 180 / std::acos(-1.0);
-    const double along = std::min(0.04 + 0.24 * index, 0.6);
-    const double at = x1 + along * (x2 - x1), down = y1 + along * (y2 - y1) - 4;
     return fmt::format(
-        "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{3:.1f}\" stroke=\"#333\"{4}/>"
-        "<text x=\"{5:.1f}\" y=\"{6:.1f}\" font-size=\"10\" transform=\"rotate({7:.1f} {5:.1f} {6:.1f})\">{8} {9}</text>\n",
-        x1, y1, x2, y2, roof.is_sheet ? kDashes : "", at, down, angle, svg_text(roof.name),
-        format_rate(roof.per_s, "B/s"));
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#333\"{}/>\n", x1,
+        y1, x2, y2, roof.is_sheet ? kDashes : "");
   }
 
   static const char* colour(size_t point) { return kSvgColours.at(point % kSvgColours.size()); }
@@ -195,6 +212,7 @@ class RooflineDrawing {
   }
 
   const std::vector<RoofLine>& roofs_;
+  std::string bytes_;
   std::vector<RooflinePoint> points_;  // as many as have room
   LogAxis x_, y_;
   double top_ = 0, fastest_ = 0;
@@ -208,10 +226,12 @@ std::string roofline_chart(const RunFolder& folder) {
   if (!root.has("roofs"))
     throw usage_error("[roofline] the folder has no ceilings: {}", printable(folder.name));
   std::vector<RooflinePoint> points;
-  std::string title;
+  std::string title, bytes = "planned";
   if (document.contains("bench")) {
     const JsonField result = JsonField(document["bench"], "bench.json").at("result");
     if (result.has("cases")) points = bench_points(result);
+    if (const std::string other = result.text_or("byte_convention", "ridge"); other != "ridge")
+      bytes = other;
     title = chart_title(JsonField(document["bench"], "bench.json"));
   }
   // Without points of a bench, the last run that was reported in detail.
@@ -225,7 +245,7 @@ std::string roofline_chart(const RunFolder& folder) {
     throw usage_error("[roofline] the folder has no point with FLOPs, bytes and a time: {}",
                       printable(folder.name));
   const std::vector<RoofLine> roofs = roof_lines(root.at("roofs"), points);
-  return RooflineDrawing(roofs, points).svg(title);
+  return RooflineDrawing(roofs, points, bytes).svg(title);
 }
 
 }  // namespace ridge::report
