@@ -60,9 +60,9 @@ function(ridge_room NAME)
   list(FILTER absent INCLUDE REGEX "/backends/cuda/cuda_absent\\.cc$")
   list(FILTER sources EXCLUDE REGEX "/backends/cuda/cuda_absent\\.cc$")
   if(NOT RIDGE_HAS_CUDA)
-    # Its passes are there all the same: plans for GPUs run them.
+    # Its passes are there all the same, since plans for GPUs run them, and the text of generated kernels, which people read.
     set(passes ${sources})
-    list(FILTER passes INCLUDE REGEX "/backends/cuda/passes/")
+    list(FILTER passes INCLUDE REGEX "/backends/cuda/(passes/|pointwise_source\\.cc$)")
     list(FILTER sources EXCLUDE REGEX "/(backends|courses)/cuda/")
     list(APPEND sources ${absent} ${passes})
   endif()

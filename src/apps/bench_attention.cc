@@ -22,6 +22,7 @@ void run(BenchAttentionOptions o, const Command& app, const AppContext& context)
   check(o.run, app);
   o.bench.machine = o.run.machine;
   o.bench.is_causal = !o.no_mask;
+  o.bench.is_gpu_sheet = o.run.is_gpu_sheet();
   bench::AttentionBench bench(o.bench);
   BenchRun run(o.run, context, false);
   show(run, "attention", 0, "points",
@@ -51,10 +52,7 @@ void add_bench_attention(Command bench, const AppContext& context) {
       "all, or a list of standard, memory-efficient, flash; in decode of standard, flash, paged");
   app.add_flag("--no-mask", o->no_mask,
                "prefill: all tokens attend to all others (default: to those before them)");
-  std::string bytes_help = "convention of the bytes: ridge";
-  for (const bench::BytesName& each : bench::unfused_bytes_names())
-    bytes_help += fmt::format(", or {}: {}", each.name, each.summary);
-  app.add_option("--bytes", o->bench.bytes, bytes_help);
+  app.add_option("--bytes", o->bench.bytes, bench::bytes_help());
   app.add_flag("--backward", o->bench.is_backward, "prefill: time forward and backward together");
   app.add_option("--budget", o->bench.budget_s,
                  "seconds for all points; those beyond it are predicted");

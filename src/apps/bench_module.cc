@@ -20,7 +20,9 @@ struct BenchModuleOptions {
 void run(const BenchModuleOptions& o, const Command& app, const AppContext& context) {
   check(o.run, app);
   const bool on_gpu = o.run.hardware != "this" || is_gpu(o.run.machine);
-  const bench::ModuleBench bench(o.bench, on_gpu);
+  bench::ModuleBenchOptions options = o.bench;
+  options.is_gpu_sheet = o.run.is_gpu_sheet();
+  const bench::ModuleBench bench(options, on_gpu);
   app.refuse_unused({{!bench.decodes(), "without --phase decode", {"--context"}}});
   BenchRun run(o.run, context, bench.is_tf32());
   show(run, o.bench.module, bench.size(), "points",
@@ -58,10 +60,7 @@ void add_bench_module(Command bench, const AppContext& context) {
       "--dtype", o->bench.dtype,
       "type of the GEMMs: bf16, fp32, tf32, fp16, or a type of weights: f16, q8_0, q4_k ...");
   app.add_option("--form", o->bench.forms, "all, or a list of the forms below");
-  std::string bytes_help = "convention of the bytes: ridge";
-  for (const bench::BytesName& each : bench::unfused_bytes_names())
-    bytes_help += fmt::format(", or {}: {}", each.name, each.summary);
-  app.add_option("--bytes", o->bench.bytes, bytes_help);
+  app.add_option("--bytes", o->bench.bytes, bench::bytes_help());
   add_bench_run_options(app, o->run);
   add_profile_option(app, o->run);
   app.footer(

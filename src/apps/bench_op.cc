@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/process_memory.h"
 #include "base/units.h"
+#include "bench/module_trial.h"
 #include "bench/op_bench.h"
 #include "ops/registry.h"
 
@@ -25,6 +26,7 @@ struct BenchOpOptions {
 void run_shapes(const BenchOpOptions& o, const bench::OpShape& shape, const AppContext& context) {
   bench::OpBenchOptions options = o.bench;
   const bool on_gpu = planning::is_gpu_plan(o.run.hardware, is_gpu(o.run.machine));
+  options.is_gpu_sheet = o.run.is_gpu_sheet();
   options.library = on_gpu ? "cublas" : "onednn";
   options.limits_memory = !o.memory_limit.empty();
   const bench::OpBench bench(options, shape);
@@ -61,7 +63,7 @@ void run(const BenchOpOptions& o, const Command& app, const AppContext& context)
   app.refuse_unused({{!has_size,
                       "without --shape or --sweep",
                       {"--backward", "--layout", "--implementation", "--causal", "--fit", "--cold",
-                       "--warm", "--seconds", "--profile"}},
+                       "--warm", "--seconds", "--profile", "--bytes"}},
                      {o.bench.tune, "with --tune", {"--implementation"}}});
   if (!has_size) return run_cases(o, context);
   const bench::OpShape* shape = bench::find_op_shape(o.op);
@@ -112,6 +114,7 @@ void add_bench_op(Command bench, const AppContext& context) {
   app.add_option(
       "--memory-limit", o->memory_limit,
       "memory of this process, such as 4GiB; what does not fit fails to allocate (default: all)");
+  app.add_option("--bytes", o->bench.bytes, bench::bytes_help());
   add_bench_run_options(app, o->run);
   add_profile_option(app, o->run);
   app.footer(

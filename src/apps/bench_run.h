@@ -37,6 +37,8 @@ struct BenchRunOptions {
   OutputOptions output;
   MachineOptions machine;
 
+  // Whether a data sheet of a GPU is planned for.
+  bool is_gpu_sheet() const { return hardware != "this" && planning::is_gpu_plan(hardware, false); }
   bool runs_nothing() const { return is_planned_only || is_counts; }
 };
 // --format; -o and --output are its older names, which scripts may use.

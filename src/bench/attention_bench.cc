@@ -159,7 +159,7 @@ AttentionBench::AttentionBench(const AttentionBenchOptions& o)
     if (each != "prefill" && each != "decode")
       throw usage_error("[phase] expected some of prefill, decode, got {}", printable(each));
   for (const std::string& each : split(o.dtypes)) {
-    const TrialType type = parse_trial_type(each);
+    const TrialType type = parse_trial_type(each, o.is_gpu_sheet);
     if (type.weights != type.activations || type.is_tf32)
       throw usage_error("[dtype] expected some of fp32, bf16, fp16, got {}", printable(each));
   }
@@ -173,6 +173,8 @@ AttentionBench::AttentionBench(const AttentionBenchOptions& o)
                             o.batch, o.is_causal ? "" : ", no mask");
   bench_.bytes = o.bytes;
   bench_.dtype = o.dtypes;
+  if (o.is_gpu_sheet && o.dtypes.find("fp16") != std::string::npos)
+    bench_.notes.emplace_back(kSheetFp16Note);
   bench_.swept = "t";
   bench_.axis = "tokens of a sequence";
 }
@@ -183,7 +185,7 @@ record::BenchRecord AttentionBench::run(TrialRunner& runner, const PointListener
   for (const std::string& phase : split(o_.phases))
     for (const std::string& dtype : split(o_.dtypes))
       for (int64_t size : head_sizes_) {
-        const Case at{phase == "decode", parse_trial_type(dtype), size};
+        const Case at{phase == "decode", parse_trial_type(dtype, o_.is_gpu_sheet), size};
         const size_t first = bench_.points.size();
         for (const Form& form : chosen_forms(at.decodes)) measure_form(form, at);
         add_winners(first, at);

@@ -28,6 +28,7 @@ struct AttentionBenchOptions {
   bool is_causal = true;        // in prefill
   std::string bytes = "ridge";  // the convention of the bytes that the table shows
   double budget_s = 60;
+  bool is_gpu_sheet = false;         // planned for the data sheet of a GPU
   backends::MachineOptions machine;  // as the trials' runner has it
 };
 

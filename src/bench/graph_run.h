@@ -31,4 +31,18 @@ std::vector<std::vector<float>> run_graph(const TrialGraph& trial,
                                           backends::Backend& backend,
                                           const OperandBytes& given);
 
+// A result of a graph, or the gradient of an operand, as floats.
+struct NamedResult {
+  std::string name;
+  Type type;
+  std::vector<float> values;
+};
+// The outputs of the graph on values given by name, numbers in a list each: "result" or "result I";
+// with setting.is_backward also "gradient of NAME" of each operand, for gradients of 1 of all
+// outputs. Throws usage Errors as above and for lists of another length.
+std::vector<NamedResult> run_on_values(const TrialGraph& trial,
+                                       const TrialSetting& setting,
+                                       backends::Backend& backend,
+                                       const std::map<std::string, std::vector<float>>& values);
+
 }  // namespace ridge::bench

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "backends/cpu/product_names.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/process_memory.h"
@@ -139,7 +140,8 @@ void expect_gradients(const Graph& graph, const std::vector<ValueId>& wanted) {
   }
 }
 
-void append_gradients(const TrialGraph& trial, Graph& graph) {
+// Returns the names of the operands whose gradients it adds to the outputs.
+std::vector<std::string> append_gradients(const TrialGraph& trial, Graph& graph) {
   Builder b(graph, ops::table());
   std::vector<ValueId> outputs, gradients, wanted;
   for (ValueId output : std::vector<ValueId>(graph.outputs)) {
@@ -158,13 +160,16 @@ void append_gradients(const TrialGraph& trial, Graph& graph) {
       wanted.push_back(static_cast<ValueId>(i));
   }
   expect_gradients(graph, wanted);
-  bool is_any = false;
-  for (ValueId gradient : passes::pull_back(graph, ops::table(), outputs, gradients, wanted)) {
-    if (gradient == kNoValue) continue;
-    graph.outputs.push_back(gradient);
-    is_any = true;
+  std::vector<std::string> names;
+  const std::vector<ValueId> found =
+      passes::pull_back(graph, ops::table(), outputs, gradients, wanted);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i] == kNoValue) continue;
+    graph.outputs.push_back(found[i]);
+    names.push_back(graph.value(wanted[i]).name);
   }
-  if (!is_any) throw usage_error("[backward] no operand has a gradient");
+  if (names.empty()) throw usage_error("[backward] no operand has a gradient");
+  return names;
 }
 
 // The graph several times, each with operands of its own: "1/input.0".
@@ -249,6 +254,21 @@ std::string unsupported(const Graph& graph, const plan::Target& target) {
       return node.op->name + ": " + why;
   }
   return "";
+}
+
+// A CPU has no records of its kernels; products get the names of what its library chose.
+void name_products(const Graph& graph, record::StepRecord& step) {
+  for (record::TimelineRun& each : step.timeline)
+    for (record::Span& span : each.run.spans) {
+      if (span.kernel >= 0) continue;
+      record::DeviceKernel kernel;
+      kernel.name = backends::cpu::product_kernel(graph, graph.node(span.node));
+      if (kernel.name.empty()) continue;
+      auto found = std::ranges::find(each.run.kernels, kernel);
+      if (found == each.run.kernels.end())
+        found = each.run.kernels.insert(each.run.kernels.end(), kernel);
+      span.kernel = static_cast<int32_t>(found - each.run.kernels.begin());
+    }
 }
 
 // Tensors of a file that there is not: all of a type are the same bytes, from its begin.
@@ -339,6 +359,7 @@ class Running {
                    .profiled = [this] { return std::vector{program_.run_profiled(0)}; }});
     if (!runs.run({.budget_ns = setting.budget_ns}, setting.is_stopped)) return nullptr;
     runs.measurement().fill(graphs, *record);
+    if (backend_.name() == "cpu") name_products(program_.graph(0).graph(), record->step);
     record->counts = runs.counts();
     record->memory.before = before_;
     record->memory.foreign_bytes = before_.resident_bytes;
@@ -424,13 +445,13 @@ Summary time_repeatedly(const std::function<void()>& once,
 PreparedGraph prepare(const TrialGraph& trial,
                       const TrialSetting& setting,
                       const passes::PassTarget& target) {
-  PreparedGraph prepared{trial.graph, trial.load};
+  PreparedGraph prepared{trial.graph, trial.load, {}};
   passes::PassContext context{ops::table(), target, prepared.load, nullptr, target.passes()};
   auto run = [&](passes::Stage stage) {
     prepared.graph = passes::run_stage(stage, prepared.graph, setting.selection, context, nullptr);
   };
   run(passes::Stage::kForward);
-  if (setting.is_backward) append_gradients(trial, prepared.graph);
+  if (setting.is_backward) prepared.differentiated = append_gradients(trial, prepared.graph);
   run(passes::Stage::kStep);
   run(passes::Stage::kTarget);
   return prepared;

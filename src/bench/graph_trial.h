@@ -47,10 +47,12 @@ struct TrialSetting {
 };
 
 // The graph after the passes of the setting, and how its parameters are loaded. With is_backward,
-// each output gets an input "gradient.I".
+// each output gets an input "gradient.I", and the gradients of the operands are outputs after the
+// graph's own.
 struct PreparedGraph {
   Graph graph;
   LoadGraph load;
+  std::vector<std::string> differentiated = {};  // the operands that have a gradient, in its order
 };
 PreparedGraph prepare(const TrialGraph& trial,
                       const TrialSetting& setting,

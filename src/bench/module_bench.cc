@@ -51,7 +51,7 @@ ModuleBench::ModuleBench(const ModuleBenchOptions& o, bool on_gpu)
     throw usage_error("[module] expected one of {}, got {}", models::kModuleNames,
                       printable(o.module));
   config_ = models::config_by_name(o.config);
-  type_ = parse_trial_type(o.dtype);
+  type_ = parse_trial_type(o.dtype, o.is_gpu_sheet);
   check_bytes_name(o.bytes);
   const std::vector<int64_t> batches = parse_sizes(o.batch_sizes, "batch-size"),
                              lengths = parse_sizes(o.lengths, "seq-len"),
@@ -85,6 +85,7 @@ record::BenchRecord ModuleBench::run(TrialRunner& runner, const PointListener& l
   bench.name = fmt::format("{} of {}", o_.module, config_.name.empty() ? o_.config : config_.name);
   bench.dtype = type_.name;
   bench.bytes = o_.bytes;
+  if (o_.is_gpu_sheet && o_.dtype == "fp16") bench.notes.emplace_back(kSheetFp16Note);
   for (const ModuleForm& each : forms_)
     bench.notes.push_back(fmt::format("{}: {}.", each.name, each.summary));
   for (const ModuleRequest& request : requests_) {

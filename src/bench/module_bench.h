@@ -23,6 +23,7 @@ struct ModuleBenchOptions {
   std::string forms = "all";
   std::string bytes = "ridge";
   int64_t layer = 0;
+  bool is_gpu_sheet = false;  // planned for the data sheet of a GPU
 };
 
 class ModuleBench {

@@ -115,6 +115,13 @@ void check_bytes_name(const std::string& name) {
   if (name != "ridge") throw usage_error("[bytes] expected {}, got {}", known, printable(name));
 }
 
+std::string bytes_help() {
+  std::string help = "convention of the bytes: ridge";
+  for (const BytesName& each : unfused_bytes_names())
+    help += fmt::format(", or {}: {}", each.name, each.summary);
+  return help;
+}
+
 void limit_by_unfused_bytes(const cost::Ceilings& ceilings,
                             DType dtype,
                             record::BenchPoint& point) {

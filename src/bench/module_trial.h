@@ -67,5 +67,7 @@ struct BytesName {
 std::vector<BytesName>& unfused_bytes_names();
 // Throws a usage Error for another name than "ridge" and these.
 void check_bytes_name(const std::string& name);
+// Says what --bytes takes.
+std::string bytes_help();
 
 }  // namespace ridge::bench

@@ -11,7 +11,9 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "bench/module_trial.h"
 #include "bench/op_trial.h"
+#include "bench/unfused_bytes.h"
 #include "ops/registry.h"
 #include "passes/level_options.h"
 
@@ -42,7 +44,7 @@ std::string faster_note(const cost::Ceilings& ceilings) {
 }  // namespace
 
 OpBench::OpBench(const OpBenchOptions& o, const OpShape& shape) : o_(o), shape_(shape) {
-  type_ = parse_trial_type(o.dtype);
+  type_ = parse_trial_type(o.dtype, o.is_gpu_sheet);
   implementations_ =
       choose_implementations(shape, type_, o.tune ? std::string("tuned") : with_library(o));
   for (Implementation& each : implementations_)
@@ -64,6 +66,7 @@ OpBench::OpBench(const OpBenchOptions& o, const OpShape& shape) : o_(o), shape_(
       o.shape.empty() ? record::Extents() : parse_extents(o.shape, "shape");
   points_ = points(shape.letters, fixed, sweeps);
   swept_ = swept_letter(sweeps);
+  check_bytes_name(o.bytes);
   if (o.fits && swept_.empty())
     throw usage_error("[fit] expected one --sweep, got {}", sweeps.empty() ? "none" : "several");
   for (const record::Extents& each : points_) shape_.build(request(each, implementations_.front()));
@@ -75,6 +78,8 @@ record::BenchRecord OpBench::run(TrialRunner& runner, const PointListener& liste
   bench.name = shape_.name;
   bench.formula = ops::table().at(shape_.op).formula;
   bench.dtype = type_.name;
+  bench.bytes = o_.bytes;
+  if (o_.is_gpu_sheet && o_.dtype == "fp16") bench.notes.emplace_back(kSheetFp16Note);
   bench.swept = swept_;
   for (const Letter& each : shape_.letters)
     if (each.name == swept_) bench.axis = each.meaning;
@@ -103,7 +108,8 @@ record::BenchPoint OpBench::measure(TrialRunner& runner,
   setting.is_backward = backward;
   // With a limit, the allocation is what fails.
   if (o_.limits_memory) setting.memory_bytes = std::numeric_limits<int64_t>::max() / 2;
-  record::BenchPoint point = runner.point(shape_.build(request(extents, form)), setting);
+  const TrialGraph trial = shape_.build(request(extents, form));
+  record::BenchPoint point = runner.point(trial, setting);
   point.name = shape_.name;
   // The usual window is none.
   for (const auto& each : extents)
@@ -113,6 +119,9 @@ record::BenchPoint OpBench::measure(TrialRunner& runner,
       shape_.implementations.size() > 1)
     point.form = form.name;
   if (o_.is_backward) point.phase = backward ? "forward+backward" : "forward";
+  if (o_.bytes == "ridge" || backward) return point;
+  point.unfused_bytes = unfused_bytes(trial.graph);
+  limit_by_unfused_bytes(runner.ceilings(), type_.weights, point);
   return point;
 }
 

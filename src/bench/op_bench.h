@@ -24,6 +24,8 @@ struct OpBenchOptions {
   bool tune = false;
   bool limits_memory = false;      // also runs what does not fit, so that its allocation fails
   std::string library = "onednn";  // the library of GEMMs on the device, as a point names it
+  bool is_gpu_sheet = false;       // planned for the data sheet of a GPU
+  std::string bytes = "ridge";     // a name of unfused_bytes_names(): forward points show those
 };
 
 // An op with letters: one point for each size and each implementation.

@@ -354,10 +354,11 @@ bool is_for_blocks(const Implementation& each) { return !each.activations.empty(
 
 }  // namespace
 
-TrialType parse_trial_type(const std::string& text) {
+TrialType parse_trial_type(const std::string& text, bool is_gpu_sheet) {
   if (text == "fp32" || text == "f32") return {};
   if (text == "tf32") return {text, DType::kF32, DType::kF32, true};
   if (text == "bf16") return {text, DType::kBF16, DType::kBF16};
+  if (text == "fp16" && is_gpu_sheet) return {text, DType::kBF16, DType::kBF16};
   if (text == "fp16") return {text, DType::kF16, DType::kF16};
   if (text == "f16") return {text, DType::kF32, DType::kF16};
   const std::optional<DType> stored = parse_dtype(text);

@@ -22,8 +22,12 @@ struct TrialType {
   bool is_tf32 = false;
 };
 // fp32, tf32, bf16, fp16, or a type of weights and tables alone: f16, or a block type of GGUF.
-// Throws usage Errors.
-TrialType parse_trial_type(const std::string& text);
+// Throws usage Errors. Ridge's GPU kernels have no fp16; on the data sheet of a GPU it is planned
+// with those of bf16, whose bytes and rates are the same.
+TrialType parse_trial_type(const std::string& text, bool is_gpu_sheet = false);
+// The note on that, if one of the types is fp16.
+inline constexpr const char* kSheetFp16Note =
+    "fp16: planned with the kernels of bf16, which have the same bytes and the same rates.";
 
 // One of the ways in which Ridge runs an op.
 struct Implementation {

@@ -57,6 +57,40 @@ TEST_F(GraphRun, RefusesMissingAndUnknownOperands) {
   EXPECT_THROW(run(), Error);
 }
 
+// The squared error of a lecture: w = (3, 1), phi = (1, 2), y = 2; its gradient of w is (6, 12).
+TEST(GraphRunOnValues, GivesGradients) {
+  const auto backend = backends::cpu::make_cpu_backend({1, "", false, ""});
+  const TrialGraph trial =
+      trial_of(parse_graph("%0 = parameter f32[2] \"w\"\n"
+                           "%1 = input f32[2] \"phi\"\n"
+                           "%2 = input f32[] \"y\"\n"
+                           "%3 : f32[] = einsum(%0, %1) {einsum=\"i,i->\"} #forward\n"
+                           "%4 : f32[] = sub(%3, %2) #forward\n"
+                           "%5 : f32[] = square(%4) #forward\n"
+                           "return %5\n",
+                           ops::table()));
+  std::map<std::string, std::vector<float>> values = {{"w", {3, 1}}, {"phi", {1, 2}}, {"y", {2}}};
+  for (const char* level : {"baseline", "compiled"}) {
+    TrialSetting setting;
+    setting.selection = passes::Selection(level, "");
+    EXPECT_EQ(run_on_values(trial, setting, *backend, values).size(), 1u);
+    setting.is_backward = true;
+    const std::vector<NamedResult> results = run_on_values(trial, setting, *backend, values);
+    ASSERT_EQ(results.size(), 4u);
+    EXPECT_EQ(results[0].name, "result");
+    EXPECT_EQ(results[0].values, (std::vector<float>{9}));
+    EXPECT_EQ(results[1].name, "gradient of w");
+    EXPECT_EQ(results[1].values, (std::vector<float>{6, 12}));
+    EXPECT_EQ(results[2].values, (std::vector<float>{18, 6}));
+    EXPECT_EQ(results[3].values, (std::vector<float>{-6}));
+  }
+  values["w"] = {3};
+  EXPECT_THROW(run_on_values(trial, {}, *backend, values), Error);
+  values["w"] = {3, 1};
+  values["z"] = {1};
+  EXPECT_THROW(run_on_values(trial, {}, *backend, values), Error);
+}
+
 TEST_F(GraphRun, RefusesAGraphWithoutNodes) {
   EXPECT_THROW(trial_of(Graph()), Error);
   EXPECT_THROW(stored(operands_of(trial_.graph)[3], std::vector<float>{1, 1}), Error);
