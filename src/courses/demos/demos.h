@@ -16,6 +16,7 @@
   X(contiguity)                 \
   X(coalescing)                 \
   X(divergence)                 \
+  X(latency)                    \
   X(precision)                  \
   X(fusion)                     \
   X(recompute)                  \
@@ -23,7 +24,8 @@
   X(mlp_multiples)              \
   X(flash_attention)            \
   X(kv_cache)                   \
-  X(initialisation)
+  X(initialisation)             \
+  X(learning_rate)
 
 namespace ridge::courses {
 

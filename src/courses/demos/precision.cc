@@ -27,6 +27,7 @@ struct Format {
     return std::ldexp(mantissa, top);
   }
   double smallest() const { return std::ldexp(1, 1 - bias() - mantissa_bits); }
+  double smallest_normal() const { return std::ldexp(1, 1 - bias()); }
   double step_at_one() const { return std::ldexp(1, -mantissa_bits); }
   // Rounds to the nearest number of the format, ties to even; beyond the largest it is infinite.
   double rounded(double x) const {
@@ -55,9 +56,10 @@ void run(Fixture& fixture) {
           name(dtype);
   for (const Format& each : kFormats)
     fixture.record.notes.push_back(fmt::format(
-        "{}: up to {:.3g}, down to {:.3g}, steps of {:.3g} at 1; 1e-8 becomes {:.3g}, 1 + 1e-3 becomes {:.6g}.",
-        each.name, each.largest(), each.smallest(), each.step_at_one(), each.rounded(1e-8),
-        each.rounded(1 + 1e-3)));
+        "{}: bits 1 sign, {} exponent, {} mantissa; up to {:.3g}, down to {:.3g} ({:.3g} with all bits of the mantissa), "
+        "steps of {:.3g} at 1; 1e-8 becomes {:.3g}, 1 + 1e-3 becomes {:.6g}.",
+        each.name, each.exponent_bits, each.mantissa_bits, each.largest(), each.smallest(),
+        each.smallest_normal(), each.step_at_one(), each.rounded(1e-8), each.rounded(1 + 1e-3)));
   const record::BenchPoint *wide = fixture.find("fp32", 1 << 24),
                            *narrow = fixture.find("bf16", 1 << 24);
   if (wide == nullptr || narrow == nullptr) return;
