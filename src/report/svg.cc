@@ -12,7 +12,7 @@
 namespace ridge::report {
 
 std::string svg_text(std::string_view text, size_t most) {
-  std::string out, quoted = printable(text.substr(0, most));
+  std::string out, quoted = printable(text.substr(0, most), most);
   for (const char c : std::string_view(quoted).substr(1, quoted.size() - 2)) {
     if (c == '&')
       out += "&amp;";
