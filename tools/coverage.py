@@ -18,7 +18,7 @@ import guides
 
 PAGE, IDS = "docs/guides/coverage.md", "tests/data/exercises.txt"
 ROW = re.compile(r"^\| ([A-Z]\d+[a-z]?) \| (.*) \| (.*) \|$")
-EXACT = re.compile(r" --(hardware (?!this\b)|counts\b|parameters |pairs\b)")
+EXACT = re.compile(r" --(hardware (?!this\b)|counts\b|parameters |pairs\b|value |source\b)")
 # "1,024", "103 MiB", or the count of a pair of tokens, "e s 9".
 FIGURE = re.compile(r"`([\d.,]+(?: [A-Za-z]+)?|[a-z]+ [a-z]+ \d+)`")
 
