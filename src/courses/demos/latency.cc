@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kLine = 64;
 constexpr int64_t kLoads = int64_t{1} << 18;
-constexpr int kRounds = 5;  // of which the fastest counts: others wait for other programs too
+constexpr int kRounds = 5;  // the fastest counts: others wait for other programs too
 
 // A cycle through all lines of so many bytes, in random order: the first word of a line is the
 // place of the next.
