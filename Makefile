@@ -53,7 +53,7 @@ mutants: build  ## change the source in one place at a time and count the change
 build: $(BUILD)/build.ninja  ## set up and build (incremental); the program is build/ridge
 	cmake --build $(BUILD)
 
-guides: models $(BUILD)/build.ninja  ## run the commands of docs/guides on this machine and refresh outputs and pictures (4 minutes)
+guides: models $(BUILD)/build.ninja  ## run the commands of docs/guides on this machine and refresh outputs and pictures (10 minutes)
 	cmake --build $(BUILD) --target ridge
 	tools/guides.py --ridge $(BUILD)/ridge
 

@@ -78,6 +78,9 @@ class ExamplesTest : public ProgramTest {
         folder_ / "mlp.txt",
         "%0 = input f32[4,8] \"x\"\n%1 = parameter f32[6,8] \"weight\"\n"
         "%2 : f32[4,6] = matmul(%0, %1) {einsum=\"nd,fd->nf\"} #forward\nreturn %2\n");
+    files::write_plain(folder_ / "error.txt",
+                       "%0 = parameter f32[2] \"w\"\n%1 = input f32[2] \"x\"\n"
+                       "%2 : f32[] = einsum(%0, %1) {einsum=\"i,i->\"} #forward\nreturn %2\n");
     for (const char* name : {"LICENSE", "a.txt", "b.txt", "corpus.txt", "prompt.txt", "text.txt"})
       files::write_plain(folder_ / name, long_enough_to_train());
     expect_runs({"data", "tokenize", "a.txt", "--tokenizer", "model", "--out", "my_tokens"});

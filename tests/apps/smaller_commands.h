@@ -51,8 +51,8 @@ constexpr Change kSmaller[] = {
 };
 
 inline std::string smaller(std::string line, const std::string& server) {
-  const bool runs_nothing =
-      std::regex_search(line, std::regex(" --(plan|counts)\\b| --hardware (?!this\\b)"));
+  const bool runs_nothing = std::regex_search(
+      line, std::regex(" --(plan|counts|source)\\b| --value | --hardware (?!this\\b)"));
   for (const Change& change : kSmaller) {
     const std::regex command(std::string("ridge ") + change.command + "\\b(?!-)");
     if (!std::regex_search(line, command)) continue;
