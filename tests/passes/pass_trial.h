@@ -58,6 +58,15 @@ inline models::ModelConfig one_layer() {
   return config;
 }
 
+// The same with heads that four ranks divide.
+inline models::ModelConfig four_heads(int64_t kv_heads, int64_t head_size = 8) {
+  models::ModelConfig config = one_layer();
+  config.heads = 4;
+  config.kv_heads = kv_heads;
+  config.head_size = head_size;
+  return config;
+}
+
 // The forward graph of one layer over one sequence of four tokens.
 inline models::ForwardGraph one_layer_forward() {
   return models::build_training_graph(one_layer(), ops::table(), 1, 4);

@@ -15,14 +15,6 @@ Graph shard(const Graph& graph, LoadGraph& load, int64_t ranks = kRanks) {
   return run_shard_tensor_parallel(graph, context);
 }
 
-models::ModelConfig four_heads(int64_t kv_heads) {
-  models::ModelConfig config = one_layer();
-  config.heads = 4;
-  config.head_size = 4;
-  config.kv_heads = kv_heads;
-  return config;
-}
-
 // The tensor of the whole model of which each rank has `own`.
 Tensor64 repeated(const Tensor64& own, const Type& whole) {
   Tensor64 made{whole, {}};
@@ -54,7 +46,7 @@ void expect_same_loss(const models::ModelConfig& config) {
 }
 
 TEST(ShardTensorParallel, CutsHeadsAndColumnsAndAddsUp) {
-  models::ForwardGraph forward = models::build_training_graph(four_heads(2), ops::table(), 1, 4);
+  models::ForwardGraph forward = models::build_training_graph(four_heads(2, 4), ops::table(), 1, 4);
   const std::string text = print(forward.graph);
   expect_golden("shard_tensor_parallel.before.txt", text);
   const Graph after = shard(forward.graph, forward.load);
@@ -63,13 +55,13 @@ TEST(ShardTensorParallel, CutsHeadsAndColumnsAndAddsUp) {
   EXPECT_EQ(print(after), print(shard(after, forward.load))) << "the pass does not come to an end";
   EXPECT_EQ(count(after, "all_reduce"), 2);
   EXPECT_EQ(count(after, "all_gather"), 1);
-  expect_same_loss(four_heads(2));
+  expect_same_loss(four_heads(2, 4));
 }
 
-TEST(ShardTensorParallel, RanksBeyondTheKvHeadsShareThem) { expect_same_loss(four_heads(1)); }
+TEST(ShardTensorParallel, RanksBeyondTheKvHeadsShareThem) { expect_same_loss(four_heads(1, 4)); }
 
 TEST(ShardTensorParallel, CutsBiasesAndLeavesNormsOfHeads) {
-  models::ModelConfig config = four_heads(2);
+  models::ModelConfig config = four_heads(2, 4);
   config.family = models::Family::kQwen3;
   config.qkv_bias = config.output_bias = config.mlp_bias = true;
   expect_same_loss(config);
@@ -77,13 +69,13 @@ TEST(ShardTensorParallel, CutsBiasesAndLeavesNormsOfHeads) {
 
 // Gemma's norms follow the sums.
 TEST(ShardTensorParallel, AddsUpBeforeNormsThatFollow) {
-  models::ModelConfig config = four_heads(1);
+  models::ModelConfig config = four_heads(1, 4);
   config.family = models::Family::kGemma3;
   expect_same_loss(config);
 }
 
 TEST(ShardTensorParallel, GathersTheLogitsOfAHeadOfItsOwn) {
-  models::ModelConfig config = four_heads(2);
+  models::ModelConfig config = four_heads(2, 4);
   config.tied_head = false;
   expect_same_loss(config);
   models::ForwardGraph forward = models::build_training_graph(config, ops::table(), 1, 4);
@@ -93,7 +85,7 @@ TEST(ShardTensorParallel, GathersTheLogitsOfAHeadOfItsOwn) {
 }
 
 TEST(ShardTensorParallel, AVocabularyThatRanksDoNotDivideStaysWhole) {
-  models::ModelConfig config = four_heads(2);
+  models::ModelConfig config = four_heads(2, 4);
   config.vocabulary = 33;
   models::ForwardGraph forward = models::build_training_graph(config, ops::table(), 1, 4);
   EXPECT_EQ(count(shard(forward.graph, forward.load), "all_gather"), 0);
@@ -107,7 +99,7 @@ TEST(ShardTensorParallel, GathersWideLogits) {
     return models::StoredWeight{name, DType::kF32};
   };
   models::ForwardGraph forward =
-      models::build_inference_graph(four_heads(2), ops::table(), shape, lookup);
+      models::build_inference_graph(four_heads(2, 4), ops::table(), shape, lookup);
   PassContext context{ops::table(), target(), forward.load};
   const Graph after = run_autocast_bf16(shard(forward.graph, forward.load), context);
   for (const Node& node : after.nodes) {
@@ -120,7 +112,7 @@ TEST(ShardTensorParallel, GathersWideLogits) {
 
 // Launches, bytes and the cache of a decode step.
 TEST(ShardTensorParallel, ARankHasItsPartOfTheCacheAndTheWork) {
-  const models::ModelConfig config = four_heads(2);
+  const models::ModelConfig config = four_heads(2, 4);
   models::InferenceShape shape;
   shape.task = models::InferenceTask::kDecode;
   shape.context = 4;
@@ -141,7 +133,8 @@ TEST(ShardTensorParallel, ARankHasItsPartOfTheCacheAndTheWork) {
 TEST(ShardTensorParallel, EachRankLoadsItsOwnPart) {
   std::string texts[kRanks];
   for (int64_t rank = 0; rank < kRanks; ++rank) {
-    models::ForwardGraph forward = models::build_training_graph(four_heads(2), ops::table(), 1, 4);
+    models::ForwardGraph forward =
+        models::build_training_graph(four_heads(2, 4), ops::table(), 1, 4);
     forward.load.rank = rank;
     texts[rank] = print(shard(forward.graph, forward.load));
     const auto slice = [&](const std::string& name) {
@@ -168,9 +161,9 @@ TEST(ShardTensorParallel, RefusesOtherNumbersOfRanks) {
     }
     return "";
   };
-  EXPECT_EQ(error(four_heads(2), 4), "");
-  EXPECT_NE(error(four_heads(2), 3).find("expected 1, 2, 4 ranks"), std::string::npos);
-  models::ModelConfig config = four_heads(2);
+  EXPECT_EQ(error(four_heads(2, 4), 4), "");
+  EXPECT_NE(error(four_heads(2, 4), 3).find("expected 1, 2, 4 ranks"), std::string::npos);
+  models::ModelConfig config = four_heads(2, 4);
   config.feed_forward = 22;
   EXPECT_NE(error(config, 4).find("expected 1, 2 ranks"), std::string::npos);
 }

@@ -9,14 +9,6 @@ namespace {
 
 constexpr int64_t kRanks = 2;
 
-models::ModelConfig four_heads(int64_t kv_heads) {
-  models::ModelConfig config = one_layer();
-  config.heads = 4;
-  config.head_size = 8;
-  config.kv_heads = kv_heads;
-  return config;
-}
-
 train::TrainingStep training_step(const models::ModelConfig& config,
                                   int64_t ranks,
                                   int64_t rank = 0,
