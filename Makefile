@@ -6,6 +6,7 @@
 #   make test TEST_JOBS=1                              test programs one after the other (default: one a core, at most 4)
 #   make mutants MUTANTS_ARGS="--room ops --count 20"  arguments of tools/mutants.py
 #   make build SETUP=no                                install no packages
+#   make build BATCHES=OFF                             a new build folder compiles each test source alone: changes build faster
 
 BUILD ?= build
 SETUP ?= yes
@@ -14,6 +15,7 @@ TEST_ARGS ?=
 # Many tests use all cores by themselves, so more than four programs would only disturb each other.
 TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 MUTANTS_ARGS ?=
+BATCHES ?= ON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -30,7 +32,8 @@ test: build  ## set up, build, fetch the models if there is a network, and run a
 	@tools/fetch_models.sh || echo "tests that need these models will be skipped" >&2
 	$(call run_tests,$(BUILD),-LE slow,$(TEST_JOBS))
 
-test-slow: build  ## run the slow tests
+test-slow: build  ## build and run the slow tests
+	cmake --build $(BUILD) --target slow_tests
 	$(call run_tests,$(BUILD),-L slow,1)
 
 test-asan: $(BUILD)-asan/build.ninja  ## build with AddressSanitizer and UBSan in build-asan and run all tests but the slow ones
@@ -91,7 +94,7 @@ clean:  ## remove the build folders
 
 # These rules configure a folder once; after that CMake notices changes of its files.
 $(BUILD)/build.ninja: | setup
-	cmake --preset release -B $(BUILD)
+	cmake --preset release -B $(BUILD) -DRIDGE_TEST_BATCHES=$(BATCHES)
 $(BUILD)-asan/build.ninja: | setup
 	cmake --preset asan -B $(BUILD)-asan
 
