@@ -111,7 +111,7 @@ TEST_F(CoursesCommandTest, BenchProfilesOpsModulesAndGraphs) {
 }
 
 TEST_F(CoursesCommandTest, DemosAreListedAndShown) {
-  EXPECT_EQ(json::parse(run({"demo", "list", "--json"}).out).size(), 19u);
+  EXPECT_EQ(json::parse(run({"demo", "list", "--json"}).out).size(), 21u);
   EXPECT_EQ(run({"exhibit", "list"}).out, run({"demo", "list"}).out) << "the former name";
   const Output output =
       run({"demo", "fusion", "--budget", "1s", "--threads", "1", "--json", "--out", "shown"});
@@ -125,7 +125,7 @@ TEST_F(CoursesCommandTest, DemosAreListedAndShown) {
   const Output all =
       run({"demo", "all", "--budget", "0.1", "--threads", "1", "--json", "--out", "all"});
   ASSERT_EQ(all.code, 0) << all.err;
-  EXPECT_EQ(json::parse(all.out).size(), 19u);
+  EXPECT_EQ(json::parse(all.out).size(), 21u);
   for (const json& each : json::parse(all.out))
     EXPECT_TRUE(
         std::filesystem::exists(folder_ / "all" / std::string(each["exhibit"]) / "report.html"))

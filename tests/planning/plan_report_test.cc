@@ -82,10 +82,10 @@ TEST(PlanReport, OfDevicesThatShareAModelHasTheirCommonTimes) {
   }
   const std::string text = report::inference_plan_text(eight, false, {});
   EXPECT_TRUE(has(text, "shared by 8 such devices")) << text;
-  const nlohmann::json json = nlohmann::json::parse(report::inference_plan_json(eight));
-  EXPECT_EQ(json["ranks"], 8);
-  EXPECT_LT(json["plans"][0]["prefill"]["mfu"], 1);
-  EXPECT_GT(json["plans"][0]["prefill"]["mfu"], 0);
+  const auto parsed = nlohmann::json::parse(report::inference_plan_json(eight));
+  EXPECT_EQ(parsed["ranks"], 8);
+  EXPECT_LT(parsed["plans"][0]["prefill"]["mfu"], 1);
+  EXPECT_GT(parsed["plans"][0]["prefill"]["mfu"], 0);
 }
 
 TEST(PlanReport, NamesTheSharesThatItAssumes) {
