@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "base/bf16.h"
@@ -56,39 +57,49 @@ double value_at(const std::byte* bytes, DType dtype, size_t i) {
   return static_cast<double>(dtype == DType::kBF16 ? bf16_to_float(bits) : f16_to_float(bits));
 }
 
-// The operands of a call in memory. What a kernel leaves unwritten is NaN.
+// The operands of a call in the memory of a backend. What a kernel leaves unwritten is NaN.
 class Operands {
  public:
-  Operands(const OwnKernel& kernel, const ops::NamedTensors& values) : kernel_(kernel) {
-    for (size_t i = 0; i < kernel.inputs.size(); ++i) {
-      bytes_.push_back(stored_values(values.at(fmt::format("input.{}", i))));
-      types_.push_back(kernel.inputs[i]);
-    }
-    for (const Type& type : kernel.outputs()) {
-      bytes_.emplace_back(static_cast<size_t>(storage_bytes(type.dtype, type.shape.elements())),
-                          std::byte{0xff});
-      types_.push_back(type);
-    }
+  Operands(const OwnKernel& kernel, const ops::NamedTensors& values, backends::Backend& backend)
+      : kernel_(kernel), backend_(backend) {
+    for (size_t i = 0; i < kernel.inputs.size(); ++i)
+      add(kernel.inputs[i], stored_values(values.at(fmt::format("input.{}", i))));
+    for (const Type& type : kernel.outputs())
+      add(type, std::vector(bytes_of(type), std::byte{0xff}));
     for (const Type& type : types_) shapes_.push_back(type.shape.to_vector());
     for (size_t i = 0; i < types_.size(); ++i)
-      tensors_.push_back({bytes_[i].data(), shapes_[i].data(), std::ssize(shapes_[i])});
+      tensors_.push_back({memory_[i]->data(), shapes_[i].data(), std::ssize(shapes_[i])});
+    backend.synchronize();  // the kernel need not run on the backend's stream
   }
 
-  void run() { kernel_.run(tensors_.data(), tensors_.data() + kernel_.inputs.size()); }
+  void launch() { kernel_.code.launch(tensors_); }
+  void wait() { kernel_.code.wait(); }
   std::vector<double> output(size_t number) const {
     const size_t i = kernel_.inputs.size() + number;
+    std::vector<std::byte> bytes(bytes_of(types_[i]));
+    backend_.copy_out(bytes.data(), memory_[i]->data(), std::ssize(bytes));
     std::vector<double> values(static_cast<size_t>(types_[i].shape.elements()));
     for (size_t at = 0; at < values.size(); ++at)
-      values[at] = value_at(bytes_[i].data(), types_[i].dtype, at);
+      values[at] = value_at(bytes.data(), types_[i].dtype, at);
     return values;
   }
 
  private:
+  static size_t bytes_of(const Type& type) {
+    return static_cast<size_t>(storage_bytes(type.dtype, type.shape.elements()));
+  }
+  void add(const Type& type, const std::vector<std::byte>& bytes) {
+    memory_.push_back(backend_.allocate(std::max<int64_t>(std::ssize(bytes), 1), "an operand"));
+    backend_.copy_in(memory_.back()->data(), bytes.data(), std::ssize(bytes));
+    types_.push_back(type);
+  }
+
   const OwnKernel& kernel_;
-  std::vector<std::vector<std::byte>> bytes_;
+  backends::Backend& backend_;
+  std::vector<std::unique_ptr<backends::Memory>> memory_;
   std::vector<Type> types_;
   std::vector<std::vector<int64_t>> shapes_;
-  std::vector<KernelTensor> tensors_;
+  std::vector<backends::KernelTensor> tensors_;
 };
 
 // Ids are below the extent that they index, as in the trial of a graph.
@@ -120,11 +131,12 @@ double usual_error(DType dtype) {
   return dtype == DType::kBF16 ? 2e-2 : dtype == DType::kF16 ? 2e-3 : 1e-4;
 }
 
-double kernel_error(const OwnKernel& kernel) {
+double kernel_error(const OwnKernel& kernel, backends::Backend& backend) {
   const Graph graph = one_node(kernel);
   const ops::NamedTensors values = random_inputs(graph);
-  Operands operands(kernel, values);
-  operands.run();
+  Operands operands(kernel, values, backend);
+  operands.launch();
+  operands.wait();
   const std::vector<Tensor64> expected = ops::run_in_double(graph, values);
   double most = 0;
   for (size_t i = 0; i < expected.size(); ++i)
@@ -138,11 +150,12 @@ record::BenchRecord time_kernel(const OwnKernel& kernel,
                                 const cost::Ceilings* ceilings) {
   const Graph graph = one_node(kernel);
   record::BenchPoint ridges = run_trial(trial_of(graph), setting, backend, ceilings);
-  Operands operands(kernel, random_inputs(graph));
+  Operands operands(kernel, random_inputs(graph), backend);
   record::BenchPoint own = ridges;
   own.form = kernel.name, ridges.form = "ridge";
   own.kernels.clear();
-  own.time = time_repeatedly([&] { operands.run(); }, [] {}, setting.budget_ns, setting.is_stopped);
+  own.time = time_repeatedly([&] { operands.launch(); }, [&] { operands.wait(); },
+                             setting.budget_ns, setting.is_stopped);
   if (own.is_measured() && ridges.is_measured()) own.speedup = ridges.time.median / own.time.median;
   record::BenchRecord made;
   made.kind = "op";

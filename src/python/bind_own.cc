@@ -7,12 +7,16 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/source_kernel.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "bench/graph_file.h"
 #include "bench/own_kernel.h"
 #include "bench/own_pass.h"
@@ -63,11 +67,11 @@ std::shared_ptr<PythonPass> make_pass(std::string name,
 void call_function(const nb::object& function,
                    const bench::OwnKernel& kernel,
                    const std::vector<Type>& outputs,
-                   const bench::KernelTensor* from,
-                   const bench::KernelTensor* to) {
+                   const backends::KernelTensor* from,
+                   const backends::KernelTensor* to) {
   const nb::gil_scoped_acquire gil;
   nb::list arguments;
-  const auto array = [](const bench::KernelTensor& tensor, DType dtype) {
+  const auto array = [](const backends::KernelTensor& tensor, DType dtype) {
     const std::vector<size_t> shape(tensor.shape, tensor.shape + tensor.rank);
     const nb::dlpack::dtype type = dtype == DType::kI32   ? nb::dtype<int32_t>()
                                    : dtype == DType::kF32 ? nb::dtype<float>()
@@ -90,26 +94,41 @@ void call_function(const nb::object& function,
   }
 }
 
+// A kernel in CUDA C++ that was compiled.
+struct PythonSource {
+  backends::SourceKernel code;
+};
+
 // The call of an op. The function comes with each use: Python's collector sees who holds it.
 struct PythonKernel {
   bench::OwnKernel kernel;
   std::vector<Type> outputs;
 
-  // With a function of Python, or the address of one in C.
+  // With what computes it: a PythonSource, the address of a function in C, or a function of Python.
   bench::OwnKernel with(const nb::object& function) const {
     bench::OwnKernel made = kernel;
-    if (nb::isinstance<nb::int_>(function)) {
-      using InC = void (*)(const bench::KernelTensor*, const bench::KernelTensor*);
+    if (std::shared_ptr<PythonSource> source; nb::try_cast(function, source) && source != nullptr) {
+      made.code = source->code;
+    } else if (nb::isinstance<nb::int_>(function)) {
+      using InC = void (*)(const backends::KernelTensor*, const backends::KernelTensor*);
       const auto in_c = reinterpret_cast<InC>(nb::cast<uintptr_t>(function));
-      made.run = [in_c](const auto* from, const auto* to) { in_c(from, to); };
+      made.code.launch = [in_c, inputs = kernel.inputs.size()](auto operands) {
+        in_c(operands.data(), operands.data() + inputs);
+      };
     } else {
-      made.run = [this, &function](const auto* from, const auto* to) {
-        call_function(function, kernel, outputs, from, to);
+      made.code.launch = [this, &function](auto operands) {
+        call_function(function, kernel, outputs, operands.data(),
+                      operands.data() + kernel.inputs.size());
       };
     }
     return made;
   }
 };
+
+// Where it runs.
+std::string device_of(const nb::object& function) {
+  return nb::isinstance<PythonSource>(function) ? "cuda" : "cpu";
+}
 
 using Operands = std::vector<std::pair<std::string, std::vector<int64_t>>>;
 
@@ -128,10 +147,42 @@ std::shared_ptr<PythonKernel> make_kernel(std::string name,
   return made;
 }
 
+std::array<int64_t, 3> extents(const std::vector<int64_t>& given, const char* what) {
+  if (given.empty() || given.size() > 3)
+    throw usage_error("[{}] expected an int or 1 to 3 of them, got {}", what, given.size());
+  std::array<int64_t, 3> made = {1, 1, 1};
+  std::ranges::copy(given, made.begin());
+  return made;
+}
+
+// An empty grid: as many blocks as the elements of the first output need.
+std::shared_ptr<PythonSource> compile_cuda(const PythonKernel& self,
+                                           std::string text,
+                                           const std::vector<int64_t>& grid,
+                                           const std::vector<int64_t>& block,
+                                           int64_t shared_bytes,
+                                           std::vector<std::string> flags) {
+  backends::KernelSource source{self.kernel.name, std::move(text)};
+  source.block = extents(block, "block");
+  const int64_t threads = source.block[0] * source.block[1] * source.block[2];
+  source.grid =
+      grid.empty() && threads > 0
+          ? std::array<int64_t, 3>{ceil_div(self.outputs.at(0).shape.elements(), threads), 1, 1}
+          : extents(grid, "grid");
+  source.shared_bytes = shared_bytes;
+  source.flags = std::move(flags);
+  const nb::gil_scoped_release release;
+  const auto operands = static_cast<int>(self.kernel.inputs.size() + self.outputs.size());
+  return std::make_shared<PythonSource>(backends::cuda::compile_source(source, operands));
+}
+
 double kernel_error(const PythonKernel& self, const nb::object& function) {
   const bench::OwnKernel kernel = self.with(function);
+  const std::string device = device_of(function);
   const nb::gil_scoped_release release;
-  return bench::kernel_error(kernel);
+  const auto backend =
+      backends::make_backend({.device = device}, passes::Selection("baseline", ""));
+  return bench::kernel_error(kernel, *backend);
 }
 
 Report kernel_profile(const PythonKernel& self,
@@ -141,12 +192,14 @@ Report kernel_profile(const PythonKernel& self,
   bench::TrialSetting setting;
   double seconds = 0.5;
   keywords.take("seconds", seconds);
-  const Place place(keywords, "cpu");
+  const std::string device = device_of(function);
+  const Place place(keywords, device);
   keywords.expect_none_left();
   setting.budget_ns = budget_ns(seconds);
   setting.selection = place.selection;
-  if (backends::is_gpu(place.machine))
-    throw usage_error("[device] expected cpu, where a kernel of one's own runs");
+  if (place.machine.device != device)
+    throw usage_error("[device] expected {}, where this kernel runs, got {}", device,
+                      printable(place.machine.device));
   Interrupts interrupts;
   setting.is_stopped = [&] { return interrupts.is_set(); };
   const std::optional<cost::Ceilings> ceilings = place.ceilings();
@@ -188,8 +241,10 @@ void bind_own(nb::module_& m) {
           nb::sig("def matches(self, graph: Graph) -> int"))
       .def("__repr__",
            [](const PythonPass& self) { return "<ridge.Pass: " + self.rule.name + ">"; });
+  nb::class_<PythonSource>(m, "_CudaKernel");
   nb::class_<PythonKernel>(m, "_Kernel")
       .def(nb::new_(&make_kernel), "name"_a, "like"_a, "inputs"_a, "attributes"_a)
+      .def("cuda", &compile_cuda, "text"_a, "grid"_a, "block"_a, "shared_bytes"_a, "flags"_a)
       .def("error", &kernel_error, "function"_a)
       .def("usual_error",
            [](const PythonKernel& self) {

@@ -139,3 +139,57 @@ def test_a_kernel_in_python():
     for options in ({"like": "nothing"}, {"shapes": [(8,)]}, {"dtype": "q4_0"}, {"dtype": ["f32"]}, {"nonsense": 1}):
         with pytest.raises(ridge.Error):
             ridge.kernel("wrong", mine, **{"like": "matmul", "shapes": [(8, 16), (4, 16)], "einsum": "nd,fd->nf", **options})
+
+
+CUDA = """
+extern "C" __global__ void cuda_silu(Tensor x, Tensor y) {
+  const int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x;
+  if (i < x.elements()) y.as()[i] = x.as()[i] / (1 + expf(-x.as()[i]));
+}
+"""
+
+
+def cuda_kernel(source=CUDA, **options):
+    return ridge.kernel("cuda_silu", source, like="silu", shapes=[(64, 48)], **options)
+
+
+def needs_nvrtc():
+    """Skips where CUDA C++ cannot be compiled; a GPU is not needed for the compiler's messages."""
+    try:
+        cuda_kernel(CUDA.replace("expf", "nothing"))
+    except ridge.DeviceError as error:
+        pytest.skip(str(error))
+    except ridge.UsageError:
+        pass
+
+
+def test_cuda_does_not_compile():
+    needs_nvrtc()
+    with pytest.raises(ridge.UsageError, match=r"cuda_silu.cu\(4\): error: identifier .nothing. is undefined"):
+        cuda_kernel(CUDA.replace("expf", "nothing"))
+    for options in ({"block": 2048}, {"block": (32, 32, 2)}, {"block": []}, {"grid": 0}, {"grid": (1, 1, 1, 1)}, {"grid": (1, 1 << 20)},
+                    {"shared_bytes": -1}, {"shared_bytes": 1 << 30}):
+        with pytest.raises(ridge.UsageError, match="block|grid|shared_bytes"):
+            cuda_kernel(**options)
+    for options in ({"block": "text"}, {"grid": [None]}, {"shared_bytes": None}):
+        with pytest.raises((TypeError, ridge.Error)):
+            cuda_kernel(**options)
+
+
+def test_a_kernel_in_cuda():
+    needs_nvrtc()
+    try:
+        kernel = cuda_kernel()
+    except ridge.DeviceError as error:
+        pytest.skip(str(error))
+    assert 0 < kernel.error < 1e-6
+    ours, own = kernel.profile(seconds=0.02).data["cases"]
+    assert ours["form"] == "ridge" and own["form"] == "cuda_silu" and ours["flops"] == own["flops"]
+    for source in (CUDA.replace("1 + expf", "1.01f + expf"), CUDA.replace("Tensor y)", "Tensor y, Tensor z)"),
+                   CUDA.replace('extern "C"', "")):
+        with pytest.raises(ridge.UsageError, match="differs|parameters|expected a function"):
+            cuda_kernel(source)
+    with pytest.raises(ridge.UsageError, match="differs"):  # the last block is missing
+        cuda_kernel(grid=11)
+    with pytest.raises(ridge.UsageError, match="device"):
+        kernel.profile(device="cpu")
