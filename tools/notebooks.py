@@ -88,7 +88,8 @@ def run(path):
     import nbformat
 
     made = nbformat.read(path, 4)
-    nbclient.NotebookClient(made, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}).execute()
+    nbclient.NotebookClient(made, timeout=600, kernel_name="python3", coalesce_streams=True,
+                            resources={"metadata": {"path": str(path.parent)}}).execute()
     nbformat.write(made, path)
 
 
