@@ -23,6 +23,9 @@ struct TensorArgument {
   void* data = nullptr;
   int64_t shape[6] = {};
   int64_t rank = 0;
+  // A product of the extents in the kernel would copy the argument to local memory in each thread:
+  // a SiLU took 7 times as long.
+  int64_t count = 1;
 };
 static_assert(kMaxRank == 6 && sizeof(int64_t) == sizeof(long));
 
@@ -39,14 +42,11 @@ struct Tensor {
   void* data;
   int64_t shape[6];
   int64_t rank;
+  int64_t count;
 
   template <typename T = float>
   __device__ T* as() const { return static_cast<T*>(data); }
-  __device__ int64_t elements() const {
-    int64_t count = 1;
-    for (int64_t axis = 0; axis < rank; ++axis) count *= shape[axis];
-    return count;
-  }
+  __device__ int64_t elements() const { return count; }
 };
 )";
 
@@ -126,6 +126,8 @@ class LoadedKernel {
       arguments[i].data = operands[i].data;
       arguments[i].rank = operands[i].rank;
       std::copy_n(operands[i].shape, operands[i].rank, arguments[i].shape);
+      for (int64_t axis = 0; axis < operands[i].rank; ++axis)
+        arguments[i].count *= operands[i].shape[axis];
       pointers.push_back(&arguments[i]);
     }
     check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), grid_, block_, pointers.data(),
