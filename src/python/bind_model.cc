@@ -27,12 +27,25 @@ namespace nb = nanobind;
 using namespace nb::literals;
 namespace {
 
+// A model on several ranks is several processes.
+void refuse_ranks(Keywords& keywords) {
+  int64_t ranks = 1;
+  keywords.take("tensor_parallel", ranks);
+  if (ranks > 1)
+    throw usage_error(
+        "[tensor_parallel] expected 1, a Python process is one rank, got {0}: `ridge serve MODEL "
+        "--tensor-parallel {0}` shares the model among {0} ranks and answers over HTTP; generate, "
+        "logits and perplexity of the command line take the option too",
+        ranks);
+}
+
 std::shared_ptr<Model> load(nb::handle path, const nb::kwargs& given) {
   LoadOptions options;
   serve::InferenceOptions& o = options.inference;
   o.model = path_of(path);
   Keywords keywords(given);
   std::string dtype;
+  refuse_ranks(keywords);
   take_machine(keywords, o.machine);
   keywords.take("dtype", dtype);
   keywords.take("cache_dtype", o.cache_dtype), keywords.take("context", o.context);
@@ -259,7 +272,7 @@ constexpr const char* kLoad =
     "cache has room, prompts that are computed together and open sessions (1). "
     "prefix_caching: whether a prompt reuses the cached beginning of an earlier one. adapter: a "
     "folder with a LoRA adapter. level, passes, attention, chunk, isa, fast_8bit: as the options "
-    "of `ridge generate`.\n\n"
+    "of `ridge generate`. tensor_parallel: 1; the error for more says which commands run ranks.\n\n"
     "Raises ModelError, UsageError, MemoryError.";
 
 constexpr const char* kGenerate =
@@ -282,7 +295,8 @@ void bind_model(nb::module_& m) {
                 "context: int | None = None, max_sequences: int = 1, "
                 "prefix_caching: bool = False, adapter: str | None = None, "
                 "level: str = 'compiled', passes: str = '', attention: str = 'level', "
-                "chunk: int = 512, isa: str | None = None, fast_8bit: bool = False) -> Model"));
+                "chunk: int = 512, isa: str | None = None, fast_8bit: bool = False, "
+                "tensor_parallel: int = 1) -> Model"));
   nb::class_<Model>(m, "Model", "A loaded model. Threads may share it; `with` closes it.")
       .def("generate", &generate, "prompt"_a, "options"_a, kGenerate,
            nb::sig("def generate(self, prompt: typing.Any, **options: typing.Any) -> typing.Any"))
