@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DFOLDER=src/report/page -DD3=d3.min.js -DOUTPUT=page_template.cc -P join_page.cmake
 # The parts, in the order in which the page reads them: later ones use earlier ones.
-set(parts text data chart roofs table overview ladder roofline operations timeline modules memory prediction inference
+set(parts text data chart roofs table overview ladder roofline operations timeline ranks modules memory prediction inference
     training bench comparison page)
 
 set(script "")

@@ -3,6 +3,7 @@
 // runs. Also shows the results in an output folder, or the list of all passes.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "apps/model_options.h"
@@ -14,6 +15,8 @@
 #include "planning/step_plan.h"
 #include "record/rank_ring.h"
 #include "report/command_text.h"
+#include "report/exchange_text.h"
+#include "report/rank_files.h"
 
 namespace ridge::apps {
 namespace {
@@ -65,6 +68,16 @@ void explain_hang(const ExplainOptions& o, const TerminalOptions& terminal) {
                fmt::format("{}: {}", each.own.number, terminal_safe(each.own.str()))});
   fmt::print("{}{}", wrap_lines(terminal_safe(hang.str(), kLongestMessage), terminal.columns),
              table.text(terminal));
+}
+
+void explain_folder(const ExplainOptions& o, const TerminalOptions& terminal) {
+  const record::SummaryFile summary = record::read_summary(o.folder);
+  const auto exchange = report::read_exchange(std::filesystem::path(o.folder));
+  if (o.json)
+    return fmt::print(
+        "{}", report::json_text(report::add_ranks(exchange, report::summary_json(summary))));
+  fmt::print("{}", report::summary_text(summary, o.verbose, terminal));
+  if (exchange) fmt::print("\n{}", report::exchange_text(*exchange, terminal));
 }
 
 void explain_step(const ExplainOptions& o, const Command& app, const TerminalOptions& terminal) {
@@ -154,9 +167,7 @@ void register_explain(Command program, const AppContext& context) {
     } else if (o->folder.empty()) {
       explain_step(*o, app, context.terminal);
     } else {
-      const record::SummaryFile summary = record::read_summary(o->folder);
-      fmt::print("{}", o->json ? report::json_text(report::summary_json(summary))
-                               : report::summary_text(summary, o->verbose, context.terminal));
+      explain_folder(*o, context.terminal);
     }
   });
 }

@@ -15,10 +15,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cost/hardware.h"
+#include "record/import/imported_ranks.h"
 #include "record/import/imported_run.h"
 #include "record/import/trace_file.h"
+#include "report/exchange_text.h"
 #include "report/import_text.h"
 #include "report/json_text.h"
+#include "report/rank_files.h"
 
 namespace ridge::apps {
 namespace {
@@ -107,18 +110,20 @@ void run(const ImportOptions& o, const AppContext& context) {
         "predictions of imported operations are limits of the roofline, from their FLOPs and bytes");
   lab.runs.push_back(record::imported_run(trace, steps, lab.limits()));
   lab.detailed.push_back(0);
-  record::ImportSummary summary = record::import_summary(trace, steps.attribution);
+  const record::ImportSummary summary = record::import_summary(trace, steps.attribution);
+  record::ExchangeRecord exchange;
   if (ranks.steps.size() > 1) {
-    summary.ranks = record::rank_times(ranks.steps);
+    exchange = record::exchange_record(ranks.steps);
     lab.runs[0].setting.ranks = std::ssize(ranks.steps);
     lab.runs[0].setting.model = record::trace_title(o.traces[0]);
   }
   folder.add("import.json", report::json_text(report::to_json(summary)));
-  folder.commit(report::output_files(lab));
+  folder.commit(report::with_ranks(lab, exchange, {}, report::output_files(lab)));
   for (const std::string& warning : lab.warnings)
     fmt::print("{}", report::wrap_lines("warning: " + terminal_safe(warning) + "\n",
                                         context.terminal.columns));
-  fmt::print("{}{}", report::import_text(summary, lab.runs[0], o.verbose, context.terminal),
+  fmt::print("{}{}{}", report::import_text(summary, lab.runs[0], o.verbose, context.terminal),
+             report::exchange_text(exchange, context.terminal),
              written_text(folder, context.terminal, o.verbose));
 }
 

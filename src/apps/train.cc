@@ -23,12 +23,16 @@
 #include "bench/ceiling_check.h"
 #include "bench/training_lab.h"
 #include "files/atomic_folder.h"
+#include "measure/run_exchange.h"
 #include "measure/step_figures.h"
 #include "measure/training_run.h"
 #include "measure/training_samples.h"
 #include "report/brief_report.h"
+#include "report/exchange_text.h"
+#include "report/kineto_trace.h"
 #include "report/lab_files.h"
 #include "report/output_files.h"
+#include "report/rank_files.h"
 #include "report/training_log.h"
 #include "report/training_text.h"
 #include "runtime/ranks.h"
@@ -234,11 +238,18 @@ struct Listeners {
   }
 };
 
-// Trains, with some steps instrumented if that was asked for.
-void train_model(Training& t,
-                 backends::Backend& backend,
-                 const Listeners& listeners,
-                 const train::StopCheck& is_stopped) {
+// Collects what all ranks measure, if there are several and it was asked for.
+std::unique_ptr<measure::RankMeter> rank_meter(const Training& t) {
+  if (!t.o.ranks.joined || !t.instruments()) return nullptr;
+  return std::make_unique<measure::RankMeter>(*t.o.ranks.joined, is_gpu(t.o.training.machine));
+}
+
+// Trains, with some steps instrumented if that was asked for. Returns what ranks exchanged, as the
+// first one has it.
+record::ExchangeRecord train_model(Training& t,
+                                   backends::Backend& backend,
+                                   const Listeners& listeners,
+                                   const train::StopCheck& is_stopped) {
   const int64_t first = t.experiment.first_step;
   measure::TrainingRun run(t.experiment, backend, t.instruments() ? t.lab.limits() : nullptr);
   train::Trainer& trainer = run.trainer();
@@ -273,9 +284,18 @@ void train_model(Training& t,
     run.observe(checkpoints->saver);
   }
   if (t.o.numerics) run.observe(numerics.emplace(trainer, *t.o.numerics, t.schedule.steps));
+  const std::unique_ptr<measure::RankMeter> meter = rank_meter(t);
+  if (meter) run.observe(*meter);
   run.run_round(t.schedule.steps, is_stopped);
   run.end();
   t.lab.runs.push_back(run.record());
+  record::ExchangeRecord exchange;
+  if (meter && measure::is_reportable(t.experiment, t.lab.runs[0]))
+    exchange =
+        meter->join(t.lab.runs[0], trainer.step_program(), t.lab.limits(),
+                    [&](const record::RunRecord& own, int64_t begin_ns, record::RankLane& lane) {
+                      report::write_lane(own, t.o.ranks.joined->place().ranks, begin_ns, lane);
+                    });
   if (validation)
     for (const auto& [step, loss] : validation->losses())
       t.lab.runs[0].validations[step - first] = loss;
@@ -283,9 +303,12 @@ void train_model(Training& t,
               t.schedule.guard ? t.schedule.guard->skipped() : 0,
               checkpoints ? checkpoints->writer.blocked_ns() : 0};
   if (t.o.save) train::save_model(trainer, *t.o.save, t.tokenizer(), t.replaces);
+  return exchange;
 }
 
-void report_run(Training& t, std::optional<OutputFolder>& folder) {
+void report_run(Training& t,
+                const record::ExchangeRecord& exchange,
+                std::optional<OutputFolder>& folder) {
   record::RunRecord& run = t.lab.runs[0];
   const TrainOptions& o = t.o;
   if (t.instruments()) {
@@ -299,7 +322,10 @@ void report_run(Training& t, std::optional<OutputFolder>& folder) {
   if (!o.json && o.profile)
     fmt::print("{}", o.verbose ? report::operations_text(t.lab, run, t.terminal)
                                : report::brief_operations(t.lab, run, t.terminal));
-  if (folder) folder->commit(report::output_files(t.lab, t.format));
+  if (!o.json) fmt::print("{}", report::exchange_text(exchange, t.terminal));
+  if (folder)
+    folder->commit(
+        report::with_ranks(t.lab, exchange, t.format, report::output_files(t.lab, t.format)));
   fmt::print(stderr, "{}", report::warning_lines(t.lab, 0, t.terminal));
   if (folder && !o.json)
     fmt::print("Wrote the report to {}.\n", terminal_safe(folder->path().string()));
@@ -366,7 +392,7 @@ int run(Training& t) {
       o.observers.checkpoints.empty() && !o.ranks.joined ? InterruptRequest::Signals::kCtrlC
                                                          : InterruptRequest::Signals::kAll);
   const double begin_ns = now_ns();
-  train_model(t, *backend, {t, screen, log}, [&] {
+  const record::ExchangeRecord exchange = train_model(t, *backend, {t, screen, log}, [&] {
     const bool ends = interrupt.is_set() || (limit_ns > 0 && now_ns() - begin_ns > limit_ns);
     // All ranks end after the same step.
     return t.o.ranks.joined ? t.o.ranks.joined->any(ends) : ends;
@@ -374,7 +400,7 @@ int run(Training& t) {
   screen.hide();
   t.lab.finished_at = utc_now();
   if (measure::is_reportable(t.experiment, t.lab.runs[0]))
-    report_run(t, folder);
+    report_run(t, exchange, folder);
   else
     fmt::print(stderr, "Too few steps were measured for a summary.\n");
   if (interrupt.is_set()) say_how_to_go_on(t);

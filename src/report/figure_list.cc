@@ -6,6 +6,7 @@
 
 #include "record/bench_figures.h"
 #include "record/data_set.h"
+#include "record/exchange_record.h"
 #include "record/inference_record.h"
 #include "record/load_summary.h"
 #include "record/numerics_record.h"
@@ -48,6 +49,9 @@ void each_kind(const See& see) {
   see("percentiles", "The latencies of requests", record::Percentiles());
   see("plan", "A plan of training a model (`ridge plan`)", record::TrainingPlan());
   see("parameters", "A plan from a number of parameters", record::ParameterPlan());
+  see("exchange", "What the ranks of a run exchanged (`ranks.json`)", record::ExchangeRecord());
+  see("rank_times", "A rank of it (`ranks`)", record::RankTimes());
+  see("collective_times", "A kind of its collectives (`collectives`)", record::CollectiveTimes());
   see("ranks", "A plan of several ranks (`ridge plan --fake-ranks`)", record::RankPlan());
   see("collective", "A collective of a step (`collectives`)", record::PlannedCollective());
   see("metrics", "A step of training (`metrics.jsonl`)", record::StepMetrics());

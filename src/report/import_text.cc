@@ -69,17 +69,6 @@ std::string advice_text(const record::ImportSummary& summary) {
   return text;
 }
 
-std::string ranks_text(const record::ImportSummary& summary, const TerminalOptions& terminal) {
-  if (summary.ranks.empty()) return "";
-  Table table("rank | steps | communication | overlapped | waiting");
-  for (const record::RankTimes& each : summary.ranks) {
-    auto cell = [](int64_t ns) { return format_ns(static_cast<double>(ns)); };
-    table.add({std::to_string(each.rank), cell(each.step_ns), cell(each.communication_ns),
-               cell(each.overlapped_ns), cell(each.waiting_ns)});
-  }
-  return table.text(terminal) + "\n";
-}
-
 std::string attribution_text(const record::ImportSummary& summary, bool verbose) {
   const record::Attribution& a = summary.times;
   auto percent = [&](int64_t part_ns) { return fmt::format("{:.1f}%", 100 * a.share(part_ns)); };
@@ -109,7 +98,7 @@ std::string import_text(const record::ImportSummary& summary,
                         const record::RunRecord& run,
                         bool verbose,
                         const TerminalOptions& terminal) {
-  return run_text(run, verbose, terminal) + "\n" + ranks_text(summary, terminal) +
+  return run_text(run, verbose, terminal) + "\n" +
          wrap_lines(attribution_text(summary, verbose), terminal.columns);
 }
 

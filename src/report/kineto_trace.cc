@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "ops/registry.h"
 #include "report/json_text.h"
 #include "report/trace_events.h"
 #include "report/trace_layout.h"
@@ -16,9 +17,19 @@
 namespace ridge::report {
 namespace {
 
-// Processes and their threads. Streams are threads of the device.
-constexpr int kDevice = 0, kHost = 1;
-constexpr int kHostThread = 1, kScopes = 1, kPhases = 2;
+// Streams are threads of the device.
+constexpr int kScopes = 1, kPhases = 2;
+
+// Where a run stands in a trace. A run alone is two processes, a rank of several is one.
+struct Place {
+  int64_t rank = 0, ranks = 1;
+  int64_t begin_ns = 0;
+
+  bool is_alone() const { return ranks == 1; }
+  int device() const { return static_cast<int>(rank); }
+  Track host() const { return is_alone() ? Track{1, 1} : Track{device(), 0}; }
+  int64_t launches_before() const { return rank << 24; }
+};
 
 // The operands "f32[8,16], f32[16,32]" as the profiler of PyTorch lists them.
 void add_operands(const std::string& inputs, Json& args) {
@@ -53,6 +64,11 @@ void add_launch_geometry(const record::DeviceKernel& kernel, Json& args) {
   args["est. achieved occupancy %"] = std::lround(100 * kernel.occupancy);
 }
 
+bool is_exchange(const record::NodeRecord& node) {
+  const Op* op = ops::table().find(node.op);
+  return op != nullptr && op->category == OpCategory::kCollective;
+}
+
 const char* category(const record::DeviceKernel* kernel) {
   using enum record::DeviceKernel::Kind;
   if (kernel == nullptr || kernel->kind == kCompute) return "kernel";
@@ -61,8 +77,15 @@ const char* category(const record::DeviceKernel* kernel) {
 
 class RunWriter {
  public:
-  RunWriter(const record::RunRecord& run, TraceReader reader, TraceEvents& events)
-      : run_(run), reader_(reader), events_(events), layout_(lay_out(run)) {
+  RunWriter(const record::RunRecord& run,
+            const Place& place,
+            TraceReader reader,
+            TraceEvents& events)
+      : run_(run),
+        place_(place),
+        reader_(reader),
+        events_(events),
+        layout_(lay_out(run, place.launches_before(), place.begin_ns)) {
     for (const record::MemoryPoint& point : run.memory.timeline)
       memory_[{point.graph, point.node}] = &point.live;
     for (const record::TimelineRun& each : run.step.timeline)
@@ -73,7 +96,7 @@ class RunWriter {
     if (layout_.step.end_ns == 0) return;
     write_names();
     events_.slice("user_annotation", fmt::format("ProfilerStep#{}", run_.step.timeline_step),
-                  {kHost, kHostThread}, layout_.step, {{"External id", 0}});
+                  place_.host(), layout_.step, {{"External id", 0}});
     auto host = layout_.host.begin();
     for (const KernelSlice& kernel : layout_.kernels) {
       for (; host != layout_.host.end() && host->at.begin_ns <= kernel.at.begin_ns; ++host)
@@ -94,15 +117,19 @@ class RunWriter {
 
   void write_names() {
     const bool on_gpu = run_.setting.device == "cuda";
-    events_.process(kHost, "rank 0: " + run_.setting.str(), "CPU", 0);
-    events_.thread(kHost, kHostThread, "host");
-    events_.process(kDevice, "kernels (" + run_.setting.device + ")", on_gpu ? "GPU 0" : "CPU", 1);
-    events_.thread(kDevice, kScopes, "scopes");
-    events_.thread(kDevice, kPhases, "phases");
+    const int device = place_.device();
+    const Track host = place_.host();
+    events_.process(host.pid, fmt::format("rank {}: {}", place_.rank, run_.setting.str()),
+                    place_.is_alone() || !on_gpu ? "CPU" : "GPU", static_cast<int>(place_.rank));
+    events_.thread(host.pid, host.tid, "host");
+    if (place_.is_alone())
+      events_.process(device, "kernels (" + run_.setting.device + ")", on_gpu ? "GPU 0" : "CPU", 1);
+    events_.thread(device, kScopes, "scopes");
+    events_.thread(device, kPhases, "phases");
     int last = kFirstStream;
     for (const KernelSlice& kernel : layout_.kernels) last = std::max(last, kernel.stream);
     for (int stream = kFirstStream; stream <= last; ++stream)
-      events_.thread(kDevice, stream,
+      events_.thread(device, stream,
                      fmt::format("stream {} {}", stream,
                                  stream == kFirstStream ? "kernels" : "overlapping kernels"));
   }
@@ -120,23 +147,32 @@ class RunWriter {
       category = reader_ == TraceReader::kTensorBoard ? "runtime" : "cuda_runtime";
       args["correlation"] = slice.correlation;
     }
-    events_.slice(category, slice.name, {kHost, kHostThread}, slice.at, std::move(args));
+    const Track host = place_.host();
+    events_.slice(category, slice.name, host, slice.at, std::move(args));
     if (slice.correlation > 0)
-      events_.flow("s", kHost, kHostThread, slice.at.begin_ns, slice.correlation);
+      events_.flow("s", host.pid, host.tid, slice.at.begin_ns, slice.correlation);
   }
 
   void write_kernel(const KernelSlice& kernel) {
     const record::NodeRecord& node = *kernel.node;
-    events_.slice(category(kernel.kernel), kernel.name(), {kDevice, kernel.stream}, kernel.at,
+    const int device = place_.device();
+    events_.slice(category(kernel.kernel), name_of(kernel), {device, kernel.stream}, kernel.at,
                   kernel_args(kernel));
     if (kernel.correlation > 0)
-      events_.flow("f", kDevice, kernel.stream, kernel.at.begin_ns, kernel.correlation);
+      events_.flow("f", device, kernel.stream, kernel.at.begin_ns, kernel.correlation);
     extend(kScopes, scope_, node.scope, kernel.at);
     extend(kPhases, phase_, node.phase, kernel.at);
     auto live = memory_.find({node.graph, node.node});
     if (live == memory_.end()) return;
-    events_.counter("memory (bytes)", kDevice, kernel.at.begin_ns, value_json(live->second->bytes));
+    events_.counter("memory (bytes)", device, kernel.at.begin_ns, value_json(live->second->bytes));
     if (reader_ == TraceReader::kTensorBoard) write_memory(live->second->total(), kernel);
+  }
+
+  // Tools find communication by the names of NCCL's kernels.
+  std::string name_of(const KernelSlice& kernel) const {
+    const record::NodeRecord& node = *kernel.node;
+    if (place_.is_alone() || kernel.kernel != nullptr || !is_exchange(node)) return kernel.name();
+    return fmt::format("ncclKernel_{} ({})", node.op, run_.setting.exchange);
   }
 
   // The change of live memory as an allocation or a release.
@@ -145,7 +181,7 @@ class RunWriter {
     if (change == 0) return;
     live_bytes_ = live_bytes;
     const bool on_gpu = run_.setting.device == "cuda";
-    events_.instant("[memory]", {kHost, kHostThread}, kernel.at.begin_ns,
+    events_.instant("[memory]", place_.host(), kernel.at.begin_ns,
                     {{"Device Type", on_gpu ? 1 : 0},
                      {"Device Id", on_gpu ? 0 : -1},
                      {"Addr", kernel.id},
@@ -158,7 +194,7 @@ class RunWriter {
     const record::NodeRecord& node = *kernel.node;
     const int64_t repeat = repeats_.at(node.graph);
     Json args = {{"External id", kernel.id},
-                 {"device", 0},
+                 {"device", place_.device()},
                  {"context", 1},
                  {"stream", kernel.stream},
                  {"correlation", kernel.correlation},
@@ -175,6 +211,10 @@ class RunWriter {
                  {"written_bytes", node.written_bytes / repeat},
                  {"bound", cost::name(node.bound)},
                  {"predicted_us", node.predicted_ns / 1000 / static_cast<double>(repeat)}};
+    if (!place_.is_alone() && is_exchange(node)) {
+      args["Collective name"] = node.op;
+      args["sent_bytes"] = node.sent_bytes / std::max<int64_t>(node.calls, 1);
+    }
     if (kernel.kernel != nullptr) add_launch_geometry(*kernel.kernel, args);
     return args;
   }
@@ -192,10 +232,12 @@ class RunWriter {
 
   void close(int track, const OpenSlice& open) {
     if (!open.name.empty())
-      events_.slice("gpu_user_annotation", open.name, {kDevice, track}, open.at, Json::object());
+      events_.slice("gpu_user_annotation", open.name, {place_.device(), track}, open.at,
+                    Json::object());
   }
 
   const record::RunRecord& run_;
+  Place place_;
   TraceReader reader_;
   TraceEvents& events_;
   TraceLayout layout_;
@@ -218,6 +260,29 @@ Json device_properties(const record::LabRecord& lab, const record::RunRecord& ru
   return device;
 }
 
+struct TraceFile {
+  const std::string& name;
+  int64_t cap_bytes;
+  int64_t rank = 0, ranks = 1;
+};
+
+Trace trace_of(const record::LabRecord& lab,
+               const record::RunRecord& run,
+               const TraceEvents& events,
+               const TraceFile& file) {
+  Json other = heading(lab);
+  other["setting"] = to_json(run.setting);
+  other["dropped_events"] = events.dropped();
+  Trace trace{"", events.written(), events.dropped(), ""};
+  trace.text =
+      events.document(device_properties(lab, run), file.name, other, file.rank, file.ranks);
+  if (events.dropped() > 0)
+    trace.warning =
+        fmt::format("{} holds the first {} events and omits {} more to stay under {}", file.name,
+                    events.written(), events.dropped(), format_bytes(file.cap_bytes));
+  return trace;
+}
+
 }  // namespace
 
 Trace kineto_trace(const record::LabRecord& lab,
@@ -226,17 +291,32 @@ Trace kineto_trace(const record::LabRecord& lab,
                    int64_t cap_bytes,
                    TraceReader reader) {
   TraceEvents events(cap_bytes);
-  RunWriter(run, reader, events).write();
-  Json other = heading(lab);
-  other["setting"] = to_json(run.setting);
-  other["dropped_events"] = events.dropped();
-  Trace trace{"", events.written(), events.dropped(), ""};
-  trace.text = events.document(device_properties(lab, run), file_name, other);
-  if (events.dropped() > 0)
-    trace.warning =
-        fmt::format("{} holds the first {} events and omits {} more to stay under {}", file_name,
-                    events.written(), events.dropped(), format_bytes(cap_bytes));
-  return trace;
+  RunWriter(run, {}, reader, events).write();
+  return trace_of(lab, run, events, {file_name, cap_bytes});
+}
+
+void write_lane(const record::RunRecord& run,
+                int64_t ranks,
+                int64_t begin_ns,
+                record::RankLane& lane) {
+  TraceEvents events(kTraceCapBytes / ranks);
+  RunWriter(run, {lane.rank, ranks, begin_ns}, TraceReader::kPerfetto, events).write();
+  lane.events = events.text();
+  lane.written = events.written(), lane.dropped = events.dropped();
+}
+
+Trace ranks_trace(const record::LabRecord& lab,
+                  const record::RunRecord& run,
+                  std::span<const record::RankLane> lanes,
+                  const std::string& file_name,
+                  int64_t rank) {
+  TraceEvents events(kTraceCapBytes);
+  for (int64_t i = 0; i < std::ssize(lanes); ++i) {
+    const record::RankLane& each = lanes[static_cast<size_t>(i)];
+    if (rank < 0 || i == rank) events.add(each.events, each.written, each.dropped);
+  }
+  return trace_of(lab, run, events,
+                  {file_name, kTraceCapBytes, std::max<int64_t>(rank, 0), std::ssize(lanes)});
 }
 
 }  // namespace ridge::report

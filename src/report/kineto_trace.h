@@ -3,11 +3,14 @@
 // PyTorch's traces open. It shows the instrumented step with the median wall time: the host with
 // its step, operations and launches, the kernels on streams, scopes and phases, and a counter of
 // live memory by class. Each launch has a flow to its kernels, and kernels carry their counts.
+// Of several ranks each is one process.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
+#include "record/exchange_record.h"
 #include "record/lab_record.h"
 
 namespace ridge::report {
@@ -33,5 +36,19 @@ Trace kineto_trace(const record::LabRecord& lab,
                    const std::string& file_name,
                    int64_t cap_bytes = kTraceCapBytes,
                    TraceReader reader = TraceReader::kPerfetto);
+
+// A rank's part of the traces of a run of several: the events of its lane, with its number as the
+// process. Sets how many there are too. Tools for PyTorch's traces find communication by the names
+// of NCCL's kernels, so collectives of ranks on CPUs are named like them.
+void write_lane(const record::RunRecord& run,
+                int64_t ranks,
+                int64_t begin_ns,
+                record::RankLane& lane);
+// The trace of all ranks, or of one: `rank` is -1 or an index of the lanes.
+Trace ranks_trace(const record::LabRecord& lab,
+                  const record::RunRecord& run,
+                  std::span<const record::RankLane> lanes,
+                  const std::string& file_name,
+                  int64_t rank);
 
 }  // namespace ridge::report

@@ -13,6 +13,7 @@
 #include "report/bench_chart.h"
 #include "report/chart_model.h"
 #include "report/kernels_json.h"
+#include "report/rank_files.h"
 
 namespace ridge::report {
 namespace {
@@ -202,7 +203,22 @@ void add_trace(const json& source, Gathering& made) {
         "figures that older folders do not have: the kernels' intervals, operands and parameters");
 }
 
-constexpr const char* kFiles[] = {kSummary, kFlops, kMemory, kKernels, kTrace, kInference, kBench};
+// The exchanges of ranks. The slices of their lanes are cut like those of the timelines.
+void add_exchange(const json& source, Gathering& made) {
+  record::ExchangeRecord exchange = read_exchange(JsonField(source, kRanksFile));
+  size_t left = made.limits.spans, cut = 0;
+  for (record::RankLane& lane : exchange.lanes) {
+    const size_t kept = std::min(lane.slices.size(), left);
+    cut += lane.slices.size() - kept;
+    lane.slices.resize(kept);
+    left -= kept;
+  }
+  if (cut > 0) made.leave_out(fmt::format("{} slices of the ranks' lanes", cut));
+  made.document["ranks"] = json::parse(ranks_json(exchange));
+}
+
+constexpr const char* kFiles[] = {kSummary, kFlops,     kMemory, kKernels,
+                                  kTrace,   kInference, kBench,  kRanksFile};
 
 }  // namespace
 
@@ -262,6 +278,7 @@ json folder_document(const RunFolder& folder, const DocumentLimits& limits) {
   with(kTrace, add_trace);  // only of folders without kernels.json
   with(kInference, [](const json& study, Gathering& to) { to.document["inference"] = study; });
   with(kBench, add_bench);
+  with(kRanksFile, add_exchange);
   with(kLog, [](const json& log, Gathering& to) {
     to.document["log"] = log;
     thin(to.document["log"]["training"], "losses", to);

@@ -84,14 +84,24 @@ void TraceEvents::put(const Json& json) {
   ++written_;
 }
 
+void TraceEvents::add(const std::string& events, int64_t written, int64_t dropped) {
+  if (!text_.empty() && !events.empty()) text_ += ",\n";
+  text_ += events;
+  written_ += written;
+  dropped_ += dropped;
+}
+
 // Readers search for the rank line by line, before the events.
 std::string TraceEvents::document(const Json& device,
                                   const std::string& name,
-                                  const Json& other) const {
+                                  const Json& other,
+                                  int64_t rank,
+                                  int64_t ranks) const {
   return fmt::format(
              "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{}],\n\"distributedInfo\": {{\n"
-             "\"rank\": 0,\n\"world_size\": 1\n}},\n\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n",
-             json_line(device)) +
+             "\"rank\": {},\n\"world_size\": {}\n}},\n\"displayTimeUnit\": "
+             "\"ms\",\n\"traceEvents\": [\n",
+             json_line(device), rank, ranks) +
          text_ + "\n],\n\"traceName\": " + json_line(name) +
          ",\n\"otherData\": " + json_line(other) + "}\n";
 }

@@ -35,8 +35,15 @@ class TraceEvents {
 
   int64_t written() const { return written_; }
   int64_t dropped() const { return dropped_; }  // to stay under the cap
+  // Events that another one has written.
+  void add(const std::string& events, int64_t written, int64_t dropped);
+  const std::string& text() const { return text_; }  // the events, with commas between them
   // The whole trace; `name` is its file's.
-  std::string document(const Json& device, const std::string& name, const Json& other) const;
+  std::string document(const Json& device,
+                       const std::string& name,
+                       const Json& other,
+                       int64_t rank = 0,
+                       int64_t ranks = 1) const;
 
  private:
   void event(const Json& json);

@@ -35,7 +35,8 @@ constexpr int64_t kCorrelation = int64_t{1} << 24;
 
 class Layout {
  public:
-  explicit Layout(const record::StepRecord& step) : step_(step) {}
+  Layout(const record::StepRecord& step, int64_t launches_before)
+      : step_(step), last_correlation_(kCorrelation + launches_before) {}
 
   TraceLayout make() {
     for (const record::TimelineRun& each : step_.timeline) {
@@ -141,12 +142,19 @@ class Layout {
   const record::StepRecord& step_;
   Lane host_;
   std::vector<Lane> lanes_;  // one for each stream
-  int64_t last_id_ = 0, last_correlation_ = kCorrelation;
+  int64_t last_id_ = 0, last_correlation_;
   TraceLayout layout_;
 };
 
 }  // namespace
 
-TraceLayout lay_out(const record::RunRecord& run) { return Layout(run.step).make(); }
+TraceLayout lay_out(const record::RunRecord& run, int64_t launches_before, int64_t begin_ns) {
+  TraceLayout layout = Layout(run.step, launches_before).make();
+  const auto move = [&](Slice& slice) { slice.begin_ns += begin_ns, slice.end_ns += begin_ns; };
+  if (layout.step.end_ns > 0) move(layout.step);
+  for (HostSlice& each : layout.host) move(each.at);
+  for (KernelSlice& each : layout.kernels) move(each.at);
+  return layout;
+}
 
 }  // namespace ridge::report

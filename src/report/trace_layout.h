@@ -46,7 +46,10 @@ struct TraceLayout {
 // The stream of kernels that do not overlap others; kernels that do are on the next streams.
 inline constexpr int kFirstStream = 7;
 
-// The slices refer to the record.
-TraceLayout lay_out(const record::RunRecord& run);
+// The slices refer to the record. The numbers of launches begin after `launches_before`, and the
+// times at `begin_ns`.
+TraceLayout lay_out(const record::RunRecord& run,
+                    int64_t launches_before = 0,
+                    int64_t begin_ns = 0);
 
 }  // namespace ridge::report

@@ -14,10 +14,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <span>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/split.h"
+#include "runtime/rank_clock.h"
 
 namespace ridge::runtime {
 
@@ -59,10 +61,11 @@ void put(char (&to)[size], const std::string& text) {
   std::memset(to + length, 0, size - length);
 }
 
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
+std::map<std::string, int64_t> groups_of(std::span<const GroupOnBoard> groups) {
+  std::map<std::string, int64_t> all;
+  for (const GroupOnBoard& each : groups)
+    if (each.name[0] != 0) all[each.name] = each.first;
+  return all;
 }
 
 // The letter of /proc: T of a stopped process, Z of one that has ended; 0 if there is none.
@@ -126,6 +129,8 @@ void RankBoard::add_group(const std::string& name, backends::Communicator& group
   }
 }
 
+std::map<std::string, int64_t> RankBoard::groups() const { return groups_of(of(rank_).groups); }
+
 int64_t RankBoard::begin(const plan::Collective& collective, bool is_finite, bool is_on_device) {
   Rank& own = of(rank_);
   const int64_t at = own.count.load(std::memory_order_relaxed);
@@ -188,8 +193,7 @@ record::RankRing RankBoard::ring(int rank) const {
   ring.job = job_, ring.rank = rank, ring.ranks = ranks();
   ring.host = hosts_[static_cast<size_t>(rank)], ring.process = from.process;
   ring.state = state(rank), ring.error = of(rank).error, ring.at_s = seconds(now_ns());
-  for (const GroupOnBoard& each : from.groups)
-    if (each.name[0] != 0) ring.groups[each.name] = each.first;
+  ring.groups = groups_of(from.groups);
   const int64_t count = from.count.load(std::memory_order_acquire);
   for (int64_t i = std::max<int64_t>(count - kKept, 0); i < count; ++i) {
     const Entry& each = entry(rank, i);

@@ -26,6 +26,8 @@ class RankBoard {
   RankBoard(const RankBoard&) = delete;
   // Before the first collective of a group. All of its ranks call it.
   void add_group(const std::string& name, backends::Communicator& group);
+  // The groups of the own rank by name, with the first rank of each.
+  std::map<std::string, int64_t> groups() const;
 
   // Only the own rank writes. Returns the number of the entry among all of the rank.
   int64_t begin(const plan::Collective& collective, bool is_finite, bool is_on_device);

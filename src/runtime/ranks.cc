@@ -15,6 +15,7 @@
 #include "base/split.h"
 #include "passes/tensor_shards.h"
 #include "plan/collectives.h"
+#include "runtime/rank_clock.h"
 
 namespace ridge::runtime {
 namespace {
@@ -54,12 +55,6 @@ void expect_same_inputs(const std::vector<std::string>& all) {
       throw usage_error(
           "[ranks] expected every rank to run the same graphs; rank 0 has {}, rank {} has {}",
           all[0], rank, all[rank]);
-}
-
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 }  // namespace

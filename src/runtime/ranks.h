@@ -3,6 +3,7 @@
 // and the processors that it uses.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,6 +57,8 @@ class Ranks {
   void share_kv_heads(int64_t size);
   int processors() const { return processors_; }  // the number that this process may use
   RankWatch& watch() { return *watch_; }
+  // The first rank of each of this one's groups.
+  std::map<std::string, int64_t> groups_by_first_rank() const { return watch_->board().groups(); }
   // Whether it is true on any rank. Called before each step.
   bool any(bool here) const;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of several processes that train together: they train what one process does.
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "apps/rank_run.h"
 
@@ -28,6 +30,41 @@ class RanksTest : public RankTest {
   Output train(int ranks, int batch, std::vector<std::string> more = {}) const {
     more.insert(more.end(), {"--batch-size", std::to_string(batch)});
     return run(training(ranks, more), {.environment = kOnAnyMachine});
+  }
+
+  // The folder "run" of two ranks has the times of both, on one clock, and a trace of each.
+  void expect_both_ranks() const {
+    using nlohmann::json;
+    const json exchange = json::parse(files::contents(folder_ / "run" / "ranks.json")),
+               summary = json::parse(
+                   files::contents(folder_ / "run" / "performance_summary.json"))["runs"][0];
+    const json &ranks = exchange["ranks"], &collectives = exchange["collectives"];
+    EXPECT_EQ(exchange["clock"], "the ranks of one host read the same clock");
+    ASSERT_EQ(exchange["lanes"].size(), 2u);
+    ASSERT_EQ(ranks.size(), 2u);
+    for (const json& each : ranks) {
+      EXPECT_GT(each["communication_ns"], 0);
+      EXPECT_LE(each["communication_ns"], each["step_ns"]);
+      EXPECT_EQ(each["transfer_ns"].get<int64_t>() + each["waiting_ns"].get<int64_t>(),
+                each["communication_ns"].get<int64_t>());
+      // Ranks on CPUs exchange while nothing else runs.
+      EXPECT_EQ(each["exposed_ns"], each["communication_ns"]);
+      EXPECT_EQ(each["owned_bytes"], summary["memory"]["owned_bytes"]);
+      EXPECT_GT(each["peak_bytes"], 0);
+    }
+    ASSERT_FALSE(collectives.empty());
+    const int64_t calls = collectives[0]["calls"];
+    EXPECT_EQ(ranks[0]["last"].get<int64_t>() + ranks[1]["last"].get<int64_t>(), calls);
+    EXPECT_GT(collectives[0]["bus_bytes_per_s"], 0);
+    const json whole = json::parse(files::contents(folder_ / "run" / "trace.json"));
+    std::set<int64_t> processes;
+    for (const json& event : whole["traceEvents"]) processes.insert(event["pid"].get<int64_t>());
+    EXPECT_EQ(processes, (std::set<int64_t>{0, 1}));
+    for (const int rank : {0, 1}) {
+      const json one =
+          json::parse(files::contents(folder_ / "run/ranks" / fmt::format("trace-{}.json", rank)));
+      EXPECT_EQ(one["distributedInfo"], (json{{"rank", rank}, {"world_size", 2}}));
+    }
   }
 
   static std::vector<double> losses(const Output& output) {
@@ -120,6 +157,7 @@ TEST_F(RanksTest, ReportTheExchange) {
   EXPECT_NE(output.out.find("all_reduce"), std::string::npos) << output.out;
   EXPECT_NE(output.out.find("on 2 ranks"), std::string::npos) << output.out;
   EXPECT_NE(output.out.find("the ranks exchanged by Open MPI "), std::string::npos) << output.out;
+  EXPECT_NE(output.out.find("communication"), std::string::npos) << output.out;
 }
 
 TEST_F(RanksTest, WriteOneReportAndOneModel) {
@@ -131,6 +169,9 @@ TEST_F(RanksTest, WriteOneReportAndOneModel) {
   const std::string kernels = files::contents(folder_ / "run" / "kernels.json");
   EXPECT_NE(kernels.find("all_reduce"), std::string::npos);
   EXPECT_EQ(run({"logits", "model", "--ids", "1,2"}).code, 0);
+  expect_both_ranks();
+  const Output explained = run({"explain", "run"});
+  EXPECT_NE(explained.out.find("bus bandwidth"), std::string::npos) << explained.out;
 }
 
 TEST_F(RanksTest, ContradictionsAreUsageErrors) {

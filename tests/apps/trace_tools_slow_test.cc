@@ -162,6 +162,24 @@ TEST_F(TraceToolsTest, HolisticTraceAnalysisFindsOurFigures) {
   }
 }
 
+// The communication of two ranks on CPUs, of the folder with a trace of each.
+TEST_F(TraceToolsTest, HolisticTraceAnalysisFindsTheCommunicationOfRanks) {
+  if (python().empty()) GTEST_SKIP() << "pip could not fetch HolisticTraceAnalysis";
+  if (!std::filesystem::exists("/usr/bin/mpirun")) GTEST_SKIP() << "mpirun is missing";
+  const Output train = run({"train", "--preset", "tiny", "--device", "cpu", "--data-parallel", "2",
+                            "--steps", "4", "--out", "run"});
+  ASSERT_EQ(train.code, 0) << train.err;
+  const json found = json::parse(output_of(fmt::format(
+      "'{}' '{}' --ranks '{}' 2>/dev/null", python(),
+      source_file("tests/apps/hta_figures.py").string(), (folder_ / "run/ranks").string())));
+  EXPECT_EQ(found["ranks"], (json{0, 1}));
+  for (const char* rank : {"0", "1"}) {
+    // Nothing else runs meanwhile on a CPU.
+    EXPECT_EQ(found["overlap_percent"][rank], 0);
+    EXPECT_GT(found["communication_us"][rank], 0);
+  }
+}
+
 // A recorded run, whose slices have the names of its kernels, some of them on a second stream.
 TEST_F(TraceToolsTest, HolisticTraceAnalysisFindsOurFiguresOfAGpu) {
   if (python().empty()) GTEST_SKIP() << "pip could not fetch HolisticTraceAnalysis";

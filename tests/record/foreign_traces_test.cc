@@ -11,7 +11,7 @@
 
 #include "files/json.h"
 #include "record/foreign_files.h"
-#include "record/import/rank_times.h"
+#include "record/import/imported_ranks.h"
 #include "record/trace_text.h"
 #include "test_paths.h"
 
@@ -171,7 +171,7 @@ TEST(ForeignTraces, ARankThatIsLateMakesTheOtherWait) {
   std::vector<Imported> ranks;
   for (const char* name : {"h200/ddp_rank0", "h200/ddp_rank1"}) ranks.push_back(import_of(name));
   const std::vector<ImportedSteps> steps = {ranks[0].steps, ranks[1].steps};
-  const std::vector<RankTimes> times = rank_times(steps);
+  const std::vector<RankTimes> times = exchange_record(steps).ranks;
   EXPECT_GT(times[0].waiting_ns, 3'000'000);
   EXPECT_LT(times[1].waiting_ns, times[0].waiting_ns / 10);
   // Its sleep is a kernel.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "record/import/rank_times.h"
+#include "record/import/imported_ranks.h"
 #include "record/trace_text.h"
 
 namespace ridge::record {
@@ -337,7 +337,7 @@ TEST(ImportedRanks, OverlapAndWaitAsLongAsIsKnown) {
     traces.push_back(read_torch_trace(reader));
     steps.push_back(imported_steps(traces.back()));
   }
-  const std::vector<RankTimes> times = rank_times(steps);
+  const std::vector<RankTimes> times = exchange_record(steps).ranks;
   ASSERT_EQ(times.size(), 4u);
   for (int rank = 0; rank < 4; ++rank) {
     const RankTimes& each = times[static_cast<size_t>(rank)];
@@ -359,7 +359,7 @@ TEST(ImportedRanks, LongCollectivesTakeLinearTime) {
     steps.spans.push_back({1, 2 * i, 2 * i + 2 * kMany + 1});
   }
   const std::clock_t begin = std::clock();
-  const std::vector<RankTimes> times = rank_times({&steps, 1});
+  const std::vector<RankTimes> times = exchange_record(std::span(&steps, 1)).ranks;
   EXPECT_LT(std::clock() - begin, 5 * CLOCKS_PER_SEC);
   EXPECT_EQ(times[0].communication_ns, kMany * (2 * kMany + 1));
   // The kernels run half of the time, and the collective i sees those from i on.

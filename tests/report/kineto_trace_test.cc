@@ -12,9 +12,14 @@
 #include <set>
 #include <sstream>
 
+#include "base/error.h"
 #include "files/json.h"
+#include "record/rank_times.h"
+#include "report/exchange_text.h"
 #include "report/kernels_json.h"
 #include "report/lab_fixture.h"
+#include "report/output_files.h"
+#include "report/rank_files.h"
 #include "report/trace_rules.h"
 #include "test_paths.h"
 
@@ -113,6 +118,110 @@ TEST(KinetoTrace, KeepsThemWithADisorderlyClock) {
           span = {span.node, 1100.9 - span.node * 30.0, 1100.9 - span.node * 30.0 + length};
       EXPECT_EQ(TraceRules(trace_of(lab)).broken(), kNone) << length;
     }
+}
+
+// Two ranks, of which the second begins 700 ns later.
+struct LabOfRanks {
+  record::LabRecord lab = lab_record();
+  record::ExchangeRecord exchange;
+
+  LabOfRanks() {
+    lab.runs = {lab.runs[1]};
+    lab.detailed = {0};
+    record::RunRecord& run = lab.runs[0];
+    run.setting.exchange = "Open MPI 4.1.4";
+    run.step.nodes[4].op = "all_reduce", run.step.nodes[4].sent_bytes = 640;
+    for (const int64_t rank : {0, 1}) {
+      record::RankLane lane = record::rank_lane(run.step, rank, 700 * rank);
+      write_lane(run, 2, 700 * rank, lane);
+      exchange.lanes.push_back(std::move(lane));
+      exchange.ranks.push_back({.rank = rank, .steps = 1, .step_ns = 5000, .host = kHostile});
+    }
+    exchange.collectives.push_back({.op = kHostile,
+                                    .group = "data",
+                                    .ranks = 2,
+                                    .calls = 3,
+                                    .bytes = 1280,
+                                    .sent_bytes = 640,
+                                    .transfer_ns = 320});
+  }
+};
+
+// Each rank is one process, alone in its own trace and beside the other in that of both.
+TEST(KinetoTrace, RanksAreProcessesOnOneClock) {
+  const LabOfRanks ranks;
+  const record::LabRecord& lab = ranks.lab;
+  const record::RunRecord& run = lab.runs[0];
+  const json both = json::parse(ranks_trace(lab, run, ranks.exchange.lanes, "trace.json", -1).text);
+  EXPECT_EQ(TraceRules(both).broken(), kNone);
+  EXPECT_EQ(both["distributedInfo"], (json{{"rank", 0}, {"world_size", 2}}));
+  const std::vector<json> kernels = slices(both, "kernel");
+  const json alone = json::parse(kineto_trace(lab, run, "trace.json").text);
+  ASSERT_EQ(kernels.size(), 2 * slices(alone, "kernel").size());
+  for (size_t i = 0; i < kernels.size() / 2; ++i) {
+    const json &first = kernels[i], &second = kernels[kernels.size() / 2 + i];
+    EXPECT_EQ(first["pid"], 0);
+    EXPECT_EQ(second["pid"], 1);
+    EXPECT_NEAR(second["ts"].get<double>() - first["ts"].get<double>(), 0.7, 1e-6);
+  }
+  for (const int64_t rank : {0, 1}) {
+    const json one =
+        json::parse(ranks_trace(lab, run, ranks.exchange.lanes, "ranks/trace.json", rank).text);
+    EXPECT_EQ(TraceRules(one).broken(), kNone);
+    EXPECT_EQ(one["distributedInfo"], (json{{"rank", rank}, {"world_size", 2}}));
+    const std::vector<json> own = slices(one, "kernel");
+    EXPECT_EQ(own.size(), kernels.size() / 2);
+    int64_t exchanges = 0;
+    for (const json& kernel : own) {
+      EXPECT_EQ(kernel["pid"], rank);
+      if (kernel["args"]["op"] != "all_reduce") continue;
+      ++exchanges;
+      // HolisticTraceAnalysis: ^nccl.*Kernel
+      EXPECT_EQ(kernel["name"], "ncclKernel_all_reduce (Open MPI 4.1.4)");
+      EXPECT_EQ(kernel["args"]["sent_bytes"], 640);
+    }
+    EXPECT_EQ(exchanges, 2);
+  }
+}
+
+TEST(KinetoTrace, AFolderOfRanksHasATraceOfEachAndTheirLanes) {
+  LabOfRanks ranks;
+  std::vector<OutputFile> files =
+      with_ranks(ranks.lab, ranks.exchange, {}, output_files(ranks.lab));
+  std::map<std::string, std::string> by_name;
+  for (OutputFile& file : files) by_name[file.name] = std::move(file.text);
+  for (const char* name : {"trace.json", "ranks/trace-0.json", "ranks/trace-1.json"})
+    EXPECT_TRUE(json::accept(by_name[name])) << name;
+  EXPECT_NE(by_name["report.html"].find("\"clock_error_ns\""), std::string::npos);
+  const json written = json::parse(by_name["ranks.json"]);
+  const record::ExchangeRecord read = read_exchange(files::JsonField(written, "ranks.json"));
+  EXPECT_EQ(ranks_json(read), by_name["ranks.json"]);
+  ASSERT_EQ(read.lanes.size(), 2u);
+  EXPECT_EQ(read.lanes[1].rank, 1);
+  EXPECT_EQ(read.lanes[1].slices[0].begin_ns - read.lanes[0].slices[0].begin_ns, 700);
+  ASSERT_EQ(read.collectives.size(), 1u);
+  EXPECT_DOUBLE_EQ(read.collectives[0].bus_bytes_per_s(), 2e9);
+  const std::string text = exchange_text(read, {});
+  EXPECT_NE(text.find("2.00 GB/s"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+// A damaged ranks.json is a bad-file Error that names the field.
+TEST(KinetoTrace, DamagedRanksAreRefused) {
+  const json fine = json::parse(ranks_json(LabOfRanks().exchange));
+  const auto expect_refused = [&](const char* at, const json& value) {
+    json damaged = fine;
+    damaged[json::json_pointer(at)] = value;
+    EXPECT_THROW(read_exchange(files::JsonField(damaged, "ranks.json")), Error) << at;
+  };
+  expect_refused("/version", 2);
+  expect_refused("/clock", 3);
+  expect_refused("/ranks", 3);
+  expect_refused("/ranks/0/step_ns", -1);
+  expect_refused("/ranks/0/step_ns", INT64_MAX);
+  expect_refused("/collectives/0/bytes", "x");
+  expect_refused("/lanes/0/slices/0/0", 1000);
+  expect_refused("/lanes/0/slices/0", json::array({0, 1}));
 }
 
 TEST(KinetoTrace, TheRulesFindWhatIsWrong) {

@@ -10,7 +10,6 @@
 
 #include "record/figures.h"
 #include "record/import/imported_steps.h"
-#include "record/import/rank_times.h"
 
 namespace ridge::record {
 
@@ -30,16 +29,10 @@ struct ImportSummary {
   bool is_of_operations = false;  // not of kernels alone
   Attribution times;
   std::vector<UnknownOperation> unknown;  // the largest first
-  std::vector<RankTimes> ranks;           // only a folder of traces has them
 };
 inline ImportSummary import_summary(const ForeignTrace& trace, const Attribution& attribution) {
-  ImportSummary summary{trace.source,
-                        trace.framework,
-                        std::ssize(trace.events),
-                        !trace.is_of_kernels,
-                        attribution,
-                        {},
-                        {}};
+  ImportSummary summary{trace.source,         trace.framework, std::ssize(trace.events),
+                        !trace.is_of_kernels, attribution,     {}};
   for (const auto& [name, ns] : attribution.unknown) summary.unknown.push_back({name, ns});
   std::ranges::stable_sort(summary.unknown, std::ranges::greater(), &UnknownOperation::ns);
   return summary;
@@ -66,7 +59,6 @@ void figures(const See& see, const ImportSummary& r) {
   see({"has_shapes", "", "whether operands of operations are recorded"}, r.times.has_shapes);
   see({"unknown_ns", "ns", "operations that Ridge does not know"}, r.times.unknown_ns);
   see("unknown", r.unknown);
-  if (!r.ranks.empty()) see("ranks", r.ranks);
 }
 
 }  // namespace ridge::record

@@ -9,6 +9,7 @@ const kPanels = [
   ['roofline', 'Roofline', (run) => hasRows(run) && run.roofline, drawRoofline],
   ['operations', 'Operations and kernels', hasRows, drawOperations],
   ['timeline', 'Timeline', (run) => run && run.spans.length > 0, drawTimeline],
+  ['ranks', 'Ranks', (run) => run && run.folder.ranks, drawRanks],
   ['modules', 'Modules', hasRows, drawModules],
   [
     'memory', 'Memory',

@@ -7,6 +7,7 @@ const kLane = {
   scopes: 20,
   kernels: 30,
   memory: 110,
+  rank: 18,
   gap: 14
 };
 
@@ -19,6 +20,15 @@ function laneOut(run) {
     ends[lane] = end;
     return {kernel: run.rows[row], begin, end, lane};
   });
+}
+
+// The slices of each rank, on the clock of all: [op, begin, end].
+function rankLanes(run) {
+  return ((run.folder.ranks && run.folder.ranks.lanes) || []).map((lane) => ({
+    rank: lane.rank,
+    slices: lane.slices.map(([op, begin, end]) => ({op: lane.ops[op], begin, end}))
+                .sort((a, b) => a.begin - b.begin)
+  }));
 }
 
 // Black or white, whichever is read better on a colour.
@@ -46,10 +56,12 @@ class Timeline {
     this.colour = colour;
     this.width = width;
     this.slices = laneOut(run);
+    this.ranks = rankLanes(run);
     this.phases = merged(this.slices, (kernel) => kernel.phase);
     this.scopes = merged(this.slices, (kernel) => kernel.scope);
     this.live = new Map(run.points.map((point) => [point.graph + ' ' + point.node, point]));
-    this.last = d3.max(this.slices, (slice) => slice.end);
+    this.last = d3.max(this.slices.concat(...this.ranks.map((lane) => lane.slices)),
+                       (slice) => slice.end);
     this.lay();
     this.canvas = element(figure, 'canvas');
     this.canvas.tabIndex = 0;
@@ -82,7 +94,8 @@ class Timeline {
     this.top = {phases: 24};
     this.top.scopes = this.top.phases + kLane.phases + 3;
     this.top.kernels = this.top.scopes + kLane.scopes + 3;
-    this.top.memory = this.top.kernels + lanes * (kLane.kernels + 2) + kLane.gap;
+    this.top.ranks = this.top.kernels + lanes * (kLane.kernels + 2) + 4;
+    this.top.memory = this.top.ranks + this.ranks.length * (kLane.rank + 2) + kLane.gap;
     this.height = this.top.memory + (this.run.points.length ? kLane.memory : 0) + 8;
     this.most = d3.max(this.run.points, liveBytes);
     this.y = d3.scaleLinear([0, this.most], [this.top.memory + kLane.memory, this.top.memory]);
@@ -90,6 +103,10 @@ class Timeline {
 
   kernelTop(slice) {
     return this.top.kernels + slice.lane * (kLane.kernels + 2);
+  }
+
+  rankTop(lane) {
+    return this.top.ranks + lane * (kLane.rank + 2);
   }
 
   // Slices are sorted by begin.
@@ -173,6 +190,10 @@ class Timeline {
     for (const slice of this.inSight(this.slices))
       this.box(slice, this.kernelTop(slice), kLane.kernels, resolved(this.colour(slice.kernel.op)),
                slice.kernel.op);
+    this.ranks.forEach((lane, i) => {
+      for (const slice of this.inSight(lane.slices))
+        this.box(slice, this.rankTop(i), kLane.rank, resolved(this.colour(slice.op)), slice.op);
+    });
     const marked = this.slices.find((slice) => slice.kernel === this.marked);
     if (marked) {
       context.strokeStyle = this.ink.ink;
@@ -184,6 +205,7 @@ class Timeline {
     this.label('phases', top.phases + 13);
     this.label('scopes', top.scopes + 14);
     this.label('kernels', top.kernels + 19);
+    this.ranks.forEach((lane, i) => this.label('rank ' + lane.rank, this.rankTop(i) + 13));
   }
 
   // The slice under the pointer; with `memory`, where the pointer is on the memory curve.
@@ -194,6 +216,11 @@ class Timeline {
     if (py >= this.top.memory && this.run.points.length) {
       const slice = this.slices[d3.bisector((each) => each.begin).right(this.slices, when) - 1];
       return slice && {slice, memory: this.pointOf(slice)};
+    }
+    const other = this.ranks[Math.floor((py - this.top.ranks) / (kLane.rank + 2))];
+    if (other && py >= this.top.ranks) {
+      const slice = other.slices.find((each) => each.begin - slack <= when && each.end + slack >= when);
+      return slice ? {slice, rank: other.rank} : null;
     }
     const lane = Math.floor((py - this.top.kernels) / (kLane.kernels + 2));
     const found =
@@ -224,8 +251,13 @@ class Timeline {
   }
 }
 
-function aboutSlice({slice, memory}) {
+function aboutSlice({slice, memory, rank}) {
   const kernel = slice.kernel;
+  if (!kernel)
+    return [
+      slice.op + ' of rank ' + rank,
+      [['time', time(slice.end - slice.begin)], ['begins', time(slice.begin)]]
+    ];
   if (memory)
     return [
       kernel.op,
@@ -250,7 +282,8 @@ function drawTimeline(body, {run}) {
   element(
       body, 'p',
       'One instrumented step, the one with the median wall time. Scroll or pinch to zoom, drag to pan, click a slice for its node; ' +
-          'with the keyboard: arrows pan and zoom, Home shows all.',
+          'with the keyboard: arrows pan and zoom, Home shows all.' +
+          (run.folder.ranks && run.folder.ranks.lanes.length ? ' The same step of all ranks is below, on one clock.' : ''),
       'note');
   const bar = controls(body), figure = element(body, 'figure');
   const timeline = new Timeline(figure, run, colour, Math.max(300, body.clientWidth));
@@ -277,7 +310,7 @@ function steer(timeline, bar, select) {
       .on('click.node',
           () => {
             const hit = timeline.at(d3.event);
-            if (hit) select(hit.slice.kernel);
+            if (hit && hit.slice.kernel) select(hit.slice.kernel);
           })
       .on('mousemove.node',
           () => {
