@@ -28,30 +28,43 @@ constexpr int64_t kMostRanks = 4096;
 constexpr int64_t kMostRanksOfACore = 16;  // more only keep the machine from all else
 constexpr double kMostTimeoutS = 1e6;
 
-// Starts the ranks and ends as they do.
-[[noreturn]] void run_ranks(int64_t ranks, bool on_gpu) {
-  if (const int gpus = on_gpu ? backends::cuda::gpu_count() : 0; on_gpu && ranks > gpus)
-    throw usage_error("[ranks] expected at most {}, the number of GPUs of this machine, got {}",
-                      gpus, ranks);
-  if (const int64_t most = kMostRanksOfACore * std::ssize(allowed_processors());
-      !on_gpu && ranks > most)
-    throw usage_error("[ranks] expected at most {}, {} for each core that Ridge may use, got {}",
-                      most, kMostRanksOfACore, ranks);
-  const int code = on_gpu ? runtime::run_ranks(ranks) : runtime::run_mpirun(ranks);
+// The GPUs that ranks use: those of CUDA_VISIBLE_DEVICES, or the first `count`, as --gpus chooses
+// among them.
+std::vector<std::string> chosen_gpus(const RankOptions& o, int count) {
+  const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::vector<std::string> visible;
+  if (given != nullptr) visible = split(given);
+  for (int i = 0; given == nullptr && i < count; ++i) visible.push_back(std::to_string(i));
+  if (o.gpus.empty()) return visible;
+  return runtime::choose_gpus(o.gpus, visible);
+}
+
+// Ends as the ranks do.
+[[noreturn]] void run_ranks(int64_t ranks, const RankOptions& o, bool on_gpu) {
+  const int code = start_ranks(ranks, o, on_gpu);
   if (code > 128) files::end_by_interrupt(code - 128);
   std::exit(code);
 }
 
-// Each process sees its own GPU as the first one, and the others behind it.
-void put_own_gpu_first(const runtime::RankPlace& place) {
-  const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
-  std::vector<std::string> gpus;
-  if (given != nullptr) gpus = split(given);
-  for (int i = 0; given == nullptr && i < place.local_ranks; ++i) gpus.push_back(std::to_string(i));
+// Each process sees its own GPU as the first one, and the others behind it. CUDA reads the variable
+// when it is first asked anything, so that it cannot say here how many there are.
+void put_own_gpu_first(const RankOptions& o, const runtime::RankPlace& place) {
+  constexpr int kMostGpus = 1024;
+  std::vector<std::string> gpus = chosen_gpus(o, o.gpus.empty() ? place.local_ranks : kMostGpus);
   // A launcher that gives each process one GPU has chosen it already.
-  if (static_cast<size_t>(place.local_rank) >= gpus.size() || gpus.size() == 1) return;
-  std::swap(gpus[0], gpus[static_cast<size_t>(place.local_rank)]);
+  if (gpus.size() <= 1 && o.gpus.empty()) return;
+  const auto own = static_cast<size_t>(place.local_rank);
+  if (own >= gpus.size()) {
+    if (o.gpus.empty()) return;
+    throw usage_error("[gpus] expected a GPU for each of the {} ranks of this host, got {}: {}",
+                      place.local_ranks, gpus.size(), printable(o.gpus));
+  }
+  std::swap(gpus[0], gpus[own]);
   ::setenv("CUDA_VISIBLE_DEVICES", fmt::format("{}", fmt::join(gpus, ",")).c_str(), 1);
+  if (o.gpus.empty()) return;
+  if (const int found = backends::cuda::gpu_count(); static_cast<size_t>(found) < gpus.size())
+    throw usage_error("[gpus] expected GPUs of this machine, got {}, of which {} are there",
+                      printable(o.gpus), found);
 }
 
 // The first rank prints for all. Errors of any rank still reach the user.
@@ -134,6 +147,29 @@ int run_as_rank(RankOptions& o, const std::string& folder, const std::function<i
   }
 }
 
+void add_gpus_option(Command app, RankOptions& o) {
+  app.add_option(
+         "--gpus", o.gpus,
+         "the GPUs that ranks use, one each, as 0,2: numbers of nvidia-smi, or of "
+         "CUDA_VISIBLE_DEVICES where that is set (default: the first ones); change it where "
+         "others use some, or `ridge machine --topology` shows faster links between some")
+      .numbers();
+}
+
+int start_ranks(int64_t ranks, const RankOptions& o, bool on_gpu) {
+  if (on_gpu)
+    if (const size_t gpus = chosen_gpus(o, backends::cuda::gpu_count()).size();
+        static_cast<size_t>(ranks) > gpus)
+      throw usage_error("[ranks] expected at most {} ranks, one for each {}, got {}", gpus,
+                        o.gpus.empty() ? "GPU of this machine" : "of --gpus " + printable(o.gpus),
+                        ranks);
+  if (const int64_t most = kMostRanksOfACore * std::ssize(allowed_processors());
+      !on_gpu && ranks > most)
+    throw usage_error("[ranks] expected at most {}, {} for each core that Ridge may use, got {}",
+                      most, kMostRanksOfACore, ranks);
+  return on_gpu ? runtime::run_ranks(ranks) : runtime::run_mpirun(ranks);
+}
+
 void add_rank_options(Command app, RankOptions& o) {
   app = app.under("Ranks");
   o.data_parallel = 0;
@@ -148,6 +184,7 @@ void add_rank_options(Command app, RankOptions& o) {
   app.add_option("--zero", o.zero,
                  "what ranks share out instead of copying: 1 moments and master weights, 2 sums of "
                  "gradients too, 3 parameters too, gathered for each layer; 0 nothing");
+  add_gpus_option(app, o);
   add_timeout_option(app, o);
 }
 
@@ -155,6 +192,7 @@ void add_tensor_options(Command app, RankOptions& o) {
   app = app.under("Ranks");
   o.tensor_parallel = 0;
   add_tensor_option(app, o.tensor_parallel, kStarts);
+  add_gpus_option(app, o);
   add_timeout_option(app, o);
 }
 
@@ -182,15 +220,18 @@ void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
   const runtime::RankPlace place = runtime::find_rank([](const char* v) { return std::getenv(v); });
   const runtime::RankLayout layout = layout_of(o, place);
   const int64_t wanted = layout.ranks();
+  if (wanted == 1 && o.gpus.empty()) return;
+  if (!o.gpus.empty() && machine.device == "cpu")
+    throw usage_error("[gpus] expected ranks on GPUs, got --device cpu");
+  if (place.launcher != runtime::Launcher::kNone || wanted == 1) put_own_gpu_first(o, place);
   if (wanted == 1) return;
-  put_own_gpu_first(place);
   const bool on_gpu = backends::is_gpu(machine);
   if (!on_gpu && place.launcher == runtime::Launcher::kTorchrun)
     throw usage_error(
         "[ranks] torchrun starts ranks on GPUs; expected a GPU for each of its {} processes on "
         "this host, or mpirun for ranks on CPUs",
         place.local_ranks);
-  if (place.launcher == runtime::Launcher::kNone) run_ranks(wanted, on_gpu);
+  if (place.launcher == runtime::Launcher::kNone) run_ranks(wanted, o, on_gpu);
   o.joined = std::make_shared<runtime::Ranks>(place, layout, watch, on_gpu);
   if (!on_gpu && machine.threads == 0) machine.threads = o.joined->processors();
   machine.groups = &o.joined->groups();

@@ -21,6 +21,7 @@ struct RankOptions {
   int64_t zero = 0;  // stage
   bool sequence_parallel = false;
   std::optional<double> timeout_s = {};
+  std::string gpus = {};  // "0,2": those that ranks use; empty: the first ones
   std::shared_ptr<runtime::Ranks> joined = nullptr;  // null: this process runs alone
 
   bool is_first() const { return joined == nullptr || joined->is_first(); }
@@ -30,10 +31,13 @@ struct RankOptions {
   }
 };
 
-// --data-parallel, --tensor-parallel, --zero, --collective-timeout
+// --data-parallel, --tensor-parallel, --zero, --gpus, --collective-timeout
 void add_rank_options(Command app, RankOptions& options);
-// --tensor-parallel, --collective-timeout
+// --tensor-parallel, --gpus, --collective-timeout
 void add_tensor_options(Command app, RankOptions& options);
+
+// --gpus
+void add_gpus_option(Command app, RankOptions& options);
 
 // Runs `body`, which returns an exit code, as one of the ranks if there are several: an Error then
 // ends the process here, and is printed once where all ranks have it. If the run fails, the ranks
@@ -43,6 +47,9 @@ int run_as_rank(RankOptions& options, const std::string& folder, const std::func
 // The switches of the passes that train on several ranks in the way that the options ask for.
 // Throws usage Errors.
 std::string layout_switches(const runtime::RankLayout& layout, const RankOptions& options);
+
+// Starts this program again as so many ranks, and returns their exit code. Throws usage Errors.
+int start_ranks(int64_t ranks, const RankOptions& options, bool on_gpu);
 
 // Joins the other processes that mpirun or srun started, and tells the machine's options. If the
 // options ask for several processes and none was started, starts this program again under mpirun

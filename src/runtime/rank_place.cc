@@ -2,12 +2,14 @@
 // Reads the variables of each launcher by a table.
 #include "runtime/rank_place.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/split.h"
 
 namespace ridge::runtime {
 namespace {
@@ -82,6 +84,21 @@ void read_address(const Environment& environment, const Variables& v, RankPlace&
 std::string_view name(Launcher launcher) {
   constexpr std::string_view kNames[] = {"no launcher", "mpirun", "srun", "torchrun"};
   return kNames[static_cast<size_t>(launcher)];
+}
+
+std::vector<std::string> choose_gpus(std::string_view list, std::span<const std::string> visible) {
+  std::vector<std::string> chosen;
+  for (const std::string& word : split(list)) {
+    size_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc() || end != word.data() + word.size() || number >= visible.size())
+      throw usage_error("[gpus] expected numbers below {}, the number of GPUs here, got {}",
+                        visible.size(), printable(list));
+    if (std::ranges::find(chosen, visible[number]) != chosen.end())
+      throw usage_error("[gpus] expected each GPU once, got {}", printable(list));
+    chosen.push_back(visible[number]);
+  }
+  return chosen;
 }
 
 RankPlace find_rank(const Environment& environment) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ridge::runtime {
 
@@ -30,5 +32,9 @@ using Environment = std::function<const char*(const char* name)>;
 // Throws usage Errors: a launcher's variables that are incomplete, no numbers, or out of range, and
 // two launchers that contradict each other. mpirun inside a job of Slurm counts as mpirun.
 RankPlace find_rank(const Environment& environment);
+
+// Those of the visible GPUs that a list of their numbers names: "0,2" of {"4", "5", "6"} is {"4",
+// "6"}. Throws a usage Error: no number, one that is not there, or one twice.
+std::vector<std::string> choose_gpus(std::string_view list, std::span<const std::string> visible);
 
 }  // namespace ridge::runtime

@@ -113,6 +113,15 @@ TEST(RankPlace, RefusesWhatIsNoPlace) {
   expect_error(incomplete, "WORLD_SIZE");
 }
 
+TEST(ChooseGpus, ByTheirNumbersAmongTheVisible) {
+  const std::vector<std::string> visible = {"4", "5", "GPU-7"};
+  EXPECT_EQ(choose_gpus("0,2", visible), (std::vector<std::string>{"4", "GPU-7"}));
+  EXPECT_EQ(choose_gpus("1", visible), (std::vector<std::string>{"5"}));
+  for (const char* list : {"3", "0,", "", "-1", "a", "0,0", "1x", "99999999999999999999"})
+    EXPECT_THROW(choose_gpus(list, visible), Error) << list;
+  EXPECT_THROW(choose_gpus("0", {}), Error);
+}
+
 std::vector<int> own(const std::vector<HostRank>& ranks, size_t rank) {
   return own_processors(ranks, rank);
 }
