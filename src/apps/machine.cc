@@ -3,17 +3,23 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/model_options.h"
+#include "apps/rank_options.h"
 #include "apps/subcommand.h"
 #include "apps/this_machine.h"
+#include "backends/cuda/cuda_backend.h"
 #include "base/error.h"
+#include "files/atomic_file.h"
+#include "measure/link_ceilings.h"
 #include "measure/topology.h"
 #include "report/command_text.h"
+#include "report/link_text.h"
 
 namespace ridge::apps {
 namespace {
@@ -23,6 +29,10 @@ struct MachineCommand {
   bool tf32 = false;
   bool remeasure = false;
   bool topology = false;
+  bool links = false;
+  int64_t link_ranks = 0;
+  std::string chart;
+  RankOptions ranks;
   bool json = false;
   bool verbose = false;
 };
@@ -33,12 +43,53 @@ record::Topology topology() {
   return found;
 }
 
+void print_note(const std::string& note) {
+  fmt::print(stderr, "{}\n", terminal_safe(note, kLongestMessage));
+}
+
+// As one of the ranks: measures the links between them, which the first one keeps.
+int measure_links(MachineCommand& o, const TerminalOptions& terminal) {
+  const auto backend = make_backend(o.machine, passes::Selection("compiled", ""));
+  const runtime::Ranks& ranks = *o.ranks.joined;
+  // Two tensors of each rank, in a quarter of the memory.
+  const cost::Machine machine = measure::this_machine(is_gpu(o.machine));
+  const int64_t most_bytes = backend->available_bytes() / (8 * ranks.place().local_ranks);
+  Progress bar("measuring links", 100, "%", terminal);
+  double shown = 0;
+  const cost::LinkCurves link = measure::measure_links(
+      *backend, ranks, std::stoll(o.ranks.of_first(std::to_string(most_bytes))),
+      [&](double done, std::string_view step) {
+        if (ranks.is_first()) bar.tick(static_cast<int64_t>(100 * (done - shown)), step);
+        shown = done;
+      });
+  if (ranks.is_first()) measure::keep_link(machine, link, print_note);
+  return 0;
+}
+
+// Starts the ranks, or is one of them: then it ends here.
+void measure_links_as_ranks(MachineCommand& o, const TerminalOptions& terminal) {
+  if (runtime::find_rank([](const char* v) { return std::getenv(v); }).launcher !=
+      runtime::Launcher::kNone) {
+    o.ranks.data_parallel = 0;
+    join_ranks(o.ranks, o.machine);
+    if (o.ranks.joined == nullptr) throw usage_error("[links] expected several ranks, got 1");
+    std::exit(run_as_rank(o.ranks, "", [&] { return measure_links(o, terminal); }));
+  }
+  const bool on_gpu = is_gpu(o.machine);
+  const int64_t ranks = o.link_ranks > 0 ? o.link_ranks : on_gpu ? backends::cuda::gpu_count() : 2;
+  if (ranks < 2) throw usage_error("[links] expected at least 2 ranks or GPUs, got {}", ranks);
+  if (const int code = start_ranks(ranks, o.ranks, on_gpu); code != 0) std::exit(code);
+}
+
 int kernel_threads(const MachineOptions& machine) {
   return machine.threads > 0 ? machine.threads : omp_get_max_threads();
 }
 
-void run(const MachineCommand& o, const Command& app, const TerminalOptions& terminal) {
-  app.refuse_unused({{o.topology, "with --topology", {"--tf32", "--remeasure", "--verbose"}}});
+void run(MachineCommand& o, const Command& app, const TerminalOptions& terminal) {
+  app.refuse_unused(
+      {{o.topology, "with --topology", {"--tf32", "--remeasure", "--verbose", "--links"}},
+       {!o.links, "without --links", {"--ranks", "--gpus"}}});
+  if (o.links) measure_links_as_ranks(o, terminal);
   const bool on_gpu = is_gpu(o.machine);
   if (o.tf32 && !on_gpu) throw usage_error("[tf32] expected a GPU (--device cuda), got a CPU");
   // Sets threads and ISA.
@@ -53,8 +104,13 @@ void run(const MachineCommand& o, const Command& app, const TerminalOptions& ter
     return machine_ceilings(o.machine, {.tf32 = tf32, .remeasure = o.remeasure}, terminal);
   };
   std::vector<report::MeasuredCeilings> records = {{measured(o.tf32), o.tf32}};
+  const std::vector<cost::LinkCurves> links =
+      measure::known_links(records.front().ceilings.machine, print_note);
+  if (!o.chart.empty())
+    files::write_file(o.chart, report::links_chart(links, records.front().ceilings.machine.device),
+                      files::Links::kFollow);
   if (o.json) {
-    fmt::print("{}", cost::to_json(records.front().ceilings));
+    fmt::print("{}", report::ceilings_json(records.front().ceilings, links));
     return;
   }
   if (on_gpu && !o.tf32) records.push_back({measured(true), true, true});
@@ -67,7 +123,8 @@ void run(const MachineCommand& o, const Command& app, const TerminalOptions& ter
   heading += report::topology_line(places) + "\n" +
              report::performance_warning_lines(places, kernel_threads(o.machine));
   fmt::print("{}\n", wrap_lines(heading, terminal.columns));
-  fmt::print("{}", report::ceilings_text(records, o.verbose, terminal));
+  fmt::print("{}{}", report::ceilings_text(records, o.verbose, terminal),
+             report::links_text(links, o.verbose, terminal));
   std::string notes;
   if (o.verbose)
     for (const std::string& note : c.notes) notes += terminal_safe(note, kLongestMessage) + "\n";
@@ -94,6 +151,16 @@ void register_machine(Command program, const AppContext& context) {
   app.add_flag("--topology", options->topology,
                "show sockets, cores, caches, NUMA nodes and GPU links, and what costs speed there; "
                "measures nothing");
+  app.add_flag("--links", options->links,
+               "measure the links between ranks too: all_reduce, all_gather and reduce_scatter of "
+               "2 KB to 256 MB, which predictions of collectives use; kept like the other rates");
+  app.add_option("--ranks", options->link_ranks,
+                 "with --links: how many ranks (default: 2 on CPUs, started by mpirun, or one for "
+                 "each GPU)");
+  add_gpus_option(app, options->ranks);
+  app.add_option("--chart", options->chart,
+                 "draw the times of collectives by size into this file (SVG); for links that were "
+                 "measured by --links");
   app.add_verbose_flag(options->verbose).excludes(app.add_json_flag(options->json));
   app.footer(
       "Examples:\n"

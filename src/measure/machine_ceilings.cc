@@ -40,10 +40,6 @@ std::optional<cost::Ceilings> cached(const fs::path& path,
   return std::nullopt;
 }
 
-cost::Machine this_machine(bool on_gpu, bool tf32) {
-  return on_gpu ? backends::cuda::this_machine(tf32) : backends::cpu::this_machine();
-}
-
 // The ceilings of the cache, unless they are provisional and can be measured better now: on a quiet
 // machine, or with less than half of the disturbance.
 std::optional<cost::Ceilings> usable(const fs::path& path,
@@ -63,27 +59,82 @@ std::optional<cost::Ceilings> usable(const fs::path& path,
 
 }  // namespace
 
-void keep_ceilings(const cost::Ceilings& ceilings, const CeilingsNote& note) {
-  const fs::path path = ceilings_path(ceilings.machine);
+namespace {
+
+void keep(const fs::path& path, const std::string& text, const CeilingsNote& note) {
   if (path.empty()) return;
   try {
     fs::create_directories(path.parent_path());
-    files::write_file(path, cost::to_json(ceilings), files::Links::kReplace);
+    files::write_file(path, text, files::Links::kReplace);
   } catch (const std::exception& error) {
     note(fmt::format("warning: {}; the next run measures the ceilings again",
                      terminal_safe(error.what(), kLongestMessage)));
   }
 }
 
+// One file for the device, however many of its cores are used.
+fs::path links_path(cost::Machine machine) {
+  machine.cores = machine.threads = 0;
+  machine.isa.clear();
+  return files::cache_file(fmt::format("links-{}.json", machine.hash()));
+}
+
+}  // namespace
+
+void keep_ceilings(const cost::Ceilings& ceilings, const CeilingsNote& note) {
+  cost::Ceilings own = ceilings;
+  own.links.clear();  // they have a file of their own
+  keep(ceilings_path(ceilings.machine), cost::to_json(own), note);
+}
+
+std::vector<cost::LinkCurves> known_links(const cost::Machine& machine, const CeilingsNote& note) {
+  const fs::path path = links_path(machine);
+  std::error_code error;
+  if (path.empty() || !fs::exists(path, error)) return {};
+  try {
+    return cost::link_curves_from_json(files::read_small_file(path, kLargestFile), path.string());
+  } catch (const Error& unusable) {
+    note(fmt::format("warning: {}; `ridge machine --ranks` measures the links again",
+                     terminal_safe(unusable.what(), kLongestMessage)));
+    return {};
+  }
+}
+
+void keep_link(const cost::Machine& machine,
+               const cost::LinkCurves& link,
+               const CeilingsNote& note) {
+  std::vector<cost::LinkCurves> links = known_links(machine, note);
+  std::erase_if(links, [&](const auto& each) { return each.ranks == link.ranks; });
+  links.push_back(link);
+  std::ranges::sort(links, {}, &cost::LinkCurves::ranks);
+  keep(links_path(machine), cost::to_json(links), note);
+}
+
 fs::path ceilings_path(const cost::Machine& machine) {
   return files::cache_file(fmt::format("machine-{}.json", machine.hash()));
 }
+
+cost::Machine this_machine(bool on_gpu, bool tf32) {
+  return on_gpu ? backends::cuda::this_machine(tf32) : backends::cpu::this_machine();
+}
+
+namespace {
+
+void add_links(const cost::Machine& machine, const CeilingsNote& note, cost::Ceilings& ceilings) {
+  for (const cost::LinkCurves& each : known_links(machine, note))
+    ceilings.links.push_back(each.rates());
+}
+
+}  // namespace
 
 std::optional<cost::Ceilings> known_ceilings(bool on_gpu, bool tf32, const CeilingsNote& note) {
   const cost::Machine machine = this_machine(on_gpu, tf32);
   const fs::path path = ceilings_path(machine);
   if (path.empty()) return std::nullopt;
-  return cached(path, machine, "run `ridge machine` to measure them again", note);
+  std::optional<cost::Ceilings> found =
+      cached(path, machine, "run `ridge machine` to measure them again", note);
+  if (found) add_links(machine, note, *found);
+  return found;
 }
 
 cost::Ceilings machine_ceilings(const CeilingsRequest& request,
@@ -100,7 +151,7 @@ cost::Ceilings machine_ceilings(const CeilingsRequest& request,
                                             {request.has_inference, std::move(known)})),
                      progress);
   };
-  const cost::Ceilings ceilings = is_complete ? *std::move(known) : measured();
+  cost::Ceilings ceilings = is_complete ? *std::move(known) : measured();
   if (!is_complete) {
     for (const std::string& each : cost::implausible_levels(ceilings))
       note("warning: " + each +
@@ -113,6 +164,7 @@ cost::Ceilings machine_ceilings(const CeilingsRequest& request,
                     "machine's ceilings; these are provisional, and are measured again once it is "
                     "quiet",
                     100 * ceilings.others_share, request.on_gpu ? "GPU's time" : "cores"));
+  add_links(machine, note, ceilings);
   return ceilings;
 }
 

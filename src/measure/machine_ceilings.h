@@ -6,8 +6,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cost/ceilings.h"
+#include "cost/link_curves.h"
 #include "measure/calibration.h"
 
 namespace ridge::measure {
@@ -36,6 +38,17 @@ struct CeilingsRequest {
 cost::Ceilings machine_ceilings(const CeilingsRequest& request,
                                 const CalibrationProgress& progress,
                                 const CeilingsNote& note);
+
+// The device and how it is used now.
+cost::Machine this_machine(bool on_gpu, bool tf32 = false);
+
+// The links between the ranks of this host, measured by measure_links (link_ceilings.h). Their file
+// is apart from the ceilings': they hold for any number of threads, so all ceilings have them.
+std::vector<cost::LinkCurves> known_links(const cost::Machine& machine, const CeilingsNote& note);
+// Replaces those of the same number of ranks.
+void keep_link(const cost::Machine& machine,
+               const cost::LinkCurves& link,
+               const CeilingsNote& note);
 
 // Keeps ceilings that a run has raised in the cache. Notes a failure.
 void keep_ceilings(const cost::Ceilings& ceilings, const CeilingsNote& note);
