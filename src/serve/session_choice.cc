@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/units.h"
 #include "models/adapter.h"
+#include "models/model_hash.h"
 #include "models/tokenizer_file.h"
 #include "ops/kv_cache.h"
 
@@ -159,9 +160,30 @@ int64_t served_chunk(const InferenceOptions& o, std::optional<int64_t> batched_t
   return std::max(o.chunk, batched_tokens.value_or(least));
 }
 
+namespace {
+
+// Ranks with other weights would give tokens of no model.
+void expect_same_model(const models::ModelFile& file, const backends::Groups* groups) {
+  if (groups == nullptr || groups->empty()) return;
+  const auto named = groups->find("tensor");
+  const auto group = named == groups->end() ? groups->begin() : named;
+  const std::string own =
+      fmt::format("{} {}", file.path().string(), models::sampled_hash(file));
+  const std::vector<std::string> all = group->second->gather(own);
+  const auto hash = [](const std::string& text) { return text.substr(text.rfind(' ')); };
+  for (size_t rank = 1; rank < all.size(); ++rank)
+    if (hash(all[rank]) != hash(all[0]))
+      throw usage_error(
+          "[ranks] expected every rank to read the same model; rank 0 has {}, rank {} has {}",
+          printable(all[0]), rank, printable(all[rank]));
+}
+
+}  // namespace
+
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,
                                       const InferenceOptions& o,
                                       const SessionNeeds& needs) {
+  expect_same_model(file, o.machine.groups);
   SessionOptions options;
   const models::ModelConfig& config = file.config();
   options.capacity = session_capacity(o, config, needs);

@@ -62,6 +62,28 @@ class TensorParallelTest : public RankTest {
   }
 };
 
+// The second rank reads a file of the same size whose last byte differs.
+TEST_F(TensorParallelTest, RanksThatReadOtherModelsAreRefused) {
+  for (const char* each : {"one", "other"})
+    std::filesystem::copy(small("llama_fp32"), folder_ / each);
+  std::string weights = files::contents(folder_ / "other" / "model.safetensors");
+  weights.back() ^= 1;
+  files::write_plain(folder_ / "other" / "model.safetensors", weights);
+  files::write_plain(
+      folder_ / "second.sh",
+      "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then for w; do [ \"$w\" = one ] && w=other; "
+      "set -- \"$@\" \"$w\"; shift; done; fi\nexec \"$@\"\n");
+  const Output output =
+      run({"logits", "one", "--ids", "1,2,3", "--device", "cpu", "--tensor-parallel", "2"},
+          {.environment = kOnAnyMachine,
+           .launcher = {"/usr/bin/mpirun", "-n", "2", "/bin/sh", "second.sh"}});
+  EXPECT_EQ(output.code, 2) << output.err;
+  EXPECT_NE(output.err.find("expected every rank to read the same model; rank 0 has one"),
+            std::string::npos)
+      << output.err;
+  EXPECT_NE(output.err.find("rank 1 has other"), std::string::npos) << output.err;
+}
+
 TEST_F(TensorParallelTest, FamiliesHaveTheLogitsOfOneRank) {
   for (const char* model : {"llama_fp32", "gemma3_bf16", "qwen2_fp32", "qwen3_bf16"})
     for (const int ranks : {2, 4}) {
