@@ -3,7 +3,9 @@
 // say which rank and where, leave nothing over, and go on from its checkpoint.
 #pragma once
 
+#include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <regex>
 
 #include "apps/checkpoint_case.h"
@@ -18,6 +20,7 @@ struct RankFault {
   int wrapped = 1;                // the rank
   bool has_full_disk = false;     // where ranks save, unless they unset LD_PRELOAD
   bool cuts_network = false;      // between the ranks, after some steps
+  bool plants_nan = false;        // in the memory of rank 1, after some steps
   int code = 1;
   const char* says = "";  // a regular expression
 };
@@ -55,6 +58,14 @@ inline const RankFault kRankFaults[] = {
      .code = 2,
      .says = "expected the same lr on every rank; rank 0 has 0.001, rank 1 has 1000"},
 };
+
+// A weight of one rank alone is no number: the sums of gradients bring it to all.
+inline const RankFault kNan = {
+    .name = "Nan",
+    .plants_nan = true,
+    .says =
+        "loss(.|\n)*rank 1 was the first with a value that is not finite, in collective [0-9]+: "
+        "all_reduce of data_parallel"};
 
 // It needs a network namespace of its own.
 inline const RankFault kCutNetwork = {
@@ -122,7 +133,8 @@ class RankFaultCase : public CheckpointCase {
   std::vector<std::string> ranks(const std::string& checkpoints,
                                  int64_t steps,
                                  std::vector<std::string> more = {}) const {
-    more.insert(more.end(), {layout_, "2", "--collective-timeout", "2", "--lr", "0.001"});
+    more.insert(more.end(), {layout_, "2", "--collective-timeout", "2", "--lr", "0.001", "--freeze",
+                             "model.norm.weight"});
     return line(checkpoints, steps, more);
   }
   RunLimits limits() const {
@@ -160,16 +172,54 @@ class RankFaultCase : public CheckpointCase {
     if (fault.cuts_network) put_in_network(with);
     std::vector<std::string> words = ranks("c", 1000000, {"--resume", "--log-dir", "log"});
     const pid_t child = start(words, with);
-    if (fault.signal == 0 && !fault.cuts_network) return finish(child);
+    const bool comes_later = fault.signal != 0 || fault.cuts_network || fault.plants_nan;
+    if (!comes_later) return finish(child);
     while (!std::filesystem::exists(folder_ / "c/step-00000008")) ::usleep(1000);
     if (fault.cuts_network) files::write_plain(folder_ / "cut", "");
-    const std::vector<pid_t> first = fault.signal != 0 ? ranks_alive(1) : std::vector<pid_t>();
-    EXPECT_EQ(first.size(), fault.signal != 0 ? 1u : 0u);
-    for (const pid_t each : first) ::kill(each, fault.signal);
+    const bool has_victim = !fault.cuts_network;
+    const std::vector<pid_t> first = has_victim ? ranks_alive(1) : std::vector<pid_t>();
+    EXPECT_EQ(first.size(), has_victim ? 1u : 0u);
+    for (const pid_t each : first) {
+      if (fault.signal != 0) ::kill(each, fault.signal);
+      if (fault.plants_nan) EXPECT_GT(plant_nan(each), 0);
+    }
     const auto begin = std::chrono::steady_clock::now();
     const Output output = finish(child);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1)) << fault.name;
     return output;
+  }
+
+  // Writes NaN over the weights of the last norm, which are frozen: 32 ones. Returns in how many
+  // places of the process's memory it found them.
+  static int plant_nan(pid_t process) {
+    const std::vector<float> ones(32, 1), nans(32, std::numeric_limits<float>::quiet_NaN());
+    const std::string_view wanted(reinterpret_cast<const char*>(ones.data()),
+                                  ones.size() * sizeof(float));
+    std::ifstream maps(fmt::format("/proc/{}/maps", process));
+    std::fstream memory(fmt::format("/proc/{}/mem", process),
+                        std::ios::in | std::ios::out | std::ios::binary);
+    int found = 0;
+    for (std::string line; std::getline(maps, line);) {
+      uint64_t begin = 0, end = 0;
+      char access[5] = "";
+      if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, access) != 3) continue;
+      constexpr uint64_t kMost = uint64_t{256} << 20;
+      if (std::string_view(access) != "rw-p" || end - begin > kMost) continue;
+      std::string bytes(end - begin, '\0');
+      memory.clear();
+      memory.seekg(static_cast<std::streamoff>(begin));
+      memory.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      bytes.resize(static_cast<size_t>(memory.gcount()));
+      for (size_t at = 0; (at = bytes.find(wanted, at)) != std::string::npos; ++found) {
+        memory.clear();
+        memory.seekp(static_cast<std::streamoff>(begin + at));
+        memory.write(reinterpret_cast<const char*>(nans.data()),
+                     static_cast<std::streamsize>(wanted.size()));
+        memory.flush();
+        at += wanted.size();
+      }
+    }
+    return found;
   }
 
   // The run has a network of its own, over which ranks exchange until the file "cut" is there.

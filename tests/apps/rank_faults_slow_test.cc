@@ -13,6 +13,11 @@ TEST_F(RankFaultSlowTest, EndTheRunAndNameTheRankEachTime) {
       for (const bool by_mpirun : {true, false}) expect_ends(each, by_mpirun);
 }
 
+TEST_F(RankFaultSlowTest, NameTheRankWithTheFirstNanEachTime) {
+  for (int trial = 0; trial < 20; ++trial)
+    for (const bool by_mpirun : {true, false}) expect_ends(kNan, by_mpirun);
+}
+
 TEST_F(RankFaultSlowTest, EndTheRunWhenTheNetworkIsCutEachTime) {
   if (!may_cut_network()) GTEST_SKIP() << "this machine permits no network namespaces";
   for (int trial = 0; trial < 20; ++trial)

@@ -16,6 +16,8 @@ TEST_F(RankFaultTest, EndTheRunAndNameTheRank) {
   }
 }
 
+TEST_F(RankFaultTest, NameTheRankWithTheFirstNan) { expect_ends(kNan, false); }
+
 TEST_F(RankFaultTest, EndTheRunWhenTheNetworkIsCut) {
   if (!may_cut_network()) GTEST_SKIP() << "this machine permits no network namespaces";
   expect_ends(kCutNetwork, true);
