@@ -66,9 +66,11 @@ TEST(KernelTrace, RocprofsFilesAgree) {
   std::map<std::string, int64_t> expected{
       {"embedding", 4'000}, {"matmul", 72'000}, {"flash_attention", 20'000}, {kOwn, 16'000}};
   EXPECT_EQ(times(import_fixture("rocprof_kernel_trace.csv")), expected);
+  EXPECT_EQ(times(import_fixture("rocprof_kern.db")), expected);
   expected["copy"] = 1'000;
   EXPECT_EQ(times(json), expected);
-  EXPECT_EQ(times(import_fixture("rocpd.db")), expected);
+  for (const char* version : {"rocpd.db", "rocpd_4_0.db", "rocpd_4_1.db"})
+    EXPECT_EQ(times(import_fixture(version)), expected) << version;
   EXPECT_EQ(read_trace(test_data("traces/rocpd.db")).device, "AMD MI300X");
   EXPECT_EQ(json.plain_wall_ns.size(), 1u);
   EXPECT_EQ(json.step.overlapped_ns, 16'000);
@@ -160,25 +162,38 @@ TEST(KernelTrace, JsonNamesWhatIsWrong) {
   EXPECT_NE(json_refusal(bad).find("expected kernels, found none"), std::string::npos);
 }
 
+TEST(KernelTrace, PerfettosFormatIsRefusedWithACommand) {
+  const files::ScratchFolder folder;
+  for (const auto& [name, bytes] : std::map<std::string, std::string>{
+           {"t.pftrace", "anything"}, {"t.proto", std::string("\x0a\x10\x40\x00\x50\x01", 6)}}) {
+    files::write_plain(folder / name, bytes);
+    EXPECT_NE(refusal([&] { read_trace(folder / name); }).find("--output-format"),
+              std::string::npos)
+        << name;
+  }
+}
+
 // A database is refused or read, whichever of its bytes is changed or missing.
 TEST(KernelTrace, DamagedDatabasesAreRefusedOrRead) {
   const files::ScratchFolder folder;
-  const std::string good = files::contents(test_data("traces/nsys.sqlite"));
   const std::string path = folder / "t.sqlite";
   const auto try_it = [&](const std::string& bytes) {
     files::write_plain(path, bytes);
     return refusal([&] {
-      const ForeignTrace trace = read_nsight_export(path);
+      const ForeignTrace trace = read_database(path);
       imported(trace);
     });
   };
-  EXPECT_EQ(try_it(good), "");
-  for (size_t size = 16; size < good.size(); size += 509)
-    EXPECT_NE(try_it(good.substr(0, size)), "") << size;
-  for (size_t at = 16; at < good.size(); at += 31) {
-    std::string bad = good;
-    bad[at] = static_cast<char>(bad[at] ^ (at % 2 == 0 ? 0xFF : 0x40));
-    try_it(bad);
+  for (const char* name : {"nsys.sqlite", "rocpd_4_0.db", "rocprof_kern.db"}) {
+    const std::string good = files::contents(test_data(std::string("traces/") + name));
+    EXPECT_EQ(try_it(good), "") << name;
+    for (size_t size = 16; size < good.size(); size += 509)
+      EXPECT_NE(try_it(good.substr(0, size)), "") << name << " " << size;
+    for (size_t at = 16; at < good.size(); at += 31) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ (at % 2 == 0 ? 0xFF : 0x40));
+      try_it(bad);
+    }
   }
 }
 

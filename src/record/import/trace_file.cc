@@ -3,6 +3,7 @@
 #include "record/import/trace_file.h"
 
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "files/block_reader.h"
@@ -17,6 +18,14 @@ std::string first_bytes(files::BlockReader reader) {
   return text;
 }
 
+// Perfetto's protocol buffers are messages of field 1, whose key is a line break; unlike text they
+// have zeros.
+bool is_perfetto(const std::filesystem::path& path, std::string_view first) {
+  for (const char* ending : {".pftrace", ".perfetto-trace"})
+    if (path.extension() == ending) return true;
+  return first.starts_with('\n') && first.find('\0') != std::string_view::npos;
+}
+
 }  // namespace
 
 ForeignTrace read_trace(const std::filesystem::path& path) {
@@ -28,8 +37,7 @@ ForeignTrace read_trace(const std::filesystem::path& path) {
         "export --type sqlite --output {} {}",
         path.string(), std::filesystem::path(path).replace_extension(".sqlite").string(),
         path.string());
-  // Perfetto's protocol buffers begin with a packet.
-  if (path.extension() == ".pftrace" || path.extension() == ".perfetto-trace")
+  if (is_perfetto(path, first))
     throw file_error(
         "[{}] is a trace in Perfetto's own format; rocprofv3 writes one for Ridge with "
         "--output-format json, csv or rocpd",

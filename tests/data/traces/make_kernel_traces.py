@@ -65,6 +65,58 @@ def rocpd():
     db.close()
 
 
+def rocpd4(name, times_apart):
+    """The tables of rocpd 4: tracks, and in 4.0 a table of all times."""
+    path = HERE / name
+    path.unlink(missing_ok=True)
+    db = sqlite3.connect(path)
+    span = "start_id INTEGER, end_id INTEGER" if times_apart else "start BIGINT, end BIGINT"
+    db.executescript(f"""
+        PRAGMA page_size = 1024;
+        CREATE TABLE rocpd_info_agent_4b (id INTEGER NOT NULL PRIMARY KEY, type TEXT, name TEXT, product_name TEXT);
+        CREATE TABLE rocpd_info_kernel_symbol_4b (id INTEGER NOT NULL PRIMARY KEY, kernel_name TEXT, display_name TEXT);
+        CREATE TABLE rocpd_track_4b (id INTEGER NOT NULL PRIMARY KEY, agent_id INTEGER, queue_id INTEGER, stream_id INTEGER);
+        CREATE TABLE rocpd_kernel_dispatch_4b (id INTEGER NOT NULL PRIMARY KEY, track_id INTEGER NOT NULL,
+          kernel_id INTEGER NOT NULL, dispatch_id INTEGER, {span});
+        CREATE TABLE rocpd_memory_copy_4b (id INTEGER NOT NULL PRIMARY KEY, track_id INTEGER, {span}, name_id INTEGER);
+        INSERT INTO rocpd_info_agent_4b VALUES (1, 'GPU', 'gfx942', 'AMD MI300X');
+    """)
+    if times_apart:
+        db.execute("CREATE TABLE rocpd_timestamp_4b (id INTEGER NOT NULL PRIMARY KEY, value BIGINT NOT NULL, track_id INTEGER)")
+
+    def at(time):
+        if not times_apart:
+            return time
+        return db.execute("INSERT INTO rocpd_timestamp_4b (value, track_id) VALUES (?, 1)", (time,)).lastrowid
+
+    for i, (name, *_) in enumerate(KERNELS):
+        db.execute("INSERT INTO rocpd_info_kernel_symbol_4b VALUES (?, ?, ?)", (i + 1, name + ".kd", name))
+    for id, _, name, begin, end, stream in kernels():
+        kernel = [each[0] for each in KERNELS].index(name) + 1
+        db.execute("INSERT INTO rocpd_kernel_dispatch_4b VALUES (?, ?, ?, ?, ?, ?)",
+                   (id, stream, kernel, id, at(begin), at(end)))
+    for id, _, begin, end in copies():
+        db.execute("INSERT INTO rocpd_memory_copy_4b VALUES (?, NULL, ?, ?, 1)", (id, at(begin), at(end)))
+    db.commit()
+    db.close()
+
+
+def rocprof_kern():
+    """The one table of rocprof before version 3."""
+    path = HERE / "rocprof_kern.db"
+    path.unlink(missing_ok=True)
+    db = sqlite3.connect(path)
+    db.executescript("""
+        PRAGMA page_size = 1024;
+        CREATE TABLE KERN ("Index" INTEGER, KernelName TEXT, "gpu-id" INTEGER, "queue-id" INTEGER, BeginNs INTEGER,
+          EndNs INTEGER, DurationNs INTEGER);
+    """)
+    for id, _, name, begin, end, stream in kernels():
+        db.execute("INSERT INTO KERN VALUES (?, ?, 8, ?, ?, ?, ?)", (id, name, stream, begin, end, end - begin))
+    db.commit()
+    db.close()
+
+
 def nsys():
     path = HERE / "nsys.sqlite"
     path.unlink(missing_ok=True)
@@ -143,4 +195,7 @@ def rocprof():
 
 nsys()
 rocpd()
+rocpd4("rocpd_4_0.db", True)
+rocpd4("rocpd_4_1.db", False)
+rocprof_kern()
 rocprof()
