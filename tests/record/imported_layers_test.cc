@@ -5,6 +5,7 @@
 
 #include <ctime>
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,19 @@ TEST(ImportedLayers, RecurrentNetworks) {
   EXPECT_EQ(node_of("aten::mkldnn_rnn_layer", layer, no_values).work.macs, 5 * 3 * 64 * (8 + 16));
   EXPECT_EQ(node_of("aten::mkldnn_rnn_layer_backward", layer, no_values).work.macs,
             2 * 5 * 3 * 64 * (8 + 16));
+}
+
+TEST(ImportedLayers, AttentionOfOtherLibraries) {
+  const Json operand = {1, 64, 4, 16};
+  const Json forward = {operand, operand, operand};
+  const std::vector<std::string> none(3);
+  for (const char* name : {"aiter::fmha_v3_fwd", "aiter::_flash_attn_forward"})
+    EXPECT_EQ(node_of(name, forward, none, "c10::bfloat16").work.macs, 2 * 64 * 64 * 4 * 16)
+        << name;
+  EXPECT_EQ(node_of("aiter::fmha_v3_bwd", {operand, operand, operand, operand},
+                    std::vector<std::string>(4))
+                .work.macs,
+            5 * 64 * 64 * 4 * 16);
 }
 
 TEST(ImportedLayers, GroupsAndExperts) {
@@ -235,6 +249,32 @@ TEST(ImportedServer, AReplayedGraphIsJoinedToItsCapture) {
   EXPECT_EQ(steps.attribution.uncounted_ns, 0);
 }
 
+// A profiler may lose the last kernels of a replay. The rest is joined if its kinds are those of
+// the capture's nodes.
+TEST(ImportedServer, AReplayWithoutItsLastKernelsIsJoined) {
+  constexpr int kNodes = 200;
+  auto macs = [](const char* kernel, int recorded) {
+    TraceText capture, replay;
+    capture.event("cuda_runtime", "hipStreamBeginCapture", 0, 1);
+    for (int i = 0; i < kNodes; ++i)
+      capture.event("cpu_op", "aten::mm", 10 * i + 5, 8, TraceText::call({{4, 8}, {8, 16}}))
+          .event("cuda_runtime", "hipLaunchKernel", 10 * i + 6, 1);
+    capture.event("cuda_runtime", "hipStreamEndCapture", 10 * kNodes + 5, 1);
+    replay.event("cuda_runtime", "hipGraphLaunch", 2, 3, {{"correlation", 9}});
+    for (int i = 0; i < recorded; ++i)
+      replay.event("kernel", kernel, 20 + 10 * i, 5, {{"correlation", 9}}, 3);
+    files::BlockReader first(capture.str(), "capture.json"), second(replay.str(), "replay.json");
+    ForeignTrace trace = read_torch_trace(second);
+    join_capture(trace, read_torch_trace(first));
+    return imported_run(trace, imported_steps(trace), nullptr).executed.macs;
+  };
+  constexpr int64_t kEach = 4 * 8 * 16;
+  EXPECT_EQ(macs("Cijk_Alik", kNodes), kNodes * kEach);
+  EXPECT_EQ(macs("Cijk_Alik", kNodes - 1), (kNodes - 1) * kEach);
+  EXPECT_EQ(macs("Cijk_Alik", kNodes - 10), 0) << "too many are missing";
+  EXPECT_EQ(macs("rmsnorm", kNodes - 1), 0) << "of another kind";
+}
+
 // Kernels 1 and 2 were launched before the trace began, 3 between the steps.
 TEST(ImportedSteps, KernelsOfNoStepAreApart) {
   TraceText trace;
@@ -316,6 +356,86 @@ TEST(ImportedSteps, TitlesClaimWhatIsRecorded) {
           .str(),
       "trace prefill eager 4x128");
   EXPECT_EQ(setting({{"aten::embedding", lookup(1000, 4, 1)}}).task, "decode");
+  // A model that draws images from a text has few products over the tokens of the text.
+  auto product = [](int64_t rows) { return TraceText::call({{rows, 8}, {8, 16}}); };
+  const std::pair<std::string, Json> ids = {"aten::embedding", lookup(1000, 1, 77)};
+  EXPECT_EQ(setting({ids, {"aten::mm", product(77)}}).str(), "trace prefill eager 1x77");
+  EXPECT_EQ(setting({ids, {"aten::mm", product(77)}, {"aten::mm", product(4096)}}).str(),
+            "trace forward eager");
+}
+
+TEST(ImportedSteps, TypesOfProductsAreClaimedOnlyWhereProductsAreCounted) {
+  auto dtype = [](const Json& call) {
+    return import_text(TraceText().event("cpu_op", "aten::mm", 0, 5, call).str()).run.setting.dtype;
+  };
+  EXPECT_EQ(dtype(Json::object()), "");
+  EXPECT_EQ(dtype(TraceText::call({{4, 8}, {8, 16}})), "fp32");
+}
+
+// PyTorch 1.8 records annotations as operations, and the nodes of autograd without their engine.
+TEST(ImportedSteps, OldTracesHaveStepsAndGradients) {
+  const Imported imported = import_text(TraceText()
+                                            .event("Operator", "ProfilerStep#1", 0, 100)
+                                            .event("Operator", "aten::exp", 10, 10)
+                                            .event("Operator", "ExpBackward", 20, 10, {}, 2)
+                                            .event("Operator", "aten::mul", 21, 8, {}, 2)
+                                            .event("Operator", "ProfilerStep#2", 100, 50)
+                                            .event("Operator", "Optimizer.step#SGD.step", 110, 20)
+                                            .event("Operator", "aten::add_", 112, 10)
+                                            .str());
+  EXPECT_EQ(imported.run.plain_wall_ns, (std::vector<double>{100'000, 50'000}));
+  EXPECT_TRUE(imported.steps.has_backward);
+  std::map<std::string, std::string> phases;
+  for (const NodeRecord& node : imported.run.step.nodes) phases[node.op] = node.phase;
+  EXPECT_EQ(phases["exp"], "forward");
+  EXPECT_EQ(phases["mul"], "backward");
+  EXPECT_EQ(phases["sgd"], "optimizer");
+}
+
+// Traces of ranks that were merged have each step once for each rank.
+TEST(ImportedSteps, StepsOfMergedRanksAreOne) {
+  TraceText trace;
+  for (int rank = 0; rank < 3; ++rank)
+    for (int step = 0; step < 2; ++step)
+      trace
+          .event("user_annotation", "ProfilerStep#" + std::to_string(step), 100 * step + 2 * rank,
+                 99, {}, rank)
+          .event("cpu_op", "aten::exp", 100 * step + 2 * rank + 1, 90, {}, rank);
+  const std::vector<double> walls = import_text(trace.str()).run.plain_wall_ns;
+  ASSERT_EQ(walls.size(), 2u);
+  EXPECT_EQ(walls[0], 100'000);
+  EXPECT_EQ(walls[1], 103'000);
+}
+
+// A kernel of the step before that ends in this one delays it only if it keeps a kernel waiting.
+TEST(ImportedSteps, ATailDelaysWhatWaitsForIt) {
+  auto wall = [](double launched) {
+    return import_text(
+               TraceText()
+                   .event("cuda_runtime", "cudaLaunchKernel", -10, 1, {{"correlation", 1}})
+                   .event("user_annotation", "ProfilerStep#1", 0, 1000)
+                   .event("cuda_runtime", "cudaLaunchKernel", launched, 1, {{"correlation", 2}})
+                   .event("kernel", "gemm", -5, 205, {{"correlation", 1}}, 9)
+                   .event("kernel", "gemm", 400, 100, {{"correlation", 2}}, 9)
+                   .str())
+        .run.plain_wall_ns.at(0);
+  };
+  EXPECT_EQ(wall(390), 1'000'000);
+  EXPECT_EQ(wall(100), 800'000);
+}
+
+// Some programs write no correlation, only the external id that a call and its kernel share.
+TEST(ImportedSteps, ExternalIdsJoinCallsAndKernels) {
+  const Imported imported = import_text(
+      TraceText()
+          .event("cpu_op", "aten::mm", 0, 50,
+                 {{"Input Dims", {{4, 8}, {8, 16}}}, {"Input type", {"Float", "Float"}}})
+          .event("cuda_runtime", "cudaLaunchKernel", 10, 5, {{"External id", 100}})
+          .event("kernel", "igemm_fwd", 20, 30, {{"External id", 100}}, 9)
+          .str());
+  ASSERT_EQ(imported.run.step.nodes.size(), 1u);
+  EXPECT_EQ(imported.run.step.nodes[0].op, "matmul");
+  EXPECT_EQ(imported.run.step.nodes[0].work.macs, 4 * 8 * 16);
 }
 
 // Four ranks of a step with two all-reduces. The first hides 15 of its 20 us behind a GEMM. Rank r

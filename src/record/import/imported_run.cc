@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -73,7 +74,8 @@ class RunMaker {
       if (node_of_[i] >= 0) count(steps_.operations[i], nodes()[static_cast<size_t>(node_of_[i])]);
     for (const ImportedSpan& span : steps_.spans)
       if (!span.continues) ++nodes()[static_cast<size_t>(node_of_[span.operation])].calls;
-    run_.setting = imported_setting(trace_, steps_, product_type_);
+    run_.setting = imported_setting(trace_, steps_,
+                                    most_macs_ > 0 ? std::optional(product_type_) : std::nullopt);
     finish_nodes();
     add_times();
     run_.parameters = steps_.parameters;

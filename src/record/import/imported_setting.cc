@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <span>
 
 namespace ridge::record {
 namespace {
@@ -17,6 +19,32 @@ std::string dtype_option(DType dtype) {
     default:
       return "fp32";
   }
+}
+
+// The rows of an output, "bf16[2,128,64]" -> 256.
+int64_t rows_of(std::string_view output) {
+  const RecordedCall call = call_of_text(output);
+  const Operand* tensor = call.tensor(0);
+  if (tensor == nullptr || tensor->extents().empty()) return 0;
+  return count_product(std::span(tensor->extents()).first(tensor->extents().size() - 1));
+}
+
+// Whether token ids are what the products are about, and not one of several inputs, such as the
+// text that tells what an image shows.
+bool are_of_tokens(const ForeignTrace& trace, const ImportedSteps& steps) {
+  constexpr int64_t kPart = 8;  // an eighth
+  const int64_t tokens = count_product({trace.batch_size, trace.sequence});
+  std::map<int32_t, int64_t> calls;  // how often
+  for (const ImportedOperation& each : steps.operations)
+    if (each.call >= 0) ++calls[each.call];
+  double all = 0, of_tokens = 0;
+  for (const auto& [index, count] : calls) {
+    const RecordedCounts& call = trace.calls[static_cast<size_t>(index)];
+    const double macs = static_cast<double>(call.model_macs) * static_cast<double>(count);
+    all += macs;
+    if (macs > 0 && rows_of(trace.names[call.output]) == tokens) of_tokens += macs;
+  }
+  return kPart * of_tokens >= all;
 }
 
 // Only what is recorded: whether there is a backward pass, the batch of a server, or token ids.
@@ -40,6 +68,7 @@ void set_task(const ForeignTrace& trace, const ImportedSteps& steps, Setting& se
     if (setting.sequence == 0) setting.batch_size = 0;
     return;
   }
+  if (!are_of_tokens(trace, steps)) return;
   setting.batch_size = trace.batch_size;
   setting.sequence = trace.sequence;
   if (!steps.has_backward && trace.sequence > 0)
@@ -50,7 +79,7 @@ void set_task(const ForeignTrace& trace, const ImportedSteps& steps, Setting& se
 
 Setting imported_setting(const ForeignTrace& trace,
                          const ImportedSteps& steps,
-                         DType product_type) {
+                         std::optional<DType> product_type) {
   if (trace.setting) return *trace.setting;
   Setting setting;
   setting.model = trace_title(trace.source);
@@ -62,8 +91,10 @@ Setting imported_setting(const ForeignTrace& trace,
   setting.level = steps.is_compiled                                           ? "compile"
                   : steps.attribution.share(steps.attribution.graph_ns) > 0.5 ? "graph"
                                                                               : "eager";
-  setting.dtype =
-      product_type == DType::kF32 && trace.uses_tf32 ? "tf32" : dtype_option(product_type);
+  if (product_type.value_or(DType::kF32) == DType::kF32 && trace.uses_tf32)
+    setting.dtype = "tf32";
+  else if (product_type)
+    setting.dtype = dtype_option(*product_type);
   set_task(trace, steps, setting);
   return setting;
 }

@@ -32,6 +32,12 @@ constexpr MarkedName kMarks[] = {
     {"CompiledFunctionBackward*", Mark::kCompiled},
     {"Torch-Compiled Region*", Mark::kCompiled},
     {"## Call CompiledFxGraph*", Mark::kCompiled},
+    // The nodes of autograd, which older versions record alone.
+    {"torch::autograd::*", Mark::kBackward},
+    {"*Backward", Mark::kBackward},
+    {"*Backward0", Mark::kBackward},
+    {"*Backward1", Mark::kBackward},
+    {"*Backward2", Mark::kBackward},
 };
 
 constexpr int kMostScopeDepth = 64;
@@ -82,20 +88,28 @@ class PlaceFinder : Events {
     result_.steps.push_back(all);
   }
 
-  // In order; of annotations in one another, the outermost.
+  // In order; of annotations in one another, the outermost. Those of one name that overlap are the
+  // step of several ranks, whose traces were merged.
   void add_steps(Mark mark, EventKind kind) {
-    std::vector<ImportedStep> all;
+    std::vector<const ForeignEvent*> all;
     for (const ForeignEvent& each : trace_.events)
-      if (each.kind == kind && names_[each.name].mark == mark)
-        all.push_back({each.begin_ns, each.end_ns()});
-    std::sort(all.begin(), all.end(), [](const ImportedStep& a, const ImportedStep& b) {
-      return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+      if (each.kind == kind && names_[each.name].mark == mark) all.push_back(&each);
+    std::ranges::stable_sort(all, [](const ForeignEvent* a, const ForeignEvent* b) {
+      return a->begin_ns != b->begin_ns ? a->begin_ns < b->begin_ns : a->end_ns() > b->end_ns();
     });
     std::vector<ImportedStep>& steps = result_.steps;
-    for (const ImportedStep& each : all) {
-      if (!steps.empty() && each.end_ns <= steps.back().end_ns) continue;
-      if (!steps.empty()) steps.back().end_ns = std::min(steps.back().end_ns, each.begin_ns);
-      steps.push_back(each);
+    uint32_t last_name = 0;
+    for (const ForeignEvent* each : all) {
+      if (!steps.empty() && each->end_ns() <= steps.back().end_ns) continue;
+      if (!steps.empty() && each->begin_ns < steps.back().end_ns) {
+        if (each->name == last_name) {
+          steps.back().end_ns = each->end_ns();
+          continue;
+        }
+        steps.back().end_ns = each->begin_ns;
+      }
+      steps.push_back({each->begin_ns, each->end_ns()});
+      last_name = each->name;
     }
   }
 
@@ -173,9 +187,10 @@ class PlaceFinder : Events {
     for (const uint32_t i : tree_.order) {
       Place& place = places_[i];
       if (place.phase != Phase::kBackward) continue;
-      if (mark(i) == Mark::kBackward) {
-        const auto found = scope_of_sequence_.find(event(i).sequence);
-        if (found != scope_of_sequence_.end()) place.scope = found->second;
+      const auto found = mark(i) == Mark::kBackward ? scope_of_sequence_.find(event(i).sequence)
+                                                    : scope_of_sequence_.end();
+      if (found != scope_of_sequence_.end()) {
+        place.scope = found->second;
       } else if (parent(i) >= 0 && event(i).kind != EventKind::kModule &&
                  event(i).kind != EventKind::kAnnotation) {
         place.scope = places_[static_cast<size_t>(parent(i))].scope;

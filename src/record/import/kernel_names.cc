@@ -42,18 +42,19 @@ constexpr auto kKernels = std::to_array<KernelNames>({
      "*combined_routing*, *bitmatrix*, *grouped_topk*, *moe*topk*"},
     {"experts",
      "*matmul_ogs*, *fused_moe*, *fusedmoe*, *moe*gemm*, *moe*marlin*, *marlin_moe*, *moe_wna16*, "
-     "*finalizemoe*, *finalize_matmul*, *moe*finalize*, *expandinputrows*, *moe_sum*, *moe_kernel*, *moe*stage*"},
+     "*finalizemoe*, *finalize_matmul*, *moe*finalize*, *expandinputrows*, *moe_sum*, *moe_kernel*, *moe*stage*, "
+     "bmm_*dynbatch*"},
 
     // Attention.
     {"flash_attention_backward",
      "*flash*bwd*, *flash*backward*, *fmha*bwd*, *fmha_cutlassb*, *fmha*backward*, *sdpa*bprop*, "
      "*sdpa*backward*, *attn*bwd*, *attn*backward*, *attention*bwd*, *attention*backward*, "
-     "*bwd_kernel_dk_dv*, *bwd_kernel_dq*, *bwd_dkdv*, *bwd_dq*, *dot_do_o*, *convert_dq_*"},
+     "*bwd_kernel_dk_dv*, *bwd_kernel_dq*, bwd_kernel_fuse*, *bwd_dkdv*, *bwd_dq*, *dot_do_o*, *convert_dq_*"},
     {"flash_attention",
      "*flash_fwd*, *flash*attn*, *flash*attention*, *flash::*, *flash_mla*, *flashmla*, *fmha*, "
      "*sdpa*, *attn_fwd*, *fwd_attn*, *attention*, *attn_states*, *kvcachekernel*, "
      "*mergestates*, *merge_state*, *_mha_*, mha_*, *_mha, *mla_*, *_mla*, *reduce_segments*, "
-     "_fwd_kernel, *_kernel_stage1, *_kernel_stage2"},
+     "_fwd_kernel, *_kernel_stage1, *_kernel_stage2, sage_*, *sageattn*"},
 
     // Convolutions, and norms over channels.
     {"convolution_backward",
@@ -83,7 +84,7 @@ constexpr auto kKernels = std::to_array<KernelNames>({
     // Products. A gate that is fused into one is a part of it.
     {"matmul",
      "*gemm*, *gemv*, *nvjet*, cijk_*, *_cijk_*, *matmul*, *scaled_mm*, *splitk*, *marlin*, "
-     "*machete*, bmm_*, *dot_kernel*, *reduce_1block*, *ampere*16816*, *hmma*"},
+     "*machete*, bmm_*, *dot_kernel*, *reduce_1block*, *ampere*16816*, *hmma*, *epilogue::impl::globalkernel*"},
     {"glu", "*act_and_mul*, *silu_and_mul*, *gelu_and_mul*, *swiglu*, *geglu*, *doactivation*"},
     {"matmul", "*cutlass*"},
 
@@ -113,13 +114,15 @@ constexpr auto kKernels = std::to_array<KernelNames>({
     {"average_pool", "*avg_pool*, *avgpool*, *average_pool*, *averagepool*"},
     {"fft", "*_fft*, *fft_*, *vkfft*"},
     {"fill",
-     "*fillfunctor*, *elementwise_kernel_with_index*, *distribution_*, *memset*, *fillbuffer*, *philox*"},
+     "*fillfunctor*, compute_position*, *elementwise_kernel_with_index*, *distribution_*, *memset*, *fillbuffer*, *philox*"},
     {"scatter", "*scatter*"},
-    {"gather", "*gather*, *index*"},
+    {"gather", "*gather*, *index*, *indices*, *token_ids*"},
     {"copy",
-     "*direct_copy*, *memcpy*, *copybuffer*, copy*to*, memory_copy*, *nchwtonhwc*, *nhwctonchw*"},
+     "*direct_copy*, *memcpy*, *copybuffer*, copy*to*, memory_copy*, *nchwtonhwc*, *nhwctonchw*, *copy_async*"},
     {"reduce_sum", "*reduce_kernel*"},
-    {"pointwise", "*elementwise*, *subtensorop*, *optensor*"},
+    {"pointwise",
+     "*elementwise*, *subtensorop*, *optensor*, *amp_update_scale*, *rocprim*transform*, "
+     "*thrust*transform*, *cub*transform*"},
 
     // Generally.
     {"cast", "*quant*, *cvt_fp*, *cast_transpose*"},

@@ -32,7 +32,8 @@ constexpr auto kRows = std::to_array<Row>({
      "aten::mm, aten::bmm, aten::mv, aten::dot, aten::_int_mm, aten::_scaled_mm", c::product},
     {kOperation, "matmul", "aten::addmm, aten::_addmm_activation, aten::baddbmm, aten::addmv",
      c::product_and_addend},
-    {kOperation, "matmul", "aten::addbmm"},
+    {kOperation, "matmul", "aten::addbmm, aten::_weight_int*pack_mm*, aten::_cslt_sparse_mm"},
+    {kComposite, "matmul", "aten::outer, aten::ger, aten::addr, aten::inner"},
     {kOperation, "matmul", "aten::mkldnn_linear, mkl::_mkl_linear, mkldnn::_linear_pointwise",
      c::linear},
     {kComposite, "matmul", "aten::linear", c::linear},
@@ -80,9 +81,12 @@ constexpr auto kRows = std::to_array<Row>({
      "aten::_scaled_dot_product_efficient_attention, aten::_scaled_dot_product_cudnn_attention, "
      "aten::_scaled_dot_product_fused_attention_overrideable",
      c::attention, kAttention},
+    {kOperation, "flash_attention_backward",
+     "aiter::fmha*bwd*, aiter::mha_bwd, aiter::_flash_attn_backward",
+     c::attention_backward_tokens_first, kAttention},
     {kOperation, "flash_attention",
      "aten::_flash_attention_forward, aten::_efficient_attention_forward, "
-     "flash_attn::_flash_attn_forward",
+     "flash_attn::_flash_attn_forward, aiter::_flash_attn_forward, aiter::fmha*, aiter::mha_fwd",
      c::attention_tokens_first, kAttention},
     {kOperation, "flash_attention_backward", "aten::_scaled_dot_product_*_backward",
      c::attention_backward, kAttention},
@@ -130,6 +134,7 @@ constexpr auto kRows = std::to_array<Row>({
     {kComposite, "batch_norm_backward", "aten::_batch_norm_impl_index_backward"},
     {kOperation, "group_norm", "aten::native_group_norm", c::channel_norm, {7}},
     {kComposite, "group_norm", "aten::group_norm", c::channel_norm, {7}},
+    {kComposite, "group_norm", "aiter::*groupnorm*"},
     {kOperation, "group_norm_backward", "aten::native_group_norm_backward", c::like_second, {13}},
 
     // Pooling.
@@ -184,6 +189,14 @@ constexpr auto kRows = std::to_array<Row>({
      {1}},
     {kOperation, "embedding_bag_backward", "aten::_embedding_bag_*backward"},
     {kComposite, "embedding_bag", "aten::embedding_bag", c::bag, {1}},
+    {kComposite, "embedding_bag",
+     "fbgemm::*lookup*, fbgemm::*embedding*codegen*, fbgemm::*nbit*embedding*"},
+    {kComposite, "cast", "fbgemm::*Quantized*, fbgemm::*quantize*"},
+    {kComposite, "scan", "fbgemm::*cumsum*"},
+    {kComposite, "gather",
+     "fbgemm::*permute*, fbgemm::*jagged*, fbgemm::*bucketize*, fbgemm::*indices*, "
+     "fbgemm::*select*, fbgemm::*offsets*, fbgemm::*lengths*, fbgemm::*segment*, fbgemm::*invert*"},
+    {kComposite, "reduce_sum", "fbgemm::*sum*, fbgemm::*merge_pooled*"},
 
     // Fourier transforms.
     {kOperation, "fft", "aten::_fft_c2c, aten::_fft_r2c, aten::_fft_c2r", c::fourier, {5}},
@@ -197,6 +210,7 @@ constexpr auto kRows = std::to_array<Row>({
      "flashinfer::*prefill*run*, flashinfer::*decode*run*, sglang::unified_attention*, "
      "sglang::*paged_attention*",
      c::paged_attention},
+    {kComposite, "flash_attention", "sglang_profiler::attention*", c::paged_attention},
     {kOperation, "kv_append",
      "*::reshape_and_cache*, *::store_cache*, vllm::unified_kv_cache_update, *::concat_and_cache*, "
      "*::set_kv_buffer*",
@@ -225,7 +239,8 @@ constexpr auto kRows = std::to_array<Row>({
     {kComposite, "cast", "*::*scaled_fp8_quant*, *::*quant_fp8*, *::*_quant*"},
     {kComposite, "collective",
      "vllm::all_reduce*, vllm::all_gather*, vllm::reduce_scatter*, _C_custom_ar::*, "
-     "sglang::*all_reduce*, sgl_kernel::*all_reduce*, aiter::*all_reduce*"},
+     "symm_mem::*, _c10d_functional::*, c10d_functional::*, sglang::*all_reduce*, "
+     "sgl_kernel::*all_reduce*, aiter::*all_reduce*"},
     {kWrapper, "", "sglang_profiler::*"},
 
     // Element by element; the FLOPs are those of docs/accounting.md.
@@ -261,7 +276,25 @@ constexpr auto kRows = std::to_array<Row>({
     {kOperation, "exp", "aten::exp2", c::pointwise, {1, 1}},
     {kOperation, "relu", "aten::threshold", c::pointwise, {1}},
     {kOperation, "relu_backward", "aten::threshold_backward", c::pointwise},
-    {kOperation, "clamp", "aten::clamp*", c::pointwise},
+    {kOperation, "clamp", "aten::clamp*, aten::hardtanh*, aten::relu6, aten::nan_to_num",
+     c::pointwise},
+    {kOperation,
+     "pointwise",
+     "aten::leaky_relu*, aten::elu*, aten::celu*, aten::selu, aten::softplus*, aten::mish*, "
+     "aten::hardswish*, aten::hardsigmoid*, aten::prelu*, aten::_prelu_kernel*, "
+     "aten::log_sigmoid*, aten::log1p, aten::log2, aten::log10, aten::expm1, aten::tan, "
+     "aten::asin, aten::acos, aten::atan*, aten::sinh, aten::cosh, aten::asinh, aten::acosh, "
+     "aten::erfc, aten::erfinv, aten::lgamma, aten::digamma, aten::hypot, aten::logaddexp*, "
+     "aten::xlogy, aten::float_power, aten::logit*, aten::polar, aten::angle",
+     c::pointwise,
+     {1, 1}},
+    {kOperation, "pointwise",
+     "aten::trunc, aten::frac, aten::heaviside, aten::copysign, aten::fmax, aten::fmin, "
+     "aten::complex, aten::smooth_l1_loss*, aten::l1_loss*, aten::huber_loss*, aten::kl_div*, "
+     "aten::binary_cross_entropy*, aten::soft_margin_loss*, aten::margin_ranking_loss, "
+     "aten::cosine_embedding_loss, aten::quantize_per*, aten::dequantize*, "
+     "aten::fake_quantize*, aten::_fake_quantize*, aten::_fused_moving_avg_obs*"},
+    {kComposite, "glu", "aten::glu*"},
     {kOperation, "where", "aten::masked_fill", c::pointwise},
     {kOperation, "causal_mask", "aten::tril, aten::triu", c::pointwise},
     {kOperation, "dropout", "aten::native_dropout", c::dropout, {2}},
@@ -286,6 +319,16 @@ constexpr auto kRows = std::to_array<Row>({
      c::reduction,
      {1}},
     {kOperation, "reduce_any", "aten::all, aten::any", c::reduction},
+    {kOperation, "reduce_max",
+     "aten::aminmax, aten::_aminmax, aten::median, aten::nanmedian, aten::mode, aten::kthvalue"},
+    {kOperation, "reduce_sum",
+     "aten::nansum, aten::count_nonzero, aten::trace, aten::histc, aten::bincount"},
+    {kOperation, "scan",
+     "aten::cumprod, aten::cummax, aten::cummin, aten::_cummax_helper, aten::logcumsumexp, "
+     "aten::_logcumsumexp, aten::_cumsum, aten::diff"},
+    {kOperation, "linear_algebra",
+     "aten::linalg_*, aten::_linalg_*, aten::cholesky*, aten::svd, aten::qr, "
+     "aten::inverse, aten::lu_*, aten::triangular_solve, aten::cdist, aten::_cdist*, aten::_pdist*"},
     {kOperation, "reduce_norm", "aten::linalg_vector_norm", c::reduction, {2}},
     {kComposite, "reduce_norm", "aten::norm", c::reduction, {2}},
     {kOperation, "reduce_log_sum_exp", "aten::logsumexp", c::reduction, {4, 1}},
@@ -305,8 +348,12 @@ constexpr auto kRows = std::to_array<Row>({
     {kComposite, "concat", "aten::stack", c::concat},
     {kOperation, "fill",
      "aten::fill, aten::normal, aten::uniform, aten::bernoulli, aten::exponential, aten::random, "
-     "aten::arange",
+     "aten::arange, aten::log_normal, aten::cauchy, aten::geometric, aten::eye, aten::linspace, "
+     "aten::logspace, aten::tril_indices, aten::triu_indices",
      c::fill},
+    {kComposite, "fill",
+     "aten::rand, aten::rand_like, aten::randn, aten::randn_like, aten::randint*, "
+     "aten::randperm"},
     {kComposite, "fill", "aten::zero", c::fill},
     {kComposite, "fill",
      "aten::zeros*, aten::ones*, aten::full*, aten::new_zeros, aten::new_ones, aten::new_full, "
@@ -315,9 +362,15 @@ constexpr auto kRows = std::to_array<Row>({
      "aten::index_select, aten::gather, aten::index, aten::take*, aten::masked_select, "
      "aten::nonzero",
      c::gather},
+    {kOperation, "gather",
+     "aten::grid_sampler*, aten::im2col, aten::col2im, aten::searchsorted, aten::bucketize, "
+     "aten::unique*, aten::_unique*, torchvision::*roi*, torchvision::*deform*"},
+    {kOperation, "copy",
+     "aten::reflection_pad*, aten::replication_pad*, aten::pixel_shuffle, "
+     "aten::pixel_unshuffle, aten::channel_shuffle, aten::rot90, aten::_conj_physical"},
     {kOperation, "scatter",
      "aten::scatter*, aten::index_copy, aten::index_fill, aten::_index_put_impl", c::gather},
-    {kComposite, "scatter", "aten::index_put", c::gather},
+    {kComposite, "scatter", "aten::index_put, aten::one_hot", c::gather},
     {kOperation, "scatter", "aten::index_add", c::gather, {1}},
 
     // Optimizers: FLOPs per parameter.
@@ -361,7 +414,9 @@ constexpr auto kRows = std::to_array<Row>({
      "aten::split*, aten::chunk, aten::unbind, aten::unfold, aten::squeeze*, aten::unsqueeze*, "
      "aten::diagonal, aten::alias, aten::detach, detach*, aten::lift_fresh, aten::resolve_conj, "
      "aten::resolve_neg, aten::real, aten::view_as*, aten::set, aten::result_type, "
-     "aten::can_cast, aten::is_*, aten::_is_*"},
+     "aten::can_cast, aten::is_*, aten::_is_*, "
+     "aten::_has_compatible_shallow_copy_type, aten::conj, aten::_conj, aten::_nested_view*, "
+     "aten::_nested_get*, aten::sym_*, aten::numel, aten::size, aten::stride"},
     {kComposite, "view", "aten::reshape, aten::flatten, aten::unflatten"},
     {kView, "read_back", "aten::is_nonzero, aten::item, aten::_local_scalar_dense, aten::equal"},
     {kView, "allocate",

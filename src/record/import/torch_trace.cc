@@ -142,7 +142,10 @@ class Reader {
     const auto* found = std::ranges::find(kCategories, category, &Category::name);
     if (found == std::end(kCategories)) return;
     if (found->kind == EventKind::kModule && !name.starts_with(kModulePrefix)) return;
-    add(event, found->kind, name);
+    // Before PyTorch 1.9, annotations are operations.
+    const bool is_annotation = found->kind == EventKind::kOperation &&
+                               (name.starts_with("ProfilerStep") || name.starts_with("Optimizer."));
+    add(event, is_annotation ? EventKind::kAnnotation : found->kind, name);
   }
 
   void add(const TorchEvent& source, EventKind kind, std::string_view name) {
