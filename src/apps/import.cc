@@ -105,10 +105,10 @@ void run(const ImportOptions& o, const AppContext& context) {
     lab.warnings.push_back(fmt::format(
         "the trace was recorded on {}, but its ceilings are those of {}, which --hardware names",
         sheet->title, *o.hardware));
-  if (lab.ceilings)
+  lab.runs.push_back(record::imported_run(trace, steps, lab.limits()));
+  if (lab.runs[0].predicted_ns > 0)
     lab.warnings.push_back(
         "predictions of imported operations are limits of the roofline, from their FLOPs and bytes");
-  lab.runs.push_back(record::imported_run(trace, steps, lab.limits()));
   lab.detailed.push_back(0);
   const record::ImportSummary summary = record::import_summary(trace, steps.attribution);
   record::ExchangeRecord exchange;

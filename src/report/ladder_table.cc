@@ -85,6 +85,15 @@ std::vector<LadderLine> part_lines() {
           {"  whole run", [](const auto& r) { return profiling_cost_of_run(r); }}};
 }
 
+// Whether a line says nothing of runs of another program, which has no levels, memory and
+// measurements of Ridge.
+bool is_void(const std::vector<std::string>& cells) {
+  return std::all_of(cells.begin() + 1, cells.end(), [](const std::string& cell) {
+    return cell == "-" || cell == "0.0" || cell == "0 B" || cell == "0.0%" || cell == "+0.0%" ||
+           cell == "1.00x";
+  });
+}
+
 }  // namespace
 
 std::string mfu_cell(const record::LabRecord& lab, const record::RunRecord& run) {
@@ -168,10 +177,12 @@ void add_lines(const std::vector<LadderLine>& lines,
                const record::LabRecord& lab,
                std::span<const size_t> runs,
                Table& table) {
+  const bool are_of_another =
+      std::ranges::all_of(runs, [&](size_t run) { return is_of_another_program(lab.runs[run]); });
   for (const LadderLine& line : lines) {
     std::vector<std::string> cells{line.label};
     for (size_t run : runs) cells.push_back(line.cell(lab.runs[run]));
-    table.add(std::move(cells));
+    if (!are_of_another || !is_void(cells)) table.add(std::move(cells));
   }
 }
 

@@ -33,8 +33,8 @@ std::string ladder_section(const record::LabRecord& lab) {
         s.samples() > 0
             ? fmt::format(", {} of {} tokens", counted(s.samples(), "sequence"), s.sequence)
             : "";
-    text += fmt::format("\n{}{}{}, {}{}\n\n", plain(s.model), batch, threads_part(s), s.dtype,
-                        s.isa.empty() ? "" : " " + s.isa);
+    text += fmt::format("\n{}{}{}{}{}\n\n", plain(s.model), batch, threads_part(s),
+                        s.dtype.empty() ? "" : ", " + s.dtype, s.isa.empty() ? "" : " " + s.isa);
     text += table_text(ladder_table(lab, group));
     for (const std::string& note : kernel_count_notes(lab, group))
       text += "\n" + plain(note) + "\n";
@@ -101,7 +101,8 @@ std::string operations_section(const record::LabRecord& lab, const record::RunRe
   if (!run.step.timeline.empty())
     text += "\n### Kernels\n\n" + table_text(kernel_table(run.step, kMostRows));
   text += "\n### Roofline\n\n```\n" + roofline(lab, run, TerminalOptions{}) + "```\n";
-  text += "\n### Memory\n\n" + table_text(memory_table(run.memory));
+  if (run.memory.peak() != nullptr)
+    text += "\n### Memory\n\n" + table_text(memory_table(run.memory));
   if (!run.passes.empty()) text += "\n### Passes\n\n" + table_text(pass_table(run.passes));
   return text;
 }

@@ -23,10 +23,18 @@ std::string counted_part(const record::OperationRow& row) {
   return row.work.flops == 0 || share > 0.995 ? "" : fmt::format(" ({:.0f}%)", 100 * share);
 }
 
+// A name cut in the middle.
+std::string shortened(const std::string& name) {
+  constexpr size_t kMost = 60, kEnd = 20;
+  if (name.size() <= kMost || std::ranges::any_of(name, [](char c) { return (c & 0x80) != 0; }))
+    return name;
+  return name.substr(0, kMost - kEnd - 1) + "…" + name.substr(name.size() - kEnd);
+}
+
 std::vector<std::string> cells(const record::OperationRow& row, bool beside) {
   bool is_measured = row.time_ns > 0;
   std::vector<std::string> all{
-      std::string(static_cast<size_t>(2 * row.depth), ' ') + terminal_safe(row.key),
+      std::string(static_cast<size_t>(2 * row.depth), ' ') + shortened(terminal_safe(row.key)),
       format_integer(row.calls),
       is_measured ? format_ns(static_cast<double>(row.time_ns)) : "-",
       row.samples.count > 1 ? fmt::format("{:.0f}%", 100 * row.samples.spread()) : "-",
@@ -55,6 +63,40 @@ record::OperationRow rest(const record::OperationTable& table, size_t most) {
     sum.share += table.rows[i].share;
   }
   return sum;
+}
+
+using Rows = std::vector<std::vector<std::string>>;  // an empty one is a rule
+
+// A table without the columns that say nothing.
+Table said(const std::string& title, std::vector<Table::Column> columns, const Rows& rows) {
+  columns.insert(columns.begin(), {title, Align::kLeft});
+  std::vector<bool> says(columns.size(), false);
+  says[0] = true;
+  for (const std::vector<std::string>& row : rows)
+    for (size_t i = 1; i < row.size(); ++i)
+      if (!row[i].empty() && row[i] != "-") says[i] = true;
+  std::vector<Table::Column> kept;
+  for (size_t i = 0; i < columns.size(); ++i)
+    if (says[i]) kept.push_back(columns[i]);
+  // Spare columns are numbered without gaps.
+  std::vector<int> spares;
+  for (const Table::Column& column : kept)
+    if (column.spare > 0) spares.push_back(column.spare);
+  for (Table::Column& column : kept)
+    if (column.spare > 0)
+      column.spare = 1 + static_cast<int>(std::ranges::count_if(
+                             spares, [&](int spare) { return spare < column.spare; }));
+  Table table(std::move(kept));
+  for (const std::vector<std::string>& row : rows) {
+    std::vector<std::string> cells;
+    for (size_t i = 0; i < row.size(); ++i)
+      if (says[i]) cells.push_back(row[i]);
+    if (cells.empty())
+      table.add_rule();
+    else
+      table.add(std::move(cells));
+  }
+  return table;
 }
 
 }  // namespace
@@ -138,27 +180,39 @@ Table operation_table(const record::OperationTable& table,
                       const record::StepRecord& step,
                       size_t most) {
   const bool beside = side_by_side(step);
-  Table out(fmt::format(
-      "<{} | calls ?3 | time | {}+- ?6 | share | FLOPs ?2 | MACs ?8 | bytes ?7 | FLOP/B ?4 | "
-      "rate ?1 | bandwidth ?5 | <bound | predicted | error",
-      terminal_safe(table.title), beside ? "exclusive | " : ""));
+  Rows rows;
   bool is_cut = most > 0 && table.rows.size() > most + 1 && table.title != "scope";
   for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i)
-    out.add(cells(table.rows[i], beside));
-  if (is_cut) out.add(cells(rest(table, most), beside));
-  out.add_rule();
-  out.add(cells(table.total, beside));
-  if (step.wall_ns == 0) return out;
+    rows.push_back(cells(table.rows[i], beside));
+  if (is_cut) rows.push_back(cells(rest(table, most), beside));
+  rows.emplace_back();
+  rows.push_back(cells(table.total, beside));
   auto add = [&](const char* label, int64_t ns) {
     std::vector<std::string> row{label, "", format_ns(static_cast<double>(ns)), "",
                                  part_of(ns, step.wall_ns)};
     if (beside) row.insert(row.begin() + kExclusiveColumn, row[2]);
-    out.add(std::move(row));
+    rows.push_back(std::move(row));
   };
-  add("idle", step.idle_ns);
-  add("host", step.host_ns);
-  add("step", step.wall_ns);
-  return out;
+  if (step.wall_ns > 0) {
+    add("idle", step.idle_ns);
+    if (step.host_ns > 0) add("host", step.host_ns);
+    add("step", step.wall_ns);
+  }
+  std::vector<Table::Column> columns = {{"calls", Align::kRight, 3},
+                                        {"time"},
+                                        {"+-", Align::kRight, 6},
+                                        {"share"},
+                                        {"FLOPs", Align::kRight, 2},
+                                        {"MACs", Align::kRight, 8},
+                                        {"bytes", Align::kRight, 7},
+                                        {"FLOP/B", Align::kRight, 4},
+                                        {"rate", Align::kRight, 1},
+                                        {"bandwidth", Align::kRight, 5},
+                                        {"bound", Align::kLeft},
+                                        {"predicted"},
+                                        {"error"}};
+  if (beside) columns.insert(columns.begin() + kExclusiveColumn - 1, {"exclusive"});
+  return said(terminal_safe(table.title), std::move(columns), rows);
 }
 
 Table brief_operation_table(const record::OperationTable& table,
@@ -166,25 +220,32 @@ Table brief_operation_table(const record::OperationTable& table,
                             size_t most,
                             const std::string& name) {
   const bool beside = side_by_side(step);
-  Table out =
-      Table::titled(fmt::format("{} of {}", terminal_safe(table.title), terminal_safe(name)),
-                    "calls ?3 | time | share | rate ?1 | bandwidth ?2 | <bound | error");
+  Rows rows;
   auto add = [&](const record::OperationRow& row) {
     std::vector<std::string> all = cells(row, false);
     if (beside) all[2] = format_ns(static_cast<double>(row.exclusive_ns));
     if (beside) all[13] = "-";
-    out.add({all[0], all[1], all[2], all[4], all[9], all[10], all[11], all[13]});
+    rows.push_back({all[0], all[1], all[2], all[4], all[9], all[10], all[11], all[13]});
   };
   const bool is_cut = table.rows.size() > most + 1;
   for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i) add(table.rows[i]);
   if (is_cut) add(rest(table, most));
-  if (step.wall_ns == 0) return out;
   auto add_time = [&](const char* label, int64_t ns) {
-    out.add({label, "", format_ns(static_cast<double>(ns)), part_of(ns, step.wall_ns)});
+    rows.push_back({label, "", format_ns(static_cast<double>(ns)), part_of(ns, step.wall_ns)});
   };
-  add_time("idle and host", step.idle_ns + step.host_ns);
-  add_time("step", step.wall_ns);
-  return out;
+  if (step.wall_ns > 0) {
+    add_time("idle and host", step.idle_ns + step.host_ns);
+    add_time("step", step.wall_ns);
+  }
+  return said(fmt::format("{} of {}", terminal_safe(table.title), terminal_safe(name)),
+              {{"calls", Align::kRight, 3},
+               {"time"},
+               {"share"},
+               {"rate", Align::kRight, 1},
+               {"bandwidth", Align::kRight, 2},
+               {"bound", Align::kLeft},
+               {"error"}},
+              rows);
 }
 
 Table pass_table(std::span<const cost::PassRecord> passes) {

@@ -53,7 +53,9 @@ std::string roofline(const record::LabRecord& lab,
                      const TerminalOptions& options,
                      size_t most) {
   if (!lab.ceilings)
-    return "No roofline: the machine's ceilings are unknown (run ridge machine).\n";
+    return fmt::format(
+        "No roofline: the machine's ceilings are unknown ({}).\n",
+        is_of_another_program(run) ? "ridge import --hardware names it" : "run ridge machine");
   const cost::Ceilings& c = *lab.ceilings;
   const DType dtype = product_dtype(run.setting);
   const std::vector<record::OperationRow> rows = arithmetic(run, &c, most);

@@ -16,8 +16,13 @@ function drawLadder(body) {
   const shown = [
     {title: 'run', value: (run) => run.text, isText: true},
     {title: 'step', value: stepNs, text: time},
-    {title: '95% interval', value: (run) => interval(run.step), isText: true},
-    ...columns('summary', 'predicted_step_ns speed_up tokens_per_s mfu kernel_calls').map(known),
+    {
+      title: '95% interval',
+      value: (run) => (run.step.samples > 1 ? interval(run.step) : null),
+      isText: true
+    },
+    ...columns('summary', 'predicted_step_ns ' + (runs.length > 1 ? 'speed_up ' : '') +
+                   'tokens_per_s mfu kernel_calls').map(known),
     ...columns('run', 'planned_bytes'),
     {title: 'owned memory', value: (run) => run.memory.owned_bytes, text: bytes},
     {title: 'mean loss', value: (run) => run.loss && run.loss.mean, text: (x) => x.toFixed(4)},
@@ -49,14 +54,17 @@ function drawRungs(body, group) {
     margin: {top: 6, right: 120, bottom: 24, left},
     title: first.model + (first.task && first.task !== 'train' ? ', ' + first.task : '') +
         (first.batch_size > 0 ? ', batch ' + first.batch_size + ', length ' + first.seq_len : ''),
-    caption:
-        'Median step time with its 95% interval. Grey mark: the predicted time. Right: speed-up over the first.',
+    caption: 'Median step time' +
+        (group.some((run) => run.step.samples > 1) ? ' with its 95% interval.' : '.') +
+        (group.some((run) => run.predicted_step_ns > 0) ? ' Grey mark: the predicted time.' : '') +
+        (group.length > 1 ? ' Right: speed-up over the first.' : ''),
   });
   stepBars(bars, x, row - 10, kColours[0]);
   labelBars(bars, 14,
             (d) => shortened(d.setting.level + (d.setting.pass ? ' ' + d.setting.pass : ''), 28),
             (d) => x(Math.max(stepNs(d), d.step.high_ns || 0)) + 8,
-            (d) => time(stepNs(d)) + '  ' + (d.speed_up ? times(d.speed_up) : ''));
+            (d) => time(stepNs(d)) +
+                (d.speed_up && group.length > 1 ? '  ' + times(d.speed_up) : ''));
   explain(bars, (d) => [d.text, [
                   ...aboutRun(d), ['speed-up', d.speed_up ? times(d.speed_up) : ''],
                   ...pairs('run', 'planned_bytes', d)

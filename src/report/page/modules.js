@@ -129,11 +129,12 @@ function drawTree(area, run, root) {
   whole.setAttribute('role', 'treegrid');
   const columns = [
     ['parameters', (s) => (s.parameters ? integer(s.parameters) : '')],
-    ['FLOPs', (s) => amount(s.flops)], ['MACs', (s) => amount(s.macs)],
-    ['bytes', (s) => bytes(s.bytes)], ['time', (s) => time(s.time_ns)],
-    ['share', (s) => percent(s.exclusive_ns / wall)], ['rate', (s) => flops(s.flops_per_s)],
-    ['calls', (s) => integer(s.calls)]
-  ];
+    ['FLOPs', (s) => (s.flops ? amount(s.flops) : '')],
+    ['MACs', (s) => (s.macs ? amount(s.macs) : '')],
+    ['bytes', (s) => (s.bytes ? bytes(s.bytes) : '')], ['time', (s) => time(s.time_ns)],
+    ['share', (s) => percent(s.exclusive_ns / wall)],
+    ['rate', (s) => (s.flops ? flops(s.flops_per_s) : '')], ['calls', (s) => integer(s.calls)]
+  ].filter(([, text]) => text(root.sum));
   for (const title of ['module', ...columns.map((each) => each[0])])
     element(head, 'th', title).scope = 'col';
 

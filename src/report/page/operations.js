@@ -8,7 +8,7 @@ const operationsState = {
 
 // Columns of what is counted, empty where nothing is.
 const counted = (list) => list.map((column) => Object.assign(column, {
-  value: ((value) => (row) => (row.flops > 0 || row.bytes > 0 ? value(row) : null))(column.value)
+  value: ((value) => (row) => (value(row) === '-' ? null : value(row) || null))(column.value)
 }));
 
 function kernelColumns(run) {

@@ -105,7 +105,7 @@ function drawOverview(body, {run}) {
     const text = element(box, 'dd', format(number));
     if (small) element(text, 'small', small);
   };
-  fact('step, median', stepNs(run), time, interval(run.step));
+  fact('step, median', stepNs(run), time, run.step.samples > 1 ? interval(run.step) : '');
   fact(isOfAnotherProgram(run) ? 'at the limits' : 'predicted', run.predicted_step_ns, time,
        stepNs(run) > 0 ? signedPercent(run.predicted_step_ns / stepNs(run) - 1) : '');
   fact('tokens/s', run.tokens_per_s, amount, amount(run.samples_per_s) + ' samples/s');

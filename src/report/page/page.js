@@ -3,10 +3,11 @@
 
 // The id, the title, whether it applies to the chosen run, and what draws it.
 const hasRows = (run) => run && run.rows.length > 0;
+const hasFlops = (run) => hasRows(run) && run.roofline && run.rows.some((row) => row.flops > 0);
 const kPanels = [
   ['overview', 'Overview', (run) => run, drawOverview],
   ['ladder', 'Runs', () => runs.length > 0, drawLadder],
-  ['roofline', 'Roofline', (run) => hasRows(run) && run.roofline, drawRoofline],
+  ['roofline', 'Roofline', hasFlops, drawRoofline],
   ['operations', 'Operations and kernels', hasRows, drawOperations],
   ['timeline', 'Timeline', (run) => run && run.spans.length > 0, drawTimeline],
   ['ranks', 'Ranks', (run) => run && run.folder.ranks, drawRanks],
