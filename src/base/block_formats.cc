@@ -114,6 +114,15 @@ void decode(const BlockQ6_K& block, float* out) {
   }
 }
 
+// Q4_G32 and Q4_G128.
+template <HasZeros Block>
+void decode(const Block& block, float* out) {
+  for (int i = 0; i < Block::kElements; ++i) {
+    const int group = i / Block::kGroup, q = nibble(block.quants + i / 32 * 16, i % 32);
+    out[i] = f16_to_float(block.scales[group]) * static_cast<float>(q - block.zeros[group]);
+  }
+}
+
 // Copies each block first, because a mapped file guarantees no alignment.
 template <typename Block>
 void decode_blocks(std::span<const std::byte> bytes, std::span<float> out) {
@@ -176,6 +185,8 @@ void check_storage(DType dtype, size_t elements, std::span<const std::byte> byte
 
 void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {
   check_storage(dtype, out.size(), bytes);
+  if (dtype == kQ4_G32) return decode_blocks<BlockQ4_G32>(bytes, out);
+  if (dtype == kQ4_G128) return decode_blocks<BlockQ4_G128>(bytes, out);
   switch (dtype) {
     case DType::kF32:
       return cast_plain<float>(bytes, out);

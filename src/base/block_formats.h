@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layouts of GGUF's quantized blocks and their exact values in fp32. The layouts follow the
-// published GGUF format (little endian, scales as IEEE half bits). Quantization is in
+// The layouts of quantized blocks and their exact values in fp32. Those of GGUF's blocks follow the
+// published format (little endian, scales as IEEE half bits); Q4_G32 and Q4_G128 hold the weights
+// of GPTQ and AWQ. Quantization is in
 // files/quantize.h; fast dequantization is in the kernels.
 //
 // q_i is the integer of element i. 32-element blocks keep elements 0..15 in the low nibbles of
@@ -13,6 +14,7 @@
 #include <span>
 
 #include "base/dtype.h"
+#include "base/group_types.h"
 
 namespace ridge {
 inline namespace base {
@@ -104,11 +106,46 @@ struct BlockQ6_K {
   uint16_t scale;
 };
 
+// Groups of kGroup elements, each with a scale and an integer zero point from 0 to 16, as GPTQ, AWQ
+// and compressed-tensors have them: x_i = scales[g] * (q_i - zeros[g]), q_i of 4 bits. Each 32
+// elements are stored as in Q4_0. GGUF's Q4_1 cannot hold them: its min would be -scale * zero,
+// which has up to 16 significant bits, and fp16 keeps 11.
+struct BlockQ4_G32 {
+  static constexpr int kElements = 64, kGroup = 32;
+  uint16_t scales[2];
+  uint8_t zeros[2];
+  uint8_t quants[32];
+};
+
+struct BlockQ4_G128 {
+  static constexpr int kElements = 128, kGroup = 128;
+  uint16_t scales[1];
+  uint8_t zeros[1];
+  uint8_t unused[1];  // 0
+  uint8_t quants[64];
+};
+
+static_assert(sizeof(BlockQ4_G32) == 38 && sizeof(BlockQ4_G128) == 68);
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20);
 static_assert(sizeof(BlockQ5_0) == 22 && sizeof(BlockQ5_1) == 24);
 static_assert(sizeof(BlockQ8_0) == 34);
 static_assert(sizeof(BlockQ2_K) == 84 && sizeof(BlockQ3_K) == 110);
 static_assert(sizeof(BlockQ4_K) == 144 && sizeof(BlockQ5_K) == 176 && sizeof(BlockQ6_K) == 210);
+
+// The elements of a block.
+template <typename Block>
+constexpr int block_elements() {
+  if constexpr (requires { Block::kElements; })
+    return Block::kElements;
+  else
+    return sizeof(Block) <= sizeof(BlockQ8_0) ? kBlockElements : kSuperBlockElements;
+}
+
+// Formats, and their tiles, with a zero point per group.
+template <typename T>
+concept HasZeros = requires(T blocks) {
+  blocks.zeros;
+};
 
 struct ScaleMin {
   uint8_t scale;  // 0..63

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of element types. Block sizes are those of the GGUF specification.
+// The table of element types. Block sizes are those of the GGUF specification and of
+// block_formats.h.
 #include "base/dtype.h"
 
 #include <array>
 
 #include "base/error.h"
+#include "base/group_types.h"
 
 namespace ridge {
 inline namespace base {
@@ -50,6 +52,12 @@ constexpr std::array kTable = {
     DTypeInfo{DType::kQ4_Kx8, "q4_kx8", 2048, 1152},
     DTypeInfo{DType::kQ5_Kx8, "q5_kx8", 2048, 1408},
     DTypeInfo{DType::kQ6_Kx8, "q6_kx8", 2048, 1680},
+    DTypeInfo{kQ4_G32x8, "q4_g32x8", 2048, 1216},
+    DTypeInfo{kQ4_G128x8, "q4_g128x8", 2048, 1088},
+    DTypeInfo{kQ4_G32, "q4_g32", 64, 38},
+    DTypeInfo{kQ4_G128, "q4_g128", 128, 68},
+    DTypeInfo{kQ4_G32x16, "q4_g32x16", 1024, 608},
+    DTypeInfo{kQ4_G128x16, "q4_g128x16", 2048, 1088},
 };
 
 }  // namespace

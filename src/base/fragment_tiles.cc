@@ -31,6 +31,12 @@ ByteField low_field(Block* blocks, int column) {
   uint8_t* quants = blocks[column / 32].quants;
   return {quants[column % 16], column % 32 / 16 * 4, 4};
 }
+template <HasZeros Block>
+ByteField low_field(Block* blocks, int column) {
+  const int in_block = column % Block::kElements;
+  return {blocks[column / Block::kElements].quants[in_block / 32 * 16 + column % 16],
+          column % 32 / 16 * 4, 4};
+}
 ByteField low_field(BlockQ8_0* blocks, int column) {
   return {reinterpret_cast<uint8_t&>(blocks[column / 32].quants[column % 32]), 0, 8};
 }
@@ -102,6 +108,14 @@ void for_each_scale(RowBlocks<Tile>& blocks, int row, Tile& tile, const Copy& co
     copy(tile.scales[row], blocks[0].scale);
     for (int s = 0; s < 16; ++s)
       copy(tile.headers[row][s], reinterpret_cast<uint8_t&>(blocks[0].scales[s]));
+  } else if constexpr (HasZeros<Tile>) {
+    constexpr size_t kGroups = std::size(typename Tile::Block{}.scales);
+    for (size_t g = 0; g < kGroups * blocks.size(); ++g) {
+      auto& block = blocks[g / kGroups];
+      copy(tile.scales[row][g], block.scales[g % kGroups]);
+      copy(tile.zeros[row][g], block.zeros[g % kGroups]);
+      if constexpr (requires { tile.unused; }) copy(tile.unused[row][g], block.unused[g % kGroups]);
+    }
   } else if constexpr (requires { tile.headers; }) {
     for (int byte = 0; byte < 16; ++byte)
       copy(tile.headers[row][byte], reinterpret_cast<uint8_t*>(blocks.data())[byte]);
@@ -146,6 +160,8 @@ RowBlocks<Tile> unpack_row(Tile tile, int row) {
 
 template <typename Body>
 void with_fragment_type(DType dtype, const Body& body) {
+  if (dtype == kQ4_G32x8) return body(std::type_identity<FragmentsQ4_G32>());
+  if (dtype == kQ4_G128x8) return body(std::type_identity<FragmentsQ4_G128>());
   switch (dtype) {
     case DType::kQ4_0x8:
       return body(std::type_identity<FragmentsQ4_0>());
@@ -188,6 +204,8 @@ DType fragment_dtype(DType dtype, const Shape& shape) {
   const bool fits = shape.rank() == 2 && shape.elements() > 0 && shape[0] % kFragmentRows == 0 &&
                     shape[1] % kFragmentColumns == 0;
   if (!fits) return dtype;
+  if (dtype == kQ4_G32) return kQ4_G32x8;
+  if (dtype == kQ4_G128) return kQ4_G128x8;
   switch (dtype) {
     case DType::kQ4_0:
       return DType::kQ4_0x8;

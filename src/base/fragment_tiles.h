@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantized matrices in fragment tiles: 8 rows by 256 columns in the order in which the lanes of a
 // GPU's warp hold the left operand of a tensor core's product (m16n8k16), so that a warp reads each
-// tile in whole 16-byte vectors. Values and size are those of GGUF's blocks: only the order of the
+// tile in whole 16-byte vectors. Values and size are those of the blocks: only the order of the
 // bits differs, and signed sub-scales and quants are stored with an offset. Fragment tiles exist
 // only in memory, never in a file.
 //
@@ -80,6 +80,20 @@ struct FragmentsQ6_K {
   uint16_t scales[8];
 };
 
+struct FragmentsQ4_G32 {
+  using Block = BlockQ4_G32;
+  FragmentScales scales;
+  uint8_t zeros[8][8];
+  FragmentNibbles low;
+};
+struct FragmentsQ4_G128 {
+  using Block = BlockQ4_G128;
+  uint16_t scales[8][2];
+  uint8_t zeros[8][2];
+  uint8_t unused[8][2];
+  FragmentNibbles low;
+};
+
 // Blocks of a row of a tile.
 template <typename Tile>
 inline constexpr int kFragmentBlocks = static_cast<int>(sizeof(Tile) /
@@ -90,7 +104,7 @@ constexpr int fragment_column(int w, int t, int i) { return 32 * w + 8 * t + i; 
 
 // The type of such a matrix in fragment tiles; `dtype` itself if there is none.
 DType fragment_dtype(DType dtype, const Shape& shape);
-inline bool is_fragments(DType dtype) { return dtype >= DType::kQ4_0x8; }
+inline bool is_fragments(DType dtype) { return dtype >= DType::kQ4_0x8 && dtype <= kQ4_G128x8; }
 
 // Packs rows of blocks, each `in` columns wide, into tiles of type `to`. The number of rows must be
 // a multiple of 8. The size in bytes stays the same.

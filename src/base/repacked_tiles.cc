@@ -15,8 +15,7 @@ inline namespace base {
 namespace {
 
 template <typename Tile>
-constexpr int64_t kBlockColumns =
-    Tile::kColumns == kSuperBlockElements ? kSuperBlockElements : kBlockElements;
+constexpr int64_t kBlockColumns = block_elements<typename Tile::Block>();
 template <typename Tile>
 constexpr int64_t kBlocks = Tile::kColumns / kBlockColumns<Tile>;
 
@@ -95,6 +94,26 @@ void pack_blocks(const RowBlocks& rows, size_t b, Tile& tile) {
     for (size_t g = 0; g < kGroups; g += 4) {
       const auto words = load_words(rows, r, offsetof(Block, quants), g);
       for (size_t k = 0; k < 4; ++k) store_words(words[k] ^ flipped, &tile.quants[b][g + k][r]);
+    }
+}
+
+// Q4_G32 and Q4_G128, of which a tile has one block of each row.
+template <HasZeros Tile>
+void pack_blocks(const RowBlocks& rows, size_t, Tile& tile) {
+  using Block = typename Tile::Block;
+  for (size_t r = 0; r < kRepackedRows; ++r) {
+    Block block;
+    std::memcpy(&block, rows[r], sizeof(block));
+    for (size_t g = 0; g < std::size(block.scales); ++g) {
+      tile.scales[g][r] = block.scales[g];
+      tile.zeros[g][r] = block.zeros[g];
+      if constexpr (requires { tile.unused; }) tile.unused[g][r] = block.unused[g];
+    }
+  }
+  for (size_t r = 0; r < kRepackedRows; r += kWordRows)
+    for (size_t part = 0; part < Tile::kColumns / Tile::kScaleColumns; ++part) {
+      const auto words = load_words(rows, r, offsetof(Block, quants) + 16 * part, 0);
+      for (size_t k = 0; k < 4; ++k) store_words(words[k], &tile.quants[part][k][r]);
     }
 }
 
@@ -185,6 +204,16 @@ void unpack_block(const Tile& tile, int64_t b, int64_t row, float* out) {
   }
 }
 
+template <HasZeros Tile>
+void unpack_block(const Tile& tile, int64_t, int64_t row, float* out) {
+  for (int64_t i = 0; i < Tile::kColumns; ++i) {
+    const int64_t group = i / Tile::Block::kGroup, in_part = i % 32;
+    const int quant = tile.quants[i / 32][in_part % 16 / 4][row][i % 4] >> in_part / 16 * 4 & 15;
+    out[i] =
+        f16_to_float(tile.scales[group][row]) * static_cast<float>(quant - tile.zeros[group][row]);
+  }
+}
+
 void unpack_block(const TileQ4_K& tile, int64_t, int64_t row, float* out) {
   const float scale = f16_to_float(tile.scales[row]), min = f16_to_float(tile.mins[row]);
   for (int s = 0; s < 8; ++s) {
@@ -214,7 +243,8 @@ DType repacked_dtype(DType dtype, const Shape& shape) {
   constexpr std::pair<DType, DType> kRepackedTypes[] = {
       {DType::kQ4_0, DType::kQ4_0x16}, {DType::kQ4_1, DType::kQ4_1x16},
       {DType::kQ5_0, DType::kQ5_0x16}, {DType::kQ8_0, DType::kQ8_0x16},
-      {DType::kQ4_K, DType::kQ4_Kx16}, {DType::kQ6_K, DType::kQ6_Kx16}};
+      {DType::kQ4_K, DType::kQ4_Kx16}, {DType::kQ6_K, DType::kQ6_Kx16},
+      {kQ4_G32, kQ4_G32x16},           {kQ4_G128, kQ4_G128x16}};
   if (shape.rank() != 2 || shape.elements() == 0 || shape[0] % kRepackedRows != 0) return dtype;
   for (const auto& [blocks, tiles] : kRepackedTypes)
     if (dtype == blocks && shape[1] % (info(tiles).elements_per_block / kRepackedRows) == 0)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repacked matrices of Q4_0, Q4_1, Q5_0, Q8_0, Q4_K and Q6_K. A repacked tile interleaves the
-// blocks of 16 rows, so that a vector holds the same columns of 8 or 16 rows and a matrix product
-// reads one stream from front to back. Values and size are those of GGUF's blocks: only the order
-// of the bits differs, and Q8_0's quants are unsigned. Tiles exist only in memory, never in a file.
+// Repacked matrices, of the types in with_tile_type(). A repacked tile interleaves the blocks of 16
+// rows, so that a vector holds the same columns of 8 or 16 rows and a matrix product reads one
+// stream from front to back. Values and size are those of the blocks: only the order of the bits
+// differs, and Q8_0's quants are unsigned. Tiles exist only in memory, never in a file.
 //
 // A matrix [out, in] is stored as tiles [out / 16, in / kColumns]. out is a multiple of 16 and in
-// a multiple of the tile's kColumns: two blocks of 32 or one of 256. kScaleColumns columns share a
-// scale.
+// a multiple of the tile's kColumns: two blocks of 32, or one of 64, 128 or 256. kScaleColumns
+// columns share a scale.
 #pragma once
 
 #include <cstddef>
@@ -86,6 +86,28 @@ struct TileQ6_K {
   uint8_t high_bits[16][16][4];    // [sub-block, row, column]
 };
 
+struct TileQ4_G32 {
+  using Block = BlockQ4_G32;
+  static constexpr int64_t kColumns = 64, kScaleColumns = 32;
+  static constexpr int kOffset = 0;
+  uint16_t scales[2][16];
+  uint8_t zeros[2][16];
+  uint8_t quants[2][4][16][4];  // as in TileQ4_0
+};
+
+// The four parts of 32 columns share a scale and a zero point.
+struct TileQ4_G128 {
+  using Block = BlockQ4_G128;
+  static constexpr int64_t kColumns = 128, kScaleColumns = 32;
+  static constexpr int kOffset = 0;
+  uint16_t scales[1][16];
+  uint8_t zeros[1][16];
+  uint8_t unused[1][16];
+  uint8_t quants[4][4][16][4];  // as in TileQ4_0
+};
+
+static_assert(sizeof(TileQ4_G32) == 16 * sizeof(BlockQ4_G32) &&
+              sizeof(TileQ4_G128) == 16 * sizeof(BlockQ4_G128));
 static_assert(sizeof(TileQ4_0) == 576 && sizeof(TileQ4_1) == 640 && sizeof(TileQ5_0) == 704 &&
               sizeof(TileQ8_0) == 1088);
 static_assert(sizeof(TileQ4_K) == 16 * sizeof(BlockQ4_K) &&
@@ -95,9 +117,17 @@ static_assert(sizeof(TileQ4_K) == 16 * sizeof(BlockQ4_K) &&
 template <typename Tile>
 inline constexpr int kScaleCount = Tile::kColumns / Tile::kScaleColumns;
 
+// Whether products add a number per scale to the scaled quants: a min, or -scale * zero point.
+template <typename Tile>
+inline constexpr bool kTileAdds = HasZeros<Tile> || requires(Tile tile) {
+  tile.mins;
+};
+
 // Calls body(std::type_identity<Tile>()) with the tile struct of a tile type.
 template <typename Body>
 decltype(auto) with_tile_type(DType tiles, const Body& body) {
+  if (tiles == kQ4_G32x16) return body(std::type_identity<TileQ4_G32>());
+  if (tiles == kQ4_G128x16) return body(std::type_identity<TileQ4_G128>());
   switch (tiles) {
     case DType::kQ4_0x16:
       return body(std::type_identity<TileQ4_0>());
@@ -119,7 +149,8 @@ decltype(auto) with_tile_type(DType tiles, const Body& body) {
 DType repacked_dtype(DType dtype, const Shape& shape);
 inline bool is_repacked(DType dtype) {
   return dtype == DType::kQ4_0x16 || dtype == DType::kQ4_1x16 || dtype == DType::kQ5_0x16 ||
-         dtype == DType::kQ8_0x16 || dtype == DType::kQ4_Kx16 || dtype == DType::kQ6_Kx16;
+         dtype == DType::kQ8_0x16 || dtype == DType::kQ4_Kx16 || dtype == DType::kQ6_Kx16 ||
+         dtype == kQ4_G32x16 || dtype == kQ4_G128x16;
 }
 
 // Packs rows of blocks, each `in` columns wide, into tiles of type `to`. The number of rows must

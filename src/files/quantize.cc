@@ -153,6 +153,29 @@ void encode(const float* x, BlockQ6_K& block) {
   }
 }
 
+// Q4_G32 and Q4_G128. The values between the least and the largest one, and 0, are divided evenly.
+template <HasZeros Block>
+void encode(const float* x, Block& block) {
+  for (int g = 0; g < Block::kElements / Block::kGroup; ++g) {
+    const float* group = x + g * Block::kGroup;
+    const auto [low, high] = std::minmax_element(group, group + Block::kGroup);
+    const float least = std::min(*low, 0.0f), scale = (std::max(*high, 0.0f) - least) / 15,
+                steps = inverse(scale);
+    const int zero = quant(-least * steps + 0.5f, 15);
+    block.scales[g] = float_to_f16(scale);
+    block.zeros[g] = static_cast<uint8_t>(zero);
+    for (int i = 0; i < Block::kGroup; ++i) {
+      const int at = g * Block::kGroup + i;
+      const int q = quant(group[i] * steps + (static_cast<float>(zero) + 0.5f), 15);
+      block.quants[at / 32 * 16 + at % 16] |= static_cast<uint8_t>(q << (at % 32 / 16 * 4));
+    }
+  }
+}
+
+template <HasZeros Block>
+bool has_finite_scales(const Block& block) {
+  return std::all_of(std::begin(block.scales), std::end(block.scales), is_finite_half);
+}
 template <typename Block>
 bool has_finite_scales(const Block& block) {
   bool finite = is_finite_half(block.scale);
@@ -206,6 +229,8 @@ bool can_quantize(DType dtype) { return is_float(dtype) || is_block(dtype); }
 
 void quantize(DType dtype, std::span<const float> values, std::span<std::byte> out) {
   check_storage(dtype, values.size(), out);
+  if (dtype == kQ4_G32) return encode_blocks<BlockQ4_G32>(dtype, values, out);
+  if (dtype == kQ4_G128) return encode_blocks<BlockQ4_G128>(dtype, values, out);
   switch (dtype) {
     case DType::kF32:
       return encode_plain<float>(values, out, [](float value) { return value; });

@@ -20,17 +20,19 @@ namespace ridge::backends::cpu {
 
 inline constexpr DType kBlockTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
                                         DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
-                                        DType::kQ5_K, DType::kQ6_K};
+                                        DType::kQ5_K, DType::kQ6_K, kQ4_G32,      kQ4_G128};
 
 // The formats that have repacked tiles.
-inline constexpr DType kRepackedTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                                           DType::kQ8_0, DType::kQ4_K, DType::kQ6_K};
+inline constexpr DType kRepackedTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0,
+                                           DType::kQ4_K, DType::kQ6_K, kQ4_G32,      kQ4_G128};
 
-// Byte offsets of the half-precision numbers of a block: its scale, and its min or -1.
+// Byte offsets of the half-precision numbers of a block: its scale, and its min, its second scale
+// or -1.
 struct HalfOffsets {
   int scale, min;
 };
 inline HalfOffsets half_offsets(DType dtype) {
+  if (dtype == kQ4_G32) return {0, 2};
   switch (dtype) {
     case DType::kQ4_1:
     case DType::kQ5_1:
@@ -83,6 +85,11 @@ struct Weights {
           const uint16_t half = float_to_f16(static_cast<float>(0.02 * random.uniform() - 0.01));
           std::memcpy(&bytes[block + static_cast<size_t>(offset)], &half, 2);
         }
+        const auto put_zero = [&](size_t offset) {
+          bytes[block + offset] = static_cast<std::byte>(17 * random.uniform());
+        };
+        if (dtype == kQ4_G32) put_zero(4), put_zero(5);
+        if (dtype == kQ4_G128) put_zero(2), bytes[block + 3] = std::byte{0};
       }
     }
     dequantize(dtype, bytes, floats);
@@ -157,6 +164,8 @@ inline double fp32_slack(const float* w, const float* x, int64_t n) {
 
 inline std::vector<int64_t> widths(DType dtype) {
   if (info(dtype).elements_per_block == 256) return {256, 768, 1280};
+  if (info(dtype).elements_per_block == 128) return {128, 896, 1152};
+  if (info(dtype).elements_per_block == 64) return {64, 192, 576, 1088};
   return {32, 96, 576, 1056};
 }
 

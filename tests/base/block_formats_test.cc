@@ -136,6 +136,23 @@ Values draw_q6_k(Bytes block, Random& random) {
   return values;
 }
 
+// Q4_G32 and Q4_G128.
+Values draw_groups(Bytes block, Random& random, int groups, int group) {
+  Values values;
+  const int zeros = 2 * groups, quants = groups == 1 ? 4 : 3 * groups;
+  for (int g = 0; g < groups; ++g) {
+    const double scale = put_half(block, 2 * g, random);
+    const int zero = static_cast<int>(random.below(17));
+    put(block, zeros + g, 0, zero);
+    for (int i = g * group; i < (g + 1) * group; ++i) {
+      const int q = draw(random, 4);
+      put(block, quants + i / 32 * 16 + i % 16, i % 32 < 16 ? 0 : 4, q);
+      values.push_back(scale * (q - zero));
+    }
+  }
+  return values;
+}
+
 struct Format {
   DType dtype;
   std::function<Values(Bytes, Random&)> draw;
@@ -149,14 +166,19 @@ Format pairs_of(DType dtype, int bits) {
   return {dtype, [=](Bytes to, Random& random) { return draw_pairs(to, random, bits); }};
 }
 
+Format groups_of(DType dtype, int groups, int group) {
+  return {dtype, [=](Bytes to, Random& random) { return draw_groups(to, random, groups, group); }};
+}
+
 TEST(BlockFormats, HaveTheValuesOfTheirFormulas) {
   constexpr size_t kBlocks = 20, kMargin = 8;
   constexpr float kUntouched = 12345;
-  for (const Format& format : {blocks_of(DType::kQ4_0, 4, false), blocks_of(DType::kQ4_1, 4, true),
-                               blocks_of(DType::kQ5_0, 5, false), blocks_of(DType::kQ5_1, 5, true),
-                               Format{DType::kQ8_0, draw_q8_0}, Format{DType::kQ2_K, draw_q2_k},
-                               Format{DType::kQ3_K, draw_q3_k}, pairs_of(DType::kQ4_K, 4),
-                               pairs_of(DType::kQ5_K, 5), Format{DType::kQ6_K, draw_q6_k}}) {
+  for (const Format& format :
+       {blocks_of(DType::kQ4_0, 4, false), blocks_of(DType::kQ4_1, 4, true),
+        blocks_of(DType::kQ5_0, 5, false), blocks_of(DType::kQ5_1, 5, true),
+        Format{DType::kQ8_0, draw_q8_0}, Format{DType::kQ2_K, draw_q2_k},
+        Format{DType::kQ3_K, draw_q3_k}, pairs_of(DType::kQ4_K, 4), pairs_of(DType::kQ5_K, 5),
+        Format{DType::kQ6_K, draw_q6_k}, groups_of(kQ4_G32, 2, 32), groups_of(kQ4_G128, 1, 128)}) {
     SCOPED_TRACE(name(format.dtype));
     const auto size = static_cast<size_t>(info(format.dtype).bytes_per_block);
     std::vector<uint8_t> bytes(1 + kBlocks * size);  // unaligned

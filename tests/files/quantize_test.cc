@@ -178,6 +178,19 @@ TEST(Quantize, SuperBlocksKeepTheirBytes) {
   }
 }
 
+// A group has 16 evenly spaced values, of which one is 0; rounding moves a value by half a step, or
+// by a whole one at the ends.
+TEST(Quantize, GroupsHaveAValueOfZero) {
+  const auto values = normal_values(16 * 128);
+  for (const DType dtype : {kQ4_G32, kQ4_G128}) {
+    const auto found = decoded(dtype, encoded(dtype, values), values.size());
+    EXPECT_LT(relative_error(values, found), 0.13) << name(dtype);
+    std::vector<float> zeros(128, 0.0f), ones(128, 1.0f);
+    EXPECT_EQ(decoded(dtype, encoded(dtype, zeros), 128), zeros);
+    for (float each : decoded(dtype, encoded(dtype, ones), 128)) EXPECT_NEAR(each, 1, 0x1p-10);
+  }
+}
+
 // Weights with a mean, with outliers, or of one sign: cases that break a careless search.
 TEST(Quantize, SuperBlocksTakeSkewedValues) {
   auto values = normal_values(16 * 256, 0.02f);

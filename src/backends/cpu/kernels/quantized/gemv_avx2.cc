@@ -94,11 +94,11 @@ constexpr bool kHasMin = std::is_same_v<Block, BlockQ4_1> || std::is_same_v<Bloc
 
 // Adds one block of 32 elements of one row to each token's total.
 template <typename Block, int kTokens>
-requires(sizeof(Block) <= 34) inline void add_block(const Block& block,
-                                                    const float* halves,
-                                                    const Token* tokens,
-                                                    int64_t b,
-                                                    __m256* totals) {
+requires(block_elements<Block>() == kBlockElements) inline void add_block(const Block& block,
+                                                                          const float* halves,
+                                                                          const Token* tokens,
+                                                                          int64_t b,
+                                                                          __m256* totals) {
   const __m256i quants = quants_of(block);
   const __m256 scale = broadcast(halves + block.scale);
 #pragma GCC unroll 4
@@ -120,6 +120,31 @@ requires(sizeof(Block) <= 34) inline void add_block(const Block& block,
       const __m256 sum =
           _mm256_mul_ps(first_lane(tokens[t].sums + b), _mm256_set1_ps(kOffset<Block>));
       totals[t] = _mm256_fnmadd_ps(scale, sum, totals[t]);
+    }
+  }
+}
+
+template <HasZeros Block, int kTokens>
+inline void add_block(const Block& block,
+                      const float* halves,
+                      const Token* tokens,
+                      int64_t b,
+                      __m256* totals) {
+  constexpr int kParts = Block::kElements / kBlockElements;
+#pragma GCC unroll 4
+  for (int part = 0; part < kParts; ++part) {
+    const int group = part * kBlockElements / Block::kGroup;
+    const __m256i quants = nibbles(block.quants + 16 * part);
+    const float* half = halves + block.scales[group];
+    const __m256 scale = broadcast(half),
+                 min = _mm256_set1_ps(*half * -static_cast<float>(block.zeros[group]));
+#pragma GCC unroll 4
+    for (int t = 0; t < kTokens; ++t) {
+      const int64_t at = b * kParts + part;
+      const __m256i pairs = _mm256_maddubs_epi16(quants, tokens[t].block(at));
+      const __m256 both = _mm256_mul_ps(scale, broadcast(tokens[t].scales + at));
+      totals[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(pair_sums(pairs)), both, totals[t]);
+      totals[t] = _mm256_fmadd_ps(min, first_lane(tokens[t].sums + at), totals[t]);
     }
   }
 }
@@ -329,8 +354,7 @@ struct RowsCall : RowsProduct {
 // kRows rows from `row` on, kVectors vectors from `first` on.
 template <typename Block, int kRows, int kVectors>
 inline void multiply_store(const RowsCall& call, int64_t row, const Token* vectors, int64_t first) {
-  constexpr int64_t kElements = sizeof(Block) <= 34 ? kBlockElements : kSuperBlockElements;
-  const int64_t blocks_per_row = call.weight.in / kElements;
+  const int64_t blocks_per_row = call.weight.in / block_elements<Block>();
   const Block* blocks = reinterpret_cast<const Block*>(call.weight.data) + row * blocks_per_row;
   float dots[kRows][kVectors];
   if (first == 0)
@@ -419,6 +443,8 @@ void multiply_unpacked(const RowsCall& call, Range rows) {
 // Bound: memory for one token. Per block of 32 and vector, about 7 vector instructions (Q8_0) to 13
 // (Q5_0); at four per cycle that is 1.8 to 3.3 cycles for 34 and 22 bytes.
 void gemv_avx2(const RowsProduct& call) {
+  if (call.weight.dtype == kQ4_G32) return multiply_range<BlockQ4_G32>(call);
+  if (call.weight.dtype == kQ4_G128) return multiply_range<BlockQ4_G128>(call);
   switch (call.weight.dtype) {
     case DType::kQ4_0:
       return multiply_range<BlockQ4_0>(call);

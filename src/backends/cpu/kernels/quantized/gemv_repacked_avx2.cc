@@ -175,7 +175,7 @@ struct RepackedForm {
   static constexpr int64_t kMost = kMostTokens;
   using TileScales = Scales<Tile>;
   static constexpr int64_t kFetchedAhead = kFetchBytes;
-  static constexpr bool kHasMins = requires(const Tile& tile) { tile.mins; };
+  static constexpr bool kHasMins = kTileAdds<Tile>;
   static constexpr int64_t kColumns = Tile::kScaleColumns;
 
   template <int kTokens>

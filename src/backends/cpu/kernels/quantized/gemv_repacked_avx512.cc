@@ -50,7 +50,7 @@ struct RepackedForm {
   static constexpr int64_t kMost = Vectors::kMost;
   using TileScales = Scales<Tile>;
   static constexpr int64_t kFetchedAhead = kFetchBytes;
-  static constexpr bool kHasMins = requires(const Tile& tile) { tile.mins; };
+  static constexpr bool kHasMins = kTileAdds<Tile>;
   static constexpr int64_t kColumns = Tile::kScaleColumns;
 
   static __m512 sum_of(const Vectors& x, int v, int64_t part) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: unpacks a block of any GGUF format to floats, or to unsigned 8-bit quants with a
+// Per-target: unpacks a block of any format to floats, or to unsigned 8-bit quants with a
 // scale and an offset per group, x_i = scale[g] * quant_i + offset[g] (dequantize's value, except
 // for the last rounding). These are plain loops that the compiler vectorizes for each target; the
 // inner loops of the GEMMs unpack in other ways.
@@ -162,9 +162,23 @@ HWY_INLINE void unpack_quants(const BlockQ6_K& block, const UnpackedQuants& out)
   }
 }
 
+// For Q4_G32 and Q4_G128.
+template <HasZeros Block>
+HWY_INLINE void unpack_quants(const Block& block, const UnpackedQuants& to) {
+  for (int part = 0; part < Block::kElements / 32; ++part) {
+    uint8_t* quants = to.quants + 32 * part;
+    split_nibbles(block.quants + 16 * part, 16, quants, quants + 16);
+    const int group = 32 * part / Block::kGroup;
+    to.scales[part] = half_to_float(block.scales[group]);
+    to.offsets[part] = -to.scales[part] * static_cast<float>(block.zeros[group]);
+  }
+}
+
 // Calls body(Block()) with the block type of `dtype`; nothing for a plain type.
 template <typename Body>
 HWY_INLINE void with_block(DType dtype, const Body& body) {
+  if (dtype == kQ4_G32) return body(BlockQ4_G32());
+  if (dtype == kQ4_G128) return body(BlockQ4_G128());
   switch (dtype) {
     case DType::kQ4_0:
       return body(BlockQ4_0());

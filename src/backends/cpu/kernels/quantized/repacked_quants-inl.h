@@ -106,5 +106,23 @@ struct Scales<TileQ6_K> {
   Floats all[kHalves];
 };
 
+// A zero point is an addition of -scale * zero point, which fp32 holds exactly.
+template <HasZeros Tile>
+struct Scales<Tile> {
+  static constexpr int kGroups = static_cast<int>(std::extent_v<decltype(Tile::scales)>),
+                       kParts = kScaleCount<Tile> / kGroups;  // a group has so many
+  explicit Scales(const Tile& tile) {
+    for (int g = 0; g < kGroups; ++g)
+      for (int half = 0; half < kHalves; ++half) {
+        scales[g][half] = floats_of_halves(tile.scales[g], half);
+        mins[g][half] = negative(product(scales[g][half], floats_of_bytes(tile.zeros[g], half)));
+      }
+  }
+  Floats scale(int s, int half = 0) const { return scales[s / kParts][half]; }
+  Floats min(int s, int half = 0) const { return mins[s / kParts][half]; }
+
+  Floats scales[kGroups][kHalves], mins[kGroups][kHalves];
+};
+
 }  // namespace
 }  // namespace ridge::backends::cpu

@@ -31,7 +31,7 @@ struct Scaling {
 template <typename Tile>
 inline Scaling scaling(const Scales<Tile>& scales, int s) {
   const __m512 scale = scales.scale(s);
-  if constexpr (requires(const Tile& tile) { tile.mins; }) return {scale, scales.min(s)};
+  if constexpr (kTileAdds<Tile>) return {scale, scales.min(s)};
   return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-static_cast<float>(Tile::kOffset)))};
 }
 

@@ -18,11 +18,6 @@ HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 template <typename Block>
-constexpr int64_t block_elements() {
-  return sizeof(Block) <= 34 ? kBlockElements : kSuperBlockElements;
-}
-
-template <typename Block>
 HWY_INLINE const Block* first_block(const WeightPart& part) {
   constexpr int64_t kElements = block_elements<Block>();
   return reinterpret_cast<const Block*>(part.weight.data) +
@@ -146,6 +141,8 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 
 QuantFormat quant_format(DType dtype) {
+  if (dtype == kQ4_G32 || dtype == kQ4_G32x16 || dtype == kQ4_G128 || dtype == kQ4_G128x16)
+    return {32, 15, 0, true};
   switch (dtype) {
     case DType::kQ4_0:
     case DType::kQ4_0x16:

@@ -14,10 +14,10 @@ namespace ridge::backends::cpu {
 // A format as quants: x_i = scale * quant_i + offset, with a scale and an offset per group. Without
 // a min, offset is -zero * scale.
 struct QuantFormat {
-  int64_t group = 32;  // elements: 16 or 32
-  int most = 0;        // the largest quant
-  int zero = 0;        // the quant of the value 0
-  bool has_min = false;
+  int64_t group = 32;    // elements: 16 or 32
+  int most = 0;          // the largest quant
+  int zero = 0;          // the quant of the value 0
+  bool has_min = false;  // or a zero point per group, whose offset is -zero point * scale
 };
 QuantFormat quant_format(DType dtype);
 

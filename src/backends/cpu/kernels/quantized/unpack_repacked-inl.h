@@ -48,7 +48,7 @@ void unpack(const Tile* tile, int64_t depth, UnpackedRows& to) {
         const Floats scale = scales.scale(s, half);
         zero_or_nan[half] = product_and_sum(scale, zero(), zero_or_nan[half]);
         store(scale, to.scales + lane);
-        if constexpr (requires { tile->mins; }) store(scales.min(s, half), to.offsets + lane);
+        if constexpr (kTileAdds<Tile>) store(scales.min(s, half), to.offsets + lane);
       }
     }
   }
@@ -85,7 +85,7 @@ void unpack_alone(DType tiles, const std::byte* data, int64_t bytes) {
           for (int group = 0; group < Tile::kScaleColumns / 4; ++group)
             keep(load_quants(tile, s, group, half));
           keep(scales.scale(s, half));
-          if constexpr (requires { tile.mins; }) keep(scales.min(s, half));
+          if constexpr (kTileAdds<Tile>) keep(scales.min(s, half));
         }
       }
     }

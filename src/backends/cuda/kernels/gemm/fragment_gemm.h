@@ -12,7 +12,18 @@
 
 namespace ridge::backends::cuda {
 
-enum class FragmentFormat : uint8_t { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K };
+enum class FragmentFormat : uint8_t {
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kQ4_G32,
+  kQ4_G128,
+};
 
 // A product whose weight is in fragment tiles: `product.weight` is absent, and there may be up to
 // kFragmentGemmMostTokens rows, normed ones as in skinny_gemm.h.

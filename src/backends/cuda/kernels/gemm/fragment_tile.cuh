@@ -44,6 +44,9 @@ __device__ __forceinline__ uint32_t as_bits(__half2 pair) {
 __device__ __forceinline__ uint32_t plus(uint32_t x, float y) {
   return as_bits(__hadd2(as_pair(x), __float2half2_rn(y)));
 }
+__device__ __forceinline__ uint32_t less(uint32_t x, uint32_t y) {
+  return as_bits(__hsub2(as_pair(x), as_pair(y)));
+}
 __device__ __forceinline__ uint32_t times(uint32_t x, float y) {
   return as_bits(__hmul2(as_pair(x), __float2half2_rn(y)));
 }
@@ -189,6 +192,67 @@ using LaneQ4_1 = BlockLane<FragmentsQ4_1, 0>;
 using LaneQ5_0 = BlockLane<FragmentsQ5_0, 16>;
 using LaneQ5_1 = BlockLane<FragmentsQ5_1, 0>;
 using LaneQ8_0 = BlockLane<FragmentsQ8_0, 0>;
+
+// ---- formats with a scale and a zero point per group ----
+
+// The zero point is subtracted from the quant exactly, so that a weight is the product of two exact
+// numbers, rounded once to fp16: the values of the tools that made the file.
+template <typename TileType>
+struct GroupLane : LaneLow<TileType> {
+  using Tile = TileType;
+  static constexpr bool kHasMins = false;
+  static constexpr bool kIsOf32 = Tile::Block::kGroup == 32;
+  std::conditional_t<kIsOf32, uint4, uint32_t> scales;
+  std::conditional_t<kIsOf32, uint2, uint32_t> zeros;
+
+  __device__ __forceinline__ void load(const uint8_t* tile, int lane) {
+    this->load_low(tile, lane);
+    const int row = lane / 4;
+    if constexpr (kIsOf32) {
+      scales = reinterpret_cast<const uint4*>(tile)[row];
+      zeros = reinterpret_cast<const uint2*>(tile + offsetof(Tile, zeros))[row];
+    } else {
+      scales = reinterpret_cast<const uint32_t*>(tile)[row];
+      zeros = reinterpret_cast<const uint16_t*>(tile + offsetof(Tile, zeros))[row];
+    }
+  }
+  static __host__ __device__ constexpr float offset(int pair) { return exponent_of(pair); }
+  __device__ __forceinline__ void levels(int w, uint32_t (&pairs)[4]) const {
+    nibble_levels(word_of(this->low[w / 4], w % 4), pairs);
+  }
+  // The scale of word w in both halves, and 1024 plus its zero point.
+  __device__ __forceinline__ uint32_t scale_pair(int w) const {
+    if constexpr (kIsOf32)
+      return both(word_of(scales, w / 2), w % 2);
+    else
+      return both(scales, w / 4);
+  }
+  __device__ __forceinline__ uint32_t zero_pair(int w) const {
+    if constexpr (kIsOf32)
+      return __byte_perm(w < 4 ? zeros.x : zeros.y, kThousand, 0x5050 + w % 4 * 0x0101);
+    else
+      return __byte_perm(zeros, kThousand, 0x5050 + w / 4 * 0x0101);
+  }
+  __device__ __forceinline__ void weights(int j, uint32_t (&pairs)[2][4]) const {
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const int w = 2 * j + k;
+      const uint32_t scale = scale_pair(w),
+                     zero[2] = {zero_pair(w), plus(zero_pair(w), offset(1) - offset(0))};
+      levels(w, pairs[k]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) pairs[k][i] = times(less(pairs[k][i], zero[i % 2]), scale);
+    }
+  }
+  __device__ __forceinline__ float row_scale() const { return 1.0f; }
+  __device__ __forceinline__ float scale(int w) const { return half_bits(scale_pair(w) & 0xffffu); }
+  __device__ __forceinline__ float added(int w) const {
+    return -scale(w) * (half_bits(zero_pair(w) & 0xffffu) - offset(0));
+  }
+};
+
+using LaneQ4_G32 = GroupLane<FragmentsQ4_G32>;
+using LaneQ4_G128 = GroupLane<FragmentsQ4_G128>;
 
 // ---- formats with integer scales per sub-block ----
 
@@ -347,6 +411,10 @@ auto with_lane(FragmentFormat format, const Body& body) {
       return body(LaneQ5_K());
     case FragmentFormat::kQ6_K:
       return body(LaneQ6_K());
+    case FragmentFormat::kQ4_G32:
+      return body(LaneQ4_G32());
+    case FragmentFormat::kQ4_G128:
+      return body(LaneQ4_G128());
     default:
       return body(LaneQ4_K());
   }
