@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/group_types.h"
 #include "base/printable.h"
 #include "files/atomic_file.h"
 #include "files/atomic_folder.h"
@@ -76,12 +77,15 @@ class Conversion {
 
   const ModelConfig& form() const { return form_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  // A matrix with columns in another order cannot keep its blocks.
   DType stored(const Parameter& parameter) const {
-    return file_.lookup()(parameter.name, parameter.shape).dtype;
+    const StoredWeight weight = file_.lookup()(parameter.name, parameter.shape);
+    return weight.order.empty() ? weight.dtype : kQ4_G128;
   }
 
   void add(const Parameter& parameter, std::string name, DType type) {
-    read_.insert(file_.lookup()(parameter.name, parameter.shape).name);
+    const StoredWeight weight = file_.lookup()(parameter.name, parameter.shape);
+    read_.insert({weight.name, weight.order});
     add(weights_.source(parameter, std::move(name), type));
   }
   void add(files::TensorSource source) {

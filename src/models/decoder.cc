@@ -28,8 +28,9 @@ ValueId Decoder::parameter(const std::string& name, const Type& type, const Stor
   return value;
 }
 
-ValueId Decoder::matrix(const std::string& name, Shape shape) {
+ValueId Decoder::matrix(const std::string& name, Shape shape, ValueId* x) {
   StoredWeight stored = lookup_(name, shape);
+  if (!stored.order.empty()) orders_.apply(stored, x, b, load_, out.load);
   DType dtype = is_read_as_stored(stored.dtype) ? stored.dtype : DType::kF32;
   return parameter(name, {dtype, std::move(shape)}, stored);
 }
@@ -47,8 +48,8 @@ ValueId Decoder::norm(ValueId x, const std::string& name) {
 }
 
 ValueId Decoder::project(ValueId x, const std::string& name, int64_t extent, bool bias) {
-  ValueId product =
-      ops::matmul(b, "nd,fd->nf", x, matrix(name + ".weight", {extent, b.shape(x)[1]}));
+  const ValueId weight = matrix(name + ".weight", {extent, b.shape(x)[1]}, &x);
+  ValueId product = ops::matmul(b, "nd,fd->nf", x, weight);
   if (!bias) return product;
   return ops::add(b, product,
                   ops::broadcast_rows(b, vector(name + ".bias", extent), b.shape(product)));
@@ -161,8 +162,8 @@ ValueId Decoder::build_last_norm(ValueId x) { return norm(x, "model.norm.weight"
 
 ValueId Decoder::build_head(ValueId x) {
   x = build_last_norm(x);
-  ValueId head =
-      config.tied_head ? table() : matrix("lm_head.weight", {config.vocabulary, config.hidden});
+  const Shape shape{config.vocabulary, config.hidden};
+  ValueId head = config.tied_head ? table() : matrix("lm_head.weight", shape, &x);
   const ValueId logits = ops::matmul(b, "nd,vd->nv", x, head);
   return config.logit_cap > 0 ? ops::soft_cap(b, logits, config.logit_cap) : logits;
 }

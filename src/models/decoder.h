@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "models/column_orders.h"
 #include "models/forward_graph.h"
 
 namespace ridge::models {
@@ -49,7 +50,8 @@ class Decoder {
   ValueId build_head(ValueId x);
 
   // For the families' layers.
-  ValueId matrix(const std::string& name, Shape shape);     // as the file stores it
+  // As the file stores it. *x, which it multiplies, gets its columns in the matrix's order.
+  ValueId matrix(const std::string& name, Shape shape, ValueId* x = nullptr);
   ValueId vector(const std::string& name, int64_t extent);  // in fp32
   ValueId norm(ValueId x, const std::string& name);  // over the last axis of [N,D] or [N,heads,E]
   ValueId project(ValueId x, const std::string& name, int64_t out, bool bias);  // [N,D] -> [N,out]
@@ -87,6 +89,7 @@ class Decoder {
   WeightLookup lookup_;
   AttentionForm& attention_;
   ValueId table_ = kNoValue;
+  ColumnOrders orders_;
   ValueId rows_ = kNoValue;
   Rotation full_, window_;
 };

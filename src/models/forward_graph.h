@@ -33,6 +33,9 @@ struct ForwardGraph {
 struct StoredWeight {
   std::string name;
   DType dtype = DType::kF32;
+  // The file's tensor i32[in] that says which column of x each column of the matrix is for; empty
+  // if they are in x's order.
+  std::string order = {};
 };
 // Looks up a parameter by its Hugging Face name. Throws a bad-file Error if the file lacks it or it
 // has another shape.

@@ -10,6 +10,7 @@
 #include "models/adapter.h"
 #include "models/config_gguf.h"
 #include "models/config_json.h"
+#include "models/packed_weights.h"
 #include "models/weight_names.h"
 #include "models/weight_writer.h"
 
@@ -71,8 +72,11 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
     model.config_ = config_of_gguf(model.gguf());
     return model;
   }
-  model.config_ = load_config(is_folder ? path : path.parent_path() / "config.json");
+  const std::filesystem::path folder = is_folder ? path : path.parent_path();
+  model.config_ = load_config(folder / "config.json");
   model.file_ = files::SafetensorsFile::open(path);
+  if (const std::optional<QuantizationConfig> quantization = read_quantization(folder))
+    model.packed_ = std::make_shared<PackedWeights>(*quantization, model.safetensors().tensors());
   return model;
 }
 
@@ -111,7 +115,9 @@ void ModelFile::merge(const Adapter& adapter) {
 std::string ModelFile::first_not_finite() const {
   if (!has_weights()) return "";
   const std::vector<files::FileTensor>& all = tensors().all();
-  const auto found = std::find_if_not(all.begin(), all.end(), is_finite);
+  const auto found = std::find_if_not(all.begin(), all.end(), [&](const files::FileTensor& each) {
+    return is_finite(stored(each.name));
+  });
   return found == all.end() ? "" : found->name;
 }
 
@@ -121,8 +127,19 @@ int64_t ModelFile::weight_bytes() const {
 
 const files::TensorTable& ModelFile::tensors() const {
   RIDGE_CHECK(has_weights(), "a shape has no tensors");
+  if (packed_ != nullptr) return packed_->tensors();
   if (const auto* table = std::get_if<files::TensorTable>(&file_)) return *table;
   return is_gguf() ? gguf().tensors() : safetensors().tensors();
+}
+
+files::FileTensor ModelFile::stored(const std::string& name) const {
+  const files::FileTensor& tensor = tensors().at(name);
+  if (packed_ == nullptr) return tensor;
+  const std::vector<std::span<const std::byte>> parts = packed_->parts_of(name);
+  for (std::span<const std::byte> part : parts) expect(part);
+  packed_->bytes(name);
+  for (std::span<const std::byte> part : parts) release(part);
+  return tensor;
 }
 
 std::span<const std::shared_ptr<const files::MappedFile>> ModelFile::mappings() const {
@@ -157,7 +174,12 @@ void ModelFile::expect(std::span<const std::byte> part) const {
 }
 
 void ModelFile::release(std::span<const std::byte> part) const {
-  if (const files::MappedFile* mapping = mapping_of(part)) mapping->release(part);
+  if (const files::MappedFile* mapping = mapping_of(part)) return mapping->release(part);
+  if (packed_ != nullptr) packed_->release(part);
+}
+
+void ModelFile::keep(std::span<const std::byte> part) const {
+  if (packed_ != nullptr) packed_->keep(part);
 }
 
 WeightLookup ModelFile::lookup() const {
@@ -166,7 +188,8 @@ WeightLookup ModelFile::lookup() const {
     std::string name = is_gguf() ? gguf_name(config_.family, parameter) : parameter;
     const DType stored = tensors().at(name, shape).dtype;
     const auto merged = merged_.find(name);
-    return {name, merged == merged_.end() ? stored : merged->second.dtype};
+    if (merged != merged_.end()) return {name, merged->second.dtype};
+    return {name, stored, packed_ == nullptr ? "" : packed_->order_of(name)};
   };
 }
 

@@ -21,6 +21,7 @@
 namespace ridge::models {
 
 class Adapter;
+class PackedWeights;
 
 class ModelFile {
  public:
@@ -57,18 +58,22 @@ class ModelFile {
   // The bytes of a tensor by its name in the file; valid as long as this object.
   std::span<const std::byte> bytes(const std::string& name) const {
     const auto merged = merged_.find(name);
-    return merged == merged_.end() ? tensors().at(name).bytes : merged->second.bytes;
+    return merged == merged_.end() ? stored(name).bytes : merged->second.bytes;
   }
+  // A tensor of the file, without an adapter. Packed weights are converted now, if they are not;
+  // until then tensors() has zeros in the place of their bytes.
+  files::FileTensor stored(const std::string& name) const;
   // The name of the first tensor with a value that is NaN or infinite; empty if all values are
   // finite. Reads the whole file.
   std::string first_not_finite() const;
   int64_t weight_bytes() const;  // all tensors have so many; without weights, the size in bf16
-  // The size of all files, their mapped bytes, and the hints of files::MappedFile that a part is
-  // read soon or not again.
+  // The size of all files, their mapped bytes, the hints of files::MappedFile that a part is read
+  // soon or not again, and that a part is used in place.
   int64_t file_bytes() const;
   std::vector<std::span<const std::byte>> file_parts() const;
   void expect(std::span<const std::byte> part) const;
   void release(std::span<const std::byte> part) const;
+  void keep(std::span<const std::byte> part) const;
 
  private:
   std::span<const std::shared_ptr<const files::MappedFile>> mappings() const;
@@ -83,7 +88,8 @@ class ModelFile {
   std::filesystem::path path_;
   ModelConfig config_;
   std::variant<std::monostate, files::GgufFile, files::SafetensorsFile, files::TensorTable> file_;
-  std::map<std::string, Merged> merged_;  // by the name in the file
+  std::map<std::string, Merged> merged_;   // by the name in the file
+  std::shared_ptr<PackedWeights> packed_;  // null unless the folder's matrices are packed
 };
 
 }  // namespace ridge::models

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/group_types.h"
 
 namespace ridge::models {
 namespace {
@@ -60,6 +61,7 @@ DType gguf_type(const ModelConfig& config,
                 DType stored,
                 std::optional<DType> asked) {
   if (parameter.shape.rank() < 2) return DType::kF32;
+  if (!asked && (stored == kQ4_G32 || stored == kQ4_G128)) return DType::kF16;
   if (!asked) return find(stored) != nullptr ? stored : DType::kF32;  // fp64 and fp8 become fp32
   if (find(*asked) == nullptr)
     throw usage_error("[type] expected one of {}, got {}", convertible_types(true), name(*asked));
@@ -80,6 +82,7 @@ DType folder_type(const ModelFile& file,
   for (const Parameter& parameter : parameters) {
     if (parameter.shape.rank() < 2) continue;
     DType stored = lookup(parameter.name, parameter.shape).dtype;
+    if (is_block(stored) && !file.is_gguf()) return DType::kF16;
     if (common.value_or(stored) != stored || !is_plain(stored)) return DType::kF32;
     common = stored;
   }

@@ -16,8 +16,9 @@ namespace ridge::models {
 // The types that `ridge convert --type` accepts, as it spells them: "q4_0, ..., f32".
 std::string convertible_types(bool gguf);
 
-// GGUF: vectors are in fp32. A matrix gets the type `asked`, or keeps its own if none is asked.
-// There are two exceptions. If rows are not whole blocks of a type, the next type with shorter
+// GGUF: vectors are in fp32. A matrix gets the type `asked`, or keeps its own if none is asked; one
+// of groups with zero points, which GGUF lacks, gets f16, in which tools publish its values. There
+// are two exceptions. If rows are not whole blocks of a type, the next type with shorter
 // blocks is used (q2_k and q3_k: q4_0, q4_k: q5_0, q5_k: q5_1, q6_k: q8_0; then f16). The matrix
 // that computes logits gets at least q6_k or q8_0, because its error affects every token.
 DType gguf_type(const ModelConfig& config,
@@ -26,7 +27,7 @@ DType gguf_type(const ModelConfig& config,
                 std::optional<DType> asked);
 
 // Hugging Face: one type for all weights: `asked`, else the type in which all matrices are stored
-// if it is a float type of 16 or 32 bits, else fp32.
+// if it is a float type of 16 or 32 bits, f16 if some are quantized in a folder, else fp32.
 DType folder_type(const ModelFile& file,
                   std::span<const Parameter> parameters,
                   std::optional<DType> asked);

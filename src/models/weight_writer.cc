@@ -67,6 +67,20 @@ struct Rows {
   int64_t count, width;
 };
 
+// The order of a matrix's columns, which PackedWeights made; empty if they are in the model's.
+std::span<const int32_t> order_of(const ModelFile& file, const StoredWeight& stored) {
+  if (stored.order.empty()) return {};
+  const std::span<const std::byte> bytes = file.tensors().at(stored.order).bytes;
+  return {reinterpret_cast<const int32_t*>(bytes.data()), bytes.size() / sizeof(int32_t)};
+}
+
+std::vector<float> in_order_of_model(const std::vector<float>& row,
+                                     std::span<const int32_t> order) {
+  std::vector<float> ordered(row.size());
+  for (size_t i = 0; i < row.size(); ++i) ordered[static_cast<size_t>(order[i])] = row[i];
+  return ordered;
+}
+
 }  // namespace
 
 files::TensorSource WeightWriter::source(const Parameter& parameter, std::string name, DType type) {
@@ -81,10 +95,10 @@ files::TensorSource WeightWriter::source(const Parameter& parameter, std::string
       stored.dtype != DType::kF8E5M2)
     throw file_error("[{}] tensor {}: expected a floating-point type, found {}",
                      file_.path().string(), printable(stored.name), ridge::name(stored.dtype));
-  const files::FileTensor& from = file_.tensors().at(stored.name);
-  auto read = [this, parameter, &from, type] {
+  auto read = [this, parameter, stored, type] {
+    const files::FileTensor from = file_.stored(stored.name);
     try {
-      std::span<const std::byte> bytes = convert(parameter, from, type);
+      std::span<const std::byte> bytes = convert(parameter, from, order_of(file_, stored), type);
       if (progress_) progress_(static_cast<int64_t>(bytes.size()));
       return bytes;
     } catch (const Error& error) {
@@ -98,18 +112,19 @@ files::TensorSource WeightWriter::source(const Parameter& parameter, std::string
 
 std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
                                                  const files::FileTensor& from,
+                                                 std::span<const int32_t> order,
                                                  DType type) {
   const ModelConfig& source = file_.config();
   double added = is_norm(parameter.name) ? source.norm_offset - form_.norm_offset : 0;
-  RowOrder order(source.head_size, source.rope_interleaved,
-                 is_rotated(parameter.name) ? form_.rope_interleaved : source.rope_interleaved);
+  RowOrder row_order(source.head_size, source.rope_interleaved,
+                     is_rotated(parameter.name) ? form_.rope_interleaved : source.rope_interleaved);
   const WeightChange* change = adapter_ == nullptr ? nullptr : adapter_->find(parameter);
-  const bool keeps_bytes = from.dtype == type && added == 0 && change == nullptr,
-             stays = keeps_bytes && !order.moves();
+  const bool keeps_bytes = from.dtype == type && added == 0 && change == nullptr && order.empty();
+  const bool stays = keeps_bytes && !row_order.moves();
   // The change has its rows in the order of Hugging Face's files.
   const RowOrder of_change(source.head_size, is_rotated(parameter.name) && source.rope_interleaved,
                            false);
-  const Rows rows(parameter, order);
+  const Rows rows(parameter, row_order);
   size_t from_bytes = static_cast<size_t>(storage_bytes(from.dtype, rows.width));
   size_t to_bytes = static_cast<size_t>(storage_bytes(type, rows.width));
   if (!stays) buffer_.resize(static_cast<size_t>(rows.count) * to_bytes);
@@ -120,8 +135,9 @@ std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
     dequantize(from.dtype, in, values);
     expect_finite(values, row);
     if (stays) return;
+    if (!order.empty()) values = in_order_of_model(values, order);
     std::span<std::byte> out =
-        std::span(buffer_).subspan(static_cast<size_t>(order.at(row)) * to_bytes, to_bytes);
+        std::span(buffer_).subspan(static_cast<size_t>(row_order.at(row)) * to_bytes, to_bytes);
     if (keeps_bytes) {
       std::memcpy(out.data(), in.data(), to_bytes);
       return;
@@ -131,7 +147,9 @@ std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
     if (change != nullptr) change->add_to(of_change.at(row), values);
     quantize_row(type, values, row, out);
   });
-  return stays ? from.bytes : std::span<const std::byte>(buffer_);
+  if (stays) return from.bytes;
+  file_.release(from.bytes);
+  return buffer_;
 }
 
 std::span<const std::byte> WeightWriter::draw(const Parameter& parameter, DType type) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,10 @@ class WeightWriter {
   files::TensorSource source(const Parameter& parameter, std::string name, DType type);
 
  private:
+  // `order`, if it is not empty, says which column of the model each column of `from` is.
   std::span<const std::byte> convert(const Parameter& parameter,
                                      const files::FileTensor& from,
+                                     std::span<const int32_t> order,
                                      DType type);
   std::span<const std::byte> draw(const Parameter& parameter, DType type);
 

@@ -9,6 +9,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "ops/pointwise.h"
 #include "ops/registry.h"
 
@@ -94,6 +95,13 @@ void TensorShards::follow(const Node& node) {
     if (const Pieces* pieces = find(node.inputs[0])) columns_[node.inputs[1]] = *pieces;
   if (is_a(node, ops::matmul_op()) || is_sum(node)) return;
   if (trains_ && is_a(node, ops::softmax_cross_entropy_op())) return;
+  // The order of a quantized matrix's columns mixes those of all ranks.
+  if (is_a(node, ops::embedding_op()) && find(node.inputs[0]) != nullptr &&
+      graph_.value(node.inputs[1]).storage == Storage::kParameter)
+    throw usage_error(
+        "[tensor-parallel] expected matrices with their columns in the model's order, found "
+        "act-order: {}",
+        printable(graph_.value(node.inputs[1]).name));
   for (const ValueId input : node.inputs)
     if (const Pieces* pieces = find(input)) {
       for (const ValueId output : node.outputs) pieces_.try_emplace(output, *pieces);

@@ -87,9 +87,9 @@ record::ModelContents model_contents(const models::ModelFile& file, const Conten
   std::map<std::string, bool> is_read;
   models::WeightLookup lookup = file.lookup();
   for (const models::Parameter& parameter : models::parameters_of(config)) {
-    const files::FileTensor& tensor =
-        file.tensors().at(lookup(parameter.name, parameter.shape).name);
-    is_read[tensor.name] = true;
+    const models::StoredWeight weight = lookup(parameter.name, parameter.shape);
+    const files::FileTensor& tensor = file.tensors().at(weight.name);
+    is_read[tensor.name] = is_read[weight.order] = true;
     made.parameters += tensor.shape.elements();
     made.weight_bytes += static_cast<int64_t>(tensor.bytes.size());
   }

@@ -419,6 +419,7 @@ void load_stored(const LoadGraph& load, const StoredSource& source, Store& store
       continue;
     }
     if (node == nullptr) {
+      source.keep(sources.front());
       store.adopt(name, type, sources.front());
     } else {
       store.require(name, type);

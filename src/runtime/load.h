@@ -32,6 +32,8 @@ struct StoredSource {
   std::function<void(std::span<const std::byte> part)> expect = [](std::span<const std::byte>) {};
   // Called with parts of a tensor that are not read again, from several threads at once.
   std::function<void(std::span<const std::byte> part)> release = [](std::span<const std::byte>) {};
+  // Called with tensors that are used in place.
+  std::function<void(std::span<const std::byte> bytes)> keep = [](std::span<const std::byte>) {};
   // Whether values that are stored as in the file are copied too. Only for backends with
   // host-writable memory.
   bool copies = false;

@@ -219,6 +219,7 @@ void BucketCache::load(const LoadGraph& load) {
       {.bytes = [this](const std::string& name) { return file_.bytes(name); },
        .expect = [this](std::span<const std::byte> bytes) { file_.expect(bytes); },
        .release = [this](std::span<const std::byte> bytes) { file_.release(bytes); },
+       .keep = [this](std::span<const std::byte> bytes) { file_.keep(bytes); },
        .copies = copies},
       store_);
   if (!copies) return;

@@ -110,6 +110,25 @@ TEST(ShardTensorParallel, GathersWideLogits) {
   EXPECT_EQ(count(after, "all_gather"), 1);
 }
 
+// A rank has consecutive columns of o and down, whose order would need those of all ranks.
+TEST(ShardTensorParallel, RefusesColumnsInAnotherOrder) {
+  models::InferenceShape shape;
+  shape.cache = models::cache_shape({.capacity = 4});
+  for (const char* ordered : {"q_proj", "o_proj"}) {
+    const auto lookup = [&](const std::string& name, const Shape&) {
+      const bool has_order = name.find(ordered) != name.npos;
+      return models::StoredWeight{name, DType::kF32, has_order ? "order" : ""};
+    };
+    models::ForwardGraph forward =
+        models::build_inference_graph(four_heads(1), ops::table(), shape, lookup);
+    if (ordered == std::string("q_proj")) {
+      EXPECT_NO_THROW(shard(forward.graph, forward.load));
+    } else {
+      EXPECT_THROW(shard(forward.graph, forward.load), Error);
+    }
+  }
+}
+
 // Launches, bytes and the cache of a decode step.
 TEST(ShardTensorParallel, ARankHasItsPartOfTheCacheAndTheWork) {
   const models::ModelConfig config = four_heads(2, 4);
