@@ -256,9 +256,9 @@ std::optional<Launch> bind_streamed_gemm(const BindCall& call, BindContext& cont
 Kernel skinny_gemm_kernel(BindContext& context) {
   return {.op = "skinny_gemm",
           .bind = in_context(bind, context),
-          .workspace_bytes = workspace_bytes,
           .takes_input = takes_input,
           .vector_bytes = kVectorBytes,
+          .workspace_bytes = workspace_bytes,
           .unsupported = unsupported,
           .takes_quantized = true,
           .launches = launches,
