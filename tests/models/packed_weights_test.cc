@@ -286,7 +286,7 @@ TEST(PackedWeights, AreRefusedInFormatsThatRidgeLacks) {
   expect_refused("gptq_g128", with("checkpoint_format", "marlin"), "'gptq' or 'gptq_v2'");
   expect_refused("gptq_g128", with("quant_method", "bitsandbytes"), "'compressed-tensors'");
   expect_refused("awq_g128", with("version", "gemv"), "expected 'gemm'");
-  expect_refused("awq_g128", with("group_size", nullptr), "the key group_size is missing");
+  expect_refused("awq_g128", with("group_size", nullptr), "the key \"group_size\" is missing");
   expect_refused("compressed_g64", with("format", "int-quantized"), "'pack-quantized'");
   expect_refused("compressed_g64", with("config_groups", Json::object()), "one group of modules");
   expect_refused(
