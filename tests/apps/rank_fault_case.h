@@ -181,7 +181,9 @@ class RankFaultCase : public CheckpointCase {
     EXPECT_EQ(first.size(), has_victim ? 1u : 0u);
     for (const pid_t each : first) {
       if (fault.signal != 0) ::kill(each, fault.signal);
-      if (fault.plants_nan) EXPECT_GT(plant_nan(each), 0);
+      if (fault.plants_nan) {
+        EXPECT_GT(plant_nan(each), 0);
+      }
     }
     const auto begin = std::chrono::steady_clock::now();
     const Output output = finish(child);
