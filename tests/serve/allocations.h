@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts the allocations of this program, and makes some of one thread fail. The operators new are
-// in decode_allocation_test.cc.
+// in allocations.cc.
 #pragma once
 
 #include <atomic>
