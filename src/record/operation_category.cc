@@ -23,9 +23,10 @@ constexpr TraceOperations kTraceOperations[] = {
      "dropout_backward cumsum softcap compare layer_norm layer_norm_backward reduce_mean "
      "reduce_variance reduce_product reduce_max reduce_any reduce_norm reduce_log_sum_exp "
      "batch_norm batch_norm_backward group_norm group_norm_backward max_pool max_pool_backward "
-     "average_pool average_pool_backward upsample upsample_backward rnn_cell rnn_cell_backward fft"},
+     "average_pool average_pool_backward upsample upsample_backward rnn_cell rnn_cell_backward fft "
+     "scan"},
     {OpCategory::kMatmul,
-     "grouped_matmul experts convolution convolution_backward rnn rnn_backward"},
+     "grouped_matmul experts convolution convolution_backward rnn rnn_backward linear_algebra"},
     {OpCategory::kEmbedding, "embedding_bag embedding_bag_backward"},
     {OpCategory::kDataMovement, "gather scatter"},
     {OpCategory::kView, "view allocate read_back"},

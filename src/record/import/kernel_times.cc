@@ -199,7 +199,7 @@ class KernelTimes : protected OperationFinder {
   }
 
   // A device may finish a step after the host has, and then starts the next one later; so it does
-  // after what was launched before the step, or if its first kernel has to wait.
+  // after what was launched before the trace, or if its first kernel has to wait.
   void bound_steps() {
     std::vector<ImportedStep>& steps = result().steps;
     for (const ImportedSpan& span : result().spans) {
@@ -210,7 +210,8 @@ class KernelTimes : protected OperationFinder {
       const auto next = std::ranges::upper_bound(steps, launched_ns, {}, &ImportedStep::begin_ns);
       if (next == steps.end() || end_ns <= next->begin_ns) continue;
       const auto first = first_.find(static_cast<int32_t>(next - steps.begin()));
-      if (first != first_.end() && first->second.first - first->second.second < end_ns)
+      if (first != first_.end() &&
+          (launched_ns == INT64_MIN || first->second.first - first->second.second < end_ns))
         next->begin_ns = std::max(next->begin_ns, std::min(end_ns, first->second.first));
     }
     for (const auto& [step, first] : first_)
