@@ -78,10 +78,10 @@ TEST_F(TensorParallelTest, RanksThatReadOtherModelsAreRefused) {
           {.environment = kOnAnyMachine,
            .launcher = {"/usr/bin/mpirun", "-n", "2", "/bin/sh", "second.sh"}});
   EXPECT_EQ(output.code, 2) << output.err;
-  EXPECT_NE(output.err.find("expected every rank to read the same model; rank 0 has one"),
+  EXPECT_NE(output.err.find("expected every rank to read the same model; rank 0 has \"one"),
             std::string::npos)
       << output.err;
-  EXPECT_NE(output.err.find("rank 1 has other"), std::string::npos) << output.err;
+  EXPECT_NE(output.err.find("rank 1 has \"other"), std::string::npos) << output.err;
 }
 
 TEST_F(TensorParallelTest, FamiliesHaveTheLogitsOfOneRank) {

@@ -44,10 +44,12 @@ TEST_P(PackedModel, HasTheLogitsOfItsUnpackedWeights) {
 }
 
 // Activations of 16 bits have 2^-15 of the largest in a row as their step; with AMX they have 8
-// bits.
+// bits, whose step is 256 times as large.
 TEST_P(PackedModel, HasThemWithRoundedActivations) {
-  const double allowed =
-      backends::cpu::quantized_isa() == backends::cpu::QuantizedIsa::kAmx ? 0.15 : 2e-3;
+  constexpr double kOf16Bits = 2e-3;
+  const double allowed = backends::cpu::quantized_isa() == backends::cpu::QuantizedIsa::kAmx
+                             ? 256 * kOf16Bits
+                             : kOf16Bits;
   EXPECT_LE(distance(",+quantize_activations,+pack_weights"), allowed);
   EXPECT_LE(distance(",+quantize_activations,-pack_weights"), allowed);
 }
