@@ -3,7 +3,7 @@
 // PyTorch's traces open. It shows the instrumented step with the median wall time: the host with
 // its step, operations and launches, the kernels on streams, scopes and phases, and a counter of
 // live memory by class. Each launch has a flow to its kernels, and kernels carry their counts.
-// Of several ranks each is one process.
+// Each of several ranks is one process.
 #pragma once
 
 #include <cstdint>

@@ -76,6 +76,27 @@ cudaError_t launch_clusters_early(void (*kernel)(Parameters...),
 #endif
 }
 
+#ifndef __HIP__
+// The clusters of a kernel that run at once; 0 if that is not known. A cluster lies within a group
+// of multiprocessors (GPC), which leaves some out: on an H200 a second round would take as long
+// again. The kernel must be allowed its shared memory.
+template <typename Kernel>
+int clusters_at_once(Kernel kernel, int cluster, int threads, int64_t shared_bytes) {
+  cudaLaunchAttribute dimension{};
+  dimension.id = cudaLaunchAttributeClusterDimension;
+  dimension.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(cluster));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.attrs = &dimension;
+  config.numAttrs = 1;
+  int count = 0;
+  const cudaError_t status = cudaOccupancyMaxActiveClusters(&count, kernel, &config);
+  return status == cudaSuccess ? count : 0;
+}
+#endif
+
 template <typename... Parameters>
 cudaError_t launch_early(void (*kernel)(Parameters...),
                          dim3 grid,

@@ -209,10 +209,6 @@ __device__ __forceinline__ float4 load_of_block(const float4* place, int rank) {
 #endif
 }
 
-__device__ __forceinline__ float4 added(const float4& x, const float4& y) {
-  return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
-}
-
 // Adds the warps' parts of vector `item` of a batch into the first one's slot.
 template <class Form>
 __device__ __forceinline__ float4
@@ -386,27 +382,15 @@ cudaError_t allow_most_bytes() {
   return status;
 }
 
-// The clusters that run at once, one block on a multiprocessor. A cluster lies within a group of
-// multiprocessors (GPC), which leaves some out: on an H200 a second round would take as long again.
+// The clusters that run at once, one block on a multiprocessor.
 template <class Form>
 int rooms_of(int parts) {
   if (parts == 1) return multiprocessors();
   if (device_attribute(cudaDevAttrComputeCapabilityMajor) < 9 ||
       allow_most_bytes<Form, false>() != cudaSuccess)
     return 0;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(parts), 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(parts));
-  config.blockDim = dim3(Form::kBlockThreads);
-  config.dynamicSmemBytes = static_cast<size_t>(most_bytes());
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  int count = 0;
-  const cudaError_t status =
-      cudaOccupancyMaxActiveClusters(&count, fragment_gemm_kernel<Form, false>, &config);
-  return status == cudaSuccess ? count : 0;
+  return clusters_at_once(fragment_gemm_kernel<Form, false>, parts, Form::kBlockThreads,
+                          most_bytes());
 }
 
 // The cluster with which the busiest multiprocessor is done first, in the times of a tile of 16

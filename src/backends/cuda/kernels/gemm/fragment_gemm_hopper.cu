@@ -338,9 +338,7 @@ __device__ __forceinline__ void store_parts(const Arguments& p,
     float4 sum = parts[0];
 #pragma unroll
     for (int k = 1; k < kMostParts; ++k)
-      if (k < p.parts())
-        sum = make_float4(sum.x + parts[k].x, sum.y + parts[k].y, sum.z + parts[k].z,
-                          sum.w + parts[k].w);
+      if (k < p.parts()) sum = added(sum, parts[k]);
     store(p, tokens, work.first + unit, group, sum);
   }
 }
@@ -417,25 +415,12 @@ cudaError_t allow_bytes() {
   return status;
 }
 
-// The clusters that run at once. A cluster lies within a group of multiprocessors (GPC), which
-// leaves some out.
+// The clusters that run at once.
 template <class Form>
 int rooms_of(int parts) {
   if (parts == 1) return device_attribute(cudaDevAttrMultiProcessorCount);
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(parts), 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(parts));
-  config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = Form::kBytes;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  int count = 0;
-  const bool is_known = allow_bytes<Form>() == cudaSuccess &&
-                        cudaOccupancyMaxActiveClusters(&count, fragment_gemm_hopper_kernel<Form>,
-                                                       &config) == cudaSuccess;
-  return is_known ? count : 0;
+  if (allow_bytes<Form>() != cudaSuccess) return 0;
+  return clusters_at_once(fragment_gemm_hopper_kernel<Form>, parts, kThreads, Form::kBytes);
 }
 
 struct Choice {

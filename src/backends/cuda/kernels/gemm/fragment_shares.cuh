@@ -49,6 +49,10 @@ __device__ __forceinline__ void copy_tile(std::byte* to, const uint8_t* from) {
       copy_async(to + i * 16, from + i * 16);
 }
 
+__device__ __forceinline__ float4 added(const float4& x, const float4& y) {
+  return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
+}
+
 // Sizes that follow from the number of tokens.
 template <class LaneType, int kGroupCount>
 struct Form {
