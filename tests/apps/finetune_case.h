@@ -2,12 +2,11 @@
 // Fine-tuning by the built program: a file of ids, a run on it, and the losses of its log.
 #pragma once
 
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "apps/logged_losses.h"
 #include "apps/program_run.h"
 #include "test_paths.h"
 
@@ -44,15 +43,7 @@ class FinetuneCase : public ProgramTest {
     return all;
   }
 
-  std::vector<double> losses(const std::string& log) const {
-    std::vector<double> losses;
-    std::istringstream lines(files::contents(folder_ / log / "metrics.jsonl"));
-    for (std::string each; std::getline(lines, each);) {
-      const nlohmann::json step = nlohmann::json::parse(each, nullptr, false);
-      if (!step.is_discarded() && step.contains("loss")) losses.push_back(step["loss"]);
-    }
-    return losses;
-  }
+  std::vector<double> losses(const std::string& log) const { return logged_losses(folder_ / log); }
 };
 
 }  // namespace ridge::apps

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every layout of ranks on CPUs over 50 steps: the losses of one process, the same bits in every
 // run, and a training that goes on in another layout than the one that saved it.
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "apps/checkpoint_case.h"
+#include "apps/logged_losses.h"
 #include "apps/rank_run.h"
 
 namespace ridge::apps {
@@ -63,13 +61,7 @@ class LayoutsSlowTest : public RankTest {
     std::filesystem::remove_all(folder_ / "log");
     const Output output = run(words, {.environment = kOnAnyMachine});
     EXPECT_EQ(output.code, 0) << layout.name << "\n" << output.err;
-    std::vector<double> found;
-    std::istringstream lines(files::contents(folder_ / "log" / "metrics.jsonl"));
-    for (std::string each; std::getline(lines, each);) {
-      const auto step = nlohmann::json::parse(each, nullptr, false);
-      if (!step.is_discarded() && step.contains("loss")) found.push_back(step["loss"]);
-    }
-    return found;
+    return logged_losses(folder_ / "log");
   }
 
   static void expect_same(const std::vector<double>& want,

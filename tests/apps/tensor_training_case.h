@@ -4,11 +4,9 @@
 #pragma once
 
 #include <cmath>
-#include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "apps/logged_losses.h"
 #include "apps/rank_run.h"
 #include "test_paths.h"
 
@@ -57,13 +55,7 @@ class TensorTrainingCase : public RankTest {
     std::filesystem::remove_all(folder_ / "log");
     more.insert(more.end(), {"--log-dir", "log"});
     train(layout, more);
-    std::vector<double> found;
-    std::istringstream lines(files::contents(folder_ / "log" / "metrics.jsonl"));
-    for (std::string each; std::getline(lines, each);) {
-      const auto step = nlohmann::json::parse(each, nullptr, false);
-      if (!step.is_discarded() && step.contains("loss")) found.push_back(step["loss"]);
-    }
-    return found;
+    return logged_losses(folder_ / "log");
   }
   std::vector<double> train_tiny(const Layout& layout, std::vector<std::string> more) const {
     more.insert(more.end(), {"--preset", "tiny", "--warmup", "0"});
