@@ -185,8 +185,6 @@ void check_storage(DType dtype, size_t elements, std::span<const std::byte> byte
 
 void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {
   check_storage(dtype, out.size(), bytes);
-  if (dtype == kQ4_G32) return decode_blocks<BlockQ4_G32>(bytes, out);
-  if (dtype == kQ4_G128) return decode_blocks<BlockQ4_G128>(bytes, out);
   switch (dtype) {
     case DType::kF32:
       return cast_plain<float>(bytes, out);
@@ -239,12 +237,18 @@ void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> 
       return decode_blocks<BlockQ5_K>(bytes, out);
     case DType::kQ6_K:
       return decode_blocks<BlockQ6_K>(bytes, out);
+    case DType::kQ4_G32:
+      return decode_blocks<BlockQ4_G32>(bytes, out);
+    case DType::kQ4_G128:
+      return decode_blocks<BlockQ4_G128>(bytes, out);
     case DType::kQ4_0x16:
     case DType::kQ4_1x16:
     case DType::kQ5_0x16:
     case DType::kQ8_0x16:
     case DType::kQ4_Kx16:
     case DType::kQ6_Kx16:
+    case DType::kQ4_G32x16:
+    case DType::kQ4_G128x16:
     case DType::kQ4_0x8:
     case DType::kQ4_1x8:
     case DType::kQ5_0x8:
@@ -253,6 +257,8 @@ void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> 
     case DType::kQ4_Kx8:
     case DType::kQ5_Kx8:
     case DType::kQ6_Kx8:
+    case DType::kQ4_G32x8:
+    case DType::kQ4_G128x8:
       break;  // tiles interleave the elements of rows: repacked_tiles.h, fragment_tiles.h
   }
   RIDGE_CHECK(false, "unknown dtype {}", static_cast<int>(dtype));

@@ -14,7 +14,6 @@
 #include <span>
 
 #include "base/dtype.h"
-#include "base/group_types.h"
 
 namespace ridge {
 inline namespace base {

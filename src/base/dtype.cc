@@ -6,7 +6,6 @@
 #include <array>
 
 #include "base/error.h"
-#include "base/group_types.h"
 
 namespace ridge {
 inline namespace base {
@@ -38,12 +37,16 @@ constexpr std::array kTable = {
     DTypeInfo{DType::kQ4_K, "q4_k", 256, 144},
     DTypeInfo{DType::kQ5_K, "q5_k", 256, 176},
     DTypeInfo{DType::kQ6_K, "q6_k", 256, 210},
+    DTypeInfo{DType::kQ4_G32, "q4_g32", 64, 38},
+    DTypeInfo{DType::kQ4_G128, "q4_g128", 128, 68},
     DTypeInfo{DType::kQ4_0x16, "q4_0x16", 1024, 576},
     DTypeInfo{DType::kQ4_1x16, "q4_1x16", 1024, 640},
     DTypeInfo{DType::kQ5_0x16, "q5_0x16", 1024, 704},
     DTypeInfo{DType::kQ8_0x16, "q8_0x16", 1024, 1088},
     DTypeInfo{DType::kQ4_Kx16, "q4_kx16", 4096, 2304},
     DTypeInfo{DType::kQ6_Kx16, "q6_kx16", 4096, 3360},
+    DTypeInfo{DType::kQ4_G32x16, "q4_g32x16", 1024, 608},
+    DTypeInfo{DType::kQ4_G128x16, "q4_g128x16", 2048, 1088},
     DTypeInfo{DType::kQ4_0x8, "q4_0x8", 2048, 1152},
     DTypeInfo{DType::kQ4_1x8, "q4_1x8", 2048, 1280},
     DTypeInfo{DType::kQ5_0x8, "q5_0x8", 2048, 1408},
@@ -52,12 +55,8 @@ constexpr std::array kTable = {
     DTypeInfo{DType::kQ4_Kx8, "q4_kx8", 2048, 1152},
     DTypeInfo{DType::kQ5_Kx8, "q5_kx8", 2048, 1408},
     DTypeInfo{DType::kQ6_Kx8, "q6_kx8", 2048, 1680},
-    DTypeInfo{kQ4_G32x8, "q4_g32x8", 2048, 1216},
-    DTypeInfo{kQ4_G128x8, "q4_g128x8", 2048, 1088},
-    DTypeInfo{kQ4_G32, "q4_g32", 64, 38},
-    DTypeInfo{kQ4_G128, "q4_g128", 128, 68},
-    DTypeInfo{kQ4_G32x16, "q4_g32x16", 1024, 608},
-    DTypeInfo{kQ4_G128x16, "q4_g128x16", 2048, 1088},
+    DTypeInfo{DType::kQ4_G32x8, "q4_g32x8", 2048, 1216},
+    DTypeInfo{DType::kQ4_G128x8, "q4_g128x8", 2048, 1088},
 };
 
 }  // namespace

@@ -37,12 +37,16 @@ enum class DType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kQ4_G32,  // groups with a scale and a zero point, those of GPTQ and AWQ (block_formats.h)
+  kQ4_G128,
   kQ4_0x16,  // repacked tiles of 16 rows (repacked_tiles.h), never in a file
   kQ4_1x16,
   kQ5_0x16,
   kQ8_0x16,
   kQ4_Kx16,
   kQ6_Kx16,
+  kQ4_G32x16,
+  kQ4_G128x16,
   kQ4_0x8,  // fragment tiles of 8 rows (fragment_tiles.h), never in a file; the last types
   kQ4_1x8,
   kQ5_0x8,
@@ -51,6 +55,8 @@ enum class DType : uint8_t {
   kQ4_Kx8,
   kQ5_Kx8,
   kQ6_Kx8,
+  kQ4_G32x8,
+  kQ4_G128x8,
 };
 
 struct DTypeInfo {

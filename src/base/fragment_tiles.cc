@@ -160,8 +160,6 @@ RowBlocks<Tile> unpack_row(Tile tile, int row) {
 
 template <typename Body>
 void with_fragment_type(DType dtype, const Body& body) {
-  if (dtype == kQ4_G32x8) return body(std::type_identity<FragmentsQ4_G32>());
-  if (dtype == kQ4_G128x8) return body(std::type_identity<FragmentsQ4_G128>());
   switch (dtype) {
     case DType::kQ4_0x8:
       return body(std::type_identity<FragmentsQ4_0>());
@@ -179,6 +177,10 @@ void with_fragment_type(DType dtype, const Body& body) {
       return body(std::type_identity<FragmentsQ5_K>());
     case DType::kQ6_Kx8:
       return body(std::type_identity<FragmentsQ6_K>());
+    case DType::kQ4_G32x8:
+      return body(std::type_identity<FragmentsQ4_G32>());
+    case DType::kQ4_G128x8:
+      return body(std::type_identity<FragmentsQ4_G128>());
     default:
       RIDGE_CHECK(false, "{} is no type of fragment tiles", name(dtype));
   }
@@ -204,8 +206,6 @@ DType fragment_dtype(DType dtype, const Shape& shape) {
   const bool fits = shape.rank() == 2 && shape.elements() > 0 && shape[0] % kFragmentRows == 0 &&
                     shape[1] % kFragmentColumns == 0;
   if (!fits) return dtype;
-  if (dtype == kQ4_G32) return kQ4_G32x8;
-  if (dtype == kQ4_G128) return kQ4_G128x8;
   switch (dtype) {
     case DType::kQ4_0:
       return DType::kQ4_0x8;
@@ -223,6 +223,10 @@ DType fragment_dtype(DType dtype, const Shape& shape) {
       return DType::kQ5_Kx8;
     case DType::kQ6_K:
       return DType::kQ6_Kx8;
+    case DType::kQ4_G32:
+      return DType::kQ4_G32x8;
+    case DType::kQ4_G128:
+      return DType::kQ4_G128x8;
     default:
       return dtype;
   }

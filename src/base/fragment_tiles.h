@@ -104,7 +104,9 @@ constexpr int fragment_column(int w, int t, int i) { return 32 * w + 8 * t + i; 
 
 // The type of such a matrix in fragment tiles; `dtype` itself if there is none.
 DType fragment_dtype(DType dtype, const Shape& shape);
-inline bool is_fragments(DType dtype) { return dtype >= DType::kQ4_0x8 && dtype <= kQ4_G128x8; }
+inline bool is_fragments(DType dtype) {
+  return dtype >= DType::kQ4_0x8 && dtype <= DType::kQ4_G128x8;
+}
 
 // Packs rows of blocks, each `in` columns wide, into tiles of type `to`. The number of rows must be
 // a multiple of 8. The size in bytes stays the same.

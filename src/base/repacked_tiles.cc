@@ -241,10 +241,10 @@ void unpack_block(const TileQ6_K& tile, int64_t, int64_t row, float* out) {
 
 DType repacked_dtype(DType dtype, const Shape& shape) {
   constexpr std::pair<DType, DType> kRepackedTypes[] = {
-      {DType::kQ4_0, DType::kQ4_0x16}, {DType::kQ4_1, DType::kQ4_1x16},
-      {DType::kQ5_0, DType::kQ5_0x16}, {DType::kQ8_0, DType::kQ8_0x16},
-      {DType::kQ4_K, DType::kQ4_Kx16}, {DType::kQ6_K, DType::kQ6_Kx16},
-      {kQ4_G32, kQ4_G32x16},           {kQ4_G128, kQ4_G128x16}};
+      {DType::kQ4_0, DType::kQ4_0x16},     {DType::kQ4_1, DType::kQ4_1x16},
+      {DType::kQ5_0, DType::kQ5_0x16},     {DType::kQ8_0, DType::kQ8_0x16},
+      {DType::kQ4_K, DType::kQ4_Kx16},     {DType::kQ6_K, DType::kQ6_Kx16},
+      {DType::kQ4_G32, DType::kQ4_G32x16}, {DType::kQ4_G128, DType::kQ4_G128x16}};
   if (shape.rank() != 2 || shape.elements() == 0 || shape[0] % kRepackedRows != 0) return dtype;
   for (const auto& [blocks, tiles] : kRepackedTypes)
     if (dtype == blocks && shape[1] % (info(tiles).elements_per_block / kRepackedRows) == 0)

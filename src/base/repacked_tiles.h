@@ -126,8 +126,6 @@ inline constexpr bool kTileAdds = HasZeros<Tile> || requires(Tile tile) {
 // Calls body(std::type_identity<Tile>()) with the tile struct of a tile type.
 template <typename Body>
 decltype(auto) with_tile_type(DType tiles, const Body& body) {
-  if (tiles == kQ4_G32x16) return body(std::type_identity<TileQ4_G32>());
-  if (tiles == kQ4_G128x16) return body(std::type_identity<TileQ4_G128>());
   switch (tiles) {
     case DType::kQ4_0x16:
       return body(std::type_identity<TileQ4_0>());
@@ -139,6 +137,10 @@ decltype(auto) with_tile_type(DType tiles, const Body& body) {
       return body(std::type_identity<TileQ4_K>());
     case DType::kQ6_Kx16:
       return body(std::type_identity<TileQ6_K>());
+    case DType::kQ4_G32x16:
+      return body(std::type_identity<TileQ4_G32>());
+    case DType::kQ4_G128x16:
+      return body(std::type_identity<TileQ4_G128>());
     default:
       RIDGE_CHECK(tiles == DType::kQ8_0x16, "{} is no type of tiles", name(tiles));
       return body(std::type_identity<TileQ8_0>());
@@ -150,7 +152,7 @@ DType repacked_dtype(DType dtype, const Shape& shape);
 inline bool is_repacked(DType dtype) {
   return dtype == DType::kQ4_0x16 || dtype == DType::kQ4_1x16 || dtype == DType::kQ5_0x16 ||
          dtype == DType::kQ8_0x16 || dtype == DType::kQ4_Kx16 || dtype == DType::kQ6_Kx16 ||
-         dtype == kQ4_G32x16 || dtype == kQ4_G128x16;
+         dtype == DType::kQ4_G32x16 || dtype == DType::kQ4_G128x16;
 }
 
 // Packs rows of blocks, each `in` columns wide, into tiles of type `to`. The number of rows must

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/dtype.h"
 #include "base/error.h"
-#include "base/group_types.h"
 #include "base/units.h"
 #include "graph/builder.h"
 #include "graph/text_form.h"
@@ -115,7 +115,7 @@ std::vector<Case> quantized_cases(const Op& op) {
   if (op.name != "quantized_matmul") return {};
   std::vector<Case> cases;
   for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K,
-                      DType::kQ6_K, kQ4_G128, DType::kBF16})
+                      DType::kQ6_K, DType::kQ4_G128, DType::kBF16})
     for (int64_t tokens : {1, 512})
       for (const char* activations : {"f32", "i16"}) {
         if (!is_block(dtype) && std::string_view(activations) == "i16") continue;

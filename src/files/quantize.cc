@@ -229,8 +229,6 @@ bool can_quantize(DType dtype) { return is_float(dtype) || is_block(dtype); }
 
 void quantize(DType dtype, std::span<const float> values, std::span<std::byte> out) {
   check_storage(dtype, values.size(), out);
-  if (dtype == kQ4_G32) return encode_blocks<BlockQ4_G32>(dtype, values, out);
-  if (dtype == kQ4_G128) return encode_blocks<BlockQ4_G128>(dtype, values, out);
   switch (dtype) {
     case DType::kF32:
       return encode_plain<float>(values, out, [](float value) { return value; });
@@ -260,6 +258,10 @@ void quantize(DType dtype, std::span<const float> values, std::span<std::byte> o
       return encode_blocks<BlockQ5_K>(dtype, values, out);
     case DType::kQ6_K:
       return encode_blocks<BlockQ6_K>(dtype, values, out);
+    case DType::kQ4_G32:
+      return encode_blocks<BlockQ4_G32>(dtype, values, out);
+    case DType::kQ4_G128:
+      return encode_blocks<BlockQ4_G128>(dtype, values, out);
     default:
       throw usage_error("[quantize] cannot convert f32 to {}", name(dtype));
   }

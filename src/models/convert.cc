@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
+#include "base/dtype.h"
 #include "base/error.h"
-#include "base/group_types.h"
 #include "base/printable.h"
 #include "files/atomic_file.h"
 #include "files/atomic_folder.h"
@@ -80,7 +80,7 @@ class Conversion {
   // A matrix with columns in another order cannot keep its blocks.
   DType stored(const Parameter& parameter) const {
     const StoredWeight weight = file_.lookup()(parameter.name, parameter.shape);
-    return weight.order.empty() ? weight.dtype : kQ4_G128;
+    return weight.order.empty() ? weight.dtype : DType::kQ4_G128;
   }
 
   void add(const Parameter& parameter, std::string name, DType type) {

@@ -207,8 +207,8 @@ bool is_symmetric(const PackedMatrix& m) {
 
 // Groups of 64 and others are stored as several of 32 or of 128.
 DType block_type(const PackedMatrix& m) {
-  if (m.group % BlockQ4_G128::kGroup == 0) return kQ4_G128;
-  return is_symmetric(m) ? DType::kQ4_0 : kQ4_G32;
+  if (m.group % BlockQ4_G128::kGroup == 0) return DType::kQ4_G128;
+  return is_symmetric(m) ? DType::kQ4_0 : DType::kQ4_G32;
 }
 
 }  // namespace
@@ -222,9 +222,9 @@ void unpack(const PackedMatrix& matrix, DType to, std::span<std::byte> blocks) {
   for (int64_t row = 0; row < matrix.out; ++row) {
     std::byte* at = blocks.data() + row * row_bytes;
     try {
-      to == kQ4_G128  ? unpack_row<BlockQ4_G128>(matrix, row, at)
-      : to == kQ4_G32 ? unpack_row<BlockQ4_G32>(matrix, row, at)
-                      : unpack_row<BlockQ4_0>(matrix, row, at);
+      to == DType::kQ4_G128  ? unpack_row<BlockQ4_G128>(matrix, row, at)
+      : to == DType::kQ4_G32 ? unpack_row<BlockQ4_G32>(matrix, row, at)
+                             : unpack_row<BlockQ4_0>(matrix, row, at);
     } catch (...) {
 #pragma omp critical(ridge_packed_weights)
       if (!error) error = std::current_exception();

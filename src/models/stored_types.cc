@@ -4,8 +4,8 @@
 
 #include <array>
 
+#include "base/dtype.h"
 #include "base/error.h"
-#include "base/group_types.h"
 
 namespace ridge::models {
 namespace {
@@ -61,7 +61,7 @@ DType gguf_type(const ModelConfig& config,
                 DType stored,
                 std::optional<DType> asked) {
   if (parameter.shape.rank() < 2) return DType::kF32;
-  if (!asked && (stored == kQ4_G32 || stored == kQ4_G128)) return DType::kF16;
+  if (!asked && (stored == DType::kQ4_G32 || stored == DType::kQ4_G128)) return DType::kF16;
   if (!asked) return find(stored) != nullptr ? stored : DType::kF32;  // fp64 and fp8 become fp32
   if (find(*asked) == nullptr)
     throw usage_error("[type] expected one of {}, got {}", convertible_types(true), name(*asked));

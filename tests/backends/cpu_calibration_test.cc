@@ -78,7 +78,7 @@ TEST(CpuCalibration, HasTimesOfEveryTypeOfQuantizedWeight) {
   const cost::Ceilings& c = made_up_once();
   for (DType weight : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ4_0, DType::kQ4_1,
                        DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ2_K, DType::kQ3_K,
-                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, kQ4_G32, kQ4_G128})
+                       DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ4_G32, DType::kQ4_G128})
     for (int64_t tokens : {1, 4, 5, 32, 500}) {
       expect_rates(c, weight, DType::kF32, tokens);
       if (!is_block(weight)) continue;
@@ -136,9 +136,8 @@ TEST(CpuCalibration, HasRatesOfMultiplyingAndUnpackingAlone) {
   EXPECT_EQ(measured.mfu_reference(DType::kI16).per_ns,
             c.multiply_rates(DType::kI16)->multiply_ops_per_ns);
   if (takes_repacked(quantized_isa())) {
-    for (DType dtype :
-         {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K,
-          kQ4_G32, kQ4_G128})
+    for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K,
+                        DType::kQ6_K, DType::kQ4_G32, DType::kQ4_G128})
       EXPECT_GT(c.unpack_bytes_per_ns(repacked_dtype(dtype, {1024, 1024})), 0) << name(dtype);
   }
 }

@@ -117,7 +117,7 @@ TEST(MultiplyLoops, CountTheirInstructions) {
 TEST(UnpackLoops, StayWithinWholeTiles) {
   if (isa_name() == "sse4.1") GTEST_SKIP() << "no AVX2";
   for (DType dtype : {DType::kQ4_0x16, DType::kQ4_1x16, DType::kQ5_0x16, DType::kQ8_0x16,
-                      DType::kQ4_Kx16, DType::kQ6_Kx16, kQ4_G32x16, kQ4_G128x16})
+                      DType::kQ4_Kx16, DType::kQ6_Kx16, DType::kQ4_G32x16, DType::kQ4_G128x16})
     with_tile_type(dtype, [&](auto type) {
       using Tile = typename decltype(type)::type;
       // Sanitizers find a read past the end.

@@ -21,9 +21,9 @@ namespace {
 using enum QuantizedIsa;
 
 constexpr DType kPlainTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
-constexpr DType kRepackedTypes[] = {DType::kQ4_0x16, DType::kQ4_1x16, DType::kQ5_0x16,
-                                    DType::kQ8_0x16, DType::kQ4_Kx16, DType::kQ6_Kx16,
-                                    kQ4_G32x16,      kQ4_G128x16};
+constexpr DType kRepackedTypes[] = {DType::kQ4_0x16,   DType::kQ4_1x16,   DType::kQ5_0x16,
+                                    DType::kQ8_0x16,   DType::kQ4_Kx16,   DType::kQ6_Kx16,
+                                    DType::kQ4_G32x16, DType::kQ4_G128x16};
 
 std::vector<int64_t> token_counts() {
   std::vector<int64_t> tokens(65);

@@ -18,13 +18,14 @@
 
 namespace ridge::backends::cpu {
 
-inline constexpr DType kBlockTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                                        DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
-                                        DType::kQ5_K, DType::kQ6_K, kQ4_G32,      kQ4_G128};
+inline constexpr DType kBlockTypes[] = {
+    DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,   DType::kQ2_K,
+    DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ4_G32, DType::kQ4_G128};
 
 // The formats that have repacked tiles.
-inline constexpr DType kRepackedTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0,
-                                           DType::kQ4_K, DType::kQ6_K, kQ4_G32,      kQ4_G128};
+inline constexpr DType kRepackedTypes[] = {DType::kQ4_0,   DType::kQ4_1,   DType::kQ5_0,
+                                           DType::kQ8_0,   DType::kQ4_K,   DType::kQ6_K,
+                                           DType::kQ4_G32, DType::kQ4_G128};
 
 // Byte offsets of the half-precision numbers of a block: its scale, and its min, its second scale
 // or -1.
@@ -32,7 +33,7 @@ struct HalfOffsets {
   int scale, min;
 };
 inline HalfOffsets half_offsets(DType dtype) {
-  if (dtype == kQ4_G32) return {0, 2};
+  if (dtype == DType::kQ4_G32) return {0, 2};
   switch (dtype) {
     case DType::kQ4_1:
     case DType::kQ5_1:
@@ -88,8 +89,8 @@ struct Weights {
         const auto put_zero = [&](size_t offset) {
           bytes[block + offset] = static_cast<std::byte>(17 * random.uniform());
         };
-        if (dtype == kQ4_G32) put_zero(4), put_zero(5);
-        if (dtype == kQ4_G128) put_zero(2), bytes[block + 3] = std::byte{0};
+        if (dtype == DType::kQ4_G32) put_zero(4), put_zero(5);
+        if (dtype == DType::kQ4_G128) put_zero(2), bytes[block + 3] = std::byte{0};
       }
     }
     dequantize(dtype, bytes, floats);

@@ -178,7 +178,8 @@ TEST(BlockFormats, HaveTheValuesOfTheirFormulas) {
         blocks_of(DType::kQ5_0, 5, false), blocks_of(DType::kQ5_1, 5, true),
         Format{DType::kQ8_0, draw_q8_0}, Format{DType::kQ2_K, draw_q2_k},
         Format{DType::kQ3_K, draw_q3_k}, pairs_of(DType::kQ4_K, 4), pairs_of(DType::kQ5_K, 5),
-        Format{DType::kQ6_K, draw_q6_k}, groups_of(kQ4_G32, 2, 32), groups_of(kQ4_G128, 1, 128)}) {
+        Format{DType::kQ6_K, draw_q6_k}, groups_of(DType::kQ4_G32, 2, 32),
+        groups_of(DType::kQ4_G128, 1, 128)}) {
     SCOPED_TRACE(name(format.dtype));
     const auto size = static_cast<size_t>(info(format.dtype).bytes_per_block);
     std::vector<uint8_t> bytes(1 + kBlocks * size);  // unaligned

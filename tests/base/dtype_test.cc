@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/group_types.h"
 
 namespace ridge {
 namespace {
@@ -46,12 +45,12 @@ TEST(DType, BlocksHaveTheSizesOfTheirParts) {
   EXPECT_EQ(info(DType::kQ4_K).bytes_per_block, 2 + 2 + 12 + 256 / 2);
   EXPECT_EQ(info(DType::kQ5_K).bytes_per_block, 2 + 2 + 12 + 256 / 8 + 256 / 2);
   EXPECT_EQ(info(DType::kQ6_K).bytes_per_block, 256 / 2 + 256 / 4 + 256 / 16 + 2);
-  EXPECT_EQ(info(kQ4_G32).bytes_per_block, 2 * 2 + 2 + 64 / 2);
-  EXPECT_EQ(info(kQ4_G128).bytes_per_block, 2 + 2 + 128 / 2);
-  EXPECT_EQ(info(kQ4_G32x16).bytes_per_block, 16 * info(kQ4_G32).bytes_per_block);
-  EXPECT_EQ(info(kQ4_G128x16).bytes_per_block, 16 * info(kQ4_G128).bytes_per_block);
-  EXPECT_EQ(info(kQ4_G32x8).bytes_per_block, 8 * 4 * info(kQ4_G32).bytes_per_block);
-  EXPECT_EQ(info(kQ4_G128x8).bytes_per_block, 8 * 2 * info(kQ4_G128).bytes_per_block);
+  EXPECT_EQ(info(DType::kQ4_G32).bytes_per_block, 2 * 2 + 2 + 64 / 2);
+  EXPECT_EQ(info(DType::kQ4_G128).bytes_per_block, 2 + 2 + 128 / 2);
+  EXPECT_EQ(info(DType::kQ4_G32x16).bytes_per_block, 16 * info(DType::kQ4_G32).bytes_per_block);
+  EXPECT_EQ(info(DType::kQ4_G128x16).bytes_per_block, 16 * info(DType::kQ4_G128).bytes_per_block);
+  EXPECT_EQ(info(DType::kQ4_G32x8).bytes_per_block, 8 * 4 * info(DType::kQ4_G32).bytes_per_block);
+  EXPECT_EQ(info(DType::kQ4_G128x8).bytes_per_block, 8 * 2 * info(DType::kQ4_G128).bytes_per_block);
   for (int i = 0; i < kDTypes; ++i) {
     auto dtype = static_cast<DType>(i);
     bool k_quant = name(dtype).ends_with("_k");

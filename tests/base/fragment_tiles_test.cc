@@ -23,8 +23,9 @@ std::vector<std::byte> random_rows(DType dtype) {
   return rows;
 }
 
-constexpr DType kFormats[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                              DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, kQ4_G32,      kQ4_G128};
+constexpr DType kFormats[] = {DType::kQ4_0,   DType::kQ4_1,   DType::kQ5_0, DType::kQ5_1,
+                              DType::kQ8_0,   DType::kQ4_K,   DType::kQ5_K, DType::kQ6_K,
+                              DType::kQ4_G32, DType::kQ4_G128};
 
 TEST(FragmentTiles, GiveBackTheBlocksBitByBit) {
   for (DType dtype : kFormats) {
@@ -88,13 +89,13 @@ TEST(FragmentTiles, HaveQuantsOfBlocksWhereLanesReadThem) {
   EXPECT_EQ(bits.mins[kRow % 8][kBlock], of_bits[kBlock].min);
   FragmentsQ4_G32 pairs;
   BlockQ4_G32 of_pairs[4];
-  tile_of(kQ4_G32, pairs, of_pairs);
+  tile_of(DType::kQ4_G32, pairs, of_pairs);
   EXPECT_EQ(pairs.low[0][kRow % 8 * 4 + 1][2] >> 24 & 15, of_pairs[1].quants[kElement] & 15u);
   EXPECT_EQ(pairs.scales[kRow % 8][3], of_pairs[1].scales[1]);
   EXPECT_EQ(pairs.zeros[kRow % 8][3], of_pairs[1].zeros[1]);
   FragmentsQ4_G128 groups;
   BlockQ4_G128 of_groups[2];
-  tile_of(kQ4_G128, groups, of_groups);
+  tile_of(DType::kQ4_G128, groups, of_groups);
   EXPECT_EQ(groups.low[0][kRow % 8 * 4 + 1][2] >> 24 & 15,
             of_groups[0].quants[16 * kBlock + kElement] & 15u);
   EXPECT_EQ(groups.scales[kRow % 8][1], of_groups[1].scales[0]);

@@ -29,7 +29,7 @@ std::vector<std::byte> some_blocks(DType dtype, int64_t width) {
 
 TEST(RepackedTiles, HoldTheBlocksOfTheirRows) {
   for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K,
-                      DType::kQ6_K, kQ4_G32, kQ4_G128}) {
+                      DType::kQ6_K, DType::kQ4_G32, DType::kQ4_G128}) {
     const int64_t width = info(dtype).elements_per_block > 64 ? 768 : 192;
     const std::vector<std::byte> rows = some_blocks(dtype, width);
     const DType packed = repacked_dtype(dtype, {kRows, width});
@@ -55,9 +55,9 @@ TEST(RepackedTiles, AreOfWholeTilesAndEightTypes) {
   EXPECT_EQ(repacked_dtype(DType::kQ8_0, {32, 128}), DType::kQ8_0x16);
   EXPECT_EQ(repacked_dtype(DType::kQ4_K, {16, 256}), DType::kQ4_Kx16);
   EXPECT_EQ(repacked_dtype(DType::kQ6_K, {32, 768}), DType::kQ6_Kx16);
-  EXPECT_EQ(repacked_dtype(kQ4_G32, {16, 64}), kQ4_G32x16);
-  EXPECT_EQ(repacked_dtype(kQ4_G128, {16, 128}), kQ4_G128x16);
-  EXPECT_EQ(repacked_dtype(kQ4_G128, {16, 64}), kQ4_G128);
+  EXPECT_EQ(repacked_dtype(DType::kQ4_G32, {16, 64}), DType::kQ4_G32x16);
+  EXPECT_EQ(repacked_dtype(DType::kQ4_G128, {16, 128}), DType::kQ4_G128x16);
+  EXPECT_EQ(repacked_dtype(DType::kQ4_G128, {16, 64}), DType::kQ4_G128);
   for (const Shape& shape : {Shape{15, 64}, Shape{16, 96}, Shape{0, 64}, Shape{64}})
     EXPECT_EQ(repacked_dtype(DType::kQ4_0, shape), DType::kQ4_0) << shape.str();
   for (DType dtype : {DType::kQ5_1, DType::kQ5_K, DType::kBF16, DType::kQ8_0x16})

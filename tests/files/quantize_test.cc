@@ -182,7 +182,7 @@ TEST(Quantize, SuperBlocksKeepTheirBytes) {
 // by a whole one at the ends.
 TEST(Quantize, GroupsHaveAValueOfZero) {
   const auto values = normal_values(16 * 128);
-  for (const DType dtype : {kQ4_G32, kQ4_G128}) {
+  for (const DType dtype : {DType::kQ4_G32, DType::kQ4_G128}) {
     const auto found = decoded(dtype, encoded(dtype, values), values.size());
     EXPECT_LT(relative_error(values, found), 0.13) << name(dtype);
     std::vector<float> zeros(128, 0.0f), ones(128, 1.0f);

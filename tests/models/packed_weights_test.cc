@@ -80,11 +80,11 @@ TEST_P(PackedFolder, TakesAsMuchMemoryAsItsFile) {
 INSTANTIATE_TEST_SUITE_P(All, PackedFolder, testing::ValuesIn(kFolders));
 
 TEST(PackedWeights, HaveTypesByTheirGroupsAndZeroPoints) {
-  const std::map<std::string, DType> types = {{"gptq_g128", kQ4_G128},
+  const std::map<std::string, DType> types = {{"gptq_g128", DType::kQ4_G128},
                                               {"gptq_g32", DType::kQ4_0},
-                                              {"gptq_g32_act_order", kQ4_G32},
-                                              {"awq_g128", kQ4_G128},
-                                              {"compressed_g64", kQ4_G32}};
+                                              {"gptq_g32_act_order", DType::kQ4_G32},
+                                              {"awq_g128", DType::kQ4_G128},
+                                              {"compressed_g64", DType::kQ4_G32}};
   for (const auto& [name, dtype] : types) {
     const ModelFile model = ModelFile::open(folder_of(name));
     EXPECT_EQ(model.tensors().at("model.layers.0.mlp.down_proj.weight", {128, 256}).dtype, dtype);
@@ -192,7 +192,7 @@ TEST(PackedWeights, HaveTheValuesOfTheirFormulas) {
   for (PackedFormat format : {PackedFormat::kGptq, PackedFormat::kAwq, PackedFormat::kCompressed})
     for (int64_t group : {32, 64, 128, 256, 384, 768}) {
       const RandomMatrix random(format, 40, 768, group);
-      const DType type = group % 128 == 0 ? kQ4_G128 : kQ4_G32;
+      const DType type = group % 128 == 0 ? DType::kQ4_G128 : DType::kQ4_G32;
       std::vector<std::byte> blocks(static_cast<size_t>(storage_bytes(type, 40 * 768)));
       unpack(random.matrix, type, blocks);
       std::vector<float> values(40 * 768);
@@ -208,14 +208,14 @@ TEST(PackedWeights, HaveTheValuesOfTheirFormulas) {
 
 TEST(PackedWeights, TakeScalesThatFp16Holds) {
   RandomMatrix random(PackedFormat::kCompressed, 8, 128, 128);
-  std::vector<std::byte> blocks(static_cast<size_t>(storage_bytes(kQ4_G128, 8 * 128)));
+  std::vector<std::byte> blocks(static_cast<size_t>(storage_bytes(DType::kQ4_G128, 8 * 128)));
   const auto unpack_with = [&](float scale) {
     const std::vector<uint16_t> scales(8, float_to_bf16(scale));
     random.matrix.scale_type = DType::kBF16;
     random.matrix.scales = std::as_bytes(std::span(scales));
-    unpack(random.matrix, kQ4_G128, blocks);
+    unpack(random.matrix, DType::kQ4_G128, blocks);
     std::vector<float> values(8 * 128);
-    dequantize(kQ4_G128, blocks, values);
+    dequantize(DType::kQ4_G128, blocks, values);
     return values;
   };
   const std::vector<float> values = unpack_with(0.0078125f);

@@ -32,7 +32,7 @@ FragmentFormat fragment_format(DType dtype) {
   // Both lists are in one order.
   const auto format =
       static_cast<FragmentFormat>(static_cast<int>(dtype) - static_cast<int>(DType::kQ4_0x8));
-  static_assert(static_cast<int>(kQ4_G128x8) - static_cast<int>(DType::kQ4_0x8) ==
+  static_assert(static_cast<int>(DType::kQ4_G128x8) - static_cast<int>(DType::kQ4_0x8) ==
                 static_cast<int>(FragmentFormat::kQ4_G128));
   return format;
 }

@@ -32,8 +32,8 @@ constexpr Format kFormats[] = {{DType::kQ4_K, DType::kQ4_Kx8, FragmentFormat::kQ
                                {DType::kQ4_1, DType::kQ4_1x8, FragmentFormat::kQ4_1},
                                {DType::kQ5_0, DType::kQ5_0x8, FragmentFormat::kQ5_0},
                                {DType::kQ5_1, DType::kQ5_1x8, FragmentFormat::kQ5_1},
-                               {kQ4_G32, kQ4_G32x8, FragmentFormat::kQ4_G32},
-                               {kQ4_G128, kQ4_G128x8, FragmentFormat::kQ4_G128}};
+                               {DType::kQ4_G32, DType::kQ4_G32x8, FragmentFormat::kQ4_G32},
+                               {DType::kQ4_G128, DType::kQ4_G128x8, FragmentFormat::kQ4_G128}};
 
 template <typename T>
 class OnDevice {
@@ -79,9 +79,9 @@ struct Weight {
       put(format.blocks == DType::kQ6_K ? offsetof(BlockQ6_K, scale) : 0,
           0.002f * (random.uniform() - 0.3f));
       if (has_min(format.blocks)) put(2, 0.01f * (random.uniform() - 0.3f));
-      if (format.blocks == kQ4_G32) put(2, 0.002f * (random.uniform() - 0.3f));
-      const size_t zeros = format.blocks == kQ4_G32 ? 4 : 2;
-      if (format.blocks == kQ4_G32 || format.blocks == kQ4_G128)
+      if (format.blocks == DType::kQ4_G32) put(2, 0.002f * (random.uniform() - 0.3f));
+      const size_t zeros = format.blocks == DType::kQ4_G32 ? 4 : 2;
+      if (format.blocks == DType::kQ4_G32 || format.blocks == DType::kQ4_G128)
         for (size_t i = zeros; i < zeros + 2; ++i)
           blocks[at + i] = static_cast<std::byte>(17 * random.uniform());
     }

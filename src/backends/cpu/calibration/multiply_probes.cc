@@ -177,9 +177,8 @@ class UnpackProbes {
     // Bytes from 0x14 to 0x17 are small scales, whatever the type.
     std::fill_n(tiles_.data(), tiles_.bytes(), std::byte{0x15});
     const bool is_512 = isa_name() != "avx2" && has_vnni();
-    for (DType dtype :
-         {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K,
-          kQ4_G32, kQ4_G128})
+    for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K,
+                        DType::kQ6_K, DType::kQ4_G32, DType::kQ4_G128})
       add(probes, repacked_dtype(dtype, {kRepackedRows, 256}),
           is_512 ? unpack_repacked_avx512 : unpack_repacked_avx2);
   }

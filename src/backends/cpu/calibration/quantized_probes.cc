@@ -22,9 +22,9 @@ namespace ridge::backends::cpu {
 namespace {
 
 constexpr std::array kPlain = {DType::kF32, DType::kF16, DType::kBF16};
-constexpr std::array kBlocks = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                                DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
-                                DType::kQ5_K, DType::kQ6_K, kQ4_G32,      kQ4_G128};
+constexpr std::array kBlocks = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,   DType::kQ5_1,
+                                DType::kQ8_0, DType::kQ2_K, DType::kQ3_K,   DType::kQ4_K,
+                                DType::kQ5_K, DType::kQ6_K, DType::kQ4_G32, DType::kQ4_G128};
 
 // Close together where kernels change (choose.cc), and at the 12 tokens that exact GEMMs multiply
 // at a time.

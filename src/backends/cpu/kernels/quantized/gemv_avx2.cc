@@ -443,8 +443,6 @@ void multiply_unpacked(const RowsCall& call, Range rows) {
 // Bound: memory for one token. Per block of 32 and vector, about 7 vector instructions (Q8_0) to 13
 // (Q5_0); at four per cycle that is 1.8 to 3.3 cycles for 34 and 22 bytes.
 void gemv_avx2(const RowsProduct& call) {
-  if (call.weight.dtype == kQ4_G32) return multiply_range<BlockQ4_G32>(call);
-  if (call.weight.dtype == kQ4_G128) return multiply_range<BlockQ4_G128>(call);
   switch (call.weight.dtype) {
     case DType::kQ4_0:
       return multiply_range<BlockQ4_0>(call);
@@ -462,6 +460,10 @@ void gemv_avx2(const RowsProduct& call) {
       return multiply_range<BlockQ5_K>(call);
     case DType::kQ6_K:
       return multiply_range<BlockQ6_K>(call);
+    case DType::kQ4_G32:
+      return multiply_range<BlockQ4_G32>(call);
+    case DType::kQ4_G128:
+      return multiply_range<BlockQ4_G128>(call);
     default:
       return multiply_unpacked({call, nullptr, {}}, call.stream.rows);
   }

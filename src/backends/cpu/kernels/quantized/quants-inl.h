@@ -177,8 +177,6 @@ HWY_INLINE void unpack_quants(const Block& block, const UnpackedQuants& to) {
 // Calls body(Block()) with the block type of `dtype`; nothing for a plain type.
 template <typename Body>
 HWY_INLINE void with_block(DType dtype, const Body& body) {
-  if (dtype == kQ4_G32) return body(BlockQ4_G32());
-  if (dtype == kQ4_G128) return body(BlockQ4_G128());
   switch (dtype) {
     case DType::kQ4_0:
       return body(BlockQ4_0());
@@ -200,6 +198,10 @@ HWY_INLINE void with_block(DType dtype, const Body& body) {
       return body(BlockQ5_K());
     case DType::kQ6_K:
       return body(BlockQ6_K());
+    case DType::kQ4_G32:
+      return body(BlockQ4_G32());
+    case DType::kQ4_G128:
+      return body(BlockQ4_G128());
     default:
       return;
   }

@@ -141,8 +141,6 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 
 QuantFormat quant_format(DType dtype) {
-  if (dtype == kQ4_G32 || dtype == kQ4_G32x16 || dtype == kQ4_G128 || dtype == kQ4_G128x16)
-    return {32, 15, 0, true};
   switch (dtype) {
     case DType::kQ4_0:
     case DType::kQ4_0x16:
@@ -157,6 +155,10 @@ QuantFormat quant_format(DType dtype) {
     case DType::kQ4_1x16:
     case DType::kQ4_K:
     case DType::kQ4_Kx16:
+    case DType::kQ4_G32:
+    case DType::kQ4_G32x16:
+    case DType::kQ4_G128:
+    case DType::kQ4_G128x16:
       return {32, 15, 0, true};
     case DType::kQ5_1:
     case DType::kQ5_K:
