@@ -4,7 +4,7 @@
 //
 // A block keeps its part of the tokens' columns in shared memory, as fp16 with a power of two per
 // token and 256 columns, so that its warps read the weight independently of each other, each from
-// its own ring of copies. The tiles of a block's rows are dealt out evenly: a warp's share may end
+// its own copies. The tiles of a block's rows are dealt out evenly: a warp's share may end
 // within a row, and the warps' sums of the rows wait in slots until all are done. If the tokens
 // take too much room, a cluster of blocks divides the columns and sums through shared memory.
 #include <algorithm>
@@ -24,19 +24,24 @@ namespace {
 
 using namespace fragments;
 
-constexpr int kHeldRows = 1;  // vectors of a row per thread, if rows are normed
 // ---- copies of the weight ----
 
-// The copies of a warp's tiles, some ahead of its products.
+// The copies of a warp's tiles, one ahead of its products. More in flight gain nothing: memory
+// delivers them in order, and what other warps load waits behind them.
 template <class Form>
 struct Copies {
   const Arguments& p;
   int begin;  // the block's first tile of a row
   Path<Form> path;
+  std::byte* copy;
   const uint8_t *above, *below;  // this lane's vector of the next tiles
 
-  __device__ __forceinline__ Copies(const Arguments& arguments, int first, const Path<Form>& own)
-      : p(arguments), begin(first), path(own) {
+  __device__ __forceinline__
+  Copies(const Arguments& arguments, int first, const Path<Form>& own, std::byte* copies)
+      : p(arguments),
+        begin(first),
+        path(own),
+        copy(copies + static_cast<int>(threadIdx.x) / kLanes * Form::kCopyBytes) {
     place();
   }
   __device__ __forceinline__ void place() {
@@ -46,7 +51,7 @@ struct Copies {
     below = lane + (int64_t{tiles.lower} * p.steps + begin + path.step) * Form::kTileBytes;
   }
   // Starts the copy of the next tiles, if there are any.
-  __device__ __forceinline__ void start(std::byte* copy) {
+  __device__ __forceinline__ void start() {
     if (path.left == 0 && path.remaining > 0) {
       while (path.left == 0 && path.remaining > 0) path.next_batch();
       place();
@@ -62,6 +67,16 @@ struct Copies {
     }
     commit_copies();
   }
+  // Loads the copied tiles into registers and starts the copy of the next ones.
+  __device__ __forceinline__ void take(typename Form::Lane& upper, typename Form::Lane& lower) {
+    wait_for_copies<0>();
+    __syncwarp();
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    upper.load(reinterpret_cast<const uint8_t*>(copy), lane);
+    lower.load(reinterpret_cast<const uint8_t*>(copy) + Form::kTileBytes, lane);
+    __syncwarp();
+    start();
+  }
 };
 
 // ---- tokens ----
@@ -74,19 +89,17 @@ struct Tokens {
   uint32_t* pairs;  // [tile, token, block % 4, block / 4]: a sum of 32 columns as two fp16
   int row_step, rows, inverse;
 
-  // Converts a lane's 8 columns of a token and tile from bf16: each tile's largest element is
-  // below 2^10, so sums of 32 are finite too.
-  __device__ __forceinline__ void put(const uint4& bits, int token, int tile) const {
+  // Converts a lane's 8 columns of a token and tile: each tile's largest element is below 2^10, so
+  // sums of 32 are finite too.
+  __device__ __forceinline__ void put(float (&v)[8], int token, int tile) const {
     constexpr uint32_t kLeast = 10, kTop = 9;
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    constexpr uint32_t kMagnitudes = 0x7fff7fffu;
-    const uint32_t most = __vmaxu2(__vmaxu2(bits.x & kMagnitudes, bits.y & kMagnitudes),
-                                   __vmaxu2(bits.z & kMagnitudes, bits.w & kMagnitudes));
+    float most = fabsf(v[0]);
+#pragma unroll
+    for (int k = 1; k < 8; ++k) most = fmaxf(most, fabsf(v[k]));
     const uint32_t exponent =
-        max(__reduce_max_sync(0xffffffffu, max(most & 0xffffu, most >> 16)) >> 7, kLeast);
+        max(__reduce_max_sync(0xffffffffu, __float_as_uint(most)) >> 23, kLeast);
     const float factor = __uint_as_float((254 + kTop - exponent) << 23);
-    float v[8];
-    unpack(Packed<uint16_t, 8>{{bits}}, v);
 #pragma unroll
     for (float& each : v) each *= factor;
     *reinterpret_cast<uint4*>(x + token * row_step + tile * kColumns + 8 * lane) = make_uint4(
@@ -103,14 +116,17 @@ struct Tokens {
     }
   }
 
-  // Converts all tokens, which are in memory or, normed, in x itself.
+  // Converts the block's columns of all tokens. meanwhile() is called while the first are loaded.
+  template <typename Meanwhile>
   __device__ __forceinline__ void put_all(const StridedRows<const uint16_t>& from,
                                           int tokens,
-                                          int steps) const {
+                                          int steps,
+                                          const Meanwhile& meanwhile) const {
     constexpr int kAtOnce = 4;
     const int warp = static_cast<int>(threadIdx.x) / kLanes,
               lane = static_cast<int>(threadIdx.x) % kLanes, all = tokens * steps;
     const auto tile_of = [&](int i) { return i * inverse >> 16; };
+    if (warp >= all) meanwhile();
     for (int base = warp; base < all; base += kAtOnce * Form::kBlockWarps) {
       uint4 bits[kAtOnce];
 #pragma unroll
@@ -120,12 +136,80 @@ struct Tokens {
         if (i < all)
           bits[k] = *reinterpret_cast<const uint4*>(from[token] + tile * kColumns + 8 * lane);
       }
+      if (base == warp) meanwhile();
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
         const int i = base + k * Form::kBlockWarps;
-        if (i < all) put(bits[k], i - tile_of(i) * tokens, tile_of(i));
+        if (i >= all) break;
+        float v[8];
+        unpack(Packed<uint16_t, 8>{{bits[k]}}, v);
+        put(v, i - tile_of(i) * tokens, tile_of(i));
       }
     }
+  }
+
+  // The same for rows that are normed, but for the factor that result_scales gives: a warp has 256
+  // columns of a row at a time. The first block writes the sum.
+  template <typename Meanwhile>
+  __device__ __forceinline__ void put_normed(const SkinnyGemm& p,
+                                             const RowTeam& team,
+                                             const Depth& depth,
+                                             Squares& squares,
+                                             const Meanwhile& meanwhile) const {
+    constexpr int kAtOnce = 2;
+    const int end = team.is_row ? static_cast<int>(p.in) : 0, step = static_cast<int>(team.step);
+    const int first = static_cast<int>(team.first), row = static_cast<int>(team.row);
+    float own = 0.0f, delta_scale = 0.0f;
+    if (p.delta) {
+      for (int i = first; i < end; i += step) {
+        float d[8];
+        load_floats(p.delta[row] + i, d);
+#pragma unroll
+        for (int k = 0; k < 8; ++k) own = fmaf(d[k], d[k], own);
+      }
+      note_squares(squares.of_delta, own);
+      __syncthreads();
+      delta_scale = norm_scale(p, squares.of_delta, row, team.warps);
+      own = 0.0f;
+    }
+    if (end == 0) meanwhile();
+    for (int base = first; base < end; base += kAtOnce * step) {
+      Packed<uint16_t, 8> rows[kAtOnce];
+      float w[kAtOnce][8];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int i = base + j * step;
+        if (i >= end) break;
+        rows[j] = load_packed<8>(p.x[row] + i);
+        load_weights(p.norm + i, p.norm_offset, w[j]);
+      }
+      if (base == first) meanwhile();
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int i = base + j * step;
+        if (i >= end) break;
+        float x[8];
+        unpack(rows[j], x);
+        if (p.delta) {
+          float d[8], of_delta[8];
+          load_floats(p.delta[row] + i, d);
+          load_weights(p.delta_norm + i, p.norm_offset, of_delta);
+#pragma unroll
+          for (int k = 0; k < 8; ++k) x[k] = fmaf(d[k] * delta_scale, of_delta[k], x[k]);
+          const Packed<uint16_t, 8> rounded = pack<uint16_t, 8>(x);
+          if (blockIdx.x == 0) store_packed(p.sum[row] + i, rounded);
+          unpack(rounded, x);
+        }
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+          own = fmaf(x[k], x[k], own);
+          x[k] *= w[j][k];
+        }
+        const int tile = i / kColumns - depth.begin;
+        if (tile >= 0 && tile < depth.steps) put(x, row, tile);
+      }
+    }
+    note_squares(squares.of_row, own);
   }
 };
 
@@ -215,8 +299,10 @@ __device__ __forceinline__ float4
 sum_of_warps(float4* slots, const Parts<Form>& parts, int unit, int at) {
   float4* first = slots + parts.slot * Form::kGroups * kLanes + at;
   float4 sum = *first;
-  for (int warp = parts.first + 1; warp <= parts.last; ++warp)
-    if (parts.has(warp)) sum = added(sum, slots[(unit + warp) * Form::kGroups * kLanes + at]);
+  for (uint32_t left = parts.warps & (parts.warps - 1); left != 0; left &= left - 1) {
+    const int warp = __ffs(static_cast<int>(left)) - 1;
+    sum = added(sum, slots[(unit + warp) * Form::kGroups * kLanes + at]);
+  }
   return sum;
 }
 
@@ -251,6 +337,12 @@ __device__ __forceinline__ void store_batch(const Arguments& p,
   const int warp = static_cast<int>(threadIdx.x) / kLanes,
             lane = static_cast<int>(threadIdx.x) % kLanes, all = path.units * Form::kGroups;
   const bool is_whole = path.units % Form::kBlockWarps == 0;
+  const int first = warp * p.parts() + part, step = Form::kBlockWarps * p.parts();
+  const auto results_of = [&](int i) {
+    return TileResults(p.call.product, path.first + i / Form::kGroups, 8 * (i % Form::kGroups));
+  };
+  float residual[4];
+  if (first < all) results_of(first).load_residual(p.call.product, residual);
   __syncthreads();
   if (p.shift > 0) {
     if (!is_whole)
@@ -261,11 +353,10 @@ __device__ __forceinline__ void store_batch(const Arguments& p,
       }
     sync_cluster();
   }
-  for (int i = warp * p.parts() + part; i < all; i += Form::kBlockWarps * p.parts()) {
-    const int unit = i / Form::kGroups, group = i % Form::kGroups, at = group * kLanes + lane;
-    const TileResults results(p.call.product, path.first + unit, 8 * group);
-    float residual[4];
-    results.load_residual(p.call.product, residual);
+  for (int i = first; i < all; i += step) {
+    const int unit = i / Form::kGroups, at = i % Form::kGroups * kLanes + lane;
+    const TileResults results = results_of(i);
+    if (i > first) results.load_residual(p.call.product, residual);
     const float4 sum =
         p.shift > 0 ? sum_of_blocks<Form>(p, slots, unit, path.units, at)
                     : sum_of_warps(slots, Parts<Form>(unit, path.units, path.steps), unit, at);
@@ -294,32 +385,20 @@ __global__ void __launch_bounds__(Form::kBlockThreads, 1)
             lane = static_cast<int>(threadIdx.x) % kLanes;
   const int part = static_cast<int>(blockIdx.x) & (p.parts() - 1),
             cluster = static_cast<int>(blockIdx.x) >> p.shift,
-            clusters = static_cast<int>(gridDim.x) >> p.shift,
             most = most_steps(p.steps, p.parts());
   const Depth depth(part, p);
   auto* slots = reinterpret_cast<float4*>(memory + Form::slots_at(p.rows, p.row_step, most));
-  std::byte* ring =
-      memory + Form::rings_at(p.rows, p.row_step, most) + warp * Form::kDepth * Form::kCopyBytes;
   let_next_start();
   if (!product.is_ready_early) wait_for_grids();
-  Path<Form> own(p, cluster, clusters, depth.steps);
-  Copies<Form> copies(p, depth.begin, own);
-#pragma unroll
-  for (int i = 0; i < Form::kDepth; ++i) copies.start(ring + i * Form::kCopyBytes);
+  Path<Form> own(p, cluster, depth.steps);
+  Copies<Form> copies(p, depth.begin, own, memory + Form::copies_at(p.rows, p.row_step, most));
+  if constexpr (Form::kCopiesFirst) copies.start();
+  const auto start_copies = [&] {
+    if constexpr (!Form::kCopiesFirst) copies.start();
+  };
+  wait_for_grids();
 
   auto* x = reinterpret_cast<uint16_t*>(memory);
-  StridedRows<const uint16_t> from = product.x;
-  float scales[2] = {1.0f, 1.0f};
-  if constexpr (kNorms) {
-    const RowTeam team(product);
-    stage_normed<kHeldRows>(product, team, x, squares);
-    result_scales(product, squares, team.warps, scales);
-    from = {x, p.row_step};
-    x += depth.begin * kColumns;
-  } else {
-    wait_for_grids();
-  }
-  from.data += depth.begin * kColumns;
   const Tokens<Form> tokens{
       x,
       reinterpret_cast<float*>(memory + Form::scales_at(p.rows, p.row_step)),
@@ -327,22 +406,25 @@ __global__ void __launch_bounds__(Form::kBlockThreads, 1)
       p.row_step,
       p.rows,
       p.inverse};
-  tokens.put_all(from, static_cast<int>(product.tokens), depth.steps);
-  __syncthreads();
+  float scales[2] = {1.0f, 1.0f};
+  if constexpr (kNorms) {
+    const RowTeam team(product, Form::kBlockThreads);
+    tokens.put_normed(product, team, depth, squares, start_copies);
+    __syncthreads();
+    result_scales(product, squares, team.warps, scales);
+  } else {
+    StridedRows<const uint16_t> from = product.x;
+    from.data += depth.begin * kColumns;
+    tokens.put_all(from, static_cast<int>(product.tokens), depth.steps, start_copies);
+    __syncthreads();
+  }
   // Lanes without a token compute what the last one's do, and store nothing.
   const uint16_t* lane_x = x + min(lane / 4, p.rows - 1) * p.row_step + 8 * (lane % 4);
   float sum[Form::kGroups][4] = {};
-  int at = 0;
   while (true) {
-    for (; own.left > 0; at = at + 1 == Form::kDepth ? 0 : at + 1) {
-      std::byte* copy = ring + at * Form::kCopyBytes;
-      wait_for_copies<Form::kDepth - 1>();
-      __syncwarp();
+    while (own.left > 0) {
       typename Form::Lane above, below;
-      above.load(reinterpret_cast<const uint8_t*>(copy), lane);
-      below.load(reinterpret_cast<const uint8_t*>(copy) + Form::kTileBytes, lane);
-      __syncwarp();
-      copies.start(copy);
+      copies.take(above, below);
       multiply<Form>(above, below, tokens, lane_x + own.step * kColumns, own.step, sum);
       const int slot = own.slot(warp);
       own.advance();
@@ -396,7 +478,7 @@ int rooms_of(int parts) {
 // The cluster with which the busiest multiprocessor is done first, in the times of a tile of 16
 // rows: a sum over blocks takes about as long as 14 of them, converting 11 tokens' tiles as one.
 template <class Form>
-Choice choose(const Arguments& p, bool norms) {
+Choice choose(const Arguments& p) {
   static const std::array<int, 4> rooms = {rooms_of<Form>(1), rooms_of<Form>(2), rooms_of<Form>(4),
                                            rooms_of<Form>(8)};
   Choice best;
@@ -405,7 +487,7 @@ Choice choose(const Arguments& p, bool norms) {
     const int parts = 1 << shift, clusters = std::min(rooms[static_cast<size_t>(shift)], p.units);
     if (clusters == 0 || parts > p.steps) continue;
     const int steps = most_steps(p.steps, parts),
-              row_step = norms ? p.row_step : static_cast<int>(shared_stride(steps * kColumns));
+              row_step = static_cast<int>(shared_stride(steps * kColumns));
     const int64_t bytes = Form::bytes(p.rows, row_step, steps);
     if (bytes > most_bytes()) continue;
     const int units = (p.units + clusters - 1) / clusters;
@@ -422,11 +504,12 @@ cudaError_t launch(Arguments p, cudaStream_t stream) {
   const auto kernel = fragment_gemm_kernel<Form, kNorms>;
   const cudaError_t status = allow_most_bytes<Form, kNorms>();
   if (status != cudaSuccess) return status;
-  const Choice choice = choose<Form>(p, kNorms);
+  const Choice choice = choose<Form>(p);
   if (choice.parts == 0) return cudaErrorInvalidValue;
   while (p.parts() < choice.parts) ++p.shift;
-  if (!kNorms)
-    p.row_step = static_cast<int>(shared_stride(most_steps(p.steps, p.parts()) * kColumns));
+  p.row_step = static_cast<int>(shared_stride(most_steps(p.steps, p.parts()) * kColumns));
+  p.each = p.units / choice.clusters;
+  p.more = p.units % choice.clusters;
   return launch_clusters_early(kernel, dim3(static_cast<unsigned>(choice.clusters * choice.parts)),
                                choice.parts, Form::kBlockThreads, choice.bytes, stream, p);
 }
@@ -440,7 +523,6 @@ Arguments arguments_of(const FragmentGemm& call) {
   p.inverse = static_cast<int>((65536 + product.tokens - 1) / product.tokens);
   p.units = static_cast<int>((product.weight_rows + kTile - 1) / kTile);
   p.rows = Form::kGroups == 1 ? static_cast<int>(product.tokens) : Form::kTokens;
-  p.row_step = static_cast<int>(shared_stride(product.in));
   return p;
 }
 
@@ -468,7 +550,7 @@ int64_t tokens_at_once(FragmentGemm call) {
   for (; tokens > 0; tokens /= 2) {
     const bool fits = with_form(call, [&](auto form) {
       using Form = decltype(form);
-      return choose<Form>(arguments_of<Form>(call), call.product.norm != nullptr).parts > 0;
+      return choose<Form>(arguments_of<Form>(call)).parts > 0;
     });
     if (fits) break;
   }

@@ -73,10 +73,9 @@ struct Share {
   __device__ __forceinline__ explicit Share(const Arguments& p)
       : depth(static_cast<int>(blockIdx.x) & (p.parts() - 1), p),
         part(static_cast<int>(blockIdx.x) & (p.parts() - 1)) {
-    const int64_t cluster = static_cast<int>(blockIdx.x) >> p.shift,
-                  clusters = static_cast<int>(gridDim.x) >> p.shift;
-    first = static_cast<int>(cluster * p.units / clusters);
-    units = static_cast<int>((cluster + 1) * p.units / clusters) - first;
+    const int cluster = static_cast<int>(blockIdx.x) >> p.shift;
+    first = cluster * p.each + min(cluster, p.more);
+    units = p.each + (cluster < p.more ? 1 : 0);
   }
   // The warps of the warpgroups that have units; some of the last one's may have none.
   __device__ __forceinline__ int warps() const {
@@ -468,6 +467,8 @@ cudaError_t launch(Arguments p, cudaStream_t stream) {
   const Choice choice = choose<Form>(p);
   if (choice.shift < 0) return cudaErrorInvalidValue;
   p.shift = choice.shift;
+  p.each = p.units / choice.clusters;
+  p.more = p.units % choice.clusters;
   const SkinnyGemm& product = p.call.product;
   const Tokens tokens = tokens_of(p.call);
   CUtensorMap x;

@@ -16,9 +16,11 @@ inline constexpr int kMostParts = 8;  // blocks of a cluster
 
 struct Arguments {
   FragmentGemm call;
-  int steps;     // tiles of the whole depth
-  int shift;     // 2^shift blocks of a cluster, each with a part of the depth
-  int units;     // tiles of 16 rows
+  int steps;  // tiles of the whole depth
+  int shift;  // 2^shift blocks of a cluster, each with a part of the depth
+  int units;  // tiles of 16 rows
+  int each;   // of a cluster, and one more of the first `more` clusters
+  int more;
   int row_step;  // elements between tokens in shared memory
   int rows;      // tokens in shared memory
   int inverse;   // 2^16 by the tokens, rounded up
@@ -63,8 +65,9 @@ struct Form {
   static constexpr int kBlockThreads = kBlockWarps * kLanes;
   static constexpr int kTileBytes = sizeof(typename Lane::Tile);
   static constexpr int kCopyBytes = 2 * kTileBytes;
-  // Copies of a warp in flight, beside the one in registers: about 74 KB of a block.
-  static constexpr int kDepth = std::clamp((74 << 10) / (kBlockWarps * kCopyBytes), 1, 4);
+  // Whether copies start before the tokens are loaded, which then wait behind them: weights of few
+  // bits are dequantized no faster than memory delivers them, so that the time would not be regained.
+  static constexpr bool kCopiesFirst = kTileBytes > 1280;
   static constexpr int kSlots = 32;  // sums of units, kGroups vectors of a lane each
 
   // A batch of units whose sums have slots: whole units for each warp, or few ones in parts.
@@ -80,19 +83,19 @@ struct Form {
     return batches;
   }
 
-  // ---- shared memory: tokens, their scales, their sums, the rings, the slots ----
+  // ---- shared memory: tokens, their scales, their sums, a copy per warp, the slots ----
   static __host__ __device__ constexpr int64_t scales_at(int rows, int row_step) {
     return int64_t{rows} * row_step * 2;
   }
   static __host__ __device__ constexpr int64_t sums_at(int rows, int row_step, int steps) {
     return scales_at(rows, row_step) + int64_t{steps} * kTokens * 4;
   }
-  static __host__ __device__ constexpr int64_t rings_at(int rows, int row_step, int steps) {
+  static __host__ __device__ constexpr int64_t copies_at(int rows, int row_step, int steps) {
     return sums_at(rows, row_step, steps) +
            (Lane::kHasMins ? int64_t{steps} * rows * fragments::kWords * 4 : 0);
   }
   static __host__ __device__ constexpr int64_t slots_at(int rows, int row_step, int steps) {
-    return rings_at(rows, row_step, steps) + kBlockWarps * kDepth * kCopyBytes;
+    return copies_at(rows, row_step, steps) + kBlockWarps * kCopyBytes;
   }
   static __host__ __device__ constexpr int64_t bytes(int rows, int row_step, int steps) {
     return slots_at(rows, row_step, steps) + kSlots * kGroups * kLanes * 16;
@@ -117,9 +120,9 @@ struct Path {
   int remaining;         // units after the batch
   int unit, step, left;  // where the warp is in the batch, and its tiles from there on
 
-  __device__ __forceinline__ Path(const Arguments& p, int cluster, int clusters, int own_steps)
-      : steps(own_steps), first(static_cast<int>(int64_t{cluster} * p.units / clusters)), units(0) {
-    remaining = static_cast<int>(int64_t{cluster + 1} * p.units / clusters) - first;
+  __device__ __forceinline__ Path(const Arguments& p, int cluster, int own_steps)
+      : steps(own_steps), first(cluster * p.each + min(cluster, p.more)), units(0) {
+    remaining = p.each + (cluster < p.more ? 1 : 0);
     next_batch();
   }
   __device__ __forceinline__ void next_batch() {
@@ -129,7 +132,7 @@ struct Path {
     const int warp = static_cast<int>(threadIdx.x) / kLanes, all = units * steps;
     const int begin = warp * all / Form::kBlockWarps;
     left = (warp + 1) * all / Form::kBlockWarps - begin;
-    unit = begin / steps;
+    unit = static_cast<int>(static_cast<uint32_t>(begin) / static_cast<uint32_t>(steps));
     step = begin - unit * steps;
   }
   __device__ __forceinline__ void advance() {
@@ -142,24 +145,21 @@ struct Path {
   }
 };
 
-// Where block `part` has the sum of a unit of a batch: in the slot of the first warp with a part.
+// Where a block has the sum of a unit of a batch: in the slot of the first warp with a part. The
+// warps with a part are bits.
 template <class Form>
 struct Parts {
-  int all;          // tiles of the batch
-  int first, last;  // warps with a part
+  uint32_t warps;
   int slot;
 
-  __device__ __forceinline__ Parts(int unit, int units, int steps) : all(units * steps) {
-    if (units % Form::kBlockWarps == 0) {
-      first = last = 0, slot = unit;
-      return;
-    }
-    first = ((unit * steps + 1) * Form::kBlockWarps - 1) / all;
-    last = ((unit + 1) * steps * Form::kBlockWarps - 1) / all;
-    slot = unit + first;
-  }
-  __device__ __forceinline__ bool has(int warp) const {
-    return warp * all / Form::kBlockWarps < (warp + 1) * all / Form::kBlockWarps;
+  // Called by whole warps.
+  __device__ __forceinline__ Parts(int unit, int units, int steps) : warps(1), slot(unit) {
+    if (units % Form::kBlockWarps == 0) return;
+    const int warp = static_cast<int>(threadIdx.x) % kLanes, all = units * steps,
+              begin = warp * all / Form::kBlockWarps, end = (warp + 1) * all / Form::kBlockWarps;
+    warps = __ballot_sync(0xffffffffu, warp < Form::kBlockWarps && begin < end &&
+                                           begin < (unit + 1) * steps && end > unit * steps);
+    slot = unit + __ffs(static_cast<int>(warps)) - 1;
   }
 };
 

@@ -73,20 +73,19 @@ __device__ __forceinline__ void load_weights(const float* weight, float offset, 
   for (int i = 0; i < 8; ++i) w[i] += offset;
 }
 
-// Assigns kThreads threads to the rows of the block's input: teams of whole warps, one row per
-// team. Further threads have no row.
+// Assigns a block's threads to the rows of its input: teams of whole warps, one row per team.
+// Further threads have no row.
 struct RowTeam {
   int64_t row, first, step;  // this thread's vectors of its row: every `step` elements from `first`
   int warps;
   bool is_row;
 
-  __device__ __forceinline__ explicit RowTeam(const SkinnyGemm& p) {
-    int teams = 1;
-    while (teams < p.tokens) teams *= 2;
-    const int threads = kThreads / teams;
-    warps = kWarps / teams;
-    row = static_cast<int>(threadIdx.x) / threads;
-    first = static_cast<int>(threadIdx.x) % threads * 8;
+  __device__ __forceinline__ explicit RowTeam(const SkinnyGemm& p, int of_block = kThreads) {
+    const int doublings = 32 - __clz(static_cast<int>(p.tokens) - 1),
+              threads = of_block >> doublings;
+    warps = threads / kLanes;
+    row = static_cast<int>(threadIdx.x) * (1 << doublings) / of_block;
+    first = (static_cast<int>(threadIdx.x) & (threads - 1)) * 8;
     step = threads * 8;
     is_row = row < p.tokens;
   }
@@ -121,10 +120,14 @@ __device__ __forceinline__ void result_scales(const SkinnyGemm& p,
                                               const Squares& squares,
                                               int warps,
                                               float (&scales)[2]) {
-  const int token = static_cast<int>(threadIdx.x) % 4 * 2;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, token = lane % 4 * 2;
+  float sum = squares.of_row[lane % Squares::kMostWarps];
+  for (int mask = 1; mask < warps; mask *= 2) sum += shuffle_xor(sum, mask);
 #pragma unroll
-  for (int i = 0; i < 2; ++i)
-    scales[i] = token + i < p.tokens ? norm_scale(p, squares.of_row, token + i, warps) : 0.0f;
+  for (int i = 0; i < 2; ++i) {
+    const float of_token = __shfl_sync(0xffffffffu, sum, (token + i) * warps);
+    scales[i] = token + i < p.tokens ? rsqrtf(of_token / static_cast<float>(p.in) + p.eps) : 0.0f;
+  }
 }
 
 // The norm weights of rows, if a thread holds all its vectors in registers; loaded before the
