@@ -110,6 +110,13 @@ double product(const Weight& weight, int64_t row, const std::vector<double>& x) 
   return sum;
 }
 
+// With the significand of fp16.
+double rounded_to_f16(double value) {
+  int exponent = 0;
+  const double significand = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(significand, 11)), exponent - 11);
+}
+
 // Row n of x, normed with the weight if there is one, as the kernel stages it.
 std::vector<double> staged(const std::vector<uint16_t>& x,
                            const std::vector<float>& norm,
@@ -124,8 +131,7 @@ std::vector<double> staged(const std::vector<uint16_t>& x,
   if (norm.empty()) return row;
   const double scale = 1 / std::sqrt(squares / static_cast<double>(in) + 1e-5);
   for (size_t i = 0; i < in; ++i)
-    row[i] = scale * static_cast<double>(
-                         bf16_to_float(float_to_bf16(static_cast<float>(row[i]) * norm[i])));
+    row[i] = scale * rounded_to_f16(row[i] * static_cast<double>(norm[i]));
   return row;
 }
 
@@ -296,7 +302,8 @@ TEST(GpuFragments, AreUnpackedAndLookedUp) {
     check(cudaStreamSynchronize(device.stream()), "running");
     const std::vector<uint16_t> matrix = unpacked.read();
     for (size_t i = 0; i < matrix.size(); ++i)
-      ASSERT_EQ(matrix[i], float_to_bf16(weight.values[i])) << name(format.tiles) << " " << i;
+      ASSERT_EQ(bf16_to_float(matrix[i]), bf16_to_float(float_to_bf16(weight.values[i])))
+          << name(format.tiles) << " " << i;
     const std::vector<float> rows = looked_up.read();
     for (size_t n = 0; n < ids.size(); ++n)
       for (size_t i = 0; i < kIn; ++i)

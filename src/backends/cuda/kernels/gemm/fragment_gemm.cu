@@ -172,7 +172,7 @@ struct Tokens {
       delta_scale = norm_scale(p, squares.of_delta, row, team.warps);
       own = 0.0f;
     }
-    if (end == 0) meanwhile();
+    if (first >= end) meanwhile();
     for (int base = first; base < end; base += kAtOnce * step) {
       Packed<uint16_t, 8> rows[kAtOnce];
       float w[kAtOnce][8];
