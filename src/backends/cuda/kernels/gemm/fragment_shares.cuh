@@ -19,7 +19,7 @@ struct Arguments {
   int steps;  // tiles of the whole depth
   int shift;  // 2^shift blocks of a cluster, each with a part of the depth
   int units;  // tiles of 16 rows
-  int each;   // of a cluster, and one more of the first `more` clusters
+  int each;   // units of a cluster; the first `more` clusters have one more
   int more;
   int row_step;  // elements between tokens in shared memory
   int rows;      // tokens in shared memory
@@ -65,8 +65,8 @@ struct Form {
   static constexpr int kBlockThreads = kBlockWarps * kLanes;
   static constexpr int kTileBytes = sizeof(typename Lane::Tile);
   static constexpr int kCopyBytes = 2 * kTileBytes;
-  // Whether copies start before the tokens are loaded, which then wait behind them: weights of few
-  // bits are dequantized no faster than memory delivers them, so that the time would not be regained.
+  // Whether copies start before the tokens are loaded, which then arrive behind them. Weights of 4
+  // bits are bound by instructions, so tokens come first; wider ones are bound by memory.
   static constexpr bool kCopiesFirst = kTileBytes > 1280;
   static constexpr int kSlots = 32;  // sums of units, kGroups vectors of a lane each
 
