@@ -184,37 +184,54 @@ struct PieceUse {
   int64_t read_distance_bytes = 0;  // distance of that read
 };
 
+// The time of a node whose bytes all take as long, wherever they come from.
+MemoryTime flat_time(const std::vector<plan::Access>& accesses, const Bandwidth& bandwidth) {
+  MemoryTime time;
+  for (const plan::Access& access : accesses) {
+    time.ns += static_cast<double>(access.bytes) * bandwidth.ns_per_byte(0, access.is_write);
+    if (access.is_stored && !access.is_write) time.stored_share = 1;
+  }
+  return time;
+}
+
 }  // namespace
 
 std::vector<MemoryTime> memory_times(const CostedGraph& costed, const Ceilings& ceilings) {
   plan::Addresses addresses(costed);
+  Bandwidth bandwidth(ceilings);
   Schedule schedule;
   for (size_t i = 0; i < costed.costs.size(); ++i)
     schedule.push_back(accesses_of(costed.graph.nodes[i], costed.costs[i], addresses));
+  std::vector<MemoryTime> times(schedule.size());
+  if (bandwidth.is_flat()) {
+    for (size_t i = 0; i < schedule.size(); ++i) times[i] = flat_time(schedule[i], bandwidth);
+    return times;
+  }
   const Pieces pieces(schedule);
   ReuseClock clock(pieces.count(), 2 * touches_of(schedule, pieces));
+  for (const std::vector<plan::Access>& accesses : schedule)
+    visit_pieces(accesses, pieces, [&](const plan::Access&, size_t at, int64_t moved) {
+      clock.warm_up(static_cast<int64_t>(at), moved);
+    });
   std::vector<PieceUse> uses(static_cast<size_t>(pieces.count()));
-  Bandwidth bandwidth(ceilings);
-  std::vector<MemoryTime> times(schedule.size());
-  for (int round = 0; round < 2; ++round)
-    for (size_t i = 0; i < schedule.size(); ++i) {
-      double ns = 0, stored_ns = 0, slowest_ns = 0, beyond_ns = 0;
-      visit_pieces(schedule[i], pieces, [&](const plan::Access& access, size_t at, int64_t moved) {
-        PieceUse& use = uses[at];
-        int64_t distance = clock.touch(static_cast<int64_t>(at), moved);
-        if (access.is_write && use.reader == static_cast<NodeId>(i))
-          distance = use.read_distance_bytes;
-        if (!access.is_write) use = {static_cast<NodeId>(i), distance};
-        const double bytes = static_cast<double>(moved);
-        const double here = bytes * bandwidth.ns_per_byte(distance, access.is_write);
-        ns += here;
-        beyond_ns += bytes * bandwidth.ns_beyond_caches(distance, access.is_write);
-        if (access.is_write || !access.is_stored) return;
-        stored_ns += here;
-        slowest_ns += bytes * bandwidth.slowest_read();
-      });
-      times[i] = {ns, slowest_ns > 0 ? std::min(1.0, stored_ns / slowest_ns) : 0, beyond_ns};
-    }
+  for (size_t i = 0; i < schedule.size(); ++i) {
+    double ns = 0, stored_ns = 0, slowest_ns = 0, beyond_ns = 0;
+    visit_pieces(schedule[i], pieces, [&](const plan::Access& access, size_t at, int64_t moved) {
+      PieceUse& use = uses[at];
+      int64_t distance = clock.touch(static_cast<int64_t>(at), moved);
+      if (access.is_write && use.reader == static_cast<NodeId>(i))
+        distance = use.read_distance_bytes;
+      if (!access.is_write) use = {static_cast<NodeId>(i), distance};
+      const double bytes = static_cast<double>(moved);
+      const double here = bytes * bandwidth.ns_per_byte(distance, access.is_write);
+      ns += here;
+      beyond_ns += bytes * bandwidth.ns_beyond_caches(distance, access.is_write);
+      if (access.is_write || !access.is_stored) return;
+      stored_ns += here;
+      slowest_ns += bytes * bandwidth.slowest_read();
+    });
+    times[i] = {ns, slowest_ns > 0 ? std::min(1.0, stored_ns / slowest_ns) : 0, beyond_ns};
+  }
   return times;
 }
 

@@ -19,6 +19,8 @@ class Bandwidth {
   double ns_per_byte(int64_t distance_bytes, bool is_write) const;
   // ns per byte from behind all caches.
   double slowest_read() const { return points_.back().read_ns_per_byte; }
+  // Whether a byte takes as long from any distance.
+  bool is_flat() const { return points_.size() == 1; }
   // A byte takes so much longer than one that half of the last cache would hold; 0 without caches.
   double ns_beyond_caches(int64_t distance_bytes, bool is_write) const;
 

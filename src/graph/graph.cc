@@ -111,6 +111,8 @@ std::vector<std::vector<NodeId>> Graph::users() const {
 }
 
 CallTypes::CallTypes(const Graph& graph, const Node& node) : attrs(&node.attrs) {
+  inputs.reserve(node.inputs.size());
+  outputs.reserve(node.outputs.size());
   for (ValueId value : node.inputs) inputs.push_back(graph.type(value));
   for (ValueId value : node.outputs) outputs.push_back(graph.type(value));
 }

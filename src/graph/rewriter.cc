@@ -54,29 +54,36 @@ void Rewriter::retype(ValueId old_value, ValueId new_value) {
   map_[static_cast<size_t>(old_value)] = new_value;
 }
 
-Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit) {
-  for (size_t i = 0; i < old_.nodes.size(); ++i) {
-    if (visit(*this, static_cast<NodeId>(i))) continue;
-    const Node& node = old_.nodes[i];
-    std::vector<ValueId> outputs = copy(node);
-    replace_all(node.outputs, outputs);
-  }
-  for (ValueId output : old_.outputs) graph_.outputs.push_back(map(output));
-  return without_dead_nodes(graph_, dropped_);
+namespace {
+
+// Whether the new value has the old one's type and place. A node whose inputs do is inferred as it
+// was.
+bool is_same(const Value& old_value, const Value& new_value) {
+  return old_value.type == new_value.type && old_value.storage == new_value.storage;
 }
 
-namespace {
+// Appends a node of another graph as it is, with other inputs of the same types.
+std::vector<ValueId> append(Graph& graph, Node node, const std::vector<Value>& old_values) {
+  for (ValueId& output : node.outputs) {
+    const Value& old_value = old_values[static_cast<size_t>(output)];
+    graph.values.push_back(
+        {old_value.type, old_value.storage, "", static_cast<NodeId>(graph.nodes.size())});
+    output = static_cast<ValueId>(graph.values.size() - 1);
+  }
+  graph.nodes.push_back(std::move(node));
+  return graph.nodes.back().outputs;
+}
 
 // The graph with the listed nodes in that order and ids renumbered. Values without a producer stay
 // unless dropped.
-Graph with_nodes(const Graph& graph,
-                 std::span<const NodeId> order,
-                 std::span<const ValueId> dropped) {
+Graph with_nodes(Graph graph, std::span<const NodeId> order, std::span<const ValueId> dropped) {
   Graph result;
-  result.origins = graph.origins;
+  result.origins = std::move(graph.origins);
+  result.values.reserve(graph.values.size());
+  result.nodes.reserve(order.size());
   std::vector<ValueId> map(graph.values.size(), kNoValue);
   auto add = [&](ValueId old, NodeId producer) {
-    result.values.push_back(graph.value(old));
+    result.values.push_back(std::move(graph.value(old)));
     result.values.back().producer = producer;
     map[static_cast<size_t>(old)] = static_cast<ValueId>(result.values.size() - 1);
   };
@@ -85,7 +92,7 @@ Graph with_nodes(const Graph& graph,
   for (size_t i = 0; i < graph.values.size(); ++i)
     if (graph.values[i].producer == kNoNode && stays[i]) add(static_cast<ValueId>(i), kNoNode);
   for (NodeId id : order) {
-    Node node = graph.node(id);
+    Node node = std::move(graph.node(id));
     for (ValueId& input : node.inputs) {
       input = map[static_cast<size_t>(input)];
       RIDGE_CHECK(input != kNoValue, "a node of '{}' comes before its producer", node.op->name);
@@ -100,9 +107,8 @@ Graph with_nodes(const Graph& graph,
   return result;
 }
 
-}  // namespace
-
-Graph without_dead_nodes(const Graph& graph, std::span<const ValueId> dropped) {
+// The nodes whose outputs are read or that update something, in order.
+std::vector<NodeId> needed_nodes(const Graph& graph) {
   std::vector<bool> live(graph.values.size(), false);
   for (ValueId output : graph.outputs) live[static_cast<size_t>(output)] = true;
   std::vector<NodeId> kept;
@@ -114,8 +120,38 @@ Graph without_dead_nodes(const Graph& graph, std::span<const ValueId> dropped) {
     for (ValueId input : node.inputs) live[static_cast<size_t>(input)] = true;
     kept.push_back(static_cast<NodeId>(i));
   }
-  std::vector<NodeId> order(kept.rbegin(), kept.rend());
-  return with_nodes(graph, order, dropped);
+  std::ranges::reverse(kept);
+  return kept;
+}
+
+}  // namespace
+
+Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit) {
+  graph_.nodes.reserve(old_.nodes.size());
+  graph_.values.reserve(old_.values.size());
+  for (size_t i = 0; i < old_.nodes.size(); ++i) {
+    if (visit(*this, static_cast<NodeId>(i))) continue;
+    const Node& node = old_.nodes[i];
+    const bool is_unchanged = std::ranges::all_of(node.inputs, [&](ValueId input) {
+      return is_same(old_.value(input), graph_.value(map(input)));
+    });
+    if (!is_unchanged || std::ssize(graph_.nodes) >= kMostNodes) {
+      replace_all(node.outputs, copy(node));
+      continue;
+    }
+    Node same = node;
+    same.inputs = map(node.inputs);
+    const std::vector<ValueId> outputs = append(graph_, std::move(same), old_.values);
+    for (size_t o = 0; o < outputs.size(); ++o)
+      map_[static_cast<size_t>(node.outputs[o])] = outputs[o];
+  }
+  for (ValueId output : old_.outputs) graph_.outputs.push_back(map(output));
+  const std::vector<NodeId> needed = needed_nodes(graph_);
+  return with_nodes(std::move(graph_), needed, dropped_);
+}
+
+Graph without_dead_nodes(const Graph& graph, std::span<const ValueId> dropped) {
+  return with_nodes(graph, needed_nodes(graph), dropped);
 }
 
 }  // namespace ridge::inline graph

@@ -41,10 +41,22 @@ std::string shapes_follow_the_op(const Graph& graph, NodeId id) {
   return "";
 }
 
+// Without a copy of them: as a rule all are there.
+bool has_declared_attrs(const Node& node) {
+  const auto is_declared = [&](const auto& entry) {
+    return std::ranges::any_of(node.op->attrs, [&](const AttrSpec& spec) {
+      return spec.name == entry.first && spec.value.index() == entry.second.index();
+    });
+  };
+  return std::ranges::distance(node.attrs) == std::ssize(node.op->attrs) &&
+         std::all_of(node.attrs.begin(), node.attrs.end(), is_declared);
+}
+
 std::string attrs_are_declared(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  Attrs completed = complete_attrs(*node.op, node.attrs);
-  return completed == node.attrs ? "" : "an attribute is missing its default";
+  if (has_declared_attrs(node)) return "";
+  complete_attrs(*node.op, node.attrs);  // throws if one is unknown, mistyped or missing
+  return "an attribute is missing its default";
 }
 
 std::string work_has_origins(const Graph& graph, NodeId id) {

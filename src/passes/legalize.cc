@@ -2,6 +2,8 @@
 // legalize: makes every operand one that the target's kernels accept. A view that a kernel cannot
 // read, or that no layout can express, gets a copy. Attributes of flash attention are set to the
 // number of scores that the target's tiles compute.
+#include <algorithm>
+
 #include "base/error.h"
 #include "graph/rewriter.h"
 #include "ops/build.h"
@@ -42,11 +44,15 @@ Graph copy_sweep(const Graph& graph, PassContext& context, bool& changed) {
       return !context.target.takes_start(graph, node, static_cast<int>(i), place.layout.offset);
     return !context.target.takes_input(graph, node, static_cast<int>(i), place.layout);
   };
+  const auto needs_any = [&](const Node& node) {
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (needs_copy(node, i)) return true;
+    return false;
+  };
+  if (std::ranges::none_of(graph.nodes, needs_any)) return graph;
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     Node node = graph.node(id);
-    bool any = false;
-    for (size_t i = 0; i < node.inputs.size(); ++i) any = any || needs_copy(node, i);
-    if (!any) return false;
+    if (!needs_any(node)) return false;
     changed = true;
     std::vector<ValueId> inputs;
     auto copy_of = [&](ValueId mapped) {
@@ -101,8 +107,7 @@ Graph run_legalize(const Graph& graph, PassContext& context) {
   for (int sweep = 0; changed; ++sweep) {
     RIDGE_CHECK(sweep < kMostSweeps, "legalize finds no end");
     changed = false;
-    Graph next = copy_sweep(current, context, changed);
-    if (changed) current = std::move(next);
+    current = copy_sweep(current, context, changed);
   }
   for (const Node& node : current.nodes) {
     std::string missing = context.target.unsupported(current, node);

@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "cost/resource_plan.h"
@@ -61,8 +63,12 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
     each.length = length;
     return each;
   };
+  std::map<std::pair<int64_t, int64_t>, int64_t> known_bytes;  // by batch and length
   const auto planned = [&](int64_t batch, int64_t length) {
-    return plan_phases(file, setup(batch, length), *hardware.planned, &hardware.ceilings);
+    record::PhasePlan made =
+        plan_phases(file, setup(batch, length), *hardware.planned, &hardware.ceilings);
+    known_bytes[{batch, length}] = made.owned_bytes;
+    return made;
   };
   record::InferencePlan plan;
   plan.hardware = hardware;
@@ -80,8 +86,11 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
     for (int64_t batch : request.batches) plan.plans.push_back(planned(batch, length));
   if (hardware.memory_bytes <= 0) return plan;
   const auto bytes = [&](int64_t batch, int64_t length) {
+    if (const auto known = known_bytes.find({batch, length}); known != known_bytes.end())
+      return known->second;
     listener("what fits", "plans", fmt::format("{} x {}", batch, length));
-    return session_bytes(file, setup(batch, length), *hardware.planned);
+    const int64_t found = session_bytes(file, setup(batch, length), *hardware.planned);
+    return known_bytes[{batch, length}] = found;
   };
   for (int64_t length : request.lengths) {
     record::LargestBatch largest{length, 0, 0};

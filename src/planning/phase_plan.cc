@@ -150,9 +150,9 @@ class PhasePlanner {
     auto [found, is_new] =
         planned_.try_emplace({task, shape.tokens, shape.context, shape.row_count()});
     if (is_new) {
-      serve::BucketGraph built = serve::build_bucket(file_, shape, e_.selection, target_);
-      found->second =
-          cost::program_graph(serve::bucket_title(shape), std::move(built.graph), 1, target_);
+      found->second = cost::program_graph(
+          serve::bucket_title(shape), serve::planned_bucket(file_, shape, e_.selection, target_), 1,
+          target_);
     }
     return found->second;
   }

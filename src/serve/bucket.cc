@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #include "models/inference_names.h"
 #include "ops/registry.h"
 #include "runtime/load.h"
+#include "serve/repeated_layers.h"
 
 namespace ridge::serve {
 namespace {
@@ -132,6 +134,19 @@ BucketGraph build_bucket(const models::ModelFile& file,
   return built;
 }
 
+Graph planned_bucket(const models::ModelFile& file,
+                     const models::InferenceShape& shape,
+                     const passes::Selection& selection,
+                     const passes::PassTarget& target) {
+  // Stored layers may differ in their types.
+  const auto few = file.has_weights() ? std::nullopt : with_few_layers(file.config());
+  if (!few) return build_bucket(file, shape, selection, target).graph;
+  const models::ModelFile thin = models::ModelFile::of_shape(*few);
+  const Graph graph = build_bucket(thin, shape, selection, target).graph;
+  if (std::optional<Graph> all = with_all_layers(graph, *few, file.config())) return *std::move(all);
+  return build_bucket(file, shape, selection, target).graph;
+}
+
 Bucket::Bucket(const models::InferenceShape& shape,
                Graph graph,
                backends::Backend& backend,
@@ -192,8 +207,10 @@ Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t cont
 
 std::shared_ptr<const cost::CostedGraph> BucketCache::planned(
     const models::InferenceShape& shape) const {
-  BucketGraph built = build_bucket(file_, shape, options_.selection, backend_, options_.rank);
-  return cost::program_graph(bucket_title(shape), std::move(built.graph), 1, backend_).costed;
+  return cost::program_graph(bucket_title(shape),
+                             planned_bucket(file_, shape, options_.selection, backend_), 1,
+                             backend_)
+      .costed;
 }
 
 std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {

@@ -45,6 +45,12 @@ BucketGraph build_bucket(const models::ModelFile& file,
                          const passes::Selection& selection,
                          const passes::PassTarget& target,
                          int64_t rank = 0);
+// Its graph alone, for plans and predictions. Of a model without stored weights, only few layers
+// are built and optimized; the others are copies.
+Graph planned_bucket(const models::ModelFile& file,
+                     const models::InferenceShape& shape,
+                     const passes::Selection& selection,
+                     const passes::PassTarget& target);
 std::string bucket_title(const models::InferenceShape& shape);
 
 // One graph that is ready to run, and the names of its own inputs in the store.

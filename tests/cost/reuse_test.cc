@@ -17,6 +17,7 @@ TEST(ReuseClock, CountsTheBytesTouchedSince) {
     std::mt19937 random(seed);
     const auto pieces = static_cast<int64_t>(1 + random() % 40);
     constexpr int64_t kTouches = 300;
+    const auto warm_ups = static_cast<int64_t>(random() % 3) * kTouches / 4;
     ReuseClock clock(pieces, kTouches);
     std::vector<std::pair<int64_t, int64_t>> recent;  // piece and bytes, the last one in front
     for (int64_t i = 0; i < kTouches; ++i) {
@@ -30,7 +31,10 @@ TEST(ReuseClock, CountsTheBytesTouchedSince) {
       else
         recent.erase(found);
       recent.insert(recent.begin(), {piece, bytes});
-      ASSERT_EQ(clock.touch(piece, bytes), expected) << "seed " << seed << ", touch " << i;
+      if (i < warm_ups)
+        clock.warm_up(piece, bytes);
+      else
+        ASSERT_EQ(clock.touch(piece, bytes), expected) << "seed " << seed << ", touch " << i;
     }
   }
 }
