@@ -23,6 +23,15 @@ constexpr double kMostSeconds = 3600;
 
 passes::Selection plain(bool tf32) { return {"baseline", tf32 ? "+tf32" : ""}; }
 
+planning::TargetHardware place_of(const BenchRunOptions& o,
+                                  bool tf32,
+                                  const TerminalOptions& terminal) {
+  planning::TargetHardware place = planning::choose_hardware(
+      o.hardware, this_machine(o.machine, plain(tf32), terminal), tf32);
+  planning::set_enqueue_time(place, o.enqueue_us);
+  return place;
+}
+
 }  // namespace
 
 record::LabRecord about(const AppContext& context) {
@@ -51,6 +60,7 @@ void add_bench_place_options(Command app, BenchRunOptions& o) {
   app.add_option("--hardware", o.hardware,
                  "count and predict for another machine: " + cost::hardware_names() +
                      ", or a JSON file as of ridge plan; nothing is run");
+  add_enqueue_option(app, o.enqueue_us);
   app.add_flag("--plan", o.is_planned_only, "count and predict for this machine; run nothing");
   add_text_format_option(app, o.format);
   add_output_options(app, o.output, "folder for bench.json and report.html");
@@ -85,6 +95,7 @@ void check(const BenchRunOptions& o, const Command& app) {
        {is_planned, "where nothing is run", {"--cold", "--warm", "--seconds", "--profile"}},
        {o.is_cold, "with --cold", {"--profile"}},
        {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa", "--plan"}},
+       {o.hardware == "this", "without --hardware", {"--enqueue-us"}},
        {o.is_counts, "with --counts", {"--plan"}},
        {o.json, "with --json", {"--format"}}});
   if (o.is_cold && o.is_warm) throw usage_error("[cold] expected --cold or --warm, got both");
@@ -101,9 +112,7 @@ BenchRun::BenchRun(const BenchRunOptions& o, const AppContext& context, bool tf3
       context_(context),
       folder_(o.profiles ? OutputFolder(o.output, "profile-out") : requested_folder(o.output)),
       interrupt_("\nEnding after this point; a second Ctrl-C ends at once.\n") {
-  if (o.hardware != "this")
-    place_ = planning::choose_hardware(
-        o.hardware, this_machine(o.machine, plain(tf32), context.terminal), tf32);
+  if (o.hardware != "this") place_ = place_of(o, tf32, context.terminal);
   trials_.emplace(bench::TrialRunner::Setting{
       .runs = !o.runs_nothing(),
       .predicts = !o.is_counts,
@@ -112,7 +121,8 @@ BenchRun::BenchRun(const BenchRunOptions& o, const AppContext& context, bool tf3
       .budget_ns = 1e9 * o.seconds,
       .is_stopped = [this] { return is_stopped(); },
       .make_backend = [this](const passes::Selection& s) { return make_backend(o_.machine, s); },
-      .planned = place_ ? place_->planned.get() : nullptr});
+      .planned = place_ ? place_->planned.get() : nullptr,
+      .replaying = place_ ? place_->replaying.get() : nullptr});
   if (!place_) trials_->backend(plain(tf32));  // sets threads and ISA
   if (place_)
     trials_->set_ceilings(place_->ceilings);

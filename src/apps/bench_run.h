@@ -26,6 +26,7 @@ void add_bench_shapes(Command bench, const AppContext& context);
 
 struct BenchRunOptions {
   std::string hardware = "this";
+  double enqueue_us = 0;  // 0: as measured or assumed
   bool is_planned_only = false;
   bool is_counts = false;  // plans, and shows counts alone
   bool is_cold = false;

@@ -53,8 +53,9 @@ void plan_ranks(const PlanOptions& o,
   train::TrainingSetup setup = choice.setup(o.training.machine);
   setup.step.optimizer.clip_norm = o.clip_norm;
   setup.setting.device = places[0].target;
-  const record::RankPlan plan = planning::plan_ranks(setup, o.fake_ranks, *places[0].planned,
-                                                     &places[0].ceilings, search_bars(terminal));
+  const record::RankPlan plan = planning::plan_ranks(
+      setup, o.fake_ranks, places[0].target_of(setup.selection), &places[0].ceilings,
+      search_bars(terminal));
   fmt::print("{}", o.json ? report::rank_plan_json(plan) : report::rank_plan_text(plan, terminal));
 }
 
@@ -69,9 +70,11 @@ void plan_training(const PlanOptions& o, const Command& app, const TerminalOptio
     if (!recompute.empty() && choice.selection.has(pass))
       throw usage_error("[recompute] expected either --recompute {} or --pass +{}, got both",
                         o.recompute, pass);
-  const std::vector<planning::TargetHardware> places = planning::choose_hardware_list(
+  std::vector<planning::TargetHardware> places = planning::choose_hardware_list(
       o.hardware, this_machine(training.machine, choice.selection, terminal, false),
       choice.selection.has("tf32"));
+  for (planning::TargetHardware& place : places)
+    planning::set_enqueue_time(place, o.enqueue_us);
   for (const planning::TargetHardware& place : places)
     expect_effect(choice.switches, passes::Serves::kTraining, *place.planned);
   if (o.fake_ranks != 0) return plan_ranks(o, choice, places, terminal);
@@ -94,8 +97,8 @@ void plan_shared_model(const PlanOptions& o,
   setup.setting.device = place.target;
   if (!request.batches.empty()) setup.batch = request.batches[0];
   if (!request.lengths.empty()) setup.length = request.lengths[0];
-  const record::RankPlan plan = planning::plan_tensor_ranks(file, setup, alone, *place.planned,
-                                                            &place.ceilings, search_bars(terminal));
+  const record::RankPlan plan = planning::plan_tensor_ranks(
+      file, setup, alone, place.target_of(setup.selection), &place.ceilings, search_bars(terminal));
   fmt::print("{}", o.json ? report::rank_plan_json(plan) : report::rank_plan_text(plan, terminal));
 }
 
@@ -123,8 +126,9 @@ void plan_inference(const PlanOptions& o, const TerminalOptions& terminal) {
                               : fmt::format("+shard_tensor_parallel={}", o.sharing_ranks())));
   setup.cache_dtype = serve::chosen_cache_dtype(o.cache_dtype, arithmetic, setup.selection);
   setup.chunk = o.chunk;
-  const planning::TargetHardware place = planning::choose_hardware(
+  planning::TargetHardware place = planning::choose_hardware(
       o.hardware, this_machine(t.machine, setup.selection, terminal), setup.selection.has("tf32"));
+  planning::set_enqueue_time(place, o.enqueue_us);
   expect_effect(t.level.switches, passes::Serves::kInference, *place.planned);
   setup.setting = make_setting(name, t.machine, setup.selection, t.level.switches);
   if (!o.batch_sizes.empty()) request.batches = parse_sizes(o.batch_sizes, "batch-size");

@@ -7,6 +7,7 @@
 
 #include "apps/inference_options.h"
 #include "apps/progress_bars.h"
+#include "apps/this_machine.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "cost/hardware.h"
@@ -95,6 +96,7 @@ void add_plan_options(Command app, PlanOptions& o) {
   app.add_option("--hardware", o.hardware,
                  "machine to plan for: this, " + cost::hardware_names() +
                      ", or a JSON file (see below); a list of names compares training plans");
+  add_enqueue_option(app, o.enqueue_us);
   app.add_option("--tokens", o.tokens,
                  "tokens to train on; their days, energy and cost are predicted");
   app.add_option("--mfu", o.assumed_mfu,
@@ -134,7 +136,7 @@ void refuse_unused(const PlanOptions& o, const Command& app) {
         "with --parameters",
         {"--preset", "--config", "--batch-size", "--seq-len", "--micro-batches", "--clip",
          "--freeze", "--lora-rank", "--lora-alpha", "--lora-targets", "--level", "--pass",
-         "--recompute", "--link", "--network", "--node-devices", "--verbose"}},
+         "--recompute", "--link", "--network", "--node-devices", "--verbose", "--enqueue-us"}},
        {o.fake_ranks == 0, "without --fake-ranks", {"--sequence-parallel"}},
        {o.fake_ranks == 0 && !o.plans_inference(), "without --fake-ranks", {"--tensor-parallel"}},
        {o.layout.devices == 1 && o.fake_ranks == 0,

@@ -23,6 +23,7 @@ struct PlanOptions {
   int64_t tensor_parallel = 1;  // they share a model
   bool sequence_parallel = false;
   std::string hardware = "this";
+  double enqueue_us = 0;  // 0: as measured or assumed
   std::string recompute = "none";
   double parameters = 0;
   double tokens = 1e9;

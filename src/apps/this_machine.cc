@@ -29,6 +29,13 @@ cost::Ceilings machine_ceilings(const MachineOptions& machine,
       });
 }
 
+void add_enqueue_option(Command app, double& microseconds) {
+  app.add_option("--enqueue-us", microseconds,
+                 "microseconds for which the host is busy with each kernel that it launches outside "
+                 "of a CUDA graph (default: measured, or 4 by a data sheet; eager PyTorch takes 5 "
+                 "to 10); replayed graphs (--pass +capture) do not wait for it");
+}
+
 planning::ThisMachine this_machine(const MachineOptions& machine,
                                    const passes::Selection& selection,
                                    const TerminalOptions& terminal,

@@ -19,6 +19,9 @@ cost::Ceilings machine_ceilings(const MachineOptions& machine,
                                 CeilingsRequest request,
                                 const TerminalOptions& terminal);
 
+// --enqueue-us
+void add_enqueue_option(Command app, double& microseconds);
+
 // `has_inference` as in CeilingsRequest.
 planning::ThisMachine this_machine(const MachineOptions& machine,
                                    const passes::Selection& selection,

@@ -35,6 +35,7 @@ backends::Backend& TrialRunner::backend(const passes::Selection& selection) {
 }
 
 const passes::PassTarget& TrialRunner::target(const passes::Selection& selection) {
+  if (setting_.replaying != nullptr && selection.has("capture")) return *setting_.replaying;
   return setting_.planned != nullptr ? *setting_.planned : backend(selection);
 }
 

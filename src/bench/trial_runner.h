@@ -26,6 +26,7 @@ class TrialRunner {
     std::function<bool()> is_stopped = [] { return false; };
     std::function<std::unique_ptr<backends::Backend>(const passes::Selection&)> make_backend;
     const passes::PassTarget* planned = nullptr;  // another machine's; null: this machine
+    const passes::PassTarget* replaying = nullptr;  // the same where a selection has `capture`
   };
   explicit TrialRunner(Setting setting) : setting_(std::move(setting)) {}
 

@@ -214,6 +214,7 @@ Ceilings ceilings_of(const Hardware& hardware, bool tf32, const AssumedEfficienc
   constexpr double kFlopsPerTranscendental = 8;
   Ceilings c;
   c.machine.device = hardware.title;
+  c.machine.cores = static_cast<int>(hardware.multiprocessors);
   c.machine.memory_bytes = hardware.memory_bytes;
   c.source = "data sheet: " + hardware.source;
   double memory = hardware.memory_tera_bytes * kPerNs;
@@ -227,10 +228,12 @@ Ceilings ceilings_of(const Hardware& hardware, bool tf32, const AssumedEfficienc
     products.dtype = peak.dtype;
     products.peak_flops_per_ns = rate * assumed.products;
     products.theoretical_flops_per_ns = rate;
-    // Tiles enter and leave the matrix units through vector code, so assume half the rate of GEMMs.
-    double tiles = rate * assumed.products / 2,
-           scores = hardware.vector_tera_flops * kPerNs * assumed.vector / 16;
-    c.attention.push_back({peak.dtype, tiles, scores, tiles, scores});
+    // Besides its products, a score costs some 8 FLOPs of the vector units: its maximum,
+    // exponential and sums. With heads of 128 that is 0.58 of the sheet's rate on an H100, and 0.49
+    // for the backward pass, whose five products share fewer tiles of shared memory.
+    double tiles = rate * assumed.products,
+           scores = hardware.vector_tera_flops * kPerNs * assumed.vector / 8;
+    c.attention.push_back({peak.dtype, tiles, scores, tiles * 2 / 3, scores});
   }
   c.arithmetic_flops_per_ns = hardware.vector_tera_flops * kPerNs * assumed.vector;
   c.fused_flops_per_ns = c.arithmetic_flops_per_ns;
@@ -240,11 +243,19 @@ Ceilings ceilings_of(const Hardware& hardware, bool tf32, const AssumedEfficienc
     c.links = {{hardware.interconnect, 0, hardware.interconnect_giga_bytes / 2 * assumed.link,
                 assumed.collective_ns}};
   c.notes = {fmt::format("assumed shares of the data sheet's rates: GEMM {:.0f}%, memory {:.0f}%, "
-                         "vector arithmetic {:.0f}%, GEMMs of attention {:.0f}%",
-                         100 * assumed.products, 100 * assumed.memory, 100 * assumed.vector,
-                         50 * assumed.products),
+                         "vector arithmetic {:.0f}%",
+                         100 * assumed.products, 100 * assumed.memory, 100 * assumed.vector),
              fmt::format("assumed overhead of a kernel: {:.1f} us", assumed.launch_ns / 1000)};
-  return c;
+  return with_enqueue_time(std::move(c), assumed.enqueue_ns);
+}
+
+Ceilings with_enqueue_time(Ceilings ceilings, double ns) {
+  constexpr std::string_view kNote = "host's time of a launch outside of a CUDA graph: ";
+  ceilings.stream_launch_ns = ns;
+  for (ProductRates& rates : ceilings.products) rates.stream_call_ns = 0;  // as other launches
+  std::erase_if(ceilings.notes, [&](const std::string& note) { return note.starts_with(kNote); });
+  ceilings.notes.push_back(fmt::format("{}{:.1f} us", kNote, ns / 1000));
+  return ceilings;
 }
 
 }  // namespace ridge::cost

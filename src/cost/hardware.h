@@ -52,10 +52,11 @@ Hardware hardware_from_json(std::string_view text, std::string_view origin);
 
 // Shares of the data sheet's rates that plans assume to be reached.
 struct AssumedEfficiency {
-  double products = 0.70;
+  double products = 0.80;  // GEMMs whose tiles fill all multiprocessors have it
   double memory = 0.85;
   double vector = 0.50;
-  double launch_ns = 2500;     // a kernel in a CUDA graph
+  double launch_ns = 2500;     // a kernel takes it besides its work, in a CUDA graph too
+  double enqueue_ns = 4000;    // the host launches a kernel outside of a graph
   double link = 0.80;          // as in cost/data_parallel_plan.h
   double collective_ns = 1e4;  // a small message between GPUs of a node, by NCCL
 };
@@ -63,5 +64,7 @@ struct AssumedEfficiency {
 Ceilings ceilings_of(const Hardware& hardware,
                      bool tf32 = false,
                      const AssumedEfficiency& assumed = {});
+// The same with another time for which the host is busy with each launch outside of a CUDA graph.
+Ceilings with_enqueue_time(Ceilings ceilings, double ns);
 
 }  // namespace ridge::cost

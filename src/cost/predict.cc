@@ -26,6 +26,11 @@ TimeLaw time_law(const Op& op) {
   return op.kind == OpKind::kPointwise ? TimeLaw::kAccessPattern : op.time_law;
 }
 
+// Those of a data sheet; a measured machine has samples of GEMMs.
+int64_t tiled_multiprocessors(const Ceilings& ceilings) {
+  return ceilings.machine.threads == 0 ? ceilings.machine.cores : 0;
+}
+
 class Predictor {
  public:
   Predictor(const CostedGraph& costed, const Ceilings& ceilings)
@@ -33,7 +38,8 @@ class Predictor {
         graph_(costed.graph),
         places_(costed.places),
         ceilings_(ceilings),
-        bandwidth_(ceilings) {}
+        bandwidth_(ceilings),
+        products_(tiled_multiprocessors(ceilings)) {}
 
   NodePrediction node(size_t index, const MemoryTime& memory) {
     const Node& node = graph_.nodes[index];

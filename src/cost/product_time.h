@@ -19,9 +19,16 @@ namespace ridge::cost {
 // writing C, packing A, packing B. Batched and single GEMMs of a form have separate laws, because
 // other kernels compute them. Between samples, the ratio of measured time to law is averaged with
 // weights that decrease with the distance in log2 of the extents.
+//
+// Without samples, a GPU's time is that of tiles of C: each multiprocessor computes one at a time,
+// so they take whole waves.
 class ProductTime {
  public:
-  ProductTime(const ProductRates& rates, ProductForm form, bool in_batches);
+  // `multiprocessors` is 0 if their number is unknown; then the peak holds at every size.
+  ProductTime(const ProductRates& rates,
+              ProductForm form,
+              bool in_batches,
+              int64_t multiprocessors = 0);
   double ns(const ProductExtents& extents) const;
 
  private:
@@ -36,8 +43,9 @@ class ProductTime {
 
   double peak_flops_per_ns_;
   double vector_columns_;
+  int64_t multiprocessors_;
   Terms coefficients_{};
-  std::vector<Deviation> deviations_;  // empty without samples; then the peak holds at every size
+  std::vector<Deviation> deviations_;  // empty without samples
 };
 
 // The part of what operands take beyond the caches that a GEMM of the form does not overlap with
@@ -49,9 +57,11 @@ double exposed_memory_share(const ProductRates& rates,
 // The laws of several rates, each fitted on first use. The rates must outlive it.
 class ProductTimes {
  public:
+  explicit ProductTimes(int64_t multiprocessors = 0) : multiprocessors_(multiprocessors) {}
   double ns(const ProductRates& rates, ProductForm form, const ProductExtents& extents);
 
  private:
+  int64_t multiprocessors_;
   std::map<std::tuple<const ProductRates*, ProductForm, bool>, ProductTime> laws_;
 };
 

@@ -63,10 +63,11 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
     each.length = length;
     return each;
   };
+  const passes::PassTarget& target = hardware.target_of(request.setup.selection);
   std::map<std::pair<int64_t, int64_t>, int64_t> known_bytes;  // by batch and length
   const auto planned = [&](int64_t batch, int64_t length) {
     record::PhasePlan made =
-        plan_phases(file, setup(batch, length), *hardware.planned, &hardware.ceilings);
+        plan_phases(file, setup(batch, length), target, &hardware.ceilings);
     known_bytes[{batch, length}] = made.owned_bytes;
     return made;
   };
@@ -89,7 +90,7 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
     if (const auto known = known_bytes.find({batch, length}); known != known_bytes.end())
       return known->second;
     listener("what fits", "plans", fmt::format("{} x {}", batch, length));
-    const int64_t found = session_bytes(file, setup(batch, length), *hardware.planned);
+    const int64_t found = session_bytes(file, setup(batch, length), target);
     return known_bytes[{batch, length}] = found;
   };
   for (int64_t length : request.lengths) {

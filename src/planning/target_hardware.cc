@@ -31,12 +31,18 @@ TargetHardware this_hardware(const ThisMachine& machine) {
   return made;
 }
 
+// A GPU of which only rates are known.
+void plan_as_gpu(TargetHardware& hardware) {
+  hardware.planned = backends::null::make_null_target();
+  hardware.replaying = backends::null::make_null_target({.replays = true});
+  hardware.target = "null";
+}
+
 TargetHardware data_sheet_hardware(const cost::Hardware& hardware, bool tf32) {
   TargetHardware made;
   made.title = hardware.title;
   made.ceilings = cost::ceilings_of(hardware, tf32);
-  made.planned = backends::null::make_null_target();
-  made.target = "null";
+  plan_as_gpu(made);
   made.memory_bytes = hardware.memory_bytes;
   made.source = hardware.source;
   made.link_bytes_per_s = hardware.interconnect_giga_bytes * 1e9 / 2;  // sheets add both directions
@@ -61,9 +67,11 @@ TargetHardware measured_hardware(cost::Ceilings ceilings,
     throw usage_error("[hardware] expected ceilings {} TF32 for this --dtype, got {}",
                       tf32 ? "with" : "without", printable(path));
   TargetHardware made;
-  made.planned = is_gpu ? backends::null::make_null_target() : machine.cpu_target();
+  if (is_gpu)
+    plan_as_gpu(made);
+  else
+    made.planned = machine.cpu_target(), made.target = "cpu";
   made.title = ceilings.machine.str();
-  made.target = is_gpu ? "null" : "cpu";
   made.memory_bytes = ceilings.machine.memory_bytes;
   made.source = fmt::format("{}, measured {}", path, ceilings.measured_at);
   made.ceilings = std::move(ceilings);
@@ -97,6 +105,17 @@ bool is_gpu_plan(const std::string& name, bool this_is_gpu) {
   if (!is_file(name)) return true;
   const std::optional<cost::Ceilings> ceilings = ceilings_in(name);
   return !ceilings || is_gpu_record(*ceilings);
+}
+
+void set_enqueue_time(TargetHardware& hardware, double microseconds) {
+  constexpr double kMost = 1e6;
+  if (microseconds == 0) return;
+  if (!(microseconds > 0 && microseconds <= kMost))
+    throw usage_error("[enqueue-us] expected more than 0 and at most {:g}, got {:g}", kMost,
+                      microseconds);
+  if (hardware.planned->name() == "cpu")
+    throw usage_error("[enqueue-us] expected a GPU, got {}", printable(hardware.title));
+  hardware.ceilings = cost::with_enqueue_time(std::move(hardware.ceilings), 1000 * microseconds);
 }
 
 TargetHardware choose_hardware(const std::string& name, const ThisMachine& machine, bool tf32) {

@@ -9,6 +9,7 @@
 
 #include "cost/ceilings.h"
 #include "passes/pass.h"
+#include "passes/pipeline.h"
 #include "record/plan_record.h"
 
 namespace ridge::planning {
@@ -17,6 +18,14 @@ namespace ridge::planning {
 struct TargetHardware : record::PlannedHardware {
   std::string target;
   std::unique_ptr<passes::PassTarget> planned;
+  // The same with its runs replayed, for a GPU that is not there; null for the present machine,
+  // whose backend is made for a selection.
+  std::unique_ptr<passes::PassTarget> replaying;
+
+  // The one that runs graphs of this selection.
+  const passes::PassTarget& target_of(const passes::Selection& selection) const {
+    return replaying != nullptr && selection.has("capture") ? *replaying : *planned;
+  }
 };
 
 // The machine that makes the plan. Its functions are called only if a plan needs what they return:
@@ -35,6 +44,10 @@ std::vector<TargetHardware> choose_hardware_list(const std::string& hardware,
                                                  bool tf32);
 // The same for one name.
 TargetHardware choose_hardware(const std::string& hardware, const ThisMachine& machine, bool tf32);
+// Sets the time for which the host is busy with each kernel that it launches outside of a CUDA
+// graph; 0 leaves what is measured or assumed. Throws usage Errors for times out of range and for
+// CPUs, whose launches take no time of another processor.
+void set_enqueue_time(TargetHardware& hardware, double microseconds);
 // Whether the hardware is planned as a GPU: all is, except CPUs that `ridge machine` measured, and
 // this machine without one.
 bool is_gpu_plan(const std::string& hardware, bool this_is_gpu);

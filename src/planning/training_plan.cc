@@ -70,7 +70,7 @@ class StepPlans {
     setup.setting.device = hardware.target;
     setup.step.batch_size = variant.batch;
     setup.step.sequence = variant.sequence;
-    return plan_step(setup, *hardware.planned, ceilings);
+    return plan_step(setup, hardware.target_of(setup.selection), ceilings);
   }
   // The record without times, remembered.
   const record::RunRecord& counted(const Variant& v, const TargetHardware& hardware) {

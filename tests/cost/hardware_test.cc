@@ -149,10 +149,10 @@ TEST(Hardware, CeilingsAreSharesOfTheSheet) {
   ASSERT_EQ(c.attention.size(), 3u);
   const AttentionRates& attention = c.attention[1];
   EXPECT_EQ(attention.dtype, DType::kBF16);
-  for (double tiles : {attention.forward_flops_per_ns, attention.backward_flops_per_ns})
-    EXPECT_DOUBLE_EQ(tiles, 78'000);  // half the rate of GEMMs
+  EXPECT_DOUBLE_EQ(attention.forward_flops_per_ns, 156'000);
+  EXPECT_DOUBLE_EQ(attention.backward_flops_per_ns, 104'000);
   for (double scores : {attention.forward_scores_per_ns, attention.backward_scores_per_ns})
-    EXPECT_DOUBLE_EQ(scores, 0.4 * 19500 / 16);
+    EXPECT_DOUBLE_EQ(scores, 0.4 * 19500 / 8);
   EXPECT_DOUBLE_EQ(ceilings_of(*find_hardware("a100"), true, {.products = 0.5})
                        .product(DType::kF32)
                        .peak_flops_per_ns,

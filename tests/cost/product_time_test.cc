@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
+#include "cost/hardware.h"
 #include "cost/predict.h"
 
 namespace ridge::cost {
@@ -112,6 +114,57 @@ TEST(ProductTime, WithoutSamplesThePeakHolds) {
   EXPECT_DOUBLE_EQ(predict_product_ns(rates, ProductForm::kNN, {2, 10, 20, 30}),
                    2.0 * 2 * 10 * 20 * 30 / 50);
   EXPECT_EQ(predict_product_ns(rates, ProductForm::kNN, {1, 0, 20, 30}), 0);
+}
+
+double tera_flops(const Ceilings& c, DType dtype, int64_t n) {
+  const ProductExtents e{1, n, n, n};
+  const ProductTime time(c.product(dtype), ProductForm::kNN, false, c.machine.cores);
+  return e.flops() / (time.ns(e) + c.launch_ns) / 1e3;
+}
+
+// 98 and 120 tiles of 256 x 128 on 108 multiprocessors: one wave, and two.
+TEST(ProductTime, StepsWhereTilesNeedAnotherWave) {
+  const Ceilings a100 = ceilings_of(*find_hardware("a100"));
+  ASSERT_EQ(a100.machine.cores, 108);
+  const double one = tera_flops(a100, DType::kBF16, 1792),
+               two = tera_flops(a100, DType::kBF16, 1793);
+  EXPECT_LT(two, 0.9 * one);
+  EXPECT_NEAR(tera_flops(a100, DType::kBF16, 1791), one, 0.01 * one);
+  EXPECT_LT(tera_flops(a100, DType::kBF16, 16384), 0.8 * 312);
+}
+
+// The rates of fp32 that a published course measured on an A100: 9.80 TFLOP/s, and 19.02.
+TEST(ProductTime, RisesWithTheSizeOfAProduct) {
+  const Ceilings a100 = ceilings_of(*find_hardware("a100"));
+  EXPECT_NEAR(tera_flops(a100, DType::kF32, 1024), 9.80, 0.2 * 9.80);
+  EXPECT_NEAR(tera_flops(a100, DType::kF32, 16384), 19.02, 0.2 * 19.02);
+  EXPECT_LT(tera_flops(a100, DType::kF32, 256), 0.5 * tera_flops(a100, DType::kF32, 1024));
+}
+
+// Products in bf16 that others measured on an H100 (aiconfigurator, PyTorch's linear layers): each
+// is within a fifth of what compute or memory and a launch take.
+TEST(ProductTime, IsThatOfAnH100ByItsSheet) {
+  const Ceilings h100 = ceilings_of(*find_hardware("h100"));
+  struct Measured {
+    int64_t m, n, k;
+    double us;
+  };
+  for (const auto& [m, n, k, us] : {Measured{512, 10240, 12288, 168.17},
+                                    {8192, 4096, 65536, 5130.28},
+                                    {512, 1024, 65536, 88.77},
+                                    {256, 16384, 8192, 99.77},
+                                    {512, 4096, 8192, 42.44},
+                                    {4096, 1536, 12288, 198.77},
+                                    {4096, 512, 1024, 8.49},
+                                    {1024, 1024, 6144, 23.14},
+                                    {2048, 64, 2560, 6.43},
+                                    {64, 65536, 64, 8.37}}) {
+    const ProductTime time(h100.product(DType::kBF16), ProductForm::kNT, false, h100.machine.cores);
+    const double bytes = 2 * static_cast<double>(m * k + n * k + m * n);
+    const double ns = h100.launch_ns + std::max(time.ns({1, m, n, k}),
+                                                bytes / h100.memory_bytes_per_ns());
+    EXPECT_NEAR(ns / 1e3, us, 0.2 * us) << m << " x " << n << " x " << k;
+  }
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(PlanReport, OfDevicesThatShareAModelHasTheirCommonTimes) {
 
 TEST(PlanReport, NamesTheSharesThatItAssumes) {
   const TrainingPlanRequest request = preset_request("tiny");
-  const std::string shares = "GEMM 70%, memory 85%";
+  const std::string shares = "GEMM 80%, memory 85%";
   for (const char* hardware : {"h100", "h100,a100"}) {
     auto plans = plan_training(request, hardware);
     std::string text = report::training_plan_text(plans, false, {});

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 #include "cost/hardware.h"
 #include "files/scratch.h"
@@ -39,6 +41,33 @@ TEST(TargetHardware, AListNamesSeveral) {
   std::string many = "h100";
   for (int i = 0; i < 16; ++i) many += ",h100";
   EXPECT_THROW(hardware_list(many), Error);
+}
+
+// One graph, launched kernel by kernel and replayed: the host's time counts only for the first.
+TEST(TargetHardware, AReplayedGraphCostsNoHost) {
+  const auto plan = [](const char* switches, double enqueue_us) {
+    const TrainingPlanRequest request = preset_request("tiny", "kernels", switches);
+    std::vector<TargetHardware> places = hardware_list("h100");
+    set_enqueue_time(places[0], enqueue_us);
+    return plan_training(request, places, ignore_trials)[0].record;
+  };
+  const record::RunRecord launched = plan("", 0), replayed = plan("+capture", 0);
+  ASSERT_EQ(launched.launches, replayed.launches);
+  EXPECT_EQ(launched.planned_bytes, replayed.planned_bytes);
+  EXPECT_GT(launched.predicted_ns, 4000 * static_cast<double>(launched.launches));
+  EXPECT_GT(launched.predicted_ns, replayed.predicted_ns);
+  EXPECT_GT(plan("", 10).predicted_ns, 10'000 * static_cast<double>(launched.launches));
+  EXPECT_LT(plan("", 0.1).predicted_ns, 1.01 * replayed.predicted_ns);
+  EXPECT_EQ(plan("+capture", 10).predicted_ns, replayed.predicted_ns);
+}
+
+TEST(TargetHardware, RefusesEnqueueTimesOutOfRange) {
+  TargetHardware place = choose_hardware("h100", no_machine(), false);
+  for (double wrong : {-1.0, 1e7, std::nan("")}) EXPECT_THROW(set_enqueue_time(place, wrong), Error);
+  const size_t notes = place.ceilings.notes.size();
+  set_enqueue_time(place, 7);
+  EXPECT_EQ(place.ceilings.notes.size(), notes);  // the stated time is the one that holds
+  EXPECT_NE(place.ceilings.notes.back().find("7.0 us"), std::string::npos);
 }
 
 TEST(TargetHardware, AGpuUnlessThisMachineHasNone) {

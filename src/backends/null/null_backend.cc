@@ -61,6 +61,7 @@ class NullAnswers : public Target {
   }
   int64_t workspace_bytes(const Graph&, const Node&) const override { return 0; }
   int launches(const Graph&, const Node&) const override { return 1; }
+  bool replays() const override { return options_.replays; }
 
   // A tile with at least one unmasked pair is computed completely.
   plan::FlashScores flash_scores(const Call& attention) const override {

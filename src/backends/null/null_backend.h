@@ -12,6 +12,7 @@ namespace ridge::backends::null {
 struct NullOptions {
   int64_t query_tile = 128;  // tile of flash attention: query rows that are computed together
   int64_t key_tile = 128;
+  bool replays = false;  // a run is recorded once and replayed, as with `capture` on a GPU
   int64_t skinny_gemm_rows = 8;  // maximum rows of a skinny_gemm; more rows fill a product's tile
 };
 
