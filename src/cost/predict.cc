@@ -161,7 +161,11 @@ class Predictor {
     const ProductRates& rates = ceilings_.product(call.dtype, call.is_native);
     p.compute_ns = call.extents.flops() > 0 ? products_.ns(rates, call.form, call.extents) : 0;
     if (call.power_of_two_rows) p.compute_ns *= rates.power_of_two_slowdown;
-    if (!rates.samples.empty()) p.overhead_ns = 0;
+    // A sampled GEMM runs again and again. One between other kernels begins with its code, its
+    // arguments and the first tiles of its weight, which come from memory one after the other.
+    constexpr double kColdTrips = 3;
+    if (!rates.samples.empty())
+      p.overhead_ns = kColdTrips * memory.stored_share * ceilings_.round_ns;
     const double exposed_ns =
         exposed_memory_share(rates, call.form, bandwidth_) * memory.beyond_caches_ns;
     p.ns = std::max(p.compute_ns + exposed_ns, p.memory_ns) + p.overhead_ns;
@@ -308,7 +312,14 @@ double predict_run_ns(const CostedGraph& costed, const Ceilings& ceilings) {
 double predict_repeated_ns(const CostedGraph& costed,
                            const std::vector<NodePrediction>& predictions,
                            const Ceilings& ceilings) {
-  if (costed.replays || costed.branches) return predict_run_ns(costed, predictions, ceilings);
+  if (costed.replays) {
+    // The host needs so long to ask for a replay. From the last kernel of one to the first of the
+    // next, a GPU idles about as long; a single kernel needs no graph.
+    constexpr double kReplayNs = 2500;
+    const double run_ns = predict_run_ns(costed, predictions, ceilings);
+    return total(costed.costs).launches > 1 ? kReplayNs + run_ns : std::max(kReplayNs, run_ns);
+  }
+  if (costed.branches) return predict_run_ns(costed, predictions, ceilings);
   double enqueued_ns = 0;
   for (size_t i = 0; i < predictions.size(); ++i) enqueued_ns += enqueue_ns(costed, i, ceilings);
   return std::max(enqueued_ns, total_ns(predictions));

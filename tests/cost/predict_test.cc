@@ -388,6 +388,45 @@ TEST(Predict, OverheadIsThatOfLaunchesAndRounds) {
   EXPECT_EQ(total(costed.costs).rounds, 10);
 }
 
+// A sampled GEMM whose weight comes from memory begins with three trips; one whose operands were
+// just written does not.
+TEST(Predict, AGemmOfAColdWeightBeginsWithTrips) {
+  Ceilings c = made_up_ceilings({{int64_t{1} << 30, 25, 20}}, 100);
+  c.products[0].samples = {{{1, 64, 64, 64}, ProductForm::kNN, 5000}};
+  for (const bool is_stored : {true, false}) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    const Type type{DType::kF32, {64, 64}};
+    const ValueId x = b.input("x", type), weight = is_stored ? b.parameter("w", type)
+                                                             : b.call("neg", {b.call("neg", {x})});
+    graph.outputs = {b.call("matmul", {b.call("neg", {x}), weight},
+                            {{"einsum", std::string("mk,kn->mn")}})};
+    plan::PlainTarget target;
+    const CostedGraph costed = count_plan(std::move(graph), target);
+    c.round_ns = 0;
+    const double without_ns = predict_nodes(costed, c).back().ns;
+    c.round_ns = 100;
+    EXPECT_NEAR(predict_nodes(costed, c).back().ns - without_ns, is_stored ? 300 : 0, 1e-6);
+  }
+}
+
+// A graph that is replayed again and again idles between its replays, if it is more than a kernel.
+TEST(Predict, RepeatedReplaysPauseBetweenThem) {
+  const auto target = backends::null::make_null_target({.replays = true});
+  Ceilings c = immediate();
+  c.stream_launch_ns = 1e6;  // the host launches no kernel
+  const auto repeated_ns = [&](int kernels) {
+    const CostedGraph costed = count_plan(chain(kernels, 1), *target);
+    EXPECT_TRUE(costed.replays);
+    return predict_repeated_ns(costed, predict_nodes(costed, c), c);
+  };
+  c.launch_ns = 1000;
+  EXPECT_NEAR(repeated_ns(1), 2500, 1);
+  EXPECT_NEAR(repeated_ns(4), 2500 + 4000, 1);
+  c.launch_ns = 7000;
+  EXPECT_NEAR(repeated_ns(1), 7000, 1);
+}
+
 // Two pointwise kernels and a GEMM, one after the other.
 TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   Graph graph;
