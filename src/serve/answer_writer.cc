@@ -40,7 +40,7 @@ void AnswerWriter::accept(EngineSequence& sequence, int32_t token) {
   if (token < 0)
     return end(sequence, Finish::kFailed,
                {.error = "[model] expected finite logits, got nan or infinity"});
-  Delta delta{.tokens = 1};
+  Delta delta{.tokens = 1, .ids = {token}};
   try {
     if (const int64_t top = sequence.request.top_logprobs; top >= 0) {
       std::vector<float> logits = session_.logits(sequence.slot);

@@ -28,6 +28,7 @@ void Delta::append(Delta next) {
   text += next.text;
   std::ranges::move(next.scores, std::back_inserter(scores));
   tokens += next.tokens;
+  ids.insert(ids.end(), next.ids.begin(), next.ids.end());
   cached_tokens += next.cached_tokens;
   finish = next.finish;
   error = std::move(next.error);

@@ -60,6 +60,7 @@ struct Delta {
   std::string text = {};                 // valid UTF-8
   std::vector<TokenScores> scores = {};  // one per token, if the request asks for them
   int64_t tokens = 0;                    // generated tokens, including one that ended the answer
+  std::vector<int32_t> ids = {};         // theirs, in order
   int64_t cached_tokens = 0;             // prompt tokens that the prefix cache held
   Finish finish = Finish::kNone;
   std::string error = {};                                   // set if kFailed
