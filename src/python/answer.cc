@@ -57,6 +57,7 @@ std::string Answer::take() {
   serve::Delta delta = queue_->take();
   result_.text += delta.text;
   result_.tokens += delta.tokens;
+  result_.ids.insert(result_.ids.end(), delta.ids.begin(), delta.ids.end());
   result_.cached_tokens += delta.cached_tokens;
   for (serve::TokenScores& each : delta.scores) result_.logprobs.push_back(std::move(each));
   if (delta.metrics) result_.metrics = *delta.metrics;

@@ -20,6 +20,7 @@ struct Result {
   std::string text = {};
   std::string finish_reason = {};
   int64_t prompt_tokens = 0, tokens = 0, cached_tokens = 0;
+  std::vector<int32_t> ids = {};
   std::vector<serve::TokenScores> logprobs = {};
   serve::RequestMetrics metrics = {};
   bool has_ceilings = false;

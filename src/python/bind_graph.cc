@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/units.h"
 #include "bench/graph_file.h"
 #include "bench/graph_run.h"
 #include "bench/own_pass.h"
@@ -26,30 +27,43 @@
 #include "python/graph_cost.h"
 #include "python/keywords.h"
 #include "python/place.h"
+#include "python/type_names.h"
 
 namespace ridge::python {
 namespace nb = nanobind;
 using namespace nb::literals;
 using SharedGraph = std::shared_ptr<PythonGraph>;
 
-Type type_of(const std::string& dtype, nb::handle shape) {
-  const std::optional<DType> found = parse_dtype(dtype);
-  if (!found)
-    throw usage_error("[dtype] expected a type such as f32, bf16 or i32, got {}", printable(dtype));
+Type type_of(nb::handle dtype, nb::handle shape) {
+  const DType element = dtype_of(dtype);
   std::vector<int64_t> extents;
   if (!nb::try_cast(shape, extents))
     throw usage_error("[shape] expected a list of ints, got {}", type_name_of(shape));
   if (extents.size() > static_cast<size_t>(kMaxRank))
     throw usage_error("[shape] expected at most {} axes, got {}", kMaxRank, extents.size());
-  const Type type{*found, Shape(std::span<const int64_t>(extents))};
+  const Type type{element, Shape(std::span<const int64_t>(extents))};
   static_cast<void>(storage_bytes(type.dtype, type.shape.elements()));
   return type;
 }
 
 namespace {
 
-AttrValue attr_of(const AttrSpec& spec, nb::handle given) {
+std::string attributes_of(const Op& op) {
+  std::string names;
+  for (const AttrSpec& each : op.attrs) names += (names.empty() ? "" : ", ") + each.name;
+  return names.empty() ? "no attribute" : "an attribute of " + names;
+}
+
+const char* kind_of(const AttrValue& value) {
+  constexpr const char* kKinds[] = {"an int", "a number",       "True or False",
+                                    "a text", "a list of ints", "a Graph"};
+  return kKinds[value.index()];
+}
+
+AttrValue attr_of(const Op& op, const AttrSpec& spec, nb::handle given) {
   AttrValue value = spec.value;
+  if (spec.name == "dtype" && std::holds_alternative<std::string>(value))
+    return std::string(name(dtype_of(given)));
   const bool fits = std::visit(
       [&](auto& typed) {
         using T = std::decay_t<decltype(typed)>;
@@ -65,7 +79,8 @@ AttrValue attr_of(const AttrSpec& spec, nb::handle given) {
       },
       value);
   if (!fits)
-    throw usage_error("[{}] expected another type than {}", spec.name, type_name_of(given));
+    throw usage_error("[{}] expected {} for {}, got {}", op.name, kind_of(spec.value), spec.name,
+                      type_name_of(given));
   return value;
 }
 
@@ -78,8 +93,8 @@ Attrs attrs_of(const Op& op, const nb::kwargs& given) {
     const auto spec =
         std::ranges::find_if(op.attrs, [&](const AttrSpec& each) { return each.name == name; });
     if (spec == op.attrs.end())
-      throw usage_error("[{}] has no attribute {}", op.name, printable(name));
-    attrs.set(name, attr_of(*spec, value));
+      throw usage_error("[{}] expected {}, got {}", op.name, attributes_of(op), printable(name));
+    attrs.set(name, attr_of(op, *spec, value));
   }
   return attrs;
 }
@@ -87,10 +102,7 @@ Attrs attrs_of(const Op& op, const nb::kwargs& given) {
 namespace {
 
 template <ValueId (Builder::*kDeclare)(std::string, Type)>
-PythonValue declare(const SharedGraph& self,
-                    std::string name,
-                    nb::handle shape,
-                    const std::string& dtype) {
+PythonValue declare(const SharedGraph& self, std::string name, nb::handle shape, nb::handle dtype) {
   if (name.empty()) throw usage_error("[name] expected a name, got none");
   return {self, (self->builder.*kDeclare)(std::move(name), type_of(dtype, shape))};
 }
@@ -114,10 +126,6 @@ nb::object call(const Op& op,
   nb::list values;
   for (const ValueId each : outputs) values.append(nb::cast(PythonValue{self, each}));
   return outputs.size() == 1 ? nb::object(values[0]) : nb::object(nb::tuple(values));
-}
-
-nb::object binary(const char* op, const PythonValue& a, nb::handle b) {
-  return call(ops::table().at(op), a.graph, nb::cast<nb::args>(nb::make_tuple(a, b)), nb::kwargs());
 }
 
 void output(const SharedGraph& self, const nb::args& values) {
@@ -207,6 +215,8 @@ bench::OperandBytes operands(const Graph& graph, nb::dict given, const nb::dict&
 
 nb::object run(const SharedGraph& self, const nb::object& values, const nb::kwargs& given) {
   Keywords keywords(given);
+  bool as_float32 = true;
+  keywords.take("float32", as_float32);
   const Place place(keywords);
   const bench::TrialGraph trial = bench::trial_of_outputs(self->graph);
   nb::dict by_name;
@@ -221,8 +231,9 @@ nb::object run(const SharedGraph& self, const nb::object& values, const nb::kwar
   }
   nb::list arrays;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::vector<int64_t> shape = trial.graph.shape(trial.graph.outputs[i]).to_vector();
-    arrays.append(array_of(std::move(outputs[i]), shape));
+    const auto& [dtype, shape] = trial.graph.type(trial.graph.outputs[i]);
+    arrays.append(
+        array_of(std::move(outputs[i]), shape.to_vector(), as_float32 ? DType::kF32 : dtype));
   }
   return outputs.size() == 1 ? nb::object(arrays[0]) : nb::object(nb::tuple(arrays));
 }
@@ -287,6 +298,10 @@ GraphCost cost(const SharedGraph& self, const nb::kwargs& given) {
   return cost_of(std::move(graph), *place.backend, ceilings ? &*ceilings : nullptr);
 }
 
+Report plan(const SharedGraph& self, const nb::kwargs& given) {
+  return plan_report(cost(self, given));
+}
+
 record::BenchPoint profile(const SharedGraph& self, const nb::kwargs& given) {
   Keywords keywords(given);
   bench::TrialSetting setting;
@@ -316,36 +331,20 @@ record::BenchPoint profile(const SharedGraph& self, const nb::kwargs& given) {
 constexpr const char* kRun =
     "Runs the graph once and returns its outputs as float32 arrays: one array, or a tuple in the "
     "order of `output`. `values` or keywords give each input and parameter by name, an array or "
-    "nested lists of its shape; states begin with zeros unless they are given. level, passes, "
-    "device, threads: as the options of the command line (default: baseline).\n\n"
+    "nested lists of its shape; states begin with zeros unless they are given. float32=False: the "
+    "outputs in the graph's types, f16 as float16, bf16 as ml_dtypes.bfloat16 if that is installed, "
+    "else as an object that torch.from_dlpack reads. level, passes, device, threads: as the options "
+    "of the command line (default: baseline).\n\n"
     "Raises UsageError for values that are missing, unknown or of another shape.";
 
-void bind_value(nb::module_& m) {
-  nb::class_<PythonValue>(m, "Value", "A value of a graph: its type, and its name if it has one.")
-      .def_prop_ro(
-          "shape",
-          [](const PythonValue& v) {
-            return nb::tuple(nb::cast(v.value().type.shape.to_vector()));
-          },
-          nb::sig("def shape(self) -> tuple[int, ...]"))
-      .def_prop_ro("dtype",
-                   [](const PythonValue& v) { return std::string(name(v.value().type.dtype)); })
-      .def_prop_ro("name", [](const PythonValue& v) { return v.value().name; })
-      .def(
-          "__add__", [](const PythonValue& a, nb::handle b) { return binary("add", a, b); },
-          nb::sig("def __add__(self, other: Value) -> Value"))
-      .def(
-          "__sub__", [](const PythonValue& a, nb::handle b) { return binary("sub", a, b); },
-          nb::sig("def __sub__(self, other: Value) -> Value"))
-      .def(
-          "__mul__", [](const PythonValue& a, nb::handle b) { return binary("mul", a, b); },
-          nb::sig("def __mul__(self, other: Value) -> Value"))
-      .def(
-          "__truediv__", [](const PythonValue& a, nb::handle b) { return binary("div", a, b); },
-          nb::sig("def __truediv__(self, other: Value) -> Value"))
-      .def("__repr__", [](const PythonValue& v) {
-        return fmt::format("<ridge.Value %{}: {}>", v.id, v.value().type.str());
-      });
+// "<ridge.Graph: 3 nodes, x f32[4,8], w f32[3,8]>", with the first operands.
+std::string summary(const PythonGraph& self) {
+  constexpr size_t kMostOperands = 6;
+  const std::vector<Value> operands = bench::operands_of(self.graph);
+  std::string text = "<ridge.Graph: " + counted(std::ssize(self.graph.nodes), "node");
+  for (size_t i = 0; i < std::min(operands.size(), kMostOperands); ++i)
+    text += ", " + terminal_safe(operands[i].name) + " " + operands[i].type.str();
+  return text + (operands.size() > kMostOperands ? ", ...>" : ">");
 }
 
 // A method for each op, with its formula.
@@ -377,18 +376,18 @@ void bind_graph(nb::module_& m) {
           "input", &declare<&Builder::input>, "name"_a, "shape"_a, "dtype"_a = "f32",
           "A value that each run is given.",
           nb::sig(
-              "def input(self, name: str, shape: collections.abc.Sequence[int], dtype: str = 'f32') -> Value"))
+              "def input(self, name: str, shape: collections.abc.Sequence[int], dtype: typing.Any = 'f32') -> Value"))
       .def(
           "parameter", &declare<&Builder::parameter>, "name"_a, "shape"_a, "dtype"_a = "f32",
           "A value that runs share, such as a weight.",
           nb::sig(
-              "def parameter(self, name: str, shape: collections.abc.Sequence[int], dtype: str = 'f32') "
+              "def parameter(self, name: str, shape: collections.abc.Sequence[int], dtype: typing.Any = 'f32') "
               "-> Value"))
       .def(
           "state", &declare<&Builder::state>, "name"_a, "shape"_a, "dtype"_a = "f32",
           "A value that one run leaves for the next.",
           nb::sig(
-              "def state(self, name: str, shape: collections.abc.Sequence[int], dtype: str = 'f32') -> Value"))
+              "def state(self, name: str, shape: collections.abc.Sequence[int], dtype: typing.Any = 'f32') -> Value"))
       .def("output", &output, "values"_a,
            "Sets the outputs. Without it, the values that nothing reads are the outputs.",
            nb::sig("def output(self, *values: Value) -> None"))
@@ -412,6 +411,11 @@ void bind_graph(nb::module_& m) {
            "ceilings of this machine predict if they are known. With level= or passes= the cost "
            "after these.",
            nb::sig("def cost(self, **options: typing.Any) -> Cost"))
+      .def(
+          "plan", &plan, "options"_a,
+          "The cost as a report, with the memory: what is live while each node runs, by class, and "
+          "the ranges of the arena. Options as those of `cost`; `.data` has the figures.",
+          nb::sig("def plan(self, **options: typing.Any) -> Report"))
       .def(
           "run", &run, "values"_a = nb::none(), "options"_a, kRun,
           nb::sig(
@@ -441,9 +445,9 @@ void bind_graph(nb::module_& m) {
                    })
       .def("__len__", [](const PythonGraph& self) { return self.graph.nodes.size(); })
       .def("__str__", [](const PythonGraph& self) { return print(self.graph, {.origins = false}); })
-      .def("__repr__", [](const PythonGraph& self) {
-        return fmt::format("<ridge.Graph: {} nodes>", self.graph.nodes.size());
-      });
+      .def("_repr_html_",
+           [](const PythonGraph& self) { return html_text(print(self.graph, {.origins = false})); })
+      .def("__repr__", &summary);
   bind_ops(graph);
   m.def(
       "parse",

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/units.h"
 #include "bench/graph_trial.h"
 #include "python/binding.h"
 #include "python/graph_cost.h"
@@ -101,6 +102,8 @@ void bind_graph_cost(nb::module_& m) {
       .def_prop_ro(
           "peak_bytes", [](const GraphCost& c) { return c.costed->memory.live_peak_bytes; },
           "the largest sum of temporaries that live at once")
+      .def("__str__", &cost_text)
+      .def("_repr_html_", [](const GraphCost& c) { return html_text(cost_text(c)); })
       .def("__repr__", [](const GraphCost& c) {
         return fmt::format("<ridge.Cost: {} FLOPs, {} bytes, {} launches>", c.point.work.flops,
                            c.point.planned_bytes, c.point.launches);
@@ -119,8 +122,11 @@ void bind_graph_cost(nb::module_& m) {
       .def_prop_ro("bytes_per_s", &BenchPoint::bytes_per_s)
       .def_prop_ro("limit_share", &BenchPoint::limit_share,
                    "the roofline's limit over the measured time")
+      .def("__str__", &measurement_text)
+      .def("_repr_html_", [](const BenchPoint& p) { return html_text(measurement_text(p)); })
       .def("__repr__", [](const BenchPoint& p) {
-        return fmt::format("<ridge.Measurement: {:.0f} ns>", p.time.median);
+        return fmt::format("<ridge.Measurement: {} of {} samples>", format_ns(p.time.median),
+                           p.time.count);
       });
 }
 

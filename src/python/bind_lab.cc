@@ -21,6 +21,7 @@
 #include "python/place.h"
 #include "python/report.h"
 #include "python/this_machine.h"
+#include "python/type_names.h"
 #include "report/brief_report.h"
 #include "report/inference_report.h"
 #include "report/lab_files.h"
@@ -114,7 +115,7 @@ Report inference_lab(Keywords& keywords, nb::handle model) {
   take_list(keywords, "latency_batch_size", o.latency_batches);
   take_list(keywords, "attention_seq_len", o.attention_lengths);
   keywords.take("passes", inference.level.switches);
-  keywords.take("cache_dtype", inference.cache_dtype), keywords.take("dtype", dtype);
+  take_dtype(keywords, "cache_dtype", inference.cache_dtype), take_dtype(keywords, "dtype", dtype);
   keywords.take("chunk", inference.chunk), keywords.take("fast_8bit", inference.fast_8bit);
   keywords.take("prompt_tokens", o.prompt), keywords.take("tokens", o.tokens);
   keywords.take("seconds", o.seconds);
@@ -141,7 +142,7 @@ Report lab(const nb::kwargs& given) {
   take_list(keywords, "level", o.levels), take_list(keywords, "batch_size", o.batch_sizes);
   take_list(keywords, "seq_len", o.lengths);
   take_list(keywords, "profile_level", o.profile_levels);
-  keywords.take("passes", o.level.switches), keywords.take("dtype", o.level.dtype);
+  keywords.take("passes", o.level.switches), take_dtype(keywords, "dtype", o.level.dtype);
   keywords.take("steps", o.steps), keywords.take("warmup", o.warmup);
   keywords.take("trials", o.trials), keywords.take("advice", advice);
   keywords.expect_none_left();

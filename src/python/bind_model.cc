@@ -11,13 +11,18 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
 #include "python/answer.h"
 #include "python/arrays.h"
 #include "python/binding.h"
 #include "python/keywords.h"
 #include "python/model.h"
 #include "python/place.h"
+#include "python/report.h"
 #include "python/requests.h"
+#include "python/type_names.h"
+#include "report/terminal.h"
 #include "serve/kept_sequence.h"
 #include "serve/text_score.h"
 #include "serve/text_values.h"
@@ -27,29 +32,18 @@ namespace nb = nanobind;
 using namespace nb::literals;
 namespace {
 
-// A model on several ranks is several processes.
-void refuse_ranks(Keywords& keywords) {
-  int64_t ranks = 1;
-  keywords.take("tensor_parallel", ranks);
-  if (ranks > 1)
-    throw usage_error(
-        "[tensor_parallel] expected 1, a Python process is one rank, got {0}: `ridge serve MODEL "
-        "--tensor-parallel {0}` shares the model among {0} ranks and answers over HTTP; generate, "
-        "logits and perplexity of the command line take the option too",
-        ranks);
-}
-
 std::shared_ptr<Model> load(nb::handle path, const nb::kwargs& given) {
   LoadOptions options;
   serve::InferenceOptions& o = options.inference;
   o.model = path_of(path);
   Keywords keywords(given);
   std::string dtype;
-  refuse_ranks(keywords);
+  // generate, logits and perplexity of the command line take the option too.
+  refuse_ranks(keywords, {"tensor_parallel"}, "ridge serve MODEL");
   take_machine(keywords, o.machine);
-  keywords.take("dtype", dtype);
-  keywords.take("cache_dtype", o.cache_dtype), keywords.take("context", o.context);
-  keywords.take("adapter", o.adapter), keywords.take("level", o.level.level);
+  take_dtype(keywords, "dtype", dtype), take_dtype(keywords, "cache_dtype", o.cache_dtype);
+  keywords.take("context", o.context);
+  keywords.take_path("adapter", o.adapter), keywords.take("level", o.level.level);
   keywords.take("passes", o.level.switches), keywords.take("attention", o.level.attention);
   keywords.take("chunk", o.chunk), keywords.take("fast_8bit", o.fast_8bit);
   keywords.take("max_sequences", options.max_sequences);
@@ -128,15 +122,25 @@ auto made_by(Model& self, const Make& make) {
   return made;
 }
 
+// [V] of a sequence, [B,V] of a batch; with all [T,V] and [B,T,V].
 nb::object logits(Model& self, nb::handle ids, bool all) {
-  const std::vector<int32_t> sequence = ids_of(ids, "ids");
+  const IdRows given = id_rows_of(ids, "ids");
+  if (all && !given.are_equally_long())
+    throw usage_error("[ids] expected rows of equal length with all=True");
   std::vector<float> values = made_by(self, [&](serve::Session& session, const auto& pause) {
-    if (all) return serve::logits_of_all(session, sequence, pause);
-    return serve::KeptSequence(session).feed(sequence, pause);
+    std::vector<float> rows;
+    for (const std::vector<int32_t>& row : given.rows) {
+      std::vector<float> one = all ? serve::logits_of_all(session, row, pause)
+                                   : serve::KeptSequence(session).feed(row, pause);
+      if (given.is_one) return one;
+      rows.insert(rows.end(), one.begin(), one.end());
+    }
+    return rows;
   });
-  const int64_t v = self.config().vocabulary;
-  const std::vector<int64_t> shape =
-      all ? std::vector<int64_t>{std::ssize(sequence), v} : std::vector<int64_t>{v};
+  std::vector<int64_t> shape;
+  if (!given.is_one) shape.push_back(std::ssize(given.rows));
+  if (all) shape.push_back(std::ssize(given.rows[0]));
+  shape.push_back(self.config().vocabulary);
   return array_of(std::move(values), shape);
 }
 
@@ -178,13 +182,42 @@ double perplexity(Model& self, nb::handle text) {
   });
 }
 
+// Its account in one row.
+std::string account_text(const Result& r) {
+  const serve::RequestMetrics& m = r.metrics;
+  const double rate = m.decode_ns > 0 ? static_cast<double>(r.tokens - 1) / m.decode_ns * 1e9 : 0;
+  report::Table table(
+      "prompt | tokens | prefill | decode | tokens/s | FLOPs | bytes | MFU | MBU | <ended by");
+  const auto share = [](std::optional<double> value) {
+    return value ? fmt::format("{:.1f}%", 100 * *value) : "";
+  };
+  table.add({format_integer(r.prompt_tokens), format_integer(r.tokens), format_ns(m.prefill_ns),
+             format_ns(m.decode_ns), rate > 0 ? fmt::format("{:.1f}", rate) : "",
+             format_count(static_cast<double>(m.cost.executed_flops)),
+             format_bytes(m.cost.read_bytes + m.cost.written_bytes), share(r.if_known(m.mfu())),
+             share(r.if_known(m.mbu())), r.finish_reason});
+  return table.text();
+}
+
+std::string score_text(const serve::ScoredToken& token) {
+  return fmt::format("{} ({:.3f})", token.id, token.logprob);
+}
+
 void bind_result(nb::module_& m) {
   nb::class_<serve::ScoredToken>(m, "ScoredToken", "A token and the logarithm of its probability.")
       .def_ro("id", &serve::ScoredToken::id)
-      .def_ro("logprob", &serve::ScoredToken::logprob, "natural logarithm, before temperature");
+      .def_ro("logprob", &serve::ScoredToken::logprob, "natural logarithm, before temperature")
+      .def("__repr__",
+           [](const serve::ScoredToken& t) { return "<ridge.ScoredToken " + score_text(t) + ">"; });
   nb::class_<serve::TokenScores>(m, "TokenScores", "The scores of one generated token.")
       .def_ro("chosen", &serve::TokenScores::chosen)
-      .def_ro("top", &serve::TokenScores::top, "the most likely tokens, the likeliest first");
+      .def_ro("top", &serve::TokenScores::top, "the most likely tokens, the likeliest first")
+      .def("__repr__", [](const serve::TokenScores& t) {
+        std::string text = "<ridge.TokenScores " + score_text(t.chosen);
+        for (size_t i = 0; i < t.top.size(); ++i)
+          text += (i == 0 ? " of " : ", ") + score_text(t.top[i]);
+        return text + ">";
+      });
   using R = Result;
   nb::class_<R>(m, "Result", "A generated text with its account. Times are in nanoseconds.")
       .def_ro("text", &R::text)
@@ -192,6 +225,7 @@ void bind_result(nb::module_& m) {
               "'stop' (an end token or a stop text), 'length' or 'cancelled'")
       .def_ro("prompt_tokens", &R::prompt_tokens)
       .def_ro("tokens", &R::tokens, "generated tokens, with one that ended the text")
+      .def_ro("ids", &R::ids, "of the generated tokens")
       .def_ro("cached_tokens", &R::cached_tokens, "prompt tokens that the prefix cache held")
       .def_ro("logprobs", &R::logprobs, "one TokenScores for each token, if logprobs= asked")
       .def_prop_ro(
@@ -227,8 +261,10 @@ void bind_result(nb::module_& m) {
           "mbu", [](const R& r) { return r.if_known(r.metrics.mbu()); },
           "its needed bytes at the read bandwidth over the measured time")
       .def("__str__", [](const R& r) { return r.text; })
+      .def("_repr_html_", [](const R& r) { return html_text(r.text + "\n\n" + account_text(r)); })
       .def("__repr__", [](const R& r) {
-        return fmt::format("<ridge.Result: {} tokens, {}>", r.tokens, r.finish_reason);
+        return fmt::format("<ridge.Result: {}, {}, {}>", counted(r.tokens, "token"),
+                           r.finish_reason, printable(r.text));
       });
 }
 
@@ -260,7 +296,12 @@ void bind_answer(nb::module_& m) {
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); },
           nb::sig("def __enter__(self) -> Stream"))
-      .def("__exit__", [](Answer& self, const nb::args&) { self.cancel(); });
+      .def("__exit__", [](Answer& self, const nb::args&) { self.cancel(); })
+      .def("__repr__", [](const Answer& self) {
+        const Result& r = self.result();
+        return fmt::format("<ridge.Stream: {}{}>", counted(r.tokens, "token"),
+                           r.finish_reason.empty() ? "" : ", " + r.finish_reason);
+      });
 }
 
 constexpr const char* kLoad =
@@ -290,10 +331,10 @@ void bind_model(nb::module_& m) {
   bind_result(m);
   bind_answer(m);
   m.def("load", &load, "path"_a, "options"_a, kLoad,
-        nb::sig("def load(path: str | os.PathLike[str], *, device: str | None = None, "
-                "dtype: str | None = None, cache_dtype: str | None = None, threads: int = 0, "
+        nb::sig("def load(path: str | os.PathLike[str], *, device: typing.Any = None, "
+                "dtype: typing.Any = None, cache_dtype: typing.Any = None, threads: int = 0, "
                 "context: int | None = None, max_sequences: int = 1, "
-                "prefix_caching: bool = False, adapter: str | None = None, "
+                "prefix_caching: bool = False, adapter: str | os.PathLike[str] | None = None, "
                 "level: str = 'compiled', passes: str = '', attention: str = 'level', "
                 "chunk: int = 512, isa: str | None = None, fast_8bit: bool = False, "
                 "tensor_parallel: int = 1) -> Model"));
@@ -315,8 +356,9 @@ void bind_model(nb::module_& m) {
               "def chat(self, messages: collections.abc.Sequence[dict[str, str]], **options: typing.Any) -> typing.Any"))
       .def("logits", &logits, "ids"_a, nb::kw_only(), "all"_a = false,
            "The logits [V] after a sequence of ids [T], float32; with all=True [T, V], those after "
-           "each id. The array is the engine's vector, not a copy. Raises UsageError for ids out "
-           "of range or more than the context.",
+           "each id. The array is the engine's vector, not a copy. Several sequences, as an array "
+           "[B, T] or a list of lists, give [B, V] or [B, T, V]; they are computed one after the "
+           "other. Raises UsageError for ids out of range or more than the context.",
            nb::sig("def logits(self, ids: typing.Any, *, all: bool = False) -> typing.Any"))
       .def(
           "logprobs", &logprobs, "text"_a,
@@ -358,6 +400,13 @@ void bind_model(nb::module_& m) {
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); },
           nb::sig("def __enter__(self) -> Model"))
+      .def("__repr__",
+           [](const Model& self) {
+             return fmt::format("<ridge.Model: {} parameters, {} layers, context {}, {}{}>",
+                                format_count(static_cast<double>(self.config().parameters())),
+                                self.config().layers, format_integer(self.context()), self.device(),
+                                self.is_closed() ? ", closed" : "");
+           })
       .def("__exit__", [](Model& self, const nb::args&) {
         const nb::gil_scoped_release release;
         self.close();

@@ -130,7 +130,7 @@ std::string device_of(const nb::object& function) {
   return nb::isinstance<PythonSource>(function) ? "cuda" : "cpu";
 }
 
-using Operands = std::vector<std::pair<std::string, std::vector<int64_t>>>;
+using Operands = std::vector<std::pair<nb::object, std::vector<int64_t>>>;
 
 std::shared_ptr<PythonKernel> make_kernel(std::string name,
                                           const std::string& like,

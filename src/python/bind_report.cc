@@ -19,6 +19,7 @@
 #include "python/place.h"
 #include "python/report.h"
 #include "python/this_machine.h"
+#include "python/type_names.h"
 #include "report/command_text.h"
 #include "report/plan_report.h"
 #include "serve/session_choice.h"
@@ -91,7 +92,7 @@ Report plan(const nb::kwargs& given) {
   keywords.take("devices", request.layout.devices);
   keywords.take("zero", request.layout.zero);
   keywords.take("level", o.level.level), keywords.take("passes", o.level.switches);
-  keywords.take("dtype", o.level.dtype);
+  take_dtype(keywords, "dtype", o.level.dtype);
   keywords.take("batch_size", o.batch_size), keywords.take("seq_len", o.sequence);
   keywords.take("micro_batches", o.micro_batches);
   take_machine(keywords, o.machine);

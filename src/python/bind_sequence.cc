@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "python/answer.h"
 #include "python/arrays.h"
 #include "python/binding.h"
@@ -57,7 +58,10 @@ struct PythonSequence {
 using SharedSequence = std::shared_ptr<PythonSequence>;
 
 nb::object feed(PythonSequence& self, nb::handle given) {
-  const std::vector<int32_t> ids = prompt_ids(*self.model, given);
+  // numpy's ints are ids too.
+  int32_t one = 0;
+  const bool is_id = !nb::hasattr(given, "__len__") && nb::try_cast(given, one);
+  const std::vector<int32_t> ids = is_id ? std::vector{one} : prompt_ids(*self.model, given);
   std::vector<float> logits;
   self.with([&](serve::KeptSequence& sequence, const Model::Pause& pause) {
     logits = sequence.feed(ids, pause);
@@ -193,11 +197,12 @@ nb::object open_session(const std::shared_ptr<Model>& model, nb::handle prompt) 
 
 void bind_sequence(nb::module_& m) {
   nb::class_<PythonSequence>(m, "Session", kSession)
-      .def("feed", &feed, "ids"_a,
-           "Adds ids, or a text, to the sequence and returns the logits [V] after the last one, "
-           "float32. Raises UsageError for more than the context has room for; the session stays "
-           "as it was.",
-           nb::sig("def feed(self, ids: typing.Any) -> typing.Any"))
+      .def(
+          "feed", &feed, "ids"_a,
+          "Adds ids, one id, or a text to the sequence and returns the logits [V] after the last one, "
+          "float32. Raises UsageError for more than the context has room for; the session stays "
+          "as it was.",
+          nb::sig("def feed(self, ids: typing.Any) -> typing.Any"))
       .def("fork", &fork,
            "A session with the same ids and a copy of their keys and values; nothing is computed "
            "again. Raises UsageError if all max_sequences are in use.")
@@ -216,6 +221,16 @@ void bind_sequence(nb::module_& m) {
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); },
           nb::sig("def __enter__(self) -> Session"))
+      .def("__repr__",
+           [](const PythonSequence& self) {
+             if (self.model->is_closed()) return std::string("<ridge.Session: closed>");
+             try {
+               return fmt::format("<ridge.Session: {} of {} ids>", ids(self).size(),
+                                  self.model->context());
+             } catch (const Error&) {
+               return std::string("<ridge.Session: closed>");
+             }
+           })
       .def("__exit__", [](PythonSequence& self, const nb::args&) { self.close(); });
   bind_engine(m);
 }

@@ -10,6 +10,7 @@ void bind_errors(nanobind::module_& m);
 void bind_tokenizer(nanobind::module_& m);
 void bind_model(nanobind::module_& m);
 void bind_sequence(nanobind::module_& m);
+void bind_value(nanobind::module_& m);
 void bind_graph(nanobind::module_& m);
 void bind_own(nanobind::module_& m);
 void bind_training(nanobind::module_& m);

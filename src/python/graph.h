@@ -31,7 +31,7 @@ struct PythonPass {
 };
 
 // A type from its name and a list of extents. Throws usage Errors.
-Type type_of(const std::string& dtype, nanobind::handle shape);
+Type type_of(nanobind::handle dtype, nanobind::handle shape);
 // The attributes of an op from arguments. Throws usage Errors.
 Attrs attrs_of(const Op& op, const nanobind::kwargs& given);
 

@@ -5,11 +5,27 @@
 #include <nanobind/nanobind.h>
 
 #include <string>
+#include <type_traits>
 
 #include "base/error.h"
 #include "python/arrays.h"
 
 namespace ridge::python {
+
+// The name of the type in a message.
+template <typename T>
+constexpr const char* kind_of() {
+  if constexpr (requires { typename T::value_type; } && !std::is_same_v<T, std::string>)
+    return kind_of<typename T::value_type>();  // an optional one
+  else if constexpr (std::is_same_v<T, bool>)
+    return "True or False";
+  else if constexpr (std::is_integral_v<T>)
+    return sizeof(T) == 8 ? "an int of 64 bits" : "an int of 32 bits";
+  else if constexpr (std::is_floating_point_v<T>)
+    return "a number";
+  else
+    return "a text";
+}
 
 class Keywords {
  public:
@@ -25,7 +41,13 @@ class Keywords {
     nanobind::del(left_[name]);
     if (given.is_none()) return;
     if (!nanobind::try_cast(given, value))
-      throw usage_error("[{}] expected another type than {}", name, type_name_of(given));
+      throw usage_error("[{}] expected {}, got {}", name, kind_of<T>(), type_name_of(given));
+  }
+  // The same for a path, which is a text or an os.PathLike.
+  void take_path(const char* name, std::string& path) {
+    nanobind::object given;
+    take(name, given);
+    if (given.is_valid()) path = path_of(given);
   }
   void expect_none_left() const {
     for (auto [name, value] : left_)

@@ -5,10 +5,14 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/error.h"
 #include "base/printable.h"
 #include "measure/machine_ceilings.h"
 #include "passes/level_options.h"
+#include "python/type_names.h"
 
 namespace ridge::python {
 
@@ -27,8 +31,23 @@ std::optional<cost::Ceilings> Place::ceilings() const {
 }
 
 void take_machine(Keywords& keywords, backends::MachineOptions& machine) {
-  keywords.take("device", machine.device), keywords.take("threads", machine.threads);
+  take_device(keywords, machine.device), keywords.take("threads", machine.threads);
   keywords.take("isa", machine.isa);
+}
+
+void refuse_ranks(Keywords& keywords,
+                  std::initializer_list<const char*> names,
+                  const std::string& command) {
+  for (const char* name : names) {
+    const int64_t none = std::string_view(name) == "zero" ? 0 : 1;
+    int64_t ranks = none;
+    keywords.take(name, ranks);
+    if (ranks == none) continue;
+    std::string option = std::string("--") + name;
+    std::ranges::replace(option, '_', '-');
+    throw usage_error("[{}] expected {}, a Python process is one rank, got {}: `{} {} {}` does it",
+                      name, none, ranks, command, option, ranks);
+  }
 }
 
 bool expect_exact_or_default(const std::string& dtype) {

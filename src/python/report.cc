@@ -32,7 +32,7 @@ std::string escaped(const std::string& text) {
 
 }  // namespace
 
-std::string Report::html() const {
+std::string html_text(const std::string& text, const std::string& picture) {
   return "<div><pre style=\"line-height:1.25;overflow-x:auto\">" + escaped(text) + "</pre>" +
          picture + "</div>";
 }

@@ -15,13 +15,16 @@ struct BenchRecord;  // its header and those of imports each name another Extent
 
 namespace ridge::python {
 
+// A text of columns, escaped, and a picture (SVG) below it, for a cell.
+std::string html_text(const std::string& text, const std::string& picture = "");
+
 struct Report {
   std::string json, text;
   std::string picture = {};                    // SVG; empty: none
   std::vector<report::OutputFile> files = {};  // those of an output folder; empty: none
 
   // A table and the picture, without scripts, for a cell.
-  std::string html() const;
+  std::string html() const { return html_text(text, picture); }
   // report.html. Throws a usage Error without files.
   std::string page() const;
 };

@@ -29,11 +29,13 @@ serve::Request request_of(Keywords& keywords) {
   if (std::string one; stop.is_valid() && nb::try_cast(stop, one))
     request.stop = {one};
   else if (stop.is_valid() && !nb::try_cast(stop, request.stop))
-    throw usage_error("[stop] expected a text or a list of texts");
+    throw usage_error("[stop] expected a text or a list of texts, got {}", type_name_of(stop));
   return request;
 }
 
 std::vector<int32_t> prompt_ids(const Model& model, nb::handle prompt) {
+  if (!nb::isinstance<nb::str>(prompt) && !nb::hasattr(prompt, "__len__"))
+    throw usage_error("[prompt] expected a text or a list of ids, got {}", type_name_of(prompt));
   if (!nb::isinstance<nb::str>(prompt)) return ids_of(prompt, "prompt");
   const text::Tokenizer& tokenizer = model.tokenizer()->tokenizer;
   return tokenizer.encode(nb::cast<std::string>(prompt), {.add_bos = tokenizer.spec().add_bos});
@@ -41,7 +43,7 @@ std::vector<int32_t> prompt_ids(const Model& model, nb::handle prompt) {
 
 bool is_list_of_prompts(nb::handle prompt) {
   if (!nb::isinstance<nb::list>(prompt) && !nb::isinstance<nb::tuple>(prompt)) return false;
-  return nb::len(prompt) > 0 && !nb::isinstance<nb::int_>(prompt[0]);
+  return nb::len(prompt) > 0 && nb::hasattr(prompt[0], "__len__");
 }
 
 }  // namespace ridge::python

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "python/arrays.h"
 #include "python/binding.h"
 
@@ -65,14 +66,16 @@ std::vector<int32_t> encode_chat(const PythonTokenizer& self,
 std::vector<text::ChatMessage> messages_of(nb::handle messages) {
   std::vector<text::ChatMessage> all;
   if (!nb::isinstance<nb::list>(messages) && !nb::isinstance<nb::tuple>(messages))
-    throw usage_error("[messages] expected a list of dicts with role and content");
+    throw usage_error("[messages] expected a list of dicts with role and content, got {}",
+                      type_name_of(messages));
   for (nb::handle each : messages) {
     text::ChatMessage message;
     nb::dict fields;
     if (!nb::try_cast(each, fields) || !fields.contains("role") || !fields.contains("content") ||
         !nb::try_cast(fields["role"], message.role) ||
         !nb::try_cast(fields["content"], message.content))
-      throw usage_error("[messages] expected dicts with the texts role and content");
+      throw usage_error("[messages] expected dicts with the texts role and content, got {}",
+                        printable(nb::repr(each).c_str()));
     all.push_back(std::move(message));
   }
   return all;
@@ -104,6 +107,11 @@ void bind_tokenizer(nb::module_& m) {
           "chat_template", [](const PythonTokenizer& self) { return self.chat_template; },
           "The Jinja source of the file's chat template; empty if it has none.")
       .def("__len__", [](const PythonTokenizer& self) { return self.tokenizer.vocab_size(); })
+      .def("__repr__",
+           [](const PythonTokenizer& self) {
+             return fmt::format("<ridge.Tokenizer: {} tokens{}>", self.tokenizer.vocab_size(),
+                                self.chat_template.empty() ? "" : ", chat template");
+           })
       .def_prop_ro(
           "vocabulary", [](const PythonTokenizer& self) { return self.tokenizer.vocab_size(); },
           "The number of tokens.");

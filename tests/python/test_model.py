@@ -56,6 +56,8 @@ def test_generation_is_the_programs(model, text_model, program):
     assert result.text == json.loads(out)["text"]
     assert result.tokens == 12 and result.finish_reason == "length"
     assert result.prompt_tokens == len(model.tokenizer.encode("The quick"))
+    assert len(result.ids) == 12 and model.tokenizer.decode(result.ids) == result.text
+    assert repr(result).startswith("<ridge.Result: 12 tokens, length, ") and "prefill" in result._repr_html_()
     assert result.flops > 0 and result.bytes > 0 and result.prefill_ns > 0 and result.decode_ns > 0
 
 
@@ -80,13 +82,27 @@ def test_stop_seed_and_scores(model):
     assert cut.text == text[:text.index(stop)] and cut.finish_reason == "stop"
     warm = [model.generate("The", max_tokens=12, temperature=2.0, seed=s).text for s in (1, 1, 2)]
     assert warm[0] == warm[1] != warm[2]
-    scored = model.generate("The", max_tokens=4, logprobs=2).logprobs
+    answer = model.generate("The", max_tokens=4, logprobs=2)
+    scored = answer.logprobs
+    assert answer.ids == [each.chosen.id for each in scored] and " of " in repr(scored[0])
     assert len(scored) == 4
     logits = model.logits(model.tokenizer.encode("The")).astype(np.float64)
     first = logits - np.log(np.exp(logits).sum())
     assert scored[0].chosen.id == first.argmax()
     assert scored[0].chosen.logprob == pytest.approx(first.max(), abs=0.02)
     assert [each.id for each in scored[0].top] == list(np.argsort(-first)[:2])
+
+
+def test_messages_name_what_was_given(model):
+    for call, said in [(lambda: model.generate("The", max_tokens="x"), r"\[max_tokens\] expected an int of 64 bits, got str"),
+                       (lambda: model.generate("The", temperature=[]), r"\[temperature\] expected a number, got list"),
+                       (lambda: model.generate(3.5), r"\[prompt\] expected a text or a list of ids, got float"),
+                       (lambda: model.generate("The", stop=3), r"\[stop\] expected a text or a list of texts, got int"),
+                       (lambda: model.logits([[1, 2], 3]), "ids"),
+                       (lambda: model.chat(["hello"], chat_template="chatml"), "role and content, got"),
+                       (lambda: ridge.load("/nowhere", threads=[]), r"\[threads\] expected an int of 32 bits, got list")]:
+        with pytest.raises(ridge.UsageError, match=said):
+            call()
 
 
 def test_chat_and_tokenizer(model):

@@ -154,6 +154,32 @@ def test_embeddings_are_the_hidden_states(text_model):
                 wrong()
 
 
+def test_single_ids_and_batches():
+    folder, expected = stored("llama_fp32")
+    with ridge.load(folder, dtype="float32", device="cpu", max_sequences=2) as model:
+        ids = expected["ids"][0]
+        with model.session(ids[:3]) as s:
+            np.testing.assert_allclose(s.feed(ids[3]), model.logits(ids[:4]), atol=1e-5)
+            np.testing.assert_allclose(s.feed(np.int64(ids[4])), model.logits(ids[:5]), atol=1e-5)
+            assert s.ids == ids[:5] and repr(s) == f"<ridge.Session: 5 of {model.context} ids>"
+        rows = [ids[:5], ids[1:6]]
+        alone = np.stack([model.logits(row) for row in rows])
+        for batch in (rows, np.array(rows), np.array(rows, np.int32), [np.array(row) for row in rows], tuple(map(tuple, rows))):
+            found = model.logits(batch)
+            assert found.shape == (2, model.vocabulary)
+            np.testing.assert_array_equal(found, alone)
+        every = model.logits(rows, all=True)
+        assert every.shape == (2, 5, model.vocabulary)
+        np.testing.assert_allclose(every[:, -1], alone, atol=1e-4)
+        assert model.logits([ids[:2], ids]).shape == (2, model.vocabulary)  # of different lengths
+        assert model.logits([ids]).shape == (1, model.vocabulary)
+        for wrong, said in (([ids[:2], ids], "equal length"), (np.zeros((2, 0), np.int32), "got"),
+                            (np.zeros((1, 2, 3), np.int32), r"\[1,2,3\]"), ([[]], "token"), (3, "sequence"), ("text", "str"), ([[0.5]], "float")):
+            with pytest.raises((ridge.UsageError, TypeError), match=said):
+                model.logits(wrong, all=True)
+    assert "closed" in repr(model) and "closed" in repr(s)
+
+
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
@@ -183,8 +209,8 @@ def test_a_hundred_thousand_calls_leave_nothing():
                 graph.text()
             elif kind < 40:
                 try:
-                    x + 3
-                except ridge.UsageError:
+                    x + "3"
+                except TypeError:
                     pass
             else:
                 model.context  # noqa: B018

@@ -4,6 +4,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from ridge._ridge import Model, Result, Stream, _Engine
+from ridge.errors import Error
 
 
 class Answer:
@@ -62,6 +63,9 @@ class Answer:
         """Ends the answer early."""
         self._stream.close()
 
+    def __repr__(self) -> str:
+        return repr(self._stream).replace("ridge.Stream", "ridge.Answer")
+
 
 class Engine:
     """The engine of `ridge serve` on a model, without HTTP: it computes up to max_sequences= of `ridge.load` requests
@@ -88,6 +92,13 @@ class Engine:
     def close(self) -> None:
         """Cancels what runs. The model stays open."""
         self._engine.close()
+
+    def __repr__(self) -> str:
+        try:
+            counts = self.counts
+        except Error:
+            return "<ridge.Engine: closed>"
+        return f"<ridge.Engine: {counts['running']} running, {counts['waiting']} waiting>"
 
     def __enter__(self) -> "Engine":
         return self

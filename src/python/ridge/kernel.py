@@ -87,7 +87,7 @@ def _compiled_cuda(kernel: _Kernel, source: str, grid: int | Sequence[int] | Non
 
 
 def kernel(name: str, source: str | Callable[..., Any], *, like: str, shapes: Sequence[Sequence[int]],
-           dtype: str | Sequence[str] = "f32", tolerance: float | None = None, flags: Sequence[str] = (),
+           dtype: Any = "f32", tolerance: float | None = None, flags: Sequence[str] = (),
            grid: int | Sequence[int] | None = None, block: int | Sequence[int] = 256, shared_bytes: int = 0,
            **attributes: Any) -> Kernel:
     """A kernel of your own for a call of the op `like`, checked against the op's reference in double precision.
@@ -106,7 +106,7 @@ def kernel(name: str, source: str | Callable[..., Any], *, like: str, shapes: Se
 
     Raises UsageError for shapes that do not fit, a source that does not compile, and a kernel that computes something
     else; DeviceError for CUDA C++ without NVRTC or a GPU."""
-    dtypes = [dtype] * len(shapes) if isinstance(dtype, str) else list(dtype)
+    dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
     if len(dtypes) != len(shapes):
         raise UsageError(f"[dtype] expected {len(shapes)} types, got {len(dtypes)}")
     inputs = [(kind, [int(each) for each in shape]) for kind, shape in zip(dtypes, shapes)]

@@ -72,3 +72,6 @@ class profile:
 
     def __str__(self) -> str:
         return str(self.report)
+
+    def __repr__(self) -> str:
+        return "<ridge.profile: under way>" if self._report is None else str(self._report)

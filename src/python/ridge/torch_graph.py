@@ -38,6 +38,9 @@ class TorchGraph:
         given = {value.name: _plain(tensor) for value, tensor in zip(self.inputs, tensors)}
         return self.graph.run({**self.values, **given}, **options)
 
+    def _repr_html_(self) -> str:
+        return self.graph._repr_html_()
+
     def __repr__(self) -> str:
         return f"<ridge.TorchGraph: {len(self.graph)} nodes, {len(self.parameters)} parameters>"
 
