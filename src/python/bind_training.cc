@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binds trainers, their steps and their parameters.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/units.h"
 #include "python/arrays.h"
 #include "python/binding.h"
 #include "python/keywords.h"
 #include "python/place.h"
 #include "python/training.h"
+#include "python/type_names.h"
 
 namespace ridge::python {
 namespace nb = nanobind;
@@ -43,30 +47,59 @@ void take_schedule(Keywords& keywords, train::ScheduleOptions& o) {
   keywords.take("lr_decay", o.optimizer.decay_steps);
   keywords.take("lr_decay_begin", o.optimizer.decay_begin);
   keywords.take("min_lr", o.optimizer.minimum_rate);
+  keywords.take("spike_guard", o.spike_guard),
+      keywords.take("spike_deviations", o.spike_deviations);
+  keywords.take("loss_scale", o.loss_scaling.initial);
+  keywords.take("loss_scale_interval", o.loss_scaling.growth_interval);
+}
+
+void take_observers(Keywords& keywords, train::ObserverOptions& o) {
+  keywords.take_path("checkpoints", o.checkpoints);
+  keywords.take("save_every", o.save_every), keywords.take("keep", o.policy.keep);
+  keywords.take("keep_best", o.policy.keep_best), keywords.take("resume", o.resume);
+  keywords.take("val_every", o.validate_every);
+}
+
+// An option that would do nothing is a mistake, as on the command line.
+void refuse_unused(const nb::kwargs& given,
+                   const char* needed,
+                   std::initializer_list<const char*> names) {
+  if (given.contains(needed)) return;
+  for (const char* name : names)
+    if (given.contains(name)) throw usage_error("[{}] has no effect without {}=", name, needed);
+}
+
+void take_data(Keywords& keywords, train::TrainingDataOptions& data) {
+  take_paths(keywords, "data", data.data), keywords.take_path("val_data", data.validation);
+  keywords.take("val_batches", data.validation_batches);
+  keywords.take_path("tokenizer", data.tokenizer), keywords.take("pack", data.pack);
+  keywords.take("text_format", data.form.format), keywords.take("field", data.form.field);
+  keywords.take("seed", data.seed);
 }
 
 SharedTraining make(const nb::kwargs& given) {
   Keywords keywords(given);
+  refuse_ranks(keywords, {"data_parallel", "tensor_parallel", "zero"}, "ridge train");
+  refuse_unused(given, "data",
+                {"val_data", "checkpoints", "tokenizer", "text_format", "field", "pack", "seed"});
+  refuse_unused(given, "val_data", {"val_every", "val_batches", "keep_best"});
+  refuse_unused(given, "checkpoints", {"save_every", "keep", "keep_best", "resume"});
+  refuse_unused(given, "spike_guard", {"spike_deviations"});
   TrainerOptions o;
   train::TrainingOptions& t = o.training;
-  std::vector<std::string> model, config;
-  take_paths(keywords, "model", model), take_paths(keywords, "config", config);
-  take_paths(keywords, "data", o.data.data);
-  if (model.size() + config.size() > 1 ||
-      (given.contains("preset") && model.size() + config.size()))
-    throw usage_error("[model] expected one of model, config and preset");
-  if (!model.empty()) t.model.model_file = model[0];
-  if (!config.empty()) t.model.config_file = config[0];
+  take_data(keywords, o.data), take_observers(keywords, o.observers);
+  keywords.take_path("model", t.model.model_file);
+  keywords.take_path("config", t.model.config_file);
+  if (given.contains("model") + given.contains("config") + given.contains("preset") > 1)
+    throw usage_error("[model] expected one of model, config and preset, got several");
   keywords.take("preset", t.model.preset);
   keywords.take("level", t.level.level), keywords.take("passes", t.level.switches);
-  keywords.take("dtype", t.level.dtype), keywords.take("attention", t.level.attention);
+  take_dtype(keywords, "dtype", t.level.dtype), keywords.take("attention", t.level.attention);
   take_machine(keywords, t.machine);
   keywords.take("batch_size", t.batch_size), keywords.take("seq_len", t.sequence);
   keywords.take("micro_batches", t.micro_batches), keywords.take("freeze", t.freeze);
   keywords.take("lora_rank", t.lora.rank), keywords.take("lora_alpha", t.lora.alpha);
   keywords.take("lora_targets", t.lora_targets);
-  keywords.take("tokenizer", o.data.tokenizer), keywords.take("pack", o.data.pack);
-  keywords.take("seed", o.data.seed);
   take_schedule(keywords, o.schedule);
   keywords.take("gradients", o.gradients);
   keywords.expect_none_left();
@@ -75,10 +108,12 @@ SharedTraining make(const nb::kwargs& given) {
 }
 
 std::vector<train::Batch> batches_of(const Training& self, nb::handle ids, nb::handle labels) {
+  const train::StepOptions& options = self.step_options();
+  const int64_t vocabulary = self.config().vocabulary;
   const Integers given = integers_of(ids, "ids");
-  if (labels.is_none()) return self.batches(given.values, nullptr);
+  if (labels.is_none()) return batches_of_ids(options, vocabulary, given.values, nullptr);
   const Integers wanted = integers_of(labels, "labels");
-  return self.batches(given.values, &wanted.values);
+  return batches_of_ids(options, vocabulary, given.values, &wanted.values);
 }
 
 Step step(Training& self, nb::handle ids, nb::handle labels) {
@@ -135,6 +170,14 @@ void bind_parameters(nb::module_& m) {
   nb::class_<Parameters>(m, "Parameters",
                          "The parameters of a trainer by their names in a model file, as float32 "
                          "arrays of the stored shape, copied from the device.")
+      .def("__repr__",
+           [](const Parameters& self) {
+             int64_t elements = 0;
+             const auto all = self.all();
+             for (const train::SavedTensor& each : all) elements += each.shape.elements();
+             return fmt::format("<ridge.Parameters: {} arrays, {} elements>", all.size(),
+                                format_integer(elements));
+           })
       .def("keys", &Parameters::names, nb::sig("def keys(self) -> list[str]"))
       .def("__len__", [](const Parameters& self) { return nb::len(self.names()); })
       .def(
@@ -173,8 +216,17 @@ void bind_step(nb::module_& m) {
       .def_prop_ro(
           "tokens_per_s",
           [](const Step& s) { return static_cast<double>(s.tokens) / s.result.elapsed_ns * 1e9; })
+      .def_prop_ro(
+          "skipped", [](const Step& s) { return s.result.skipped; },
+          "whether the update was left out, by spike_guard= or because gradients overflowed fp16")
+      .def_ro("validation_loss", &Step::validation_loss,
+              "after this step, if it was one to validate; else None")
       .def("__repr__", [](const Step& s) {
-        return fmt::format("<ridge.Step {}: loss {:.4f}>", s.index, s.result.loss);
+        const double rate = static_cast<double>(s.tokens) / s.result.elapsed_ns * 1e9;
+        return fmt::format(
+            "<ridge.Step {}: loss {:.4f}{}, {}, {}>", s.index, s.result.loss,
+            s.validation_loss ? fmt::format(", validation loss {:.4f}", *s.validation_loss) : "",
+            format_ns(s.result.elapsed_ns), format_rate(rate, "tokens/s"));
       });
 }
 
@@ -184,8 +236,11 @@ constexpr const char* kTrainer =
     "preset ('small'), config (a config.json) or model (a file or folder with weights); data (a "
     "text, data set or list of these; default: random ids); batch_size, seq_len, micro_batches, "
     "steps, tokens, batch_tokens; lr, clip, weight_decay, decay, lr_warmup, schedule, lr_decay, "
-    "lr_decay_begin, min_lr; level, passes, dtype, attention; freeze, lora_rank, lora_alpha, "
-    "lora_targets; tokenizer, pack, seed; device, threads, isa. gradients: whether `gradients` can "
+    "lr_decay_begin, min_lr, spike_guard, spike_deviations, loss_scale, loss_scale_interval; level, "
+    "passes, dtype, attention; freeze, lora_rank, lora_alpha, lora_targets; tokenizer, text_format, "
+    "field, pack, seed; val_data, val_every, val_batches; checkpoints (a folder), save_every, keep, "
+    "keep_best, resume (True: goes on after the newest checkpoint, bit by bit); device, threads, "
+    "isa. gradients: whether `gradients` can "
     "read them, which makes the update a graph of its own.\n\n"
     "Raises UsageError, ModelError, MemoryError.";
 
@@ -236,6 +291,21 @@ void bind_training(nb::module_& m) {
           "Writes config.json, model.safetensors and the tokenizer into a new folder, for Ridge "
           "and transformers; of LoRA the adapter.",
           nb::sig("def save(self, folder: str | os.PathLike[str]) -> None"))
+      .def("checkpoint", &Training::save_checkpoint, nb::call_guard<nb::gil_scoped_release>(),
+           "Saves a checkpoint into checkpoints= now, and returns when it is written.")
+      .def("validate", &Training::validate, nb::call_guard<nb::gil_scoped_release>(),
+           "The mean loss of val_data= with the present parameters.")
+      .def_prop_ro("validations", &Training::validations,
+                   "the losses of validations so far, by the number of steps done")
+      .def_prop_ro("notes", &Training::notes,
+                   "checkpoints that were refused or gone on from, settings that changed since")
+      .def("__repr__",
+           [](Training& t) {
+             if (t.is_closed()) return std::string("<ridge.Trainer: closed>");
+             return fmt::format("<ridge.Trainer: {} parameters, {} of {} steps>",
+                                format_count(static_cast<double>(t.config().parameters())),
+                                t.done(), t.steps());
+           })
       .def_prop_ro("steps", &Training::steps, "the number of steps of the iteration")
       .def_prop_ro("done", &Training::done, "the number of steps so far")
       .def_prop_ro("batch_size", [](const Training& t) { return t.step_options().batch_size; })
@@ -244,7 +314,8 @@ void bind_training(nb::module_& m) {
                    [](const Training& t) { return t.step_options().micro_batches; })
       .def_prop_ro("vocabulary", [](const Training& t) { return t.config().vocabulary; })
       .def("close", &Training::close, nb::call_guard<nb::gil_scoped_release>(),
-           "Releases the memory. Later calls raise UsageError.")
+           "Saves a checkpoint if there is a folder for them, and releases the memory. Later calls "
+           "raise UsageError.")
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); },
           nb::sig("def __enter__(self) -> Trainer"))

@@ -17,14 +17,16 @@
 
 namespace ridge::python {
 
-Training::Training(TrainerOptions options) : options_(std::move(options)) {
+Training::Training(TrainerOptions options)
+    : options_(std::move(options)), observers_(options_.observers) {
   train::TrainingChoice choice(options_.training);
   bench::choose_attention(options_.training, choice);
   backend_ = backends::make_backend(options_.training.machine, choice.selection);
   passes::expect_effect(choice.switches, passes::Serves::kTraining, *backend_);
   const train::TrainingSchedule schedule(options_.schedule, choice.step, options_.data.is_given());
   setup_ = train::chosen_setup(choice, schedule, options_.data, options_.training.machine);
-  setup_.step.separates_update = options_.gradients;
+  setup_.step.separates_update = options_.gradients || schedule.guard;
+  setup_.step.loss_scaling = options_.schedule.loss_scaling;
   train::expect_steps(schedule.steps, 1, 0);
   steps_ = schedule.steps;
   runtime::TensorSource weights;
@@ -34,15 +36,25 @@ Training::Training(TrainerOptions options) : options_(std::move(options)) {
     weights = model_->weights();
     tokenizer = model_->tokenizer();
   }
-  if (options_.data.is_given()) {
-    data_ = std::make_unique<train::TrainingData>(options_.data, setup_.config.vocabulary,
-                                                  tokenizer, [](int64_t, int64_t) {});
-    train::make_batches(*data_, options_.training.model, model_ ? &*model_ : nullptr, setup_);
-  } else {
+  if (options_.data.is_given())
+    open_data(tokenizer);
+  else
     synthetic_ = std::make_unique<train::SyntheticData>(
         setup_.config.vocabulary, setup_.step.sequence, train::kSyntheticSeed);
-  }
   trainer_ = std::make_unique<train::Trainer>(setup_, *backend_, nullptr, weights);
+  if (schedule.guard) observers_.add_guard(*trainer_, *schedule.guard);
+  if (data_)
+    observers_.begin(*trainer_, *data_, model_ ? &*model_ : nullptr, backend_->available_bytes());
+}
+
+void Training::open_data(const models::TokenizerFile* tokenizer) {
+  data_ = std::make_unique<train::TrainingData>(options_.data, setup_.config.vocabulary, tokenizer,
+                                                [](int64_t, int64_t) {});
+  train::make_batches(*data_, options_.training.model, model_ ? &*model_ : nullptr, setup_);
+  setup_.step.evaluates = !data_->validation().empty();
+  observers_.find(setup_,
+                  {options_.schedule.spike_guard, options_.data.pack, options_.training.freeze},
+                  *data_);
 }
 
 train::Trainer& Training::trainer() {
@@ -54,7 +66,31 @@ train::Trainer& Training::trainer() {
 
 void Training::close() {
   const std::lock_guard lock(mutex_);
-  trainer_.reset();
+  if (trainer_ == nullptr) return;
+  const std::unique_ptr<train::Trainer> ended = std::move(trainer_);
+  if (process_.is_this()) observers_.end(ended->steps());
+}
+
+bool Training::is_closed() {
+  const std::lock_guard lock(mutex_);
+  return trainer_ == nullptr;
+}
+
+void Training::save_checkpoint() {
+  const std::lock_guard lock(mutex_);
+  observers_.save(trainer().steps());
+}
+
+double Training::validate() {
+  const std::lock_guard lock(mutex_);
+  train::Trainer& open = trainer();
+  if (!setup_.step.evaluates) throw usage_error("[validate] expected a trainer with val_data=");
+  return open.evaluate(data_->validation());
+}
+
+std::map<int64_t, double> Training::validations() {
+  const std::lock_guard lock(mutex_);
+  return observers_.validations();
 }
 
 int64_t Training::done() {
@@ -68,6 +104,11 @@ Step Training::taken(train::StepResult result) {
             train::learning_rate(setup_.step.optimizer, trainer_->steps()),
             {}};
   step.result = std::move(result);
+  const int64_t done = trainer_->steps();
+  observers_.after_step(done, done == steps_);
+  const std::map<int64_t, double> losses = observers_.validations();
+  if (const auto found = losses.find(done); found != losses.end())
+    step.validation_loss = found->second;
   return step;
 }
 
@@ -123,9 +164,10 @@ void Training::save(const std::string& folder) {
   train::save_model(trainer(), folder, tokenizer);
 }
 
-std::vector<train::Batch> Training::batches(const std::vector<int32_t>& ids,
-                                            const std::vector<int32_t>* labels) const {
-  const train::StepOptions& step = setup_.step;
+std::vector<train::Batch> batches_of_ids(const train::StepOptions& step,
+                                         int64_t vocabulary,
+                                         const std::vector<int32_t>& ids,
+                                         const std::vector<int32_t>* labels) {
   const auto row = static_cast<size_t>(step.sequence);
   const size_t tokens = row * static_cast<size_t>(step.batch_size);
   if (ids.size() != tokens * static_cast<size_t>(step.micro_batches) ||
@@ -133,9 +175,8 @@ std::vector<train::Batch> Training::batches(const std::vector<int32_t>& ids,
     throw usage_error("[batch] expected ids, and labels if given, of {} sequences of {} tokens",
                       step.batch_size * step.micro_batches, step.sequence);
   const auto expect_below = [&](int32_t id, int32_t least) {
-    if (id < least || id >= setup_.config.vocabulary)
-      throw usage_error("[batch] expected ids from {} to {}, got {}", least,
-                        setup_.config.vocabulary - 1, id);
+    if (id < least || id >= vocabulary)
+      throw usage_error("[batch] expected ids from {} to {}, got {}", least, vocabulary - 1, id);
   };
   std::vector<train::Batch> batches(static_cast<size_t>(step.micro_batches));
   for (size_t i = 0; i < ids.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "python/errors.h"
+#include "python/training_observers.h"
 #include "train/loss_gradients.h"
 #include "train/starting_model.h"
 #include "train/trainer.h"
@@ -23,6 +24,7 @@ struct TrainerOptions {
   train::TrainingOptions training;
   train::TrainingDataOptions data;
   train::ScheduleOptions schedule;
+  train::ObserverOptions observers;
   bool gradients = false;  // whether they can be read
 };
 
@@ -31,6 +33,7 @@ struct Step {
   int64_t index = 0, tokens = 0;
   double learning_rate = 0;
   train::StepResult result;
+  std::optional<double> validation_loss = {};  // if it was validated after this step
 };
 
 class Training {
@@ -50,12 +53,15 @@ class Training {
   // or another shape.
   void replace(const std::vector<train::SavedTensor>& tensors);
   void save(const std::string& folder);
+  // Saves a checkpoint now. Throws a usage Error without a folder for them.
+  void save_checkpoint();
+  // The mean loss of the validation data, and those so far by the number of steps.
+  double validate();
+  std::map<int64_t, double> validations();
+  const std::vector<std::string>& notes() const { return observers_.notes(); }
+  // Saves a checkpoint if a step was done since the last one, and releases the memory.
   void close();
-
-  // Batches of ids [M*B, T] for a step. Labels of the same shape, -1 does not count; by default
-  // each token's next one.
-  std::vector<train::Batch> batches(const std::vector<int32_t>& ids,
-                                    const std::vector<int32_t>* labels) const;
+  bool is_closed();
 
   const train::StepOptions& step_options() const { return setup_.step; }
   const models::ModelConfig& config() const { return setup_.config; }
@@ -64,6 +70,7 @@ class Training {
 
  private:
   train::Trainer& trainer();
+  void open_data(const models::TokenizerFile* tokenizer);
   Step taken(train::StepResult result);
 
   const TrainerOptions options_;
@@ -75,7 +82,15 @@ class Training {
   std::unique_ptr<train::TrainingData> data_;
   std::unique_ptr<train::BatchSource> synthetic_;
   std::unique_ptr<train::Trainer> trainer_;
+  TrainingObservers observers_;  // they know the trainer, so that they end first
   std::mutex mutex_;
 };
+
+// Batches of ids [M*B, T] for a step. Labels of the same shape, -1 does not count; by default
+// each token's next one. Throws usage Errors.
+std::vector<train::Batch> batches_of_ids(const train::StepOptions& step,
+                                         int64_t vocabulary,
+                                         const std::vector<int32_t>& ids,
+                                         const std::vector<int32_t>* labels);
 
 }  // namespace ridge::python

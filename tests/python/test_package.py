@@ -89,6 +89,23 @@ def own() -> float:
     report: ridge.Report = kernel.profile(seconds=0.1)
     return rule.error + kernel.error + len(report.compare(report).text)
 
+def operators() -> ridge.Value:
+    graph = ridge.Graph()
+    x, w = graph.input("x", (4, 8)), graph.parameter("w", (3, 8), "float32")
+    y: ridge.Value = 2 * (x @ w.T) - 1
+    plan: ridge.Report = graph.plan(device="cpu")
+    return (-y / 3 + 1).mean() if plan.data else y ** 2
+
+def batch(model: ridge.Model) -> list[int]:
+    model.logits([[1, 2], [3, 4]], all=True)
+    ids: list[int] = model.generate("text").ids
+    return ids
+
+def resumed(folder: str) -> float | None:
+    trainer = ridge.Trainer(preset="tiny", data="text.txt", val_data="val.txt", checkpoints=folder, resume=True)
+    losses: dict[int, float] = trainer.validations
+    return next(trainer).validation_loss or losses[1] or trainer.validate()
+
 def losses() -> list[float]:
     return [step.loss for step in ridge.Trainer(preset="tiny", steps=2)]
 """
