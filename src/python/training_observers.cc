@@ -35,6 +35,9 @@ void TrainingObservers::begin(train::Trainer& trainer,
                                  terminal_safe(each.before, kLongestMessage),
                                  terminal_safe(each.now, kLongestMessage)));
   const int64_t first = resumption_.first_step();
+  if (resumption_.found)
+    notes_.push_back(fmt::format("Goes on after step {} from {}", first,
+                                 terminal_safe(resumption_.found->path.string())));
   if (!data.validation().empty())
     validation_.emplace(trainer, data.validation(), options_.validate_every, first,
                         [](const record::ValidationMetrics&) {});
