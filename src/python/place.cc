@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <string_view>
@@ -15,6 +16,12 @@
 #include "python/type_names.h"
 
 namespace ridge::python {
+namespace {
+
+// OpenMP keeps the number that an earlier call has set; the default is that of the import.
+const int kThreadsAtImport = omp_get_max_threads();
+
+}  // namespace
 
 Place::Place(Keywords& keywords, const std::string& device) {
   passes::LevelOptions level{.level = "baseline"};
@@ -33,6 +40,7 @@ std::optional<cost::Ceilings> Place::ceilings() const {
 void take_machine(Keywords& keywords, backends::MachineOptions& machine) {
   take_device(keywords, machine.device), keywords.take("threads", machine.threads);
   keywords.take("isa", machine.isa);
+  if (machine.threads == 0) omp_set_num_threads(kThreadsAtImport);
 }
 
 void refuse_ranks(Keywords& keywords,

@@ -2,11 +2,14 @@
 // Opens a training as ridge train does, and steps it.
 #include "python/training.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "backends/machine.h"
 #include "base/error.h"
+#include "base/openmp_threads.h"
 #include "base/printable.h"
 #include "bench/attention_choice.h"
 #include "train/chosen_setup.h"
@@ -22,6 +25,7 @@ Training::Training(TrainerOptions options)
   train::TrainingChoice choice(options_.training);
   bench::choose_attention(options_.training, choice);
   backend_ = backends::make_backend(options_.training.machine, choice.selection);
+  threads_ = omp_get_max_threads();
   passes::expect_effect(choice.switches, passes::Serves::kTraining, *backend_);
   const train::TrainingSchedule schedule(options_.schedule, choice.step, options_.data.is_given());
   setup_ = train::chosen_setup(choice, schedule, options_.data, options_.training.machine);
@@ -83,6 +87,7 @@ void Training::save_checkpoint() {
 
 double Training::validate() {
   const std::lock_guard lock(mutex_);
+  const OpenmpThreads team(threads_);
   train::Trainer& open = trainer();
   if (!setup_.step.evaluates) throw usage_error("[validate] expected a trainer with val_data=");
   return open.evaluate(data_->validation());
@@ -114,6 +119,7 @@ Step Training::taken(train::StepResult result) {
 
 std::optional<Step> Training::next() {
   const std::lock_guard lock(mutex_);
+  const OpenmpThreads team(threads_);
   if (trainer().steps() >= steps_) return {};
   train::BatchSource& source =
       data_ ? static_cast<train::BatchSource&>(data_->batches()) : *synthetic_;
@@ -122,11 +128,13 @@ std::optional<Step> Training::next() {
 
 Step Training::step(const std::vector<train::Batch>& batches) {
   const std::lock_guard lock(mutex_);
+  const OpenmpThreads team(threads_);
   return taken(trainer().step(batches));
 }
 
 train::LossGradients Training::gradients(const std::vector<train::Batch>& batches) {
   const std::lock_guard lock(mutex_);
+  const OpenmpThreads team(threads_);
   if (!setup_.step.separates_update)
     throw usage_error("[gradients] expected a trainer that was made with gradients=True");
   return train::loss_gradients(trainer(), batches);

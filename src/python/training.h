@@ -77,6 +77,7 @@ class Training {
   const OwnProcess process_;
   train::TrainingSetup setup_;
   int64_t steps_ = 0;
+  int threads_ = 0;  // OpenMP's, of the thread that opened it
   std::unique_ptr<backends::Backend> backend_;
   std::optional<train::StartingModel> model_;
   std::unique_ptr<train::TrainingData> data_;
