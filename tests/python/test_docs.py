@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/python.md run as they stand."""
+"""The examples of docs/python.md run as they stand, and mypy --strict accepts them with the stubs."""
 import re
+import subprocess
+import sys
 
 import pytest
 from conftest import SOURCE
@@ -12,3 +14,12 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", (SOURCE / "docs" / "python.md").
 def test_examples_run(index, text_model, capsys):
     assert len(EXAMPLES) == 9
     exec(compile(EXAMPLES[index], f"example {index}", "exec"), {"folder": text_model})
+
+
+def test_examples_are_typed(tmp_path):
+    pytest.importorskip("mypy")
+    for index, each in enumerate(EXAMPLES):
+        (tmp_path / f"example_{index}.py").write_text('folder = "model"\n' + each)
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"),
+                           *map(str, tmp_path.glob("*.py"))], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
