@@ -12,9 +12,9 @@ and the page shows (`![...](name.svg)`) is copied beside the page.
 --check runs the commands and compares what is arithmetic with the page: outputs that are counted or planned from a data sheet whole, the
 columns of counts of all other tables, and the figures that the page's text states. Measured times and pictures are not compared.
 
-check(root), without a run: each figure that an answer states must stand in a command or an output above it. A figure is a number of three
-and more digits, or any number in backticks; names such as 270M or fp32 are none. What a section says before its first command is the
-question. "## Notes" ends the page."""
+check(root), without a run: each figure that an answer states must stand in a command or an output above it, or in a run of docs/runs to
+which its section has a link above it or in its line. A figure is a number of three and more digits, or any number in backticks; names such
+as 270M or fp32 are none. What a section says before its first command is the question. "## Notes" ends the page."""
 import argparse
 import datetime
 import os
@@ -32,6 +32,7 @@ INDEXES = ("README.md", "coverage.md")
 STAMP = re.compile(r"^\*Outputs: .*\*$")
 # A number that is not part of a name (fp32, 270M, llama-2-7b, MI210) and at least three digits long.
 FIGURE = re.compile(r"(?<![\w.,/-])(\d+(?:,\d{3})*(?:\.\d+)?)(?![\w]|[.,/-]\w)")
+RUN_LINK = re.compile(r"\]\((\.\./runs/[\w.-]+\.md)\)")
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 # Columns that follow from the graph alone.
 COUNTED = ("kernels", "calls", "FLOPs", "MACs", "bytes", "notebook bytes", "compulsory", "FLOP/B", "kernel calls")
@@ -93,15 +94,17 @@ def figures(text):
     return quoted + plain
 
 
-def statements(lines):
-    """(line number, figure, whether an output above has it) of each figure that the answers of a page state."""
+def statements(lines, folder):
+    """(line number, figure, whether an output or a linked run above has it) of each figure that the answers of a page state."""
     spans = {block.begin: block for block in blocks(lines)}
-    seen, end, fenced, is_answer = set(), 0, False, False
+    seen, cited, end, fenced, is_answer = set(), set(), 0, False, False
     for i, line in enumerate(lines):
         if line == "## Notes":
             break
         if line.startswith("## "):
-            is_answer = False
+            is_answer, cited = False, set()
+        for link in RUN_LINK.findall(line):
+            cited.update(NUMBER.findall((folder / link).read_text("utf-8")) if (folder / link).is_file() else [])
         if i in spans:
             end, is_answer = spans[i].end, True
             seen.update(NUMBER.findall("\n".join(spans[i].output)), re.findall(r"\d+(?:\.\d+)?", spans[i].text()))
@@ -110,7 +113,7 @@ def statements(lines):
         if line.startswith("```"):
             fenced = not fenced
         elif is_answer and not fenced:
-            yield from ((i + 1, each, each in seen) for each in figures(line))
+            yield from ((i + 1, each, each in seen | cited) for each in figures(line))
 
 
 def check(root):
@@ -122,7 +125,7 @@ def check(root):
             continue
         if not blocks(lines):
             yield name, 1, "has no command: ```console, then $ ridge ..."
-        for number, figure, is_seen in statements(lines):
+        for number, figure, is_seen in statements(lines, page.parent):
             if not is_seen:
                 yield name, number, f"states {figure}, which is in no output above"
         for i, line in enumerate(lines):
@@ -225,7 +228,7 @@ def run_page(page, chosen, machine, progress):
             page.write(outputs, machine)
         return 0
     found += [(number, f"the text states {figure}, which is in no new output above")
-              for number, figure, is_seen in statements(page.with_outputs(outputs)) if not is_seen]
+              for number, figure, is_seen in statements(page.with_outputs(outputs), page.path.parent) if not is_seen]
     for number, each in found:
         print(f"{page.path.name}:{number}: {each}", flush=True)
     return len(found)

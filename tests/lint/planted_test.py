@@ -30,6 +30,7 @@ topic: a step
 command: ridge lab
 command: ridge train
 ```
+456 us a step.
 """
 RUNS = """# Runs
 
@@ -68,7 +69,8 @@ $ ridge bench op copy --shape n=200,d=3 --counts
 bytes  4,800
 ```
 
-200 rows are 4,800 bytes, in `3` columns; llama-270M, fp32 and 12 of anything are no figures.
+200 rows are 4,800 bytes, in `3` columns; llama-270M, fp32 and 12 of anything are no figures. On a GPU
+they took 456 us ([run](../runs/2026-01-02-step.md)).
 
 ## Notes
 
@@ -250,7 +252,8 @@ PLANTED = [
     ("runs", "docs/runs/README.md", RUNS.replace("a step", "steps"), "docs/runs/README.md:1: is outdated"),
     ("guides", "docs/guides/a.md", GUIDE.replace("are 4,800", "are 4,801"), "docs/guides/a.md:12: states 4,801"),
     ("guides", "docs/guides/a.md", GUIDE.replace("in `3`", "in `5`"), "docs/guides/a.md:12: states 5,"),
-    ("guides", "docs/guides/a.md", GUIDE.replace("## Notes", "![a](a.svg)"), "docs/guides/a.md:14: shows a.svg"),
+    ("guides", "docs/guides/a.md", GUIDE.replace("456", "457"), "docs/guides/a.md:13: states 457,"),
+    ("guides", "docs/guides/a.md", GUIDE.replace("## Notes", "![a](a.svg)"), "docs/guides/a.md:15: shows a.svg"),
     ("guides", "docs/guides/a.md", "# A guide\n", "docs/guides/a.md:1: has no command"),
     ("guides", "docs/guides/coverage.md", COVERAGE.replace("| A2 |", "| A3 |"), "docs/guides/coverage.md:1: A2 has 0 rows"),
     ("guides", "docs/guides/coverage.md", COVERAGE.replace("| A2 |", "| A1 |"), "docs/guides/coverage.md:1: A1 has 2 rows"),
