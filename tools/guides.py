@@ -12,8 +12,8 @@ and the page shows (`![...](name.svg)`) is copied beside the page.
 --check runs the commands and compares what is arithmetic with the page: outputs that are counted or planned from a data sheet whole, the
 columns of counts of all other tables, and the figures that the page's text states. Measured times and pictures are not compared.
 
-check(root), without a run: each figure that an answer states must stand in a command or an output above it, or in a run of docs/runs to
-which its section has a link above it or in its line. A figure is a number of three and more digits, or any number in backticks; names such
+check(root), without a run: each figure that an answer states must stand in a command or an output above it, or in a run of docs/runs
+to which its section has a link. A figure is a number of three and more digits, or any number in backticks; names such
 as 270M or fp32 are none. What a section says before its first command is the question. "## Notes" ends the page."""
 import argparse
 import datetime
@@ -94,6 +94,13 @@ def figures(text):
     return quoted + plain
 
 
+def figures_of_runs(lines, folder):
+    """The numbers of the runs to which the lines up to the next section link."""
+    end = next((i for i, line in enumerate(lines) if line.startswith("## ")), len(lines))
+    files = [folder / link for line in lines[:end] for link in RUN_LINK.findall(line)]
+    return {number for file in files if file.is_file() for number in NUMBER.findall(file.read_text("utf-8"))}
+
+
 def statements(lines, folder):
     """(line number, figure, whether an output or a linked run above has it) of each figure that the answers of a page state."""
     spans = {block.begin: block for block in blocks(lines)}
@@ -102,9 +109,7 @@ def statements(lines, folder):
         if line == "## Notes":
             break
         if line.startswith("## "):
-            is_answer, cited = False, set()
-        for link in RUN_LINK.findall(line):
-            cited.update(NUMBER.findall((folder / link).read_text("utf-8")) if (folder / link).is_file() else [])
+            is_answer, cited = False, figures_of_runs(lines[i + 1:], folder)
         if i in spans:
             end, is_answer = spans[i].end, True
             seen.update(NUMBER.findall("\n".join(spans[i].output)), re.findall(r"\d+(?:\.\d+)?", spans[i].text()))
