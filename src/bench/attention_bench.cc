@@ -90,6 +90,30 @@ void refuse_unfit(const TrialRunner& runner, record::BenchPoint& point) {
   point.predicted_ns = point.limit_ns = 0;
 }
 
+// Notes what flash attention gains over the standard form at each length where both have a time, of
+// the points from `first` on.
+void add_gains(record::BenchRecord& bench, size_t first) {
+  std::map<int64_t, std::map<std::string, const record::BenchPoint*>> by_length;
+  for (size_t i = first; i < bench.points.size(); ++i)
+    if (const record::BenchPoint& each = bench.points[i]; each.ns() > 0 && each.refused.empty())
+      by_length[each.extents[0].second][each.form] = &each;
+  std::string text;
+  for (const auto& [length, forms] : by_length) {
+    if (!forms.contains("standard") || !forms.contains("flash")) continue;
+    const record::BenchPoint &standard = *forms.at("standard"), &flash = *forms.at("flash");
+    if (standard.is_measured() != flash.is_measured() || flash.owned_bytes == 0) continue;
+    if (text.empty())
+      text = fmt::format("{}, {}, head size {}, flash over standard, time and memory:", flash.phase,
+                         flash.dtype, flash.extents[1].second);
+    else
+      text += ",";
+    text += fmt::format(
+        " {:.2f} and {:.2f} times less at {}", standard.ns() / flash.ns(),
+        static_cast<double>(standard.owned_bytes) / static_cast<double>(flash.owned_bytes), length);
+  }
+  if (!text.empty()) bench.notes.push_back(text + ".");
+}
+
 }  // namespace
 
 std::vector<std::string> child_arguments(const OpShape& op,
@@ -189,6 +213,7 @@ record::BenchRecord AttentionBench::run(TrialRunner& runner, const PointListener
         const size_t first = bench_.points.size();
         for (const Form& form : chosen_forms(at.decodes)) measure_form(form, at);
         add_winners(first, at);
+        if (o_.bytes == "ridge") add_gains(bench_, first);  // the same bytes have the same limit
         keep_choices(first, at);
       }
   return std::move(bench_);

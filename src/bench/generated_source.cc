@@ -8,6 +8,8 @@
 
 #include "backends/bind/pointwise_program.h"
 #include "backends/cuda/pointwise_source.h"
+#include "base/shape.h"
+#include "base/units.h"
 #include "ops/registry.h"
 
 namespace ridge::bench {
@@ -26,14 +28,18 @@ std::vector<backends::cuda::PointwiseAccess> dense(const Graph& graph,
   return accesses;
 }
 
+// With the launch that it is made for.
 std::string source_of(const Graph& graph, const Node& node) {
   const Graph& cluster = node.attrs.nested("program");
-  const std::string source =
-      backends::cuda::generate(backends::pointwise_program(cluster, node.inputs.size()),
-                               cluster.shape(cluster.outputs[0]), dense(graph, node.inputs),
-                               dense(graph, node.outputs))
-          .source;
-  return source.substr(source.find("extern"));
+  const backends::cuda::GeneratedKernel kernel = backends::cuda::generate(
+      backends::pointwise_program(cluster, node.inputs.size()), cluster.shape(cluster.outputs[0]),
+      dense(graph, node.inputs), dense(graph, node.outputs));
+  return fmt::format(
+      "// {}: {} operations, a thread for each of {} vectors of elements\n"
+      "// launched with {} of {} threads, rounded up\n{}\n",
+      graph.type(node.outputs[0]).str(), cluster.nodes.size(), kernel.vectors,
+      counted(ceil_div(kernel.vectors, backends::cuda::kGeneratedThreads), "block"),
+      backends::cuda::kGeneratedThreads, kernel.source.substr(kernel.source.find("extern")));
 }
 
 }  // namespace
@@ -44,10 +50,7 @@ std::string generated_source(const TrialGraph& trial,
   const Graph graph = prepare(trial, setting, target).graph;
   std::string text;
   for (const Node& node : graph.nodes)
-    if (is_a(node, ops::generated_pointwise_op()))
-      text += fmt::format("// {}: {} operations, a thread for each vector of elements\n{}\n",
-                          graph.type(node.outputs[0]).str(),
-                          node.attrs.nested("program").nodes.size(), source_of(graph, node));
+    if (is_a(node, ops::generated_pointwise_op())) text += source_of(graph, node);
   if (text.empty())
     return fmt::format("No kernel is generated at level {}.\n", setting.selection.level());
   return text;

@@ -57,6 +57,18 @@ TEST(AttentionBench, AttendsToAllWithoutAMask) {
   EXPECT_LT(causal.points[2].work.macs, kSquare);
 }
 
+// Where both forms have a time, what the standard one takes of it and of memory.
+TEST(AttentionBench, ComparesTheFormsAtEachLength) {
+  const record::BenchRecord bench = planned(int64_t{24} * 1000 * 1000 * 1000);
+  const record::BenchPoint &standard = bench.points[0], &flash = bench.points[2];
+  const std::string want = fmt::format(
+      "flash over standard, time and memory: {:.2f} and {:.2f} times less at 512.",
+      standard.predicted_ns / flash.predicted_ns,
+      static_cast<double>(standard.owned_bytes) / static_cast<double>(flash.owned_bytes));
+  ASSERT_FALSE(bench.notes.empty());
+  EXPECT_NE(bench.notes.back().find(want), std::string::npos) << bench.notes.back() << want;
+}
+
 // Four matrices of q, k, v and o, and seven passes over the scores, in two bytes an element.
 TEST(AttentionBench, CountsTheNotebooksBytes) {
   const record::BenchRecord bench = planned(0);

@@ -23,7 +23,8 @@ TEST(GeneratedSource, HasTheArithmeticOfTheGraph) {
   TrialSetting setting;
   setting.selection = passes::Selection("compiled", "");
   const std::string source = generated_source(trial, setting, *backend);
-  EXPECT_NE(source.find("2 operations"), source.npos) << source;
+  EXPECT_NE(source.find("2 operations, a thread for each of 250 vectors"), source.npos) << source;
+  EXPECT_NE(source.find("launched with 1 block of 256 threads"), source.npos) << source;
   EXPECT_NE(source.find("tanhf(r0)"), source.npos) << source;
   EXPECT_NE(source.find("r1 + 1.0f"), source.npos) << source;
   EXPECT_EQ(source.find("gelu_tanh"), source.npos) << source;

@@ -108,8 +108,19 @@ TEST(Demos, OneRowMoreIsAWaveMore) {
   const record::BenchRecord record = shown(*find_demo("tile-and-wave-quantization"), 1);
   std::string notes;
   for (const std::string& note : record.notes) notes += note + "\n";
+  EXPECT_NE(notes.find("2 x 3 = 6 tiles, 2 of them with 1 column of 128"), notes.npos) << notes;
   EXPECT_NE(notes.find("7 x 14 = 98 tiles of 256 x 128 in 1 wave of 108"), notes.npos) << notes;
   EXPECT_NE(notes.find("8 x 15 = 120 tiles of 256 x 128 in 2 waves of 108"), notes.npos) << notes;
+}
+
+// The slide has the tile at M00 in its third phase, beside that at N20.
+TEST(Demos, TilesOfASmallProduct) {
+  std::string notes;
+  for (const std::string& note : shown(*find_demo("tiling"), 1).notes) notes += note + "\n";
+  for (const char* each :
+       {"thread 10 reads M10 N00 M11 N10 M12 N20 M13 N30.", "M00 by 00 and 01, N10 by 00 and 10.",
+        "phase 3 loads the tiles that begin at M02 and N20", "16 reads for 32."})
+    EXPECT_NE(notes.find(each), notes.npos) << each << notes;
 }
 
 // The lecture prints five products and four multiples of each kind.

@@ -18,6 +18,16 @@ std::string waves_text(int64_t n) {
                      counted(ceil_div(rows * columns, kMultiprocessors), "wave"), kMultiprocessors);
 }
 
+// The lecture's figure: a column more than two tiles of 128.
+std::string tiles_text() {
+  constexpr int64_t kTile = 128, kRows = 256, kColumns = 257;
+  const int64_t rows = ceil_div(kRows, kTile), columns = ceil_div(kColumns, kTile);
+  return fmt::format("{} x {} in tiles of {} x {}: {} x {} = {} tiles, {} of them with {} of {}.",
+                     kRows, kColumns, kTile, kTile, rows, columns, rows * columns,
+                     rows * columns - rows * (kColumns / kTile),
+                     counted(kColumns % kTile, "column"), kTile);
+}
+
 void run(Fixture& fixture) {
   constexpr int64_t kDepth = 512, kColumns = 512;
   for (int64_t n : {240, 248, 256, 257, 264, 272, 288, 304, 320, 321, 384, 385})
@@ -26,6 +36,7 @@ void run(Fixture& fixture) {
   const record::BenchPoint *full = fixture.find("library", 256),
                            *over = fixture.find("library", 257);
   if (full == nullptr || over == nullptr) return;
+  fixture.record.notes.push_back(tiles_text());
   for (const int64_t n : {1792, 1793}) fixture.record.notes.push_back(waves_text(n));
   fixture.record.prediction = "by FLOPs alone, 257 rows take 1.004 times the time of 256.";
   fixture.record.finding = fmt::format("257 rows take {} the time of 256.", times_text(over, full));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "base/random.h"
@@ -31,6 +33,40 @@ void tiled(const std::vector<float>& a,
           }
 }
 
+std::string element(char matrix, int row, int column) {
+  return fmt::format("{}{}{}", matrix, row, column);
+}
+
+// Who reads what of a product M N of 4 x 4 matrices, one thread a result, and in tiles of 2 x 2.
+std::vector<std::string> small_product() {
+  constexpr int kSide = 4, kTile = 2;
+  std::vector<std::string> notes;
+  std::map<std::string, std::vector<std::string>> readers;  // by element
+  for (int i = 0; i < kTile; ++i)
+    for (int j = 0; j < kTile; ++j) {
+      std::string text;
+      for (int k = 0; k < kSide; ++k)
+        for (const std::string& each : {element('M', i, k), element('N', k, j)}) {
+          text += " " + each;
+          readers[each].push_back(fmt::format("{}{}", i, j));
+        }
+      notes.push_back(fmt::format("4 x 4, thread {}{} reads{}.", i, j, text));
+    }
+  int64_t reads = 0;
+  for (const auto& [name, threads] : readers) reads += std::ssize(threads);
+  notes.push_back(fmt::format(
+      "These four read {} elements, each of {} twice: M00 by {} and {}, N10 by {} and {}.", reads,
+      readers.size(), readers["M00"][0], readers["M00"][1], readers["N10"][0], readers["N10"][1]));
+  std::string phases;
+  for (int k = 0; k < kSide; k += kTile)
+    phases +=
+        fmt::format("phase {} loads the tiles that begin at {} and {}, phase {} multiplies them; ",
+                    k + 1, element('M', 0, k), element('N', k, 0), k + 2);
+  notes.push_back(
+      fmt::format("In tiles of 2 x 2 {}{} reads for {}.", phases, readers.size(), reads));
+  return notes;
+}
+
 void run(Fixture& fixture) {
   std::vector<float> a(kSize * kSize), b(a.size()), c(a.size());
   Random random(2);
@@ -52,6 +88,7 @@ void run(Fixture& fixture) {
         {products(macs), read, std::max(arithmetic, static_cast<double>(read) / bandwidth),
          [&, tile] { tiled(a, b, c, tile); }});
   }
+  for (std::string& each : small_product()) fixture.record.notes.push_back(std::move(each));
   const record::BenchPoint *small = fixture.find("in tiles", 4),
                            *middle = fixture.find("in tiles", 64);
   if (small == nullptr || middle == nullptr) return;
