@@ -47,7 +47,8 @@ void add_bench_module(Command bench, const AppContext& context) {
   app.add_option("--config", o->bench.config,
                  "the model's shape: " + models::known_shape_names() + ", or a config.json");
   app.add_option("--phase", o->bench.phases,
-                 "what to time, one or a list: train (forward and backward), prefill, decode");
+                 "what to time, one or a list: train (forward and backward), prefill, decode, and "
+                 "uncached-decode (keys and values of all tokens before again)");
   app.add_option("--batch-size", o->bench.batch_sizes, "numbers of sequences at a time").numbers();
   app.add_option("--seq-len", o->bench.lengths, "tokens of a sequence, lengths to compare")
       .numbers();

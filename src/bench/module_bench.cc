@@ -21,7 +21,8 @@ std::vector<ModulePhase> parse_phases(const std::string& text) {
   for (const std::string& each : split(text)) {
     const std::optional<ModulePhase> phase = parse_phase(each);
     if (!phase)
-      throw usage_error("[phase] expected some of train, prefill, decode, got {}", printable(each));
+      throw usage_error("[phase] expected some of train, prefill, decode, uncached-decode, got {}",
+                        printable(each));
     phases.push_back(*phase);
   }
   return phases;
@@ -58,7 +59,7 @@ ModuleBench::ModuleBench(const ModuleBenchOptions& o, bool on_gpu)
                              contexts =
                                  o.contexts.empty() ? lengths : parse_sizes(o.contexts, "context");
   for (ModulePhase phase : parse_phases(o.phases)) {
-    const bool decodes = phase == ModulePhase::kDecode;
+    const bool decodes = is_decode(phase);
     for (int64_t batch : batches)
       for (int64_t length : decodes ? contexts : lengths)
         requests_.push_back({*module, phase, batch, length, o.layer, type_});
@@ -75,8 +76,8 @@ ModuleBench::ModuleBench(const ModuleBenchOptions& o, bool on_gpu)
 }
 
 bool ModuleBench::decodes() const {
-  return std::ranges::any_of(
-      requests_, [](const ModuleRequest& each) { return each.phase == ModulePhase::kDecode; });
+  return std::ranges::any_of(requests_,
+                             [](const ModuleRequest& each) { return is_decode(each.phase); });
 }
 
 record::BenchRecord ModuleBench::run(TrialRunner& runner, const PointListener& listener) const {
@@ -117,8 +118,7 @@ record::BenchPoint ModuleBench::measure(TrialRunner& runner,
   setting.is_backward = request.phase == ModulePhase::kTrain;
   record::BenchPoint point = runner.point(build_module(config_, request), setting);
   point.name = o_.module;
-  point.extents = {{"b", request.batch},
-                   {request.phase == ModulePhase::kDecode ? "c" : "t", request.length}};
+  point.extents = {{"b", request.batch}, {is_decode(request.phase) ? "c" : "t", request.length}};
   point.form = form.name;
   point.phase = name(request.phase);
   point.dtype = type_.name;
@@ -137,7 +137,7 @@ std::string ModuleBench::swept() const {
   }
   if (phases || batches == lengths) return "";
   if (batches) return "b";
-  return requests_[0].phase == ModulePhase::kDecode ? "c" : "t";
+  return is_decode(requests_[0].phase) ? "c" : "t";
 }
 
 }  // namespace ridge::bench

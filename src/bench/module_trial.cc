@@ -8,13 +8,15 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/split.h"
+#include "graph/builder.h"
 #include "models/inference_names.h"
+#include "ops/build.h"
 #include "ops/registry.h"
 
 namespace ridge::bench {
 namespace {
 
-constexpr std::array kPhases = {"train", "prefill", "decode"};
+constexpr std::array kPhases = {"train", "prefill", "decode", "uncached-decode"};
 
 constexpr std::array kForms = {
     ModuleForm{"eager", "one kernel a primitive; the tanh GELU is its eight", "baseline",
@@ -33,7 +35,18 @@ constexpr std::array kForms = {
                "the fused form with generated kernels and GEMM algorithms chosen by timing",
                "compiled", "-capture,-branches"}};
 
-int64_t tokens(const ModuleRequest& r) { return r.phase == ModulePhase::kDecode ? 1 : r.length; }
+int64_t tokens(const ModuleRequest& r) { return is_decode(r.phase) ? 1 : r.length; }
+
+// A node that reads a weight is a region of its own: "layer/attention/q_proj".
+void name_regions(Graph& graph) {
+  for (Node& node : graph.nodes)
+    for (const ValueId input : node.inputs) {
+      const Value& value = graph.value(input);
+      if (value.storage != Storage::kParameter || !value.name.ends_with(".weight")) continue;
+      const std::string path = value.name.substr(0, value.name.rfind('.'));
+      node.scope += "/" + path.substr(path.rfind('.') + 1);
+    }
+}
 
 }  // namespace
 
@@ -70,13 +83,37 @@ std::vector<ModuleForm> choose_forms(const std::string& names, bool on_gpu) {
   return chosen;
 }
 
+void project_again(const models::ModelConfig& config,
+                   const ModuleRequest& r,
+                   int64_t tokens,
+                   Graph& graph) {
+  if (r.module != models::Module::kAttention && r.module != models::Module::kLayer)
+    throw usage_error("[phase] expected the attention or the layer in uncached-decode, got {}",
+                      models::name(r.module));
+  if (is_block(r.type.weights))
+    throw usage_error("[phase] expected no weights in blocks in uncached-decode, got {}",
+                      r.type.name);
+  if (tokens < 1)
+    throw usage_error("[context] expected at least 2 keys in uncached-decode, got {}", r.length);
+  const int64_t rows = checked_product(r.batch, tokens, "batch x context");
+  if (rows > models::kMostTokens)
+    throw memory_error("[context] expected at most {} tokens in one run, got {}",
+                       models::kMostTokens, rows);
+  Builder b(graph, ops::table());
+  const int64_t width = config.kv_heads * config.head_size;
+  const ValueId earlier = b.input("earlier tokens", {r.type.activations, {rows, config.hidden}});
+  for (const char* name : {"keys' weight", "values' weight"})
+    graph.outputs.push_back(ops::matmul(b, "nd,fd->nf", earlier,
+                                        b.input(name, {r.type.weights, {width, config.hidden}})));
+}
+
 TrialGraph build_module(const models::ModelConfig& config, const ModuleRequest& r) {
   if (r.length > models::kMostContext)
     throw usage_error("[seq-len] expected at most {}, got {}", models::kMostContext, r.length);
   models::ModuleShape shape;
   shape.batch = r.batch;
   shape.tokens = tokens(r);
-  shape.context = r.phase == ModulePhase::kDecode ? r.length : 0;
+  shape.context = is_decode(r.phase) ? r.length : 0;
   shape.layer = r.layer;
   shape.is_last_row = r.phase == ModulePhase::kPrefill;
   shape.activations = r.type.activations;
@@ -89,6 +126,8 @@ TrialGraph build_module(const models::ModelConfig& config, const ModuleRequest& 
     return models::StoredWeight{parameter, is_matrix ? r.type.weights : DType::kF32};
   };
   models::ForwardGraph built = models::build_module(config, ops::table(), r.module, shape, lookup);
+  name_regions(built.graph);
+  if (r.phase == ModulePhase::kUncachedDecode) project_again(config, r, r.length - 1, built.graph);
   TrialGraph trial{std::move(built.graph), {}, std::move(built.load)};
   const double count = static_cast<double>(r.batch);
   trial.fills[std::string(models::kIds)] = {Fill::kIds, static_cast<double>(config.vocabulary),
@@ -142,7 +181,9 @@ int64_t three_pass_softmax_bytes(const UnfusedAttention& a, int64_t element_byte
 }
 
 std::optional<int64_t> unfused_bytes(const models::ModelConfig& config, const ModuleRequest& r) {
-  if (is_block(r.type.weights) || r.phase == ModulePhase::kTrain) return std::nullopt;
+  if (is_block(r.type.weights) ||
+      (r.phase != ModulePhase::kPrefill && r.phase != ModulePhase::kDecode))
+    return std::nullopt;
   const int64_t n = r.batch * tokens(r), d = config.hidden, f = config.feed_forward;
   const int64_t width = storage_bytes(r.type.activations, 1);
   // A GEMM reads both operands and writes its result.

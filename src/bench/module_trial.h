@@ -14,9 +14,12 @@
 
 namespace ridge::bench {
 
-enum class ModulePhase : uint8_t { kTrain, kPrefill, kDecode };
+// kUncachedDecode: one token, and keys and values of all tokens before it projected again from the
+// layer's inputs.
+enum class ModulePhase : uint8_t { kTrain, kPrefill, kDecode, kUncachedDecode };
 std::string_view name(ModulePhase phase);
 std::optional<ModulePhase> parse_phase(std::string_view name);
+inline bool is_decode(ModulePhase phase) { return phase >= ModulePhase::kDecode; }
 
 struct ModuleRequest {
   models::Module module = models::Module::kMlp;
@@ -42,6 +45,13 @@ std::vector<ModuleForm> choose_forms(const std::string& names, bool on_gpu);
 
 // Throws usage Errors for sizes and types that cannot be.
 TrialGraph build_module(const models::ModelConfig& config, const ModuleRequest& request);
+
+// Adds the projections of keys and values of so many earlier tokens of each sequence. Throws usage
+// Errors for other modules than attention and layer, and for weights in blocks.
+void project_again(const models::ModelConfig& config,
+                   const ModuleRequest& request,
+                   int64_t tokens,
+                   Graph& graph);
 
 // Bytes of unfused kernels (docs/accounting.md): an unfused MLP, and attention whose softmax passes
 // seven times over the scores, with its projections. Empty for other modules and weights in blocks.

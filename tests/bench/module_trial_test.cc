@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "cost/made_up_ceilings.h"
 #include "models/known_shapes.h"
@@ -118,6 +120,32 @@ TEST(ModuleTrial, CountsTheKernelsOfEachForm) {
   EXPECT_EQ(fused.compulsory_bytes, 2 * (2 * n * d + 3 * d * f));
 }
 
+// The regions of a profile: projections and norms by their names, in their part of the layer.
+TEST(ModuleTrial, NamesTheRegionsOfALayer) {
+  ModuleRequest request;
+  request.module = models::Module::kLayer;
+  std::set<std::string> scopes;
+  for (const Node& node : build_module(gemma(), request).graph.nodes) scopes.insert(node.scope);
+  for (const char* region :
+       {"layer/attention/q_proj", "layer/attention/k_proj", "layer/attention/v_proj",
+        "layer/attention/o_proj", "layer/attention/q_norm", "layer/mlp/gate_proj",
+        "layer/mlp/up_proj", "layer/mlp/down_proj", "layer/attention/input_layernorm", "layer/mlp"})
+    EXPECT_TRUE(scopes.contains(region)) << region;
+}
+
+// Keys and values of 8 x 4096 earlier tokens: 2 x 640 x 256 MACs each, in every form.
+TEST(ModuleTrial, ProjectsKeysAndValuesAgainWithoutACache) {
+  for (const models::Module module : {models::Module::kAttention, models::Module::kLayer})
+    for (const char* name : {"eager", "fused"}) {
+      ModuleRequest request{module, ModulePhase::kDecode, 8, 4097, 5, parse_trial_type("bf16")};
+      const record::BenchPoint cached = planned(gemma(), request, form(name));
+      request.phase = ModulePhase::kUncachedDecode;
+      const record::BenchPoint uncached = planned(gemma(), request, form(name));
+      EXPECT_EQ(uncached.launches, cached.launches + 2);
+      EXPECT_EQ(uncached.work.macs - cached.work.macs, int64_t{8} * 4096 * 2 * 640 * 256);
+    }
+}
+
 TEST(ModuleTrial, RunsEveryModuleInEveryPhaseAndForm) {
   auto backend = train::cpu_backend(1);
   cost::Ceilings ceilings = cost::made_up_ceilings({{1, 1, 1}, {1 << 30, 1, 1}}, 1);
@@ -126,7 +154,8 @@ TEST(ModuleTrial, RunsEveryModuleInEveryPhaseAndForm) {
   small.window = 8;
   for (const models::ModelConfig& config : {models::preset("tiny").config, small})
     for (const char* module : {"mlp", "attention", "norm", "layer", "embedding", "head"})
-      for (ModulePhase phase : {ModulePhase::kTrain, ModulePhase::kPrefill, ModulePhase::kDecode})
+      for (ModulePhase phase : {ModulePhase::kTrain, ModulePhase::kPrefill, ModulePhase::kDecode,
+                                ModulePhase::kUncachedDecode})
         for (const char* dtype : {"fp32", "bf16", "q8_0"})
           for (const ModuleForm& each : choose_forms("all", false)) {
             const bool is_window = config.is_window(0);
@@ -135,6 +164,10 @@ TEST(ModuleTrial, RunsEveryModuleInEveryPhaseAndForm) {
             const bool is_stored = std::string_view(dtype) == "q8_0";
             // Weights in blocks have no gradient, and head sizes of 16 no whole block of 32.
             if (is_stored && (phase == ModulePhase::kTrain || is_window)) continue;
+            if (phase == ModulePhase::kUncachedDecode &&
+                (is_stored ||
+                 (module != std::string("attention") && module != std::string("layer"))))
+              continue;
             const ModuleRequest request{*models::parse_module(module), phase, 2, 12, 0,
                                         parse_trial_type(dtype)};
             TrialSetting setting;
@@ -154,6 +187,13 @@ TEST(ModuleTrial, RefusesWhatCannotBe) {
   EXPECT_THROW(build_module(gemma(), request), Error);
   request = {};
   request.type = parse_trial_type("q4_k");  // rows of 640 are no whole blocks of 256
+  EXPECT_THROW(build_module(gemma(), request), Error);
+  // Only attention has keys and values, of at least one earlier token.
+  request = {};
+  request.phase = ModulePhase::kUncachedDecode;
+  EXPECT_THROW(build_module(gemma(), request), Error);
+  request.module = models::Module::kLayer;
+  request.length = 1;
   EXPECT_THROW(build_module(gemma(), request), Error);
   EXPECT_THROW(choose_forms("captured", false), Error);
   EXPECT_EQ(choose_forms("captured", true).size(), 1u);

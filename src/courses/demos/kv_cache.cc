@@ -5,25 +5,10 @@
 #include "base/units.h"
 #include "bench/module_trial.h"
 #include "courses/demos/demos.h"
-#include "graph/builder.h"
 #include "models/known_shapes.h"
-#include "ops/build.h"
-#include "ops/registry.h"
 
 namespace ridge::courses {
 namespace {
-
-// The decode step of a layer that keeps its input instead of keys and values, and projects those
-// of all tokens again, as the lab notebook does it.
-TrialGraph projecting_again(const models::ModelConfig& config, TrialGraph step, int64_t context) {
-  Builder b(step.graph, ops::table());
-  const int64_t width = config.kv_heads * config.head_size;
-  const ValueId tokens = b.input("earlier tokens", {DType::kF32, {context, config.hidden}});
-  for (const char* name : {"keys' weight", "values' weight"})
-    step.graph.outputs.push_back(
-        ops::matmul(b, "nk,mk->nm", tokens, b.input(name, {DType::kF32, {width, config.hidden}})));
-  return step;
-}
 
 void run(Fixture& fixture) {
   const models::ModelConfig& config = *models::find_known_shape("smollm2-135m");
@@ -35,10 +20,10 @@ void run(Fixture& fixture) {
     request.length = context;
     fixture.add("without", {{"c", context}}, bench::build_module(config, request), fused);
     request.phase = bench::ModulePhase::kDecode;
-    const TrialGraph step = bench::build_module(config, request);
+    TrialGraph step = bench::build_module(config, request);
     fixture.add("with", {{"c", context}}, step, fused);
-    fixture.add("keys and values again", {{"c", context}}, projecting_again(config, step, context),
-                fused);
+    bench::project_again(config, request, context, step.graph);  // as the lab notebook does it
+    fixture.add("keys and values again", {{"c", context}}, step, fused);
   }
   const record::BenchPoint *without = fixture.find("without", 1024),
                            *with = fixture.find("with", 1024);
