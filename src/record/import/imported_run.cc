@@ -173,11 +173,12 @@ class RunMaker {
     }
   }
 
-  // The work of attention over the keys of its batch. False if they are not recorded.
+  // The work of attention over the keys of its batch, or else what its own operands tell. False if
+  // neither is recorded.
   bool add_keys(const ImportedOperation& each, RecordedCounts& call) const {
-    if (each.batch < 0) return false;
-    const ServingBatch& batch = steps_.batches[static_cast<size_t>(each.batch)];
-    if (batch.pairs < 0) return false;
+    const ServingBatch none,
+        &batch = each.batch < 0 ? none : steps_.batches[static_cast<size_t>(each.batch)];
+    if (batch.pairs < 0) return call.are_known;
     call.model_macs = call.work.macs = count_product({call.macs_per_pair, batch.pairs});
     call.work.flops = count_product({call.work.macs, 2});
     add(call.read_bytes, count_product({call.bytes_per_key, std::max<int64_t>(batch.keys, 0)}));

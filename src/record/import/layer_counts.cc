@@ -343,7 +343,16 @@ std::optional<Counts> grouped_product(const RecordedCall& call, const Arithmetic
   if (left.size() < 2 || left.size() > 3 || right.size() < 2 || right.size() > 3)
     return std::nullopt;
   // Groups cut the rows, the columns or the depth of matrices; a batch has all three.
-  const int64_t rows = left[left.size() - 2], depth = left.back(), columns = right.back();
+  int64_t rows = left[left.size() - 2], depth = left.back(), columns = right.back();
+  if (right[right.size() - 2] != depth) {
+    // Other libraries' weights are turned, or the rows whose groups cut the depth.
+    if (right.size() == 3 && columns == depth)
+      columns = right[1];
+    else if (left.size() == 2 && right.size() == 2 && right[0] == rows)
+      std::swap(rows, depth);
+    else
+      return std::nullopt;
+  }
   const Operand* offsets = call.tensor(2);
   Extents output = {rows, columns};
   if (left.size() == right.size() && (left.size() == 3 || offsets != nullptr))

@@ -118,6 +118,18 @@ std::optional<Counts> rotated(const RecordedCall& call, const Arithmetic&);
 std::optional<Counts> appended(const RecordedCall& call, const Arithmetic&);
 // Attention over a paged cache: q [T,H,E]. The keys follow from the step's annotation.
 std::optional<Counts> paged_attention(const RecordedCall& call, const Arithmetic&);
+// Products of two matrices that flags turn: operands 0 and 2 by row, or 0 and 5 by column.
+std::optional<Counts> product_by_rows(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> product_by_columns(const RecordedCall& call, const Arithmetic&);
+// Transformer Engine's: a weight [n,k] and x [...,k]; x, the norm's two, and the weight.
+std::optional<Counts> weight_and_input(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> norm_and_linear(const RecordedCall& call, const Arithmetic&);
+// Sequences one after the other: q [T,H,E], k, v, where the sequences of q and of k begin, and the
+// longest of each. A backward call has five more before where they begin, and the gradient first.
+std::optional<Counts> packed_attention(const RecordedCall& call, const Arithmetic&);
+std::optional<Counts> packed_attention_backward(const RecordedCall& call, const Arithmetic&);
+// One product of experts: rows [R,k], weights [experts,n,k], and the chosen experts, operand 8.
+std::optional<Counts> expert_product(const RecordedCall& call, const Arithmetic&);
 // A generated kernel: reads its tensor operands.
 std::optional<Counts> generated(const RecordedCall& call, const Arithmetic&);
 }  // namespace counts

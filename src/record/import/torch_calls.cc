@@ -18,7 +18,7 @@ void note_counts(const Counts& counts, NameTable& names, RecordedCounts& call) {
   call.output = names.number(type_text(counts.output_type, counts.output));
   call.macs_per_pair = counts.macs_per_pair;
   call.bytes_per_key = counts.bytes_per_key;
-  call.are_known = counts.macs_per_pair == 0;
+  call.are_known = counts.macs_per_pair == 0 || counts.work.macs > 0;
 }
 
 int32_t TorchCalls::call(uint32_t name, const std::string& arguments) {

@@ -33,6 +33,7 @@ constexpr std::pair<std::string_view, EventText> kTexts[] = {{"op", kOp},
                                                              {"shape", kShape},
                                                              {"phase", kPhase}};
 constexpr std::string_view kCallKeys[] = {"Input Dims", "Input type", "Concrete Inputs"};
+constexpr std::string_view kOldDims = "Input dims";  // before PyTorch 1.10
 
 std::string json_string(const std::string& text) {
   for (const char c : text)
@@ -93,6 +94,7 @@ void TorchEventParts::find_slot(std::string_view name) {
 
 void TorchEventParts::find_argument(std::string_view name) {
   slot_ = Slot::kNone;
+  if (name == kOldDims) name = kCallKeys[0];
   for (const auto& [each, number] : kNumbers) {
     if (each != name) continue;
     slot_ = Slot::kNumber;

@@ -42,6 +42,13 @@ constexpr auto kRows = std::to_array<Row>({
 
     {kOperation, "grouped_matmul", "aten::_grouped_mm, aten::_scaled_grouped_mm",
      c::grouped_product},
+    {kComposite, "grouped_matmul", "primus_turbo*::*grouped_gemm*", c::grouped_product},
+    // The flags of Transformer Engine are those of matrices by column, those of Primus by row.
+    {kOperation, "matmul", "tex_ts::te_gemm_ts", c::product_by_columns},
+    {kOperation, "matmul", "primus_turbo*::hipblaslt_gemm*", c::product_by_rows},
+    {kComposite, "matmul", "_Linear", c::weight_and_input},
+    {kComposite, "matmul", "_LayerNormLinear", c::norm_and_linear},
+    {kComposite, "matmul", "_LinearBackward, _LayerNormLinearBackward"},
 
     // Convolutions.
     {kOperation, "convolution",
@@ -86,13 +93,30 @@ constexpr auto kRows = std::to_array<Row>({
      c::attention_backward_tokens_first, kAttention},
     {kOperation, "flash_attention",
      "aten::_flash_attention_forward, aten::_efficient_attention_forward, "
-     "flash_attn::_flash_attn_forward, aiter::_flash_attn_forward, aiter::fmha*, aiter::mha_fwd",
+     "flash_attn::_flash_attn_forward, flash_attn_3::fwd, flash_attn_3::_flash_attn_forward, "
+     "xformers*::efficient_attention_forward*, xformers_flash*::flash_fwd, "
+     "aiter::_flash_attn_forward, aiter::fmha*, aiter::mha_fwd",
      c::attention_tokens_first, kAttention},
+    {kOperation, "flash_attention",
+     "flash_attn::_flash_attn_varlen_forward, aiter::mha_varlen_fwd, aiter::fmha_v3_varlen_fwd, "
+     "aiter::_flash_attn_varlen_forward",
+     c::packed_attention, kAttention},
+    {kOperation, "flash_attention_backward",
+     "flash_attn::_flash_attn_varlen_backward, aiter::_flash_attn_varlen_backward",
+     c::packed_attention_backward, kAttention},
+    // Functions in Python around older versions of the library, whose kernels are their own. What
+    // the gradients count follows from the forward pass.
+    {kComposite, "flash_attention", "FlashAttnFunc", c::attention_tokens_first, kAttention},
+    {kComposite, "flash_attention", "FusedAttnFunc"},
+    {kComposite, "flash_attention", "FlashAttnVarlenFunc", c::packed_attention, kAttention},
+    {kComposite, "flash_attention_backward",
+     "FlashAttnFuncBackward, FlashAttnVarlenFuncBackward, FusedAttnFuncBackward"},
     {kOperation, "flash_attention_backward", "aten::_scaled_dot_product_*_backward",
      c::attention_backward, kAttention},
     {kOperation, "flash_attention_backward",
      "aten::_flash_attention_backward, aten::_efficient_attention_backward, "
-     "flash_attn::_flash_attn_backward",
+     "flash_attn::_flash_attn_backward, flash_attn_3::bwd, flash_attn_3::_flash_attn_backward, "
+     "xformers*::efficient_attention_backward*, xformers_flash*::flash_bwd",
      c::attention_backward_tokens_first, kAttention},
     {kComposite, "flash_attention", "aten::scaled_dot_product_attention", c::attention, kAttention},
     {kComposite, "attention", "aten::_scaled_dot_product_attention_math*", c::attention, {6, 0, 0}},
@@ -211,6 +235,8 @@ constexpr auto kRows = std::to_array<Row>({
      "sglang::*paged_attention*",
      c::paged_attention},
     {kComposite, "flash_attention", "sglang_profiler::attention*", c::paged_attention},
+    {kComposite, "experts", "sglang_profiler::*invoke_fused_moe*", c::expert_product},
+    {kComposite, "matmul", "sglang_profiler::*gemm*", c::serving_product},
     {kOperation, "kv_append",
      "*::reshape_and_cache*, *::store_cache*, vllm::unified_kv_cache_update, *::concat_and_cache*, "
      "*::set_kv_buffer*",
@@ -226,7 +252,8 @@ constexpr auto kRows = std::to_array<Row>({
     {kComposite, "matmul",
      "vllm::*gemm*, vllm::*scaled_mm*, vllm::*_linear*, aiter::*gemm*, sgl_kernel::*scaled_mm*, "
      "sgl_kernel::*gemm*, sglang::*gemm*, sglang::*scaled_mm*, _C::*gemm*, _rocm_C::*gemm*, "
-     "_rocm_C::LLMM1, _rocm_C::wvSplitK*, deep_gemm::*, flashinfer::*gemm*, flashinfer::mm_*",
+     "_rocm_C::LLMM1, _rocm_C::wvSplitK*, deep_gemm::*, flashinfer::*gemm*, flashinfer::mm_*, "
+     "trtllm::*scaled_mm*, trtllm::*gemm*, bitsandbytes::int8_linear_matmul*",
      c::serving_product},
     {kComposite, "rms_norm", "*::*rmsnorm*, *::*rms_norm*, *::*RMSNorm*", c::pointwise, {4}},
     {kComposite, "rope", "*::*rotary_embedding*, *::*rope_*, *::*_rope*", c::rotated, {3}},

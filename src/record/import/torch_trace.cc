@@ -17,6 +17,7 @@
 #include "base/printable.h"
 #include "files/json_stream.h"
 #include "record/import/expert_counts.h"
+#include "record/import/library_counts.h"
 #include "record/import/torch_calls.h"
 #include "record/import/torch_event.h"
 #include "record/run_figures.h"
@@ -123,6 +124,7 @@ class Reader {
           "[{}] expected a trace of torch.profiler, found no event of an operation or a kernel",
           trace_.source);
     count_experts(trace_);
+    count_gradients(trace_);
     return std::move(trace_);
   }
 
