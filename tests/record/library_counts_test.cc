@@ -152,7 +152,20 @@ TEST(LibraryCounts, GradientsOfFunctions) {
   EXPECT_EQ(imported.steps.attribution.uncounted_ns, 0);
 }
 
-// PyTorch wrote the extents under another name before 1.10.
+// TorchInductor fuses a lookup with what follows it; only the rows of 32 tokens are read.
+TEST(LibraryCounts, GeneratedKernelsReadRowsOfTables) {
+  const Imported imported =
+      import_text(TraceText()
+                      .event("cpu_op", "triton_red_fused_embedding_mean_0", 0, 10,
+                             {{"Input Dims", {{4, 8}, {201088, 2880}, {4, 8, 2880}}},
+                              {"Input type", {"long int", kHalf, kHalf}}})
+                      .str());
+  const NodeRecord& node = imported.run.step.nodes.at(0);
+  EXPECT_EQ(node.read_bytes, 32 * 8 + 2 * 32 * 2880 * 2);
+  EXPECT_EQ(node.shape, "bf16[4,8,2880]");
+}
+
+// Older versions of PyTorch wrote the extents under another key.
 TEST(LibraryCounts, ExtentsOfOldTraces) {
   const Imported imported =
       import_text(TraceText()

@@ -155,6 +155,24 @@ const Operand* indices(const RecordedCall& call) {
   return nullptr;
 }
 
+// The rows that a kernel reads of a table [V,D]: as many as there are indices, if another operand
+// has a row of D for each of them. Nothing if the operand is no such table.
+std::optional<int64_t> looked_up_rows(const RecordedCall& call, const Operand& table) {
+  if (!table.is_tensor() || table.extents().size() != 2) return std::nullopt;
+  const int64_t width = table.extents()[1];
+  for (const Operand& ids : call.operands) {
+    if (!ids.is_tensor() || is_float(ids.dtype) || ids.dtype == DType::kBool || &ids == &table)
+      continue;
+    const int64_t rows = ids.elements();
+    for (const Operand& each : call.operands)
+      if (&each != &table && &each != &ids && rows < table.extents()[0] && each.is_tensor() &&
+          !each.extents().empty() && each.extents().back() == width &&
+          each.elements() == count_product({rows, width}))
+        return rows;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 namespace counts {
@@ -406,12 +424,16 @@ std::optional<Counts> update(const RecordedCall& call, const Arithmetic& arithme
 
 std::optional<Counts> generated(const RecordedCall& call, const Arithmetic&) {
   Counts counts;
-  for (const Operand& operand : call.operands)
-    if (operand.is_tensor() && operand.elements() > count_product(counts.output)) {
-      counts.output = operand.extents();
-      counts.output_type = operand.dtype;
-    }
-  counts.read_bytes = read_bytes(call);
+  for (const Operand& operand : call.operands) {
+    const std::optional<int64_t> rows = looked_up_rows(call, operand);
+    const int64_t bytes =
+        rows ? bytes_of(operand.dtype, *rows * operand.extents()[1]) : operand.bytes();
+    counts.read_bytes = count_product({1, counts.read_bytes + bytes});
+    if (rows || !operand.is_tensor() || operand.elements() <= count_product(counts.output))
+      continue;
+    counts.output = operand.extents();
+    counts.output_type = operand.dtype;
+  }
   if (counts.read_bytes == 0) return std::nullopt;
   return counts;
 }
