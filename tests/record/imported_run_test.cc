@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "cost/made_up_ceilings.h"
 #include "files/json.h"
 #include "record/operation_table.h"
 #include "record/trace_text.h"
@@ -171,6 +172,53 @@ TEST(ImportedRun, KernelsOfADeviceJoinTheirOperations) {
   // The device ends a step 50 us after the host.
   EXPECT_EQ(imported.run.step.wall_ns, 550'000);
   EXPECT_EQ(imported.run.step.busy_ns(), 250'000);
+}
+
+// Links and other ranks limit a collective, and of those the roofline has nothing.
+TEST(ImportedRun, CollectivesHaveNoLimit) {
+  TraceText trace;
+  trace.event("cpu_op", "aten::add", 0, 10, TraceText::call({{1 << 20}, {1 << 20}}))
+      .event("cuda_runtime", "cudaLaunchKernel", 1, 2, {{"correlation", 1}})
+      .event("cpu_op", "nccl:all_reduce", 10, 10, TraceText::call({{1 << 20}}))
+      .event("cuda_runtime", "cudaLaunchKernel", 11, 2, {{"correlation", 2}})
+      .event("kernel", "elementwise", 20, 30, {{"correlation", 1}}, 9)
+      .event("kernel", "ncclDevKernel_AllReduce", 50, 70, {{"correlation", 2}}, 9);
+  const Imported imported = import_text(trace.str());
+  const cost::Ceilings ceilings =
+      cost::made_up_ceilings({{1 << 16, 400, 400}, {1 << 30, 400, 400}}, 1000);
+  const RunRecord run = imported_run(imported.trace, imported.steps, &ceilings);
+  const NodeRecord &add = run.step.nodes.at(0), &collective = run.step.nodes.at(1);
+  EXPECT_GT(add.predicted_ns, 0);
+  EXPECT_EQ(collective.predicted_ns, 0);
+  EXPECT_EQ(collective.bound, cost::Bound::kNone);
+  // An operation without a limit takes as long as it did.
+  EXPECT_DOUBLE_EQ(run.predicted_ns, add.predicted_ns + 70'000);
+}
+
+// A convolution without its strides has no counts, so the work of the model is not known either.
+TEST(ImportedRun, PartsOfAModelAreNoModel) {
+  auto model = [](double convolution_us) {
+    return import_text(TraceText()
+                           .event("cpu_op", "aten::mm", 0, 100, TraceText::call({{4, 8}, {8, 6}}))
+                           .event("cpu_op", "aten::convolution", 100, convolution_us,
+                                  TraceText::call(
+                                      {{2, 8, 9, 9}, {16, 8, 3, 3}, {16}, {}, {}, {}, {}, {}, {}}))
+                           .str())
+        .run.model.forward.macs;
+  };
+  EXPECT_EQ(model(3), 4 * 8 * 6);
+  EXPECT_EQ(model(50), 0);
+}
+
+// Without a record of the host nobody knows what a step does.
+TEST(ImportedRun, KernelsAloneHaveNoTask) {
+  const Imported imported =
+      import_text(TraceText()
+                      .event("gpu_user_annotation", "ProfilerStep#1", 0, 100, {}, 9)
+                      .event("kernel", "ampere_sgemm_128x64_tn", 10, 20, {{"correlation", 1}}, 9)
+                      .str());
+  EXPECT_EQ(imported.run.setting.str(), "trace trace");
+  EXPECT_EQ(imported.run.step.nodes.at(0).op, "matmul");
 }
 
 TEST(ImportedRun, CompositesStandForTheOperationsInThem) {

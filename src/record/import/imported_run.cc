@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "cost/predict.h"
 #include "record/import/imported_setting.h"
+#include "record/operation_table.h"
 #include "record/step_record.h"
 
 namespace ridge::record {
@@ -31,8 +32,10 @@ void divide(Work& work, int64_t steps) {
   work.transcendentals /= steps;
 }
 
-// The limit of the roofline as a node's prediction.
+// The limit of the roofline is a node's prediction. A collective has none: it waits for links and
+// for other ranks.
 void predict(NodeRecord& node, DType dtype, const cost::Ceilings& ceilings) {
+  if (node.op == "collective") return;
   auto time = [](int64_t amount, double per_ns) {
     return per_ns > 0 ? static_cast<double>(amount) / per_ns : 0.0;
   };
@@ -78,6 +81,8 @@ class RunMaker {
                                     most_macs_ > 0 ? std::optional(product_type_) : std::nullopt);
     finish_nodes();
     add_times();
+    predict_step();
+    check_model();
     run_.parameters = steps_.parameters;
     run_.memory.after.peak_bytes =
         steps_.is_on_device ? trace_.peak_device_bytes : trace_.peak_host_bytes;
@@ -196,7 +201,6 @@ class RunMaker {
       add(run_.planned_bytes, node.read_bytes);
       add(run_.planned_bytes, node.written_bytes);
       run_.launches += node.calls;
-      run_.predicted_ns += node.predicted_ns;
     }
     for (Work* work : {&run_.model.forward, &run_.model.backward, &run_.model.optimizer})
       divide(*work, count_);
@@ -225,6 +229,29 @@ class RunMaker {
     run_.step.graphs.push_back({kGraph, std::move(record_of)});
     add_step_times(steps, {0}, run_.step, MiddleSteps::kMedian);
     run_.plain_wall_ns = run_.step.wall_samples_ns;
+  }
+
+  // The step at the limits of its operations. One without a limit takes as long as it did.
+  void predict_step() {
+    double limits_ns = 0, others_ns = 0;
+    for (const NodeRecord& node : nodes()) {
+      limits_ns += node.predicted_ns;
+      if (node.predicted_ns == 0) others_ns += static_cast<double>(node.exclusive_ns);
+    }
+    if (limits_ns > 0) run_.predicted_ns = limits_ns + others_ns;
+  }
+
+  // The work of the model is unknown where products of more than a twentieth of the time have no
+  // counts.
+  void check_model() {
+    int64_t all_ns = 0, unknown_ns = 0;
+    for (const NodeRecord& node : nodes()) {
+      const OpCategory category = operation_category(node.op);
+      const bool is_product = category == OpCategory::kMatmul || category == OpCategory::kAttention;
+      all_ns += node.exclusive_ns;
+      if (is_product && node.work.macs == 0) unknown_ns += node.exclusive_ns;
+    }
+    if (unknown_ns > all_ns / 20) run_.model = {};
   }
 
   const ForeignTrace& trace_;

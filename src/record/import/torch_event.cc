@@ -33,7 +33,7 @@ constexpr std::pair<std::string_view, EventText> kTexts[] = {{"op", kOp},
                                                              {"shape", kShape},
                                                              {"phase", kPhase}};
 constexpr std::string_view kCallKeys[] = {"Input Dims", "Input type", "Concrete Inputs"};
-constexpr std::string_view kOldDims = "Input dims";  // before PyTorch 1.10
+constexpr std::string_view kOldDims = "Input dims";  // in older versions
 
 std::string json_string(const std::string& text) {
   for (const char c : text)

@@ -123,6 +123,9 @@ class Reader {
       throw file_error(
           "[{}] expected a trace of torch.profiler, found no event of an operation or a kernel",
           trace_.source);
+    trace_.is_of_kernels = std::ranges::none_of(trace_.events, [](const ForeignEvent& each) {
+      return each.kind == EventKind::kOperation || each.call >= 0;
+    });
     count_experts(trace_);
     count_gradients(trace_);
     return std::move(trace_);

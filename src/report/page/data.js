@@ -72,7 +72,9 @@ function total(kernels) {
       d3.sum(kernels, (kernel) => (kernel.flops > 0 || kernel.bytes > 0 ? kernel.time_ns : 0));
   sum.flops_per_s = sum.counted_ns > 0 ? 1e9 * sum.flops / sum.counted_ns : 0;
   sum.bytes_per_s = sum.counted_ns > 0 ? 1e9 * sum.bytes / sum.counted_ns : 0;
-  sum.limit_share = sum.exclusive_ns > 0 ? sum.predicted_ns / sum.exclusive_ns : 0;
+  // A share of the limit refers to the time of the kernels that have one.
+  const limited_ns = d3.sum(kernels, (kernel) => (kernel.predicted_ns > 0 ? kernel.exclusive_ns : 0));
+  sum.limit_share = limited_ns > 0 ? sum.predicted_ns / limited_ns : 0;
   sum.phase = largest(kernels, 'phase');
   sum.bound = largest(kernels, 'bound', 'predicted_ns');
   return sum;
