@@ -88,8 +88,7 @@ class RunWriter {
         layout_(lay_out(run, place.launches_before(), place.begin_ns)) {
     for (const record::MemoryPoint& point : run.memory.timeline)
       memory_[{point.graph, point.node}] = &point.live;
-    for (const record::TimelineRun& each : run.step.timeline)
-      ++repeats_[run.step.graphs[static_cast<size_t>(each.graph)].name];
+    for (const KernelSlice& each : layout_.kernels) ++slices_[place_of(each)].count;
   }
 
   void write() {
@@ -109,6 +108,10 @@ class RunWriter {
   }
 
  private:
+  // How many slices the kernels of a node have, and how many are written.
+  struct NodeSlices {
+    int64_t count = 0, written = 0;
+  };
   // A slice that grows while the next kernel continues it.
   struct OpenSlice {
     std::string name;
@@ -190,9 +193,18 @@ class RunWriter {
                      {"Total Reserved", run_.memory.owned_bytes}});
   }
 
-  Json kernel_args(const KernelSlice& kernel) const {
+  static std::pair<std::string, NodeId> place_of(const KernelSlice& kernel) {
+    return {kernel.node->graph, kernel.node->node};
+  }
+
+  // The counts of a node are divided among its kernels, so that they add up.
+  Json kernel_args(const KernelSlice& kernel) {
     const record::NodeRecord& node = *kernel.node;
-    const int64_t repeat = repeats_.at(node.graph);
+    NodeSlices& slices = slices_.at(place_of(kernel));
+    const int64_t number = slices.written++;
+    auto part = [&](int64_t amount) {
+      return amount / slices.count + (number < amount % slices.count ? 1 : 0);
+    };
     Json args = {{"External id", kernel.id},
                  {"device", place_.device()},
                  {"context", 1},
@@ -204,13 +216,13 @@ class RunWriter {
                  {"shape", node.shape},
                  {"scope", node.scope},
                  {"phase", node.phase},
-                 {"flops", node.work.flops / repeat},
-                 {"macs", node.work.macs / repeat},
-                 {"transcendentals", node.work.transcendentals / repeat},
-                 {"read_bytes", node.read_bytes / repeat},
-                 {"written_bytes", node.written_bytes / repeat},
+                 {"flops", part(node.work.flops)},
+                 {"macs", part(node.work.macs)},
+                 {"transcendentals", part(node.work.transcendentals)},
+                 {"read_bytes", part(node.read_bytes)},
+                 {"written_bytes", part(node.written_bytes)},
                  {"bound", cost::name(node.bound)},
-                 {"predicted_us", node.predicted_ns / 1000 / static_cast<double>(repeat)}};
+                 {"predicted_us", node.predicted_ns / 1000 / static_cast<double>(slices.count)}};
     if (!place_.is_alone() && is_exchange(node)) {
       args["Collective name"] = node.op;
       args["sent_bytes"] = node.sent_bytes / std::max<int64_t>(node.calls, 1);
@@ -242,7 +254,7 @@ class RunWriter {
   TraceEvents& events_;
   TraceLayout layout_;
   std::map<std::pair<std::string, NodeId>, const plan::MemoryMoment*> memory_;
-  std::map<std::string, int64_t> repeats_;  // number of times that the step ran each graph
+  std::map<std::pair<std::string, NodeId>, NodeSlices> slices_;
   OpenSlice scope_, phase_;
   int64_t live_bytes_ = 0;  // as last written
 };

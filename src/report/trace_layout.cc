@@ -77,13 +77,17 @@ class Layout {
     return layout_.host.back();
   }
 
-  // On a CPU the call that launches a kernel returns when the kernel is done.
+  // On a CPU the call that launches a kernel returns when the kernel is done. Imported kernels that
+  // run at once were launched one after the other.
   void add_host_run(const record::TimelineRun& each) {
-    for (const record::Span& span : in_order(each.run.spans)) {
-      const record::NodeRecord& node = node_of(each, span.node);
-      const HostSlice& call = add_launch(node.op, "launch", &node, each.begin_ns + span.begin_ns,
-                                         each.begin_ns + span.end_ns);
-      add_kernel(each, span, call.id, call.correlation, call.at.begin_ns);
+    const std::vector<record::Span> spans = in_order(each.run.spans);
+    for (size_t i = 0; i < spans.size(); ++i) {
+      const record::NodeRecord& node = node_of(each, spans[i].node);
+      const double end_ns =
+          i + 1 < spans.size() ? std::min(spans[i].end_ns, spans[i + 1].begin_ns) : spans[i].end_ns;
+      const HostSlice& call = add_launch(node.op, "launch", &node,
+                                         each.begin_ns + spans[i].begin_ns, each.begin_ns + end_ns);
+      add_kernel(each, spans[i], call.id, call.correlation, call.at.begin_ns);
     }
   }
 

@@ -71,6 +71,35 @@ TEST(KinetoTrace, KeepsTheRulesOfViewersAndTools) {
     EXPECT_EQ(TraceRules(trace_of(lab)).broken(), kNone);
 }
 
+// An imported collective that all other kernels run beside takes no time from them.
+TEST(KinetoTrace, KernelsThatRunAtOnceLastAsLongAsTheyDid) {
+  record::LabRecord lab = lab_record();
+  double shortest_ns = 1e9;
+  for (record::TimelineRun& each : lab.runs[1].step.timeline) {
+    each.run.spans[0].end_ns = each.run.spans.back().end_ns;
+    for (const record::Span& span : each.run.spans)
+      shortest_ns = std::min(shortest_ns, span.end_ns - span.begin_ns);
+  }
+  const json trace = trace_of(lab);
+  EXPECT_EQ(TraceRules(trace).broken(), kNone);
+  for (const json& kernel : slices(trace, "kernel"))
+    EXPECT_GT(1000 * kernel["dur"].get<double>(), shortest_ns - 2);
+}
+
+// A node that runs several kernels has its counts once.
+TEST(KinetoTrace, CountsOfKernelsAddUp) {
+  record::LabRecord lab = lab_record();
+  record::RunRecord& run = lab.runs[1];
+  int64_t expected = 0;
+  for (record::NodeRecord& node : run.step.nodes) expected += node.work.flops = 1001;
+  for (record::TimelineRun& each : run.step.timeline)
+    each.run.spans.push_back({1, each.run.wall_ns - 4, each.run.wall_ns - 2});
+  int64_t sum = 0;
+  for (const json& kernel : slices(trace_of(lab), "kernel"))
+    sum += kernel["args"]["flops"].get<int64_t>();
+  EXPECT_EQ(sum, expected);
+}
+
 // TensorBoard's plugin for PyTorch's profiler knows calls as "runtime", and memory by moments.
 TEST(KinetoTrace, NamesCallsAndMemoryForTensorBoard) {
   const record::LabRecord lab = lab_record();
