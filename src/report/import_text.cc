@@ -22,26 +22,33 @@ constexpr size_t kMostUnknown = 5;
 constexpr size_t kBriefUnknown = 2;
 
 // "128 G FLOPs and 3 MiB per step", of what is counted.
-std::string counts_text(const record::RunRecord& run) {
+// The part of the time that they refer to, unless that is nearly all of it.
+std::string counts_text(const record::RunRecord& run, const record::Attribution& times) {
   std::string text;
   if (run.executed.flops > 0)
     text = fmt::format("{} FLOPs", format_count(static_cast<double>(run.executed.flops)));
   if (run.planned_bytes > 0)
     text += (text.empty() ? "" : " and ") + format_bytes(run.planned_bytes);
-  return text.empty() ? "" : ", " + text + " per step";
+  if (text.empty()) return "";
+  const double uncounted = times.share(times.uncounted_ns + times.unknown_ns);
+  return ", " + text + " per step" +
+         (uncounted < 0.05 ? ""
+                           : fmt::format(" counted in {:.0f}% of the time", 100 * (1 - uncounted)));
 }
 
-std::string run_text(const record::RunRecord& run, bool verbose, const TerminalOptions& terminal) {
+std::string run_text(const record::RunRecord& run,
+                     const record::Attribution& times,
+                     bool verbose,
+                     const TerminalOptions& terminal) {
   const size_t count = run.plain_wall_ns.size();
   const std::string text =
       fmt::format("{}: {} of {}{}{}\n", terminal_safe(run.setting.str()), counted(count, "step"),
                   format_ns(static_cast<double>(run.step.wall_ns)), count > 1 ? " (median)" : "",
-                  counts_text(run));
+                  counts_text(run, times));
   const record::OperationTable table = record::table_by_op(run.step, nullptr);
   const std::string rows =
       verbose ? operation_table(table, run.step, kMostRows).text(terminal)
-              : brief_operation_table(table, run.step, kBriefOperations, run.setting.str())
-                    .text(fitted(terminal));
+              : brief_operation_table(table, run.step, kBriefOperations, "").text(fitted(terminal));
   return wrap_lines(text, terminal.columns) + "\n" + rows;
 }
 
@@ -78,11 +85,13 @@ std::string attribution_text(const record::ImportSummary& summary, bool verbose)
   std::string text = fmt::format("Attributed: {:.1f}% of the operations' time ({}).",
                                  100 * a.attributed_share(), fmt::join(parts, ", "));
   if (a.frame_ns > 0) text += fmt::format(" {} is in the framework's frames.", percent(a.frame_ns));
-  if (a.unknown_ns > 0)
+  const bool has_unknown = a.share(a.unknown_ns) >= 0.0005;
+  if (has_unknown)
     text += fmt::format(" {} is in operations that Ridge does not know.", percent(a.unknown_ns));
   if (a.share(a.uncounted_ns) >= 0.0005)
     text += fmt::format(" {} has no counted FLOPs and bytes.", percent(a.uncounted_ns));
   text += "\n" + advice_text(summary);
+  if (!has_unknown && !verbose) return text;
   const size_t most = verbose ? kMostUnknown : kBriefUnknown;
   for (size_t i = 0; i < std::min(summary.unknown.size(), most); ++i)
     text += fmt::format("  unknown: {} {}\n", format_ns(static_cast<double>(summary.unknown[i].ns)),
@@ -98,7 +107,7 @@ std::string import_text(const record::ImportSummary& summary,
                         const record::RunRecord& run,
                         bool verbose,
                         const TerminalOptions& terminal) {
-  return run_text(run, verbose, terminal) + "\n" +
+  return run_text(run, summary.times, verbose, terminal) + "\n" +
          wrap_lines(attribution_text(summary, verbose), terminal.columns);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -220,6 +221,11 @@ Table brief_operation_table(const record::OperationTable& table,
                             size_t most,
                             const std::string& name) {
   const bool beside = side_by_side(step);
+  record::OperationTable shown = table;
+  // Their exclusive times are shown.
+  if (beside)
+    std::ranges::stable_sort(shown.rows, std::ranges::greater(),
+                             &record::OperationRow::exclusive_ns);
   Rows rows;
   auto add = [&](const record::OperationRow& row) {
     std::vector<std::string> all = cells(row, false);
@@ -227,9 +233,9 @@ Table brief_operation_table(const record::OperationTable& table,
     if (beside) all[13] = "-";
     rows.push_back({all[0], all[1], all[2], all[4], all[9], all[10], all[11], all[13]});
   };
-  const bool is_cut = table.rows.size() > most + 1;
-  for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i) add(table.rows[i]);
-  if (is_cut) add(rest(table, most));
+  const bool is_cut = shown.rows.size() > most + 1;
+  for (size_t i = 0; i < (is_cut ? most : shown.rows.size()); ++i) add(shown.rows[i]);
+  if (is_cut) add(rest(shown, most));
   auto add_time = [&](const char* label, int64_t ns) {
     rows.push_back({label, "", format_ns(static_cast<double>(ns)), part_of(ns, step.wall_ns)});
   };
@@ -237,7 +243,7 @@ Table brief_operation_table(const record::OperationTable& table,
     add_time("idle and host", step.idle_ns + step.host_ns);
     add_time("step", step.wall_ns);
   }
-  return said(fmt::format("{} of {}", terminal_safe(table.title), terminal_safe(name)),
+  return said(terminal_safe(name.empty() ? table.title : table.title + " of " + name),
               {{"calls", Align::kRight, 3},
                {"time"},
                {"share"},

@@ -86,7 +86,7 @@ Table operation_table(const record::OperationTable& table,
                       size_t most = 0);
 
 // The `most` largest rows, the sum of the others, idle and host time, and the step, in the columns
-// that fit 100. `name` says in the header which run it is.
+// that fit 100. `name` says in the header which run it is; empty: only one is shown.
 Table brief_operation_table(const record::OperationTable& table,
                             const record::StepRecord& step,
                             size_t most,

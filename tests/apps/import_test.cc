@@ -115,9 +115,9 @@ TEST_F(ImportTest, RefusesBadTracesAndLeavesNothing) {
 
 TEST_F(ImportTest, OtherCommandsReadTracesOfKernels) {
   for (const auto& [name, title] :
-       {std::pair{"nsys.sqlite", "op of nsys trace "},
-        {"rocprof.json", "op of rocprof trace "},
-        {"rocprof_kernel_trace.csv", "op of rocprof_kernel_trace trace "}}) {
+       {std::pair{"nsys.sqlite", "nsys trace: "},
+        {"rocprof.json", "rocprof trace: "},
+        {"rocprof_kernel_trace.csv", "rocprof_kernel_trace trace: "}}) {
     const std::string folder = std::string("of-") + name;
     const Output made =
         run({"import", test_data(std::string("traces/") + name).string(), "--out", folder});

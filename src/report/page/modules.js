@@ -159,8 +159,10 @@ function drawTree(area, run, root) {
     });
     toggle.disabled = !node.children.length;
     toggle.setAttribute('aria-label', 'open ' + node.name);
-    first.appendChild(document.createTextNode(node.name));
+    const name = middleCut(node.name);
+    first.appendChild(document.createTextNode(name));
     for (const [, text] of columns) element(line, 'td', text(node.sum));
+    if (name !== node.name) first.title = node.name;
     if (node.isOp && formulas[node.name]) first.title = formulas[node.name];
     line.clear = () => {
       lines.forEach((each) => each.clear());
