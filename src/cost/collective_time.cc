@@ -8,11 +8,14 @@ NodePrediction predict_collective(const CostedGraph& costed, size_t i, const Cei
   const Node& node = costed.graph.nodes[i];
   const NodeCost& cost = costed.costs[i];
   NodePrediction p;
-  if (cost.sent_bytes == 0) return p;
+  // A rank receives in the time in which the other one sends.
+  const bool is_received = node.inputs.empty() && node.attrs.integer("ranks") > 1;
+  const int64_t bytes = is_received ? cost.written_bytes : cost.sent_bytes;
+  if (bytes == 0) return p;
   const LinkRates link = ceilings.link(node.attrs.integer("ranks"));
   p.overhead_ns = link.call_ns;
-  p.limit_ns = p.memory_ns = link.ns(cost.sent_bytes) - link.call_ns;
-  p.ns = link.ns(cost.sent_bytes);
+  p.limit_ns = p.memory_ns = link.ns(bytes) - link.call_ns;
+  p.ns = link.ns(bytes);
   p.bound = p.overhead_ns > p.memory_ns ? Bound::kOverhead : Bound::kLink;
   return p;
 }

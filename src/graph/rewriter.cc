@@ -114,7 +114,9 @@ std::vector<NodeId> needed_nodes(const Graph& graph) {
   std::vector<NodeId> kept;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
-    bool needed = updates_store(graph, node);
+    // A node with an empty result, such as a send to another rank, runs for its effect.
+    bool needed = updates_store(graph, node) ||
+                  (is_collective(node) && graph.shape(node.outputs[0]).elements() == 0);
     for (ValueId output : node.outputs) needed = needed || live[static_cast<size_t>(output)];
     if (!needed) continue;
     for (ValueId input : node.inputs) live[static_cast<size_t>(input)] = true;

@@ -51,7 +51,7 @@ class Rewriter {
   std::vector<ValueId> dropped_;
 };
 
-// The graph without nodes whose outputs are never read and that update nothing. Named values
+// The graph without nodes whose outputs are never read and that have no other effect. Named values
 // without readers stay, unless dropped: a parameter exists whether it is read or not.
 Graph without_dead_nodes(const Graph& graph, std::span<const ValueId> dropped = {});
 

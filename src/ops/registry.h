@@ -65,6 +65,8 @@
   X(all_reduce_gradient)            \
   X(all_gather)                     \
   X(reduce_scatter)                 \
+  X(send)                           \
+  X(receive)                        \
   X(generated_pointwise)
 
 namespace ridge::ops {

@@ -24,7 +24,8 @@ void append_collectives(const std::string& name,
     made.phase = ridge::name(node.phase);
     made.group = node.attrs.text("group");
     made.ranks = node.attrs.integer("ranks");
-    for (const ValueId input : node.inputs) made.tensors.push_back(graph.type(input));
+    for (const ValueId each : node.inputs.empty() ? node.outputs : node.inputs)
+      made.tensors.push_back(graph.type(each));
     made.sent_bytes = node.op->sent_bytes(CallTypes(graph, node).call());
   }
 }
@@ -67,6 +68,104 @@ std::string first_mismatch(std::span<const std::string> texts) {
     }
   }
   return "";
+}
+
+namespace {
+
+// A line of collectives_text.
+struct Listed {
+  explicit Listed(const std::string& text) : line(text) {
+    constexpr std::string_view kOver = " over ", kOf = " ranks of ", kTensors = " (";
+    const size_t of = text.rfind(kOf), over = text.rfind(kOver, of),
+                 tensors = text.find(kTensors, of);
+    ranks = std::stoll(text.substr(over + kOver.size()));
+    group = text.substr(of + kOf.size(), tensors - of - kOf.size());
+    const size_t end = text.find(' ');
+    op = text.substr(0, end), what = text.substr(end);
+  }
+
+  bool matches(const Listed& other) const {
+    const bool is_transfer = op == "send" || op == "receive",
+               is_answered = op == "send" ? other.op == "receive" : other.op == "send";
+    return is_transfer ? is_answered && what == other.what : line == other.line;
+  }
+
+  std::string line, op, what, group;
+  int64_t ranks = 1;
+};
+
+// Walks through the lists of all ranks.
+class Walk {
+ public:
+  Walk(std::span<const std::string> texts, const RankLayout& layout)
+      : layout_(layout), lists_(texts.size()), at_(texts.size(), 0) {
+    for (size_t rank = 0; rank < texts.size(); ++rank)
+      for (const std::string& line : split(texts[rank], '\n'))
+        if (!line.empty()) lists_[rank].emplace_back(line);
+  }
+
+  std::string run() {
+    for (bool moves = true; moves;) {
+      moves = false;
+      for (int64_t rank = 0; rank < std::ssize(lists_); ++rank)
+        while (fault_.empty() && step(rank)) moves = true;
+    }
+    for (int64_t rank = 0; fault_.empty() && rank < std::ssize(lists_); ++rank)
+      if (next(rank) != nullptr) fault_ = wait_of(rank);
+    return fault_;
+  }
+
+ private:
+  const Listed* next(int64_t rank) const {
+    const auto i = static_cast<size_t>(rank);
+    return at_[i] < lists_[i].size() ? &lists_[i][at_[i]] : nullptr;
+  }
+  std::vector<int64_t> members(const Listed& of, int64_t rank) const {
+    return layout_.members(of.group, of.ranks, rank);
+  }
+  bool has_come(int64_t rank, const Listed& to) const {
+    const Listed* own = next(rank);
+    return own != nullptr && own->group == to.group;
+  }
+
+  // Runs the next collective of the rank if all others have come to it.
+  bool step(int64_t rank) {
+    const Listed* own = next(rank);
+    if (own == nullptr) return false;
+    const std::vector<int64_t> all = members(*own, rank);
+    if (!std::ranges::all_of(all, [&](int64_t each) { return has_come(each, *own); })) return false;
+    for (const int64_t each : all)
+      if (each != rank && !own->matches(*next(each))) {
+        fault_ = fmt::format("{}, {}", text(rank), text(each));
+        return false;
+      }
+    for (const int64_t each : all) ++at_[static_cast<size_t>(each)];
+    return true;
+  }
+
+  std::string text(int64_t rank) const {
+    const Listed* own = next(rank);
+    return own == nullptr ? fmt::format("rank {} has no more", rank)
+                          : fmt::format("rank {} has collective {}: {}", rank,
+                                        at_[static_cast<size_t>(rank)], own->line);
+  }
+  std::string wait_of(int64_t rank) const {
+    for (const int64_t each : members(*next(rank), rank))
+      if (!has_come(each, *next(rank)))
+        return fmt::format("{}, and waits forever: {}", text(rank), text(each));
+    return text(rank);
+  }
+
+  const RankLayout& layout_;
+  std::vector<std::vector<Listed>> lists_;
+  std::vector<size_t> at_;  // by rank: how many of its collectives have ended
+  std::string fault_;
+};
+
+}  // namespace
+
+std::string first_mismatch(std::span<const std::string> texts, const RankLayout& layout) {
+  return layout.pipeline == 1 ? first_mismatch(texts) : Walk(texts, layout).run();
 }
 
 }  // namespace ridge::plan

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "plan/rank_layout.h"
 
 namespace ridge::plan {
 
@@ -34,5 +35,11 @@ std::string collectives_text(std::span<const Collective> collectives);
 // Compares the texts of the ranks. Returns a sentence about the first collective in which a rank
 // differs from the first rank, or an empty string.
 std::string first_mismatch(std::span<const std::string> texts);
+
+// The same for ranks of a layout, whose stages have collectives of their own: walks through the
+// lists of all ranks in order. A collective ends once all ranks of its group have come to it, a
+// send once the other rank receives. Returns a sentence about the first that does not match, or
+// that waits forever, or an empty string.
+std::string first_mismatch(std::span<const std::string> texts, const RankLayout& layout);
 
 }  // namespace ridge::plan

@@ -64,9 +64,10 @@ RankRing read_ring(const std::filesystem::path& path) {
   return ring;
 }
 
-// All that must be equal on every rank.
+// All that must be equal on every rank. What one rank sends the other receives, in another graph.
 auto identity(const RingedCollective& c) {
-  return std::tie(c.op, c.graph, c.scope, c.node, c.bytes);
+  const bool is_transfer = c.op == "send" || c.op == "receive";
+  return std::tuple(is_transfer ? "" : c.op, c.graph, c.scope, is_transfer ? 0 : c.node, c.bytes);
 }
 
 // The ranks of one group, and the collectives of each in it.

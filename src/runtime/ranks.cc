@@ -49,12 +49,17 @@ std::string inputs_text(const cost::ProgramGraph& program) {
   return fmt::format("{}({}) ", program.name, fmt::join(inputs, ", "));
 }
 
-void expect_same_inputs(const std::vector<std::string>& all) {
-  for (size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
+// The ranks of a stage have the same ones.
+void expect_same_inputs(const std::vector<std::string>& all, const RankLayout& layout) {
+  for (int64_t rank = 0; rank < std::ssize(all); ++rank) {
+    const int64_t first = layout.stage(rank) * layout.of_stage();
+    const std::string &want = all[static_cast<size_t>(first)],
+                      &own = all[static_cast<size_t>(rank)];
+    if (own != want)
       throw usage_error(
-          "[ranks] expected every rank to run the same graphs; rank 0 has {}, rank {} has {}",
-          all[0], rank, all[rank]);
+          "[ranks] expected every rank to run the same graphs; rank {} has {}, rank {} has {}",
+          first, want, rank, own);
+  }
 }
 
 }  // namespace
@@ -81,13 +86,17 @@ constexpr double kLaterS = 30;
 constexpr const char* kWorld = "world";  // the group of all ranks of a product of layouts
 
 void Ranks::join_groups(double timeout_s) {
-  const bool is_product = layout_.data > 1 && layout_.tensor > 1;
-  const char* const only = layout_.tensor > 1 ? "tensor" : "data";
+  const int64_t ranks = layout_.ranks();
+  const bool is_product = ranks != std::max({layout_.data, layout_.tensor, layout_.pipeline});
+  const char* const only = layout_.tensor > 1     ? "tensor"
+                           : layout_.pipeline > 1 ? plan::kPipelineGroup
+                                                  : "data";
   if (place_.launcher == Launcher::kTorchrun) {
-    if (is_product)
+    if (is_product || layout_.pipeline > 1)
       throw usage_error(
-          "[ranks] expected data or tensor parallel ranks from torchrun, got both; mpirun and srun "
-          "start both");
+          "[ranks] expected data or tensor parallel ranks from torchrun, got {}; mpirun and srun "
+          "start all layouts",
+          is_product ? "a product" : "a pipeline");
     groups_[only] =
         backends::join_tcp({place_.address, place_.port, place_.rank, place_.ranks, timeout_s});
     all_ = groups_[only].get();
@@ -99,12 +108,29 @@ void Ranks::join_groups(double timeout_s) {
                       name(place_.launcher), place_.rank, place_.ranks, mpi_->rank(), mpi_->size());
   if (is_product) {
     world_ = mpi_->split(0);
-    groups_["data"] = mpi_->split(static_cast<int>(tensor_rank()));
-    groups_["tensor"] = mpi_->split(static_cast<int>(data_rank()));
+    const auto join = [&](const char* group, int64_t size) {
+      const std::vector<int64_t> members = layout_.members(group, size, place_.rank);
+      if (size > 1) groups_[group] = mpi_->split(static_cast<int>(members[0]));
+    };
+    join("data", layout_.data), join("tensor", layout_.tensor);
+    join(plan::kPipelineGroup, layout_.pipeline);
   } else {
     groups_[only] = mpi_->split(0);
   }
+  if (layout_.pipeline > 1) join_stages();
   all_ = is_product ? world_.get() : groups_[only].get();
+}
+
+// All ranks split the world for each pair of stages; those outside the pair are alone.
+void Ranks::join_stages() {
+  const int64_t stages = layout_.pipeline;
+  for (int64_t from = 0; from < (stages == 2 ? 1 : stages); ++from) {
+    const std::string name = plan::stage_pair(from, (from + 1) % stages, stages);
+    const bool is_inside = stage() == from || stage() == (from + 1) % stages;
+    const int64_t first = layout_.members(name, 2, place_.rank)[0];
+    auto group = mpi_->split(static_cast<int>(is_inside ? first : place_.ranks + place_.rank));
+    if (is_inside) groups_[name] = std::move(group);
+  }
 }
 
 Ranks::Ranks(const RankPlace& place,
@@ -163,9 +189,9 @@ void expect_same_collectives(const Ranks& ranks, std::span<const cost::ProgramGr
     plan::append_collectives(fmt::format("{} x{}", each.name, each.repeat), each.graph(),
                              collectives);
   }
-  expect_same_inputs(ranks.all().gather(inputs));
+  expect_same_inputs(ranks.all().gather(inputs), ranks.layout());
   const std::vector<std::string> all = ranks.all().gather(plan::collectives_text(collectives));
-  if (const std::string mismatch = plan::first_mismatch(all); !mismatch.empty())
+  if (const std::string mismatch = plan::first_mismatch(all, ranks.layout()); !mismatch.empty())
     throw usage_error("[ranks] expected every rank to run the same collectives; {}", mismatch);
 }
 

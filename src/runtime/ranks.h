@@ -12,6 +12,7 @@
 #include "backends/collectives/communicator.h"
 #include "backends/collectives/mpi.h"
 #include "cost/costed_graph.h"
+#include "plan/rank_layout.h"
 #include "runtime/rank_place.h"
 #include "runtime/rank_watch.h"
 
@@ -27,12 +28,7 @@ struct HostRank {
 // that no two ranks have one in common if there are enough.
 std::vector<int> own_processors(std::span<const HostRank> ranks, size_t rank);
 
-// How ranks divide the work. Neighbours share a model.
-struct RankLayout {
-  int64_t data = 1;    // copies of the model, which train on different sequences
-  int64_t tensor = 1;  // ranks that share each copy
-  int64_t ranks() const { return data * tensor; }
-};
+using plan::RankLayout;
 
 class Ranks {
  public:
@@ -45,12 +41,14 @@ class Ranks {
 
   const RankPlace& place() const { return place_; }
   bool is_first() const { return place_.rank == 0; }
-  // "data": ranks with the same parameters and other sequences. "tensor": ranks that share a model.
-  // A group of one rank is missing.
+  // "data": ranks with the same parameters and other sequences. "tensor": ranks that share a model
+  // or a stage of it. "pipeline": its stages, and "pipeline.N": stage N and the next one. A group
+  // of one rank is missing.
   const backends::Groups& groups() const { return groups_; }
   backends::Communicator& all() const { return *all_; }
-  int64_t data_rank() const { return place_.rank / layout_.tensor; }
-  int64_t tensor_rank() const { return place_.rank % layout_.tensor; }
+  int64_t data_rank() const { return layout_.data_rank(place_.rank); }
+  int64_t tensor_rank() const { return layout_.tensor_rank(place_.rank); }
+  int64_t stage() const { return layout_.stage(place_.rank); }
   const RankLayout& layout() const { return layout_; }
   // Joins neighbours of the group "tensor", `size` of them, in a group of their own unless they are
   // all. Every rank calls it, before a backend is made.
@@ -64,6 +62,7 @@ class Ranks {
 
  private:
   void join_groups(double timeout_s);
+  void join_stages();
 
   RankPlace place_;
   RankLayout layout_;

@@ -104,6 +104,20 @@ TEST(TcpCommunicator, GathersPartsAndScattersSums) {
   }));
 }
 
+TEST(TcpCommunicator, SendsToTheOtherOfTwo) {
+  expect_none(run_ranks(2, [](Communicator& ranks) {
+    std::vector<float> sent = {1.5F, -2, 3}, got(3);
+    const auto tensor = [](std::vector<float>& values) {
+      return Exchanged{reinterpret_cast<std::byte*>(values.data()), 3, DType::kF32};
+    };
+    if (ranks.rank() == 0) ranks.send(tensor(sent), "send");
+    if (ranks.rank() == 1) ranks.receive(tensor(got), "receive");
+    if (ranks.rank() == 1) ranks.send(tensor(got), "send back");
+    if (ranks.rank() == 0) ranks.receive(tensor(got), "receive back");
+    EXPECT_EQ(got, sent);
+  }));
+}
+
 TEST(TcpCommunicator, EndsWithoutARankThatDoesNotCome) {
   const std::vector<std::string> errors = run_ranks(
       2,

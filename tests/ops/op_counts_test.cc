@@ -63,6 +63,12 @@ std::vector<Case> divided_cases() {
   return cases;
 }
 
+std::vector<Case> transfer_cases() {
+  return {{"two_ranks",
+           {{f32({8, 17}), {}, false}},
+           {{"group", "pipeline.0"}, {"ranks", int64_t{2}}}}};
+}
+
 std::vector<Case> quantized_weight_cases() {
   std::vector<Case> cases = table().at("quantized_matmul").cases();
   Case each{"quantized", {fixed(f32({3, 256}))}, {}};
@@ -189,6 +195,8 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"all_reduce", {plain_all_reduce, all_reduce_cases}},
       {"all_gather", {plain_all_gather, divided_cases}},
       {"reduce_scatter", {plain_reduce_scatter, divided_cases}},
+      {"send", {plain_send, transfer_cases}},
+      {"receive", {plain_receive}},
       {"sum_squares", {plain_sum_squares}},
       {"clip_coefficient", {plain_clip_coefficient}},
       {"loss_scale", {plain_loss_scale}},

@@ -17,6 +17,10 @@ Collective collective_of(const BindCall& call) {
           fmt::format("{} of {} ({})", call.node.op->name, call.node.scope, group)};
 }
 
+Exchanged tensor_of(const Operand& operand) {
+  return {operand.data, operand.type.shape.elements(), operand.type.dtype};
+}
+
 // A part as rows of a whole tensor, in which the rows of all ranks' parts take turns.
 struct PartRows {
   int64_t rows = 0, row_bytes = 0, ranks = 1;
@@ -93,8 +97,7 @@ Kernel all_reduce(std::function<Launch(const AllReduce&)> make) {
   return {.op = "all_reduce", .bind = [make = std::move(make)](const BindCall& call) -> Launch {
             AllReduce made{collective_of(call), {}};
             if (made.ranks == 1) return [] {};
-            for (const Operand& each : call.outputs)
-              made.tensors.push_back({each.data, each.type.shape.elements(), each.type.dtype});
+            for (const Operand& each : call.outputs) made.tensors.push_back(tensor_of(each));
             return make(made);
           }};
 }
@@ -105,6 +108,23 @@ Kernel all_gather(DividedLaunchers launchers) {
 
 Kernel reduce_scatter(DividedLaunchers launchers) {
   return divided("reduce_scatter", false, std::move(launchers));
+}
+
+Kernel send(std::function<Launch(const Transfer&)> make) {
+  return {.op = "send", .bind = [make = std::move(make)](const BindCall& call) -> Launch {
+            const Transfer made{collective_of(call), tensor_of(call.inputs[0])};
+            if (made.ranks == 1) return [] {};
+            return make(made);
+          }};
+}
+
+Kernel receive(std::function<Launch(const Transfer&)> make,
+               std::function<Launch(const Exchanged&)> clear) {
+  return {.op = "receive",
+          .bind = [make = std::move(make), clear = std::move(clear)](const BindCall& call) {
+            const Transfer made{collective_of(call), tensor_of(call.outputs[0])};
+            return made.ranks == 1 ? clear(made.tensor) : make(made);
+          }};
 }
 
 }  // namespace ridge::backends::bind

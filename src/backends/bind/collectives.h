@@ -21,6 +21,10 @@ struct Collective {
 struct AllReduce : Collective {
   std::vector<Exchanged> tensors;
 };
+// A tensor that a rank sends or receives.
+struct Transfer : Collective {
+  Exchanged tensor;
+};
 struct DividedCollective : Collective {
   std::vector<Divided> tensors;
 };
@@ -44,6 +48,11 @@ struct DividedLaunchers {
 };
 Kernel all_gather(DividedLaunchers launchers);
 Kernel reduce_scatter(DividedLaunchers launchers);
+
+// A single rank sends nothing, and receives zeros, which `clear` writes.
+Kernel send(std::function<Launch(const Transfer&)> make);
+Kernel receive(std::function<Launch(const Transfer&)> make,
+               std::function<Launch(const Exchanged&)> clear);
 
 // The group among those that this process has joined. Throws a usage Error if it is not there or
 // has another number of ranks.

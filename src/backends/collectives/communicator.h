@@ -58,6 +58,10 @@ class Communicator {
   virtual void reduce_scatter(std::span<const Divided> tensors,
                               bool average,
                               std::string_view what) = 0;
+  // In a group of two: the tensor goes to the other rank, which receives one of the same size.
+  // `send` returns once the bytes may be overwritten.
+  virtual void send(const Exchanged& tensor, std::string_view what) = 0;
+  virtual void receive(const Exchanged& tensor, std::string_view what) = 0;
   // Whether it is true on any rank. Returns when every rank has called it.
   bool any(bool here) {
     const Told told(listener_, any_);

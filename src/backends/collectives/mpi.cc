@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <limits>
 #include <thread>
@@ -52,6 +53,9 @@ struct Library {
   decltype(&MPI_Iallgather) iallgather = nullptr;
   decltype(&MPI_Iallgatherv) iallgatherv = nullptr;
   decltype(&MPI_Ireduce_scatter_block) ireduce_scatter = nullptr;
+  decltype(&MPI_Wait) wait = nullptr;
+  decltype(&MPI_Isend) isend = nullptr;
+  decltype(&MPI_Irecv) irecv = nullptr;
   decltype(&MPI_Testall) testall = nullptr;
   decltype(&MPI_Op_create) op_create = nullptr;
   decltype(&MPI_Error_string) error_string = nullptr;
@@ -78,6 +82,7 @@ Library::Library(const std::string& name)
   bind(iallreduce, "MPI_Iallreduce"), bind(testall, "MPI_Testall");
   bind(iallgather, "MPI_Iallgather"), bind(iallgatherv, "MPI_Iallgatherv");
   bind(ireduce_scatter, "MPI_Ireduce_scatter_block");
+  bind(isend, "MPI_Isend"), bind(irecv, "MPI_Irecv"), bind(wait, "MPI_Wait");
   bind(op_create, "MPI_Op_create");
   bind(version, "MPI_Get_library_version");
   world = static_cast<MPI_Comm>(symbol("ompi_mpi_comm_world"));
@@ -132,7 +137,9 @@ class MpiCommunicator final : public Communicator {
   }
   // Freeing a communicator waits for the others, who may not come after an Error.
   ~MpiCommunicator() override {
-    if (std::uncaught_exceptions() == 0) mpi_.comm_free(&comm_);
+    if (std::uncaught_exceptions() != 0) return;
+    for (Sent& each : sent_) mpi_.wait(&each.request, MPI_STATUS_IGNORE);
+    mpi_.comm_free(&comm_);
   }
 
   int rank() const override { return rank_; }
@@ -184,6 +191,27 @@ class MpiCommunicator final : public Communicator {
       for (const Divided& each : tensors) scale({each.part, each.elements, each.dtype}, size_);
   }
 
+  // The copy is on its way while this rank goes on.
+  void send(const Exchanged& tensor, std::string_view what) override {
+    drop_sent(what);
+    Sent& sent = sent_.emplace_back();
+    const int64_t bytes = storage_bytes(tensor.dtype, tensor.elements);
+    sent.copy.assign(tensor.data, tensor.data + bytes);
+    mpi_.check(mpi_.isend(sent.copy.data(), count_of(bytes, what), mpi_.bytes, 1 - rank_, kTag,
+                          comm_, &sent.request),
+               what);
+  }
+
+  void receive(const Exchanged& tensor, std::string_view what) override {
+    std::vector<MPI_Request> request(1);
+    const int64_t bytes = storage_bytes(tensor.dtype, tensor.elements);
+    mpi_.check(mpi_.irecv(tensor.data, count_of(bytes, what), mpi_.bytes, 1 - rank_, kTag, comm_,
+                          request.data()),
+               what);
+    wait(request, what);
+    drop_sent(what);
+  }
+
   bool find_any(bool here) override {
     int32_t flag = here ? 1 : 0;
     std::vector<MPI_Request> request(1);
@@ -218,6 +246,21 @@ class MpiCommunicator final : public Communicator {
 
  private:
   static constexpr int64_t kMostElements = int64_t{1} << 30;  // MPI counts by int
+  static constexpr int kTag = 0;
+
+  // A copy that the other rank may not have received yet.
+  struct Sent {
+    std::vector<std::byte> copy;
+    MPI_Request request = nullptr;
+  };
+  void drop_sent(std::string_view what) {
+    while (!sent_.empty()) {
+      int done = 0;
+      mpi_.check(mpi_.testall(1, &sent_.front().request, &done, MPI_STATUSES_IGNORE), what);
+      if (done == 0) return;
+      sent_.pop_front();
+    }
+  }
 
   static int count_of(int64_t count, std::string_view what) {
     if (count > std::numeric_limits<int>::max())
@@ -261,6 +304,7 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm comm_;
   double timeout_s_;
   int rank_ = 0, size_ = 1;
+  std::deque<Sent> sent_;
 };
 
 class OpenMpiWorld final : public MpiWorld {

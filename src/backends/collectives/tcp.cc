@@ -199,6 +199,15 @@ struct Caller {
   size_t bytes = 0;
 };
 
+void copy_to(const Exchanged& tensor,
+             const std::string& bytes,
+             const TcpOptions& o,
+             std::string_view what) {
+  if (std::ssize(bytes) != storage_bytes(tensor.dtype, tensor.elements))
+    fail(o, what, "the ranks sent different sizes");
+  std::memcpy(tensor.data, bytes.data(), bytes.size());
+}
+
 class TcpCommunicator final : public Communicator {
  public:
   explicit TcpCommunicator(const TcpOptions& options) : options_(options) {
@@ -249,6 +258,17 @@ class TcpCommunicator final : public Communicator {
         std::memcpy(each.whole + rank * bytes, all[rank].data() + begin, bytes);
       begin += bytes;
     }
+  }
+
+  void send(const Exchanged& tensor, std::string_view what) override {
+    std::string bytes;
+    append(bytes, tensor.data, storage_bytes(tensor.dtype, tensor.elements));
+    send(sockets_[0], bytes, Deadline(options_.timeout_s), what);
+  }
+
+  void receive(const Exchanged& tensor, std::string_view what) override {
+    const std::string bytes = receive(sockets_[0], Deadline(options_.timeout_s), what);
+    copy_to(tensor, bytes, options_, what);
   }
 
   void reduce_scatter(std::span<const Divided> tensors,

@@ -41,7 +41,20 @@ std::vector<Kernel> collective_kernels(const Groups* groups) {
                                     group.reduce_scatter(call.tensors, call.average, call.what);
                                   };
                                 },
-                                copy_rows})};
+                                copy_rows}),
+          bind::send([groups](const bind::Transfer& call) -> Launch {
+            Communicator& group = group_of(groups, call);
+            return [call, &group] { group.send(call.tensor, call.what); };
+          }),
+          bind::receive(
+              [groups](const bind::Transfer& call) -> Launch {
+                Communicator& group = group_of(groups, call);
+                return [call, &group] { group.receive(call.tensor, call.what); };
+              },
+              [](const Exchanged& tensor) -> Launch {
+                const int64_t bytes = storage_bytes(tensor.dtype, tensor.elements);
+                return [tensor, bytes] { std::memset(tensor.data, 0, static_cast<size_t>(bytes)); };
+              })};
 }
 
 }  // namespace ridge::backends::cpu

@@ -36,8 +36,26 @@ std::vector<Kernel> collective_kernels(BindContext& context) {
       group.reduce_scatter(call.tensors, call.average, device.stream());
     };
   };
+  const auto send = [&context](const bind::Transfer& call) -> Launch {
+    const NcclGroup& group = bind::group_of(context.groups, call);
+    return [call, &group, &device = context.device] { group.send(call.tensor, device.stream()); };
+  };
+  const auto receive = [&context](const bind::Transfer& call) -> Launch {
+    const NcclGroup& group = bind::group_of(context.groups, call);
+    return
+        [call, &group, &device = context.device] { group.receive(call.tensor, device.stream()); };
+  };
+  const auto clear = [&device = context.device](const Exchanged& tensor) -> Launch {
+    return [tensor, &device] {
+      check(cudaMemsetAsync(tensor.data, 0,
+                            static_cast<size_t>(storage_bytes(tensor.dtype, tensor.elements)),
+                            device.stream()),
+            "clearing a tensor on the GPU");
+    };
+  };
   return {bind::all_reduce(all_reduce), bind::all_gather({all_gather, copy}),
-          bind::reduce_scatter({reduce_scatter, copy})};
+          bind::reduce_scatter({reduce_scatter, copy}), bind::send(send),
+          bind::receive(receive, clear)};
 }
 
 }  // namespace ridge::backends::cuda

@@ -35,6 +35,7 @@ struct Library {
     library.find(async_error, "ncclCommGetAsyncError"), library.find(abort, "ncclCommAbort");
     library.find(all_reduce, "ncclAllReduce");
     library.find(all_gather, "ncclAllGather"), library.find(reduce_scatter, "ncclReduceScatter");
+    library.find(send, "ncclSend"), library.find(receive, "ncclRecv");
     library.find(group_start, "ncclGroupStart"), library.find(group_end, "ncclGroupEnd");
     library.find(error_string, "ncclGetErrorString");
     if (!library.missing().empty())
@@ -65,6 +66,8 @@ struct Library {
   Result (*all_gather)(const void*, void*, size_t, DataType, Comm, cudaStream_t) = nullptr;
   Result (*reduce_scatter)(const void*, void*, size_t, DataType, Reduction, Comm, cudaStream_t) =
       nullptr;
+  Result (*send)(const void*, size_t, DataType, int peer, Comm, cudaStream_t) = nullptr;
+  Result (*receive)(void*, size_t, DataType, int peer, Comm, cudaStream_t) = nullptr;
   Result (*group_start)() = nullptr;
   Result (*group_end)() = nullptr;
   const char* (*error_string)(Result) = nullptr;
@@ -84,7 +87,7 @@ DataType type_of(DType dtype) {
 
 }  // namespace
 
-NcclGroup::NcclGroup(Communicator& host) : size_(host.size()) {
+NcclGroup::NcclGroup(Communicator& host) : rank_(host.rank()), size_(host.size()) {
   UniqueId id{};
   if (host.rank() == 0) nccl().check(nccl().get_unique_id(&id), "ncclGetUniqueId");
   const std::vector<std::string> all =
@@ -126,6 +129,16 @@ void NcclGroup::reduce_scatter(std::span<const Divided> tensors,
                               type_of(each.dtype), average ? kAverage : kSum, comm_, stream),
         "reduce_scatter");
   nccl().check(nccl().group_end(), "reduce_scatter");
+}
+
+void NcclGroup::send(const Exchanged& tensor, cudaStream_t stream) const {
+  const auto bytes = static_cast<size_t>(storage_bytes(tensor.dtype, tensor.elements));
+  nccl().check(nccl().send(tensor.data, bytes, kBytes, 1 - rank_, comm_, stream), "send");
+}
+
+void NcclGroup::receive(const Exchanged& tensor, cudaStream_t stream) const {
+  const auto bytes = static_cast<size_t>(storage_bytes(tensor.dtype, tensor.elements));
+  nccl().check(nccl().receive(tensor.data, bytes, kBytes, 1 - rank_, comm_, stream), "receive");
 }
 
 std::string NcclGroup::fault() const {

@@ -32,9 +32,12 @@ class NcclGroup {
   // As Communicator's, each as one kernel.
   void all_gather(std::span<const Divided> tensors, cudaStream_t stream) const;
   void reduce_scatter(std::span<const Divided> tensors, bool average, cudaStream_t stream) const;
+  // In a group of two, to and from the other GPU; a send ends when the other one receives.
+  void send(const Exchanged& tensor, cudaStream_t stream) const;
+  void receive(const Exchanged& tensor, cudaStream_t stream) const;
 
  private:
-  int size_;
+  int rank_, size_;
   NcclComm* comm_ = nullptr;
 };
 using NcclGroups = std::map<std::string, std::unique_ptr<NcclGroup>, std::less<>>;
