@@ -48,7 +48,12 @@ void plan_ranks(const PlanOptions& o,
   RankOptions layout;
   layout.zero = shares ? o.layout.zero[0] - '0' : 0;
   layout.sequence_parallel = o.sequence_parallel;
-  choice.add_switch(layout_switches({o.fake_ranks / o.tensor_parallel, o.tensor_parallel}, layout));
+  const int64_t stages = o.pipeline.pipeline_parallel;
+  const runtime::RankLayout ranks{o.fake_ranks / o.tensor_parallel / stages, o.tensor_parallel,
+                                  stages};
+  choice.add_switch(layout_switches(ranks, layout));
+  choice.step.shard.stages = stages;
+  choice.step.pipeline = pipeline_of(ranks, o.pipeline);
   choice.add_switch(planning::recompute_switch(o.recompute));
   train::TrainingSetup setup = choice.setup(o.training.machine);
   setup.step.optimizer.clip_norm = o.clip_norm;

@@ -31,6 +31,7 @@ void add_fake_rank_options(Command app, PlanOptions& o) {
       "train data-parallel. In a plan of inference, devices that share the model");
   app.add_flag("--sequence-parallel", o.sequence_parallel,
                "ranks that share a model keep parts of the tokens between its cut products");
+  add_pipeline_options(app, o.pipeline);
 }
 
 void add_layout_options(Command app, record::PlanLayout& o) {
@@ -119,12 +120,32 @@ void refuse_unused(const PlanOptions& o, const Command& app) {
   app.refuse_unused(
       {{o.plans_inference(),
         "in a plan of inference",
-        {"--micro-batches", "--freeze", "--lora-rank",        "--lora-alpha",
-         "--lora-targets",  "--clip",   "--tokens",           "--mfu",
-         "--devices",       "--zero",   "--weight-dtype",     "--gradient-dtype",
-         "--moment-dtype",  "--link",   "--network",          "--node-devices",
-         "--price",         "--watts",  "--recompute",        "--parameters",
-         "--dtype",         "--tf32",   "--sequence-parallel"}},
+        {"--micro-batches",
+         "--freeze",
+         "--lora-rank",
+         "--lora-alpha",
+         "--lora-targets",
+         "--clip",
+         "--tokens",
+         "--mfu",
+         "--devices",
+         "--zero",
+         "--weight-dtype",
+         "--gradient-dtype",
+         "--moment-dtype",
+         "--link",
+         "--network",
+         "--node-devices",
+         "--price",
+         "--watts",
+         "--recompute",
+         "--parameters",
+         "--dtype",
+         "--tf32",
+         "--sequence-parallel",
+         "--pipeline-parallel",
+         "--pipeline-schedule",
+         "--pipeline-chunks"}},
        {o.plans_inference() && o.fake_ranks != 0,
         "with --fake-ranks in a plan of inference",
         {"--tensor-parallel"}},
@@ -137,7 +158,9 @@ void refuse_unused(const PlanOptions& o, const Command& app) {
         {"--preset", "--config", "--batch-size", "--seq-len", "--micro-batches", "--clip",
          "--freeze", "--lora-rank", "--lora-alpha", "--lora-targets", "--level", "--pass",
          "--recompute", "--link", "--network", "--node-devices", "--verbose", "--enqueue-us"}},
-       {o.fake_ranks == 0, "without --fake-ranks", {"--sequence-parallel"}},
+       {o.fake_ranks == 0,
+        "without --fake-ranks",
+        {"--sequence-parallel", "--pipeline-parallel", "--pipeline-schedule", "--pipeline-chunks"}},
        {o.fake_ranks == 0 && !o.plans_inference(), "without --fake-ranks", {"--tensor-parallel"}},
        {o.layout.devices == 1 && o.fake_ranks == 0,
         "without --devices",
@@ -156,9 +179,15 @@ void expect_sane(const PlanOptions& o) {
   constexpr int64_t kMostRanks = 4096;
   if (o.fake_ranks < 0 || o.fake_ranks > kMostRanks)
     throw usage_error("[fake-ranks] expected 1 to {}, got {}", kMostRanks, o.fake_ranks);
-  if (o.tensor_parallel < 1 || (o.fake_ranks != 0 && o.fake_ranks % o.tensor_parallel != 0))
-    throw usage_error("[tensor-parallel] expected a divisor of the {} ranks, got {}", o.fake_ranks,
-                      o.tensor_parallel);
+  if (o.pipeline.pipeline_parallel < 1 || o.pipeline.pipeline_parallel > kMostRanks ||
+      (o.fake_ranks != 0 && o.fake_ranks % o.pipeline.pipeline_parallel != 0))
+    throw usage_error("[pipeline-parallel] expected a divisor of the {} ranks, got {}",
+                      o.fake_ranks, o.pipeline.pipeline_parallel);
+  if (o.tensor_parallel < 1 ||
+      (o.fake_ranks != 0 && o.fake_ranks / o.pipeline.pipeline_parallel % o.tensor_parallel != 0))
+    throw usage_error("[tensor-parallel] expected a divisor of the {} ranks{}, got {}",
+                      o.fake_ranks / o.pipeline.pipeline_parallel,
+                      o.pipeline.pipeline_parallel > 1 ? " of a stage" : "", o.tensor_parallel);
   planning::expect_sane(o.layout);
   train::expect_clip(o.clip_norm);
 }

@@ -9,6 +9,7 @@
 
 #include "apps/command.h"
 #include "apps/model_options.h"
+#include "apps/rank_options.h"
 #include "planning/plans.h"
 #include "record/plan_record.h"
 #include "report/terminal.h"
@@ -22,6 +23,7 @@ struct PlanOptions {
   int64_t fake_ranks = 0;       // 0: none
   int64_t tensor_parallel = 1;  // they share a model
   bool sequence_parallel = false;
+  RankOptions pipeline;  // it has the stages, and how they work
   std::string hardware = "this";
   double enqueue_us = 0;  // 0: as measured or assumed
   std::string recompute = "none";

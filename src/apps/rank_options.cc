@@ -110,16 +110,20 @@ void expect_ranks(const char* option, int64_t ranks) {
 runtime::RankLayout layout_of(const RankOptions& o, const runtime::RankPlace& place) {
   expect_ranks("data-parallel", o.data_parallel);
   expect_ranks("tensor-parallel", o.tensor_parallel);
+  expect_ranks("pipeline-parallel", o.pipeline_parallel);
   const bool is_open = o.data_parallel == 0 || o.tensor_parallel == 0;
   runtime::RankLayout layout{std::max<int64_t>(o.data_parallel, 1),
-                             std::max<int64_t>(o.tensor_parallel, 1)};
+                             std::max<int64_t>(o.tensor_parallel, 1),
+                             std::max<int64_t>(o.pipeline_parallel, 1)};
   if (is_open)
     (o.data_parallel == 0 ? layout.data : layout.tensor) =
         std::max<int64_t>(place.ranks / layout.ranks(), 1);
   if (place.launcher != runtime::Launcher::kNone && layout.ranks() != place.ranks)
     throw usage_error("[{}] expected {}, the number of processes that {} started, got {}",
-                      o.tensor_parallel > 1 ? "tensor-parallel" : "data-parallel", place.ranks,
-                      name(place.launcher), layout.ranks());
+                      o.pipeline_parallel > 1 ? "pipeline-parallel"
+                      : o.tensor_parallel > 1 ? "tensor-parallel"
+                                              : "data-parallel",
+                      place.ranks, name(place.launcher), layout.ranks());
   if (layout.data == 1 && o.zero != 0)
     throw usage_error("[zero] expected several ranks (--data-parallel), got 1");
   return layout;
@@ -181,6 +185,7 @@ void add_rank_options(Command app, RankOptions& o) {
   add_tensor_option(app, o.tensor_parallel,
                     " (default: 1); with --data-parallel each copy of the model has so many");
   add_sequence_flag(app, o.sequence_parallel);
+  add_pipeline_options(app, o);
   app.add_option("--zero", o.zero,
                  "what ranks share out instead of copying: 1 moments and master weights, 2 sums of "
                  "gradients too, 3 parameters too, gathered for each layer; 0 nothing");
@@ -194,6 +199,34 @@ void add_tensor_options(Command app, RankOptions& o) {
   add_tensor_option(app, o.tensor_parallel, kStarts);
   add_gpus_option(app, o);
   add_timeout_option(app, o);
+}
+
+void add_pipeline_options(Command app, RankOptions& o) {
+  app.add_option("--pipeline-parallel", o.pipeline_parallel,
+                 "processes that have some of the layers each and pass micro-batches on "
+                 "(--micro-batches: more of them than stages keep all at work)");
+  app.add_option(
+      "--pipeline-schedule", o.pipeline_schedule,
+      "1f1b; interleaved: several parts of the model on each stage, which waits for "
+      "shorter ones; zero-bubble: gradients of weights fill the waiting, for more memory");
+  app.add_option("--pipeline-chunks", o.pipeline_chunks,
+                 "parts of the model on each stage, if interleaved (default: 2)");
+}
+
+train::PipelineOptions pipeline_of(const runtime::RankLayout& layout, const RankOptions& o) {
+  constexpr int64_t kMostChunks = 64;
+  const passes::PipelineOrder order = passes::pipeline_order(o.pipeline_schedule);
+  const bool is_interleaved = order == passes::PipelineOrder::kInterleaved;
+  if (layout.pipeline == 1 &&
+      (order != passes::PipelineOrder::kOneForwardOneBackward || o.pipeline_chunks != 0))
+    throw usage_error("[pipeline-schedule] expected --pipeline-parallel of 2 or more, got 1");
+  const int64_t chunks = o.pipeline_chunks != 0 ? o.pipeline_chunks : is_interleaved ? 2 : 1;
+  if (chunks < 1 || chunks > kMostChunks || (chunks > 1 && !is_interleaved))
+    throw usage_error("[pipeline-chunks] expected {}, got {}",
+                      is_interleaved ? fmt::format("1 to {}", kMostChunks)
+                                     : std::string("1 unless --pipeline-schedule interleaved"),
+                      chunks);
+  return {order, chunks};
 }
 
 std::string layout_switches(const runtime::RankLayout& layout, const RankOptions& o) {

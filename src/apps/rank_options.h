@@ -12,13 +12,16 @@
 #include "apps/subcommand.h"
 #include "backends/machine.h"
 #include "runtime/ranks.h"
+#include "train/step.h"
 
 namespace ridge::apps {
 
 // 0 stands for as many as the launcher started, divided by the other number.
 struct RankOptions {
-  int64_t data_parallel = 1, tensor_parallel = 1;
-  int64_t zero = 0;  // stage
+  int64_t data_parallel = 1, tensor_parallel = 1, pipeline_parallel = 1;
+  std::string pipeline_schedule = "1f1b";
+  int64_t pipeline_chunks = 0;  // 0: 2 if interleaved, else 1
+  int64_t zero = 0;             // stage
   bool sequence_parallel = false;
   std::optional<double> timeout_s = {};
   std::string gpus = {};  // "0,2": those that ranks use; empty: the first ones
@@ -31,7 +34,7 @@ struct RankOptions {
   }
 };
 
-// --data-parallel, --tensor-parallel, --zero, --gpus, --collective-timeout
+// --data-parallel, --tensor-parallel, --pipeline-parallel, --zero, --gpus, --collective-timeout
 void add_rank_options(Command app, RankOptions& options);
 // --tensor-parallel, --gpus, --collective-timeout
 void add_tensor_options(Command app, RankOptions& options);
@@ -43,6 +46,11 @@ void add_gpus_option(Command app, RankOptions& options);
 // ends the process here, and is printed once where all ranks have it. If the run fails, the ranks
 // leave their last collectives in `folder`, unless it is empty.
 int run_as_rank(RankOptions& options, const std::string& folder, const std::function<int()>& body);
+
+// --pipeline-parallel and how its stages work
+void add_pipeline_options(Command app, RankOptions& options);
+// Throws usage Errors.
+train::PipelineOptions pipeline_of(const runtime::RankLayout& layout, const RankOptions& options);
 
 // The switches of the passes that train on several ranks in the way that the options ask for.
 // Throws usage Errors.

@@ -27,7 +27,8 @@ class Autocast {
     Builder& b = rewriter.builder();
     auto derive = b.derive(node);
     std::vector<ValueId> inputs = rewriter.map(node.inputs);
-    if (is_a(node, ops::embedding_op())) node.attrs.set("dtype", std::string(name(narrow_)));
+    if (is_a(node, ops::embedding_op()) || is_a(node, ops::receive_op()))
+      node.attrs.set("dtype", std::string(name(narrow_)));
     if (is_a(node, ops::matmul_op()))
       for (size_t i = 0; i < inputs.size(); ++i) {
         expect_castable(node.inputs[i]);

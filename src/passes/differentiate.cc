@@ -249,7 +249,8 @@ class Differentiator {
       const Node& node = graph_.node(id);
       bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
                              [&](ValueId v) { return needed_[index(v)]; });
-      for (ValueId output : node.outputs) needed_[index(output)] = any;
+      for (ValueId output : node.outputs)
+        if (any) needed_[index(output)] = true;
     }
   }
 

@@ -20,14 +20,14 @@
 namespace ridge::passes {
 namespace {
 
-// For each value, whether it is a parameter or made from one.
+// For each value, whether it is a parameter or made from one, here or in the stage before.
 std::vector<bool> values_of_parameters(const Graph& graph) {
   std::vector<bool> found;
   for (const Value& value : graph.values) found.push_back(value.storage == Storage::kParameter);
+  const auto is_found = [&](ValueId input) { return found[static_cast<size_t>(input)]; };
   for (const Node& node : graph.nodes)
-    for (const ValueId input : node.inputs)
-      if (found[static_cast<size_t>(input)])
-        for (const ValueId output : node.outputs) found[static_cast<size_t>(output)] = true;
+    if (is_a(node, ops::receive_op()) || std::ranges::any_of(node.inputs, is_found))
+      for (const ValueId output : node.outputs) found[static_cast<size_t>(output)] = true;
   return found;
 }
 

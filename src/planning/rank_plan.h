@@ -18,8 +18,9 @@ record::PlannedCollective planned_collective(const plan::Collective& collective,
                                              const cost::Ceilings* ceilings);
 
 // `setup` is that of a rank, with the switches of its layout: neighbours share a model if the pass
-// train_tensor_parallel is on. Throws usage Errors: a collective of a rank that differs from the
-// first rank's, and ranks that are no multiple of those that share a model.
+// train_tensor_parallel is on, and its share says how many stages there are. Throws usage Errors: a
+// collective of a rank that differs from the first rank's, or that waits forever, and ranks that
+// are no multiple of those that share a model.
 record::RankPlan plan_ranks(const train::TrainingSetup& setup,
                             int64_t ranks,
                             const passes::PassTarget& target,

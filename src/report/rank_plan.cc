@@ -33,8 +33,13 @@ std::string rank_plan_text(const record::RankPlan& plan, const TerminalOptions& 
       format_bytes(plan.sent_bytes()), format_bytes(plan.record.memory.owned_bytes),
       flops(plan.executed_flops), flops(plan.one_rank_flops), flops(repeated),
       100 * repeated / plan.executed_flops);
+  std::string waits;
+  if (plan.step_ns > 0)
+    waits = fmt::format(
+        "A step of the {} stages takes {}, predicted; they wait for each other for {:.1f}% of it.\n",
+        plan.stages, format_ns(plan.step_ns), 100 * plan.bubble_share);
   return wrap_lines(built, terminal.columns) + table.text(terminal) +
-         wrap_lines(sums, terminal.columns);
+         wrap_lines(sums + waits, terminal.columns);
 }
 
 std::string rank_plan_json(const record::RankPlan& plan) { return json_text(to_json(plan)); }

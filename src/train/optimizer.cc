@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "ops/build.h"
 #include "passes/tensor_shards.h"
+#include "plan/rank_layout.h"
 
 namespace ridge::train {
 
@@ -33,11 +34,12 @@ bool is_decayed(std::string_view parameter, const Type& type) {
 
 namespace {
 
-// Over all ranks that share a model.
+// Over all ranks that share a model, and its stages.
 ValueId sum_of_squares(Builder& b,
                        std::span<const ValueId> gradients,
                        const SharedGradients& shared) {
-  if (shared.ranks == 1) return b.call("sum_squares", {gradients.begin(), gradients.end()});
+  if (shared.ranks == 1 && shared.stages == 1)
+    return b.call("sum_squares", {gradients.begin(), gradients.end()});
   RIDGE_CHECK(shared.copies.size() == gradients.size(), "{} copies", shared.copies.size());
   std::map<int64_t, std::vector<ValueId>> by_copies;
   for (size_t i = 0; i < gradients.size(); ++i) by_copies[shared.copies[i]].push_back(gradients[i]);
@@ -47,8 +49,13 @@ ValueId sum_of_squares(Builder& b,
         ops::scale(b, b.call("sum_squares", same), 1 / static_cast<double>(copies));
     sum = sum == kNoValue ? squares : ops::add(b, sum, squares);
   }
-  return b.call("all_reduce", {sum},
-                {{"group", std::string(passes::kTensorGroup)}, {"ranks", shared.ranks}});
+  const auto add_up = [&](const char* group, int64_t ranks) {
+    if (ranks > 1)
+      sum = b.call("all_reduce", {sum}, {{"group", std::string(group)}, {"ranks", ranks}});
+  };
+  add_up(passes::kTensorGroup, shared.ranks);
+  add_up(plan::kPipelineGroup, shared.stages);
+  return sum;
 }
 
 }  // namespace

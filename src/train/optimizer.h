@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,11 +50,13 @@ struct AppendedUpdate {
   ValueId scale = kNoValue, skipped_steps = kNoValue;
 };
 
-// The ranks that share a model, and how many of them have the same gradient of each parameter: the
-// norm counts it once.
+// The ranks that share a model, or a stage of one, and how many ranks of all stages have the same
+// gradient of each parameter: the norm counts it once.
 struct SharedGradients {
   int64_t ranks = 1;
-  std::vector<int64_t> copies;  // one for each parameter, if there are several ranks
+  std::vector<int64_t> copies;  // one for each parameter, if there are several ranks or stages
+  int64_t stages = 1;
+  std::set<std::string> tied = {};  // parameters that the first and the last stage have
 };
 
 // Appends the update of each parameter by its gradient, one node per tensor. The inputs are

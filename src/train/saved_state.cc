@@ -2,14 +2,19 @@
 // Goes through the load graph in both directions, and moves the rows of q and k.
 #include "train/saved_state.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "base/split.h"
 #include "models/adapter.h"
 #include "models/parameter_list.h"
 #include "models/row_order.h"
 #include "passes/exchanged_gradients.h"
 #include "passes/tensor_shards.h"
+#include "plan/rank_layout.h"
 #include "runtime/load.h"
 
 namespace ridge::train {
@@ -66,19 +71,68 @@ runtime::RankParts joining(const RankShare& share) {
   return {joining(*share.groups, passes::kTensorGroup), joining(*share.groups, passes::kDataGroup)};
 }
 
+// The tensors of all stages, each of which has those of its layers; the first and the last one may
+// have a table both. Every stage asks `keeps` for all of them, in the order of their names.
+std::vector<SavedTensor> of_all_stages(std::vector<SavedTensor> own,
+                                       backends::Communicator& stages,
+                                       const KeepsTensor& keeps) {
+  std::string text;
+  for (const SavedTensor& each : own)
+    text += fmt::format("{} {}\n", each.name, fmt::join(each.shape.to_vector(), " "));
+  struct Place {
+    size_t stage = 0;
+    Shape shape = {};
+  };
+  std::map<std::string, Place> places;
+  const std::vector<std::string> texts = stages.gather(text);
+  for (size_t stage = 0; stage < texts.size(); ++stage)
+    for (const std::string& line : split(texts[stage], '\n')) {
+      if (line.empty()) continue;
+      std::vector<int64_t> extents;
+      const std::vector<std::string> words = split(line, ' ');
+      for (size_t i = 1; i < words.size(); ++i) extents.push_back(std::stoll(words[i]));
+      places.try_emplace(words[0], Place{stage, Shape(extents)});
+    }
+  std::map<std::string, std::vector<float>> by_name;
+  for (SavedTensor& each : own) by_name[each.name] = std::move(each.values);
+  std::vector<SavedTensor> kept;
+  for (const auto& [name, place] : places) {
+    const auto count = static_cast<size_t>(place.shape.elements());
+    std::vector<float> part = std::move(by_name[name]),
+                       all(count * static_cast<size_t>(stages.size()));
+    part.resize(count);
+    stages.gather(backends::Divided{reinterpret_cast<std::byte*>(part.data()),
+                                    reinterpret_cast<std::byte*>(all.data()),
+                                    place.shape.elements(), DType::kF32});
+    if (keeps && !keeps(name, place.shape)) continue;
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(place.stage * count);
+    kept.push_back({name, place.shape, {begin, begin + static_cast<std::ptrdiff_t>(count)}});
+  }
+  return kept;
+}
+
+// The stages of this rank's copy of the model; null if it has one.
+backends::Communicator* stages_of(const RankShare& share) {
+  if (share.groups == nullptr) return nullptr;
+  const auto found = share.groups->find(plan::kPipelineGroup);
+  return found == share.groups->end() ? nullptr : found->second.get();
+}
+
 std::vector<SavedTensor> tensors_of(const Trainer& trainer,
                                     std::string_view suffix,
                                     const KeepsTensor& keeps) {
+  backends::Communicator* const stages = stages_of(trainer.options().shard);
   const models::RowOrder order = row_order(trainer.config());
   std::vector<SavedTensor> tensors;
   runtime::save_states(
       trainer.graphs().load, trainer.store(), suffix,
       [&](const std::string& name, const Type& type, std::vector<float> values) {
-        if (keeps && !keeps(name, type.shape)) return;
+        if (stages == nullptr && keeps && !keeps(name, type.shape)) return;
         if (moves_rows(name)) values = reordered(values, type.shape, order, true);
         tensors.push_back({name, type.shape, std::move(values)});
       },
       joining(trainer.options().shard));
+  if (stages != nullptr) return of_all_stages(std::move(tensors), *stages, keeps);
   std::sort(tensors.begin(), tensors.end(),
             [](const SavedTensor& a, const SavedTensor& b) { return a.name < b.name; });
   return tensors;

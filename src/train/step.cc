@@ -9,23 +9,11 @@
 #include "ops/build.h"
 #include "ops/registry.h"
 #include "passes/differentiate.h"
-#include "passes/tensor_shards.h"
+#include "train/gradient_states.h"
+#include "train/pipeline_step.h"
 
 namespace ridge::train {
 namespace {
-
-bool is_parameter(const Value& value) {
-  return value.storage == Storage::kParameter && value.producer == kNoNode;
-}
-
-// The parameters that are not frozen.
-std::vector<ValueId> trained_parameters(const Graph& graph) {
-  std::vector<ValueId> parameters;
-  for (size_t i = 0; i < graph.values.size(); ++i)
-    if (is_parameter(graph.values[i]) && !graph.values[i].frozen)
-      parameters.push_back(static_cast<ValueId>(i));
-  return parameters;
-}
 
 void freeze(Graph& graph, std::span<const std::string> patterns) {
   for (const std::string& pattern : patterns) {
@@ -44,90 +32,6 @@ void freeze(Graph& graph, std::span<const std::string> patterns) {
   }
   if (!patterns.empty() && trained_parameters(graph).empty())
     throw usage_error("[freeze] expected patterns that leave a parameter to train, all are frozen");
-}
-
-// The trained parameters of a graph and their gradients, in one order.
-struct TrainedValues {
-  std::vector<ValueId> parameters, gradients;
-  SharedGradients shared;
-};
-
-SharedGradients shared_gradients(const Graph& graph,
-                                 const LoadGraph& load,
-                                 std::span<const ValueId> parameters,
-                                 int64_t ranks) {
-  SharedGradients shared{ranks, {}};
-  for (const ValueId each : parameters)
-    if (ranks > 1)
-      shared.copies.push_back(passes::ranks_with_same(load, graph.value(each).name, ranks));
-  return shared;
-}
-
-// Adds each gradient to a state "<name>.gradient", which the update reads and clears.
-void accumulate_gradients(Builder& b, const TrainedValues& trained) {
-  for (size_t i = 0; i < trained.parameters.size(); ++i) {
-    const ValueId gradient = trained.gradients[i];
-    const Node* producer = b.graph().producer(gradient);
-    RIDGE_CHECK(producer != nullptr, "a gradient without a producer");
-    auto derive = b.derive(producer->from, producer->scope, Phase::kBackward);
-    const Value parameter = b.graph().value(trained.parameters[i]);
-    b.call("accumulate", {b.state(parameter.name + ".gradient", parameter.type), gradient});
-  }
-}
-
-// The states of gradients. Adds the parameters to `parameters`, unless it is null.
-std::vector<ValueId> declare_gradients(Builder& b,
-                                       const Graph& step,
-                                       std::vector<ValueId>* parameters) {
-  std::vector<ValueId> gradients;
-  for (ValueId value : trained_parameters(step)) {
-    const Value& parameter = step.value(value);
-    if (parameters != nullptr) parameters->push_back(b.parameter(parameter.name, parameter.type));
-    gradients.push_back(b.state(parameter.name + ".gradient", parameter.type));
-  }
-  return gradients;
-}
-
-void append_zeros(Builder& b, std::span<const ValueId> gradients) {
-  b.set_phase(Phase::kOptimizer);
-  auto scope = b.scope("optimizer");
-  for (ValueId gradient : gradients) b.call("zero", {gradient});
-}
-
-// Appends the update and its outputs, and notes which there are.
-void append_update(Builder& b,
-                   const StepOptions& options,
-                   const TrainedValues& trained,
-                   const LossScaling* scaling,
-                   StepGraph& step) {
-  const AppendedUpdate made = append_adamw(b, options.optimizer, trained.parameters,
-                                           trained.gradients, scaling, trained.shared);
-  step.has_norm = made.squared_norm != kNoValue;
-  step.has_scale = made.scale != kNoValue;
-  for (const ValueId output : {made.squared_norm, made.scale, made.skipped_steps})
-    if (output != kNoValue) b.graph().outputs.push_back(output);
-}
-
-StepGraph build_update(const Graph& step,
-                       const OpTable& ops,
-                       const StepOptions& options,
-                       const LossScaling* scaling,
-                       const SharedGradients& shared) {
-  StepGraph update{"update", {}, 1, false};
-  Builder b(update.graph, ops);
-  TrainedValues trained;
-  trained.shared = shared;
-  trained.gradients = declare_gradients(b, step, &trained.parameters);
-  append_update(b, options, trained, scaling, update);
-  append_zeros(b, trained.gradients);
-  return update;
-}
-
-Graph build_discard(const Graph& step, const OpTable& ops) {
-  Graph discard;
-  Builder b(discard, ops);
-  append_zeros(b, declare_gradients(b, step, nullptr));
-  return discard;
 }
 
 }  // namespace
@@ -162,6 +66,10 @@ TrainingStep build_step(const StepSetup& setup,
       options.lora, {},     options.shard.rank, options.shard.ranks};
   step.load.rank = options.shard.tensor_rank;
   step.has_adapters = selection.has("lora");
+  if (options.shard.stages > 1) {
+    add_pipeline(forward.graph, setup, context, step);
+    return step;
+  }
   auto run = [&](passes::Stage stage, const Graph& graph) {
     return passes::run_stage(stage, graph, selection, context,
                              ceilings == nullptr ? nullptr : &step.passes);
@@ -178,8 +86,7 @@ TrainingStep build_step(const StepSetup& setup,
   };
   if (options.evaluates) step.evaluation = unrecorded_stages(graph);
   TrainedValues trained{trained_parameters(graph), {}, {}};
-  trained.shared =
-      shared_gradients(graph, step.load, trained.parameters, options.shard.tensor_ranks);
+  trained.shared = shared_gradients(graph, step.load, trained.parameters, options.shard);
   const double seed = 1.0 / static_cast<double>(options.micro_batches);
   const ValueId loss = graph.outputs[0];
   trained.gradients =

@@ -14,6 +14,7 @@
 #include "models/config.h"
 #include "models/packing.h"
 #include "passes/pipeline.h"
+#include "passes/pipeline_schedule.h"
 #include "train/optimizer.h"
 
 namespace ridge::train {
@@ -24,13 +25,21 @@ struct RankShare {
   backends::Communicator* all = nullptr;      // reaches all ranks; null: none, or a plan
   int64_t tensor_rank = 0, tensor_ranks = 1;  // they share the model
   const backends::Groups* groups = nullptr;   // as `all`
+  int64_t stage = 0, stages = 1;              // each has some of the layers
 
-  bool is_first() const { return rank == 0 && tensor_rank == 0; }
+  bool is_first() const { return rank == 0 && tensor_rank == 0 && stage == 0; }
+};
+
+// How the stages of a pipeline work on the micro-batches of a step.
+struct PipelineOptions {
+  passes::PipelineOrder order = passes::PipelineOrder::kOneForwardOneBackward;
+  int64_t chunks = 1;  // parts of the model that each stage has
 };
 
 struct StepOptions {
   int64_t batch_size = 8;  // sequences per micro-batch, of each rank
   RankShare shard;
+  PipelineOptions pipeline;
   int64_t sequence = 128;
   models::Packing packing = models::Packing::kNone;
   int64_t micro_batches = 1;  // gradients are summed over these before the update
@@ -61,6 +70,7 @@ struct StepGraph {
   bool has_loss = true;
   bool has_norm = false;
   bool has_scale = false;
+  int64_t micro_batches = 1;  // in each run
 };
 
 struct TrainingStep {

@@ -67,18 +67,29 @@ double attended_share(std::span<const Batch> batches, int64_t sequence) {
   return static_cast<double>(keys) / static_cast<double>(all);
 }
 
+// The values of a micro-batch, in their place among those of one run of a graph. A stage of a
+// pipeline may not have the input.
+void write_input(runtime::Store& store,
+                 const char* name,
+                 const std::vector<int32_t>& values,
+                 int64_t micro_batch) {
+  const auto bytes = static_cast<int64_t>(values.size() * sizeof(int32_t));
+  if (store.has(name)) store.write_part(name, micro_batch * bytes, values.data(), bytes);
+}
+
 // Ids and labels as a rank counts them that has a part of the vocabulary.
 void write_parts(runtime::Store& store,
                  const Batch& batch,
                  const RankShare& share,
-                 int64_t vocabulary) {
+                 int64_t vocabulary,
+                 int64_t micro_batch) {
   const int64_t count = vocabulary / share.tensor_ranks;
   const passes::VocabularyPart part{share.tensor_rank * count, count, vocabulary};
   const auto write = [&](const char* name, const std::vector<int32_t>& whole, int64_t elsewhere) {
-    if (!store.has(name)) return;
-    const std::vector<int32_t> own =
-        passes::indices_of_part(whole, part, static_cast<int32_t>(elsewhere));
-    store.write(name, own.data(), static_cast<int64_t>(own.size() * sizeof(int32_t)));
+    if (store.has(name))
+      write_input(store, name,
+                  passes::indices_of_part(whole, part, static_cast<int32_t>(elsewhere)),
+                  micro_batch);
   };
   write(passes::kPartOfIds, batch.ids, -1);
   write(passes::kPartOfLabels, batch.labels, count);
@@ -105,14 +116,11 @@ Trainer::Trainer(const StepSetup& setup,
   if (has_loss_scale(store_)) set_loss_scale({options_.loss_scaling.initial});
 }
 
-void Trainer::write_batch(const Batch& batch) {
-  auto write = [&](const char* name, const std::vector<int32_t>& values) {
-    store_.write(name, values.data(), static_cast<int64_t>(values.size() * sizeof(int32_t)));
-  };
-  write("ids", batch.ids);
-  write("positions", batch.positions);
-  write("labels", batch.labels);
-  write_parts(store_, batch, options_.shard, config_.vocabulary);
+void Trainer::write_batch(const Batch& batch, int64_t micro_batch) {
+  write_input(store_, "ids", batch.ids, micro_batch);
+  write_input(store_, "positions", batch.positions, micro_batch);
+  write_input(store_, "labels", batch.labels, micro_batch);
+  write_parts(store_, batch, options_.shard, config_.vocabulary, micro_batch);
 }
 
 void Trainer::inspect_next() {
@@ -152,7 +160,7 @@ void Trainer::begin(std::span<const Batch> batches, bool profiled) {
       break;
     }
     for (int64_t k = 0; k < graph.repeat; ++k) {
-      if (graph.has_loss) write_batch(*batch++);
+      for (int64_t m = 0; graph.has_loss && m < graph.micro_batches; ++m) write_batch(*batch++, m);
       run(i, profiled, begun);
       begun.read(program_, i, graph);
     }
@@ -201,7 +209,7 @@ double Trainer::evaluate(std::span<const Batch> batches) {
   double sum = 0;
   int64_t labels = 0;
   for (const Batch& batch : batches) {
-    write_batch(batch);
+    write_batch(batch, 0);
     program_.run(graph);
     const auto counted = std::count_if(batch.labels.begin(), batch.labels.end(),
                                        [](int32_t label) { return label >= 0; });

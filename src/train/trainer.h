@@ -78,7 +78,8 @@ class Trainer {
   // The indexes of graphs in the program that are not the step's.
   int discard_graph() const { return static_cast<int>(step_.graphs.size()); }
   int evaluation_graph() const { return discard_graph() + (step_.discard ? 1 : 0); }
-  void write_batch(const Batch& batch);
+  // In its place among the micro-batches of one run.
+  void write_batch(const Batch& batch, int64_t micro_batch);
 
   models::ModelConfig config_;
   StepOptions options_;

@@ -12,9 +12,10 @@
 
 namespace ridge::apps {
 
-// How many ranks train on different sequences, and how many share each model.
+// How many ranks train on different sequences, how many share each model, how many have some of its
+// layers each, and the micro-batches of a step.
 struct Layout {
-  int data = 1, tensor = 1;
+  int data = 1, tensor = 1, stages = 1, micro_batches = 1;
 };
 
 // Sums over ranks have another order than those of one.
@@ -36,11 +37,15 @@ class TensorTrainingCase : public RankTest {
                                       "--seq-len",
                                       "32",
                                       "--batch-size",
-                                      std::to_string(4 / layout.data)};
+                                      std::to_string(4 / layout.data / layout.micro_batches)};
     if (layout.data > 1)
       words.insert(words.end(), {"--data-parallel", std::to_string(layout.data)});
     if (layout.tensor > 1)
       words.insert(words.end(), {"--tensor-parallel", std::to_string(layout.tensor)});
+    if (layout.stages > 1)
+      words.insert(words.end(), {"--pipeline-parallel", std::to_string(layout.stages)});
+    if (layout.micro_batches > 1)
+      words.insert(words.end(), {"--micro-batches", std::to_string(layout.micro_batches)});
     words.insert(words.end(), more.begin(), more.end());
     const Output output = run(words, {.environment = kOnAnyMachine});
     EXPECT_EQ(output.code, 0) << output.err;

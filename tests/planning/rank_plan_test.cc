@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "backends/null/null_backend.h"
+#include "cost/hardware.h"
 #include "models/llama_shape.h"
 #include "plan/collectives.h"
+#include "planning/stage_times.h"
 #include "planning/step_plan.h"
 
 namespace ridge::planning {
@@ -138,6 +140,52 @@ TEST(RankPlan, CopiesOfTheModelAverageTheirParts) {
   const auto target = backends::null::make_null_target({});
   EXPECT_EQ(plan.model_flops,
             static_cast<double>(plan_step(one, *target, nullptr).model.step().flops));
+}
+
+// --- Stages of a pipeline. ---
+
+train::TrainingSetup staged_setup(int64_t micro_batches, const train::PipelineOptions& pipeline) {
+  train::TrainingSetup setup = setup_of(1, micro_batches);
+  setup.config.layers = 4;
+  setup.selection = passes::Selection("compiled", "+data_parallel=2,+train_tensor_parallel=2");
+  setup.step.shard.stages = 2;
+  setup.step.pipeline = pipeline;
+  return setup;
+}
+
+TEST(RankPlan, StagesTakeTurns) {
+  const auto target = backends::null::make_null_target({});
+  const cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h200"));
+  const auto plan = [&](int64_t micro_batches, const train::PipelineOptions& pipeline) {
+    return plan_ranks(staged_setup(micro_batches, pipeline), 8, *target, &ceilings, [](auto...) {});
+  };
+  const record::RankPlan two = plan(2, {}), eight = plan(8, {});
+  EXPECT_EQ(two.stages, 2);
+  EXPECT_GT(two.bubble_share, eight.bubble_share) << "more micro-batches keep stages at work";
+  EXPECT_GT(eight.bubble_share, 0);
+  EXPECT_LT(eight.bubble_share, 1);
+  EXPECT_GT(eight.step_ns, two.step_ns);
+  int64_t sent = 0;
+  for (const record::PlannedCollective& each : eight.collectives)
+    if (each.op == "send") sent += each.repeat * each.sent_bytes;
+  EXPECT_EQ(sent, 8 * int64_t{4} * 2 * 16 * 32) << "hidden states of 8 micro-batches, 2 x 16 x 32";
+}
+
+// Times of stages that compute for 1 and then 2 units, by hand.
+TEST(RankPlan, WaitsAreThoseOfTheSchedule) {
+  using enum StageEvent::Kind;
+  const StageTimes times = simulate({{{kCompute, 10},
+                                      {kSend, 1, "pipeline.0"},
+                                      {kReceive, 1, "pipeline.0"},
+                                      {kCompute, 20},
+                                      {kMeet, 2, "pipeline"}},
+                                     {{kReceive, 1, "pipeline.0"},
+                                      {kCompute, 30},
+                                      {kSend, 1, "pipeline.0"},
+                                      {kMeet, 2, "pipeline"}}});
+  EXPECT_EQ(times.step_ns, 10 + 1 + 30 + 1 + 20 + 2);
+  EXPECT_EQ(times.busy_ns, (std::vector<double>{30, 30}));
+  EXPECT_DOUBLE_EQ(times.bubble_share(), 1 - 60.0 / 128);
 }
 
 TEST(RankPlan, RefusesRanksThatDoNotMakeWholeCopies) { EXPECT_THROW(shared_plan(6, 4), Error); }

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of the parts that a model is cut into, and of the step of a stage.
+#include "passes/pipeline_stage.h"
+
+#include "models/forward_graph.h"
+#include "passes/pass_trial.h"
+#include "plan/collectives.h"
+
+namespace ridge::passes {
+namespace {
+
+models::ModelConfig layers(int64_t count, bool tied = false) {
+  models::ModelConfig config = one_layer();
+  config.layers = count;
+  config.tied_head = tied;
+  return config;
+}
+
+Graph forward_of(const models::ModelConfig& config) {
+  return models::build_training_graph(config, ops::table(), 2, 4, models::Packing::kNone).graph;
+}
+
+train::TrainingStep step_of(int64_t stage,
+                            int64_t stages,
+                            const train::PipelineOptions& pipeline = {},
+                            bool tied = false,
+                            std::string_view switches = "",
+                            int64_t micro_batches = 4) {
+  train::StepOptions options;
+  options.batch_size = 2;
+  options.sequence = 4;
+  options.micro_batches = micro_batches;
+  options.evaluates = true;
+  options.optimizer.clip_norm = 1;
+  options.shard.stage = stage, options.shard.stages = stages;
+  options.pipeline = pipeline;
+  return train::build_step({layers(4, tied), options, Selection("compiled", switches)}, target());
+}
+
+std::string collectives_of(const train::TrainingStep& step) {
+  std::vector<plan::Collective> all;
+  for (const train::StepGraph& each : step.graphs)
+    plan::append_collectives(each.name, each.graph, all);
+  plan::append_collectives("evaluation", *step.evaluation, all);
+  return plan::collectives_text(all);
+}
+
+TEST(PipelineStage, PartsHaveTheModelsWork) {
+  const Graph whole = forward_of(layers(5));
+  const std::vector<int64_t> cuts = cut_layers(whole, 3);
+  ASSERT_EQ(cuts.size(), 4u);
+  EXPECT_EQ(cuts.front(), 0);
+  EXPECT_EQ(cuts.back(), 5);
+  int64_t flops = 0;
+  for (int64_t part = 0; part < 3; ++part) {
+    EXPECT_LT(cuts[static_cast<size_t>(part)], cuts[static_cast<size_t>(part) + 1]);
+    const Graph own = cut_part(whole, ops::table(), {part, 3, 3}, cuts);
+    EXPECT_EQ(count(own, "receive"), part > 0 ? 1 : 0);
+    EXPECT_EQ(count(own, "send"), part < 2 ? 1 : 0);
+    EXPECT_EQ(own.outputs.size(), part == 2 ? 1u : 0u);
+    EXPECT_EQ(own.find("ids") != kNoValue, part == 0);
+    EXPECT_EQ(own.find("labels") != kNoValue, part == 2);
+    flops += cost::model_totals(own).step().flops;
+  }
+  EXPECT_GE(flops, cost::model_totals(whole).step().flops);
+  EXPECT_THROW(cut_layers(whole, 6), Error);
+}
+
+// A large head takes the place of layers.
+TEST(PipelineStage, CutsByTheTimeOfParts) {
+  models::ModelConfig config = layers(8);
+  EXPECT_EQ(cut_layers(forward_of(config), 2)[1], 4);
+  config.vocabulary = 64 * config.vocabulary;
+  EXPECT_GT(cut_layers(forward_of(config), 2)[1], 4);
+}
+
+TEST(PipelineStage, EveryScheduleSendsWhatTheOtherReceives) {
+  using enum PipelineOrder;
+  for (const train::PipelineOptions& pipeline :
+       {train::PipelineOptions{kOneForwardOneBackward, 1}, train::PipelineOptions{kInterleaved, 2},
+        train::PipelineOptions{kZeroBubble, 1}})
+    for (const bool tied : {false, true})
+      for (const char* switches : {"", "+autocast_bf16", "+recompute"}) {
+        std::vector<std::string> texts;
+        for (int64_t stage = 0; stage < 2; ++stage)
+          texts.push_back(collectives_of(step_of(stage, 2, pipeline, tied, switches)));
+        EXPECT_EQ(plan::first_mismatch(texts, {.pipeline = 2}), "") << switches;
+        EXPECT_EQ(texts[0].find("bf16[8,") != std::string::npos,
+                  std::string_view(switches) == "+autocast_bf16");
+      }
+}
+
+// The gradients of weights come after the gradient that the stage before waits for.
+TEST(PipelineStage, PutsOffGradientsOfWeights) {
+  const auto before_first_send = [](PipelineOrder order) {
+    const train::TrainingStep step = step_of(1, 2, {order, 1});
+    int products = 0;
+    for (const Node& node : step.graphs[0].graph.nodes) {
+      if (node.op->name == "send") break;
+      products += node.op->name == "matmul" && node.phase == Phase::kBackward ? 1 : 0;
+    }
+    return products;
+  };
+  const int whole = before_first_send(PipelineOrder::kOneForwardOneBackward),
+            split = before_first_send(PipelineOrder::kZeroBubble);
+  EXPECT_GT(split, 0);
+  EXPECT_LE(split, whole / 2 + 1);
+  const auto nodes = [](PipelineOrder order) {
+    return step_of(1, 2, {order, 1}).graphs[0].graph.nodes.size();
+  };
+  EXPECT_EQ(nodes(PipelineOrder::kZeroBubble), nodes(PipelineOrder::kOneForwardOneBackward));
+}
+
+// As many micro-batches are under way as there are stages, however many a step has.
+TEST(PipelineStage, MemoryDoesNotGrowWithMicroBatches) {
+  const auto arena = [](int64_t micro_batches) {
+    const Graph graph = step_of(0, 2, {}, false, "", micro_batches).graphs[0].graph;
+    return static_cast<double>(plan::plan(graph, target()).memory.arena_bytes);
+  };
+  EXPECT_LT(arena(16), 1.05 * arena(4));
+}
+
+// The model's work of all stages and micro-batches, and each scalar loss once for all.
+TEST(PipelineStage, StagesShareTheModelsWork) {
+  int64_t flops = 0;
+  for (const int64_t stage : {0, 1}) {
+    const train::TrainingStep step = step_of(stage, 2);
+    ASSERT_EQ(step.graphs.size(), 2u);
+    EXPECT_EQ(step.graphs[0].micro_batches, 4);
+    EXPECT_EQ(step.graphs[0].graph.outputs.size(), 1u);
+    flops += cost::model_totals(step.graphs[0].graph).step().flops;
+  }
+  const train::TrainingStep whole = step_of(0, 1);
+  EXPECT_EQ(whole.graphs[0].repeat, 4);
+  EXPECT_EQ(flops, 4 * cost::model_totals(whole.graphs[0].graph).step().flops);
+}
+
+TEST(PipelineStage, RefusesWhatItDoesNotRunWith) {
+  EXPECT_THROW(step_of(0, 5), Error);
+  EXPECT_THROW(step_of(0, 2, {}, false, "+zero=2"), Error);
+  EXPECT_THROW(step_of(0, 2, {}, false, "+train_tensor_parallel=2,+sequence_parallel"), Error);
+}
+
+}  // namespace
+}  // namespace ridge::passes
