@@ -439,7 +439,9 @@ Summary time_repeatedly(const std::function<void()>& once,
     run = std::max((kProbed * measured(kProbed) - one) / (kProbed - 1), 1.0);
     besides = std::max(one - run, 0.0);
   }
-  const double sample_ns = std::clamp(kBesides * besides, kSampleNs, kMostSampleNs);
+  const double most_ns =
+      std::clamp(budget_ns / static_cast<double>(kLeastSamples), kSampleNs, kMostSampleNs);
+  const double sample_ns = std::clamp(kBesides * besides, kSampleNs, most_ns);
   const int64_t repeats = std::max<int64_t>(1, std::llround(sample_ns / run));
   std::vector<double> samples;
   const double start = now_ns();
