@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/clock.h"
@@ -35,11 +36,14 @@ void expect_finite(double loss, int64_t step, const LoadGraph& load, const runti
                                      : "the first parameter that is not finite is " + tensor);
 }
 
-// Fills the parameters with these weights, or draws them.
+// Fills the parameters with these weights, or draws them. A stage asks for those of the others
+// too: the hash of a model is of all that was read.
 void load(const LoadGraph& load,
           const models::ModelConfig& config,
           const runtime::TensorSource& weights,
+          bool has_stages,
           runtime::Store& store) {
+  std::set<std::string> asked;
   std::map<std::string, std::vector<float>> drawn;
   if (!weights)
     draw_weights(config, kSyntheticSeed, [&](const std::string& name, std::vector<float> data) {
@@ -48,6 +52,7 @@ void load(const LoadGraph& load,
   runtime::load_parameters(
       load,
       [&](const std::string& name, const Type& type) {
+        asked.insert(name);
         if (passes::is_lora(name)) return initial_adapter(name, type.shape, kSyntheticSeed);
         if (weights) return weights(name, type);
         auto found = drawn.find(name);
@@ -55,6 +60,10 @@ void load(const LoadGraph& load,
         return found->second;
       },
       store);
+  for (const Value& each : load.graph.values)
+    if (weights && has_stages && each.storage == Storage::kInput && !passes::is_lora(each.name) &&
+        !asked.contains(each.name))
+      weights(each.name, each.type);
 }
 
 // The share of the keys before a query, or its own, that are of the query's document.
@@ -111,7 +120,7 @@ Trainer::Trainer(const StepSetup& setup,
     program_.add(each.name, each.graph, static_cast<int>(each.repeat));
   if (step_.discard) program_.add("discard", *step_.discard);
   if (step_.evaluation) program_.add("evaluation", *step_.evaluation);
-  load(step_.load, config_, weights, store_);
+  load(step_.load, config_, weights, options_.shard.stages > 1, store_);
   program_.bind();
   if (has_loss_scale(store_)) set_loss_scale({options_.loss_scaling.initial});
 }

@@ -31,6 +31,14 @@ TEST_F(PipelineTrainingTest, StagesTrainWhatOneProcessTrains) {
     expect_same(one, train_logged(layout, with(words, more)), 1e-5 * one[0]);
 }
 
+// gemma3's table is its head, too: the first and the last stage add up its gradients.
+TEST_F(PipelineTrainingTest, TiedTablesTrainTheSame) {
+  write_ids();
+  const Words words = {
+      "--model", small("gemma3_bf16"), "--data", "ids.bin", "--steps", "4", "--clip", "0.5"};
+  expect_same(train(kOne, words), train({.stages = 2, .micro_batches = 4}, words));
+}
+
 // At this level no GEMM is chosen by timing.
 TEST_F(PipelineTrainingTest, GiveTheSameBitsInEveryRun) {
   for (const Words& schedule : {Words(), kInterleaved, kZeroBubble}) {
