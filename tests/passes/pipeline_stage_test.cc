@@ -120,7 +120,7 @@ TEST(PipelineStage, MemoryDoesNotGrowWithMicroBatches) {
   EXPECT_LT(arena(16), 1.05 * arena(4));
 }
 
-// Of a step's work, the stages repeat that of the table of rotations, which each makes.
+// The stages share the work of a step, but each makes the table of rotations.
 TEST(PipelineStage, StagesShareTheModelsWork) {
   int64_t flops = 0, repeated = 0;
   for (const int64_t stage : {0, 1}) {
