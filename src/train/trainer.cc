@@ -36,6 +36,11 @@ void expect_finite(double loss, int64_t step, const LoadGraph& load, const runti
                                      : "the first parameter that is not finite is " + tensor);
 }
 
+// Parts of a tensor have its storage, too.
+bool is_file_tensor(const Value& value) {
+  return value.storage == Storage::kInput && value.producer == kNoNode;
+}
+
 // Fills the parameters with these weights, or draws them. A stage asks for those of the others
 // too: the hash of a model is of all that was read.
 void load(const LoadGraph& load,
@@ -61,7 +66,7 @@ void load(const LoadGraph& load,
       },
       store);
   for (const Value& each : load.graph.values)
-    if (weights && has_stages && each.storage == Storage::kInput && !passes::is_lora(each.name) &&
+    if (weights && has_stages && is_file_tensor(each) && !passes::is_lora(each.name) &&
         !asked.contains(each.name))
       weights(each.name, each.type);
 }
