@@ -73,6 +73,9 @@ TEST_F(PipelineTrainingTest, OtherNumbersOfStagesAreUsageErrors) {
   EXPECT_NE(error({"--pipeline-parallel", "2", "--pipeline-schedule", "gpipe"})
                 .find("expected 1f1b, interleaved or zero-bubble"),
             std::string::npos);
+  EXPECT_NE(
+      error({"--pipeline-parallel", "2", "--data-parallel", "2"}).find("one copy of the model"),
+      std::string::npos);
   EXPECT_NE(error({"--pipeline-schedule", "zero-bubble"}).find("--pipeline-parallel of 2"),
             std::string::npos);
 }
