@@ -64,6 +64,29 @@ void expect_few_at_once(const std::vector<ImportedSpan>& spans, const std::strin
       throw file_error("[{}] expected at most {} operations at once", source, kMostParallel);
 }
 
+// The step at the limits of its operations. One without a limit takes as long as it did.
+void predict_step(RunRecord& run) {
+  double limits_ns = 0, others_ns = 0;
+  for (const NodeRecord& node : run.step.nodes) {
+    limits_ns += node.predicted_ns;
+    if (node.predicted_ns == 0) others_ns += static_cast<double>(node.exclusive_ns);
+  }
+  if (limits_ns > 0) run.predicted_ns = limits_ns + others_ns;
+}
+
+// The work of the model is unknown where products of more than a twentieth of the time have no
+// counts.
+void check_model(RunRecord& run) {
+  int64_t all_ns = 0, unknown_ns = 0;
+  for (const NodeRecord& node : run.step.nodes) {
+    const OpCategory category = operation_category(node.op);
+    const bool is_product = category == OpCategory::kMatmul || category == OpCategory::kAttention;
+    all_ns += node.exclusive_ns;
+    if (is_product && node.work.macs == 0) unknown_ns += node.exclusive_ns;
+  }
+  if (unknown_ns > all_ns / 20) run.model = {};
+}
+
 class RunMaker {
  public:
   RunMaker(const ForeignTrace& trace, const ImportedSteps& steps, const cost::Ceilings* ceilings)
@@ -81,8 +104,8 @@ class RunMaker {
                                     most_macs_ > 0 ? std::optional(product_type_) : std::nullopt);
     finish_nodes();
     add_times();
-    predict_step();
-    check_model();
+    predict_step(run_);
+    check_model(run_);
     run_.parameters = steps_.parameters;
     run_.memory.after.peak_bytes =
         steps_.is_on_device ? trace_.peak_device_bytes : trace_.peak_host_bytes;
@@ -229,29 +252,6 @@ class RunMaker {
     run_.step.graphs.push_back({kGraph, std::move(record_of)});
     add_step_times(steps, {0}, run_.step, MiddleSteps::kMedian);
     run_.plain_wall_ns = run_.step.wall_samples_ns;
-  }
-
-  // The step at the limits of its operations. One without a limit takes as long as it did.
-  void predict_step() {
-    double limits_ns = 0, others_ns = 0;
-    for (const NodeRecord& node : nodes()) {
-      limits_ns += node.predicted_ns;
-      if (node.predicted_ns == 0) others_ns += static_cast<double>(node.exclusive_ns);
-    }
-    if (limits_ns > 0) run_.predicted_ns = limits_ns + others_ns;
-  }
-
-  // The work of the model is unknown where products of more than a twentieth of the time have no
-  // counts.
-  void check_model() {
-    int64_t all_ns = 0, unknown_ns = 0;
-    for (const NodeRecord& node : nodes()) {
-      const OpCategory category = operation_category(node.op);
-      const bool is_product = category == OpCategory::kMatmul || category == OpCategory::kAttention;
-      all_ns += node.exclusive_ns;
-      if (is_product && node.work.macs == 0) unknown_ns += node.exclusive_ns;
-    }
-    if (unknown_ns > all_ns / 20) run_.model = {};
   }
 
   const ForeignTrace& trace_;
