@@ -124,8 +124,6 @@ runtime::RankLayout layout_of(const RankOptions& o, const runtime::RankPlace& pl
                       : o.tensor_parallel > 1 ? "tensor-parallel"
                                               : "data-parallel",
                       place.ranks, name(place.launcher), layout.ranks());
-  if (layout.data > 1 && layout.pipeline > 1)
-    throw usage_error("[pipeline-parallel] expected one copy of the model, got {}", layout.data);
   if (layout.data == 1 && o.zero != 0)
     throw usage_error("[zero] expected several ranks (--data-parallel), got 1");
   return layout;

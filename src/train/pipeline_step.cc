@@ -44,13 +44,14 @@ class PipelineBuilder {
     for (Graph& each : parts) each = run(Stage::kForward, each, selection_);
     if (o_.evaluates) add_evaluation(parts);
     for (Graph& each : parts) differentiate(each);
-    StepGraph all{"accumulate", joined(parts, shape_)};
-    all.micro_batches = o_.micro_batches;
+    const Graph whole = joined(parts, shape_);  // of one copy of the model
     const SharedGradients shared =
-        shared_gradients(all.graph, step_.load, trained_parameters(all.graph), o_.shard, tied_);
-    StepGraph update = build_update(all.graph, context_.ops, o_, scaling(), shared);
+        shared_gradients(whole, step_.load, trained_parameters(whole), o_.shard, tied_);
+    StepGraph update = build_update(whole, context_.ops, o_, scaling(), shared);
+    StepGraph all{"accumulate", exchanged(whole)};
+    all.micro_batches = o_.micro_batches;
     update.graph = finished(update.graph);
-    if (o_.separates_update) step_.discard = finished(build_discard(all.graph, context_.ops));
+    if (o_.separates_update) step_.discard = finished(build_discard(whole, context_.ops));
     step_.graphs.push_back(std::move(all));
     step_.graphs.push_back(std::move(update));
   }
@@ -123,16 +124,17 @@ class PipelineBuilder {
     std::vector<Graph> rewritten;
     for (const Graph& each : parts)
       rewritten.push_back(run(Stage::kStep, each, without_exchanges()));
-    const Graph all =
-        passes::join_parts(rewritten, context_.ops, shape, o_.shard.stage, o_.micro_batches);
-    return run(Stage::kTarget, run(Stage::kStep, all, Selection("baseline", exchanges())),
+    return passes::join_parts(rewritten, context_.ops, shape, o_.shard.stage, o_.micro_batches);
+  }
+  Graph exchanged(const Graph& whole) {
+    return run(Stage::kTarget, run(Stage::kStep, whole, Selection("baseline", exchanges())),
                selection_);
   }
 
   void add_evaluation(std::span<const Graph> parts) {
     passes::PipelineShape shape = shape_;
     shape.micro_batches = 1, shape.trains = false;
-    step_.evaluation = joined(parts, shape);
+    step_.evaluation = exchanged(joined(parts, shape));
   }
 
   const StepOptions& o_;
