@@ -73,8 +73,10 @@ void add_bench_model(Command bench, const AppContext& context) {
   app.add_option("-b,--batch-size", o->setup.trials.batch, "number of sequences at a time");
   app.add_option("-r,--repeats", o->setup.trials.repeats,
                  "measured runs per test, after two warm-up runs");
-  app.add_flag("--random-weights", o->setup.random_weights,
-               "use random bf16 weights; MODEL is then a config.json or its folder");
+  app.add_flag(
+      "--random-weights", o->setup.random_weights,
+      "use random bf16 weights; MODEL is then a config.json, its folder, or a shape by its name, "
+      "like llama-2-7b (ridge plan --help lists them)");
   app.add_flag("--operations", o->setup.operations,
                "also print kernel times by op, of a prefill per prompt length and a decode step");
   app.add_verbose_flag(o->verbose);
@@ -87,7 +89,7 @@ void add_bench_model(Command bench, const AppContext& context) {
       "Examples:\n"
       "  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128\n"
       "  ridge bench model model/ -p 128,512 -n 0 --device cpu -t 1 --format json\n"
-      "  ridge bench model llama-2-7b/config.json --random-weights --device cuda -p 2048 -n 64");
+      "  ridge bench model llama-2-7b --random-weights --device cuda -p 2048 -n 64");
   app.callback([o, app, &context] {
     app.refuse_unused(
         {without_folder(o->output),

@@ -91,7 +91,8 @@ void register_convert(Command program, const AppContext& context) {
       "merge this LoRA adapter of ridge train or PEFT: a folder with adapter_config.json");
   app.add_flag(
       "--random-weights", o->random_weights,
-      "draw random weights, to measure times; IN is a config.json or a folder that contains one");
+      "draw random weights, to measure times; IN is a config.json, a folder that contains one, or a "
+      "shape by its name, like llama-2-7b (ridge plan --help lists them)");
   app.add_option("--seed", o->seed, "seed of random weights; the same seed gives the same file");
   app.add_option("--max-shard", o->max_shard_mib, "maximum size of a .safetensors file, in MiB");
   app.add_flag("--force", o->force, "replace an existing .gguf file");
@@ -105,7 +106,7 @@ void register_convert(Command program, const AppContext& context) {
       "  ridge convert gemma-3-270m-q4_k_m.gguf gemma/ --type bf16\n"
       "  ridge convert SmolLM2-135M-Instruct.Q4_1.gguf smol-q4_0.gguf --type q4_0\n"
       "  ridge convert model/ --adapter my_adapter/ merged/\n"
-      "  ridge convert --random-weights config.json random.gguf --type q4_k");
+      "  ridge convert --random-weights llama-2-7b random.gguf --type q4_k");
   app.callback([o, app, &context] {
     const bool to_gguf = writes_gguf(*o);
     app.refuse_unused({{to_gguf, "with a .gguf file as output", {"--max-shard"}},

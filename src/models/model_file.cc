@@ -10,6 +10,7 @@
 #include "models/adapter.h"
 #include "models/config_gguf.h"
 #include "models/config_json.h"
+#include "models/known_shapes.h"
 #include "models/packed_weights.h"
 #include "models/weight_names.h"
 #include "models/weight_writer.h"
@@ -81,7 +82,9 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
 }
 
 ModelFile ModelFile::open_shape(const std::filesystem::path& path) {
-  ModelFile model = of_shape(load_config(path));
+  const ModelConfig* known =
+      std::filesystem::exists(path) ? nullptr : find_known_shape(path.string());
+  ModelFile model = of_shape(known != nullptr ? *known : load_config(path));
   model.path_ = path;
   return model;
 }

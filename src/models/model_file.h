@@ -28,8 +28,8 @@ class ModelFile {
   // Opens a .gguf file or a folder with one, a folder with config.json and safetensors, or a
   // .safetensors file or index next to its config.json. Throws bad-file Errors.
   static ModelFile open(const std::filesystem::path& path);
-  // Opens only a config.json, or the one of a folder: a model of that shape without stored weights.
-  // Its matrices count as bf16 and can be made up where only times matter.
+  // Opens only a config.json, or a folder's, or else the known shape of that name: a model without
+  // stored weights, whose matrices count as bf16 and can be made up where only times matter.
   static ModelFile open_shape(const std::filesystem::path& path);
   static ModelFile of_shape(const ModelConfig& config);
   // A model whose weights are in memory, under Hugging Face's names. Their bytes must outlive it.

@@ -49,6 +49,11 @@ class RandomModel : public testing::Test {
   files::ScratchFolder folder_;
 };
 
+TEST_F(RandomModel, MayBeOfAKnownShape) {
+  EXPECT_EQ(ModelFile::open_shape("smollm2-135m").config().layers, 30);
+  EXPECT_THROW(ModelFile::open_shape("smollm2-136m"), Error);
+}
+
 TEST_F(RandomModel, DependsOnTheSeedAlone) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(1);
