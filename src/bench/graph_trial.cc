@@ -37,10 +37,6 @@ constexpr size_t kMostSamples = 50;
 constexpr size_t kLeastSamples = 7;  // one more than the fewest whose interval reaches 95%
 constexpr double kPatience = 3;      // budgets that the least number of samples may take
 constexpr double kSampleNs = 200e3;  // shorter calls are repeated: a clock reading costs 30 ns
-// A sample lasts so many times what it takes besides its runs, up to a limit. The host learns of
-// the end of a GPU's work some 10 us late.
-constexpr double kBesides = 50;
-constexpr double kMostSampleNs = 5e6;
 constexpr int64_t kMostCopies = 4096;
 
 // So many elements are drawn; larger operands repeat them. It is no power of two, so that the rows
@@ -434,15 +430,7 @@ Summary time_repeatedly(const std::function<void()>& once,
   double one = std::max(measured(1), 1.0);  // lazy loading and page faults happen here
   for (int i = 1; i < kWarmups && one < budget_ns && !is_stopped(); ++i)
     one = std::max(measured(1), 1.0);
-  double run = one, besides = 0;
-  if (constexpr int64_t kProbed = 4; one < kMostSampleNs / kProbed) {
-    run = std::max((kProbed * measured(kProbed) - one) / (kProbed - 1), 1.0);
-    besides = std::max(one - run, 0.0);
-  }
-  const double most_ns =
-      std::clamp(budget_ns / static_cast<double>(kLeastSamples), kSampleNs, kMostSampleNs);
-  const double sample_ns = std::clamp(kBesides * besides, kSampleNs, most_ns);
-  const int64_t repeats = std::max<int64_t>(1, std::llround(sample_ns / run));
+  const int64_t repeats = std::max<int64_t>(1, std::llround(kSampleNs / one));
   std::vector<double> samples;
   const double start = now_ns();
   while (samples.size() < kMostSamples && !is_stopped()) {
