@@ -44,7 +44,7 @@ class PipelineBuilder {
     for (Graph& each : parts) each = run(Stage::kForward, each, selection_);
     if (o_.evaluates) add_evaluation(parts);
     for (Graph& each : parts) differentiate(each);
-    const Graph whole = joined(parts, shape_);  // of one copy of the model
+    const Graph whole = joined(parts, shape_);  // no copies exchange anything yet
     const SharedGradients shared =
         shared_gradients(whole, step_.load, trained_parameters(whole), o_.shard, tied_);
     StepGraph update = build_update(whole, context_.ops, o_, scaling(), shared);

@@ -17,6 +17,17 @@ struct LayoutOptions {
 
 const LayoutOptions kOne = {"One", 4, {}};
 
+// Two stages with so many micro-batches.
+std::vector<std::string> pipeline(int micro_batches,
+                                  const char* schedule,
+                                  const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"--pipeline-parallel", "2",
+                                    "--micro-batches",     std::to_string(micro_batches),
+                                    "--pipeline-schedule", schedule};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 std::vector<LayoutOptions> layouts() {
   return {
       {"Data", 2, {"--data-parallel", "2"}},
@@ -31,7 +42,14 @@ std::vector<LayoutOptions> layouts() {
       {"Zero1Tensor", 2, {"--data-parallel", "2", "--tensor-parallel", "2", "--zero", "1"}},
       {"Zero3Sequence",
        2,
-       {"--data-parallel", "2", "--tensor-parallel", "2", "--zero", "3", "--sequence-parallel"}}};
+       {"--data-parallel", "2", "--tensor-parallel", "2", "--zero", "3", "--sequence-parallel"}},
+      {"Pipeline", 1, pipeline(4, "1f1b")},
+      {"Interleaved", 1, pipeline(4, "interleaved")},
+      {"ZeroBubble", 1, pipeline(4, "zero-bubble")},
+      {"DataPipeline", 1, pipeline(2, "interleaved", {"--data-parallel", "2", "--zero", "1"})},
+      {"TensorPipeline", 1, pipeline(4, "zero-bubble", {"--tensor-parallel", "2"})},
+      {"DataTensorPipeline", 1,
+       pipeline(2, "1f1b", {"--data-parallel", "2", "--tensor-parallel", "2"})}};
 }
 
 class LayoutsSlowTest : public RankTest {

@@ -48,6 +48,14 @@ TEST(DataParallel, AveragesGradientsAndTheLossTogether) {
   EXPECT_EQ(after.producer(after.outputs[0])->op->name, "all_reduce");
 }
 
+// The forward pass alone, as a stage of a pipeline has it behind its gradients.
+TEST(DataParallel, AveragesALossThatTheLastNodeMakes) {
+  const Graph before = perceptron();
+  ASSERT_EQ(before.value(before.outputs[0]).producer + 1, std::ssize(before.nodes));
+  const Graph after = try_pass(kOverFour, before);
+  EXPECT_EQ(after.producer(after.outputs[0])->op->name, "all_reduce");
+}
+
 TEST(DataParallel, ExchangesNarrowGradientsInTheirType) {
   const Graph after = run_pass(kOverFour, with_step(run_pass(autocast_bf16_pass, perceptron())));
   expect_reduced_gradients(after);

@@ -33,6 +33,14 @@ TEST(Zero, StoresPartsOfParametersAndMoments) {
   for (const ValueId each : parameters(after)) EXPECT_EQ(after.shape(each), Shape{48 / 4});
 }
 
+// The forward pass alone, as a stage of a pipeline has it behind its gradients.
+TEST(Zero, AveragesALossThatTheLastNodeMakes) {
+  const Graph before = perceptron();
+  LoadGraph load = identity_load(before);
+  const Graph after = run_at({}, before, load);
+  EXPECT_EQ(after.producer(after.outputs[0])->op->name, "all_reduce");
+}
+
 // A single rank's part is all of a tensor.
 TEST(Zero, KeepsTheMeaningOnOneRank) {
   const Graph before = with_step(perceptron());
