@@ -82,9 +82,8 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
 }
 
 ModelFile ModelFile::open_shape(const std::filesystem::path& path) {
-  const ModelConfig* known =
-      std::filesystem::exists(path) ? nullptr : find_known_shape(path.string());
-  ModelFile model = of_shape(known != nullptr ? *known : load_config(path));
+  const ModelConfig* known = find_known_shape(path.string());
+  ModelFile model = of_shape(known != nullptr && !exists(path) ? *known : load_config(path));
   model.path_ = path;
   return model;
 }
