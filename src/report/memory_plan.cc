@@ -41,17 +41,9 @@ std::vector<const MemoryPoint*> columns_of(const std::vector<MemoryPoint>& timel
 }
 
 std::string frame(int64_t most, size_t nodes) {
-  std::string out;
   constexpr int kTicks = 4;
-  for (int i = 0; i <= kTicks; ++i) {
-    const double y = kTop + kPlot - kPlot * i / kTicks;
-    out += fmt::format(
-        "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
-        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-        kLeft, kWidth - kRight, y, kLeft - 6, y + 4,
-        i == 0 ? "0" : format_bytes(most * i / kTicks));
-  }
-  return out +
+  return svg_grid(kLeft, kWidth - kRight, kTop, kPlot, kTicks,
+                  [&](int i) { return format_bytes(most * i / kTicks); }) +
          fmt::format(
              "<text x=\"{0}\" y=\"16\" font-weight=\"bold\">Live memory while each of {1} "
              "runs</text>\n"

@@ -59,17 +59,9 @@ std::string legend() {
 }
 
 std::string frame(double most_ns) {
-  std::string out;
   constexpr int kTicks = 5;
-  for (int i = 0; i <= kTicks; ++i) {
-    const double y = kTop + kPlot - kPlot * i / kTicks;
-    out += fmt::format(
-        "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
-        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-        kLeft, kWidth - kRight, y, kLeft - 6, y + 4,
-        i == 0 ? "0" : format_ns(most_ns * i / kTicks));
-  }
-  return out +
+  return svg_grid(kLeft, kWidth - kRight, kTop, kPlot, kTicks,
+                  [&](int i) { return format_ns(most_ns * i / kTicks); }) +
          fmt::format(
              "<text transform=\"translate(12,{}) rotate(-90)\" text-anchor=\"middle\">time</text>\n"
              "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">instrumented step</text>\n",

@@ -34,6 +34,13 @@ std::string svg_begin(double width, double height) {
       width, height);
 }
 
+std::string svg_grid_line(double left, double right, double y, std::string_view label) {
+  return fmt::format(
+      "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
+      "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
+      left, right, y, left - 6, y + 4, label);
+}
+
 LogAxis::LogAxis(double least, double most, double from_pixel, double to_pixel)
     : low(least), high(most), from(from_pixel), to(to_pixel) {
   if (!(high > low * (1 + 1e-9))) {  // a single value lies in the middle

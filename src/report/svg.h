@@ -17,6 +17,23 @@ inline constexpr std::array<const char*, 8> kSvgColours = {
 std::string svg_text(std::string_view text, size_t most = kLongestSvgName);
 // The beginning of a picture with a white ground; "</svg>\n" ends it.
 std::string svg_begin(double width, double height);
+// A line across a plot with its label on the left.
+std::string svg_grid_line(double left, double right, double y, std::string_view label);
+
+// The lines of a bar chart from the bottom of its plot to the top, each with label(i) on its left;
+// the bottom is "0".
+template <typename Label>
+std::string svg_grid(double left,
+                     double right,
+                     double top,
+                     double height,
+                     int ticks,
+                     const Label& label) {
+  std::string out;
+  for (int i = 0; i <= ticks; ++i)
+    out += svg_grid_line(left, right, top + height - height * i / ticks, i == 0 ? "0" : label(i));
+  return out;
+}
 
 // An axis with ticks at powers of ten, or at 1, 2 and 5 times them where there are few; values are
 // above 0.
