@@ -48,7 +48,7 @@ class PipelineBuilder {
     const SharedGradients shared =
         shared_gradients(whole, step_.load, trained_parameters(whole), o_.shard, tied_);
     StepGraph update = build_update(whole, context_.ops, o_, scaling(), shared);
-    StepGraph all{"accumulate", exchanged(whole)};
+    StepGraph all{"accumulate", exchanged(whole)};  // after what reads the load: zero changes it
     all.micro_batches = o_.micro_batches;
     update.graph = finished(update.graph);
     if (o_.separates_update) step_.discard = finished(build_discard(whole, context_.ops));
