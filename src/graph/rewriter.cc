@@ -128,7 +128,8 @@ std::vector<NodeId> needed_nodes(const Graph& graph) {
 
 }  // namespace
 
-Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit) {
+Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit,
+                    const std::function<void(Rewriter&)>& finish) {
   graph_.nodes.reserve(old_.nodes.size());
   graph_.values.reserve(old_.values.size());
   for (size_t i = 0; i < old_.nodes.size(); ++i) {
@@ -147,6 +148,7 @@ Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit) {
     for (size_t o = 0; o < outputs.size(); ++o)
       map_[static_cast<size_t>(node.outputs[o])] = outputs[o];
   }
+  if (finish) finish(*this);
   for (ValueId output : old_.outputs) graph_.outputs.push_back(map(output));
   const std::vector<NodeId> needed = needed_nodes(graph_);
   return with_nodes(std::move(graph_), needed, dropped_);

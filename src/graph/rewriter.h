@@ -41,7 +41,9 @@ class Rewriter {
   void drop(ValueId old_value) { dropped_.push_back(map(old_value)); }
 
   // Visits all old nodes; `visit` returns true if it has replaced the node's outputs itself.
-  Graph run(const std::function<bool(Rewriter&, NodeId)>& visit);
+  // `finish` runs behind the last node, for what a pass adds after it.
+  Graph run(const std::function<bool(Rewriter&, NodeId)>& visit,
+            const std::function<void(Rewriter&)>& finish = {});
 
  private:
   const Graph& old_;

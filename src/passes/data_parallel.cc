@@ -31,17 +31,18 @@ class GradientReducer {
 
   Graph run() {
     size_t next = 0;
-    const NodeId last = static_cast<NodeId>(graph_.nodes.size()) - 1;
-    return Rewriter(graph_, context_.ops).run([&](Rewriter& rewriter, NodeId id) {
+    const auto reduce_before = [&](Rewriter& rewriter, NodeId id) {
       while (next < buckets_.size() && buckets_[next].ready < id)
         reduce(rewriter, buckets_[next++]);
+    };
+    const auto visit = [&](Rewriter& rewriter, NodeId id) {
+      reduce_before(rewriter, id);
       const Node& node = graph_.node(id);
-      const bool is_replaced = exchanged_.is_widening_cast(node) && is_reduced(node.inputs[0]);
-      if (id != last || next == buckets_.size()) return is_replaced;
-      // The last node made what is left, as the loss of a pipeline's stage.
-      if (!is_replaced) rewriter.replace_all(node.outputs, rewriter.copy(node));
-      while (next < buckets_.size()) reduce(rewriter, buckets_[next++]);
-      return true;
+      return exchanged_.is_widening_cast(node) && is_reduced(node.inputs[0]);
+    };
+    const auto end = static_cast<NodeId>(graph_.nodes.size());
+    return Rewriter(graph_, context_.ops).run(visit, [&](Rewriter& rewriter) {
+      reduce_before(rewriter, end);
     });
   }
 

@@ -69,7 +69,11 @@ std::vector<ValueId> ExchangedGradients::losses() const {
 std::vector<Origin> ExchangedGradients::origins(std::span<const ValueId> values) const {
   std::vector<Origin> from;
   for (const ValueId value : values) {
-    if (const Node* producer = graph_.producer(value)) from = merge_origins(from, producer->from);
+    // A view may have no origin: it is no work. The node whose result it shows has one.
+    const Node* producer = graph_.producer(value);
+    while (producer != nullptr && producer->op->kind == OpKind::kView && producer->from.empty())
+      producer = graph_.producer(producer->inputs[0]);
+    if (producer != nullptr) from = merge_origins(from, producer->from);
     for (const NodeId user : users(value))
       if (graph_.node(user).phase == Phase::kOptimizer)
         from = merge_origins(from, graph_.node(user).from);

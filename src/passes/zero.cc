@@ -261,9 +261,6 @@ class Scatterer {
     while (next_ < buckets_.size() && buckets_[next_].ready < id)
       scatter(rewriter, buckets_[next_++]);
   }
-  bool has_exchanged_all() const {
-    return next_loss_ == losses_.size() && next_ == buckets_.size();
-  }
   // Returns whether the node reads parts now.
   bool rewrite(Rewriter& rewriter, const Node& node) {
     Builder& b = rewriter.builder();
@@ -387,7 +384,7 @@ Graph run_zero(const Graph& graph, PassContext& context) {
   Gatherer gatherer(graph, context, stage);
   Scatterer scatterer(graph, context, gatherer, stage);
   bool has_begun = false;
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+  const auto visit = [&](Rewriter& rewriter, NodeId id) {
     if (!std::exchange(has_begun, true)) {
       gatherer.begin(rewriter);
       scatterer.begin(rewriter);
@@ -395,12 +392,11 @@ Graph run_zero(const Graph& graph, PassContext& context) {
     gatherer.advance(rewriter, id);
     scatterer.advance(rewriter, id);
     const Node& node = graph.node(id);
-    const bool is_replaced = gatherer.is_replaced(node) || scatterer.rewrite(rewriter, node);
-    if (id + 1 < std::ssize(graph.nodes) || scatterer.has_exchanged_all()) return is_replaced;
-    // The last node made what is left, as the loss of a pipeline's stage.
-    if (!is_replaced) rewriter.replace_all(node.outputs, rewriter.copy(node));
-    scatterer.advance(rewriter, id + 1);
-    return true;
+    return gatherer.is_replaced(node) || scatterer.rewrite(rewriter, node);
+  };
+  const auto end = static_cast<NodeId>(graph.nodes.size());
+  return Rewriter(graph, context.ops).run(visit, [&](Rewriter& rewriter) {
+    scatterer.advance(rewriter, end);
   });
 }
 

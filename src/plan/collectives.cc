@@ -94,10 +94,10 @@ struct Listed {
   int64_t ranks = 1;
 };
 
-// Walks through the lists of all ranks.
-class Walk {
+// Runs the lists of all ranks side by side.
+class ListedRanks {
  public:
-  Walk(std::span<const std::string> texts, const RankLayout& layout)
+  ListedRanks(std::span<const std::string> texts, const RankLayout& layout)
       : layout_(layout), lists_(texts.size()), at_(texts.size(), 0) {
     for (size_t rank = 0; rank < texts.size(); ++rank)
       for (const std::string& line : split(texts[rank], '\n'))
@@ -165,7 +165,7 @@ class Walk {
 }  // namespace
 
 std::string first_mismatch(std::span<const std::string> texts, const RankLayout& layout) {
-  return layout.pipeline == 1 ? first_mismatch(texts) : Walk(texts, layout).run();
+  return layout.pipeline == 1 ? first_mismatch(texts) : ListedRanks(texts, layout).run();
 }
 
 }  // namespace ridge::plan

@@ -79,11 +79,11 @@ std::vector<SavedTensor> of_all_stages(std::vector<SavedTensor> own,
   std::string text;
   for (const SavedTensor& each : own)
     text += fmt::format("{} {}\n", each.name, fmt::join(each.shape.to_vector(), " "));
-  struct Place {
+  struct StageTensor {
     size_t stage = 0;
     Shape shape = {};
   };
-  std::map<std::string, Place> places;
+  std::map<std::string, StageTensor> places;
   const std::vector<std::string> texts = stages.gather(text);
   for (size_t stage = 0; stage < texts.size(); ++stage)
     for (const std::string& line : split(texts[stage], '\n')) {
@@ -91,7 +91,7 @@ std::vector<SavedTensor> of_all_stages(std::vector<SavedTensor> own,
       std::vector<int64_t> extents;
       const std::vector<std::string> words = split(line, ' ');
       for (size_t i = 1; i < words.size(); ++i) extents.push_back(std::stoll(words[i]));
-      places.try_emplace(words[0], Place{stage, Shape(extents)});
+      places.try_emplace(words[0], StageTensor{stage, Shape(extents)});
     }
   std::map<std::string, std::vector<float>> by_name;
   for (SavedTensor& each : own) by_name[each.name] = std::move(each.values);
