@@ -61,7 +61,7 @@ guides: models $(BUILD)/build.ninja  ## run the commands of docs/guides on this 
 	tools/guides.py --ridge $(BUILD)/ridge
 
 notebooks: models build  ## write the guides as notebooks into build/notebooks, and run their cells (15 minutes)
-	PYTHONPATH=$(BUILD)/python build-python/bin/python tools/notebooks.py --run --out $(BUILD)/notebooks --ridge $(BUILD)/ridge
+	PYTHONPATH=$(abspath $(BUILD)/python) build-python/bin/python tools/notebooks.py --run --out $(BUILD)/notebooks --ridge $(BUILD)/ridge
 
 setup:  ## install the missing packages of packages/debian.txt, and fetch the tools of the Python module
 ifneq ($(SETUP),no)

@@ -23,7 +23,15 @@ import guides  # noqa: E402
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = ("tiny_llama_workshop", "resource_accounting", "inference_optimisation", "roofline_lab")
-SETUP = "from IPython.display import SVG, display\nimport ridge"
+# Commands refuse folders that exist, so each run of a notebook has a folder of its own, with the files that they read.
+SETUP = """import os, pathlib, shutil, tempfile
+from IPython.display import SVG, display
+import ridge
+
+work = pathlib.Path(tempfile.mkdtemp(prefix="ridge-guide-"))
+for file in [*pathlib.Path().glob("*.txt"), *pathlib.Path().glob("*.json")]:
+    shutil.copy(file, work)
+os.chdir(work)"""
 
 
 def cell(kind, text):

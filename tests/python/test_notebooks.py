@@ -22,6 +22,13 @@ $ ridge plan --preset tiny --hardware h100
 figures
 ```
 
+What a command writes does not hinder the next run.
+
+```console
+$ ridge demo contiguity --budget 1s --out places
+a table
+```
+
 A demo shows itself.
 
 ```console
@@ -55,10 +62,11 @@ def test_a_notebook_runs(tmp_path, monkeypatch, program):
     monkeypatch.setenv("PATH", f"{pathlib.Path(program).parent}{os.pathsep}{os.environ['PATH']}")
     path = notebooks.write(page, tmp_path / "out")
     notebooks.run(path)
+    notebooks.run(path)
     cells = [each for each in json.loads(path.read_text())["cells"] if each["cell_type"] == "code"]
     assert "tiny" in "".join("".join(output.get("text", "")) for output in cells[1]["outputs"])
-    data = cells[2]["outputs"][0]["data"]
-    assert "<svg" in "".join(data["text/html"]) and "contiguity" in "".join(cells[2]["source"])
+    data = cells[3]["outputs"][0]["data"]
+    assert "<svg" in "".join(data["text/html"]) and "contiguity" in "".join(cells[3]["source"])
     shutil.rmtree(tmp_path / "out")
     page.write_text(PAGE.replace("--preset tiny", "--preset nonsense"))
     import nbclient
