@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "backends/collectives/mpi.h"
 #include "backends/collectives/tcp.h"
 #include "base/error.h"
 #include "base/openmp_threads.h"
@@ -91,34 +92,27 @@ void Ranks::join_groups(double timeout_s) {
   const char* const only = layout_.tensor > 1     ? "tensor"
                            : layout_.pipeline > 1 ? plan::kPipelineGroup
                                                   : "data";
-  if (place_.launcher == Launcher::kTorchrun) {
-    if (is_product || layout_.pipeline > 1)
-      throw usage_error(
-          "[ranks] expected data or tensor parallel ranks from torchrun, got {}; mpirun and srun "
-          "start all layouts",
-          is_product ? "a product" : "a pipeline");
-    groups_[only] =
-        backends::join_tcp({place_.address, place_.port, place_.rank, place_.ranks, timeout_s});
-    all_ = groups_[only].get();
-    return;
-  }
-  mpi_ = backends::join_mpi({{}, timeout_s});
-  if (mpi_->rank() != place_.rank || mpi_->size() != place_.ranks)
+  world_ = place_.launcher == Launcher::kTorchrun
+               ? backends::join_tcp_world(
+                     {place_.address, place_.port, place_.rank, place_.ranks, timeout_s})
+               : backends::join_mpi({{}, timeout_s});
+  if (world_->rank() != place_.rank || world_->size() != place_.ranks)
     throw usage_error("[ranks] {} says rank {} of {}, the MPI library rank {} of {}",
-                      name(place_.launcher), place_.rank, place_.ranks, mpi_->rank(), mpi_->size());
+                      name(place_.launcher), place_.rank, place_.ranks, world_->rank(),
+                      world_->size());
   if (is_product) {
-    world_ = mpi_->split(0);
+    product_ = world_->split(0);
     const auto join = [&](const char* group, int64_t size) {
       const std::vector<int64_t> members = layout_.members(group, size, place_.rank);
-      if (size > 1) groups_[group] = mpi_->split(static_cast<int>(members[0]));
+      if (size > 1) groups_[group] = world_->split(static_cast<int>(members[0]));
     };
     join("data", layout_.data), join("tensor", layout_.tensor);
     join(plan::kPipelineGroup, layout_.pipeline);
   } else {
-    groups_[only] = mpi_->split(0);
+    groups_[only] = world_->split(0);
   }
   if (layout_.pipeline > 1) join_stages();
-  all_ = is_product ? world_.get() : groups_[only].get();
+  all_ = is_product ? product_.get() : groups_[only].get();
 }
 
 // All ranks split the world for each pair of stages; those outside the pair are alone.
@@ -128,7 +122,7 @@ void Ranks::join_stages() {
     const std::string name = plan::stage_pair(from, (from + 1) % stages, stages);
     const bool is_inside = stage() == from || stage() == (from + 1) % stages;
     const int64_t first = layout_.members(name, 2, place_.rank)[0];
-    auto group = mpi_->split(static_cast<int>(is_inside ? first : place_.ranks + place_.rank));
+    auto group = world_->split(static_cast<int>(is_inside ? first : place_.ranks + place_.rank));
     if (is_inside) groups_[name] = std::move(group);
   }
 }
@@ -144,9 +138,9 @@ Ranks::Ranks(const RankPlace& place,
     watch_->board().add_group(name, *group);
     group->tell(watch_.get(), name);
   }
-  if (world_ != nullptr) {
-    watch_->board().add_group(kWorld, *world_);
-    world_->tell(watch_.get(), kWorld);
+  if (product_ != nullptr) {
+    watch_->board().add_group(kWorld, *product_);
+    product_->tell(watch_.get(), kWorld);
   }
   if (on_gpu) return;
   std::vector<HostRank> ranks;
@@ -159,13 +153,8 @@ Ranks::Ranks(const RankPlace& place,
 
 void Ranks::share_kv_heads(int64_t size) {
   if (size <= 1 || size == layout_.tensor) return;
-  if (mpi_ == nullptr)
-    throw usage_error(
-        "[tensor-parallel] expected at most as many ranks as KV heads from torchrun, got {} for "
-        "each head; mpirun and srun start them",
-        size);
   const std::string name = passes::kKvHeadsGroup;
-  auto& group = groups_[name] = mpi_->split(static_cast<int>(place_.rank / size));
+  auto& group = groups_[name] = world_->split(static_cast<int>(place_.rank / size));
   watch_->board().add_group(name, *group);
   group->tell(watch_.get(), name);
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "backends/collectives/communicator.h"
-#include "backends/collectives/mpi.h"
 #include "cost/costed_graph.h"
 #include "plan/rank_layout.h"
 #include "runtime/rank_place.h"
@@ -66,10 +65,10 @@ class Ranks {
 
   RankPlace place_;
   RankLayout layout_;
-  std::unique_ptr<RankWatch> watch_;         // it ends last
-  std::unique_ptr<backends::MpiWorld> mpi_;  // null: joined by TCP
+  std::unique_ptr<RankWatch> watch_;  // it ends last
+  std::unique_ptr<backends::RankWorld> world_;
   backends::Groups groups_;
-  std::unique_ptr<backends::Communicator> world_;  // null: a group has all ranks
+  std::unique_ptr<backends::Communicator> product_;  // it has all ranks; null: a group does
   backends::Communicator* all_ = nullptr;
   int processors_ = 1;
   mutable int64_t asked_ = 0;  // steps that have begun

@@ -93,6 +93,17 @@ class Communicator {
   plan::Collective any_, gather_;
 };
 
+// The ranks of a run, which divide themselves into groups. The groups must not outlive it.
+class RankWorld {
+ public:
+  virtual ~RankWorld() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // The ranks that give the same number; they are numbered in the order of the world. Every rank of
+  // the world calls it.
+  virtual std::unique_ptr<Communicator> split(int number) = 0;
+};
+
 // The groups of ranks of a run by their names in the graph. A process that runs alone has none.
 using Groups = std::map<std::string, std::unique_ptr<Communicator>, std::less<>>;
 

@@ -307,7 +307,7 @@ class MpiCommunicator final : public Communicator {
   std::deque<Sent> sent_;
 };
 
-class OpenMpiWorld final : public MpiWorld {
+class OpenMpiWorld final : public RankWorld {
  public:
   explicit OpenMpiWorld(const MpiOptions& options)
       : mpi_(options.library), timeout_s_(options.timeout_s) {
@@ -340,7 +340,7 @@ class OpenMpiWorld final : public MpiWorld {
 
 }  // namespace
 
-std::unique_ptr<MpiWorld> join_mpi(const MpiOptions& options) {
+std::unique_ptr<RankWorld> join_mpi(const MpiOptions& options) {
   return std::make_unique<OpenMpiWorld>(options);
 }
 
@@ -350,7 +350,7 @@ std::unique_ptr<MpiWorld> join_mpi(const MpiOptions& options) {
 
 namespace ridge::backends {
 
-std::unique_ptr<MpiWorld> join_mpi(const MpiOptions&) {
+std::unique_ptr<RankWorld> join_mpi(const MpiOptions&) {
   throw runtime_error(
       "[mpi] this program was built without MPI; install libopenmpi-dev and build again");
 }

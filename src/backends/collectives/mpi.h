@@ -16,19 +16,8 @@ struct MpiOptions {
   double timeout_s = 60;  // a rank that takes no part in a collective ends the run after it
 };
 
-// MPI between its start and its end. The communicators must not outlive it.
-class MpiWorld {
- public:
-  virtual ~MpiWorld() = default;
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
-  // The ranks that give the same number; they are numbered in the order of the world. Every rank of
-  // the world calls it.
-  virtual std::unique_ptr<Communicator> split(int number) = 0;
-};
-
-// Joins the other ranks. Throws a run-time Error if there is no library, or if this program was
-// built without MPI's header.
-std::unique_ptr<MpiWorld> join_mpi(const MpiOptions& options);
+// Starts MPI, which ends with the world. Throws a run-time Error if there is no library, or if this
+// program was built without MPI's header.
+std::unique_ptr<RankWorld> join_mpi(const MpiOptions& options);
 
 }  // namespace ridge::backends

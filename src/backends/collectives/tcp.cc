@@ -148,6 +148,7 @@ void send_at_once(const Socket& socket) {
   ::setsockopt(socket.handle(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+// At port 0: at any free one.
 Socket listen_at(const TcpOptions& o) {
   const Addresses addresses(o, true);
   std::string why = "no address";
@@ -161,6 +162,19 @@ Socket listen_at(const TcpOptions& o) {
     why = std::strerror(errno);
   }
   fail(o, fmt::format("listening at {}:{}", o.address, o.port), why);
+}
+
+// Where a socket ends on this side: the number of its address and its port.
+TcpOptions own_end(const Socket& socket, const TcpOptions& o) {
+  sockaddr_storage address = {};
+  socklen_t bytes = sizeof address;
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  auto* to = reinterpret_cast<sockaddr*>(&address);
+  if (::getsockname(socket.handle(), to, &bytes) != 0) fail(o, kJoining, std::strerror(errno));
+  if (const int code = ::getnameinfo(to, bytes, host, sizeof host, port, sizeof port,
+                                     NI_NUMERICHOST | NI_NUMERICSERV))
+    fail(o, kJoining, ::gai_strerror(code));
+  return {host, std::stoi(port)};
 }
 
 // The first rank may start to listen later.
@@ -208,14 +222,48 @@ void copy_to(const Exchanged& tensor,
   std::memcpy(tensor.data, bytes.data(), bytes.size());
 }
 
+float read(const Exchanged& tensor, const char* at, int64_t i) {
+  if (tensor.dtype == DType::kF32) {
+    float value = 0;
+    std::memcpy(&value, at + i * 4, sizeof value);
+    return value;
+  }
+  uint16_t bits = 0;
+  std::memcpy(&bits, at + i * 2, sizeof bits);
+  return tensor.dtype == DType::kBF16 ? bf16_to_float(bits) : f16_to_float(bits);
+}
+
+// `all` are the messages of the ranks, in which the tensor begins at a byte.
+void add_up(const Exchanged& to, const std::vector<std::string>& all, size_t begin, bool average) {
+  const float factor = average ? 1.0F / static_cast<float>(all.size()) : 1.0F;
+  for (int64_t i = 0; i < to.elements; ++i) {
+    float sum = 0;
+    for (const std::string& each : all) sum += read(to, each.data() + begin, i);
+    sum *= factor;
+    if (to.dtype == DType::kF32) {
+      reinterpret_cast<float*>(to.data)[i] = sum;
+    } else {
+      reinterpret_cast<uint16_t*>(to.data)[i] =
+          to.dtype == DType::kBF16 ? float_to_bf16(sum) : float_to_f16(sum);
+    }
+  }
+}
+
 class TcpCommunicator final : public Communicator {
  public:
-  explicit TcpCommunicator(const TcpOptions& options) : options_(options) {
+  // The first rank accepts the others at its listener.
+  TcpCommunicator(const TcpOptions& options, const Socket& listener) : options_(options) {
     const Deadline deadline(options.timeout_s);
     if (options_.rank == 0)
-      accept_ranks(deadline);
+      accept_ranks(listener, deadline);
     else
       connect(deadline);
+  }
+
+  const TcpOptions& options() const { return options_; }
+  // The address by which others reach this rank's host.
+  std::string address() const {
+    return options_.rank == 0 ? options_.address : own_end(sockets_[0], options_).address;
   }
 
   int rank() const override { return options_.rank; }
@@ -295,8 +343,7 @@ class TcpCommunicator final : public Communicator {
     send_all(first, greeting.data(), sizeof greeting, deadline, options_, kJoining);
   }
   // Connections that say nothing, or no greeting, do not keep the ranks from joining.
-  void accept_ranks(const Deadline& deadline) {
-    const Socket listener = listen_at(options_);
+  void accept_ranks(const Socket& listener, const Deadline& deadline) {
     sockets_.resize(static_cast<size_t>(options_.ranks - 1));
     std::vector<Caller> callers;
     for (int joined = 1; joined < options_.ranks;) {
@@ -336,16 +383,6 @@ class TcpCommunicator final : public Communicator {
     return text;
   }
 
-  static float read(const Exchanged& tensor, const char* at, int64_t i) {
-    if (tensor.dtype == DType::kF32) {
-      float value = 0;
-      std::memcpy(&value, at + i * 4, sizeof value);
-      return value;
-    }
-    uint16_t bits = 0;
-    std::memcpy(&bits, at + i * 2, sizeof bits);
-    return tensor.dtype == DType::kBF16 ? bf16_to_float(bits) : f16_to_float(bits);
-  }
   static void append(std::string& text, const std::byte* data, int64_t bytes) {
     text.append(reinterpret_cast<const char*>(data), static_cast<size_t>(bytes));
   }
@@ -355,24 +392,6 @@ class TcpCommunicator final : public Communicator {
       if (each.size() != own.size()) fail(options_, what, "the ranks sent different sizes");
     return all;
   }
-  static void add_up(const Exchanged& to,
-                     const std::vector<std::string>& all,
-                     size_t begin,
-                     bool average) {
-    const float factor = average ? 1.0F / static_cast<float>(all.size()) : 1.0F;
-    for (int64_t i = 0; i < to.elements; ++i) {
-      float sum = 0;
-      for (const std::string& each : all) sum += read(to, each.data() + begin, i);
-      sum *= factor;
-      if (to.dtype == DType::kF32) {
-        reinterpret_cast<float*>(to.data)[i] = sum;
-      } else {
-        reinterpret_cast<uint16_t*>(to.data)[i] =
-            to.dtype == DType::kBF16 ? float_to_bf16(sum) : float_to_f16(sum);
-      }
-    }
-  }
-
   void send(const Socket& socket,
             const std::string& text,
             const Deadline& deadline,
@@ -409,10 +428,47 @@ class TcpCommunicator final : public Communicator {
   std::vector<Socket> sockets_;  // to the first rank; the first rank has one to each other
 };
 
+std::unique_ptr<TcpCommunicator> join(const TcpOptions& options) {
+  return std::make_unique<TcpCommunicator>(options,
+                                           options.rank == 0 ? listen_at(options) : Socket());
+}
+
+class TcpWorld final : public RankWorld {
+ public:
+  explicit TcpWorld(const TcpOptions& options) : all_(join(options)) {}
+
+  int rank() const override { return all_->rank(); }
+  int size() const override { return all_->size(); }
+
+  // Every rank listens before it tells the others its number and where.
+  std::unique_ptr<Communicator> split(int number) override {
+    TcpOptions own{all_->address(), 0, 0, 0, all_->options().timeout_s};
+    const Socket listener = listen_at(own);
+    const std::string head = std::to_string(number) + " ";
+    std::string first;
+    const std::vector<std::string> texts =
+        all_->gather(fmt::format("{}{} {}", head, own.address, own_end(listener, own).port));
+    for (int rank = 0; rank < size(); ++rank) {
+      const std::string& each = texts[static_cast<size_t>(rank)];
+      if (!each.starts_with(head)) continue;
+      if (own.ranks++ == 0) first = each.substr(head.size());
+      if (rank < this->rank()) ++own.rank;
+    }
+    const size_t space = first.rfind(' ');
+    own.address = first.substr(0, space), own.port = std::stoi(first.substr(space));
+    return std::make_unique<TcpCommunicator>(own, listener);
+  }
+
+ private:
+  std::unique_ptr<TcpCommunicator> all_;
+};
+
 }  // namespace
 
-std::unique_ptr<Communicator> join_tcp(const TcpOptions& options) {
-  return std::make_unique<TcpCommunicator>(options);
+std::unique_ptr<Communicator> join_tcp(const TcpOptions& options) { return join(options); }
+
+std::unique_ptr<RankWorld> join_tcp_world(const TcpOptions& options) {
+  return std::make_unique<TcpWorld>(options);
 }
 
 }  // namespace ridge::backends

@@ -20,5 +20,8 @@ struct TcpOptions {
 
 // Joins the other ranks. Throws a run-time Error if one does not come in time.
 std::unique_ptr<Communicator> join_tcp(const TcpOptions& options);
+// The same, for ranks that divide themselves. The first rank of each group listens at a free port
+// of its own, where the others of its group reach it.
+std::unique_ptr<RankWorld> join_tcp_world(const TcpOptions& options);
 
 }  // namespace ridge::backends
