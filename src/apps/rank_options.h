@@ -36,7 +36,7 @@ struct RankOptions {
 
 // --data-parallel, --tensor-parallel, --pipeline-parallel, --zero, --gpus, --collective-timeout
 void add_rank_options(Command app, RankOptions& options);
-// --tensor-parallel, --gpus, --collective-timeout
+// --tensor-parallel, --pipeline-parallel, --gpus, --collective-timeout
 void add_tensor_options(Command app, RankOptions& options);
 
 // --gpus

@@ -9,7 +9,7 @@ NodePrediction predict_collective(const CostedGraph& costed, size_t i, const Cei
   const NodeCost& cost = costed.costs[i];
   NodePrediction p;
   // A rank receives in the time in which the other one sends.
-  const bool is_received = node.inputs.empty() && node.attrs.integer("ranks") > 1;
+  const bool is_received = node.op->name == "receive" && node.attrs.integer("ranks") > 1;
   const int64_t bytes = is_received ? cost.written_bytes : cost.sent_bytes;
   if (bytes == 0) return p;
   const LinkRates link = ceilings.link(node.attrs.integer("ranks"));

@@ -49,7 +49,8 @@ CacheShape cache_shape(const CacheNeeds& n) {
 
 int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache) {
   int64_t sum = 0;
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
+  for (int64_t layer = cache.first_layer; layer < std::min(cache.end_layer, config.layers);
+       ++layer) {
     const CacheBlocks& blocks = config.is_window(layer) ? cache.window : cache.full;
     add(sum, layer_bytes(config, checked_product(blocks.blocks, blocks.block_tokens, kWhat),
                          cache.dtype, cache.ranks));

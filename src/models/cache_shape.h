@@ -26,6 +26,7 @@ struct CacheShape {
   CacheBlocks window;  // layers that attend to a window: window + largest chunk - 1 positions
   DType dtype = DType::kF32;  // keys and values: f32, bf16, or quants with scales (ops/kv_cache.h)
   int64_t ranks = 1;          // they divide the KV heads
+  int64_t first_layer = 0, end_layer = kMostLayers;  // those of a stage
   bool operator==(const CacheShape& other) const = default;
 };
 
@@ -52,7 +53,8 @@ struct CacheNeeds {
 };
 CacheShape cache_shape(const CacheNeeds& needs);
 
-// Bytes of the keys and values in all layers, with their scales, that a rank has. cache_bytes
+// Bytes of the keys and values, with their scales, that a rank has. cache_bytes counts the layers
+// of its stage, seen_bytes all of them. cache_bytes
 // counts the whole cache, in which window layers hold only their ring. seen_bytes counts the
 // attended KV entries of the last token of `context`. Both throw an out-of-memory Error if the
 // result does not fit in 63 bits.

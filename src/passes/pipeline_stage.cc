@@ -33,15 +33,15 @@ int64_t layer_of(std::string_view scope) {
   return layer;
 }
 
-// For each value, whether it is made from the tokens' ids.
+// For each value, whether it is made from the tokens' rows of the embedding table.
 std::vector<bool> values_of_tokens(const Graph& graph) {
   std::vector<bool> found(graph.values.size(), false);
-  if (const ValueId ids = graph.find("ids"); ids != kNoValue)
-    found[static_cast<size_t>(ids)] = true;
-  for (const Node& node : graph.nodes)
-    for (const ValueId input : node.inputs)
-      if (found[static_cast<size_t>(input)])
-        for (const ValueId output : node.outputs) found[static_cast<size_t>(output)] = true;
+  const auto is_found = [&](ValueId input) { return found[static_cast<size_t>(input)]; };
+  for (const Node& node : graph.nodes) {
+    const bool looks_up = is_a(node, ops::embedding_op()) && layer_of(node.scope) == kBeforeLayers;
+    if (looks_up || std::ranges::any_of(node.inputs, is_found))
+      for (const ValueId output : node.outputs) found[static_cast<size_t>(output)] = true;
+  }
   return found;
 }
 

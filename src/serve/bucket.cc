@@ -119,18 +119,23 @@ BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
                          const passes::PassTarget& target,
-                         int64_t rank) {
+                         int64_t rank,
+                         const ModelStage& stage) {
   models::InferenceShape with_rows = shape;
   if (shape.rows == 0) with_rows.rows = 1;
   models::ForwardGraph forward =
       models::build_inference_graph(file.config(), ops::table(), with_rows, file.lookup());
   BucketGraph built{std::move(forward.graph), std::move(forward.load)};
   built.load.rank = rank;
+  const Graph whole = stage.is_whole() ? Graph() : built.graph;
+  if (!stage.is_whole()) built.graph = cut_stage(whole, stage);
   passes::PassContext context{ops::table(), target, built.load, nullptr, target.passes()};
-  for (passes::Stage stage :
+  for (const passes::Stage each :
        {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
-    built.graph = passes::run_stage(stage, built.graph, selection, context, nullptr);
-  if (shape.rows == 0) built.graph = up_to_last_attention(built.graph);
+    built.graph = passes::run_stage(each, built.graph, selection, context, nullptr);
+  if (!stage.is_whole()) keep_own_weights(built.load, built.graph);
+  if (shape.rows != 0 && !stage.is_whole()) share_results(built.graph, whole, stage);
+  if (shape.rows == 0 && stage.is_last()) built.graph = up_to_last_attention(built.graph);
   return built;
 }
 
@@ -143,7 +148,8 @@ Graph planned_bucket(const models::ModelFile& file,
   if (!few) return build_bucket(file, shape, selection, target).graph;
   const models::ModelFile thin = models::ModelFile::of_shape(*few);
   const Graph graph = build_bucket(thin, shape, selection, target).graph;
-  if (std::optional<Graph> all = with_all_layers(graph, *few, file.config())) return *std::move(all);
+  if (std::optional<Graph> all = with_all_layers(graph, *few, file.config()))
+    return *std::move(all);
   return build_bucket(file, shape, selection, target).graph;
 }
 
@@ -214,7 +220,8 @@ std::shared_ptr<const cost::CostedGraph> BucketCache::planned(
 }
 
 std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
-  BucketGraph built = build_bucket(file_, shape, options_.selection, backend_, options_.rank);
+  BucketGraph built =
+      build_bucket(file_, shape, options_.selection, backend_, options_.rank, options_.stage);
   if (!is_loaded_) load(built.load);
   is_loaded_ = true;
   return std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_, arena_);

@@ -14,6 +14,7 @@
 #include "passes/pipeline.h"
 #include "runtime/program.h"
 #include "runtime/store.h"
+#include "serve/model_stage.h"
 #include "serve/session_options.h"
 
 namespace ridge::serve {
@@ -34,8 +35,9 @@ models::InferenceShape bucket_shape(models::InferenceTask task,
 std::vector<models::InferenceShape> prepared_shapes(const models::CacheShape& cache,
                                                     int64_t most_tokens);
 
-// A bucket's graph after the passes, and the graph that loads a rank's weights. Without rows, the
-// graph ends with the last layer's attention; the load graph always loads all weights.
+// A bucket's graph after the passes, and the graph that loads the weights of a rank and stage.
+// Without rows, the graph ends with the last layer's attention; the load graph always loads all
+// weights.
 struct BucketGraph {
   Graph graph;
   LoadGraph load;
@@ -44,9 +46,10 @@ BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
                          const passes::PassTarget& target,
-                         int64_t rank = 0);
-// Its graph alone, for plans and predictions. Of a model without stored weights, only few layers
-// are built and optimized; the others are copies.
+                         int64_t rank = 0,
+                         const ModelStage& stage = {});
+// The whole model's graph alone, for plans and predictions. Of a model without stored weights, only
+// few layers are built and optimized; the others are copies.
 Graph planned_bucket(const models::ModelFile& file,
                      const models::InferenceShape& shape,
                      const passes::Selection& selection,

@@ -13,6 +13,8 @@
 #include "models/model_hash.h"
 #include "models/tokenizer_file.h"
 #include "ops/kv_cache.h"
+#include "passes/tensor_shards.h"
+#include "plan/rank_layout.h"
 
 namespace ridge::serve {
 
@@ -165,17 +167,18 @@ namespace {
 // Ranks with other weights would give tokens of no model.
 void expect_same_model(const models::ModelFile& file, const backends::Groups* groups) {
   if (groups == nullptr || groups->empty()) return;
-  const auto named = groups->find("tensor");
-  const auto group = named == groups->end() ? groups->begin() : named;
-  const std::string own =
-      fmt::format("{} {}", file.path().string(), models::sampled_hash(file));
-  const std::vector<std::string> all = group->second->gather(own);
+  const std::string own = fmt::format("{} {}", file.path().string(), models::sampled_hash(file));
   const auto hash = [](const std::string& text) { return text.substr(text.rfind(' ')); };
-  for (size_t rank = 1; rank < all.size(); ++rank)
-    if (hash(all[rank]) != hash(all[0]))
-      throw usage_error(
-          "[ranks] expected every rank to read the same model; rank 0 has {}, rank {} has {}",
-          printable(all[0]), rank, printable(all[rank]));
+  for (const char* name : {passes::kTensorGroup, plan::kPipelineGroup}) {
+    const auto group = groups->find(name);
+    if (group == groups->end()) continue;
+    const std::vector<std::string> all = group->second->gather(own);
+    for (size_t rank = 1; rank < all.size(); ++rank)
+      if (hash(all[rank]) != hash(all[0]))
+        throw usage_error(
+            "[ranks] expected every rank to read the same model; rank 0 has {}, rank {} has {}",
+            printable(all[0]), rank, printable(all[rank]));
+  }
 }
 
 }  // namespace
@@ -190,6 +193,7 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file,
   options.selection = o.selection(o.level.level);
   options.slots = needs.slots;
   options.rank = o.rank;
+  options.stage = model_stage(file, o.stage, o.stages);
   options.chunk = o.chunk;
   options.cached = needs.cached;
   options.prefix_caching = needs.prefix_caching && needs.cached;

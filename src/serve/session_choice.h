@@ -63,8 +63,9 @@ struct InferenceOptions {
   int64_t chunk = 512;
   bool exact = false;
   bool fast_8bit = false;
-  std::string cache_dtype;  // empty: the type of activations
-  int64_t rank = 0;         // this process, if several share the model
+  std::string cache_dtype;        // empty: the type of activations
+  int64_t rank = 0;               // this process, if several share each layer
+  int64_t stage = 0, stages = 1;  // this process's part of the layers, and the number of parts
 
   Arithmetic arithmetic() const { return {backends::is_gpu(machine), exact, fast_8bit}; }
   // session_choice.h's choices for these options.

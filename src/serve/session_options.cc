@@ -10,15 +10,21 @@
 namespace ridge::serve {
 
 models::CacheShape cache_of(const SessionOptions& o, const models::ModelConfig& config) {
-  return models::cache_shape({.slots = o.slots,
-                              .capacity = o.capacity,
-                              .window = config.window,
-                              .chunk = std::clamp<int64_t>(o.chunk, 1, o.slots * o.capacity),
-                              .dtype = o.cache_dtype.value_or(o.selection.activations()),
-                              .shares = o.prefix_caching,
-                              .pages = o.pages,
-                              .kv_capacity_tokens = o.kv_capacity_tokens,
-                              .ranks = o.selection.tensor_ranks()});
+  models::CacheShape cache =
+      models::cache_shape({.slots = o.slots,
+                           .capacity = o.capacity,
+                           .window = config.window,
+                           .chunk = std::clamp<int64_t>(o.chunk, 1, o.slots * o.capacity),
+                           .dtype = o.cache_dtype.value_or(o.selection.activations()),
+                           .shares = o.prefix_caching,
+                           .pages = o.pages,
+                           .kv_capacity_tokens = o.kv_capacity_tokens,
+                           .ranks = o.selection.tensor_ranks()});
+  if (!o.stage.is_whole()) {
+    const auto first = o.stage.first_layers.begin() + o.stage.index;
+    cache.first_layer = first[0], cache.end_layer = first[1];
+  }
+  return cache;
 }
 
 SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {

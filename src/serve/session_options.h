@@ -8,6 +8,7 @@
 #include "models/cache_shape.h"
 #include "models/config.h"
 #include "passes/pipeline.h"
+#include "serve/model_stage.h"
 
 namespace ridge::serve {
 
@@ -21,7 +22,8 @@ struct SessionOptions {
   // If false, there is one slot, and the whole sequence is recomputed for every token.
   bool cached = true;
   passes::Selection selection{"compiled", "-tune_gemm"};
-  int64_t rank = 0;  // this process, if several share the model
+  int64_t rank = 0;       // this process, if several share each layer
+  ModelStage stage = {};  // the layers of this process
   // If true, a sequence reuses cached blocks of others with the same prefix.
   bool prefix_caching = false;
   // If true, the cache has blocks of models::kBlockTokens positions even without prefix_caching.
