@@ -148,6 +148,8 @@ class ProgramTest : public ::testing::Test {
     std::vector<char*> argv;
     for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
     argv.push_back(nullptr);
+    // An mpirun that ends removes the folder in which another one beside it begins.
+    ::setenv("TMPDIR", streams_.path().c_str(), 1);
     if (!limits.cache.empty()) ::setenv("XDG_CACHE_HOME", limits.cache.c_str(), 1);
     for (const auto& [name, value] : limits.environment) ::setenv(name.c_str(), value.c_str(), 1);
     limit(RLIMIT_AS, limits.address_bytes);
