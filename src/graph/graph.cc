@@ -99,6 +99,12 @@ ValueId Graph::find(std::string_view name) const {
   return kNoValue;
 }
 
+const Node* first_of(const Graph& graph, const Op& op) {
+  const auto found =
+      std::ranges::find_if(graph.nodes, [&](const Node& node) { return is_a(node, op); });
+  return found == graph.nodes.end() ? nullptr : &*found;
+}
+
 std::vector<std::vector<NodeId>> Graph::users() const {
   std::vector<std::vector<NodeId>> users(values.size());
   for (size_t i = 0; i < nodes.size(); ++i)

@@ -83,6 +83,9 @@ class Graph {
 inline bool is_a(const Node* node, const Op& op) { return node != nullptr && node->op == &op; }
 inline bool is_a(const Node& node, const Op& op) { return node.op == &op; }
 
+// The first node of an op, or null.
+const Node* first_of(const Graph& graph, const Op& op);
+
 // Whether the ranks of a group run the node together.
 inline bool is_collective(const Node& node) { return node.op->category == OpCategory::kCollective; }
 

@@ -26,7 +26,7 @@ struct CacheShape {
   CacheBlocks window;  // layers that attend to a window: window + largest chunk - 1 positions
   DType dtype = DType::kF32;  // keys and values: f32, bf16, or quants with scales (ops/kv_cache.h)
   int64_t ranks = 1;          // they divide the KV heads
-  int64_t first_layer = 0, end_layer = kMostLayers;  // those of a stage
+  int64_t first_layer = 0, end_layer = kMostLayers;  // the rank has those between
   bool operator==(const CacheShape& other) const = default;
 };
 
@@ -53,11 +53,10 @@ struct CacheNeeds {
 };
 CacheShape cache_shape(const CacheNeeds& needs);
 
-// Bytes of the keys and values, with their scales, that a rank has. cache_bytes counts the layers
-// of its stage, seen_bytes all of them. cache_bytes
-// counts the whole cache, in which window layers hold only their ring. seen_bytes counts the
-// attended KV entries of the last token of `context`. Both throw an out-of-memory Error if the
-// result does not fit in 63 bits.
+// Bytes of the keys and values, with their scales, that a rank has. cache_bytes counts the whole
+// cache of its layers, in which window layers hold only their ring. seen_bytes counts the attended
+// KV entries of the last token of `context`, in the layers of all stages. Both throw an
+// out-of-memory Error if the result does not fit in 63 bits.
 int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache);
 int64_t seen_bytes(const ModelConfig& config, int64_t context, DType dtype, int64_t ranks = 1);
 

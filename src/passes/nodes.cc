@@ -2,6 +2,8 @@
 // Asks the target with a graph that holds only the new node.
 #include "passes/nodes.h"
 
+#include <algorithm>
+
 #include "graph/builder.h"
 
 namespace ridge::passes {
@@ -14,6 +16,16 @@ bool runs_on_target(const PassContext& context, const Graph& graph, const NewNod
     operands.push_back(b.state(std::to_string(i), graph.type(made.inputs[i])));
   b.call_all(made.op, operands, made.attrs);
   return context.target.unsupported(alone, alone.nodes.back()).empty();
+}
+
+std::vector<bool> made_from(const Graph& graph,
+                            std::vector<bool> marked,
+                            const std::function<bool(const Node&)>& starts) {
+  const auto is_marked = [&](ValueId input) { return marked[static_cast<size_t>(input)]; };
+  for (const Node& node : graph.nodes)
+    if (starts(node) || std::ranges::any_of(node.inputs, is_marked))
+      for (const ValueId output : node.outputs) marked[static_cast<size_t>(output)] = true;
+  return marked;
 }
 
 std::vector<ValueId> append(Rewriter& rewriter, const NewNode& made) {

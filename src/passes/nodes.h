@@ -3,6 +3,7 @@
 // their fused form, where the node stays and expand skips it.
 #pragma once
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct NewNode {
 
 // Whether the target supports the op on operands of these values' types.
 bool runs_on_target(const PassContext& context, const Graph& graph, const NewNode& made);
+
+// For each value, whether it is marked, or an output of a node that `starts` or reads such a value.
+std::vector<bool> made_from(const Graph& graph,
+                            std::vector<bool> marked,
+                            const std::function<bool(const Node&)>& starts);
 
 // Appends the node to the new graph and returns its outputs.
 std::vector<ValueId> append(Rewriter& rewriter, const NewNode& made);

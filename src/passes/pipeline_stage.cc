@@ -16,6 +16,7 @@
 #include "graph/rewriter.h"
 #include "ops/registry.h"
 #include "passes/differentiate.h"
+#include "passes/nodes.h"
 #include "plan/rank_layout.h"
 
 namespace ridge::passes {
@@ -35,14 +36,9 @@ int64_t layer_of(std::string_view scope) {
 
 // For each value, whether it is made from the tokens' rows of the embedding table.
 std::vector<bool> values_of_tokens(const Graph& graph) {
-  std::vector<bool> found(graph.values.size(), false);
-  const auto is_found = [&](ValueId input) { return found[static_cast<size_t>(input)]; };
-  for (const Node& node : graph.nodes) {
-    const bool looks_up = is_a(node, ops::embedding_op()) && layer_of(node.scope) == kBeforeLayers;
-    if (looks_up || std::ranges::any_of(node.inputs, is_found))
-      for (const ValueId output : node.outputs) found[static_cast<size_t>(output)] = true;
-  }
-  return found;
+  return made_from(graph, std::vector<bool>(graph.values.size(), false), [](const Node& node) {
+    return is_a(node, ops::embedding_op()) && layer_of(node.scope) == kBeforeLayers;
+  });
 }
 
 // Work of the embedding, of each layer and of the head, in FLOPs of a device that moves a byte in
@@ -71,17 +67,10 @@ std::vector<double> work_by_layer(const Graph& graph) {
   return work;
 }
 
-const Node* find(const Graph& graph, const Op& op) {
-  const auto found =
-      std::ranges::find_if(graph.nodes, [&](const Node& node) { return is_a(node, op); });
-  return found == graph.nodes.end() ? nullptr : &*found;
-}
+Attrs pair_of(std::string group) { return {{"group", std::move(group)}, {"ranks", int64_t{2}}}; }
 
-Attrs pair_of(int64_t from, int64_t to, int64_t stages) {
-  return {{"group", plan::stage_pair(from, to, stages)}, {"ranks", int64_t{2}}};
-}
-
-ValueId receive(Builder& b, Attrs attrs, const Type& type) {
+ValueId receive(Builder& b, std::string group, const Type& type) {
+  Attrs attrs = pair_of(std::move(group));
   attrs.set("shape", type.shape.to_vector());
   attrs.set("dtype", std::string(name(type.dtype)));
   return b.call("receive", {}, attrs);
@@ -107,9 +96,8 @@ class Cutter {
     if (received_ != kNoValue) {
       Builder& b = rewriter.builder();
       const auto scope = b.scope(scope_of(begin_));
-      const int64_t from = (part_.stage() + part_.stages - 1) % part_.stages;
-      rewriter.replace(
-          received_, receive(b, pair_of(from, part_.stage(), part_.stages), own_.type(received_)));
+      rewriter.replace(received_,
+                       receive_from_previous(b, own_.type(received_), part_.stage(), part_.stages));
     }
     return rewriter.run([&](Rewriter& made, NodeId id) {
       if (!keeps_[static_cast<size_t>(id)]) return true;
@@ -164,8 +152,7 @@ class Cutter {
   void send(Rewriter& made) const {
     Builder& b = made.builder();
     const auto scope = b.scope(scope_of(end_));
-    const int64_t to = (part_.stage() + 1) % part_.stages;
-    b.call("send", {made.map(sent_)}, pair_of(part_.stage(), to, part_.stages));
+    send_to_next(b, made.map(sent_), part_.stage(), part_.stages);
   }
 
   Graph own_;
@@ -216,6 +203,20 @@ std::vector<int64_t> cut_layers(const Graph& forward, int64_t parts) {
   return cuts;
 }
 
+void send_to_next(Builder& b, ValueId value, int64_t stage, int64_t stages) {
+  b.call("send", {value}, pair_of(plan::stage_pair(stage, (stage + 1) % stages, stages)));
+}
+
+ValueId receive_from_previous(Builder& b,
+                              const Type& type,
+                              int64_t stage,
+                              int64_t stages,
+                              ValueId state) {
+  std::string group = plan::stage_pair((stage + stages - 1) % stages, stage, stages);
+  return state == kNoValue ? receive(b, std::move(group), type)
+                           : b.call("receive", {state}, pair_of(std::move(group)));
+}
+
 Graph cut_part(const Graph& forward,
                const OpTable& ops,
                const PipelinePart& part,
@@ -223,17 +224,21 @@ Graph cut_part(const Graph& forward,
   return Cutter(forward, part, first_layers).run(ops);
 }
 
+void keep_parameters(LoadGraph& load, std::span<const Graph> parts) {
+  std::erase_if(load.stored, [&](const auto& each) {
+    return std::ranges::none_of(
+        parts, [&](const Graph& part) { return part.find(each.first) != kNoValue; });
+  });
+}
+
 std::vector<ValueId> differentiate_part(Graph& graph,
                                         const OpTable& ops,
                                         std::span<const ValueId> parameters,
                                         const std::function<ValueId(Builder&)>& seed) {
   std::vector<ValueId> wanted(parameters.begin(), parameters.end()), gradients;
-  const Node *first = find(graph, ops::receive_op()), *last = find(graph, ops::send_op());
+  const Node *first = first_of(graph, ops::receive_op()), *last = first_of(graph, ops::send_op());
   Builder b(graph, ops);
   b.set_phase(Phase::kBackward);
-  const auto pair = [](const Node& node) -> Attrs {
-    return {{"group", node.attrs.text("group")}, {"ranks", int64_t{2}}};
-  };
   // Copies: nodes move when others are appended.
   const std::optional<Node> receives = first == nullptr ? std::nullopt : std::optional(*first),
                             sends = last == nullptr ? std::nullopt : std::optional(*last);
@@ -241,7 +246,7 @@ std::vector<ValueId> differentiate_part(Graph& graph,
   if (sends) {
     const auto scope = b.scope(sends->scope);
     const ValueId hidden = sends->inputs[0],
-                  gradient = receive(b, pair(*sends), graph.type(hidden));
+                  gradient = receive(b, sends->attrs.text("group"), graph.type(hidden));
     gradients = pull_back(graph, ops, std::array{hidden}, std::array{gradient}, wanted);
   } else {
     gradients = differentiate(graph, ops, graph.outputs[0], wanted, seed);
@@ -249,7 +254,7 @@ std::vector<ValueId> differentiate_part(Graph& graph,
   if (receives) {
     const auto scope = b.scope(receives->scope);
     RIDGE_CHECK(gradients.back() != kNoValue, "hidden states without a gradient");
-    b.call("send", {gradients.back()}, pair(*receives));
+    b.call("send", {gradients.back()}, pair_of(receives->attrs.text("group")));
     gradients.pop_back();
   }
   return gradients;

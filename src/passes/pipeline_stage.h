@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "graph/load_graph.h"
 
 namespace ridge::passes {
 
@@ -27,11 +28,23 @@ struct PipelinePart {
 // every rank cuts in the same places. Throws a usage Error if there are fewer layers than parts.
 std::vector<int64_t> cut_layers(const Graph& forward, int64_t parts);
 
+// Transfers in the ring of stages, in which the first one follows the last one. A received value is
+// new, or a new version of `state`.
+void send_to_next(Builder& builder, ValueId value, int64_t stage, int64_t stages);
+ValueId receive_from_previous(Builder& builder,
+                              const Type& type,
+                              int64_t stage,
+                              int64_t stages,
+                              ValueId state = kNoValue);
+
 // The forward graph of a part, with the parameters that it reads. `first_layers` is of cut_layers.
 Graph cut_part(const Graph& forward,
                const OpTable& ops,
                const PipelinePart& part,
                std::span<const int64_t> first_layers);
+
+// Keeps in the load graph the parameters that one of the parts has.
+void keep_parameters(LoadGraph& load, std::span<const Graph> parts);
 
 // As differentiate, for the graph of a part: the gradient of its hidden states is received, and
 // that of what it received is sent. `seed` is the gradient of the loss, for the last part.

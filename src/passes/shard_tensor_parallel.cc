@@ -14,6 +14,7 @@
 #include "graph/rewriter.h"
 #include "ops/build.h"
 #include "ops/registry.h"
+#include "passes/nodes.h"
 #include "passes/passes.h"
 #include "passes/tensor_shards.h"
 
@@ -22,13 +23,11 @@ namespace {
 
 // For each value, whether it is a parameter or made from one, here or in the stage before.
 std::vector<bool> values_of_parameters(const Graph& graph) {
-  std::vector<bool> found;
-  for (const Value& value : graph.values) found.push_back(value.storage == Storage::kParameter);
-  const auto is_found = [&](ValueId input) { return found[static_cast<size_t>(input)]; };
-  for (const Node& node : graph.nodes)
-    if (is_a(node, ops::receive_op()) || std::ranges::any_of(node.inputs, is_found))
-      for (const ValueId output : node.outputs) found[static_cast<size_t>(output)] = true;
-  return found;
+  std::vector<bool> parameters;
+  for (const Value& value : graph.values)
+    parameters.push_back(value.storage == Storage::kParameter);
+  return made_from(graph, std::move(parameters),
+                   [](const Node& node) { return is_a(node, ops::receive_op()); });
 }
 
 class Sharder {

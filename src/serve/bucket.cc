@@ -125,16 +125,15 @@ BucketGraph build_bucket(const models::ModelFile& file,
   if (shape.rows == 0) with_rows.rows = 1;
   models::ForwardGraph forward =
       models::build_inference_graph(file.config(), ops::table(), with_rows, file.lookup());
-  BucketGraph built{std::move(forward.graph), std::move(forward.load)};
+  BucketGraph built{{}, std::move(forward.load)};
   built.load.rank = rank;
-  const Graph whole = stage.is_whole() ? Graph() : built.graph;
-  if (!stage.is_whole()) built.graph = cut_stage(whole, stage);
+  built.graph =
+      stage.is_whole() ? std::move(forward.graph) : cut_stage(forward.graph, stage, built.load);
   passes::PassContext context{ops::table(), target, built.load, nullptr, target.passes()};
   for (const passes::Stage each :
        {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
     built.graph = passes::run_stage(each, built.graph, selection, context, nullptr);
-  if (!stage.is_whole()) keep_own_weights(built.load, built.graph);
-  if (shape.rows != 0 && !stage.is_whole()) share_results(built.graph, whole, stage);
+  if (shape.rows != 0 && !stage.is_whole()) share_results(built.graph, forward.graph, stage);
   if (shape.rows == 0 && stage.is_last()) built.graph = up_to_last_attention(built.graph);
   return built;
 }

@@ -2,58 +2,14 @@
 // Cuts a model between layers, and sends results around the ring of stages.
 #include "serve/model_stage.h"
 
-#include <algorithm>
-#include <string>
-
-#include "base/error.h"
 #include "graph/builder.h"
 #include "models/forward_graph.h"
 #include "models/inference_names.h"
 #include "ops/build.h"
 #include "ops/registry.h"
 #include "passes/pipeline_stage.h"
-#include "plan/rank_layout.h"
 
 namespace ridge::serve {
-namespace {
-
-Attrs between(int64_t from, int64_t to, int64_t stages) {
-  return {{"group", plan::stage_pair(from, to, stages)}, {"ranks", int64_t{2}}};
-}
-
-// The ring of the stages: the last one begins, and the one before it ends.
-class Ring {
- public:
-  Ring(Builder& b, const ModelStage& stage) : b_(b), stage_(stage) {}
-
-  void send(ValueId value) const {
-    const int64_t next = (stage_.index + 1) % stage_.count;
-    b_.call("send", {value}, between(stage_.index, next, stage_.count));
-  }
-  ValueId pass_on(std::vector<ValueId> state, const Type& type) const {
-    Attrs attrs =
-        between((stage_.index + stage_.count - 1) % stage_.count, stage_.index, stage_.count);
-    if (state.empty()) {
-      attrs.set("shape", type.shape.to_vector());
-      attrs.set("dtype", std::string(name(type.dtype)));
-    }
-    const ValueId received = b_.call("receive", std::move(state), attrs);
-    if (stage_.index + 2 < stage_.count) send(received);
-    return received;
-  }
-
- private:
-  Builder& b_;
-  const ModelStage& stage_;
-};
-
-const Node* find_sample(const Graph& graph) {
-  const auto found = std::ranges::find_if(
-      graph.nodes, [](const Node& node) { return is_a(node, ops::sample_op()); });
-  return found == graph.nodes.end() ? nullptr : &*found;
-}
-
-}  // namespace
 
 ModelStage model_stage(const models::ModelFile& file, int64_t index, int64_t count) {
   ModelStage stage{index, count};
@@ -67,35 +23,40 @@ ModelStage model_stage(const models::ModelFile& file, int64_t index, int64_t cou
   return stage;
 }
 
-Graph cut_stage(const Graph& forward, const ModelStage& stage) {
+Graph cut_stage(const Graph& forward, const ModelStage& stage, LoadGraph& load) {
   Graph graph = passes::cut_part(forward, ops::table(), {stage.index, stage.count, stage.count},
                                  stage.first_layers);
+  passes::keep_parameters(load, {&graph, 1});
   Builder b(graph, ops::table());
   for (const Value& value : forward.values)
     if (value.storage == Storage::kInput) b.input(value.name, value.type);
   return graph;
 }
 
-void keep_own_weights(LoadGraph& load, const Graph& graph) {
-  std::erase_if(load.stored, [&](const auto& each) { return graph.find(each.first) == kNoValue; });
-}
-
 void share_results(Graph& graph, const Graph& forward, const ModelStage& stage) {
-  const bool samples = find_sample(forward) != nullptr;
+  const bool samples = first_of(forward, ops::sample_op()) != nullptr;
   Builder b(graph, ops::table());
   const auto scope = b.scope("pipeline/results");
-  const Ring ring(b, stage);
+  const auto send = [&](ValueId value) {
+    passes::send_to_next(b, value, stage.index, stage.count);
+  };
   if (stage.is_last()) {
-    if (samples) ring.send(find_sample(graph)->outputs[0]);
+    if (samples) send(first_of(graph, ops::sample_op())->outputs[0]);
     graph.outputs[0] = ops::cast(b, graph.outputs[0], DType::kF32);
-    ring.send(graph.outputs[0]);
-    return;
+    return send(graph.outputs[0]);
   }
+  // The stage before the last one is the end of the ring.
+  const auto pass_on = [&](const Type& type, ValueId state) {
+    const ValueId received =
+        passes::receive_from_previous(b, type, stage.index, stage.count, state);
+    if (stage.index + 2 < stage.count) send(received);
+    return received;
+  };
   if (samples) {
     const Type type = forward.type(forward.find(models::kTokens));
-    ring.pass_on({b.state(models::kTokens, type)}, type);
+    pass_on(type, b.state(models::kTokens, type));
   }
-  graph.outputs = {ring.pass_on({}, {DType::kF32, forward.shape(forward.outputs[0])})};
+  graph.outputs = {pass_on({DType::kF32, forward.shape(forward.outputs[0])}, kNoValue)};
 }
 
 }  // namespace ridge::serve

@@ -25,12 +25,9 @@ struct ModelStage {
 // model has fewer layers.
 ModelStage model_stage(const models::ModelFile& file, int64_t index, int64_t count);
 
-// The stage's part of a forward graph, before the passes. It has all inputs, read or not: the host
-// writes the same ones on every rank.
-Graph cut_stage(const Graph& forward, const ModelStage& stage);
-
-// Keeps in the load graph what the stage's graph reads.
-void keep_own_weights(LoadGraph& load, const Graph& graph);
+// The stage's part of a forward graph, before the passes, and of its load graph. It has all inputs,
+// read or not: the host writes the same ones on every rank.
+Graph cut_stage(const Graph& forward, const ModelStage& stage, LoadGraph& load);
 
 // Adds to a stage's graph, after the passes, that the last stage sends its results from stage to
 // stage. `forward` is the graph of the whole model, whose output may get another type here: results

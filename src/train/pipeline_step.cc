@@ -79,7 +79,6 @@ class PipelineBuilder {
 
   std::vector<Graph> cut(const Graph& forward) {
     const std::vector<int64_t> first_layers = passes::cut_layers(forward, shape_.parts());
-    std::set<std::string> names;
     const auto cut_one = [&](int64_t index) {
       return passes::cut_part(forward, context_.ops, {index, shape_.parts(), shape_.stages},
                               first_layers);
@@ -87,11 +86,10 @@ class PipelineBuilder {
     std::vector<Graph> parts;
     for (int64_t chunk = 0; chunk < shape_.chunks; ++chunk)
       parts.push_back(cut_one(chunk * shape_.stages + o_.shard.stage));
-    for (const Graph& each : parts) names.merge(names_of(each));
     if (o_.shard.stage == 0 || o_.shard.stage + 1 == shape_.stages)
       std::ranges::set_intersection(names_of(cut_one(0)), names_of(cut_one(shape_.parts() - 1)),
                                     std::inserter(tied_, tied_.end()));
-    std::erase_if(step_.load.stored, [&](const auto& each) { return !names.contains(each.first); });
+    passes::keep_parameters(step_.load, parts);
     return parts;
   }
   static std::set<std::string> names_of(const Graph& graph) {
