@@ -85,9 +85,8 @@ struct Listed {
   }
 
   bool matches(const Listed& other) const {
-    const bool is_transfer = op == "send" || op == "receive",
-               is_answered = op == "send" ? other.op == "receive" : other.op == "send";
-    return is_transfer ? is_answered && what == other.what : line == other.line;
+    if (!met_op(op).empty()) return line == other.line;
+    return op != other.op && met_op(other.op).empty() && what == other.what;
   }
 
   std::string line, op, what, group;

@@ -36,6 +36,11 @@ std::string collectives_text(std::span<const Collective> collectives);
 // differs from the first rank, or an empty string.
 std::string first_mismatch(std::span<const std::string> texts);
 
+// The op of a collective as all of its ranks have it: a send meets a receive, and both are "".
+inline std::string_view met_op(std::string_view op) {
+  return op == "send" || op == "receive" ? std::string_view() : op;
+}
+
 // The same for ranks of a layout, whose stages have collectives of their own: walks through the
 // lists of all ranks in order. A collective ends once all ranks of its group have come to it, a
 // send once the other rank receives. Returns a sentence about the first that does not match, or

@@ -14,6 +14,7 @@
 #include "files/atomic_file.h"
 #include "files/json.h"
 #include "files/json_field.h"
+#include "plan/collectives.h"
 
 namespace ridge::record {
 namespace {
@@ -66,8 +67,9 @@ RankRing read_ring(const std::filesystem::path& path) {
 
 // All that must be equal on every rank. What one rank sends the other receives, in another graph.
 auto identity(const RingedCollective& c) {
-  const bool is_transfer = c.op == "send" || c.op == "receive";
-  return std::tuple(is_transfer ? "" : c.op, c.graph, c.scope, is_transfer ? 0 : c.node, c.bytes);
+  const std::string_view op = plan::met_op(c.op);
+  return std::tuple(op, std::string_view(c.graph), std::string_view(c.scope),
+                    op.empty() ? 0 : c.node, c.bytes);
 }
 
 // The ranks of one group, and the collectives of each in it.

@@ -9,6 +9,7 @@
 
 #include "base/samples.h"
 #include "ops/registry.h"
+#include "plan/collectives.h"
 
 namespace ridge::record {
 namespace {
@@ -32,9 +33,6 @@ const CollectiveKind& kind_of(const RankSteps& rank, const RankCollective& call)
   return rank.kinds[call.kind];
 }
 
-// A rank receives as many bytes as the other one sends.
-bool is_transfer(const CollectiveKind& kind) { return kind.op == "send" || kind.op == "receive"; }
-
 // Whether these ranks are the whole group and have the same collectives.
 bool are_alike(std::span<const RankSteps> ranks,
                const std::map<size_t, std::vector<const RankCollective*>>& group) {
@@ -46,8 +44,8 @@ bool are_alike(std::span<const RankSteps> ranks,
     for (size_t i = 0; i < calls.size(); ++i) {
       const CollectiveKind &own = kind_of(ranks[rank], *calls[i]),
                            &want = kind_of(ranks[first_rank], *first[i]);
-      if (is_transfer(own) != is_transfer(want) || own.bytes != want.bytes) return false;
-      if (!is_transfer(own) && own.op != want.op) return false;
+      // A rank receives as many bytes as the other one sends.
+      if (plan::met_op(own.op) != plan::met_op(want.op) || own.bytes != want.bytes) return false;
     }
   }
   return true;
