@@ -176,23 +176,27 @@ TEST(ImportedRun, KernelsOfADeviceJoinTheirOperations) {
 
 // Links and other ranks limit a collective, and of those the roofline has nothing.
 TEST(ImportedRun, CollectivesHaveNoLimit) {
-  TraceText trace;
-  trace.event("cpu_op", "aten::add", 0, 10, TraceText::call({{1 << 20}, {1 << 20}}))
-      .event("cuda_runtime", "cudaLaunchKernel", 1, 2, {{"correlation", 1}})
-      .event("cpu_op", "nccl:all_reduce", 10, 10, TraceText::call({{1 << 20}}))
-      .event("cuda_runtime", "cudaLaunchKernel", 11, 2, {{"correlation", 2}})
-      .event("kernel", "elementwise", 20, 30, {{"correlation", 1}}, 9)
-      .event("kernel", "ncclDevKernel_AllReduce", 50, 70, {{"correlation", 2}}, 9);
-  const Imported imported = import_text(trace.str());
-  const cost::Ceilings ceilings =
-      cost::made_up_ceilings({{1 << 16, 400, 400}, {1 << 30, 400, 400}}, 1000);
-  const RunRecord run = imported_run(imported.trace, imported.steps, &ceilings);
-  const NodeRecord &add = run.step.nodes.at(0), &collective = run.step.nodes.at(1);
-  EXPECT_GT(add.predicted_ns, 0);
-  EXPECT_EQ(collective.predicted_ns, 0);
-  EXPECT_EQ(collective.bound, cost::Bound::kNone);
-  // An operation without a limit takes as long as it did.
-  EXPECT_DOUBLE_EQ(run.predicted_ns, add.predicted_ns + 70'000);
+  // PyTorch names it so, and Ridge by its op.
+  for (const char* name : {"nccl:all_reduce", "all_reduce"}) {
+    SCOPED_TRACE(name);
+    TraceText trace;
+    trace.event("cpu_op", "aten::add", 0, 10, TraceText::call({{1 << 20}, {1 << 20}}))
+        .event("cuda_runtime", "cudaLaunchKernel", 1, 2, {{"correlation", 1}})
+        .event("cpu_op", name, 10, 10, TraceText::call({{1 << 20}}))
+        .event("cuda_runtime", "cudaLaunchKernel", 11, 2, {{"correlation", 2}})
+        .event("kernel", "elementwise", 20, 30, {{"correlation", 1}}, 9)
+        .event("kernel", "ncclDevKernel_AllReduce", 50, 70, {{"correlation", 2}}, 9);
+    const Imported imported = import_text(trace.str());
+    const cost::Ceilings ceilings =
+        cost::made_up_ceilings({{1 << 16, 400, 400}, {1 << 30, 400, 400}}, 1000);
+    const RunRecord run = imported_run(imported.trace, imported.steps, &ceilings);
+    const NodeRecord &add = run.step.nodes.at(0), &collective = run.step.nodes.at(1);
+    EXPECT_GT(add.predicted_ns, 0);
+    EXPECT_EQ(collective.predicted_ns, 0);
+    EXPECT_EQ(collective.bound, cost::Bound::kNone);
+    // An operation without a limit takes as long as it did.
+    EXPECT_DOUBLE_EQ(run.predicted_ns, add.predicted_ns + 70'000);
+  }
 }
 
 // A convolution without its strides has no counts, so the work of the model is not known either.
@@ -320,6 +324,16 @@ TEST(HostileTrace, TooManyOperationsAtOnce) {
   TraceText trace;
   for (int i = 0; i < 1025; ++i) trace.event("cpu_op", "aten::exp", i, 2000, {}, i);
   expect_refused(trace.str(), "at once");
+}
+
+// In a search over triples of operands this would take hours.
+TEST(HostileTrace, OperandsOfAKernelAreBounded) {
+  constexpr size_t kOperands = 20'000;
+  Json args = TraceText::call(std::vector<std::vector<int64_t>>(kOperands, {4, 3}));
+  args["Input type"] = std::vector<std::string>(kOperands, "int");
+  const Imported imported =
+      import_text(TraceText().event("cpu_op", "triton_poi_fused_0", 0, 1, args).str());
+  EXPECT_EQ(imported.run.step.nodes.at(0).read_bytes, int64_t{kOperands} * 4 * 3 * 4);
 }
 
 TEST(HostileTrace, NestingAndNamesAreBounded) {

@@ -88,7 +88,7 @@ bool is_weight(const Operand& each) { return each.is_tensor() && each.extents().
 // Experts chosen for each token: integers [T,k].
 bool is_choice(const Operand& each, int64_t tokens) {
   return each.is_tensor() && each.extents().size() == 2 && each.extents()[0] == tokens &&
-         each.extents()[1] > 0 && !is_float(each.dtype) && each.dtype != DType::kBool;
+         each.extents()[1] > 0 && each.is_index();
 }
 
 // The first number, after that of the experts, that is no larger.

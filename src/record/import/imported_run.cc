@@ -35,7 +35,7 @@ void divide(Work& work, int64_t steps) {
 // The limit of the roofline is a node's prediction. A collective has none: it waits for links and
 // for other ranks.
 void predict(NodeRecord& node, DType dtype, const cost::Ceilings& ceilings) {
-  if (node.op == "collective") return;
+  if (operation_category(node.op) == OpCategory::kCollective) return;
   auto time = [](int64_t amount, double per_ns) {
     return per_ns > 0 ? static_cast<double>(amount) / per_ns : 0.0;
   };
@@ -204,8 +204,8 @@ class RunMaker {
   // The work of attention over the keys of its batch, or else what its own operands tell. False if
   // neither is recorded.
   bool add_keys(const ImportedOperation& each, RecordedCounts& call) const {
-    const ServingBatch none,
-        &batch = each.batch < 0 ? none : steps_.batches[static_cast<size_t>(each.batch)];
+    if (each.batch < 0) return call.are_known;
+    const ServingBatch& batch = steps_.batches[static_cast<size_t>(each.batch)];
     if (batch.pairs < 0) return call.are_known;
     call.model_macs = call.work.macs = count_product({call.macs_per_pair, batch.pairs});
     call.work.flops = count_product({call.work.macs, 2});

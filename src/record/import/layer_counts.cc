@@ -4,29 +4,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "record/import/operation_counts.h"
+#include "record/import/count_parts.h"
 
 namespace ridge::record {
 namespace {
-
-int64_t sum_bytes(const RecordedCall& call) {
-  int64_t sum = 0;
-  for (const Operand& operand : call.operands) sum = count_product({1, sum + operand.bytes()});
-  return sum;
-}
-
-Counts writing(DType dtype, Extents output) {
-  Counts counts;
-  counts.output_type = dtype;
-  counts.written_bytes = count_product({count_product(output), info(dtype).bytes_per_block});
-  counts.output = std::move(output);
-  return counts;
-}
-
-void add_macs(Counts& counts, int64_t macs) {
-  counts.model_macs = counts.work.macs = macs;
-  counts.work.flops = count_product({macs, 2});
-}
 
 // Where a call has its sizes; -1: nowhere.
 struct WindowPlaces {
@@ -102,7 +83,7 @@ std::optional<Counts> convolution_at(const RecordedCall& call, const WindowPlace
   Counts counts = writing(call.operands[0].dtype, std::move(output));
   const int64_t places = transposed ? spatial(*x) : count_product(*positions);
   add_macs(counts, count_product({(*x)[0], places, weight->elements()}));
-  counts.read_bytes = sum_bytes(call);
+  counts.read_bytes = read_bytes(call);
   return counts;
 }
 
@@ -147,7 +128,7 @@ std::optional<Counts> recurrent_of(const RecordedCall& call, const Operand* x, i
     return std::nullopt;
   Counts counts = writing(x->dtype, x->extents());
   add_macs(counts, count_product({x->elements() / x->extents().back(), elements}));
-  counts.read_bytes = sum_bytes(call);
+  counts.read_bytes = read_bytes(call);
   return counts;
 }
 
@@ -156,11 +137,6 @@ int64_t truths(std::string_view text) {
   for (size_t at = text.find("True"); at != std::string_view::npos; at = text.find("True", at + 4))
     ++count;
   return count;
-}
-
-// The output of a product of a served model, whose inputs may have fewer bits.
-DType product_type(DType input) {
-  return is_float(input) && info(input).bytes_per_block > 1 ? input : DType::kBF16;
 }
 
 // The columns of a weight [n,k] or [k,n] for inputs of this width; 0 if it has none. Two values of
@@ -237,7 +213,7 @@ std::optional<Counts> convolution_backward(const RecordedCall& call, const Arith
   const int64_t places = spatial(is_true(call, 7) ? *x : *gradient);
   add_macs(counts, count_product(
                        {(*x)[0], places, weight->elements(), int64_t{of_x} + int64_t{of_weight}}));
-  counts.read_bytes = sum_bytes(call);
+  counts.read_bytes = read_bytes(call);
   if (of_x && of_weight) counts.written_bytes += weight->bytes();
   return counts;
 }
@@ -251,7 +227,7 @@ std::optional<Counts> channel_norm(const RecordedCall& call, const Arithmetic& a
                  count_product({x->elements(), arithmetic.flops}) +
                      count_product({channels, arithmetic.row_flops}),
                  channels};
-  counts.read_bytes = sum_bytes(call);
+  counts.read_bytes = read_bytes(call);
   return counts;
 }
 
@@ -282,7 +258,7 @@ std::optional<Counts> like_second(const RecordedCall& call, const Arithmetic& ar
   if (x == nullptr) return std::nullopt;
   Counts counts = writing(x->dtype, x->extents());
   counts.work.flops = count_product({x->elements(), arithmetic.flops});
-  counts.read_bytes = sum_bytes(call);
+  counts.read_bytes = read_bytes(call);
   return counts;
 }
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "record/import/operation_counts.h"
+#include "record/import/count_parts.h"
 #include "record/import/torch_operations.h"
 
 namespace ridge::record {
@@ -21,15 +21,9 @@ bool is_flag(const RecordedCall& call, size_t at) {
 
 // A product of `macs` that reads two operands and writes one of such extents.
 Counts product_of(const Operand& a, const Operand& b, int64_t macs, Extents output) {
-  Counts counts;
-  counts.model_macs = counts.work.macs = macs;
-  counts.work.flops = count_product({macs, 2});
+  Counts counts = writing(product_type(a.dtype), std::move(output));
+  add_macs(counts, macs);
   counts.read_bytes = a.bytes() + b.bytes();
-  const bool is_wide = is_float(a.dtype) && info(a.dtype).bytes_per_block > 1;
-  counts.output_type = is_wide ? a.dtype : DType::kBF16;
-  counts.written_bytes =
-      count_product({count_product(output), info(counts.output_type).bytes_per_block});
-  counts.output = std::move(output);
   return counts;
 }
 
@@ -94,28 +88,31 @@ std::optional<Packed> packed_at(const RecordedCall& call, size_t first, size_t b
 
 Counts attention_of(const RecordedCall& call, const Packed& packed, const Arithmetic& arithmetic) {
   const Extents &q = packed.q->extents(), &v = packed.v->extents();
-  Counts counts;
-  counts.output = {q[0], q[1], v[2]};
-  counts.output_type = packed.q->dtype;
+  Counts counts = writing(packed.q->dtype, {q[0], q[1], v[2]});
   const int64_t scores = count_product({packed.pairs, q[1]});
   counts.model_macs = counts.work.macs = count_product({scores, q[2] + v[2]});
   counts.work.flops = count_product({counts.work.macs, 2}) +
                       count_product({scores, arithmetic.flops}) +
                       count_product({q[0], q[1], packed.pairs > 0 ? arithmetic.row_flops : 0});
-  for (const Operand& each : call.operands) counts.read_bytes += each.bytes();
-  counts.written_bytes =
-      count_product({count_product(counts.output), info(counts.output_type).bytes_per_block});
+  counts.read_bytes = read_bytes(call);
   return counts;
+}
+
+// Makes the work of a forward pass that of its gradient: twice the products, and those that are
+// computed once more.
+template <typename Count>
+void make_gradient(Count& count, int64_t recomputed_macs) {
+  const int64_t others = count.work.flops - 2 * count.work.macs;
+  count.model_macs = count_product({count.model_macs, 2});
+  count.work.macs = count.model_macs + recomputed_macs;
+  count.work.flops = count_product({count.work.macs, 2}) + others;
 }
 
 // The gradient of a function by its forward pass: of both operands of a product; of attention it
 // computes the scores once more. It reads what the forward pass read and wrote.
 RecordedCounts gradient_of(const RecordedCounts& forward, bool is_attention) {
   RecordedCounts gradient = forward;
-  gradient.model_macs = count_product({forward.model_macs, 2});
-  const int64_t others = forward.work.flops - 2 * forward.work.macs;
-  gradient.work.macs = gradient.model_macs + (is_attention ? forward.model_macs / 2 : int64_t{0});
-  gradient.work.flops = count_product({gradient.work.macs, 2}) + others;
+  make_gradient(gradient, is_attention ? forward.model_macs / 2 : 0);
   gradient.read_bytes = forward.read_bytes + forward.written_bytes;
   gradient.written_bytes = forward.read_bytes;
   gradient.macs_per_pair = 0;
@@ -155,11 +152,8 @@ std::optional<Counts> packed_attention_backward(const RecordedCall& call,
   const std::optional<Packed> packed = packed_at(call, 1, 9);
   if (!packed || packed->pairs == 0) return std::nullopt;
   Counts counts = attention_of(call, *packed, arithmetic);
-  counts.model_macs = count_product({counts.work.macs, 2});
-  const int64_t others = counts.work.flops - 2 * counts.work.macs;
   const Extents& q = packed->q->extents();
-  counts.work.macs = counts.model_macs + count_product({packed->pairs, q[1], q[2]});
-  counts.work.flops = count_product({counts.work.macs, 2}) + others;
+  make_gradient(counts, count_product({packed->pairs, q[1], q[2]}));
   counts.written_bytes = packed->q->bytes() + packed->k->bytes() + packed->v->bytes();
   return counts;
 }

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
+
+#include "record/import/count_parts.h"
 
 namespace ridge::record {
 namespace {
@@ -19,22 +22,6 @@ Work elementwise(int64_t elements, const Arithmetic& arithmetic) {
 }
 
 Work from_macs(int64_t macs) { return {macs, count_product({macs, 2}), 0}; }
-
-int64_t read_bytes(const RecordedCall& call, size_t first = 0, size_t last = SIZE_MAX) {
-  int64_t sum = 0;
-  for (size_t i = first; i < std::min(last, call.operands.size()); ++i)
-    sum = count_product({1, sum + call.operands[i].bytes()});
-  return sum;
-}
-
-// Writes a tensor; the caller adds work and reads.
-Counts writing(DType dtype, Extents output) {
-  Counts counts;
-  counts.output_type = dtype;
-  counts.written_bytes = bytes_of(dtype, count_product(output));
-  counts.output = std::move(output);
-  return counts;
-}
 
 std::optional<Extents> broadcast(const Extents& a, const Extents& b) {
   Extents joined(std::max(a.size(), b.size()));
@@ -149,26 +136,30 @@ int64_t rows_of(const Extents& extents, size_t axes) {
 
 // The first integer tensor.
 const Operand* indices(const RecordedCall& call) {
-  for (const Operand& operand : call.operands)
-    if (operand.is_tensor() && !is_float(operand.dtype) && operand.dtype != DType::kBool)
-      return &operand;
-  return nullptr;
+  const auto found = std::ranges::find_if(call.operands, &Operand::is_index);
+  return found == call.operands.end() ? nullptr : &*found;
 }
 
 // The rows that a kernel reads of a table [V,D]: as many as there are indices, if another operand
 // has a row of D for each of them. Nothing if the operand is no such table.
 std::optional<int64_t> looked_up_rows(const RecordedCall& call, const Operand& table) {
-  if (!table.is_tensor() || table.extents().size() != 2) return std::nullopt;
+  constexpr size_t kMostOperands = 512;  // far more than kernels have
+  if (!table.is_tensor() || table.extents().size() != 2 || table.extents()[1] == 0 ||
+      call.operands.size() > kMostOperands)
+    return std::nullopt;
   const int64_t width = table.extents()[1];
+  const auto rows_of_width = [&](const Operand& each) -> int64_t {
+    const bool has_rows = each.is_tensor() && !each.extents().empty() &&
+                          each.extents().back() == width && &each != &table;
+    return has_rows ? each.elements() / width : -1;
+  };
+  std::map<int64_t, int> operands;  // by their rows of the table's width
+  for (const Operand& each : call.operands) ++operands[rows_of_width(each)];
   for (const Operand& ids : call.operands) {
-    if (!ids.is_tensor() || is_float(ids.dtype) || ids.dtype == DType::kBool || &ids == &table)
-      continue;
-    const int64_t rows = ids.elements();
-    for (const Operand& each : call.operands)
-      if (&each != &table && &each != &ids && rows < table.extents()[0] && each.is_tensor() &&
-          !each.extents().empty() && each.extents().back() == width &&
-          each.elements() == count_product({rows, width}))
-        return rows;
+    if (!ids.is_index() || &ids == &table || ids.elements() >= table.extents()[0]) continue;
+    const auto found = operands.find(ids.elements());
+    const int own = rows_of_width(ids) == ids.elements() ? 1 : 0;
+    if (found != operands.end() && found->second > own) return ids.elements();
   }
   return std::nullopt;
 }

@@ -25,6 +25,8 @@ struct Operand {
   std::string value;             // a scalar's or a list's: "-1", "[8, 128]", "tanh"
 
   bool is_tensor() const { return kind == Kind::kTensor; }
+  // A tensor of integers.
+  bool is_index() const { return is_tensor() && !is_float(dtype) && dtype != DType::kBool; }
   const Extents& extents() const { return tensors.front(); }  // for a tensor
   int64_t elements() const;                                   // in all tensors
   int64_t bytes() const;
