@@ -92,10 +92,7 @@ Panel panel_of(const JsonField& result,
 std::string frame(const LogAxis& x, const LogAxis& y, const Panel& panel) {
   std::string out;
   each_tick(panel, y, [&](double value) {
-    out += fmt::format(
-        "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
-        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-        x.from, x.to, y.at(value), x.from - 6, y.at(value) + 4, panel.text(value));
+    out += svg_grid_line(x.from, x.to, y.at(value), panel.text(value));
   });
   return out +
          fmt::format(
@@ -170,10 +167,8 @@ std::string legend(const Panel& panel, double top) {
     is_any_predicted |= !line.predicted.empty();
     const double at = kLeft + kLegendWidth * static_cast<double>(i % 3),
                  down = top + kLineHeight * static_cast<double>(i / 3);
-    out += fmt::format(
-        "<rect x=\"{}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",
-        at, down - 9, kSvgColours.at(i % kSvgColours.size()), at + 16, down,
-        svg_text(line.name.empty() ? "a run" : line.name, 30));
+    out += svg_legend(at, down, kSvgColours.at(i % kSvgColours.size()),
+                      svg_text(line.name.empty() ? "a run" : line.name, 30));
   }
   const double down = top + kLineHeight * std::ceil(static_cast<double>(panel.lines.size()) / 3);
   double at = kLeft;

@@ -51,11 +51,9 @@ std::string line(const Points& points, const Axis& x, const Axis& y, const char*
 std::string frame(const Axis& x, const Axis& y) {
   std::string out;
   for (int64_t i = 0; y.low + static_cast<double>(i) * y.tick <= y.high * (1 + 1e-9); ++i) {
-    const double value = y.low + static_cast<double>(i) * y.tick, at = y.at(value);
-    out += fmt::format(
-        "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
-        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5:.4g}</text>\n",
-        x.from, x.to, at, x.from - 6, at + 4, std::abs(value) < y.tick / 2 ? 0 : value);
+    const double value = y.low + static_cast<double>(i) * y.tick;
+    out += svg_grid_line(x.from, x.to, y.at(value),
+                         fmt::format("{:.4g}", std::abs(value) < y.tick / 2 ? 0 : value));
   }
   for (int64_t i = 0; x.low + static_cast<double>(i) * x.tick <= x.high * (1 + 1e-9); ++i) {
     const double value = x.low + static_cast<double>(i) * x.tick;
@@ -146,10 +144,7 @@ std::string loss_chart(std::span<const LossCurve> curves) {
   for (size_t i = 0; i < curves.size(); ++i) {
     out += drawn(curves[i], x, y, kSvgColours.at(i));
     const double at = 22 + 18 * static_cast<double>(i);
-    out += fmt::format(
-        "<rect x=\"{}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" "
-        "y=\"{}\">{}</text>\n",
-        kLeft, at - 9, kSvgColours.at(i), kLeft + 16, at, legend(curves[i]));
+    out += svg_legend(kLeft, at, kSvgColours.at(i), legend(curves[i]));
   }
   return out + "</svg>\n";
 }

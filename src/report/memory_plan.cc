@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "report/svg.h"
+#include "report/tables.h"
 
 namespace ridge::report {
 namespace {
@@ -57,10 +58,7 @@ std::string legend(const std::vector<int>& classes) {
   std::string out;
   double at = kLeft;
   for (const int each : classes) {
-    out += fmt::format(
-        "<rect x=\"{}\" y=\"26\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" "
-        "y=\"35\">{}</text>\n",
-        at, kSvgColours.at(static_cast<size_t>(each)), at + 16, class_name(each));
+    out += svg_legend(at, 35, kSvgColours.at(static_cast<size_t>(each)), class_name(each));
     at += 30 + 7 * static_cast<double>(class_name(each).size());
   }
   return out;
@@ -71,21 +69,12 @@ std::string legend(const std::vector<int>& classes) {
 std::string memory_plan_text(const MemoryRecord& memory, const TerminalOptions& options) {
   const MemoryPoint* peak = memory.peak();
   if (peak == nullptr) return "";
-  Table classes("<memory | at the peak | highest");
-  const plan::MemoryMoment highest = memory.class_peaks();
-  for (int i = 0; i < kMemoryClasses; ++i)
-    if (highest.bytes[i] > 0)
-      classes.add(
-          {class_name(i), format_bytes(peak->live.bytes[i]), format_bytes(highest.bytes[i])});
-  classes.add_rule();
-  classes.add({"live", format_bytes(peak->live.total()), ""});
-  classes.add({"owned (arena and store)", format_bytes(memory.owned_bytes), ""});
   Table tensors("<live at the peak | <type | <memory | bytes");
   for (const record::LiveTensor& each :
        std::span(memory.at_peak).first(std::min(memory.at_peak.size(), kMostTensors)))
     tensors.add({each.name.empty() ? each.op : terminal_safe(each.name), each.type,
                  std::string(name(each.memory_class)), format_bytes(each.bytes)});
-  std::string text = classes.text(options) + "\n" + tensors.text(options);
+  std::string text = live_memory_table(memory).text(options) + "\n" + tensors.text(options);
   if (memory.at_peak.size() > kMostTensors)
     text += fmt::format("and {} more\n", memory.at_peak.size() - kMostTensors);
   return text + fmt::format("\nThe peak is at node {}, {}.\n", peak->node, peak->op);

@@ -274,7 +274,7 @@ Table pass_table(std::span<const cost::PassRecord> passes) {
   return table;
 }
 
-Table memory_table(const record::MemoryRecord& memory) {
+Table live_memory_table(const record::MemoryRecord& memory) {
   Table table("<memory | at the peak | highest");
   const record::MemoryPoint* peak = memory.peak();
   if (peak == nullptr) return table;
@@ -286,6 +286,12 @@ Table memory_table(const record::MemoryRecord& memory) {
   table.add_rule();
   table.add({"live", format_bytes(peak->live.total()), ""});
   table.add({"owned (arena and store)", format_bytes(memory.owned_bytes), ""});
+  return table;
+}
+
+Table memory_table(const record::MemoryRecord& memory) {
+  Table table = live_memory_table(memory);
+  if (memory.peak() == nullptr) return table;
   table.add({"foreign (code, libraries)", format_bytes(memory.foreign_bytes), ""});
   table.add({"resident, predicted", format_bytes(memory.predicted_peak_bytes()), ""});
   if (memory.after.peak_bytes > 0)

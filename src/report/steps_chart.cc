@@ -50,10 +50,7 @@ StepBar bar_of(const JsonField& step) {
 std::string legend() {
   std::string out;
   for (size_t i = 0; i < kParts.size(); ++i) {
-    const double at = kLeft + 150 * static_cast<double>(i);
-    out += fmt::format(
-        "<rect x=\"{}\" y=\"26\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" y=\"35\">{}</text>\n",
-        at, kSvgColours.at(i), at + 16, kParts.at(i));
+    out += svg_legend(kLeft + 150 * static_cast<double>(i), 35, kSvgColours.at(i), kParts.at(i));
   }
   return out;
 }

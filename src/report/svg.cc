@@ -41,6 +41,16 @@ std::string svg_grid_line(double left, double right, double y, std::string_view 
       left, right, y, left - 6, y + 4, label);
 }
 
+std::string svg_legend(double left,
+                       double baseline,
+                       std::string_view colour,
+                       std::string_view text) {
+  return fmt::format(
+      "<rect x=\"{}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" "
+      "y=\"{}\">{}</text>\n",
+      left, baseline - 9, colour, left + 16, baseline, text);
+}
+
 LogAxis::LogAxis(double least, double most, double from_pixel, double to_pixel)
     : low(least), high(most), from(from_pixel), to(to_pixel) {
   if (!(high > low * (1 + 1e-9))) {  // a single value lies in the middle

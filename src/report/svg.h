@@ -20,6 +20,12 @@ std::string svg_begin(double width, double height);
 // A line across a plot with its label on the left.
 std::string svg_grid_line(double left, double right, double y, std::string_view label);
 
+// A square of a colour and what it stands for, on this baseline.
+std::string svg_legend(double left,
+                       double baseline,
+                       std::string_view colour,
+                       std::string_view text);
+
 // The lines of a bar chart from the bottom of its plot to the top, each with label(i) on its left;
 // the bottom is "0".
 template <typename Label>

@@ -97,6 +97,8 @@ Table pass_table(std::span<const cost::PassRecord> passes);
 
 // Classes of memory at the step's peak.
 Table memory_table(const record::MemoryRecord& memory);
+// Its classes and what the program owns.
+Table live_memory_table(const record::MemoryRecord& memory);
 
 // "93%"; 99% for all above, as errors are no better known.
 std::string confidence_text(double confidence);
