@@ -263,6 +263,7 @@ record::ExchangeRecord train_model(Training& t,
                                t.experiment.step.optimizer, t.warmup(), listeners);
   train::StepListener steps(listeners);
   std::optional<train::Validation> validation;
+  std::optional<files::SaveRequest> signal;
   std::optional<train::TrainingCheckpoints> checkpoints;
   std::optional<train::NumericsInspection> numerics;
   run.observe(figures);
@@ -276,11 +277,13 @@ record::ExchangeRecord train_model(Training& t,
     run.observe(*t.samples);
   }
   if (!t.o.observers.checkpoints.empty()) {
+    signal.emplace();
     checkpoints.emplace(
         t.o.observers, t.resumption,
         train::CheckpointedTraining{trainer, *t.data, t.guard(),
                                     validation ? &*validation : nullptr, backend.available_bytes()},
-        notes(t.o));
+        notes(t.o),
+        train::SaveRequest{[&signal] { return signal->is_set(); }, [&signal] { signal->clear(); }});
     run.observe(checkpoints->saver);
   }
   if (t.o.numerics) run.observe(numerics.emplace(trainer, *t.o.numerics, t.schedule.steps));

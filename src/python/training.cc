@@ -111,9 +111,7 @@ Step Training::taken(train::StepResult result) {
   step.result = std::move(result);
   const int64_t done = trainer_->steps();
   observers_.after_step(done, done == steps_);
-  const std::map<int64_t, double> losses = observers_.validations();
-  if (const auto found = losses.find(done); found != losses.end())
-    step.validation_loss = found->second;
+  step.validation_loss = observers_.validated_after(done);
   return step;
 }
 

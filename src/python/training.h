@@ -34,6 +34,8 @@ struct Step {
   double learning_rate = 0;
   train::StepResult result;
   std::optional<double> validation_loss = {};  // if it was validated after this step
+
+  double tokens_per_s() const { return static_cast<double>(tokens) / result.elapsed_ns * 1e9; }
 };
 
 class Training {

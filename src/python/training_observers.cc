@@ -2,10 +2,7 @@
 // Makes the observers of train/, and asks them.
 #include "python/training_observers.h"
 
-#include <fmt/format.h>
-
 #include "base/error.h"
-#include "base/printable.h"
 
 namespace ridge::python {
 
@@ -29,46 +26,42 @@ void TrainingObservers::begin(train::Trainer& trainer,
                               int64_t free_bytes) {
   train::add_model(model, resumption_);
   train::SpikeGuard* guard = guard_ ? &*guard_ : nullptr;
-  const train::DataPlace place = train::resume(resumption_, trainer, data.batches(), guard);
-  for (const train::SettingChange& each : train::changed_settings(resumption_))
-    notes_.push_back(fmt::format("{} was {} and is {}", terminal_safe(each.name),
-                                 terminal_safe(each.before, kLongestMessage),
-                                 terminal_safe(each.now, kLongestMessage)));
-  const int64_t first = resumption_.first_step();
-  if (resumption_.found)
-    notes_.push_back(fmt::format("Goes on after step {} from {}", first,
-                                 terminal_safe(resumption_.found->path.string())));
   if (!data.validation().empty())
-    validation_.emplace(trainer, data.validation(), options_.validate_every, first,
-                        [](const record::ValidationMetrics&) {});
+    validation_.emplace(trainer, data.validation(), options_.validate_every,
+                        resumption_.first_step(), [](const record::ValidationMetrics&) {});
   if (options_.checkpoints.empty()) return;
-  writer_.emplace(options_.checkpoints, options_.policy, data.tokenizer());
-  saver_.emplace(
-      trainer,
-      train::CheckpointParts{data.batches(), place, guard, validation_ ? &*validation_ : nullptr,
-                             resumption_.settings},
-      *writer_, train::CheckpointSchedule{options_.save_every, first, {}, free_bytes});
+  checkpoints_.emplace(options_, resumption_,
+                       train::CheckpointedTraining{
+                           trainer, data, guard, validation_ ? &*validation_ : nullptr, free_bytes},
+                       [this](const std::string& line) { notes_.push_back(line); });
 }
 
 void TrainingObservers::after_step(int64_t steps, bool is_last) {
-  if (validation_ && (is_last || validation_->is_due(steps))) validation_->work(steps);
-  if (saver_ && is_last)
-    saver_->end(steps);
-  else if (saver_ && saver_->is_due(steps))
-    saver_->work(steps);
+  const auto ask = [&](train::Observer& each) {
+    if (is_last)
+      each.end(steps);
+    else
+      each.at_boundary(steps);
+  };
+  if (validation_) ask(*validation_);
+  if (checkpoints_) ask(checkpoints_->saver);
 }
 
 void TrainingObservers::save(int64_t steps) {
-  if (!saver_) throw usage_error("[checkpoint] expected a trainer with checkpoints=");
-  saver_->end(steps);
+  if (!checkpoints_) throw usage_error("[checkpoint] expected a trainer with checkpoints=");
+  checkpoints_->saver.end(steps);
 }
 
 void TrainingObservers::end(int64_t steps) {
-  if (saver_ && steps > resumption_.first_step()) saver_->end(steps);
+  if (checkpoints_ && steps > resumption_.first_step()) checkpoints_->saver.end(steps);
 }
 
 std::map<int64_t, double> TrainingObservers::validations() const {
   return validation_ ? validation_->losses() : std::map<int64_t, double>();
+}
+
+std::optional<double> TrainingObservers::validated_after(int64_t steps) const {
+  return validation_ ? validation_->loss_after(steps) : std::nullopt;
 }
 
 }  // namespace ridge::python

@@ -45,6 +45,7 @@ class TrainingObservers {
   void end(int64_t steps);
 
   std::map<int64_t, double> validations() const;  // by the steps done
+  std::optional<double> validated_after(int64_t steps) const;
   // Checkpoints that were refused or gone on from, and settings that have changed since.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -54,8 +55,7 @@ class TrainingObservers {
   std::vector<std::string> notes_;
   std::optional<train::SpikeGuard> guard_;
   std::optional<train::Validation> validation_;
-  std::optional<train::CheckpointWriter> writer_;
-  std::optional<train::CheckpointSaver> saver_;
+  std::optional<train::TrainingCheckpoints> checkpoints_;
 };
 
 }  // namespace ridge::python

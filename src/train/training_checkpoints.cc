@@ -65,7 +65,8 @@ void find_checkpoint(const ObserverOptions& o,
 TrainingCheckpoints::TrainingCheckpoints(const ObserverOptions& o,
                                          const Resumption& resumption,
                                          const CheckpointedTraining& training,
-                                         const CheckpointNote& note)
+                                         const CheckpointNote& note,
+                                         SaveRequest request)
     : writer(o.checkpoints,
              o.policy,
              training.data.tokenizer(),
@@ -74,9 +75,7 @@ TrainingCheckpoints::TrainingCheckpoints(const ObserverOptions& o,
             {training.data.batches(), resumed_place(resumption, training, note), training.guard,
              training.validation, resumption.settings},
             writer,
-            {o.save_every,
-             resumption.found ? std::optional(resumption.first_step()) : std::nullopt,
-             {[this] { return request.is_set(); }, [this] { request.clear(); }},
-             training.free_bytes}) {}
+            {o.save_every, resumption.found ? std::optional(resumption.first_step()) : std::nullopt,
+             std::move(request), training.free_bytes}) {}
 
 }  // namespace ridge::train

@@ -7,7 +7,6 @@
 #include <functional>
 #include <string>
 
-#include "files/interrupt.h"
 #include "train/checkpoint_saver.h"
 #include "train/resume.h"
 #include "train/training_data.h"
@@ -43,14 +42,14 @@ struct CheckpointedTraining {
   int64_t free_bytes;            // as in CheckpointWriter::save
 };
 
-// Resumes the training, notes what has changed, and saves new checkpoints.
+// Resumes the training, notes what has changed, and saves new checkpoints, also on request.
 struct TrainingCheckpoints {
   TrainingCheckpoints(const ObserverOptions& options,
                       const Resumption& resumption,
                       const CheckpointedTraining& training,
-                      const CheckpointNote& note);
+                      const CheckpointNote& note,
+                      SaveRequest request = {});
 
-  files::SaveRequest request;
   CheckpointWriter writer;
   CheckpointSaver saver;
 };
