@@ -82,10 +82,8 @@ Report plan(const nb::kwargs& given) {
   bool inference = false;
   planning::TrainingPlanRequest request;
   request.tokens = 1e9, request.assumed_mfu = 0.4;  // as the command line
-  nb::object model, config;
-  keywords.take("model", model), keywords.take("config", config);
-  if (model.is_valid()) o.model.model_file = path_of(model);
-  if (config.is_valid()) o.model.config_file = path_of(config);
+  keywords.take_path("model", o.model.model_file);
+  keywords.take_path("config", o.model.config_file);
   keywords.take("preset", o.model.preset), keywords.take("hardware", hardware);
   keywords.take("inference", inference), keywords.take("recompute", request.recompute);
   keywords.take("tokens", request.tokens), keywords.take("mfu", request.assumed_mfu);

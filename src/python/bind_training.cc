@@ -61,12 +61,12 @@ void take_observers(Keywords& keywords, train::ObserverOptions& o) {
 }
 
 // An option that would do nothing is a mistake, as on the command line.
-void refuse_unused(const nb::kwargs& given,
+void refuse_unused(const Keywords& given,
                    const char* needed,
                    std::initializer_list<const char*> names) {
-  if (given.contains(needed)) return;
+  if (given.has(needed)) return;
   for (const char* name : names)
-    if (given.contains(name)) throw usage_error("[{}] has no effect without {}=", name, needed);
+    if (given.has(name)) throw usage_error("[{}] has no effect without {}=", name, needed);
 }
 
 void take_data(Keywords& keywords, train::TrainingDataOptions& data) {
@@ -80,18 +80,18 @@ void take_data(Keywords& keywords, train::TrainingDataOptions& data) {
 SharedTraining make(const nb::kwargs& given) {
   Keywords keywords(given);
   refuse_ranks(keywords, {"data_parallel", "tensor_parallel", "zero"}, "ridge train");
-  refuse_unused(given, "data",
+  refuse_unused(keywords, "data",
                 {"val_data", "checkpoints", "tokenizer", "text_format", "field", "pack", "seed"});
-  refuse_unused(given, "val_data", {"val_every", "val_batches", "keep_best"});
-  refuse_unused(given, "checkpoints", {"save_every", "keep", "keep_best", "resume"});
-  refuse_unused(given, "spike_guard", {"spike_deviations"});
+  refuse_unused(keywords, "val_data", {"val_every", "val_batches", "keep_best"});
+  refuse_unused(keywords, "checkpoints", {"save_every", "keep", "keep_best", "resume"});
+  refuse_unused(keywords, "spike_guard", {"spike_deviations"});
+  if (keywords.has("model") + keywords.has("config") + keywords.has("preset") > 1)
+    throw usage_error("[model] expected one of model, config and preset, got several");
   TrainerOptions o;
   train::TrainingOptions& t = o.training;
   take_data(keywords, o.data), take_observers(keywords, o.observers);
   keywords.take_path("model", t.model.model_file);
   keywords.take_path("config", t.model.config_file);
-  if (given.contains("model") + given.contains("config") + given.contains("preset") > 1)
-    throw usage_error("[model] expected one of model, config and preset, got several");
   keywords.take("preset", t.model.preset);
   keywords.take("level", t.level.level), keywords.take("passes", t.level.switches);
   take_dtype(keywords, "dtype", t.level.dtype), keywords.take("attention", t.level.attention);
@@ -213,20 +213,17 @@ void bind_step(nb::module_& m) {
           "before clipping; None without clip=")
       .def_prop_ro(
           "ns", [](const Step& s) { return s.result.elapsed_ns; }, "wall time")
-      .def_prop_ro(
-          "tokens_per_s",
-          [](const Step& s) { return static_cast<double>(s.tokens) / s.result.elapsed_ns * 1e9; })
+      .def_prop_ro("tokens_per_s", &Step::tokens_per_s)
       .def_prop_ro(
           "skipped", [](const Step& s) { return s.result.skipped; },
           "whether the update was left out, by spike_guard= or because gradients overflowed fp16")
       .def_ro("validation_loss", &Step::validation_loss,
               "after this step, if it was one to validate; else None")
       .def("__repr__", [](const Step& s) {
-        const double rate = static_cast<double>(s.tokens) / s.result.elapsed_ns * 1e9;
         return fmt::format(
             "<ridge.Step {}: loss {:.4f}{}, {}, {}>", s.index, s.result.loss,
             s.validation_loss ? fmt::format(", validation loss {:.4f}", *s.validation_loss) : "",
-            format_ns(s.result.elapsed_ns), format_rate(rate, "tokens/s"));
+            format_ns(s.result.elapsed_ns), format_rate(s.tokens_per_s(), "tokens/s"));
       });
 }
 

@@ -9,12 +9,14 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/shape.h"
+#include "ops/build.h"
 #include "python/arrays.h"
 #include "python/binding.h"
 #include "python/graph.h"
@@ -38,7 +40,7 @@ Shape shape_of(const PythonValue& x) { return x.value().type.shape; }
 Shape shape_from(const Extents& extents) { return Shape(std::span<const int64_t>(extents)); }
 
 PythonValue reshaped(const PythonValue& x, const Extents& extents) {
-  return shape_of(x) == shape_from(extents) ? x : call(x, "reshape", {{"shape", extents}});
+  return {x.graph, ops::reshape(x.graph->builder, x.id, shape_from(extents))};
 }
 
 // The shape to which both broadcast: axes are aligned at the last one, and an axis of 1 repeats.
@@ -54,10 +56,7 @@ Extents common(const char* op, const Extents& a, const Extents& b, const std::st
 }
 
 PythonValue repeated(const PythonValue& x, const Extents& to) {
-  Extents aligned = shape_of(x).to_vector();
-  aligned.insert(aligned.begin(), to.size() - aligned.size(), 1);
-  const PythonValue made = reshaped(x, aligned);
-  return aligned == to ? made : call(made, "broadcast", {{"shape", to}});
+  return {x.graph, ops::broadcast_rows(x.graph->builder, x.id, shape_from(to))};
 }
 
 std::string types(const PythonValue& a, const PythonValue& b) {
@@ -126,8 +125,9 @@ double expect_finite(double number) {
 }
 
 PythonValue plus(const PythonValue& x, double number) {
-  return call(x, "add_scalar", {{"parameter", expect_finite(number)}});
+  return call(x, "add_scalar", {{"parameter", number}});
 }
+PythonValue minus(const PythonValue& x, double number) { return plus(x, -number); }
 PythonValue times(const PythonValue& x, double number) {
   return call(x, "scale", {{"parameter", expect_finite(number)}});
 }
@@ -136,6 +136,7 @@ PythonValue divided(const PythonValue& x, double number) {
   return times(x, 1 / number);
 }
 PythonValue negative(const PythonValue& x) { return call(x, "neg"); }
+PythonValue subtracted(const PythonValue& x, double number) { return plus(negative(x), number); }
 PythonValue inverse(const PythonValue& x, double number) {
   const PythonValue made = call(x, "reciprocal");
   return number == 1 ? made : times(made, number);
@@ -165,54 +166,52 @@ PythonValue sum(const PythonValue& x) {
 }
 
 PythonValue mean(const PythonValue& x) {
+  if (shape_of(x).elements() == 0)
+    throw usage_error("[mean] expected at least one element, got {}", x.value().type.str());
   return divided(sum(x), static_cast<double>(shape_of(x).elements()));
 }
 
 // Python asks the other operand, and then says in a TypeError which types it was given.
 nb::object not_implemented() { return nb::borrow(Py_NotImplemented); }
 
-template <typename WithValue, typename WithNumber>
-nb::object operated(nb::handle other, const WithValue& with_value, const WithNumber& with_number) {
-  if (PythonValue value; nb::try_cast(other, value)) return nb::cast(with_value(value));
-  // numpy's scalars are numbers, an array of one element is none.
-  if (double number = 0; !nb::hasattr(other, "__len__") && nb::try_cast(other, number))
-    return nb::cast(with_number(number));
-  return not_implemented();
+// numpy's scalars are numbers, an array of one element is none.
+std::optional<double> number_of(nb::handle given) {
+  double number = 0;
+  if (nb::hasattr(given, "__len__") || !nb::try_cast(given, number)) return std::nullopt;
+  return number;
 }
 
 using ValueClass = nb::class_<PythonValue>;
+using WithNumber = PythonValue (*)(const PythonValue& x, double number);
 
-template <typename WithNumber, typename FromNumber>
-void bind_pair(ValueClass& bound,
-               const std::string& name,
-               const char* op,
-               const WithNumber& with_number,
-               const FromNumber& from_number) {
-  const std::string sign = "(self, other: Value | float) -> Value";
-  const std::string left = "def __" + name + "__" + sign, right = "def __r" + name + "__" + sign;
-  bound.def(("__" + name + "__").c_str(),
-            [op, with_number](const PythonValue& self, nb::handle other) {
-              return operated(
-                  other, [&](const PythonValue& value) { return of_two(op, self, value); },
-                  [&](double number) { return with_number(self, number); });
-            },
-            nb::sig(left.c_str()));
-  bound.def(("__r" + name + "__").c_str(),
-            [op, from_number](const PythonValue& self, nb::handle other) {
-              return operated(
-                  other, [&](const PythonValue& value) { return of_two(op, value, self); },
-                  [&](double number) { return from_number(self, number); });
-            },
-            nb::sig(right.c_str()));
+struct Operator {
+  const char *method, *op;
+  WithNumber with_number;
+  bool is_reflected = false;  // the value stands on the right
+};
+constexpr Operator kOperators[] = {
+    {"__add__", "add", plus},        {"__radd__", "add", plus, true},
+    {"__sub__", "sub", minus},       {"__rsub__", "sub", subtracted, true},
+    {"__mul__", "mul", times},       {"__rmul__", "mul", times, true},
+    {"__truediv__", "div", divided}, {"__rtruediv__", "div", inverse, true},
+};
+
+void bind_operator(ValueClass& bound, const Operator& o) {
+  bound.def(
+      o.method,
+      [&o](const PythonValue& self, nb::handle other) {
+        if (PythonValue value; nb::try_cast(other, value))
+          return nb::cast(o.is_reflected ? of_two(o.op, value, self) : of_two(o.op, self, value));
+        // Before any node is appended, as in expect_fit.
+        if (const std::optional<double> number = number_of(other))
+          return nb::cast(o.with_number(self, expect_finite(*number)));
+        return not_implemented();
+      },
+      nb::sig(fmt::format("def {}(self, other: Value | float) -> Value", o.method).c_str()));
 }
 
 void bind_operators(ValueClass& bound) {
-  bind_pair(bound, "add", "add", plus, plus);
-  bind_pair(
-      bound, "sub", "sub", [](const PythonValue& x, double c) { return plus(x, -c); },
-      [](const PythonValue& x, double c) { return plus(negative(x), c); });
-  bind_pair(bound, "mul", "mul", times, times);
-  bind_pair(bound, "truediv", "div", divided, inverse);
+  for (const Operator& each : kOperators) bind_operator(bound, each);
   bound
       .def(
           "__matmul__",
@@ -224,9 +223,8 @@ void bind_operators(ValueClass& bound) {
       .def(
           "__pow__",
           [](const PythonValue& self, nb::handle exponent) {
-            double number = 0;
-            return nb::try_cast(exponent, number) ? nb::cast(power(self, number))
-                                                  : not_implemented();
+            const std::optional<double> number = number_of(exponent);
+            return number ? nb::cast(power(self, *number)) : not_implemented();
           },
           nb::sig("def __pow__(self, exponent: float) -> Value"))
       .def("__neg__", &negative)

@@ -49,6 +49,10 @@ class Keywords {
     take(name, given);
     if (given.is_valid()) path = path_of(given);
   }
+  // Whether it is given, and not None.
+  bool has(const char* name) const {
+    return left_.contains(name) && !nanobind::object(left_[name]).is_none();
+  }
   void expect_none_left() const {
     for (auto [name, value] : left_)
       throw nanobind::type_error(

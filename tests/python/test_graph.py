@@ -109,6 +109,8 @@ def test_refused_operators_leave_the_graph_alone():
                         (lambda: x + graph.input("x5", (5,)), ridge.UsageError), (lambda: x @ x, ridge.UsageError),
                         (lambda: x + other, ridge.UsageError), (lambda: x / 0, ridge.UsageError),
                         (lambda: x ** 5, ridge.UsageError), (lambda: x * float("nan"), ridge.UsageError),
+                        (lambda: float("nan") - x, ridge.UsageError), (lambda: float("inf") / x, ridge.UsageError),
+                        (lambda: x ** np.array([2.0]), TypeError),
                         (lambda: x + "1", TypeError), (lambda: "1" + x, TypeError), (lambda: x + None, TypeError),
                         (lambda: x + np.ones((4, 3)), TypeError), (lambda: np.ones((4, 3)) * x, TypeError),
                         (lambda: x @ 2, TypeError), (lambda: [1] + x, TypeError), (lambda: x.T.T + i.T, ridge.UsageError)]:

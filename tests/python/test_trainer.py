@@ -144,6 +144,8 @@ def test_checkpoints_are_the_programs(tmp_path, program, text_model):
 def test_own_batches_have_checkpoints(tmp_path):
     batch = np.arange(64).reshape(2, 32) % 50
     with text_training(tmp_path, steps=3, val_every=1) as trainer:
+        trainer.checkpoint()
+        assert (tmp_path / "c" / "step-00000000" / "manifest.json").exists()
         assert trainer.step(batch).validation_loss == trainer.validate()
         trainer.checkpoint()
         assert (tmp_path / "c" / "step-00000001" / "manifest.json").exists()
@@ -164,7 +166,7 @@ def test_options_that_do_nothing_are_refused(options, said):
 
 
 def test_trainers_without_data_have_no_checkpoints():
-    with ridge.Trainer(preset="tiny", steps=1, batch_size=1, seq_len=8, device="cpu") as trainer:
+    with ridge.Trainer(preset="tiny", steps=1, batch_size=1, seq_len=8, device="cpu", model=None, keep=None) as trainer:
         with pytest.raises(ridge.UsageError, match="checkpoints="):
             trainer.checkpoint()
         with pytest.raises(ridge.UsageError, match="val_data="):
