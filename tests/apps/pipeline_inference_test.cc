@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of inference by stages: processes that have some of the layers each answer as one does.
 #include "apps/shared_model_run.h"
-#include "http/http_client.h"
-#include "runtime/rank_launcher.h"
 
 namespace ridge::apps {
 namespace {
@@ -65,34 +63,9 @@ TEST_F(PipelineInferenceTest, BenchesAShapeWithoutWeights) {
   EXPECT_LT(all["owned_bytes"], one["owned_bytes"]);
 }
 
-// Requests at once, of which each has its own sampling; their steps have any mix of sequences.
 TEST_F(PipelineInferenceTest, ServesWhatOneProcessGenerates) {
   make_model(4);
-  const json alone =
-      answer(1, {"generate", "model", "abc", "--max-tokens", "24", "--temperature", "0"});
-  const int64_t port = runtime::free_port();
-  const pid_t child =
-      start({"serve", "model", "--port", std::to_string(port), "--max-sequences", "2", "--device",
-             "cpu", "--chat-template", "chatml", "--pipeline-parallel", "2"},
-            {.environment = kOnAnyMachine});
-  await("Ready");
-  const auto body = [](double temperature) {
-    return json{{"prompt", "abc"},
-                {"max_tokens", 24},
-                {"temperature", temperature},
-                {"seed", 7},
-                {"logprobs", 2}}
-        .dump();
-  };
-  for (int round = 0; round < 2; ++round) {
-    http::HttpClient greedy(port), sampled(port);
-    sampled.send("POST", "/v1/completions", body(1));
-    const http::Response made = greedy.post("/v1/completions", body(0));
-    ASSERT_EQ(made.status, 200) << made.body;
-    EXPECT_EQ(json::parse(made.body)["choices"][0]["text"], alone["text"]);
-  }
-  ::kill(child, SIGTERM);
-  finish(child);
+  expect_serves_the_same({1, 2}, {{"logprobs", 2}});
 }
 
 TEST_F(PipelineInferenceTest, MoreStagesThanLayersAreAUsageError) {

@@ -2,11 +2,16 @@
 // Runs commands of inference on ranks that share a model, and compares them with one process.
 #pragma once
 
+#include <chrono>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "apps/rank_run.h"
+#include "http/http_client.h"
+#include "runtime/rank_launcher.h"
 #include "test_paths.h"
 
 namespace ridge::apps {
@@ -46,6 +51,37 @@ class SharedModelTest : public RankTest {
       EXPECT_EQ(one["top"][i][0], all["top"][i][0]);
       EXPECT_NEAR(one["top"][i][1], all["top"][i][1], 1e-4);
     }
+  }
+
+  // Requests at once, of which each has its own sampling and these fields; their steps have any mix
+  // of sequences.
+  void expect_serves_the_same(const SharedLayout& layout, const json& fields) {
+    const json alone =
+        answer(1, {"generate", "model", "abc", "--max-tokens", "24", "--temperature", "0"});
+    const int64_t port = runtime::free_port();
+    const pid_t child = start(
+        {"serve", "model", "--port", std::to_string(port), "--max-sequences", "2", "--device",
+         "cpu", "--chat-template", "chatml", "--tensor-parallel", std::to_string(layout.tensor),
+         "--pipeline-parallel", std::to_string(layout.pipeline)},
+        {.environment = kOnAnyMachine});
+    await("Ready");
+    const auto body = [&](double temperature) {
+      json request = {
+          {"prompt", "abc"}, {"max_tokens", 24}, {"temperature", temperature}, {"seed", 7}};
+      request.update(fields);
+      return request.dump();
+    };
+    for (int round = 0; round < 2; ++round) {
+      http::HttpClient greedy(port), sampled(port);
+      sampled.send("POST", "/v1/completions", body(1));
+      const http::Response made = greedy.post("/v1/completions", body(0));
+      ASSERT_EQ(made.status, 200) << made.body;
+      EXPECT_EQ(json::parse(made.body)["choices"][0]["text"], alone["text"]);
+      // Longer than between two signs of life of a server that has nothing to do.
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+    ::kill(child, SIGTERM);
+    finish(child);  // mpirun passes the signal on, and gives its ranks a second
   }
 
   // A model of random weights with the heads of SmolLM2 and a tokenizer.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of several processes that share a model: they answer as one process does.
 #include "apps/shared_model_run.h"
-#include "http/http_client.h"
-#include "runtime/rank_launcher.h"
 
 namespace ridge::apps {
 namespace {
@@ -79,32 +77,9 @@ TEST_F(TensorParallelTest, BenchesAShapeWithoutWeights) {
   EXPECT_EQ(made["tests"].size(), 2u) << made.dump();
 }
 
-// Requests at once, of which each has its own sampling; their steps have any mix of sequences.
 TEST_F(TensorParallelTest, ServesWhatOneRankGenerates) {
   make_model();
-  const json alone =
-      answer(1, {"generate", "model", "abc", "--max-tokens", "24", "--temperature", "0"});
-  const int64_t port = runtime::free_port();
-  const pid_t child =
-      start({"serve", "model", "--port", std::to_string(port), "--max-sequences", "2", "--device",
-             "cpu", "--chat-template", "chatml", "--tensor-parallel", "3"},
-            {.environment = kOnAnyMachine});
-  await("Ready");
-  const auto body = [](double temperature) {
-    return json{{"prompt", "abc"}, {"max_tokens", 24}, {"temperature", temperature}, {"seed", 7}}
-        .dump();
-  };
-  for (int round = 0; round < 2; ++round) {
-    http::HttpClient greedy(port), sampled(port);
-    sampled.send("POST", "/v1/completions", body(1));
-    const http::Response made = greedy.post("/v1/completions", body(0));
-    ASSERT_EQ(made.status, 200) << made.body;
-    EXPECT_EQ(json::parse(made.body)["choices"][0]["text"], alone["text"]);
-    // Longer than between two signs of life of a server that has nothing to do.
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  }
-  ::kill(child, SIGTERM);
-  finish(child);  // mpirun passes the signal on, and gives its ranks a second
+  expect_serves_the_same(3, json::object());
 }
 
 TEST_F(TensorParallelTest, OtherNumbersOfRanksAreUsageErrors) {
