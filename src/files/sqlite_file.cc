@@ -97,7 +97,7 @@ int64_t SqliteRow::integer(int column) const {
 std::string_view SqliteRow::text(int column) const {
   if (sqlite3_column_type(statement_, column) != SQLITE_TEXT) throw fault(column, "a text");
   const unsigned char* text = sqlite3_column_text(statement_, column);
-  if (text == nullptr) throw std::bad_alloc();
+  if (text == nullptr) throw fault(column, "a text that fits in memory");
   return {reinterpret_cast<const char*>(text),
           static_cast<size_t>(sqlite3_column_bytes(statement_, column))};
 }
@@ -141,7 +141,7 @@ void SqliteFile::expect_whole(const std::filesystem::path& path) const {
 }
 
 Error SqliteFile::fault() const {
-  if (sqlite3_errcode(database_) == SQLITE_NOMEM) throw std::bad_alloc();
+  // It also says "out of memory" of a damaged record whose size it believes.
   return file_error("[{}] expected a SQLite database: {}", source_,
                     printable(sqlite3_errmsg(database_)));
 }

@@ -193,6 +193,8 @@ TEST(KernelTrace, DamagedDatabasesAreRefusedOrRead) {
       std::string bad = good;
       bad[at] = static_cast<char>(bad[at] ^ (at % 2 == 0 ? 0xFF : 0x40));
       try_it(bad);
+      try_it(good.substr(0, at) + std::string(36, '\xFF') +
+             good.substr(std::min(at + 36, good.size())));
     }
   }
 }
