@@ -94,6 +94,7 @@ NcclGroup::NcclGroup(Communicator& host) : rank_(host.rank()), size_(host.size()
       host.gather(host.rank() == 0 ? std::string(id.bytes, sizeof id.bytes) : std::string());
   std::memcpy(id.bytes, all[0].data(), sizeof id.bytes);
   nccl().check(nccl().init_rank(&comm_, size_, id, host.rank()), "joining the other GPUs");
+  peers_ = PeerExchange::join(host);
 }
 
 // Destroying would wait for the other ranks, which may never come after an Error.
@@ -102,6 +103,8 @@ NcclGroup::~NcclGroup() { nccl().abort(comm_); }
 void NcclGroup::all_reduce(std::span<const Exchanged> tensors,
                            bool average,
                            cudaStream_t stream) const {
+  if (peers_ != nullptr && tensors.size() == 1 && peers_->takes(tensors[0]))
+    return peers_->all_reduce(tensors[0], average, stream);
   nccl().check(nccl().group_start(), "all_reduce");
   for (const Exchanged& each : tensors)
     nccl().check(nccl().all_reduce(each.data, each.data, static_cast<size_t>(each.elements),
@@ -148,7 +151,10 @@ std::string NcclGroup::fault() const {
   return fmt::format("NCCL reports: {}", nccl().error_string(result));
 }
 
-void NcclGroup::abort() const { nccl().abort(comm_); }
+void NcclGroup::abort() const {
+  if (peers_ != nullptr) peers_->abort();
+  nccl().abort(comm_);
+}
 
 std::string nccl_version() { return "NCCL " + nccl().text(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives between GPUs by NCCL, which is opened at run time. A process that runs alone needs
-// none.
+// Collectives between GPUs by NCCL, which is opened at run time, and small sums by peer_exchange.h.
+// A process that runs alone needs none.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "backends/collectives/communicator.h"
+#include "backends/cuda/peer_exchange.h"
 
 namespace ridge::backends::cuda {
 
@@ -39,6 +40,7 @@ class NcclGroup {
  private:
   int rank_, size_;
   NcclComm* comm_ = nullptr;
+  std::unique_ptr<PeerExchange> peers_;  // null: they cannot map each other's memory
 };
 using NcclGroups = std::map<std::string, std::unique_ptr<NcclGroup>, std::less<>>;
 
