@@ -4,6 +4,8 @@
 
 #include <hwloc.h>
 
+#include <cstdlib>
+
 #include "base/error.h"
 
 namespace ridge {
@@ -12,6 +14,8 @@ void HwlocFree::operator()(hwloc_topology* topology) const { hwloc_topology_dest
 void HwlocFree::operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
 
 HwlocTopology load_hwloc_topology() {
+  // A machine without /sys is one without details, of which hwloc would print a line.
+  ::setenv("HWLOC_HIDE_ERRORS", "2", 0);
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw Error("[topology] hwloc could not start");
   HwlocTopology topology(raw);

@@ -12,8 +12,9 @@ namespace ridge {
 inline namespace base {
 namespace {
 
-constexpr int kBlock = 16;  // PyTorch draws normals in blocks of 16 ...
-constexpr int kHalf = 8;    // ... whose halves are radius and angle
+constexpr int kBlock = 16;                  // PyTorch draws normals in blocks of 16 ...
+constexpr int kHalf = 8;                    // ... whose halves are radius and angle
+constexpr int64_t kSharedBlocks = 1 << 12;  // from here on threads are worth their start
 constexpr float kTwoPi = 6.283185307179586f;
 
 void to_normals(float* block, float std) {
@@ -37,7 +38,10 @@ void Random::fill_normal(std::span<float> out, float std) {
     return;
   }
   for (float& u : out) u = uniform();
-  for (size_t i = 0; i + kBlock <= n; i += kBlock) to_normals(&out[i], std);
+  // The draws follow each other; what becomes of them does not.
+  const auto blocks = static_cast<int64_t>(n / kBlock);
+#pragma omp parallel for schedule(static) if (blocks >= kSharedBlocks)
+  for (int64_t i = 0; i < blocks; ++i) to_normals(&out[static_cast<size_t>(i) * kBlock], std);
   if (n % kBlock != 0) {
     float* tail = &out[n - kBlock];
     for (int j = 0; j < kBlock; ++j) tail[j] = uniform();
