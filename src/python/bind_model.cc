@@ -67,25 +67,6 @@ Result finished(Answer& answer) {
   return answer.result();
 }
 
-nb::object generate(const std::shared_ptr<Model>& self,
-                    nb::handle prompt,
-                    const nb::kwargs& given) {
-  Keywords keywords(given);
-  const serve::Request request = request_of(keywords);
-  keywords.expect_none_left();
-  const auto begin_one = [&](nb::handle of) {
-    serve::Request one = request;
-    one.prompt = prompt_ids(*self, of);
-    return begin(self, std::move(one));
-  };
-  if (!is_list_of_prompts(prompt)) return nb::cast(finished(*begin_one(prompt)));
-  std::vector<std::shared_ptr<Answer>> answers;
-  for (nb::handle each : prompt) answers.push_back(begin_one(each));
-  nb::list results;
-  for (const auto& each : answers) results.append(nb::cast(finished(*each)));
-  return results;
-}
-
 std::shared_ptr<Answer> stream(const std::shared_ptr<Model>& self,
                                nb::handle prompt,
                                const nb::kwargs& given) {
@@ -94,6 +75,21 @@ std::shared_ptr<Answer> stream(const std::shared_ptr<Model>& self,
   keywords.expect_none_left();
   request.prompt = prompt_ids(*self, prompt);
   return begin(self, std::move(request));
+}
+
+Result generate(const std::shared_ptr<Model>& self, nb::handle prompt, const nb::kwargs& given) {
+  if (is_list_of_prompts(prompt)) throw nb::next_overload();
+  return finished(*stream(self, prompt, given));
+}
+
+nb::list generate_each(const std::shared_ptr<Model>& self,
+                       nb::handle prompts,
+                       const nb::kwargs& given) {
+  std::vector<std::shared_ptr<Answer>> answers;
+  for (nb::handle each : prompts) answers.push_back(stream(self, each, given));
+  nb::list results;
+  for (const auto& each : answers) results.append(nb::cast(finished(*each)));
+  return results;
 }
 
 nb::object chat(const std::shared_ptr<Model>& self, nb::handle messages, const nb::kwargs& given) {
@@ -339,13 +335,24 @@ void bind_model(nb::module_& m) {
                 "chunk: int = 512, isa: str | None = None, fast_8bit: bool = False, "
                 "tensor_parallel: int = 1) -> Model"));
   nb::class_<Model>(m, "Model", "A loaded model. Threads may share it; `with` closes it.")
-      .def("generate", &generate, "prompt"_a, "options"_a, kGenerate,
-           nb::sig("def generate(self, prompt: typing.Any, **options: typing.Any) -> typing.Any"))
+      .def(
+          "generate", &generate, "prompt"_a, "options"_a, kGenerate,
+          nb::sig(
+              "def generate(self, prompt: str | collections.abc.Sequence[int], **options: typing.Any) -> Result"))
+      .def(
+          "generate", &generate_each, "prompts"_a, "options"_a,
+          nb::sig(
+              "def generate(self, prompts: list[str] | list[list[int]], **options: typing.Any) -> list[Result]"))
       .def(
           "stream", &stream, "prompt"_a, "options"_a,
           "The same as an iterator of pieces of text, for one prompt.",
           nb::sig(
               "def stream(self, prompt: str | collections.abc.Sequence[int], **options: typing.Any) -> Stream"))
+      // The same function twice: type checkers learn what stream= returns.
+      .def(
+          "chat", &chat, "messages"_a, "options"_a,
+          nb::sig(
+              "def chat(self, messages: collections.abc.Sequence[dict[str, str]], *, stream: typing.Literal[True], **options: typing.Any) -> Stream"))
       .def(
           "chat", &chat, "messages"_a, "options"_a,
           "Answers a conversation: a list of {'role': 'system', 'user' or 'assistant', 'content': "
@@ -353,7 +360,7 @@ void bind_model(nb::module_& m) {
           "parse_special: whether control tokens in messages are tokens; stream: whether to "
           "return a Stream.",
           nb::sig(
-              "def chat(self, messages: collections.abc.Sequence[dict[str, str]], **options: typing.Any) -> typing.Any"))
+              "def chat(self, messages: collections.abc.Sequence[dict[str, str]], *, stream: typing.Literal[False] = False, **options: typing.Any) -> Result"))
       .def("logits", &logits, "ids"_a, nb::kw_only(), "all"_a = false,
            "The logits [V] after a sequence of ids [T], float32; with all=True [T, V], those after "
            "each id. The array is the engine's vector, not a copy. Several sequences, as an array "

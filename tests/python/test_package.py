@@ -99,7 +99,9 @@ def operators() -> ridge.Value:
 def batch(model: ridge.Model) -> list[int]:
     model.logits([[1, 2], [3, 4]], all=True)
     ids: list[int] = model.generate("text").ids
-    return ids
+    texts: list[str] = [each.text for each in model.generate(["a", "b"], max_tokens=2)]
+    pieces: list[str] = list(model.chat([{"role": "user", "content": texts[0]}], stream=True))
+    return ids + model.chat([{"role": "user", "content": pieces[0]}]).ids
 
 def resumed(folder: str) -> float | None:
     trainer = ridge.Trainer(preset="tiny", data="text.txt", val_data="val.txt", checkpoints=folder, resume=True)
