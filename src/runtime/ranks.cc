@@ -82,11 +82,12 @@ std::vector<int> own_processors(std::span<const HostRank> ranks, size_t rank) {
   return {at(before), at(before + 1)};
 }
 
-// The watch ends the run before an exchange ends by itself.
+// The watch, which begins when all have joined, ends the run before an exchange ends by itself.
 constexpr double kLaterS = 30;
 constexpr const char* kWorld = "world";  // the group of all ranks of a product of layouts
 
-void Ranks::join_groups(double timeout_s) {
+void Ranks::join_groups(double join_s) {
+  const double timeout_s = join_s + kLaterS;
   const int64_t ranks = layout_.ranks();
   const bool is_product = ranks != std::max({layout_.data, layout_.tensor, layout_.pipeline});
   const char* const only = layout_.tensor > 1     ? "tensor"
@@ -94,7 +95,7 @@ void Ranks::join_groups(double timeout_s) {
                                                   : "data";
   world_ = place_.launcher == Launcher::kTorchrun
                ? backends::join_tcp_world(
-                     {place_.address, place_.port, place_.rank, place_.ranks, timeout_s})
+                     {place_.address, place_.port, place_.rank, place_.ranks, timeout_s, join_s})
                : backends::join_mpi({{}, timeout_s});
   if (world_->rank() != place_.rank || world_->size() != place_.ranks)
     throw usage_error("[ranks] {} says rank {} of {}, the MPI library rank {} of {}",
@@ -132,7 +133,7 @@ Ranks::Ranks(const RankPlace& place,
              const WatchOptions& watch,
              bool on_gpu)
     : place_(place), layout_(layout), watch_(std::make_unique<RankWatch>(place, watch)) {
-  join_groups(std::max(watch.first_step_s, watch.timeout_s) + kLaterS);
+  join_groups(std::max(watch.first_step_s, watch.timeout_s));
   watch_->use(std::make_unique<RankBoard>(all()));
   for (const auto& [name, group] : groups_) {
     watch_->board().add_group(name, *group);

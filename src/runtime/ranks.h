@@ -60,7 +60,7 @@ class Ranks {
   bool any(bool here) const;
 
  private:
-  void join_groups(double timeout_s);
+  void join_groups(double join_s);
   void join_stages();
 
   RankPlace place_;

@@ -253,7 +253,7 @@ class TcpCommunicator final : public Communicator {
  public:
   // The first rank accepts the others at its listener.
   TcpCommunicator(const TcpOptions& options, const Socket& listener) : options_(options) {
-    const Deadline deadline(options.timeout_s);
+    const Deadline deadline(options.join_s);
     if (options_.rank == 0)
       accept_ranks(listener, deadline);
     else
@@ -442,7 +442,7 @@ class TcpWorld final : public RankWorld {
 
   // Every rank listens before it tells the others its number and where.
   std::unique_ptr<Communicator> split(int number) override {
-    TcpOptions own{all_->address(), 0, 0, 0, all_->options().timeout_s};
+    TcpOptions own{all_->address(), 0, 0, 0, all_->options().timeout_s, all_->options().join_s};
     const Socket listener = listen_at(own);
     const std::string head = std::to_string(number) + " ";
     std::string first;

@@ -15,7 +15,8 @@ struct TcpOptions {
   std::string address;  // the first rank listens there: a name or a number
   int port = 0;
   int rank = 0, ranks = 1;
-  double timeout_s = 60;  // until a rank that does not come ends the run
+  double timeout_s = 60;  // until a rank that takes no part in an exchange ends the run
+  double join_s = 60;     // until all must have joined
 };
 
 // Joins the other ranks. Throws a run-time Error if one does not come in time.
