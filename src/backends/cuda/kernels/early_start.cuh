@@ -39,6 +39,17 @@ __device__ __forceinline__ void prefetch_to_l2(const void* p) {
 #endif
 }
 
+// The part of a multiprocessor's L1 that a launch wants as shared memory, in percent of the most:
+// enough for those of its `blocks` that run there at once, and at least 64 KB, so that most kernels
+// agree. Without this, kernels after one with much shared memory are left with 28 KB of L1, where
+// loads into registers wait for memory, and read a third slower
+// (docs/runs/2026-11-29-shared-memory-and-l1-h200.md).
+int shared_memory_percent(const void* kernel,
+                          unsigned blocks,
+                          int cluster,
+                          int threads,
+                          int64_t shared_bytes);
+
 // Launches a kernel that calls wait_for_grids. The blocks form clusters of `cluster` blocks that
 // share their shared memory (CUDA only, from compute capability 9.0 on).
 template <typename... Parameters>
@@ -60,18 +71,23 @@ cudaError_t launch_clusters_early(void (*kernel)(Parameters...),
                cudaSuccess &&
            major >= 9;
   }();
-  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchAttribute attributes[3] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+  attributes[2].id = cudaLaunchAttributeClusterDimension;
+  attributes[2].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = stream;
   config.attrs = attributes;
-  config.numAttrs = !is_known ? 0 : cluster > 1 ? 2 : 1;
+  config.numAttrs = !is_known ? 0 : cluster > 1 ? 3 : 2;
+  if (is_known)
+    attributes[1].val.sharedMemCarveout = static_cast<unsigned>(
+        shared_memory_percent(reinterpret_cast<const void*>(kernel), grid.x * grid.y * grid.z,
+                              cluster, threads, shared_bytes));
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 #endif
 }

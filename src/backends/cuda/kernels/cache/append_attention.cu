@@ -476,7 +476,7 @@ bool has_clusters() {
 bool takes_append_attention(int64_t heads, int64_t kv_heads, int64_t head_size, int64_t reach) {
   // With more KV heads or longer contexts the keys are enough work for blocks on all
   // multiprocessors.
-  constexpr int64_t kMostKvHeads = 8, kMostElements = int64_t{2} << 20;
+  constexpr int64_t kMostKvHeads = 16, kMostElements = int64_t{2} << 20;
   const bool is_size = head_size == 64 || head_size == 128 || head_size == 256;
   return is_size && heads / kv_heads <= kHeads && kv_heads <= kMostKvHeads &&
          reach * head_size <= kMostElements && has_clusters();
