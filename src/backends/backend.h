@@ -138,9 +138,11 @@ class Backend : public passes::PassTarget {
   // Tells it of the collectives that run on this backend; it must outlive the backend.
   virtual void tell(CollectiveListener* listener) { listener_ = listener; }
   CollectiveListener* listener() const { return listener_; }
-  // Counts on the device that some collectives have ended, where they run after the host has
-  // launched them; null where they have ended then.
-  virtual Launch count_collectives(int) { return nullptr; }
+  // Whether collectives run after the host has launched them, so that the device counts them.
+  virtual bool counts_collectives() const { return false; }
+  // The launch of a collective that also counts, on the device, that `ended` more of them have
+  // ended.
+  virtual Launch counted(Launch collective, int /*ended*/) { return collective; }
 
   // Zero-filled. Throws an out-of-memory Error that names `what`.
   virtual std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) = 0;

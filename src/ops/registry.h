@@ -63,6 +63,7 @@
   X(adamw_multi)                    \
   X(all_reduce)                     \
   X(all_reduce_gradient)            \
+  X(all_reduce_add_rms_norm)        \
   X(all_gather)                     \
   X(reduce_scatter)                 \
   X(send)                           \

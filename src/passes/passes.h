@@ -87,6 +87,8 @@
        "normalize and rotate heads and append them to the KV cache in one kernel", "")              \
   CUDA(fuse_append_attention, kStep, kInference, kernels,                                           \
        "rotate heads, append to the KV cache and attend in one kernel", "")                         \
+  CUDA(fuse_all_reduce, kStep, kInference, kernels,                                                 \
+       "add up a few rows over the ranks, add the residual and normalize in one kernel", "")        \
   CUDA(fuse_skinny_gemm, kStep, kInference, kernels,                                                \
        "fuse norms, gates and residual adds into GEMMs of a few rows", "")                          \
   CPU(batch_invariant, kStep, kInference, none,                                                     \

@@ -90,11 +90,8 @@ backends::Launch told(backends::Backend& backend,
                       int ended) {
   backends::CollectiveListener* listener = backend.listener();
   if (made == nullptr || listener == nullptr) return launch;
-  if (backends::Launch count = backend.count_collectives(ended))
-    return ended == 0 ? launch : [launch = std::move(launch), count = std::move(count)] {
-      launch();
-      count();
-    };
+  if (backend.counts_collectives())
+    return ended == 0 ? launch : backend.counted(std::move(launch), ended);
   return [listener, launch = std::move(launch), made = *made, small = small_tensors(call)] {
     const backends::Told told(listener, made, are_finite(small));
     launch();
@@ -165,7 +162,7 @@ BoundGraph Program::bound(const cost::ProgramGraph& program) const {
       launch.after = {index[i] - 1};
     launches.push_back(std::move(launch));
   }
-  if (backend_.listener() == nullptr || !backend_.count_collectives(1)) collectives.clear();
+  if (backend_.listener() == nullptr || !backend_.counts_collectives()) collectives.clear();
   return {backend_, std::move(launches), owns_threads, std::move(collectives)};
 }
 

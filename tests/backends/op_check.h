@@ -302,7 +302,8 @@ inline Precision precision_of(const Op& op, const Case& sample, const Variant& v
   constexpr int64_t kMany = 32;
   if (op.name == "cached_attention" && sample.inputs[0].type.shape[0] > kMany) return kBf16Steps;
   // The sum is normalized after it was rounded for storing.
-  if (op.name == "add_rms_norm") return narrow_steps(variant.dtype);
+  if (op.name == "add_rms_norm" || op.name == "all_reduce_add_rms_norm")
+    return narrow_steps(variant.dtype);
   // Summed axes that cannot be merged are summed one after the other, in the output's type.
   if (op.name == "matmul" && sample.name == "group_gradient") return narrow_steps(variant.dtype);
   // An expansion stores the result of every step.

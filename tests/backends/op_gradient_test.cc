@@ -81,6 +81,7 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
       // only for inference
       "kv_append", "cached_scores", "cached_mask", "cached_softmax", "cached_mix", "sample",
       "quantized_matmul", "skinny_gemm", "rope_append", "append_attention",
+      "all_reduce_add_rms_norm",
 #ifdef RIDGE_COURSES
       // only in a demo
       "ladder_gemm",

@@ -57,8 +57,9 @@ inline bool has_fused_form(const Op& op) {
 // and no other node of a model reads them.
 inline bool is_statistic(const Op& op, size_t output) {
   if (op.name == "rms_norm" || op.name == "flash_attention" || op.name == "nll_loss")
-    return output == 1;                                        // rstd, lse, count
-  if (op.name == "add_rms_norm") return output == 2;           // rstd
+    return output == 1;  // rstd, lse, count
+  if (op.name == "add_rms_norm" || op.name == "all_reduce_add_rms_norm")
+    return output == 2;                                        // rstd
   if (op.name == "softmax_cross_entropy") return output >= 1;  // lse, count
   return false;
 }

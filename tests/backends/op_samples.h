@@ -36,7 +36,7 @@ inline constexpr bool kTestsCuda = false;
 // Ops that only a GPU's passes insert.
 inline bool is_only_on_gpu(const Op& op) {
   return op.name == "skinny_gemm" || op.name == "rope_append" || op.name == "append_attention" ||
-         op.name == "transpose_multi";
+         op.name == "all_reduce_add_rms_norm" || op.name == "transpose_multi";
 }
 
 // Loss scaling, and copies in fp16.

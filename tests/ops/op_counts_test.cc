@@ -63,10 +63,15 @@ std::vector<Case> divided_cases() {
   return cases;
 }
 
+std::vector<Case> normed_sum_cases() {
+  return {{"four_ranks",
+           {{f32({8, 16})}, {f32({8, 16})}, {f32({16}), {}, false}},
+           {{"group", "tensor"}, {"ranks", int64_t{4}}, {"eps", 1e-3}}}};
+}
+
 std::vector<Case> transfer_cases() {
-  return {{"two_ranks",
-           {{f32({8, 17}), {}, false}},
-           {{"group", "pipeline.0"}, {"ranks", int64_t{2}}}}};
+  return {
+      {"two_ranks", {{f32({8, 17}), {}, false}}, {{"group", "pipeline.0"}, {"ranks", int64_t{2}}}}};
 }
 
 std::vector<Case> quantized_weight_cases() {
@@ -193,6 +198,7 @@ const std::map<std::string, PlainLoop>& plain_loops() {
       {"sample", {plain_sample, greedy_cases}},
       {"accumulate", {plain_accumulate}},
       {"all_reduce", {plain_all_reduce, all_reduce_cases}},
+      {"all_reduce_add_rms_norm", {plain_all_reduce_add_rms_norm, normed_sum_cases}},
       {"all_gather", {plain_all_gather, divided_cases}},
       {"reduce_scatter", {plain_reduce_scatter, divided_cases}},
       {"send", {plain_send, transfer_cases}},

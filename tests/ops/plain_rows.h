@@ -312,6 +312,14 @@ inline void plain_all_reduce(const Op&, const Call& call, Arrays& in, Arrays& ou
   }
 }
 
+inline void plain_all_reduce_add_rms_norm(const Op& op, const Call& call, Arrays& in, Arrays& out) {
+  Arrays sum{in[0]};
+  plain_all_reduce(op, call, in, sum);
+  std::swap(in[0], sum[0]);
+  plain_add_rms_norm(op, call, in, out);
+  std::swap(in[0], sum[0]);
+}
+
 // The rank reads what it sends, and the other one, which sends zeros here, fills what it receives.
 inline void plain_send(const Op&, const Call&, Arrays& in, Arrays&) {
   for (int64_t i = 0; i < in[0].shape().elements(); ++i) (void)Number(in[0][i]);

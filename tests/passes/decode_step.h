@@ -26,7 +26,8 @@ class GpuKernels final : public PassTarget, public backends::cuda::GemmChoices {
     const bool is_skinny = n.op->name == "skinny_gemm" && g.shape(n.inputs[0])[0] <= kFewRows &&
                            (!gates_only || (!n.attrs.text("activation").empty() &&
                                             !n.attrs.flag("norms") && !n.attrs.flag("residual")));
-    bool is_made = is_skinny || n.op->name == "rope_append" || n.op->name == "append_attention";
+    bool is_made = is_skinny || n.op->name == "rope_append" || n.op->name == "append_attention" ||
+                   n.op->name == "all_reduce_add_rms_norm";
     return is_made ? "" : target().unsupported(g, n);
   }
   bool takes_input(const Graph& g, const Node& n, int i, const Layout& l) const override {
@@ -57,7 +58,10 @@ class GpuKernels final : public PassTarget, public backends::cuda::GemmChoices {
 
 class DecodeStep {
  public:
-  explicit DecodeStep(models::Family family, DType cache = DType::kF32) {
+  // `more` passes, after a comma.
+  explicit DecodeStep(models::Family family,
+                      DType cache = DType::kF32,
+                      const std::string& more = "") {
     models::ModelConfig config = one_layer();
     config.family = family;
     config.layers = 2;
@@ -79,7 +83,7 @@ class DecodeStep {
     load_ = forward.load;
     PassContext context{ops::table(), target_, load_, nullptr, target_.passes()};
     graph_ = run_stage(Stage::kForward, forward.graph,
-                       Selection("kernels", "+store_bf16,+autocast_bf16"), context, nullptr);
+                       Selection("kernels", "+store_bf16,+autocast_bf16" + more), context, nullptr);
   }
 
   const Graph& graph() const { return graph_; }

@@ -54,6 +54,9 @@ Kernel glu(TypedLaunchers<Glu> launchers);
 Kernel glu_backward(TypedLaunchers<GluBackward> launchers);
 Kernel rms_norm(TypedLaunchers<RmsNorm> launchers);
 Kernel add_rms_norm(TypedLaunchers<AddRmsNorm> launchers);
+// The arguments of an add_rms_norm, or of another op with its operands. T: float, uint16_t.
+template <typename T>
+AddRmsNorm<T> add_rms_norm_of(const BindCall& call);
 Kernel rms_norm_backward(TypedLaunchers<RmsNormBackward> launchers,
                          int64_t (*workspace_bytes)(int64_t tokens, int64_t width));
 

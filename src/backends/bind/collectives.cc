@@ -9,13 +9,14 @@
 #include "ops/infer.h"
 
 namespace ridge::backends::bind {
-namespace {
 
 Collective collective_of(const BindCall& call) {
   const std::string group = call.attrs().text("group");
   return {group, call.attrs().integer("ranks"), call.attrs().flag("average"),
           fmt::format("{} of {} ({})", call.node.op->name, call.node.scope, group)};
 }
+
+namespace {
 
 Exchanged tensor_of(const Operand& operand) {
   return {operand.data, operand.type.shape.elements(), operand.type.dtype};

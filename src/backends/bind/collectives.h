@@ -18,6 +18,7 @@ struct Collective {
   bool average = false;
   std::string what;  // for messages
 };
+Collective collective_of(const BindCall& call);
 struct AllReduce : Collective {
   std::vector<Exchanged> tensors;
 };

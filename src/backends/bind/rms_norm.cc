@@ -56,6 +56,13 @@ bool takes_output(const Call& call, int output, const Layout& layout) {
 
 }  // namespace
 
+template <typename T>
+AddRmsNorm<T> add_rms_norm_of(const BindCall& call) {
+  return add_call.operator()<T>(call);
+}
+template AddRmsNorm<float> add_rms_norm_of(const BindCall&);
+template AddRmsNorm<uint16_t> add_rms_norm_of(const BindCall&);
+
 Kernel rms_norm(TypedLaunchers<RmsNorm> launchers) {
   return {.op = "rms_norm",
           .bind = bind_typed(std::move(launchers), norm_call),

@@ -2,6 +2,8 @@
 // Asks the word that the device writes, and NCCL's communicators.
 #include "backends/cuda/counted_collectives.h"
 
+#include <utility>
+
 #include "backends/cuda/bind_context.h"
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/kernels/count_up.h"
@@ -9,32 +11,39 @@
 namespace ridge::backends::cuda {
 
 CountedCollectives::CountedCollectives(Device& device, const Groups* groups)
-    : device_(device), groups_(join_nccl(groups)) {}
+    : device_(device), groups_(join_nccl(groups, count_)) {}
 
 CountedCollectives::~CountedCollectives() {
   if (listener_ == nullptr) return;
   listener_->watch(nullptr);
-  cudaFreeHost(seen_);
+  cudaFreeHost(count_.seen);
 }
 
 void CountedCollectives::tell(CollectiveListener* listener) {
   if (groups_.empty() || listener == nullptr) return;
-  count_ = std::make_unique<DeviceMemory>(sizeof(int64_t), "a count of collectives");
+  memory_ = std::make_unique<DeviceMemory>(2 * sizeof(int64_t), "a count of collectives");
+  count_.count = reinterpret_cast<int64_t*>(memory_->data());
+  count_.blocks = reinterpret_cast<uint32_t*>(count_.count + 1);
   void* seen = nullptr;
   check(cudaHostAlloc(&seen, sizeof(int64_t), cudaHostAllocMapped), "allocating pinned memory");
-  seen_ = static_cast<int64_t*>(seen);
-  *seen_ = 0;
+  count_.seen = static_cast<int64_t*>(seen);
+  *count_.seen = 0;
   listener_ = listener;
   listener_->watch(this);
 }
 
-Launch CountedCollectives::count(int ended) const {
-  if (listener_ == nullptr) return nullptr;
-  return launch_on(device_, "counting collectives", launch_count_up,
-                   reinterpret_cast<int64_t*>(count_->data()), seen_, int64_t{ended});
+Launch CountedCollectives::counted(Launch collective, int ended) {
+  return [this, collective = std::move(collective), ended] {
+    count_.ended = ended;
+    collective();
+    if (count_.ended != 0) check(launch_count_up(count_, device_.stream()), "counting collectives");
+    count_.ended = 0;
+  };
 }
 
-int64_t CountedCollectives::finished() const { return *static_cast<volatile int64_t*>(seen_); }
+int64_t CountedCollectives::finished() const {
+  return *static_cast<volatile int64_t*>(count_.seen);
+}
 
 std::string CountedCollectives::fault() const {
   for (const auto& [name, group] : groups_)

@@ -24,19 +24,19 @@ class CountedCollectives final : public DeviceExchange {
   // The listener watches this from now on; without groups there is nothing to watch.
   void tell(CollectiveListener* listener);
 
-  // Counts that `ended` collectives of the stream have ended.
-  // Null if nobody watches.
-  Launch count(int ended) const;
+  bool counts() const { return listener_ != nullptr; }
+  // As Backend::counted: the collective's kernel counts if it is one of ours, else another one.
+  Launch counted(Launch collective, int ended);
   int64_t finished() const override;
   std::string fault() const override;
   void abort() const override;
 
  private:
   Device& device_;
+  CollectiveCount count_;  // `ended`: what the collective that is being launched is to count
   NcclGroups groups_;
   CollectiveListener* listener_ = nullptr;
-  std::unique_ptr<DeviceMemory> count_;
-  int64_t* seen_ = nullptr;  // pinned: the device writes it
+  std::unique_ptr<DeviceMemory> memory_;  // count_'s
 };
 
 }  // namespace ridge::backends::cuda

@@ -39,7 +39,10 @@ class CudaBackend final : public TableBackend, public GemmChoices {
     Backend::tell(listener);
     collectives_.tell(listener);
   }
-  Launch count_collectives(int ended) override { return collectives_.count(ended); }
+  bool counts_collectives() const override { return collectives_.counts(); }
+  Launch counted(Launch collective, int ended) override {
+    return collectives_.counted(std::move(collective), ended);
+  }
 
   std::string_view name() const override { return "cuda"; }
 

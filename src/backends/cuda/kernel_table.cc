@@ -165,6 +165,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
           .in_rounds(3),
       rope_append_kernel(context),
       append_attention_kernel(context),
+      all_reduce_add_rms_norm_kernel(context),
       cached_attention_kernel(context),
       bind::cached_scores({on_stream.on_cells(RIDGE_LAUNCHES(cached_scores))}, nullptr)
           .in_rounds(3),

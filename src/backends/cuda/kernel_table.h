@@ -27,5 +27,6 @@ Kernel flash_attention_backward_kernel(BindContext& context);
 Kernel cached_attention_kernel(BindContext& context);
 Kernel rope_append_kernel(BindContext& context);
 Kernel append_attention_kernel(BindContext& context);
+Kernel all_reduce_add_rms_norm_kernel(BindContext& context);
 
 }  // namespace ridge::backends::cuda

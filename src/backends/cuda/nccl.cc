@@ -4,10 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
 #include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/kernels/rms_norm/rms_norm.h"
 #include "backends/cuda/shared_library.h"
 #include "base/error.h"
 
@@ -87,14 +90,15 @@ DataType type_of(DType dtype) {
 
 }  // namespace
 
-NcclGroup::NcclGroup(Communicator& host) : rank_(host.rank()), size_(host.size()) {
+NcclGroup::NcclGroup(Communicator& host, CollectiveCount& count)
+    : rank_(host.rank()), size_(host.size()) {
   UniqueId id{};
   if (host.rank() == 0) nccl().check(nccl().get_unique_id(&id), "ncclGetUniqueId");
   const std::vector<std::string> all =
       host.gather(host.rank() == 0 ? std::string(id.bytes, sizeof id.bytes) : std::string());
   std::memcpy(id.bytes, all[0].data(), sizeof id.bytes);
   nccl().check(nccl().init_rank(&comm_, size_, id, host.rank()), "joining the other GPUs");
-  peers_ = PeerExchange::join(host);
+  peers_ = PeerExchange::join(host, count);
 }
 
 // Destroying would wait for the other ranks, which may never come after an Error.
@@ -112,6 +116,18 @@ void NcclGroup::all_reduce(std::span<const Exchanged> tensors,
                  "all_reduce");
   nccl().check(nccl().group_end(), "all_reduce");
 }
+
+template <typename T>
+void NcclGroup::add_rms_norm(const AddRmsNorm<T>& call, cudaStream_t stream) const {
+  if (peers_ != nullptr && takes_peer_add_rms_norm(call)) return peers_->add_rms_norm(call, stream);
+  constexpr DType kType = sizeof(T) == sizeof(float) ? DType::kF32 : DType::kBF16;
+  auto* const x = reinterpret_cast<std::byte*>(const_cast<T*>(call.norm.x.data));
+  all_reduce(std::array{Exchanged{x, call.norm.tokens * call.norm.width, kType}}, false, stream);
+  check(launch_add_rms_norm(call.norm, call.residual, call.sum, stream), "add_rms_norm");
+}
+
+template void NcclGroup::add_rms_norm(const AddRmsNorm<float>&, cudaStream_t) const;
+template void NcclGroup::add_rms_norm(const AddRmsNorm<uint16_t>&, cudaStream_t) const;
 
 void NcclGroup::all_gather(std::span<const Divided> tensors, cudaStream_t stream) const {
   nccl().check(nccl().group_start(), "all_gather");
@@ -158,12 +174,12 @@ void NcclGroup::abort() const {
 
 std::string nccl_version() { return "NCCL " + nccl().text(); }
 
-NcclGroups join_nccl(const Groups* groups) {
+NcclGroups join_nccl(const Groups* groups, CollectiveCount& count) {
   NcclGroups joined;
   if (groups == nullptr) return joined;
   // A program that uses NVLink's multicast wrongly can put the GPUs of a host out of service.
   ::setenv("NCCL_NVLS_ENABLE", "0", 1);
-  for (const auto& [name, host] : *groups) joined[name] = std::make_unique<NcclGroup>(*host);
+  for (const auto& [name, host] : *groups) joined[name] = std::make_unique<NcclGroup>(*host, count);
   return joined;
 }
 

@@ -20,8 +20,9 @@ struct NcclComm;  // NCCL's own
 // A group of GPUs, one a rank. Calls may be captured; all ranks make the same ones in one order.
 class NcclGroup {
  public:
-  // Joins the ranks that `host` reaches; all of them call it.
-  explicit NcclGroup(Communicator& host);
+  // Joins the ranks that `host` reaches; all of them call it. A kernel of ours counts for `count`,
+  // whose `ended` is then 0.
+  NcclGroup(Communicator& host, CollectiveCount& count);
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
 
@@ -30,6 +31,10 @@ class NcclGroup {
   void abort() const;         // ends those that are under way
   // Adds up each tensor over the ranks in place, or averages it, as one kernel.
   void all_reduce(std::span<const Exchanged> tensors, bool average, cudaStream_t stream) const;
+  // Replaces x by its sum over the ranks, then add_rms_norm: as one kernel for small tensors, which
+  // leaves x as it is, else as two.
+  template <typename T>
+  void add_rms_norm(const AddRmsNorm<T>& norm, cudaStream_t stream) const;
   // As Communicator's, each as one kernel.
   void all_gather(std::span<const Divided> tensors, cudaStream_t stream) const;
   void reduce_scatter(std::span<const Divided> tensors, bool average, cudaStream_t stream) const;
@@ -45,7 +50,7 @@ class NcclGroup {
 using NcclGroups = std::map<std::string, std::unique_ptr<NcclGroup>, std::less<>>;
 
 // Joins the groups, with this process's GPU. All of their ranks call it. Throws a device Error if
-// NCCL is missing or older than 2.27. None for null.
-NcclGroups join_nccl(const Groups* groups);
+// NCCL is missing or older than 2.27. None for null. `count` must outlive them.
+NcclGroups join_nccl(const Groups* groups, CollectiveCount& count);
 
 }  // namespace ridge::backends::cuda

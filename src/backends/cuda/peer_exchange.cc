@@ -16,7 +16,7 @@ namespace {
 // With more ranks each stores its tensor more often, and the sum of NCCL's rings is sooner there.
 constexpr int64_t kMostStoredBytes = PeerInboxes::kMostBytes;
 
-// What the ranks of a group must have in common to map memory.
+// Ranks map each other's memory on one host.
 std::string host_name() {
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
@@ -25,9 +25,10 @@ std::string host_name() {
 
 }  // namespace
 
-PeerExchange::PeerExchange(int rank, int ranks)
+PeerExchange::PeerExchange(int rank, int ranks, CollectiveCount& count)
     : inbox_(PeerInboxes::inbox_bytes(ranks), "the inbox of sums"),
-      calls_(PeerInboxes::kBlocks * sizeof(uint32_t), "counts of sums") {
+      calls_(PeerInboxes::kRegions * sizeof(uint32_t), "counts of sums"),
+      count_(count) {
   void* stop = nullptr;
   check(cudaHostAlloc(&stop, sizeof(uint32_t), cudaHostAllocMapped), "allocating pinned memory");
   stop_ = static_cast<uint32_t*>(stop);
@@ -57,9 +58,9 @@ bool PeerExchange::map(int rank, const std::string& handle) {
   return true;
 }
 
-std::unique_ptr<PeerExchange> PeerExchange::join(Communicator& host) {
+std::unique_ptr<PeerExchange> PeerExchange::join(Communicator& host, CollectiveCount& count) {
   if (host.size() > kMostPeers) return nullptr;
-  std::unique_ptr<PeerExchange> made(new PeerExchange(host.rank(), host.size()));
+  std::unique_ptr<PeerExchange> made(new PeerExchange(host.rank(), host.size(), count));
   cudaIpcMemHandle_t own;
   const bool can_share = cudaIpcGetMemHandle(&own, made->inbox_.data()) == cudaSuccess;
   if (!can_share) cudaGetLastError();
@@ -83,9 +84,25 @@ bool PeerExchange::takes(const Exchanged& tensor) const {
          reinterpret_cast<uintptr_t>(tensor.data) % PeerInboxes::kDataBytes == 0;
 }
 
+// Its kernel counts what is to be counted now.
+PeerLaunch PeerExchange::next_call() const {
+  const PeerLaunch call{peers_, count_};
+  count_.ended = 0;
+  return call;
+}
+
+template <typename T>
+void PeerExchange::add_rms_norm(const AddRmsNorm<T>& call, cudaStream_t stream) const {
+  check(launch_peer_add_rms_norm(next_call(), call, stream), "all_reduce_add_rms_norm");
+}
+
+template void PeerExchange::add_rms_norm(const AddRmsNorm<float>&, cudaStream_t) const;
+template void PeerExchange::add_rms_norm(const AddRmsNorm<uint16_t>&, cudaStream_t) const;
+
 void PeerExchange::all_reduce(const Exchanged& tensor, bool average, cudaStream_t stream) const {
   const float factor = average ? 1.0F / static_cast<float>(peers_.ranks) : 1.0F;
-  check(launch_peer_all_reduce(peers_, tensor.data, tensor.elements, tensor.dtype, factor, stream),
+  check(launch_peer_all_reduce(next_call(), tensor.data, tensor.elements, tensor.dtype, factor,
+                               stream),
         "all_reduce");
 }
 

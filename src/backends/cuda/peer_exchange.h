@@ -15,24 +15,28 @@ class PeerExchange {
  public:
   // All ranks of the group call it. Null on all of them if one cannot map the memory of another, as
   // on several hosts.
-  static std::unique_ptr<PeerExchange> join(Communicator& host);
+  static std::unique_ptr<PeerExchange> join(Communicator& host, CollectiveCount& count);
   ~PeerExchange();
   PeerExchange(const PeerExchange&) = delete;
 
   // Whether all_reduce takes it. The same on every rank.
   bool takes(const Exchanged& tensor) const;
-  // As NcclGroup's.
+  // As NcclGroup's; add_rms_norm for what takes_peer_add_rms_norm allows.
   void all_reduce(const Exchanged& tensor, bool average, cudaStream_t stream) const;
+  template <typename T>
+  void add_rms_norm(const AddRmsNorm<T>& call, cudaStream_t stream) const;
   // Ends the waiting of kernels whose ranks have gone; the sums are then wrong.
   void abort() const;
 
  private:
-  PeerExchange(int rank, int ranks);
+  PeerExchange(int rank, int ranks, CollectiveCount& count);
   bool map(int rank, const std::string& handle);
+  PeerLaunch next_call() const;
 
   DeviceMemory inbox_, calls_;
   uint32_t* stop_ = nullptr;  // pinned
   PeerInboxes peers_;
+  CollectiveCount& count_;
 };
 
 }  // namespace ridge::backends::cuda
