@@ -30,7 +30,7 @@ std::vector<std::string> run_ranks(int ranks,
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        body(*join_tcp({"127.0.0.1", port, rank, ranks, timeout_s, timeout_s}));
+        body(*join_tcp({"127.0.0.1", port, rank, ranks, timeout_s}));
       } catch (const Error& error) {
         errors[static_cast<size_t>(rank)] = error.what();
       }

@@ -253,7 +253,7 @@ class TcpCommunicator final : public Communicator {
  public:
   // The first rank accepts the others at its listener.
   TcpCommunicator(const TcpOptions& options, const Socket& listener) : options_(options) {
-    const Deadline deadline(options.join_s);
+    const Deadline deadline(options.join_s > 0 ? options.join_s : options.timeout_s);
     if (options_.rank == 0)
       accept_ranks(listener, deadline);
     else

@@ -16,7 +16,7 @@ struct TcpOptions {
   int port = 0;
   int rank = 0, ranks = 1;
   double timeout_s = 60;  // until a rank that takes no part in an exchange ends the run
-  double join_s = 60;     // until all must have joined
+  double join_s = 0;      // until all must have joined; 0: timeout_s
 };
 
 // Joins the other ranks. Throws a run-time Error if one does not come in time.
