@@ -22,7 +22,6 @@ struct AllReduceAddRmsNormOp {
             .operands = {3},
             .attrs = {{"group", std::string()},
                       {"ranks", int64_t{1}},
-                      {"average", false, false},
                       {"eps", 0.0},
                       {"offset", 0.0, false}},
             .formula = "all_reduce's FLOPs and add_rms_norm's; sends as much as all_reduce"};

@@ -174,7 +174,9 @@ class RunWriter {
   // Tools find communication by the names of NCCL's kernels.
   std::string name_of(const KernelSlice& kernel) const {
     const record::NodeRecord& node = *kernel.node;
-    if (place_.is_alone() || kernel.kernel != nullptr || !is_exchange(node)) return kernel.name();
+    const bool is_nccls =
+        kernel.kernel != nullptr && kernel.name().find("nccl") != std::string::npos;
+    if (place_.is_alone() || is_nccls || !is_exchange(node)) return kernel.name();
     return fmt::format("ncclKernel_{} ({})", node.op, run_.setting.exchange);
   }
 

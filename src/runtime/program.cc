@@ -72,8 +72,8 @@ bool are_finite(const std::vector<backends::Operand>& tensors) {
   });
 }
 
-// How many collectives are counted after this one: a count takes a microsecond, so in a graph of
-// many each of them counts for several.
+// How many collectives are counted after this one: a count may be a kernel of its own, so in a
+// graph of many each of them counts for several.
 int counted_after(size_t at, size_t all) {
   constexpr size_t kCounts = 32;
   if (at >= all) return 0;  // none

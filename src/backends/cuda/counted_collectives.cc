@@ -34,10 +34,14 @@ void CountedCollectives::tell(CollectiveListener* listener) {
 
 Launch CountedCollectives::counted(Launch collective, int ended) {
   return [this, collective = std::move(collective), ended] {
+    struct Reset {
+      int64_t& ended;
+      ~Reset() { ended = 0; }
+    };
     count_.ended = ended;
+    const Reset reset{count_.ended};
     collective();
     if (count_.ended != 0) check(launch_count_up(count_, device_.stream()), "counting collectives");
-    count_.ended = 0;
   };
 }
 
@@ -51,7 +55,9 @@ std::string CountedCollectives::fault() const {
   return "";
 }
 
+// NCCL's abort of one group may wait for the device, where a sum of another one waits.
 void CountedCollectives::abort() const {
+  for (const auto& [name, group] : groups_) group->stop_sums();
   for (const auto& [name, group] : groups_) group->abort();
 }
 

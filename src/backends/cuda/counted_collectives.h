@@ -33,7 +33,9 @@ class CountedCollectives final : public DeviceExchange {
 
  private:
   Device& device_;
-  CollectiveCount count_;  // `ended`: what the collective that is being launched is to count
+  // While a counted collective is launched, `ended` is what it counts; a kernel of a small sum
+  // takes it over and sets it to 0.
+  CollectiveCount count_;
   NcclGroups groups_;
   CollectiveListener* listener_ = nullptr;
   std::unique_ptr<DeviceMemory> memory_;  // count_'s

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -102,7 +101,10 @@ NcclGroup::NcclGroup(Communicator& host, CollectiveCount& count)
 }
 
 // Destroying would wait for the other ranks, which may never come after an Error.
-NcclGroup::~NcclGroup() { nccl().abort(comm_); }
+NcclGroup::~NcclGroup() {
+  stop_sums();
+  nccl().abort(comm_);
+}
 
 void NcclGroup::all_reduce(std::span<const Exchanged> tensors,
                            bool average,
@@ -119,11 +121,19 @@ void NcclGroup::all_reduce(std::span<const Exchanged> tensors,
 
 template <typename T>
 void NcclGroup::add_rms_norm(const AddRmsNorm<T>& call, cudaStream_t stream) const {
-  if (peers_ != nullptr && takes_peer_add_rms_norm(call)) return peers_->add_rms_norm(call, stream);
   constexpr DType kType = sizeof(T) == sizeof(float) ? DType::kF32 : DType::kBF16;
-  auto* const x = reinterpret_cast<std::byte*>(const_cast<T*>(call.norm.x.data));
-  all_reduce(std::array{Exchanged{x, call.norm.tokens * call.norm.width, kType}}, false, stream);
-  check(launch_add_rms_norm(call.norm, call.residual, call.sum, stream), "add_rms_norm");
+  const Exchanged sum{reinterpret_cast<std::byte*>(call.sum.data),
+                      call.norm.tokens * call.norm.width, kType};
+  if (peers_ != nullptr && peers_->takes(sum) && takes_peer_add_rms_norm(call))
+    return peers_->add_rms_norm(call, stream);
+  check(cudaMemcpyAsync(sum.data, call.norm.x.data,
+                        static_cast<size_t>(storage_bytes(kType, sum.elements)),
+                        cudaMemcpyDeviceToDevice, stream),
+        "copying a summand");
+  all_reduce({&sum, 1}, false, stream);
+  RmsNorm<T> norm = call.norm;
+  norm.x = call.sum;
+  check(launch_add_rms_norm<T>(norm, call.residual, call.sum, stream), "add_rms_norm");
 }
 
 template void NcclGroup::add_rms_norm(const AddRmsNorm<float>&, cudaStream_t) const;
@@ -167,10 +177,11 @@ std::string NcclGroup::fault() const {
   return fmt::format("NCCL reports: {}", nccl().error_string(result));
 }
 
-void NcclGroup::abort() const {
-  if (peers_ != nullptr) peers_->abort();
-  nccl().abort(comm_);
+void NcclGroup::stop_sums() const {
+  if (peers_ != nullptr) peers_->stop();
 }
+
+void NcclGroup::abort() const { nccl().abort(comm_); }
 
 std::string nccl_version() { return "NCCL " + nccl().text(); }
 

@@ -20,19 +20,19 @@ struct NcclComm;  // NCCL's own
 // A group of GPUs, one a rank. Calls may be captured; all ranks make the same ones in one order.
 class NcclGroup {
  public:
-  // Joins the ranks that `host` reaches; all of them call it. A kernel of ours counts for `count`,
-  // whose `ended` is then 0.
+  // Joins the ranks that `host` reaches; all of them call it. Kernels of small sums count by
+  // `count` (PeerExchange::next_call).
   NcclGroup(Communicator& host, CollectiveCount& count);
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
 
   int size() const { return size_; }
   std::string fault() const;  // a collective failed after it was launched; empty: none did
-  void abort() const;         // ends those that are under way
+  void stop_sums() const;     // ends the waiting of small sums, of all groups before an abort
+  void abort() const;         // ends NCCL's collectives that are under way
   // Adds up each tensor over the ranks in place, or averages it, as one kernel.
   void all_reduce(std::span<const Exchanged> tensors, bool average, cudaStream_t stream) const;
-  // Replaces x by its sum over the ranks, then add_rms_norm: as one kernel for small tensors, which
-  // leaves x as it is, else as two.
+  // add_rms_norm of the sum of x over the ranks: one kernel for small tensors, else three.
   template <typename T>
   void add_rms_norm(const AddRmsNorm<T>& norm, cudaStream_t stream) const;
   // As Communicator's, each as one kernel.

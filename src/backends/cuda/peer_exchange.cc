@@ -13,7 +13,8 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// With more ranks each stores its tensor more often, and the sum of NCCL's rings is sooner there.
+// A GPU stores so many bytes in all. Two GPUs were measured
+// (docs/runs/2026-11-29-two-gpus-decode-h200.md).
 constexpr int64_t kMostStoredBytes = PeerInboxes::kMostBytes;
 
 // Ranks map each other's memory on one host.
@@ -66,7 +67,6 @@ std::unique_ptr<PeerExchange> PeerExchange::join(Communicator& host, CollectiveC
   if (!can_share) cudaGetLastError();
   const std::string name = host_name();
   std::string text = can_share ? std::string(reinterpret_cast<const char*>(&own), sizeof own) : "";
-  check(cudaDeviceSynchronize(), "clearing the inbox of sums");
   const std::vector<std::string> all = host.gather(text + name);
   bool is_mapped = can_share;
   for (int rank = 0; is_mapped && rank < host.size(); ++rank) {
@@ -106,6 +106,6 @@ void PeerExchange::all_reduce(const Exchanged& tensor, bool average, cudaStream_
         "all_reduce");
 }
 
-void PeerExchange::abort() const { *static_cast<volatile uint32_t*>(stop_) = 1; }
+void PeerExchange::stop() const { *static_cast<volatile uint32_t*>(stop_) = 1; }
 
 }  // namespace ridge::backends::cuda

@@ -26,7 +26,7 @@ class PeerExchange {
   template <typename T>
   void add_rms_norm(const AddRmsNorm<T>& call, cudaStream_t stream) const;
   // Ends the waiting of kernels whose ranks have gone; the sums are then wrong.
-  void abort() const;
+  void stop() const;
 
  private:
   PeerExchange(int rank, int ranks, CollectiveCount& count);

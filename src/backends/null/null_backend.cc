@@ -48,11 +48,11 @@ class NullAnswers : public Target {
           "GPUs multiply operands of one element type, not {} and {}; expected "
           "+store_f32, or +store_bf16 and +autocast_bf16",
           graph.type(node.inputs[0]).str(), graph.type(node.inputs[1]).str());
-    if (node.op->name != "skinny_gemm") return "";
-    int64_t rows = graph.shape(node.inputs[0])[0];
-    return rows <= options_.skinny_gemm_rows
-               ? ""
-               : fmt::format("expected at most {} rows, got {}", options_.skinny_gemm_rows, rows);
+    const bool is_sum = node.op->name == "all_reduce_add_rms_norm";
+    if (node.op->name != "skinny_gemm" && !is_sum) return "";
+    const int64_t rows = graph.shape(node.inputs[0])[0],
+                  most = is_sum ? options_.normed_sum_rows : options_.skinny_gemm_rows;
+    return rows <= most ? "" : fmt::format("expected at most {} rows, got {}", most, rows);
   }
   bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return true; }
   bool takes_output(const Graph&, const Node&, int, const Layout&) const override { return true; }

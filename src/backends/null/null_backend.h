@@ -12,8 +12,9 @@ namespace ridge::backends::null {
 struct NullOptions {
   int64_t query_tile = 128;  // tile of flash attention: query rows that are computed together
   int64_t key_tile = 128;
-  bool replays = false;  // a run is recorded once and replayed, as with `capture` on a GPU
+  bool replays = false;          // a run is recorded once and replayed, as with `capture` on a GPU
   int64_t skinny_gemm_rows = 8;  // maximum rows of a skinny_gemm; more rows fill a product's tile
+  int64_t normed_sum_rows = 32;  // maximum rows of an all_reduce_add_rms_norm
 };
 
 std::unique_ptr<passes::PassTarget> make_null_target(const NullOptions& options = {});

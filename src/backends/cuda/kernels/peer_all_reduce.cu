@@ -55,7 +55,7 @@ cudaError_t launch(const PeerLaunch& call,
                    float factor,
                    cudaStream_t stream) {
   const int64_t lines = elements / kLineOf<T>;
-  // A line for each thread while there are blocks.
+  // A line for each thread while there are blocks. None is empty, as lines > (blocks - 1)^2.
   const auto blocks = static_cast<int>(
       std::clamp<int64_t>((lines + kThreads - 1) / kThreads, 1, PeerInboxes::kRegions));
   const auto lines_of_block = static_cast<int>((lines + blocks - 1) / blocks);

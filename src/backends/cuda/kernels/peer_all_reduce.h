@@ -20,8 +20,10 @@ inline constexpr int kMostPeers = 8;
 // it is there: no GPU waits for another but for its data. The calls of a region are counted by
 // themselves, and in the GPU's memory, as graphs are replayed.
 //
-// Two turns are enough: a rank stores into turn t again two calls later. Before, it has read in the
-// call between what the other rank sent, and that rank began it after it had read turn t.
+// Two turns are enough. Rank a stores into turn t of rank b again in call n + 2. By then a has
+// ended call n + 1, in which it read a line of b; b sent that line after b's call n had ended, so
+// b reads turn t no longer. Therefore every block of a call has a line of its region, and sends
+// only after wait_for_grids.
 struct PeerInboxes {
   static constexpr int kRegions = 64, kLinesOfRegion = 1024, kLineBytes = 16, kDataBytes = 8;
   static constexpr int64_t kMostBytes = int64_t{kRegions} * kLinesOfRegion * kDataBytes;
@@ -58,7 +60,8 @@ template <typename T>
 bool takes_peer_add_rms_norm(const AddRmsNorm<T>& call);
 
 // launch_add_rms_norm of the sum of x over the ranks, rounded to T as launch_peer_all_reduce stores
-// it: the same bits as both in turn, in one launch. x keeps this GPU's summand.
+// it, in one launch. `sum` has the bits of both in turn; y may be rounded otherwise, since squares
+// are added up in another order. x keeps this GPU's summand.
 template <typename T>
 cudaError_t launch_peer_add_rms_norm(const PeerLaunch& call,
                                      const AddRmsNorm<T>& norm,

@@ -18,9 +18,10 @@ Pattern normed_sum() {
 }
 
 passes::NewNode fused_sum_of(const Match& match) {
+  const Attrs& sum = match.node("sum").attrs;
   passes::NewNode made{"all_reduce_add_rms_norm",
                        {match.value("x"), match.value("residual"), match.value("weight")},
-                       match.node("sum").attrs};
+                       {{"group", sum.text("group")}, {"ranks", sum.integer("ranks")}}};
   for (const char* name : {"eps", "offset"}) made.attrs.set(name, match.root().attrs.real(name));
   return made;
 }
@@ -35,7 +36,8 @@ void replace_both(Rewriter& rewriter, const Match& match) {
 
 Graph run_fuse_all_reduce(const Graph& graph, passes::PassContext& context) {
   const auto runs = [&](const Match& match) {
-    return passes::runs_on_target(context, graph, fused_sum_of(match));
+    return !match.node("sum").attrs.flag("average") &&
+           passes::runs_on_target(context, graph, fused_sum_of(match));
   };
   return rewrite(graph, context.ops, std::array{RewriteRule{normed_sum(), runs, replace_both}});
 }

@@ -19,6 +19,7 @@ __global__ void __launch_bounds__(kGroup, 1)
                              const __grid_constant__ AddRmsNorm<T> p) {
   static_assert(kCount == 1 || kGroup == PeerInboxes::kLinesOfRegion);
   using Group = RowGroup<kGroup>;
+  static_assert(Group::kWhole);
   constexpr int kLine = kLineOf<T>;
   __shared__ ReduceScratch scratch;
   const PeerInboxes& peers = given.peers;
@@ -26,12 +27,10 @@ __global__ void __launch_bounds__(kGroup, 1)
   const int lines = static_cast<int>(norm.width) / kLine, lane = Group::lane();
   const int64_t row = blockIdx.x;
   const int first = static_cast<int>(blockIdx.x) * kCount;
-  float weight[kCount][kLine];
   let_next_start();
 #pragma unroll
   for (int k = 0; k < kCount; ++k)
-    if (lane + k * kGroup < lines)
-      load_floats(norm.weight + (lane + k * kGroup) * kLine, weight[k]);
+    if (lane + k * kGroup < lines) prefetch_to_l2(norm.weight + (lane + k * kGroup) * kLine);
   wait_for_grids();
   PeerCall calls[kCount];
   PeerLine<T> own[kCount], more[kCount];
@@ -43,10 +42,14 @@ __global__ void __launch_bounds__(kGroup, 1)
     calls[k] = peer_call(peers, first + k, lane);
     send_line<T>(peers, calls[k], own[k]);
   }
+  float weight[kCount][kLine];
 #pragma unroll
-  for (int k = 0; k < kCount; ++k)
-    if (const int line = lane + k * kGroup; line < lines)
-      more[k] = load_packed<kLine>(p.residual[row] + line * kLine);
+  for (int k = 0; k < kCount; ++k) {
+    const int line = lane + k * kGroup;
+    if (line >= lines) continue;
+    more[k] = load_packed<kLine>(p.residual[row] + line * kLine);
+    load_floats(norm.weight + line * kLine, weight[k]);
+  }
   float squares = 0.0f;
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
