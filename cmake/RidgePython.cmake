@@ -8,8 +8,8 @@ set(RIDGE_HAS_PYTHON OFF)
 set(RIDGE_NO_PYTHON "")
 if(RIDGE_PYTHON STREQUAL OFF)
   set(RIDGE_NO_PYTHON "it is off")
-elseif(RIDGE_SANITIZE OR RIDGE_TSAN)
-  set(RIDGE_NO_PYTHON "a Python without sanitizers would load it")
+elseif(RIDGE_TSAN OR (RIDGE_SANITIZE AND NOT RIDGE_PYTHON STREQUAL ON))
+  set(RIDGE_NO_PYTHON "a Python without sanitizers would load it")  # with ON, by LD_PRELOAD of libasan.so
 elseif(NOT EXISTS ${RIDGE_PYTHON_TOOLS}/bin/python)
   set(RIDGE_NO_PYTHON "tools/python_tools.sh has not run, or found no network")
 else()
@@ -53,7 +53,13 @@ foreach(file ${python_files})
   endif()
 endforeach()
 # Type stubs, from the docstrings and signatures of the module.
+set(RIDGE_PYTHON_ENVIRONMENT PYTHONPATH=${CMAKE_BINARY_DIR}/python)
+if(RIDGE_SANITIZE)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libasan.so OUTPUT_VARIABLE asan
+                  OUTPUT_STRIP_TRAILING_WHITESPACE)
+  list(APPEND RIDGE_PYTHON_ENVIRONMENT LD_PRELOAD=${asan} ASAN_OPTIONS=detect_leaks=0)
+endif()
 add_custom_command(TARGET ridge_python POST_BUILD
-  COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${CMAKE_BINARY_DIR}/python
+  COMMAND ${CMAKE_COMMAND} -E env ${RIDGE_PYTHON_ENVIRONMENT}
           ${Python_EXECUTABLE} -m nanobind.stubgen -q -P -m ridge._ridge -o ${RIDGE_PYTHON_PACKAGE}/_ridge.pyi
   COMMENT "Writing the stubs of the Python module")
