@@ -106,7 +106,8 @@ std::string bar_svg(const Bar& bar, double scale, double y) {
 std::string bars_chart(const std::vector<Bar>& bars, const std::string& title) {
   if (bars.empty()) throw usage_error("[chart] the folder has no point with a time");
   std::map<std::string, double> most;  // by group, which has a scale of its own
-  const double first = 52;             // below the title and the legend
+  const std::string legend = bars_legend(bars, 28);
+  const double first = legend.empty() ? 28 : 52;  // below the title and the legend
   double height = first;
   const std::string* last = nullptr;
   for (const Bar& bar : bars) {
@@ -119,7 +120,7 @@ std::string bars_chart(const std::vector<Bar>& bars, const std::string& title) {
   std::string out = svg_begin(bars_width(bars), height + 8) +
                     fmt::format("<text x=\"8\" y=\"18\" font-weight=\"bold\">{}</text>\n",
                                 svg_text(title, kLongestTitle)) +
-                    bars_legend(bars, 28);
+                    legend;
   double y = first;
   last = nullptr;
   for (const Bar& bar : bars) {
