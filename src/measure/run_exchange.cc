@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_name.h"
 #include "record/rank_times.h"
 #include "record/run_counts.h"
 
@@ -148,7 +149,7 @@ record::ExchangeRecord RankMeter::join(const record::RunRecord& run,
   const int64_t rank = ranks_.place().rank;
   record::RankSteps own = rank_steps(predicted, steps_, rank, ranks_.groups_by_first_rank(),
                                      [&](double ns) { return on_gpu_ ? ns : clock_.to_first(ns); });
-  own.host = runtime::host_name();
+  own.host = host_name();
   own.owned_bytes = run.memory.owned_bytes, own.peak_bytes = run.memory.after.peak_bytes;
   // On a CPU a timeline begins with its first run.
   const double clock_ns =

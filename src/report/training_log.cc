@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -13,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host_name.h"
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
 #include "files/tensorboard_events.h"
@@ -49,9 +49,7 @@ std::filesystem::path made(const std::filesystem::path& folder, bool may_have_lo
 
 // As other writers name their files; the number keeps two that begin in one second apart.
 std::string events_name() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  std::string name(host.data());
+  std::string name = host_name();
   for (char& c : name)
     if (c == '/') c = '_';
   return fmt::format("events.out.tfevents.{:010.0f}.{}.{}.0", unix_time_s(), name, ::getpid());

@@ -3,7 +3,6 @@
 #include "runtime/rank_clock.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -39,12 +38,6 @@ std::vector<ClockReading> from_text(const std::string& text) {
 }
 
 }  // namespace
-
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 ClockOffset clock_offset(std::span<const ClockReading> first, std::span<const ClockReading> own) {
   double least = own[0].entered_ns - first[0].left_ns, most = own[0].left_ns - first[0].entered_ns;

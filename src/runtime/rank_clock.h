@@ -12,8 +12,6 @@
 
 namespace ridge::runtime {
 
-std::string host_name();
-
 // When a rank entered an exchange and when it left it, on its own clock.
 struct ClockReading {
   double entered_ns = 0, left_ns = 0;

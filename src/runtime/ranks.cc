@@ -12,6 +12,7 @@
 #include "backends/collectives/mpi.h"
 #include "backends/collectives/tcp.h"
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/openmp_threads.h"
 #include "base/split.h"
 #include "passes/tensor_shards.h"

@@ -2,13 +2,12 @@
 // Maps inboxes by CUDA's handles for other processes.
 #include "backends/cuda/peer_exchange.h"
 
-#include <unistd.h>
-
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "backends/cuda/device_error.h"
+#include "base/host_name.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -16,13 +15,6 @@ namespace {
 // A GPU stores so many bytes in all. Two GPUs were measured
 // (docs/runs/2026-11-29-two-gpus-decode-h200.md).
 constexpr int64_t kMostStoredBytes = PeerInboxes::kMostBytes;
-
-// Ranks map each other's memory on one host.
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 }  // namespace
 
