@@ -67,14 +67,24 @@ Result finished(Answer& answer) {
   return answer.result();
 }
 
-std::shared_ptr<Answer> stream(const std::shared_ptr<Model>& self,
-                               nb::handle prompt,
-                               const nb::kwargs& given) {
+serve::Request request_of_all(const nb::kwargs& given) {
   Keywords keywords(given);
   serve::Request request = request_of(keywords);
   keywords.expect_none_left();
+  return request;
+}
+
+std::shared_ptr<Answer> begin_with(const std::shared_ptr<Model>& self,
+                                   serve::Request request,
+                                   nb::handle prompt) {
   request.prompt = prompt_ids(*self, prompt);
   return begin(self, std::move(request));
+}
+
+std::shared_ptr<Answer> stream(const std::shared_ptr<Model>& self,
+                               nb::handle prompt,
+                               const nb::kwargs& given) {
+  return begin_with(self, request_of_all(given), prompt);
 }
 
 Result generate(const std::shared_ptr<Model>& self, nb::handle prompt, const nb::kwargs& given) {
@@ -85,8 +95,9 @@ Result generate(const std::shared_ptr<Model>& self, nb::handle prompt, const nb:
 nb::list generate_each(const std::shared_ptr<Model>& self,
                        nb::handle prompts,
                        const nb::kwargs& given) {
+  const serve::Request request = request_of_all(given);
   std::vector<std::shared_ptr<Answer>> answers;
-  for (nb::handle each : prompts) answers.push_back(stream(self, each, given));
+  for (nb::handle each : prompts) answers.push_back(begin_with(self, request, each));
   nb::list results;
   for (const auto& each : answers) results.append(nb::cast(finished(*each)));
   return results;
