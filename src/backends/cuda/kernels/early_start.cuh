@@ -14,6 +14,10 @@
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
 
+#ifndef __HIP__
+#include "backends/cuda/kernels/device_attribute.h"
+#endif
+
 namespace ridge::backends::cuda {
 
 // Called by every thread before it writes, and before it reads memory that other launches of a run
@@ -64,13 +68,7 @@ cudaError_t launch_clusters_early(void (*kernel)(Parameters...),
   kernel<<<grid, threads, static_cast<size_t>(shared_bytes), stream>>>(arguments...);
   return cudaGetLastError();
 #else
-  static const bool is_known = [] {
-    int device = 0, major = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
-               cudaSuccess &&
-           major >= 9;
-  }();
+  static const bool is_known = device_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
   cudaLaunchAttribute attributes[3] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;

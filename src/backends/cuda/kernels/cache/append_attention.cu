@@ -464,12 +464,7 @@ cudaError_t launch_size(const AppendAttention& call, cudaStream_t stream) {
                           : launch_ranks<kHeadSize, 4>(call, stream);
 }
 
-bool has_clusters() {
-  int device = 0, major = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major >= 9;
-}
+bool has_clusters() { return device_attribute(cudaDevAttrComputeCapabilityMajor) >= 9; }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "backends/cuda/kernels/count_up.cuh"
 #include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/peer_lines.cuh"
+#include "backends/cuda/kernels/rms_norm/norm_vectors.cuh"
 #include "backends/cuda/kernels/row_group.cuh"
 
 namespace ridge::backends::cuda {
@@ -107,11 +108,7 @@ bool takes_peer_add_rms_norm(int64_t tokens, int64_t width, DType dtype) {
 template <typename T>
 bool takes_peer_add_rms_norm(const AddRmsNorm<T>& call) {
   constexpr DType kType = sizeof(T) == sizeof(float) ? DType::kF32 : DType::kBF16;
-  constexpr int kVector = kVectorOf<T>;
-  return takes_peer_add_rms_norm(call.norm.tokens, call.norm.width, kType) &&
-         takes_vectors<kVector>(call.norm.x) && takes_vectors<kVector>(call.norm.y) &&
-         takes_vectors<kVector>(call.norm.weight) && takes_vectors<kVector>(call.residual) &&
-         takes_vectors<kVector>(call.sum);
+  return takes_peer_add_rms_norm(call.norm.tokens, call.norm.width, kType) && takes_vectors(call);
 }
 
 template <typename T>

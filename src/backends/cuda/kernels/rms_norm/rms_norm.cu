@@ -4,6 +4,7 @@
 #include "backends/cuda/kernels/rms_norm/rms_norm.h"
 
 #include "backends/cuda/kernels/early_start.cuh"
+#include "backends/cuda/kernels/rms_norm/norm_vectors.cuh"
 #include "backends/cuda/kernels/row_group.cuh"
 
 namespace ridge::backends::cuda {
@@ -11,20 +12,13 @@ namespace {
 
 enum class Residual { kNone, kBefore, kAfter };
 
-template <typename T>
-struct NormArguments {
-  RmsNorm<T> norm;
-  StridedRows<const T> residual;
-  StridedRows<T> sum;
-};
-
 // Mapping: one group per row with all of its loads in flight at once; while some groups reduce,
 // others load. (Groups that iterate over rows and prefetch the next one reach 87 to 95% of a copy's
 // rate, these 95 to 99%.) Bound: memory, (reads + writes) N D sizeof(T): 1 + 1; with an addition
 // before 2 + 2, with one after 2 + 1.
 template <typename T, int kGroup, int kCount, Residual kResidual>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
-    rms_norm_kernel(const __grid_constant__ NormArguments<T> p) {
+    rms_norm_kernel(const __grid_constant__ AddRmsNorm<T> p) {
   using Group = RowGroup<kGroup>;
   constexpr int kVector = kVectorOf<T>;
   __shared__ ReduceScratch scratch;
@@ -116,7 +110,7 @@ bool with_norm_shape(int64_t vectors, const Launch& launch) {
 // Any width and alignment: a block reads its row twice, element by element.
 template <typename T, Residual kResidual>
 __global__ void __launch_bounds__(256)
-    rms_norm_any_kernel(const __grid_constant__ NormArguments<T> p) {
+    rms_norm_any_kernel(const __grid_constant__ AddRmsNorm<T> p) {
   using Group = RowGroup<256>;
   __shared__ ReduceScratch scratch;
   wait_for_grids();
@@ -146,16 +140,13 @@ __global__ void __launch_bounds__(256)
 }
 
 template <Residual kResidual, typename T>
-cudaError_t launch(const NormArguments<T>& p, cudaStream_t stream) {
+cudaError_t launch(const AddRmsNorm<T>& p, cudaStream_t stream) {
   constexpr int kVector = kVectorOf<T>;
   const RmsNorm<T>& norm = p.norm;
   if (norm.tokens < 0 || norm.width < 0 || norm.tokens >= int64_t{1} << 31)
     return cudaErrorInvalidValue;
   if (norm.tokens == 0 || norm.width == 0) return cudaSuccess;
-  const bool vectors = norm.width % kVector == 0 && takes_vectors<kVector>(norm.x) &&
-                       takes_vectors<kVector>(norm.y) && takes_vectors<kVector>(norm.weight) &&
-                       takes_vectors<kVector>(p.residual) && takes_vectors<kVector>(p.sum);
-  const bool held = vectors && with_norm_shape(norm.width / kVector, [&](auto shape) {
+  const bool held = takes_vectors(p) && with_norm_shape(norm.width / kVector, [&](auto shape) {
                       constexpr int kGroup = decltype(shape)::kGroupThreads;
                       using Group = RowGroup<kGroup>;
                       const auto blocks =
@@ -173,7 +164,7 @@ cudaError_t launch(const NormArguments<T>& p, cudaStream_t stream) {
 
 template <typename T>
 cudaError_t launch_rms_norm(const RmsNorm<T>& call, cudaStream_t stream) {
-  return launch<Residual::kNone>(NormArguments<T>{call, {}, {}}, stream);
+  return launch<Residual::kNone>(AddRmsNorm<T>{call, {}, {}}, stream);
 }
 
 template <typename T>
@@ -181,14 +172,14 @@ cudaError_t launch_add_rms_norm(const RmsNorm<T>& call,
                                 StridedRows<const T> residual,
                                 StridedRows<T> sum,
                                 cudaStream_t stream) {
-  return launch<Residual::kBefore>(NormArguments<T>{call, residual, sum}, stream);
+  return launch<Residual::kBefore>(AddRmsNorm<T>{call, residual, sum}, stream);
 }
 
 template <typename T>
 cudaError_t launch_rms_norm_add(const RmsNorm<T>& call,
                                 StridedRows<const T> residual,
                                 cudaStream_t stream) {
-  return launch<Residual::kAfter>(NormArguments<T>{call, residual, {}}, stream);
+  return launch<Residual::kAfter>(AddRmsNorm<T>{call, residual, {}}, stream);
 }
 
 template cudaError_t launch_rms_norm(const RmsNorm<float>&, cudaStream_t);
