@@ -3,8 +3,8 @@
 // that weights and batches of published runs can be reproduced bit for bit. Not for cryptography.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <random>
 #include <span>
 #include <vector>
 
@@ -13,13 +13,16 @@ inline namespace base {
 
 class Random {
  public:
-  explicit Random(uint32_t seed) : engine_(seed) {}
+  explicit Random(uint32_t seed);
 
-  uint32_t next() { return static_cast<uint32_t>(engine_()); }
-  void skip(int64_t draws) { engine_.discard(static_cast<unsigned long long>(draws)); }
+  uint32_t next() {
+    if (drawn_ == kState) renew();
+    return tempered(state_[drawn_++]);
+  }
+  void skip(int64_t draws);
 
   // A float in [0, 1) with 24 random bits: (x & 0xFFFFFF) * 2^-24.
-  float uniform() { return static_cast<float>(next() & 0xFFFFFFu) * 0x1p-24f; }
+  float uniform() { return to_uniform(next()); }
 
   // normal_(0, std): Box-Muller over blocks of 16. If the size is not a multiple of 16, the last 16
   // elements are drawn again, as in PyTorch.
@@ -32,7 +35,23 @@ class Random {
   std::vector<uint32_t> permutation(uint32_t n);
 
  private:
-  std::mt19937 engine_;
+  static constexpr size_t kState = 624;
+
+  // The low bits are a signed integer too, which vectors convert.
+  static float to_uniform(uint32_t draw) {
+    return static_cast<float>(static_cast<int32_t>(draw & 0xFFFFFFu)) * 0x1p-24f;
+  }
+  static uint32_t tempered(uint32_t x) {
+    x ^= x >> 11;
+    x ^= (x << 7) & 0x9D2C5680u;
+    x ^= (x << 15) & 0xEFC60000u;
+    return x ^ (x >> 18);
+  }
+  void renew();
+  void fill_uniform(std::span<float> out);
+
+  std::array<uint32_t, kState> state_;
+  size_t drawn_ = kState;  // of state_
 };
 
 // A float in [0, 1) with 24 random bits that depends only on these two numbers, so that the draw
