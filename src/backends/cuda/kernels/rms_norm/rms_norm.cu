@@ -27,9 +27,11 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   const int vectors = static_cast<int>(norm.width / kVector);
   const int64_t row = Group::first_row();
   let_next_start();
+  // Once: those of all rows would go to the same few slices of L2.
+  if (blockIdx.x == 0)
 #pragma unroll
-  for (int k = 0; k < kCount; ++k)
-    if (lane + k * kGroup < vectors) prefetch_to_l2(norm.weight + (lane + k * kGroup) * kVector);
+    for (int k = 0; k < kCount; ++k)
+      if (lane + k * kGroup < vectors) prefetch_to_l2(norm.weight + (lane + k * kGroup) * kVector);
   wait_for_grids();
   if (row >= norm.tokens) return;
   Packed<T, kVector> x[kCount], more[kCount];
