@@ -19,7 +19,8 @@ struct QuantAttention {
 };
 
 // Few tokens with keys split between blocks, wide and narrow heads with keys of their own or
-// shared, rings that wrap around, tiles of chunks with several sequences and with lone tokens.
+// shared, rings that wrap around, tiles of chunks with several sequences and with lone tokens, more
+// heads with keys of their own than run at once.
 std::vector<Sample> attentions() {
   std::vector<Sample> all;
   for (DType cache : {DType::kBF16, DType::kI8, DType::kF8E4M3})
@@ -32,7 +33,11 @@ std::vector<Sample> attentions() {
                                     QuantAttention{150, 2, 5, 48, 4, 2, 128, 0, 200},
                                     QuantAttention{130, 1, 1, 260, 2, 1, 80, 0, 257},
                                     QuantAttention{200, 5, 2, 64, 2, 2, 256, 50, 128},
-                                    QuantAttention{70, 69, 1, 96, 2, 1, 64, 0, 90}}) {
+                                    QuantAttention{70, 69, 1, 96, 2, 1, 64, 0, 90},
+                                    QuantAttention{27, 27, 1, 190, 10, 10, 128, 0, 180},
+                                    QuantAttention{23, 23, 5, 16, 12, 12, 80, 30, 75},
+                                    QuantAttention{17, 17, 2, 64, 16, 16, 256, 0, 120},
+                                    QuantAttention{30, 30, 3, 48, 9, 9, 64, 0, 140}}) {
       const Shape shape{r.slots * r.per_slot, r.block, r.kv_heads, r.head_size};
       const CaseInput cells{{cache, shape}, {Fill::kNormal, 40, false}, false};
       const CaseInput wide{{cache, shape}, {Fill::kNormal, 1, false}, false};
