@@ -123,17 +123,6 @@ bool loses_streamed_gemm(const Graph& graph, const passes::NewNode& made) {
                                made.attrs.has("activation"));
 }
 
-// Whether GEMMs that fuse nothing are faster: for five to eight rows and a weight that is wide both
-// ways, a decode step of Llama-2-7B's shape takes 10 to 13% less on an H200
-// (docs/runs/2026-11-29-prediction-inference-h200.md).
-bool loses_plain_gemm(const Graph& graph, const passes::NewNode& made) {
-  constexpr int64_t kFewestRows = 5, kMostRows = 8, kNarrow = 2048;
-  const Type& weight = graph.type(made.inputs[1]);
-  const int64_t rows = graph.shape(made.inputs[0])[0];
-  return weight.dtype == DType::kBF16 && rows >= kFewestRows && rows <= kMostRows &&
-         std::min(weight.shape[0], weight.shape[1]) > kNarrow;
-}
-
 // The first output replaces the root. A sum that the kernel makes on the way replaces the old sum
 // for its other readers.
 ValueId replace_root(Rewriter& rewriter, const Match& match) {
@@ -162,8 +151,7 @@ Graph run_fuse_skinny_gemm(const Graph& graph, passes::PassContext& context) {
     return [&, also](const Match& match) {
       if (!are_normed_alike(match) || (also != nullptr && !also(match))) return false;
       const passes::NewNode made = skinny_gemm_of(match);
-      return !loses_streamed_gemm(graph, made) && !loses_plain_gemm(graph, made) &&
-             passes::runs_on_target(context, graph, made);
+      return !loses_streamed_gemm(graph, made) && passes::runs_on_target(context, graph, made);
     };
   };
   const std::array rules = {

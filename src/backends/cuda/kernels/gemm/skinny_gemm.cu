@@ -159,7 +159,11 @@ cudaError_t launch_form(const SkinnyGemm& call, cudaStream_t stream) {
   constexpr int64_t kResident = 264;  // two blocks for each of 132 multiprocessors
   constexpr int kGroups = kWarps / kSplit;
   const int64_t tiles = (call.weight_rows + kTile - 1) / kTile;
-  const int64_t blocks = std::min((tiles + kGroups - 1) / kGroups, kResident);
+  // All blocks have as many tiles, or one less: the last ones would leave most of the memory's rate
+  // unused.
+  const int64_t groups = (tiles + kGroups - 1) / kGroups,
+                rounds = (groups + kResident - 1) / kResident,
+                blocks = (groups + rounds - 1) / rounds;
   const int64_t bytes =
       kNorms ? call.tokens * shared_stride(call.in) * static_cast<int64_t>(sizeof(uint16_t)) : 0;
   const cudaError_t status =
