@@ -38,6 +38,8 @@ struct Kernel {
   int rounds = 1;
   int (*rounds_of)(const Call&) = nullptr;  // where they depend on the call; null: `rounds`
 
+  bool (*calls_library)(const Call&) = nullptr;  // one of its launches is a library's; null: none
+
   // Threads share the kernel's work if these bytes are enough, or, if null or empty, the bytes of
   // its operands.
   std::function<std::optional<int64_t>(const Call&)> shared_bytes = {};

@@ -59,6 +59,7 @@ NodeCost node_cost(const plan::PlannedGraph& planned, size_t i) {
   if (node.op->sent_bytes != nullptr) cost.sent_bytes = node.op->sent_bytes(types.call());
   cost.launches = planned.calls[i].launches;
   cost.rounds = planned.calls[i].rounds;
+  cost.calls_library = planned.calls[i].calls_library;
   return cost;
 }
 

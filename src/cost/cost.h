@@ -22,7 +22,8 @@ struct NodeCost {
   int64_t written_bytes = 0;
   int64_t sent_bytes = 0;  // to other ranks
   int launches = 0;
-  int rounds = 0;  // dependent round trips to memory
+  int rounds = 0;              // dependent round trips to memory
+  bool calls_library = false;  // one of the launches is a library's
 
   int64_t bytes() const { return checked_sum(read_bytes, written_bytes, "bytes"); }
   NodeCost& operator+=(const NodeCost& other);  // throws an out-of-memory Error above 63 bits

@@ -186,9 +186,7 @@ double library_ns(const Graph& graph,
                   const Node& node,
                   const NodeCost& cost,
                   const Ceilings& ceilings) {
-  if (time_law(*node.op) != TimeLaw::kProduct || cost.launches == 0 || cost.rounds != 0 ||
-      node.attrs.flag("native"))
-    return 0;
+  if (!cost.calls_library) return 0;
   const double call_ns = ceilings.product(graph.type(node.inputs[0]).dtype).stream_call_ns;
   return call_ns > 0 ? call_ns - ceilings.stream_launch_ns : 0;
 }

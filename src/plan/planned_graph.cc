@@ -21,7 +21,7 @@ bool is_joined(const PlannedGraph& planned, const Node& node) {
 KernelCalls calls_of(const PlannedGraph& planned, const Node& node, const Target& target) {
   if (node.op->kind == OpKind::kView || is_joined(planned, node)) return {};
   return {target.launches(planned.graph, node), target.rounds(planned.graph, node),
-          target.shared_bytes(planned.graph, node)};
+          target.calls_library(planned.graph, node), target.shared_bytes(planned.graph, node)};
 }
 
 }  // namespace

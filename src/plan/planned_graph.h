@@ -15,8 +15,9 @@ namespace ridge::plan {
 
 // The kernel calls that run a node.
 struct KernelCalls {
-  int launches = 0;  // 0 for a view, or for a concat whose parts all lie in its output
-  int rounds = 0;    // dependent memory round trips (Target::rounds)
+  int launches = 0;            // 0 for a view, or for a concat whose parts all lie in its output
+  int rounds = 0;              // dependent memory round trips (Target::rounds)
+  bool calls_library = false;  // one of them is a library's
   std::optional<int64_t> shared_bytes = {};  // Target::shared_bytes
 };
 

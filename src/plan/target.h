@@ -72,6 +72,9 @@ class Target {
   // they are not counted. For a matmul, 0 means one of the GEMMs that calibration samples.
   virtual int rounds(const Graph&, const Node&) const { return 0; }
 
+  // Whether one of those calls is a library's, for which the host takes longer.
+  virtual bool calls_library(const Graph&, const Node&) const { return false; }
+
   // Threads share the work of the node's kernel if these bytes are enough, or, if empty, the bytes
   // of its operands.
   virtual std::optional<int64_t> shared_bytes(const Graph&, const Node&) const { return {}; }

@@ -53,6 +53,12 @@ class CudaBackend final : public TableBackend, public GemmChoices {
                                         : kernel->rounds_of(CallTypes(graph, node).call());
   }
 
+  bool calls_library(const Graph& graph, const Node& node) const override {
+    const Kernel* kernel = find(node);
+    return kernel != nullptr && kernel->calls_library != nullptr &&
+           kernel->calls_library(CallTypes(graph, node).call());
+  }
+
   bool replays() const override { return options_.capture; }
 
   bool owns_weights() const override { return true; }

@@ -155,18 +155,29 @@ int64_t workspace_bytes(const Call& call) {
 
 int launches(const Call& call) {
   if (is_empty_product(call)) return 1;
-  if (has_fragments(call)) return is_fragment_gemm(call) ? fragment_launches(call) : unpacked_launches(call);
+  if (has_fragments(call))
+    return is_fragment_gemm(call) ? fragment_launches(call) : unpacked_launches(call);
   std::optional<PackedProduct> packed = packing(call);
   return packed ? packed->launches() : launches_of(call, dense_layouts(call));
 }
 
 int rounds(const Call& call) {
-  const bool is_few = call.inputs[0].shape.rank() == 2 &&
-                      call.inputs[0].shape[0] <= kSkinnyGemmMostTokens;
+  const bool is_few =
+      call.inputs[0].shape.rank() == 2 && call.inputs[0].shape[0] <= kSkinnyGemmMostTokens;
   if (!is_skinny_gemm(call) && !(is_few && is_fragment_gemm(call))) return 0;
   const Shape &x = call.inputs[0].shape, &weight = call.inputs[1].shape;
   const bool is_streamed = !has_fragments(call) && prefers_streamed_gemm(x, weight, false);
   return is_streamed ? 0 : skinny_gemm_rounds(x[0], 0);
+}
+
+// Other products are kernels of ours.
+bool calls_library(const Call& call) {
+  if (is_empty_product(call) || call.attrs.flag("native")) return false;
+  if (has_fragments(call)) return !is_fragment_gemm(call);
+  const bool is_streamed = call.inputs[0].dtype == DType::kBF16 && call.inputs.size() == 2 &&
+                           parse_einsum(call.attrs.text("einsum")).is_projection() &&
+                           prefers_streamed_gemm(call.inputs[0].shape, call.inputs[1].shape, false);
+  return !is_skinny_gemm(call) && !is_streamed;
 }
 
 // Supports a layout if the product then takes one launch: several launches cost more than the copy
@@ -216,7 +227,8 @@ Kernel matmul_kernel(BindContext& context) {
           .unsupported = unsupported,
           .takes_quantized = true,
           .launches = launches,
-          .rounds_of = rounds};
+          .rounds_of = rounds,
+          .calls_library = calls_library};
 }
 
 }  // namespace ridge::backends::cuda
