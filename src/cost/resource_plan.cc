@@ -37,8 +37,8 @@ int64_t largest_model(int64_t memory_bytes, const BytesPerParameter& bytes) {
 int64_t largest_fitting(int64_t memory_bytes,
                         int64_t most,
                         const std::function<int64_t(int64_t)>& bytes) {
-  // Memory is almost linear in n, so the first guesses extend the line through the last two points
-  // that fit. After a guess that does not fit, the next one bisects; after eight guesses, all do.
+  // Memory is almost linear in n, so the first guesses follow the line through the last two points;
+  // after eight guesses, all bisect.
   constexpr int kLineGuesses = 8;
   int64_t low = 0, high = most + 1;  // low fits, high does not
   double low_bytes = 0, slope = 0;   // slope 0: no line
@@ -57,7 +57,7 @@ int64_t largest_fitting(int64_t memory_bytes,
       low_bytes = static_cast<double>(*next);
     } else {
       high = low + step;
-      slope = 0;
+      slope = next ? (static_cast<double>(*next) - low_bytes) / static_cast<double>(step) : 0;
     }
   }
   return low;
