@@ -16,11 +16,13 @@
 #include "base/error.h"
 #include "base/process_memory.h"
 #include "base/random.h"
+#include "base/samples.h"
 #include "base/timed_work.h"
 #include "base/units.h"
 #include "cost/predict.h"
 #include "files/quantize.h"
 #include "graph/builder.h"
+#include "measure/launch_rate.h"
 #include "measure/repeated_runs.h"
 #include "ops/registry.h"
 #include "passes/differentiate.h"
@@ -245,6 +247,16 @@ void predict(const cost::CostedGraph& costed,
     point.limit_ns += limit_of(predictions[i], costed.costs[i]) / n;
   point.bound = main_bound(predictions);
   point.level = level_of(costed.memory.owned_bytes(), ceilings.levels);
+}
+
+// A host that launches kernels one by one is faster or slower within seconds.
+void sample(measure::LaunchRate& rate) {
+  constexpr int kSamples = 5;
+  for (int i = 0; i < kSamples; ++i) rate.sample();
+}
+
+cost::Ceilings ceilings_now(const cost::Ceilings& ceilings, const measure::LaunchRate& rate) {
+  return rate.samples().empty() ? ceilings : cost::at_launch_rate(ceilings, median(rate.samples()));
 }
 
 std::string unsupported(const Graph& graph, const plan::Target& target) {
@@ -513,18 +525,22 @@ record::BenchPoint run_trial(const TrialGraph& trial,
     PreparedGraph prepared = prepare(trial, setting, backend);
     int64_t copies = 1;
     point.cache = "warm";
+    cost::CostedGraph costed = cost::count(plan::plan(prepared.graph, backend));
     if (setting.caches == Caches::kCold) {
-      copies = cold_copies(cost::count(plan::plan(prepared.graph, backend)), ceilings, most);
+      copies = cold_copies(costed, ceilings, most);
       if (copies > 1) {
         prepared.graph = copies_of(prepared.graph, copies);
-        if (ceilings != nullptr)
-          predict(cost::count(plan::plan(prepared.graph, backend)), copies, *ceilings, point);
+        costed = cost::count(plan::plan(prepared.graph, backend));
       }
       point.cache = fmt::format("cold: {} sets of operands in turn, {}", copies,
                                 format_bytes(copies * point.owned_bytes));
     }
+    measure::LaunchRate rate(backend, ceilings);
     Running running(trial, std::move(prepared), backend);
+    sample(rate);
     point.time = running.time(setting);
+    sample(rate);
+    if (ceilings != nullptr) predict(costed, copies, ceilings_now(*ceilings, rate), point);
     const double n = static_cast<double>(copies);
     point.time.median /= n, point.time.low /= n, point.time.high /= n;
     if (setting.is_profiled && point.is_measured())

@@ -2,7 +2,6 @@
 // Sorts the steps into plain and instrumented ones.
 #include "measure/step_meter.h"
 
-#include "base/clock.h"
 #include "record/run_counts.h"
 
 namespace ridge::measure {
@@ -14,25 +13,7 @@ SamplingSchedule schedule_of(const TrainingExperiment& e, const backends::Instru
                       : SamplingSchedule::nothing(steps);
 }
 
-const backends::EnqueueProbe* find_probe(backends::Backend& backend,
-                                         const cost::Ceilings* ceilings) {
-  const bool is_known = ceilings != nullptr && ceilings->stream_launch_ns > 0;
-  return is_known ? backend.enqueue_probe() : nullptr;
-}
-
 }  // namespace
-
-LaunchRate::LaunchRate(backends::Backend& backend, const cost::Ceilings* ceilings)
-    : backend_(backend), ceilings_(ceilings), probe_(find_probe(backend, ceilings)) {}
-
-void LaunchRate::sample() {
-  if (probe_ == nullptr) return;
-  const double begin_ns = now_ns();
-  probe_->run();
-  const double enqueue_ns = now_ns() - begin_ns;
-  backend_.synchronize();
-  samples_.push_back(probe_->expected_ns(*ceilings_) / enqueue_ns);
-}
 
 StepMeter::StepMeter(const TrainingExperiment& e,
                      backends::Backend& backend,
