@@ -197,7 +197,7 @@ class Admission {
 
   const asio::ip::address client;
   const bool is_reserve;
-  std::atomic<bool> is_idle = false;  // it waits for a request
+  std::atomic<bool> is_idle = false;  // it waits for a request, or in reserve only lingers
 
  private:
   void change(Connections::OpenCount& mine, int64_t by) {
@@ -394,6 +394,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   void go_on() {
     if (keeps_) return read_header();
+    admission_.is_idle = admission_.is_reserve;  // with its reply, it gives way too
     socket_.linger(kLingerSeconds, then(&Connection::on_lingered));
   }
   void on_lingered(error_code, size_t) { close(); }

@@ -337,6 +337,16 @@ TEST_F(CrowdedServerTest, AFloodOfIdleConnectionsHidesNothing) {
   for (uint32_t host : {2, 3}) EXPECT_EQ(from(host).post("/v1/completions", kShort).status, 200);
 }
 
+TEST_F(CrowdedServerTest, ConnectionsInReserveWithTheirReplyGiveWay) {
+  std::vector<std::unique_ptr<HttpClient>> open;
+  for (int i = 0; i < 3; ++i) open.push_back(std::make_unique<HttpClient>(port()));
+  await([&] { return server_->connections() == 3; });
+  for (int i = 0; i < 9; ++i) {
+    open.push_back(std::make_unique<HttpClient>(port()));
+    EXPECT_EQ(open.back()->get("/health").status, 200) << i;
+  }
+}
+
 // A reserve that is full of requests takes nobody else in, and ends none of them.
 TEST_F(CrowdedServerTest, OnlyIdleConnectionsGiveWay) {
   std::vector<std::unique_ptr<HttpClient>> served, reserve;
