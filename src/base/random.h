@@ -51,7 +51,7 @@ class Random {
   void fill_uniform(std::span<float> out);
 
   std::array<uint32_t, kState> state_;
-  size_t drawn_ = kState;  // of state_
+  size_t drawn_ = kState;  // words of state_ that are used up
 };
 
 // A float in [0, 1) with 24 random bits that depends only on these two numbers, so that the draw

@@ -195,6 +195,11 @@ class Admission {
     return is_reserve && is_idle && client == to && !gives_way_.exchange(true);
   }
 
+  // How long it may wait for a request.
+  double idle_s() const {
+    return is_reserve ? std::min(kReserveSeconds, all_.options.idle_s) : all_.options.idle_s;
+  }
+
   const asio::ip::address client;
   const bool is_reserve;
   std::atomic<bool> is_idle = false;  // it waits for a request, or in reserve only lingers
@@ -266,10 +271,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_header() {
     if (all_.drains) return close();
     admission_.is_idle = true;
-    const double idle_s = all_.options.idle_s;
-    socket_.read_header(all_.options,
-                        admission_.is_reserve ? std::min(kReserveSeconds, idle_s) : idle_s,
-                        then(&Connection::on_header));
+    socket_.read_header(all_.options, admission_.idle_s(), then(&Connection::on_header));
   }
 
   void on_header(error_code error, size_t) {

@@ -24,7 +24,7 @@ constexpr int kRounds = 16;
 // A subset of the extents that rates of products are measured on.
 constexpr auto kExtents = std::to_array<ProductExtents>(
     {{1, 384, 384, 384}, {1, 1152, 640, 640}, {1, 1152, 640, 1536}, {1, 640, 1536, 1152}});
-// Of other forms the library launches two kernels for some fp32 products, which split the sums.
+// For some fp32 products of other forms the library launches two kernels, which split the sums.
 constexpr ProductForm kForm = ProductForm::kTN;
 
 constexpr int64_t kSmallElements = 4096, kSmallBytes = 4 * kSmallElements;

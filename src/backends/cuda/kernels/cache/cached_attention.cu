@@ -120,7 +120,7 @@ struct Query<int8_t> {
       upper = add_products(high[i], words[i], upper);
       lower = add_products(low[i], words[i], lower);
     }
-    return upper * 128 + lower;  // of 256 elements less than 2^30
+    return upper * 128 + lower;  // less than 2^30 for 256 elements
   }
   __device__ __forceinline__ float score(int sum) const { return step * static_cast<float>(sum); }
 };
