@@ -92,6 +92,11 @@ void Random::fill_normal(std::span<float> out, float std) {
   }
 }
 
+int64_t Random::normal_draws(int64_t n) {
+  if (n < kBlock) return kBlock;
+  return n + (n % kBlock == 0 ? 0 : kBlock);
+}
+
 uint32_t Random::below(uint32_t bound) {
   uint32_t mask = bound <= 1 ? 0 : (0xFFFFFFFFu >> std::countl_zero(bound - 1));
   while (true) {

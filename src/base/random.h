@@ -27,6 +27,7 @@ class Random {
   // normal_(0, std): Box-Muller over blocks of 16. If the size is not a multiple of 16, the last 16
   // elements are drawn again, as in PyTorch.
   void fill_normal(std::span<float> out, float std);
+  static int64_t normal_draws(int64_t n);  // how many draws that takes
 
   // An integer in [0, bound), by rejection: masked bits are redrawn until they are below the bound.
   uint32_t below(uint32_t bound);

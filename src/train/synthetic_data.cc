@@ -17,12 +17,6 @@ constexpr float kInitialStd = 0.02f;
 constexpr int64_t kRows = 1000;
 constexpr const char* kTable = "model.embed_tokens.weight";
 
-std::vector<float> normal(Random& random, int64_t n) {
-  std::vector<float> data(static_cast<size_t>(n));
-  random.fill_normal(data, kInitialStd);
-  return data;
-}
-
 // The published constructors draw once for each element, and all of these values are overwritten.
 // It has a table and a head, also where they are tied.
 int64_t elements_constructed(std::span<const models::Parameter> parameters, bool tied_head) {
@@ -36,25 +30,39 @@ int64_t elements_constructed(std::span<const models::Parameter> parameters, bool
 
 }  // namespace
 
-void draw_weights(const models::ModelConfig& c,
-                  uint32_t seed,
-                  const std::function<void(const std::string&, std::vector<float>)>& put) {
+InitialWeights::InitialWeights(const models::ModelConfig& c, uint32_t seed) {
   Random random(seed);
   const std::vector<models::Parameter> parameters = models::parameters_of(c);
   random.skip(elements_constructed(parameters, c.tied_head));
   const auto one = static_cast<float>(1 - c.norm_offset);
+  const auto add = [&](const std::string& name, Weight weight) {
+    weights_[name] = std::move(weight);
+    names_.push_back(name);
+  };
+  const auto add_drawn = [&](const std::string& name, int64_t elements) {
+    add(name, {elements, 0, random});
+    random.skip(Random::normal_draws(elements));
+  };
   for (const models::Parameter& each : parameters) {
-    const auto size = static_cast<size_t>(each.shape.elements());
-    if (each.shape.rank() == 1) {
-      // Biases start at zero; the published model has none.
-      put(each.name, std::vector<float>(size, models::is_norm(each.name) ? one : 0.0f));
-      continue;
-    }
-    std::vector<float> drawn = normal(random, each.shape.elements());
-    // The head is initialized last. If it is tied, its values are the embedding table.
-    if (each.name != kTable || !c.tied_head) put(each.name, std::move(drawn));
+    const int64_t elements = each.shape.elements();
+    if (each.shape.rank() == 1)  // Biases start at zero; the published model has none.
+      add(each.name, {elements, models::is_norm(each.name) ? one : 0.0f, {}});
+    else if (each.name != kTable || !c.tied_head)
+      add_drawn(each.name, elements);
+    else
+      random.skip(Random::normal_draws(elements));
   }
-  if (c.tied_head) put(kTable, normal(random, c.vocabulary * c.hidden));
+  // The head is initialized last. If it is tied, its values are the embedding table.
+  if (c.tied_head) add_drawn(kTable, c.vocabulary * c.hidden);
+}
+
+std::vector<float> InitialWeights::draw(const std::string& name) const {
+  const auto found = weights_.find(name);
+  RIDGE_CHECK(found != weights_.end(), "no weight '{}' was drawn", name);
+  const Weight& weight = found->second;
+  std::vector<float> data(static_cast<size_t>(weight.elements), weight.constant);
+  if (weight.from) Random(*weight.from).fill_normal(data, kInitialStd);
+  return data;
 }
 
 std::vector<float> initial_adapter(std::string_view name, const Shape& shape, uint32_t seed) {

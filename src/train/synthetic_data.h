@@ -5,7 +5,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +20,24 @@ namespace ridge::train {
 
 inline constexpr uint32_t kSyntheticSeed = 42;
 
-// Calls `put` for every weight, in the order in which they are drawn. Norms multiply by 1, and
-// biases are 0.
-void draw_weights(const models::ModelConfig& config,
-                  uint32_t seed,
-                  const std::function<void(const std::string& name, std::vector<float> data)>& put);
+// The weights of a model before its training: matrices from N(0, 0.02), norms that multiply by 1,
+// biases of 0. Each is drawn when it is asked for, so that they are never in memory all at once.
+class InitialWeights {
+ public:
+  InitialWeights(const models::ModelConfig& config, uint32_t seed);
+
+  std::vector<float> draw(const std::string& name) const;           // RIDGE_CHECKs the name
+  const std::vector<std::string>& names() const { return names_; }  // in the published order
+
+ private:
+  struct Weight {
+    int64_t elements = 0;
+    float constant = 0;
+    std::optional<Random> from;  // as it is before this weight's draws; none: all are `constant`
+  };
+  std::map<std::string, Weight> weights_;
+  std::vector<std::string> names_;
+};
 
 // The first values of an adapter's parameter, as in PEFT: B is 0, so that the model begins
 // unchanged; A [rank,in] is uniform within 1 / sqrt(in). They depend only on the seed, the name and

@@ -49,20 +49,14 @@ void load(const LoadGraph& load,
           bool has_stages,
           runtime::Store& store) {
   std::set<std::string> asked;
-  std::map<std::string, std::vector<float>> drawn;
-  if (!weights)
-    draw_weights(config, kSyntheticSeed, [&](const std::string& name, std::vector<float> data) {
-      drawn[name] = std::move(data);
-    });
+  std::optional<InitialWeights> drawn;
+  if (!weights) drawn.emplace(config, kSyntheticSeed);
   runtime::load_parameters(
       load,
       [&](const std::string& name, const Type& type) {
         asked.insert(name);
         if (passes::is_lora(name)) return initial_adapter(name, type.shape, kSyntheticSeed);
-        if (weights) return weights(name, type);
-        auto found = drawn.find(name);
-        RIDGE_CHECK(found != drawn.end(), "no weight '{}' was drawn", name);
-        return found->second;
+        return weights ? weights(name, type) : drawn->draw(name);
       },
       store);
   for (const Value& each : load.graph.values)

@@ -36,6 +36,16 @@ TEST(Random, SkipIsTheSameAsDrawing) {
   EXPECT_EQ(skipped.next(), drawn.next());
 }
 
+TEST(Random, NormalsTakeTheDrawsThatAreSaid) {
+  for (int64_t n : {1, 15, 16, 17, 31, 32, 1000, 1008}) {
+    Random filled(11), skipped(11);
+    std::vector<float> values(static_cast<size_t>(n));
+    filled.fill_normal(values, 1);
+    skipped.skip(Random::normal_draws(n));
+    EXPECT_EQ(filled.next(), skipped.next()) << n;
+  }
+}
+
 // The shapes of the run: vocabulary 1000, hidden 512, 8
 // layers, 8 heads, 4 KV heads of 64, feed-forward 2048.
 constexpr int64_t kVocabulary = 1000, kModel = 512, kLayers = 8, kKeys = 4 * 64,

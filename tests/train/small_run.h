@@ -121,7 +121,9 @@ inline Weights lively_weights(const models::ModelConfig& config, double noise = 
   Weights weights;
   Random random(6), noise_random(7);
   const auto one = static_cast<float>(1 - config.norm_offset);
-  draw_weights(config, 1, [&](const std::string& name, std::vector<float> data) {
+  const InitialWeights initial(config, 1);
+  for (const std::string& name : initial.names()) {
+    std::vector<float> data = initial.draw(name);
     const bool is_norm = models::is_norm(name);
     random.fill_normal(data, is_norm ? 0.1f : 0.25f);
     for (float& x : data) {
@@ -130,7 +132,7 @@ inline Weights lively_weights(const models::ModelConfig& config, double noise = 
         x *= static_cast<float>(1 + noise * (2 * static_cast<double>(noise_random.uniform()) - 1));
     }
     weights[name] = std::move(data);
-  });
+  }
   return weights;
 }
 

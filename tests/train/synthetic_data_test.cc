@@ -19,10 +19,12 @@ TEST(SyntheticWeights, AreThoseOfThePublishedRun) {
   const models::ModelConfig& config = models::preset("small").config;
   int64_t parameters = 0;
   std::vector<float> table;
-  draw_weights(config, kSyntheticSeed, [&](const std::string& name, std::vector<float> data) {
+  const InitialWeights weights(config, kSyntheticSeed);
+  for (const std::string& name : weights.names()) {
+    std::vector<float> data = weights.draw(name);
     parameters += static_cast<int64_t>(data.size());
     if (name == "model.embed_tokens.weight") table = std::move(data);
-  });
+  }
   EXPECT_EQ(parameters, 31977984);
   ASSERT_EQ(table.size(), 512000u);
   const double first[] = {0.00186798, 0.02709378, 0.01546317, -0.03186454};
@@ -34,9 +36,9 @@ TEST(SyntheticWeights, EachIsDrawnOnceInItsShape) {
   models::ModelConfig config = small_config();
   config.tied_head = false;
   std::map<std::string, size_t> sizes;
-  draw_weights(config, 1, [&](const std::string& name, std::vector<float> data) {
-    EXPECT_TRUE(sizes.emplace(name, data.size()).second) << name << " comes twice";
-  });
+  const InitialWeights weights(config, 1);
+  for (const std::string& name : weights.names())
+    EXPECT_TRUE(sizes.emplace(name, weights.draw(name).size()).second) << name << " comes twice";
   EXPECT_EQ(sizes.at("lm_head.weight"), 64u * 32);
   EXPECT_EQ(sizes.at("model.layers.1.self_attn.k_proj.weight"), 16u * 32);
   EXPECT_EQ(sizes.at("model.layers.0.mlp.down_proj.weight"), 48u * 32);
@@ -50,11 +52,13 @@ TEST(SyntheticWeights, BiasesAreZero) {
   models::ModelConfig config = small_config();
   config.qkv_bias = config.output_bias = config.mlp_bias = true;
   size_t biases = 0;
-  draw_weights(config, 1, [&](const std::string& name, const std::vector<float>& data) {
-    if (!name.ends_with(".bias")) return;
+  const InitialWeights weights(config, 1);
+  for (const std::string& name : weights.names()) {
+    if (!name.ends_with(".bias")) continue;
+    const std::vector<float> data = weights.draw(name);
     biases += data.size();
     for (float value : data) ASSERT_EQ(value, 0) << name;
-  });
+  }
   EXPECT_GT(biases, 0u);
 }
 
